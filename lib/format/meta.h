@@ -1,0 +1,43 @@
+/* What only this file knows: what a meta page and a tree record say, once they are believed. */
+#ifndef LMDBIO_FORMAT_META_H
+#define LMDBIO_FORMAT_META_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One B+tree as its record describes it. */
+struct tree_record {
+	uint32_t pad; /* DUPFIXED item size, bytes; in the free tree of a meta page: the page size */
+	uint16_t flags; /* MDB_REVERSEKEY ... MDB_REVERSEDUP */
+	uint16_t depth; /* levels */
+	uint64_t branch_pages;
+	uint64_t leaf_pages;
+	uint64_t overflow_pages;
+	uint64_t entries;
+	uint64_t root; /* page number, or PAGE_NONE */
+};
+
+struct meta {
+	uint32_t page_size; /* bytes, a power of two */
+	uint16_t env_flags;
+	uint64_t address;
+	uint64_t mapsize; /* bytes */
+	struct tree_record free_tree;
+	struct tree_record main_tree;
+	uint64_t last_page;
+	uint64_t txnid;
+};
+
+/* Reads a tree record of TREE_SIZE bytes at any alignment. Nothing in it is judged. */
+void tree_record_parse(struct tree_record *record, const uint8_t *bytes);
+
+/* Reads a meta page of which META_END bytes are there. Returns 0, MDB_INVALID (no meta page of
+ * this format, or a page size that no such file has) or MDB_VERSION_MISMATCH. */
+int meta_parse(struct meta *meta, const uint8_t *page);
+
+/* Judges the first two pages of a data file before anything is mapped: `first` and `second` are
+ * what stands at offset 0 and at the first meta's page size. Returns the page size in force (the
+ * newer meta's) and 0, or the same errors as meta_parse(). */
+int meta_judge(const uint8_t *first, const uint8_t *second, uint32_t *page_size);
+
+#endif

@@ -1,0 +1,113 @@
+/* What only this file knows: whether the bytes of a page are a page, and of a node a node.
+ *
+ * Every number is checked against the page's own end before it is followed, each time that it is
+ * followed: a verdict is not remembered, so that a page may change under a reader (a reset
+ * transaction, a broken file) and still nothing outside of it is touched.
+ */
+#ifndef LMDBIO_FORMAT_PAGE_H
+#define LMDBIO_FORMAT_PAGE_H
+
+#include "format/layout.h"
+#include "util/checked.h"
+
+#include <stdbool.h>
+
+struct node {
+	const uint8_t *key;
+	const uint8_t *data; /* a leaf's: the value, page number, record or sub-page */
+	uint32_t key_size;
+	uint32_t data_size; /* the value's, also where it stands in an overflow run */
+	uint16_t flags;
+};
+
+static inline unsigned page_flags(const uint8_t *page)
+{
+	return load16(page + PAGE_FLAGS);
+}
+
+/* How many nodes or items the page says it has; 0 when its header makes no sense. `size` is the
+ * page's length in bytes: the page size, or a sub-page's own. The bounds of a LEAF2 page's free
+ * space mean nothing (each item moves them by two bytes however long it is); whether the items
+ * are inside the page is page_items_fit()'s to say. */
+static inline unsigned page_count(const uint8_t *page, uint32_t size)
+{
+	unsigned lower = load16(page + PAGE_LOWER), upper = load16(page + PAGE_UPPER);
+
+	if (unlikely(lower < PAGE_HEADER || lower > upper || upper > size) &&
+	    (lower < PAGE_HEADER || !(page_flags(page) & PAGE_LEAF2)))
+		return 0;
+	return (lower - PAGE_HEADER) >> 1;
+}
+
+/* The verdict on a page of a tree that was asked for by its number. */
+static inline bool page_is_sound(const uint8_t *page, uint64_t number)
+{
+	unsigned flags = page_flags(page) & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META);
+
+	return load64(page + PAGE_NUMBER) == number &&
+	       (flags == PAGE_BRANCH || flags == PAGE_LEAF);
+}
+
+/* Where node i begins, or NULL when its header is not inside the page. i is below the count. */
+static inline const uint8_t *page_node(const uint8_t *page, uint32_t size, unsigned i)
+{
+	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
+
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+		return NULL;
+	return page + offset;
+}
+
+/* The key of node i. false: the node leaves the page. */
+static inline bool page_node_key(const uint8_t *page, uint32_t size, unsigned i,
+				 const uint8_t **key, uint32_t *key_size)
+{
+	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
+	unsigned bytes;
+
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+		return false;
+	bytes = load16(page + offset + NODE_KEY_SIZE);
+	if (unlikely(bytes > size - NODE_KEY - offset))
+		return false;
+	*key = page + offset + NODE_KEY;
+	*key_size = bytes;
+	return true;
+}
+
+/* Node i of a leaf page. false: the node leaves the page. */
+static inline bool page_leaf_node(const uint8_t *page, uint32_t size, unsigned i, struct node *node)
+{
+	const uint8_t *at;
+	uint32_t room, inside;
+
+	if (unlikely(!page_node_key(page, size, i, &node->key, &node->key_size)))
+		return false;
+	at = node->key - NODE_KEY;
+	node->data = node->key + node->key_size;
+	node->data_size = load16(at + NODE_LOW) | (uint32_t)load16(at + NODE_HIGH) << 16;
+	node->flags = load16(at + NODE_FLAGS);
+	room = (uint32_t)(page + size - node->data);
+	inside = node->flags & NODE_BIG ? sizeof(uint64_t) : node->data_size;
+	return likely(inside <= room);
+}
+
+/* The page that entry i of a branch page leads to. false: the node leaves the page. */
+static inline bool page_child(const uint8_t *page, uint32_t size, unsigned i, uint64_t *number)
+{
+	const uint8_t *at = page_node(page, size, i);
+
+	if (unlikely(!at))
+		return false;
+	*number = load16(at + NODE_LOW) | (uint64_t)load16(at + NODE_HIGH) << 16 |
+		  (uint64_t)load16(at + NODE_FLAGS) << 32;
+	return true;
+}
+
+/* Item i of a LEAF2 page of `count` items of `pad` bytes each, which must all be in the page. */
+static inline bool page_items_fit(uint32_t size, unsigned count, uint32_t pad)
+{
+	return pad && (uint64_t)count * pad <= size - PAGE_HEADER;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* What only this file knows: arithmetic on numbers that came from a file, without overflow. */
+#ifndef LMDBIO_UTIL_CHECKED_H
+#define LMDBIO_UTIL_CHECKED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* a + b into *sum; false when it does not fit. */
+static inline bool checked_add(uint64_t a, uint64_t b, uint64_t *sum)
+{
+	return !__builtin_add_overflow(a, b, sum);
+}
+
+/* a * b into *product; false when it does not fit. */
+static inline bool checked_multiply(uint64_t a, uint64_t b, uint64_t *product)
+{
+	return !__builtin_mul_overflow(a, b, product);
+}
+
+static inline uint64_t round_up(uint64_t value, uint64_t power_of_two)
+{
+	return (value + power_of_two - 1) & ~(power_of_two - 1);
+}
+
+static inline bool is_power_of_two(uint64_t value)
+{
+	return value && !(value & (value - 1));
+}
+
+/* Numbers at any address, as this machine writes them (LMDB's files are in native order). */
+static inline uint16_t load16(const void *p)
+{
+	uint16_t value;
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline uint32_t load32(const void *p)
+{
+	uint32_t value;
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline uint64_t load64(const void *p)
+{
+	uint64_t value;
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+static inline void store16(void *p, uint16_t value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
+static inline void store32(void *p, uint32_t value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
+static inline void store64(void *p, uint64_t value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
+#endif

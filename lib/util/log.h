@@ -1,0 +1,9 @@
+/* What only this file knows: how lmdbio speaks to a person, on standard error alone. */
+#ifndef LMDBIO_UTIL_LOG_H
+#define LMDBIO_UTIL_LOG_H
+
+/* One line, "lmdbio: ...\n", in one write(2), so that lines of many processes do not mix. For what
+ * a person asked to see (LMDBIO_VERBOSE) or configured wrongly; errno is kept. */
+void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,24 @@
+/* What only this file knows: how much memory lmdbio lets itself have.
+ *
+ * Allowed is the smallest of what the machine has available and every limit that a control group
+ * puts on this process, from its own group up to the root of the hierarchy. A quarter of that is
+ * lmdbio's budget, at least 16 MiB; LMDBIO_MEMORY sets another, at most three quarters.
+ */
+#ifndef LMDBIO_UTIL_MEMORY_H
+#define LMDBIO_UTIL_MEMORY_H
+
+#include "util/settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The budget in bytes. Reads a few files of /proc and /sys at each call: ask once per environment.
+ * When LMDBIO_MEMORY wants too much, the first call says so in one line. Threads: any. */
+uint64_t memory_budget(const struct settings *settings);
+
+/* The two steps of it. What is allowed, in bytes, as the files under `root` tell ("" is this
+ * machine; tests make up others); and the budget out of it. *cut: more was asked for. */
+uint64_t memory_allowed(const char *root);
+uint64_t memory_budget_of(uint64_t allowed, const struct settings *settings, bool *cut);
+
+#endif

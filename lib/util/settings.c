@@ -1,0 +1,265 @@
+/* What only this file knows: the LMDBIO_* variables, their values and defaults. */
+#include "util/settings.h"
+
+#include "util/checked.h"
+#include "util/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static struct settings settings = {
+	.io = "auto",
+	.store = "auto",
+	.share = true,
+	.prefetch = true,
+};
+static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
+
+static bool parse_boolean(const char *text, void *field)
+{
+	static const char *const yes[] = {"1", "yes", "true", "on"};
+	static const char *const no[] = {"0", "no", "false", "off"};
+
+	if (!*text)
+		return true; /* as if it were not set */
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		if (!strcasecmp(text, yes[i])) {
+			*(bool *)field = true;
+			return true;
+		}
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		if (!strcasecmp(text, no[i])) {
+			*(bool *)field = false;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_unsigned(const char *text, void *field)
+{
+	char *end;
+	unsigned long value;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (*end || errno || value > 1000000)
+		return false;
+	*(unsigned *)field = (unsigned)value;
+	return true;
+}
+
+bool size_parse(const char *text, uint64_t *bytes)
+{
+	static const char units[] = "kmgt";
+	const char *unit;
+	char *end;
+	unsigned long long value;
+	uint64_t size;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	size = value;
+	if (*end) {
+		unit = strchr(units, tolower((unsigned char)*end));
+		if (!unit || !checked_multiply(size, UINT64_C(1024) << 10 * (unit - units), &size))
+			return false;
+		end++;
+	}
+	if (*end && strcmp(end, "iB"))
+		return false;
+	*bytes = size;
+	return true;
+}
+
+static bool parse_percent(const char *text, unsigned *percent)
+{
+	char *end;
+	unsigned long value;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	value = strtoul(text, &end, 10);
+	if (strcmp(end, "%") || value < 1 || value > 100)
+		return false;
+	*percent = (unsigned)value;
+	return true;
+}
+
+static bool parse_memory(const char *text, void *field)
+{
+	struct settings_memory memory = {0};
+
+	if (*text && strcasecmp(text, "auto") && !parse_percent(text, &memory.percent) &&
+	    (!size_parse(text, &memory.bytes) || memory.bytes < SETTINGS_MEMORY_LEAST))
+		return false;
+	*(struct settings_memory *)field = memory;
+	return true;
+}
+
+/* One of a list that ends with NULL; the first is what an empty value means. */
+static bool parse_word(const char *text, void *field, const char *const *words)
+{
+	if (!*text) {
+		*(const char **)field = words[0];
+		return true;
+	}
+	for (; *words; words++)
+		if (!strcasecmp(text, *words)) {
+			*(const char **)field = *words;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_io(const char *text, void *field)
+{
+	static const char *const words[] = {"auto", "pread", "direct", NULL};
+
+	return parse_word(text, field, words);
+}
+
+static bool parse_store(const char *text, void *field)
+{
+	static const char *const words[] = {"auto", "cache", "arena", NULL};
+
+	return parse_word(text, field, words);
+}
+
+static bool parse_node(const char *text, void *field)
+{
+	char *copy = NULL;
+
+	if (strlen(text) > SETTINGS_NODE_LONGEST)
+		return false;
+	for (const char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			return false;
+	/* A copy: the program may change its environment at any time. */
+	if (*text && !(copy = strdup(text)))
+		return false;
+	*(const char **)field = copy;
+	return true;
+}
+
+static bool pattern_is_known(const char *pattern)
+{
+	for (const char *c = pattern; (c = strchr(c, '%')); c += 2)
+		if (c[1] != 'h' && c[1] != 'p' && c[1] != '%')
+			return false;
+	return true;
+}
+
+/* Absolute, because the program may be somewhere else when it ends. The directory's own percent
+ * signs stay what they are: they are doubled. */
+static char *absolute(const char *file)
+{
+	char directory[PATH_MAX];
+	char *path, *out;
+
+	if (*file == '/' || !getcwd(directory, sizeof(directory)))
+		return strdup(file);
+	path = malloc(2 * strlen(directory) + 1 + strlen(file) + 1);
+	if (!path)
+		return NULL;
+	out = path;
+	for (const char *c = directory; *c; c++) {
+		if (*c == '%')
+			*out++ = '%';
+		*out++ = *c;
+	}
+	*out++ = '/';
+	strcpy(out, file);
+	return path;
+}
+
+static bool parse_stats(const char *text, void *field)
+{
+	struct settings_output output = {SETTINGS_STATS_OFF, NULL};
+	bool on = false;
+
+	if (!strcasecmp(text, "json"))
+		output.how = SETTINGS_STATS_JSON;
+	else if (parse_boolean(text, &on))
+		output.how = on ? SETTINGS_STATS_TEXT : SETTINGS_STATS_OFF;
+	else if (!text[strspn(text, "0123456789")] || !pattern_is_known(text))
+		return false; /* a number is a mistake rather than the name of a file */
+	else if (!(output.file = absolute(text)))
+		return false;
+	else
+		output.how = SETTINGS_STATS_FILE;
+	*(struct settings_output *)field = output;
+	return true;
+}
+
+/* Adding a variable takes: a row here, a field in settings.h, a row in doc/lmdbio.7. */
+static const struct variable {
+	const char *name;
+	bool (*parse)(const char *text, void *field);
+	size_t field;
+	const char *allowed; /* for the one line about a value that is refused */
+} variables[] = {
+	{"LMDBIO_DISABLE", parse_boolean, offsetof(struct settings, disable), "0 or 1"},
+	{"LMDBIO_VERBOSE", parse_unsigned, offsetof(struct settings, verbose), "0 or 1"},
+	{"LMDBIO_IO", parse_io, offsetof(struct settings, io), "auto, pread or direct"},
+	{"LMDBIO_STORE", parse_store, offsetof(struct settings, store), "auto, cache or arena"},
+	{"LMDBIO_MEMORY", parse_memory, offsetof(struct settings, memory),
+	 "auto, a size of 1M or more (k, M, G, T), or 1% to 100%"},
+	{"LMDBIO_NODE", parse_node, offsetof(struct settings, node),
+	 "at most 255 characters, none of them a control character"},
+	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
+	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
+	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
+	 "0, 1, json, or a file name with at most %h, %p and %%"},
+};
+
+static const struct variable *variable_find(const char *name, size_t length)
+{
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (strlen(variables[i].name) == length && !memcmp(variables[i].name, name, length))
+			return &variables[i];
+	return NULL;
+}
+
+static void settings_read(void)
+{
+	if (getauxval(AT_SECURE)) {
+		settings.secure = true;
+		settings.disable = true;
+		return;
+	}
+	for (char **entry = environ; entry && *entry; entry++) {
+		const char *equals;
+		const struct variable *variable;
+
+		if (strncmp(*entry, "LMDBIO_", 7) || !(equals = strchr(*entry, '=')))
+			continue;
+		variable = variable_find(*entry, (size_t)(equals - *entry));
+		if (!variable)
+			log_line("%.*s: no such variable, ignored", (int)(equals - *entry), *entry);
+		else if (!variable->parse(equals + 1, (char *)&settings + variable->field))
+			log_line("%s=%s: wants %s, the default is used", variable->name, equals + 1,
+				 variable->allowed);
+	}
+}
+
+const struct settings *settings_get(void)
+{
+	pthread_once(&settings_once, settings_read);
+	return &settings;
+}

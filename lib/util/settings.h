@@ -1,0 +1,47 @@
+/* What only this file knows: what a user may set, and what is in force.
+ *
+ * The table in settings.c is the one list of variables; lmdbio(7) repeats it and a test compares.
+ */
+#ifndef LMDBIO_UTIL_SETTINGS_H
+#define LMDBIO_UTIL_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum settings_stats {
+	SETTINGS_STATS_OFF,
+	SETTINGS_STATS_TEXT,
+	SETTINGS_STATS_JSON,
+	SETTINGS_STATS_FILE,
+};
+
+struct settings {
+	bool secure;	   /* set-uid or the like: nothing was read from the environment */
+	bool disable;	   /* LMDBIO_DISABLE: forward everything to the original */
+	unsigned verbose;  /* LMDBIO_VERBOSE: 0 silent, 1 banner and reasons */
+	const char *io;	   /* LMDBIO_IO: "auto", "pread" or "direct" */
+	const char *store; /* LMDBIO_STORE: "auto", "cache" or "arena" */
+	struct settings_memory {
+		uint64_t bytes;	  /* 0: not set in bytes */
+		unsigned percent; /* of what is allowed, 1 to 100; 0: not set in percent */
+	} memory;		  /* LMDBIO_MEMORY: as memory_budget() reads it */
+	const char *node;	  /* LMDBIO_NODE, or NULL */
+	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
+	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
+	struct settings_output {
+		enum settings_stats how;
+		const char *file; /* absolute if that was possible, %h %p %% unexpanded */
+	} stats;		  /* LMDBIO_STATS */
+};
+
+enum { SETTINGS_MEMORY_LEAST = 1 << 20, SETTINGS_NODE_LONGEST = 255 };
+
+/* Read from the environment once per process, at the first call. A value that makes no sense is
+ * one line on standard error and the default. Threads: any. Lifetime: the process's. */
+const struct settings *settings_get(void);
+
+/* "123", "64k", "64K", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024. false, and *bytes as
+ * it was, for anything else or more than 64 bits hold. */
+bool size_parse(const char *text, uint64_t *bytes);
+
+#endif
