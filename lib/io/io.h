@@ -1,0 +1,118 @@
+/* What only this file knows: how bytes of a data set are asked for, whatever delivers them.
+ *
+ * This is the one door of the layer: io_*() below check every range and count every request; a
+ * back end (struct io_ops) may rely on it and is called by nobody else.
+ *
+ * Adding a back end takes: a file io_<name>.c with a const, designated struct io_ops; a row in
+ * io.c's table; a line in lib/Makemodule.am; a row in tests/contract/io_contract.c; a paragraph
+ * in doc/lmdbio.7 under LMDBIO_IO. io_memory.c is the smallest one.
+ */
+#ifndef LMDBIO_IO_H
+#define LMDBIO_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One read. The caller owns it from before io_submit() until io_wait() has handed it back. */
+struct io_request {
+	uint64_t offset; /* bytes from the start of the file */
+	size_t length;   /* bytes wanted, more than 0 */
+	void *buffer;    /* offset, length and buffer are aligned as io_alignment() says */
+	size_t done;     /* bytes that came: less than length only at the end of the file */
+	int error;       /* 0, or the errno of the read */
+	void *tag;       /* the caller's own */
+	struct io_request *next; /* the back end's, while it has the request */
+};
+
+struct io;
+
+struct io_ops {
+	const char *name;
+	/* Makes io->state. Everything else in *io is set by the door already. 0 or errno. */
+	int (*open)(struct io *io);
+	/* Reads at most length bytes, as pread(2) does: short only for good reason. */
+	ssize_t (*read)(struct io *io, void *buffer, size_t length, uint64_t offset);
+	/* Takes n requests; they complete in any order. 0 or errno (then none was taken). */
+	int (*submit)(struct io *io, struct io_request *const *requests, size_t n);
+	/* Hands back from `min` (it waits for them) to `max` completed requests. How many. */
+	size_t (*wait)(struct io *io, struct io_request **requests, size_t min, size_t max);
+	/* A lasting read-only view of the first `length` bytes, or NULL with errno. NULL here:
+	 * mmap(2) of the descriptor. */
+	const void *(*map)(struct io *io, size_t length);
+	void (*unmap)(struct io *io, const void *base, size_t length);
+	/* First call in a forked child: lets go of what is the parent's (threads, requests), and
+	 * touches no lock. NULL here: there is nothing of that kind. */
+	void (*forked)(struct io *io);
+	void (*close)(struct io *io);
+};
+
+/* What has been asked of the back end since it was opened. */
+struct io_counts {
+	uint64_t reads;    /* synchronous reads, each once, however many short ones it took */
+	uint64_t requests; /* asynchronous ones taken */
+	uint64_t bytes;    /* that came, of both kinds */
+	uint64_t errors;   /* reads and requests that failed */
+};
+
+/* An open data set through one back end. Threads: any number may call io_read(); io_submit() and
+ * io_wait() belong to one thread at a time.
+ * Fork: the child may go on with every call. What is in flight then stays the parent's: in the
+ * child it is neither in flight nor handed back. Its buffers should be shared memory, or
+ * MADV_DONTFORK: before Linux 5.12 a fork may divert a direct read from private memory. */
+struct io {
+	const struct io_ops *ops;
+	void *state;         /* the back end's */
+	int fd;              /* the data file, or -1 */
+	const void *bytes;   /* the memory back end's file, else NULL */
+	uint64_t bytes_size; /* of `bytes` */
+	struct io *below;    /* what a stacked back end sits on, else NULL */
+	size_t alignment;    /* of offset, length and buffer, in bytes: 1 or a power of two */
+	size_t in_flight;    /* submitted, not yet handed back */
+	unsigned generation; /* forks that lie between the program's start and this io's process */
+	struct io_counts counts;
+};
+
+/* Opens a back end ("pread", "direct", "direct-threads") over a descriptor, which stays the
+ * caller's and must outlive the io. No thread or ring is made before the first io_submit().
+ * Returns 0, EINVAL for an unknown name, EBADF, or the errno of the back end. */
+int io_open_file(struct io *io, const char *backend, int fd);
+
+/* Names the back end for a file: the one that suits its file system, or `wanted` (NULL, "" and
+ * "auto" want nothing). *why is a short phrase for people; both strings are static. Returns 0, or
+ * why `wanted` cannot be had (EINVAL: no such back end); *name and *why are good in any case. */
+int io_choose(int fd, const char *wanted, const char **name, const char **why);
+
+/* The same over `size` bytes of memory, which stay the caller's (unit tests). Returns 0. */
+int io_open_memory(struct io *io, const void *bytes, uint64_t size);
+
+/* What offset, length and buffer of every read must be multiples of, in bytes: 1, or a power of
+ * two. A read that ends behind the end of the file is fine, so round lengths up. */
+size_t io_alignment(const struct io *io);
+
+/* Reads the whole range, going on after short reads and EINTR. *done is less than length only at
+ * the end of the file. Returns 0 or errno (EINVAL: range or alignment); *done is set always. */
+int io_read(struct io *io, void *buffer, size_t length, uint64_t offset, size_t *done);
+
+/* Asynchronous reads: submit, then wait. io_submit() returns 0 or errno (then none was taken);
+ * io_wait() returns how many requests it put into `requests`: at least min(min, in flight), at
+ * most max. A min of 0 does not block. */
+int io_submit(struct io *io, struct io_request *const *requests, size_t n);
+size_t io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+
+/* Bytes in the file now. Returns 0 or errno. */
+int io_size(struct io *io, uint64_t *size);
+
+/* A read-only view of the first `length` bytes that follows the file (bytes past its end may not
+ * be touched); valid until io_unmap(). NULL with errno set, ENOTSUP where there is no such view. */
+const void *io_map(struct io *io, size_t length);
+void io_unmap(struct io *io, const void *base, size_t length);
+
+/* A copy of the counters, which other threads may be moving. */
+struct io_counts io_counted(const struct io *io);
+
+/* Waits for what is still in flight (those requests are not handed back) and frees everything. On
+ * an io that failed to open, or is closed, it does nothing. */
+void io_close(struct io *io);
+
+#endif

@@ -1,0 +1,23 @@
+/* What only this file knows: what the door offers to its back ends, and the list of them. */
+#ifndef LMDBIO_IO_BACKEND_H
+#define LMDBIO_IO_BACKEND_H
+
+#include "io/io.h"
+
+extern const struct io_ops io_pread_ops;
+extern const struct io_ops io_direct_ops;
+extern const struct io_ops io_direct_threads_ops;
+extern const struct io_ops io_memory_ops;
+extern const struct io_ops io_fault_ops;
+
+/* Reads on from the first *done bytes, which are there, to the end of the range or of the file.
+ * Any thread. Returns 0 or errno; *done grows in both cases. */
+int io_read_rest(struct io *io, void *buffer, size_t length, uint64_t offset, size_t *done);
+
+/* Opens a back end on top of another io. Returns 0 or the errno of the back end. */
+int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below);
+
+/* The same name, of static storage, if it is one of a back end for files; else NULL. */
+const char *io_backend_name(const char *name);
+
+#endif

@@ -1,0 +1,110 @@
+/* What only this file knows: which back end suits which file system. */
+#include "io/io.h"
+#include "io/io_backend.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+struct file_system {
+	uint32_t magic; /* statfs(2), f_type */
+	const char *why; /* direct */
+};
+
+/* Where the kernel cuts buffered reads small, or each process's page faults become requests over
+ * a network. A file system that is not listed is read through the page cache. */
+static const struct file_system direct_systems[] = {
+	{ 0x0bd00bd0, "lustre: O_DIRECT keeps requests large" },
+	{ 0x47504653, "gpfs: O_DIRECT keeps requests large" },
+	{ 0x19830326, "beegfs: O_DIRECT keeps requests large" },
+	{ 0x20030528, "pvfs2/orangefs: O_DIRECT keeps requests large" },
+	{ 0xaad7aaea, "panfs: O_DIRECT keeps requests large" },
+	{ 0x00c36400, "cephfs: O_DIRECT keeps requests large" },
+	{ 0x65735546, "fuse: O_DIRECT keeps requests large" },
+	{ 0x00006969, "nfs: O_DIRECT keeps requests large" },
+	{ 0xff534d42, "cifs: O_DIRECT keeps requests large" },
+	{ 0xfe534d42, "smb2: O_DIRECT keeps requests large" },
+	{ 0x0000517b, "smb: O_DIRECT keeps requests large" },
+	{ 0x01021997, "9p: O_DIRECT keeps requests large" },
+	{ 0x5346414f, "afs: O_DIRECT keeps requests large" },
+	{ 0x01161970, "gfs2: O_DIRECT keeps requests large" },
+	{ 0x7461636f, "ocfs2: O_DIRECT keeps requests large" },
+};
+
+static const struct file_system local_systems[] = {
+	{ 0x0000ef53, "ext4: local, the page cache serves it" },
+	{ 0x58465342, "xfs: local, the page cache serves it" },
+	{ 0x9123683e, "btrfs: local, the page cache serves it" },
+	{ 0x2fc12fc1, "zfs: local, the page cache serves it" },
+	{ 0xf2f52010, "f2fs: local, the page cache serves it" },
+	{ 0x01021994, "tmpfs: it is the page cache" },
+	{ 0x858458f6, "ramfs: it is the page cache" },
+	{ 0x794c7630, "overlay: local, the page cache serves it" },
+	{ 0x73717368, "squashfs: local, the page cache serves it" },
+	{ 0xe0f5e1e2, "erofs: local, the page cache serves it" },
+};
+
+static const char *find_system(const struct file_system *systems, size_t n, uint32_t magic)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (systems[i].magic == magic)
+			return systems[i].why;
+	}
+	return NULL;
+}
+
+static int try_direct(int fd)
+{
+	struct io io;
+	int rc = io_open_file(&io, "direct", fd);
+
+	if (rc == 0)
+		io_close(&io);
+	return rc;
+}
+
+static void choose_by_system(int fd, const char **name, const char **why)
+{
+	struct statfs fs;
+
+	*name = "pread";
+	if (fstatfs(fd, &fs) != 0) {
+		*why = "file system unknown";
+		return;
+	}
+	*why = find_system(direct_systems, sizeof(direct_systems) / sizeof(direct_systems[0]),
+		(uint32_t)fs.f_type);
+	if (*why && try_direct(fd) == 0) {
+		*name = "direct";
+		return;
+	}
+	if (*why) {
+		*why = "this file system refuses O_DIRECT";
+		return;
+	}
+	*why = find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),
+		(uint32_t)fs.f_type);
+	if (!*why)
+		*why = "file system not known as a parallel or network one";
+}
+
+int io_choose(int fd, const char *wanted, const char **name, const char **why)
+{
+	const char *known = wanted ? io_backend_name(wanted) : NULL;
+	int rc;
+
+	choose_by_system(fd, name, why);
+	if (!wanted || wanted[0] == '\0' || strcmp(wanted, "auto") == 0)
+		return 0;
+	if (!known)
+		return EINVAL;
+	rc = strncmp(known, "direct", 6) == 0 ? try_direct(fd) : 0;
+	if (rc)
+		return rc;
+	*name = known;
+	*why = "asked for";
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* What only this file knows: how reads are made to fail, for the tests of the layers above. */
+#include "io/io_fault.h"
+#include "io/io_backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct fault {
+	struct io_fault *plan;
+	struct io_request *done; /* that wait() has still to hand back */
+};
+
+/* Counts one call, and says whether it is to fail. */
+static bool is_due(struct io *io, enum io_fault_calls kind)
+{
+	struct io_fault *plan = ((struct fault *)io->state)->plan;
+	unsigned nth;
+
+	if (!(plan->calls & (unsigned)kind))
+		return false;
+	nth = __atomic_add_fetch(&plan->seen, 1, __ATOMIC_RELAXED);
+	if (plan->nth == 0 || nth < plan->nth || (nth > plan->nth && !plan->for_ever))
+		return false;
+	(void)__atomic_add_fetch(&plan->failed, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static ssize_t fault_read(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	const struct io_fault *plan = ((struct fault *)io->state)->plan;
+	bool due = is_due(io, IO_FAULT_READS);
+	size_t done;
+	int rc;
+
+	if (due && plan->error) {
+		errno = plan->error;
+		return -1;
+	}
+	rc = io_read(io->below, buffer, length, offset, &done);
+	if (rc) {
+		errno = rc;
+		return -1;
+	}
+	if (due)
+		done -= plan->cut < done ? plan->cut : done;
+	return (ssize_t)done;
+}
+
+static int fault_submit(struct io *io, struct io_request *const *requests, size_t n)
+{
+	struct fault *fault = io->state;
+	size_t i;
+
+	if (is_due(io, IO_FAULT_SUBMITS) && fault->plan->error)
+		return fault->plan->error;
+	for (i = 0; i < n; i++) {
+		struct io_request *r = requests[i];
+
+		r->error = io_read_rest(io, r->buffer, r->length, r->offset, &r->done);
+		r->next = fault->done;
+		fault->done = r;
+	}
+	return 0;
+}
+
+static size_t fault_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+{
+	struct fault *fault = io->state;
+	size_t n = 0;
+
+	(void)min; /* all is there at once */
+	while (n < max && fault->done) {
+		requests[n] = fault->done;
+		fault->done = requests[n++]->next;
+	}
+	return n;
+}
+
+static const void *fault_map(struct io *io, size_t length)
+{
+	const struct io_fault *plan = ((struct fault *)io->state)->plan;
+
+	if (is_due(io, IO_FAULT_MAPS) && plan->error) {
+		errno = plan->error;
+		return NULL;
+	}
+	return io_map(io->below, length);
+}
+
+static void fault_unmap(struct io *io, const void *base, size_t length)
+{
+	io_unmap(io->below, base, length);
+}
+
+static void fault_forked(struct io *io)
+{
+	((struct fault *)io->state)->done = NULL;
+}
+
+static int fault_open(struct io *io)
+{
+	io->state = calloc(1, sizeof(struct fault));
+	io->alignment = io->below->alignment;
+	return io->state ? 0 : ENOMEM;
+}
+
+static void fault_close(struct io *io)
+{
+	free(io->state);
+}
+
+const struct io_ops io_fault_ops = {
+	.name = "fault",
+	.open = fault_open,
+	.read = fault_read,
+	.submit = fault_submit,
+	.wait = fault_wait,
+	.map = fault_map,
+	.unmap = fault_unmap,
+	.forked = fault_forked,
+	.close = fault_close,
+};
+
+int io_open_fault(struct io *io, struct io *below, struct io_fault *plan)
+{
+	int rc = io_open_stacked(io, &io_fault_ops, below);
+
+	if (rc)
+		return rc;
+	((struct fault *)io->state)->plan = plan;
+	return 0;
+}

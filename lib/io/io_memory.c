@@ -1,0 +1,72 @@
+/* What only this file knows: a data set that is memory already. The example of a back end, and
+ * the test double. */
+#include "io/io_backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ssize_t memory_read(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	uint64_t left = offset < io->bytes_size ? io->bytes_size - offset : 0;
+
+	if (length > left)
+		length = (size_t)left;
+	if (length > 0)
+		memcpy(buffer, (const char *)io->bytes + offset, length);
+	return (ssize_t)length;
+}
+
+/* The requests that wait() has still to hand back hang on io->state. */
+static int memory_submit(struct io *io, struct io_request *const *requests, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		struct io_request *r = requests[i];
+
+		r->done = (size_t)memory_read(io, r->buffer, r->length, r->offset);
+		r->next = io->state;
+		io->state = r;
+	}
+	return 0;
+}
+
+static size_t memory_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+{
+	size_t n = 0;
+
+	(void)min; /* all is there at once */
+	while (n < max && io->state) {
+		requests[n] = io->state;
+		io->state = requests[n++]->next;
+	}
+	return n;
+}
+
+static const void *memory_map(struct io *io, size_t length)
+{
+	(void)length;
+	return io->bytes;
+}
+
+static void memory_unmap(struct io *io, const void *base, size_t length)
+{
+	(void)io;
+	(void)base;
+	(void)length;
+}
+
+static void memory_forked(struct io *io)
+{
+	io->state = NULL;
+}
+
+const struct io_ops io_memory_ops = {
+	.name = "memory",
+	.read = memory_read,
+	.submit = memory_submit,
+	.wait = memory_wait,
+	.map = memory_map,
+	.unmap = memory_unmap,
+	.forked = memory_forked,
+};

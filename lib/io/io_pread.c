@@ -1,0 +1,47 @@
+/* What only this file knows: reading through the kernel's page cache. */
+#include "io/io_backend.h"
+#include "io/io_threads.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static ssize_t pread_read(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	return pread(io->fd, buffer, length, (off_t)offset);
+}
+
+/* io->state is the pool, from the first submit on. */
+static int pread_submit(struct io *io, struct io_request *const *requests, size_t n)
+{
+	if (!io->state)
+		io->state = io_threads_new(io);
+	if (!io->state)
+		return ENOMEM;
+	io_threads_submit(io->state, requests, n);
+	return 0;
+}
+
+static size_t pread_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+{
+	return io_threads_wait(io->state, requests, min, max);
+}
+
+static void pread_forked(struct io *io)
+{
+	io_threads_forget(io->state);
+	io->state = NULL;
+}
+
+static void pread_close(struct io *io)
+{
+	io_threads_free(io->state);
+}
+
+const struct io_ops io_pread_ops = {
+	.name = "pread",
+	.read = pread_read,
+	.submit = pread_submit,
+	.wait = pread_wait,
+	.forked = pread_forked,
+	.close = pread_close,
+};

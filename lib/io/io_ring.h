@@ -1,0 +1,67 @@
+/* What only this file knows: how a back end lets io_uring do its reads. (config.h comes first.) */
+#ifndef LMDBIO_IO_RING_H
+#define LMDBIO_IO_RING_H
+
+#include "io/io.h"
+
+struct io_ring;
+
+#ifdef HAVE_LIBURING
+
+/* Makes a ring for io. NULL: this kernel, or a policy, has none to give. Only one thread at a time
+ * may call the functions below. */
+struct io_ring *io_ring_new(struct io *io);
+
+/* Takes all n requests, to be read from fd. When the kernel stops serving rings, threads take
+ * over and read through io's back end. */
+void io_ring_submit(struct io_ring *ring, int fd, struct io_request *const *requests, size_t n);
+
+/* As io_wait(); min must not be more than what is in flight. */
+size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t min, size_t max);
+
+/* Every request must have come back. */
+void io_ring_free(struct io_ring *ring);
+
+/* In a forked child, instead of io_ring_free(): the requests and threads are the parent's. */
+void io_ring_forget(struct io_ring *ring);
+
+#else
+
+/* Built without liburing: there is never a ring, so nothing is ever asked of one. */
+static inline struct io_ring *io_ring_new(struct io *io)
+{
+	(void)io;
+	return NULL;
+}
+
+static inline void io_ring_submit(struct io_ring *ring, int fd,
+	struct io_request *const *requests, size_t n)
+{
+	(void)ring;
+	(void)fd;
+	(void)requests;
+	(void)n;
+}
+
+static inline size_t io_ring_wait(struct io_ring *ring, struct io_request **requests, size_t min,
+	size_t max)
+{
+	(void)ring;
+	(void)requests;
+	(void)min;
+	(void)max;
+	return 0;
+}
+
+static inline void io_ring_free(struct io_ring *ring)
+{
+	(void)ring;
+}
+
+static inline void io_ring_forget(struct io_ring *ring)
+{
+	(void)ring;
+}
+
+#endif
+#endif

@@ -1,0 +1,26 @@
+/* What only this file knows: how a back end lets helper threads do its reads. */
+#ifndef LMDBIO_IO_THREADS_H
+#define LMDBIO_IO_THREADS_H
+
+#include "io/io.h"
+
+struct io_threads;
+
+/* Makes a pool that reads through io's back end. No thread runs before the first submit. NULL: no
+ * memory. One thread at a time may call the functions below. */
+struct io_threads *io_threads_new(struct io *io);
+
+/* Takes all n requests. Where no thread can be had they are read before it returns. */
+void io_threads_submit(struct io_threads *pool, struct io_request *const *requests, size_t n);
+
+/* As io_wait(); min must not be more than what is in flight. */
+size_t io_threads_wait(struct io_threads *pool, struct io_request **requests, size_t min,
+	size_t max);
+
+/* Finishes what is queued and joins the threads. NULL is fine. */
+void io_threads_free(struct io_threads *pool);
+
+/* In a forked child, instead of io_threads_free(): the threads and locks are the parent's. */
+void io_threads_forget(struct io_threads *pool);
+
+#endif
