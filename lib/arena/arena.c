@@ -1,0 +1,354 @@
+/* What only this file knows: how an attachment is made, mapped and taken down. */
+#include "arena/arena_private.h"
+
+#include "util/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
+static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
+static const uint64_t arena_largest = UINT64_C(1) << 46;
+enum { ARENA_VERSION = 1, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+uint64_t arena_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+uint64_t arena_now_coarse(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+/* --- who shares ----------------------------------------------------------------------------- */
+
+/* splitmix64's finalizer: every bit of the word reaches every bit of the result. */
+static uint64_t mixed(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static void key_add(uint64_t key[2], uint64_t word)
+{
+	key[0] = mixed(key[0] ^ word);
+	key[1] = mixed(key[1] + mixed(word) + key[0]);
+}
+
+static void key_make(uint64_t key[2], const struct arena_identity *identity, const char *node)
+{
+	key[0] = key[1] = ARENA_VERSION;
+	key_add(key, identity->device);
+	key_add(key, identity->inode);
+	key_add(key, identity->size);
+	key_add(key, (uint64_t)identity->mtime_ns);
+	key_add(key, identity->snapshot);
+	for (; node && *node; node++)
+		key_add(key, (unsigned char)*node);
+}
+
+/* --- the memfd ------------------------------------------------------------------------------ */
+
+static uint64_t head_length(const struct arena *arena)
+{
+	return round_up(sizeof(struct arena_head), 4096) + ARENA_ROWS * sizeof(struct arena_row) +
+	       round_up(arena_groups(arena) * sizeof(uint32_t), 4096);
+}
+
+static void lay_out(struct arena *arena)
+{
+	arena->data_length = round_up(arena->identity.size, ARENA_CHUNK);
+	arena->chunks = arena->data_length / ARENA_CHUNK;
+	arena->length = arena->data_length + head_length(arena) +
+			arena_groups(arena) * sizeof(struct arena_group);
+}
+
+static int make_memfd(bool shared)
+{
+	const char *name = shared ? "lmdbio" : "lmdbio-private";
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
+/* Growing a file over RLIMIT_FSIZE is a signal, so it must not be tried. */
+static bool is_length_allowed(uint64_t length)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	       length <= limit.rlim_cur;
+}
+
+static int map(struct arena *arena)
+{
+	struct stat st;
+	uint8_t *table;
+	void *base;
+
+	if (fstat(arena->fd, &st))
+		return errno;
+	arena->device = st.st_dev;
+	arena->inode = st.st_ino;
+	base = mmap(NULL, arena->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		    arena->fd, 0);
+	if (base == MAP_FAILED)
+		return errno;
+	arena->base = base;
+	/* Not in a core file, and not in a forked child, which has no row yet. */
+	(void)madvise(base, arena->length, MADV_DONTDUMP);
+	if (madvise(base, arena->length, MADV_DONTFORK))
+		return errno;
+	table = arena->base + arena->data_length;
+	arena->head = (struct arena_head *)table;
+	table += round_up(sizeof(struct arena_head), 4096);
+	arena->rows = (struct arena_row *)table;
+	table += ARENA_ROWS * sizeof(struct arena_row);
+	arena->ready = (_Atomic uint32_t *)table;
+	table += round_up(arena_groups(arena) * sizeof(uint32_t), 4096);
+	arena->groups = (struct arena_group *)table;
+	return 0;
+}
+
+/* A second description, which no map refers to: with the last descriptor of it the lock goes,
+ * also while a forked child still has maps of the first. */
+static int open_life(struct arena *arena)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", arena->fd);
+	arena->life = open(path, O_RDWR | O_CLOEXEC);
+	return arena->life < 0 ? errno : 0;
+}
+
+static void nonce_make(uint64_t nonce[2])
+{
+	if (getrandom(nonce, 2 * sizeof(nonce[0]), GRND_NONBLOCK) == 2 * sizeof(nonce[0]))
+		return;
+	nonce[0] = mixed(arena_now());
+	nonce[1] = mixed(nonce[0] ^ (uint64_t)getpid() ^ (uintptr_t)nonce);
+}
+
+static void head_make(struct arena *arena, bool shared)
+{
+	struct arena_head *head = arena->head;
+
+	head->version = ARENA_VERSION;
+	head->shared = shared;
+	head->identity = arena->identity;
+	memcpy(head->key, arena->key, sizeof(head->key));
+	nonce_make(head->nonce);
+	head->budget = arena->wanted;
+	head->magic = arena_magic;
+}
+
+/* The head's memory is had now or not at all; the data's comes with the bytes. */
+static int size_memfd(const struct arena *arena)
+{
+	int rc;
+
+	if (ftruncate(arena->fd, (off_t)arena->length))
+		return errno;
+	do {
+		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, (off_t)arena->data_length,
+			       (off_t)head_length(arena));
+	} while (rc && errno == EINTR);
+	return rc || fcntl(arena->fd, F_ADD_SEALS, ARENA_SEALS) ? errno : 0;
+}
+
+int arena_make(struct arena *arena, bool shared)
+{
+	int rc = EFBIG;
+
+	if (!is_length_allowed(arena->length))
+		return rc;
+	arena->fd = make_memfd(shared);
+	if (arena->fd < 0)
+		return errno;
+	rc = size_memfd(arena);
+	if (!rc)
+		rc = map(arena);
+	if (!rc && shared)
+		rc = open_life(arena);
+	if (rc)
+		goto fail;
+	head_make(arena, shared);
+	arena->alone = !shared;
+	arena->budget = arena->wanted;
+	rc = arena_row_take(arena);
+	if (!rc)
+		return 0;
+fail:
+	arena_drop(arena);
+	return rc;
+}
+
+bool arena_fits(const struct arena *arena, int fd, struct arena_head *head)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & ARENA_SEALS) != ARENA_SEALS || fstat(fd, &st))
+		return false;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != arena->length)
+		return false;
+	if (pread(fd, head, sizeof(*head), (off_t)arena->data_length) != (ssize_t)sizeof(*head))
+		return false;
+	return head->magic == arena_magic && head->version == ARENA_VERSION && head->shared == 1 &&
+	       !memcmp(&head->identity, &arena->identity, sizeof(head->identity)) &&
+	       !memcmp(head->key, arena->key, sizeof(head->key));
+}
+
+int arena_adopt(struct arena *arena, int fd)
+{
+	int rc;
+
+	arena->fd = fd;
+	rc = map(arena);
+	if (!rc)
+		rc = open_life(arena);
+	if (!rc) {
+		arena->alone = false;
+		arena->budget = arena->head->budget;
+		rc = arena_row_take(arena);
+	}
+	if (rc)
+		arena_drop(arena);
+	return rc;
+}
+
+static void close_one(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void arena_drop(struct arena *arena)
+{
+	if (arena->row)
+		arena_row_leave(arena);
+	close_one(&arena->life);
+	if (arena->base)
+		munmap(arena->base, arena->length);
+	arena->base = NULL;
+	close_one(&arena->fd);
+}
+
+/* --- the door ------------------------------------------------------------------------------- */
+
+static int attach(struct arena *arena, const char **why)
+{
+	int rc;
+
+	*why = NULL;
+	rc = arena->share ? arena_meet(arena, why) : arena_make(arena, false);
+	if (rc && arena->share) {
+		close_one(&arena->listener);
+		if (!*why)
+			*why = "the memory that the node's processes share could not be made";
+		rc = arena_make(arena, false);
+	}
+	return rc;
+}
+
+int arena_open(struct arena **opened, const struct arena_identity *identity,
+	       const struct arena_options *options, const char **why)
+{
+	struct arena *arena;
+	int rc;
+
+	*opened = NULL;
+	*why = NULL;
+	if (!identity->size)
+		return EINVAL;
+	if (identity->size > arena_largest)
+		return EFBIG;
+	arena = calloc(1, sizeof(*arena));
+	if (!arena)
+		return ENOMEM;
+	arena->identity = *identity;
+	arena->wanted = options->budget / ARENA_BLOCK;
+	arena->share = options->share;
+	arena->fd = arena->life = arena->listener = -1;
+	key_make(arena->key, identity, options->node);
+	lay_out(arena);
+	pthread_mutex_init(&arena->lock, NULL);
+	rc = attach(arena, why);
+	if (rc) {
+		free(arena);
+		return rc;
+	}
+	*opened = arena;
+	return 0;
+}
+
+void arena_close(struct arena *arena)
+{
+	if (!arena)
+		return;
+	close_one(&arena->listener); /* first, so that nobody comes in by a door that is closing */
+	arena_drop(arena);
+	pthread_mutex_destroy(&arena->lock);
+	free(arena);
+}
+
+/* The maps did not come along (MADV_DONTFORK), so closing is all there is to do. */
+void arena_forked(struct arena *arena)
+{
+	close_one(&arena->listener);
+	close_one(&arena->life);
+	close_one(&arena->fd);
+	arena->base = NULL;
+	arena->row = 0;
+}
+
+int arena_open_again(struct arena *arena)
+{
+	const char *why;
+
+	if (arena->base)
+		return EINVAL;
+	pthread_mutex_init(&arena->lock, NULL); /* another thread of the parent may have held it */
+	atomic_store(&arena->look_at, 0);
+	atomic_store(&arena->members, 0);
+	return attach(arena, &why);
+}
+
+int arena_fd(const struct arena *arena)
+{
+	return arena->fd;
+}
+
+uint8_t *arena_bytes(const struct arena *arena)
+{
+	return arena->base;
+}
+
+uint64_t arena_chunks(const struct arena *arena)
+{
+	return arena->chunks;
+}

@@ -1,0 +1,131 @@
+/* What only this file knows: how the processes of a node keep one copy of a snapshot's bytes.
+ *
+ * An arena is a sparse memfd as long as the data file, byte for byte at the file's own offsets,
+ * with a table behind it. It is cut into chunks (1 MiB) and blocks (4 KiB). One process at a time
+ * has the claim on a chunk: it reads blocks from storage into the arena and publishes them; others
+ * wait for it, or go on without it. A block that is published holds the snapshot's bytes until its
+ * chunk is evicted, and a chunk is evicted only when no living process has it pinned.
+ *
+ * Whoever dies loses its claims and pins: they count only while the kernel holds its owner's lock
+ * (an open-file-description lock on the owner's row). Nothing has a name in a file system, so
+ * nothing stays when the last process is gone.
+ */
+#ifndef LMDBIO_ARENA_ARENA_H
+#define LMDBIO_ARENA_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	ARENA_CHUNK = 1 << 20,  /* bytes: what is claimed, pinned and evicted as one */
+	ARENA_BLOCK = 1 << 12,  /* bytes: what is published as one */
+	ARENA_BLOCKS = ARENA_CHUNK / ARENA_BLOCK,
+};
+
+/* Which bytes: two processes share an arena when all of this is equal. */
+struct arena_identity {
+	uint64_t device, inode;
+	uint64_t size;     /* of the data file, bytes */
+	int64_t mtime_ns;
+	uint64_t snapshot; /* transaction id */
+};
+
+struct arena_options {
+	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts */
+	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
+	bool share;       /* false: for this process alone */
+};
+
+struct arena; /* this process's attachment */
+
+/* Attaches to the node's arena of this identity, or makes it. Where that fails in any way the
+ * process gets one of its own, and *why is a line that says so (else NULL; static text).
+ * Returns 0, or an errno (ENOMEM, EMFILE ...) when not even that is possible. */
+int arena_open(struct arena **arena, const struct arena_identity *identity,
+	       const struct arena_options *options, const char **why);
+
+/* Gives up claims and pins; maps made of arena_fd() must be gone. */
+void arena_close(struct arena *arena);
+
+/* For a child after fork, which shares descriptors with its parent and must not: closes the
+ * inherited ones without touching the parent's claims or pins. Only system calls, no locks, no
+ * memory: it runs in pthread_atfork()'s child handler. Afterwards only arena_open_again() and
+ * arena_close() may be called. */
+void arena_forked(struct arena *arena);
+
+/* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
+ * Returns 0 or errno. */
+int arena_open_again(struct arena *arena);
+
+/* The memfd, for read-only maps at the data file's own offsets. The arena's to close. */
+int arena_fd(const struct arena *arena);
+
+/* Where bytes read from storage go: writable, at the data file's own offsets. Only the holder of
+ * a claim may write into its chunk, and only to blocks that are not published. Let system calls
+ * write: where there is no memory left they fail with EFAULT or ENOMEM (read without the arena
+ * then), but a store of the program's own would be a signal. */
+uint8_t *arena_bytes(const struct arena *arena);
+
+uint64_t arena_chunks(const struct arena *arena);
+
+/* Living processes attached, this one included. A hint, at most a second old. */
+unsigned arena_members(struct arena *arena);
+
+/* --- blocks --------------------------------------------------------------------------------- */
+
+/* Whether all `count` blocks from `first` on are published. Any thread, no locks, acquire order.
+ * Only meaningful while their chunks are pinned by this process or claimed by the caller. */
+bool arena_present(const struct arena *arena, uint64_t first, uint64_t count);
+
+/* The next run of blocks in [first, end) that is not published: *run is its start, its length is
+ * returned (0: none). */
+uint64_t arena_missing(const struct arena *arena, uint64_t first, uint64_t end, uint64_t *run);
+
+/* --- claims --------------------------------------------------------------------------------- */
+
+/* Tries to become the one who loads a chunk: true, or false when somebody living has it (or when
+ * there is no memory for the table; arena_wait() tells the two apart). */
+bool arena_claim(struct arena *arena, uint64_t chunk);
+
+/* Publishes blocks of claimed chunks (release order). */
+void arena_publish(struct arena *arena, uint64_t first, uint64_t count);
+
+/* Gives a claim back and wakes who waits for it. */
+void arena_release(struct arena *arena, uint64_t chunk);
+
+/* Waits until nobody living holds the claim. Returns true then, false when `milliseconds` have
+ * passed before (the holder lives, but is slow or stopped), or at once when there is no memory for
+ * the table: go on without the arena then. Notices a dead holder within 100 ms. */
+bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
+
+/* --- pins ----------------------------------------------------------------------------------- */
+
+/* Before this process maps a chunk: keeps it from being evicted. Counted once per process, not per
+ * call. false: it is being evicted right now, take it as not present. */
+bool arena_pin(struct arena *arena, uint64_t chunk);
+void arena_unpin(struct arena *arena, uint64_t chunk);
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that
+ * nobody has pinned or claimed, those not used for longest first (arena_touch). true: they are
+ * counted as the node's from now on. false: there is no room now; read without the arena. */
+bool arena_reserve(struct arena *arena, uint64_t blocks);
+
+/* Gives back what was reserved and not published (a read that failed). Before arena_release(),
+ * which then frees what the read has left behind. */
+void arena_unreserve(struct arena *arena, uint64_t blocks);
+
+/* Tells that a chunk is in use. Cheap: a store. */
+void arena_touch(struct arena *arena, uint64_t chunk);
+
+/* Whether the node is short of room, so that pins that are not needed should go. */
+bool arena_pressed(const struct arena *arena);
+
+uint64_t arena_budget(const struct arena *arena);
+uint64_t arena_used(const struct arena *arena);      /* bytes, reserved ones included */
+uint64_t arena_evictions(const struct arena *arena); /* chunks, by all processes */
+
+#endif

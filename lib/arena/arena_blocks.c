@@ -1,0 +1,192 @@
+/* What only this file knows: which blocks are published, and when a table's page has memory. */
+#include "arena/arena_private.h"
+
+#include "util/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* --- groups --------------------------------------------------------------------------------- */
+
+/* Asks for memory; what is there stays as it is. The descriptor is looked at first: a program that
+ * closes descriptors it did not open may have put a file of its own in its place. */
+static bool give_memory(const struct arena *arena, const void *start, size_t length)
+{
+	off_t offset = (const uint8_t *)start - arena->base;
+	struct stat st;
+	int rc;
+
+	if (fstat(arena->fd, &st) || st.st_dev != arena->device || st.st_ino != arena->inode)
+		return false;
+	do {
+		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, offset, (off_t)length);
+	} while (rc && errno == EINTR);
+	return !rc;
+}
+
+static bool group_grow(struct arena *arena, uint64_t number, unsigned page)
+{
+	struct arena_group *group = &arena->groups[number];
+	uint32_t bits = atomic_load(&arena->ready[number]);
+
+	if (!(bits & 1) && !give_memory(arena, group, offsetof(struct arena_group, pins) + 4096))
+		return false;
+	if (page && !give_memory(arena, group->pins[page * ARENA_PAGE_ROWS], 4096))
+		return false;
+	atomic_fetch_or(&arena->ready[number], 1U | 1U << page);
+	return true;
+}
+
+struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsigned row)
+{
+	uint64_t number = chunk / ARENA_GROUP;
+	unsigned page = row / ARENA_PAGE_ROWS;
+	uint32_t wanted = 1U | 1U << page;
+
+	if (chunk >= arena->chunks)
+		return NULL;
+	if ((atomic_load_explicit(&arena->ready[number], memory_order_acquire) & wanted) != wanted &&
+	    !group_grow(arena, number, page))
+		return NULL;
+	return &arena->groups[number];
+}
+
+/* --- blocks --------------------------------------------------------------------------------- */
+
+/* The 64 bits that a block is one of. */
+static _Atomic uint64_t *bits_of(struct arena_group *group, uint64_t block)
+{
+	return &group->published[block / ARENA_BLOCKS % ARENA_GROUP][block % ARENA_BLOCKS / 64];
+}
+
+static uint64_t bits_load(const struct arena *arena, uint64_t block)
+{
+	struct arena_group *group = arena_group_of(arena, block / ARENA_BLOCKS);
+
+	return group ? atomic_load_explicit(bits_of(group, block), memory_order_acquire) : 0;
+}
+
+/* Those of a word's bits that stand for blocks from `block` up to `end`. */
+static uint64_t bits_between(uint64_t block, uint64_t end)
+{
+	uint64_t from = block % 64, length = end - block < 64 - from ? end - block : 64 - from;
+
+	return (length < 64 ? (UINT64_C(1) << length) - 1 : ~UINT64_C(0)) << from;
+}
+
+static uint64_t next_word(uint64_t block)
+{
+	return (block | 63) + 1;
+}
+
+static uint64_t all_blocks(const struct arena *arena)
+{
+	return arena->chunks * ARENA_BLOCKS;
+}
+
+bool arena_present(const struct arena *arena, uint64_t first, uint64_t count)
+{
+	uint64_t end;
+
+	if (unlikely(!checked_add(first, count, &end) || end > all_blocks(arena)))
+		return false;
+	for (uint64_t block = first; block < end; block = next_word(block)) {
+		uint64_t wanted = bits_between(block, end);
+
+		if ((bits_load(arena, block) & wanted) != wanted)
+			return false;
+	}
+	return true;
+}
+
+uint64_t arena_missing(const struct arena *arena, uint64_t first, uint64_t end, uint64_t *run)
+{
+	uint64_t block = first;
+
+	if (end > all_blocks(arena))
+		end = all_blocks(arena);
+	for (; block < end; block = next_word(block)) {
+		uint64_t missing = ~bits_load(arena, block) & bits_between(block, end);
+
+		if (missing) {
+			block = (block & ~UINT64_C(63)) + (unsigned)__builtin_ctzll(missing);
+			break;
+		}
+	}
+	*run = block < end ? block : end;
+	for (; block < end; block = next_word(block)) {
+		uint64_t present = bits_load(arena, block) & bits_between(block, end);
+
+		if (present) {
+			block = (block & ~UINT64_C(63)) + (unsigned)__builtin_ctzll(present);
+			break;
+		}
+	}
+	return (block < end ? block : end) - (*run < end ? *run : end);
+}
+
+uint64_t arena_published(struct arena_group *group, uint64_t chunk)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
+		count += (unsigned)__builtin_popcountll(
+			atomic_load(&group->published[chunk % ARENA_GROUP][i]));
+	return count;
+}
+
+/* Counts first and sets the bits afterwards, so that who dies in between leaves the node's account
+ * too high: that is put right later, whereas too low would let the node grow over its budget. */
+static void publish_in_chunk(struct arena *arena, uint64_t first, uint64_t end)
+{
+	uint64_t chunk = first / ARENA_BLOCKS, expected = 0, set = 0;
+	struct arena_group *group = arena_group_of(arena, chunk);
+
+	if (!group || (atomic_load_explicit(&group->words[chunk % ARENA_GROUP], memory_order_relaxed) &
+		       (WORD_OWNER | WORD_EVICTING)) != arena->row)
+		return; /* not ours to publish in */
+	for (uint64_t block = first; block < end; block = next_word(block))
+		expected += (unsigned)__builtin_popcountll(~bits_load(arena, block) &
+							   bits_between(block, end));
+	atomic_fetch_or(&group->pins[0][chunk % ARENA_GROUP / 64], UINT64_C(1) << chunk % 64);
+	arena_account_published(arena, expected);
+	arena_step("publish-counted");
+	for (uint64_t block = first; block < end; block = next_word(block)) {
+		uint64_t wanted = bits_between(block, end);
+		uint64_t old = atomic_fetch_or(bits_of(group, block), wanted);
+
+		set += (unsigned)__builtin_popcountll(wanted & ~old);
+	}
+	if (set < expected) /* another thread published some of them meanwhile */
+		arena_lower(arena, expected - set);
+}
+
+void arena_publish(struct arena *arena, uint64_t first, uint64_t count)
+{
+	uint64_t end;
+
+	if (!checked_add(first, count, &end) || end > all_blocks(arena))
+		return;
+	arena_account_begin(arena);
+	while (first < end) {
+		uint64_t next = (first / ARENA_BLOCKS + 1) * ARENA_BLOCKS;
+
+		if (next > end)
+			next = end;
+		publish_in_chunk(arena, first, next);
+		first = next;
+	}
+	arena_account_end(arena);
+	arena_step("published");
+}
+
+void arena_free_unpublished(struct arena *arena, uint64_t chunk)
+{
+	uint64_t first = chunk * ARENA_BLOCKS, end = first + ARENA_BLOCKS, run, length;
+
+	for (; (length = arena_missing(arena, first, end, &run)) > 0; first = run + length)
+		(void)madvise(arena->base + run * ARENA_BLOCK, length * ARENA_BLOCK, MADV_REMOVE);
+}

@@ -1,0 +1,368 @@
+/* What only this file knows: how much the node keeps, and what goes when there is no room.
+ *
+ * head->used counts blocks that are published or reserved. Every change is made in such an order
+ * that who dies in the middle leaves the count too high, never too low; it is then in doubt, and
+ * the next who needs room counts again.
+ */
+#include "arena/arena_private.h"
+
+#include <sys/mman.h>
+
+enum {
+	SAMPLE = 32, /* chunks that are compared before the oldest of them goes */
+	AHEAD = 8    /* chunks that one call evicts beyond its need while the node is pressed */
+};
+
+/* --- accounts ------------------------------------------------------------------------------- */
+
+void arena_account_begin(struct arena *arena)
+{
+	atomic_fetch_add(&arena_own_row(arena)->began, 1);
+}
+
+void arena_account_end(struct arena *arena)
+{
+	atomic_fetch_add(&arena_own_row(arena)->ended, 1);
+}
+
+/* Takes up to `blocks` off what this process has reserved. */
+static uint64_t reserved_take(struct arena *arena, uint64_t blocks)
+{
+	_Atomic int64_t *reserved = &arena_own_row(arena)->reserved;
+	int64_t has = atomic_load(reserved), take;
+
+	do {
+		take = has < 0 ? 0 : has;
+		if ((uint64_t)take > blocks)
+			take = (int64_t)blocks;
+	} while (!atomic_compare_exchange_weak(reserved, &has, has - take));
+	return (uint64_t)take;
+}
+
+/* Blocks that nobody had reserved become the node's when they are published. */
+void arena_account_published(struct arena *arena, uint64_t blocks)
+{
+	uint64_t taken = reserved_take(arena, blocks);
+
+	if (taken < blocks)
+		atomic_fetch_add(&arena->head->used, blocks - taken);
+}
+
+static bool is_roomy(const struct arena *arena, uint64_t used)
+{
+	return used < arena->budget - arena->budget / 8;
+}
+
+void arena_lower(struct arena *arena, uint64_t blocks)
+{
+	uint64_t used = atomic_fetch_sub(&arena->head->used, blocks) - blocks;
+
+	if (is_roomy(arena, used) && atomic_load(&arena->head->pressed))
+		atomic_store(&arena->head->pressed, 0);
+}
+
+static bool is_anybody_counting(const struct arena *arena, const uint64_t *began, unsigned high)
+{
+	for (unsigned row = 1; row <= high; row++)
+		if (atomic_load(&arena->rows[row].began) != began[row])
+			return true;
+	return false;
+}
+
+static uint64_t published_in_all(const struct arena *arena)
+{
+	uint64_t total = 0;
+
+	for (uint64_t chunk = 0; chunk < arena->chunks; chunk++) {
+		struct arena_group *group = arena_group_of(arena, chunk);
+
+		if (!group)
+			chunk |= ARENA_GROUP - 1;
+		else if (!atomic_load(&group->pins[0][chunk % ARENA_GROUP / 64]))
+			chunk |= 63;
+		else
+			total += arena_published(group, chunk);
+	}
+	return total;
+}
+
+/* Counts again after a death, if nobody changes the accounts meanwhile (else the next one tries).
+ * The result is put in only over the number that was there when the counting began. */
+bool arena_recount(struct arena *arena)
+{
+	uint64_t began[ARENA_ROWS], used, total;
+	unsigned high = arena_rows_high(arena);
+	int64_t reserved = 0;
+
+	if (!atomic_exchange(&arena->head->doubt, 0))
+		return false;
+	used = atomic_load(&arena->head->used);
+	for (unsigned row = 1; row <= high; row++) {
+		int64_t has = atomic_load(&arena->rows[row].reserved);
+
+		began[row] = atomic_load(&arena->rows[row].began);
+		if (atomic_load(&arena->rows[row].ended) != began[row])
+			goto busy;
+		reserved += has > 0 ? has : 0;
+	}
+	total = published_in_all(arena) + (uint64_t)reserved;
+	if (is_anybody_counting(arena, began, high))
+		goto busy;
+	if (atomic_compare_exchange_strong(&arena->head->used, &used, total))
+		return total < used;
+busy:
+	atomic_store(&arena->head->doubt, 1);
+	return false;
+}
+
+/* --- eviction ------------------------------------------------------------------------------- */
+
+static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned word)
+{
+	unsigned high = arena_rows_high(arena);
+	uint64_t pinned = 0;
+
+	for (unsigned row = 1; row <= high; row++) {
+		if (!arena_row_has_pins(arena, group, row)) {
+			row |= ARENA_PAGE_ROWS - 1;
+			continue;
+		}
+		pinned |= atomic_load(&arena->groups[group].pins[row][word]);
+	}
+	return pinned;
+}
+
+/* The memory goes through the map, not the descriptor: whatever a program has done to its
+ * descriptors, a hole can be punched in nothing but the arena. */
+uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk)
+{
+	uint64_t blocks = arena_published(group, chunk);
+
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
+		atomic_store(&group->published[chunk % ARENA_GROUP][i], 0);
+	arena_step("evict-cleared");
+	if (madvise(arena->base + chunk * ARENA_CHUNK, ARENA_CHUNK, MADV_REMOVE))
+		blocks = 0; /* still there, so still counted */
+	arena_step("evict-punched");
+	atomic_fetch_and(&group->pins[0][chunk % ARENA_GROUP / 64], ~(UINT64_C(1) << chunk % 64));
+	return blocks;
+}
+
+static bool evict(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_of(arena, chunk);
+	uint64_t blocks;
+	bool pinned;
+
+	arena_step("evict-chosen");
+	if (!group || !arena_claim_as(arena, group, chunk, arena->row | WORD_EVICTING))
+		return false;
+	arena_step("evict-claimed");
+	pinned = pinned_in(arena, chunk / ARENA_GROUP, chunk % ARENA_GROUP / 64) >> chunk % 64 & 1;
+	if (!pinned) {
+		arena_account_begin(arena);
+		blocks = arena_empty(arena, group, chunk);
+		arena_lower(arena, blocks);
+		arena_account_end(arena);
+		arena_step("evict-counted");
+		atomic_fetch_add(&arena->head->evictions, 1);
+	}
+	arena_claim_end(arena, group, chunk, arena->row);
+	return !pinned;
+}
+
+/* A search for something to evict: once around, in steps of 64 chunks. */
+struct search {
+	uint64_t at;   /* chunk */
+	uint64_t left; /* chunks */
+	struct {
+		uint64_t chunk;
+		uint32_t age;
+	} found[SAMPLE];
+	unsigned count;
+};
+
+static void search_begin(struct search *search, const struct arena *arena)
+{
+	search->at = atomic_load(&arena->head->hand) % arena->chunks;
+	search->left = arena->chunks + 64; /* the first word is looked at twice, in parts */
+	search->count = 0;
+}
+
+static void search_skip(struct search *search, const struct arena *arena, uint64_t next)
+{
+	uint64_t passed;
+
+	if (next > arena->chunks)
+		next = arena->chunks;
+	passed = next - search->at;
+	search->left -= passed < search->left ? passed : search->left;
+	search->at = next < arena->chunks ? next : 0;
+}
+
+static void search_word(struct search *search, const struct arena *arena, struct arena_group *group)
+{
+	unsigned word = search->at % ARENA_GROUP / 64;
+	uint64_t first = search->at & ~UINT64_C(63);
+	uint64_t bits = atomic_load(&group->pins[0][word]) >> search->at % 64 << search->at % 64;
+	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
+
+	if (bits)
+		bits &= ~pinned_in(arena, search->at / ARENA_GROUP, word);
+	for (; bits && search->count < SAMPLE; bits &= bits - 1) {
+		uint64_t chunk = first + (unsigned)__builtin_ctzll(bits);
+
+		if (chunk >= arena->chunks || atomic_load(&group->words[chunk % ARENA_GROUP]))
+			continue;
+		search->found[search->count].chunk = chunk;
+		search->found[search->count++].age =
+			clock - atomic_load_explicit(&group->stamps[chunk % ARENA_GROUP],
+						     memory_order_relaxed);
+	}
+}
+
+static void search_sample(struct search *search, const struct arena *arena)
+{
+	while (search->left && search->count < SAMPLE) {
+		struct arena_group *group = arena_group_of(arena, search->at);
+
+		if (!group) {
+			search_skip(search, arena, (search->at | (ARENA_GROUP - 1)) + 1);
+			continue;
+		}
+		search_word(search, arena, group);
+		search_skip(search, arena, (search->at | 63) + 1);
+	}
+}
+
+static uint64_t search_oldest(struct search *search)
+{
+	unsigned oldest = 0;
+	uint64_t chunk;
+
+	for (unsigned i = 1; i < search->count; i++)
+		if (search->found[i].age > search->found[oldest].age)
+			oldest = i;
+	chunk = search->found[oldest].chunk;
+	search->found[oldest] = search->found[--search->count];
+	return chunk;
+}
+
+/* The oldest of the next few that may go; false when there is none in the whole arena. */
+static bool evict_one(struct arena *arena)
+{
+	struct search search;
+
+	search_begin(&search, arena);
+	while (search.left) {
+		search_sample(&search, arena);
+		while (search.count) {
+			uint64_t chunk = search_oldest(&search);
+
+			if (evict(arena, chunk)) {
+				atomic_store(&arena->head->hand, chunk + 1);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool is_over(const struct arena *arena)
+{
+	return atomic_load(&arena->head->used) > arena->budget;
+}
+
+/* Once the node was short, more goes than is needed at once, so that the pressure ends. */
+static void ease(struct arena *arena)
+{
+	for (unsigned i = 0; i < AHEAD && atomic_load(&arena->head->pressed); i++)
+		if (!evict_one(arena))
+			return;
+}
+
+static bool make_room(struct arena *arena)
+{
+	bool buried = false;
+
+	while (is_over(arena)) {
+		if (evict_one(arena))
+			continue;
+		if (!buried && arena_bury_dead(arena)) {
+			buried = true;
+			continue;
+		}
+		if (!arena_recount(arena))
+			return !is_over(arena);
+	}
+	return true;
+}
+
+/* --- the door ------------------------------------------------------------------------------- */
+
+static void give_back(struct arena *arena, uint64_t blocks)
+{
+	arena_account_begin(arena);
+	arena_lower(arena, reserved_take(arena, blocks));
+	arena_account_end(arena);
+}
+
+bool arena_reserve(struct arena *arena, uint64_t blocks)
+{
+	struct arena_head *head = arena->head;
+
+	if (blocks > arena->budget)
+		return false;
+	arena_look_around(arena);
+	arena_account_begin(arena);
+	atomic_fetch_add(&head->used, blocks);
+	arena_step("reserve-counted");
+	atomic_fetch_add(&arena_own_row(arena)->reserved, (int64_t)blocks);
+	arena_account_end(arena);
+	arena_step("reserved");
+	if (make_room(arena)) {
+		ease(arena);
+		return true;
+	}
+	give_back(arena, blocks);
+	atomic_store(&head->pressed, 1);
+	return false;
+}
+
+void arena_unreserve(struct arena *arena, uint64_t blocks)
+{
+	if (!blocks)
+		return;
+	give_back(arena, blocks);
+	atomic_store_explicit(&arena->returned, true, memory_order_relaxed);
+}
+
+void arena_touch(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+
+	if (group)
+		atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP],
+				      atomic_load_explicit(&arena->head->clock, memory_order_relaxed),
+				      memory_order_relaxed);
+}
+
+bool arena_pressed(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->head->pressed, memory_order_relaxed);
+}
+
+uint64_t arena_budget(const struct arena *arena)
+{
+	return arena->budget * ARENA_BLOCK;
+}
+
+uint64_t arena_used(const struct arena *arena)
+{
+	return atomic_load(&arena->head->used) * ARENA_BLOCK;
+}
+
+uint64_t arena_evictions(const struct arena *arena)
+{
+	return atomic_load(&arena->head->evictions);
+}

@@ -1,0 +1,177 @@
+/* What only this file knows: the table behind the data, and what a process keeps for itself.
+ *
+ *   [data: the file's length, rounded up to chunks][head][rows][ready words][groups]
+ *
+ * A group is the table of 1,024 chunks (1 GiB of file). The head, the rows and the ready words get
+ * their memory when the arena is made; a group gets its own when one of its chunks is first
+ * claimed or pinned, and only then its bit in the ready word is set. So the table of a file of
+ * 10 TB costs nothing until it is used, and no instruction touches a page of the memfd that has
+ * no memory yet: running out of it is an error from a system call, never a signal.
+ *
+ * Row 0 is nobody's: its pins say which chunks hold published blocks. A process has one of the
+ * rows 1..255, and holds the lock on the byte of that number for as long as it lives.
+ *
+ * Other processes' stores are not trusted further than this: no offset, length or pointer is ever
+ * taken from shared memory without being cut to the range it must have.
+ */
+#ifndef LMDBIO_ARENA_PRIVATE_H
+#define LMDBIO_ARENA_PRIVATE_H
+
+#include "arena/arena.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	ARENA_ROWS = 256,
+	ARENA_GROUP = 1024, /* chunks */
+	ARENA_GROUP_BLOCKS = ARENA_GROUP * ARENA_BLOCKS,
+	ARENA_SLOTS = 64,    /* names under which an arena is found */
+	ARENA_PAGE_ROWS = 32 /* rows whose pins of one group share a page */
+};
+
+/* A chunk's word: the row of who has claimed it, and: */
+enum {
+	WORD_OWNER = 0xff,
+	WORD_EVICTING = 0x100, /* to throw it away, not to load it */
+	WORD_WAITERS = 0x200   /* somebody sleeps on the word */
+};
+
+struct arena_row {
+	_Alignas(128) _Atomic uint32_t used; /* nonzero from attaching to leaving or being buried */
+	uint32_t pid;                       /* for a person with a debugger */
+	_Atomic int64_t claims;             /* never less than the claims that this row has */
+	_Atomic int64_t reserved;           /* blocks counted in head->used and not published */
+	_Atomic uint64_t began, ended;      /* changes of the accounts: equal when none is under way */
+};
+
+struct arena_head {
+	uint64_t magic;
+	uint32_t version, shared;
+	struct arena_identity identity;
+	uint64_t key[2];   /* of identity and node */
+	uint64_t nonce[2]; /* of this very arena */
+	uint64_t budget;   /* blocks */
+	_Atomic uint64_t stamp;   /* when it could be found from on, ns */
+	_Atomic uint32_t settled; /* it won against those made at the same time */
+	_Atomic uint32_t high;    /* no row above this was ever used */
+	_Alignas(64) _Atomic uint64_t used; /* blocks reserved or published; may be too high, see doubt */
+	_Alignas(64) _Atomic uint64_t hand; /* chunk where the search for something to evict goes on */
+	_Atomic uint64_t evictions;
+	_Atomic uint32_t pressed;
+	_Atomic uint32_t doubt; /* somebody died, perhaps between two changes of the accounts */
+	_Alignas(64) _Atomic uint32_t clock; /* moves with every claim; stamps are readings of it */
+};
+
+/* What all chunks need comes first, so that it and the first page of pins are one piece. */
+struct arena_group {
+	_Atomic uint32_t words[ARENA_GROUP];
+	_Atomic uint32_t stamps[ARENA_GROUP];
+	_Atomic uint64_t published[ARENA_GROUP][ARENA_BLOCKS / 64];
+	_Atomic uint64_t pins[ARENA_ROWS][ARENA_GROUP / 64];
+};
+
+struct arena {
+	struct arena_identity identity;
+	uint64_t key[2];
+	uint64_t wanted; /* budget if this process makes the arena, blocks */
+	bool share;      /* may be shared */
+	bool alone;      /* is not shared: there is no other row */
+
+	int fd;       /* the memfd, for maps */
+	int life;     /* another description of it, never mapped: the row's lock hangs on it */
+	int listener; /* the name under which others find this process */
+	unsigned slot;
+	unsigned row;
+
+	uint8_t *base; /* data and table, one map */
+	uint64_t length, data_length, chunks, budget;
+	uint64_t device, inode; /* of the memfd */
+	struct arena_head *head;
+	struct arena_row *rows;
+	_Atomic uint32_t *ready; /* bit 0: the group's table; bit n: its n-th page of pins */
+	struct arena_group *groups;
+
+	pthread_mutex_t lock; /* pins and burials by this process's threads */
+	_Atomic uint64_t look_at; /* ns: when to look around again */
+	_Atomic unsigned members;
+	_Atomic bool returned; /* something reserved was given back: bytes may lie unpublished */
+};
+
+#ifdef ARENA_STEPS
+void arena_step(const char *step); /* the test's: may end or stop the process */
+#else
+static inline void arena_step(const char *step)
+{
+	(void)step;
+}
+#endif
+
+static inline struct arena_row *arena_own_row(const struct arena *arena)
+{
+	return &arena->rows[arena->row];
+}
+
+/* The table of a chunk's group, or NULL while it has no memory: nothing is published there then. */
+static inline struct arena_group *arena_group_of(const struct arena *arena, uint64_t chunk)
+{
+	uint64_t group = chunk / ARENA_GROUP;
+
+	if (!(atomic_load_explicit(&arena->ready[group], memory_order_acquire) & 1))
+		return NULL;
+	return &arena->groups[group];
+}
+
+static inline uint64_t arena_groups(const struct arena *arena)
+{
+	return (arena->chunks + ARENA_GROUP - 1) / ARENA_GROUP;
+}
+
+static inline unsigned arena_rows_high(const struct arena *arena)
+{
+	uint32_t high = atomic_load(&arena->head->high);
+
+	return high < ARENA_ROWS ? high : ARENA_ROWS - 1;
+}
+
+static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group, unsigned row)
+{
+	return atomic_load(&arena->ready[group]) >> (row / ARENA_PAGE_ROWS) & 1;
+}
+
+/* arena.c */
+uint64_t arena_now(void);        /* monotonic, ns */
+uint64_t arena_now_coarse(void); /* the same to a few ms, nearly free */
+int arena_make(struct arena *arena, bool shared);
+int arena_adopt(struct arena *arena, int fd); /* takes the fd in any case */
+void arena_drop(struct arena *arena);         /* undoes either, also half done */
+bool arena_fits(const struct arena *arena, int fd, struct arena_head *head);
+
+/* arena_blocks.c: gives a chunk's group, and a row's pins in it, their memory; NULL: none left. */
+struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsigned row);
+uint64_t arena_published(struct arena_group *group, uint64_t chunk);
+/* Frees the memory of blocks that are not published; only under the chunk's claim. */
+void arena_free_unpublished(struct arena *arena, uint64_t chunk);
+
+/* arena_rendezvous.c */
+int arena_meet(struct arena *arena, const char **why);
+void arena_drain(struct arena *arena);
+
+/* arena_rows.c */
+int arena_row_take(struct arena *arena);
+void arena_row_leave(struct arena *arena);
+unsigned arena_bury_dead(struct arena *arena); /* how many */
+void arena_look_around(struct arena *arena);
+bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word);
+void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row);
+
+/* arena_memory.c */
+void arena_account_begin(struct arena *arena);
+void arena_account_end(struct arena *arena);
+void arena_account_published(struct arena *arena, uint64_t blocks);
+void arena_lower(struct arena *arena, uint64_t blocks);
+bool arena_recount(struct arena *arena); /* whether it came out lower */
+/* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
+uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);
+
+#endif

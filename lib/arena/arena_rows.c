@@ -1,0 +1,359 @@
+/* What only this file knows: who lives, what each has claimed and pinned, and what becomes of it.
+ *
+ * A claim is the owner's row number in the chunk's word; a pin is a bit of the owner's row. Both
+ * count while the kernel holds the owner's lock on the byte of that number. Whoever meets a dead
+ * row buries it: it takes that lock itself, so that one does it at a time and another can go on
+ * where a burier dies, undoes the dead one's claims and pins, and gives the lock back.
+ *
+ * The lock is gone when the last thread of the owner is; so no read of its can still be writing
+ * when its claim is taken away.
+ */
+#include "arena/arena_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t look_every = 1000000000, wait_slice = 50000000; /* ns */
+
+/* --- locks ---------------------------------------------------------------------------------- */
+
+static int lock_row(const struct arena *arena, unsigned row, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = row, .l_len = 1};
+
+	return fcntl(arena->life, F_OFD_SETLK, &lock) ? errno : 0;
+}
+
+static bool is_alive(const struct arena *arena, unsigned row)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = row, .l_len = 1};
+
+	if (row == arena->row)
+		return true;
+	if (arena->alone)
+		return false;
+	/* When in doubt it lives: waiting has its bound, and a pin too many does no harm. */
+	return fcntl(arena->life, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What a claim of a row that has died, or leaves, may have left half done. */
+static void claim_undo(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row,
+		       uint32_t word)
+{
+	if (word & WORD_EVICTING)
+		(void)arena_empty(arena, group, chunk);
+	else
+		arena_free_unpublished(arena, chunk);
+	arena_claim_end(arena, group, chunk, row);
+}
+
+static void claims_clear(struct arena *arena, unsigned row)
+{
+	for (uint64_t chunk = 0; chunk < arena->chunks; chunk++) {
+		struct arena_group *group = arena_group_of(arena, chunk);
+		uint32_t word;
+
+		if (!group) {
+			chunk |= ARENA_GROUP - 1;
+			continue;
+		}
+		word = atomic_load(&group->words[chunk % ARENA_GROUP]);
+		if ((word & WORD_OWNER) == row)
+			claim_undo(arena, group, chunk, row, word);
+	}
+}
+
+static void pins_clear(struct arena *arena, unsigned row)
+{
+	for (uint64_t group = 0; group < arena_groups(arena); group++)
+		if (arena_row_has_pins(arena, group, row))
+			for (unsigned i = 0; i < ARENA_GROUP / 64; i++)
+				atomic_store(&arena->groups[group].pins[row][i], 0);
+}
+
+/* Makes a row as if nobody had ever had it. May be done again by another when it is broken off. */
+static void row_clear(struct arena *arena, unsigned row)
+{
+	struct arena_row *entry = &arena->rows[row];
+	int64_t reserved;
+
+	atomic_store(&entry->ended, atomic_load(&entry->began));
+	if (atomic_load(&entry->claims))
+		claims_clear(arena, row);
+	arena_step("bury-claims");
+	pins_clear(arena, row);
+	arena_step("bury-pins");
+	atomic_store(&entry->claims, 0);
+	arena_account_begin(arena);
+	reserved = atomic_exchange(&entry->reserved, 0);
+	if (reserved > 0)
+		arena_lower(arena, (uint64_t)reserved);
+	arena_account_end(arena);
+	atomic_store(&entry->used, 0);
+}
+
+static void row_raise_high(struct arena *arena)
+{
+	uint32_t high = atomic_load(&arena->head->high);
+
+	while (high < arena->row)
+		if (atomic_compare_exchange_weak(&arena->head->high, &high, arena->row))
+			break;
+}
+
+int arena_row_take(struct arena *arena)
+{
+	unsigned row = 1;
+	int rc = 0;
+
+	if (!arena->alone)
+		for (; row < ARENA_ROWS; row++) {
+			rc = lock_row(arena, row, F_WRLCK);
+			if (rc != EAGAIN && rc != EACCES)
+				break;
+		}
+	if (rc)
+		return rc == EACCES ? EAGAIN : rc;
+	arena->row = row;
+	if (atomic_load(&arena->rows[row].used)) {
+		row_clear(arena, row);
+		atomic_store(&arena->head->doubt, 1);
+	}
+	row_raise_high(arena);
+	arena->rows[row].pid = (uint32_t)getpid();
+	atomic_store(&arena->rows[row].used, 1);
+	arena_step("attached");
+	return 0;
+}
+
+/* The lock goes with its descriptor, which the caller closes next. */
+void arena_row_leave(struct arena *arena)
+{
+	row_clear(arena, arena->row);
+	arena->row = 0;
+}
+
+/* The mutex keeps this process's threads apart: they share the description, so the kernel does
+ * not. A clean account is not to be expected of somebody who was killed. */
+static bool bury(struct arena *arena, unsigned row)
+{
+	bool buried = false;
+
+	pthread_mutex_lock(&arena->lock);
+	if (!arena->alone && row != arena->row && !lock_row(arena, row, F_WRLCK)) {
+		if (atomic_load(&arena->rows[row].used)) {
+			row_clear(arena, row);
+			atomic_store(&arena->head->doubt, 1);
+			buried = true;
+		}
+		(void)lock_row(arena, row, F_UNLCK);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return buried;
+}
+
+static unsigned living(struct arena *arena, unsigned *buried)
+{
+	unsigned members = 0;
+
+	for (unsigned row = 1; row <= arena_rows_high(arena); row++) {
+		if (!atomic_load(&arena->rows[row].used))
+			continue;
+		if (is_alive(arena, row))
+			members++;
+		else if (bury(arena, row))
+			++*buried;
+	}
+	return members;
+}
+
+unsigned arena_bury_dead(struct arena *arena)
+{
+	unsigned buried = 0;
+
+	atomic_store(&arena->members, living(arena, &buried));
+	return buried;
+}
+
+/* Once a second, whoever comes by first. */
+void arena_look_around(struct arena *arena)
+{
+	uint64_t at = atomic_load_explicit(&arena->look_at, memory_order_relaxed);
+	uint64_t now = arena_now_coarse();
+
+	if (now < at || !atomic_compare_exchange_strong(&arena->look_at, &at, now + look_every))
+		return;
+	arena_drain(arena);
+	(void)arena_bury_dead(arena);
+	(void)arena_recount(arena);
+}
+
+unsigned arena_members(struct arena *arena)
+{
+	unsigned members;
+
+	arena_look_around(arena);
+	members = atomic_load(&arena->members);
+	return members ? members : 1;
+}
+
+/* --- claims --------------------------------------------------------------------------------- */
+
+bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word)
+{
+	_Atomic uint32_t *at = &group->words[chunk % ARENA_GROUP];
+	uint32_t now = atomic_load(at); /* 0, or flags of nobody, which only a stray store leaves */
+
+	if (now & WORD_OWNER)
+		return false;
+	/* Counted before it is had, so that a burier never overlooks one. */
+	atomic_fetch_add(&arena_own_row(arena)->claims, 1);
+	if (atomic_compare_exchange_strong(at, &now, word))
+		return true;
+	atomic_fetch_sub(&arena_own_row(arena)->claims, 1);
+	return false;
+}
+
+void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row)
+{
+	_Atomic uint32_t *word = &group->words[chunk % ARENA_GROUP];
+
+	if (atomic_exchange(word, 0) & WORD_WAITERS)
+		futex_wake(word);
+	atomic_fetch_sub(&arena->rows[row].claims, 1);
+}
+
+bool arena_claim(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+	_Atomic uint32_t *word;
+
+	if (!group)
+		return false;
+	arena_look_around(arena);
+	word = &group->words[chunk % ARENA_GROUP];
+	while (!arena_claim_as(arena, group, chunk, arena->row)) {
+		unsigned owner = atomic_load(word) & WORD_OWNER;
+
+		/* Another may have buried it first; then the word has changed. */
+		if (owner && (is_alive(arena, owner) || !bury(arena, owner)) &&
+		    (atomic_load(word) & WORD_OWNER) == owner)
+			return false;
+	}
+	atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP],
+			      atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed),
+			      memory_order_relaxed);
+	arena_step("claimed");
+	return true;
+}
+
+void arena_release(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+
+	if (!group || (atomic_load(&group->words[chunk % ARENA_GROUP]) &
+		       (WORD_OWNER | WORD_EVICTING)) != arena->row)
+		return;
+	/* A read that failed may have left bytes that nobody counts. */
+	if (atomic_load_explicit(&arena->returned, memory_order_relaxed))
+		arena_free_unpublished(arena, chunk);
+	arena_step("releasing");
+	arena_claim_end(arena, group, chunk, arena->row);
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
+
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
+{
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+	uint64_t now = arena_now(), end = now + milliseconds * UINT64_C(1000000);
+	_Atomic uint32_t *word;
+
+	if (!group)
+		return false; /* claims fail for want of memory, not because somebody has them */
+	word = &group->words[chunk % ARENA_GROUP];
+	for (;; now = arena_now()) {
+		uint32_t value = atomic_load(word);
+		unsigned owner = value & WORD_OWNER;
+
+		if (!owner)
+			return true;
+		if (!is_alive(arena, owner) && bury(arena, owner))
+			continue;
+		if (now >= end)
+			return false;
+		if (!(value & WORD_WAITERS) &&
+		    !atomic_compare_exchange_strong(word, &value, value | WORD_WAITERS))
+			continue;
+		futex_wait(word, value | WORD_WAITERS, end - now < wait_slice ? end - now : wait_slice);
+	}
+}
+
+/* --- pins ----------------------------------------------------------------------------------- */
+
+/* The evictor says in the word that it evicts and then looks for pins; we set the pin and then look
+ * at the word. All of it in one order for everybody, so at least one sees the other. The mutex is
+ * for threads of this process: none may rely on a pin that another is about to take back. */
+static bool try_pin(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t *word)
+{
+	_Atomic uint64_t *pins = &group->pins[arena->row][chunk % ARENA_GROUP / 64];
+	uint64_t bit = UINT64_C(1) << chunk % 64;
+	bool pinned = true;
+
+	pthread_mutex_lock(&arena->lock);
+	if (!(atomic_fetch_or(pins, bit) & bit)) {
+		arena_step("pinning");
+		*word = atomic_load(&group->words[chunk % ARENA_GROUP]);
+		pinned = !(*word & WORD_EVICTING);
+		if (!pinned)
+			atomic_fetch_and(pins, ~bit);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return pinned;
+}
+
+bool arena_pin(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+	uint32_t word = 0;
+
+	if (!group)
+		return false;
+	while (!try_pin(arena, group, chunk, &word)) {
+		unsigned evictor = word & WORD_OWNER;
+
+		if (is_alive(arena, evictor) || !bury(arena, evictor))
+			return false;
+	}
+	arena_step("pinned");
+	return true;
+}
+
+void arena_unpin(struct arena *arena, uint64_t chunk)
+{
+	uint64_t group = chunk / ARENA_GROUP;
+
+	if (chunk >= arena->chunks || !arena_row_has_pins(arena, group, arena->row))
+		return;
+	pthread_mutex_lock(&arena->lock);
+	atomic_fetch_and(&arena->groups[group].pins[arena->row][chunk % ARENA_GROUP / 64],
+			 ~(UINT64_C(1) << chunk % 64));
+	pthread_mutex_unlock(&arena->lock);
+}
