@@ -1,0 +1,333 @@
+/* What only this file knows: what each MDB_cursor_op asks of a cursor. */
+#include "cursor/cursor_private.h"
+
+void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
+		     const struct comparator *order)
+{
+	struct cursor *cursor = &duplicates->cursor;
+
+	duplicates->order = *order;
+	duplicates->tree = (struct tree){.duplicates = true, .record.root = PAGE_NONE};
+	cursor->snapshot = snapshot;
+	cursor->tree = &duplicates->tree;
+	cursor->order = &duplicates->order;
+	cursor->data_order = NULL;
+	cursor->duplicates = NULL;
+	cursor->page_size = snapshot->page_size;
+	cursor->depth = 0;
+	cursor->state = 0;
+	cursor->serial = snapshot->serial;
+	cursor->ahead = NULL;
+	cursor->forward = true;
+	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+}
+
+void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *tree,
+		 const struct comparators *comparators, struct duplicates *duplicates)
+{
+	cursor->snapshot = snapshot;
+	cursor->tree = tree;
+	cursor->order = &comparators->key;
+	cursor->data_order = &comparators->data;
+	cursor->duplicates = NULL;
+	cursor->page_size = snapshot->page_size;
+	cursor->depth = 0;
+	cursor->state = 0;
+	cursor->serial = snapshot->serial;
+	cursor->ahead = NULL;
+	cursor->forward = true;
+	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+	if (tree->record.flags & MDB_DUPSORT) {
+		cursor->duplicates = duplicates;
+		duplicates_init(duplicates, snapshot, &comparators->data);
+	}
+	if (tree->stale) {
+		/* An error is met again, and returned, at the first use. */
+		int rc = tree_refresh(snapshot, tree);
+
+		(void)rc;
+	}
+}
+
+static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	if (!(cursor->state & CURSOR_PLACED))
+		return EINVAL;
+	level = cursor_top(cursor);
+	if (level->index >= level->count) {
+		level->index = level->count;
+		return MDB_NOTFOUND;
+	}
+	if (level->flags & PAGE_LEAF2)
+		return level_item(cursor, level, key);
+	rc = cursor_node(cursor, level, &node);
+	if (rc)
+		return rc;
+	node_key(&node, key);
+	if (!data)
+		return 0;
+	if (!(node.flags & NODE_DUPS))
+		return node_value(cursor->snapshot, &node, data);
+	if (!cursor->duplicates)
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	return get_current(&cursor->duplicates->cursor, data, NULL);
+}
+
+/* MDB_FIRST_DUP, MDB_LAST_DUP. */
+static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data,
+			      int (*edge)(struct cursor *, MDB_val *, MDB_val *))
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	if (!data || !(cursor->state & CURSOR_PLACED))
+		return EINVAL;
+	if (!cursor->duplicates)
+		return MDB_INCOMPATIBLE;
+	level = cursor_top(cursor);
+	if (level->index >= level->count) {
+		level->index = level->count;
+		return MDB_NOTFOUND;
+	}
+	rc = cursor_node(cursor, level, &node);
+	if (rc)
+		return rc;
+	if (!(node.flags & NODE_DUPS)) {
+		node_key(&node, key);
+		return node_value(cursor->snapshot, &node, data);
+	}
+	if (!(cursor->duplicates->cursor.state & CURSOR_PLACED))
+		return EINVAL;
+	return edge(&cursor->duplicates->cursor, data, NULL);
+}
+
+/* All items of the page under the second cursor, which then stands at the last of them. */
+static int get_items(struct cursor *cursor, MDB_val *data)
+{
+	struct cursor *inner = &cursor->duplicates->cursor;
+	struct level *level = cursor_top(inner);
+	uint32_t pad = inner->tree->record.pad;
+
+	if (!page_items_fit(inner->page_size, level->count, pad))
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	data->mv_size = (size_t)level->count * pad;
+	data->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER);
+	level->index = (uint16_t)(level->count - 1);
+	return 0;
+}
+
+/* MDB_GET_MULTIPLE, MDB_NEXT_MULTIPLE, MDB_PREV_MULTIPLE. */
+static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	struct cursor *inner;
+	int rc = 0;
+
+	if (!data || (op == MDB_GET_MULTIPLE && !(cursor->state & CURSOR_PLACED)))
+		return EINVAL;
+	if (!(cursor->tree->record.flags & MDB_DUPFIXED) || !cursor->duplicates)
+		return MDB_INCOMPATIBLE;
+	inner = &cursor->duplicates->cursor;
+	if (op == MDB_GET_MULTIPLE) {
+		if (!(inner->state & CURSOR_PLACED) || inner->state & CURSOR_AT_END)
+			return 0;
+		return get_items(cursor, data);
+	}
+	if (op == MDB_NEXT_MULTIPLE)
+		rc = cursor_next(cursor, key, data, MDB_NEXT_DUP);
+	else if (!(cursor->state & CURSOR_PLACED))
+		rc = cursor_last(cursor, key, data);
+	if (rc)
+		return rc;
+	if (!(inner->state & CURSOR_PLACED))
+		return MDB_NOTFOUND;
+	if (op == MDB_PREV_MULTIPLE)
+		rc = cursor_sibling(inner, false);
+	return rc ? rc : get_items(cursor, data);
+}
+
+/* The value of a step that stands in an overflow run. false: something is in the way. */
+static inline bool step_to_run(struct snapshot *snapshot, uint64_t number, uint32_t data_size,
+			       MDB_val *data)
+{
+	uint64_t pages = ((PAGE_HEADER - 1 + (uint64_t)data_size) >> snapshot->view.page_shift) + 1;
+	const uint8_t *run;
+
+	if (unlikely(number < FORMAT_METAS || window_run(&snapshot->view, number, pages, &run)))
+		return false;
+	snapshot->served += data_size;
+	data->mv_size = data_size;
+	data->mv_data = (void *)(uintptr_t)(run + PAGE_HEADER);
+	return true;
+}
+
+/* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
+ * nothing that lives in memory but what the caller gets. false: it is not that easy, and nothing
+ * has moved. */
+static inline __attribute__((always_inline)) bool
+step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
+{
+	uint32_t size = cursor->page_size, offset, key_size, data_size, flags;
+	struct level *level;
+	const uint8_t *at;
+	unsigned next;
+
+	if (unlikely(cursor->state != CURSOR_PLACED || cursor->pace <= 1 ||
+		     cursor->forward != (by > 0) || cursor->duplicates))
+		return false;
+	level = cursor_top(cursor);
+	next = level->index + (unsigned)by; /* before the first: not below the count */
+	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
+		return false;
+	offset = load16(level->page + PAGE_HEADER + 2 * next);
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+		return false;
+	at = level->page + offset;
+	key_size = load16(at + NODE_KEY_SIZE);
+	flags = load16(at + NODE_FLAGS);
+	data_size = load16(at + NODE_LOW) | (uint32_t)load16(at + NODE_HIGH) << 16;
+	size -= NODE_KEY + offset;
+	if (unlikely(key_size > size || flags & NODE_DUPS))
+		return false;
+	if (flags & NODE_BIG) {
+		if (unlikely(size - key_size < sizeof(uint64_t)))
+			return false;
+		if (likely(data) && !step_to_run(cursor->snapshot, load64(at + NODE_KEY + key_size),
+						 data_size, data))
+			return false;
+	} else {
+		if (unlikely(data_size > size - key_size))
+			return false;
+		if (likely(data)) {
+			cursor->snapshot->served += data_size;
+			data->mv_size = data_size;
+			data->mv_data = (void *)(uintptr_t)(at + NODE_KEY + key_size);
+		}
+	}
+	level->index = (uint16_t)next;
+	cursor->pace--;
+	if (likely(key)) {
+		key->mv_size = key_size;
+		key->mv_data = (void *)(uintptr_t)(at + NODE_KEY);
+	}
+	return true;
+}
+
+/* LMDB's cursors may go on after their transaction was renewed, over the pages where they stood.
+ * What stands under those may have been changed between two transactions: it is asked for again. */
+static int cursor_revive(struct cursor *cursor)
+{
+	struct window_view *view = &cursor->snapshot->view;
+	const uint8_t *page;
+	int rc = 0;
+
+	cursor->serial = cursor->snapshot->serial;
+	for (unsigned i = 0; i < cursor->depth && !cursor->tree->inline_page && !rc; i++) {
+		uint64_t offset = (uint64_t)(cursor->levels[i].page - view->base);
+
+		rc = window_pages(view, offset >> view->page_shift, 1, &page);
+	}
+	if (!rc && cursor->duplicates)
+		rc = cursor_revive(&cursor->duplicates->cursor);
+	/* Pages that are no more: it is a cursor that has not been set. */
+	if (rc == MDB_PAGE_NOTFOUND || rc == MDB_CORRUPTED) {
+		cursor->state = 0;
+		rc = 0;
+	}
+	return rc;
+}
+
+static __attribute__((noinline)) int get_by_operation(struct cursor *cursor, MDB_val *key,
+						       MDB_val *data, MDB_cursor_op op)
+{
+	switch (op) {
+	case MDB_NEXT:
+	case MDB_NEXT_DUP:
+	case MDB_NEXT_NODUP:
+		return cursor_next(cursor, key, data, op);
+	case MDB_PREV:
+	case MDB_PREV_DUP:
+	case MDB_PREV_NODUP:
+		return cursor_previous(cursor, key, data, op);
+	case MDB_FIRST:
+		return cursor_first(cursor, key, data);
+	case MDB_LAST:
+		return cursor_last(cursor, key, data);
+	case MDB_GET_CURRENT:
+		return get_current(cursor, key, data);
+	case MDB_GET_BOTH:
+	case MDB_GET_BOTH_RANGE:
+		if (!data)
+			return EINVAL;
+		if (!cursor->duplicates)
+			return MDB_INCOMPATIBLE;
+		/* fallthrough */
+	case MDB_SET:
+	case MDB_SET_KEY:
+	case MDB_SET_RANGE:
+		return key ? cursor_set(cursor, key, data, op, op != MDB_SET_RANGE) : EINVAL;
+	case MDB_FIRST_DUP:
+		return get_edge_duplicate(cursor, key, data, cursor_first);
+	case MDB_LAST_DUP:
+		return get_edge_duplicate(cursor, key, data, cursor_last);
+	case MDB_GET_MULTIPLE:
+	case MDB_NEXT_MULTIPLE:
+	case MDB_PREV_MULTIPLE:
+		return get_multiple(cursor, key, data, op);
+	}
+	return EINVAL;
+}
+
+int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	int rc;
+
+	if (unlikely(cursor->snapshot->blocked))
+		return MDB_BAD_TXN;
+	if (unlikely(cursor->serial != cursor->snapshot->serial) && (rc = cursor_revive(cursor)))
+		return rc;
+	if (op == MDB_NEXT && likely(step_inside(cursor, key, data, 1)))
+		return 0;
+	if (op == MDB_PREV && likely(step_inside(cursor, key, data, -1)))
+		return 0;
+	return get_by_operation(cursor, key, data, op);
+}
+
+int cursor_count(struct cursor *cursor, size_t *count)
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	if (!cursor->duplicates)
+		return MDB_INCOMPATIBLE;
+	if (cursor->snapshot->blocked)
+		return MDB_BAD_TXN;
+	if (cursor->serial != cursor->snapshot->serial && (rc = cursor_revive(cursor)))
+		return rc;
+	if (!(cursor->state & CURSOR_PLACED))
+		return EINVAL;
+	level = cursor_top(cursor);
+	if (cursor->state & CURSOR_AT_END) {
+		if (level->index >= level->count)
+			return MDB_NOTFOUND;
+		cursor->state &= (uint16_t)~CURSOR_AT_END;
+	}
+	if (level->index >= level->count)
+		return MDB_NOTFOUND;
+	rc = cursor_node(cursor, level, &node);
+	if (rc)
+		return rc;
+	if (!(node.flags & NODE_DUPS)) {
+		*count = 1;
+		return 0;
+	}
+	if (!(cursor->duplicates->cursor.state & CURSOR_PLACED))
+		return EINVAL;
+	*count = cursor->duplicates->tree.record.entries;
+	return 0;
+}

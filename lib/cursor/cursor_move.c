@@ -1,0 +1,179 @@
+/* What only this file knows: first, last, next and previous, of keys and of their duplicates. */
+#include "cursor/cursor_private.h"
+
+#include <limits.h>
+
+/* Where the cursor stands now: hands out key and value, entering the duplicates at their first or
+ * last one. */
+static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
+{
+	struct level *level = cursor_top(cursor);
+	struct node node;
+	int rc;
+
+	if (level->flags & PAGE_LEAF2)
+		return level_item(cursor, level, key);
+	rc = cursor_node(cursor, level, &node);
+	if (unlikely(rc))
+		return rc;
+	if (node.flags & NODE_DUPS) {
+		struct duplicates *dups = cursor->duplicates;
+
+		rc = duplicates_enter(cursor->snapshot, cursor->tree, dups, &node);
+		if (!rc && data)
+			rc = at_first ? cursor_first(&dups->cursor, data, NULL)
+				      : cursor_last(&dups->cursor, data, NULL);
+	} else if (data) {
+		rc = node_value(cursor->snapshot, &node, data);
+	}
+	if (!rc)
+		node_key(&node, key);
+	return rc;
+}
+
+static int cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	duplicates_leave(cursor);
+	cursor_leave(cursor);
+	/* A tree of one page has its edges where the cursor is already. */
+	if (!(cursor->state & CURSOR_PLACED) || cursor->depth > 1) {
+		rc = cursor_descend(cursor, at_first ? DESCEND_FIRST : DESCEND_LAST, NULL);
+		if (rc)
+			return rc;
+	}
+	level = cursor_top(cursor);
+	level->index = (uint16_t)(at_first ? 0 : level->count - 1);
+	cursor->state = at_first ? CURSOR_PLACED : CURSOR_PLACED | CURSOR_AT_END;
+	if (data || level->flags & PAGE_LEAF2)
+		return cursor_arrive(cursor, key, data, at_first);
+	/* Asked for the key alone, LMDB leaves the duplicates unentered. */
+	rc = cursor_node(cursor, level, &node);
+	if (!rc)
+		node_key(&node, key);
+	return rc;
+}
+
+int cursor_first(struct cursor *cursor, MDB_val *key, MDB_val *data)
+{
+	return cursor_edge(cursor, key, data, true);
+}
+
+int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data)
+{
+	return cursor_edge(cursor, key, data, false);
+}
+
+/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through.
+ * Past the last entry LMDB looks at whatever stands there; what is no node counts as single. */
+static bool cursor_on_duplicates(struct cursor *cursor, struct node *node)
+{
+	struct level *level = cursor_top(cursor);
+
+	if (level->index >= level->count &&
+	    PAGE_HEADER + 2u * level->index + 2u > cursor->page_size)
+		return false;
+	if (!page_leaf_node(level->page, cursor->page_size, level->index, node))
+		return false;
+	return node->flags & NODE_DUPS;
+}
+
+/* After a step from one entry to the next: counts towards telling the watch. */
+static inline void cursor_stepped(struct cursor *cursor, bool forward)
+{
+	if (likely(--cursor->pace > 0 && cursor->forward == forward))
+		return;
+	if (cursor->forward != forward) {
+		cursor_leave(cursor);
+		cursor->forward = forward;
+	} else if (cursor->snapshot->watch && cursor->depth > 1) {
+		cursor->snapshot->watch->moved(cursor->snapshot->watch, cursor, forward);
+	} else {
+		cursor->pace = cursor->paced = INT_MAX;
+	}
+}
+
+int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	if (!(cursor->state & CURSOR_PLACED))
+		return cursor_first(cursor, key, data);
+	level = cursor_top(cursor);
+	if (cursor->state & CURSOR_AT_END) {
+		if (level->index + 1 >= level->count)
+			return MDB_NOTFOUND;
+		cursor->state &= (uint16_t)~CURSOR_AT_END;
+	}
+	if (cursor->duplicates) {
+		if (!cursor_on_duplicates(cursor, &node)) {
+			duplicates_leave(cursor);
+			if (op == MDB_NEXT_DUP)
+				return MDB_NOTFOUND;
+		} else if (op != MDB_NEXT_NODUP) {
+			rc = cursor_next(&cursor->duplicates->cursor, data, NULL, MDB_NEXT);
+			if (op == MDB_NEXT_DUP || rc != MDB_NOTFOUND) {
+				if (!rc)
+					node_key(&node, key);
+				return rc;
+			}
+		}
+	}
+	if (likely(level->index + 1 < level->count)) {
+		level->index++;
+	} else {
+		rc = cursor_sibling(cursor, true);
+		if (rc) {
+			cursor->state |= CURSOR_AT_END;
+			return rc;
+		}
+	}
+	cursor_stepped(cursor, true);
+	return cursor_arrive(cursor, key, data, true);
+}
+
+int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	struct level *level;
+	struct node node;
+	int rc;
+
+	if (!(cursor->state & CURSOR_PLACED)) {
+		rc = cursor_last(cursor, key, data);
+		if (rc)
+			return rc;
+		cursor_top(cursor)->index++;
+	}
+	level = cursor_top(cursor);
+	if (cursor->duplicates) {
+		if (!cursor_on_duplicates(cursor, &node)) {
+			duplicates_leave(cursor);
+			if (op == MDB_PREV_DUP)
+				return MDB_NOTFOUND;
+		} else if (op != MDB_PREV_NODUP) {
+			rc = cursor_previous(&cursor->duplicates->cursor, data, NULL, MDB_PREV);
+			if (op == MDB_PREV_DUP || rc != MDB_NOTFOUND) {
+				if (!rc) {
+					node_key(&node, key);
+					cursor->state &= (uint16_t)~CURSOR_AT_END;
+				}
+				return rc;
+			}
+		}
+	}
+	cursor->state &= (uint16_t)~CURSOR_AT_END;
+	if (likely(level->index > 0)) {
+		level->index--;
+	} else {
+		rc = cursor_sibling(cursor, false);
+		if (rc)
+			return rc;
+	}
+	cursor_stepped(cursor, false);
+	return cursor_arrive(cursor, key, data, false);
+}

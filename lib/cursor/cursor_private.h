@@ -1,0 +1,107 @@
+/* What only this file knows: the pieces that the files of this layer share. */
+#ifndef LMDBIO_CURSOR_PRIVATE_H
+#define LMDBIO_CURSOR_PRIVATE_H
+
+#include "cursor/cursor.h"
+#include "format/page.h"
+
+#include <errno.h>
+
+enum descent { DESCEND_FIRST, DESCEND_LAST, DESCEND_KEY };
+
+/* descend.c */
+int level_load(struct cursor *cursor, struct level *level, uint64_t number);
+int level_search(struct cursor *cursor, struct level *level, const MDB_val *key, bool *exact);
+int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
+int cursor_sibling(struct cursor *cursor, bool forward);
+
+/* cursor_move.c */
+int cursor_first(struct cursor *cursor, MDB_val *key, MDB_val *data);
+int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data);
+int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
+int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
+
+/* cursor_seek.c */
+int cursor_set(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op, bool exact);
+
+/* duplicates.c */
+void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
+		     const struct comparator *order);
+int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
+		     struct duplicates *duplicates, const struct node *node);
+
+/* Damage stops a snapshot for good; other errors may pass. */
+static inline int snapshot_fail(struct snapshot *snapshot, int rc)
+{
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
+		snapshot->blocked |= SNAPSHOT_DAMAGED;
+	return rc;
+}
+
+static inline struct level *cursor_top(struct cursor *cursor)
+{
+	return &cursor->levels[cursor->depth - 1];
+}
+
+static inline void duplicates_leave(struct cursor *cursor)
+{
+	if (cursor->duplicates)
+		cursor->duplicates->cursor.state = 0;
+}
+
+static inline int cursor_node(struct cursor *cursor, const struct level *level, struct node *node)
+{
+	if (unlikely(!page_leaf_node(level->page, cursor->page_size, level->index, node)))
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	return 0;
+}
+
+static inline void node_key(const struct node *node, MDB_val *key)
+{
+	if (key) {
+		key->mv_size = node->key_size;
+		key->mv_data = (void *)(uintptr_t)node->key;
+	}
+}
+
+/* How many pages the value of a NODE_BIG node takes. */
+static inline uint64_t node_run_pages(const struct snapshot *snapshot, const struct node *node)
+{
+	return ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >> snapshot->view.page_shift) + 1;
+}
+
+/* The value of a node: beside its key, or in an overflow run, whose pages are not touched here. */
+static inline int node_value(struct snapshot *snapshot, const struct node *node, MDB_val *data)
+{
+	const uint8_t *run;
+	uint64_t number, pages;
+	int rc;
+
+	data->mv_size = node->data_size;
+	snapshot->served += node->data_size;
+	if (!(node->flags & NODE_BIG)) {
+		data->mv_data = (void *)(uintptr_t)node->data;
+		return 0;
+	}
+	number = load64(node->data);
+	pages = node_run_pages(snapshot, node);
+	rc = number < FORMAT_METAS ? MDB_CORRUPTED
+				   : window_run(&snapshot->view, number, pages, &run);
+	if (unlikely(rc))
+		return snapshot_fail(snapshot, rc);
+	data->mv_data = (void *)(uintptr_t)(run + PAGE_HEADER);
+	return 0;
+}
+
+/* The item under a cursor in a LEAF2 page. level_load() has seen that all items are inside. */
+static inline int level_item(const struct cursor *cursor, const struct level *level, MDB_val *key)
+{
+	if (key) {
+		key->mv_size = cursor->tree->record.pad;
+		key->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER +
+						   (size_t)level->index * cursor->tree->record.pad);
+	}
+	return 0;
+}
+
+#endif

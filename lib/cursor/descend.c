@@ -1,0 +1,346 @@
+/* What only this file knows: the way from a root to a leaf, and from a leaf to the next one. */
+#include "cursor/cursor_private.h"
+
+/* Binary search among entries [low, count); `kind` is a constant in each instance, so that the
+ * comparison is in the loop and not behind a pointer. Returns the place of the first entry that is
+ * not below the key, or -1 when a node leaves the page. */
+static inline __attribute__((always_inline)) int
+search_nodes(enum compare_kind kind, const struct comparator *order, const uint8_t *page,
+	     uint32_t size, int low, int count, const MDB_val *key, bool *exact)
+{
+	int high = count - 1;
+
+	while (low <= high) {
+		int middle = (low + high) >> 1;
+		const uint8_t *at;
+		uint32_t at_size;
+		int sign;
+
+		if (unlikely(!page_node_key(page, size, (unsigned)middle, &at, &at_size)))
+			return -1;
+		sign = compare_as(kind, order, key, at, at_size);
+		if (!sign) {
+			*exact = true;
+			return middle;
+		}
+		if (sign > 0)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static int search_items(const struct comparator *order, const uint8_t *items, uint32_t pad,
+			int count, const MDB_val *key, bool *exact)
+{
+	int low = 0, high = count - 1;
+
+	while (low <= high) {
+		int middle = (low + high) >> 1;
+		int sign = compare_as(order->kind, order, key, items + (size_t)middle * pad, pad);
+
+		if (!sign) {
+			*exact = true;
+			return middle;
+		}
+		if (sign > 0)
+			low = middle + 1;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static int search_page(const struct comparator *order, const uint8_t *page, uint32_t size, int low,
+		       int count, const MDB_val *key, bool *exact)
+{
+	switch (order->kind) {
+	case COMPARE_BYTES:
+		return search_nodes(COMPARE_BYTES, order, page, size, low, count, key, exact);
+	case COMPARE_INTEGER:
+		return search_nodes(COMPARE_INTEGER, order, page, size, low, count, key, exact);
+	default:
+		return search_nodes(order->kind, order, page, size, low, count, key, exact);
+	}
+}
+
+int level_search(struct cursor *cursor, struct level *level, const MDB_val *key, bool *exact)
+{
+	int place;
+
+	*exact = false;
+	if (level->flags & PAGE_LEAF2)
+		place = search_items(cursor->order, level->page + PAGE_HEADER,
+				     cursor->tree->record.pad, level->count, key, exact);
+	else
+		place = search_page(cursor->order, level->page, cursor->page_size, 0, level->count,
+				    key, exact);
+	if (unlikely(place < 0))
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	level->index = (uint16_t)place;
+	return 0;
+}
+
+/* A page of a tree, by its number: the one place where a cursor asks the window for one. */
+static int page_get(struct snapshot *snapshot, uint64_t number, const uint8_t **page,
+		    unsigned *count)
+{
+	int rc = window_pages(&snapshot->view, number, 1, page);
+
+	if (likely(!rc)) {
+		*count = page_count(*page, snapshot->page_size);
+		if (unlikely(!page_is_sound(*page, number) || !*count))
+			rc = MDB_CORRUPTED;
+	}
+	return likely(!rc) ? 0 : snapshot_fail(snapshot, rc);
+}
+
+int level_load(struct cursor *cursor, struct level *level, uint64_t number)
+{
+	const uint8_t *page;
+	unsigned count, flags;
+	int rc = page_get(cursor->snapshot, number, &page, &count);
+
+	if (unlikely(rc))
+		return rc;
+	flags = page_flags(page);
+	if (unlikely(flags & PAGE_LEAF2) &&
+	    (!cursor->tree->duplicates ||
+	     !page_items_fit(cursor->page_size, count, cursor->tree->record.pad)))
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	level->page = page;
+	level->count = (uint16_t)count;
+	level->index = 0;
+	level->flags = (uint16_t)flags;
+	return 0;
+}
+
+/* The entry of a branch page under which a key belongs. */
+static int branch_place(const struct comparator *order, const uint8_t *page, uint32_t size,
+			unsigned count, const MDB_val *key)
+{
+	bool exact = false;
+	int place = search_page(order, page, size, 1, (int)count, key, &exact);
+
+	/* Entry 0 has no key of its own: all that is below entry 1's key belongs there. */
+	return place <= 0 || exact ? place : place - 1;
+}
+
+static int cursor_root(struct cursor *cursor)
+{
+	struct tree *tree = cursor->tree;
+	int rc;
+
+	if (unlikely(cursor->snapshot->blocked))
+		return MDB_BAD_TXN;
+	if (unlikely(tree->stale) && (rc = tree_refresh(cursor->snapshot, tree)))
+		return rc;
+	if (tree->inline_page) {
+		cursor->depth = 1;
+		return 0;
+	}
+	if (tree->record.root == PAGE_NONE)
+		return MDB_NOTFOUND;
+	rc = level_load(cursor, &cursor->levels[0], tree->record.root);
+	if (!rc)
+		cursor->depth = 1;
+	return rc;
+}
+
+int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key)
+{
+	struct level *level;
+	int rc = cursor_root(cursor);
+
+	if (rc)
+		return rc;
+	for (level = &cursor->levels[0]; level->flags & PAGE_BRANCH; level++) {
+		uint64_t child;
+		int place = how == DESCEND_FIRST ? 0 : level->count - 1;
+
+		if (how == DESCEND_KEY)
+			place = branch_place(cursor->order, level->page, cursor->page_size,
+					     level->count, key);
+		if (unlikely(place < 0 || cursor->depth == FORMAT_DEPTH_MAX ||
+			     !page_child(level->page, cursor->page_size, (unsigned)place, &child))) {
+			rc = snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+			goto fail;
+		}
+		level->index = (uint16_t)place;
+		rc = level_load(cursor, level + 1, child);
+		if (unlikely(rc))
+			goto fail;
+		cursor->depth++;
+	}
+	cursor->state = CURSOR_PLACED;
+	return 0;
+
+fail:
+	cursor->state = 0;
+	return rc;
+}
+
+/* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level that has one, and down again along its
+ * near edge. Returns MDB_NOTFOUND, and nothing has moved, when there is none. */
+int cursor_sibling(struct cursor *cursor, bool forward)
+{
+	struct level *level;
+	int top = cursor->depth - 1, at = top - 1, rc;
+	unsigned kind = cursor->levels[top].flags & (PAGE_BRANCH | PAGE_LEAF);
+
+	for (; at >= 0; at--) {
+		level = &cursor->levels[at];
+		if (forward ? level->index + 1 < level->count : level->index > 0)
+			break;
+	}
+	if (at < 0)
+		return MDB_NOTFOUND;
+	level->index = (uint16_t)(forward ? level->index + 1 : level->index - 1);
+	for (; at < top; at++, level++) {
+		uint64_t child;
+
+		rc = MDB_CORRUPTED;
+		if (unlikely(!(level->flags & PAGE_BRANCH) ||
+			     !page_child(level->page, cursor->page_size, level->index, &child)))
+			goto damaged;
+		rc = level_load(cursor, level + 1, child);
+		if (unlikely(rc))
+			goto fail;
+		level[1].index = (uint16_t)(forward ? 0 : level[1].count - 1);
+	}
+	if (likely(level->flags & kind))
+		return 0;
+	rc = MDB_CORRUPTED;
+damaged:
+	snapshot_fail(cursor->snapshot, rc);
+fail:
+	cursor->state = 0;
+	return rc;
+}
+
+/* The node of a key, without a cursor. */
+static int tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
+		     const MDB_val *key, struct node *node)
+{
+	uint64_t number = tree->record.root;
+	const uint8_t *page;
+	unsigned count, depth;
+	bool exact = false;
+	int place, rc;
+
+	if (number == PAGE_NONE)
+		return MDB_NOTFOUND;
+	for (depth = 0; depth < FORMAT_DEPTH_MAX; depth++) {
+		rc = page_get(snapshot, number, &page, &count);
+		if (unlikely(rc))
+			return rc;
+		if (page_flags(page) & PAGE_LEAF)
+			break;
+		place = branch_place(order, page, snapshot->page_size, count, key);
+		if (unlikely(place < 0 ||
+			     !page_child(page, snapshot->page_size, (unsigned)place, &number)))
+			return snapshot_fail(snapshot, MDB_CORRUPTED);
+	}
+	if (unlikely(depth == FORMAT_DEPTH_MAX || page_flags(page) & PAGE_LEAF2))
+		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
+	if (unlikely(place < 0))
+		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	if (!exact)
+		return MDB_NOTFOUND;
+	if (unlikely(!page_leaf_node(page, snapshot->page_size, (unsigned)place, node)))
+		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	return 0;
+}
+
+int tree_step(struct snapshot *snapshot, const struct comparator *order, const MDB_val *key,
+	      uint64_t *number, uint64_t *pages, enum tree_step *step)
+{
+	const uint8_t *page;
+	struct node node;
+	bool exact = false;
+	unsigned count;
+	int place, rc = page_get(snapshot, *number, &page, &count);
+
+	if (rc)
+		return rc;
+	if (!(page_flags(page) & PAGE_LEAF)) {
+		*step = TREE_CHILD;
+		place = branch_place(order, page, snapshot->page_size, count, key);
+		return place >= 0 && page_child(page, snapshot->page_size, (unsigned)place, number)
+			       ? 0
+			       : MDB_CORRUPTED;
+	}
+	*step = TREE_END;
+	if (page_flags(page) & PAGE_LEAF2)
+		return MDB_CORRUPTED;
+	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
+	if (place < 0)
+		return MDB_CORRUPTED;
+	if (exact && page_leaf_node(page, snapshot->page_size, (unsigned)place, &node) &&
+	    node.flags & NODE_BIG) {
+		*step = TREE_RUN;
+		*number = load64(node.data);
+		*pages = node_run_pages(snapshot, &node);
+	}
+	return 0;
+}
+
+int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,
+	     const MDB_val *key, MDB_val *data)
+{
+	struct duplicates duplicates;
+	struct node node;
+	int rc;
+
+	if (unlikely(!key->mv_size))
+		return MDB_BAD_VALSIZE;
+	if (unlikely(tree->stale) && (rc = tree_refresh(snapshot, tree)))
+		return rc;
+	rc = tree_find(snapshot, tree, &comparators->key, key, &node);
+	if (rc)
+		return rc;
+	if (likely(!(node.flags & NODE_DUPS)))
+		return node_value(snapshot, &node, data);
+	if (!(tree->record.flags & MDB_DUPSORT))
+		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	duplicates_init(&duplicates, snapshot, &comparators->data);
+	rc = duplicates_enter(snapshot, tree, &duplicates, &node);
+	return rc ? rc : cursor_first(&duplicates.cursor, data, NULL);
+}
+
+int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct comparator *order,
+		    const MDB_val *name, struct tree_record *record)
+{
+	struct node node;
+	int rc;
+
+	if (unlikely(!name->mv_size))
+		return MDB_BAD_VALSIZE;
+	rc = tree_find(snapshot, home, order, name, &node);
+	if (rc)
+		return rc;
+	if ((node.flags & (NODE_DUPS | NODE_SUBTREE)) != NODE_SUBTREE)
+		return MDB_INCOMPATIBLE;
+	if (node.flags & NODE_BIG || node.data_size != TREE_SIZE)
+		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	tree_record_parse(record, node.data);
+	return 0;
+}
+
+int tree_refresh(struct snapshot *snapshot, struct tree *tree)
+{
+	const uint16_t persistent = 0x7fff;
+	struct tree_record record;
+	int rc = tree_find_named(snapshot, tree->home, tree->home_order, tree->name, &record);
+
+	if (rc)
+		return rc;
+	/* Somebody may have dropped the database and made it anew with other flags. */
+	if ((tree->record.flags & persistent) != record.flags)
+		return MDB_INCOMPATIBLE;
+	tree->record = record;
+	tree->stale = false;
+	return 0;
+}

@@ -1,0 +1,185 @@
+/* What only this file knows: when an arena is attached to, and when it is let go. */
+#include "window/residency_private.h"
+
+#include "util/log.h"
+#include "util/memory.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
+		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
+		   bool believe_cache)
+{
+	uint64_t chunks = (window_length + ARENA_CHUNK - 1) / ARENA_CHUNK;
+
+	memset(residency, 0, sizeof(*residency));
+	residency->states = calloc(chunks, sizeof(*residency->states));
+	residency->taints = calloc(chunks, sizeof(*residency->taints));
+	residency->runs = calloc(chunks, ARENA_BLOCKS / 8);
+	if (!residency->states || !residency->taints || !residency->runs) {
+		free((void *)residency->states);
+		free(residency->taints);
+		free((void *)residency->runs);
+		return ENOMEM;
+	}
+	residency->kind = kind;
+	residency->base = base;
+	residency->fd = fd;
+	residency->io = io;
+	residency->chunks = chunks;
+	residency->length = window_length;
+	residency->options = *options;
+	residency->believe_cache = believe_cache;
+	residency->epoch = 1;
+	pthread_mutex_init(&residency->lock, NULL);
+	return 0;
+}
+
+/* The arena, made at the first need. Under the lock. */
+bool residency_attach(struct residency *residency)
+{
+	if (residency->arena)
+		return true;
+	if (!residency->options.budget)
+		residency->options.budget = memory_budget(settings_get());
+	if (arena_open(&residency->arena, &residency->identity, &residency->options,
+		       &residency->private_reason)) {
+		residency->arena = NULL;
+		residency->armed = false;
+		atomic_store(&residency->enabled, false);
+		residency->all_tainted = residency->epoch;
+		return false;
+	}
+	if (residency->private_reason && settings_get()->verbose)
+		log_line("not shared with the other processes of the node: %s",
+			 residency->private_reason);
+	return true;
+}
+
+/* Threads in transactions of the old snapshot may be looking at the arena's table, and reads into
+ * it may be on their way: it is closed when both are over. Under the lock. */
+static void bury(struct residency *residency)
+{
+	if (residency->transactions || residency->loads)
+		return;
+	for (unsigned i = 0; i < residency->retired_count; i++)
+		arena_close(residency->retired[i]);
+	residency->retired_count = 0;
+}
+
+static void detach(struct residency *residency)
+{
+	struct arena **retired;
+
+	if (!residency->arena)
+		return;
+	shed_all(residency);
+	retired = realloc(residency->retired,
+			  (residency->retired_count + 1) * sizeof(*residency->retired));
+	if (retired) {
+		residency->retired = retired;
+		retired[residency->retired_count++] = residency->arena;
+	} /* else it is never closed, which harms nobody */
+	residency->arena = NULL;
+	bury(residency);
+}
+
+void residency_close(struct residency *residency)
+{
+	if (!residency->states)
+		return;
+	residency->transactions = 0;
+	detach(residency);
+	bury(residency);
+	free(residency->retired);
+	free((void *)residency->states);
+	free(residency->taints);
+	free((void *)residency->runs);
+	free(residency->mapped);
+	pthread_mutex_destroy(&residency->lock);
+	residency->states = NULL;
+}
+
+void residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+			uint64_t low, bool arm)
+{
+	pthread_mutex_lock(&residency->lock);
+	atomic_store(&residency->enabled, false);
+	detach(residency);
+	for (uint64_t i = 0; i < residency->chunks; i++)
+		set_state(residency, i, CHUNK_REST);
+	residency->all_tainted = residency->epoch;
+	residency->identity = *identity;
+	residency->size = identity->size < residency->length ? identity->size : residency->length;
+	residency->low = round_up(low, ARENA_BLOCK);
+	residency->armed = arm;
+	atomic_store(&residency->enabled, arm && !residency->paused);
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_pause(struct residency *residency)
+{
+	pthread_mutex_lock(&residency->lock);
+	if (!residency->paused++ && residency->kind == RESIDENCY_ARENA) {
+		atomic_store(&residency->enabled, false);
+		shed_all(residency);
+		residency->all_tainted = residency->epoch;
+	}
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_resume(struct residency *residency)
+{
+	pthread_mutex_lock(&residency->lock);
+	if (!--residency->paused && residency->kind == RESIDENCY_ARENA) {
+		/* What was handed out meanwhile was the file's. */
+		residency->all_tainted = residency->epoch;
+		atomic_store(&residency->enabled, residency->armed);
+	}
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_enter(struct residency *residency)
+{
+	pthread_mutex_lock(&residency->lock);
+	residency->transactions++;
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_leave(struct residency *residency)
+{
+	pthread_mutex_lock(&residency->lock);
+	if (--residency->transactions == 0) {
+		residency->epoch++;
+		bury(residency);
+	}
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_forked(struct residency *residency)
+{
+	/* One call for the whole window: between this and the fork nothing of the program runs. */
+	if (residency->arena) {
+		(void)!mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
+			    residency->fd, 0);
+		arena_forked(residency->arena);
+		/* The child attaches afresh, when it first wants bytes. */
+		residency->arena = NULL;
+	}
+	for (uint64_t i = 0; i < residency->chunks; i++) {
+		if (residency->kind == RESIDENCY_CACHE) {
+			residency->taints[i] = 0; /* what was being read is read for the parent */
+		} else if (is_shown(residency, i)) {
+			set_state(residency, i, CHUNK_REST);
+			runs_clear(residency, i);
+		}
+	}
+	residency->all_tainted = residency->epoch;
+	residency->mapped_count = 0;
+	residency->loads = 0;
+	pthread_mutex_init(&residency->lock, NULL);
+}

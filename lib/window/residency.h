@@ -1,0 +1,153 @@
+/* What only this file knows: which bytes stand under each part of a window.
+ *
+ * At rest every part shows the data file, as LMDB's own map does. With an arena, a chunk that has
+ * been brought shows the arena instead; putting the file back under it is the way to evict, so a
+ * pointer once handed out stays right. Two facts make that safe:
+ *   - A page is only handed out of the arena when its blocks are published there.
+ *   - A chunk out of which pointers have been handed while it showed the file is `tainted` until no
+ *     transaction lives that could hold one; in such a chunk only the blocks that are published are
+ *     mapped, never the holes between them.
+ */
+#ifndef LMDBIO_WINDOW_RESIDENCY_H
+#define LMDBIO_WINDOW_RESIDENCY_H
+
+#include "arena/arena.h"
+#include "io/io.h"
+#include "util/checked.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum chunk_state {
+	CHUNK_REST = 0, /* the file */
+	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
+	CHUNK_RUNS,     /* the file, with runs of the arena over it (residency->runs tells which) */
+	CHUNK_FULL,     /* the arena, all of it published */
+	CHUNK_WARM,     /* the file, which the page cache holds */
+};
+
+enum residency_kind {
+	RESIDENCY_CACHE, /* the window always shows the file; bytes are brought into the page cache,
+			    and residency->runs tells which */
+	RESIDENCY_ARENA,
+};
+
+struct residency {
+	enum residency_kind kind;
+	uint8_t *base;      /* the window */
+	int fd;             /* the data file */
+	struct io *io;      /* reads for those who wait */
+	size_t length;      /* of the window, bytes */
+	uint64_t size;      /* of the data file in this snapshot, bytes */
+	uint64_t low;       /* bytes in front that always show the file: the meta pages */
+	bool believe_cache; /* what the page cache holds is left at rest */
+	atomic_bool enabled;
+	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
+					  row, and how many more to take for granted */
+	unsigned paused;
+	bool armed; /* what `enabled` is when nobody pauses */
+	atomic_uint scans;  /* look-aheads under way for which a chunk is wanted as a whole */
+	struct arena *arena; /* NULL before the first byte is brought */
+	struct arena_identity identity;
+	struct arena_options options;
+	pthread_mutex_t lock;     /* of all below, and of every change to the map */
+	atomic_uchar *states;     /* enum chunk_state, one per chunk */
+	uint64_t chunks;
+	uint32_t *taints;         /* the epoch in which a chunk was tainted; without an arena: 1
+				     while it is being read */
+	uint32_t epoch;           /* grows when no transaction is left */
+	uint32_t all_tainted;     /* every chunk, in this epoch */
+	unsigned transactions;    /* alive */
+	_Atomic uint64_t *runs;   /* a bit per block mapped in a CHUNK_RUNS chunk */
+	uint64_t *mapped;         /* ring of the chunks that show the arena, oldest first */
+	uint64_t mapped_first, mapped_count, mapped_room;
+	_Atomic uint64_t impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
+	unsigned loads;           /* reads on their way into the arena */
+	struct arena **retired;   /* arenas of older snapshots, not yet closed */
+	unsigned retired_count;
+	const char *private_reason; /* why the arena is this process's alone, or NULL */
+};
+
+/* One read that a thread has taken on itself: claims are held, memory is reserved. */
+struct residency_load {
+	uint64_t offset;
+	size_t length;
+	void *buffer;
+	uint64_t chunk;
+	uint64_t blocks;
+	struct arena *arena;
+};
+
+enum residency_plan {
+	PLAN_READY, /* it is there and mapped */
+	PLAN_LOAD,  /* read load->length bytes at load->offset into load->buffer (any buffer when
+		       that is NULL), then finish */
+	PLAN_BUSY,  /* somebody else is reading this chunk */
+	PLAN_REST,  /* leave it to the file's own map */
+};
+
+/* Sets up a window's residency; of an arena nothing is made before the first byte is wanted.
+ * `window_length` bytes are reserved at `base`. Returns 0 or ENOMEM. */
+int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
+		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
+		   bool believe_cache);
+void residency_close(struct residency *residency);
+
+/* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
+ * with `arm` the next bytes wanted make an arena of the new identity. `low`: see above. */
+void residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+			uint64_t low, bool arm);
+
+/* Everything back to rest while somebody reads through the window without asking: the original,
+ * whose map it is, for a copy. Calls nest. */
+void residency_pause(struct residency *residency);
+void residency_resume(struct residency *residency);
+
+/* A transaction begins, or ends: pointers handed out before matter, or no more. */
+void residency_enter(struct residency *residency);
+void residency_leave(struct residency *residency);
+
+/* In a forked child, at once: everything back to rest, the parent's arena cut off (its memory in
+ * this process stays mapped, unused). System calls alone. */
+void residency_forked(struct residency *residency);
+
+/* Slow half of residency_covers(). */
+bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t offset,
+		   uint64_t length);
+
+/* Whether the bytes may be handed out as they are. Any thread, no lock. */
+static inline bool residency_covers(const struct residency *residency, uint64_t offset,
+				    uint64_t length)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
+
+	for (; chunk <= last; chunk++) {
+		unsigned state = atomic_load_explicit(&residency->states[chunk],
+						      memory_order_acquire);
+
+		if (state < CHUNK_FULL && !residency_has(residency, chunk, offset, length))
+			return false;
+	}
+	return true;
+}
+
+/* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
+ * of a read that failed. */
+int residency_bring(struct residency *residency, uint64_t offset, uint64_t length);
+
+/* For one who does not want to wait: what is to be done about the first part of the range, at most
+ * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
+enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
+				   struct residency_load *load);
+/* Ends a PLAN_LOAD: error is 0 or the errno, done how many bytes came. Returns 0 or the errno. */
+int residency_finish(struct residency *residency, const struct residency_load *load, int error,
+		     size_t done);
+
+/* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
+bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);
+
+/* Waits a bounded time for a chunk that somebody else reads. true: it is worth asking again. */
+bool residency_wait(struct residency *residency, uint64_t offset);
+
+#endif

@@ -1,0 +1,410 @@
+/* What only this file knows: who reads which bytes into the arena or the page cache, and when. */
+#include "window/residency_private.h"
+
+#include "util/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+enum {
+	WAIT_BOUND = 250, /* milliseconds for somebody else's read; then the file's own map serves */
+	WAIT_SLICE = 50,  /* milliseconds */
+	IMPATIENT_NS = 1000000000, /* how long nobody slow is waited for any more */
+	STREAK_MAX = 6,         /* at most 2 to this many values go unasked */
+	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
+	DROP_LENGTH = 64 << 10, /* bytes of a read worth a system call to forget where it went */
+	LOADS_AT_ONCE = 8 /* chunks that one who waits reads as one request */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void populate(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	if (offset < residency->low)
+		offset = residency->low;
+	if (offset < end) {
+		/* Only a saving of faults: a kernel that does not know it takes them singly. */
+		(void)madvise(residency->base + offset, end - offset, MADV_POPULATE_READ);
+		stats_add(STATS_POPULATE_CALLS, 1);
+	}
+}
+
+
+/* Shows what is published already. Under the lock; the caller has seen the blocks published. */
+static enum residency_plan show_published(struct residency *residency, uint64_t chunk,
+					  uint64_t first, uint64_t last)
+{
+	bool fresh = !is_shown(residency, chunk);
+	uint64_t run;
+
+	if (fresh && !arena_pin(residency->arena, chunk))
+		return PLAN_BUSY;
+	/* Only a pin makes the look last. */
+	if (fresh && arena_missing(residency->arena, first, last, &run)) {
+		arena_unpin(residency->arena, chunk);
+		return PLAN_BUSY;
+	}
+	arena_touch(residency->arena, chunk);
+	if (chunk_show(residency, chunk, first, last)) {
+		stats_add(STATS_HITS_ARENA_PEER, fresh);
+		return PLAN_READY;
+	}
+	if (fresh)
+		arena_unpin(residency->arena, chunk);
+	return PLAN_REST;
+}
+
+static bool reserve(struct residency *residency, uint64_t blocks)
+{
+	shed(residency);
+	if (arena_reserve(residency->arena, blocks))
+		return true;
+	shed_all(residency);
+	return arena_reserve(residency->arena, blocks);
+}
+
+/* The run of missing blocks of a chunk in which `wanted` lies: what a scan will want in a moment
+ * comes with the same request. */
+static uint64_t missing_around(struct residency *residency, uint64_t chunk, uint64_t wanted,
+			       uint64_t *run)
+{
+	uint64_t start, end, first, n;
+
+	chunk_span(residency, chunk, &start, &end);
+	for (first = block_of(start);; first = *run + n) {
+		n = arena_missing(residency->arena, first, block_of(end), run);
+		if (!n || *run + n > wanted)
+			return n;
+	}
+}
+
+/* One look at the first part of a range, under the lock. */
+static enum residency_plan plan_locked(struct residency *residency, uint64_t offset,
+				       uint64_t *length, bool widen, struct residency_load *load)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n;
+
+	if (end > chunk_end(residency, chunk))
+		end = chunk_end(residency, chunk);
+	*length = end - offset;
+	if (residency_has(residency, chunk, offset, *length))
+		return PLAN_READY;
+	if (leave_to_cache(residency, chunk, offset, end))
+		return PLAN_READY;
+	if (residency->kind == RESIDENCY_CACHE) {
+		if (residency->taints[chunk])
+			return PLAN_BUSY; /* it is being read */
+		residency->taints[chunk] = 1;
+		residency->loads++;
+		*load = (struct residency_load){
+			.offset = offset, .length = end - offset, .chunk = chunk};
+		return PLAN_LOAD;
+	}
+	if (!residency_attach(residency))
+		return PLAN_REST;
+	first = block_of(offset < residency->low ? residency->low : offset);
+	last = block_end(end);
+	if (!arena_missing(residency->arena, first, last, &run))
+		return show_published(residency, chunk, first, last);
+	if (!arena_claim(residency->arena, chunk))
+		return PLAN_BUSY;
+	n = arena_missing(residency->arena, first, last, &run);
+	if (n && widen)
+		n = missing_around(residency, chunk, run, &run);
+	if (!n || !reserve(residency, n)) {
+		arena_release(residency->arena, chunk);
+		return n ? PLAN_REST : show_published(residency, chunk, first, last);
+	}
+	residency->loads++;
+	*length = (run + n) * ARENA_BLOCK - offset;
+	*load = (struct residency_load){
+		.offset = run * ARENA_BLOCK,
+		.length = n * ARENA_BLOCK,
+		.buffer = arena_bytes(residency->arena) + run * ARENA_BLOCK,
+		.chunk = chunk,
+		.blocks = n,
+		.arena = residency->arena,
+	};
+	return PLAN_LOAD;
+}
+
+enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
+				   struct residency_load *load)
+{
+	enum residency_plan plan;
+
+	pthread_mutex_lock(&residency->lock);
+	plan = plan_locked(residency, offset, length, false, load);
+	pthread_mutex_unlock(&residency->lock);
+	return plan;
+}
+
+int residency_finish(struct residency *residency, const struct residency_load *load, int error,
+		     size_t done)
+{
+	uint64_t end = load->offset + load->length;
+
+	/* Short is right at the end of the file alone. */
+	if (!error && done < load->length && load->offset + done < residency->size)
+		error = EIO;
+	pthread_mutex_lock(&residency->lock);
+	if (!load->arena) {
+		residency->taints[load->chunk] = 0;
+		if (!error)
+			mark_run(residency, block_of(load->offset), block_end(end));
+	} else if (error) {
+		arena_unreserve(load->arena, load->blocks);
+		arena_release(load->arena, load->chunk);
+	} else {
+		bool fresh = !is_shown(residency, load->chunk);
+
+		arena_publish(load->arena, block_of(load->offset), load->blocks);
+		/* The program has it in the window; here it would only be counted twice. */
+		if (load->length >= DROP_LENGTH)
+			(void)madvise(load->buffer, load->length, MADV_DONTNEED);
+		if (load->arena != residency->arena || !atomic_load(&residency->enabled)) {
+			arena_release(load->arena, load->chunk); /* nobody wants to see it now */
+		} else {
+			/* Nobody evicts what is claimed, so this pin holds. */
+			fresh = fresh && arena_pin(load->arena, load->chunk);
+			arena_release(load->arena, load->chunk);
+			if ((fresh || is_shown(residency, load->chunk)) &&
+			    !chunk_show(residency, load->chunk, block_of(load->offset),
+					block_end(end)) &&
+			    fresh)
+				arena_unpin(load->arena, load->chunk);
+			else
+				populate(residency, load->offset, end);
+			stats_add(STATS_HITS_ARENA_OWN, 1);
+		}
+	}
+	residency->loads--;
+	pthread_mutex_unlock(&residency->lock);
+	return error;
+}
+
+bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length)
+{
+	if (residency_covers(residency, offset, length))
+		return true;
+	return residency->believe_cache && is_cached_at(residency, offset) &&
+	       is_cached_at(residency, offset + length - 1);
+}
+
+bool residency_wait(struct residency *residency, uint64_t offset)
+{
+	struct arena *arena;
+	bool free_now;
+
+	pthread_mutex_lock(&residency->lock);
+	arena = residency->arena;
+	residency->loads++; /* so that it is not closed under the wait */
+	pthread_mutex_unlock(&residency->lock);
+	free_now = !arena || arena_wait(arena, offset / ARENA_CHUNK, WAIT_SLICE);
+	pthread_mutex_lock(&residency->lock);
+	residency->loads--;
+	pthread_mutex_unlock(&residency->lock);
+	return free_now;
+}
+
+/* Reads what plans have taken on; neighbours in the file are neighbours in the arena, and so one
+ * request. Every claim is given back. */
+static int load_now(struct residency *residency, const struct residency_load *loads, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0, next; i < n; i = next) {
+		size_t length = loads[i].length, done = 0;
+		int error;
+
+		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset; next++)
+			length += loads[next].length;
+		error = io_read(residency->io, loads[i].buffer, length, loads[i].offset, &done);
+		stats_add(STATS_STORAGE_REQUESTS, 1);
+		stats_add(STATS_STORAGE_BYTES, done);
+		for (; i < next; i++) {
+			size_t part = done < loads[i].length ? done : loads[i].length;
+			int failed = residency_finish(residency, &loads[i], error, part);
+
+			done -= part;
+			rc = rc ? rc : failed;
+		}
+	}
+	return rc;
+}
+
+/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. Returns how many
+ * loads were taken on; *busy tells that it stopped at somebody else's chunk. */
+static unsigned plan_many(struct residency *residency, uint64_t *offset, uint64_t end, bool widen,
+			  struct residency_load *loads, bool *busy)
+{
+	unsigned n = 0;
+
+	*busy = false;
+	pthread_mutex_lock(&residency->lock);
+	while (*offset < end && n < LOADS_AT_ONCE && !*busy) {
+		uint64_t length = end - *offset;
+
+		switch (plan_locked(residency, *offset, &length, widen, &loads[n])) {
+		case PLAN_LOAD:
+			n++;
+			break;
+		case PLAN_READY:
+			break;
+		case PLAN_REST:
+			stats_add(STATS_AT_REST, 1);
+			chunk_rest(residency, *offset / ARENA_CHUNK);
+			break;
+		case PLAN_BUSY:
+			*busy = true;
+			continue;
+		}
+		*offset += length;
+	}
+	pthread_mutex_unlock(&residency->lock);
+	return n;
+}
+
+/* All of it as one request to the page cache; who touches it waits there. */
+static int bring_cached(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	unsigned streak, skip;
+
+	/* The more often values were found there, the more of them pass unasked. */
+	if (residency->believe_cache) {
+		skip = atomic_load_explicit(&residency->skip, memory_order_relaxed);
+		if (skip) {
+			atomic_store_explicit(&residency->skip, skip - 1, memory_order_relaxed);
+			return 0;
+		}
+		streak = atomic_load_explicit(&residency->streak, memory_order_relaxed);
+		if (is_cached_at(residency, offset + (end - offset) / 2)) {
+			streak += streak < STREAK_MAX;
+			atomic_store_explicit(&residency->streak, streak, memory_order_relaxed);
+			atomic_store_explicit(&residency->skip, 1u << streak, memory_order_relaxed);
+			return 0;
+		}
+		atomic_store_explicit(&residency->streak, 0, memory_order_relaxed);
+	}
+	for (uint64_t step = offset; step < end; step += READAHEAD_STEP)
+		if (readahead(residency->fd, (off_t)step,
+			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
+			return 0; /* no such service there: the map's own faults do it */
+	stats_add(STATS_STORAGE_REQUESTS, 1);
+	stats_add(STATS_STORAGE_BYTES, end - offset);
+	mark_run(residency, block_of(offset), block_end(end));
+	return 0;
+}
+
+static void chunks_rest(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	pthread_mutex_lock(&residency->lock);
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		chunk_rest(residency, chunk);
+	pthread_mutex_unlock(&residency->lock);
+	stats_add(STATS_FALLBACKS, 1);
+}
+
+/* What stays with the file's own map is faulted in here, where a read that fails is an errno; a
+ * program that touched it would get a signal. */
+static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	uint64_t first = offset, last = end;
+
+	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
+	/* The kernel's requests are small, but these it sends off together. */
+	if (atomic_load_explicit(&residency->scans, memory_order_relaxed) ||
+	    now_ns() < residency->impatient_until) {
+		first -= first % ARENA_CHUNK;
+		last = chunk_end(residency, (last - 1) / ARENA_CHUNK);
+	}
+	for (; first < last; first += READAHEAD_STEP)
+		(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
+	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
+		return 0;
+	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
+}
+
+/* Whether to go without a chunk that somebody else reads. Waiting long once is enough: who is
+ * stopped has more than one chunk in hand. */
+static bool is_impatient(struct residency *residency, unsigned waited)
+{
+	uint64_t now = now_ns();
+
+	if (waited >= WAIT_BOUND)
+		residency->impatient_until = now + IMPATIENT_NS;
+	return now < residency->impatient_until;
+}
+
+static int bring(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	struct residency_load loads[LOADS_AT_ONCE];
+	unsigned waited = 0, n;
+	bool busy, widen;
+	int rc;
+
+	widen = atomic_load_explicit(&residency->scans, memory_order_relaxed);
+	while (offset < end) {
+		uint64_t start = offset;
+
+		n = plan_many(residency, &offset, end, widen, loads, &busy);
+		if (n) {
+			rc = load_now(residency, loads, n);
+			if (rc == EFAULT || rc == ENOMEM) {
+				/* No memory for the arena: the file's own map serves. */
+				chunks_rest(residency, start, offset);
+				rc = 0;
+			}
+			if (rc && !widen)
+				return rc;
+			if (rc) {
+				/* Perhaps it was not our bytes that failed. */
+				widen = false;
+				offset = start;
+			}
+			waited = 0;
+		} else if (busy) {
+			if (!is_impatient(residency, waited)) {
+				if (!residency_wait(residency, offset))
+					waited += WAIT_SLICE;
+				continue;
+			}
+			/* Its reader lives but does not come on: go without it. */
+			chunks_rest(residency, offset, offset + 1);
+			offset = (offset / ARENA_CHUNK + 1) * ARENA_CHUNK;
+			waited = 0;
+		}
+	}
+	return 0;
+}
+
+int residency_bring(struct residency *residency, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length, began;
+	int rc;
+
+	if (end > residency->size)
+		end = residency->size;
+	if (residency->kind == RESIDENCY_CACHE)
+		return bring_cached(residency, offset, end);
+	began = now_ns();
+	rc = bring(residency, offset, end);
+	if (!rc && atomic_load(&residency->enabled) && end > offset &&
+	    !residency_covers(residency, offset, end - offset))
+		rc = touch_rest(residency, offset, end);
+	stats_add(STATS_WAITS, 1);
+	stats_add(STATS_WAIT_NS, now_ns() - began);
+	return rc;
+}

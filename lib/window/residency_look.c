@@ -1,0 +1,86 @@
+/* What only this file knows: whether bytes are there already, and where. */
+#include "window/residency_private.h"
+
+#include "util/stats.h"
+
+#include <sys/mman.h>
+
+/* The blocks of [offset, offset + length) that lie in a chunk. */
+static void clip(uint64_t chunk, uint64_t offset, uint64_t length, uint64_t *first, uint64_t *end)
+{
+	*first = block_of(offset);
+	*end = block_end(offset + length);
+	if (*first < chunk * ARENA_BLOCKS)
+		*first = chunk * ARENA_BLOCKS;
+	if (*end > (chunk + 1) * ARENA_BLOCKS)
+		*end = (chunk + 1) * ARENA_BLOCKS;
+}
+
+bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t offset,
+		   uint64_t length)
+{
+	enum chunk_state state = get_state(residency, chunk);
+	uint64_t first, end;
+
+	if (state >= CHUNK_FULL || !atomic_load_explicit(&residency->enabled, memory_order_relaxed))
+		return true;
+	clip(chunk, offset, length, &first, &end);
+	if (first * ARENA_BLOCK < residency->low)
+		first = block_of(residency->low);
+	if (first >= end)
+		return true;
+	if (state == CHUNK_PART) {
+		/* A newer snapshot may be letting it go at this moment. */
+		struct arena *arena = *(struct arena *const volatile *)&residency->arena;
+
+		return arena && arena_present(arena, first, end - first);
+	}
+	if (state != CHUNK_RUNS && residency->kind == RESIDENCY_ARENA)
+		return false;
+	for (; first < end; first++)
+		if (!(atomic_load_explicit(&residency->runs[first / 64], memory_order_acquire) >>
+			      (first % 64) & 1))
+			return false;
+	return true;
+}
+
+/* Whether the page cache holds all of a range already. */
+static bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
+{
+	unsigned char pages[ARENA_CHUNK / 4096];
+	size_t n = (end - offset + 4095) / 4096;
+
+	if (mincore(residency->base + offset, end - offset, pages))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!(pages[i] & 1))
+			return false;
+	return true;
+}
+
+bool is_cached_at(const struct residency *residency, uint64_t offset)
+{
+	unsigned char page;
+
+	offset &= ~(uint64_t)4095;
+	return !mincore(residency->base + offset, 4096, &page) && page & 1;
+}
+
+/* What the page cache holds needs no second copy. Under the lock. */
+bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end)
+{
+	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+
+	if (!residency->believe_cache || is_shown(residency, chunk) ||
+	    !is_cached(residency, start, end))
+		return false;
+	stats_add(STATS_HITS_CACHE, 1);
+	if (residency->kind == RESIDENCY_ARENA)
+		residency->taints[chunk] = residency->epoch;
+	else
+		mark_run(residency, block_of(start), block_end(end));
+	if (is_cached(residency, chunk * ARENA_CHUNK, chunk_end(residency, chunk)))
+		set_state(residency, chunk, CHUNK_WARM);
+	return true;
+}

@@ -1,0 +1,140 @@
+/* What only this file knows: how the arena is laid over the window, and the file put back. */
+#include "window/residency_private.h"
+
+#include "util/stats.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
+
+/* The file under [offset, end). Should the kernel refuse, the map stays as it is, right all the
+ * same; the chunk must then stay pinned. */
+static bool show_file(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	return mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+		    residency->fd, (off_t)offset) != MAP_FAILED;
+}
+
+static bool show_arena(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	return mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+		    arena_fd(residency->arena), (off_t)offset) != MAP_FAILED;
+}
+
+/* The part of a chunk that may show the arena, in whole blocks. */
+void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start,
+		       uint64_t *end)
+{
+	*start = chunk * ARENA_CHUNK;
+	if (*start < residency->low)
+		*start = residency->low;
+	*end = round_up(chunk_end(residency, chunk), ARENA_BLOCK);
+}
+
+void runs_clear(struct residency *residency, uint64_t chunk)
+{
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
+		atomic_store_explicit(&residency->runs[chunk * (ARENA_BLOCKS / 64) + i], 0,
+				      memory_order_relaxed);
+}
+
+/* Takes a chunk out of the arena's hands: what was handed out goes on being right. */
+void chunk_rest(struct residency *residency, uint64_t chunk)
+{
+	uint64_t start, end;
+
+	residency->taints[chunk] = residency->epoch;
+	if (!is_shown(residency, chunk))
+		return;
+	chunk_span(residency, chunk, &start, &end);
+	set_state(residency, chunk, CHUNK_REST);
+	if (!show_file(residency, start, end))
+		return;
+	runs_clear(residency, chunk);
+	arena_unpin(residency->arena, chunk);
+}
+
+static bool ring_push(struct residency *residency, uint64_t chunk)
+{
+	uint64_t room = residency->mapped_room ? residency->mapped_room * 2 : 64, *ring;
+
+	if (residency->mapped_count == residency->mapped_room) {
+		ring = malloc(room * sizeof(*ring));
+		if (!ring)
+			return false;
+		for (uint64_t i = 0; i < residency->mapped_count; i++)
+			ring[i] = residency->mapped[(residency->mapped_first + i) %
+						    residency->mapped_room];
+		free(residency->mapped);
+		residency->mapped = ring;
+		residency->mapped_room = room;
+		residency->mapped_first = 0;
+	}
+	residency->mapped[(residency->mapped_first + residency->mapped_count++) %
+			  residency->mapped_room] = chunk;
+	return true;
+}
+
+/* Gives up the oldest maps, as far as the node's memory asks for it. */
+void shed(struct residency *residency)
+{
+	while (residency->mapped_count > MAPPED_KEEP && arena_pressed(residency->arena)) {
+		uint64_t chunk = residency->mapped[residency->mapped_first];
+
+		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
+		residency->mapped_count--;
+		chunk_rest(residency, chunk);
+		stats_add(STATS_EVICTIONS, 1);
+	}
+}
+
+void shed_all(struct residency *residency)
+{
+	while (residency->mapped_count > 0) {
+		uint64_t chunk = residency->mapped[residency->mapped_first];
+
+		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
+		residency->mapped_count--;
+		chunk_rest(residency, chunk);
+	}
+}
+
+void mark_run(struct residency *residency, uint64_t first, uint64_t end)
+{
+	for (uint64_t block = first; block < end; block++)
+		atomic_fetch_or_explicit(&residency->runs[block / 64], 1ull << (block % 64),
+					 memory_order_release);
+}
+
+/* Shows the blocks [first, end) of a pinned chunk, all of which are published. */
+bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end)
+{
+	enum chunk_state state = get_state(residency, chunk);
+	uint64_t start, stop;
+	bool whole;
+
+	chunk_span(residency, chunk, &start, &stop);
+	whole = arena_present(residency->arena, block_of(start), block_of(stop - start));
+	if (state == CHUNK_FULL || (state == CHUNK_PART && !whole))
+		return true;
+	if (state == CHUNK_PART) {
+		set_state(residency, chunk, CHUNK_FULL);
+		return true;
+	}
+	if (!is_shown(residency, chunk) && !ring_push(residency, chunk))
+		return false;
+	if (whole || !is_tainted(residency, chunk)) {
+		if (!show_arena(residency, start, stop))
+			return false;
+		set_state(residency, chunk, whole ? CHUNK_FULL : CHUNK_PART);
+		return true;
+	}
+	if (first * ARENA_BLOCK < start)
+		first = block_of(start);
+	if (first < end && !show_arena(residency, first * ARENA_BLOCK, end * ARENA_BLOCK))
+		return false;
+	mark_run(residency, first, end);
+	set_state(residency, chunk, CHUNK_RUNS);
+	return true;
+}

@@ -1,0 +1,72 @@
+/* What only this file knows: the pieces that the residency's files share. */
+#ifndef LMDBIO_WINDOW_RESIDENCY_PRIVATE_H
+#define LMDBIO_WINDOW_RESIDENCY_PRIVATE_H
+
+#include "window/residency.h"
+
+
+static inline uint64_t chunk_end(const struct residency *residency, uint64_t chunk)
+{
+	uint64_t end = (chunk + 1) * ARENA_CHUNK;
+
+	return end < residency->size ? end : residency->size;
+}
+
+static inline uint64_t block_of(uint64_t offset)
+{
+	return offset / ARENA_BLOCK;
+}
+
+static inline uint64_t block_end(uint64_t offset)
+{
+	return (offset + ARENA_BLOCK - 1) / ARENA_BLOCK;
+}
+
+/* Whether a chunk shows the arena, at least in parts; then, and only then, it is pinned. */
+static inline bool is_shown(const struct residency *residency, uint64_t chunk)
+{
+	unsigned state = atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
+
+	return state != CHUNK_REST && state != CHUNK_WARM;
+}
+
+static inline bool is_tainted(const struct residency *residency, uint64_t chunk)
+{
+	return residency->taints[chunk] == residency->epoch ||
+	       residency->all_tainted == residency->epoch;
+}
+
+static inline void set_state(struct residency *residency, uint64_t chunk, enum chunk_state state)
+{
+	atomic_store_explicit(&residency->states[chunk], (unsigned char)state,
+			      memory_order_release);
+}
+
+static inline enum chunk_state get_state(const struct residency *residency, uint64_t chunk)
+{
+	return atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
+}
+
+/* residency.c: the arena, made at the first need. Under the lock. */
+bool residency_attach(struct residency *residency);
+
+/* residency_map.c: all under the lock. */
+/* The part of a chunk that may show the arena, in whole blocks. */
+void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end);
+/* Shows the blocks [first, end) of a pinned chunk, all of which are published. false: the kernel
+ * refuses; nothing has changed. */
+bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end);
+/* Takes a chunk out of the arena's hands: what was handed out goes on being right. */
+void chunk_rest(struct residency *residency, uint64_t chunk);
+void runs_clear(struct residency *residency, uint64_t chunk);
+void mark_run(struct residency *residency, uint64_t first, uint64_t end);
+/* Gives up the oldest maps, as far as the node's memory asks for it; or all. */
+void shed(struct residency *residency);
+void shed_all(struct residency *residency);
+
+/* residency_look.c */
+bool is_cached_at(const struct residency *residency, uint64_t offset);
+/* What the page cache holds needs no second copy. Under the lock. */
+bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end);
+
+#endif

@@ -1,0 +1,58 @@
+/* What only this file knows: how the address space of a window is reserved. */
+#include "window/window.h"
+
+#include <errno.h>
+#include <string.h>
+
+void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size)
+{
+	window->base = base;
+	window->length = length;
+	window->page_size = page_size;
+	window->page_shift = (unsigned)__builtin_ctz(page_size);
+	window->io = NULL;
+}
+
+int window_open(struct window *window, struct io *io, size_t length, uint32_t page_size)
+{
+	const void *base = io_map(io, length);
+
+	if (!base)
+		return errno;
+	window_borrow(window, base, length, page_size);
+	window->io = io;
+	return 0;
+}
+
+void window_close(struct window *window)
+{
+	if (window->base && window->io)
+		io_unmap(window->io, window->base, window->length);
+	window->base = NULL;
+}
+
+int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
+		struct window_view *view)
+{
+	if (pages > window->length >> window->page_shift)
+		return MDB_MAP_RESIZED;
+	memset(view, 0, sizeof(*view));
+	view->base = window->base;
+	view->pages = pages;
+	view->limit = file_size >> window->page_shift;
+	if (view->limit > pages)
+		view->limit = pages;
+	view->page_shift = window->page_shift;
+	return 0;
+}
+
+int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
+		 uint64_t length)
+{
+	if (view->nowait) {
+		view->wanted_offset = offset;
+		view->wanted_length = length;
+		return EAGAIN;
+	}
+	return residency_bring(residency, offset, length);
+}

@@ -1,0 +1,97 @@
+/* What only this file knows: how a page number becomes a pointer.
+ *
+ * A window is one reservation of address space as long as the environment's map size; page n
+ * stands at base + n * page_size. A view is one snapshot's part of it: how many pages exist and
+ * are inside the file. window_pages() is the only place where a number becomes an address, and
+ * nothing else touches the map.
+ */
+#ifndef LMDBIO_WINDOW_WINDOW_H
+#define LMDBIO_WINDOW_WINDOW_H
+
+#include "io/io.h"
+#include "util/checked.h"
+#include "window/residency.h"
+
+#include <lmdb.h>
+#include <stdint.h>
+
+struct window {
+	const uint8_t *base;
+	size_t length; /* bytes reserved */
+	uint32_t page_size;
+	unsigned page_shift;
+	struct io *io; /* NULL: the reservation is somebody else's */
+};
+
+/* What one snapshot may touch. */
+struct window_view {
+	const uint8_t *base;
+	uint64_t limit; /* below this number a page may be touched */
+	uint64_t pages; /* below this number a page belongs to the snapshot */
+	unsigned page_shift;
+	bool nowait;                 /* what is not there is EAGAIN, and `wanted` tells which */
+	struct residency *residency; /* of every page, or NULL: at rest */
+	struct residency *runs;      /* of overflow runs, or NULL */
+	uint64_t wanted_offset, wanted_length;
+};
+
+/* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */
+enum { WINDOW_RUN_MIN = 4 };
+
+/* Reserves `length` bytes over the io's file. Returns 0 or errno (ENOMEM, ENODEV ...).
+ * Lifetime: pointers stay valid until window_close(); whether a page may be touched is the
+ * view's to say. */
+int window_open(struct window *window, struct io *io, size_t length, uint32_t page_size);
+/* The same over a map of the file that somebody else takes down, after window_close(). */
+void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size);
+void window_close(struct window *window);
+
+/* Sets up a view of `pages` pages over a file of `file_size` bytes. Returns 0, or
+ * MDB_MAP_RESIZED when the snapshot is longer than the window. */
+int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
+		struct window_view *view);
+
+/* The bytes of a meta page (0 or 1), as they are at this moment. */
+static inline const uint8_t *window_meta(const struct window *window, unsigned which)
+{
+	return window->base + ((size_t)which << window->page_shift);
+}
+
+/* Slow half of window_pages(): the bytes are not known to be there. */
+int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
+		 uint64_t length);
+
+static inline int window_locate(struct window_view *view, uint64_t number, uint64_t count,
+				struct residency *residency, const uint8_t **address)
+{
+	size_t offset;
+
+	if (unlikely(number >= view->limit || count > view->limit - number))
+		return number >= view->pages || count > view->pages - number ? MDB_PAGE_NOTFOUND
+									     : MDB_CORRUPTED;
+	offset = (size_t)number << view->page_shift;
+	*address = view->base + offset;
+	if (likely(!residency) ||
+	    residency_covers(residency, offset, (uint64_t)count << view->page_shift))
+		return 0;
+	return window_bring(view, residency, offset, (uint64_t)count << view->page_shift);
+}
+
+/* The address of `count` pages of a tree from `number` on. Returns 0; MDB_PAGE_NOTFOUND when they
+ * are not the snapshot's (as the original); MDB_CORRUPTED when they are, but not in the file; the
+ * errno of a read that failed; EAGAIN for a view that does not wait. */
+static inline int window_pages(struct window_view *view, uint64_t number, uint64_t count,
+			       const uint8_t **address)
+{
+	return window_locate(view, number, count, view->residency, address);
+}
+
+/* The same for the pages of one value. */
+static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
+			     const uint8_t **address)
+{
+	return window_locate(view, number, count,
+			     count < WINDOW_RUN_MIN ? view->residency : view->runs, address);
+}
+
+#endif
