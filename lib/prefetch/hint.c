@@ -1,0 +1,225 @@
+/* What only this file knows: how the pages of many announced keys are found and brought at once.
+ *
+ * All keys go down the tree side by side, as far as the pages are there. What is missing is asked
+ * for in the order of the file, neighbours as one; as it comes they go on.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS_MAX = 1 << 20, BATCH_GAP = 4 << 10 };
+
+struct pending {
+	MDB_val key;
+	uint64_t number; /* the page to look at next */
+	unsigned depth;
+	bool asked; /* for that page */
+};
+
+struct batch {
+	struct batch *next;
+	const struct snapshot *owner;
+	struct snapshot snapshot; /* a view that does not wait */
+	struct comparator order;
+	size_t left;          /* keys not yet down */
+	uint64_t landed;      /* reads that had come at the last round */
+	bool moved;           /* the last round took a key on */
+	size_t wanted, asked; /* ranges found, and given to the loader */
+	struct job *ranges;
+	uint8_t *bytes; /* of the keys */
+	struct pending keys[];
+};
+
+static void batch_free(struct batch *batch)
+{
+	free(batch->ranges);
+	free(batch->bytes);
+	free(batch);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct job *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Sorts and merges what one round has found. */
+static void ranges_merge(struct batch *batch)
+{
+	size_t kept = 0;
+
+	qsort(batch->ranges, batch->wanted, sizeof(*batch->ranges), by_offset);
+	for (size_t i = 0; i < batch->wanted; i++) {
+		struct job *job = &batch->ranges[i], *last = &batch->ranges[kept - 1];
+
+		if (kept && job->offset <= last->offset + last->length + BATCH_GAP) {
+			uint64_t end = job->offset + job->length;
+
+			if (end > last->offset + last->length)
+				last->length = end - last->offset;
+		} else {
+			batch->ranges[kept++] = *job;
+		}
+	}
+	batch->wanted = kept;
+}
+
+static void range_add(struct batch *batch, uint64_t number, uint64_t pages)
+{
+	const struct window_view *view = &batch->snapshot.view;
+
+	if (number < view->limit && pages <= view->limit - number)
+		batch->ranges[batch->wanted++] = (struct job){number << view->page_shift,
+							      pages << view->page_shift};
+}
+
+/* Takes every key as far down as the pages are there. */
+static void batch_round(struct batch *batch)
+{
+	size_t still = 0;
+
+	batch->moved = false;
+	batch->wanted = batch->asked = 0;
+	for (size_t i = 0; i < batch->left; i++) {
+		struct pending key = batch->keys[i];
+		enum tree_step step = TREE_CHILD;
+		uint64_t pages;
+		int rc = 0;
+
+		while (step == TREE_CHILD && !rc && key.depth < FORMAT_DEPTH_MAX) {
+			uint64_t here = key.number;
+
+			rc = tree_step(&batch->snapshot, &batch->order, &key.key, &key.number,
+				       &pages, &step);
+			if (rc == EAGAIN) {
+				if (!key.asked)
+					range_add(batch, here, 1);
+				batch->moved |= !key.asked;
+				key.asked = true;
+			} else {
+				key.depth++;
+				key.asked = false;
+				batch->moved = true;
+			}
+		}
+		if (rc == EAGAIN)
+			batch->keys[still++] = key;
+		else if (!rc && step == TREE_RUN)
+			range_add(batch, key.number, pages);
+	}
+	batch->left = still;
+	ranges_merge(batch);
+}
+
+bool batches_advance(struct prefetch *prefetch)
+{
+	bool busy = false;
+
+	for (struct batch **link = &prefetch->batches; *link;) {
+		struct batch *batch = *link;
+
+		while (batch->asked < batch->wanted &&
+		       loader_want(prefetch, batch->ranges[batch->asked].offset,
+				   batch->ranges[batch->asked].length)) {
+			batch->asked++;
+			busy = true;
+		}
+		if (batch->asked < batch->wanted)
+			return busy;
+		if (!batch->left) {
+			*link = batch->next;
+			batch_free(batch);
+			continue;
+		}
+		if (batch->landed != prefetch->landed || batch->moved) {
+			batch->landed = prefetch->landed;
+			batch_round(batch);
+			busy = true;
+		} else if (!prefetch->jobs.count && !prefetch->later.count &&
+			   !prefetch->in_flight) {
+			/* Nothing more will come: a read has failed, or there is no room. */
+			batch->left = 0;
+		} else {
+			link = &batch->next;
+		}
+	}
+	return busy;
+}
+
+void batches_free(struct prefetch *prefetch, const struct snapshot *owner)
+{
+	for (struct batch **link = &prefetch->batches; *link;) {
+		struct batch *batch = *link;
+
+		if (owner && batch->owner != owner) {
+			link = &batch->next;
+			continue;
+		}
+		*link = batch->next;
+		batch_free(batch);
+	}
+}
+
+static struct batch *batch_make(struct snapshot *snapshot, const struct tree *tree,
+				const struct comparator *order, const MDB_val *keys, size_t n)
+{
+	struct batch *batch = calloc(1, sizeof(*batch) + n * sizeof(batch->keys[0]));
+	size_t bytes = 0, used = 0;
+
+	if (!batch)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		bytes += keys[i].mv_size;
+	batch->bytes = malloc(bytes + 1);
+	batch->ranges = malloc(n * sizeof(*batch->ranges));
+	if (!batch->bytes || !batch->ranges) {
+		batch_free(batch);
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		memcpy(batch->bytes + used, keys[i].mv_data, keys[i].mv_size);
+		batch->keys[i].key = (MDB_val){keys[i].mv_size, batch->bytes + used};
+		batch->keys[i].number = tree->record.root;
+		used += keys[i].mv_size;
+	}
+	batch->left = n;
+	batch->moved = true;
+	batch->owner = snapshot;
+	batch->snapshot = *snapshot;
+	batch->snapshot.watch = NULL;
+	batch->snapshot.view.nowait = true;
+	batch->snapshot.view.residency = snapshot->view.runs;
+	batch->order = *order;
+	return batch;
+}
+
+int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		  const struct comparator *order, const MDB_val *keys, size_t n)
+{
+	struct batch *batch, **link;
+	int rc;
+
+	if (!n || tree->record.root == PAGE_NONE)
+		return 0;
+	if (n > KEYS_MAX)
+		n = KEYS_MAX;
+	batch = batch_make(snapshot, tree, order, keys, n);
+	if (!batch)
+		return ENOMEM;
+	pthread_mutex_lock(&prefetch->lock);
+	rc = loader_wake(prefetch);
+	if (rc) {
+		batch_free(batch);
+	} else {
+		for (link = &prefetch->batches; *link; link = &(*link)->next)
+			;
+		*link = batch;
+	}
+	pthread_mutex_unlock(&prefetch->lock);
+	return rc;
+}

@@ -1,0 +1,321 @@
+/* What only this file knows: the thread that keeps reads in flight.
+ *
+ * It alone submits and reaps, so that what it has read is shown to others as soon as it has come,
+ * however long the program computes between two calls.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "util/memory.h"
+#include "util/settings.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+enum {
+	SCRATCH = ARENA_CHUNK,
+	AHEAD_MAX = 64 << 20, /* bytes */
+	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
+};
+
+bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
+{
+	return jobs_put(&prefetch->jobs, offset, length);
+}
+
+static bool flight_scratch(struct flight *flight)
+{
+	if (flight->load.buffer)
+		return true;
+	if (!flight->scratch && posix_memalign(&flight->scratch, ARENA_BLOCK, SCRATCH))
+		flight->scratch = NULL;
+	flight->request.buffer = flight->scratch;
+	return flight->scratch != NULL;
+}
+
+static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
+{
+	residency_finish(prefetch->residency, &flight->load, error, done);
+	flight->next = prefetch->idle;
+	prefetch->idle = flight;
+}
+
+/* Starts a read that has been planned. */
+static void flight_start(struct prefetch *prefetch, struct flight *flight)
+{
+	struct io_request *request = &flight->request;
+
+	*request = (struct io_request){
+		.offset = flight->load.offset,
+		.length = flight->load.length,
+		.buffer = flight->load.buffer,
+		.tag = flight,
+	};
+	if (!flight_scratch(flight)) {
+		flight_land(prefetch, flight, ENOMEM, 0);
+		return;
+	}
+	if (io_submit(prefetch->io, &request, 1)) {
+		flight_land(prefetch, flight, EAGAIN, 0);
+		return;
+	}
+	prefetch->in_flight++;
+	stats_add(STATS_STORAGE_REQUESTS, 1);
+	stats_add(STATS_STORAGE_BYTES, request->length);
+	stats_add(STATS_PREFETCH_REQUESTS, 1);
+	stats_add(STATS_PREFETCH_BYTES, request->length);
+}
+
+/* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it is
+ * there already, so that who waits for it can go on. */
+static bool job_start(struct prefetch *prefetch, struct job job)
+{
+	bool there = false;
+
+	while (job.length && prefetch->idle) {
+		struct flight *flight = prefetch->idle;
+		uint64_t length = job.length;
+
+		switch (residency_plan(prefetch->residency, job.offset, &length, &flight->load)) {
+		case PLAN_LOAD:
+			prefetch->idle = flight->next;
+			flight_start(prefetch, flight);
+			break;
+		case PLAN_BUSY:
+			jobs_put(&prefetch->later, job.offset, length);
+			break;
+		case PLAN_READY:
+			there = true;
+			break;
+		case PLAN_REST:
+			break;
+		}
+		job.offset += length;
+		job.length -= length < job.length ? length : job.length;
+	}
+	if (job.length) {
+		/* In front again: order is what makes look-ahead exact. */
+		struct job_queue *queue = &prefetch->jobs;
+
+		queue->first = (queue->first + PREFETCH_JOBS - 1) % PREFETCH_JOBS;
+		queue->jobs[queue->first] = job;
+		queue->count++;
+	}
+	return there;
+}
+
+/* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
+ * announced keys, may be more. */
+static unsigned loader_depth(const struct prefetch *prefetch)
+{
+	uint64_t chunks = prefetch->options.ahead / ARENA_CHUNK;
+
+	if (prefetch->small)
+		return PREFETCH_DEPTH_MAX;
+	return chunks < 2 ? 2 : chunks < prefetch->options.depth ? (unsigned)chunks
+								 : prefetch->options.depth;
+}
+
+/* true: it should be called again before anything is waited for. */
+static bool start_all(struct prefetch *prefetch)
+{
+	unsigned again = prefetch->later.count;
+	bool there = false;
+
+	prefetch->small = prefetch->batches || (prefetch->small && prefetch->jobs.count);
+
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
+		struct stream *stream = prefetch->streams[i];
+
+		if (!stream)
+			continue;
+		stream_advance(prefetch, stream);
+		if (stream_is_over(stream)) {
+			prefetch->streams[i] = NULL;
+			stream_free(prefetch, stream);
+		}
+	}
+	batches_advance(prefetch);
+	while (again-- && prefetch->idle)
+		there |= job_start(prefetch, jobs_take(&prefetch->later));
+	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < loader_depth(prefetch))
+		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
+	return there;
+}
+
+/* Waits for reads without the lock, and shows what has come. */
+static void land_some(struct prefetch *prefetch)
+{
+	struct io_request *done[PREFETCH_DEPTH_MAX];
+	size_t n;
+
+	pthread_mutex_unlock(&prefetch->lock);
+	n = io_wait(prefetch->io, done, 1, PREFETCH_DEPTH_MAX);
+	for (size_t i = 0; i < n; i++) {
+		struct flight *flight = done[i]->tag;
+
+		residency_finish(prefetch->residency, &flight->load, done[i]->error, done[i]->done);
+	}
+	pthread_mutex_lock(&prefetch->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct flight *flight = done[i]->tag;
+
+		flight->next = prefetch->idle;
+		prefetch->idle = flight;
+	}
+	prefetch->in_flight -= (unsigned)n;
+	prefetch->landed += n;
+}
+
+/* What another process has in hand is looked at again this often. */
+static void wait_for_later(struct prefetch *prefetch)
+{
+	struct job job = prefetch->later.jobs[prefetch->later.first];
+
+	pthread_mutex_unlock(&prefetch->lock);
+	residency_wait(prefetch->residency, job.offset);
+	pthread_mutex_lock(&prefetch->lock);
+}
+
+static void *loader_run(void *argument)
+{
+	struct prefetch *prefetch = argument;
+
+	prctl(PR_SET_NAME, "lmdbio", 0, 0, 0);
+	pthread_mutex_lock(&prefetch->lock);
+	while (!prefetch->stopping) {
+		if (start_all(prefetch))
+			continue;
+		if (prefetch->in_flight)
+			land_some(prefetch);
+		else if (prefetch->later.count)
+			wait_for_later(prefetch);
+		else if (!prefetch->jobs.count)
+			pthread_cond_wait(&prefetch->wake, &prefetch->lock);
+	}
+	while (prefetch->in_flight)
+		land_some(prefetch);
+	pthread_mutex_unlock(&prefetch->lock);
+	return NULL;
+}
+
+/* The budget costs some reading of files to know: not before it is needed. */
+static void options_complete(struct prefetch *prefetch)
+{
+	uint64_t budget;
+
+	if (prefetch->options.ahead)
+		return;
+	budget = memory_budget(settings_get());
+	prefetch->options.ahead = budget / AHEAD_SHARE < AHEAD_MAX ? budget / AHEAD_SHARE : AHEAD_MAX;
+}
+
+int loader_wake(struct prefetch *prefetch)
+{
+	sigset_t all, before;
+	int rc = 0;
+
+	if (!prefetch->running) {
+		options_complete(prefetch);
+		/* Signals are the program's threads' business. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		rc = pthread_create(&prefetch->thread, NULL, loader_run, prefetch);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		prefetch->running = !rc;
+	}
+	pthread_cond_signal(&prefetch->wake);
+	return rc;
+}
+
+static void flights_reset(struct prefetch *prefetch)
+{
+	prefetch->idle = NULL;
+	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++) {
+		prefetch->flights[i].next = prefetch->idle;
+		prefetch->idle = &prefetch->flights[i];
+	}
+}
+
+int prefetch_open(struct prefetch **ret, struct residency *residency, struct io *io,
+		  const struct prefetch_options *options)
+{
+	struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
+
+	if (!prefetch)
+		return ENOMEM;
+	prefetch->watch = (struct cursor_watch){.moved = stream_moved, .left = stream_left};
+	prefetch->residency = residency;
+	prefetch->io = io;
+	prefetch->options = *options;
+	if (prefetch->options.depth > PREFETCH_DEPTH_MAX)
+		prefetch->options.depth = PREFETCH_DEPTH_MAX;
+	pthread_mutex_init(&prefetch->lock, NULL);
+	pthread_cond_init(&prefetch->wake, NULL);
+	flights_reset(prefetch);
+	*ret = prefetch;
+	return 0;
+}
+
+void prefetch_close(struct prefetch *prefetch)
+{
+	if (!prefetch)
+		return;
+	pthread_mutex_lock(&prefetch->lock);
+	prefetch->stopping = true;
+	pthread_cond_signal(&prefetch->wake);
+	pthread_mutex_unlock(&prefetch->lock);
+	if (prefetch->running)
+		pthread_join(prefetch->thread, NULL);
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
+		if (prefetch->streams[i])
+			stream_free(prefetch, prefetch->streams[i]);
+	batches_free(prefetch, NULL);
+	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
+		free(prefetch->flights[i].scratch);
+	pthread_mutex_destroy(&prefetch->lock);
+	pthread_cond_destroy(&prefetch->wake);
+	free(prefetch);
+}
+
+void prefetch_forked(struct prefetch *prefetch)
+{
+	pthread_mutex_init(&prefetch->lock, NULL);
+	pthread_cond_init(&prefetch->wake, NULL);
+	prefetch->running = false;
+	prefetch->in_flight = 0;
+	prefetch->jobs.count = 0;
+	prefetch->later.count = 0;
+	/* The program's cursors still point to their streams, which start over with them. */
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
+		if (prefetch->streams[i] && prefetch->streams[i]->cursor)
+			prefetch->streams[i]->cursor->ahead = NULL;
+		prefetch->streams[i] = NULL;
+	}
+	prefetch->batches = NULL;
+	flights_reset(prefetch);
+}
+
+struct cursor_watch *prefetch_watch(struct prefetch *prefetch)
+{
+	return &prefetch->watch;
+}
+
+void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
+{
+	pthread_mutex_lock(&prefetch->lock);
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
+		struct stream *stream = prefetch->streams[i];
+
+		if (!stream || stream->owner != snapshot)
+			continue;
+		if (stream->cursor)
+			stream->cursor->ahead = NULL;
+		prefetch->streams[i] = NULL;
+		stream_free(prefetch, stream);
+	}
+	batches_free(prefetch, snapshot);
+	pthread_mutex_unlock(&prefetch->lock);
+}

@@ -1,0 +1,46 @@
+/* What only this file knows: what may be asked of the thread that reads ahead of a program.
+ *
+ * One loader per environment. It has no thread before there is something to gain: a cursor that
+ * has moved some steps one way over data that is not in memory, or a hint.
+ */
+#ifndef LMDBIO_PREFETCH_PREFETCH_H
+#define LMDBIO_PREFETCH_PREFETCH_H
+
+#include "cursor/cursor.h"
+#include "window/residency.h"
+
+struct prefetch;
+
+struct prefetch_options {
+	uint64_t ahead; /* bytes at most between a program and its look-ahead; 0: a share of the budget */
+	unsigned depth; /* reads in flight at most */
+};
+
+/* Over a window's residency; reads go through `io`, whose io_submit() and io_wait() become the
+ * loader's alone. No thread yet. Returns 0 or an errno. */
+int prefetch_open(struct prefetch **prefetch, struct residency *residency, struct io *io,
+		  const struct prefetch_options *options);
+
+/* Ends the thread, after what is in flight has come. */
+void prefetch_close(struct prefetch *prefetch);
+
+/* In a forked child, at once: the thread is the parent's, and so is what it has in flight. */
+void prefetch_forked(struct prefetch *prefetch);
+
+/* To be set in the snapshots whose cursors shall be looked ahead of. Lifetime: the prefetch's. */
+struct cursor_watch *prefetch_watch(struct prefetch *prefetch);
+
+/* The transaction of a snapshot ends: nobody looks ahead in it any more. */
+void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot);
+
+/* Brings the leaf pages and values of n keys, in the order of their place in the file, and returns
+ * at once. Keys that are not there are passed over. Returns 0 or an errno. */
+int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		  const struct comparator *order, const MDB_val *keys, size_t n);
+
+/* Brings the records from key `first` to key `last`, both included (NULL: to the end), as far as
+ * memory goes, and returns at once. Returns 0 or an errno. */
+int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		   const struct comparator *order, const MDB_val *first, const MDB_val *last);
+
+#endif

@@ -1,0 +1,118 @@
+/* What only this file knows: what the loader's files share. */
+#ifndef LMDBIO_PREFETCH_PRIVATE_H
+#define LMDBIO_PREFETCH_PRIVATE_H
+
+#include "prefetch/prefetch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	PREFETCH_DEPTH_MAX = 64,
+	PREFETCH_STREAMS = 16,
+	PREFETCH_JOBS = 256,
+};
+
+/* A range of the file that somebody will want. */
+struct job {
+	uint64_t offset, length;
+};
+
+struct job_queue {
+	struct job jobs[PREFETCH_JOBS];
+	unsigned first, count;
+};
+
+/* A read in flight. */
+struct flight {
+	struct io_request request;
+	struct residency_load load;
+	struct flight *next; /* free list */
+	void *scratch;       /* for reads into the page cache */
+};
+
+/* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
+ * which has no program's cursor behind it. */
+struct stream {
+	struct cursor *cursor; /* the program's, or NULL */
+	struct comparator order; /* of a range's keys */
+	MDB_val from, to;        /* of a range; mv_data NULL: open */
+	bool placed;             /* the walker stands in a leaf */
+	const struct snapshot *owner;
+	struct snapshot snapshot; /* its own view, which does not wait */
+	struct tree tree;
+	struct cursor walker;   /* the leaf whose values are looked at next */
+	struct cursor scout;    /* the branch above the leaf that is asked for next */
+	bool forward;
+	bool dense;             /* the tree is most of the file: whole chunks are worth it */
+	bool walker_done, scout_done;
+	bool big;               /* values stand in overflow runs */
+	unsigned leaves_ahead;  /* of the scout, over the walker */
+	uint64_t steps;         /* the walker's, in entries */
+	uint64_t bytes;         /* that they took */
+	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
+	_Atomic uint64_t taken;   /* the program's steps */
+	uint64_t chunk;         /* asked for last */
+};
+
+struct batch; /* hint.c */
+
+struct prefetch {
+	struct cursor_watch watch; /* first: a watch is its prefetch */
+	struct residency *residency;
+	struct io *io;
+	struct prefetch_options options;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool running, stopping;
+	struct stream *streams[PREFETCH_STREAMS];
+	struct batch *batches;
+	struct job_queue jobs;  /* to be planned */
+	struct job_queue later; /* found in somebody else's hands */
+	unsigned in_flight;
+	uint64_t landed; /* reads that have come */
+	bool small; /* the jobs are those of announced keys */
+	struct flight *idle;
+	struct flight flights[PREFETCH_DEPTH_MAX];
+};
+
+static inline bool jobs_put(struct job_queue *queue, uint64_t offset, uint64_t length)
+{
+	if (queue->count == PREFETCH_JOBS)
+		return false;
+	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] =
+		(struct job){offset, length};
+	return true;
+}
+
+static inline struct job jobs_take(struct job_queue *queue)
+{
+	struct job job = queue->jobs[queue->first];
+
+	queue->first = (queue->first + 1) % PREFETCH_JOBS;
+	queue->count--;
+	return job;
+}
+
+/* loader.c */
+/* Starts the thread if there is none, and wakes it. Under the lock. Returns 0 or an errno. */
+int loader_wake(struct prefetch *prefetch);
+/* Asks for a range; false when the queue is full. Under the lock. */
+bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length);
+
+/* stream.c */
+void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);
+void stream_left(struct cursor_watch *watch, struct cursor *cursor);
+/* Whether a range has nothing more to ask for. */
+bool stream_is_over(const struct stream *stream);
+/* Walks on as far as memory, the queue and what is there allow. Under the lock. */
+void stream_advance(struct prefetch *prefetch, struct stream *stream);
+void stream_free(struct prefetch *prefetch, struct stream *stream);
+
+/* hint.c */
+/* Takes every batch on as far as it goes. true: something was asked for. Under the lock. */
+bool batches_advance(struct prefetch *prefetch);
+void batches_free(struct prefetch *prefetch, const struct snapshot *owner);
+
+#endif

@@ -1,0 +1,507 @@
+/* What only this file knows: how the future of a moving cursor is read off the tree.
+ *
+ * Two cursors walk in front of the program's. The scout goes along the branch pages above the
+ * leaves and asks for leaf pages; the walker follows over the leaves that have come and asks for
+ * the overflow runs of their values, in the order in which the program will want them. Neither
+ * waits: where a page is not there yet, the walk goes on when it has come.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "cursor/cursor_private.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	AHEAD_FIRST = 2 << 20,   /* bytes, before it is known how long the walk will be */
+	LEAVES_AHEAD = 64,       /* of the scout over the walker, when values are in overflow runs */
+	MERGE_GAP = 32 << 10,    /* bytes worth reading for one request less */
+	PACES_PER_WINDOW = 16,   /* how often the program reports, per window of look-ahead */
+	PACE_COLD = 4096,        /* steps at most before looking again for anything to gain */
+	PROBE_AHEAD = 512 << 10, /* bytes */
+	DENSE_PERCENT = 90,
+	JOBS_SPARE = 8,          /* places in the queue that one more wish may take */
+	RANGE_SHARE = 2,         /* an announced range may take so many times a cursor's share */
+};
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length)
+{
+	uint64_t first, last;
+
+	if (!stream->dense)
+		return loader_want(prefetch, offset, length);
+	first = offset / ARENA_CHUNK;
+	last = (offset + length - 1) / ARENA_CHUNK;
+	for (; first <= last; first++) {
+		uint64_t start = first * ARENA_CHUNK, end = start + ARENA_CHUNK;
+
+		if (first == stream->chunk)
+			continue;
+		if (end > prefetch->residency->size)
+			end = prefetch->residency->size;
+		if (start >= end || !loader_want(prefetch, start, end - start))
+			return false;
+		stream->chunk = first;
+	}
+	return true;
+}
+
+static bool want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
+		       uint64_t count)
+{
+	const struct window_view *view = &stream->snapshot.view;
+
+	if (number >= view->limit || count > view->limit - number)
+		return true; /* damage is the program's to find */
+	return want(prefetch, stream, number << view->page_shift, count << view->page_shift);
+}
+
+static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream *stream,
+			    uint64_t taken_bytes)
+{
+	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes;
+
+	if (!stream->cursor)
+		return prefetch->options.ahead * RANGE_SHARE;
+	return limit < prefetch->options.ahead ? limit : prefetch->options.ahead;
+}
+
+/* Bytes between the program and the walker, from their steps. */
+static uint64_t bytes_ahead(const struct stream *stream, uint64_t taken)
+{
+	uint64_t steps = stream->steps > taken ? stream->steps - taken : 0;
+
+	return stream->steps ? (uint64_t)((double)stream->bytes / (double)stream->steps *
+					  (double)steps)
+			     : 0;
+}
+
+/* --- walking ---------------------------------------------------------------------------------- */
+
+/* Takes a cursor one page on at its lowest level, or leaves it as it was. */
+static int step_page(struct cursor *cursor, bool forward)
+{
+	struct cursor before = *cursor;
+	int rc = cursor_sibling(cursor, forward);
+
+	if (rc)
+		*cursor = before;
+	return rc;
+}
+
+/* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
+ * goes: they become one request. */
+struct gathered {
+	uint64_t number, pages;
+};
+
+static bool gathered_want(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
+{
+	bool taken = !run->pages || want_pages(prefetch, stream, run->number, run->pages);
+
+	run->pages = 0;
+	return taken;
+}
+
+static bool gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
+		   uint64_t number, uint64_t pages)
+{
+	unsigned shift = stream->snapshot.view.page_shift;
+	uint64_t gap = MERGE_GAP >> shift, end = run->number + run->pages;
+	bool taken = true;
+
+	if (run->pages && number >= end && number - end <= gap) {
+		run->pages = number + pages - run->number;
+	} else if (run->pages && number + pages <= run->number &&
+		   run->number - (number + pages) <= gap) {
+		run->pages += run->number - number;
+		run->number = number;
+	} else {
+		taken = gathered_want(prefetch, stream, run);
+		*run = (struct gathered){number, pages};
+	}
+	if (run->pages << shift >= ARENA_CHUNK)
+		taken &= gathered_want(prefetch, stream, run);
+	return taken;
+}
+
+static bool queue_is_full(const struct prefetch *prefetch)
+{
+	return prefetch->jobs.count >= PREFETCH_JOBS - JOBS_SPARE;
+}
+
+/* The branch above the next leaf. 0, EAGAIN (it has been asked for) or MDB_NOTFOUND. */
+static int scout_step(struct prefetch *prefetch, struct stream *stream)
+{
+	struct level *level = cursor_top(&stream->scout);
+	int rc = 0;
+
+	if (stream->forward ? level->index + 1 < level->count : level->index > 0)
+		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
+	else
+		rc = step_page(&stream->scout, stream->forward);
+	if (rc == EAGAIN)
+		want(prefetch, stream, stream->snapshot.view.wanted_offset,
+		     stream->snapshot.view.wanted_length);
+	return rc;
+}
+
+static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
+{
+	uint64_t most = limit >> stream->snapshot.view.page_shift;
+	struct gathered run = {0};
+
+	/* Where leaves only lead to the values, few of them lead far. */
+	if (stream->big || most < LEAVES_AHEAD)
+		most = LEAVES_AHEAD;
+	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
+		struct level *level;
+		uint64_t leaf;
+		int rc = scout_step(prefetch, stream);
+
+		if (rc == EAGAIN)
+			break;
+		level = cursor_top(&stream->scout);
+		if (rc || !page_child(level->page, stream->scout.page_size, level->index, &leaf)) {
+			stream->scout_done = true;
+			break;
+		}
+		gather(prefetch, stream, &run, leaf, 1);
+		stream->leaves_ahead++;
+	}
+	gathered_want(prefetch, stream, &run);
+}
+
+/* Whether an entry lies behind the end of an announced range. */
+static bool is_behind(const struct stream *stream, const struct node *node)
+{
+	MDB_val key = {.mv_size = node->key_size, .mv_data = (void *)(uintptr_t)node->key};
+
+	return stream->to.mv_data && compare(&stream->order, &key, &stream->to) > 0;
+}
+
+static bool leaf_is_done(const struct stream *stream, const struct level *level)
+{
+	return level->flags & PAGE_LEAF2 ||
+	       (stream->forward ? level->index >= level->count : level->index == UINT16_MAX);
+}
+
+/* The entries of the walker's leaf from where it stands; false when it must stop for now. */
+static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t limit,
+		      uint64_t taken)
+{
+	struct cursor *walker = &stream->walker;
+	struct level *level = cursor_top(walker);
+	unsigned shift = stream->snapshot.view.page_shift;
+	struct gathered run = {0};
+	bool more = true;
+
+	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch)) {
+		struct node node;
+
+		if (!page_leaf_node(level->page, walker->page_size, level->index, &node))
+			break;
+		if (is_behind(stream, &node)) {
+			stream->walker_done = stream->scout_done = true;
+			more = false;
+			break;
+		}
+		if (node.flags & NODE_BIG) {
+			uint64_t pages = node_run_pages(&stream->snapshot, &node);
+
+			gather(prefetch, stream, &run, load64(node.data), pages);
+			stream->bytes += pages << shift;
+			stream->big = true;
+		} else {
+			stream->bytes += NODE_KEY + node.key_size + node.data_size;
+		}
+		stream->steps++;
+		/* Before the first: an index that no leaf has. */
+		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
+		more = bytes_ahead(stream, taken) < limit;
+	}
+	gathered_want(prefetch, stream, &run);
+	return more && !queue_is_full(prefetch);
+}
+
+bool stream_is_over(const struct stream *stream)
+{
+	return !stream->cursor && stream->walker_done;
+}
+
+/* Brings the walker of a range to its first leaf; false as long as pages on the way are missing. */
+static bool range_place(struct prefetch *prefetch, struct stream *stream)
+{
+	struct cursor *walker = &stream->walker;
+	bool found;
+	int rc = cursor_descend(walker, stream->from.mv_data ? DESCEND_KEY : DESCEND_FIRST,
+				&stream->from);
+
+	if (rc == EAGAIN) {
+		want(prefetch, stream, stream->snapshot.view.wanted_offset,
+		     stream->snapshot.view.wanted_length);
+		return false;
+	}
+	if (!rc && stream->from.mv_data)
+		rc = level_search(walker, cursor_top(walker), &stream->from, &found);
+	else if (!rc)
+		cursor_top(walker)->index = 0;
+	if (rc) {
+		stream->walker_done = true;
+		return false;
+	}
+	stream->scout = *walker;
+	stream->scout.depth--;
+	stream->scout_done = walker->depth < 2;
+	stream->placed = true;
+	return true;
+}
+
+void stream_advance(struct prefetch *prefetch, struct stream *stream)
+{
+	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
+	uint64_t average = stream->steps ? stream->bytes / stream->steps : 0;
+	uint64_t limit = ahead_limit(prefetch, stream, taken * average);
+
+	atomic_store_explicit(&stream->average, average, memory_order_relaxed);
+
+	if (!stream->placed && !range_place(prefetch, stream))
+		return;
+	while (!stream->walker_done && bytes_ahead(stream, taken) < limit &&
+	       prefetch->jobs.count < PREFETCH_JOBS / 2) {
+		struct level *level = cursor_top(&stream->walker);
+		int rc;
+
+		scout_advance(prefetch, stream, limit);
+		if (!leaf_is_done(stream, level)) {
+			if (!walk_leaf(prefetch, stream, limit, taken))
+				return;
+			if (!leaf_is_done(stream, level)) {
+				stream->walker_done = true; /* a node that leaves its page */
+				return;
+			}
+		}
+		if (level->flags & PAGE_LEAF2) {
+			stream->steps += level->count;
+			stream->bytes += stream->snapshot.page_size;
+		}
+		rc = step_page(&stream->walker, stream->forward);
+		if (rc == EAGAIN)
+			return; /* the scout has asked for it */
+		if (rc) {
+			stream->walker_done = true;
+			return;
+		}
+		if (stream->leaves_ahead)
+			stream->leaves_ahead--;
+	}
+}
+
+/* --- beginning and ending --------------------------------------------------------------------- */
+
+/* Whether the bytes that come next are in memory already, so that there is nothing to gain. */
+static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+{
+	struct residency *residency = prefetch->residency;
+	struct window_view *view = &cursor->snapshot->view;
+	struct level *level = cursor_top(cursor), *up = level - 1;
+	uint64_t number, offset;
+	struct node node;
+
+	if (!page_leaf_node(level->page, cursor->page_size, level->index, &node))
+		return true;
+	if (node.flags & NODE_BIG) {
+		number = load64(node.data);
+	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
+		return true; /* ask again on the next leaf */
+	} else if (!page_child(up->page, cursor->page_size,
+			       (unsigned)(forward ? up->index + 1 : up->index - 1), &number)) {
+		return true;
+	}
+	if (number >= view->limit)
+		number = view->limit - 1;
+	offset = number << view->page_shift;
+	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
+	if (forward)
+		offset += offset + PROBE_AHEAD < residency->size ? PROBE_AHEAD : 0;
+	else
+		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
+	return residency_idle(residency, offset, 1);
+}
+
+/* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */
+static struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree,
+				  bool forward, size_t key_bytes)
+{
+	const struct tree_record *record = &tree->record;
+	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
+	struct stream *stream = calloc(1, sizeof(*stream) + key_bytes);
+
+	if (!stream)
+		return NULL;
+	stream->owner = snapshot;
+	stream->snapshot = *snapshot;
+	stream->snapshot.watch = NULL;
+	stream->snapshot.view.nowait = true;
+	stream->snapshot.view.residency = snapshot->view.runs;
+	stream->tree = *tree;
+	stream->forward = forward;
+	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
+	stream->chunk = UINT64_MAX;
+	return stream;
+}
+
+static struct stream *stream_follow(struct cursor *cursor, bool forward)
+{
+	struct stream *stream = stream_make(cursor->snapshot, cursor->tree, forward, 0);
+
+	if (!stream)
+		return NULL;
+	stream->cursor = cursor;
+	stream->walker = *cursor;
+	stream->walker.snapshot = &stream->snapshot;
+	stream->walker.tree = &stream->tree;
+	stream->walker.duplicates = NULL;
+	stream->walker.ahead = NULL;
+	stream->scout = stream->walker;
+	stream->scout.depth--;
+	stream->placed = true;
+	return stream;
+}
+
+/* Gives a stream to the loader, or frees it. Under no lock. Returns 0, EAGAIN (too many) or the
+ * errno of a thread that cannot be made. */
+static int stream_start(struct prefetch *prefetch, struct stream *stream)
+{
+	unsigned i;
+	int rc = EAGAIN;
+
+	pthread_mutex_lock(&prefetch->lock);
+	for (i = 0; i < PREFETCH_STREAMS && prefetch->streams[i]; i++)
+		;
+	if (i < PREFETCH_STREAMS)
+		rc = loader_wake(prefetch);
+	if (!rc) {
+		prefetch->streams[i] = stream;
+		if (stream->dense)
+			atomic_fetch_add(&prefetch->residency->scans, 1);
+		if (stream->cursor)
+			stream->cursor->ahead = stream;
+	}
+	pthread_mutex_unlock(&prefetch->lock);
+	if (rc)
+		free(stream);
+	else
+		stats_add(STATS_STREAMS_STARTED, 1);
+	return rc;
+}
+
+static void key_keep(MDB_val *kept, const MDB_val *key, uint8_t *room)
+{
+	if (!key)
+		return;
+	memcpy(room, key->mv_data, key->mv_size);
+	*kept = (MDB_val){.mv_size = key->mv_size, .mv_data = room};
+}
+
+int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		   const struct comparator *order, const MDB_val *first, const MDB_val *last)
+{
+	size_t from = first ? first->mv_size : 0, to = last ? last->mv_size : 0;
+	struct stream *stream;
+
+	if (tree->record.root == PAGE_NONE || (first && last && compare(order, first, last) > 0))
+		return 0;
+	stream = stream_make(snapshot, tree, true, from + to + 2);
+	if (!stream)
+		return ENOMEM;
+	key_keep(&stream->from, first, (uint8_t *)(stream + 1));
+	key_keep(&stream->to, last, (uint8_t *)(stream + 1) + from + 1);
+	stream->order = *order;
+	stream->walker.snapshot = &stream->snapshot;
+	stream->walker.tree = &stream->tree;
+	stream->walker.order = &stream->order;
+	stream->walker.page_size = snapshot->page_size;
+	/* Its end is known, so what lies around it is not worth reading along. */
+	stream->dense = stream->dense && !first && !last;
+	return stream_start(prefetch, stream);
+}
+
+void stream_free(struct prefetch *prefetch, struct stream *stream)
+{
+	uint64_t used = atomic_load(&stream->taken) * atomic_load(&stream->average);
+
+	stats_add(STATS_PREFETCH_USED, used < stream->bytes ? used : stream->bytes);
+	if (stream->dense)
+		atomic_fetch_sub(&prefetch->residency->scans, 1);
+	free(stream);
+}
+
+static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
+{
+	uint64_t average = atomic_load_explicit(&stream->average, memory_order_relaxed);
+	uint64_t steps = prefetch->options.ahead / PACES_PER_WINDOW / (average ? average : 1);
+	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
+
+	/* At first the window is small, and so must be the pace. */
+	if (steps > taken / 2 + CURSOR_PACE_FIRST)
+		steps = taken / 2 + CURSOR_PACE_FIRST;
+	return steps < CURSOR_PACE_FIRST ? CURSOR_PACE_FIRST : steps > 1 << 20 ? 1 << 20 : (int)steps;
+}
+
+static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+{
+	struct stream *stream;
+
+	if (cursor->tree->pattern == PATTERN_RANDOM ||
+	    (cursor->tree->pattern == PATTERN_UNKNOWN &&
+	     nothing_to_gain(prefetch, cursor, forward))) {
+		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
+		cursor->pace = cursor->paced;
+		return;
+	}
+	cursor->pace = cursor->paced = PACE_COLD;
+	stream = stream_follow(cursor, forward);
+	if (stream && !stream_start(prefetch, stream))
+		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+}
+
+void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
+{
+	struct prefetch *prefetch = (struct prefetch *)watch;
+	struct stream *stream = cursor->ahead;
+
+	if (!stream) {
+		stream_begin(prefetch, cursor, forward);
+		return;
+	}
+	atomic_fetch_add_explicit(&stream->taken, (uint64_t)cursor->paced, memory_order_relaxed);
+	cursor->pace = cursor->paced = pace_of(prefetch, stream);
+	/* Held, the lock is in the hands of a loader that is awake. */
+	if (!pthread_mutex_trylock(&prefetch->lock)) {
+		pthread_cond_signal(&prefetch->wake);
+		pthread_mutex_unlock(&prefetch->lock);
+	}
+}
+
+void stream_left(struct cursor_watch *watch, struct cursor *cursor)
+{
+	struct prefetch *prefetch = (struct prefetch *)watch;
+
+	pthread_mutex_lock(&prefetch->lock);
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
+		if (prefetch->streams[i] == cursor->ahead) {
+			stream_free(prefetch, prefetch->streams[i]);
+			prefetch->streams[i] = NULL;
+			/* What was asked for and not begun is of no use now. */
+			prefetch->jobs.count = 0;
+			stats_add(STATS_STREAMS_BROKEN, 1);
+			break;
+		}
+	pthread_mutex_unlock(&prefetch->lock);
+	cursor->ahead = NULL;
+}
