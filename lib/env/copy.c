@@ -1,0 +1,65 @@
+/* What only this file knows: who makes a copy of an environment, the original or we. */
+#include "env/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int copy_own(MDB_env *env, int fd, MDB_txn *txn)
+{
+	MDB_txn *begun = NULL;
+	int rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
+
+	if (!rc)
+		rc = copy_compact(txn ? txn : begun, fd);
+	if (begun)
+		txn_abort(begun);
+	return rc;
+}
+
+int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
+{
+	int rc;
+
+	if (env->mode == ENV_OWN && flags & MDB_CP_COMPACT)
+		return copy_own(env, fd, txn);
+	/* A copy of a given snapshot is made of its reachable pages, and where the original reads
+	 * we know none. */
+	if (txn)
+		return MDB_INCOMPATIBLE;
+	/* The original copies out of its map, which may be our window. */
+	store_pause(env);
+	rc = lmdbio_orig_mdb_env_copyfd2(env->orig, fd, flags);
+	store_resume(env);
+	return rc;
+}
+
+int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
+{
+	char *name;
+	int fd, rc;
+
+	if (!txn && !(env->mode == ENV_OWN && flags & MDB_CP_COMPACT)) {
+		store_pause(env);
+		rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);
+		store_resume(env);
+		return rc;
+	}
+	if (env->mode == ENV_OWN && env->flags & MDB_NOSUBDIR)
+		name = strdup(path);
+	else if (asprintf(&name, "%s/data.mdb", path) < 0)
+		name = NULL;
+	if (!name)
+		return ENOMEM;
+	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	free(name);
+	if (fd < 0)
+		return errno;
+	rc = env_copyfd(env, fd, flags, txn);
+	if (close(fd) && !rc)
+		rc = errno;
+	return rc;
+}

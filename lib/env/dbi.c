@@ -1,0 +1,165 @@
+/* What only this file knows: how long a database handle is valid, and for whom.
+ *
+ * As in LMDB: a handle opened in a transaction belongs to it until the transaction is committed,
+ * then to the environment; ended in any other way, the transaction takes its new handles with it.
+ * Comparators belong to the environment's slot and take effect at once. No locks: LMDB's rule that
+ * one transaction at a time may open handles is the program's to keep.
+ */
+#include "env/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void tree_begin(MDB_txn *txn, MDB_dbi dbi)
+{
+	struct dbi_slot *slot = &txn->env->slots[dbi];
+
+	txn->trees[dbi] = (struct tree){
+		.record = {.flags = slot->flags & DBI_PERSISTENT, .root = PAGE_NONE},
+		.stale = true,
+		.name = &slot->name,
+		.home = &txn->trees[DBI_MAIN],
+		.home_order = &txn->env->slots[DBI_MAIN].order.key,
+	};
+}
+
+static void main_order(MDB_txn *txn)
+{
+	struct dbi_slot *slot = &txn->env->slots[DBI_MAIN];
+
+	comparators_default(&slot->order, txn->trees[DBI_MAIN].record.flags);
+	slot->ordered = true;
+}
+
+void dbi_begin(MDB_txn *txn)
+{
+	MDB_env *env = txn->env;
+
+	txn->dbis = env->dbis;
+	txn->dbi_state[DBI_FREE] = TXN_DBI_VALID;
+	txn->dbi_state[DBI_MAIN] = TXN_DBI_VALID | TXN_DBI_USER;
+	for (MDB_dbi i = DBI_CORE; i < txn->dbis; i++) {
+		tree_begin(txn, i);
+		txn->dbi_state[i] =
+			env->slots[i].flags & DBI_OPEN ? TXN_DBI_VALID | TXN_DBI_USER : 0;
+	}
+	/* A program that never opens the main database may still use its handle. */
+	if (!env->slots[DBI_MAIN].ordered)
+		main_order(txn);
+}
+
+static void slot_clear(struct dbi_slot *slot)
+{
+	free(slot->name.mv_data);
+	slot->name = (MDB_val){0};
+	slot->flags = 0;
+}
+
+void dbi_end(MDB_txn *txn, bool keep)
+{
+	MDB_env *env = txn->env;
+
+	for (MDB_dbi i = DBI_CORE; i < txn->dbis; i++) {
+		if (!(txn->dbi_state[i] & TXN_DBI_NEW))
+			continue;
+		if (keep)
+			env->slots[i].flags = txn->trees[i].record.flags | DBI_OPEN;
+		else
+			slot_clear(&env->slots[i]);
+	}
+	if (keep && env->dbis < txn->dbis)
+		env->dbis = txn->dbis;
+	txn->dbis = 0;
+}
+
+static int dbi_open_main(MDB_txn *txn, unsigned flags, MDB_dbi *dbi)
+{
+	txn->trees[DBI_MAIN].record.flags |= flags & DBI_PERSISTENT;
+	main_order(txn);
+	*dbi = DBI_MAIN;
+	return 0;
+}
+
+/* The slot of a name that is open already, or else the first free one. */
+static bool slot_find(const MDB_txn *txn, const MDB_val *name, MDB_dbi *found)
+{
+	*found = txn->dbis;
+	for (MDB_dbi i = DBI_CORE; i < txn->dbis; i++) {
+		const MDB_val *open = &txn->env->slots[i].name;
+
+		if (!open->mv_size) {
+			if (*found == txn->dbis)
+				*found = i;
+		} else if (open->mv_size == name->mv_size &&
+			   !memcmp(open->mv_data, name->mv_data, name->mv_size)) {
+			*found = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
+{
+	const unsigned known = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY | MDB_DUPFIXED |
+			       MDB_INTEGERDUP | MDB_REVERSEDUP | MDB_CREATE;
+	struct tree *home = &txn->trees[DBI_MAIN];
+	struct tree_record record;
+	struct dbi_slot *slot;
+	MDB_val name;
+	MDB_dbi found;
+	int rc;
+
+	if (flags & ~known)
+		return EINVAL;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	if (!text)
+		return dbi_open_main(txn, flags, dbi);
+	name = (MDB_val){.mv_size = strlen(text), .mv_data = (void *)(uintptr_t)text};
+	if (slot_find(txn, &name, &found)) {
+		*dbi = found;
+		return 0;
+	}
+	if (found >= txn->env->maxdbs)
+		return MDB_DBS_FULL;
+	/* Named databases do not go with these flags of the main one. */
+	if (home->record.flags & (MDB_DUPSORT | MDB_INTEGERKEY))
+		return flags & MDB_CREATE ? MDB_INCOMPATIBLE : MDB_NOTFOUND;
+	rc = tree_find_named(&txn->snapshot, home, &txn->env->slots[DBI_MAIN].order.key, &name,
+			     &record);
+	if (rc == MDB_NOTFOUND && flags & MDB_CREATE)
+		rc = EACCES;
+	if (rc)
+		return rc;
+	slot = &txn->env->slots[found];
+	slot->name.mv_data = strdup(text);
+	if (!slot->name.mv_data)
+		return ENOMEM;
+	slot->name.mv_size = name.mv_size;
+	comparators_default(&slot->order, record.flags);
+	slot->flags = record.flags & DBI_PERSISTENT;
+	tree_begin(txn, found);
+	txn->trees[found].record = record;
+	txn->trees[found].stale = false;
+	slot->flags = 0; /* not the environment's before the commit */
+	txn->dbi_state[found] = TXN_DBI_NEW | TXN_DBI_VALID | TXN_DBI_USER;
+	if (found == txn->dbis)
+		txn->dbis++;
+	*dbi = found;
+	return 0;
+}
+
+void dbi_close(MDB_env *env, MDB_dbi dbi)
+{
+	if (dbi >= DBI_CORE && dbi < env->maxdbs && env->slots[dbi].name.mv_data)
+		slot_clear(&env->slots[dbi]);
+}
+
+void dbi_free_all(MDB_env *env)
+{
+	for (MDB_dbi i = DBI_CORE; i < env->maxdbs; i++)
+		free(env->slots[i].name.mv_data);
+	free(env->slots);
+}

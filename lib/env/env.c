@@ -1,0 +1,298 @@
+/* What only this file knows: how an environment is opened, and which of its two kinds it becomes. */
+#include "env/env.h"
+
+#include "format/layout.h"
+#include "format/meta.h"
+#include "origin/origin_loan.h"
+#include "util/settings.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+static pthread_once_t banner_once = PTHREAD_ONCE_INIT;
+
+static void banner_print(void)
+{
+	log_line("%s, the original is LMDB %s%s", PACKAGE_VERSION, origin_describe(),
+		 settings_get()->disable ? "; disabled by LMDBIO_DISABLE, all is forwarded" : "");
+}
+
+static void env_report(const char *path, const char *how)
+{
+	if (settings_get()->verbose == 0)
+		return;
+	pthread_once(&banner_once, banner_print);
+	log_line("%s: %s", path, how);
+}
+
+static void forward_assert(MDB_env *orig, const char *message)
+{
+	MDB_env *env = lmdbio_orig_mdb_env_get_userctx(orig);
+
+	if (env && env->assert_func)
+		env->assert_func(env, message);
+}
+
+int env_create(MDB_env **ret)
+{
+	const char *why;
+	MDB_env *env;
+	int rc;
+
+	if ((rc = origin_check(&why))) {
+		log_line("%s", why);
+		return rc;
+	}
+	env = calloc(1, sizeof(*env));
+	if (!env)
+		return ENOMEM;
+	env->fd = -1;
+	env->maxdbs = DBI_CORE;
+	rc = lmdbio_orig_mdb_env_create(&env->orig);
+	if (rc) {
+		free(env);
+		return rc;
+	}
+	lmdbio_orig_mdb_env_set_userctx(env->orig, env);
+	*ret = env;
+	return 0;
+}
+
+/* The data file of an environment, by LMDB's rule. malloc'ed. */
+static char *data_path(const char *path, unsigned flags)
+{
+	char *name;
+
+	if (flags & MDB_NOSUBDIR)
+		return strdup(path);
+	return asprintf(&name, "%s/data.mdb", path) < 0 ? NULL : name;
+}
+
+static char *absolute_path(const char *path)
+{
+	char *here, *name;
+
+	if (*path == '/')
+		return strdup(path);
+	here = getcwd(NULL, 0);
+	if (!here)
+		return strdup(path);
+	if (asprintf(&name, "%s/%s", here, path) < 0)
+		name = NULL;
+	free(here);
+	return name;
+}
+
+/* Whether the original may open this file at all. It computes with a page size from the file
+ * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it",
+ * and *page_size is set when the file is sound. */
+static int judge_file(int fd, uint32_t *page_size)
+{
+	uint8_t first[META_END], second[META_END];
+	struct meta meta;
+
+	*page_size = 0;
+	if (pread(fd, first, sizeof(first), 0) != sizeof(first))
+		return 0;
+	if (load32(first + META_MAGIC) != FORMAT_MAGIC ||
+	    load32(first + META_VERSION) != FORMAT_VERSION ||
+	    !(load16(first + PAGE_FLAGS) & PAGE_META))
+		return 0;
+	if (meta_parse(&meta, first))
+		return MDB_INVALID;
+	if (pread(fd, second, sizeof(second), meta.page_size) != sizeof(second))
+		return 0;
+	if (load32(second + META_MAGIC) != FORMAT_MAGIC ||
+	    load32(second + META_VERSION) != FORMAT_VERSION ||
+	    !(load16(second + PAGE_FLAGS) & PAGE_META))
+		return 0;
+	return meta_judge(first, second, page_size);
+}
+
+/* Looks at the file, and has the original open it by the same descriptor if it can. */
+static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
+		       struct origin_loan *loan, uint32_t *page_size)
+{
+	char *name = data_path(path, flags);
+	int rc = 0;
+
+	if (!name)
+		return ENOMEM;
+	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs. */
+	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
+	if (loan->fd >= 0)
+		rc = judge_file(loan->fd, page_size);
+	if (!rc) {
+		origin_loan_begin(loan);
+		rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
+		origin_loan_end();
+	}
+	if (loan->fd >= 0)
+		close(loan->fd);
+	free(name);
+	return rc;
+}
+
+/* The window stands over the original's map where we know it, else over one of its own. */
+static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_loan *loan)
+{
+	struct window window;
+	MDB_envinfo info;
+	int rc = 0;
+
+	if (loan->map) {
+		window_borrow(&window, loan->map, loan->length, page_size);
+	} else {
+		rc = lmdbio_orig_mdb_env_info(env->orig, &info);
+		if (!rc)
+			rc = window_open(&window, &env->io, info.me_mapsize, page_size);
+	}
+	if (rc)
+		return rc;
+	window_close(&env->window);
+	env->window = window;
+	return 0;
+}
+
+static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
+{
+	struct origin_loan loan;
+	uint32_t page_size = 0;
+	int rc = origin_open(env, path, flags, mode, &loan, &page_size);
+
+	if (rc)
+		return rc;
+	if (!page_size)
+		return MDB_INVALID; /* it has changed between the two looks */
+	rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
+	if (!rc)
+		rc = io_open_file(&env->io, "pread", env->fd);
+	if (rc)
+		goto fail;
+	rc = window_renew(env, page_size, &loan);
+	if (!rc) {
+		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
+		env->path = absolute_path(path);
+		if (!env->slots || !env->path)
+			rc = ENOMEM;
+	}
+	if (rc) {
+		window_close(&env->window);
+		io_close(&env->io);
+		goto fail;
+	}
+	env->mode = ENV_OWN;
+	env->flags = flags;
+	env->permissions = mode;
+	env->dbis = DBI_CORE;
+	env->slots[DBI_FREE].order.key.kind = COMPARE_INTEGER;
+	fork_watch();
+	env->generation = fork_generation;
+	env_report(path, "read by lmdbio");
+	/* Without a store the window stays at rest, which is always right. */
+	rc = store_open(env);
+	if (rc && settings_get()->verbose)
+		log_line("%s: nothing is read ahead: %s", path, strerror(rc));
+	fork_enlist(env);
+	return 0;
+
+fail:
+	free(env->slots);
+	free(env->path);
+	env->slots = NULL;
+	env->path = NULL;
+	return rc;
+}
+
+int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
+{
+	int rc;
+
+	if (env->mode == ENV_NEW && flags & MDB_RDONLY && !settings_get()->disable)
+		return env_open_own(env, path, flags, mode);
+	rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
+	if (!rc && env->mode == ENV_NEW) {
+		env->mode = ENV_FORWARDED;
+		env_report(path, flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
+						    : "forwarded, it is opened for writing");
+	}
+	return rc;
+}
+
+int env_open_origin(const MDB_env *env, MDB_env **ret)
+{
+	unsigned readers;
+	MDB_env *orig;
+	int rc = lmdbio_orig_mdb_env_create(&orig);
+
+	if (rc)
+		return rc;
+	lmdbio_orig_mdb_env_set_userctx(orig, (void *)(uintptr_t)env);
+	if (!lmdbio_orig_mdb_env_get_maxreaders(env->orig, &readers))
+		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
+	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
+	rc = lmdbio_orig_mdb_env_open(orig, env->path, env->flags, env->permissions);
+	if (rc)
+		lmdbio_orig_mdb_env_close(orig);
+	else
+		*ret = orig;
+	return rc;
+}
+
+int env_set_mapsize(MDB_env *env, size_t size)
+{
+	struct origin_loan loan = {.fd = -1};
+	int rc;
+
+	/* The original takes its map down, which is our window. */
+	store_close(env);
+	origin_loan_begin(&loan);
+	rc = lmdbio_orig_mdb_env_set_mapsize(env->orig, size);
+	origin_loan_end();
+	if (env->mode != ENV_OWN)
+		return rc;
+	if (!rc)
+		rc = window_renew(env, env->window.page_size, &loan);
+	if (env->window.base)
+		(void)store_open(env);
+	return rc;
+}
+
+int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
+{
+	int rc = lmdbio_orig_mdb_env_set_maxdbs(env->orig, dbs);
+
+	if (!rc)
+		env->maxdbs = dbs + DBI_CORE;
+	return rc;
+}
+
+int env_set_assert(MDB_env *env, MDB_assert_func *func)
+{
+	env->assert_func = func;
+	return lmdbio_orig_mdb_env_set_assert(env->orig, func ? forward_assert : NULL);
+}
+
+void env_close(MDB_env *env)
+{
+	if (!env)
+		return;
+	if (env->mode == ENV_OWN) {
+		fork_delist(env);
+		store_close(env);
+		window_close(&env->window);
+		io_close(&env->io);
+		dbi_free_all(env);
+		free(env->path);
+	}
+	lmdbio_orig_mdb_env_close(env->orig);
+	free(env);
+}

@@ -1,0 +1,163 @@
+/* What only this file knows: the objects behind the handles of <lmdb.h>.
+ *
+ * An environment is either our own (opened with MDB_RDONLY: we read its pages) or forwarded (all
+ * else: the original LMDB does everything and these objects only wrap its handles). Either way
+ * the original's environment is open beside ours. Of an own one it is asked for the rules of
+ * opening, the reader slot that pins a snapshot, and reader_list, reader_check, info and copy.
+ */
+#ifndef LMDBIO_ENV_ENV_H
+#define LMDBIO_ENV_ENV_H
+
+#include "cursor/cursor.h"
+#include "io/io.h"
+#include "origin/origin.h"
+#include "prefetch/prefetch.h"
+#include "window/window.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { DBI_FREE = 0, DBI_MAIN = 1, DBI_CORE = 2 };
+
+enum env_mode { ENV_NEW, ENV_FORWARDED, ENV_OWN };
+
+/* A database handle as the environment knows it. */
+struct dbi_slot {
+	MDB_val name; /* malloc'ed; size 0: the slot is free */
+	uint16_t flags; /* persistent flags and DBI_OPEN */
+	struct comparators order;
+	bool ordered; /* `order` has been set */
+};
+
+enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
+
+struct MDB_env {
+	MDB_env *orig;
+	enum env_mode mode;
+	void *userctx;
+	MDB_assert_func *assert_func;
+	MDB_dbi maxdbs; /* the core ones included */
+	/* Of an own environment: */
+	unsigned generation; /* the process (see fork.c) that opened `orig` */
+	char *path;          /* absolute, for opening again in a forked child */
+	unsigned flags;
+	mdb_mode_t permissions;
+	int fd; /* the data file: the descriptor of the first `orig` */
+	struct io io;
+	struct window window;
+	MDB_env *next, **link; /* in the list of own environments (fork.c) */
+	/* What stands under the window (store.c): */
+	bool stored;
+	_Atomic bool store_armed;
+	_Atomic size_t store_id; /* the newest snapshot seen */
+	uint64_t store_since;    /* nanoseconds; when it was first seen */
+	pthread_mutex_t store_lock;
+	struct io reads;
+	struct residency residency;
+	struct prefetch *prefetch; /* NULL: no look-ahead */
+	MDB_dbi dbis; /* slots in use, core ones included */
+	struct dbi_slot *slots;
+};
+
+enum txn_dbi { TXN_DBI_NEW = 1, TXN_DBI_VALID = 2, TXN_DBI_USER = 4 };
+
+struct MDB_txn {
+	MDB_env *env;
+	MDB_txn *orig;
+	bool own;
+	/* Of a forwarded transaction: */
+	bool writes;
+	MDB_txn *parent, *child;
+	MDB_cursor *cursors; /* of a write transaction: they end with it */
+	/* Of our own: */
+	unsigned generation; /* the process whose reader slot `orig` holds */
+	size_t id;
+	struct arena_identity identity;
+	struct snapshot snapshot;
+	MDB_dbi dbis; /* 0 once it has ended */
+	uint8_t *dbi_state; /* enum txn_dbi bits, env->maxdbs of them */
+	struct tree trees[]; /* env->maxdbs of them */
+};
+
+struct MDB_cursor {
+	MDB_txn *txn;
+	MDB_cursor *orig;  /* of a forwarded transaction, else NULL */
+	MDB_cursor **link; /* in the transaction's list of cursors, else NULL */
+	MDB_cursor *next;
+	MDB_dbi dbi;
+	struct cursor cursor;           /* of our own */
+	struct duplicates duplicates[]; /* one, if the database has MDB_DUPSORT */
+};
+
+/* env.c: the calls of the same name in <lmdb.h>. */
+int env_create(MDB_env **env);
+int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
+int env_set_mapsize(MDB_env *env, size_t size);
+int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
+int env_set_assert(MDB_env *env, MDB_assert_func *func);
+void env_close(MDB_env *env);
+/* Opens the original's environment once more: a forked child needs reader slots of its own. */
+int env_open_origin(const MDB_env *env, MDB_env **orig);
+
+/* snapshot.c: brings the snapshot that txn->orig holds into *txn. Returns 0, MDB_MAP_RESIZED,
+ * MDB_CORRUPTED, or what the original's mdb_txn_renew() says. txn->orig stays the caller's. */
+int snapshot_take(MDB_txn *txn);
+
+/* store.c: what stands under the window of an own environment. Opening returns 0 or an errno; in a
+ * transaction begin after snapshot_take(), end before it is reset or freed. */
+int store_open(MDB_env *env);
+void store_close(MDB_env *env);
+void store_begin(MDB_txn *txn);
+void store_end(MDB_txn *txn);
+void store_forked(MDB_env *env);
+/* Around a fork, in the parent: nothing of the store is changing. */
+void store_hold(MDB_env *env, bool hold);
+/* While the original reads through the window. */
+void store_pause(MDB_env *env);
+void store_resume(MDB_env *env);
+
+/* txn.c: for own and forwarded ones. */
+int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **txn);
+int txn_renew(MDB_txn *txn);
+void txn_reset(MDB_txn *txn);
+int txn_commit(MDB_txn *txn);
+void txn_abort(MDB_txn *txn);
+
+/* dbi.c: of own transactions. */
+void dbi_begin(MDB_txn *txn);
+void dbi_end(MDB_txn *txn, bool keep);
+int dbi_open(MDB_txn *txn, const char *name, unsigned flags, MDB_dbi *dbi);
+void dbi_close(MDB_env *env, MDB_dbi dbi);
+void dbi_free_all(MDB_env *env);
+
+static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
+{
+	return likely(txn && dbi < txn->dbis && txn->dbi_state[dbi] & state);
+}
+
+/* fork.c: a process is told apart from its parent by a number, because asking the kernel at every
+ * call would cost more than most calls. */
+extern unsigned fork_generation;
+void fork_watch(void);
+/* Own environments, so that a child can cut what it must not share with its parent. */
+void fork_enlist(MDB_env *env);
+void fork_delist(MDB_env *env);
+/* Makes an environment, or a transaction that a child has inherited, the child's own. Returns 0,
+ * MDB_BAD_TXN when the snapshot has moved on meanwhile, or what the original's opening says. */
+int env_adopt(MDB_env *env);
+int txn_adopt(MDB_txn *txn);
+
+static inline int txn_here(MDB_txn *txn)
+{
+	return likely(txn->generation == fork_generation) ? 0 : txn_adopt(txn);
+}
+
+/* compact.c: a compacted copy of a transaction's snapshot, written to fd as the original would.
+ * Returns 0, MDB_INCOMPATIBLE (leaked pages), an errno, or as cursor_get(). */
+int copy_compact(MDB_txn *txn, int fd);
+/* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given transaction. */
+int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
+int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);
+
+#endif

@@ -1,0 +1,134 @@
+/* What only this file knows: what a forked child may go on using.
+ *
+ * The child inherits our maps and descriptors, which serve it as they are; only what it would share
+ * with its parent against the rules, the arena and the loader, is cut off at once. It also inherits the
+ * original's environment, whose reader slots belong to the parent; for slots of its own the child
+ * opens the original once more. The inherited one is left alone for good: closing it would close
+ * a descriptor of the lock file, and with it drop every lock that this process has on that file.
+ */
+#include "env/env.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+unsigned fork_generation;
+
+static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static MDB_env *list;
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+	/* No arena may be half open, nor a map half changed, when the child begins. */
+	for (MDB_env *env = list; env; env = env->next)
+		store_hold(env, true);
+}
+
+static void fork_in_parent(void)
+{
+	for (MDB_env *env = list; env; env = env->next)
+		store_hold(env, false);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void fork_in_child(void)
+{
+	fork_generation++;
+	pthread_mutex_init(&list_lock, NULL);
+	for (MDB_env *env = list; env; env = env->next)
+		store_forked(env);
+	/* Another thread of the parent may have held it. */
+	pthread_mutex_init(&adopt_lock, NULL);
+}
+
+static void watch(void)
+{
+	pthread_atfork(fork_prepare, fork_in_parent, fork_in_child);
+}
+
+void fork_watch(void)
+{
+	pthread_once(&watch_once, watch);
+}
+
+void fork_enlist(MDB_env *env)
+{
+	pthread_mutex_lock(&list_lock);
+	env->next = list;
+	env->link = &list;
+	if (list)
+		list->link = &env->next;
+	list = env;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void fork_delist(MDB_env *env)
+{
+	pthread_mutex_lock(&list_lock);
+	*env->link = env->next;
+	if (env->next)
+		env->next->link = env->link;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Whether the path still leads to the file that is open. */
+static bool same_file(const MDB_env *env, MDB_env *orig)
+{
+	struct stat ours, theirs;
+	int fd;
+
+	return !lmdbio_orig_mdb_env_get_fd(orig, &fd) && !fstat(env->fd, &ours) &&
+	       !fstat(fd, &theirs) && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+static int adopt(MDB_env *env)
+{
+	MDB_env *orig;
+	int rc = env_open_origin(env, &orig);
+
+	if (rc)
+		return rc;
+	if (!same_file(env, orig)) {
+		lmdbio_orig_mdb_env_close(orig);
+		return MDB_INVALID;
+	}
+	env->orig = orig;
+	env->generation = fork_generation;
+	return 0;
+}
+
+int env_adopt(MDB_env *env)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&adopt_lock);
+	if (env->generation != fork_generation)
+		rc = adopt(env);
+	pthread_mutex_unlock(&adopt_lock);
+	return rc;
+}
+
+int txn_adopt(MDB_txn *txn)
+{
+	MDB_txn *orig;
+	int rc;
+
+	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
+		return 0; /* nothing to hold */
+	rc = env_adopt(txn->env);
+	if (!rc)
+		rc = lmdbio_orig_mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY, &orig);
+	if (rc)
+		return rc;
+	if (lmdbio_orig_mdb_txn_id(orig) != txn->id) {
+		/* Somebody has committed since; this process can no more hold the old snapshot. */
+		lmdbio_orig_mdb_txn_abort(orig);
+		return MDB_BAD_TXN;
+	}
+	txn->orig = orig;
+	txn->generation = fork_generation;
+	return 0;
+}

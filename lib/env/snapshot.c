@@ -1,0 +1,117 @@
+/* What only this file knows: how one moment of a data file is pinned while others write to it.
+ *
+ * The original's read transaction holds a slot in the reader table, so no writer reuses a page of
+ * its snapshot. Which root belongs to that snapshot stands in meta page (id & 1), and LMDB's
+ * writers overwrite that page two transactions later, so a copy of it can be torn or too new. It is
+ * right when it carries the id, and when the *other* page is seen afterwards to be no newer than
+ * the id: transaction id + 2, which overwrites ours, begins only after id + 1 stands in the other.
+ * Otherwise the slot is renewed and the look repeated.
+ */
+#include "env/env.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	LOOKS_YIELD = 16,  /* unlucky looks after which to let a writer run */
+	LOOKS_MAX = 100000 /* and after which to take what the original would take */
+};
+
+/* What two looks in a row must agree on for a file to be at rest. */
+struct look {
+	size_t id;
+	uint64_t ours, other;
+};
+
+/* What is read before is read before what is read after. ThreadSanitizer knows no fences; these
+ * bytes change in other processes, which it does not see either. */
+static inline void read_in_order(void)
+{
+#ifdef __SANITIZE_THREAD__
+	__asm__ volatile("" ::: "memory");
+#else
+	atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
+static int meta_copy(const struct window *window, size_t id, uint8_t copy[META_END],
+		     struct look *look)
+{
+	const uint8_t *other = window_meta(window, ~(unsigned)id & 1);
+
+	memcpy(copy, window_meta(window, (unsigned)id & 1), META_END);
+	read_in_order();
+	*look = (struct look){
+		.id = id,
+		.ours = load64(copy + META_TXNID),
+		.other = *(const volatile uint64_t *)(const void *)(other + META_TXNID),
+	};
+	read_in_order();
+	return look->ours == look->id && look->other <= look->id;
+}
+
+static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *identity)
+{
+	struct stat st;
+
+	if (fstat(env->fd, &st))
+		return errno;
+	*size = (uint64_t)st.st_size;
+	*identity = (struct arena_identity){
+		.device = st.st_dev,
+		.inode = st.st_ino,
+		.size = *size,
+		.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
+	};
+	/* Both meta pages are about to be read through the map. */
+	return *size < FORMAT_METAS * (uint64_t)env->window.page_size ? MDB_CORRUPTED : 0;
+}
+
+int snapshot_take(MDB_txn *txn)
+{
+	MDB_env *env = txn->env;
+	struct look look, before = {0};
+	uint8_t copy[META_END];
+	struct meta meta;
+	uint64_t size = 0;
+	int rc;
+
+	for (unsigned looks = 0;; looks++) {
+		if ((rc = file_size(env, &size, &txn->identity)))
+			return rc;
+		if (meta_copy(&env->window, lmdbio_orig_mdb_txn_id(txn->orig), copy, &look))
+			break;
+		/* Nobody writes, and still the pages and the lock file's id do not fit: somebody
+		 * wrote without the lock file, or the file is damaged. The original believes the
+		 * meta page that the id points to; what it leads to is checked anyway. */
+		if (looks && !memcmp(&look, &before, sizeof(look)))
+			break;
+		if (looks == LOOKS_MAX)
+			break;
+		before = look;
+		if (looks % LOOKS_YIELD == LOOKS_YIELD - 1)
+			sched_yield();
+		lmdbio_orig_mdb_txn_reset(txn->orig);
+		if ((rc = lmdbio_orig_mdb_txn_renew(txn->orig)))
+			return rc;
+	}
+	if ((rc = meta_parse(&meta, copy)))
+		return rc;
+	if (meta.page_size != env->window.page_size || meta.last_page == UINT64_MAX)
+		return MDB_CORRUPTED;
+	rc = window_look(&env->window, meta.last_page + 1, size, &txn->snapshot.view);
+	if (rc)
+		return rc;
+	txn->id = txn->identity.snapshot = look.id;
+	txn->snapshot.page_size = meta.page_size;
+	txn->snapshot.blocked = 0;
+	txn->snapshot.serial++;
+	txn->trees[DBI_FREE] = (struct tree){.record = meta.free_tree};
+	txn->trees[DBI_MAIN] = (struct tree){.record = meta.main_tree};
+	/* In a meta page these two hold what is the environment's: page size and flags. */
+	txn->trees[DBI_FREE].record.pad = 0;
+	return 0;
+}

@@ -1,0 +1,201 @@
+/* What only this file knows: which of the stores stands under an environment, and since when.
+ *
+ * A local file system's page cache is shared, kept and coherent: there the window shows the file
+ * and is read ahead of. Where the kernel's own requests are small and every process would ask
+ * again, on network and parallel file systems, the arena takes its place. An arena holds one
+ * snapshot; while somebody commits again and again the window stays at rest, which is coherent.
+ */
+#include "env/env.h"
+
+#include "util/log.h"
+#include "util/settings.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+	STORE_FILE_MIN = 1 << 20,      /* bytes; a smaller file is not worth any of this */
+	STORE_DEPTH = 16,              /* reads in flight */
+	STORE_QUIET_NS = 2000000000,   /* without a commit, before an arena is made again */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void store_report(const MDB_env *env, const char *backend, const char *why)
+{
+	if (settings_get()->verbose)
+		log_line("%s: %s, reads by %s (%s)", env->path,
+			 env->residency.kind == RESIDENCY_ARENA ? "shared memory of the node"
+								: "page cache",
+			 backend, why);
+}
+
+/* An io for the reads ahead, by the back end that is asked for or fits the file system. */
+static int reads_open(MDB_env *env, const char **backend, const char **why)
+{
+	int rc = io_choose(env->fd, settings_get()->io, backend, why);
+
+	if (!rc)
+		rc = io_open_file(&env->reads, *backend, env->fd);
+	if (rc && strcmp(*backend, "pread")) {
+		*backend = "pread";
+		*why = "the other cannot be opened here";
+		rc = io_open_file(&env->reads, *backend, env->fd);
+	}
+	return rc;
+}
+
+int store_open(MDB_env *env)
+{
+	const struct settings *settings = settings_get();
+	bool forced = strcmp(settings->store, "auto");
+	const char *backend, *why;
+	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
+	struct arena_options options;
+	enum residency_kind kind;
+	struct stat st;
+	int rc;
+
+	/* No file is longer than its window, and a small window tells so without a system call. */
+	if (env->window.length <= STORE_FILE_MIN && !forced)
+		return 0;
+	if (fstat(env->fd, &st))
+		return errno;
+	if (st.st_size < STORE_FILE_MIN && !forced)
+		return 0;
+	rc = reads_open(env, &backend, &why);
+	if (rc)
+		return rc;
+	if (forced)
+		kind = strcmp(settings->store, "arena") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
+	else
+		kind = strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
+	options = (struct arena_options){
+		.node = settings->node,
+		.share = settings->share,
+	};
+	rc = residency_open(&env->residency, kind, (uint8_t *)(uintptr_t)env->window.base,
+			    env->window.length, env->fd, &env->reads, &options, !forced);
+	if (rc)
+		goto fail_reads;
+	if (settings->prefetch)
+		rc = prefetch_open(&env->prefetch, &env->residency, &env->reads, &ahead);
+	if (rc)
+		goto fail_residency;
+	pthread_mutex_init(&env->store_lock, NULL);
+	env->stored = true;
+	env->store_id = 0;
+	store_report(env, backend, why);
+	return 0;
+
+fail_residency:
+	residency_close(&env->residency);
+fail_reads:
+	io_close(&env->reads);
+	return rc;
+}
+
+void store_close(MDB_env *env)
+{
+	if (!env->stored)
+		return;
+	prefetch_close(env->prefetch);
+	env->prefetch = NULL;
+	residency_close(&env->residency);
+	io_close(&env->reads);
+	pthread_mutex_destroy(&env->store_lock);
+	env->stored = false;
+}
+
+/* Brings the store to the snapshot that a transaction has taken. */
+static void store_move(MDB_env *env, const MDB_txn *txn)
+{
+	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size, now;
+
+	pthread_mutex_lock(&env->store_lock);
+	if (txn->id > env->store_id || !env->store_id) {
+		/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
+		residency_snapshot(&env->residency, &txn->identity, low,
+				   !env->store_id || env->residency.kind == RESIDENCY_CACHE);
+		env->store_armed = !env->store_id || env->residency.kind == RESIDENCY_CACHE;
+		env->store_since = env->store_armed ? 0 : now_ns();
+		env->store_id = txn->id + !txn->id;
+	} else if (!env->store_armed && (now = now_ns()) - env->store_since > STORE_QUIET_NS) {
+		residency_snapshot(&env->residency, &txn->identity, low, true);
+		env->store_armed = true;
+	}
+	pthread_mutex_unlock(&env->store_lock);
+}
+
+void store_begin(MDB_txn *txn)
+{
+	MDB_env *env = txn->env;
+
+	if (!env->stored)
+		return;
+	if (txn->id != env->store_id || !env->store_armed)
+		store_move(env, txn);
+	residency_enter(&env->residency);
+	txn->snapshot.served = 0;
+	txn->snapshot.view.runs = &env->residency;
+	if (env->residency.kind == RESIDENCY_ARENA)
+		txn->snapshot.view.residency = &env->residency;
+	txn->snapshot.watch = env->prefetch ? prefetch_watch(env->prefetch) : NULL;
+}
+
+void store_end(MDB_txn *txn)
+{
+	MDB_env *env = txn->env;
+
+	if (!env->stored || txn->snapshot.blocked & SNAPSHOT_FINISHED)
+		return;
+	stats_add(STATS_SERVED_BYTES, txn->snapshot.served);
+	if (env->prefetch)
+		prefetch_end(env->prefetch, &txn->snapshot);
+	residency_leave(&env->residency);
+}
+
+void store_forked(MDB_env *env)
+{
+	if (!env->stored)
+		return;
+	if (env->prefetch)
+		prefetch_forked(env->prefetch);
+	residency_forked(&env->residency);
+	pthread_mutex_init(&env->store_lock, NULL);
+}
+
+void store_pause(MDB_env *env)
+{
+	if (env->stored)
+		residency_pause(&env->residency);
+}
+
+void store_resume(MDB_env *env)
+{
+	if (env->stored)
+		residency_resume(&env->residency);
+}
+
+void store_hold(MDB_env *env, bool hold)
+{
+	if (!env->stored)
+		return;
+	if (hold) {
+		pthread_mutex_lock(&env->store_lock);
+		pthread_mutex_lock(&env->residency.lock);
+	} else {
+		pthread_mutex_unlock(&env->residency.lock);
+		pthread_mutex_unlock(&env->store_lock);
+	}
+}

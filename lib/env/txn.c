@@ -1,0 +1,161 @@
+/* What only this file knows: when a transaction begins and ends, and what ends with it. */
+#include "env/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static MDB_txn *txn_alloc(MDB_env *env, bool own)
+{
+	size_t dbis = own ? env->maxdbs : 0;
+	MDB_txn *txn = calloc(1, sizeof(*txn) + dbis * (sizeof(struct tree) + 1));
+
+	if (txn) {
+		txn->env = env;
+		txn->own = own;
+		txn->dbi_state = (uint8_t *)(txn->trees + dbis);
+	}
+	return txn;
+}
+
+static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
+{
+	MDB_txn *txn;
+	int rc;
+
+	if (env->generation != fork_generation && (rc = env_adopt(env)))
+		return rc;
+	txn = txn_alloc(env, true);
+	if (!txn)
+		return ENOMEM;
+	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
+	if (!rc) {
+		rc = snapshot_take(txn);
+		if (rc)
+			lmdbio_orig_mdb_txn_abort(txn->orig);
+	}
+	if (rc) {
+		free(txn);
+		return rc;
+	}
+	txn->generation = fork_generation;
+	store_begin(txn);
+	dbi_begin(txn);
+	*ret = txn;
+	return 0;
+}
+
+int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
+{
+	MDB_txn *txn;
+	int rc;
+
+	if (env->mode == ENV_OWN)
+		return txn_begin_own(env, parent, flags, ret);
+	txn = txn_alloc(env, false);
+	if (!txn)
+		return ENOMEM;
+	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
+	if (rc) {
+		free(txn);
+		return rc;
+	}
+	txn->writes = !(flags & MDB_RDONLY);
+	txn->parent = parent;
+	if (parent)
+		parent->child = txn;
+	*ret = txn;
+	return 0;
+}
+
+/* The original has freed its transaction, its children and their cursors; our wrappers follow. */
+static void txn_free_forwarded(MDB_txn *txn)
+{
+	MDB_cursor *cursor, *next;
+
+	if (txn->child)
+		txn_free_forwarded(txn->child);
+	for (cursor = txn->cursors; cursor; cursor = next) {
+		next = cursor->next;
+		free(cursor);
+	}
+	if (txn->parent)
+		txn->parent->child = NULL;
+	free(txn);
+}
+
+int txn_renew(MDB_txn *txn)
+{
+	int rc;
+
+	if (!txn->own)
+		return lmdbio_orig_mdb_txn_renew(txn->orig);
+	if (!(txn->snapshot.blocked & SNAPSHOT_FINISHED))
+		return EINVAL;
+	if (txn->generation == fork_generation) {
+		rc = lmdbio_orig_mdb_txn_renew(txn->orig);
+	} else {
+		/* The slot of an inherited transaction is the parent's. */
+		rc = txn->env->generation == fork_generation ? 0 : env_adopt(txn->env);
+		if (!rc)
+			rc = lmdbio_orig_mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY,
+						       &txn->orig);
+		if (!rc)
+			txn->generation = fork_generation;
+	}
+	if (rc)
+		return rc;
+	rc = snapshot_take(txn);
+	if (rc) {
+		lmdbio_orig_mdb_txn_reset(txn->orig);
+		return rc;
+	}
+	store_begin(txn);
+	dbi_begin(txn);
+	return 0;
+}
+
+void txn_reset(MDB_txn *txn)
+{
+	if (!txn->own) {
+		lmdbio_orig_mdb_txn_reset(txn->orig);
+		return;
+	}
+	dbi_end(txn, false);
+	store_end(txn);
+	txn->snapshot.blocked |= SNAPSHOT_FINISHED;
+	if (txn->generation == fork_generation)
+		lmdbio_orig_mdb_txn_reset(txn->orig);
+}
+
+static void txn_end_own(MDB_txn *txn, bool keep)
+{
+	dbi_end(txn, keep);
+	store_end(txn);
+	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
+	if (txn->generation == fork_generation)
+		lmdbio_orig_mdb_txn_abort(txn->orig);
+	free(txn);
+}
+
+int txn_commit(MDB_txn *txn)
+{
+	int rc;
+
+	if (txn->own) {
+		txn_end_own(txn, true);
+		return 0;
+	}
+	rc = lmdbio_orig_mdb_txn_commit(txn->orig);
+	txn_free_forwarded(txn);
+	return rc;
+}
+
+void txn_abort(MDB_txn *txn)
+{
+	if (txn->own) {
+		txn_end_own(txn, false);
+		return;
+	}
+	lmdbio_orig_mdb_txn_abort(txn->orig);
+	txn_free_forwarded(txn);
+}

@@ -1,0 +1,46 @@
+dnl What only this file knows: whether the system's liblmdb.a can live inside our shared library.
+dnl
+dnl Debian's archive is compiled for PIE, not PIC. Its one relocation that a shared object cannot
+dnl have is against libc's `stderr`; renamed to a hidden variable of ours it links. Other systems'
+dnl archives may need more, so the recipe itself is tried here, and dlopen is the second choice.
+AC_DEFUN([LMDBIO_ORIGIN], [
+AC_ARG_VAR([LMDB_ARCHIVE], [the original LMDB's static library])
+AS_IF([test -n "$with_origin_archive"], [LMDB_ARCHIVE=$with_origin_archive])
+AS_IF([test -z "$LMDB_ARCHIVE"], [LMDB_ARCHIVE=`$CC -print-file-name=liblmdb.a`])
+origin_archive_works=no
+AS_IF([test "x$with_origin" != xdlopen], [
+	AC_MSG_CHECKING([whether $LMDB_ARCHIVE can be held under private names])
+	mkdir -p conftest.origin
+	AS_IF([sh "$srcdir/lib/origin/private_names.sh" "$NM_TOOL" "$OBJCOPY" "$LMDB_ARCHIVE" \
+			conftest.origin/liborigin.a >&AS_MESSAGE_LOG_FD 2>&1 &&
+		printf '%s\n' '#include <stdio.h>' \
+			'__attribute__((visibility("hidden"))) FILE *lmdbio_orig_stderr;' \
+			'int lmdbio_orig_mdb_env_create(void **);' \
+			'int lmdbio_orig_open(void) { return -1; }' \
+			'void *lmdbio_orig_mmap(void) { return 0; }' \
+			'int conftest_entry(void **env) { return lmdbio_orig_mdb_env_create(env); }' \
+			> conftest.origin/probe.c &&
+		$CC -shared -fPIC -o conftest.origin/probe.so conftest.origin/probe.c \
+			conftest.origin/liborigin.a -pthread -Wl,-z,defs -Wl,-z,text \
+			>&AS_MESSAGE_LOG_FD 2>&1], [origin_archive_works=yes])
+	rm -rf conftest.origin
+	AC_MSG_RESULT([$origin_archive_works])
+])
+AS_IF([test "x$with_origin" = xarchive && test $origin_archive_works = no],
+	[AC_MSG_ERROR([$LMDB_ARCHIVE cannot be held under private names (see config.log)])])
+AM_CONDITIONAL([ORIGIN_ARCHIVE], [test $origin_archive_works = yes])
+AC_ARG_VAR([LMDB_LIBRARY], [the original LMDB's shared library, for --with-origin=dlopen])
+AS_IF([test -n "$with_origin_library"], [LMDB_LIBRARY=$with_origin_library])
+AS_IF([test -z "$LMDB_LIBRARY"], [
+	LMDB_LIBRARY=`$CC -print-file-name=liblmdb.so.0`
+	AS_CASE([$LMDB_LIBRARY], [/*], [], [LMDB_LIBRARY=`$CC -print-file-name=liblmdb.so`])
+	AS_CASE([$LMDB_LIBRARY], [/*], [LMDB_LIBRARY=`readlink -f "$LMDB_LIBRARY"`])
+])
+AS_IF([test $origin_archive_works = no], [
+	AS_CASE([$LMDB_LIBRARY], [/*], [],
+		[AC_MSG_ERROR([neither a usable liblmdb.a nor a liblmdb.so.0 was found: install liblmdb-dev])])
+	AC_DEFINE_UNQUOTED([ORIGIN_LIBRARY], ["$LMDB_LIBRARY"],
+		[the original's shared library, opened at run time])
+	AC_MSG_NOTICE([the original LMDB is opened at run time: $LMDB_LIBRARY])
+])
+])

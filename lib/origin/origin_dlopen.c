@@ -1,0 +1,134 @@
+/* What only this file knows: how the original is called where its archive cannot be built in.
+ *
+ * Three traps, each seen to bite: the path may lead to ourselves (installed over the original); an
+ * original that is not linked with -Bsymbolic finds our exports for its own internal calls unless
+ * it is bound deeply; and a library that lacks a name would be found out only at the call.
+ */
+#include "origin/origin.h"
+
+#include "config.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+#define F(result, name, parameters, arguments) result(*name) parameters;
+#define P(name, parameters, arguments)	       void(*name) parameters;
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+} functions;
+
+static const struct {
+	const char *name;
+	void *place;
+} names[] = {
+#define F(result, name, parameters, arguments) {#name, &functions.name},
+#define P(name, parameters, arguments)	       {#name, &functions.name},
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+};
+
+static char problem[256] = "the original LMDB has not been loaded";
+
+static bool is_symbolic(void *handle)
+{
+	struct link_map *map;
+
+	if (dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		return false;
+	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_SYMBOLIC ||
+		    (entry->d_tag == DT_FLAGS && entry->d_un.d_val & DF_SYMBOLIC))
+			return true;
+	return false;
+}
+
+/* Whether the library that answered is this one. */
+static bool is_ourselves(void *handle)
+{
+	void *theirs = dlsym(handle, "mdb_env_open");
+	Dl_info us, them;
+
+	return !theirs || !dladdr(&functions, &us) || !dladdr(theirs, &them) ||
+	       us.dli_fbase == them.dli_fbase;
+}
+
+static __attribute__((constructor)) void origin_load(void)
+{
+	void *handle = dlopen(ORIGIN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle) {
+		snprintf(problem, sizeof(problem), "the original LMDB cannot be loaded: %s",
+			 dlerror());
+		return;
+	}
+	if (is_ourselves(handle)) {
+		snprintf(problem, sizeof(problem), "%s is lmdbio itself, not the original LMDB",
+			 ORIGIN_LIBRARY);
+		dlclose(handle);
+		return;
+	}
+	if (!is_symbolic(handle)) {
+		dlclose(handle);
+		handle = dlopen(ORIGIN_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+		if (!handle) {
+			snprintf(problem, sizeof(problem), "%s cannot be bound: %s",
+				 ORIGIN_LIBRARY, dlerror());
+			return;
+		}
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		void *symbol = dlsym(handle, names[i].name);
+
+		if (!symbol) {
+			snprintf(problem, sizeof(problem), "%s has no %s", ORIGIN_LIBRARY,
+				 names[i].name);
+			return;
+		}
+		memcpy(names[i].place, &symbol, sizeof(symbol));
+	}
+	problem[0] = 0;
+}
+
+int origin_check(const char **why)
+{
+	*why = problem;
+	return *problem ? ELIBACC : 0;
+}
+
+const char *origin_describe(void)
+{
+	static char text[256];
+	int major, minor, patch;
+
+	if (!*text) {
+		lmdbio_orig_mdb_version(&major, &minor, &patch);
+		snprintf(text, sizeof(text), "%d.%d.%d, %s", major, minor, patch, ORIGIN_LIBRARY);
+	}
+	return text;
+}
+
+/* origin_check() has failed before any of these can be reached without a function behind it,
+ * except those that need no environment: they answer nothing. */
+#define F(result, name, parameters, arguments)                                                     \
+	result lmdbio_orig_##name parameters                                                       \
+	{                                                                                          \
+		static result nothing;                                                             \
+		return functions.name ? functions.name arguments : nothing;                        \
+	}
+#define P(name, parameters, arguments)                                                             \
+	void lmdbio_orig_##name parameters                                                         \
+	{                                                                                          \
+		if (functions.name)                                                                \
+			functions.name arguments;                                                  \
+	}
+#include "origin/origin_functions.def"
+#undef F
+#undef P

@@ -1,0 +1,76 @@
+/* What only this file knows: that the original's calls of open(2) and mmap(2) come by here.
+ *
+ * We look at a data file before the original may open it, and read through a map of our own. Opened
+ * and mapped a second time, a small environment would cost half as much again, so the original gets
+ * the descriptor that was looked at, and what it maps is our map too.
+ */
+#include "origin/origin_loan.h"
+
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef ORIGIN_LIBRARY
+
+static _Thread_local struct origin_loan *current;
+
+void origin_loan_begin(struct origin_loan *loan)
+{
+	current = loan;
+}
+
+void origin_loan_end(void)
+{
+	current = NULL;
+}
+
+int lmdbio_orig_open(const char *path, int flags, ...);
+void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
+		       off_t offset);
+
+int lmdbio_orig_open(const char *path, int flags, ...)
+{
+	struct origin_loan *loan = current;
+	va_list arguments;
+	mode_t mode;
+	int fd;
+
+	if (loan && loan->fd >= 0 && flags == O_RDONLY && !strcmp(path, loan->path)) {
+		fd = loan->fd;
+		loan->fd = -1;
+		return fd;
+	}
+	va_start(arguments, flags);
+	mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+	va_end(arguments);
+	return open(path, flags, mode);
+}
+
+void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
+		       off_t offset)
+{
+	void *map = mmap(address, length, protection, flags, fd, offset);
+
+	/* The lock file's is for writing too. */
+	if (current && map != MAP_FAILED && protection == PROT_READ && offset == 0) {
+		current->map = map;
+		current->length = length;
+	}
+	return map;
+}
+
+#else
+
+void origin_loan_begin(struct origin_loan *loan)
+{
+	(void)loan;
+}
+
+void origin_loan_end(void)
+{
+}
+
+#endif

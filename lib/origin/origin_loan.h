@@ -1,0 +1,21 @@
+/* What only this file knows: what we and the original share, so that it costs neither of us twice:
+ * the data file's descriptor and its map. */
+#ifndef LMDBIO_ORIGIN_LOAN_H
+#define LMDBIO_ORIGIN_LOAN_H
+
+#include <stddef.h>
+
+/* Around one call of the original that opens or maps the data file of an environment. */
+struct origin_loan {
+	const char *path; /* of the data file */
+	int fd;           /* open for reading; -1 once the original has taken it, which closes it */
+	const void *map;  /* what the original has mapped, until it unmaps it; NULL: nothing */
+	size_t length;
+};
+
+/* From here to origin_loan_end() the calling thread's calls of the original take the loan. Where
+ * the original is held by dlopen() this does nothing: fd stays ours and map NULL. */
+void origin_loan_begin(struct origin_loan *loan);
+void origin_loan_end(void);
+
+#endif
