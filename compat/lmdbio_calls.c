@@ -1,0 +1,52 @@
+/* What only this file knows: the exported lmdbio_* calls of <lmdbio.h> that need no transaction. */
+#include <lmdbio.h>
+
+#include "config.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT const char *lmdbio_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+/* The public struct is its size and the counters in their order: one loop fills it. */
+#define SAME(field, counter)                                                                       \
+	_Static_assert(offsetof(struct lmdbio_stats, field) == ((counter) + 1) * sizeof(uint64_t), \
+		       #field " stands where its counter does")
+SAME(storage_requests, STATS_STORAGE_REQUESTS);
+SAME(storage_bytes, STATS_STORAGE_BYTES);
+SAME(served_bytes, STATS_SERVED_BYTES);
+SAME(waits, STATS_WAITS);
+SAME(wait_ns, STATS_WAIT_NS);
+SAME(hits_cache, STATS_HITS_CACHE);
+SAME(hits_arena_own, STATS_HITS_ARENA_OWN);
+SAME(hits_arena_peer, STATS_HITS_ARENA_PEER);
+SAME(at_rest, STATS_AT_REST);
+SAME(evictions, STATS_EVICTIONS);
+SAME(populate_calls, STATS_POPULATE_CALLS);
+SAME(prefetch_requests, STATS_PREFETCH_REQUESTS);
+SAME(prefetch_bytes, STATS_PREFETCH_BYTES);
+SAME(prefetch_used, STATS_PREFETCH_USED);
+SAME(streams_started, STATS_STREAMS_STARTED);
+SAME(streams_broken, STATS_STREAMS_BROKEN);
+SAME(fallbacks, STATS_FALLBACKS);
+_Static_assert(sizeof(struct lmdbio_stats) == (STATS_COUNT + 1) * sizeof(uint64_t),
+	       "each counter has a field");
+
+EXPORT int lmdbio_stats(struct lmdbio_stats *stats)
+{
+	uint64_t known[STATS_COUNT + 1];
+
+	if (!stats || stats->size < sizeof(stats->size))
+		return EINVAL;
+	known[0] = stats->size < sizeof(known) ? stats->size : sizeof(known);
+	for (size_t i = 0; i < STATS_COUNT; i++)
+		known[i + 1] = stats_get((enum stats_counter)i);
+	memcpy(stats, known, known[0]);
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* What only this file knows: the exported hints of <lmdbio.h>. */
+#include "env/env.h"
+
+#include <lmdbio.h>
+
+#include <errno.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Whether there is anything to tell: 0 and *own, or the error that the program gets. */
+static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
+{
+	unsigned flags;
+	int rc;
+
+	*own = false;
+	if (!txn)
+		return EINVAL;
+	if (!txn->own)
+		return lmdbio_orig_mdb_dbi_flags(txn->orig, dbi, &flags) ? EINVAL : 0;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc == MDB_BAD_TXN ? rc : 0;
+	*own = true;
+	return 0;
+}
+
+/* The tree of a database, its record read. NULL: nothing to bring. */
+static struct tree *hint_tree(MDB_txn *txn, MDB_dbi dbi)
+{
+	struct tree *tree = &txn->trees[dbi];
+
+	return txn->env->prefetch && (!tree->stale || !tree_refresh(&txn->snapshot, tree)) ? tree
+											    : NULL;
+}
+
+EXPORT int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n)
+{
+	struct tree *tree;
+	bool own;
+	int rc = n && !keys ? EINVAL : hint_check(txn, dbi, &own);
+
+	if (rc || !own || !(tree = hint_tree(txn, dbi)))
+		return rc;
+	/* That memory is short is no news for a hint. */
+	(void)prefetch_keys(txn->env->prefetch, &txn->snapshot, tree,
+			    &txn->env->slots[dbi].order.key, keys, n);
+	return 0;
+}
+
+EXPORT int lmdbio_prefetch_range(MDB_txn *txn, MDB_dbi dbi, const MDB_val *first,
+				 const MDB_val *last)
+{
+	struct tree *tree;
+	bool own;
+	int rc = hint_check(txn, dbi, &own);
+
+	if (rc || !own || !(tree = hint_tree(txn, dbi)))
+		return rc;
+	(void)prefetch_range(txn->env->prefetch, &txn->snapshot, tree,
+			     &txn->env->slots[dbi].order.key, first, last);
+	return 0;
+}
+
+EXPORT int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned stride)
+{
+	static const enum tree_pattern patterns[] = {
+		[LMDBIO_NORMAL] = PATTERN_UNKNOWN,
+		[LMDBIO_SEQUENTIAL] = PATTERN_SEQUENTIAL,
+		[LMDBIO_RANDOM] = PATTERN_RANDOM,
+		[LMDBIO_STRIDE] = PATTERN_STRIDE,
+	};
+	bool own;
+	int rc;
+
+	if ((unsigned)advice > LMDBIO_STRIDE || (advice == LMDBIO_STRIDE && !stride))
+		return EINVAL;
+	rc = hint_check(txn, dbi, &own);
+	if (rc || !own)
+		return rc;
+	txn->trees[dbi].pattern = patterns[advice];
+	txn->trees[dbi].stride = advice == LMDBIO_STRIDE ? stride : 1;
+	return 0;
+}

@@ -1,0 +1,208 @@
+/* What only this file knows: the exported calls that read and write records. */
+#include "env/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	int rc;
+
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_get(txn->orig, dbi, key, data);
+	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc;
+	if (unlikely(txn->snapshot.blocked))
+		return MDB_BAD_TXN;
+	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
+}
+
+/* Writing in a read-only environment: the original's codes. */
+static int refuse_write(const MDB_txn *txn, MDB_dbi dbi, const MDB_val *key)
+{
+	return !key || !dbi_exists(txn, dbi, TXN_DBI_USER) ? EINVAL : EACCES;
+}
+
+EXPORT int mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsigned int flags)
+{
+	const unsigned known = MDB_NOOVERWRITE | MDB_NODUPDATA | MDB_RESERVE | MDB_APPEND |
+			       MDB_APPENDDUP;
+
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_put(txn->orig, dbi, key, data, flags);
+	return !data || flags & ~known ? EINVAL : refuse_write(txn, dbi, key);
+}
+
+EXPORT int mdb_del(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_del(txn->orig, dbi, key, data);
+	return refuse_write(txn, dbi, key);
+}
+
+static int cursor_open_forwarded(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
+{
+	MDB_cursor *cursor = calloc(1, sizeof(*cursor));
+	int rc;
+
+	if (!cursor)
+		return ENOMEM;
+	rc = lmdbio_orig_mdb_cursor_open(txn->orig, dbi, &cursor->orig);
+	if (rc) {
+		free(cursor);
+		return rc;
+	}
+	cursor->txn = txn;
+	if (txn->writes) {
+		/* The original closes it with the transaction. */
+		cursor->next = txn->cursors;
+		cursor->link = &txn->cursors;
+		if (cursor->next)
+			cursor->next->link = &cursor->next;
+		txn->cursors = cursor;
+	}
+	*ret = cursor;
+	return 0;
+}
+
+EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
+{
+	bool dups;
+	MDB_cursor *cursor;
+	int rc;
+
+	if (txn && ret && !txn->own)
+		return cursor_open_forwarded(txn, dbi, ret);
+	if (!ret || !dbi_exists(txn, dbi, TXN_DBI_VALID))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	dups = txn->trees[dbi].record.flags & MDB_DUPSORT;
+	cursor = malloc(sizeof(*cursor) + (dups ? sizeof(struct duplicates) : 0));
+	if (!cursor)
+		return ENOMEM;
+	cursor->txn = txn;
+	cursor->orig = NULL;
+	cursor->link = NULL;
+	cursor->dbi = dbi;
+	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order,
+		    cursor->duplicates);
+	*ret = cursor;
+	return 0;
+}
+
+EXPORT void mdb_cursor_close(MDB_cursor *cursor)
+{
+	if (!cursor)
+		return;
+	if (cursor->link) {
+		*cursor->link = cursor->next;
+		if (cursor->next)
+			cursor->next->link = cursor->link;
+	}
+	if (cursor->orig)
+		lmdbio_orig_mdb_cursor_close(cursor->orig);
+	else
+		cursor_end(&cursor->cursor);
+	free(cursor);
+}
+
+EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
+{
+	int rc;
+
+	if (!txn || !cursor || txn->own == !!cursor->orig)
+		return EINVAL;
+	if (!txn->own) {
+		rc = lmdbio_orig_mdb_cursor_renew(txn->orig, cursor->orig);
+		if (!rc)
+			cursor->txn = txn;
+		return rc;
+	}
+	if (!dbi_exists(txn, cursor->dbi, TXN_DBI_VALID))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	/* Room for duplicates was made, or not, when the cursor was opened. */
+	if (txn->trees[cursor->dbi].record.flags & MDB_DUPSORT && !cursor->cursor.duplicates)
+		return MDB_INCOMPATIBLE;
+	cursor_end(&cursor->cursor);
+	cursor->txn = txn;
+	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[cursor->dbi],
+		    &txn->env->slots[cursor->dbi].order, cursor->cursor.duplicates);
+	return 0;
+}
+
+EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
+{
+	MDB_txn *txn, *orig;
+
+	if (!cursor)
+		return NULL;
+	if (!cursor->orig)
+		return cursor->txn;
+	/* The original lends a parent's cursor to the nested transaction that runs. */
+	orig = lmdbio_orig_mdb_cursor_txn(cursor->orig);
+	for (txn = cursor->txn; txn; txn = txn->child)
+		if (txn->orig == orig)
+			return txn;
+	return cursor->txn;
+}
+
+EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)
+{
+	return cursor->orig ? lmdbio_orig_mdb_cursor_dbi(cursor->orig) : cursor->dbi;
+}
+
+EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	int rc;
+
+	if (unlikely(!cursor))
+		return EINVAL;
+	if (unlikely(cursor->orig))
+		return lmdbio_orig_mdb_cursor_get(cursor->orig, key, data, op);
+	if (unlikely(rc = txn_here(cursor->txn)))
+		return rc;
+	return cursor_get(&cursor->cursor, key, data, op);
+}
+
+EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsigned int flags)
+{
+	if (cursor && cursor->orig)
+		return lmdbio_orig_mdb_cursor_put(cursor->orig, key, data, flags);
+	if (!cursor || !key)
+		return EINVAL;
+	if (flags & MDB_MULTIPLE) {
+		data[1].mv_size = 0; /* how many were written */
+		if (!(cursor->cursor.tree->record.flags & MDB_DUPFIXED))
+			return MDB_INCOMPATIBLE;
+	}
+	return EACCES;
+}
+
+EXPORT int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
+{
+	return cursor->orig ? lmdbio_orig_mdb_cursor_del(cursor->orig, flags) : EACCES;
+}
+
+EXPORT int mdb_cursor_count(MDB_cursor *cursor, size_t *count)
+{
+	int rc;
+
+	if (cursor && cursor->orig)
+		return lmdbio_orig_mdb_cursor_count(cursor->orig, count);
+	if (!cursor || !count)
+		return EINVAL;
+	if ((rc = txn_here(cursor->txn)))
+		return rc;
+	return cursor_count(&cursor->cursor, count);
+}

@@ -1,0 +1,170 @@
+/* What only this file knows: the exported calls on transactions and database handles. */
+#include "env/env.h"
+
+#include <errno.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int mdb_txn_begin(MDB_env *env, MDB_txn *parent, unsigned int flags, MDB_txn **txn)
+{
+	return txn_begin(env, parent, flags, txn);
+}
+
+EXPORT MDB_env *mdb_txn_env(MDB_txn *txn)
+{
+	return txn ? txn->env : NULL;
+}
+
+EXPORT size_t mdb_txn_id(MDB_txn *txn)
+{
+	if (!txn)
+		return 0;
+	return txn->own ? txn->id : lmdbio_orig_mdb_txn_id(txn->orig);
+}
+
+EXPORT int mdb_txn_commit(MDB_txn *txn)
+{
+	return txn ? txn_commit(txn) : EINVAL;
+}
+
+EXPORT void mdb_txn_abort(MDB_txn *txn)
+{
+	if (txn)
+		txn_abort(txn);
+}
+
+EXPORT void mdb_txn_reset(MDB_txn *txn)
+{
+	if (txn)
+		txn_reset(txn);
+}
+
+EXPORT int mdb_txn_renew(MDB_txn *txn)
+{
+	return txn ? txn_renew(txn) : EINVAL;
+}
+
+EXPORT int mdb_dbi_open(MDB_txn *txn, const char *name, unsigned int flags, MDB_dbi *dbi)
+{
+	int rc;
+
+	if (!txn->own)
+		return lmdbio_orig_mdb_dbi_open(txn->orig, name, flags, dbi);
+	return (rc = txn_here(txn)) ? rc : dbi_open(txn, name, flags, dbi);
+}
+
+EXPORT void mdb_dbi_close(MDB_env *env, MDB_dbi dbi)
+{
+	if (env->mode == ENV_OWN)
+		dbi_close(env, dbi);
+	else
+		lmdbio_orig_mdb_dbi_close(env->orig, dbi);
+}
+
+EXPORT int mdb_dbi_flags(MDB_txn *txn, MDB_dbi dbi, unsigned int *flags)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_dbi_flags(txn->orig, dbi, flags);
+	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	*flags = txn->trees[dbi].record.flags & DBI_PERSISTENT;
+	return 0;
+}
+
+EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
+{
+	const struct tree_record *record;
+	int rc;
+
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_stat(txn->orig, dbi, stat);
+	if (!stat || !dbi_exists(txn, dbi, TXN_DBI_VALID))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	/* Like the original: a database that is gone shows as an empty one. */
+	if (txn->trees[dbi].stale)
+		(void)tree_refresh(&txn->snapshot, &txn->trees[dbi]);
+	record = &txn->trees[dbi].record;
+	stat->ms_psize = txn->snapshot.page_size;
+	stat->ms_depth = record->depth;
+	stat->ms_branch_pages = record->branch_pages;
+	stat->ms_leaf_pages = record->leaf_pages;
+	stat->ms_overflow_pages = record->overflow_pages;
+	stat->ms_entries = record->entries;
+	return 0;
+}
+
+EXPORT int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_drop(txn->orig, dbi, del);
+	if ((unsigned)del > 1 || !dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	return EACCES;
+}
+
+static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_data)
+{
+	struct comparators *order;
+	struct comparator custom = {COMPARE_CUSTOM, function};
+
+	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	order = &txn->env->slots[dbi].order;
+	if (of_data)
+		order->data = custom;
+	else
+		order->key = custom;
+	return 0;
+}
+
+EXPORT int mdb_set_compare(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_set_compare(txn->orig, dbi, cmp);
+	return set_order(txn, dbi, cmp, false);
+}
+
+EXPORT int mdb_set_dupsort(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_set_dupsort(txn->orig, dbi, cmp);
+	return set_order(txn, dbi, cmp, true);
+}
+
+/* LMDB 0.9 stores these two and never uses them. */
+EXPORT int mdb_set_relfunc(MDB_txn *txn, MDB_dbi dbi, MDB_rel_func *rel)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_set_relfunc(txn->orig, dbi, rel);
+	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
+}
+
+EXPORT int mdb_set_relctx(MDB_txn *txn, MDB_dbi dbi, void *ctx)
+{
+	if (txn && !txn->own)
+		return lmdbio_orig_mdb_set_relctx(txn->orig, dbi, ctx);
+	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
+}
+
+EXPORT int mdb_cmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
+{
+	if (!txn->own)
+		return lmdbio_orig_mdb_cmp(txn->orig, dbi, a, b);
+	return compare(&txn->env->slots[dbi].order.key, a, b);
+}
+
+EXPORT int mdb_dcmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
+{
+	struct comparator order;
+
+	if (!txn->own)
+		return lmdbio_orig_mdb_dcmp(txn->orig, dbi, a, b);
+	order = txn->env->slots[dbi].order.data;
+	if (order.kind == COMPARE_UINT && a->mv_size == 8)
+		order.kind = COMPARE_ULONG;
+	return compare(&order, a, b);
+}
