@@ -1,0 +1,278 @@
+/* What only this file knows: where in an ELF file the dynamic loader's work is written down. */
+#include "elf_inspect.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The one function that every user of LMDB must call; mdb_open and the like are names that other
+ * libraries have too. */
+static const char lmdb_symbol[] = "mdb_env_open";
+static const char lmdb_version_text[] = "LMDB 0.9.";
+static const char *const reaching[] = {"dlopen",      "dlmopen",      "execve", "execv", "execvp",
+				       "posix_spawn", "posix_spawnp", "system", "popen"};
+
+struct image {
+	const unsigned char *bytes;
+	size_t size;
+	const ElfW(Ehdr) *header;
+	const ElfW(Phdr) *segments;
+};
+
+struct table {
+	uint64_t address, size, entry;
+};
+
+struct dynamic {
+	struct table strings, symbols, rel, rela, plt;
+	bool plt_is_rela;
+	bool symbolic;
+};
+
+/* `count` items of `each` bytes at `offset`, or NULL when that is not all inside the file, or when
+ * a table is not aligned as the format demands. Single bytes may stand anywhere. */
+static const void *image_at(const struct image *image, uint64_t offset, uint64_t count, size_t each)
+{
+	if (offset > image->size || count > (image->size - offset) / each)
+		return NULL;
+	if (each > 1 && offset % sizeof(ElfW(Addr)))
+		return NULL;
+	return image->bytes + offset;
+}
+
+/* The same for an address in memory: the segment that holds it tells the place in the file. */
+static const void *image_at_address(const struct image *image, uint64_t address, uint64_t size,
+				    size_t each)
+{
+	for (unsigned i = 0; i < image->header->e_phnum; i++) {
+		const ElfW(Phdr) *segment = &image->segments[i];
+
+		if (segment->p_type != PT_LOAD || address < segment->p_vaddr ||
+		    address - segment->p_vaddr > segment->p_filesz ||
+		    size > segment->p_filesz - (address - segment->p_vaddr) ||
+		    segment->p_offset > image->size)
+			continue;
+		return image_at(image, segment->p_offset + (address - segment->p_vaddr),
+				size / each, each);
+	}
+	return NULL;
+}
+
+static void dynamic_read(const ElfW(Dyn) *entries, size_t count, struct dynamic *dynamic)
+{
+	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
+		uint64_t value = entries[i].d_un.d_val;
+
+		switch (entries[i].d_tag) {
+		case DT_STRTAB:
+			dynamic->strings.address = value;
+			break;
+		case DT_STRSZ:
+			dynamic->strings.size = value;
+			break;
+		case DT_SYMTAB:
+			dynamic->symbols.address = value;
+			break;
+		case DT_REL:
+			dynamic->rel.address = value;
+			break;
+		case DT_RELSZ:
+			dynamic->rel.size = value;
+			break;
+		case DT_RELA:
+			dynamic->rela.address = value;
+			break;
+		case DT_RELASZ:
+			dynamic->rela.size = value;
+			break;
+		case DT_JMPREL:
+			dynamic->plt.address = value;
+			break;
+		case DT_PLTRELSZ:
+			dynamic->plt.size = value;
+			break;
+		case DT_PLTREL:
+			dynamic->plt_is_rela = value == DT_RELA;
+			break;
+		case DT_SYMBOLIC:
+			dynamic->symbolic = true;
+			break;
+		case DT_FLAGS:
+			dynamic->symbolic |= !!(value & DF_SYMBOLIC);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* The name of a symbol, or "" when the file does not hold all of it. */
+static const char *symbol_name(const struct image *image, const struct dynamic *dynamic,
+			       const ElfW(Sym) *symbol)
+{
+	const char *name = NULL;
+
+	if (symbol->st_name < dynamic->strings.size) {
+		uint64_t rest = dynamic->strings.size - symbol->st_name;
+		const char *strings =
+			image_at_address(image, dynamic->strings.address, dynamic->strings.size, 1);
+
+		if (strings && memchr(strings + symbol->st_name, 0, rest))
+			name = strings + symbol->st_name;
+	}
+	return name ? name : "";
+}
+
+static void reference_note(const char *name, struct elf_facts *facts)
+{
+	if (!strcmp(name, lmdb_symbol))
+		facts->calls_lmdb = true;
+	for (size_t i = 0; i < sizeof(reaching) / sizeof(reaching[0]); i++)
+		facts->reaches_out |= !strcmp(name, reaching[i]);
+}
+
+/* What the loader is asked to look up by name: one relocation each. Counting undefined symbols
+ * instead would miss libraries that carry LMDB and let it be replaced. */
+static void relocations_read(const struct image *image, const struct dynamic *dynamic,
+			     const struct table *table, size_t each, struct elf_facts *facts)
+{
+	const unsigned char *at = image_at_address(image, table->address, table->size, 1);
+
+	for (uint64_t i = 0; at && i < table->size / each; i++, at += each) {
+		ElfW(Rel) relocation;
+		const ElfW(Sym) *symbol;
+		uint64_t index;
+
+		memcpy(&relocation, at, sizeof(relocation));
+		index = sizeof(void *) == 8 ? ELF64_R_SYM((uint64_t)relocation.r_info)
+					    : ELF32_R_SYM((uint32_t)relocation.r_info);
+		if (!index)
+			continue;
+		symbol = image_at_address(image, dynamic->symbols.address + index * sizeof(*symbol),
+					  sizeof(*symbol), sizeof(*symbol));
+		if (symbol)
+			reference_note(symbol_name(image, dynamic, symbol), facts);
+	}
+}
+
+/* The number of dynamic symbols stands in a section header alone. A file without them is taken to
+ * define nothing. */
+static bool defines_symbol(const struct image *image, const struct dynamic *dynamic)
+{
+	const ElfW(Shdr) *sections =
+		image_at(image, image->header->e_shoff, image->header->e_shnum, sizeof(*sections));
+
+	if (!sections || image->header->e_shentsize != sizeof(*sections))
+		return false;
+	for (unsigned i = 0; i < image->header->e_shnum; i++) {
+		const ElfW(Sym) *symbols;
+		size_t count = sections[i].sh_size / sizeof(*symbols);
+
+		if (sections[i].sh_type != SHT_DYNSYM)
+			continue;
+		symbols = image_at(image, sections[i].sh_offset, count, sizeof(*symbols));
+		for (size_t n = 0; symbols && n < count; n++)
+			if (symbols[n].st_shndx != SHN_UNDEF &&
+			    !strcmp(symbol_name(image, dynamic, &symbols[n]), lmdb_symbol))
+				return true;
+	}
+	return false;
+}
+
+static void segments_read(const struct image *image, struct elf_facts *facts)
+{
+	struct dynamic dynamic = {0};
+
+	facts->kind = ELF_STATIC;
+	for (unsigned i = 0; i < image->header->e_phnum; i++) {
+		const ElfW(Phdr) *segment = &image->segments[i];
+		size_t size = segment->p_filesz;
+
+		if (segment->p_type == PT_DYNAMIC) {
+			size_t count = size / sizeof(ElfW(Dyn));
+			const ElfW(Dyn) *entries =
+				image_at(image, segment->p_offset, count, sizeof(*entries));
+
+			facts->kind = entries ? ELF_DYNAMIC : ELF_NOT;
+			if (entries)
+				dynamic_read(entries, count, &dynamic);
+		} else if (segment->p_type == PT_INTERP && size && size <= sizeof(facts->loader) &&
+			   image_at(image, segment->p_offset, size, 1)) {
+			memcpy(facts->loader, image->bytes + segment->p_offset, size);
+			facts->loader[size - 1] = 0;
+		}
+	}
+	if (facts->kind != ELF_DYNAMIC)
+		return;
+	relocations_read(image, &dynamic, &dynamic.rel, sizeof(ElfW(Rel)), facts);
+	relocations_read(image, &dynamic, &dynamic.rela, sizeof(ElfW(Rela)), facts);
+	relocations_read(image, &dynamic, &dynamic.plt,
+			 dynamic.plt_is_rela ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel)), facts);
+	facts->defines_lmdb = defines_symbol(image, &dynamic);
+	if (facts->defines_lmdb && dynamic.symbolic)
+		facts->calls_lmdb = false; /* -Bsymbolic: its own definition comes first */
+}
+
+static void image_read(struct image *image, struct elf_facts *facts)
+{
+	static const unsigned char native[] = {
+		ELFMAG0,
+		ELFMAG1,
+		ELFMAG2,
+		ELFMAG3,
+		sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32,
+		__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB};
+	const ElfW(Ehdr) *own = (const ElfW(Ehdr) *)(uintptr_t)_r_debug.r_ldbase;
+
+	image->header = image_at(image, 0, 1, sizeof(*image->header));
+	if (!image->header || memcmp(image->bytes, ELFMAG, SELFMAG))
+		return;
+	facts->kind = ELF_FOREIGN;
+	/* The loader that runs us is mapped at r_ldbase: its machine is ours. */
+	if (memcmp(image->bytes, native, sizeof(native)) || !own ||
+	    image->header->e_machine != own->e_machine)
+		return;
+	facts->kind = ELF_NOT;
+	image->segments = image_at(image, image->header->e_phoff, image->header->e_phnum,
+				   sizeof(*image->segments));
+	if (!image->segments || image->header->e_phentsize != sizeof(*image->segments))
+		return;
+	segments_read(image, facts);
+	facts->carries_lmdb = memmem(image->bytes, image->size, lmdb_version_text,
+				     sizeof(lmdb_version_text) - 1) != NULL;
+}
+
+int elf_inspect(const char *path, struct elf_facts *facts)
+{
+	struct image image = {0};
+	struct stat status;
+	void *map;
+	int rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	memset(facts, 0, sizeof(*facts));
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &status)) {
+		rc = errno;
+	} else if (S_ISREG(status.st_mode) && status.st_size > 0) {
+		map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (map == MAP_FAILED) {
+			rc = errno;
+		} else {
+			image.bytes = map;
+			image.size = (size_t)status.st_size;
+			image_read(&image, facts);
+			munmap(map, image.size);
+		}
+	}
+	close(fd);
+	return rc;
+}

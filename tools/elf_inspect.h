@@ -1,0 +1,27 @@
+/* What only this file knows: what an ELF file says about its use of LMDB, without running it. */
+#ifndef LMDBIO_TOOLS_ELF_INSPECT_H
+#define LMDBIO_TOOLS_ELF_INSPECT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+enum elf_kind {
+	ELF_NOT,     /* no ELF file, or one that contradicts itself */
+	ELF_FOREIGN, /* for another machine, word size or byte order than this program's */
+	ELF_STATIC,  /* no dynamic section, or a program that names no dynamic loader */
+	ELF_DYNAMIC,
+};
+
+struct elf_facts {
+	enum elf_kind kind;
+	char loader[PATH_MAX]; /* a program's dynamic loader; empty for a library */
+	bool calls_lmdb;       /* its mdb_env_open is looked up by the dynamic loader */
+	bool defines_lmdb;     /* it exports an mdb_env_open of its own */
+	bool carries_lmdb;     /* LMDB's version text is in it */
+	bool reaches_out;      /* it can load libraries or start programs later */
+};
+
+/* Reads the file. 0, or an errno when it cannot be read. Every offset in it is distrusted. */
+int elf_inspect(const char *path, struct elf_facts *facts);
+
+#endif

@@ -1,0 +1,231 @@
+/* What only this file knows: how a program is started so that it reads through lmdbio. */
+#include "config.h"
+#include "preload_check.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_OURS = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+struct options {
+	bool verbose, disable, print_env, check, check_by_running;
+	const char *library;
+	char **program; /* its arguments, the name first; NULL-terminated */
+};
+
+/* libc looks for this by name, so it must not be hidden as our symbols are by default. */
+__attribute__((visibility("default"))) const char *argp_program_version =
+	"lmdbio-run (lmdbio) " PACKAGE_VERSION;
+
+static const struct argp_option argp_options[] = {
+	{"check", 'c', "run", OPTION_ARG_OPTIONAL,
+	 "say whether lmdbio will take effect, and if not, why; with =run, run the program to find "
+	 "out",
+	 0},
+	{"disable", 'd', NULL, 0, "preload, but leave all work to the original LMDB", 0},
+	{"library", 'l', "PATH", 0, "the drop-in library to preload instead of the installed one",
+	 0},
+	{"print-env", 'p', NULL, 0, "print the environment's words for a batch script, run nothing",
+	 0},
+	{"verbose", 'v', NULL, 0, "one line on standard error when the first environment is opened",
+	 0},
+	{0},
+};
+
+static error_t option_parse(int key, char *argument, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case 'c':
+		options->check = true;
+		if (argument && strcmp(argument, "run"))
+			argp_error(state, "--check takes nothing or =run, not '%s'", argument);
+		options->check_by_running = argument != NULL;
+		return 0;
+	case 'd':
+		options->disable = true;
+		return 0;
+	case 'l':
+		options->library = argument;
+		return 0;
+	case 'p':
+		options->print_env = true;
+		return 0;
+	case 'v':
+		options->verbose = true;
+		return 0;
+	case ARGP_KEY_ARGS:
+		options->program = state->argv + state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		if (!options->print_env)
+			argp_error(state, "which program?");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = argp_options,
+	.parser = option_parse,
+	.args_doc = "PROGRAM [ARGUMENT...]\n--print-env",
+	.doc = "Start PROGRAM so that it reads its LMDB data sets through lmdbio.\v"
+	       "Exit status: the program's; 126 and 127 when it cannot be started or is not found; "
+	       "2 when "
+	       "lmdbio-run itself cannot do its work. With --check: 0 takes effect, 1 does not, 2 "
+	       "not known.",
+};
+
+/* Whether the drop-in is in root/below; then `path` is its name without ".." and links in it. The
+ * last part stays liblmdb.so.0, as it shall stand in a batch script. */
+static bool library_is_below(const char *root, const char *below, char *path)
+{
+	char directory[PATH_MAX], resolved[PATH_MAX];
+
+	return snprintf(directory, sizeof(directory), "%s/%s", root, below) < PATH_MAX &&
+	       realpath(directory, resolved) &&
+	       snprintf(path, PATH_MAX, "%s/liblmdb.so.0", resolved) < PATH_MAX &&
+	       !access(path, R_OK);
+}
+
+/* Where the drop-in lies as seen from this program: installed (also below DESTDIR, also moved as a
+ * whole), or in the build tree. Without either, where it would have been installed. */
+static void library_default(char *path)
+{
+	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
+	char here[PATH_MAX], prefix[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+	size_t length;
+
+	here[n > 0 ? n : 0] = 0;
+	if (strrchr(here, '/'))
+		*strrchr(here, '/') = 0;
+	length = strlen(here);
+	if (length >= sizeof(bin) - 1 && !strcmp(here + length - (sizeof(bin) - 1), bin)) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)(length - (sizeof(bin) - 1)), here);
+		if (library_is_below(prefix, LIBDIR_BELOW_PREFIX "/lmdbio", path))
+			return;
+	}
+	if (!library_is_below(here, "../compat/.libs", path))
+		snprintf(path, PATH_MAX, "%s", LIBDIR "/lmdbio/liblmdb.so.0");
+}
+
+/* Resolves the library into `path`, or says why it cannot be preloaded. */
+static int library_resolve(const char *wanted, char *path)
+{
+	char resolved[PATH_MAX];
+
+	if (!wanted)
+		library_default(path);
+	else
+		snprintf(path, PATH_MAX, "%s", wanted);
+	if (!realpath(path, resolved) || access(resolved, R_OK)) {
+		fprintf(stderr, "lmdbio-run: %s: %s\n", path, strerror(errno));
+		return -1;
+	}
+	/* The name that was asked for is kept: the loader compares a library's file name. */
+	if (*path != '/')
+		snprintf(path, PATH_MAX, "%s", resolved);
+	if (strpbrk(path, " :$\n\t")) {
+		fprintf(stderr,
+			"lmdbio-run: %s: LD_PRELOAD cannot hold a path with a space, colon or "
+			"dollar sign\n",
+			path);
+		return -1;
+	}
+	return 0;
+}
+
+/* The new value of LD_PRELOAD: the library, then what was there. Spaces between the old entries
+ * become colons, which the loader takes alike, so that the value is one word in a shell. */
+static char *preload_compose(const char *library)
+{
+	const char *before = getenv("LD_PRELOAD");
+	size_t length = strlen(library);
+	char *value;
+
+	before = before ? before + strspn(before, " :") : "";
+	if (!strncmp(before, library, length) && strchr(" :", before[length]))
+		before += length + strspn(before + length, " :");
+	if (asprintf(&value, "%s%s%s", library, *before ? ":" : "", before) < 0)
+		return NULL;
+	for (char *at = value; *at; at++)
+		if (*at == ' ')
+			*at = ':';
+	return value;
+}
+
+static int environment_print(const struct options *options, const char *preload)
+{
+	printf("LD_PRELOAD=%s%s%s\n", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
+	       options->disable ? " LMDBIO_DISABLE=1" : "");
+	return fflush(stdout) ? EXIT_OURS : 0;
+}
+
+static int environment_set(const struct options *options, const char *preload)
+{
+	return setenv("LD_PRELOAD", preload, 1) ||
+	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
+	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1));
+}
+
+static int program_start(const struct options *options, const char *library, const char *preload)
+{
+	const char *name = options->program[0];
+	char program[PATH_MAX];
+	int rc = preload_find(name, program);
+
+	if (options->check && rc) {
+		printf("%s: does not take effect: %s\n", name, strerror(rc));
+		return PRELOAD_FAILS;
+	}
+	if (options->check && !options->check_by_running)
+		return (int)preload_check(program, library, preload);
+	if (environment_set(options, preload)) {
+		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
+		return EXIT_OURS;
+	}
+	if (options->check)
+		return (int)preload_check_run(program, options->program, library);
+	if (!rc) {
+		execv(program, options->program);
+		rc = errno;
+		if (rc == ENOEXEC) { /* a script without #!, which is for the shell */
+			execvp(program, options->program);
+			rc = errno;
+		}
+	}
+	fprintf(stderr, "lmdbio-run: %s: %s\n", name, strerror(rc));
+	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {0};
+	char library[PATH_MAX];
+	char *preload;
+	int rc;
+
+	argp_err_exit_status = EXIT_OURS;
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options))
+		return EXIT_OURS;
+	if (library_resolve(options.library, library))
+		return EXIT_OURS;
+	preload = preload_compose(library);
+	if (!preload) {
+		fprintf(stderr, "lmdbio-run: %s\n", strerror(ENOMEM));
+		return EXIT_OURS;
+	}
+	rc = options.print_env ? environment_print(&options, preload)
+			       : program_start(&options, library, preload);
+	free(preload);
+	return rc;
+}

@@ -1,0 +1,184 @@
+/* What only this file knows: the text that glibc's loader prints in its trace modes. */
+#include "loader_trace.h"
+
+#include "elf_inspect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *loader_path(void)
+{
+	static struct elf_facts own;
+
+	if (!*own.loader)
+		elf_inspect("/proc/self/exe", &own);
+	return own.loader;
+}
+
+static int child_wait(pid_t pid, int *status)
+{
+	while (waitpid(pid, status, 0) < 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+/* "\tname => /path (0x...)", "\t/path (0x...)", "\tname => not found" or "\tlinux-vdso.so.1
+ * (0x...)" */
+static void list_line(char *line, loader_file *found, loader_file *missing, void *context)
+{
+	char *arrow = strstr(line, " => ");
+	char *name = line + strspn(line, "\t ");
+	char *path = arrow ? arrow + 4 : name;
+	char *end = strstr(path, " (0x");
+
+	if (arrow && !strncmp(path, "not found", 9)) {
+		*arrow = 0;
+		missing(name, context);
+	} else if (*path == '/' && end) {
+		*end = 0;
+		found(path, context);
+	}
+}
+
+int loader_list(const char *program, const char *preload, loader_file *found, loader_file *missing,
+		void *context)
+{
+	char line[2 * PATH_MAX];
+	int ends[2], status = 0, rc;
+	FILE *output;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return errno;
+	pid = fork();
+	if (pid < 0) {
+		rc = errno;
+		close(ends[0]);
+		close(ends[1]);
+		return rc;
+	}
+	if (!pid) {
+		dup2(ends[1], STDOUT_FILENO);
+		setenv("LD_PRELOAD", preload, 1);
+		/* As ldd does: --list would stop at the first library that is missing. */
+		setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+		execl(loader_path(), loader_path(), program, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	output = fdopen(ends[0], "r");
+	while (output && fgets(line, sizeof(line), output))
+		list_line(line, found, missing, context);
+	if (output)
+		fclose(output);
+	rc = child_wait(pid, &status);
+	if (rc)
+		return rc;
+	return status ? -1 : 0;
+}
+
+/* "binding file CALLER [0] to TARGET [0]: normal symbol `NAME' [VERSION]" */
+static void binding_line(char *line, struct loader_bindings *bindings)
+{
+	char *caller = strstr(line, "binding file ");
+	char *target = caller ? strstr(caller, " to ") : NULL;
+	char *symbol = target ? strstr(target, ": normal symbol `") : NULL;
+	size_t length = strlen(bindings->symbol);
+
+	if (!symbol || strncmp(symbol + 17, bindings->symbol, length) ||
+	    symbol[17 + length] != '\'')
+		return;
+	caller += strlen("binding file ");
+	caller[strcspn(caller, "[") - 1] = 0;
+	target += strlen(" to ");
+	target[strcspn(target, "[") - 1] = 0;
+	/* An LMDB that looks for itself, as the original does when lmdbio has opened it. */
+	if (!strcmp(caller, target) && strstr(caller, "/liblmdb.so"))
+		return;
+	if (!strcmp(target, bindings->library)) {
+		if (!bindings->to_library)
+			snprintf(bindings->caller, PATH_MAX, "%s", caller);
+		bindings->to_library = true;
+	} else if (!*bindings->elsewhere) {
+		if (!bindings->to_library)
+			snprintf(bindings->caller, PATH_MAX, "%s", caller);
+		snprintf(bindings->elsewhere, PATH_MAX, "%s", target);
+	}
+}
+
+static void trace_read(int directory, const char *name, struct loader_bindings *bindings,
+		       loader_file *loaded, void *context)
+{
+	static const char initialized[] = "calling init: ";
+	char line[4 * PATH_MAX];
+	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	FILE *trace = fd < 0 ? NULL : fdopen(fd, "r");
+
+	while (trace && fgets(line, sizeof(line), trace)) {
+		char *path = strstr(line, initialized);
+
+		line[strcspn(line, "\n")] = 0;
+		if (path)
+			loaded(path + sizeof(initialized) - 1, context);
+		else
+			binding_line(line, bindings);
+	}
+	if (trace)
+		fclose(trace);
+}
+
+/* Reads every trace file (one per process) and removes it, then the directory. */
+static int traces_read(const char *directory, struct loader_bindings *bindings, loader_file *loaded,
+		       void *context)
+{
+	DIR *stream = opendir(directory);
+	struct dirent *entry;
+
+	if (!stream)
+		return errno;
+	while ((entry = readdir(stream))) {
+		if (*entry->d_name == '.')
+			continue;
+		trace_read(dirfd(stream), entry->d_name, bindings, loaded, context);
+		unlinkat(dirfd(stream), entry->d_name, 0);
+	}
+	closedir(stream);
+	return rmdir(directory) ? errno : 0;
+}
+
+int loader_run(const char *program, char *const *arguments, struct loader_bindings *bindings,
+	       loader_file *loaded, void *context)
+{
+	const char *temporary = getenv("TMPDIR");
+	char directory[PATH_MAX], output[PATH_MAX + 8];
+	int status, rc, trace_rc;
+	pid_t pid;
+
+	if (!temporary || *temporary != '/')
+		temporary = "/tmp";
+	if ((size_t)snprintf(directory, sizeof(directory), "%s/lmdbio-run.XXXXXX", temporary) >=
+	    sizeof(directory))
+		return ENAMETOOLONG;
+	if (!mkdtemp(directory))
+		return errno;
+	snprintf(output, sizeof(output), "%s/trace", directory);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		setenv("LD_DEBUG", "bindings,files", 1);
+		setenv("LD_DEBUG_OUTPUT", output, 1);
+		execv(program, arguments);
+		_exit(126);
+	}
+	rc = pid < 0 ? errno : child_wait(pid, &status);
+	trace_rc = traces_read(directory, bindings, loaded, context);
+	return rc ? rc : trace_rc;
+}

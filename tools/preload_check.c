@@ -1,0 +1,295 @@
+/* What only this file knows: the reasons why a preloaded library does not reach a program. */
+#include "preload_check.h"
+
+#include "elf_inspect.h"
+#include "loader_trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* What was seen of LMDB in a program's files; the paths are the first file of each sort. */
+struct findings {
+	const char *library;
+	char calls[PATH_MAX];	  /* has its mdb_env_open looked up by the loader */
+	char defines[PATH_MAX];	  /* exports one and keeps it to itself */
+	char carries[PATH_MAX];	  /* has LMDB's version text */
+	char version_1[PATH_MAX]; /* LMDB 1.0 */
+	char missing[PATH_MAX];	  /* a library that the loader does not find */
+	bool loaded;		  /* the loader takes the drop-in */
+	bool reaches_out;
+};
+
+static enum preload_verdict say(enum preload_verdict verdict, const char *program,
+				const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static enum preload_verdict say(enum preload_verdict verdict, const char *program,
+				const char *format, ...)
+{
+	static const char *const words[] = {
+		[PRELOAD_WORKS] = "takes effect",
+		[PRELOAD_FAILS] = "does not take effect",
+		[PRELOAD_UNKNOWN] = "not known",
+	};
+	va_list arguments;
+
+	printf("%s: %s: ", program, words[verdict]);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	putchar('\n');
+	return verdict;
+}
+
+static int executable_check(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status))
+		return errno;
+	if (!S_ISREG(status.st_mode))
+		return EACCES;
+	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) ? errno : 0;
+}
+
+int preload_find(const char *name, char *found)
+{
+	const char *path = getenv("PATH");
+	int rc = ENOENT;
+
+	if (!*name)
+		return ENOENT;
+	if (strchr(name, '/')) {
+		if ((size_t)snprintf(found, PATH_MAX, "%s", name) >= PATH_MAX)
+			return ENAMETOOLONG;
+		return executable_check(found);
+	}
+	for (const char *at = path ? path : "/bin:/usr/bin";;) {
+		size_t length = strcspn(at, ":");
+		int one;
+
+		if ((size_t)snprintf(found, PATH_MAX, "%.*s/%s", length ? (int)length : 1,
+				     length ? at : ".", name) >= PATH_MAX)
+			return ENAMETOOLONG;
+		one = executable_check(found);
+		if (!one)
+			return 0;
+		if (one == EACCES) /* somewhere later there may be one that may be run */
+			rc = EACCES;
+		if (!at[length])
+			return rc;
+		at += length + 1;
+	}
+}
+
+/* The kernel asks the loader for secure mode, in which LD_PRELOAD with a slash is ignored, when the
+ * file would change who the process is. NULL, or what does it. */
+static const char *privilege_of(const char *path)
+{
+	struct statvfs mount;
+	struct stat status;
+
+	if (stat(path, &status) || (!statvfs(path, &mount) && (mount.f_flag & ST_NOSUID)))
+		return NULL;
+	if ((status.st_mode & S_ISUID) && status.st_uid != getuid())
+		return "it is set-uid";
+	if ((status.st_mode & S_ISGID) && (status.st_mode & S_IXGRP) && status.st_gid != getgid())
+		return "it is set-gid";
+	if (getuid() && getxattr(path, "security.capability", NULL, 0) > 0)
+		return "it has file capabilities";
+	return NULL;
+}
+
+static void finding_note(char *where, const char *path)
+{
+	if (!*where)
+		snprintf(where, PATH_MAX, "%s", path);
+}
+
+static void file_note(const char *path, void *context)
+{
+	struct findings *findings = context;
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	struct elf_facts facts;
+
+	if (!strcmp(path, findings->library)) {
+		findings->loaded = true;
+		return;
+	}
+	if (!strncmp(base, "liblmdb.so.1", 12))
+		finding_note(findings->version_1, path);
+	if (elf_inspect(path, &facts))
+		return;
+	if (facts.calls_lmdb)
+		finding_note(findings->calls, path);
+	else if (facts.defines_lmdb && strncmp(base, "liblmdb.so", 10))
+		finding_note(findings->defines, path);
+	else if (facts.carries_lmdb && strncmp(base, "liblmdb.so", 10))
+		finding_note(findings->carries, path);
+	/* libc itself is made of such functions; what counts is who asks for them. */
+	if (strncmp(base, "libc.so", 7) && strncmp(base, "ld-linux", 8))
+		findings->reaches_out |= facts.reaches_out;
+}
+
+static void missing_note(const char *name, void *context)
+{
+	finding_note(((struct findings *)context)->missing, name);
+}
+
+/* Files that have LMDB where a preloaded library does not reach it; "" when there are none. */
+static bool hidden_describe(const struct findings *findings, char *text, size_t size)
+{
+	*text = 0;
+	if (*findings->defines)
+		snprintf(text, size,
+			 "%s exports an LMDB of its own and is bound to that (-Bsymbolic "
+			 "or the program itself)",
+			 findings->defines);
+	else if (*findings->carries)
+		snprintf(text, size, "%s has LMDB linked into it, hidden or static",
+			 findings->carries);
+	return *text != 0;
+}
+
+static enum preload_verdict findings_judge(const char *program, const struct findings *findings)
+{
+	char hidden[PATH_MAX + 128];
+
+	if (*findings->missing)
+		return say(PRELOAD_FAILS, program, "the dynamic loader does not find %s",
+			   findings->missing);
+	if (!findings->loaded)
+		return say(PRELOAD_FAILS, program, "the dynamic loader does not take %s",
+			   findings->library);
+	if (*findings->version_1)
+		return say(PRELOAD_FAILS, program,
+			   "it was built for LMDB 1.0 (%s), whose files lmdbio "
+			   "does not read: start it without lmdbio",
+			   findings->version_1);
+	if (*findings->calls)
+		return say(PRELOAD_WORKS, program, "%s looks for LMDB by name", findings->calls);
+	if (hidden_describe(findings, hidden, sizeof(hidden)))
+		return say(PRELOAD_FAILS, program, "%s", hidden);
+	if (findings->reaches_out)
+		return say(PRELOAD_UNKNOWN, program,
+			   "neither it nor its libraries use LMDB, but it can "
+			   "load libraries or start programs: --check=run tells by running it");
+	return say(PRELOAD_FAILS, program, "neither it nor its libraries use LMDB");
+}
+
+/* The interpreter of a script: the path behind "#!", and for env(1) the program that it would
+ * look up. 1 when `path` is a script, 0 when it is not, -1 when its first line makes no sense. */
+static int script_interpreter(const char *path, char *interpreter)
+{
+	char line[PATH_MAX];
+	char *word, *rest = NULL;
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	line[n] = 0;
+	if (strncmp(line, "#!", 2))
+		return 0;
+	line[strcspn(line, "\n")] = 0;
+	word = strtok_r(line + 2, " \t", &rest);
+	if (!word)
+		return -1;
+	snprintf(interpreter, PATH_MAX, "%s", word);
+	if (!strcmp(strrchr(word, '/') ? strrchr(word, '/') + 1 : word, "env")) {
+		do
+			word = strtok_r(NULL, " \t", &rest);
+		while (word && (*word == '-' || strchr(word, '=')));
+		if (!word || preload_find(word, interpreter))
+			return -1;
+	}
+	return 1;
+}
+
+static enum preload_verdict loader_judge(const char *program, const char *file, const char *library,
+					 const char *preload)
+{
+	struct findings findings = {.library = library};
+	int rc;
+
+	file_note(file, &findings);
+	rc = loader_list(file, preload, file_note, missing_note, &findings);
+	if (rc)
+		return say(PRELOAD_UNKNOWN, program,
+			   "the dynamic loader does not list its libraries: %s",
+			   rc < 0 ? "it refuses the file" : strerror(rc));
+	return findings_judge(program, &findings);
+}
+
+enum preload_verdict preload_check(const char *program, const char *library, const char *preload)
+{
+	char file[PATH_MAX], next[PATH_MAX];
+	struct elf_facts facts, ours;
+	const char *privilege;
+	int rc = 0;
+
+	snprintf(file, sizeof(file), "%s", program);
+	for (int depth = 0; depth < 5 && (rc = script_interpreter(file, next)) > 0; depth++) {
+		rc = preload_find(next, file);
+		if (rc)
+			return say(PRELOAD_FAILS, program, "its interpreter %s: %s", next,
+				   strerror(rc));
+	}
+	if (rc)
+		return say(PRELOAD_FAILS, program, "its interpreter is not found");
+	privilege = privilege_of(file);
+	if (privilege)
+		return say(PRELOAD_FAILS, program,
+			   "%s, and the dynamic loader preloads nothing there", privilege);
+	rc = elf_inspect(file, &facts);
+	if (rc)
+		return say(PRELOAD_UNKNOWN, program, "it cannot be read: %s", strerror(rc));
+	rc = elf_inspect(library, &ours);
+	if (rc || ours.kind != ELF_DYNAMIC)
+		return say(PRELOAD_UNKNOWN, program, "%s is no library for this machine", library);
+	if (facts.kind == ELF_NOT)
+		return say(PRELOAD_FAILS, program, "it is neither an ELF program nor a script");
+	if (facts.kind == ELF_FOREIGN)
+		return say(PRELOAD_FAILS, program, "it is for another kind of machine than lmdbio");
+	if (facts.kind == ELF_STATIC || !*facts.loader)
+		return say(PRELOAD_FAILS, program, "it is statically linked%s",
+			   facts.carries_lmdb ? ", LMDB included" : "");
+	if (strcmp(facts.loader, loader_path()))
+		return say(PRELOAD_FAILS, program, "its dynamic loader is %s, lmdbio's is %s",
+			   facts.loader, loader_path());
+	return loader_judge(program, file, library, preload);
+}
+
+enum preload_verdict preload_check_run(const char *program, char *const *arguments,
+				       const char *library)
+{
+	struct findings findings = {.library = library};
+	struct loader_bindings bindings = {.symbol = "mdb_env_open", .library = library};
+	char hidden[PATH_MAX + 128];
+	int rc = loader_run(program, arguments, &bindings, file_note, &findings);
+
+	if (rc)
+		return say(PRELOAD_UNKNOWN, program, "it could not be run and traced: %s",
+			   strerror(rc));
+	hidden_describe(&findings, hidden, sizeof(hidden));
+	if (bindings.to_library)
+		return say(PRELOAD_WORKS, program, "%s was bound to lmdbio%s%s", bindings.caller,
+			   *hidden ? "; but " : "", hidden);
+	if (*bindings.elsewhere)
+		return say(PRELOAD_FAILS, program, "%s was bound to %s", bindings.caller,
+			   bindings.elsewhere);
+	if (*hidden)
+		return say(PRELOAD_FAILS, program, "%s", hidden);
+	if (!findings.loaded)
+		return say(PRELOAD_FAILS, program,
+			   "lmdbio was not loaded (static, set-uid, or the "
+			   "dynamic loader does not take it)");
+	return say(PRELOAD_FAILS, program, "it ended without looking for LMDB");
+}

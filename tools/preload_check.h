@@ -1,0 +1,26 @@
+/* What only this file knows: whether a preloaded lmdbio will be used by a program. */
+#ifndef LMDBIO_TOOLS_PRELOAD_CHECK_H
+#define LMDBIO_TOOLS_PRELOAD_CHECK_H
+
+enum preload_verdict {
+	PRELOAD_WORKS = 0, /* the exit codes of lmdbio-run --check */
+	PRELOAD_FAILS = 1,
+	PRELOAD_UNKNOWN = 2,
+};
+
+/* Looks at the files alone; the program does not run, the dynamic loader does, to list libraries.
+ * `program` is a path with a slash; `library` the absolute path of the drop-in; `preload` the whole
+ * value of LD_PRELOAD that the program would get. One line with the reason goes to standard output.
+ */
+enum preload_verdict preload_check(const char *program, const char *library, const char *preload);
+
+/* Runs the program (the environment is ready, LD_PRELOAD included) and reads from the dynamic
+ * loader's own trace, children included, to whom mdb_env_open was bound. */
+enum preload_verdict preload_check_run(const char *program, char *const *arguments,
+				       const char *library);
+
+/* 0 and the file that execvp() would take, or the errno: ENOENT, EACCES, ... `found` holds
+ * PATH_MAX. */
+int preload_find(const char *name, char *found);
+
+#endif

@@ -1,0 +1,83 @@
+# What only this file knows: how a fresh checkout becomes a built tree. Sourced, not run; the
+# caller's $root is the top of the source.
+# shellcheck shell=sh
+# shellcheck disable=SC2154
+
+# tree_say WORD...: one line about what happens next, on standard error.
+tree_say() {
+	echo "== $*" >&2
+}
+
+# tree_missing SET...: the packages of these sets that are not installed, one a line.
+tree_missing() {
+	for set in "$@"; do
+		awk -v set="$set" '$1 == set { print $2 }' "$root/tools/packages"
+	done | sort -u | while read -r package; do
+		# shellcheck disable=SC2016
+		state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || state=none
+		test "$state" = installed || echo "$package"
+	done
+}
+
+# tree_as_root COMMAND...: directly, or by sudo; asks for a password only where somebody can type one.
+tree_as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		env DEBIAN_FRONTEND=noninteractive "$@"
+	elif [ -t 0 ]; then
+		sudo env DEBIAN_FRONTEND=noninteractive "$@"
+	else
+		sudo -n env DEBIAN_FRONTEND=noninteractive "$@"
+	fi
+}
+
+# tree_install SET...: installs what is missing. 0 when nothing is missing afterwards; else 1 and a
+# line that names what is.
+tree_install() {
+	missing=$(tree_missing "$@" | tr '\n' ' ')
+	test -n "$missing" || return 0
+	if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+		tree_say "not root and no sudo; missing: $missing"
+		return 1
+	fi
+	tree_say "installing $missing"
+	# The package lists of a fresh machine are empty or old: then the first try fails, quietly.
+	# shellcheck disable=SC2086
+	if ! tree_as_root apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1; then
+		tree_as_root apt-get update -q >&2 || true
+		tree_as_root apt-get install -y -q --no-install-recommends $missing >&2 || true
+	fi
+	missing=$(tree_missing "$@" | tr '\n' ' ')
+	test -z "$missing" || {
+		tree_say "could not install: $missing"
+		return 1
+	}
+}
+
+# tree_generate: makes ./configure when it is missing or older than what it is made of.
+tree_generate() {
+	if [ ! -e "$root/configure" ] || [ ! -e "$root/Makefile.in" ] ||
+		[ -n "$(find "$root" -path "$root/build*" -prune -o \
+			\( -name '*.am' -o -name 'configure.ac' -o -name 'origin.m4' \) \
+			-newer "$root/Makefile.in" -print)" ]; then
+		tree_say "autoreconf"
+		(cd "$root" && mkdir -p m4 && autoreconf -fi) >&2 || return 1
+	fi
+}
+
+# tree_build DIRECTORY CONFIGURE-ARGUMENT...: configures (when that was not done with these
+# arguments) and makes everything. Fails when a step does: `set -e` does not hold in a condition.
+tree_build() {
+	build=$1
+	shift
+	mkdir -p "$build" || return 1
+	if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/.configured" 2>/dev/null)" != "$*" ]; then
+		tree_say "configure $*"
+		rm -f "$build/.configured"
+		(cd "$build" && "$root/configure" -q "$@") >&2 || return 1
+		# Objects that were made with other flags do not go with these.
+		make -C "$build" -s --no-print-directory clean >/dev/null || return 1
+		echo "$*" > "$build/.configured" || return 1
+	fi
+	tree_say "make in $build"
+	make -C "$build" -j"$(nproc)" --no-print-directory >&2
+}
