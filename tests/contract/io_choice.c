@@ -1,0 +1,160 @@
+/* What only this file knows: which back end each kind of file system is to get. Linked with
+ * --wrap=fstatfs, so that one ordinary file can lie on any of them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+static long pretended; /* f_type; 0: the true answer, -1: a failure */
+static int file = -1;
+static bool has_direct;
+
+int __real_fstatfs(int fd, struct statfs *fs);
+int __wrap_fstatfs(int fd, struct statfs *fs);
+
+int __wrap_fstatfs(int fd, struct statfs *fs)
+{
+	if (pretended == -1) {
+		errno = EIO;
+		return -1;
+	}
+	if (__real_fstatfs(fd, fs) != 0)
+		return -1;
+	if (pretended)
+		fs->f_type = (__typeof__(fs->f_type))pretended;
+	return 0;
+}
+
+struct expectation {
+	long magic; /* as statfs(2) and the kernel's linux/magic.h have it */
+	const char *name;
+	const char *why; /* how it begins, if O_DIRECT can be had */
+};
+
+static const struct expectation expectations[] = {
+	{ 0x0bd00bd0, "direct", "lustre" },
+	{ 0x47504653, "direct", "gpfs" },
+	{ 0x19830326, "direct", "beegfs" },
+	{ 0x20030528, "direct", "pvfs2" },
+	{ 0x65735546, "direct", "fuse" },
+	{ 0x00c36400, "direct", "cephfs" },
+	{ 0x6969, "direct", "nfs" },
+	{ 0xff534d42, "direct", "cifs" },
+	{ (int)0xff534d42, "direct", "cifs" }, /* sign-extended, as 32-bit systems have it */
+	{ 0x01021997, "direct", "9p" },
+	{ 0xef53, "pread", "ext4" },
+	{ 0x58465342, "pread", "xfs" },
+	{ 0x9123683e, "pread", "btrfs" },
+	{ 0x01021994, "pread", "tmpfs" },
+	{ 0x794c7630, "pread", "overlay" },
+	{ 0x12345678, "pread", "file system not known" },
+	{ -1, "pread", "file system unknown" },
+};
+
+static void file_system_decides_when_nothing_is_wanted(void **state)
+{
+	static const char *const nothing[] = { NULL, "", "auto" };
+	const char *name, *why;
+	size_t i, w;
+
+	(void)state;
+	for (i = 0; i < sizeof(expectations) / sizeof(expectations[0]); i++) {
+		const struct expectation *e = &expectations[i];
+
+		pretended = e->magic;
+		for (w = 0; w < 3; w++) {
+			assert_int_equal(io_choose(file, nothing[w], &name, &why), 0);
+			if (!has_direct && strcmp(e->name, "direct") == 0) {
+				assert_string_equal(name, "pread");
+				assert_non_null(strstr(why, "refuses O_DIRECT"));
+				continue;
+			}
+			assert_string_equal(name, e->name);
+			assert_int_equal(strncmp(why, e->why, strlen(e->why)), 0);
+		}
+	}
+}
+
+static void name_that_is_wanted_wins(void **state)
+{
+	static const char *const wanted[] = { "pread", "direct", "direct-threads" };
+	const char *name, *why;
+	size_t i, w;
+
+	(void)state;
+	for (i = 0; i < sizeof(expectations) / sizeof(expectations[0]); i++) {
+		pretended = expectations[i].magic;
+		for (w = 0; w < (has_direct ? 3 : 1); w++) {
+			assert_int_equal(io_choose(file, wanted[w], &name, &why), 0);
+			assert_string_equal(name, wanted[w]);
+			assert_string_equal(why, "asked for");
+		}
+	}
+}
+
+static void name_that_cannot_be_had_leaves_the_default(void **state)
+{
+	const char *name, *why;
+	int pipe_ends[2];
+
+	(void)state;
+	pretended = 0xef53;
+	assert_int_equal(io_choose(file, "fast", &name, &why), EINVAL);
+	assert_string_equal(name, "pread");
+	assert_int_equal(strncmp(why, "ext4", 4), 0);
+	assert_int_equal(io_choose(file, "memory", &name, &why), EINVAL);
+	assert_int_equal(io_choose(-1, "direct", &name, &why), EBADF);
+	assert_string_equal(name, "pread");
+	pretended = 0x6969;
+	assert_int_equal(pipe(pipe_ends), 0);
+	assert_int_equal(io_choose(pipe_ends[0], "", &name, &why), 0);
+	assert_non_null(name);
+	assert_non_null(why);
+	(void)close(pipe_ends[0]);
+	(void)close(pipe_ends[1]);
+}
+
+static int make_unnamed_file(void **state)
+{
+	const char *folder = getenv("TMPDIR");
+	char path[4096];
+	struct io io;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/io_choice.XXXXXX", folder ? folder : "/tmp");
+	file = mkstemp(path);
+	if (file < 0 || unlink(path) != 0 || pwrite(file, path, 10, 0) != 10)
+		return -1;
+	has_direct = io_open_file(&io, "direct", file) == 0;
+	io_close(&io);
+	return 0;
+}
+
+static int close_file(void **state)
+{
+	(void)state;
+	return close(file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(file_system_decides_when_nothing_is_wanted),
+		cmocka_unit_test(name_that_is_wanted_wins),
+		cmocka_unit_test(name_that_cannot_be_had_leaves_the_default),
+	};
+
+	return cmocka_run_group_tests(tests, make_unnamed_file, close_file);
+}

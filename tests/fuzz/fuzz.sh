@@ -1,0 +1,47 @@
+#!/bin/sh
+# What only this file knows: how a fuzz target is built with clang's libFuzzer and fed a corpus.
+# usage: fuzz.sh BUILD tree|settings [SECONDS [libFuzzer's options]]
+#
+# BUILD is a build tree after `make check`: its config.h and archive are used, and the fuzzer, its
+# corpus and what it finds are kept in BUILD/tests/fuzz/libfuzzer/. The corpus begins with the
+# target's own examples.
+set -eu
+[ $# -ge 2 ] || { sed -n 3p "$0" >&2; exit 2; }
+build=$(cd "$1" && pwd) target=$2 seconds=${3:-60}
+shift 2
+[ $# -eq 0 ] || shift
+top=$(cd "$(dirname "$0")/../.." && pwd)
+clang=${CLANG:-clang}
+command -v "$clang" > /dev/null || { echo "fuzz.sh: no $clang" >&2; exit 77; }
+
+# The code under test is compiled here, so that the fuzzer sees its branches; the archive has the
+# rest.
+case $target in
+tree)
+	sources="tests/fuzz/fuzz_tree.c tests/fuzz/fuzz_walk.c tests/fuzz/fuzz_images.c
+		tests/unit/page_builder.c lib/format/meta.c lib/cursor/compare.c
+		lib/cursor/cursor_get.c lib/cursor/cursor_move.c lib/cursor/cursor_seek.c
+		lib/cursor/descend.c lib/cursor/duplicates.c"
+	;;
+settings)
+	sources=tests/fuzz/fuzz_settings.c
+	;;
+*)
+	echo "fuzz.sh: no target $target" >&2
+	exit 2
+	;;
+esac
+
+place=$build/tests/fuzz/libfuzzer
+mkdir -p "$place/corpus-$target"
+(
+	cd "$top"
+	# shellcheck disable=SC2086 # a list of files
+	"$clang" -std=gnu11 -O1 -g -D_GNU_SOURCE -fno-strict-aliasing \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-Ilib -Iinclude -I"$build" -Itests/unit -Itests/fuzz -o "$place/$target" \
+		$sources "$build/lib/.libs/liblmdbio-core.a" -lpthread
+)
+"$build/tests/fuzz/fuzz_$target" --write "$place/corpus-$target"
+cd "$place"
+exec "./$target" -max_total_time="$seconds" -timeout=5 -max_len=300000 "$@" "corpus-$target"

@@ -1,0 +1,59 @@
+/* What only this file knows: how a fuzzer's bytes are cut into a file and a script.
+ *
+ * The last two bytes are the script's length (modulo 256), the script stands in front of them, all
+ * else is the file.
+ */
+#include "fuzz_driver.h"
+#include "fuzz_images.h"
+#include "fuzz_walk.h"
+
+#include "util/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCRIPT = 61 };
+
+const struct fuzz_weight fuzz_weight = {.stride = 256, .front = 48};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t script;
+	uint8_t *file;
+
+	if (size < 2)
+		return 0;
+	size -= 2;
+	script = load16(data + size) % 256;
+	if (script > size)
+		script = size;
+	size -= script;
+	/* Apart from the script, so that a look past the file's end is seen. */
+	file = malloc(size ? size : 1);
+	if (!file)
+		return 0;
+	memcpy(file, data, size);
+	walk_file(file, size, data + size, script);
+	free(file);
+	return 0;
+}
+
+uint8_t *fuzz_example(unsigned number, size_t *size)
+{
+	unsigned kind = number % IMAGE_KINDS, variant = number / IMAGE_KINDS;
+	uint8_t *image, *bytes;
+	size_t image_size;
+
+	if (variant >= 8)
+		return NULL;
+	image = image_make(kind, &image_size);
+	*size = image_size + SCRIPT + 2;
+	bytes = realloc(image, *size);
+	if (!bytes)
+		abort();
+	bytes[image_size] = (uint8_t)variant; /* which database the script reads */
+	for (unsigned i = 1; i < SCRIPT; i++)
+		bytes[image_size + i] = (uint8_t)((i * 7 + variant * 13) * (i % 2 ? 1 : 11));
+	store16(bytes + image_size + SCRIPT, SCRIPT);
+	return bytes;
+}

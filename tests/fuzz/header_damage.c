@@ -1,0 +1,46 @@
+/* What only this file knows: that no single byte in front of any page, whatever its value, leads
+ * outside of the file.
+ *
+ * A file of 64 pages; each of the first 64 bytes of each page takes each of its 255 other values,
+ * 1,044,480 files in all, and each is read in every way. HEADER_DAMAGE_STEP reads every so many: by
+ * default all in a long run (LMDBIO_LONG), else every 11th.
+ */
+#include "fuzz_images.h"
+#include "fuzz_walk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FRONT = 64 };
+
+int main(void)
+{
+	const char *text = getenv("HEADER_DAMAGE_STEP");
+	unsigned long step = text ? strtoul(text, NULL, 10) : getenv("LMDBIO_LONG") ? 1 : 11;
+	unsigned long n = 0, same = 0, number = 0;
+	size_t size, page_size;
+	uint8_t *bytes = image_make(0, &size);
+	static const uint8_t script[] = {0, 18, 1,  4,	4, 15, 33, 9, 200,
+					 3, 17, 12, 64, 2, 2,  16, 5};
+	uint64_t sound = walk_file(bytes, size, script, sizeof(script));
+
+	if (step < 1)
+		step = 1;
+	page_size = size / IMAGE_PAGES;
+	printf("the sound file: %llu records\n", (unsigned long long)walk_records);
+	if (walk_records < 250)
+		return 1;
+	for (size_t page = 0; page < IMAGE_PAGES; page++)
+		for (size_t at = page * page_size; at < page * page_size + FRONT; at++)
+			for (unsigned change = 1; change < 256; change++) {
+				if (number++ % step)
+					continue;
+				bytes[at] ^= (uint8_t)change;
+				same += walk_file(bytes, size, script, sizeof(script)) == sound;
+				bytes[at] ^= (uint8_t)change;
+				n++;
+			}
+	printf("%lu damaged files read, %lu of them as if sound\n", n, same);
+	free(bytes);
+	return 0;
+}

@@ -1,0 +1,64 @@
+#!/bin/sh
+# What only this file knows: which layer may include which, and who may see MPI.
+#
+# A folder of lib/ is a layer; an include never points up or sideways unless this table says so.
+set -eu
+cd "${top_srcdir:-$(dirname "$0")/..}"
+
+allowed() {
+	case $1 in
+	util) echo "util" ;;
+	format) echo "format util" ;;
+	io) echo "io util" ;;
+	arena) echo "arena io util" ;;
+	window) echo "window arena io util" ;;
+	cursor) echo "cursor window format util io" ;;
+	index) echo "index cursor window format util io" ;;
+	prefetch) echo "prefetch cursor window arena format util io" ;;
+	origin) echo "origin" ;;
+	container) echo "container io format util" ;;
+	env) echo "env prefetch index cursor window arena container format origin io util" ;;
+	loader) echo "loader env prefetch index cursor window arena container format origin io util" ;;
+	mpi) echo "mpi loader env prefetch index cursor window arena container format origin io util" ;;
+	*) echo "" ;;
+	esac
+}
+
+failures=0
+complain() {
+	echo "$1"
+	failures=$((failures + 1))
+}
+
+for folder in lib/*/; do
+	layer=$(basename "$folder")
+	may=$(allowed "$layer")
+	[ -n "$may" ] || complain "lib/$layer: a layer that this table does not know"
+	for included in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([a-z_]*\)\/.*/\1/p' \
+		"$folder"*.[ch] | sort -u); do
+		case " $may " in
+		*" $included "*) ;;
+		*) complain "lib/$layer includes $included/: $(grep -l "include \"$included/" "$folder"*.[ch] |
+			tr '\n' ' ')" ;;
+		esac
+	done
+done
+
+for file in $(grep -rl --include='*.[ch]' 'include *<mpi.h>' lib include compat tools || true); do
+	case $file in
+	lib/mpi/* | include/lmdbio_mpi.h) ;;
+	*) complain "$file includes <mpi.h>" ;;
+	esac
+done
+
+# A name is looked for by name: no two sources share one.
+twice=$(find lib include compat tools tests bench -name '*.[ch]' -o -name '*.sh' -o -name '*.py' |
+	sed 's|.*/||' | sort | uniq -d)
+[ -z "$twice" ] || complain "file names used twice: $twice"
+
+# Each source opens with what only it knows.
+for file in $(find lib compat tools tests bench include -name '*.[ch]' ! -name lmdbio.h ! -name lmdbio_mpi.h); do
+	head -n 3 "$file" | grep -q 'What only this file knows' || complain "$file: no opening sentence"
+done
+
+[ "$failures" -eq 0 ] || { echo "$failures complaints"; exit 1; }

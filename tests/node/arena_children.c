@@ -1,0 +1,215 @@
+/* What only this file knows: the child processes of the arena's tests and what they share. */
+#include "arena_children.h"
+
+#include "arena/arena_private.h"
+
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+static const char *fatal_step;
+static unsigned fatal_passes;
+static int fatal_signal;
+static unsigned failures; /* of children that were waited for one by one */
+
+void child_check(bool is_true, const char *text, const char *file, int line)
+{
+	if (is_true)
+		return;
+	fprintf(stderr, "%s:%d: process %d: not so: %s\n", file, line, (int)getpid(), text);
+	_exit(1);
+}
+
+struct control *child_control(void)
+{
+	static struct control *control;
+
+	if (!control)
+		control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (control == MAP_FAILED)
+		err(1, "mmap");
+	memset(control, 0, sizeof(*control));
+	return control;
+}
+
+pid_t child_start_in_child(struct control *control, child_work *work, unsigned number)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		err(1, "fork");
+	if (pid == 0) {
+		work(control, number);
+		_exit(0);
+	}
+	return pid;
+}
+
+pid_t child_start(struct control *control, child_work *work, unsigned number)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid < 0)
+		err(1, "fork");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		work(control, number);
+		_exit(0);
+	}
+	return pid;
+}
+
+static int result_of(int status)
+{
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status);
+	return WEXITSTATUS(status) ? 256 + WEXITSTATUS(status) : 0;
+}
+
+int child_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			err(1, "waitpid");
+	return result_of(status);
+}
+
+void child_wait_stopped(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, WUNTRACED) < 0 || !WIFSTOPPED(status))
+		errx(1, "process %d did not stop", (int)pid);
+}
+
+bool child_has_ended(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, WNOHANG) <= 0)
+		return false;
+	failures += result_of(status) != SIGKILL;
+	return true;
+}
+
+void child_kill(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	failures += child_wait(pid) != SIGKILL;
+}
+
+unsigned child_failures(void)
+{
+	unsigned failed = failures;
+	int status;
+
+	for (;;) {
+		if (waitpid(-1, &status, 0) >= 0)
+			failed += result_of(status) != 0;
+		else if (errno == ECHILD)
+			break;
+	}
+	failures = 0;
+	return failed;
+}
+
+bool child_reap(void)
+{
+	int status;
+
+	while (waitpid(-1, &status, WNOHANG) > 0)
+		failures += result_of(status) != 0;
+	return failures > 0;
+}
+
+void child_barrier(struct control *control, unsigned count)
+{
+	unsigned round = atomic_load(&control->passed);
+
+	if (atomic_fetch_add(&control->waiting, 1) + 1 == count) {
+		atomic_store(&control->waiting, 0);
+		atomic_fetch_add(&control->passed, 1);
+		return;
+	}
+	while (atomic_load(&control->passed) == round)
+		sched_yield();
+}
+
+struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks)
+{
+	struct arena_options options = {.budget = budget_chunks * ARENA_CHUNK, .share = true};
+	struct arena *arena;
+	const char *why;
+	int rc = arena_open(&arena, &dataset->identity, &options, &why);
+
+	if (rc || why)
+		fprintf(stderr, "arena_open: %s, %s\n", strerror(rc), why ? why : "shared");
+	check(!rc && !why);
+	return arena;
+}
+
+void child_reader(struct reader *reader, struct arena *arena, const struct dataset *dataset,
+		  struct control *control)
+{
+	reader_begin(reader, arena, dataset);
+	reader->reads = &control->reads;
+	reader->direct = &control->direct;
+	reader->wrong = &control->wrong;
+}
+
+static void signal_at_step(const char *step)
+{
+	if (strcmp(step, fatal_step))
+		return;
+	if (fatal_passes-- == 0) {
+		step_taken = NULL;
+		kill(getpid(), fatal_signal);
+	}
+}
+
+void child_die_at(const char *step, unsigned passes)
+{
+	fatal_step = step;
+	fatal_passes = passes;
+	fatal_signal = SIGKILL;
+	step_taken = signal_at_step;
+}
+
+void child_stop_at(const char *step)
+{
+	child_die_at(step, 0);
+	fatal_signal = SIGSTOP;
+}
+
+static void yield_at_step(const char *step)
+{
+	static _Thread_local unsigned random;
+
+	random = random * 1103515245 + 12345 + (unsigned char)*step;
+	if (random >> 16 & 3)
+		return;
+	sched_yield();
+}
+
+void child_yield_at_steps(void)
+{
+	step_taken = yield_at_step;
+}
+
+bool arena_pinned_by(const struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_of(arena, chunk);
+
+	return group && atomic_load(&group->pins[arena->row][chunk % ARENA_GROUP / 64]) >> chunk % 64 & 1;
+}

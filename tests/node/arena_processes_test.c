@@ -1,0 +1,616 @@
+/* What only this file knows: what becomes of the others when a process of the node comes, goes,
+ * stops or is killed, at any step of what it does with the arena.
+ *
+ * With LMDBIO_LONG=1 ten thousand are killed at random, else two thousand. */
+#include "arena_children.h"
+#include "arena_support.h"
+
+#include "arena/arena_private.h"
+
+#include <err.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { CHUNKS = 48 };
+
+static struct dataset dataset;
+
+static void assert_nothing_left(const struct arena *key, uint64_t inode)
+{
+	assert_int_equal(names_left(key, false), 0);
+	assert_int_equal(holders_left(inode), 0);
+}
+
+/* An attachment of nobody's, for the names of its key. */
+static struct arena *key_of_dataset(void)
+{
+	struct arena *arena = child_open(&dataset, CHUNKS), *key = malloc(sizeof(*key));
+
+	if (!key)
+		err(1, "malloc");
+	*key = *arena;
+	arena_close(arena);
+	return key;
+}
+
+/* --- coming together ------------------------------------------------------------------------ */
+
+enum { TOGETHER = 8, ROUNDS = 200 };
+
+static void meet(struct control *control, unsigned number)
+{
+	struct arena *arena;
+
+	child_barrier(control, TOGETHER);
+	arena = child_open(&dataset, CHUNKS);
+	control->inodes[number] = arena_inode(arena);
+	child_barrier(control, TOGETHER);
+	check(arena_members(arena) == TOGETHER);
+	child_barrier(control, TOGETHER);
+	arena_close(arena);
+}
+
+static void processes_when_they_come_at_once_then_one_arena(void **state)
+{
+	struct arena *key = key_of_dataset();
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		memset(control, 0, sizeof(*control));
+		for (unsigned i = 0; i < TOGETHER; i++)
+			(void)child_start(control, meet, i);
+		assert_int_equal(child_failures(), 0);
+		for (unsigned i = 1; i < TOGETHER; i++)
+			assert_int_equal(control->inodes[i], control->inodes[0]);
+		if (round % 20 == 0)
+			assert_nothing_left(key, control->inodes[0]);
+	}
+	free(key);
+}
+
+static void read_all(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, CHUNKS);
+	struct reader reader;
+
+	child_reader(&reader, arena, &dataset, control);
+	reader.patience = 20000; /* nobody goes on without the arena */
+	child_barrier(control, 4);
+	for (unsigned i = 0; i < CHUNKS; i++)
+		reader_use(&reader, number % 2 ? CHUNKS - 1 - i : i, 0, ARENA_BLOCKS);
+	child_barrier(control, 4);
+	check(arena_used(arena) == CHUNKS * ARENA_CHUNK);
+	child_barrier(control, 4);
+	arena_close(arena);
+}
+
+static void processes_when_they_read_the_same_then_each_block_is_read_once(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		(void)child_start(control, read_all, i);
+	assert_int_equal(child_failures(), 0);
+	assert_int_equal(control->wrong, 0);
+	assert_int_equal(control->direct, 0);
+	assert_int_equal(control->reads, CHUNKS * ARENA_BLOCKS);
+}
+
+/* Arenas overlap in time: each process comes while an earlier one is there, which then goes. */
+static void pass_on(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, CHUNKS);
+
+	check(number == 0 || arena_inode(arena) == control->inodes[number - 1]);
+	control->inodes[number] = arena_inode(arena);
+	atomic_store(&control->arrived, number + 1);
+	while (number < 30 && atomic_load(&control->arrived) == number + 1)
+		sched_yield();
+	arena_close(arena);
+}
+
+static void arena_when_its_members_change_all_the_time_then_it_lasts(void **state)
+{
+	struct arena *key = key_of_dataset();
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned number = 0; number <= 30; number++) {
+		(void)child_start(control, pass_on, number);
+		while (atomic_load(&control->arrived) == number && !child_reap())
+			sched_yield();
+	}
+	assert_int_equal(child_failures(), 0);
+	assert_nothing_left(key, control->inodes[0]);
+	free(key);
+}
+
+/* --- killed --------------------------------------------------------------------------------- */
+
+static const char *const steps[] = {
+	"bound", "listening", "attached", "stamped", "settled", "claimed", "reserve-counted", "reserved",
+	"half-read", "read", "publish-counted", "published", "releasing", "released", "pinning", "pinned",
+	"using", "evict-chosen", "evict-claimed", "evict-cleared", "evict-punched", "evict-counted",
+	"bury-claims", "bury-pins",
+};
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), VICTIMS = 3, SURVIVORS = 2, BUDGET = 10 };
+
+static void use_for_ever(struct control *control, struct arena *arena)
+{
+	struct reader reader;
+
+	child_reader(&reader, arena, &dataset, control);
+	reader.patience = 150;
+	while (!atomic_load(&control->stop)) {
+		unsigned block = (unsigned)reader_random(&reader) % 128;
+		uint64_t begun = arena_now(), took;
+
+		reader_use(&reader, reader_random(&reader) % CHUNKS, block,
+			   1 + (unsigned)reader_random(&reader) % 128);
+		took = arena_now() - begun;
+		if (took > atomic_load(&control->slowest))
+			atomic_store(&control->slowest, took);
+		atomic_fetch_add(&control->uses, 1);
+	}
+	reader_end(&reader);
+}
+
+/* `number`: the step to die at in the low byte (STEPS: none), how often to pass it before above. */
+static void be_killed(struct control *control, unsigned number)
+{
+	if (number % 256 < STEPS) {
+		child_die_at(steps[number % 256], number / 256);
+		alarm(30); /* a step that never comes is a failure */
+	} else {
+		child_yield_at_steps();
+	}
+	use_for_ever(control, child_open(&dataset, BUDGET));
+}
+
+static void survive(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)number;
+	child_yield_at_steps();
+	use_for_ever(control, arena);
+	arena_close(arena);
+}
+
+/* When all is quiet the accounts are exact, and so is the memory. */
+static void assert_accounts_are_right(struct arena *arena)
+{
+	uint64_t published = 0;
+
+	(void)arena_bury_dead(arena);
+	(void)arena_recount(arena);
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++) {
+		published += arena_published(&arena->groups[0], chunk);
+		assert_true(arena_claim(arena, chunk));
+		arena_release(arena, chunk);
+	}
+	assert_int_equal(arena_used(arena), published * ARENA_BLOCK);
+	assert_int_equal(arena_memory(arena), arena_used(arena));
+	assert_int_equal(arena_members(arena), 1);
+}
+
+static void kill_at_random(struct control *control, unsigned kills)
+{
+	uint64_t random = arena_now();
+	pid_t pids[VICTIMS] = {0};
+
+	for (unsigned done = 0; done < kills;) {
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407U;
+		for (unsigned i = 0; i < VICTIMS; i++)
+			if (!pids[i])
+				pids[i] = child_start(control, be_killed,
+						      (unsigned)(random >> 33) % (STEPS + 6) +
+							      256 * ((unsigned)(random >> 50) % 60));
+		/* Anybody, at any time. */
+		if (random >> 61 == 0 && pids[random >> 40 & 1])
+			kill(pids[random >> 40 & 1], SIGKILL);
+		for (unsigned i = 0; i < VICTIMS; i++)
+			if (pids[i] && child_has_ended(pids[i])) {
+				pids[i] = 0;
+				done++;
+			}
+		sched_yield();
+	}
+	for (unsigned i = 0; i < VICTIMS; i++)
+		child_kill(pids[i]);
+}
+
+static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void **state)
+{
+	unsigned kills = getenv("LMDBIO_LONG") ? 10000 : 2000;
+	struct arena *key = key_of_dataset(), *arena;
+	struct control *control = child_control();
+	uint64_t inode;
+
+	(void)state;
+	arena = child_open(&dataset, BUDGET);
+	inode = arena_inode(arena);
+	for (unsigned i = 0; i < SURVIVORS; i++)
+		(void)child_start(control, survive, i);
+	kill_at_random(control, kills);
+	atomic_store(&control->stop, 1);
+	assert_int_equal(child_failures(), 0);
+	print_message("%u killed, %llu uses, %llu past the arena, slowest %.0f ms\n", kills,
+		      (unsigned long long)control->uses, (unsigned long long)control->direct,
+		      (double)control->slowest / 1e6);
+	assert_int_equal(control->wrong, 0);
+	assert_true(control->uses > kills);
+	assert_true(control->slowest < UINT64_C(1000000000));
+	assert_accounts_are_right(arena);
+	arena_close(arena);
+	assert_nothing_left(key, inode);
+	free(key);
+}
+
+/* What a dead process had pinned may go. */
+static void pin_all(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+	struct reader reader;
+
+	(void)number;
+	child_reader(&reader, arena, &dataset, control);
+	for (uint64_t chunk = 0; chunk < BUDGET; chunk++) {
+		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		check(arena_pin(arena, chunk));
+	}
+	check(!arena_reserve(arena, 1));
+	kill(getpid(), SIGKILL);
+}
+
+static void pins_when_their_process_is_dead_then_no_obstacle(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(child_wait(child_start(control, pin_all, 0)), SIGKILL);
+	assert_true(arena_reserve(arena, BUDGET * ARENA_BLOCKS));
+	assert_int_equal(arena_used(arena), BUDGET * ARENA_CHUNK);
+	arena_close(arena);
+}
+
+/* Each step for sure, with one survivor who meets what the dead one has left. */
+static void survivor_when_one_is_killed_at_a_step_then_goes_on_within_a_second(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned step = 0; step < STEPS; step++) {
+		struct arena *arena = strcmp(steps[step], "stamped") && strcmp(steps[step], "settled")
+					      ? child_open(&dataset, BUDGET) : NULL;
+		struct reader reader;
+		uint64_t begun;
+		pid_t other, pid;
+
+		memset(control, 0, sizeof(*control));
+		/* Burials happen when there is somebody to bury. */
+		other = child_start(control, be_killed, 5 + 256);
+		assert_true(child_wait(other) == SIGKILL || !arena);
+		pid = child_start(control, be_killed, step);
+		assert_int_equal(child_wait(pid), SIGKILL);
+		begun = arena_now();
+		if (!arena)
+			arena = child_open(&dataset, BUDGET);
+		assert_accounts_are_right(arena);
+		child_reader(&reader, arena, &dataset, control);
+		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		assert_true(arena_now() - begun < UINT64_C(1000000000));
+		assert_int_equal(control->wrong, 0);
+		assert_int_equal(control->direct, 0);
+		assert_int_equal(arena_members(arena), 1);
+		reader_end(&reader);
+		arena_close(arena);
+	}
+}
+
+static void last_one_when_killed_then_nothing_is_left(void **state)
+{
+	struct arena *key = key_of_dataset();
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned step = 4; step < STEPS - 2; step++) {
+		assert_int_equal(child_wait(child_start(control, be_killed, step)), SIGKILL);
+		assert_int_equal(names_left(key, false), 0);
+	}
+	free(key);
+}
+
+/* --- stopped -------------------------------------------------------------------------------- */
+
+static void stop_at_number(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+	struct reader reader;
+
+	child_reader(&reader, arena, &dataset, control);
+	if (!strncmp(steps[number], "evict", 5))
+		for (uint64_t chunk = 10; chunk < 10 + BUDGET; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+	child_stop_at(steps[number]);
+	reader_use(&reader, 0, 0, ARENA_BLOCKS);
+	check(!atomic_load(&control->wrong));
+	arena_close(arena);
+}
+
+static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)state;
+	for (unsigned step = 5; step < STEPS - 2; step++) {
+		pid_t pid = child_start(control, stop_at_number, step);
+		uint64_t begun = arena_now();
+		struct reader reader;
+
+		child_wait_stopped(pid);
+		child_reader(&reader, arena, &dataset, control);
+		begun = arena_now();
+		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		assert_true(arena_now() - begun < UINT64_C(1000000000));
+		kill(pid, SIGCONT);
+		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		assert_int_equal(child_wait(pid), 0);
+		assert_int_equal(control->wrong, 0);
+		reader_end(&reader);
+	}
+	assert_int_equal(arena_members(arena) > 0, 1);
+	arena_close(arena);
+}
+
+static void evict_and_stop(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	child_stop_at(number ? "evict-claimed" : "evict-chosen");
+	check(arena_reserve(arena, 1));
+	atomic_store(&control->arrived, 1);
+	arena_close(arena);
+}
+
+/* Between the choice of what goes and the going of it, somebody else wants it. */
+static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	for (unsigned too_late = 0; too_late < 2; too_late++) {
+		struct arena *arena = child_open(&dataset, BUDGET);
+		struct reader reader;
+		pid_t pid;
+
+		child_reader(&reader, arena, &dataset, control);
+		for (uint64_t chunk = 0; chunk < BUDGET; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		pid = child_start(control, evict_and_stop, too_late);
+		child_wait_stopped(pid);
+		for (uint64_t chunk = 0; chunk < BUDGET; chunk++) /* it has chosen the first */
+			assert_int_equal(arena_pin(arena, chunk), chunk > 0 || !too_late);
+		if (!too_late)
+			arena_unpin(arena, 1);
+		kill(pid, SIGCONT);
+		assert_int_equal(child_wait(pid), 0);
+		for (uint64_t chunk = 0; chunk < BUDGET; chunk++)
+			assert_int_equal(arena_present(arena, chunk * ARENA_BLOCKS, 1),
+					 chunk != 1 - too_late);
+		reader_end(&reader);
+		arena_close(arena);
+	}
+}
+
+static void hold_claim(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)number;
+	check(arena_claim(arena, 7) && arena_pin(arena, 8));
+	atomic_store(&control->arrived, 1);
+	while (!atomic_load(&control->stop))
+		sched_yield();
+	_exit(0); /* without leaving */
+}
+
+static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+	pid_t pid = child_start(control, hold_claim, 0);
+	uint64_t begun;
+
+	(void)state;
+	while (!atomic_load(&control->arrived))
+		sched_yield();
+	assert_false(arena_claim(arena, 7));
+	begun = arena_now();
+	assert_false(arena_wait(arena, 7, 120));
+	assert_true(arena_now() - begun >= UINT64_C(120000000));
+	kill(pid, SIGKILL);
+	assert_true(arena_wait(arena, 7, 5000));
+	assert_true(arena_now() - begun < UINT64_C(1000000000));
+	assert_true(arena_claim(arena, 7));
+	assert_int_equal(child_wait(pid), SIGKILL);
+	arena_close(arena);
+}
+
+/* A row says which process has it, but nobody asks that process. */
+static void row_when_the_dead_ones_pid_is_used_again_then_still_dead(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+	pid_t pid = child_start(control, hold_claim, 0);
+
+	(void)state;
+	while (!atomic_load(&control->arrived))
+		sched_yield();
+	for (unsigned row = 1; row <= arena_rows_high(arena); row++)
+		if (row != arena->row)
+			arena->rows[row].pid = (uint32_t)getppid();
+	kill(pid, SIGKILL);
+	assert_int_equal(child_wait(pid), SIGKILL);
+	assert_true(arena_claim(arena, 7));
+	arena_close(arena);
+}
+
+/* --- forked --------------------------------------------------------------------------------- */
+
+static struct arena *inherited;
+
+static void use_after_fork(struct control *control, unsigned number)
+{
+	struct reader reader;
+	uint64_t inode = control->inodes[0];
+
+	arena_forked(inherited);
+	alarm(60);
+	if (number == 1) { /* the parent is killed before the child reads */
+		atomic_store(&control->arrived, 1);
+		while (!atomic_load(&control->stop))
+			sched_yield();
+	}
+	check(!arena_open_again(inherited));
+	check(number == 1 || arena_inode(inherited) == inode);
+	child_reader(&reader, inherited, &dataset, control);
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+	check(!atomic_load(&control->wrong) && !atomic_load(&control->direct));
+	arena_close(inherited);
+}
+
+static void child_when_forked_then_it_has_a_row_of_its_own(void **state)
+{
+	struct control *control = child_control();
+	pid_t pid;
+
+	(void)state;
+	inherited = child_open(&dataset, BUDGET);
+	control->inodes[0] = arena_inode(inherited);
+	assert_true(arena_claim(inherited, 40));
+	assert_true(arena_pin(inherited, 41));
+	assert_true(arena_reserve(inherited, 1));
+	arena_release(inherited, 40);
+	pid = child_start(control, use_after_fork, 0);
+	assert_int_equal(child_wait(pid), 0);
+	assert_int_equal(arena_bury_dead(inherited), 0);
+	assert_int_equal(arena_members(inherited), 1);
+	assert_true(arena_pinned_by(inherited, 41));
+	arena_close(inherited);
+}
+
+static void fork_and_wait(struct control *control, unsigned number)
+{
+	(void)number;
+	inherited = child_open(&dataset, BUDGET);
+	control->inodes[0] = arena_inode(inherited);
+	check(arena_claim(inherited, 7) && arena_pin(inherited, 8));
+	control->pids[0] = child_start_in_child(control, use_after_fork, 1);
+	for (;;)
+		pause();
+}
+
+static void parent_when_killed_then_a_forked_child_does_not_keep_its_claims(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+	pid_t pid = child_start(control, fork_and_wait, 0);
+
+	(void)state;
+	while (!atomic_load(&control->arrived))
+		sched_yield();
+	assert_false(arena_claim(arena, 7));
+	kill(pid, SIGKILL);
+	assert_int_equal(child_wait(pid), SIGKILL);
+	assert_true(arena_wait(arena, 7, 1000));
+	assert_true(arena_claim(arena, 7));
+	arena_release(arena, 7);
+	atomic_store(&control->stop, 1);
+	while (holders_left(arena_inode(arena)) > 1) /* the grandchild, which init reaps */
+		sched_yield();
+	assert_int_equal(control->wrong, 0);
+	arena_close(arena);
+}
+
+/* A child made behind the library's back (no fork handler ran) keeps the listening socket; the
+ * process that it names is gone. Newcomers must get past it. */
+static void leave_a_stray(struct control *control, unsigned number)
+{
+	pid_t pid;
+
+	(void)number;
+	inherited = child_open(&dataset, BUDGET);
+	pid = (pid_t)syscall(SYS_fork);
+	if (pid == 0) {
+		alarm(60); /* the test ends it; this is for a test that has failed before */
+		for (;;)
+			pause();
+	}
+	control->pids[0] = pid;
+	_exit(0);
+}
+
+static void newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it(void **state)
+{
+	struct control *control = child_control();
+	struct arena *one, *two;
+
+	(void)state;
+	assert_int_equal(child_wait(child_start(control, leave_a_stray, 0)), 0);
+	one = child_open(&dataset, BUDGET);
+	two = child_open(&dataset, BUDGET);
+	assert_int_equal(arena_inode(one), arena_inode(two));
+	assert_int_equal(names_left(one, true), 3);
+	kill(control->pids[0], SIGKILL);
+	arena_close(one);
+	arena_close(two);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(processes_when_they_come_at_once_then_one_arena),
+		cmocka_unit_test(processes_when_they_read_the_same_then_each_block_is_read_once),
+		cmocka_unit_test(arena_when_its_members_change_all_the_time_then_it_lasts),
+		cmocka_unit_test(pins_when_their_process_is_dead_then_no_obstacle),
+		cmocka_unit_test(pin_when_an_eviction_is_under_way_then_one_of_them_gives_up),
+		cmocka_unit_test(survivor_when_one_is_killed_at_a_step_then_goes_on_within_a_second),
+		cmocka_unit_test(last_one_when_killed_then_nothing_is_left),
+		cmocka_unit_test(survivors_when_others_are_killed_at_every_step_then_right_bytes),
+		cmocka_unit_test(survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue),
+		cmocka_unit_test(waiter_when_the_holder_is_alive_then_false_after_the_bound),
+		cmocka_unit_test(row_when_the_dead_ones_pid_is_used_again_then_still_dead),
+		cmocka_unit_test(child_when_forked_then_it_has_a_row_of_its_own),
+		cmocka_unit_test(parent_when_killed_then_a_forked_child_does_not_keep_its_claims),
+		cmocka_unit_test(newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it),
+	};
+	int failed;
+
+	dataset = dataset_make(CHUNKS);
+	alarm(getenv("LMDBIO_LONG") ? 1200 : 300); /* a hang is a failure; children die with us */
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	dataset_close(&dataset);
+	return failed;
+}

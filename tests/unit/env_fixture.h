@@ -1,0 +1,55 @@
+/* What only this file knows: real data sets for tests, written by the original LMDB, also while
+ * another process writes, and what may happen to a test that crashes. */
+#ifndef LMDBIO_TEST_ENV_FIXTURE_H
+#define LMDBIO_TEST_ENV_FIXTURE_H
+
+#include "env/env.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A directory of its own under $TMPDIR. */
+struct place {
+	char directory[200];
+	char data[220]; /* its data.mdb */
+};
+
+void place_make(struct place *place);
+void place_remove(struct place *place);
+
+/* Overwrites bytes of the data file, or cuts it. */
+void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size);
+void place_patch64(const struct place *place, uint64_t offset, uint64_t value);
+void place_cut(const struct place *place, uint64_t size);
+/* The page size and the id that the newest meta page has. */
+void place_newest(const struct place *place, uint32_t *page_size, uint64_t *txnid);
+
+/* Opens the place with the original for writing. */
+MDB_env *origin_open(const struct place *place);
+/* One committed transaction that puts a record into a database (NULL: the main one). */
+void origin_put(MDB_env *orig, const char *name, unsigned flags, MDB_val key, MDB_val data);
+void origin_put_text(MDB_env *orig, const char *name, unsigned flags, const char *key,
+		     const char *data);
+
+/* A process that opens the place for writing and then does a step each time that it is asked. Start
+ * it before this process opens the place. */
+struct writer {
+	pid_t pid;
+	int asks, answers;
+};
+void writer_start(struct writer *writer, const struct place *place,
+		  void (*step)(MDB_env *orig, char what));
+void writer_ask(struct writer *writer, char what);
+void writer_stop(struct writer *writer);
+
+/* Runs a function in a child process. Returns what it returned (0 ... 255), or minus the signal. */
+int in_process(int (*function)(void *argument), void *argument);
+
+/* Opens the place as an own environment; asserts that it works. */
+MDB_env *own_open(const struct place *place, MDB_dbi maxdbs, unsigned flags);
+/* The value of a key is this text. */
+bool txn_has(MDB_txn *txn, MDB_dbi dbi, const char *key, const char *data);
+/* How many reader slots are taken in the place, by anybody. */
+unsigned readers_count(MDB_env *env);
+
+#endif

@@ -1,0 +1,312 @@
+/* What only this file knows: which moment of a file a transaction must see, whatever its two meta
+ * pages say. */
+#include "env_fixture.h"
+
+#include "format/layout.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct fixture {
+	struct place place;
+	uint32_t page_size;
+	uint64_t id; /* of the last commit */
+	MDB_env *env;
+	MDB_txn *txn;
+};
+
+static void fixture_open(struct fixture *f, unsigned commits)
+{
+	MDB_env *orig;
+	char key[16];
+
+	place_make(&f->place);
+	orig = origin_open(&f->place);
+	for (unsigned i = 1; i <= commits; i++) {
+		snprintf(key, sizeof(key), "key %u", i);
+		origin_put_text(orig, NULL, 0, key, key);
+	}
+	lmdbio_orig_mdb_env_close(orig);
+	place_newest(&f->place, &f->page_size, &f->id);
+	assert_int_equal(f->id, commits);
+	f->env = own_open(&f->place, 2, 0);
+	assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+}
+
+static void fixture_close(struct fixture *f)
+{
+	if (f->txn)
+		txn_abort(f->txn);
+	env_close(f->env);
+	place_remove(&f->place);
+}
+
+static int setup(void **state)
+{
+	*state = calloc(1, sizeof(struct fixture));
+	if (*state)
+		fixture_open(*state, 3);
+	return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	fixture_close(*state);
+	free(*state);
+	return 0;
+}
+
+/* Where a field of the meta page of the last commit stands, or of the other one. */
+static uint64_t ours(const struct fixture *f, unsigned field)
+{
+	return (f->id & 1) * f->page_size + field;
+}
+
+static uint64_t other(const struct fixture *f, unsigned field)
+{
+	return (~f->id & 1) * f->page_size + field;
+}
+
+static void take_when_newest_is_in_either_page_then_that_one(void **state)
+{
+	(void)state;
+	for (unsigned commits = 1; commits <= 6; commits++) {
+		struct fixture f = {0};
+		char key[16];
+
+		fixture_open(&f, commits);
+		assert_int_equal(f.txn->id, commits);
+		assert_int_equal(f.txn->trees[DBI_MAIN].record.entries, commits);
+		assert_int_equal(f.txn->snapshot.page_size, f.page_size);
+		assert_int_equal(f.txn->trees[DBI_FREE].record.pad, 0);
+		snprintf(key, sizeof(key), "key %u", commits);
+		assert_true(txn_has(f.txn, DBI_MAIN, key, key));
+		fixture_close(&f);
+	}
+}
+
+static void take_when_file_has_no_commit_then_empty(void **state)
+{
+	struct fixture f = {0};
+
+	(void)state;
+	fixture_open(&f, 0);
+	assert_int_equal(f.txn->id, 0);
+	assert_true(f.txn->trees[DBI_MAIN].record.root == PAGE_NONE);
+	fixture_close(&f);
+}
+
+static void take_when_other_page_has_the_same_id_then_ours(void **state)
+{
+	struct fixture *f = *state;
+
+	place_patch64(&f->place, other(f, META_TXNID), f->id);
+	assert_int_equal(snapshot_take(f->txn), 0);
+	assert_int_equal(f->txn->id, f->id);
+	assert_int_equal(f->txn->trees[DBI_MAIN].record.entries, 3);
+}
+
+/* As the original: the lock file's id decides. */
+static void take_when_other_page_is_newer_at_rest_then_ours(void **state)
+{
+	struct fixture *f = *state;
+
+	place_patch64(&f->place, other(f, META_TXNID), f->id + 5);
+	assert_int_equal(snapshot_take(f->txn), 0);
+	assert_int_equal(f->txn->id, f->id);
+	assert_int_equal(f->txn->trees[DBI_MAIN].record.entries, 3);
+	assert_true(txn_has(f->txn, DBI_MAIN, "key 3", "key 3"));
+}
+
+static void take_when_our_page_has_another_id_at_rest_then_ours(void **state)
+{
+	static const int64_t shifts[] = {-3, -2, -1, 1, 2, 1000};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
+		place_patch64(&f->place, ours(f, META_TXNID), f->id + (uint64_t)shifts[i]);
+		assert_int_equal(snapshot_take(f->txn), 0);
+		assert_int_equal(f->txn->id, f->id);
+		assert_int_equal(f->txn->trees[DBI_MAIN].record.entries, 3);
+	}
+}
+
+static void take_when_our_page_is_no_meta_page_then_its_error(void **state)
+{
+	struct fixture *f = *state;
+
+	place_patch(&f->place, ours(f, META_VERSION), "\2", 1);
+	assert_int_equal(snapshot_take(f->txn), MDB_VERSION_MISMATCH);
+	place_patch(&f->place, ours(f, META_VERSION), "\1", 1);
+	place_patch(&f->place, ours(f, META_MAGIC), "X", 1);
+	assert_int_equal(snapshot_take(f->txn), MDB_INVALID);
+	place_patch(&f->place, ours(f, META_MAGIC), "\xde", 1);
+	assert_int_equal(snapshot_take(f->txn), 0);
+}
+
+static void take_when_other_page_is_no_meta_page_then_no_matter(void **state)
+{
+	struct fixture *f = *state;
+
+	place_patch64(&f->place, other(f, META_MAGIC), 0);
+	assert_int_equal(snapshot_take(f->txn), 0);
+	assert_int_equal(f->txn->trees[DBI_MAIN].record.entries, 3);
+}
+
+static void take_when_page_size_changes_then_corrupted_or_invalid(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t size = f->page_size * 2;
+
+	place_patch(&f->place, ours(f, META_FREE_TREE + TREE_PAD), &size, sizeof(size));
+	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
+	size = f->page_size + 1;
+	place_patch(&f->place, ours(f, META_FREE_TREE + TREE_PAD), &size, sizeof(size));
+	assert_int_equal(snapshot_take(f->txn), MDB_INVALID);
+}
+
+static void take_when_last_page_is_out_of_reach_then_resized_or_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t fit = f->env->window.length / f->page_size;
+
+	place_patch64(&f->place, ours(f, META_LAST_PAGE), fit - 1);
+	assert_int_equal(snapshot_take(f->txn), 0);
+	place_patch64(&f->place, ours(f, META_LAST_PAGE), fit);
+	assert_int_equal(snapshot_take(f->txn), MDB_MAP_RESIZED);
+	place_patch64(&f->place, ours(f, META_LAST_PAGE), 1ull << 52);
+	assert_int_equal(snapshot_take(f->txn), MDB_MAP_RESIZED);
+	place_patch64(&f->place, ours(f, META_LAST_PAGE), UINT64_MAX);
+	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
+}
+
+static void take_when_file_is_cut_then_no_page_behind_its_end(void **state)
+{
+	struct fixture *f = *state;
+
+	place_cut(&f->place, 2ull * f->page_size + 10);
+	assert_int_equal(snapshot_take(f->txn), 0);
+	assert_int_equal(f->txn->snapshot.view.limit, 2);
+	f->txn->snapshot.blocked = 0;
+	assert_int_equal(tree_get(&f->txn->snapshot, &f->txn->trees[DBI_MAIN],
+				  &f->env->slots[DBI_MAIN].order, &(MDB_val){1, (char[]){"k"}},
+				  &(MDB_val){0}),
+			 MDB_CORRUPTED);
+	place_cut(&f->place, 2ull * f->page_size - 1);
+	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
+	place_cut(&f->place, 0);
+	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
+}
+
+/* A transaction that cannot begin leaves nothing behind: there are 126 reader slots. */
+static void begin_when_it_fails_200_times_then_no_slot_is_lost(void **state)
+{
+	struct fixture *f = *state;
+	unsigned before;
+
+	txn_abort(f->txn);
+	f->txn = NULL;
+	before = readers_count(f->env);
+	place_patch(&f->place, ours(f, META_MAGIC), "X", 1);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), MDB_INVALID);
+	assert_int_equal(readers_count(f->env), before);
+	place_patch(&f->place, ours(f, META_MAGIC), "\xde", 1);
+	assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+	assert_true(txn_has(f->txn, DBI_MAIN, "key 1", "key 1"));
+}
+
+static void renew_when_it_fails_then_may_be_tried_again(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(txn_renew(f->txn), EINVAL); /* it is active */
+	txn_reset(f->txn);
+	place_patch(&f->place, ours(f, META_MAGIC), "X", 1);
+	assert_int_equal(txn_renew(f->txn), MDB_INVALID);
+	assert_true(f->txn->snapshot.blocked & SNAPSHOT_FINISHED);
+	place_patch(&f->place, ours(f, META_MAGIC), "\xde", 1);
+	assert_int_equal(txn_renew(f->txn), 0);
+	assert_int_equal(f->txn->snapshot.blocked, 0);
+	assert_true(txn_has(f->txn, DBI_MAIN, "key 2", "key 2"));
+}
+
+static void renew_when_snapshot_was_damaged_then_starts_clean(void **state)
+{
+	struct fixture *f = *state;
+
+	f->txn->snapshot.blocked = SNAPSHOT_DAMAGED;
+	txn_reset(f->txn);
+	assert_int_equal(txn_renew(f->txn), 0);
+	assert_int_equal(f->txn->snapshot.blocked, 0);
+}
+
+static void put_next(MDB_env *orig, char what)
+{
+	char key[] = "new ?";
+
+	key[4] = what;
+	origin_put_text(orig, NULL, 0, key, key);
+}
+
+/* A foreign writer overwrites our meta page between the original's look and ours. */
+static void take_when_writer_has_passed_then_the_newer_snapshot(void **state)
+{
+	(void)state;
+	for (unsigned commits = 1; commits <= 4; commits++) {
+		struct fixture f = {0};
+		struct writer writer;
+
+		place_make(&f.place);
+		writer_start(&writer, &f.place, put_next);
+		writer_ask(&writer, 'a');
+		f.env = own_open(&f.place, 2, 0);
+		assert_int_equal(txn_begin(f.env, NULL, MDB_RDONLY, &f.txn), 0);
+		assert_int_equal(f.txn->id, 1);
+		for (unsigned i = 0; i < commits; i++)
+			writer_ask(&writer, (char)('b' + i));
+		/* The old snapshot stays whole: its pages are not reused. */
+		assert_true(txn_has(f.txn, DBI_MAIN, "new a", "new a"));
+		assert_int_equal(snapshot_take(f.txn), 0);
+		if (commits > 1) {
+			assert_int_equal(f.txn->id, commits + 1);
+			assert_int_equal(f.txn->trees[DBI_MAIN].record.entries, commits + 1);
+		}
+		txn_reset(f.txn);
+		assert_int_equal(txn_renew(f.txn), 0);
+		assert_int_equal(f.txn->id, commits + 1);
+		assert_int_equal(f.txn->trees[DBI_MAIN].record.entries, commits + 1);
+		fixture_close(&f);
+		writer_stop(&writer);
+	}
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(take_when_newest_is_in_either_page_then_that_one),
+		cmocka_unit_test(take_when_file_has_no_commit_then_empty),
+		TEST(take_when_other_page_has_the_same_id_then_ours),
+		TEST(take_when_other_page_is_newer_at_rest_then_ours),
+		TEST(take_when_our_page_has_another_id_at_rest_then_ours),
+		TEST(take_when_our_page_is_no_meta_page_then_its_error),
+		TEST(take_when_other_page_is_no_meta_page_then_no_matter),
+		TEST(take_when_page_size_changes_then_corrupted_or_invalid),
+		TEST(take_when_last_page_is_out_of_reach_then_resized_or_corrupted),
+		TEST(take_when_file_is_cut_then_no_page_behind_its_end),
+		TEST(begin_when_it_fails_200_times_then_no_slot_is_lost),
+		TEST(renew_when_it_fails_then_may_be_tried_again),
+		TEST(renew_when_snapshot_was_damaged_then_starts_clean),
+		cmocka_unit_test(take_when_writer_has_passed_then_the_newer_snapshot),
+	};
+
+	return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
+}

@@ -1,0 +1,713 @@
+/* What only this file knows: what the counters tell, to whom, and when they keep silent; and what
+ * the settings beside them read from the environment. */
+#include "util/stats.h"
+
+#include <lmdbio.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* After those that it needs. */
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- a child process and what it says -------------------------------------------------------- */
+
+/* Runs `body` in a child whose standard error is collected in `said`; the child exits in the
+ * ordinary way, so that the library's destructor runs. The environment is set before; it is read
+ * once per process, so this one never asks for the settings itself. */
+static void child_run(void (*body)(void), char *said, size_t size)
+{
+	int ends[2], status;
+	size_t used = 0;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		dup2(ends[1], STDERR_FILENO);
+		close(ends[0]);
+		close(ends[1]);
+		body();
+		exit(0);
+	}
+	close(ends[1]);
+	while (used + 1 < size && (n = read(ends[0], said + used, size - used - 1)) > 0)
+		used += (size_t)n;
+	said[used] = 0;
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void count_something(void)
+{
+	stats_add(STATS_STORAGE_REQUESTS, 3);
+	stats_add(STATS_STORAGE_BYTES, 3 << 20);
+	stats_add(STATS_WAIT_NS, 1500000000);
+}
+
+static void count_nothing(void)
+{
+}
+
+static int environment_clear(void **state)
+{
+	static const char *const names[] = {
+		"LMDBIO_DISABLE", "LMDBIO_VERBOSE",  "LMDBIO_IO",
+		"LMDBIO_STORE",	  "LMDBIO_MEMORY",   "LMDBIO_NODE",
+		"LMDBIO_SHARE",	  "LMDBIO_PREFETCH", "LMDBIO_STATS",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+	return 0;
+}
+
+static unsigned lines(const char *text)
+{
+	unsigned n = 0;
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+/* --- counting -------------------------------------------------------------------------------- */
+
+static void *count_many(void *unused)
+{
+	for (int i = 0; i < 100000; i++)
+		stats_add(STATS_EVICTIONS, 2);
+	return unused;
+}
+
+static void counters_of_several_threads_add_up(void **state)
+{
+	uint64_t before = stats_get(STATS_EVICTIONS);
+	pthread_t threads[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, count_many, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_true(stats_get(STATS_EVICTIONS) - before == 600000);
+	assert_true(stats_any());
+}
+
+static void counters_after_fork_start_from_zero(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	stats_add(STATS_FALLBACKS, 5);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(stats_any());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(stats_get(STATS_FALLBACKS) >= 5);
+}
+
+/* --- the API --------------------------------------------------------------------------------- */
+
+static void stats_call_with_full_size_fills_all(void **state)
+{
+	struct lmdbio_stats stats = {.size = sizeof(stats)};
+
+	(void)state;
+	stats_add(STATS_STORAGE_REQUESTS, 11);
+	stats_add(STATS_FALLBACKS, 13);
+	assert_int_equal(lmdbio_stats(&stats), 0);
+	assert_true(stats.size == sizeof(stats));
+	assert_true(stats.storage_requests == stats_get(STATS_STORAGE_REQUESTS));
+	assert_true(stats.fallbacks == stats_get(STATS_FALLBACKS));
+	assert_true(stats.storage_requests >= 11 && stats.fallbacks >= 13);
+}
+
+static void stats_call_with_smaller_size_leaves_the_rest(void **state)
+{
+	struct lmdbio_stats stats;
+
+	(void)state;
+	stats_add(STATS_STORAGE_BYTES, 1);
+	memset(&stats, 0xa5, sizeof(stats));
+	stats.size = offsetof(struct lmdbio_stats, storage_bytes);
+	assert_int_equal(lmdbio_stats(&stats), 0);
+	assert_true(stats.size == offsetof(struct lmdbio_stats, storage_bytes));
+	assert_true(stats.storage_requests == stats_get(STATS_STORAGE_REQUESTS));
+	assert_true(stats.storage_bytes == UINT64_C(0xa5a5a5a5a5a5a5a5));
+}
+
+static void stats_call_with_larger_size_says_what_is_known(void **state)
+{
+	struct {
+		struct lmdbio_stats known;
+		uint64_t later;
+	} stats = {.known.size = sizeof(stats), .later = 77};
+
+	(void)state;
+	assert_int_equal(lmdbio_stats(&stats.known), 0);
+	assert_true(stats.known.size == sizeof(struct lmdbio_stats));
+	assert_true(stats.later == 77);
+}
+
+static void stats_call_without_size_fails(void **state)
+{
+	struct lmdbio_stats stats = {.size = 0};
+
+	(void)state;
+	assert_int_equal(lmdbio_stats(NULL), EINVAL);
+	assert_int_equal(lmdbio_stats(&stats), EINVAL);
+	stats.size = sizeof(stats.size) - 1;
+	assert_int_equal(lmdbio_stats(&stats), EINVAL);
+}
+
+/* --- the report ------------------------------------------------------------------------------ */
+
+/* The library's destructor in a child under LMDBIO_STATS=`value`. */
+static void end_under(const char *value, void (*body)(void), char *said, size_t size)
+{
+	if (value)
+		setenv("LMDBIO_STATS", value, 1);
+	child_run(body, said, size);
+	unsetenv("LMDBIO_STATS");
+}
+
+static void end_without_the_setting_is_silent(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	end_under(NULL, count_something, said, sizeof(said));
+	assert_string_equal(said, "");
+	end_under("0", count_something, said, sizeof(said));
+	assert_string_equal(said, "");
+	end_under("", count_something, said, sizeof(said));
+	assert_string_equal(said, "");
+}
+
+static void end_with_nothing_counted_is_silent(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	end_under("1", count_nothing, said, sizeof(said));
+	assert_string_equal(said, "");
+	end_under("json", count_nothing, said, sizeof(said));
+	assert_string_equal(said, "");
+}
+
+static void end_with_text_tells_lines(void **state)
+{
+	char said[STATS_REPORT], line[128];
+
+	(void)state;
+	end_under("1", count_something, said, sizeof(said));
+	assert_ptr_equal(strstr(said, "lmdbio: statistics of "), said);
+	assert_int_equal(lines(said), 1 + STATS_COUNT);
+	snprintf(line, sizeof(line), "\nlmdbio:   %-30s %15d\n", "requests to storage", 3);
+	assert_non_null(strstr(said, line));
+	assert_non_null(strstr(said, " 3145728 bytes (3.0 MiB)\n"));
+	assert_non_null(strstr(said, " 1500000000 ns (1.500 s)\n"));
+	assert_non_null(strstr(said, " 0 bytes\n"));
+}
+
+static void assert_is_the_report_in_json(const char *said)
+{
+	assert_ptr_equal(strstr(said, "{\"schema\": \"lmdbio-stats/1\", \"program\": \""), said);
+	assert_int_equal(lines(said), 1);
+	assert_string_equal(said + strlen(said) - 2, "}\n");
+	assert_non_null(strstr(said, ", \"pid\": "));
+	assert_non_null(strstr(said, ", \"storage_requests\": 3, \"storage_bytes\": 3145728, "));
+	assert_non_null(strstr(said, ", \"wait_ns\": 1500000000, "));
+	assert_non_null(strstr(said, ", \"fallbacks\": 0}"));
+}
+
+static void end_with_json_tells_one_line(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	end_under("json", count_something, said, sizeof(said));
+	assert_is_the_report_in_json(said);
+}
+
+static void tell_twice(void)
+{
+	count_something();
+	stats_tell(settings_get());
+	stats_tell(settings_get());
+}
+
+static void report_asked_for_twice_is_told_once(void **state)
+{
+	char said[2 * STATS_REPORT];
+
+	(void)state;
+	end_under("json", tell_twice, said, sizeof(said));
+	assert_is_the_report_in_json(said);
+}
+
+static void fork_after_counting(void)
+{
+	int status;
+	pid_t pid;
+
+	stats_add(STATS_WAITS, 1000);
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		count_something();
+		exit(0); /* tells its own first, as the parent waits */
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		_exit(1);
+}
+
+static void end_of_a_forked_child_tells_its_own(void **state)
+{
+	char said[2 * STATS_REPORT], *second;
+
+	(void)state;
+	end_under("json", fork_after_counting, said, sizeof(said));
+	assert_int_equal(lines(said), 2);
+	second = strchr(said, '\n') + 1;
+	assert_non_null(strstr(second, "\"waits\": 1000,"));
+	assert_non_null(strstr(second, "\"storage_requests\": 0,"));
+	*second = 0;
+	assert_is_the_report_in_json(said);
+	assert_non_null(strstr(said, "\"waits\": 0,"));
+}
+
+static void clone_after_counting(void)
+{
+	int status;
+	pid_t pid;
+
+	count_something();
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	if (!pid)
+		exit(0);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		_exit(1);
+}
+
+static void end_of_a_bare_clone_keeps_silent_about_its_parent(void **state)
+{
+	char said[2 * STATS_REPORT];
+
+	(void)state;
+	end_under("json", clone_after_counting, said, sizeof(said));
+	assert_is_the_report_in_json(said);
+}
+
+static void secure_process_tells_nothing(void **state)
+{
+	const struct settings settings = {.secure = true,
+					  .stats = {SETTINGS_STATS_FILE, "/dev/null/x"}};
+
+	(void)state;
+	stats_add(STATS_WAITS, 1);
+	stats_tell(&settings); /* would say that it cannot open the file */
+}
+
+static void secure_child(void)
+{
+	secure_process_tells_nothing(NULL);
+}
+
+static void end_of_a_secure_process_is_silent(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	child_run(secure_child, said, sizeof(said));
+	assert_string_equal(said, "");
+}
+
+static void report_in_a_small_buffer_is_cut(void **state)
+{
+	char small[64], full[STATS_REPORT];
+
+	(void)state;
+	for (size_t size = 1; size <= sizeof(small); size++) {
+		memset(small, 'x', sizeof(small));
+		assert_int_equal(stats_format_json(small, size), size - 1);
+		assert_int_equal(strlen(small), size - 1);
+		assert_int_equal(stats_format_text(small, size), size - 1);
+	}
+	for (size_t i = 0; i < STATS_COUNT; i++)
+		stats_counters[i].value = UINT64_MAX;
+	assert_true(stats_format_json(full, sizeof(full)) < sizeof(full) / 2);
+	assert_true(stats_format_text(full, sizeof(full)) < sizeof(full) - 512);
+	for (size_t i = 0; i < STATS_COUNT; i++)
+		stats_counters[i].value = 0;
+}
+
+static void report_of_an_odd_program_name_is_quoted(void **state)
+{
+	char name[] = "a\"b\\c\nd\xff", text[STATS_REPORT];
+	char *saved = program_invocation_short_name;
+
+	(void)state;
+	program_invocation_short_name = name;
+	stats_format_json(text, sizeof(text));
+	program_invocation_short_name = saved;
+	assert_non_null(strstr(text, "\"program\": \"a\\\"b\\\\c\\u000ad\\u00ff\", "));
+}
+
+/* --- the report in a file -------------------------------------------------------------------- */
+
+static char directory[PATH_MAX];
+
+static int directory_setup(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(directory, sizeof(directory), "%s/lmdbio-stats.XXXXXX", tmp ? tmp : "/tmp");
+	return environment_clear(state) || !mkdtemp(directory);
+}
+
+static int directory_teardown(void **state)
+{
+	DIR *dir = opendir(directory);
+	struct dirent *entry;
+
+	(void)state;
+	while (dir && (entry = readdir(dir)))
+		unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	return rmdir(directory);
+}
+
+/* The only file there is in the directory. */
+static void directory_only(char *name, size_t size)
+{
+	DIR *dir = opendir(directory);
+	struct dirent *entry;
+	unsigned n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		if (*entry->d_name == '.')
+			continue;
+		n++;
+		snprintf(name, size, "%s", entry->d_name);
+	}
+	closedir(dir);
+	assert_int_equal(n, 1);
+}
+
+static void file_read(const char *name, char *text, size_t size, mode_t *mode)
+{
+	char path[2 * PATH_MAX];
+	struct stat status;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	*mode = status.st_mode & 0777;
+	n = read(fd, text, size - 1);
+	close(fd);
+	assert_true(n >= 0);
+	text[n] = 0;
+}
+
+static void end_with_a_file_writes_it_for_the_owner_alone(void **state)
+{
+	char value[2 * PATH_MAX], name[NAME_MAX + 1], host[256], wanted[300], said[STATS_REPORT];
+	char *end;
+	long pid;
+	mode_t mode;
+
+	(void)state;
+	umask(0);
+	snprintf(value, sizeof(value), "%s/a%%%%b-%%h-%%p.json", directory);
+	end_under(value, count_something, said, sizeof(said));
+	umask(022);
+	assert_string_equal(said, "");
+	directory_only(name, sizeof(name));
+	assert_int_equal(gethostname(host, sizeof(host)), 0);
+	snprintf(wanted, sizeof(wanted), "a%%b-%s-", host);
+	assert_ptr_equal(strstr(name, wanted), name);
+	pid = strtol(name + strlen(wanted), &end, 10);
+	assert_string_equal(end, ".json");
+	file_read(name, said, sizeof(said), &mode);
+	assert_is_the_report_in_json(said);
+	assert_int_equal(mode, 0600);
+	snprintf(wanted, sizeof(wanted), ", \"pid\": %ld, ", pid);
+	assert_non_null(strstr(said, wanted));
+}
+
+static void count_elsewhere(void)
+{
+	settings_get();
+	count_something();
+	if (chdir("/"))
+		_exit(1);
+}
+
+static void end_with_a_relative_file_writes_where_it_began(void **state)
+{
+	char name[NAME_MAX + 1], said[STATS_REPORT], before[PATH_MAX];
+	mode_t mode;
+
+	(void)state;
+	assert_non_null(getcwd(before, sizeof(before)));
+	assert_int_equal(chdir(directory), 0);
+	end_under("here.json", count_elsewhere, said, sizeof(said));
+	assert_int_equal(chdir(before), 0);
+	assert_string_equal(said, "");
+	directory_only(name, sizeof(name));
+	assert_string_equal(name, "here.json");
+	file_read(name, said, sizeof(said), &mode);
+	assert_is_the_report_in_json(said);
+}
+
+static void end_with_a_file_that_exists_leaves_it(void **state)
+{
+	char value[2 * PATH_MAX], said[STATS_REPORT], text[16];
+	mode_t mode;
+	int fd;
+
+	(void)state;
+	snprintf(value, sizeof(value), "%s/mine", directory);
+	fd = open(value, O_WRONLY | O_CREAT, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "precious", 8), 8);
+	close(fd);
+	end_under(value, count_something, said, sizeof(said));
+	assert_int_equal(lines(said), 1);
+	assert_non_null(strstr(said, "not overwritten"));
+	file_read("mine", text, sizeof(text), &mode);
+	assert_string_equal(text, "precious");
+}
+
+static void end_with_a_link_does_not_follow_it(void **state)
+{
+	char value[2 * PATH_MAX], target[2 * PATH_MAX], said[STATS_REPORT];
+
+	(void)state;
+	snprintf(value, sizeof(value), "%s/link", directory);
+	snprintf(target, sizeof(target), "%s/target", directory);
+	assert_int_equal(symlink(target, value), 0);
+	end_under(value, count_something, said, sizeof(said));
+	assert_int_equal(lines(said), 1);
+	assert_int_equal(access(target, F_OK), -1);
+}
+
+static void end_with_a_file_in_no_directory_says_so(void **state)
+{
+	char value[2 * PATH_MAX], said[STATS_REPORT];
+
+	(void)state;
+	snprintf(value, sizeof(value), "%s/none/file", directory);
+	end_under(value, count_something, said, sizeof(said));
+	assert_int_equal(lines(said), 1);
+	assert_non_null(strstr(said, strerror(ENOENT)));
+}
+
+static void file_name_that_does_not_fit_fails(void **state)
+{
+	char path[16];
+
+	(void)state;
+	assert_int_equal(stats_file_name("123456789012345", path, sizeof(path)), ENAMETOOLONG);
+	assert_int_equal(stats_file_name("1234567890123456789", path, sizeof(path)), ENAMETOOLONG);
+	assert_int_equal(stats_file_name("a%%b%", path, sizeof(path)), 0);
+	assert_string_equal(path, "a%b%");
+}
+
+/* --- settings -------------------------------------------------------------------------------- */
+
+/* Standard error of the child: the complaints, then this line. */
+static void print_settings(void)
+{
+	const struct settings *s = settings_get();
+
+	dprintf(STDERR_FILENO,
+		"io=%s store=%s memory=%" PRIu64 ",%u node=%s share=%d prefetch=%d stats=%d,%s\n",
+		s->io, s->store, s->memory.bytes, s->memory.percent, s->node ? s->node : "-",
+		s->share, s->prefetch, (int)s->stats.how, s->stats.file ? s->stats.file : "-");
+}
+
+#define DEFAULTS "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"
+
+static void settings_without_variables_are_the_defaults(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	child_run(print_settings, said, sizeof(said));
+	assert_string_equal(said, DEFAULTS);
+}
+
+struct variable_case {
+	const char *name, *value, *line;
+};
+
+static void settings_with_sound_values_take_them(void **state)
+{
+	static const struct variable_case cases[] = {
+		{"LMDBIO_IO", "direct",
+		 "io=direct store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_IO", "PREAD",
+		 "io=pread store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_STORE", "cache",
+		 "io=auto store=cache memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_STORE", "arena",
+		 "io=auto store=arena memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_MEMORY", "64M",
+		 "io=auto store=auto memory=67108864,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_MEMORY", "1048576",
+		 "io=auto store=auto memory=1048576,0 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_MEMORY", "30%",
+		 "io=auto store=auto memory=0,30 node=- share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_NODE", "node 7",
+		 "io=auto store=auto memory=0,0 node=node 7 share=1 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_SHARE", "0",
+		 "io=auto store=auto memory=0,0 node=- share=0 prefetch=1 stats=0,-\n"},
+		{"LMDBIO_PREFETCH", "off",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=0 stats=0,-\n"},
+		{"LMDBIO_STATS", "yes",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,-\n"},
+		{"LMDBIO_STATS", "json",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=2,-\n"},
+		{"LMDBIO_STATS", "/tmp/%h.%p%%",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=3,/tmp/%h.%p%%\n"},
+		{"LMDBIO_MEMORY", "auto", DEFAULTS},
+		{"LMDBIO_IO", "", DEFAULTS},
+		{"LMDBIO_STORE", "", DEFAULTS},
+		{"LMDBIO_MEMORY", "", DEFAULTS},
+		{"LMDBIO_NODE", "", DEFAULTS},
+		{"LMDBIO_SHARE", "", DEFAULTS},
+		{"LMDBIO_PREFETCH", "", DEFAULTS},
+		{"LMDBIO_STATS", "", DEFAULTS},
+	};
+	char said[STATS_REPORT];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv(cases[i].name, cases[i].value, 1);
+		child_run(print_settings, said, sizeof(said));
+		unsetenv(cases[i].name);
+		assert_string_equal(said, cases[i].line);
+	}
+}
+
+static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
+{
+	static const struct variable_case cases[] = {
+		{"LMDBIO_IO", "fast", "auto, pread or direct"},
+		{"LMDBIO_STORE", "ram", "auto, cache or arena"},
+		{"LMDBIO_MEMORY", "lots", "a size of 1M or more"},
+		{"LMDBIO_MEMORY", "64", "a size of 1M or more"},
+		{"LMDBIO_MEMORY", "1048575", "a size of 1M or more"},
+		{"LMDBIO_MEMORY", "0%", "1% to 100%"},
+		{"LMDBIO_MEMORY", "101%", "1% to 100%"},
+		{"LMDBIO_MEMORY", "-5%", "1% to 100%"},
+		{"LMDBIO_MEMORY", "5%%", "1% to 100%"},
+		{"LMDBIO_NODE", "a\tb", "control character"},
+		{"LMDBIO_SHARE", "perhaps", "0 or 1"},
+		{"LMDBIO_PREFETCH", "2", "0 or 1"},
+		{"LMDBIO_STATS", "2", "a file name"},
+		{"LMDBIO_STATS", "/tmp/%r", "a file name"},
+		{"LMDBIO_STATS", "/tmp/x%", "a file name"},
+	};
+	char said[STATS_REPORT], first[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv(cases[i].name, cases[i].value, 1);
+		child_run(print_settings, said, sizeof(said));
+		unsetenv(cases[i].name);
+		snprintf(first, sizeof(first), "lmdbio: %s=%s: wants ", cases[i].name,
+			 cases[i].value);
+		assert_int_equal(lines(said), 2);
+		assert_ptr_equal(strstr(said, first), said);
+		assert_non_null(strstr(said, cases[i].line));
+		assert_string_equal(strchr(said, '\n') + 1, DEFAULTS);
+	}
+}
+
+static void settings_with_a_node_of_any_length_keep_the_limit(void **state)
+{
+	char node[SETTINGS_NODE_LONGEST + 2], said[STATS_REPORT];
+
+	(void)state;
+	memset(node, 'n', sizeof(node));
+	node[sizeof(node) - 1] = 0;
+	setenv("LMDBIO_NODE", node, 1);
+	child_run(print_settings, said, sizeof(said));
+	assert_non_null(strstr(said, "node=-"));
+	setenv("LMDBIO_NODE", node + 1, 1);
+	child_run(print_settings, said, sizeof(said));
+	unsetenv("LMDBIO_NODE");
+	assert_int_equal(lines(said), 1);
+	assert_non_null(strstr(said, node + 1));
+}
+
+#define WITH_A_DIRECTORY(test)                                                                     \
+	cmocka_unit_test_setup_teardown(test, directory_setup, directory_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_without_variables_are_the_defaults),
+		cmocka_unit_test(settings_with_sound_values_take_them),
+		cmocka_unit_test(settings_with_a_bad_value_say_so_and_keep_the_default),
+		cmocka_unit_test(settings_with_a_node_of_any_length_keep_the_limit),
+		cmocka_unit_test(counters_of_several_threads_add_up),
+		cmocka_unit_test(counters_after_fork_start_from_zero),
+		cmocka_unit_test(stats_call_with_full_size_fills_all),
+		cmocka_unit_test(stats_call_with_smaller_size_leaves_the_rest),
+		cmocka_unit_test(stats_call_with_larger_size_says_what_is_known),
+		cmocka_unit_test(stats_call_without_size_fails),
+		cmocka_unit_test(end_without_the_setting_is_silent),
+		cmocka_unit_test(end_with_nothing_counted_is_silent),
+		cmocka_unit_test(end_with_text_tells_lines),
+		cmocka_unit_test(end_with_json_tells_one_line),
+		cmocka_unit_test(report_asked_for_twice_is_told_once),
+		cmocka_unit_test(end_of_a_forked_child_tells_its_own),
+		cmocka_unit_test(end_of_a_bare_clone_keeps_silent_about_its_parent),
+		cmocka_unit_test(end_of_a_secure_process_is_silent),
+		cmocka_unit_test(report_in_a_small_buffer_is_cut),
+		cmocka_unit_test(report_of_an_odd_program_name_is_quoted),
+		WITH_A_DIRECTORY(end_with_a_file_writes_it_for_the_owner_alone),
+		WITH_A_DIRECTORY(end_with_a_relative_file_writes_where_it_began),
+		WITH_A_DIRECTORY(end_with_a_file_that_exists_leaves_it),
+		WITH_A_DIRECTORY(end_with_a_link_does_not_follow_it),
+		WITH_A_DIRECTORY(end_with_a_file_in_no_directory_says_so),
+		cmocka_unit_test(file_name_that_does_not_fit_fails),
+	};
+
+	return cmocka_run_group_tests(tests, environment_clear, NULL);
+}
