@@ -1,0 +1,9 @@
+/* What only this file knows: the name that libc's stderr has in the renamed archive. */
+#ifndef TESTS_ORIGIN_STDERR_H
+#define TESTS_ORIGIN_STDERR_H
+
+#include <stdio.h>
+
+extern FILE *lmdbio_orig_stderr;
+
+#endif

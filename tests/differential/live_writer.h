@@ -1,0 +1,67 @@
+/* What only this file knows: what the writing process of the live-writer test does on command.
+ *
+ * Each of its transactions rewrites every record so that each value tells the transaction's id:
+ * a snapshot of id N holds nothing but N.
+ */
+#ifndef TESTS_LIVE_WRITER_H
+#define TESTS_LIVE_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	LIVE_KEYS = 90,		 /* in the main database, every third with overflow pages */
+	LIVE_DUP_KEYS = 12,	 /* in "dups" */
+	LIVE_GROWTH_SIZE = 65000 /* of each value in "growth" */
+};
+
+/* The head of every value; the rest of its `size` bytes is live_fill(txn, key). */
+struct live_value {
+	uint64_t txn;
+	uint32_t key, size;
+};
+
+/* How many records "growth" has: the main database's record "growth-count". */
+struct live_count {
+	uint64_t txn, count;
+};
+
+enum live_command {
+	LIVE_COMMIT, /* so many transactions, then answer */
+	LIVE_RUN,    /* answer, then commit until the next command comes */
+	LIVE_GROW,   /* fill the map until it is too small, double it, fill a little more, answer */
+	LIVE_END,
+};
+
+struct live_answer {
+	int rc;
+	uint64_t txn, last_page, map_size;
+};
+
+struct live_writer {
+	pid_t process;
+	int to, from;
+};
+
+static inline unsigned char live_fill(uint64_t txn, uint32_t key)
+{
+	return (unsigned char)(txn * 31 + key * 7 + 1);
+}
+
+static inline unsigned live_dups(uint32_t key)
+{
+	return key == 5 ? 900 : 1 + key * 3; /* one set has a tree of its own */
+}
+
+/* Starts the process; it writes `directory` with these flags of mdb_env_open. Returns 0 or an
+ * errno. */
+int live_writer_start(struct live_writer *writer, const char *directory, unsigned flags,
+		      size_t map_size);
+/* Sends the command and waits for the answer. Returns 0, or an errno or the original's code. */
+int live_writer_ask(struct live_writer *writer, enum live_command command, unsigned count,
+		    struct live_answer *answer);
+/* Ends the process. Returns 0 if it ended well. */
+int live_writer_end(struct live_writer *writer);
+
+#endif

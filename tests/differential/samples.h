@@ -1,0 +1,34 @@
+/* What only this file knows: which keys and items of a database the operations ask for. */
+#ifndef TESTS_SAMPLES_H
+#define TESTS_SAMPLES_H
+
+#include "db_make.h"
+
+enum { SAMPLES_MAX = 3000, SAMPLE_TABLES = DB_TABLES_MAX + 1 };
+
+struct sample {
+	MDB_val key, item; /* item.mv_data is NULL where the value is too large to be an item */
+};
+
+struct sample_set {
+	unsigned count;
+	struct sample sample[SAMPLES_MAX];
+};
+
+/* One database on disk: a plan, two directories with the same data.mdb, and samples of each table.
+ * The table after the plan's last is the free list, dbi 0. */
+struct database {
+	struct db_plan plan;
+	char directory[2][1024]; /* one for each side, so that each has a lock file of its own */
+	size_t file_size;
+	struct sample_set set[SAMPLE_TABLES];
+	char *bytes;
+	size_t bytes_used, bytes_room;
+};
+
+/* Makes the database below `scratch` and collects the samples through the original.
+ * Returns 0, an errno or the original's code. database_free() removes the files too. */
+int database_make(struct database *database, const struct db_plan *plan, const char *scratch);
+void database_free(struct database *database);
+
+#endif

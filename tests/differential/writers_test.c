@@ -1,0 +1,494 @@
+/* What only this file knows: what a reader must see while another process writes.
+ *
+ * A process with the original LMDB writes, in each of its modes; a second one reads, first with
+ * the original, then with lmdbio. Every value of a snapshot must tell the snapshot's own id, and
+ * where the steps do not depend on time both libraries must return the same codes and sizes.
+ */
+#include "both_libraries.h"
+#include "live_writer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	SNAPSHOTS = 60,
+	MOST_SNAPSHOTS = 2000,
+	TRANSACTIONS = 20,
+	HELD_COMMITS = 12,
+	GROWTHS = 2,
+	GROWTHS_MOST = 16, /* in one of them */
+	MAP_SIZE = 32 << 20,
+	TOLD_ROOM = 4096,
+};
+
+static const struct {
+	const char *name;
+	unsigned flags;
+} modes[] = {
+	{"sync", 0},
+	{"MDB_NOSYNC", MDB_NOSYNC},
+	{"MDB_WRITEMAP|MDB_NOSYNC", MDB_WRITEMAP | MDB_NOSYNC},
+	{"MDB_WRITEMAP|MDB_MAPASYNC", MDB_WRITEMAP | MDB_MAPASYNC},
+};
+
+struct reading {
+	const struct library *library;
+	struct live_writer *writer;
+	MDB_env *env;
+	unsigned env_flags;
+	MDB_dbi main, dups, growth;
+	uint64_t values, snapshots, distinct, resized;
+	char *told; /* codes and sizes that both libraries must agree on */
+	size_t told_room;
+};
+
+static void tell(struct reading *reading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void tell(struct reading *reading, const char *format, ...)
+{
+	size_t used = strlen(reading->told);
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(reading->told + used, reading->told_room - used, format, list);
+	va_end(list);
+}
+
+static int wrong(const char *what, uint64_t expected, uint64_t found)
+{
+	printf("    WRONG: %s: expected %llu, found %llu\n", what, (unsigned long long)expected,
+	       (unsigned long long)found);
+	return EIO;
+}
+
+/* --- what a snapshot must hold --------------------------------------------------------------- */
+
+static int check_value(const MDB_val *value, uint64_t id, uint32_t key, bool exact)
+{
+	const unsigned char *bytes = value->mv_data;
+	struct live_value head;
+
+	if (value->mv_size < sizeof head)
+		return wrong("size of a value", sizeof head, value->mv_size);
+	memcpy(&head, bytes, sizeof head);
+	if (exact ? head.txn != id : head.txn > id)
+		return wrong("transaction of a value", id, head.txn);
+	if (head.key != key || head.size != value->mv_size)
+		return wrong("key number of a value", key, head.key);
+	for (size_t i = sizeof head; i < value->mv_size; i++)
+		if (bytes[i] != live_fill(head.txn, key))
+			return wrong("byte of a value", live_fill(head.txn, key), bytes[i]);
+	return 0;
+}
+
+static int check_main(struct reading *reading, MDB_cursor *cursor, uint64_t id, uint64_t *grown)
+{
+	const struct library *library = reading->library;
+	struct live_count count;
+	MDB_val key, value;
+	uint32_t number = 0;
+	char name[8] = "";
+	int rc = library->mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+
+	for (; rc == 0; rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+		if (key.mv_size == 12 && memcmp(key.mv_data, "growth-count", 12) == 0) {
+			memcpy(&count, value.mv_data, sizeof count);
+			if (count.txn != id)
+				return wrong("transaction of the count", id, count.txn);
+			*grown = count.count;
+		} else if (key.mv_size == 9 && memcmp(key.mv_data, "key", 3) == 0) {
+			memcpy(name, (char *)key.mv_data + 3, 6);
+			if (strtoul(name, NULL, 10) != number)
+				return wrong("key", number, strtoul(name, NULL, 10));
+			rc = check_value(&value, id, number++, true);
+			if (rc != 0)
+				return rc;
+			reading->values++;
+		}
+	}
+	if (rc != MDB_NOTFOUND)
+		return rc;
+	return number == LIVE_KEYS ? 0 : wrong("number of keys", LIVE_KEYS, number);
+}
+
+static int check_dups(struct reading *reading, MDB_cursor *cursor, uint64_t id)
+{
+	const struct library *library = reading->library;
+	MDB_val key, value;
+	uint32_t number = 0;
+	int rc = library->mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+
+	while (rc == 0) {
+		uint64_t item, found = 0;
+
+		for (; rc == 0; rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
+			memcpy(&item, value.mv_data, sizeof item);
+			if (item != (id << 16 | found))
+				return wrong("duplicate", id << 16 | found, item);
+			found++;
+			reading->values++;
+		}
+		if (found != live_dups(number))
+			return wrong("number of duplicates", live_dups(number), found);
+		number++;
+		rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT_NODUP);
+	}
+	if (rc != MDB_NOTFOUND)
+		return rc;
+	return number == LIVE_DUP_KEYS ? 0 : wrong("number of dup keys", LIVE_DUP_KEYS, number);
+}
+
+static int check_growth(struct reading *reading, MDB_txn *txn, uint64_t id, uint64_t grown)
+{
+	const struct library *library = reading->library;
+	MDB_val key, value;
+	MDB_stat stat;
+	char text[32];
+	int rc = library->mdb_stat(txn, reading->growth, &stat);
+
+	if (rc == 0 && stat.ms_entries != grown)
+		return wrong("entries of growth", grown, stat.ms_entries);
+	/* the last ones lie behind the old end of the map */
+	for (uint64_t i = grown > 70 ? grown - 70 : 0; i < grown && rc == 0; i++) {
+		key = (MDB_val){(size_t)snprintf(text, sizeof text, "growth%06u", (unsigned)i),
+				text};
+		rc = library->mdb_get(txn, reading->growth, &key, &value);
+		if (rc == 0)
+			rc = check_value(&value, id, (uint32_t)i, false);
+		reading->values++;
+	}
+	return rc;
+}
+
+static int check_snapshot(struct reading *reading, MDB_txn *txn)
+{
+	const struct library *library = reading->library;
+	uint64_t id = library->mdb_txn_id(txn), grown = 0;
+	MDB_cursor *main_cursor = NULL, *dup_cursor = NULL;
+	int rc = library->mdb_cursor_open(txn, reading->main, &main_cursor);
+
+	if (rc == 0)
+		rc = check_main(reading, main_cursor, id, &grown);
+	if (rc == 0)
+		rc = library->mdb_cursor_open(txn, reading->dups, &dup_cursor);
+	if (rc == 0)
+		rc = check_dups(reading, dup_cursor, id);
+	if (rc == 0)
+		rc = check_growth(reading, txn, id, grown);
+	if (main_cursor)
+		library->mdb_cursor_close(main_cursor);
+	if (dup_cursor)
+		library->mdb_cursor_close(dup_cursor);
+	reading->snapshots++;
+	return rc;
+}
+
+/* --- the three parts -------------------------------------------------------------------------- */
+
+/* As programs do it: MDB_MAP_RESIZED is answered by taking the new size over. */
+static int begin_or_adopt(struct reading *reading, MDB_txn **txn)
+{
+	const struct library *library = reading->library;
+	int rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, txn);
+
+	while (rc == MDB_MAP_RESIZED) {
+		reading->resized++;
+		rc = library->mdb_env_set_mapsize(reading->env, 0);
+		if (rc == 0)
+			rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, txn);
+	}
+	return rc;
+}
+
+/* Snapshots of a writer that does not wait: by begin and abort, then by reset and renew. */
+static int read_beside(struct reading *reading)
+{
+	const struct library *library = reading->library;
+	struct live_answer first, last;
+	MDB_txn *txn = NULL;
+	uint64_t before = 0, enough = reading->distinct + TRANSACTIONS;
+	int rc = live_writer_ask(reading->writer, LIVE_RUN, 0, &first);
+
+	/* a slow writer is waited for, within bounds: one that stands still proves nothing */
+	for (unsigned i = 0; rc == 0 && i < MOST_SNAPSHOTS; i++) {
+		if (i >= SNAPSHOTS && reading->distinct >= enough)
+			break;
+		if (txn && i % 2 == 1) {
+			library->mdb_txn_reset(txn);
+			rc = library->mdb_txn_renew(txn);
+		} else {
+			if (txn)
+				library->mdb_txn_abort(txn);
+			txn = NULL;
+			rc = begin_or_adopt(reading, &txn);
+		}
+		if (rc == MDB_MAP_RESIZED) { /* from the renewal: the transaction is still reset */
+			library->mdb_txn_abort(txn);
+			txn = NULL;
+			rc = begin_or_adopt(reading, &txn);
+		}
+		if (rc != 0)
+			break;
+		if (library->mdb_txn_id(txn) < before)
+			rc = wrong("id of a later snapshot", before, library->mdb_txn_id(txn));
+		reading->distinct += library->mdb_txn_id(txn) != before;
+		before = library->mdb_txn_id(txn);
+		if (rc == 0)
+			rc = check_snapshot(reading, txn);
+	}
+	if (txn)
+		library->mdb_txn_abort(txn);
+	if (rc == 0)
+		rc = live_writer_ask(reading->writer, LIVE_COMMIT, 1, &last);
+	return rc;
+}
+
+/* A snapshot that is held while the writer goes on, and a younger one beside it. */
+static int read_held(struct reading *reading)
+{
+	const struct library *library = reading->library;
+	MDB_val key = {9, (void *)(uintptr_t) "key000003"}, value;
+	MDB_txn *old = NULL, *young = NULL;
+	struct live_answer answer;
+	int rc = begin_or_adopt(reading, &old);
+
+	if (rc == 0)
+		rc = library->mdb_get(old, reading->main, &key, &value);
+	if (rc == 0)
+		rc = live_writer_ask(reading->writer, LIVE_COMMIT, HELD_COMMITS, &answer);
+	if (rc == 0) /* a pointer from before the commits */
+		rc = check_value(&value, library->mdb_txn_id(old), 3, true);
+	if (rc == 0)
+		rc = check_snapshot(reading, old);
+	if (rc == 0)
+		rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &young);
+	tell(reading, "young %d\n", rc);
+	if (rc == 0 && library->mdb_txn_id(young) != answer.txn)
+		rc = wrong("id of the younger snapshot", answer.txn, library->mdb_txn_id(young));
+	if (rc == 0)
+		rc = check_snapshot(reading, young);
+	if (rc == 0) {
+		tell(reading, "apart %d\n",
+		     (int)(library->mdb_txn_id(young) - library->mdb_txn_id(old)));
+		rc = check_snapshot(reading, old);
+	}
+	if (young)
+		library->mdb_txn_abort(young);
+	if (old)
+		library->mdb_txn_abort(old);
+	return rc;
+}
+
+/* The writer outgrows the reader's map: begin and renew say so, set_mapsize(0) takes it over. */
+static int read_grown(struct reading *reading)
+{
+	const struct library *library = reading->library;
+	struct live_answer answer;
+	MDB_txn *reset = NULL, *txn = NULL;
+	MDB_envinfo before, after;
+	bool too_small;
+	int rc = begin_or_adopt(reading, &reset);
+
+	if (rc != 0)
+		return rc;
+	library->mdb_txn_reset(reset);
+	rc = library->mdb_env_info(reading->env, &before);
+	/* How much a growth takes depends on which pages are free; it is asked for until the
+	 * reader's map is too small, so that both libraries are told the same. */
+	too_small = false;
+	for (int i = 0; i < GROWTHS_MOST && rc == 0 && !too_small; i++) {
+		rc = live_writer_ask(reading->writer, LIVE_GROW, 0, &answer);
+		too_small = answer.last_page + 1 > before.me_mapsize / 4096;
+	}
+	if (rc != 0)
+		return rc;
+	rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &txn);
+	tell(reading, "begin %d, too small %d\n", rc, too_small);
+	if (rc != (too_small ? MDB_MAP_RESIZED : 0))
+		return wrong("code of txn_begin after growth", (uint64_t)MDB_MAP_RESIZED,
+			     (uint64_t)rc);
+	if (rc == 0)
+		library->mdb_txn_abort(txn);
+	rc = library->mdb_txn_renew(reset);
+	tell(reading, "renew %d\n", rc);
+	library->mdb_txn_abort(reset);
+	rc = library->mdb_env_set_mapsize(reading->env, 0);
+	tell(reading, "set_mapsize %d\n", rc);
+	if (rc == 0)
+		rc = library->mdb_env_info(reading->env, &after);
+	if (rc == 0 && after.me_mapsize != answer.map_size)
+		rc = wrong("map size taken over", answer.map_size, after.me_mapsize);
+	if (rc == 0)
+		rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &txn);
+	tell(reading, "begin again %d, map %d MiB\n", rc, (int)(after.me_mapsize >> 20));
+	if (rc != 0)
+		return rc;
+	rc = check_snapshot(reading, txn);
+	library->mdb_txn_abort(txn);
+	reading->resized += too_small;
+	return rc;
+}
+
+/* --- around them ------------------------------------------------------------------------------ */
+
+static int open_reading(struct reading *reading, const char *directory)
+{
+	const struct library *library = reading->library;
+	MDB_txn *txn = NULL;
+	int rc = library->mdb_env_create(&reading->env);
+
+	if (rc == 0)
+		rc = library->mdb_env_set_maxdbs(reading->env, 4);
+	if (rc == 0)
+		rc = library->mdb_env_open(reading->env, directory,
+					   MDB_RDONLY | MDB_NOTLS | reading->env_flags, 0644);
+	if (rc == 0)
+		rc = begin_or_adopt(reading, &txn);
+	if (rc == 0)
+		rc = library->mdb_dbi_open(txn, NULL, 0, &reading->main);
+	if (rc == 0)
+		rc = library->mdb_dbi_open(txn, "dups", 0, &reading->dups);
+	if (rc == 0)
+		rc = library->mdb_dbi_open(txn, "growth", 0, &reading->growth);
+	return rc == 0 ? library->mdb_txn_commit(txn) : rc;
+}
+
+/* In a process of its own, which has never opened the environment otherwise. */
+static int read_all_parts(struct reading *reading, const char *directory)
+{
+	int rc = open_reading(reading, directory);
+
+	if (rc == 0)
+		rc = read_beside(reading);
+	if (rc == 0)
+		rc = read_held(reading);
+	for (int i = 0; i < GROWTHS && rc == 0; i++)
+		rc = read_grown(reading);
+	if (rc == 0)
+		rc = read_beside(reading);
+	if (rc == 0)
+		reading->library->mdb_env_close(reading->env);
+	printf("    %-8s %llu snapshots of %llu transactions, %llu values, MDB_MAP_RESIZED %llu "
+	       "times: ",
+	       reading->library->title, (unsigned long long)reading->snapshots,
+	       (unsigned long long)reading->distinct, (unsigned long long)reading->values,
+	       (unsigned long long)reading->resized);
+	printf("%s\n", rc == 0 ? "right" : library_original.mdb_strerror(rc));
+	if (rc == 0 && reading->distinct < 2)
+		rc = wrong("transactions seen", 2, reading->distinct);
+	return rc;
+}
+
+static void remove_files(const char *directory)
+{
+	static const char *const names[] = {"data.mdb", "lock.mdb"};
+	char path[1100];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+		unlink(path);
+	}
+}
+
+/* One library beside one writer. Returns 0 when all was right. */
+static int run_mode(const struct library *library, unsigned flags, unsigned reader_flags,
+		    const char *directory, char *told)
+{
+	struct live_writer writer;
+	struct live_answer answer;
+	struct reading reading = {
+		.library = library,
+		.writer = &writer,
+		.env_flags = reader_flags,
+		.told = told,
+		.told_room = TOLD_ROOM,
+	};
+	int status, rc = live_writer_start(&writer, directory, flags, MAP_SIZE), ended;
+	pid_t child;
+
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, 3, &answer);
+	if (rc != 0) {
+		printf("    the writer fails: %d\n", rc);
+		return rc;
+	}
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		alarm(300); /* a reader that waits for ever fails the test */
+		rc = read_all_parts(&reading, directory);
+		fflush(stdout);
+		_exit(rc != 0);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return EIO;
+	if (WIFSIGNALED(status))
+		printf("    %s: signal %d\n", library->title, WTERMSIG(status));
+	ended = live_writer_end(&writer);
+	if (ended != 0)
+		printf("    the writer ended badly: %d\n", ended);
+	remove_files(directory);
+	return status != 0 ? EIO : ended;
+}
+
+static int run_modes(const char *directory, char *told[2])
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+		unsigned flags = modes[i].flags;
+
+		printf("writer in mode %s\n", modes[i].name);
+		memset(told[0], 0, TOLD_ROOM);
+		memset(told[1], 0, TOLD_ROOM);
+		failed += run_mode(&library_original, flags, 0, directory, told[0]) != 0;
+		failed += run_mode(&library_ours, flags, 0, directory, told[1]) != 0;
+		if (strcmp(told[0], told[1]) != 0) {
+			printf("    DIFFERENT: the original:\n%s    lmdbio:\n%s", told[0], told[1]);
+			failed++;
+		}
+	}
+	printf("%s\n", failed ? "FAILED" : "every value belonged to its snapshot");
+	return failed;
+}
+
+/* A reader without a slot in the reader table loses its snapshot: that must be noticed. */
+static int test_itself(const char *directory, char *told[2])
+{
+	int found = run_mode(&library_original, MDB_NOSYNC, MDB_NOLOCK, directory, told[0]) != 0;
+
+	printf("%s\n",
+	       found ? "a reader without a slot is found out" : "FAILED: nothing was noticed");
+	return !found;
+}
+
+int main(int argc, char **argv)
+{
+	const char *temporary = getenv("TMPDIR");
+	char directory[900], *told[2];
+	int failed;
+
+	snprintf(directory, sizeof directory, "%.800s/lmdbio-writers.XXXXXX",
+		 temporary ? temporary : "/tmp");
+	told[0] = mmap(NULL, 2 * TOLD_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
+	if (told[0] == MAP_FAILED || !mkdtemp(directory)) {
+		perror("writers_test");
+		return 2;
+	}
+	told[1] = told[0] + TOLD_ROOM;
+	unsetenv("LMDBIO_LONG"); /* the library names every LMDBIO_ variable it does not know */
+	if (argc > 1 && strcmp(argv[1], "--self-test") == 0)
+		failed = test_itself(directory, told);
+	else
+		failed = run_modes(directory, told);
+	rmdir(directory);
+	return failed != 0;
+}

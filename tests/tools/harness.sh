@@ -1,0 +1,68 @@
+# What only this file knows: how a shell test of this project begins, judges and ends. Sourced.
+# shellcheck shell=sh
+# shellcheck disable=SC2034
+
+set -eu
+LC_ALL=C
+export LC_ALL
+top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
+top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
+dropin=$top_builddir/compat/.libs/liblmdb.so.0
+lmdbio_run=$top_builddir/tools/lmdbio-run
+# Only what a test sets itself may steer the library.
+unset LMDBIO_DISABLE LMDBIO_VERBOSE LMDBIO_IO LMDBIO_STORE LMDBIO_MEMORY LMDBIO_NODE LMDBIO_SHARE \
+	LMDBIO_PREFETCH LMDBIO_STATS LD_PRELOAD LD_LIBRARY_PATH
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/lmdbio-test.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+failures=0
+cases=0
+
+# skip WHY...: ends the test; the environment cannot do it.
+skip() {
+	echo "skipped: $*"
+	exit 77
+}
+
+# need COMMAND...: skips the test when one is not there.
+need() {
+	for command in "$@"; do
+		command -v "$command" >/dev/null || skip "no $command here"
+	done
+}
+
+# judge NAME CONDITION-COMMAND...: one case, named <what>_<when>_<then>.
+judge() {
+	judged=$1
+	shift
+	cases=$((cases + 1))
+	if "$@"; then
+		echo "ok $judged"
+	else
+		echo "NOT OK $judged: $*"
+		failures=$((failures + 1))
+	fi
+}
+
+# same NAME EXPECTED-FILE FOUND-FILE
+same() {
+	cases=$((cases + 1))
+	if cmp -s "$2" "$3"; then
+		echo "ok $1"
+	else
+		echo "NOT OK $1"
+		diff "$2" "$3" | head -n 20
+		failures=$((failures + 1))
+	fi
+}
+
+# not_run NAME WHY...: a case that this machine cannot do; said, not counted.
+not_run() {
+	echo "-- $*"
+}
+
+finish() {
+	echo "$cases cases, $failures failures"
+	test "$failures" -eq 0 && test "$cases" -gt 0
+	exit
+}

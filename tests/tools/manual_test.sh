@@ -1,0 +1,54 @@
+#!/bin/sh
+# What only this file knows: that the manual pages format without a warning, and that lmdbio(3) has
+# the functions, advices, counters and codes of lmdbio.h.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+header=$top_srcdir/include/lmdbio.h
+page=$top_srcdir/doc/lmdbio.3
+cd "$scratch"
+
+# --- the header and the page ---
+# prototypes: one a line, blanks squeezed.
+prototypes() {
+	tr '\n' ' ' | sed 's/;/;\n/g' | tr -s ' \t' ' ' | grep -o '[a-z][a-z ]* \**lmdbio_[a-z]*[a-z_]*(.*;' |
+		sort
+}
+sed '/^\/\*/,/\*\/$/d; /^#/d' "$header" | prototypes > header.functions
+sed -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$page" | grep '^\.B' |
+	sed 's/^\.BI* //; s/" \([a-z]*\) "/\1/g; s/ \([a-z]*\) );"$/\1);/; s/" \([a-z]*\) );*$/\1);/; s/" \([a-z]*\) ,$/\1,/; s/"//g' |
+	prototypes > page.functions
+judge header_has_functions test "$(wc -l < header.functions)" -ge 5
+same page_has_the_functions_of_the_header header.functions page.functions
+
+sed -n '/^struct lmdbio_stats {/,/^}/s/^\tuint64_t \([a-z_]*\);.*/\1/p' "$header" | grep -vx size > header.counters
+sed -n '/^\.SS lmdbio_stats/,/^\.SS lmdbio_version/s/^\([a-z_]*\)|.*/\1/p' "$page" > page.counters
+judge header_has_counters test "$(wc -l < header.counters)" -ge 17
+same page_has_the_counters_of_the_header header.counters page.counters
+
+sed -n 's/^\t\(LMDBIO_[A-Z]*\) = .*/\1/p' "$header" > header.advices
+sed -n 's/^\(LMDBIO_[A-Z]*\)|.*/\1/p' "$page" > page.advices
+judge header_has_advices test -s header.advices
+same page_has_the_advices_of_the_header header.advices page.advices
+
+sed -n '/Returns:/,/\*\//p' "$header" | grep -oE '\b(E[A-Z]{3,}|MDB_[A-Z_]+)\b' | sort -u > header.codes
+sed -n '/^\.SH RETURN VALUE/,/^\.SH THREADS/s/^\([A-Z_]*\)|.*/\1/p' "$page" | sort -u > page.codes
+judge header_has_codes test -s header.codes
+same page_has_the_codes_of_the_header header.codes page.codes
+
+# --- the pages ---
+if command -v man >/dev/null && echo .TH A 7 | man -l -Tutf8 - >/dev/null 2>&1; then
+	for file in "$top_srcdir"/doc/*.[1-9]; do
+		name=$(basename "$file")
+		rc=0
+		man --warnings -E UTF-8 -l -Tutf8 "$file" > text 2> warnings || rc=$?
+		judge "${name}_formats" test $rc -eq 0 -a "$(wc -l < text)" -gt 20
+		judge "${name}_formats_without_warnings" test ! -s warnings
+		test ! -s warnings || cat warnings
+	done
+	printf '.TH A 7\n.SH NAME\n.XX\n' > bad.7
+	man --warnings -E UTF-8 -l -Tutf8 bad.7 > text 2> warnings || true
+	judge warnings_are_seen test -s warnings
+else
+	not_run pages_format "no working man here"
+fi
+finish

@@ -1,0 +1,104 @@
+#!/bin/sh
+# What only this file knows: that lmdbio(7) lists the variables, values and defaults that
+# lib/util/settings.c has, no more and no fewer, and that the words the parsers take are those.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+source=$top_srcdir/lib/util/settings.c
+manual=$top_srcdir/doc/lmdbio.7
+cd "$scratch"
+
+# code_table FILE: "NAME|values|default" for each row of variables[]. A default is what the
+# initialiser of `settings` says, else what zero means to the variable's parser.
+code_table() {
+	awk '
+	/^static struct settings settings = \{/ { first = 1; next }
+	first && /^\};/ { first = 0 }
+	first {
+		field = $1; value = $3
+		sub(/^\./, "", field); gsub(/[",]/, "", value)
+		initial[field] = value == "true" ? "1" : value == "false" ? "0" : value
+	}
+	/^\} variables\[\] = \{/ { table = 1; next }
+	table && /^\};/ { table = 0 }
+	table { text = text " " $0 }
+	END {
+		zero["parse_boolean"] = zero["parse_unsigned"] = zero["parse_stats"] = "0"
+		zero["parse_memory"] = "auto"
+		zero["parse_node"] = "none"
+		while (match(text, /\{"LMDBIO_[^}]*\}/)) {
+			row = substr(text, RSTART + 1, RLENGTH - 2)
+			text = substr(text, RSTART + RLENGTH)
+			split(row, quoted, "\"")
+			split(quoted[3], word, ", *")
+			match(row, /settings, [a-z_]+/)
+			field = substr(row, RSTART + 10, RLENGTH - 10)
+			value = field in initial ? initial[field] : word[2] in zero ? zero[word[2]] : "?"
+			print quoted[2] "|" quoted[4] "|" value
+		}
+	}' "$1"
+}
+
+# manual_table FILE: the same out of the table whose first row begins with "Variable".
+manual_table() {
+	awk '
+	/^Variable\|/ { table = 1; next }
+	/^\.TE/ { table = 0 }
+	!table { next }
+	/^T\}/ { open = 0; row = row substr($0, 3) }
+	open { row = row (row ~ /\|$/ ? "" : " ") $0 }
+	!open && !/^T\}/ { row = $0 }
+	/T\{$/ { open = 1; sub(/T\{$/, "", row) }
+	!open { split(row, cell, "|"); gsub(/\\-/, "-", row); print cell[1] "|" cell[2] "|" cell[3] }
+	' "$1"
+}
+
+# words FILE PARSER: the words that a parser takes, first the default, as the table writes them.
+words() {
+	sed -n "/^static bool $2(/,/^}/s/.*words\[\] = {\(.*\), NULL};/\1/p" "$1" | tr -d '"' |
+		sed 's/\(.*\), /\1 or /'
+}
+
+code_table "$source" > code
+manual_table "$manual" > listed
+judge code_has_a_table test "$(grep -c '^LMDBIO_[A-Z]*|..*|..*' code)" -ge 9
+judge code_table_is_whole test "$(wc -l < code)" -eq "$(grep -c '{"LMDBIO_' "$source")"
+judge code_defaults_are_all_known sh -c '! grep -q "|?$" code'
+same manual_lists_what_the_code_has code listed
+for parser in parse_io:LMDBIO_IO parse_store:LMDBIO_STORE; do
+	judge "${parser%:*}_takes_the_words_of_the_table" \
+		grep -q "^${parser#*:}|$(words "$source" "${parser%:*}")|" code
+done
+
+# The comparison itself: one change on either side must show.
+# shellcheck disable=SC2317
+differs() {
+	code_table "$1" > code.changed
+	manual_table "$2" > manual.changed
+	! cmp -s code.changed manual.changed
+}
+sed '/^LMDBIO_VERBOSE|/,/^T}/d' "$manual" > less
+judge row_missing_in_the_manual_is_noticed differs "$source" less
+sed '/{"LMDBIO_VERBOSE"/d' "$source" > less
+judge row_missing_in_the_code_is_noticed differs less "$manual"
+sed '/^T}|auto|T{/s/auto/none/' "$manual" > other
+judge other_default_in_the_manual_is_noticed differs "$source" other
+sed 's/\.share = true/.share = false/' "$source" > other
+judge other_default_in_the_code_is_noticed differs other "$manual"
+sed 's/^auto, cache or arena/auto or cache/' "$manual" > other
+judge other_values_in_the_manual_are_noticed differs "$source" other
+
+# What the code says when it is asked: a value that is not in the table is refused by its words.
+if command -v /usr/bin/python3 >/dev/null && /usr/bin/python3 -c 'import lmdb' 2>/dev/null && [ -e "$dropin" ]; then
+	cat > refused.py <<'END'
+import lmdb
+lmdb.open("db", map_size=1 << 20).close()
+END
+	while IFS='|' read -r name values _; do
+		test "$name" = LMDBIO_NODE && continue # nearly everything is a node's name
+		env "$name=9banana%x" "$lmdbio_run" -- /usr/bin/python3 refused.py 2> err || true
+		judge "${name}_refused_with_the_words_of_the_table" grep -qF "wants $values, " err
+	done < code
+else
+	not_run values_refused_with_the_words_of_the_table "no python3-lmdb"
+fi
+finish
