@@ -1,0 +1,114 @@
+# shellcheck shell=sh
+# What only this file knows: how a shell test mounts slowfs, asks it and takes it away again.
+#
+#	. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+#	slowfs_require
+#	trap 'slowfs_abandon; rm -rf "$dir"' EXIT
+#	slowfs_start "$dir/backing" "$dir/mount" -o latency=500,bandwidth=1500
+#	slowfs_drop; slowfs_reset; run-something "$dir/mount/..."; slowfs_stat data.mdb:requests
+#	slowfs_stop
+#
+# SLOWFS names the program, if it is not the one built in this tree. SLOWFS_MOUNT is the mount that
+# slowfs_start made last, and the one that all other functions mean.
+
+SLOWFS=${SLOWFS:-${top_builddir:-.}/tests/slowfs/slowfs}
+SLOWFS_MOUNT=
+
+# Ends the test with 77 where no FUSE file system can be mounted, with 1 where slowfs is missing
+# though it could.
+slowfs_require()
+{
+	if ! [ -c /dev/fuse ]; then
+		echo "skipped: there is no /dev/fuse"
+		exit 77
+	fi
+	if [ "$(id -u)" != 0 ] && ! command -v fusermount3 >/dev/null; then
+		echo "skipped: not root, and there is no fusermount3"
+		exit 77
+	fi
+	if ! [ -r /dev/fuse ] || ! [ -w /dev/fuse ]; then
+		echo "skipped: /dev/fuse is not for this user"
+		exit 77
+	fi
+	# Bit 21 is CAP_SYS_ADMIN: without it in the bounding set nobody here can mount.
+	_slowfs_caps=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)
+	if [ $((0x$_slowfs_caps >> 21 & 1)) = 0 ]; then
+		echo "skipped: mounting is not allowed here"
+		exit 77
+	fi
+	if ! [ -x "$SLOWFS" ]; then
+		if ! pkg-config --exists fuse3; then
+			echo "skipped: libfuse3 was not there to build slowfs with"
+			exit 77
+		fi
+		echo "failed: $SLOWFS is not built"
+		exit 1
+	fi
+}
+
+# slowfs_start BACKING MOUNT [OPTIONS]: returns when MOUNT is mounted.
+slowfs_start()
+{
+	_slowfs_backing=$1
+	SLOWFS_MOUNT=$2
+	shift 2
+	mkdir -p "$SLOWFS_MOUNT"
+	"$SLOWFS" -o "lock=$SLOWFS_MOUNT.lock" "$@" "$_slowfs_backing" "$SLOWFS_MOUNT"
+}
+
+_slowfs_unmount()
+{
+	if [ "$(id -u)" = 0 ]; then
+		umount "$@" "$SLOWFS_MOUNT"
+	else
+		fusermount3 -u "$@" "$SLOWFS_MOUNT"
+	fi
+}
+
+# Returns when the daemon is gone: the lock that it holds says so.
+slowfs_stop()
+{
+	_slowfs_unmount && flock -w 60 "$SLOWFS_MOUNT.lock" true && rm -f "$SLOWFS_MOUNT.lock" &&
+		SLOWFS_MOUNT=
+}
+
+# For a trap: takes away what may be left, in use or not, its daemon alive or dead; never fails.
+slowfs_abandon()
+{
+	if [ -n "$SLOWFS_MOUNT" ]; then
+		slowfs_stop 2>/dev/null || _slowfs_unmount "-$(_slowfs_lazy)" 2>/dev/null || true
+	fi
+}
+
+_slowfs_lazy()
+{
+	if [ "$(id -u)" = 0 ]; then echo l; else echo z; fi
+}
+
+# slowfs_control "latency 2000": one command.
+slowfs_control()
+{
+	printf '%s\n' "$1" >"$SLOWFS_MOUNT/.slowfs/control"
+}
+
+slowfs_reset()
+{
+	slowfs_control reset
+}
+
+# Makes the next reads cold: the kernel forgets its pages of the mount, the backing folder's stay.
+slowfs_drop()
+{
+	sync "$SLOWFS_MOUNT"
+	slowfs_control drop
+}
+
+# slowfs_stat requests, slowfs_stat data.mdb:hist_1048576: the number, 0 if it was never counted.
+slowfs_stat()
+{
+	awk -v key="$1" '
+		{ value = $NF; name = substr($0, 1, length($0) - length(value) - 1) }
+		name == key { found = value }
+		END { print found + 0 }
+	' "$SLOWFS_MOUNT/.slowfs/stats"
+}
