@@ -1,0 +1,66 @@
+#!/bin/bash
+# What only this file knows: that a small memory budget is kept, and that every pointer of a scan is
+# right to the end all the same.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+allowance=16384 # KiB besides the budget
+case ${with_sanitizer:-no} in
+no) ;;
+*) allowance=1048576 ;; # a sanitizer's own memory is not lmdbio's
+esac
+
+make_set img 550 196620
+make_set cifar 20000 3090
+make_set small 200000 100
+slowfs_start "$scratch/backing" "$scratch/mount"
+
+# kept NAME SET RECORDS BUDGET-KIB
+kept() {
+	local line memfd
+
+	cold
+	line=$(LMDBIO_MEMORY=${4}k reader --nordahead --records="$3" keep "$scratch/mount/$2") || true
+	equal "${1}_sees_the_same" "${whole[$2]}" "$(echo "$line" | seen)"
+	memfd=$(field memfd "$line")
+	at_most "${1}_kib" $((memfd + $(field anon "$line"))) $(($4 + allowance))
+	# Without an arena the test would say nothing.
+	judge "${1}_has_an_arena" test "$memfd" -gt 0
+	if [ "${with_sanitizer:-no}" != no ]; then
+		at_most "${1}_arena_kib" "$memfd" $(($4 + 16384))
+	fi
+}
+
+declare -A whole
+whole[img]=$(original scan "$scratch/backing/img" | seen)
+whole[cifar]=$(original scan "$scratch/backing/cifar" | seen)
+whole[small]=$(original scan "$scratch/backing/small" | seen)
+for mib in 1 4 8 32; do
+	kept "img_with_${mib}_mib" img 550 $((mib * 1024))
+	kept "cifar_with_${mib}_mib" cifar 20000 $((mib * 1024))
+done
+kept "small_with_1_mib" small 200000 1024
+nothing_left "small_budgets"
+
+# A node's budget is one for all its processes.
+mkfifo "$scratch/lines"
+exec 7<>"$scratch/lines"
+cold
+for _ in 1 2 3 4; do
+	LMDBIO_MEMORY=8M reader --records=550 keep "$scratch/mount/img" >&7 7>&- &
+done
+most=0
+for _ in 1 2 3 4; do
+	read -r line <&7
+	equal "four_keepers_see_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+	memfd=$(field memfd "$line")
+	most=$((memfd > most ? memfd : most))
+done
+wait
+exec 7>&-
+at_most "four_keepers_arena_kib" "$most" $((8192 + 16384))
+nothing_left "four_keepers"
+slowfs_stop
+finish

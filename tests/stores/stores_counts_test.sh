@@ -1,0 +1,145 @@
+#!/bin/bash
+# What only this file knows: how many requests, bytes and page faults reading a data set may cost on
+# a file system that counts them, for one process and for those of a node together.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+
+# Requests for opening and for finding one's way, before a pattern can be seen; bytes likewise.
+opening_requests=16
+opening_bytes=$((256 * 1024))
+faults=20
+
+# within NAME SET: what slowfs has counted for one reading of the whole file.
+within() {
+	local size requests bytes
+
+	size=$(file_size "$2")
+	requests=$(slowfs_stat "$2/data.mdb:requests")
+	bytes=$(slowfs_stat "$2/data.mdb:bytes")
+	at_most "$1_requests" "$requests" $((size * 11 / 10 / 1048576 + opening_requests))
+	at_most "$1_bytes" "$bytes" $((size * 102 / 100 + opening_bytes))
+}
+
+# one NAME SET EXPECTED ARGUMENT...: one process, cold.
+one() {
+	local name=$1 set=$2 expected=$3 line
+
+	shift 3
+	cold
+	line=$(reader "$@" "$scratch/mount/$set") || true
+	equal "${name}_sees_the_same" "$expected" "$(echo "$line" | seen)"
+	within "$name" "$set"
+	at_most "${name}_major_faults" "$(field major "$line")" "$faults"
+}
+
+# add FILE...: the lines of several readers as one.
+add() {
+	python3 - "$@" <<-'END'
+		import sys
+		lines = [open(name).read().splitlines()[1].split() for name in sys.argv[1:]]
+		records = sum(int(line[0]) for line in lines)
+		size = sum(int(line[1]) for line in lines)
+		print(records, size, "%016x" % (sum(int(line[2], 16) for line in lines) % 2**64))
+	END
+}
+
+# many N SET EXPECTED ARGUMENT...: N processes, each every N-th record, from one start.
+many() {
+	local n=$1 set=$2 expected=$3 name=$1_processes_$2 i pids="" start=$scratch/start
+
+	shift 3
+	[ -p "$scratch/ready" ] || mkfifo "$scratch/ready"
+	exec 7<>"$scratch/ready" 8>"$start"
+	flock -x 8
+	cold
+	for ((i = 0; i < n; i++)); do
+		# Not one's own flock: the lock is the description's, which a child would share.
+		(exec 8>&-; reader "$@" --stride="$n" --first="$i" --start="$start" scan \
+			"$scratch/mount/$set" | tee "$scratch/part.$i" >&7) 7>&7 &
+		pids="$pids $!"
+	done
+	for ((i = 0; i < n; i++)); do
+		read -r -t 30 _ <&7 || true
+	done
+	flock -u 8
+	exec 8>&-
+	# shellcheck disable=SC2086
+	wait $pids || true
+	exec 7>&-
+	equal "${name}_see_the_same" "$expected" "$(add "$scratch"/part.*)"
+	within "$name" "$set"
+	at_most "${name}_major_faults" "$(awk '/major/ { n = $5 > n ? $5 : n } END { print n + 0 }' \
+		"$scratch"/part.*)" "$faults"
+	rm -f "$scratch"/part.*
+}
+
+make_set img 600 196620
+make_set cifar 20000 3090
+make_set small 400000 100
+slowfs_start "$scratch/backing" "$scratch/mount"
+
+declare -A whole
+for set in img cifar small; do
+	whole[$set]=$(original scan "$scratch/backing/$set" | seen)
+	for flag in "" --nordahead; do
+		# shellcheck disable=SC2086
+		one "scan_${set}${flag/--/_}" "$set" "${whole[$set]}" $flag scan
+		# shellcheck disable=SC2086
+		one "backward_${set}${flag/--/_}" "$set" "${whole[$set]}" $flag --backward scan
+	done
+done
+for set in img cifar; do
+	many 4 "$set" "${whole[$set]}"
+	many 8 "$set" "${whole[$set]}" --nordahead
+done
+nothing_left "many_processes"
+
+# Single values, in no order.
+expected=$(original --records=600 --count=300 get "$scratch/backing/img" | seen)
+for flag in "" --nordahead; do
+	cold
+	# shellcheck disable=SC2086
+	line=$(reader $flag --records=600 --count=300 get "$scratch/mount/img")
+	equal "random_img${flag/--/_}_sees_the_same" "$expected" "$(echo "$line" | seen)"
+	at_most "random_img${flag/--/_}_requests" "$(slowfs_stat img/data.mdb:requests)" \
+		$((300 * 12 / 10 + opening_requests))
+	at_most "random_img${flag/--/_}_major_faults" "$(field major "$line")" "$faults"
+done
+
+# Announced mini-batches: what is asked for are the values.
+expected=$(original --records=20000 --count=4096 batch "$scratch/backing/cifar" | seen)
+cold
+line=$(reader --nordahead --announce --records=20000 --count=4096 batch "$scratch/mount/cifar")
+equal "announced_cifar_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "announced_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$((4096 * 3090 * 2 + opening_bytes))
+at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
+
+# While somebody holds the arena, others read nothing.
+cold
+mkfifo "$scratch/hold" "$scratch/held"
+exec 9<>"$scratch/hold"
+reader --hold scan "$scratch/mount/img" <"$scratch/hold" >"$scratch/held" 9>&- &
+holder=$!
+exec 6<"$scratch/held"
+read -r line <&6
+equal "holder_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+slowfs_reset
+line=$(reader scan "$scratch/mount/img" 9>&- 6<&-)
+equal "second_process_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+# The meta pages are the file's for everybody.
+at_most "second_process_bytes" "$(slowfs_stat img/data.mdb:bytes)" 8192
+at_most "second_process_major_faults" "$(field major "$line")" "$faults"
+exec 9>&-
+kill -KILL "$holder" 2>/dev/null || true
+for pid in $(stores_processes); do
+	kill -KILL "$pid"
+done
+wait "$holder" 2>/dev/null || true
+exec 6<&-
+nothing_left "killed_holder"
+slowfs_stop
+finish

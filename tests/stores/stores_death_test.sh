@@ -1,0 +1,42 @@
+#!/bin/bash
+# What only this file knows: which readers of a node are killed and stopped, and how often.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+make_set img 160 196620
+make_set cifar 6000 3090
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=3000,bandwidth=1500
+
+# deaths NAME SET kill|stop ROUNDS SECONDS: how much longer than undisturbed the others may take.
+deaths() {
+	local rc=0 expected
+
+	expected=$(original scan "$scratch/backing/$2" | seen)
+	LD_LIBRARY_PATH=$library "$build/stores_death" "$3" "$scratch/mount/.slowfs/control" \
+		"$build/stores_reader" "$scratch/mount/$2" "$expected" \
+		$((times * $4)) "$5" >"$scratch/log" 2>&1 || rc=$?
+	cases=$((cases + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok $1: $(tail -n 1 "$scratch/log")"
+	else
+		echo "NOT OK $1: exit $rc"
+		head -n 40 "$scratch/log"
+		failures=$((failures + 1))
+	fi
+	nothing_left "$1"
+}
+
+deaths "killed_at_random_moments" img kill 200 1
+LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 40 1
+# The stopped one goes on after 10 s; the others must not have waited for that.
+deaths "stopped_at_random_moments" img stop 6 2
+# With requests of 100 ms a reader that goes on through the kernel's small requests has at times not
+# finished in its 10 s: open, and so in the long run alone.
+if [ -n "${LMDBIO_LONG:-}" ]; then
+	slowfs_control "latency 100000"
+	deaths "stopped_while_it_reads" cifar stop 12 2
+fi
+slowfs_stop
+finish

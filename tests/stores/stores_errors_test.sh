@@ -1,0 +1,46 @@
+#!/bin/bash
+# What only this file knows: under which back ends every read of a file is made to fail.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+
+make_set img 40 196620
+make_set small 1250 900
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
+
+# faults NAME SET RECORDS COMMAND...: the command runs what follows it with something forbidden.
+faults() {
+	local name=$1 set=$2 records=$3 rc=0 hash
+
+	shift 3
+	hash=$(original scan "$scratch/backing/$set" | cut -d ' ' -f 3)
+	SECONDS=0
+	LD_LIBRARY_PATH=$library "$@" "$build/stores_errors" "$scratch/mount" "$set" \
+		"$scratch/backing/$set" "$records" "$hash" >"$scratch/log" 2>&1 || rc=$?
+	cases=$((cases + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok ${name}_$set: $(tail -n 1 "$scratch/log") in $SECONDS s"
+	else
+		echo "NOT OK ${name}_$set: exit $rc, $(tail -n 1 "$scratch/log")"
+		head -n 20 "$scratch/log"
+		failures=$((failures + 1))
+	fi
+}
+
+for set in "img 40" "small 1250"; do
+	# shellcheck disable=SC2086
+	faults "direct" $set env
+	# shellcheck disable=SC2086
+	faults "direct_by_threads" $set "$build/stores_confine" --no-ring
+	# shellcheck disable=SC2086
+	LMDBIO_STORE=arena LMDBIO_IO=pread faults "pread" $set env
+	# shellcheck disable=SC2086
+	LMDBIO_PREFETCH=0 faults "without_prefetch" $set env
+	# shellcheck disable=SC2086
+	LMDBIO_MEMORY=1M faults "budget_of_1_mib" $set env
+done
+nothing_left "faults"
+slowfs_stop
+finish

@@ -1,0 +1,165 @@
+# What only this file knows: how a test of the stores makes its data, mounts it slow, runs its
+# readers on the library under test or on the original, and sees that nothing is left. Sourced.
+# shellcheck shell=bash
+# shellcheck disable=SC2034
+# shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
+
+set -eu
+export LC_ALL=C
+top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
+top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
+export top_srcdir top_builddir
+. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+unset LD_PRELOAD LD_LIBRARY_PATH LMDBIO_STORE LMDBIO_IO LMDBIO_MEMORY LMDBIO_SHARE LMDBIO_PREFETCH \
+	LMDBIO_STATS LMDBIO_VERBOSE LMDBIO_DISABLE
+library=$top_builddir/compat/.libs
+build=$top_builddir/tests/stores
+failures=0 cases=0
+times=1 # more by night
+[ -z "${LMDBIO_LONG:-}" ] || times=10
+# Of this test's processes alone, and the way to know them.
+export LMDBIO_NODE=stores-$$
+
+# The names that an arena is found by are the network namespace's: in one of our own they are ours.
+# Called first, with the test's own arguments.
+stores_alone() {
+	if [ -z "${STORES_ALONE:-}" ] && unshare -n true 2>/dev/null; then
+		STORES_ALONE=1 exec unshare -n -- bash "$0" "$@"
+	fi
+}
+
+stores_begin() {
+	# The data lies in memory, where there is some: what is slow is what slowfs makes slow.
+	local room=${TMPDIR:-/tmp}
+
+	if [ -w /dev/shm ] && [ "$(df -Pm /dev/shm | awk 'NR == 2 { print $4 }')" -ge 1024 ]; then
+		room=/dev/shm
+	fi
+	scratch=$(mktemp -d "$room/stores-test.XXXXXX")
+	trap 'stores_clean' EXIT
+	trap 'exit 1' HUP INT TERM
+	mkdir "$scratch/backing"
+}
+
+stores_clean() {
+	local pid
+
+	for pid in $(stores_processes); do
+		kill -CONT "$pid" 2>/dev/null || true
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	slowfs_abandon
+	rm -rf "$scratch"
+}
+
+# The test's readers that are alive: who has its node's name in the environment, the test itself
+# and what it runs as a shell left out.
+stores_processes() {
+	local environ pid
+
+	grep -slzx "LMDBIO_NODE=$LMDBIO_NODE" /proc/[0-9]*/environ | while read -r environ; do
+		pid=${environ#/proc/}
+		pid=${pid%/environ}
+		case $(readlink "/proc/$pid/exe" || true) in
+		"$top_builddir"/tests/stores/*) echo "$pid" ;;
+		esac
+	done
+}
+
+# judge NAME CONDITION-COMMAND...: one case, named <what>_<when>_<then>.
+judge() {
+	local name=$1
+
+	shift
+	cases=$((cases + 1))
+	if "$@"; then
+		echo "ok $name"
+	else
+		echo "NOT OK $name: $*"
+		failures=$((failures + 1))
+	fi
+}
+
+# at_most WHAT VALUE LIMIT
+at_most() {
+	cases=$((cases + 1))
+	if [ "$2" -le "$3" ]; then
+		echo "ok $1: $2 of at most $3"
+	else
+		echo "NOT OK $1: $2, more than $3"
+		failures=$((failures + 1))
+	fi
+}
+
+# equal WHAT EXPECTED FOUND
+equal() {
+	cases=$((cases + 1))
+	if [ -n "$2" ] && [ "$2" = "$3" ]; then
+		echo "ok $1"
+	else
+		echo "NOT OK $1: expected '$2', found '$3'"
+		failures=$((failures + 1))
+	fi
+}
+
+finish() {
+	echo "$cases cases, $failures failed"
+	[ "$cases" -gt 0 ] && [ "$failures" = 0 ]
+	exit
+}
+
+# make_set NAME RECORDS VALUE-SIZE: written by the original.
+make_set() {
+	mkdir "$scratch/backing/$1"
+	"$build/stores_make" "$scratch/backing/$1" "$2" "$3"
+}
+
+# A line of stores_reader without what it cost.
+seen() {
+	sed 's/ major .*//'
+}
+
+# field NAME LINE
+field() {
+	echo "$2" | awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) print $(i + 1) }'
+}
+
+original() {
+	"$build/stores_reader" "$@"
+}
+
+reader() {
+	LD_LIBRARY_PATH=$library "$build/stores_reader" "$@"
+}
+
+file_size() {
+	stat -c %s "$scratch/backing/$1/data.mdb"
+}
+
+# Cold, and counted from here.
+cold() {
+	slowfs_drop
+	slowfs_reset
+}
+
+left_behind() {
+	stores_processes
+	if [ -n "${STORES_ALONE:-}" ]; then
+		grep -i 'lmdbio' /proc/net/unix || true
+	fi
+	find /dev/shm -maxdepth 1 -iname '*lmdbio*' -newer "$scratch/backing" 2>/dev/null || true
+}
+
+# nothing_left WHEN
+nothing_left() {
+	local left
+
+	left=$(left_behind)
+	cases=$((cases + 1))
+	if [ -z "$left" ]; then
+		echo "ok $1_leaves_nothing"
+	else
+		echo "NOT OK $1_leaves_nothing: $left"
+		failures=$((failures + 1))
+	fi
+}

@@ -1,0 +1,79 @@
+#!/bin/bash
+# What only this file knows: that readers go on, with the right data and without a signal, where
+# memory, descriptors, threads or system calls are refused.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+make_set img 100 196620
+make_set cifar 5000 3090
+# Another user comes in where root reads with no processes to start.
+others=
+[ "$(id -u)" != 0 ] || others=,allow_other
+slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=100,bandwidth=0$others"
+chmod -R a+rwX "$scratch/backing"
+chmod a+rx "$scratch"
+confine=$build/stores_confine
+seconds=30 # a hang
+
+# limited NAME SET COMMAND...: reads in order and at random; 77 where it cannot be forbidden.
+limited() {
+	local name=$1 set=$2 rc=0 records=100 work line wanted
+
+	shift 2
+	[ "$set" = img ] || records=5000
+	for work in "scan" "--backward scan" "--count=80 --records=$records --announce batch"; do
+		# shellcheck disable=SC2086
+		wanted=$(original ${work/--announce/} "$scratch/backing/$set" | seen)
+		cold
+		rc=0
+		# shellcheck disable=SC2086
+		line=$(LD_LIBRARY_PATH=$library timeout -s KILL $seconds "$@" "$build/stores_reader" \
+			$work "$scratch/mount/$set" 2>"$scratch/log") || rc=$?
+		if [ "$rc" = 77 ]; then
+			echo "-- $name: cannot be tested here: $(cat "$scratch/log")"
+			return
+		fi
+		equal "${name}_${set}_${work##* }_ends" "0" "$rc"
+		equal "${name}_${set}_${work##* }_sees_the_same" "$wanted" "$(echo "$line" | seen)"
+		cat "$scratch/log"
+	done
+}
+
+for set in img cifar; do
+	limited "no_io_uring" $set "$confine" --no-ring
+	limited "no_threads" $set "$confine" --no-threads
+	limited "no_ring_no_threads" $set "$confine" --no-ring --no-threads
+	limited "no_memfd" $set "$confine" --no-memfd
+	limited "no_room_in_shared_memory" $set "$confine" --no-fallocate
+	limited "no_locked_memory" $set "$confine" --memlock=0
+	limited "no_processes" $set "$confine" --no-processes
+	for files in 5 6 7 8 9 10 12 16; do
+		limited "of_${files}_descriptors" $set "$confine" --nofile=$files
+	done
+	if [ "${with_sanitizer:-no}" = no ]; then
+		# From where the original has room for its map and the libraries; then the arena has
+		# some, or its tables, or the threads, no more.
+		for ((mib = 64; mib <= 320; mib += 8)); do
+			if "$confine" --as=$((mib << 20)) "$build/stores_reader" scan \
+				"$scratch/backing/$set" >/dev/null 2>&1; then
+				limited "of_${mib}_mib_address_space" $set "$confine" --as=$((mib << 20))
+			fi
+		done
+	fi
+done
+
+# A /dev/shm of 1 MiB is what containers have. The data set may lie in the old one: its mount is
+# taken along.
+if unshare -m true 2>/dev/null; then
+	# shellcheck disable=SC2016
+	limited "small_dev_shm" img unshare -m sh -c '
+		mount --bind "$1" /mnt && mount -t tmpfs -o size=1m tmpfs /dev/shm && mkdir -p "$1" &&
+		mount --bind /mnt "$1" && shift && exec "$@"' sh "$scratch/mount"
+else
+	echo "-- small_dev_shm: mounting is not allowed here"
+fi
+nothing_left "limits"
+slowfs_stop
+finish

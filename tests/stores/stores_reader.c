@@ -1,0 +1,319 @@
+/* What only this file knows: one ordinary program that reads a data set in the ways that the
+ * figures are about, and tells what it saw and what that cost it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "stores_db.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, EXIT_LMDB = 3, PROBES = 64 };
+
+struct options {
+	const char *work, *start;
+	struct stores_walk walk;
+	uint64_t count, records, batch, seed;
+	uint64_t anon_kib; /* of the process before it opened anything */
+	unsigned flags;
+	bool announce, hold;
+};
+
+struct costs {
+	long major;
+	double seconds;
+	uint64_t memfd_kib, anon_kib, shmem_kib; /* the largest growth that was seen */
+};
+
+typedef int (*prefetch_call)(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n);
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: stores_reader [options] scan|get|batch|keep DIRECTORY\n"
+		     "Reads a data set of eight-digit keys and prints\n"
+		     "RECORDS BYTES HASH major N seconds N memfd N anon N shmem N (KiB)\n"
+		     "  --backward  --stride=N --first=K  --nordahead --no-lock\n"
+		     "  --records=N  of the set (get, batch)\n"
+		     "  --count=N    records to get, none twice\n"
+		     "  --batch=N    records of a mini-batch (256)\n"
+		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
+		     "  --seed=N     of the order (1)\n"
+		     "  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
+		     "  --hold       prints, then waits for the end of standard input\n"
+		     "Exit: 0, 3 an LMDB error, 2 usage.\n");
+}
+
+static void costs_sample(struct costs *costs, const struct costs *before)
+{
+	uint64_t memfd = stores_memfd_kib(), anon = stores_status_kib("RssAnon");
+	uint64_t shmem = stores_status_kib("RssShmem");
+
+	if (memfd > costs->memfd_kib)
+		costs->memfd_kib = memfd;
+	if (anon > before->anon_kib && anon - before->anon_kib > costs->anon_kib)
+		costs->anon_kib = anon - before->anon_kib;
+	if (shmem > costs->shmem_kib)
+		costs->shmem_kib = shmem;
+}
+
+/* Place i of a permutation of 0 .. n - 1: a step that has no factor in common with n. */
+static uint64_t place(uint64_t i, uint64_t n, uint64_t seed)
+{
+	uint64_t step = stores_mix(seed) % n | 1, a, b;
+
+	for (;; step += 2) {
+		for (a = n, b = step % n; b;) {
+			uint64_t rest = a % b;
+
+			a = b;
+			b = rest;
+		}
+		if (a == 1)
+			break;
+	}
+	return (stores_mix(seed + 1) % n + (unsigned __int128)i * step % n) % n;
+}
+
+static int run_scan(struct stores_db *db, const struct options *options, struct stores_sum *sum)
+{
+	return stores_scan(db, &options->walk, false, sum);
+}
+
+static int get_one(struct stores_db *db, uint64_t record, struct stores_sum *sum)
+{
+	struct stores_key text;
+	MDB_val key = stores_key(&text, record), value;
+	int rc = mdb_get(db->txn, db->dbi, &key, &value);
+
+	if (!rc)
+		stores_take(sum, &key, &value);
+	return rc;
+}
+
+static int run_get(struct stores_db *db, const struct options *options, struct stores_sum *sum)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < options->count && !rc; i++)
+		rc = get_one(db, place(i, options->records, options->seed), sum);
+	return rc;
+}
+
+static int announce(struct stores_db *db, const struct options *options, uint64_t from,
+		    uint64_t end)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, "lmdbio_prefetch_keys");
+	struct stores_key *texts = calloc(end - from, sizeof(*texts));
+	MDB_val *keys = calloc(end - from, sizeof(*keys));
+	prefetch_call call;
+	int rc = ENOMEM;
+
+	memcpy(&call, &symbol, sizeof(call));
+	for (uint64_t i = from; i < end && texts && keys; i++)
+		keys[i - from] =
+			stores_key(&texts[i - from], place(i, options->records, options->seed));
+	if (!call)
+		rc = MDB_INVALID; /* the original has no such call: a test that asked is wrong */
+	else if (texts && keys)
+		rc = call(db->txn, db->dbi, keys, end - from);
+	free(keys);
+	free(texts);
+	return rc;
+}
+
+static int run_batch(struct stores_db *db, const struct options *options, struct stores_sum *sum)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < options->count && !rc; i++) {
+		uint64_t end = i + options->batch;
+
+		if (i % options->batch == 0 && options->announce)
+			rc = announce(db, options, i, end < options->count ? end : options->count);
+		if (!rc)
+			rc = get_one(db, place(i, options->records, options->seed), sum);
+	}
+	return rc;
+}
+
+/* Every pointer of a scan is kept, and at the end read again: the second sum is the one told, and
+ * must be the first. */
+static int run_keep(struct stores_db *db, const struct options *options, struct stores_sum *sum,
+		    struct costs *costs)
+{
+	uint64_t every = options->records / PROBES + 1;
+	MDB_val *kept = calloc(2 * options->records, sizeof(*kept));
+	struct stores_sum first = {0};
+	struct costs before = {.anon_kib = options->anon_kib};
+	uint64_t n = 0;
+	int rc;
+
+	if (!kept)
+		return ENOMEM;
+	/* The program's own, from here on resident. */
+	memset(kept, 1, 2 * options->records * sizeof(*kept));
+	before.anon_kib += 2 * options->records * sizeof(*kept) / 1024;
+	rc = mdb_cursor_get(db->cursor, &kept[0], &kept[1], MDB_FIRST);
+	while (!rc) {
+		stores_take(&first, &kept[2 * n], &kept[2 * n + 1]);
+		if (++n % every == 0)
+			costs_sample(costs, &before);
+		if (n == options->records)
+			break;
+		rc = mdb_cursor_get(db->cursor, &kept[2 * n], &kept[2 * n + 1], MDB_NEXT);
+	}
+	for (uint64_t i = 0; i < n; i++) {
+		stores_take(sum, &kept[2 * i], &kept[2 * i + 1]);
+		if (i % every == 0)
+			costs_sample(costs, &before);
+	}
+	free(kept);
+	if (!rc && first.hash != sum->hash) {
+		fprintf(stderr, "stores_reader: bytes under a kept pointer have changed\n");
+		return MDB_CORRUPTED;
+	}
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int run(struct stores_db *db, const struct options *options, struct stores_sum *sum,
+	       struct costs *costs)
+{
+	if (!strcmp(options->work, "scan"))
+		return run_scan(db, options, sum);
+	if (!strcmp(options->work, "get"))
+		return run_get(db, options, sum);
+	if (!strcmp(options->work, "batch"))
+		return run_batch(db, options, sum);
+	if (!strcmp(options->work, "keep"))
+		return run_keep(db, options, sum, costs);
+	usage(stderr);
+	exit(EXIT_USAGE);
+}
+
+static void wait_for_start(const char *start)
+{
+	int fd;
+
+	printf("ready\n");
+	fflush(stdout);
+	fd = open(start, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_SH)) {
+		perror(start);
+		exit(EXIT_USAGE);
+	}
+	close(fd);
+}
+
+static bool parse(int argc, char **argv, struct options *options)
+{
+	static const struct option known[] = {
+		{"backward", no_argument, NULL, 'b'},
+		{"stride", required_argument, NULL, 's'},
+		{"first", required_argument, NULL, 'f'},
+		{"nordahead", no_argument, NULL, 'r'},
+		{"no-lock", no_argument, NULL, 'l'},
+		{"records", required_argument, NULL, 'n'},
+		{"count", required_argument, NULL, 'c'},
+		{"batch", required_argument, NULL, 'm'},
+		{"announce", no_argument, NULL, 'a'},
+		{"seed", required_argument, NULL, 'e'},
+		{"start", required_argument, NULL, 'w'},
+		{"hold", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		uint64_t number = optarg ? strtoull(optarg, NULL, 0) : 0;
+
+		switch (option) {
+		case 'b':
+			options->walk.backward = true;
+			break;
+		case 's':
+			options->walk.stride = number;
+			break;
+		case 'f':
+			options->walk.first = number;
+			break;
+		case 'r':
+			options->flags |= MDB_NORDAHEAD;
+			break;
+		case 'l':
+			options->flags |= MDB_NOLOCK;
+			break;
+		case 'n':
+			options->records = number;
+			break;
+		case 'c':
+			options->count = number;
+			break;
+		case 'm':
+			options->batch = number;
+			break;
+		case 'a':
+			options->announce = true;
+			break;
+		case 'e':
+			options->seed = number;
+			break;
+		case 'w':
+			options->start = optarg;
+			break;
+		case 'h':
+			options->hold = true;
+			break;
+		default:
+			return false;
+		}
+	}
+	options->work = argv[optind];
+	return optind + 2 == argc && options->batch;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {.records = 1, .batch = 256, .seed = 1};
+	struct stores_sum sum = {0};
+	struct costs costs = {0};
+	struct rusage before, after;
+	struct stores_db db;
+	double began;
+	int rc;
+
+	if (!parse(argc, argv, &options)) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (options.start)
+		wait_for_start(options.start);
+	options.anon_kib = stores_status_kib("RssAnon");
+	getrusage(RUSAGE_SELF, &before);
+	began = stores_now();
+	rc = stores_open(&db, argv[optind + 1], options.flags);
+	if (!rc)
+		rc = stores_begin(&db);
+	if (!rc)
+		rc = run(&db, &options, &sum, &costs);
+	getrusage(RUSAGE_SELF, &after);
+	printf("%llu %llu %016llx major %ld seconds %.3f memfd %llu anon %llu shmem %llu\n",
+	       (unsigned long long)sum.records, (unsigned long long)sum.bytes,
+	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt,
+	       stores_now() - began, (unsigned long long)costs.memfd_kib,
+	       (unsigned long long)costs.anon_kib, (unsigned long long)costs.shmem_kib);
+	if (rc)
+		printf("error %d %s\n", rc, mdb_strerror(rc));
+	fflush(stdout);
+	while (options.hold && getchar() != EOF)
+		continue;
+	stores_close(&db);
+	return rc ? EXIT_LMDB : 0;
+}
