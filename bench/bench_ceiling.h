@@ -1,0 +1,14 @@
+/* What only this file knows: how fast the machine itself is, without any LMDB. */
+#ifndef BENCH_CEILING_H
+#define BENCH_CEILING_H
+
+#include <stdint.h>
+
+/* Seconds to read a file once by O_DIRECT, in requests of 1 MiB, 16 in flight, each in a thread of
+ * its own (what `fio --rw=read --bs=1M --iodepth=16 --direct=1` does). Returns 0 or an errno. */
+int ceiling_direct(const char *path, double *seconds);
+
+/* Bytes a second that memcpy moves between buffers larger than the caches: the best of a few. */
+int ceiling_memory(double *bytes_a_second);
+
+#endif

@@ -1,0 +1,32 @@
+/* What only this file knows: which data sets there are, and how one is made once and kept. */
+#ifndef BENCH_DATA_H
+#define BENCH_DATA_H
+
+#include <limits.h>
+#include <stdint.h>
+
+struct data_set {
+	const char *name;
+	uint64_t records, value_size; /* at scale 1 */
+	const char *suffix;	      /* of the keys */
+	uint64_t gets;		      /* random reads, unless the user says how many */
+};
+
+/* One that exists. */
+struct data {
+	const struct data_set *set;
+	uint64_t records;
+	char name[64];	      /* of its directory, below the directory of all */
+	char path[PATH_MAX];  /* of its directory */
+	uint64_t file_size;   /* bytes */
+	uint64_t value_bytes; /* of all values */
+};
+
+/* The set of this name, or NULL. */
+const struct data_set *data_set_find(const char *name);
+
+/* Makes the set below `directory` at a scale, unless it is there, complete, already. Returns 0 or
+ * an errno, after a line on standard error. */
+int data_make(struct data *data, const struct data_set *set, double scale, const char *directory);
+
+#endif

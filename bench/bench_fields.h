@@ -1,0 +1,29 @@
+/* What only this file knows: how driver and worker write a struct down for each other.
+ *
+ * Both ends describe the same struct by the same const table; on the wire it is words
+ * "name=value", which a person can type and read as well.
+ */
+#ifndef BENCH_FIELDS_H
+#define BENCH_FIELDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FIELD_WORD_MAX 4200
+
+struct field {
+	const char *name;
+	size_t offset;
+	enum { FIELD_NUMBER, FIELD_TEXT } kind; /* uint64_t, or const char * */
+};
+
+/* Field i of a struct as a word. Returns the length, as snprintf(3) does. */
+int field_print(const struct field *field, const void *from, char *word, size_t room);
+
+/* Puts one word into the field that it names; a text points into `word`. Returns 0 or EINVAL. */
+int field_parse(const struct field *fields, size_t n, const char *word, void *to);
+
+/* The number that a field holds. */
+uint64_t field_number(const struct field *field, const void *from);
+
+#endif

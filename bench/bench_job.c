@@ -1,0 +1,58 @@
+/* What only this file knows: the names of workloads and of a job's and a result's fields. */
+#include "bench_job.h"
+
+#include <string.h>
+
+const char *const bench_work_names[WORKS] = {
+	[WORK_SCAN] = "scan", [WORK_BACKWARD] = "backward", [WORK_STRIDE] = "stride",
+	[WORK_KEYS] = "keys", [WORK_GET] = "get",	    [WORK_BATCH] = "batch",
+	[WORK_KEEP] = "keep", [WORK_OPEN] = "open",	    [WORK_MAKE] = "make",
+	[WORK_LOAD] = "load",
+};
+
+const struct field bench_job_fields[] = {
+	{"work", offsetof(struct bench_job, work), FIELD_NUMBER},
+	{"path", offsetof(struct bench_job, path), FIELD_TEXT},
+	{"suffix", offsetof(struct bench_job, suffix), FIELD_TEXT},
+	{"records", offsetof(struct bench_job, records), FIELD_NUMBER},
+	{"value_size", offsetof(struct bench_job, value_size), FIELD_NUMBER},
+	{"count", offsetof(struct bench_job, count), FIELD_NUMBER},
+	{"batch", offsetof(struct bench_job, batch), FIELD_NUMBER},
+	{"announce", offsetof(struct bench_job, announce), FIELD_NUMBER},
+	{"step", offsetof(struct bench_job, step), FIELD_NUMBER},
+	{"first", offsetof(struct bench_job, first), FIELD_NUMBER},
+	{"touch", offsetof(struct bench_job, touch), FIELD_NUMBER},
+	{"hash", offsetof(struct bench_job, hash), FIELD_NUMBER},
+	{"nordahead", offsetof(struct bench_job, nordahead), FIELD_NUMBER},
+	{"passes", offsetof(struct bench_job, passes), FIELD_NUMBER},
+	{"repeat", offsetof(struct bench_job, repeat), FIELD_NUMBER},
+	{"seed", offsetof(struct bench_job, seed), FIELD_NUMBER},
+};
+const size_t bench_job_n = sizeof(bench_job_fields) / sizeof(bench_job_fields[0]);
+
+const struct field bench_result_fields[] = {
+	{"begin", offsetof(struct bench_result, begin), FIELD_NUMBER},
+	{"end", offsetof(struct bench_result, end), FIELD_NUMBER},
+	{"user", offsetof(struct bench_result, user), FIELD_NUMBER},
+	{"system", offsetof(struct bench_result, system), FIELD_NUMBER},
+	{"major", offsetof(struct bench_result, major), FIELD_NUMBER},
+	{"minor", offsetof(struct bench_result, minor), FIELD_NUMBER},
+	{"switches", offsetof(struct bench_result, switches), FIELD_NUMBER},
+	{"rss", offsetof(struct bench_result, rss), FIELD_NUMBER},
+	{"own", offsetof(struct bench_result, own), FIELD_NUMBER},
+	{"records", offsetof(struct bench_result, records), FIELD_NUMBER},
+	{"bytes", offsetof(struct bench_result, bytes), FIELD_NUMBER},
+	{"sum", offsetof(struct bench_result, sum), FIELD_NUMBER},
+	{"library", offsetof(struct bench_result, library), FIELD_TEXT},
+};
+const size_t bench_result_n = sizeof(bench_result_fields) / sizeof(bench_result_fields[0]);
+
+enum bench_work bench_work_find(const char *name)
+{
+	int i;
+
+	for (i = 0; i < WORKS; i++)
+		if (!strcmp(bench_work_names[i], name))
+			break;
+	return (enum bench_work)i;
+}

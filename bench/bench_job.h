@@ -1,0 +1,67 @@
+/* What only this file knows: what one worker process does, and what it tells afterwards. */
+#ifndef BENCH_JOB_H
+#define BENCH_JOB_H
+
+#include "bench_fields.h"
+
+/* Adding a workload takes: a name here and in bench_job.c, a function and a row in
+ * bench_workloads.c, a row in a suite (bench_suites.c) if a figure is asked of it. */
+enum bench_work {
+	WORK_SCAN,     /* MDB_FIRST, MDB_NEXT */
+	WORK_BACKWARD, /* MDB_LAST, MDB_PREV */
+	WORK_STRIDE,   /* `step` times MDB_NEXT for each record used, from record `first` on */
+	WORK_KEYS,     /* as WORK_SCAN, and only the keys are looked at */
+	WORK_GET,      /* mdb_get of `count` records in a random order, none twice */
+	WORK_BATCH, /* the same by mini-batches of `batch`, each announced if `announce` is set */
+	WORK_KEEP,  /* as WORK_SCAN; every pointer is kept and all are read again at the end */
+	WORK_OPEN,  /* `count` times: open, one mdb_get, close */
+	WORK_MAKE,  /* writes the data set */
+	WORK_LOAD,  /* start of a program that does nothing: the driver's own, no worker's */
+	WORKS,
+};
+
+struct bench_job {
+	uint64_t work; /* enum bench_work */
+	const char *path;
+	const char *suffix; /* of every key, behind its eight digits */
+	uint64_t records;   /* in the data set */
+	uint64_t value_size;
+	uint64_t count;
+	uint64_t batch;
+	uint64_t announce;
+	uint64_t step, first;
+	uint64_t touch; /* each touch-th byte of a used value is read, from its first on; 0: none */
+	uint64_t hash;	/* every byte instead */
+	uint64_t nordahead; /* open with MDB_NORDAHEAD */
+	uint64_t passes;    /* untimed ones first, in the same process and transaction */
+	uint64_t repeat;    /* how often the timed part is done again, opening included */
+	uint64_t seed;
+};
+
+/* From before mdb_env_create() to after mdb_env_close(); with untimed passes only what follows
+ * them, without opening and closing. */
+struct bench_result {
+	uint64_t begin, end;   /* CLOCK_MONOTONIC, nanoseconds */
+	uint64_t user, system; /* microseconds */
+	uint64_t major, minor; /* page faults */
+	uint64_t switches;     /* context switches of both kinds */
+	uint64_t rss;	       /* the process's largest, KiB */
+	uint64_t
+		own; /* memory that is no file's page, KiB: at the end; of WORK_KEEP, the largest */
+	uint64_t records;	  /* used */
+	uint64_t bytes;		  /* of the used values */
+	uint64_t sum;		  /* over what was read of them */
+	uint64_t requests, asked; /* the driver's, from the file system's counters: number, bytes */
+	const char *library;	  /* where mdb_env_open was found */
+};
+
+extern const char *const bench_work_names[WORKS];
+extern const struct field bench_job_fields[];
+extern const size_t bench_job_n;
+extern const struct field bench_result_fields[];
+extern const size_t bench_result_n;
+
+/* Which workload has this name; WORKS: none. */
+enum bench_work bench_work_find(const char *name);
+
+#endif

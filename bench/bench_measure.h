@@ -1,0 +1,53 @@
+/* What only this file knows: how one case is run on both libraries in turn, and what its median is.
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include "bench_place.h"
+#include "bench_run.h"
+
+enum { PAIRS_MAX = 99, MEDIANS = -1, TITLE_ROOM = 80 };
+
+struct bench_case {
+	const char *set;
+	enum bench_work work;
+	enum state state;
+	bool slow; /* on slowfs */
+	unsigned processes;
+	bool nordahead;
+	bool hash;
+	unsigned touch;
+	uint64_t count;	      /* 0: the set's own */
+	const char *variable; /* set for lmdbio, "NAME=value", or NULL */
+};
+
+struct measured {
+	const struct bench_case *what;
+	struct data data;
+	unsigned pairs;
+	struct bench_result runs[LIBRARIES][PAIRS_MAX];
+	double direct[PAIRS_MAX]; /* seconds of the O_DIRECT reader beside each cold pair, else 0 */
+	uint64_t instructions[LIBRARIES];
+};
+
+/* The case in words. */
+void case_title(const struct bench_case *what, char title[TITLE_ROOM]);
+
+/* A case is one run on each library, `pairs` times: A B, B A, A B ... Each run is a fresh process
+ * (or several). Both must have seen the same. m->data is made already. Returns 0, an errno, or EIO
+ * after a line on standard error. */
+int measure_case(struct measured *m, const struct bench_case *what, struct place *place,
+		 unsigned pairs, uint64_t seed);
+
+/* Counts instructions of one run on each library instead. */
+int measure_instructions(struct measured *m, const struct bench_case *what, struct place *place,
+			 uint64_t seed);
+
+/* Of pair `run`, or MEDIANS. */
+double measured_seconds(const struct measured *m, enum library library, int run);
+double measured_direct(const struct measured *m, int run);
+double measured_field(const struct measured *m, enum library library, int run, size_t offset);
+#define MEASURED(m, library, run, member)                                                          \
+	measured_field(m, library, run, offsetof(struct bench_result, member))
+
+#endif

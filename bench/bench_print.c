@@ -1,0 +1,195 @@
+/* What only this file knows: the columns of the tables and the members of the JSON objects. The
+ * strings in the JSON are the benchmark's own constants, so nothing needs escaping. */
+#include "bench_print.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static void print_library(FILE *out, const struct measured *m, enum library library)
+{
+	double seconds = measured_seconds(m, library, MEDIANS);
+	double cpu = MEASURED(m, library, MEDIANS, user) + MEASURED(m, library, MEDIANS, system);
+
+	fprintf(out, "  %-9s %9.4f %9.0f %11.0f %8.3f %8.0f %9.0f %9.0f %8.0f %9.0f %10.1f\n",
+		library_names[library], seconds,
+		MEASURED(m, library, MEDIANS, bytes) / 1048576 / seconds,
+		MEASURED(m, library, MEDIANS, records) / seconds, cpu / 1e6,
+		MEASURED(m, library, MEDIANS, major), MEASURED(m, library, MEDIANS, minor),
+		MEASURED(m, library, MEDIANS, switches), MEASURED(m, library, MEDIANS, rss) / 1024,
+		MEASURED(m, library, MEDIANS, requests),
+		MEASURED(m, library, MEDIANS, asked) / 1048576);
+}
+
+/* Least and greatest value of a figure over the pairs. */
+static void figure_spread(enum figure_kind kind, const struct figure_input *input, double *least,
+			  double *greatest)
+{
+	*least = INFINITY;
+	*greatest = -INFINITY;
+	for (unsigned i = 0; i < input->m->pairs; i++) {
+		double value = figure_value(kind, input, (int)i);
+
+		*least = value < *least ? value : *least;
+		*greatest = value > *greatest ? value : *greatest;
+	}
+}
+
+/* Noise only ever adds time: the least disturbed runs of both. */
+static double best_ratio(const struct measured *m)
+{
+	double best[LIBRARIES] = {INFINITY, INFINITY};
+
+	for (int library = 0; library < LIBRARIES; library++)
+		for (unsigned i = 0; i < m->pairs; i++)
+			best[library] = fmin(best[library], measured_seconds(m, library, (int)i));
+	return best[ORIGINAL] / best[LMDBIO];
+}
+
+static double cpu_ratio(const struct measured *m)
+{
+	double ours = MEASURED(m, LMDBIO, MEDIANS, user) + MEASURED(m, LMDBIO, MEDIANS, system);
+
+	return ours ? (MEASURED(m, ORIGINAL, MEDIANS, user) +
+		       MEASURED(m, ORIGINAL, MEDIANS, system)) /
+			       ours
+		    : NAN;
+}
+
+void print_case(FILE *out, const struct measured *m, const struct figure_input *input)
+{
+	char title[TITLE_ROOM];
+	double least, greatest;
+
+	case_title(m->what, title);
+	fprintf(out, "\n%s; %u pairs", title, m->pairs);
+	if (m->what->work != WORK_LOAD)
+		fprintf(out, "; %" PRIu64 " records of %" PRIu64 " bytes, file %.1f MiB",
+			m->data.records, m->data.set->value_size,
+			(double)m->data.file_size / 1048576);
+	fprintf(out, "\n  %-9s %9s %9s %11s %8s %8s %9s %9s %8s %9s %10s\n", "", "seconds", "MiB/s",
+		"records/s", "cpu s", "major", "minor", "switches", "RSS MiB", "requests",
+		"MiB asked");
+	print_library(out, m, ORIGINAL);
+	print_library(out, m, LMDBIO);
+	figure_spread(FIGURE_RATE, input, &least, &greatest);
+	fprintf(out,
+		"  lmdbio's rate is %.3f of the original's (pairs %.3f to %.3f), of the best runs "
+		"%.3f, by CPU %.3f",
+		figure_value(FIGURE_RATE, input, MEDIANS), least, greatest, best_ratio(m),
+		cpu_ratio(m));
+	if (measured_direct(m, MEDIANS) > 0)
+		fprintf(out, "; the O_DIRECT reader takes %.4f s", measured_direct(m, MEDIANS));
+	fprintf(out, "\n");
+	fflush(out);
+}
+
+void print_figures_head(FILE *out)
+{
+	fprintf(out, "\n%-52s %-25s %9s %9s %-19s %s\n", "workload", "figure", "asked", "measured",
+		"  pairs", "met");
+}
+
+void print_figures(FILE *out, const struct suite_row *row, const struct figure_input *input)
+{
+	char title[TITLE_ROOM];
+
+	case_title(&row->what, title);
+	for (int i = 0; i < FIGURES_MAX && row->figures[i].kind != FIGURE_NONE; i++) {
+		const struct figure *figure = &row->figures[i];
+		double value = figure_value(figure->kind, input, MEDIANS), least, greatest;
+
+		figure_spread(figure->kind, input, &least, &greatest);
+		fprintf(out, "%-52s %-25s %s%7.2f %9.3f %8.3f..%-9.3f %s\n", title,
+			figure_name(figure->kind),
+			figure_is_minimum(figure->kind) ? ">=" : "<=", figure->asked, value, least,
+			greatest,
+			isnan(value)		       ? "not measured"
+			: figure_is_met(figure, value) ? "yes"
+						       : "NO");
+	}
+}
+
+void print_instructions_head(FILE *out)
+{
+	fprintf(out, "\n%-52s %12s %12s %8s\n", "instructions for each record (callgrind)",
+		"original", "lmdbio", "ratio");
+}
+
+void print_instructions(FILE *out, const struct measured *m)
+{
+	double records = (double)m->runs[ORIGINAL][0].records;
+	char title[TITLE_ROOM];
+
+	case_title(m->what, title);
+	fprintf(out, "%-52s %12.1f %12.1f %8.3f\n", title,
+		(double)m->instructions[ORIGINAL] / records,
+		(double)m->instructions[LMDBIO] / records,
+		(double)m->instructions[LMDBIO] / (double)m->instructions[ORIGINAL]);
+	fflush(out);
+}
+
+static void json_library(FILE *out, const struct measured *m, enum library library)
+{
+	fprintf(out, "\"%s\":{\"seconds\":%.9f", library_names[library],
+		measured_seconds(m, library, MEDIANS));
+	for (size_t i = 0; i < bench_result_n; i++) {
+		const struct field *field = &bench_result_fields[i];
+
+		if (field->kind != FIELD_NUMBER ||
+		    field->offset <= offsetof(struct bench_result, end))
+			continue;
+		fprintf(out, ",\"%s\":%.0f", field->name,
+			measured_field(m, library, MEDIANS, field->offset));
+	}
+	fprintf(out, ",\"requests\":%.0f,\"asked\":%.0f,\"instructions\":%" PRIu64 ",\"runs\":[",
+		MEASURED(m, library, MEDIANS, requests), MEASURED(m, library, MEDIANS, asked),
+		m->instructions[library]);
+	for (unsigned i = 0; i < m->pairs; i++)
+		fprintf(out, "%s%.9f", i ? "," : "", measured_seconds(m, library, (int)i));
+	fprintf(out, "]}");
+}
+
+static void json_figures(FILE *out, const struct suite_row *row, const struct figure_input *input)
+{
+	fprintf(out, ",\"figures\":[");
+	for (int i = 0; i < FIGURES_MAX && row->figures[i].kind != FIGURE_NONE; i++) {
+		const struct figure *figure = &row->figures[i];
+		double value = figure_value(figure->kind, input, MEDIANS);
+
+		fprintf(out, "%s{\"figure\":\"%s\",\"%s\":%g,", i ? "," : "",
+			figure_name(figure->kind),
+			figure_is_minimum(figure->kind) ? "at_least" : "at_most", figure->asked);
+		if (isnan(value))
+			fprintf(out, "\"measured\":null,\"met\":null}");
+		else
+			fprintf(out, "\"measured\":%g,\"met\":%s}", value,
+				figure_is_met(figure, value) ? "true" : "false");
+	}
+	fprintf(out, "]");
+}
+
+void print_json(FILE *out, const struct measured *m, const struct suite_row *row,
+		const struct figure_input *input)
+{
+	const struct bench_case *what = m->what;
+	char title[TITLE_ROOM];
+
+	case_title(what, title);
+	fprintf(out,
+		"{\"title\":\"%s\",\"work\":\"%s\",\"set\":\"%s\",\"state\":\"%s\",\"slowfs\":%s,"
+		"\"processes\":%u,\"nordahead\":%s,\"touch\":%u,\"every_byte\":%s,",
+		title, bench_work_names[what->work], what->set, state_names[what->state],
+		what->slow ? "true" : "false", what->processes, what->nordahead ? "true" : "false",
+		what->touch, what->hash ? "true" : "false");
+	fprintf(out,
+		"\"set_records\":%" PRIu64 ",\"value_size\":%" PRIu64 ",\"file_size\":%" PRIu64
+		",\"pairs\":%u,\"direct_seconds\":%.9f,",
+		m->data.records, m->data.set->value_size, m->data.file_size, m->pairs,
+		measured_direct(m, MEDIANS));
+	json_library(out, m, ORIGINAL);
+	fprintf(out, ",");
+	json_library(out, m, LMDBIO);
+	if (row)
+		json_figures(out, row, input);
+	fprintf(out, "}");
+}

@@ -1,0 +1,312 @@
+/* What only this file knows: the pipes, arguments and environment of a worker process. */
+#include "bench_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROCESSES_MAX = 64, WORDS_MAX = 24, VARIABLES_MAX = 1024 };
+
+const char *const library_names[LIBRARIES] = {[ORIGINAL] = "original", [LMDBIO] = "lmdbio"};
+
+static char worker_path[PATH_MAX], drop_in_path[PATH_MAX];
+
+struct worker {
+	pid_t pid;
+	int to;		 /* its standard input */
+	FILE *from;	 /* its standard output */
+	char said[8192]; /* where the result's texts point */
+};
+
+int run_init(const char *library)
+{
+	char here[PATH_MAX], below[PATH_MAX + 40];
+	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+	const char *directory;
+
+	here[n > 0 ? n : 0] = 0;
+	directory = dirname(here);
+	if (snprintf(worker_path, PATH_MAX, "%s/bench_worker", directory) >= PATH_MAX ||
+	    access(worker_path, X_OK)) {
+		fprintf(stderr, "lmdbio-bench: %s: %s\n", worker_path, strerror(errno));
+		return ENOENT;
+	}
+	snprintf(below, sizeof(below), "%s/../compat/.libs/liblmdb.so.0", directory);
+	if (!realpath(library ? library : below, drop_in_path)) {
+		fprintf(stderr, "lmdbio-bench: %s: %s\n", library ? library : below,
+			strerror(errno));
+		return ENOENT;
+	}
+	return 0;
+}
+
+/* This process's environment with the library's LD_PRELOAD in place of any other. */
+static void environment_make(enum library library, const char *variable, char *preload, size_t room,
+			     char *variables[VARIABLES_MAX])
+{
+	size_t n = 0;
+
+	for (char **entry = environ; *entry && n < VARIABLES_MAX - 3; entry++)
+		if (strncmp(*entry, "LD_PRELOAD=", 11) != 0)
+			variables[n++] = *entry;
+	if (library == LMDBIO) {
+		snprintf(preload, room, "LD_PRELOAD=%s", drop_in_path);
+		variables[n++] = preload;
+	}
+	if (variable)
+		variables[n++] = (char *)(uintptr_t)variable;
+	variables[n] = NULL;
+}
+
+static int spawn(pid_t *pid, char *const arguments[], enum library library, const char *variable,
+		 const posix_spawn_file_actions_t *actions)
+{
+	char *variables[VARIABLES_MAX];
+	char preload[PATH_MAX + 16];
+
+	environment_make(library, variable, preload, sizeof(preload), variables);
+	return posix_spawnp(pid, arguments[0], actions, NULL, arguments, variables);
+}
+
+/* Starts a worker behind the words of `front`. */
+static int worker_start(struct worker *worker, const char *const *front,
+			const struct bench_job *job, enum library library, const char *variable)
+{
+	char words[WORDS_MAX][FIELD_WORD_MAX];
+	char *arguments[2 * WORDS_MAX];
+	posix_spawn_file_actions_t actions;
+	int to[2], from[2], n = 0, rc;
+
+	while (front && *front)
+		arguments[n++] = (char *)(uintptr_t)*front++;
+	arguments[n++] = worker_path;
+	for (size_t i = 0; i < bench_job_n; i++) {
+		field_print(&bench_job_fields[i], job, words[i], sizeof(words[i]));
+		arguments[n++] = words[i];
+	}
+	arguments[n] = NULL;
+	if (pipe2(to, O_CLOEXEC))
+		return errno;
+	if (pipe2(from, O_CLOEXEC)) {
+		rc = errno;
+		close(to[0]);
+		close(to[1]);
+		return rc;
+	}
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+	rc = spawn(&worker->pid, arguments, library, variable, &actions);
+	posix_spawn_file_actions_destroy(&actions);
+	close(to[0]);
+	close(from[1]);
+	worker->to = to[1];
+	worker->from = fdopen(from[0], "r");
+	if (rc) {
+		worker->pid = 0;
+		fprintf(stderr, "lmdbio-bench: %s: %s\n", arguments[0], strerror(rc));
+	}
+	return rc;
+}
+
+/* Reads what the worker tells until it closes its end. */
+static int worker_read(struct worker *worker, struct bench_result *result)
+{
+	size_t used = 0;
+
+	memset(result, 0, sizeof(*result));
+	while (used + 1 < sizeof(worker->said) &&
+	       fgets(worker->said + used, (int)(sizeof(worker->said) - used), worker->from)) {
+		char *word = worker->said + used;
+		size_t length = strcspn(word, "\n");
+
+		word[length] = 0;
+		if (field_parse(bench_result_fields, bench_result_n, word, result))
+			return EIO;
+		used += length + 1;
+	}
+	return result->library ? 0 : EIO;
+}
+
+static int worker_ready(struct worker *worker)
+{
+	char line[16];
+
+	return fgets(line, sizeof(line), worker->from) && !strcmp(line, "ready\n") ? 0 : EIO;
+}
+
+/* Without a go-ahead it ends by itself. */
+static int worker_end(struct worker *worker)
+{
+	int status = 0;
+
+	if (worker->to >= 0)
+		close(worker->to);
+	if (worker->from)
+		fclose(worker->from);
+	if (worker->pid <= 0)
+		return EIO;
+	while (waitpid(worker->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return errno;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "lmdbio-bench: a worker died by signal %d\n", WTERMSIG(status));
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
+}
+
+/* A run whose worker was not on the library that was wanted would be worthless. */
+static int check_library(const struct bench_result *result, enum library library)
+{
+	char found[PATH_MAX];
+	bool ours = realpath(result->library, found) && !strcmp(found, drop_in_path);
+
+	if (ours == (library == LMDBIO))
+		return 0;
+	fprintf(stderr, "lmdbio-bench: the worker ran on %s\n", result->library);
+	return EIO;
+}
+
+static void result_add(struct bench_result *sum, const struct bench_result *one)
+{
+	if (!sum->begin || one->begin < sum->begin)
+		sum->begin = one->begin;
+	if (one->end > sum->end)
+		sum->end = one->end;
+	if (one->rss > sum->rss)
+		sum->rss = one->rss;
+	if (one->own > sum->own)
+		sum->own = one->own;
+	sum->user += one->user;
+	sum->system += one->system;
+	sum->major += one->major;
+	sum->minor += one->minor;
+	sum->switches += one->switches;
+	sum->records += one->records;
+	sum->bytes += one->bytes;
+	sum->sum += one->sum;
+}
+
+static int run_group_front(const struct bench_job *job, enum library library, unsigned processes,
+			   const char *variable, const char *const *front, struct bench_result *sum)
+{
+	struct worker *workers = calloc(processes, sizeof(*workers));
+	struct bench_job own = *job;
+	struct bench_result one;
+	unsigned started = 0;
+	int rc = 0, ended;
+
+	memset(sum, 0, sizeof(*sum));
+	if (!workers)
+		return ENOMEM;
+	own.step = job->step ? job->step : processes;
+	for (; started < processes && !rc; started++) {
+		own.first = job->first + started;
+		rc = worker_start(&workers[started], front, &own, library, variable);
+	}
+	for (unsigned i = 0; i < started && !rc; i++)
+		rc = worker_ready(&workers[i]);
+	for (unsigned i = 0; i < started && !rc; i++)
+		if (write(workers[i].to, "!", 1) != 1)
+			rc = errno;
+	for (unsigned i = 0; i < started && !rc; i++) {
+		rc = worker_read(&workers[i], &one);
+		if (!rc)
+			rc = check_library(&one, library);
+		result_add(sum, &one);
+	}
+	for (unsigned i = 0; i < started; i++) {
+		ended = worker_end(&workers[i]);
+		rc = rc ? rc : ended;
+	}
+	free(workers);
+	return rc;
+}
+
+int run_group(const struct bench_job *job, enum library library, unsigned processes,
+	      const char *variable, struct bench_result *sum)
+{
+	if (!processes || processes > PROCESSES_MAX)
+		return EINVAL;
+	return run_group_front(job, library, processes, variable, NULL, sum);
+}
+
+int run_worker(const struct bench_job *job, struct bench_result *result)
+{
+	struct worker worker = {.to = -1};
+	int rc = worker_start(&worker, NULL, job, ORIGINAL, NULL), ended;
+
+	if (!rc)
+		rc = worker_read(&worker, result);
+	ended = worker_end(&worker);
+	return rc ? rc : ended;
+}
+
+/* The line "totals: N" of a callgrind file. */
+static int read_totals(const char *path, uint64_t *instructions)
+{
+	FILE *file = fopen(path, "re");
+	char line[512];
+	int rc = EIO;
+
+	if (!file)
+		return errno;
+	while (rc && fgets(line, sizeof(line), file))
+		if (sscanf(line, "totals: %" SCNu64, instructions) == 1)
+			rc = 0;
+	fclose(file);
+	return rc;
+}
+
+int run_counted(const struct bench_job *job, enum library library, uint64_t *instructions,
+		struct bench_result *result)
+{
+	char name[] = "/tmp/lmdbio-bench-XXXXXX";
+	char out[sizeof(name) + 32];
+	const char *front[] = {"valgrind",
+			       "--tool=callgrind",
+			       "-q",
+			       "--collect-atstart=no",
+			       "--toggle-collect=bench_measured",
+			       out,
+			       NULL};
+	int fd = mkstemp(name), rc;
+
+	if (fd < 0)
+		return errno;
+	close(fd);
+	snprintf(out, sizeof(out), "--callgrind-out-file=%s", name);
+	rc = run_group_front(job, library, 1, NULL, front, result);
+	if (!rc)
+		rc = read_totals(name, instructions);
+	unlink(name);
+	return rc;
+}
+
+int run_true(enum library library, uint64_t *nanoseconds)
+{
+	char *arguments[] = {(char *)(uintptr_t) "true", NULL};
+	struct timespec begin, end;
+	pid_t pid;
+	int status, rc;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	rc = spawn(&pid, arguments, library, NULL, NULL);
+	if (rc)
+		return rc;
+	if (waitpid(pid, &status, 0) != pid || status != 0)
+		return EIO;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	*nanoseconds = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec -
+		       (uint64_t)begin.tv_nsec;
+	return 0;
+}

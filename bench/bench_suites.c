@@ -1,0 +1,214 @@
+/* What only this file knows: the tables of figures to reach, and how each is computed. */
+#include "bench_suites.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TOUCH = 64 };
+
+#define WARM(set_, work_, state_)                                                                  \
+	.what = {.set = set_, .work = work_, .state = state_, .processes = 1, .touch = TOUCH}
+#define SLOW(set_, work_, processes_, nordahead_, count_)                                          \
+	.what = {.set = set_,                                                                      \
+		 .work = work_,                                                                    \
+		 .state = STATE_COLD,                                                              \
+		 .slow = true,                                                                     \
+		 .processes = processes_,                                                          \
+		 .nordahead = nordahead_,                                                          \
+		 .touch = TOUCH,                                                                   \
+		 .count = count_}
+#define RATE(least)                                                                                \
+	.figures = {                                                                               \
+		{FIGURE_RATE, least},                                                              \
+	}
+#define READ_ONCE                                                                                  \
+	.figures = {                                                                               \
+		{FIGURE_REQUESTS, 1.1},                                                            \
+		{FIGURE_BYTES, 1.02},                                                              \
+		{FIGURE_CEILING, 1.3},                                                             \
+		{FIGURE_MAJOR, 20},                                                                \
+	}
+#define READ_ONCE_TOGETHER(row)                                                                    \
+	.figures =                                                                                 \
+		{                                                                                  \
+			{FIGURE_REQUESTS, 1.1},                                                    \
+			{FIGURE_BYTES, 1.02},                                                      \
+			{FIGURE_ONE, 1.3},                                                         \
+			{FIGURE_MAJOR, 20},                                                        \
+	},                                                                                         \
+	.one = row
+
+static const struct suite_row speed2[] = {
+	{WARM("small", WORK_SCAN, STATE_WARM), RATE(1.0)},
+	{WARM("small", WORK_SCAN, STATE_HOT), RATE(1.0)},
+	{WARM("small", WORK_GET, STATE_WARM), RATE(1.0)},
+	{WARM("small", WORK_GET, STATE_HOT), RATE(1.0)},
+	{WARM("cifar", WORK_SCAN, STATE_WARM), RATE(1.0)},
+	{WARM("cifar", WORK_SCAN, STATE_HOT), RATE(1.0)},
+	{WARM("cifar", WORK_GET, STATE_WARM), RATE(1.0)},
+	{WARM("cifar", WORK_GET, STATE_HOT), RATE(1.0)},
+	{WARM("img", WORK_SCAN, STATE_WARM), RATE(1.0)},
+	{WARM("img", WORK_SCAN, STATE_HOT), RATE(1.0)},
+	{WARM("img", WORK_GET, STATE_WARM), RATE(1.0)},
+	{WARM("img", WORK_GET, STATE_HOT), RATE(1.0)},
+	{WARM("tiny", WORK_OPEN, STATE_WARM), .figures = {{FIGURE_TIME, 1.15}}},
+	{WARM("tiny", WORK_LOAD, STATE_WARM), .figures = {{FIGURE_START, 1.0}}},
+};
+
+/* Rows 0 and 1 are what several processes are compared with. */
+static const struct suite_row storms[] = {
+	{SLOW("img", WORK_SCAN, 1, false, 0), READ_ONCE},
+	{SLOW("cifar", WORK_SCAN, 1, false, 0), READ_ONCE},
+	{SLOW("small", WORK_SCAN, 1, false, 0), READ_ONCE},
+	{SLOW("img", WORK_SCAN, 1, true, 0), READ_ONCE},
+	{SLOW("cifar", WORK_SCAN, 1, true, 0), READ_ONCE},
+	{SLOW("small", WORK_SCAN, 1, true, 0), READ_ONCE},
+	{SLOW("img", WORK_STRIDE, 4, false, 0), READ_ONCE_TOGETHER(0)},
+	{SLOW("img", WORK_STRIDE, 8, false, 0), READ_ONCE_TOGETHER(0)},
+	{SLOW("cifar", WORK_STRIDE, 4, false, 0), READ_ONCE_TOGETHER(1)},
+	{SLOW("cifar", WORK_STRIDE, 8, false, 0), READ_ONCE_TOGETHER(1)},
+	{SLOW("img", WORK_GET, 1, true, 500),
+	 .figures = {{FIGURE_REQUESTS_VALUE, 1.2}, {FIGURE_MAJOR, 20}}},
+	{SLOW("cifar", WORK_BATCH, 1, false, 5120),
+	 .figures = {{FIGURE_RATE, 10}, {FIGURE_BYTES_VALUE, 2}, {FIGURE_MAJOR, 20}}},
+	{SLOW("img", WORK_BACKWARD, 1, false, 0), READ_ONCE},
+	{SLOW("cifar", WORK_BACKWARD, 1, false, 0), READ_ONCE},
+	{SLOW("small", WORK_BACKWARD, 1, false, 0), READ_ONCE},
+	{.what = {.set = "img",
+		  .work = WORK_KEEP,
+		  .state = STATE_COLD,
+		  .slow = true,
+		  .processes = 1,
+		  .touch = TOUCH,
+		  .variable = "LMDBIO_MEMORY=64M"},
+	 .figures = {{FIGURE_OWN, 80}}},
+	{WARM("img", WORK_SCAN, STATE_WARM), RATE(1.3)},
+	{WARM("cifar", WORK_SCAN, STATE_WARM), RATE(1.0)},
+	{WARM("small", WORK_SCAN, STATE_WARM), RATE(1.0)},
+	{WARM("cifar", WORK_GET, STATE_WARM), RATE(1.0)},
+	{WARM("small", WORK_GET, STATE_WARM), RATE(1.0)},
+	{WARM("img", WORK_SCAN, STATE_COLD), .figures = {{FIGURE_DIRECT, 0.9}, {FIGURE_RATE, 1.0}}},
+};
+
+static const struct suite suites[] = {
+	{"speed2", "as fast as the original where the data is in memory", speed2,
+	 sizeof(speed2) / sizeof(speed2[0])},
+	{"storms", "no page-fault storms: each byte once, in large requests", storms,
+	 sizeof(storms) / sizeof(storms[0])},
+};
+
+const struct suite *suite_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)
+		if (!strcmp(suites[i].name, name))
+			return &suites[i];
+	return NULL;
+}
+
+static double value_time(const struct figure_input *in, int run)
+{
+	return measured_seconds(in->m, LMDBIO, run) / measured_seconds(in->m, ORIGINAL, run);
+}
+
+static double value_rate(const struct figure_input *in, int run)
+{
+	return 1 / value_time(in, run);
+}
+
+static double value_requests(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, requests) / ((double)in->m->data.file_size / 1048576);
+}
+
+static double value_bytes(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, asked) / (double)in->m->data.file_size;
+}
+
+static double value_direct(const struct figure_input *in, int run)
+{
+	return measured_direct(in->m, run) / measured_seconds(in->m, LMDBIO, run);
+}
+
+static double value_ceiling(const struct figure_input *in, int run)
+{
+	double longest = measured_direct(in->m, run), bandwidth = 0;
+
+	if (in->bandwidth)
+		bandwidth = (double)in->m->data.file_size / 1048576 / in->bandwidth;
+	if (bandwidth > longest)
+		longest = bandwidth;
+	return measured_seconds(in->m, LMDBIO, run) / longest;
+}
+
+static double value_one(const struct figure_input *in, int run)
+{
+	if (!in->one)
+		return NAN;
+	return measured_seconds(in->m, LMDBIO, run) / measured_seconds(in->one, LMDBIO, MEDIANS);
+}
+
+static double value_requests_value(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, requests) / MEASURED(in->m, LMDBIO, run, records);
+}
+
+static double value_bytes_value(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, asked) / MEASURED(in->m, LMDBIO, run, bytes);
+}
+
+static double value_major(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, major);
+}
+
+static double value_own(const struct figure_input *in, int run)
+{
+	return MEASURED(in->m, LMDBIO, run, own) / 1024;
+}
+
+static double value_start(const struct figure_input *in, int run)
+{
+	return 1e3 *
+	       (measured_seconds(in->m, LMDBIO, run) - measured_seconds(in->m, ORIGINAL, run));
+}
+
+static const struct {
+	const char *name;
+	bool minimum;
+	double (*value)(const struct figure_input *in, int run);
+} figure_kinds[FIGURE_KINDS] = {
+	[FIGURE_RATE] = {"rate / original's", true, value_rate},
+	[FIGURE_TIME] = {"time / original's", false, value_time},
+	[FIGURE_REQUESTS] = {"requests per MiB of file", false, value_requests},
+	[FIGURE_BYTES] = {"bytes read / file's", false, value_bytes},
+	[FIGURE_CEILING] = {"time / ceiling's", false, value_ceiling},
+	[FIGURE_DIRECT] = {"rate / O_DIRECT reader's", true, value_direct},
+	[FIGURE_ONE] = {"time / one process's", false, value_one},
+	[FIGURE_REQUESTS_VALUE] = {"requests per value", false, value_requests_value},
+	[FIGURE_BYTES_VALUE] = {"bytes read / values'", false, value_bytes_value},
+	[FIGURE_MAJOR] = {"major faults", false, value_major},
+	[FIGURE_OWN] = {"own memory, MiB", false, value_own},
+	[FIGURE_START] = {"added to start, ms", false, value_start},
+};
+
+const char *figure_name(enum figure_kind kind)
+{
+	return figure_kinds[kind].name;
+}
+
+bool figure_is_minimum(enum figure_kind kind)
+{
+	return figure_kinds[kind].minimum;
+}
+
+double figure_value(enum figure_kind kind, const struct figure_input *input, int run)
+{
+	return figure_kinds[kind].value(input, run);
+}
+
+bool figure_is_met(const struct figure *figure, double value)
+{
+	return figure_kinds[figure->kind].minimum ? value >= figure->asked : value <= figure->asked;
+}

@@ -1,0 +1,60 @@
+/* What only this file knows: which figures are asked of lmdbio, and whether they are met. */
+#ifndef BENCH_SUITES_H
+#define BENCH_SUITES_H
+
+#include "bench_measure.h"
+
+enum { FIGURES_MAX = 5 };
+
+enum figure_kind {
+	FIGURE_NONE,
+	FIGURE_RATE,	 /* records a second, over the original's */
+	FIGURE_TIME,	 /* seconds, over the original's */
+	FIGURE_REQUESTS, /* for each MiB of the file */
+	FIGURE_BYTES,	 /* read, over the file's */
+	FIGURE_CEILING,	 /* seconds, over slowfs's bandwidth's or O_DIRECT reader's */
+	FIGURE_DIRECT,	 /* MiB a second, over the O_DIRECT reader's */
+	FIGURE_ONE,	 /* seconds, over one process's scan */
+	FIGURE_REQUESTS_VALUE, /* for each value */
+	FIGURE_BYTES_VALUE,    /* read, over the values' */
+	FIGURE_MAJOR,	       /* major page faults of all processes */
+	FIGURE_OWN,	       /* MiB of memory that is no page of the file */
+	FIGURE_START,	       /* milliseconds more than without */
+	FIGURE_KINDS,
+};
+
+struct figure {
+	enum figure_kind kind;
+	double asked;
+};
+
+struct suite_row {
+	struct bench_case what;
+	struct figure figures[FIGURES_MAX]; /* up to the first FIGURE_NONE */
+	int one; /* FIGURE_ONE: the row of the same suite that it is compared with */
+};
+
+struct suite {
+	const char *name;
+	const char *about;
+	const struct suite_row *rows;
+	size_t n;
+};
+
+/* What a figure is computed from. */
+struct figure_input {
+	const struct measured *m;
+	const struct measured *one; /* FIGURE_ONE's, or NULL when that row was left out */
+	unsigned bandwidth;	    /* of slowfs, MiB a second; 0: no limit */
+};
+
+const struct suite *suite_find(const char *name);
+
+const char *figure_name(enum figure_kind kind);
+bool figure_is_minimum(enum figure_kind kind);
+
+/* Of pair `run`, or from the MEDIANS. NaN: it cannot be said. */
+double figure_value(enum figure_kind kind, const struct figure_input *input, int run);
+bool figure_is_met(const struct figure *figure, double value);
+
+#endif

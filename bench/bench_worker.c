@@ -1,0 +1,70 @@
+/* What only this file knows: how one measured process gets its job, waits for the start, and tells
+ * what came of it. It is linked to the system's liblmdb.so.0 like any program; lmdbio takes that
+ * one's place by LD_PRELOAD. */
+#include "bench_make.h"
+#include "bench_workloads.h"
+
+#include <dlfcn.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* All processes of a run begin together, after their preparations. */
+static int wait_for_start(void)
+{
+	char byte;
+
+	if (write(STDOUT_FILENO, "ready\n", 6) != 6)
+		return -1;
+	return read(STDIN_FILENO, &byte, 1) == 1 ? 0 : -1;
+}
+
+static void print_result(struct bench_result *result)
+{
+	char word[FIELD_WORD_MAX];
+	Dl_info info;
+	int (*call)(MDB_env *, const char *, unsigned, mdb_mode_t) = mdb_env_open;
+	void *address;
+
+	memcpy(&address, &call, sizeof(address));
+	result->library = dladdr(address, &info) ? info.dli_fname : "";
+	for (size_t i = 0; i < bench_result_n; i++) {
+		field_print(&bench_result_fields[i], result, word, sizeof(word));
+		printf("%s\n", word);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_job job = {.work = WORKS};
+	struct bench_result result = {0};
+	struct bench_state *state;
+	int rc;
+
+	for (int i = 1; i < argc; i++)
+		if (field_parse(bench_job_fields, bench_job_n, argv[i], &job)) {
+			fprintf(stderr, "bench_worker: not understood: %s\n", argv[i]);
+			return 2;
+		}
+	if (job.work == WORK_MAKE) {
+		rc = bench_make(&job);
+	} else {
+		rc = workload_prepare(&job, &state);
+		if (rc)
+			return 2;
+		if (wait_for_start()) {
+			workload_free(state);
+			return 2;
+		}
+		rc = workload_run(state, &result);
+		workload_free(state);
+	}
+	if (rc) {
+		fprintf(stderr, "bench_worker: %s: %s\n", job.path ? job.path : "",
+			mdb_strerror(rc));
+		return 1;
+	}
+	print_result(&result);
+	return 0;
+}
