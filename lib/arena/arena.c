@@ -2,6 +2,7 @@
 #include "arena/arena_private.h"
 
 #include "util/checked.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -21,23 +21,7 @@
 
 static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
 static const uint64_t arena_largest = UINT64_C(1) << 46;
-enum { ARENA_VERSION = 1, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
-
-uint64_t arena_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
-uint64_t arena_now_coarse(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
+enum { ARENA_VERSION = 2, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* --- who shares ----------------------------------------------------------------------------- */
 
@@ -148,7 +132,7 @@ static void nonce_make(uint64_t nonce[2])
 {
 	if (getrandom(nonce, 2 * sizeof(nonce[0]), GRND_NONBLOCK) == 2 * sizeof(nonce[0]))
 		return;
-	nonce[0] = mixed(arena_now());
+	nonce[0] = mixed(clock_now());
 	nonce[1] = mixed(nonce[0] ^ (uint64_t)getpid() ^ (uintptr_t)nonce);
 }
 

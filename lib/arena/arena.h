@@ -73,6 +73,12 @@ uint64_t arena_chunks(const struct arena *arena);
 /* Living processes attached, this one included. A hint, at most a second old. */
 unsigned arena_members(struct arena *arena);
 
+/* Tells the node how many of this process's look-aheads go over all that the file holds: as long as
+ * there is one anywhere, a chunk of which a part is missing is worth bringing as a whole. What a
+ * dead process has told counts until it is buried. */
+void arena_scanning(struct arena *arena, unsigned scans);
+bool arena_scanned(const struct arena *arena);
+
 /* --- blocks --------------------------------------------------------------------------------- */
 
 /* Whether all `count` blocks from `first` on are published. Any thread, no locks, acquire order.
@@ -99,6 +105,10 @@ void arena_release(struct arena *arena, uint64_t chunk);
  * passed before (the holder lives, but is slow or stopped), or at once when there is no memory for
  * the table: go on without the arena then. Notices a dead holder within 100 ms. */
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
+
+/* A number that changes when the holder of a chunk's claim gets anything done: it waits for slow
+ * storage then, and is not stopped. */
+uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
 /* --- pins ----------------------------------------------------------------------------------- */
 

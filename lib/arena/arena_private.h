@@ -43,6 +43,7 @@ struct arena_row {
 	_Atomic int64_t claims;             /* never less than the claims that this row has */
 	_Atomic int64_t reserved;           /* blocks counted in head->used and not published */
 	_Atomic uint64_t began, ended;      /* changes of the accounts: equal when none is under way */
+	_Atomic uint32_t scans;             /* arena_scanning() */
 };
 
 struct arena_head {
@@ -140,8 +141,6 @@ static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group,
 }
 
 /* arena.c */
-uint64_t arena_now(void);        /* monotonic, ns */
-uint64_t arena_now_coarse(void); /* the same to a few ms, nearly free */
 int arena_make(struct arena *arena, bool shared);
 int arena_adopt(struct arena *arena, int fd); /* takes the fd in any case */
 void arena_drop(struct arena *arena);         /* undoes either, also half done */

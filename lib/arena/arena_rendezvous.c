@@ -13,6 +13,8 @@
  */
 #include "arena/arena_private.h"
 
+#include "util/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -219,7 +221,7 @@ static bool look_for(const struct arena *arena, uint64_t mine, struct found *fou
 static int contest(struct arena *arena)
 {
 	static const struct timespec pause = {.tv_nsec = 200000};
-	uint64_t mine = arena_now();
+	uint64_t mine = clock_now();
 	struct found found;
 
 	atomic_store(&arena->head->stamp, mine);
@@ -230,7 +232,7 @@ static int contest(struct arena *arena)
 			return arena_adopt(arena, found.fd);
 		}
 		close(found.fd);
-		if (arena_now() - mine > contest_limit)
+		if (clock_now() - mine > contest_limit)
 			break;
 		nanosleep(&pause, NULL);
 	}

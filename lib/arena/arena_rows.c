@@ -10,6 +10,8 @@
  */
 #include "arena/arena_private.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -96,6 +98,7 @@ static void row_clear(struct arena *arena, unsigned row)
 	pins_clear(arena, row);
 	arena_step("bury-pins");
 	atomic_store(&entry->claims, 0);
+	atomic_store(&entry->scans, 0);
 	arena_account_begin(arena);
 	reserved = atomic_exchange(&entry->reserved, 0);
 	if (reserved > 0)
@@ -191,7 +194,7 @@ unsigned arena_bury_dead(struct arena *arena)
 void arena_look_around(struct arena *arena)
 {
 	uint64_t at = atomic_load_explicit(&arena->look_at, memory_order_relaxed);
-	uint64_t now = arena_now_coarse();
+	uint64_t now = clock_coarse();
 
 	if (now < at || !atomic_compare_exchange_strong(&arena->look_at, &at, now + look_every))
 		return;
@@ -207,6 +210,19 @@ unsigned arena_members(struct arena *arena)
 	arena_look_around(arena);
 	members = atomic_load(&arena->members);
 	return members ? members : 1;
+}
+
+void arena_scanning(struct arena *arena, unsigned scans)
+{
+	atomic_store_explicit(&arena_own_row(arena)->scans, scans, memory_order_relaxed);
+}
+
+bool arena_scanned(const struct arena *arena)
+{
+	for (unsigned row = 1; row <= arena_rows_high(arena); row++)
+		if (atomic_load_explicit(&arena->rows[row].scans, memory_order_relaxed))
+			return true;
+	return false;
 }
 
 /* --- claims --------------------------------------------------------------------------------- */
@@ -283,13 +299,13 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
-	uint64_t now = arena_now(), end = now + milliseconds * UINT64_C(1000000);
+	uint64_t now = clock_now(), end = now + milliseconds * UINT64_C(1000000);
 	_Atomic uint32_t *word;
 
 	if (!group)
 		return false; /* claims fail for want of memory, not because somebody has them */
 	word = &group->words[chunk % ARENA_GROUP];
-	for (;; now = arena_now()) {
+	for (;; now = clock_now()) {
 		uint32_t value = atomic_load(word);
 		unsigned owner = value & WORD_OWNER;
 
@@ -304,6 +320,17 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 			continue;
 		futex_wait(word, value | WORD_WAITERS, end - now < wait_slice ? end - now : wait_slice);
 	}
+}
+
+uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+	unsigned owner;
+
+	if (!group)
+		return 0;
+	owner = atomic_load(&group->words[chunk % ARENA_GROUP]) & WORD_OWNER;
+	return atomic_load_explicit(&arena->rows[owner].ended, memory_order_relaxed);
 }
 
 /* --- pins ----------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
+#include "util/clock.h"
 
 #include <dirent.h>
 #include <err.h>
@@ -125,12 +126,12 @@ static void names_when_another_user_has_them_then_nobody_is_blocked(void **state
 
 		while (!atomic_load(&control->arrived))
 			sched_yield();
-		begun = arena_now();
+		begun = clock_now();
 		assert_int_equal(try_open(&one, &why), 0);
 		assert_int_equal(why != NULL, taken[i / SQUATS] == ARENA_SLOTS);
 		assert_int_equal(try_open(&two, &why), 0);
 		assert_int_equal(arena_inode(one) == arena_inode(two), taken[i / SQUATS] < ARENA_SLOTS);
-		assert_true(arena_now() - begun < second);
+		assert_true(clock_now() - begun < second);
 		child_kill(pid);
 		read_through(one, 3);
 		read_through(two, 3);
@@ -388,11 +389,11 @@ static void table_when_memory_runs_out_then_readers_go_on_without(void **state)
 
 static void join(struct control *control, unsigned number)
 {
-	uint64_t begun = arena_now();
+	uint64_t begun = clock_now();
 	struct arena *arena = child_open(&dataset, CHUNKS);
 
 	(void)number;
-	control->slowest = arena_now() - begun;
+	control->slowest = clock_now() - begun;
 	check(arena_inode(arena) == control->inodes[0]);
 	arena_close(arena);
 }

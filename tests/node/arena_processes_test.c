@@ -6,6 +6,7 @@
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
+#include "util/clock.h"
 
 #include <err.h>
 #include <errno.h>
@@ -157,11 +158,11 @@ static void use_for_ever(struct control *control, struct arena *arena)
 	reader.patience = 150;
 	while (!atomic_load(&control->stop)) {
 		unsigned block = (unsigned)reader_random(&reader) % 128;
-		uint64_t begun = arena_now(), took;
+		uint64_t begun = clock_now(), took;
 
 		reader_use(&reader, reader_random(&reader) % CHUNKS, block,
 			   1 + (unsigned)reader_random(&reader) % 128);
-		took = arena_now() - begun;
+		took = clock_now() - begun;
 		if (took > atomic_load(&control->slowest))
 			atomic_store(&control->slowest, took);
 		atomic_fetch_add(&control->uses, 1);
@@ -210,7 +211,7 @@ static void assert_accounts_are_right(struct arena *arena)
 
 static void kill_at_random(struct control *control, unsigned kills)
 {
-	uint64_t random = arena_now();
+	uint64_t random = clock_now();
 	pid_t pids[VICTIMS] = {0};
 
 	for (unsigned done = 0; done < kills;) {
@@ -309,14 +310,14 @@ static void survivor_when_one_is_killed_at_a_step_then_goes_on_within_a_second(v
 		assert_true(child_wait(other) == SIGKILL || !arena);
 		pid = child_start(control, be_killed, step);
 		assert_int_equal(child_wait(pid), SIGKILL);
-		begun = arena_now();
+		begun = clock_now();
 		if (!arena)
 			arena = child_open(&dataset, BUDGET);
 		assert_accounts_are_right(arena);
 		child_reader(&reader, arena, &dataset, control);
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
-		assert_true(arena_now() - begun < UINT64_C(1000000000));
+		assert_true(clock_now() - begun < UINT64_C(1000000000));
 		assert_int_equal(control->wrong, 0);
 		assert_int_equal(control->direct, 0);
 		assert_int_equal(arena_members(arena), 1);
@@ -363,15 +364,15 @@ static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(vo
 	(void)state;
 	for (unsigned step = 5; step < STEPS - 2; step++) {
 		pid_t pid = child_start(control, stop_at_number, step);
-		uint64_t begun = arena_now();
+		uint64_t begun = clock_now();
 		struct reader reader;
 
 		child_wait_stopped(pid);
 		child_reader(&reader, arena, &dataset, control);
-		begun = arena_now();
+		begun = clock_now();
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
-		assert_true(arena_now() - begun < UINT64_C(1000000000));
+		assert_true(clock_now() - begun < UINT64_C(1000000000));
 		kill(pid, SIGCONT);
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
@@ -446,12 +447,12 @@ static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **st
 	while (!atomic_load(&control->arrived))
 		sched_yield();
 	assert_false(arena_claim(arena, 7));
-	begun = arena_now();
+	begun = clock_now();
 	assert_false(arena_wait(arena, 7, 120));
-	assert_true(arena_now() - begun >= UINT64_C(120000000));
+	assert_true(clock_now() - begun >= UINT64_C(120000000));
 	kill(pid, SIGKILL);
 	assert_true(arena_wait(arena, 7, 5000));
-	assert_true(arena_now() - begun < UINT64_C(1000000000));
+	assert_true(clock_now() - begun < UINT64_C(1000000000));
 	assert_true(arena_claim(arena, 7));
 	assert_int_equal(child_wait(pid), SIGKILL);
 	arena_close(arena);

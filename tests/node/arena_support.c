@@ -2,6 +2,7 @@
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
+#include "util/clock.h"
 
 #include <dirent.h>
 #include <err.h>
@@ -80,7 +81,7 @@ void reader_begin(struct reader *reader, struct arena *arena, const struct datas
 		.arena = arena,
 		.dataset = dataset,
 		.map = map,
-		.random = arena_now() ^ (uint64_t)getpid() << 32,
+		.random = clock_now() ^ (uint64_t)getpid() << 32,
 		.patience = 200,
 		.reads = &nothing[0],
 		.direct = &nothing[1],
