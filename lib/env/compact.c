@@ -21,7 +21,8 @@ enum {
 
 struct compactor {
 	struct snapshot *snapshot;
-	int fd;
+	compact_put_fn *put;
+	void *to;
 	uint64_t next; /* the number that the next page gets */
 	uint64_t end;  /* one above the last number that the meta page promises */
 	size_t used;
@@ -29,35 +30,18 @@ struct compactor {
 	uint8_t *pages; /* a page of scratch for each level of each nested tree */
 };
 
-static int compact_flush(struct compactor *compactor, const uint8_t *bytes, size_t left)
-{
-	while (left) {
-		ssize_t n = write(compactor->fd, bytes, left);
-
-		if (n < 0 && errno != EINTR)
-			return errno;
-		if (n == 0)
-			return EIO;
-		if (n > 0) {
-			bytes += n;
-			left -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 static int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)
 {
 	int rc = 0;
 
 	if (size > COMPACT_BUFFER - compactor->used) {
-		rc = compact_flush(compactor, compactor->buffer, compactor->used);
+		rc = compactor->put(compactor->to, compactor->buffer, compactor->used);
 		compactor->used = 0;
 		if (rc)
 			return rc;
 	}
 	if (size > COMPACT_BUFFER)
-		return compact_flush(compactor, bytes, size);
+		return compactor->put(compactor->to, bytes, size);
 	memcpy(compactor->buffer + compactor->used, bytes, size);
 	compactor->used += size;
 	return 0;
@@ -285,12 +269,13 @@ fail:
 	return rc;
 }
 
-int copy_compact(MDB_txn *txn, int fd)
+int copy_compact_to(MDB_txn *txn, compact_put_fn *put, void *to)
 {
 	uint32_t size = txn->snapshot.page_size;
 	struct compactor compactor = {
 		.snapshot = &txn->snapshot,
-		.fd = fd,
+		.put = put,
+		.to = to,
 		.next = FORMAT_METAS,
 		.end = FORMAT_METAS,
 		.buffer = malloc(COMPACT_BUFFER),
@@ -311,9 +296,33 @@ int copy_compact(MDB_txn *txn, int fd)
 	if (!rc && root != promised)
 		rc = MDB_INCOMPATIBLE;
 	if (!rc)
-		rc = compact_flush(&compactor, compactor.buffer, compactor.used);
+		rc = put(to, compactor.buffer, compactor.used);
 fail:
 	free(compactor.buffer);
 	free(compactor.pages);
 	return rc;
+}
+
+static int put_into_file(void *to, const uint8_t *bytes, size_t left)
+{
+	int fd = *(const int *)to;
+
+	while (left) {
+		ssize_t n = write(fd, bytes, left);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		if (n == 0)
+			return EIO;
+		if (n > 0) {
+			bytes += n;
+			left -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+int copy_compact(MDB_txn *txn, int fd)
+{
+	return copy_compact_to(txn, put_into_file, &fd);
 }

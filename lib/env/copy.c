@@ -31,8 +31,9 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	if (txn)
 		return MDB_INCOMPATIBLE;
 	/* The original copies out of its map, which may be our window. */
-	store_pause(env);
-	rc = lmdbio_orig_mdb_env_copyfd2(env->orig, fd, flags);
+	rc = store_pause(env);
+	if (!rc)
+		rc = lmdbio_orig_mdb_env_copyfd2(env->orig, fd, flags);
 	store_resume(env);
 	return rc;
 }
@@ -43,15 +44,13 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 	int fd, rc;
 
 	if (!txn && !(env->mode == ENV_OWN && flags & MDB_CP_COMPACT)) {
-		store_pause(env);
-		rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);
+		rc = store_pause(env);
+		if (!rc)
+			rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);
 		store_resume(env);
 		return rc;
 	}
-	if (env->mode == ENV_OWN && env->flags & MDB_NOSUBDIR)
-		name = strdup(path);
-	else if (asprintf(&name, "%s/data.mdb", path) < 0)
-		name = NULL;
+	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);
 	if (!name)
 		return ENOMEM;
 	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

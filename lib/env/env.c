@@ -66,8 +66,7 @@ int env_create(MDB_env **ret)
 	return 0;
 }
 
-/* The data file of an environment, by LMDB's rule. malloc'ed. */
-static char *data_path(const char *path, unsigned flags)
+char *env_data_path(const char *path, unsigned flags)
 {
 	char *name;
 
@@ -121,7 +120,7 @@ static int judge_file(int fd, uint32_t *page_size)
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, uint32_t *page_size)
 {
-	char *name = data_path(path, flags);
+	char *name = env_data_path(path, flags);
 	int rc = 0;
 
 	if (!name)

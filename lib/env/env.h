@@ -93,6 +93,8 @@ struct MDB_cursor {
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
+/* The data file that LMDB opens for a path; malloc'ed, or NULL. */
+char *env_data_path(const char *path, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
@@ -105,16 +107,16 @@ int env_open_origin(const MDB_env *env, MDB_env **orig);
 int snapshot_take(MDB_txn *txn);
 
 /* store.c: what stands under the window of an own environment. Opening returns 0 or an errno; in a
- * transaction begin after snapshot_take(), end before it is reset or freed. */
+ * transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */
 int store_open(MDB_env *env);
 void store_close(MDB_env *env);
-void store_begin(MDB_txn *txn);
+int store_begin(MDB_txn *txn);
 void store_end(MDB_txn *txn);
 void store_forked(MDB_env *env);
 /* Around a fork, in the parent: nothing of the store is changing. */
 void store_hold(MDB_env *env, bool hold);
-/* While the original reads through the window. */
-void store_pause(MDB_env *env);
+/* While the original reads through the window: 0, or ENOMEM (resume all the same). */
+int store_pause(MDB_env *env);
 void store_resume(MDB_env *env);
 
 /* txn.c: for own and forwarded ones. */
@@ -156,6 +158,9 @@ static inline int txn_here(MDB_txn *txn)
 /* compact.c: a compacted copy of a transaction's snapshot, written to fd as the original would.
  * Returns 0, MDB_INCOMPATIBLE (leaked pages), an errno, or as cursor_get(). */
 int copy_compact(MDB_txn *txn, int fd);
+/* The same, handed over piece by piece, in order. What `put` returns ends the copy, if not 0. */
+typedef int compact_put_fn(void *to, const uint8_t *bytes, size_t size);
+int copy_compact_to(MDB_txn *txn, compact_put_fn *put, void *to);
 /* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given transaction. */
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);

@@ -7,6 +7,7 @@
  */
 #include "env/env.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/stats.h"
@@ -15,21 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum {
-	STORE_FILE_MIN = 1 << 20,      /* bytes; a smaller file is not worth any of this */
-	STORE_DEPTH = 16,              /* reads in flight */
-	STORE_QUIET_NS = 2000000000,   /* without a commit, before an arena is made again */
+	STORE_FILE_MIN = 1 << 20,    /* bytes; a smaller file is not worth any of this */
+	STORE_DEPTH = 16,            /* reads in flight */
+	STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void store_report(const MDB_env *env, const char *backend, const char *why)
 {
@@ -118,39 +110,47 @@ void store_close(MDB_env *env)
 }
 
 /* Brings the store to the snapshot that a transaction has taken. */
-static void store_move(MDB_env *env, const MDB_txn *txn)
+static int store_move(MDB_env *env, const MDB_txn *txn)
 {
-	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size, now;
+	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
+	int rc = 0;
 
 	pthread_mutex_lock(&env->store_lock);
 	if (txn->id > env->store_id || !env->store_id) {
-		/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
-		residency_snapshot(&env->residency, &txn->identity, low,
-				   !env->store_id || env->residency.kind == RESIDENCY_CACHE);
-		env->store_armed = !env->store_id || env->residency.kind == RESIDENCY_CACHE;
-		env->store_since = env->store_armed ? 0 : now_ns();
-		env->store_id = txn->id + !txn->id;
-	} else if (!env->store_armed && (now = now_ns()) - env->store_since > STORE_QUIET_NS) {
-		residency_snapshot(&env->residency, &txn->identity, low, true);
-		env->store_armed = true;
+		/* The first snapshot is taken to be quiet; a commit later on shows that it is not.
+		 */
+		bool arm = !env->store_id || env->residency.kind == RESIDENCY_CACHE;
+
+		rc = residency_snapshot(&env->residency, &txn->identity, low, arm);
+		if (!rc) {
+			env->store_armed = arm;
+			env->store_since = arm ? 0 : clock_now();
+			env->store_id = txn->id + !txn->id;
+		}
+	} else if (!env->store_armed && clock_now() - env->store_since > STORE_QUIET_NS) {
+		rc = residency_snapshot(&env->residency, &txn->identity, low, true);
+		env->store_armed = !rc;
 	}
 	pthread_mutex_unlock(&env->store_lock);
+	return rc;
 }
 
-void store_begin(MDB_txn *txn)
+int store_begin(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
+	int rc;
 
 	if (!env->stored)
-		return;
-	if (txn->id != env->store_id || !env->store_armed)
-		store_move(env, txn);
+		return 0;
+	if ((txn->id != env->store_id || !env->store_armed) && (rc = store_move(env, txn)))
+		return rc;
 	residency_enter(&env->residency);
 	txn->snapshot.served = 0;
 	txn->snapshot.view.runs = &env->residency;
 	if (env->residency.kind == RESIDENCY_ARENA)
 		txn->snapshot.view.residency = &env->residency;
 	txn->snapshot.watch = env->prefetch ? prefetch_watch(env->prefetch) : NULL;
+	return 0;
 }
 
 void store_end(MDB_txn *txn)
@@ -175,10 +175,9 @@ void store_forked(MDB_env *env)
 	pthread_mutex_init(&env->store_lock, NULL);
 }
 
-void store_pause(MDB_env *env)
+int store_pause(MDB_env *env)
 {
-	if (env->stored)
-		residency_pause(&env->residency);
+	return env->stored ? residency_pause(&env->residency) : 0;
 }
 
 void store_resume(MDB_env *env)
@@ -193,9 +192,13 @@ void store_hold(MDB_env *env, bool hold)
 		return;
 	if (hold) {
 		pthread_mutex_lock(&env->store_lock);
+		if (env->prefetch)
+			prefetch_hold(env->prefetch, true);
 		pthread_mutex_lock(&env->residency.lock);
 	} else {
 		pthread_mutex_unlock(&env->residency.lock);
+		if (env->prefetch)
+			prefetch_hold(env->prefetch, false);
 		pthread_mutex_unlock(&env->store_lock);
 	}
 }

@@ -30,6 +30,8 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (!rc) {
 		rc = snapshot_take(txn);
+		if (!rc)
+			rc = store_begin(txn);
 		if (rc)
 			lmdbio_orig_mdb_txn_abort(txn->orig);
 	}
@@ -38,7 +40,6 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 		return rc;
 	}
 	txn->generation = fork_generation;
-	store_begin(txn);
 	dbi_begin(txn);
 	*ret = txn;
 	return 0;
@@ -105,11 +106,14 @@ int txn_renew(MDB_txn *txn)
 	if (rc)
 		return rc;
 	rc = snapshot_take(txn);
+	if (!rc)
+		rc = store_begin(txn);
 	if (rc) {
+		/* snapshot_take() has unblocked it. */
+		txn->snapshot.blocked |= SNAPSHOT_FINISHED;
 		lmdbio_orig_mdb_txn_reset(txn->orig);
 		return rc;
 	}
-	store_begin(txn);
 	dbi_begin(txn);
 	return 0;
 }

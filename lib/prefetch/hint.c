@@ -219,6 +219,8 @@ int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct t
 		for (link = &prefetch->batches; *link; link = &(*link)->next)
 			;
 		*link = batch;
+		prefetch->keys += n;
+		loader_announce(prefetch);
 	}
 	pthread_mutex_unlock(&prefetch->lock);
 	return rc;

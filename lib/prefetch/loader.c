@@ -18,6 +18,7 @@ enum {
 	SCRATCH = ARENA_CHUNK,
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
+	KEYS_WAITED = 4096,
 };
 
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
@@ -114,8 +115,20 @@ static unsigned loader_depth(const struct prefetch *prefetch)
 
 	if (prefetch->small)
 		return PREFETCH_DEPTH_MAX;
-	return chunks < 2 ? 2 : chunks < prefetch->options.depth ? (unsigned)chunks
-								 : prefetch->options.depth;
+	return chunks < 2                         ? 2
+	       : chunks < prefetch->options.depth ? (unsigned)chunks
+						  : prefetch->options.depth;
+}
+
+/* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
+void loader_announce(struct prefetch *prefetch)
+{
+	bool busy = prefetch->jobs.count || prefetch->later.count || prefetch->in_flight;
+
+	prefetch->small = prefetch->batches || (prefetch->small && busy);
+	if (!prefetch->small)
+		prefetch->keys = 0;
+	residency_announce(prefetch->residency, prefetch->small && prefetch->keys <= KEYS_WAITED);
 }
 
 /* true: it should be called again before anything is waited for. */
@@ -123,8 +136,6 @@ static bool start_all(struct prefetch *prefetch)
 {
 	unsigned again = prefetch->later.count;
 	bool there = false;
-
-	prefetch->small = prefetch->batches || (prefetch->small && prefetch->jobs.count);
 
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
@@ -140,8 +151,10 @@ static bool start_all(struct prefetch *prefetch)
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
 		there |= job_start(prefetch, jobs_take(&prefetch->later));
-	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < loader_depth(prefetch))
+	while (prefetch->jobs.count && prefetch->idle &&
+	       prefetch->in_flight < loader_depth(prefetch))
 		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
+	loader_announce(prefetch);
 	return there;
 }
 
@@ -175,7 +188,7 @@ static void wait_for_later(struct prefetch *prefetch)
 	struct job job = prefetch->later.jobs[prefetch->later.first];
 
 	pthread_mutex_unlock(&prefetch->lock);
-	residency_wait(prefetch->residency, job.offset);
+	residency_wait(prefetch->residency, job.offset, NULL);
 	pthread_mutex_lock(&prefetch->lock);
 }
 
@@ -209,7 +222,8 @@ static void options_complete(struct prefetch *prefetch)
 	if (prefetch->options.ahead)
 		return;
 	budget = memory_budget(settings_get());
-	prefetch->options.ahead = budget / AHEAD_SHARE < AHEAD_MAX ? budget / AHEAD_SHARE : AHEAD_MAX;
+	prefetch->options.ahead =
+		budget / AHEAD_SHARE < AHEAD_MAX ? budget / AHEAD_SHARE : AHEAD_MAX;
 }
 
 int loader_wake(struct prefetch *prefetch)
@@ -280,6 +294,14 @@ void prefetch_close(struct prefetch *prefetch)
 	free(prefetch);
 }
 
+void prefetch_hold(struct prefetch *prefetch, bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&prefetch->lock);
+	else
+		pthread_mutex_unlock(&prefetch->lock);
+}
+
 void prefetch_forked(struct prefetch *prefetch)
 {
 	pthread_mutex_init(&prefetch->lock, NULL);
@@ -288,13 +310,15 @@ void prefetch_forked(struct prefetch *prefetch)
 	prefetch->in_flight = 0;
 	prefetch->jobs.count = 0;
 	prefetch->later.count = 0;
+	prefetch->keys = 0;
 	/* The program's cursors still point to their streams, which start over with them. */
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i] && prefetch->streams[i]->cursor)
 			prefetch->streams[i]->cursor->ahead = NULL;
+		free(prefetch->streams[i]);
 		prefetch->streams[i] = NULL;
 	}
-	prefetch->batches = NULL;
+	batches_free(prefetch, NULL);
 	flights_reset(prefetch);
 }
 
@@ -317,5 +341,6 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 		stream_free(prefetch, stream);
 	}
 	batches_free(prefetch, snapshot);
+	loader_announce(prefetch);
 	pthread_mutex_unlock(&prefetch->lock);
 }

@@ -24,6 +24,9 @@ int prefetch_open(struct prefetch **prefetch, struct residency *residency, struc
 /* Ends the thread, after what is in flight has come. */
 void prefetch_close(struct prefetch *prefetch);
 
+/* Around a fork, in the parent: nothing of the loader is changing. */
+void prefetch_hold(struct prefetch *prefetch, bool hold);
+
 /* In a forked child, at once: the thread is the parent's, and so is what it has in flight. */
 void prefetch_forked(struct prefetch *prefetch);
 

@@ -72,7 +72,8 @@ struct prefetch {
 	struct job_queue later; /* found in somebody else's hands */
 	unsigned in_flight;
 	uint64_t landed; /* reads that have come */
-	bool small; /* the jobs are those of announced keys */
+	bool small;   /* the jobs are those of announced keys */
+	uint64_t keys; /* announced since there last were none */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };
@@ -100,6 +101,9 @@ static inline struct job jobs_take(struct job_queue *queue)
 int loader_wake(struct prefetch *prefetch);
 /* Asks for a range; false when the queue is full. Under the lock. */
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length);
+
+/* Tells those who read whether announced keys are on their way. Under the lock. */
+void loader_announce(struct prefetch *prefetch);
 
 /* stream.c */
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);

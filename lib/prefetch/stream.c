@@ -388,7 +388,7 @@ static int stream_start(struct prefetch *prefetch, struct stream *stream)
 	if (!rc) {
 		prefetch->streams[i] = stream;
 		if (stream->dense)
-			atomic_fetch_add(&prefetch->residency->scans, 1);
+			residency_scan(prefetch->residency, 1);
 		if (stream->cursor)
 			stream->cursor->ahead = stream;
 	}
@@ -437,7 +437,7 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 
 	stats_add(STATS_PREFETCH_USED, used < stream->bytes ? used : stream->bytes);
 	if (stream->dense)
-		atomic_fetch_sub(&prefetch->residency->scans, 1);
+		residency_scan(prefetch->residency, -1);
 	free(stream);
 }
 

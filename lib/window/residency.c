@@ -10,6 +10,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static void locks_init(struct residency *residency)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&residency->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&residency->landed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
 int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
 		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
 		   bool believe_cache)
@@ -35,7 +46,7 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->options = *options;
 	residency->believe_cache = believe_cache;
 	residency->epoch = 1;
-	pthread_mutex_init(&residency->lock, NULL);
+	locks_init(residency);
 	return 0;
 }
 
@@ -57,12 +68,13 @@ bool residency_attach(struct residency *residency)
 	if (residency->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 residency->private_reason);
+	arena_scanning(residency->arena, atomic_load(&residency->scans));
 	return true;
 }
 
 /* Threads in transactions of the old snapshot may be looking at the arena's table, and reads into
- * it may be on their way: it is closed when both are over. Under the lock. */
-static void bury(struct residency *residency)
+ * it may be on their way: it is closed when both are over. */
+void residency_bury(struct residency *residency)
 {
 	if (residency->transactions || residency->loads)
 		return;
@@ -71,13 +83,14 @@ static void bury(struct residency *residency)
 	residency->retired_count = 0;
 }
 
-static void detach(struct residency *residency)
+static bool detach(struct residency *residency)
 {
 	struct arena **retired;
 
 	if (!residency->arena)
-		return;
-	shed_all(residency);
+		return true;
+	if (!rest_all(residency))
+		return false;
 	retired = realloc(residency->retired,
 			  (residency->retired_count + 1) * sizeof(*residency->retired));
 	if (retired) {
@@ -85,7 +98,8 @@ static void detach(struct residency *residency)
 		retired[residency->retired_count++] = residency->arena;
 	} /* else it is never closed, which harms nobody */
 	residency->arena = NULL;
-	bury(residency);
+	residency_bury(residency);
+	return true;
 }
 
 void residency_close(struct residency *residency)
@@ -94,22 +108,26 @@ void residency_close(struct residency *residency)
 		return;
 	residency->transactions = 0;
 	detach(residency);
-	bury(residency);
+	residency_bury(residency);
 	free(residency->retired);
 	free((void *)residency->states);
 	free(residency->taints);
 	free((void *)residency->runs);
 	free(residency->mapped);
+	pthread_cond_destroy(&residency->landed);
 	pthread_mutex_destroy(&residency->lock);
 	residency->states = NULL;
 }
 
-void residency_snapshot(struct residency *residency, const struct arena_identity *identity,
-			uint64_t low, bool arm)
+int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+		       uint64_t low, bool arm)
 {
 	pthread_mutex_lock(&residency->lock);
 	atomic_store(&residency->enabled, false);
-	detach(residency);
+	if (!detach(residency)) {
+		pthread_mutex_unlock(&residency->lock);
+		return ENOMEM;
+	}
 	for (uint64_t i = 0; i < residency->chunks; i++)
 		set_state(residency, i, CHUNK_REST);
 	residency->all_tainted = residency->epoch;
@@ -119,17 +137,39 @@ void residency_snapshot(struct residency *residency, const struct arena_identity
 	residency->armed = arm;
 	atomic_store(&residency->enabled, arm && !residency->paused);
 	pthread_mutex_unlock(&residency->lock);
+	return 0;
 }
 
-void residency_pause(struct residency *residency)
+void residency_announce(struct residency *residency, bool announced)
 {
+	if (atomic_exchange(&residency->announced, announced) && !announced) {
+		pthread_mutex_lock(&residency->lock);
+		pthread_cond_broadcast(&residency->landed);
+		pthread_mutex_unlock(&residency->lock);
+	}
+}
+
+void residency_scan(struct residency *residency, int change)
+{
+	pthread_mutex_lock(&residency->lock);
+	atomic_fetch_add(&residency->scans, (unsigned)change);
+	if (residency->arena)
+		arena_scanning(residency->arena, atomic_load(&residency->scans));
+	pthread_mutex_unlock(&residency->lock);
+}
+
+int residency_pause(struct residency *residency)
+{
+	bool rested = true;
+
 	pthread_mutex_lock(&residency->lock);
 	if (!residency->paused++ && residency->kind == RESIDENCY_ARENA) {
 		atomic_store(&residency->enabled, false);
-		shed_all(residency);
+		rested = rest_all(residency);
 		residency->all_tainted = residency->epoch;
 	}
 	pthread_mutex_unlock(&residency->lock);
+	return rested ? 0 : ENOMEM;
 }
 
 void residency_resume(struct residency *residency)
@@ -155,7 +195,7 @@ void residency_leave(struct residency *residency)
 	pthread_mutex_lock(&residency->lock);
 	if (--residency->transactions == 0) {
 		residency->epoch++;
-		bury(residency);
+		residency_bury(residency);
 	}
 	pthread_mutex_unlock(&residency->lock);
 }
@@ -170,6 +210,9 @@ void residency_forked(struct residency *residency)
 		/* The child attaches afresh, when it first wants bytes. */
 		residency->arena = NULL;
 	}
+	for (unsigned i = 0; i < residency->retired_count; i++)
+		arena_forked(residency->retired[i]);
+	residency->retired_count = 0;
 	for (uint64_t i = 0; i < residency->chunks; i++) {
 		if (residency->kind == RESIDENCY_CACHE) {
 			residency->taints[i] = 0; /* what was being read is read for the parent */
@@ -181,5 +224,7 @@ void residency_forked(struct residency *residency)
 	residency->all_tainted = residency->epoch;
 	residency->mapped_count = 0;
 	residency->loads = 0;
-	pthread_mutex_init(&residency->lock, NULL);
+	atomic_store(&residency->scans, 0);
+	atomic_store(&residency->announced, false);
+	locks_init(residency);
 }

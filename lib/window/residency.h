@@ -46,25 +46,28 @@ struct residency {
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
 	unsigned paused;
-	bool armed; /* what `enabled` is when nobody pauses */
-	atomic_uint scans;  /* look-aheads under way for which a chunk is wanted as a whole */
+	bool armed;          /* what `enabled` is when nobody pauses */
+	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
 	struct arena *arena; /* NULL before the first byte is brought */
 	struct arena_identity identity;
 	struct arena_options options;
-	pthread_mutex_t lock;     /* of all below, and of every change to the map */
-	atomic_uchar *states;     /* enum chunk_state, one per chunk */
+	pthread_mutex_t lock; /* of all below, and of every change to the map */
+	atomic_uchar *states; /* enum chunk_state, one per chunk */
 	uint64_t chunks;
-	uint32_t *taints;         /* the epoch in which a chunk was tainted; without an arena: 1
-				     while it is being read */
-	uint32_t epoch;           /* grows when no transaction is left */
-	uint32_t all_tainted;     /* every chunk, in this epoch */
-	unsigned transactions;    /* alive */
-	_Atomic uint64_t *runs;   /* a bit per block mapped in a CHUNK_RUNS chunk */
-	uint64_t *mapped;         /* ring of the chunks that show the arena, oldest first */
+	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
+				   while it is being read */
+	uint32_t epoch;         /* grows when no transaction is left */
+	uint32_t all_tainted;   /* every chunk, in this epoch */
+	unsigned transactions;  /* alive */
+	_Atomic uint64_t *runs; /* a bit per block mapped in a CHUNK_RUNS chunk */
+	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
-	_Atomic uint64_t impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
-	unsigned loads;           /* reads on their way into the arena */
-	struct arena **retired;   /* arenas of older snapshots, not yet closed */
+	_Atomic uint64_t
+		impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
+	unsigned loads;          /* reads on their way into the arena */
+	atomic_bool announced;   /* a few bytes are about to come by themselves */
+	pthread_cond_t landed;   /* some of them have */
+	struct arena **retired;  /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
 };
@@ -95,13 +98,22 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 void residency_close(struct residency *residency);
 
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
- * with `arm` the next bytes wanted make an arena of the new identity. `low`: see above. */
-void residency_snapshot(struct residency *residency, const struct arena_identity *identity,
-			uint64_t low, bool arm);
+ * with `arm` the next bytes wanted make an arena of the new identity. `low`: see above. Returns 0,
+ * or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
+int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+		       uint64_t low, bool arm);
+
+/* A look-ahead that goes over all of the file begins (+1) or ends (-1). */
+void residency_scan(struct residency *residency, int change);
+
+/* Whether a few announced bytes are on their way, for which it is better to wait than to ask for
+ * them once more, one by one. */
+void residency_announce(struct residency *residency, bool announced);
 
 /* Everything back to rest while somebody reads through the window without asking: the original,
- * whose map it is, for a copy. Calls nest. */
-void residency_pause(struct residency *residency);
+ * whose map it is, for a copy. Calls nest. Returns 0, or ENOMEM as above (it is paused all the
+ * same). */
+int residency_pause(struct residency *residency);
 void residency_resume(struct residency *residency);
 
 /* A transaction begins, or ends: pointers handed out before matter, or no more. */
@@ -123,8 +135,8 @@ static inline bool residency_covers(const struct residency *residency, uint64_t 
 	uint64_t chunk = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	for (; chunk <= last; chunk++) {
-		unsigned state = atomic_load_explicit(&residency->states[chunk],
-						      memory_order_acquire);
+		unsigned state =
+			atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
 
 		if (state < CHUNK_FULL && !residency_has(residency, chunk, offset, length))
 			return false;
@@ -147,7 +159,8 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 /* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);
 
-/* Waits a bounded time for a chunk that somebody else reads. true: it is worth asking again. */
-bool residency_wait(struct residency *residency, uint64_t offset);
+/* Waits a bounded time for a chunk that somebody else reads. true: it is worth asking again. Else
+ * *progress is a number that changes when that one gets anything done; it may be NULL. */
+bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *progress);
 
 #endif

@@ -1,34 +1,30 @@
 /* What only this file knows: who reads which bytes into the arena or the page cache, and when. */
 #include "window/residency_private.h"
 
+#include "util/clock.h"
 #include "util/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
 
 enum {
-	WAIT_BOUND = 250, /* milliseconds for somebody else's read; then the file's own map serves */
-	WAIT_SLICE = 50,  /* milliseconds */
-	IMPATIENT_NS = 1000000000, /* how long nobody slow is waited for any more */
-	STREAK_MAX = 6,         /* at most 2 to this many values go unasked */
+	/* Milliseconds for somebody who reads and gets nothing done, or does; then the file's own
+	 * map serves. */
+	WAIT_IDLE = 250,
+	WAIT_MAX = 2000,
+	WAIT_SLICE = 50,
+	ANNOUNCED_NS = 20000000,    /* for bytes that were announced */
+	IMPATIENT_NS = 1000000000,  /* how long nobody slow is waited for any more */
+	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	DROP_LENGTH = 64 << 10, /* bytes of a read worth a system call to forget where it went */
-	LOADS_AT_ONCE = 8 /* chunks that one who waits reads as one request */
+	DROP_LENGTH = 64 << 10,     /* bytes of a read worth a system call to forget its place */
+	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
 {
@@ -40,7 +36,6 @@ static void populate(struct residency *residency, uint64_t offset, uint64_t end)
 		stats_add(STATS_POPULATE_CALLS, 1);
 	}
 }
-
 
 /* Shows what is published already. Under the lock; the caller has seen the blocks published. */
 static enum residency_plan show_published(struct residency *residency, uint64_t chunk,
@@ -191,6 +186,9 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 		}
 	}
 	residency->loads--;
+	residency_bury(residency);
+	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
+		pthread_cond_broadcast(&residency->landed);
 	pthread_mutex_unlock(&residency->lock);
 	return error;
 }
@@ -203,8 +201,9 @@ bool residency_idle(struct residency *residency, uint64_t offset, uint64_t lengt
 	       is_cached_at(residency, offset + length - 1);
 }
 
-bool residency_wait(struct residency *residency, uint64_t offset)
+bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *progress)
 {
+	uint64_t chunk = offset / ARENA_CHUNK;
 	struct arena *arena;
 	bool free_now;
 
@@ -212,9 +211,12 @@ bool residency_wait(struct residency *residency, uint64_t offset)
 	arena = residency->arena;
 	residency->loads++; /* so that it is not closed under the wait */
 	pthread_mutex_unlock(&residency->lock);
-	free_now = !arena || arena_wait(arena, offset / ARENA_CHUNK, WAIT_SLICE);
+	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
+	if (!free_now && progress)
+		*progress = arena_progress(arena, chunk);
 	pthread_mutex_lock(&residency->lock);
 	residency->loads--;
+	residency_bury(residency);
 	pthread_mutex_unlock(&residency->lock);
 	return free_now;
 }
@@ -229,7 +231,8 @@ static int load_now(struct residency *residency, const struct residency_load *lo
 		size_t length = loads[i].length, done = 0;
 		int error;
 
-		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset; next++)
+		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset;
+		     next++)
 			length += loads[next].length;
 		error = io_read(residency->io, loads[i].buffer, length, loads[i].offset, &done);
 		stats_add(STATS_STORAGE_REQUESTS, 1);
@@ -245,36 +248,33 @@ static int load_now(struct residency *residency, const struct residency_load *lo
 	return rc;
 }
 
-/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. Returns how many
- * loads were taken on; *busy tells that it stopped at somebody else's chunk. */
-static unsigned plan_many(struct residency *residency, uint64_t *offset, uint64_t end, bool widen,
-			  struct residency_load *loads, bool *busy)
+/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
+ * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at somebody else's chunk,
+ * PLAN_REST when it stopped at one that cannot be shown in any way. */
+static enum residency_plan plan_many(struct residency *residency, uint64_t *offset, uint64_t end,
+				     bool widen, struct residency_load *loads, unsigned *n)
 {
-	unsigned n = 0;
+	enum residency_plan plan = PLAN_READY;
 
-	*busy = false;
+	*n = 0;
 	pthread_mutex_lock(&residency->lock);
-	while (*offset < end && n < LOADS_AT_ONCE && !*busy) {
+	while (*offset < end && *n < LOADS_AT_ONCE) {
 		uint64_t length = end - *offset;
 
-		switch (plan_locked(residency, *offset, &length, widen, &loads[n])) {
-		case PLAN_LOAD:
-			n++;
+		plan = plan_locked(residency, *offset, &length, widen, &loads[*n]);
+		if (plan == PLAN_BUSY)
 			break;
-		case PLAN_READY:
-			break;
-		case PLAN_REST:
+		if (plan == PLAN_REST) {
 			stats_add(STATS_AT_REST, 1);
-			chunk_rest(residency, *offset / ARENA_CHUNK);
-			break;
-		case PLAN_BUSY:
-			*busy = true;
-			continue;
+			if (!chunk_rest(residency, *offset / ARENA_CHUNK))
+				break;
 		}
+		*n += plan == PLAN_LOAD;
+		plan = PLAN_READY;
 		*offset += length;
 	}
 	pthread_mutex_unlock(&residency->lock);
-	return n;
+	return plan;
 }
 
 /* All of it as one request to the page cache; who touches it waits there. */
@@ -308,13 +308,31 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 	return 0;
 }
 
-static void chunks_rest(struct residency *residency, uint64_t offset, uint64_t end)
+/* The file's own map serves from here on. Returns 0, or ENOMEM when the kernel has no map left. */
+static int chunks_rest(struct residency *residency, uint64_t offset, uint64_t end)
 {
+	bool rested = true;
+
 	pthread_mutex_lock(&residency->lock);
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
-		chunk_rest(residency, chunk);
+		rested &= chunk_rest(residency, chunk);
 	pthread_mutex_unlock(&residency->lock);
 	stats_add(STATS_FALLBACKS, 1);
+	return rested ? 0 : ENOMEM;
+}
+
+/* Whether somebody on the node goes over all of the file. */
+static bool is_scanned(struct residency *residency)
+{
+	bool scanned;
+
+	if (atomic_load_explicit(&residency->scans, memory_order_relaxed))
+		return true;
+	pthread_mutex_lock(&residency->lock);
+	scanned = atomic_load(&residency->enabled) && residency_attach(residency) &&
+		  arena_scanned(residency->arena);
+	pthread_mutex_unlock(&residency->lock);
+	return scanned;
 }
 
 /* What stays with the file's own map is faulted in here, where a read that fails is an errno; a
@@ -324,70 +342,92 @@ static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end
 	uint64_t first = offset, last = end;
 
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
-	/* The kernel's requests are small, but these it sends off together. */
-	if (atomic_load_explicit(&residency->scans, memory_order_relaxed) ||
-	    now_ns() < residency->impatient_until) {
-		first -= first % ARENA_CHUNK;
-		last = chunk_end(residency, (last - 1) / ARENA_CHUNK);
+	if (!is_cached(residency, offset, end)) {
+		if (is_scanned(residency) || clock_now() < residency->impatient_until) {
+			first -= first % ARENA_CHUNK;
+			last = chunk_end(residency, (last - 1) / ARENA_CHUNK);
+		}
+		/* The kernel's requests are small, but these it sends off together. */
+		for (; first < last; first += READAHEAD_STEP)
+			(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	}
-	for (; first < last; first += READAHEAD_STEP)
-		(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
 		return 0;
 	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
 }
 
-/* Whether to go without a chunk that somebody else reads. Waiting long once is enough: who is
- * stopped has more than one chunk in hand. */
-static bool is_impatient(struct residency *residency, unsigned waited)
-{
-	uint64_t now = now_ns();
+/* One who waits for a chunk that somebody else reads, in milliseconds. */
+struct patience {
+	unsigned waited, idle; /* idle: without the other one's getting anything done */
+	uint64_t progress;
+};
 
-	if (waited >= WAIT_BOUND)
+/* Whether to ask again for it, after a while; false: go without it. Waiting long once is enough:
+ * who is stopped has more than one chunk in hand. */
+static bool wait_on(struct residency *residency, uint64_t offset, struct patience *patience)
+{
+	uint64_t now = clock_now(), progress;
+
+	if (patience->idle >= WAIT_IDLE || patience->waited >= WAIT_MAX)
 		residency->impatient_until = now + IMPATIENT_NS;
-	return now < residency->impatient_until;
+	if (now < residency->impatient_until)
+		return false;
+	if (residency_wait(residency, offset, &progress))
+		return true;
+	patience->idle = progress == patience->progress ? patience->idle + WAIT_SLICE : 0;
+	patience->progress = progress;
+	patience->waited += WAIT_SLICE;
+	return true;
+}
+
+/* What has been announced comes in the order of the file and many at once. */
+static void wait_announced(struct residency *residency, uint64_t offset, uint64_t length)
+{
+	uint64_t end = clock_now() + ANNOUNCED_NS;
+	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+				 .tv_nsec = (long)(end % 1000000000)};
+
+	pthread_mutex_lock(&residency->lock);
+	while (atomic_load(&residency->announced) && !residency_covers(residency, offset, length) &&
+	       !pthread_cond_timedwait(&residency->landed, &residency->lock, &until))
+		;
+	pthread_mutex_unlock(&residency->lock);
 }
 
 static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
-	unsigned waited = 0, n;
-	bool busy, widen;
-	int rc;
+	struct patience patience = {0};
+	bool widen = is_scanned(residency);
+	int rc = 0;
 
-	widen = atomic_load_explicit(&residency->scans, memory_order_relaxed);
-	while (offset < end) {
+	while (offset < end && !rc) {
 		uint64_t start = offset;
+		unsigned n;
+		enum residency_plan plan = plan_many(residency, &offset, end, widen, loads, &n);
 
-		n = plan_many(residency, &offset, end, widen, loads, &busy);
 		if (n) {
 			rc = load_now(residency, loads, n);
-			if (rc == EFAULT || rc == ENOMEM) {
-				/* No memory for the arena: the file's own map serves. */
-				chunks_rest(residency, start, offset);
-				rc = 0;
-			}
-			if (rc && !widen)
-				return rc;
-			if (rc) {
+			/* No memory for the arena: the file's own map serves. */
+			if (rc == EFAULT || rc == ENOMEM)
+				rc = chunks_rest(residency, start, offset);
+			if (rc && widen) {
 				/* Perhaps it was not our bytes that failed. */
 				widen = false;
 				offset = start;
+				rc = 0;
 			}
-			waited = 0;
-		} else if (busy) {
-			if (!is_impatient(residency, waited)) {
-				if (!residency_wait(residency, offset))
-					waited += WAIT_SLICE;
-				continue;
-			}
+			patience = (struct patience){0};
+		} else if (plan == PLAN_REST) {
+			rc = ENOMEM;
+		} else if (plan == PLAN_BUSY && !wait_on(residency, offset, &patience)) {
 			/* Its reader lives but does not come on: go without it. */
-			chunks_rest(residency, offset, offset + 1);
+			rc = chunks_rest(residency, offset, offset + 1);
 			offset = (offset / ARENA_CHUNK + 1) * ARENA_CHUNK;
-			waited = 0;
+			patience = (struct patience){0};
 		}
 	}
-	return 0;
+	return rc;
 }
 
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length)
@@ -399,12 +439,14 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 		end = residency->size;
 	if (residency->kind == RESIDENCY_CACHE)
 		return bring_cached(residency, offset, end);
-	began = now_ns();
+	began = clock_now();
+	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
+		wait_announced(residency, offset, end - offset);
 	rc = bring(residency, offset, end);
 	if (!rc && atomic_load(&residency->enabled) && end > offset &&
 	    !residency_covers(residency, offset, end - offset))
 		rc = touch_rest(residency, offset, end);
 	stats_add(STATS_WAITS, 1);
-	stats_add(STATS_WAIT_NS, now_ns() - began);
+	stats_add(STATS_WAIT_NS, clock_now() - began);
 	return rc;
 }

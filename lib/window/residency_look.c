@@ -39,22 +39,24 @@ bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t o
 		return false;
 	for (; first < end; first++)
 		if (!(atomic_load_explicit(&residency->runs[first / 64], memory_order_acquire) >>
-			      (first % 64) & 1))
+			      (first % 64) &
+		      1))
 			return false;
 	return true;
 }
 
-/* Whether the page cache holds all of a range already. */
-static bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
+bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
 {
-	unsigned char pages[ARENA_CHUNK / 4096];
-	size_t n = (end - offset + 4095) / 4096;
+	unsigned char pages[ARENA_BLOCKS];
 
-	if (mincore(residency->base + offset, end - offset, pages))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!(pages[i] & 1))
+	for (uint64_t next; offset < end; offset = next) {
+		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
+		if (mincore(residency->base + offset, next - offset, pages))
 			return false;
+		for (size_t i = 0; i < block_end(next - offset); i++)
+			if (!(pages[i] & 1))
+				return false;
+	}
 	return true;
 }
 
@@ -66,9 +68,7 @@ bool is_cached_at(const struct residency *residency, uint64_t offset)
 	return !mincore(residency->base + offset, 4096, &page) && page & 1;
 }
 
-/* What the page cache holds needs no second copy. Under the lock. */
-bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
-			   uint64_t end)
+bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end)
 {
 	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 

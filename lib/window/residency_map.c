@@ -22,9 +22,7 @@ static bool show_arena(struct residency *residency, uint64_t offset, uint64_t en
 		    arena_fd(residency->arena), (off_t)offset) != MAP_FAILED;
 }
 
-/* The part of a chunk that may show the arena, in whole blocks. */
-void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start,
-		       uint64_t *end)
+void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end)
 {
 	*start = chunk * ARENA_CHUNK;
 	if (*start < residency->low)
@@ -39,20 +37,24 @@ void runs_clear(struct residency *residency, uint64_t chunk)
 				      memory_order_relaxed);
 }
 
-/* Takes a chunk out of the arena's hands: what was handed out goes on being right. */
-void chunk_rest(struct residency *residency, uint64_t chunk)
+bool chunk_rest(struct residency *residency, uint64_t chunk)
 {
+	enum chunk_state before = get_state(residency, chunk);
 	uint64_t start, end;
 
 	residency->taints[chunk] = residency->epoch;
 	if (!is_shown(residency, chunk))
-		return;
+		return true;
 	chunk_span(residency, chunk, &start, &end);
+	/* First nobody takes it for the arena's any more, then it is not. */
 	set_state(residency, chunk, CHUNK_REST);
-	if (!show_file(residency, start, end))
-		return;
+	if (!show_file(residency, start, end)) {
+		set_state(residency, chunk, before);
+		return false;
+	}
 	runs_clear(residency, chunk);
 	arena_unpin(residency->arena, chunk);
+	return true;
 }
 
 static bool ring_push(struct residency *residency, uint64_t chunk)
@@ -76,28 +78,48 @@ static bool ring_push(struct residency *residency, uint64_t chunk)
 	return true;
 }
 
-/* Gives up the oldest maps, as far as the node's memory asks for it. */
-void shed(struct residency *residency)
+/* The oldest map; false when the kernel does not let it go. */
+static bool shed_one(struct residency *residency)
 {
-	while (residency->mapped_count > MAPPED_KEEP && arena_pressed(residency->arena)) {
-		uint64_t chunk = residency->mapped[residency->mapped_first];
-
-		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
-		residency->mapped_count--;
-		chunk_rest(residency, chunk);
-		stats_add(STATS_EVICTIONS, 1);
-	}
+	if (!chunk_rest(residency, residency->mapped[residency->mapped_first]))
+		return false;
+	residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
+	residency->mapped_count--;
+	return true;
 }
 
-void shed_all(struct residency *residency)
+void shed(struct residency *residency)
 {
-	while (residency->mapped_count > 0) {
+	while (residency->mapped_count > MAPPED_KEEP && arena_pressed(residency->arena) &&
+	       shed_one(residency))
+		stats_add(STATS_EVICTIONS, 1);
+}
+
+bool shed_all(struct residency *residency)
+{
+	while (residency->mapped_count > 0)
+		if (!shed_one(residency))
+			return false;
+	return true;
+}
+
+bool rest_all(struct residency *residency)
+{
+	if (shed_all(residency))
+		return true;
+	/* Piece by piece it does not go; as one it takes the kernel less. */
+	if (mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
+		 residency->fd, 0) == MAP_FAILED)
+		return false;
+	for (; residency->mapped_count > 0; residency->mapped_count--) {
 		uint64_t chunk = residency->mapped[residency->mapped_first];
 
+		set_state(residency, chunk, CHUNK_REST);
+		runs_clear(residency, chunk);
+		arena_unpin(residency->arena, chunk);
 		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
-		residency->mapped_count--;
-		chunk_rest(residency, chunk);
 	}
+	return true;
 }
 
 void mark_run(struct residency *residency, uint64_t first, uint64_t end)

@@ -4,7 +4,6 @@
 
 #include "window/residency.h"
 
-
 static inline uint64_t chunk_end(const struct residency *residency, uint64_t chunk)
 {
 	uint64_t end = (chunk + 1) * ARENA_CHUNK;
@@ -47,8 +46,10 @@ static inline enum chunk_state get_state(const struct residency *residency, uint
 	return atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
 }
 
-/* residency.c: the arena, made at the first need. Under the lock. */
+/* residency.c, under the lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
+/* Closes arenas of older snapshots, if nobody is left who looks at them. */
+void residency_bury(struct residency *residency);
 
 /* residency_map.c: all under the lock. */
 /* The part of a chunk that may show the arena, in whole blocks. */
@@ -56,15 +57,20 @@ void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *sta
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. false: the kernel
  * refuses; nothing has changed. */
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end);
-/* Takes a chunk out of the arena's hands: what was handed out goes on being right. */
-void chunk_rest(struct residency *residency, uint64_t chunk);
+/* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
+ * kernel refuses, and the arena stays under it. */
+bool chunk_rest(struct residency *residency, uint64_t chunk);
 void runs_clear(struct residency *residency, uint64_t chunk);
 void mark_run(struct residency *residency, uint64_t first, uint64_t end);
-/* Gives up the oldest maps, as far as the node's memory asks for it; or all. */
+/* Gives up the oldest maps, as far as the node's memory asks for it; or all (false: not all). */
 void shed(struct residency *residency);
-void shed_all(struct residency *residency);
+bool shed_all(struct residency *residency);
+/* The same for who must not go on otherwise. false: the kernel has no memory for a map. */
+bool rest_all(struct residency *residency);
 
 /* residency_look.c */
+/* Whether the page cache holds all of a range; `offset` is a page's. */
+bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end);
 bool is_cached_at(const struct residency *residency, uint64_t offset);
 /* What the page cache holds needs no second copy. Under the lock. */
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end);

@@ -1,0 +1,180 @@
+/* What only this file knows: what stands under a window when others read too, and when the kernel
+ * refuses a map. */
+#include "window/residency.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK };
+
+static int maps_refused;
+
+void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (maps_refused && flags & MAP_FIXED) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
+/* A process of the node, as far as its arena is concerned. */
+struct reader {
+	struct io io;
+	uint8_t *base;
+	struct residency residency;
+};
+
+struct fixture {
+	int fd;
+	struct arena_identity identity;
+	char node[32];
+	struct reader first, second;
+};
+
+static uint8_t byte_at(uint64_t offset)
+{
+	return (uint8_t)(offset / ARENA_BLOCK * 7 + offset % 251);
+}
+
+static int reader_open(struct reader *reader, struct fixture *f)
+{
+	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
+
+	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
+	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
+	       residency_open(&reader->residency, RESIDENCY_ARENA, reader->base, SIZE, f->fd,
+			      &reader->io, &options, false) ||
+	       residency_snapshot(&reader->residency, &f->identity, LOW, true);
+}
+
+static void reader_close(struct reader *reader)
+{
+	residency_close(&reader->residency);
+	io_close(&reader->io);
+	munmap(reader->base, SIZE);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint8_t *bytes;
+
+	if (!f || (f->fd = memfd_create("residency-test", MFD_CLOEXEC)) < 0 ||
+	    ftruncate(f->fd, SIZE))
+		return -1;
+	bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	if (bytes == MAP_FAILED)
+		return -1;
+	for (uint64_t i = 0; i < SIZE; i++)
+		bytes[i] = byte_at(i);
+	munmap(bytes, SIZE);
+	f->identity = (struct arena_identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
+	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
+	*state = f;
+	return reader_open(&f->first, f) || reader_open(&f->second, f);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	maps_refused = 0;
+	reader_close(&f->first);
+	reader_close(&f->second);
+	close(f->fd);
+	free(f);
+	return 0;
+}
+
+static void assert_right(const struct reader *reader, uint64_t offset, uint64_t length)
+{
+	for (uint64_t i = offset; i < offset + length; i += 97)
+		assert_int_equal(reader->base[i], byte_at(i));
+}
+
+static void bring_when_nobody_scans_then_only_what_is_wanted(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t wanted = 3 * ARENA_CHUNK + 5 * ARENA_BLOCK;
+
+	assert_false(residency_covers(&f->first.residency, wanted, ARENA_BLOCK));
+	assert_int_equal(residency_bring(&f->first.residency, wanted, ARENA_BLOCK), 0);
+	assert_true(residency_covers(&f->first.residency, wanted, ARENA_BLOCK));
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	assert_right(&f->first, wanted, ARENA_BLOCK);
+}
+
+static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t wanted = 3 * ARENA_CHUNK + 5 * ARENA_BLOCK;
+
+	residency_scan(&f->second.residency, 1);
+	assert_int_equal(residency_bring(&f->second.residency, 0, ARENA_CHUNK), 0);
+	assert_int_equal(residency_bring(&f->first.residency, wanted, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 1);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
+	assert_right(&f->first, 3 * ARENA_CHUNK, ARENA_CHUNK);
+	/* And what the other one has read, nobody reads again. */
+	assert_int_equal(residency_bring(&f->first.residency, LOW, ARENA_CHUNK - LOW), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 1);
+	residency_scan(&f->second.residency, -1);
+	assert_int_equal(residency_bring(&f->first.residency, 5 * ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK + ARENA_BLOCK);
+}
+
+static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
+{
+	struct fixture *f = *state;
+
+	maps_refused = 1;
+	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
+}
+
+/* Holes of an arena must not be taken for the bytes of another snapshot. */
+static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
+{
+	struct fixture *f = *state;
+	struct arena_identity next = f->identity;
+
+	next.snapshot++;
+	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	maps_refused = 1;
+	assert_int_equal(residency_pause(&f->first.residency), ENOMEM);
+	residency_resume(&f->first.residency);
+	assert_int_equal(residency_snapshot(&f->first.residency, &next, LOW, true), ENOMEM);
+	maps_refused = 0;
+	assert_int_equal(residency_snapshot(&f->first.residency, &next, LOW, true), 0);
+	assert_right(&f->first, 0, SIZE);
+	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(bring_when_nobody_scans_then_only_what_is_wanted,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
+		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			snapshot_when_the_file_cannot_be_put_back_then_enomem, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
