@@ -31,6 +31,12 @@ static void watch_forks(void)
 	(void)pthread_atfork(NULL, NULL, count_fork);
 }
 
+unsigned io_forks(void)
+{
+	(void)pthread_once(&fork_once, watch_forks);
+	return fork_generation;
+}
+
 static int open_backend(struct io *io, const struct io_ops *ops)
 {
 	int rc = 0;
@@ -227,6 +233,8 @@ int io_size(struct io *io, uint64_t *size)
 {
 	struct stat st;
 
+	if (io->ops->size)
+		return io->ops->size(io, size);
 	if (io->below)
 		return io_size(io->below, size);
 	if (io->fd < 0) {

@@ -33,6 +33,8 @@ struct io_ops {
 	int (*open)(struct io *io);
 	/* Reads at most length bytes, as pread(2) does: short only for good reason. */
 	ssize_t (*read)(struct io *io, void *buffer, size_t length, uint64_t offset);
+	/* Bytes that can be read. 0 or errno. NULL here: as many as the file, or the io below, has. */
+	int (*size)(struct io *io, uint64_t *size);
 	/* Takes n requests; they complete in any order. 0 or errno (then none was taken). */
 	int (*submit)(struct io *io, struct io_request *const *requests, size_t n);
 	/* Hands back from `min` (it waits for them) to `max` completed requests. How many. */
@@ -89,6 +91,12 @@ int io_open_memory(struct io *io, const void *bytes, uint64_t size);
 /* What offset, length and buffer of every read must be multiples of, in bytes: 1, or a power of
  * two. A read that ends behind the end of the file is fine, so round lengths up. */
 size_t io_alignment(const struct io *io);
+
+/* Memory for reads of any back end: page-aligned, and not in forked children, so that a fork cannot
+ * divert a direct read that is under way. NULL: there is none. In a forked child it is gone
+ * already: forget it. */
+void *io_buffer_new(size_t length);
+void io_buffer_free(void *buffer, size_t length);
 
 /* Reads the whole range, going on after short reads and EINTR. *done is less than length only at
  * the end of the file. Returns 0 or errno (EINVAL: range or alignment); *done is set always. */

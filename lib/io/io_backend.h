@@ -17,6 +17,10 @@ int io_read_rest(struct io *io, void *buffer, size_t length, uint64_t offset, si
 /* Opens a back end on top of another io. Returns 0 or the errno of the back end. */
 int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below);
 
+/* Forks that lie between the program's start and this process. A back end whose reads take a lock
+ * frees it when this has moved: a lock that another thread held at the fork stays so in the child. */
+unsigned io_forks(void);
+
 /* The same name, of static storage, if it is one of a back end for files; else NULL. */
 const char *io_backend_name(const char *name);
 

@@ -174,6 +174,16 @@ static void pump(struct io_ring *ring)
 		give_up_ring(ring);
 }
 
+/* A file system that cannot read without blocking is read by threads of the kernel's, at first of
+ * four times as many as there are processors: on a small machine fewer than reads in flight. A
+ * kernel that does not know the request (before 5.15) has no such limit to raise. */
+static void allow_workers(struct io_ring *ring)
+{
+	unsigned workers[2] = {RING_DEPTH, 0};
+
+	(void)io_uring_register_iowq_max_workers(&ring->uring, workers);
+}
+
 struct io_ring *io_ring_new(struct io *io)
 {
 	struct io_ring *ring = calloc(1, sizeof(*ring));
@@ -190,6 +200,7 @@ struct io_ring *io_ring_new(struct io *io)
 	/* Came together with the plain read operation, in Linux 5.6. */
 	if (!(ring->uring.features & IORING_FEAT_RW_CUR_POS))
 		goto fail;
+	allow_workers(ring);
 	return ring;
 fail:
 	io_ring_free(ring);
