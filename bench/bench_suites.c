@@ -69,7 +69,7 @@ static const struct suite_row storms[] = {
 	{SLOW("cifar", WORK_STRIDE, 8, false, 0), READ_ONCE_TOGETHER(1)},
 	{SLOW("img", WORK_GET, 1, true, 500),
 	 .figures = {{FIGURE_REQUESTS_VALUE, 1.2}, {FIGURE_MAJOR, 20}}},
-	{SLOW("cifar", WORK_BATCH, 1, false, 5120),
+	{SLOW("cifar", WORK_BATCH, 1, false, 20480),
 	 .figures = {{FIGURE_RATE, 10}, {FIGURE_BYTES_VALUE, 2}, {FIGURE_MAJOR, 20}}},
 	{SLOW("img", WORK_BACKWARD, 1, false, 0), READ_ONCE},
 	{SLOW("cifar", WORK_BACKWARD, 1, false, 0), READ_ONCE},

@@ -78,13 +78,25 @@ static int make_memfd(bool shared)
 	return fd;
 }
 
-/* Growing a file over RLIMIT_FSIZE is a signal, so it must not be tried. */
-static bool is_length_allowed(uint64_t length)
+/* Writing over RLIMIT_FSIZE is a signal, so it must not be tried. */
+bool arena_length_allowed(uint64_t length)
 {
 	struct rlimit limit;
 
 	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
 	       length <= limit.rlim_cur;
+}
+
+/* A number that is not soon given to a file of a program that has closed what it did not open. */
+static int lifted(int fd)
+{
+	enum { HIGH = 1000 };
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
 }
 
 static int map(struct arena *arena)
@@ -93,6 +105,7 @@ static int map(struct arena *arena)
 	uint8_t *table;
 	void *base;
 
+	arena->fd = lifted(arena->fd);
 	if (fstat(arena->fd, &st))
 		return errno;
 	arena->device = st.st_dev;
@@ -167,7 +180,7 @@ int arena_make(struct arena *arena, bool shared)
 {
 	int rc = EFBIG;
 
-	if (!is_length_allowed(arena->length))
+	if (!arena_length_allowed(arena->length))
 		return rc;
 	arena->fd = make_memfd(shared);
 	if (arena->fd < 0)

@@ -62,10 +62,13 @@ int arena_open_again(struct arena *arena);
 /* The memfd, for read-only maps at the data file's own offsets. The arena's to close. */
 int arena_fd(const struct arena *arena);
 
-/* Where bytes read from storage go: writable, at the data file's own offsets. Only the holder of
- * a claim may write into its chunk, and only to blocks that are not published. Let system calls
- * write: where there is no memory left they fail with EFAULT or ENOMEM (read without the arena
- * then), but a store of the program's own would be a signal. */
+/* Puts bytes read from storage at the data file's own offset, in whole blocks. Only the holder of
+ * a claim may do so in its chunk, and only to blocks that are reserved and not published. Any
+ * thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
+int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length);
+
+/* The arena's bytes as this process may see them, published or not; to look, not to write: where
+ * memory is short a store of the program's own would be a signal. */
 uint8_t *arena_bytes(const struct arena *arena);
 
 uint64_t arena_chunks(const struct arena *arena);

@@ -8,18 +8,25 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --- groups --------------------------------------------------------------------------------- */
 
-/* Asks for memory; what is there stays as it is. The descriptor is looked at first: a program that
- * closes descriptors it did not open may have put a file of its own in its place. */
+/* A program that closes descriptors it did not open may have put a file of its own in this place. */
+static bool is_ours(const struct arena *arena)
+{
+	struct stat st;
+
+	return !fstat(arena->fd, &st) && st.st_dev == arena->device && st.st_ino == arena->inode;
+}
+
+/* Asks for memory; what is there stays as it is. */
 static bool give_memory(const struct arena *arena, const void *start, size_t length)
 {
 	off_t offset = (const uint8_t *)start - arena->base;
-	struct stat st;
 	int rc;
 
-	if (fstat(arena->fd, &st) || st.st_dev != arena->device || st.st_ino != arena->inode)
+	if (!is_ours(arena))
 		return false;
 	do {
 		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, offset, (off_t)length);
@@ -52,6 +59,32 @@ struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsign
 	    !group_grow(arena, number, page))
 		return NULL;
 	return &arena->groups[number];
+}
+
+/* By the descriptor: making a page for bytes that are at hand costs half of what it costs to map an
+ * empty one and to read into it. */
+int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length)
+{
+	const uint8_t *from = bytes;
+
+	if (offset + length > arena->data_length || !arena_length_allowed(offset + length) ||
+	    !is_ours(arena))
+		return ENOMEM;
+	while (length > 0) {
+		ssize_t n = pwrite(arena->fd, from, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			/* What has come is in no account. */
+			atomic_store_explicit(&arena->returned, true, memory_order_relaxed);
+			return ENOMEM;
+		}
+		from += n;
+		offset += (uint64_t)n;
+		length -= (uint64_t)n;
+	}
+	return 0;
 }
 
 /* --- blocks --------------------------------------------------------------------------------- */

@@ -28,22 +28,20 @@ bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
 
 static bool flight_scratch(struct flight *flight)
 {
-	if (flight->load.buffer)
-		return true;
-	if (!flight->scratch && posix_memalign(&flight->scratch, ARENA_BLOCK, SCRATCH))
-		flight->scratch = NULL;
+	if (!flight->scratch)
+		flight->scratch = io_buffer_new(SCRATCH);
 	flight->request.buffer = flight->scratch;
 	return flight->scratch != NULL;
 }
 
 static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
 {
-	residency_finish(prefetch->residency, &flight->load, error, done);
+	residency_finish(prefetch->residency, &flight->load, flight->scratch, error, done);
 	flight->next = prefetch->idle;
 	prefetch->idle = flight;
 }
 
-/* Starts a read that has been planned. */
+/* Makes a read of what has been planned; flights_submit() starts it. */
 static void flight_start(struct prefetch *prefetch, struct flight *flight)
 {
 	struct io_request *request = &flight->request;
@@ -51,22 +49,30 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	*request = (struct io_request){
 		.offset = flight->load.offset,
 		.length = flight->load.length,
-		.buffer = flight->load.buffer,
 		.tag = flight,
 	};
 	if (!flight_scratch(flight)) {
 		flight_land(prefetch, flight, ENOMEM, 0);
 		return;
 	}
-	if (io_submit(prefetch->io, &request, 1)) {
-		flight_land(prefetch, flight, EAGAIN, 0);
-		return;
-	}
+	prefetch->starting[prefetch->starting_count++] = request;
 	prefetch->in_flight++;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, request->length);
 	stats_add(STATS_PREFETCH_REQUESTS, 1);
 	stats_add(STATS_PREFETCH_BYTES, request->length);
+}
+
+static void flights_submit(struct prefetch *prefetch)
+{
+	unsigned n = prefetch->starting_count;
+
+	prefetch->starting_count = 0;
+	if (!n || !io_submit(prefetch->io, prefetch->starting, n))
+		return;
+	prefetch->in_flight -= n;
+	for (unsigned i = 0; i < n; i++)
+		flight_land(prefetch, prefetch->starting[i]->tag, EAGAIN, 0);
 }
 
 /* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it is
@@ -154,6 +160,7 @@ static bool start_all(struct prefetch *prefetch)
 	while (prefetch->jobs.count && prefetch->idle &&
 	       prefetch->in_flight < loader_depth(prefetch))
 		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
+	flights_submit(prefetch);
 	loader_announce(prefetch);
 	return there;
 }
@@ -169,7 +176,8 @@ static void land_some(struct prefetch *prefetch)
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
-		residency_finish(prefetch->residency, &flight->load, done[i]->error, done[i]->done);
+		residency_finish(prefetch->residency, &flight->load, flight->scratch,
+				 done[i]->error, done[i]->done);
 	}
 	pthread_mutex_lock(&prefetch->lock);
 	for (size_t i = 0; i < n; i++) {
@@ -288,7 +296,7 @@ void prefetch_close(struct prefetch *prefetch)
 			stream_free(prefetch, prefetch->streams[i]);
 	batches_free(prefetch, NULL);
 	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
-		free(prefetch->flights[i].scratch);
+		io_buffer_free(prefetch->flights[i].scratch, SCRATCH);
 	pthread_mutex_destroy(&prefetch->lock);
 	pthread_cond_destroy(&prefetch->wake);
 	free(prefetch);
@@ -307,7 +315,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	pthread_mutex_init(&prefetch->lock, NULL);
 	pthread_cond_init(&prefetch->wake, NULL);
 	prefetch->running = false;
-	prefetch->in_flight = 0;
+	prefetch->in_flight = prefetch->starting_count = 0;
 	prefetch->jobs.count = 0;
 	prefetch->later.count = 0;
 	prefetch->keys = 0;
@@ -319,6 +327,8 @@ void prefetch_forked(struct prefetch *prefetch)
 		prefetch->streams[i] = NULL;
 	}
 	batches_free(prefetch, NULL);
+	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
+		prefetch->flights[i].scratch = NULL;
 	flights_reset(prefetch);
 }
 

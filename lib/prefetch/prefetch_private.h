@@ -28,7 +28,7 @@ struct flight {
 	struct io_request request;
 	struct residency_load load;
 	struct flight *next; /* free list */
-	void *scratch;       /* for reads into the page cache */
+	void *scratch;       /* where it lands, or NULL */
 };
 
 /* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
@@ -70,6 +70,8 @@ struct prefetch {
 	struct batch *batches;
 	struct job_queue jobs;  /* to be planned */
 	struct job_queue later; /* found in somebody else's hands */
+	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
+	unsigned starting_count;
 	unsigned in_flight;
 	uint64_t landed; /* reads that have come */
 	bool small;   /* the jobs are those of announced keys */

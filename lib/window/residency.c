@@ -114,6 +114,7 @@ void residency_close(struct residency *residency)
 	free(residency->taints);
 	free((void *)residency->runs);
 	free(residency->mapped);
+	io_buffer_free(atomic_exchange(&residency->spare, NULL), ARENA_CHUNK);
 	pthread_cond_destroy(&residency->landed);
 	pthread_mutex_destroy(&residency->lock);
 	residency->states = NULL;
@@ -226,5 +227,7 @@ void residency_forked(struct residency *residency)
 	residency->loads = 0;
 	atomic_store(&residency->scans, 0);
 	atomic_store(&residency->announced, false);
+	residency->waiters = NULL;
+	atomic_store(&residency->spare, NULL);
 	locks_init(residency);
 }

@@ -66,8 +66,10 @@ struct residency {
 		impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
 	unsigned loads;          /* reads on their way into the arena */
 	atomic_bool announced;   /* a few bytes are about to come by themselves */
-	pthread_cond_t landed;   /* some of them have */
-	struct arena **retired;  /* arenas of older snapshots, not yet closed */
+	pthread_cond_t landed;   /* some of them have, for which one of these waits: */
+	struct residency_waiter *waiters;
+	_Atomic(void *) spare;  /* a buffer of a chunk for who reads for himself, or NULL */
+	struct arena **retired; /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
 };
@@ -76,7 +78,6 @@ struct residency {
 struct residency_load {
 	uint64_t offset;
 	size_t length;
-	void *buffer;
 	uint64_t chunk;
 	uint64_t blocks;
 	struct arena *arena;
@@ -84,8 +85,7 @@ struct residency_load {
 
 enum residency_plan {
 	PLAN_READY, /* it is there and mapped */
-	PLAN_LOAD,  /* read load->length bytes at load->offset into load->buffer (any buffer when
-		       that is NULL), then finish */
+	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
 	PLAN_BUSY,  /* somebody else is reading this chunk */
 	PLAN_REST,  /* leave it to the file's own map */
 };
@@ -152,9 +152,10 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   struct residency_load *load);
-/* Ends a PLAN_LOAD: error is 0 or the errno, done how many bytes came. Returns 0 or the errno. */
-int residency_finish(struct residency *residency, const struct residency_load *load, int error,
-		     size_t done);
+/* Ends a PLAN_LOAD: error is 0 or the errno, done how many bytes came into the buffer, which the
+ * caller may use again afterwards. Returns 0 or the errno; ENOMEM when the node has no memory. */
+int residency_finish(struct residency *residency, const struct residency_load *load,
+		     const void *buffer, int error, size_t done);
 
 /* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);

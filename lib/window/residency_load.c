@@ -22,7 +22,7 @@ enum {
 	IMPATIENT_NS = 1000000000,  /* how long nobody slow is waited for any more */
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	DROP_LENGTH = 64 << 10,     /* bytes of a read worth a system call to forget its place */
+	POPULATE_MIN = 64 << 10,    /* bytes: of less, a fault brings as much as a call would */
 	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
 };
 
@@ -30,7 +30,7 @@ static void populate(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	if (offset < residency->low)
 		offset = residency->low;
-	if (offset < end) {
+	if (offset < end && end - offset >= POPULATE_MIN) {
 		/* Only a saving of faults: a kernel that does not know it takes them singly. */
 		(void)madvise(residency->base + offset, end - offset, MADV_POPULATE_READ);
 		stats_add(STATS_POPULATE_CALLS, 1);
@@ -127,7 +127,6 @@ static enum residency_plan plan_locked(struct residency *residency, uint64_t off
 	*load = (struct residency_load){
 		.offset = run * ARENA_BLOCK,
 		.length = n * ARENA_BLOCK,
-		.buffer = arena_bytes(residency->arena) + run * ARENA_BLOCK,
 		.chunk = chunk,
 		.blocks = n,
 		.arena = residency->arena,
@@ -146,14 +145,31 @@ enum residency_plan residency_plan(struct residency *residency, uint64_t offset,
 	return plan;
 }
 
-int residency_finish(struct residency *residency, const struct residency_load *load, int error,
-		     size_t done)
+/* One who waits for announced bytes. */
+struct residency_waiter {
+	uint64_t offset, end;
+	struct residency_waiter *next;
+};
+
+static bool is_waited_for(const struct residency *residency, uint64_t offset, uint64_t end)
+{
+	for (const struct residency_waiter *w = residency->waiters; w; w = w->next)
+		if (w->offset < end && offset < w->end)
+			return true;
+	return false;
+}
+
+int residency_finish(struct residency *residency, const struct residency_load *load,
+		     const void *buffer, int error, size_t done)
 {
 	uint64_t end = load->offset + load->length;
 
 	/* Short is right at the end of the file alone. */
 	if (!error && done < load->length && load->offset + done < residency->size)
 		error = EIO;
+	if (!error && load->arena)
+		error = arena_fill(load->arena, load->offset, buffer,
+				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&residency->lock);
 	if (!load->arena) {
 		residency->taints[load->chunk] = 0;
@@ -166,9 +182,6 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 		bool fresh = !is_shown(residency, load->chunk);
 
 		arena_publish(load->arena, block_of(load->offset), load->blocks);
-		/* The program has it in the window; here it would only be counted twice. */
-		if (load->length >= DROP_LENGTH)
-			(void)madvise(load->buffer, load->length, MADV_DONTNEED);
 		if (load->arena != residency->arena || !atomic_load(&residency->enabled)) {
 			arena_release(load->arena, load->chunk); /* nobody wants to see it now */
 		} else {
@@ -187,7 +200,7 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 	}
 	residency->loads--;
 	residency_bury(residency);
-	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
+	if (is_waited_for(residency, load->offset, end))
 		pthread_cond_broadcast(&residency->landed);
 	pthread_mutex_unlock(&residency->lock);
 	return error;
@@ -221,29 +234,52 @@ bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *prog
 	return free_now;
 }
 
-/* Reads what plans have taken on; neighbours in the file are neighbours in the arena, and so one
- * request. Every claim is given back. */
+/* One is kept, because most reads are of a chunk or less and come one after another. */
+static void *buffer_take(struct residency *residency, size_t length)
+{
+	void *buffer = length > ARENA_CHUNK ? NULL : atomic_exchange(&residency->spare, NULL);
+
+	return buffer ? buffer : io_buffer_new(length > ARENA_CHUNK ? length : ARENA_CHUNK);
+}
+
+static void buffer_return(struct residency *residency, void *buffer, size_t length)
+{
+	void *none = NULL;
+
+	if (length > ARENA_CHUNK)
+		io_buffer_free(buffer, length);
+	else if (!buffer || !atomic_compare_exchange_strong(&residency->spare, &none, buffer))
+		io_buffer_free(buffer, ARENA_CHUNK);
+}
+
+/* Reads what plans have taken on; neighbours in the file are one request. Every claim is given
+ * back. */
 static int load_now(struct residency *residency, const struct residency_load *loads, unsigned n)
 {
 	int rc = 0;
 
 	for (unsigned i = 0, next; i < n; i = next) {
-		size_t length = loads[i].length, done = 0;
-		int error;
+		size_t length = loads[i].length, done = 0, from = 0;
+		int error = ENOMEM;
+		uint8_t *buffer;
 
 		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset;
 		     next++)
 			length += loads[next].length;
-		error = io_read(residency->io, loads[i].buffer, length, loads[i].offset, &done);
-		stats_add(STATS_STORAGE_REQUESTS, 1);
-		stats_add(STATS_STORAGE_BYTES, done);
-		for (; i < next; i++) {
-			size_t part = done < loads[i].length ? done : loads[i].length;
-			int failed = residency_finish(residency, &loads[i], error, part);
+		buffer = buffer_take(residency, length);
+		if (buffer) {
+			error = io_read(residency->io, buffer, length, loads[i].offset, &done);
+			stats_add(STATS_STORAGE_REQUESTS, 1);
+			stats_add(STATS_STORAGE_BYTES, done);
+		}
+		for (; i < next; from += loads[i++].length) {
+			size_t left = done > from ? done - from : 0;
+			int failed = residency_finish(residency, &loads[i],
+						      buffer ? buffer + from : NULL, error, left);
 
-			done -= part;
 			rc = rc ? rc : failed;
 		}
+		buffer_return(residency, buffer, length);
 	}
 	return rc;
 }
@@ -386,11 +422,17 @@ static void wait_announced(struct residency *residency, uint64_t offset, uint64_
 	uint64_t end = clock_now() + ANNOUNCED_NS;
 	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (long)(end % 1000000000)};
+	struct residency_waiter self = {.offset = offset, .end = offset + length}, **link;
 
 	pthread_mutex_lock(&residency->lock);
+	self.next = residency->waiters;
+	residency->waiters = &self;
 	while (atomic_load(&residency->announced) && !residency_covers(residency, offset, length) &&
 	       !pthread_cond_timedwait(&residency->landed, &residency->lock, &until))
 		;
+	for (link = &residency->waiters; *link != &self; link = &(*link)->next)
+		;
+	*link = self.next;
 	pthread_mutex_unlock(&residency->lock);
 }
 
@@ -409,7 +451,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 		if (n) {
 			rc = load_now(residency, loads, n);
 			/* No memory for the arena: the file's own map serves. */
-			if (rc == EFAULT || rc == ENOMEM)
+			if (rc == ENOMEM)
 				rc = chunks_rest(residency, start, offset);
 			if (rc && widen) {
 				/* Perhaps it was not our bytes that failed. */

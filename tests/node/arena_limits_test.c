@@ -242,6 +242,8 @@ static void arena_when_address_space_is_short_then_an_errno(void **state)
 	assert_int_equal(child_wait(child_start(child_control(), open_with_little_address_space, 0)), 0);
 }
 
+static const uint8_t block[ARENA_BLOCK];
+
 static void open_with_small_files(struct control *control, unsigned number)
 {
 	struct arena *arena, *first;
@@ -256,6 +258,11 @@ static void open_with_small_files(struct control *control, unsigned number)
 	first = child_open(&dataset, CHUNKS);
 	limit_to(RLIMIT_FSIZE, ARENA_CHUNK);
 	check(try_open(&arena, &why) == 0 && !why);
+	check(arena_claim(arena, 1) && arena_reserve(arena, 1));
+	check(arena_fill(arena, ARENA_CHUNK, block, sizeof(block)) == ENOMEM);
+	arena_unreserve(arena, 1);
+	arena_release(arena, 1);
+	limit_to(RLIMIT_FSIZE, RLIM_INFINITY);
 	read_through(arena, CHUNKS);
 	arena_close(arena);
 	arena_close(first);

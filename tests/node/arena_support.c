@@ -126,15 +126,19 @@ uint64_t reader_wrong(const struct reader *reader, uint64_t first, uint64_t coun
 static void read_run(struct reader *reader, uint64_t first, uint64_t count)
 {
 	uint64_t half = count / 2 * ARENA_BLOCK, offset = first * ARENA_BLOCK;
-	uint8_t *to = arena_bytes(reader->arena) + offset;
 	uint64_t rest = count * ARENA_BLOCK - half;
+	uint8_t *bytes = malloc(half + rest);
 
-	if (half && pread(reader->dataset->fd, to, half, (off_t)offset) != (ssize_t)half)
+	if (!bytes || pread(reader->dataset->fd, bytes, half + rest, (off_t)offset) !=
+			      (ssize_t)(half + rest))
 		err(1, "pread");
+	if (half && arena_fill(reader->arena, offset, bytes, half))
+		err(1, "arena_fill");
 	arena_step("half-read");
-	if (pread(reader->dataset->fd, to + half, rest, (off_t)(offset + half)) != (ssize_t)rest)
-		err(1, "pread");
+	if (arena_fill(reader->arena, offset + half, bytes + half, rest))
+		err(1, "arena_fill");
 	arena_step("read");
+	free(bytes);
 }
 
 bool reader_load(struct reader *reader, uint64_t first, uint64_t count)

@@ -23,6 +23,7 @@
 enum { CHUNKS = 40, MIB = 1 << 20 };
 
 static struct dataset dataset;
+static const uint8_t any_block[ARENA_BLOCK] = {1};
 
 static struct arena *open_arena(uint64_t chunks, bool share)
 {
@@ -221,7 +222,8 @@ static void read_when_it_fails_then_its_memory_goes(void **state)
 	assert_true(arena_claim(reader.arena, 0));
 	assert_true(reader_load(&reader, 0, 4));
 	assert_true(arena_reserve(reader.arena, ARENA_BLOCKS - 4));
-	memset(arena_bytes(reader.arena) + 4 * ARENA_BLOCK, 1, 100 * ARENA_BLOCK);
+	for (uint64_t i = 4; i < 104; i++)
+		assert_int_equal(arena_fill(reader.arena, i * ARENA_BLOCK, any_block, sizeof(any_block)), 0);
 	arena_unreserve(reader.arena, ARENA_BLOCKS - 4);
 	arena_release(reader.arena, 0);
 	assert_int_equal(arena_memory(reader.arena), 4 * ARENA_BLOCK);
@@ -435,7 +437,7 @@ static void arena_when_the_file_is_huge_then_the_table_stays_small(void **state)
 	for (uint64_t chunk = last; chunk > last / 2; chunk -= last / 8) {
 		assert_true(arena_claim(arena, chunk));
 		assert_true(arena_reserve(arena, 1));
-		arena_bytes(arena)[chunk * ARENA_CHUNK] = 1;
+		assert_int_equal(arena_fill(arena, chunk * ARENA_CHUNK, any_block, sizeof(any_block)), 0);
 		arena_publish(arena, chunk * ARENA_BLOCKS, 1);
 		arena_release(arena, chunk);
 		assert_true(arena_present(arena, chunk * ARENA_BLOCKS, 1));

@@ -28,6 +28,7 @@ compare() {
 		echo "ok $name: $(grep -v -e '^lmdbio: ' -e '^  ' "$scratch/log" | tail -n 1)"
 	else
 		echo "NOT OK $name: exit $rc, \"$banner\" $(grep -c "$banner" "$scratch/log") times"
+		grep -A 4 '^FAILED' "$scratch/log" || true
 		grep -v 'original LMDB\|read by lmdbio' "$scratch/log" | tail -n 30
 		failures=$((failures + 1))
 	fi
