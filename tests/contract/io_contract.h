@@ -19,6 +19,7 @@ struct data_file {
 	uint64_t size;
 	const void *bytes; /* a view of it as made, for the memory back end; NULL if empty */
 	uint64_t mapped;   /* length of the view: the file may grow */
+	int container;     /* the same as a container; 0 or less: none was made */
 };
 
 extern struct data_file big_file;   /* 40 MiB and a tail that is aligned to nothing */
@@ -39,9 +40,10 @@ struct row {
 	const char *name; /* for files: the back end's */
 	int (*open)(struct subject *subject, const char *name, const struct data_file *file);
 	bool is_file;     /* reads a descriptor: kernel errors and growth can be seen */
+	bool has_no_view; /* its bytes stand nowhere as they are: io_map() is ENOTSUP */
 };
 
-enum contract_rows { ALL_ROWS, FILE_ROWS, PREAD_ROW, DIRECT_ROW };
+enum contract_rows { ALL_ROWS, FILE_ROWS, VIEW_ROWS, NO_VIEW_ROWS, PREAD_ROW, DIRECT_ROW };
 
 /* A test, to be run with each row that it is about. */
 struct contract_test {
@@ -58,6 +60,12 @@ extern const size_t n_fault_tests, n_process_tests, n_refusal_tests;
 int make_file(struct data_file *file, uint64_t size);
 void free_file(struct data_file *file);
 void append_pattern(struct data_file *file, uint64_t more);
+
+/* Makes file->container, of the file as it is now. 0 or errno. */
+int make_container(struct data_file *file);
+int open_container_on_pread(struct subject *subject, const char *name, const struct data_file *file);
+int open_container_on_direct(struct subject *subject, const char *name,
+	const struct data_file *file);
 
 /* Skips the test where the environment cannot open this back end. */
 void open_subject(struct subject *subject, const struct row *row, const struct data_file *file);

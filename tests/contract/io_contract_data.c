@@ -99,6 +99,8 @@ void free_file(struct data_file *file)
 {
 	if (file->bytes)
 		(void)munmap((void *)(uintptr_t)file->bytes, file->mapped);
+	if (file->container > 0)
+		(void)close(file->container);
 	(void)close(file->fd);
 }
 

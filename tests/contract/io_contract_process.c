@@ -59,7 +59,8 @@ int end_child(pid_t pid)
 static void skip_if_sanitizer_cannot_fork(const struct row *row)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	if (strcmp(row->name, "pread") == 0 || strcmp(row->name, "direct-threads") == 0) {
+	if (strcmp(row->name, "pread") == 0 || strcmp(row->name, "direct-threads") == 0 ||
+	    strstr(row->name, "container")) {
 		print_message("the sanitizer cannot start threads in the child\n");
 		skip();
 	}

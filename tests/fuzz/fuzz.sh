@@ -1,6 +1,6 @@
 #!/bin/sh
 # What only this file knows: how a fuzz target is built with clang's libFuzzer and fed a corpus.
-# usage: fuzz.sh BUILD tree|settings [SECONDS [libFuzzer's options]]
+# usage: fuzz.sh BUILD tree|settings|container_index|container_chunk [SECONDS [libFuzzer's options]]
 #
 # BUILD is a build tree after `make check`: its config.h and archive are used, and the fuzzer, its
 # corpus and what it finds are kept in BUILD/tests/fuzz/libfuzzer/. The corpus begins with the
@@ -26,6 +26,14 @@ tree)
 settings)
 	sources=tests/fuzz/fuzz_settings.c
 	;;
+container_index)
+	sources="tests/fuzz/fuzz_container_index.c tests/container/container_walk.c
+		tests/container/container_image.c lib/container/container_*.c"
+	;;
+container_chunk)
+	sources="tests/fuzz/fuzz_container_chunk.c tests/container/container_image.c
+		lib/container/container_*.c"
+	;;
 *)
 	echo "fuzz.sh: no target $target" >&2
 	exit 2
@@ -36,11 +44,12 @@ place=$build/tests/fuzz/libfuzzer
 mkdir -p "$place/corpus-$target"
 (
 	cd "$top"
-	# shellcheck disable=SC2086 # a list of files
+	# shellcheck disable=SC2046,SC2086 # lists of files and libraries
 	"$clang" -std=gnu11 -O1 -g -D_GNU_SOURCE -fno-strict-aliasing \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-Ilib -Iinclude -I"$build" -Itests/unit -Itests/fuzz -o "$place/$target" \
-		$sources "$build/lib/.libs/liblmdbio-core.a" -lpthread
+		-Ilib -Iinclude -I"$build" -Itests/unit -Itests/fuzz -Itests/container \
+		-o "$place/$target" $sources "$build/lib/.libs/liblmdbio-core.a" \
+		$(sed -n 's/^LIB\(URING\|ZSTD\)_LIBS = //p' "$build/Makefile") -lpthread
 )
 "$build/tests/fuzz/fuzz_$target" --write "$place/corpus-$target"
 cd "$place"

@@ -1,0 +1,138 @@
+/* What only this file knows: what must be true between pages of the index, which a reader that
+ * takes one page at a time cannot see. */
+#include "container/container_hash.h"
+#include "container/container_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int container_chunk_check(struct io *io, uint64_t number)
+{
+	struct container *container = io->state;
+	struct container_chunk chunk;
+	int rc = container_chunk(io, number, &chunk);
+	uint8_t *frame;
+
+	if (rc)
+		return rc;
+	frame = malloc(chunk.length);
+	if (!frame)
+		return ENOMEM;
+	rc = container_read_below(container, chunk.offset, chunk.length, frame);
+	if (!rc && (uint32_t)hash_bytes(frame, chunk.length) != chunk.check)
+		rc = EBADMSG;
+	free(frame);
+	return container_code(rc);
+}
+
+/* Where a check is, for the caller who hears of damage. */
+struct check {
+	struct container *container;
+	uint64_t *bad;
+};
+
+static int check_take(struct check *check, enum layout_kind kind, uint64_t number,
+		      struct slot **slot)
+{
+	*check->bad = check->container->sections[kind].offset + number * LAYOUT_PAGE;
+	return index_take(check->container, kind, number, slot);
+}
+
+/* Each page begins where the one before ended, and all together are the content hash. */
+static int check_chunks(struct check *check)
+{
+	struct container *container = check->container;
+	uint64_t number, at = container->info.data_offset, content = 0;
+	struct slot *slot;
+
+	for (number = 0; number < container->sections[LAYOUT_CHUNKS].pages; number++) {
+		int rc = check_take(check, LAYOUT_CHUNKS, number, &slot);
+		const uint8_t *entry;
+		uint32_t i;
+
+		if (rc)
+			return rc;
+		if (get64(slot->bytes + INDEX_BASE) != at)
+			rc = EBADMSG;
+		entry = slot->bytes + INDEX_BODY;
+		for (i = 0; i < get32(slot->bytes + INDEX_ENTRIES); i++, entry += CHUNK_ENTRY) {
+			at += get32(entry + CHUNK_ENTRY_LENGTH);
+			content = hash_chain(content, get64(entry + CHUNK_ENTRY_HASH));
+		}
+		cache_release(&container->pages, slot);
+		if (rc)
+			return rc;
+	}
+	*check->bad = container->info.file_size - LAYOUT_END;
+	if (at != container->info.data_end || content != container->info.content_hash)
+		return EBADMSG;
+	return 0;
+}
+
+/* The records of a tree's pages are numbered on from page to page. */
+static int check_leaves(struct check *check, const struct container_tree *tree)
+{
+	uint64_t number, next = 0;
+	struct slot *slot;
+
+	for (number = 0; number < tree->pages; number++) {
+		int rc = check_take(check, LAYOUT_LEAVES, tree->first + number, &slot);
+		uint64_t left = tree->leaves - number * LEAVES_PER_PAGE, first, last;
+		const uint8_t *entry;
+		uint32_t entries;
+
+		if (rc)
+			return rc;
+		entries = get32(slot->bytes + INDEX_ENTRIES);
+		entry = slot->bytes + INDEX_BODY;
+		first = get64(entry + LEAF_ENTRY_FIRST);
+		last = get64(entry + (size_t)(entries - 1) * LEAF_ENTRY + LEAF_ENTRY_FIRST);
+		if (get64(slot->bytes + INDEX_BASE) != tree->number ||
+		    entries != (left < LEAVES_PER_PAGE ? left : LEAVES_PER_PAGE) ||
+		    (number == 0 ? first != 0 : first < next) || last >= tree->records)
+			rc = EBADMSG;
+		next = last + 1;
+		cache_release(&check->container->pages, slot);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int check_trees(struct io *io, struct check *check)
+{
+	struct container *container = check->container;
+	uint64_t i, pages = 0;
+	struct container_tree tree;
+
+	for (i = 0; i < container->info.trees; i++) {
+		struct slot *slot;
+		int rc = check_take(check, LAYOUT_TREES, i / TREES_PER_PAGE, &slot);
+
+		if (rc)
+			return rc;
+		cache_release(&container->pages, slot);
+		rc = container_tree(io, i, &tree);
+		if (!rc && tree.first != pages)
+			rc = EBADMSG;
+		if (!rc)
+			rc = check_leaves(check, &tree);
+		if (rc)
+			return rc;
+		pages += tree.pages;
+	}
+	*check->bad = container->info.file_size - LAYOUT_END;
+	return pages == container->sections[LAYOUT_LEAVES].pages ? 0 : EBADMSG;
+}
+
+int container_check_index(struct io *io, uint64_t *bad)
+{
+	struct check check = {io->state, bad};
+	int rc;
+
+	container_enter(check.container);
+	rc = check_chunks(&check);
+	if (!rc)
+		rc = check_trees(io, &check);
+	return container_code(rc);
+}

@@ -1,0 +1,178 @@
+/* What only this file knows: how a page of the index is brought and believed.
+ *
+ * The place of every page follows from its number, so one page is all that is read for an entry. A
+ * page is looked through once, when it is brought; who takes it from the cache need not look again.
+ */
+#include "container/container_hash.h"
+#include "container/container_private.h"
+#include "container/container_write.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <string.h>
+
+/* How many entries page `number` must have; 0: that is for another page to say (leaves). */
+static uint64_t expected_entries(const struct container *container, enum layout_kind kind,
+				 uint64_t number)
+{
+	uint64_t per = kind == LAYOUT_CHUNKS ? CHUNKS_PER_PAGE : TREES_PER_PAGE;
+	uint64_t all = kind == LAYOUT_CHUNKS ? container->info.chunks : container->info.trees;
+
+	if (kind == LAYOUT_LEAVES)
+		return 0;
+	return all - number * per < per ? all - number * per : per;
+}
+
+/* Frames follow each other from the page's base on, each of a possible length. */
+static bool are_chunks_good(const struct container_info *info, const uint8_t *page, uint64_t number,
+			    uint32_t entries)
+{
+	const uint8_t *entry = page + INDEX_BODY;
+	uint64_t at = get64(page + INDEX_BASE);
+	uint32_t i;
+
+	if (number == 0 ? at != info->data_offset : at < info->data_offset)
+		return false;
+	for (i = 0; i < entries; i++, entry += CHUNK_ENTRY) {
+		uint32_t size = container_chunk_size(info, number * CHUNKS_PER_PAGE + i);
+		uint32_t length = get32(entry + CHUNK_ENTRY_LENGTH);
+
+		if (length == 0 || length > container_frame_bound(size))
+			return false;
+		if (at > info->data_end || info->data_end - at < length)
+			return false;
+		at += length;
+	}
+	return number * CHUNKS_PER_PAGE + entries < info->chunks || at == info->data_end;
+}
+
+static bool are_leaves_good(const struct container_info *info, const uint8_t *page,
+			    uint32_t entries)
+{
+	const uint8_t *leaf = page + INDEX_BODY;
+	uint64_t before = 0;
+	uint32_t i;
+
+	if (get64(page + INDEX_BASE) >= info->trees)
+		return false;
+	for (i = 0; i < entries; i++, leaf += LEAF_ENTRY) {
+		if (get64(leaf + LEAF_ENTRY_PAGE) >= layout_pages(info->size, info->page_size))
+			return false;
+		if (i > 0 && get64(leaf + LEAF_ENTRY_FIRST) <= before)
+			return false;
+		before = get64(leaf + LEAF_ENTRY_FIRST);
+	}
+	return true;
+}
+
+static bool are_trees_good(const struct container *container, const uint8_t *page, uint32_t entries)
+{
+	uint64_t pages = container->sections[LAYOUT_LEAVES].pages;
+	const uint8_t *tree = page + INDEX_BODY;
+	uint32_t i;
+
+	for (i = 0; i < entries; i++, tree += TREE_ENTRY) {
+		uint64_t leaves = get64(tree + TREE_ENTRY_LEAVES);
+		uint64_t first = get64(tree + TREE_ENTRY_FIRST);
+		uint64_t needed = layout_pages(leaves, LEAVES_PER_PAGE);
+
+		if (get16(tree + TREE_ENTRY_NAME_SIZE) > CONTAINER_NAME_MAX)
+			return false;
+		if (first > pages || needed > pages - first)
+			return false;
+		if (get64(tree + TREE_ENTRY_RECORDS) < leaves ||
+		    !get64(tree + TREE_ENTRY_RECORDS) != !leaves)
+			return false;
+	}
+	return true;
+}
+
+static bool is_page_good(const struct container *container, enum layout_kind kind, uint64_t number,
+			 const uint8_t *page)
+{
+	static const uint32_t most[] = {
+		[LAYOUT_LEAVES] = LEAVES_PER_PAGE,
+		[LAYOUT_TREES] = TREES_PER_PAGE,
+		[LAYOUT_CHUNKS] = CHUNKS_PER_PAGE,
+	};
+	uint64_t expected = expected_entries(container, kind, number);
+	uint32_t entries = get32(page + INDEX_ENTRIES);
+
+	if (hash_seeded(page, LAYOUT_PAGE_HASH, container->header_hash) !=
+	    get64(page + LAYOUT_PAGE_HASH))
+		return false;
+	if (get32(page) != LAYOUT_SKIPPABLE || get32(page + 4) != LAYOUT_PAGE - LAYOUT_FRAME ||
+	    get32(page + INDEX_KIND) != (uint32_t)kind || get64(page + INDEX_NUMBER) != number)
+		return false;
+	if (entries == 0 || entries > most[kind] || (expected && entries != expected))
+		return false;
+	if (kind == LAYOUT_CHUNKS)
+		return are_chunks_good(&container->info, page, number, entries);
+	if (kind == LAYOUT_TREES)
+		return are_trees_good(container, page, entries);
+	return are_leaves_good(&container->info, page, entries);
+}
+
+int index_take(struct container *container, enum layout_kind kind, uint64_t number,
+	       struct slot **slot)
+{
+	const struct section *section = &container->sections[kind];
+	uint64_t offset = section->offset + number * LAYOUT_PAGE;
+	int rc;
+
+	if (number >= section->pages)
+		return EBADMSG;
+	*slot = cache_take(&container->pages, offset, CACHE_WAIT);
+	if (!*slot)
+		return ENOMEM;
+	if ((*slot)->state == SLOT_READY)
+		return 0;
+	rc = container_read_below(container, offset, LAYOUT_PAGE, (*slot)->bytes);
+	if (!rc && !is_page_good(container, kind, number, (*slot)->bytes))
+		rc = EBADMSG;
+	cache_fill(&container->pages, *slot, !rc);
+	return rc;
+}
+
+int index_chunks(struct container *container, uint64_t first, size_t n,
+		 struct container_chunk *chunks, size_t *given)
+{
+	uint32_t i, from = (uint32_t)(first % CHUNKS_PER_PAGE), entries;
+	uint64_t at, number = first / CHUNKS_PER_PAGE;
+	const uint8_t *entry;
+	struct slot *slot;
+	int rc = index_take(container, LAYOUT_CHUNKS, number, &slot);
+
+	*given = 0;
+	if (rc)
+		return rc;
+	entries = get32(slot->bytes + INDEX_ENTRIES);
+	at = get64(slot->bytes + INDEX_BASE);
+	entry = slot->bytes + INDEX_BODY;
+	for (i = 0; i < entries && *given < n; i++, entry += CHUNK_ENTRY) {
+		uint32_t length = get32(entry + CHUNK_ENTRY_LENGTH);
+
+		if (i >= from)
+			chunks[(*given)++] = (struct container_chunk){
+				.offset = at,
+				.length = length,
+				.check = get32(entry + CHUNK_ENTRY_CHECK),
+				.size = container_chunk_size(&container->info, first + (i - from)),
+				.hash = get64(entry + CHUNK_ENTRY_HASH),
+			};
+		at += length;
+	}
+	cache_release(&container->pages, slot);
+	return *given ? 0 : EBADMSG;
+}
+
+int container_chunk(struct io *io, uint64_t number, struct container_chunk *chunk)
+{
+	struct container *container = io->state;
+	size_t given;
+
+	container_enter(container);
+	if (number >= container->info.chunks)
+		return EINVAL;
+	return container_code(index_chunks(container, number, 1, chunk, &given));
+}

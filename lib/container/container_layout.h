@@ -1,0 +1,147 @@
+/* What only this file knows: where things stand in a container, format version 1.
+ *
+ * doc/container-format.md is the full description. All numbers are little-endian; offsets are in
+ * bytes from the start of the block. A container is a row of zstd frames and skippable frames:
+ *
+ *   header (256)  [dictionary (8 + its size)]  chunks (one zstd frame each)
+ *   leaf pages  tree pages  chunk pages (4096 each)  footer (256)
+ *
+ * Every block of 256 or 4096 bytes is one skippable frame and ends with its own XXH3-64; that of a
+ * page is seeded with the header's, so that no page of another container passes.
+ */
+#ifndef LMDBIO_CONTAINER_LAYOUT_H
+#define LMDBIO_CONTAINER_LAYOUT_H
+
+#include "util/checked.h"
+
+#include <endian.h>
+#include <stdint.h>
+
+#define LAYOUT_SKIPPABLE 0x184D2A5Cu /* of zstd's sixteen, the one for all of ours */
+#define LAYOUT_ZSTD      0xFD2FB528u
+
+enum {
+	LAYOUT_MAJOR = 1,
+	LAYOUT_MINOR = 0,
+	LAYOUT_FRAME =
+		8, /* bytes in front of a skippable frame's content: magic (4), its size (4) */
+	LAYOUT_END = 256, /* bytes of the header and of the footer */
+	LAYOUT_END_HASH = 248,
+	LAYOUT_PAGE = 4096,
+	LAYOUT_PAGE_HASH = 4088,
+};
+
+/* "lmdbio\r\n" and "oibdml\r\n": a transfer that changes ends of lines is found out. */
+#define LAYOUT_HEADER_MAGIC 0x0a0d6f6962646d6cu
+#define LAYOUT_FOOTER_MAGIC 0x0a0d6c6d6462696fu
+
+enum layout_flag {
+	LAYOUT_DICTIONARY = 1,   /* the dictionary is needed to read chunks */
+	LAYOUT_NEEDED = 0xffff,  /* of these bits any other is one of a newer format; */
+	LAYOUT_RELAID = 1 << 16, /* the others only tell. Pages stand in another order than in the
+				    source */
+	LAYOUT_LONG_DISTANCE = 1 << 17, /* the writer matched over the whole chunk */
+};
+
+enum {
+	END_MAGIC = 8,  /* 8 bytes; 8, 16 and 18 stand alike in the header and the footer, */
+	END_MAJOR = 16, /* 2: and for good, in every version to come */
+	END_MINOR = 18, /* 2 */
+};
+
+enum {
+	HEADER_FLAGS = 20,           /* 4 */
+	HEADER_PAGE_SIZE = 24,       /* 4 */
+	HEADER_CHUNK_SIZE = 28,      /* 4 */
+	HEADER_SIZE = 32,            /* 8: of the data */
+	HEADER_DICTIONARY_SIZE = 40, /* 4 */
+	HEADER_LEVEL = 44,           /* 4, signed */
+	HEADER_DICTIONARY_HASH = 48, /* 8: XXH3-64 */
+	HEADER_ZSTD_VERSION = 56,    /* 4 */
+	HEADER_SOURCE_TXNID = 64,    /* 8 */
+	HEADER_SOURCE_SIZE = 72,     /* 8 */
+	HEADER_SOURCE_HASH = 80,     /* 16 */
+};
+
+enum {
+	FOOTER_HEADER_HASH = 24,  /* 8: the header's own */
+	FOOTER_FILE_SIZE = 32,    /* 8 */
+	FOOTER_DATA_END = 40,     /* 8: offset behind the last chunk; the leaf pages begin here */
+	FOOTER_LEAF_PAGES = 48,   /* 8 */
+	FOOTER_TREES = 56,        /* 8 */
+	FOOTER_CONTENT_HASH = 64, /* 8: layout_chain() over all chunks */
+};
+
+enum layout_kind {
+	LAYOUT_LEAVES = 1,
+	LAYOUT_TREES = 2,
+	LAYOUT_CHUNKS = 3,
+};
+
+/* A page: `kind`s of a section are numbered from 0 and full, but for the section's last (of leaf
+ * pages: of each tree's last). */
+enum {
+	INDEX_KIND = 8,     /* 4 */
+	INDEX_ENTRIES = 12, /* 4: more than 0 */
+	INDEX_NUMBER = 16,  /* 8: which of its section */
+	INDEX_BASE = 24,    /* 8: chunks: offset of the first one's frame; leaves: the tree */
+	INDEX_BODY = 32,
+
+	CHUNKS_PER_PAGE = 253,
+	CHUNK_ENTRY = 16,
+	CHUNK_ENTRY_LENGTH = 0, /* 4: bytes of the frame */
+	CHUNK_ENTRY_CHECK = 4,  /* 4: the low half of the frame's XXH3-64 */
+	CHUNK_ENTRY_HASH = 8,   /* 8: XXH3-64 of the data */
+
+	LEAVES_PER_PAGE = 253,
+	LEAF_ENTRY = 16,
+	LEAF_ENTRY_PAGE = 0,  /* 8: page number */
+	LEAF_ENTRY_FIRST = 8, /* 8: number of its first record */
+
+	TREES_PER_PAGE = 7,
+	TREE_ENTRY = 576,
+	TREE_ENTRY_RECORDS = 0,    /* 8 */
+	TREE_ENTRY_LEAVES = 8,     /* 8 */
+	TREE_ENTRY_FIRST = 16,     /* 8: its first leaf page */
+	TREE_ENTRY_FLAGS = 24,     /* 2 */
+	TREE_ENTRY_NAME_SIZE = 26, /* 2 */
+	TREE_ENTRY_NAME = 64,
+};
+
+static inline uint16_t get16(const uint8_t *p)
+{
+	return le16toh(load16(p));
+}
+
+static inline uint32_t get32(const uint8_t *p)
+{
+	return le32toh(load32(p));
+}
+
+static inline uint64_t get64(const uint8_t *p)
+{
+	return le64toh(load64(p));
+}
+
+static inline void put16(uint8_t *p, uint16_t value)
+{
+	store16(p, htole16(value));
+}
+
+static inline void put32(uint8_t *p, uint32_t value)
+{
+	store32(p, htole32(value));
+}
+
+static inline void put64(uint8_t *p, uint64_t value)
+{
+	store64(p, htole64(value));
+}
+
+/* How many things of `per` to a page `n` of them fill. */
+static inline uint64_t layout_pages(uint64_t n, uint64_t per)
+{
+	return n / per + (n % per != 0);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* What only this file knows: where index pages are kept until the data before them is written: the
+ * first ones in memory, more in a file without a name, so that no data set is too large. */
+#include "container/container_hash.h"
+#include "container/container_write_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void list_open(struct page_list *list, enum layout_kind kind, uint64_t seed, const char *temporary)
+{
+	memset(list, 0, sizeof(*list));
+	list->kind = kind;
+	list->seed = seed;
+	list->temporary = temporary;
+	list->fd = -1;
+}
+
+void list_close(struct page_list *list)
+{
+	free(list->memory);
+	if (list->fd >= 0)
+		(void)close(list->fd);
+}
+
+uint8_t *list_entry(struct page_list *list, size_t size, uint64_t base)
+{
+	if (list->entries == 0) {
+		memset(list->page, 0, sizeof(list->page));
+		put64(list->page + INDEX_BASE, base);
+	}
+	return list->page + INDEX_BODY + size * list->entries++;
+}
+
+static int open_unnamed(const char *folder, int *fd)
+{
+	char path[PATH_MAX];
+
+	if (!folder)
+		folder = secure_getenv("TMPDIR");
+	if (!folder || !*folder)
+		folder = "/tmp";
+	*fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (*fd >= 0)
+		return 0;
+	if (snprintf(path, sizeof(path), "%s/lmdbio.XXXXXX", folder) >= (int)sizeof(path))
+		return ENAMETOOLONG;
+	*fd = mkostemp(path, O_CLOEXEC);
+	if (*fd < 0)
+		return errno;
+	(void)unlink(path);
+	return 0;
+}
+
+static int move_page(int fd, bool is_write, void *bytes, size_t length, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < length) {
+		void *at = (char *)bytes + done;
+		off_t to = (off_t)(offset + done);
+		ssize_t n = is_write ? pwrite(fd, at, length - done, to)
+				     : pread(fd, at, length - done, to);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? errno : EIO;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int keep_page(struct page_list *list)
+{
+	uint64_t at = list->pages;
+	int rc;
+
+	if (at < LIST_MEMORY) {
+		size_t room = list->room ? list->room * 2 : 1;
+		uint8_t *memory = list->memory;
+
+		if (at == list->room) {
+			memory = realloc(memory, room * LAYOUT_PAGE);
+			if (!memory)
+				return ENOMEM;
+			list->memory = memory;
+			list->room = room;
+		}
+		memcpy(memory + at * LAYOUT_PAGE, list->page, LAYOUT_PAGE);
+		return 0;
+	}
+	if (list->fd < 0) {
+		rc = open_unnamed(list->temporary, &list->fd);
+		if (rc)
+			return rc;
+	}
+	return move_page(list->fd, true, list->page, LAYOUT_PAGE, (at - LIST_MEMORY) * LAYOUT_PAGE);
+}
+
+int list_seal(struct page_list *list)
+{
+	int rc;
+
+	if (list->entries == 0)
+		return 0;
+	put32(list->page, LAYOUT_SKIPPABLE);
+	put32(list->page + 4, LAYOUT_PAGE - LAYOUT_FRAME);
+	put32(list->page + INDEX_KIND, (uint32_t)list->kind);
+	put32(list->page + INDEX_ENTRIES, list->entries);
+	put64(list->page + INDEX_NUMBER, list->pages);
+	hash_seal(list->page, LAYOUT_PAGE_HASH, list->seed);
+	rc = keep_page(list);
+	if (rc)
+		return rc;
+	list->pages++;
+	list->entries = 0;
+	return 0;
+}
+
+/* The pages in memory go first, and make room to bring the others. */
+int list_empty(struct page_list *list, list_take take, void *taker)
+{
+	uint64_t left = list->pages, in_file = 0;
+	size_t n = left < LIST_MEMORY ? (size_t)left : LIST_MEMORY;
+	int rc = n ? take(taker, list->memory, n * LAYOUT_PAGE) : 0;
+
+	for (left -= n; !rc && left > 0; left -= n) {
+		n = left < LIST_MEMORY ? (size_t)left : LIST_MEMORY;
+		rc = move_page(list->fd, false, list->memory, n * LAYOUT_PAGE, in_file);
+		if (!rc)
+			rc = take(taker, list->memory, n * LAYOUT_PAGE);
+		in_file += n * LAYOUT_PAGE;
+	}
+	return rc;
+}

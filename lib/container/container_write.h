@@ -1,0 +1,136 @@
+/* What only this file knows: how a container is written.
+ *
+ * One process:  container_write_open() or _resume(); container_write_buffer() and _commit() until
+ *               all data is in, or container_write_bytes(); container_write_tree() and _leaf() at
+ *               any time between; container_write_finish(); container_write_close().
+ * Several:      each compresses its chunks (container_compress()), an exclusive scan of the frames'
+ *               lengths from container_write_offset() on places them, and one process tells its
+ *               writer of every frame in order (container_write_frame()) and finishes.
+ *
+ * The same data, options and libzstd give the same bytes, whoever did it and with how many threads.
+ * A writer belongs to one thread at a time. Every function that returns int returns 0, an errno, or
+ * what is said; after the first error but EINVAL and EBUSY every call on that writer returns it.
+ */
+#ifndef LMDBIO_CONTAINER_WRITE_H
+#define LMDBIO_CONTAINER_WRITE_H
+
+#include "container/container.h"
+
+struct container_write_options {
+	uint64_t size;          /* bytes of data that will be given */
+	uint32_t page_size;     /* of the data file, bytes: 256 to 32768, a power of two */
+	uint32_t chunk_size;    /* a power of two; 0: CONTAINER_CHUNK_DEFAULT */
+	int level;              /* 1 to 22, or negative: zstd's fast ones; 0: zstd's default (3) */
+	bool long_distance;     /* long-distance matching, window as large as the chunk */
+	bool relaid;            /* to be noted: pages stand in another order than in the source */
+	unsigned threads;       /* that compress beside the caller's; 0: the caller's alone */
+	const void *dictionary; /* NULL: none */
+	size_t dictionary_size; /* 8 bytes to CONTAINER_DICTIONARY_MAX */
+	struct container_source source;
+	const char *temporary; /* folder for index pages that outgrow memory; NULL: TMPDIR, /tmp */
+};
+
+/* One chunk. */
+
+/* What a compressed chunk is known by. */
+struct container_frame {
+	uint32_t length; /* of the frame, bytes */
+	uint32_t check;  /* the low half of the frame's XXH3-64 */
+	uint32_t size;   /* of the data in it, bytes */
+	uint64_t hash;   /* XXH3-64 of the data */
+};
+
+struct container_compressor; /* a context of one thread */
+
+/* Memory: what zstd needs for the level and chunk size (ZSTD_estimateCCtxSize()), and for the
+ * dictionary, digested. EINVAL: options that no container can have. */
+int container_compressor_open(struct container_compressor **compressor,
+			      const struct container_write_options *options);
+void container_compressor_close(struct container_compressor *compressor); /* NULL is fine */
+
+/* Bytes that a frame of `size` bytes of data may need. */
+size_t container_frame_bound(size_t size);
+
+/* Compresses a chunk of `size` bytes into `out`, of container_frame_bound(size) bytes. EIO: zstd
+ * failed. */
+int container_compress(struct container_compressor *compressor, const void *data, size_t size,
+		       void *out, struct container_frame *frame);
+
+/* The file. */
+
+struct container_writer;
+
+/* Begins a container at the start of fd, an empty file (or a pipe) open for writing, which stays
+ * the caller's. The header is written with the first bytes of data. What options point to must stay
+ * until close. Memory, all of it: with J the chunk size or 1 MiB if that is more,
+ * (2 * threads + 1) * 2.01 * J; a compressor for each thread (one at least); and 1 MiB for index
+ * pages, the rest of which lie in a file without a name in options->temporary (17 bytes a chunk, 17
+ * a leaf page, 586 a database). EINVAL: options that no container can have. */
+int container_write_open(struct container_writer **writer, int fd,
+			 const struct container_write_options *options);
+
+/* Goes on with a partial file: fd is open for reading and writing and is what a writer with the
+ * same options left when it was killed. Chunks are verified from the first on; the file is cut
+ * behind the last good one. *done: bytes of data that are in; give what follows.
+ * (container_write_offset() is where.) Trees and leaves are to be given again, all of them. A
+ * finished container is taken up behind its last chunk. A file that is too short for a header, or
+ * empty, begins anew. MDB_INCOMPATIBLE: the file is not the beginning of this container (another
+ * source, other options); it is left as it is. */
+int container_write_resume(struct container_writer **writer, int fd,
+			   const struct container_write_options *options, uint64_t *done);
+
+/* Where the next data goes: *buffer of *length bytes, more than 0, to be filled from its start; 0
+ * when all of options->size has been given. It is aligned to 4096 bytes as long as every commit is
+ * a multiple of that. Valid until _commit(); asking again gives the same. Waits for a compressing
+ * thread if all buffers are busy, and writes what is ready. */
+int container_write_buffer(struct container_writer *writer, void **buffer, size_t *length);
+
+/* The first `length` bytes of the buffer are there: more than 0, at most what was offered. */
+int container_write_commit(struct container_writer *writer, size_t length);
+
+/* The same by a copy: `length` bytes of data, at most what is missing (else EINVAL). */
+int container_write_bytes(struct container_writer *writer, const void *bytes, size_t length);
+
+/* Appends chunks that are compressed already, in order, instead of the three above. `bytes` is the
+ * frame; NULL: it is written by somebody else, at container_write_offset(). EINVAL: not the size of
+ * the next chunk. */
+int container_write_frame(struct container_writer *writer, const void *bytes,
+			  const struct container_frame *frame);
+
+/* Where in the file the next frame goes, bytes. EBUSY: data of _commit() is under way. */
+int container_write_offset(struct container_writer *writer, uint64_t *offset);
+
+/* Writes header and dictionary now, if they are not yet: what others place comes behind them. */
+int container_write_begin(struct container_writer *writer);
+
+/* Begins the record index of one database (name of name_size bytes, none: the main one; flags as in
+ * LMDB's tree record), to which the leaves that follow belong. *tree is its number, from 0.
+ * EINVAL: the name is longer than CONTAINER_NAME_MAX; it can be left out. */
+int container_write_tree(struct container_writer *writer, const void *name, size_t name_size,
+			 uint16_t flags, uint64_t *tree);
+
+/* The next leaf page of that database, in key order, and how many records stand in it (each
+ * duplicate counts), more than 0. EINVAL: the tree is not the last one begun. */
+int container_write_leaf(struct container_writer *writer, uint64_t tree, uint64_t leaf_page,
+			 uint64_t entries);
+
+/* Writes what is still under way, the indexes and the footer. EINVAL: data is missing. fsync,
+ * rename and closing fd are the caller's. */
+int container_write_finish(struct container_writer *writer);
+
+/* What has happened so far, for a progress line. */
+struct container_progress {
+	uint64_t data;    /* bytes of data whose frames are written */
+	uint64_t written; /* bytes of the container */
+};
+struct container_progress container_write_progress(const struct container_writer *writer);
+
+/* Ends the threads and frees everything; NULL is fine. Without _finish() the file stays partial. */
+void container_write_close(struct container_writer *writer);
+
+/* Trains a dictionary on `n` samples that lie behind each other: *size is the room in, and the
+ * dictionary's bytes out. ENODATA: the samples are too few or too alike. */
+int container_train(const void *samples, const size_t *sizes, unsigned n, void *dictionary,
+		    size_t *size);
+
+#endif

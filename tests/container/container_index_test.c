@@ -1,0 +1,344 @@
+/* What only this file knows: that the record index leads to the right leaf by few pages, and that
+ * the index of a container of any size costs as little as it says. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "container_fixture.h"
+
+#include "random_stream.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, CHUNK = 64 << 10, INDEX_PAGE = 4096 };
+
+/* How many records leaf `i` of a database has. */
+typedef uint64_t (*fill)(uint64_t i);
+
+static uint64_t alike(uint64_t i)
+{
+	return 20 + i % 3;
+}
+
+static uint64_t one_each(uint64_t i)
+{
+	(void)i;
+	return 1;
+}
+
+static uint64_t huge_at_last(uint64_t i)
+{
+	return i < 3000 ? 1 : 100000000;
+}
+
+static uint64_t huge_at_first(uint64_t i)
+{
+	return i < 5 ? 10000000000 : 1;
+}
+
+static uint64_t growing(uint64_t i)
+{
+	return 1 + i * i;
+}
+
+struct database {
+	const char *name;
+	size_t name_size;
+	uint64_t leaves;
+	fill records;
+};
+
+static const struct database databases[] = {
+	{"", 0, 5000, alike},
+	{"ones", 4, 254, one_each},
+	{"none", 4, 0, one_each},
+	{"last", 4, 4000, huge_at_last},
+	{"\0zero", 5, 1, alike},
+	{"first", 5, 3000, huge_at_first},
+	{"grows", 5, 3000, growing},
+	{"one page", 8, 253, alike},
+	{"b", 1, 2, alike},
+	{"c", 1, 3, alike},
+	{"d", 1, 4, alike},
+	{"e", 1, 5, alike},
+	{"f", 1, 6, alike},
+	{"g", 1, 7, alike},
+	{"last of all", 11, 999, alike},
+};
+
+enum { DATABASES = sizeof(databases) / sizeof(databases[0]) };
+
+/* Leaves stand all over the file. */
+static uint64_t page_of(size_t database, uint64_t i, uint64_t pages)
+{
+	return random_mix(database * 100000 + i) % pages;
+}
+
+/* A container whose frames nobody has written: the file has holes where they would be. */
+static void write_sparse(int fd, uint64_t size, uint32_t chunk_size, uint32_t frame, bool trees)
+{
+	const struct container_write_options options = {
+		.size = size, .page_size = PAGE, .chunk_size = chunk_size};
+	struct container_frame placed = {.length = frame, .size = chunk_size};
+	struct container_writer *writer;
+	uint64_t tree;
+
+	assert_int_equal(container_write_open(&writer, fd, &options), 0);
+	for (uint64_t at = 0; at < size; at += chunk_size) {
+		placed.hash = random_mix(at);
+		assert_int_equal(container_write_frame(writer, NULL, &placed), 0);
+	}
+	for (size_t d = 0; trees && d < DATABASES; d++) {
+		assert_int_equal(container_write_tree(writer, databases[d].name,
+						      databases[d].name_size, (uint16_t)d, &tree),
+				 0);
+		assert_int_equal(tree, d);
+		for (uint64_t i = 0; i < databases[d].leaves; i++)
+			assert_int_equal(container_write_leaf(writer, tree,
+							      page_of(d, i, size / PAGE),
+							      databases[d].records(i)),
+					 0);
+	}
+	assert_int_equal(container_write_finish(writer), 0);
+	container_write_close(writer);
+}
+
+/* Records. */
+
+struct indexed {
+	int fd;
+	uint64_t pages;
+	struct reader reader;
+};
+
+static int open_indexed(void **state)
+{
+	static struct indexed indexed;
+
+	indexed.fd = memory_file();
+	indexed.pages = 1000 * CHUNK / PAGE;
+	write_sparse(indexed.fd, indexed.pages * PAGE, CHUNK, 5000, true);
+	*state = &indexed;
+	return reader_open_file(&indexed.reader, indexed.fd);
+}
+
+static int close_indexed(void **state)
+{
+	struct indexed *indexed = *state;
+
+	reader_close(&indexed->reader);
+	return close(indexed->fd);
+}
+
+static void databases_are_found_by_name_and_number(void **state)
+{
+	struct indexed *indexed = *state;
+	struct io *io = &indexed->reader.io;
+	struct container_tree tree, found;
+
+	assert_int_equal(container_info(io)->trees, DATABASES);
+	for (size_t d = 0; d < DATABASES; d++) {
+		uint64_t records = 0;
+
+		for (uint64_t i = 0; i < databases[d].leaves; i++)
+			records += databases[d].records(i);
+		assert_int_equal(container_tree(io, d, &tree), 0);
+		assert_int_equal(tree.number, d);
+		assert_int_equal(tree.flags, d);
+		assert_int_equal(tree.leaves, databases[d].leaves);
+		assert_int_equal(tree.records, records);
+		assert_int_equal(tree.name_size, databases[d].name_size);
+		assert_memory_equal(tree.name, databases[d].name, databases[d].name_size + 1);
+		assert_int_equal(
+			container_tree_find(io, databases[d].name, databases[d].name_size, &found),
+			0);
+		assert_int_equal(found.number, d);
+	}
+	assert_int_equal(container_tree(io, DATABASES, &tree), EINVAL);
+	assert_int_equal(container_tree_find(io, "nobody", 6, &tree), MDB_NOTFOUND);
+}
+
+static void every_leaf_is_where_it_was_written(void **state)
+{
+	struct indexed *indexed = *state;
+	struct io *io = &indexed->reader.io;
+	struct container_tree tree;
+	struct container_leaf leaf;
+
+	for (size_t d = 0; d < DATABASES; d++) {
+		uint64_t first = 0;
+
+		assert_int_equal(container_tree(io, d, &tree), 0);
+		for (uint64_t i = 0; i < databases[d].leaves; i++) {
+			assert_int_equal(container_leaf(io, &tree, i, &leaf), 0);
+			assert_int_equal(leaf.page, page_of(d, i, indexed->pages));
+			assert_int_equal(leaf.first, first);
+			first += databases[d].records(i);
+		}
+		assert_int_equal(container_leaf(io, &tree, databases[d].leaves, &leaf), EINVAL);
+	}
+}
+
+static void assert_record(struct indexed *indexed, const struct container_tree *tree,
+			  uint64_t record, uint64_t i, uint64_t first)
+{
+	struct container_leaf leaf;
+
+	assert_int_equal(container_record_leaf(&indexed->reader.io, tree, record, &leaf), 0);
+	assert_int_equal(leaf.page, page_of(tree->number, i, indexed->pages));
+	assert_int_equal(leaf.first, first);
+}
+
+static void first_and_last_record_of_every_leaf_lead_to_it(void **state)
+{
+	struct indexed *indexed = *state;
+	struct io *io = &indexed->reader.io;
+	struct container_tree tree;
+	struct container_leaf leaf;
+
+	for (size_t d = 0; d < DATABASES; d++) {
+		uint64_t first = 0, records;
+
+		assert_int_equal(container_tree(io, d, &tree), 0);
+		for (uint64_t i = 0; i < databases[d].leaves; i++, first += records) {
+			records = databases[d].records(i);
+			assert_record(indexed, &tree, first, i, first);
+			assert_record(indexed, &tree, first + records / 2, i, first);
+			assert_record(indexed, &tree, first + records - 1, i, first);
+		}
+		assert_int_equal(container_record_leaf(io, &tree, first, &leaf), MDB_NOTFOUND);
+		assert_int_equal(container_record_leaf(io, &tree, UINT64_MAX, &leaf), MDB_NOTFOUND);
+	}
+}
+
+static unsigned log2_up(uint64_t n)
+{
+	unsigned log = 0;
+
+	while ((uint64_t)1 << log < n)
+		log++;
+	return log;
+}
+
+/* Each lookup by a reader that has nothing in its cache. */
+static void cold_lookup_reads_few_pages(void **state)
+{
+	struct indexed *indexed = *state;
+	struct random_stream stream = random_start(6, 6);
+
+	for (unsigned i = 0; i < 300; i++) {
+		size_t d = random_below(&stream, DATABASES);
+		struct container_tree tree;
+		struct container_leaf leaf;
+		struct reader reader;
+		uint64_t before, pages;
+
+		if (databases[d].leaves == 0)
+			continue;
+		assert_int_equal(reader_open_file(&reader, indexed->fd), 0);
+		assert_int_equal(container_tree(&reader.io, d, &tree), 0);
+		before = io_counted(&reader.below).bytes;
+		assert_int_equal(container_record_leaf(&reader.io, &tree,
+						       random_below(&stream, tree.records), &leaf),
+				 0);
+		pages = (io_counted(&reader.below).bytes - before) / INDEX_PAGE;
+		assert_in_range(pages, 1, 2 * log2_up(tree.pages) + 2);
+		if (databases[d].records == alike)
+			assert_in_range(pages, 1, 3);
+		reader_close(&reader);
+	}
+}
+
+static void whole_index_is_consistent(void **state)
+{
+	struct indexed *indexed = *state;
+	uint64_t bad;
+
+	assert_int_equal(container_check_index(&indexed->reader.io, &bad), 0);
+}
+
+/* Size. */
+
+static void hundred_gigabytes_open_by_two_small_reads(void **state)
+{
+	uint64_t size = (uint64_t)100 << 30, chunks = size >> 20;
+	struct container_chunk chunk;
+	struct reader reader;
+	int fd = memory_file();
+
+	(void)state;
+	write_sparse(fd, size, 1 << 20, 1 << 20, false);
+	assert_int_equal(reader_open_file(&reader, fd), 0);
+	assert_int_equal(container_info(&reader.io)->chunks, chunks);
+	assert_int_equal(io_counted(&reader.below).reads, 2);
+	assert_in_range(io_counted(&reader.below).bytes, 1, 1000);
+	/* And any chunk's entry is one page away. */
+	assert_int_equal(container_chunk(&reader.io, chunks - 1, &chunk), 0);
+	assert_int_equal(chunk.offset, 256 + (chunks - 1) * MIB);
+	assert_int_equal(chunk.hash, random_mix((chunks - 1) << 20));
+	assert_int_equal(container_chunk(&reader.io, chunks / 2, &chunk), 0);
+	assert_int_equal(container_chunk(&reader.io, chunks, &chunk), EINVAL);
+	assert_int_equal(io_counted(&reader.below).reads, 4);
+	assert_int_equal(io_counted(&reader.below).bytes, 512 + 2 * INDEX_PAGE);
+	reader_close(&reader);
+	(void)close(fd);
+}
+
+/* 64 pages of each kind are kept in memory; here are 80 of chunks and 120 of leaves. */
+static void index_that_outgrows_memory_is_the_same(void **state)
+{
+	uint64_t size = (uint64_t)20000 * CHUNK, bad;
+	const struct container_write_options options = {
+		.size = size, .page_size = PAGE, .chunk_size = CHUNK, .temporary = "/nowhere"};
+	struct container_frame placed = {.length = 10, .size = CHUNK};
+	struct container_writer *writer;
+	struct container_chunk chunk;
+	struct container_tree tree;
+	struct container_leaf leaf;
+	struct reader reader;
+	int fd = memory_file(), rc = 0;
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(container_write_open(&writer, fd, &options), 0);
+	for (uint64_t i = 0; !rc && i < 20000; i++)
+		rc = container_write_frame(writer, NULL, &placed);
+	assert_int_equal(rc, ENOENT);
+	assert_int_equal(container_write_finish(writer), ENOENT);
+	container_write_close(writer);
+	assert_int_equal(ftruncate(fd, 0), 0);
+
+	write_sparse(fd, size, CHUNK, 10, true);
+	assert_int_equal(reader_open_file(&reader, fd), 0);
+	assert_int_equal(container_check_index(&reader.io, &bad), 0);
+	for (uint64_t i = 0; i < 20000; i += 97) {
+		assert_int_equal(container_chunk(&reader.io, i, &chunk), 0);
+		assert_int_equal(chunk.offset, 256 + i * 10);
+		assert_int_equal(chunk.hash, random_mix(i * CHUNK));
+	}
+	number = DATABASES - 1;
+	assert_int_equal(container_tree(&reader.io, number, &tree), 0);
+	assert_int_equal(container_leaf(&reader.io, &tree, 998, &leaf), 0);
+	assert_int_equal(leaf.page, page_of(number, 998, size / PAGE));
+	reader_close(&reader);
+	(void)close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(databases_are_found_by_name_and_number),
+		cmocka_unit_test(every_leaf_is_where_it_was_written),
+		cmocka_unit_test(first_and_last_record_of_every_leaf_lead_to_it),
+		cmocka_unit_test(cold_lookup_reads_few_pages),
+		cmocka_unit_test(whole_index_is_consistent),
+		cmocka_unit_test(hundred_gigabytes_open_by_two_small_reads),
+		cmocka_unit_test(index_that_outgrows_memory_is_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, open_indexed, close_indexed);
+}

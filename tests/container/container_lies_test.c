@@ -1,0 +1,524 @@
+/* What only this file knows: that no lie with a right checksum is believed, and that none costs
+ * more memory than the limits say. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "container_fixture.h"
+#include "container_image.h"
+#include "container_walk.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+enum { CHUNK = 64 << 10, PAGE = 4096, END = 256 };
+
+/* The memory that is asked for. */
+
+static size_t largest;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+int __real_posix_memalign(void **to, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size);
+
+static void note_size(size_t size)
+{
+	if (size > largest)
+		largest = size;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	note_size(size);
+	return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	note_size(n * size);
+	return __real_calloc(n, size);
+}
+
+int __wrap_posix_memalign(void **to, size_t alignment, size_t size)
+{
+	note_size(size);
+	return __real_posix_memalign(to, alignment, size);
+}
+
+/* The largest single piece of memory that a walk over bad bytes takes: a run of compressed bytes
+ * (no more than the file has), or the dictionary. */
+static void assert_modest(size_t file_size)
+{
+	assert_in_range(largest, 0, file_size + CHUNK + 200000);
+}
+
+/* What is lied about: a container that was made by hand. */
+struct sample {
+	uint8_t *data;
+	size_t size;
+	struct image image;
+};
+
+static const struct image_tree trees[] = {
+	{"", 0, 1, 2, 9}, {"images", 0, 260, 3, 20}, {"none", 0, 0, 0, 0}};
+
+static int make_sample(void **state)
+{
+	static struct sample sample;
+	struct image_plan plan;
+
+	sample.size = 32 * CHUNK + 777;
+	sample.data = data_make(DATA_MIXED, sample.size, 41);
+	plan = (struct image_plan){
+		.data = sample.data,
+		.size = sample.size,
+		.page_size = PAGE,
+		.chunk_size = CHUNK,
+		.trees = trees,
+		.n_trees = 3,
+	};
+	image_make(&sample.image, &plan);
+	*state = &sample;
+	return 0;
+}
+
+static int free_sample(void **state)
+{
+	struct sample *sample = *state;
+
+	image_free(&sample->image);
+	free(sample->data);
+	return 0;
+}
+
+/* Lies with right checksums. */
+
+enum place { IN_HEADER, IN_FOOTER, IN_CHUNKS, IN_LEAVES, IN_SECOND_LEAVES, IN_TREES };
+
+struct lie {
+	enum place place;
+	unsigned at, width;
+	bool is_added; /* to what stands there */
+	uint64_t value;
+	int expected;
+};
+
+#define HUGE_NUMBER (UINT64_MAX / 2 + 1)
+
+static const struct lie lies[] = {
+	{IN_HEADER, 0, 4, false, 0x184d2a5d, MDB_INVALID},
+	{IN_HEADER, 4, 4, false, 247, MDB_INVALID},
+	{IN_HEADER, 8, 8, true, 1, MDB_INVALID},
+	{IN_HEADER, 16, 2, false, 2, MDB_VERSION_MISMATCH},
+	{IN_HEADER, 16, 2, false, 0, MDB_VERSION_MISMATCH},
+	{IN_HEADER, 18, 2, false, 7, 0},             /* a later minor version is read */
+	{IN_HEADER, 20, 4, false, 1, MDB_CORRUPTED}, /* a dictionary that is not there */
+	{IN_HEADER, 20, 4, false, 2, MDB_VERSION_MISMATCH},
+	{IN_HEADER, 20, 4, false, 0x8000, MDB_VERSION_MISMATCH},
+	{IN_HEADER, 20, 4, false, 0xffff0000, 0}, /* these only tell */
+	{IN_HEADER, 24, 4, false, 0, MDB_CORRUPTED},
+	{IN_HEADER, 24, 4, false, 4097, MDB_CORRUPTED},
+	{IN_HEADER, 24, 4, false, 65536, MDB_CORRUPTED},
+	{IN_HEADER, 28, 4, false, 0, MDB_CORRUPTED},
+	{IN_HEADER, 28, 4, false, 32 << 10, MDB_CORRUPTED},
+	{IN_HEADER, 28, 4, false, 128 << 10, MDB_CORRUPTED},
+	{IN_HEADER, 28, 4, false, 128 << 20, MDB_CORRUPTED},
+	{IN_HEADER, 28, 4, true, 1, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, true, 1, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, true, (uint64_t)-1, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, true, CHUNK, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, false, 0, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, false, (uint64_t)1 << 50, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, false, HUGE_NUMBER, MDB_CORRUPTED},
+	{IN_HEADER, 32, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_HEADER, 40, 4, false, 8, MDB_CORRUPTED}, /* a dictionary without its flag */
+	{IN_FOOTER, 0, 4, false, 0xfd2fb528, MDB_CORRUPTED},
+	{IN_FOOTER, 4, 4, true, 8, MDB_CORRUPTED},
+	{IN_FOOTER, 8, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 16, 2, false, 2, MDB_VERSION_MISMATCH},
+	{IN_FOOTER, 32, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 40, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 40, 8, true, PAGE, MDB_CORRUPTED},
+	{IN_FOOTER, 40, 8, false, 0, MDB_CORRUPTED},
+	{IN_FOOTER, 40, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_FOOTER, 48, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 48, 8, false, 0, MDB_CORRUPTED},
+	{IN_FOOTER, 48, 8, false, (uint64_t)1 << 52, MDB_CORRUPTED},
+	{IN_FOOTER, 48, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_FOOTER, 56, 8, false, 0, MDB_CORRUPTED},
+	{IN_FOOTER, 56, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 56, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_FOOTER, 64, 8, true, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 0, 4, false, 0, MDB_CORRUPTED},
+	{IN_CHUNKS, 4, 4, false, 0, MDB_CORRUPTED},
+	{IN_CHUNKS, 8, 4, false, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 12, 4, false, 0, MDB_CORRUPTED},
+	{IN_CHUNKS, 12, 4, true, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 12, 4, true, (uint32_t)-1, MDB_CORRUPTED},
+	{IN_CHUNKS, 12, 4, false, UINT32_MAX, MDB_CORRUPTED},
+	{IN_CHUNKS, 16, 8, false, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 24, 8, true, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 24, 8, false, 0, MDB_CORRUPTED},
+	{IN_CHUNKS, 24, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_CHUNKS, 32, 4, false, 0, MDB_CORRUPTED},
+	{IN_CHUNKS, 32, 4, true, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 32, 4, true, (uint32_t)-1, MDB_CORRUPTED},
+	{IN_CHUNKS, 32, 4, false, CHUNK + 289, MDB_CORRUPTED}, /* one more than zstd's bound */
+	{IN_CHUNKS, 32, 4, false, UINT32_MAX, MDB_CORRUPTED},
+	{IN_CHUNKS, 36, 4, true, 1, MDB_CORRUPTED},
+	{IN_CHUNKS, 40, 8, true, 1, MDB_CORRUPTED},
+	{IN_LEAVES, 8, 4, false, 3, MDB_CORRUPTED},
+	{IN_LEAVES, 12, 4, false, 2, MDB_CORRUPTED},
+	{IN_LEAVES, 16, 8, false, 2, MDB_CORRUPTED},
+	{IN_LEAVES, 24, 8, false, 1, MDB_CORRUPTED},
+	{IN_LEAVES, 24, 8, false, 3, MDB_CORRUPTED},
+	{IN_LEAVES, 32, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_LEAVES, 32, 8, false, 513, MDB_CORRUPTED}, /* the first page behind the data */
+	{IN_LEAVES, 40, 8, false, 1, MDB_CORRUPTED},
+	{IN_SECOND_LEAVES, 12, 4, true, 1, MDB_CORRUPTED},
+	{IN_SECOND_LEAVES, 40, 8, false, 0, MDB_CORRUPTED},
+	{IN_SECOND_LEAVES, 56, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_TREES, 12, 4, true, 1, MDB_CORRUPTED},
+	{IN_TREES, 32, 8, false, 0, MDB_CORRUPTED},
+	{IN_TREES, 40, 8, true, 1, MDB_CORRUPTED},
+	{IN_TREES, 40, 8, false, 0, MDB_CORRUPTED},
+	{IN_TREES, 40, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_TREES, 40, 8, false, HUGE_NUMBER, MDB_CORRUPTED},
+	{IN_TREES, 48, 8, true, 1, MDB_CORRUPTED},
+	{IN_TREES, 48, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_TREES, 58, 2, false, 512, MDB_CORRUPTED},
+	{IN_TREES, 58, 2, false, 65535, MDB_CORRUPTED},
+};
+
+static size_t place_of(const struct image *image, enum place place)
+{
+	switch (place) {
+	case IN_FOOTER:
+		return image->footer;
+	case IN_CHUNKS:
+		return image->chunks;
+	case IN_LEAVES:
+		return image->data_end;
+	case IN_SECOND_LEAVES:
+		return image->data_end + 2 * PAGE;
+	case IN_TREES:
+		return image->trees;
+	default:
+		return 0;
+	}
+}
+
+static void lie_in_any_field_is_found(void **state)
+{
+	const struct sample *sample = *state;
+	const struct image *image = &sample->image;
+	uint8_t *bytes = malloc(image->size);
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		const struct lie *lie = &lies[i];
+		uint8_t *at = bytes + place_of(image, lie->place) + lie->at;
+		uint64_t before;
+		int rc;
+
+		memcpy(bytes, image->bytes, image->size);
+		before = lie->is_added ? image_get(at, lie->width) : 0;
+		image_put(at, lie->width, before + lie->value);
+		image_seal(bytes, image->size, image->data_end);
+		largest = 0;
+		rc = container_walk(bytes, image->size, sample->data, sample->size);
+		assert_modest(image->size);
+		if (rc != lie->expected)
+			print_message("place %d, byte %u\n", (int)lie->place, lie->at);
+		assert_int_equal(rc, lie->expected);
+	}
+	free(bytes);
+}
+
+/* Frames of the first of two pages that reach behind the data: the page itself shows it. */
+static void frames_behind_the_data_are_found(void **state)
+{
+	size_t size = 300 * CHUNK;
+	struct image_plan plan = {
+		.data = calloc(1, size), .size = size, .page_size = PAGE, .chunk_size = CHUNK};
+	struct container_chunk chunk;
+	struct reader reader;
+	struct image image;
+
+	(void)state;
+	image_make(&image, &plan);
+	image_put(image.bytes + image.chunks + 32, 4, 60000);
+	image_seal(image.bytes, image.size, image.data_end);
+	assert_int_equal(reader_open(&reader, image.bytes, image.size), 0);
+	assert_int_equal(container_chunk(&reader.io, 0, &chunk), MDB_CORRUPTED);
+	assert_int_equal(container_chunk(&reader.io, 253, &chunk), 0);
+	reader_close(&reader);
+	image_free(&image);
+	free((void *)(uintptr_t)plan.data);
+}
+
+/* A lookup does not need a check of the whole index to find out. */
+static void lookup_in_a_lying_index_is_refused(void **state)
+{
+	const struct image *image = &((const struct sample *)*state)->image;
+	/* Fewer records than the leaves on the page have; a page that is another tree's. */
+	const size_t places[] = {image->trees + 32 + 576, image->data_end + PAGE + 24};
+	const uint64_t values[] = {261, 2};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t *bytes = malloc(image->size);
+		struct container_tree tree;
+		struct container_leaf leaf;
+		struct reader reader;
+
+		memcpy(bytes, image->bytes, image->size);
+		image_put(bytes + places[i], 8, values[i]);
+		image_seal(bytes, image->size, image->data_end);
+		assert_int_equal(reader_open(&reader, bytes, image->size), 0);
+		assert_int_equal(container_tree_find(&reader.io, "images", 6, &tree), 0);
+		assert_int_equal(container_record_leaf(&reader.io, &tree, 5, &leaf), MDB_CORRUPTED);
+		assert_int_equal(container_leaf(&reader.io, &tree, 5, &leaf), MDB_CORRUPTED);
+		reader_close(&reader);
+		free(bytes);
+	}
+}
+
+/* A header that names a dictionary of more than may be, or that would reach behind the file. */
+static void dictionary_that_is_too_long_is_refused(void **state)
+{
+	static const uint32_t sizes[] = {512 << 10, (512 << 10) + 1, UINT32_MAX};
+	const struct image *image = &((const struct sample *)*state)->image;
+	size_t size = 1000;
+	uint8_t *bytes = calloc(1, size);
+
+	for (size_t i = 0; i < 3; i++) {
+		memcpy(bytes, image->bytes, END);
+		memcpy(bytes + size - END, image->bytes + image->footer, END);
+		image_put(bytes + 20, 4, 1);
+		image_put(bytes + 40, 4, sizes[i]);
+		image_seal(bytes, size, size);
+		largest = 0;
+		assert_int_equal(container_walk(bytes, size, NULL, 0), MDB_CORRUPTED);
+		assert_in_range(largest, 0, 100000);
+	}
+	free(bytes);
+}
+
+/* Frames that lie. */
+
+/* A container of one chunk of zeroes, whose frame is this one, with all checksums right. */
+static void assert_frame(const uint8_t *frame, size_t length, int expected)
+{
+	static uint8_t zeroes[CHUNK], buffer[CHUNK];
+	const struct container_write_options options = {
+		.size = CHUNK, .page_size = PAGE, .chunk_size = CHUNK};
+	struct container_frame entry = {
+		.length = (uint32_t)length,
+		.check = image_check(frame, length),
+		.size = CHUNK,
+		.hash = image_hash(zeroes, CHUNK),
+	};
+	struct container_writer *writer;
+	struct contained contained = {.fd = memory_file()};
+	struct reader reader;
+	size_t done;
+
+	assert_int_equal(container_write_open(&writer, contained.fd, &options), 0);
+	assert_int_equal(container_write_frame(writer, frame, &entry), 0);
+	assert_int_equal(container_write_finish(writer), 0);
+	container_write_close(writer);
+	contained.bytes = memory_file_bytes(contained.fd, &contained.size);
+	assert_int_equal(reader_open(&reader, contained.bytes, contained.size), 0);
+	memset(buffer, 0, CHUNK); /* as the data, so that a failed read shows, too */
+	largest = 0;
+	assert_int_equal(io_read(&reader.io, buffer, CHUNK, 0, &done), expected);
+	assert_int_equal(done, expected ? 0 : CHUNK);
+	assert_memory_equal(buffer, zeroes, CHUNK);
+	assert_int_equal(io_read(&reader.io, buffer, 10, 77, &done), expected);
+	assert_int_equal(container_chunk_check(&reader.io, 0), 0); /* it is as it was written */
+	assert_modest(contained.size);
+	reader_close(&reader);
+	contained_free(&contained);
+}
+
+/* All is right with it but the data. */
+static void frame_of_other_data_is_refused(void **state)
+{
+	static uint8_t data[CHUNK], frame[2 * CHUNK];
+	size_t length;
+
+	(void)state;
+	memset(data, 'x', CHUNK);
+	length = image_frame(frame, data, CHUNK);
+	assert_frame(frame, length, EBADMSG);
+	frame[length - 1] ^= 1; /* zstd's checksum: the decoder sees it when all is decoded */
+	assert_frame(frame, length, EBADMSG);
+	data[0] = 0;
+	memset(data, 0, CHUNK - 1);
+	assert_frame(frame, image_frame(frame, data, CHUNK), EBADMSG);
+}
+
+/* As many empty blocks as one likes: a good frame to zstd, too long for a container. */
+static void frame_over_the_bound_is_refused(void **state)
+{
+	static const uint8_t zeroes[CHUNK];
+	enum { EMPTY = 30000, BLOCKS = 9 };
+	struct image_plan plan = {
+		.data = zeroes, .size = CHUNK, .page_size = PAGE, .chunk_size = CHUNK};
+	size_t more = 3 * EMPTY, length;
+	struct container_chunk chunk;
+	struct reader reader;
+	struct image image;
+	uint8_t *bytes;
+
+	(void)state;
+	image_make(&image, &plan);
+	length = image.data_end - END + more;
+	bytes = calloc(1, image.size + more);
+	assert_non_null(bytes);
+	memcpy(bytes, image.bytes, END + BLOCKS);
+	memcpy(bytes + END + BLOCKS + more, image.bytes + END + BLOCKS, image.size - END - BLOCKS);
+	image_put(bytes + image.chunks + more + 32, 4, length);
+	image_put(bytes + image.chunks + more + 36, 4, image_check(bytes + END, length));
+	image_put(bytes + image.footer + more + 32, 8, image.size + more);
+	image_put(bytes + image.footer + more + 40, 8, image.data_end + more);
+	image_seal(bytes, image.size + more, image.data_end + more);
+	assert_int_equal(ZSTD_findFrameCompressedSize(bytes + END, length), length);
+	assert_int_equal(reader_open(&reader, bytes, image.size + more), 0);
+	assert_int_equal(container_chunk(&reader.io, 0, &chunk), MDB_CORRUPTED);
+	reader_close(&reader);
+	image_free(&image);
+	free(bytes);
+}
+
+static void frame_that_names_another_size_is_refused(void **state)
+{
+	static uint8_t zeroes[2 * CHUNK], frame[CHUNK];
+	static const size_t sizes[] = {1, CHUNK - 1, CHUNK + 1, 2 * CHUNK};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		assert_frame(frame, image_frame(frame, zeroes, sizes[i]), EBADMSG);
+	assert_frame(frame, image_frame(frame, zeroes, CHUNK), 0);
+	/* The header says right, the blocks are more or fewer. */
+	for (size_t i = 0; i < 4; i++) {
+		size_t length = image_frame(frame, zeroes, sizes[i]);
+
+		image_put(frame + 5, 4, CHUNK);
+		assert_frame(frame, length, EBADMSG);
+	}
+}
+
+static void frame_that_names_no_size_is_refused(void **state)
+{
+	static uint8_t zeroes[CHUNK], frame[CHUNK];
+	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+	size_t length;
+
+	(void)state;
+	ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 0);
+	length = ZSTD_compress2(zstd, frame, CHUNK, zeroes, CHUNK);
+	assert_false(ZSTD_isError(length));
+	assert_frame(frame, length, EBADMSG);
+	ZSTD_freeCCtx(zstd);
+}
+
+static void anything_but_one_frame_is_refused(void **state)
+{
+	static uint8_t zeroes[CHUNK], frame[CHUNK];
+	size_t length = image_frame(frame, zeroes, CHUNK), half;
+
+	(void)state;
+	memset(frame + length, 0, 100);
+	assert_frame(frame, length - 1, EBADMSG);
+	assert_frame(frame, length + 1, EBADMSG);
+	image_put(frame + length, 4, 0x184d2a50); /* an empty skippable frame behind it */
+	assert_frame(frame, length + 8, EBADMSG);
+	(void)image_frame(frame + length, zeroes, CHUNK); /* a second one */
+	assert_frame(frame, 2 * length, EBADMSG);
+	half = image_frame(frame, zeroes, CHUNK / 2);
+	half += image_frame(frame + half, zeroes, CHUNK / 2);
+	assert_frame(frame, half, EBADMSG);
+	image_put(frame, 4, 0x184d2a50);
+	image_put(frame + 4, 4, 100);
+	assert_frame(frame, 108, EBADMSG);
+	image_put(frame, 4, 0xfd2fb527); /* an old version's */
+	assert_frame(frame, 108, EBADMSG);
+	assert_frame(zeroes, 1, EBADMSG);
+	assert_frame(zeroes, 5, EBADMSG);
+}
+
+/* A frame of RLE blocks with a window descriptor, which says how far back it will look. */
+static size_t frame_with_window(uint8_t *frame, uint8_t window, unsigned blocks)
+{
+	size_t at = 10;
+
+	image_put(frame, 4, 0xfd2fb528);
+	frame[4] = 2 << 6;
+	frame[5] = window;
+	image_put(frame + 6, 4, CHUNK);
+	for (unsigned i = 0; i < blocks; i++, at += 4) {
+		image_put(frame + at, 3, (i == blocks - 1) | 1 << 1 | (uint64_t)CHUNK << 3);
+		frame[at + 3] = 0;
+	}
+	return at;
+}
+
+static void window_over_the_limit_is_refused(void **state)
+{
+	uint8_t frame[100];
+
+	(void)state;
+	assert_frame(frame, frame_with_window(frame, 16 << 3, 1), 0);           /* 64 MiB */
+	assert_frame(frame, frame_with_window(frame, 16 << 3 | 1, 1), EBADMSG); /* and an eighth */
+	assert_frame(frame, frame_with_window(frame, 17 << 3, 1), EBADMSG);
+	assert_frame(frame, frame_with_window(frame, 31 << 3 | 7, 1), EBADMSG);
+}
+
+static void bomb_is_refused(void **state)
+{
+	uint8_t *frame = malloc(CHUNK);
+	size_t length = frame_with_window(frame, 16 << 3, 10000); /* 640 MiB in 40 KB */
+
+	(void)state;
+	assert_frame(frame, length, EBADMSG);
+	image_put(frame + 6, 4, 10000 * (uint64_t)CHUNK);
+	assert_frame(frame, length, EBADMSG);
+	free(frame);
+}
+
+static void frame_that_wants_a_dictionary_is_refused(void **state)
+{
+	static uint8_t zeroes[CHUNK], frame[CHUNK];
+	size_t length = image_frame(frame, zeroes, CHUNK);
+
+	(void)state;
+	memmove(frame + 6, frame + 5, length - 5);
+	frame[4] |= 1; /* a dictionary of number 9 */
+	frame[5] = 9;
+	assert_frame(frame, length + 1, EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lie_in_any_field_is_found),
+		cmocka_unit_test(frames_behind_the_data_are_found),
+		cmocka_unit_test(lookup_in_a_lying_index_is_refused),
+		cmocka_unit_test(dictionary_that_is_too_long_is_refused),
+		cmocka_unit_test(frame_of_other_data_is_refused),
+		cmocka_unit_test(frame_over_the_bound_is_refused),
+		cmocka_unit_test(frame_that_names_another_size_is_refused),
+		cmocka_unit_test(frame_that_names_no_size_is_refused),
+		cmocka_unit_test(anything_but_one_frame_is_refused),
+		cmocka_unit_test(window_over_the_limit_is_refused),
+		cmocka_unit_test(bomb_is_refused),
+		cmocka_unit_test(frame_that_wants_a_dictionary_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, make_sample, free_sample);
+}

@@ -1,0 +1,107 @@
+/* What only this file knows: which errors damage may lead to. */
+#include "container_walk.h"
+
+#include "container/container.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORDS_ASKED = 50, LEAVES_ASKED = 1000, TREES_ASKED = 50 };
+
+/* The first error of all. */
+static void note(int *first, int rc)
+{
+	if (rc != 0 && rc != MDB_CORRUPTED)
+		abort();
+	if (!*first)
+		*first = rc;
+}
+
+static void walk_tree(struct io *io, const struct container_tree *tree, int *first)
+{
+	uint64_t step = tree->records / RECORDS_ASKED + 1;
+	struct container_leaf leaf;
+
+	for (uint64_t i = 0; i < tree->leaves && i < LEAVES_ASKED; i++)
+		note(first, container_leaf(io, tree, i, &leaf));
+	for (uint64_t i = 0; i < RECORDS_ASKED && i * step < tree->records; i++) {
+		int rc = container_record_leaf(io, tree, i * step, &leaf);
+
+		note(first, rc);
+		if (!rc && leaf.first > i * step)
+			abort();
+	}
+	if (container_record_leaf(io, tree, tree->records, &leaf) != MDB_NOTFOUND)
+		abort();
+}
+
+static void walk_index(struct io *io, int *first)
+{
+	const struct container_info *info = container_info(io);
+	struct container_chunk chunk;
+	struct container_tree tree;
+	uint64_t bad = 0;
+	int rc = container_check_index(io, &bad);
+
+	note(first, rc);
+	if (rc && bad > info->file_size)
+		abort();
+	if (container_chunk(io, info->chunks, &chunk) != EINVAL)
+		abort();
+	for (uint64_t i = 0; i < info->chunks && i < 1000; i++) {
+		rc = container_chunk(io, i, &chunk);
+		note(first, rc);
+		if (!rc &&
+		    (chunk.offset > info->data_end || chunk.length > info->data_end - chunk.offset))
+			abort();
+	}
+	for (uint64_t i = 0; i < info->trees && i < TREES_ASKED; i++) {
+		rc = container_tree(io, i, &tree);
+		note(first, rc);
+		if (!rc)
+			walk_tree(io, &tree, first);
+	}
+}
+
+/* Wrong bytes are none, also where a read fails. */
+static void walk_data(struct io *io, const uint8_t *data, size_t data_size, size_t step, int *first)
+{
+	uint8_t *buffer = malloc(step);
+	uint64_t size = container_info(io)->size;
+
+	if (!buffer)
+		abort();
+	for (uint64_t at = 0; at < size && at < data_size; at += step) {
+		size_t done;
+		int rc;
+
+		memset(buffer, 0xa5, step);
+		rc = io_read(io, buffer, step, at, &done);
+		note(first, container_code(rc));
+		if (data && (done > data_size - at || memcmp(buffer, data + at, done) != 0))
+			abort();
+	}
+	free(buffer);
+}
+
+int container_walk(const uint8_t *bytes, size_t size, const uint8_t *data, size_t data_size)
+{
+	struct io below, io;
+	int rc = io_open_memory(&below, bytes, size), first = 0;
+
+	if (rc)
+		abort();
+	rc = io_open_container(&io, &below, NULL);
+	if (rc && rc != MDB_CORRUPTED && rc != MDB_INVALID && rc != MDB_VERSION_MISMATCH)
+		abort();
+	if (!rc) {
+		walk_index(&io, &first);
+		walk_data(&io, data, data_size, 5000, &first);
+		walk_data(&io, data, data_size, 200000, &first);
+	}
+	io_close(&io);
+	io_close(&below);
+	return rc ? rc : first;
+}
