@@ -86,12 +86,12 @@ EXPORT int mdb_env_set_flags(MDB_env *env, unsigned int flags, int onoff)
 
 EXPORT int mdb_env_get_flags(MDB_env *env, unsigned int *flags)
 {
-	return env ? lmdbio_orig_mdb_env_get_flags(env->orig, flags) : EINVAL;
+	return env ? env_get_flags(env, flags) : EINVAL;
 }
 
 EXPORT int mdb_env_get_path(MDB_env *env, const char **path)
 {
-	return env ? lmdbio_orig_mdb_env_get_path(env->orig, path) : EINVAL;
+	return env ? env_get_path(env, path) : EINVAL;
 }
 
 EXPORT int mdb_env_get_fd(MDB_env *env, mdb_filehandle_t *fd)

@@ -3,6 +3,7 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,15 +76,6 @@ static int make_memfd(bool shared)
 	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
 		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd;
-}
-
-/* Writing over RLIMIT_FSIZE is a signal, so it must not be tried. */
-bool arena_length_allowed(uint64_t length)
-{
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-	       length <= limit.rlim_cur;
 }
 
 /* A number that is not soon given to a file of a program that has closed what it did not open. */
@@ -180,7 +171,7 @@ int arena_make(struct arena *arena, bool shared)
 {
 	int rc = EFBIG;
 
-	if (!arena_length_allowed(arena->length))
+	if (!limits_allow_file(arena->length))
 		return rc;
 	arena->fd = make_memfd(shared);
 	if (arena->fd < 0)

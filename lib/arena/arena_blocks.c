@@ -2,6 +2,7 @@
 #include "arena/arena_private.h"
 
 #include "util/checked.h"
+#include "util/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +68,7 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 {
 	const uint8_t *from = bytes;
 
-	if (offset + length > arena->data_length || !arena_length_allowed(offset + length) ||
+	if (offset + length > arena->data_length || !limits_allow_file(offset + length) ||
 	    !is_ours(arena))
 		return ENOMEM;
 	while (length > 0) {

@@ -141,7 +141,6 @@ static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group,
 }
 
 /* arena.c */
-bool arena_length_allowed(uint64_t length); /* for this process to write at */
 int arena_make(struct arena *arena, bool shared);
 int arena_adopt(struct arena *arena, int fd); /* takes the fd in any case */
 void arena_drop(struct arena *arena);         /* undoes either, also half done */

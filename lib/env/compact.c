@@ -130,8 +130,7 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 			unsigned nesting, unsigned depth)
 {
 	uint32_t size = compactor->snapshot->page_size;
-	uint8_t *page =
-		compactor->pages + (size_t)(nesting * FORMAT_DEPTH_MAX + depth) * size;
+	uint8_t *page = compactor->pages + (size_t)(nesting * FORMAT_DEPTH_MAX + depth) * size;
 	const uint8_t *source;
 	unsigned count;
 	int rc = window_pages(&compactor->snapshot->view, *number, 1, &source);
@@ -190,8 +189,7 @@ static int count_free(MDB_txn *txn, uint64_t *count)
 	int rc;
 
 	*count = tree->record.branch_pages + tree->record.leaf_pages + tree->record.overflow_pages;
-	cursor_init(&cursor, &txn->snapshot, tree, &txn->env->slots[DBI_FREE].order,
-		    &duplicates);
+	cursor_init(&cursor, &txn->snapshot, tree, &txn->env->slots[DBI_FREE].order, &duplicates);
 	while (!(rc = cursor_get(&cursor, &key, &ids, MDB_NEXT))) {
 		if (ids.mv_size < sizeof(uint64_t))
 			return MDB_CORRUPTED;

@@ -8,13 +8,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static int copy_own(MDB_env *env, int fd, MDB_txn *txn)
+/* Whether we make the copy: the original's would be of its own map. */
+static bool is_ours(const MDB_env *env, unsigned flags)
+{
+	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed);
+}
+
+static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	MDB_txn *begun = NULL;
 	int rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
 
-	if (!rc)
+	if (!rc && flags & MDB_CP_COMPACT)
 		rc = copy_compact(txn ? txn : begun, fd);
+	else if (!rc)
+		rc = packed_copy(env->packed, fd,
+				 begun->snapshot.view.pages << env->window.page_shift);
 	if (begun)
 		txn_abort(begun);
 	return rc;
@@ -24,12 +33,12 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	int rc;
 
-	if (env->mode == ENV_OWN && flags & MDB_CP_COMPACT)
-		return copy_own(env, fd, txn);
 	/* A copy of a given snapshot is made of its reachable pages, and where the original reads
 	 * we know none. */
-	if (txn)
+	if (txn && !(env->mode == ENV_OWN && flags & MDB_CP_COMPACT))
 		return MDB_INCOMPATIBLE;
+	if (is_ours(env, flags))
+		return copy_own(env, fd, flags, txn);
 	/* The original copies out of its map, which may be our window. */
 	rc = store_pause(env);
 	if (!rc)
@@ -43,7 +52,7 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 	char *name;
 	int fd, rc;
 
-	if (!txn && !(env->mode == ENV_OWN && flags & MDB_CP_COMPACT)) {
+	if (!txn && !is_ours(env, flags)) {
 		rc = store_pause(env);
 		if (!rc)
 			rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);

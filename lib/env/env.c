@@ -1,4 +1,5 @@
-/* What only this file knows: how an environment is opened, and which of its two kinds it becomes. */
+/* What only this file knows: how an environment is opened, and which of its two kinds it becomes.
+ */
 #include "env/env.h"
 
 #include "format/layout.h"
@@ -121,19 +122,34 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		       struct origin_loan *loan, uint32_t *page_size)
 {
 	char *name = env_data_path(path, flags);
-	int rc = 0;
+	int rc = 0, container;
 
 	if (!name)
 		return ENOMEM;
-	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs. */
+	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs.
+	 */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, page_size);
+	/* What is a data file is no container. */
+	if (!rc && !*page_size &&
+	    (container = packed_find(name, loan->fd, !(flags & MDB_NOSUBDIR))) >= 0) {
+		rc = packed_open(&env->packed, container, path);
+		if (rc && container != loan->fd)
+			close(container);
+		if (rc)
+			goto done;
+		path = loan->path = env->packed->scratch_path;
+		flags = packed_flags(flags);
+		loan->fd = open(path, O_RDONLY);
+		rc = loan->fd < 0 ? errno : judge_file(loan->fd, page_size);
+	}
 	if (!rc) {
 		origin_loan_begin(loan);
 		rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
 		origin_loan_end();
 	}
+done:
 	if (loan->fd >= 0)
 		close(loan->fd);
 	free(name);
@@ -179,7 +195,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	rc = window_renew(env, page_size, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
-		env->path = absolute_path(path);
+		env->path = absolute_path(env->packed ? env->packed->scratch_path : path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
 	}
@@ -195,13 +211,14 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env->slots[DBI_FREE].order.key.kind = COMPARE_INTEGER;
 	fork_watch();
 	env->generation = fork_generation;
-	env_report(path, "read by lmdbio");
-	/* Without a store the window stays at rest, which is always right. */
+	env_report(path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
 	rc = store_open(env);
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));
 	fork_enlist(env);
-	return 0;
+	/* Without a store the window stays at rest, which is always right if it is the data file.
+	 */
+	return env->packed ? rc : 0;
 
 fail:
 	free(env->slots);
@@ -211,12 +228,34 @@ fail:
 	return rc;
 }
 
+/* Whether a path leads to a container, of which the original knows nothing. */
+static bool is_container(const char *path, unsigned flags)
+{
+	char *name = env_data_path(path, flags);
+	int fd, container;
+
+	if (!name)
+		return false;
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	container = packed_find(name, fd, !(flags & MDB_NOSUBDIR));
+	if (fd >= 0)
+		close(fd);
+	if (container >= 0 && container != fd)
+		close(container);
+	free(name);
+	return container >= 0;
+}
+
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	int rc;
 
-	if (env->mode == ENV_NEW && flags & MDB_RDONLY && !settings_get()->disable)
-		return env_open_own(env, path, flags, mode);
+	if (env->mode == ENV_NEW && !settings_get()->disable) {
+		if (flags & MDB_RDONLY)
+			return env_open_own(env, path, flags, mode);
+		if (is_container(path, flags))
+			return EACCES;
+	}
 	rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;
@@ -238,7 +277,9 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 	if (!lmdbio_orig_mdb_env_get_maxreaders(env->orig, &readers))
 		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
 	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
-	rc = lmdbio_orig_mdb_env_open(orig, env->path, env->flags, env->permissions);
+	rc = lmdbio_orig_mdb_env_open(orig, env->path,
+				      env->packed ? packed_flags(env->flags) : env->flags,
+				      env->permissions);
 	if (rc)
 		lmdbio_orig_mdb_env_close(orig);
 	else
@@ -262,6 +303,26 @@ int env_set_mapsize(MDB_env *env, size_t size)
 		rc = window_renew(env, env->window.page_size, &loan);
 	if (env->window.base)
 		(void)store_open(env);
+	return rc;
+}
+
+/* Of a container the original has seen another file, opened in another way. */
+int env_get_flags(MDB_env *env, unsigned *flags)
+{
+	const unsigned other = packed_flags(0);
+	int rc = lmdbio_orig_mdb_env_get_flags(env->orig, flags);
+
+	if (!rc && env->packed)
+		*flags = (*flags & ~other) | (env->flags & other);
+	return rc;
+}
+
+int env_get_path(MDB_env *env, const char **path)
+{
+	int rc = lmdbio_orig_mdb_env_get_path(env->orig, path);
+
+	if (!rc && env->packed)
+		*path = env->packed->path;
 	return rc;
 }
 
@@ -293,5 +354,6 @@ void env_close(MDB_env *env)
 		free(env->path);
 	}
 	lmdbio_orig_mdb_env_close(env->orig);
+	packed_close(env->packed);
 	free(env);
 }

@@ -11,6 +11,7 @@
 #include "cursor/cursor.h"
 #include "io/io.h"
 #include "origin/origin.h"
+#include "env/packed.h"
 #include "prefetch/prefetch.h"
 #include "window/window.h"
 
@@ -46,6 +47,7 @@ struct MDB_env {
 	int fd; /* the data file: the descriptor of the first `orig` */
 	struct io io;
 	struct window window;
+	struct packed *packed; /* the data is in a container; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (store.c): */
 	bool stored;
@@ -53,7 +55,7 @@ struct MDB_env {
 	_Atomic size_t store_id; /* the newest snapshot seen */
 	uint64_t store_since;    /* nanoseconds; when it was first seen */
 	pthread_mutex_t store_lock;
-	struct io reads;
+	struct io reads;       /* unless packed */
 	struct residency residency;
 	struct prefetch *prefetch; /* NULL: no look-ahead */
 	MDB_dbi dbis; /* slots in use, core ones included */
@@ -96,6 +98,8 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
 char *env_data_path(const char *path, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
+int env_get_flags(MDB_env *env, unsigned *flags);
+int env_get_path(MDB_env *env, const char **path);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);

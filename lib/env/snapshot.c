@@ -66,6 +66,8 @@ static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *
 		.size = *size,
 		.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
 	};
+	if (env->packed)
+		*identity = env->packed->identity;
 	/* Both meta pages are about to be read through the map. */
 	return *size < FORMAT_METAS * (uint64_t)env->window.page_size ? MDB_CORRUPTED : 0;
 }

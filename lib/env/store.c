@@ -26,7 +26,7 @@ enum {
 static void store_report(const MDB_env *env, const char *backend, const char *why)
 {
 	if (settings_get()->verbose)
-		log_line("%s: %s, reads by %s (%s)", env->path,
+		log_line("%s: %s, reads by %s (%s)", env->packed ? env->packed->path : env->path,
 			 env->residency.kind == RESIDENCY_ARENA ? "shared memory of the node"
 								: "page cache",
 			 backend, why);
@@ -35,7 +35,14 @@ static void store_report(const MDB_env *env, const char *backend, const char *wh
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
 static int reads_open(MDB_env *env, const char **backend, const char **why)
 {
-	int rc = io_choose(env->fd, settings_get()->io, backend, why);
+	int rc;
+
+	if (env->packed) {
+		*backend = env->packed->backend;
+		*why = env->packed->why;
+		return 0;
+	}
+	rc = io_choose(env->fd, settings_get()->io, backend, why);
 
 	if (!rc)
 		rc = io_open_file(&env->reads, *backend, env->fd);
@@ -47,41 +54,57 @@ static int reads_open(MDB_env *env, const char **backend, const char **why)
 	return rc;
 }
 
-int store_open(MDB_env *env)
+/* Whether a file is worth any of this. */
+static int is_worth_it(const MDB_env *env, bool *worth)
 {
-	const struct settings *settings = settings_get();
-	bool forced = strcmp(settings->store, "auto");
-	const char *backend, *why;
-	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
-	struct arena_options options;
-	enum residency_kind kind;
 	struct stat st;
-	int rc;
 
+	*worth = env->packed || strcmp(settings_get()->store, "auto");
 	/* No file is longer than its window, and a small window tells so without a system call. */
-	if (env->window.length <= STORE_FILE_MIN && !forced)
+	if (*worth || env->window.length <= STORE_FILE_MIN)
 		return 0;
 	if (fstat(env->fd, &st))
 		return errno;
-	if (st.st_size < STORE_FILE_MIN && !forced)
-		return 0;
+	*worth = st.st_size >= STORE_FILE_MIN;
+	return 0;
+}
+
+static enum residency_kind store_kind(const MDB_env *env, const char *backend)
+{
+	const char *store = settings_get()->store;
+
+	if (env->packed)
+		return RESIDENCY_ARENA; /* its bytes are in no file's pages */
+	if (strcmp(store, "auto"))
+		return strcmp(store, "arena") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
+	return strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
+}
+
+int store_open(MDB_env *env)
+{
+	const struct settings *settings = settings_get();
+	struct arena_options options = {.node = settings->node, .share = settings->share};
+	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
+	bool believe_cache = !env->packed && !strcmp(settings->store, "auto"), worth;
+	const char *backend, *why;
+	struct io *reads;
+	int rc = is_worth_it(env, &worth);
+
+	if (rc || !worth)
+		return rc;
 	rc = reads_open(env, &backend, &why);
 	if (rc)
 		return rc;
-	if (forced)
-		kind = strcmp(settings->store, "arena") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
-	else
-		kind = strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
-	options = (struct arena_options){
-		.node = settings->node,
-		.share = settings->share,
-	};
-	rc = residency_open(&env->residency, kind, (uint8_t *)(uintptr_t)env->window.base,
-			    env->window.length, env->fd, &env->reads, &options, !forced);
+	reads = env->packed ? &env->packed->data : &env->reads;
+	rc = residency_open(&env->residency, store_kind(env, backend),
+			    (uint8_t *)(uintptr_t)env->window.base, env->window.length, env->fd,
+			    reads, &options, believe_cache);
 	if (rc)
 		goto fail_reads;
+	if (env->packed)
+		residency_spill_to(&env->residency, env->packed->scratch);
 	if (settings->prefetch)
-		rc = prefetch_open(&env->prefetch, &env->residency, &env->reads, &ahead);
+		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)
 		goto fail_residency;
 	pthread_mutex_init(&env->store_lock, NULL);
@@ -191,6 +214,7 @@ void store_hold(MDB_env *env, bool hold)
 	if (!env->stored)
 		return;
 	if (hold) {
+		residency_spill_all(&env->residency);
 		pthread_mutex_lock(&env->store_lock);
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, true);

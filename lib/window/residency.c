@@ -40,6 +40,7 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->kind = kind;
 	residency->base = base;
 	residency->fd = fd;
+	residency->spill = -1;
 	residency->io = io;
 	residency->chunks = chunks;
 	residency->length = window_length;
@@ -60,6 +61,8 @@ bool residency_attach(struct residency *residency)
 	if (arena_open(&residency->arena, &residency->identity, &residency->options,
 		       &residency->private_reason)) {
 		residency->arena = NULL;
+		if (residency->spill >= 0)
+			return false; /* each time anew: nothing else serves as well */
 		residency->armed = false;
 		atomic_store(&residency->enabled, false);
 		residency->all_tainted = residency->epoch;
@@ -203,10 +206,14 @@ void residency_leave(struct residency *residency)
 
 void residency_forked(struct residency *residency)
 {
-	/* One call for the whole window: between this and the fork nothing of the program runs. */
+	/* One call for the whole window: between this and the fork nothing of the program runs.
+	 * What could not be spilled stays as it is, for as long as the parent keeps it. */
+	bool kept = residency->spill >= 0 && residency->transactions && residency->mapped_count;
+
 	if (residency->arena) {
-		(void)!mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
-			    residency->fd, 0);
+		if (!kept)
+			(void)!mmap(residency->base, residency->length, PROT_READ,
+				    MAP_SHARED | MAP_FIXED, residency->fd, 0);
 		arena_forked(residency->arena);
 		/* The child attaches afresh, when it first wants bytes. */
 		residency->arena = NULL;

@@ -7,6 +7,10 @@
  *   - A chunk out of which pointers have been handed while it showed the file is `tainted` until no
  *     transaction lives that could hold one; in such a chunk only the blocks that are published are
  *     mapped, never the holes between them.
+ *
+ * Where there is no plain file (the data is in a container), what stands at rest is a scratch file
+ * that holds nothing: there a byte is handed out only when it has been brought, and a chunk that
+ * must leave the arena while a transaction lives is written to that file first (spilled).
  */
 #ifndef LMDBIO_WINDOW_RESIDENCY_H
 #define LMDBIO_WINDOW_RESIDENCY_H
@@ -24,7 +28,7 @@ enum chunk_state {
 	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
 	CHUNK_RUNS,     /* the file, with runs of the arena over it (residency->runs tells which) */
 	CHUNK_FULL,     /* the arena, all of it published */
-	CHUNK_WARM,     /* the file, which the page cache holds */
+	CHUNK_WARM,     /* the file, which the page cache holds; or to which it has been spilled */
 };
 
 enum residency_kind {
@@ -36,7 +40,8 @@ enum residency_kind {
 struct residency {
 	enum residency_kind kind;
 	uint8_t *base;      /* the window */
-	int fd;             /* the data file */
+	int fd;             /* the data file, or the scratch file */
+	int spill;          /* the scratch file, for writing; -1: it is the data file */
 	struct io *io;      /* reads for those who wait */
 	size_t length;      /* of the window, bytes */
 	uint64_t size;      /* of the data file in this snapshot, bytes */
@@ -96,6 +101,13 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
 		   bool believe_cache);
 void residency_close(struct residency *residency);
+
+/* There is no plain file: what is under the window is a scratch file, which `fd` (the caller's) may
+ * write. Only chunks that are brought are right then. Before the first snapshot. */
+void residency_spill_to(struct residency *residency, int fd);
+
+/* Before a fork, under no lock: spills what a child's pointers may lead into. */
+void residency_spill_all(struct residency *residency);
 
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
  * with `arm` the next bytes wanted make an arena of the new identity. `low`: see above. Returns 0,

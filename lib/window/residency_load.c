@@ -140,7 +140,8 @@ enum residency_plan residency_plan(struct residency *residency, uint64_t offset,
 	enum residency_plan plan;
 
 	pthread_mutex_lock(&residency->lock);
-	plan = plan_locked(residency, offset, length, false, load);
+	/* A container is not decompressed in smaller pieces. */
+	plan = plan_locked(residency, offset, length, residency->spill >= 0, load);
 	pthread_mutex_unlock(&residency->lock);
 	return plan;
 }
@@ -392,6 +393,21 @@ static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end
 	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
 }
 
+/* Where no plain file can serve instead: past the arena. */
+static int bring_spilled(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	int rc = 0;
+
+	for (uint64_t next; offset < end && !rc; offset = next) {
+		next = chunk_end(residency, offset / ARENA_CHUNK);
+		if (next > end)
+			next = end;
+		if (!residency_covers(residency, offset, next - offset))
+			rc = chunk_bring_spilled(residency, offset / ARENA_CHUNK);
+	}
+	return rc;
+}
+
 /* One who waits for a chunk that somebody else reads, in milliseconds. */
 struct patience {
 	unsigned waited, idle; /* idle: without the other one's getting anything done */
@@ -440,7 +456,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	bool widen = is_scanned(residency);
+	bool widen = residency->spill >= 0 || is_scanned(residency);
 	int rc = 0;
 
 	while (offset < end && !rc) {
@@ -487,7 +503,8 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	rc = bring(residency, offset, end);
 	if (!rc && atomic_load(&residency->enabled) && end > offset &&
 	    !residency_covers(residency, offset, end - offset))
-		rc = touch_rest(residency, offset, end);
+		rc = residency->spill < 0 ? touch_rest(residency, offset, end)
+					  : bring_spilled(residency, offset, end);
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, clock_now() - began);
 	return rc;

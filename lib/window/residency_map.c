@@ -40,14 +40,17 @@ void runs_clear(struct residency *residency, uint64_t chunk)
 bool chunk_rest(struct residency *residency, uint64_t chunk)
 {
 	enum chunk_state before = get_state(residency, chunk);
+	bool spilled = false;
 	uint64_t start, end;
 
 	residency->taints[chunk] = residency->epoch;
 	if (!is_shown(residency, chunk))
 		return true;
+	if (residency->spill >= 0 && chunk_spill(residency, chunk, &spilled))
+		return false;
 	chunk_span(residency, chunk, &start, &end);
 	/* First nobody takes it for the arena's any more, then it is not. */
-	set_state(residency, chunk, CHUNK_REST);
+	set_state(residency, chunk, spilled ? CHUNK_WARM : CHUNK_REST);
 	if (!show_file(residency, start, end)) {
 		set_state(residency, chunk, before);
 		return false;
@@ -107,6 +110,8 @@ bool rest_all(struct residency *residency)
 {
 	if (shed_all(residency))
 		return true;
+	if (residency->spill >= 0)
+		return false;
 	/* Piece by piece it does not go; as one it takes the kernel less. */
 	if (mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
 		 residency->fd, 0) == MAP_FAILED)

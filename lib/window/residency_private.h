@@ -68,6 +68,13 @@ bool shed_all(struct residency *residency);
 /* The same for who must not go on otherwise. false: the kernel has no memory for a map. */
 bool rest_all(struct residency *residency);
 
+/* residency_spill.c, where there is no plain file; under the lock. */
+/* Writes to the scratch file what pointers may lead into of a chunk that shows the arena. 0, or the
+ * errno of the write. *whole: the chunk is complete there. */
+int chunk_spill(struct residency *residency, uint64_t chunk, bool *whole);
+/* Under no lock: brings a chunk to the scratch file, past the arena. 0 or the errno. */
+int chunk_bring_spilled(struct residency *residency, uint64_t chunk);
+
 /* residency_look.c */
 /* Whether the page cache holds all of a range; `offset` is a page's. */
 bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end);

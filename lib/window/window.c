@@ -49,10 +49,14 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
 		 uint64_t length)
 {
+	int rc;
+
 	if (view->nowait) {
 		view->wanted_offset = offset;
 		view->wanted_length = length;
 		return EAGAIN;
 	}
-	return residency_bring(residency, offset, length);
+	rc = residency_bring(residency, offset, length);
+	/* What a checksum says of a container's bytes, or of a file system's. */
+	return rc == EBADMSG ? MDB_CORRUPTED : rc;
 }

@@ -21,7 +21,7 @@ enum { SEQUENCE_LENGTH = 2000, SEQUENCES_A_DATABASE = 5, SHRINK_TRIES = 500 };
 
 struct options {
 	uint64_t seed, operations, databases, first;
-	const char *flags;
+	const char *flags, *convert;
 	bool self_test, lenient, verbose;
 };
 
@@ -162,7 +162,8 @@ static bool compare_database(const struct options *options, const struct databas
 		struct sequence sequence = {
 			.database = database,
 			.ours = ours,
-			.env_flags = env_flags(number),
+			/* A container, which nobody writes, has no lock file. */
+			.env_flags = env_flags(number) | (database->container ? MDB_NOLOCK : 0),
 			.most_dbs = random_percent(&random, 85) ? DB_TABLES_MAX : 2,
 			.number = number,
 			.strict = !options->lenient,
@@ -203,6 +204,12 @@ static bool make_database(const struct options *options, uint64_t number, const 
 	if (rc != 0)
 		printf("FAILED: database %llu could not be made: %s\n", (unsigned long long)number,
 		       library_original.mdb_strerror(rc));
+	if (rc == 0 && options->convert) {
+		rc = database_convert(database, options->convert);
+		if (rc != 0)
+			printf("FAILED: database %llu could not be converted: status %d\n",
+			       (unsigned long long)number, rc);
+	}
 	return rc == 0;
 }
 
@@ -271,6 +278,7 @@ static void usage(FILE *out)
 		"  --databases=N   so many databases instead\n"
 		"  --first=N       number of the first database (0)\n"
 		"  --flags=WORDS   every database of this kind (see lmdbio-testdb)\n"
+		"  --convert=PROGRAM  lmdbio reads containers that this makes of them\n"
 		"  --lenient       after an error, key and data need not agree\n"
 		"  --self-test     faulty libraries must be found out\n"
 		"  --verbose       print each operation\n");
@@ -284,6 +292,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"databases", required_argument, NULL, 'd'},
 		{"first", required_argument, NULL, 'n'},
 		{"flags", required_argument, NULL, 'f'},
+		{"convert", required_argument, NULL, 'c'},
 		{"lenient", no_argument, NULL, 'l'},
 		{"self-test", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'},
@@ -317,6 +326,9 @@ static void parse(int argc, char **argv, struct options *options)
 			break;
 		case 'f':
 			options->flags = optarg;
+			break;
+		case 'c':
+			options->convert = optarg;
 			break;
 		case 'l':
 			options->lenient = true;

@@ -11,8 +11,10 @@
 
 static void env_path(const struct run *run, int side, char *path, size_t room)
 {
+	const char *file = run->database->container && side == 1 ? "/data.mdb.zst" : "/data.mdb";
+
 	snprintf(path, room, "%s%s", run->database->directory[side],
-		 run->sequence->env_flags & MDB_NOSUBDIR ? "/data.mdb" : "");
+		 run->sequence->env_flags & MDB_NOSUBDIR ? file : "");
 }
 
 bool run_open(struct run *run)

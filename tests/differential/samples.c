@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const file_names[] = {"data.mdb", "lock.mdb", "data.mdb-lock"};
+static const char *const file_names[] = {"data.mdb.zst", "data.mdb", "lock.mdb", "data.mdb-lock"};
 
 static MDB_val keep(struct database *database, const MDB_val *value)
 {
@@ -105,6 +105,24 @@ int database_make(struct database *database, const struct db_plan *plan, const c
 	database->bytes_room = 16 << 20;
 	database->bytes = malloc(database->bytes_room);
 	return database->bytes ? collect_all(database) : ENOMEM;
+}
+
+int database_convert(struct database *database, const char *command)
+{
+	/* Small chunks, so that a database has many of them; every other way to lay them out. */
+	static const char *const sizes[] = {"64K", "1M", "4M"};
+	uint64_t number = database->plan.number;
+	char line[4096], path[1100];
+	int rc;
+
+	snprintf(line, sizeof line,
+		 "%s -q --no-progress --chunk-size=%s '%s/data.mdb' '%s/data.mdb.zst'", command,
+		 sizes[number % 3], database->directory[1], database->directory[1]);
+	rc = system(line);
+	snprintf(path, sizeof path, "%s/data.mdb", database->directory[1]);
+	unlink(path);
+	database->container = true;
+	return rc;
 }
 
 void database_free(struct database *database)

@@ -4,6 +4,8 @@
 
 #include "db_make.h"
 
+#include <stdbool.h>
+
 enum { SAMPLES_MAX = 3000, SAMPLE_TABLES = DB_TABLES_MAX + 1 };
 
 struct sample {
@@ -20,6 +22,7 @@ struct sample_set {
 struct database {
 	struct db_plan plan;
 	char directory[2][1024]; /* one for each side, so that each has a lock file of its own */
+	bool container; /* the second one has data.mdb.zst instead */
 	size_t file_size;
 	struct sample_set set[SAMPLE_TABLES];
 	char *bytes;
@@ -29,6 +32,10 @@ struct database {
 /* Makes the database below `scratch` and collects the samples through the original.
  * Returns 0, an errno or the original's code. database_free() removes the files too. */
 int database_make(struct database *database, const struct db_plan *plan, const char *scratch);
+
+/* Makes the second directory's data file a container, by the command of that name. Returns 0, or
+ * what the command says. */
+int database_convert(struct database *database, const char *command);
 void database_free(struct database *database);
 
 #endif

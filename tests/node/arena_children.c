@@ -97,7 +97,11 @@ bool child_has_ended(pid_t pid)
 
 	if (waitpid(pid, &status, WNOHANG) <= 0)
 		return false;
-	failures += result_of(status) != SIGKILL;
+	if (result_of(status) != SIGKILL) {
+		fprintf(stderr, "process %d: %d, not killed as it should be\n", (int)pid,
+			result_of(status));
+		failures++;
+	}
 	return true;
 }
 

@@ -108,10 +108,11 @@ finish() {
 	exit
 }
 
-# make_set NAME RECORDS VALUE-SIZE: written by the original.
+# make_set NAME RECORDS VALUE-SIZE [PERCENT]: written by the original; so much of each value is
+# zeroes.
 make_set() {
 	mkdir "$scratch/backing/$1"
-	"$build/stores_make" "$scratch/backing/$1" "$2" "$3"
+	"$build/stores_make" "$scratch/backing/$1" "$2" "$3" "${4:-0}"
 }
 
 # A line of stores_reader without what it cost.

@@ -19,7 +19,8 @@ static void fill(unsigned char *bytes, size_t size, uint64_t record)
 	}
 }
 
-static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *bytes, size_t size)
+static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *bytes, size_t size,
+		    size_t zeroes)
 {
 	MDB_txn *txn;
 	MDB_dbi dbi;
@@ -34,6 +35,7 @@ static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *by
 		MDB_val value = {.mv_size = size, .mv_data = bytes};
 
 		fill(bytes, size, i);
+		memset(bytes + size - zeroes, 0, zeroes);
 		rc = mdb_put(txn, dbi, &key, &value, MDB_APPEND);
 	}
 	if (!rc)
@@ -47,15 +49,16 @@ int main(int argc, char **argv)
 	uint64_t records, end;
 	unsigned char *bytes;
 	MDB_env *env = NULL;
-	size_t size;
+	size_t size, zeroes;
 	int rc;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: stores_make DIRECTORY RECORDS VALUE-SIZE\n");
+	if (argc != 4 && argc != 5) {
+		fprintf(stderr, "usage: stores_make DIRECTORY RECORDS VALUE-SIZE [PERCENT-OF-ZEROES]\n");
 		return 2;
 	}
 	records = strtoull(argv[2], NULL, 0);
 	size = strtoull(argv[3], NULL, 0);
+	zeroes = argc == 5 ? size * strtoull(argv[4], NULL, 0) / 100 : 0;
 	bytes = malloc(size + 1);
 	rc = bytes ? mdb_env_create(&env) : ENOMEM;
 	if (!rc) /* half as much again, and something for the tree */
@@ -65,7 +68,7 @@ int main(int argc, char **argv)
 		rc = mdb_env_open(env, argv[1], MDB_NOSYNC, 0644);
 	for (uint64_t i = 0; i < records && !rc; i = end) {
 		end = i + RECORDS_A_TRANSACTION < records ? i + RECORDS_A_TRANSACTION : records;
-		rc = put_some(env, i, end, bytes, size);
+		rc = put_some(env, i, end, bytes, size, zeroes);
 	}
 	if (env)
 		mdb_env_close(env);

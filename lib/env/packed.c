@@ -1,0 +1,191 @@
+/* What only this file knows: how an environment stands on a container instead of a data file.
+ *
+ * The original gets a data file all the same: an unlinked sparse one, as long as the data, in which
+ * there are the two meta pages and nothing else. It opens that without a lock file, since a
+ * container never changes. So whatever the original is asked has its usual answer, and what it maps
+ * is the window, over which the arena lays the chunks that have been decompressed. The same file
+ * takes what must leave memory while pointers into it live.
+ */
+#include "env/packed.h"
+
+#include "container/container.h"
+#include "format/layout.h"
+#include "util/checked.h"
+#include "util/limits.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SKIPPABLE = 0x184d2a50, COPY_STEP = 1 << 20 };
+
+int packed_find(const char *name, int fd, bool subdir)
+{
+	uint8_t magic[4];
+	char *beside;
+	int found = -1;
+
+	if (fd >= 0)
+		return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+				       (load32(magic) & ~0xfu) == SKIPPABLE
+			       ? fd
+			       : -1;
+	if (subdir && asprintf(&beside, "%s.zst", name) >= 0) {
+		found = open(beside, O_RDONLY | O_CLOEXEC);
+		free(beside);
+	}
+	return found;
+}
+
+unsigned packed_flags(unsigned flags)
+{
+	return flags | MDB_NOSUBDIR | MDB_NOLOCK;
+}
+
+static int below_open(struct packed *packed)
+{
+	int rc = io_choose(packed->fd, settings_get()->io, &packed->backend, &packed->why);
+
+	if (!rc)
+		rc = io_open_file(&packed->below, packed->backend, packed->fd);
+	if (rc && strcmp(packed->backend, "pread")) {
+		packed->backend = "pread";
+		packed->why = "the other cannot be opened here";
+		rc = io_open_file(&packed->below, packed->backend, packed->fd);
+	}
+	return rc;
+}
+
+/* On a disk, if any of the usual places is writable. */
+static int scratch_make(void)
+{
+	const char *places[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		int fd = places[i] ? open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+
+		if (fd >= 0)
+			return fd;
+	}
+	return memfd_create("lmdbio-scratch", MFD_CLOEXEC);
+}
+
+/* The stand-in for the data file. */
+static int scratch_open(struct packed *packed, const struct container_info *info)
+{
+	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
+	uint8_t *bytes;
+	size_t done;
+	int rc;
+
+	if (front > info->size)
+		front = info->size;
+	if (!limits_allow_file(info->size))
+		return EFBIG;
+	packed->scratch = scratch_make();
+	if (packed->scratch < 0 || ftruncate(packed->scratch, (off_t)info->size))
+		return errno;
+	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d",
+		 packed->scratch);
+	bytes = malloc(front + 1);
+	if (!bytes)
+		return ENOMEM;
+	rc = container_code(io_read(&packed->data, bytes, front, 0, &done));
+	if (!rc && pwrite(packed->scratch, bytes, done, 0) != (ssize_t)done)
+		rc = errno ? errno : ENOSPC;
+	free(bytes);
+	return rc;
+}
+
+int packed_open(struct packed **ret, int fd, const char *path)
+{
+	struct packed *packed = calloc(1, sizeof(*packed));
+	const struct container_info *info;
+	struct stat st;
+	int rc;
+
+	if (!packed)
+		return ENOMEM;
+	packed->fd = fd;
+	packed->scratch = -1;
+	packed->path = strdup(path);
+	rc = packed->path ? 0 : ENOMEM;
+	if (!rc && fstat(fd, &st))
+		rc = errno;
+	if (!rc)
+		rc = below_open(packed);
+	if (!rc)
+		rc = io_open_container(&packed->data, &packed->below, NULL);
+	if (!rc) {
+		info = container_info(&packed->data);
+		packed->identity = (struct arena_identity){
+			.device = st.st_dev,
+			.inode = st.st_ino,
+			.size = info->size,
+			.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
+		};
+		rc = scratch_open(packed, info);
+	}
+	if (rc) {
+		packed->fd = -1; /* the caller's still */
+		packed_close(packed);
+		return rc;
+	}
+	*ret = packed;
+	return 0;
+}
+
+void packed_close(struct packed *packed)
+{
+	if (!packed)
+		return;
+	io_close(&packed->data);
+	io_close(&packed->below);
+	if (packed->scratch >= 0)
+		close(packed->scratch);
+	if (packed->fd >= 0)
+		close(packed->fd);
+	free(packed->path);
+	free(packed);
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t n = write(fd, bytes, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? errno : EIO;
+		bytes += n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+int packed_copy(struct packed *packed, int fd, uint64_t length)
+{
+	uint8_t *bytes = malloc(COPY_STEP);
+	int rc = bytes ? 0 : ENOMEM;
+
+	for (uint64_t offset = 0; offset < length && !rc;) {
+		uint64_t part = length - offset < COPY_STEP ? length - offset : COPY_STEP;
+		size_t done;
+
+		rc = container_code(io_read(&packed->data, bytes, part, offset, &done));
+		if (!rc)
+			rc = done ? write_all(fd, bytes, done) : MDB_CORRUPTED;
+		offset += done;
+	}
+	free(bytes);
+	return rc;
+}

@@ -1,0 +1,38 @@
+/* What only this file knows: what an environment that stands on a container holds. */
+#ifndef LMDBIO_ENV_PACKED_H
+#define LMDBIO_ENV_PACKED_H
+
+#include "arena/arena.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+
+struct packed {
+	int fd;          /* the container */
+	struct io below; /* reads it */
+	struct io data;  /* the data file that is in it */
+	int scratch;     /* stands in for the data file: see packed.c */
+	char scratch_path[32];
+	const char *backend, *why; /* of `below`; static */
+	char *path;                /* as the program named the environment */
+	struct arena_identity identity;
+};
+
+/* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one
+ * beside it (name.zst) when there is no data file (fd is -1). Returns its descriptor, which is `fd`
+ * or a new one, or -1. */
+int packed_find(const char *name, int fd, bool subdir);
+
+/* Opens the container behind a descriptor, which becomes the packed's when this succeeds. Returns
+ * 0, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an errno. */
+int packed_open(struct packed **packed, int fd, const char *path);
+void packed_close(struct packed *packed);
+
+/* The flags that the original opens the stand-in with. */
+unsigned packed_flags(unsigned flags);
+
+/* Writes the first `length` bytes of the data to a descriptor. Returns 0, MDB_CORRUPTED or an
+ * errno. */
+int packed_copy(struct packed *packed, int fd, uint64_t length);
+
+#endif

@@ -1,0 +1,19 @@
+/* What only this file knows: what this process may do to a file without getting a signal. */
+#ifndef LMDBIO_UTIL_LIMITS_H
+#define LMDBIO_UTIL_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+/* Whether a file may be written to, or made, as long as this many bytes: over RLIMIT_FSIZE that is
+ * a signal, so it must not be tried. */
+static inline bool limits_allow_file(uint64_t length)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	       length <= limit.rlim_cur;
+}
+
+#endif
