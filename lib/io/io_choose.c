@@ -1,48 +1,57 @@
 /* What only this file knows: which back end suits which file system. */
 #include "io/io.h"
 #include "io/io_backend.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/vfs.h>
 
+enum {
+	SMALL = 4 << 10, /* bytes of a read that is measured */
+	LARGE = 1 << 20,
+	MEASURE_MIN = 8 << 20, /* bytes of a file worth it */
+	DEAR_NS = 200000,      /* a request that takes so long goes over a network, or to a disk */
+	DEAR_RATIO = 64,       /* of two hundred and fifty-six times as many bytes */
+};
+
 struct file_system {
-	uint32_t magic; /* statfs(2), f_type */
+	uint32_t magic;  /* statfs(2), f_type */
 	const char *why; /* direct */
 };
 
 /* Where the kernel cuts buffered reads small, or each process's page faults become requests over
- * a network. A file system that is not listed is read through the page cache. */
+ * a network. One that is in neither list is measured. */
 static const struct file_system direct_systems[] = {
-	{ 0x0bd00bd0, "lustre: O_DIRECT keeps requests large" },
-	{ 0x47504653, "gpfs: O_DIRECT keeps requests large" },
-	{ 0x19830326, "beegfs: O_DIRECT keeps requests large" },
-	{ 0x20030528, "pvfs2/orangefs: O_DIRECT keeps requests large" },
-	{ 0xaad7aaea, "panfs: O_DIRECT keeps requests large" },
-	{ 0x00c36400, "cephfs: O_DIRECT keeps requests large" },
-	{ 0x65735546, "fuse: O_DIRECT keeps requests large" },
-	{ 0x00006969, "nfs: O_DIRECT keeps requests large" },
-	{ 0xff534d42, "cifs: O_DIRECT keeps requests large" },
-	{ 0xfe534d42, "smb2: O_DIRECT keeps requests large" },
-	{ 0x0000517b, "smb: O_DIRECT keeps requests large" },
-	{ 0x01021997, "9p: O_DIRECT keeps requests large" },
-	{ 0x5346414f, "afs: O_DIRECT keeps requests large" },
-	{ 0x01161970, "gfs2: O_DIRECT keeps requests large" },
-	{ 0x7461636f, "ocfs2: O_DIRECT keeps requests large" },
+	{0x0bd00bd0, "lustre: O_DIRECT keeps requests large"},
+	{0x47504653, "gpfs: O_DIRECT keeps requests large"},
+	{0x19830326, "beegfs: O_DIRECT keeps requests large"},
+	{0x20030528, "pvfs2/orangefs: O_DIRECT keeps requests large"},
+	{0xaad7aaea, "panfs: O_DIRECT keeps requests large"},
+	{0x00c36400, "cephfs: O_DIRECT keeps requests large"},
+	{0x65735546, "fuse: O_DIRECT keeps requests large"},
+	{0x00006969, "nfs: O_DIRECT keeps requests large"},
+	{0xff534d42, "cifs: O_DIRECT keeps requests large"},
+	{0xfe534d42, "smb2: O_DIRECT keeps requests large"},
+	{0x0000517b, "smb: O_DIRECT keeps requests large"},
+	{0x01021997, "9p: O_DIRECT keeps requests large"},
+	{0x5346414f, "afs: O_DIRECT keeps requests large"},
+	{0x01161970, "gfs2: O_DIRECT keeps requests large"},
+	{0x7461636f, "ocfs2: O_DIRECT keeps requests large"},
 };
 
 static const struct file_system local_systems[] = {
-	{ 0x0000ef53, "ext4: local, the page cache serves it" },
-	{ 0x58465342, "xfs: local, the page cache serves it" },
-	{ 0x9123683e, "btrfs: local, the page cache serves it" },
-	{ 0x2fc12fc1, "zfs: local, the page cache serves it" },
-	{ 0xf2f52010, "f2fs: local, the page cache serves it" },
-	{ 0x01021994, "tmpfs: it is the page cache" },
-	{ 0x858458f6, "ramfs: it is the page cache" },
-	{ 0x794c7630, "overlay: local, the page cache serves it" },
-	{ 0x73717368, "squashfs: local, the page cache serves it" },
-	{ 0xe0f5e1e2, "erofs: local, the page cache serves it" },
+	{0x0000ef53, "ext4: local, the page cache serves it"},
+	{0x58465342, "xfs: local, the page cache serves it"},
+	{0x9123683e, "btrfs: local, the page cache serves it"},
+	{0x2fc12fc1, "zfs: local, the page cache serves it"},
+	{0xf2f52010, "f2fs: local, the page cache serves it"},
+	{0x01021994, "tmpfs: it is the page cache"},
+	{0x858458f6, "ramfs: it is the page cache"},
+	{0x794c7630, "overlay: local, the page cache serves it"},
+	{0x73717368, "squashfs: local, the page cache serves it"},
+	{0xe0f5e1e2, "erofs: local, the page cache serves it"},
 };
 
 static const char *find_system(const struct file_system *systems, size_t n, uint32_t magic)
@@ -66,6 +75,52 @@ static int try_direct(int fd)
 	return rc;
 }
 
+/* Nanoseconds of a direct read of `length` bytes from about `offset`, the better of two, or 0. */
+static uint64_t time_read(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	uint64_t best = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t began = clock_now(), took;
+		size_t done;
+
+		if (io_read(io, buffer, length, (offset & ~(uint64_t)(LARGE - 1)) + i * LARGE,
+			    &done) ||
+		    done < length)
+			return 0;
+		took = clock_now() - began;
+		best = best && best < took ? best : took;
+	}
+	return best;
+}
+
+/* A file system that nobody has listed: what its first reads cost. Where a small one takes long and
+ * one of a megabyte not much longer, requests are what is dear. */
+static void choose_by_measure(int fd, const char **name, const char **why)
+{
+	void *buffer = io_buffer_new(LARGE);
+	uint64_t size, small = 0, large = 0;
+	struct io io;
+
+	*why = "file system not known, and not measured";
+	if (buffer && !io_open_file(&io, "direct", fd)) {
+		if (!io_size(&io, &size) && size >= MEASURE_MIN) {
+			small = time_read(&io, buffer, SMALL, size / 2);
+			large = time_read(&io, buffer, LARGE, size / 4);
+		}
+		io_close(&io);
+	}
+	io_buffer_free(buffer, LARGE);
+	if (!small || !large)
+		return;
+	if (small >= DEAR_NS && large < small * DEAR_RATIO) {
+		*name = "direct";
+		*why = "measured: a request costs more than its bytes";
+	} else {
+		*why = "measured: requests are cheap, the page cache serves it";
+	}
+}
+
 static void choose_by_system(int fd, const char **name, const char **why)
 {
 	struct statfs fs;
@@ -76,7 +131,7 @@ static void choose_by_system(int fd, const char **name, const char **why)
 		return;
 	}
 	*why = find_system(direct_systems, sizeof(direct_systems) / sizeof(direct_systems[0]),
-		(uint32_t)fs.f_type);
+			   (uint32_t)fs.f_type);
 	if (*why && try_direct(fd) == 0) {
 		*name = "direct";
 		return;
@@ -86,9 +141,9 @@ static void choose_by_system(int fd, const char **name, const char **why)
 		return;
 	}
 	*why = find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),
-		(uint32_t)fs.f_type);
+			   (uint32_t)fs.f_type);
 	if (!*why)
-		*why = "file system not known as a parallel or network one";
+		choose_by_measure(fd, name, why);
 }
 
 int io_choose(int fd, const char *wanted, const char **name, const char **why)

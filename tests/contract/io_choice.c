@@ -1,5 +1,6 @@
 /* What only this file knows: which back end each kind of file system is to get. Linked with
- * --wrap=fstatfs, so that one ordinary file can lie on any of them. */
+ * --wrap=fstatfs and --wrap=clock_gettime, so that one ordinary file can lie on any of them, and
+ * reading it takes what we say. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 static long pretended; /* f_type; 0: the true answer, -1: a failure */
@@ -44,28 +46,28 @@ struct expectation {
 };
 
 static const struct expectation expectations[] = {
-	{ 0x0bd00bd0, "direct", "lustre" },
-	{ 0x47504653, "direct", "gpfs" },
-	{ 0x19830326, "direct", "beegfs" },
-	{ 0x20030528, "direct", "pvfs2" },
-	{ 0x65735546, "direct", "fuse" },
-	{ 0x00c36400, "direct", "cephfs" },
-	{ 0x6969, "direct", "nfs" },
-	{ 0xff534d42, "direct", "cifs" },
-	{ (int)0xff534d42, "direct", "cifs" }, /* sign-extended, as 32-bit systems have it */
-	{ 0x01021997, "direct", "9p" },
-	{ 0xef53, "pread", "ext4" },
-	{ 0x58465342, "pread", "xfs" },
-	{ 0x9123683e, "pread", "btrfs" },
-	{ 0x01021994, "pread", "tmpfs" },
-	{ 0x794c7630, "pread", "overlay" },
-	{ 0x12345678, "pread", "file system not known" },
-	{ -1, "pread", "file system unknown" },
+	{0x0bd00bd0, "direct", "lustre"},
+	{0x47504653, "direct", "gpfs"},
+	{0x19830326, "direct", "beegfs"},
+	{0x20030528, "direct", "pvfs2"},
+	{0x65735546, "direct", "fuse"},
+	{0x00c36400, "direct", "cephfs"},
+	{0x6969, "direct", "nfs"},
+	{0xff534d42, "direct", "cifs"},
+	{(int)0xff534d42, "direct", "cifs"}, /* sign-extended, as 32-bit systems have it */
+	{0x01021997, "direct", "9p"},
+	{0xef53, "pread", "ext4"},
+	{0x58465342, "pread", "xfs"},
+	{0x9123683e, "pread", "btrfs"},
+	{0x01021994, "pread", "tmpfs"},
+	{0x794c7630, "pread", "overlay"},
+	{0x12345678, "pread", "file system not known, and not measured"},
+	{-1, "pread", "file system unknown"},
 };
 
 static void file_system_decides_when_nothing_is_wanted(void **state)
 {
-	static const char *const nothing[] = { NULL, "", "auto" };
+	static const char *const nothing[] = {NULL, "", "auto"};
 	const char *name, *why;
 	size_t i, w;
 
@@ -89,7 +91,7 @@ static void file_system_decides_when_nothing_is_wanted(void **state)
 
 static void name_that_is_wanted_wins(void **state)
 {
-	static const char *const wanted[] = { "pread", "direct", "direct-threads" };
+	static const char *const wanted[] = {"pread", "direct", "direct-threads"};
 	const char *name, *why;
 	size_t i, w;
 
@@ -126,6 +128,56 @@ static void name_that_cannot_be_had_leaves_the_default(void **state)
 	(void)close(pipe_ends[1]);
 }
 
+/* A clock that only we move: on by so much with each look. */
+static uint64_t ticks, tick_small, tick_large;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static uint64_t looks;
+	uint64_t time;
+
+	if (!tick_small)
+		return __real_clock_gettime(clock, now);
+	/* Two looks a read: the first two reads are small, the next two are large. */
+	if (looks++ % 2)
+		ticks += looks % 8 <= 4 && looks % 8 ? tick_small : tick_large;
+	time = ticks;
+	now->tv_sec = (time_t)(time / 1000000000);
+	now->tv_nsec = (long)(time % 1000000000);
+	return 0;
+}
+
+static void unknown_file_system_is_measured(void **state)
+{
+	static const struct {
+		uint64_t small, large; /* nanoseconds */
+		const char *name;
+	} costs[] = {
+		{500000, 1200000, "direct"}, /* a parallel one */
+		{20000, 700000, "pread"},    /* a local one */
+		{300000, 80000000, "pread"}, /* a slow line: bytes are what is dear there */
+	};
+	const char *name, *why;
+
+	(void)state;
+	if (!has_direct)
+		skip();
+	pretended = 0x12345678;
+	assert_int_equal(ftruncate(file, 64 << 20), 0);
+	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
+		tick_small = costs[i].small;
+		tick_large = costs[i].large;
+		assert_int_equal(io_choose(file, NULL, &name, &why), 0);
+		assert_string_equal(name, costs[i].name);
+		assert_int_equal(strncmp(why, "measured", 8), 0);
+	}
+	tick_small = 0;
+	assert_int_equal(ftruncate(file, 10), 0);
+}
+
 static int make_unnamed_file(void **state)
 {
 	const char *folder = getenv("TMPDIR");
@@ -153,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(file_system_decides_when_nothing_is_wanted),
 		cmocka_unit_test(name_that_is_wanted_wins),
+		cmocka_unit_test(unknown_file_system_is_measured),
 		cmocka_unit_test(name_that_cannot_be_had_leaves_the_default),
 	};
 
