@@ -13,10 +13,22 @@
 
 enum { EXIT_OURS = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
+/* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
+enum { SET_IO, SET_STORE, SET_MEMORY, SET_NODE, SET_SHARE, SET_PREFETCH, SET_STATS, SETTINGS };
+enum { KEY_SETTING = 0x100 }; /* no character */
+
+static const char *const variables[SETTINGS] = {
+	[SET_IO] = "LMDBIO_IO",         [SET_STORE] = "LMDBIO_STORE",
+	[SET_MEMORY] = "LMDBIO_MEMORY", [SET_NODE] = "LMDBIO_NODE",
+	[SET_SHARE] = "LMDBIO_SHARE",   [SET_PREFETCH] = "LMDBIO_PREFETCH",
+	[SET_STATS] = "LMDBIO_STATS",
+};
+
 struct options {
 	bool verbose, disable, print_env, check, check_by_running;
 	const char *library;
-	char **program; /* its arguments, the name first; NULL-terminated */
+	const char *settings[SETTINGS]; /* NULL: left as the environment has it */
+	char **program;                 /* its arguments, the name first; NULL-terminated */
 };
 
 /* libc looks for this by name, so it must not be hidden as our symbols are by default. */
@@ -35,6 +47,14 @@ static const struct argp_option argp_options[] = {
 	 0},
 	{"verbose", 'v', NULL, 0, "one line on standard error when the first environment is opened",
 	 0},
+	{NULL, 0, NULL, 0, "Settings, as the variables of the same names in lmdbio(7):", 1},
+	{"io", KEY_SETTING + SET_IO, "HOW", 0, "how storage is read: auto, pread or direct", 1},
+	{"store", KEY_SETTING + SET_STORE, "WHERE", 0, "where to: auto, cache or arena", 1},
+	{"memory", KEY_SETTING + SET_MEMORY, "SIZE", 0, "the arena's budget", 1},
+	{"node", KEY_SETTING + SET_NODE, "NAME", 0, "a name for the node", 1},
+	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},
+	{"prefetch", KEY_SETTING + SET_PREFETCH, "0|1", 0, "look ahead", 1},
+	{"stats", KEY_SETTING + SET_STATS, "WHERE", 0, "counters at the end: 1, json or a file", 1},
 	{0},
 };
 
@@ -42,6 +62,10 @@ static error_t option_parse(int key, char *argument, struct argp_state *state)
 {
 	struct options *options = state->input;
 
+	if (key >= KEY_SETTING && key < KEY_SETTING + SETTINGS) {
+		options->settings[key - KEY_SETTING] = argument;
+		return 0;
+	}
 	switch (key) {
 	case 'c':
 		options->check = true;
@@ -165,13 +189,26 @@ static char *preload_compose(const char *library)
 
 static int environment_print(const struct options *options, const char *preload)
 {
-	printf("LD_PRELOAD=%s%s%s\n", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
+	for (int i = 0; i < SETTINGS; i++)
+		if (options->settings[i] && strpbrk(options->settings[i], " \t\n")) {
+			fprintf(stderr, "lmdbio-run: %s: not one word for a batch script\n",
+				options->settings[i]);
+			return EXIT_OURS;
+		}
+	printf("LD_PRELOAD=%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
 	       options->disable ? " LMDBIO_DISABLE=1" : "");
+	for (int i = 0; i < SETTINGS; i++)
+		if (options->settings[i])
+			printf(" %s=%s", variables[i], options->settings[i]);
+	putchar('\n');
 	return fflush(stdout) ? EXIT_OURS : 0;
 }
 
 static int environment_set(const struct options *options, const char *preload)
 {
+	for (int i = 0; i < SETTINGS; i++)
+		if (options->settings[i] && setenv(variables[i], options->settings[i], 1))
+			return -1;
 	return setenv("LD_PRELOAD", preload, 1) ||
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
 	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1));

@@ -182,6 +182,16 @@ LD_PRELOAD=$dropin "$lmdbio_run" --print-env > out
 judge preload_is_not_doubled grep -qx "LD_PRELOAD=$dropin" out
 "$lmdbio_run" --print-env --verbose > out
 judge print_env_lists_words grep -qx "LD_PRELOAD=$dropin LMDBIO_VERBOSE=1" out
+"$lmdbio_run" --print-env --io=direct --store=arena --memory=50% --node=n --share=0 --prefetch=0 \
+	--stats=json > out
+judge print_env_lists_settings grep -qx "LD_PRELOAD=$dropin LMDBIO_IO=direct LMDBIO_STORE=arena \
+LMDBIO_MEMORY=50% LMDBIO_NODE=n LMDBIO_SHARE=0 LMDBIO_PREFETCH=0 LMDBIO_STATS=json" out
+rc=0
+"$lmdbio_run" --print-env --node='two words' > out 2>&1 || rc=$?
+judge print_env_of_two_words_is_refused test "$rc" = 2
+# shellcheck disable=SC2016
+"$lmdbio_run" --memory=64M --io=pread -- sh -c 'echo "$LMDBIO_MEMORY $LMDBIO_IO"' > out
+judge run_passes_settings grep -qx "64M pread" out
 # shellcheck disable=SC2046
 env $("$lmdbio_run" --print-env) ./user > out
 judge print_env_works_in_a_script grep -qx "$dropin" out
