@@ -35,6 +35,43 @@ sed -n '/^\.SH RETURN VALUE/,/^\.SH THREADS/s/^\([A-Z_]*\)|.*/\1/p' "$page" | so
 judge header_has_codes test -s header.codes
 same page_has_the_codes_of_the_header header.codes page.codes
 
+# --- the commands and their pages ---
+# help_options, page_options, completed_options: each option once, as it is written by a person.
+help_options() {
+	grep -oE '^ +(-[A-Za-z])?(, | +)?(--[a-z-]+)?' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+}
+page_options() {
+	sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' "$1" | awk '/^\.TP/ { head = 1; next } head { print; head = 0 }' |
+		sed 's/\\-/-/g' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+}
+completed_options() {
+	tr '\n' ' ' < "$1" | grep -oE 'compgen -W "--[^"]*"' | grep -oE -e '--[a-z-]+' | sort -u
+}
+for name in lmdbio-check lmdbio-stat lmdbio-dump; do
+	tool=$top_builddir/tools/$name
+	if [ ! -x "$tool" ]; then
+		not_run "${name}_page_has_the_options_of_help" "no $name in this build"
+		continue
+	fi
+	rc=0
+	"$tool" --help > help 2> help.err || rc=$?
+	judge "${name}_help_is_no_error" test $rc -eq 0 -a ! -s help.err
+	help_options < help > help.options
+	page_options "$top_srcdir/doc/$name.1" > page.options
+	judge "${name}_help_has_options" test "$(wc -l < help.options)" -ge 8
+	same "${name}_page_has_the_options_of_help" help.options page.options
+	grep -e '^--' help.options > long.options
+	completed_options "$top_srcdir/tools/completions/$name" > completed
+	same "${name}_completion_has_the_options_of_help" long.options completed
+	tr '\n' ' ' < help | sed 's/.*Exit status: //' | grep -oE '(^|; )[0-9]+' | tr -d '; ' > help.codes
+	sed -n '/^\.SH EXIT STATUS/,/^\.TE/s/^\([0-9]*\)|.*/\1/p' "$top_srcdir/doc/$name.1" > page.codes
+	judge "${name}_help_has_exit_codes" test -s help.codes
+	same "${name}_page_has_the_exit_codes_of_help" help.codes page.codes
+	"$tool" --version > version
+	judge "${name}_version_is_one_line" test "$(grep -c "^$name (lmdbio) [0-9]" version)" -eq 1
+	bash -n "$top_srcdir/tools/completions/$name"
+done
+
 # --- the pages ---
 if command -v man >/dev/null && echo .TH A 7 | man -l -Tutf8 - >/dev/null 2>&1; then
 	for file in "$top_srcdir"/doc/*.[1-9]; do

@@ -1,0 +1,179 @@
+#!/bin/bash
+# What only this file knows: that each kind of import makes the records that its manual promises.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+need mdb_stat cmp
+python=/usr/bin/python3
+convert=$top_builddir/tools/lmdbio-convert
+"$python" -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
+cd "$scratch"
+
+status() {
+	name=$1 expected=$2
+	shift 2
+	rc=0
+	"$@" > out 2> err || rc=$?
+	judge "$name" test "$rc" -eq "$expected"
+	test "$rc" -eq "$expected" || cat out err
+}
+
+says() {
+	judge "$1" grep -q -e "$2" err
+	grep -q -e "$2" err || cat err
+}
+
+# imported NAME KIND TARGET SOURCE...: what is in TARGET is what convert_records.py finds.
+imported() {
+	name=$1
+	shift
+	judge "$name" "$python" "$top_srcdir/tests/tools/convert_records.py" "$@"
+}
+
+# --- files: names around the slash, links, odd bytes, an empty one, more than a batch ---
+"$python" - <<'END'
+import os, random, struct, zlib
+random.seed(3)
+def put(path, data):
+    os.makedirs(os.path.dirname(path) or b".", exist_ok=True)
+    open(path, "wb").write(data)
+def png(w, h):
+    chunk = lambda n, d: struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(bytes((3 * w + 1) * h))) + chunk(b"IEND", b""))
+def jpeg(w, h):
+    return (b"\xff\xd8\xff\xe0" + struct.pack(">H", 16) + b"JFIF\0" + bytes(9) + b"\xff\xff\xc0" +
+            struct.pack(">HBHHB", 17, 8, h, w, 3) + bytes(9) + b"\xff\xd9")
+for name in (b"a", b"a.b", b"a-b", b"a0", b"a b"):
+    put(b"tree/" + name + b"/file", name)
+    put(b"tree/" + name + b".txt", name * 100)
+put(b"tree/caf\xc3\xa9 \xff\n/odd", b"odd")
+put(b"tree/empty", b"")
+put(b"tree/large", random.randbytes(40 << 20))
+for i in range(5000):
+    put(b"tree/many/%d/%d" % (i % 7, i), b"%d" % i * (i % 90))
+os.symlink("../a.txt", "tree/a/link")
+os.symlink("..", "tree/a/loop")
+os.mkfifo("tree/fifo")
+for i in range(40):
+    put(b"images/class %d/%d.png" % (i % 3, i), png(10 + i, 7))
+    put(b"images/class %d/%d.jpg" % (i % 3, i), jpeg(30, 40))
+put(b"images/other.bin", b"no image")
+paths = sorted(os.path.relpath(os.path.join(d, f), b"images")
+               for d, _, fs in os.walk(b"images") for f in fs)
+open("labels", "wb").writelines(b"%s %d\n" % (p, i - 3) for i, p in enumerate(paths))
+END
+status tree_is_imported 0 "$convert" tree tree.lmdb.d
+imported tree_has_every_file_by_its_path tree tree.lmdb.d tree
+says tree_tells_what_it_left_out '2 members or files'
+judge tree_is_in_key_order_without_free_pages test "$(mdb_stat -f tree.lmdb.d | sed -n 's/ *Free pages: //p')" -lt 500
+status tree_verifies 0 "$convert" -q --verify tree verified.d
+for threads in 1 3; do
+	"$convert" -q -T"$threads" --to=container tree "tree$threads.zst"
+	"$convert" -q --to=lmdb "tree$threads.zst" "tree$threads.mdb"
+	imported "tree_by_${threads}_threads_into_a_container_is_the_same" tree "tree$threads.mdb" tree
+done
+judge tree_by_threads_is_one_file cmp tree1.zst tree3.zst
+judge nothing_is_left_beside_the_target test -z "$(find . -maxdepth 1 -name '.*lmdbio*')"
+judge map_is_not_much_larger_than_the_data \
+	test "$(mdb_stat -e tree.lmdb.d | sed -n 's/ *Map size: //p')" -lt 200000000
+
+mkdir bare
+status empty_tree_is_imported 0 "$convert" -q bare bare.mdb
+judge empty_tree_has_no_records test "$(mdb_stat -n bare.mdb | sed -n 's/ *Entries: //p')" = 0
+status empty_tree_into_a_container_verifies 0 "$convert" -q --verify bare bare.zst
+
+status labels_are_imported 0 "$convert" -q --labels=labels images labels.d
+imported labels_stand_beside_the_files labelled labels.d images labels
+status datums_are_imported 0 "$convert" -q --caffe --labels=labels images datums.d
+imported datums_have_label_and_shape datums datums.d images labels
+status list_is_imported 0 "$convert" -q --from=caffe --root=images labels list.d
+imported list_has_the_keys_of_convert_imageset images list.d labels images
+status list_verifies 0 "$convert" -q --verify --from=caffe --root=images labels list.mdb
+head -n 5 labels > few
+status file_without_a_label_is_refused 2 "$convert" -q --labels=few images none.d
+says file_without_a_label_is_named "no label for"
+{ cat labels && echo 'gone/x.png 4'; } > more.labels
+status label_without_a_file_is_told 0 "$convert" --labels=more.labels images more.d
+says label_without_a_file_is_counted '1 labels'
+head -n 1 labels | cat labels - > twice
+status second_label_is_refused 2 "$convert" -q --labels=twice images none.d
+echo 'a b' > words
+status list_without_numbers_is_refused 2 "$convert" -q --from=caffe words none.d
+says list_without_numbers_names_the_line 'line 1'
+echo 'missing.png 1' > missing
+status list_with_a_missing_image_is_refused 2 "$convert" -q --from=caffe missing none.d
+says list_with_a_missing_image_names_it 'missing.png: No such file'
+judge failed_imports_leave_nothing test ! -e none.d
+
+# --- what LMDB cannot hold ---
+mkdir -p long
+deep=long
+for _ in 1 2 3 4; do deep=$deep/$(printf '%0150d' 1); done
+mkdir -p "$deep"
+echo x > "$deep/file"
+status key_of_more_than_511_bytes_is_refused 2 "$convert" -q long none.d
+says key_of_more_than_511_bytes_is_explained '608 bytes; LMDB holds at most 511'
+mkdir huge
+truncate -s 2147483648 huge/file
+status value_of_2_gib_is_refused 2 "$convert" -q huge none.d
+says value_of_2_gib_is_explained 'more than 2 GiB'
+judge refused_imports_leave_nothing test ! -e none.d
+
+# --- archives ---
+if "$convert" --from=tar /dev/null none.d 2>&1 | grep -q 'without libarchive'; then
+	not_run archives "built without libarchive"
+	finish
+fi
+"$python" - <<'END'
+import io, os, random, tarfile
+random.seed(4)
+def add(tar, name, data=None, **more):
+    info = tarfile.TarInfo(name)
+    for k, v in more.items():
+        setattr(info, k, v)
+    info.size = len(data or b"")
+    tar.addfile(info, io.BytesIO(data) if data is not None else None)
+formats = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}
+for name, form in formats.items():
+    with tarfile.open(name + ".tar", "w", format=form, errors="surrogateescape") as tar:
+        add(tar, "./dir", type=tarfile.DIRTYPE)
+        add(tar, "./dir/z", b"last first")
+        add(tar, "caf\u00e9" if form == tarfile.PAX_FORMAT else "caf\udce9", b"name")
+        if form != tarfile.USTAR_FORMAT:
+            add(tar, "x" * 300, b"long name")
+        for i in range(600):
+            add(tar, "dir/%d" % random.getrandbits(60), random.randbytes(i * 7))
+        add(tar, "hard", type=tarfile.LNKTYPE, linkname="./dir/z")
+        add(tar, "soft", type=tarfile.SYMTYPE, linkname="dir/z")
+for shard in range(3):
+    with tarfile.open("shard-%d.tar" % shard, "w") as tar:
+        for i in range(shard * 5, 20):
+            for extension in random.sample(["jpg", "cls", "json", "seg.png"], 3):
+                add(tar, "./train/%04d.%s" % (i, extension), b"%d %d " % (shard, i) * i)
+        add(tar, "README", b"no sample")
+with tarfile.open("twice.tar", "w") as tar:
+    add(tar, "same", b"1")
+    add(tar, "same", b"2")
+END
+for form in gnu pax ustar; do
+	status "tar_in_form_${form}_is_imported" 0 "$convert" $form.tar $form.d
+	imported "tar_in_form_${form}_has_every_member" tar $form.d $form.tar
+	says "tar_in_form_${form}_tells_of_the_link" '1 members or files'
+done
+gzip -k pax.tar
+status compressed_tar_is_imported 0 "$convert" -q --verify pax.tar.gz packed.d
+imported compressed_tar_has_every_member tar packed.d pax.tar
+status several_tars_are_imported 0 "$convert" -q -o several.d shard-0.tar pax.tar
+imported several_tars_have_every_member tar several.d shard-0.tar pax.tar
+status shards_are_imported 0 "$convert" -q --from=webdataset -o shards.d shard-0.tar shard-1.tar shard-2.tar
+imported shards_have_every_sample webdataset shards.d shard-0.tar shard-1.tar shard-2.tar
+printf 'shard-%d.tar\n' 0 1 2 > shards
+status list_of_shards_is_imported 0 "$convert" -q --from=webdataset @shards listed.zst
+"$convert" -q --to=lmdb listed.zst listed.mdb
+imported list_of_shards_has_every_sample webdataset listed.mdb shard-0.tar shard-1.tar shard-2.tar
+status name_that_is_there_twice_is_refused 2 "$convert" -q twice.tar none.d
+says name_that_is_there_twice_is_told 'same: this key is there twice'
+head -c 5000 gnu.tar > cut.tar
+status cut_off_tar_is_refused 2 "$convert" -q cut.tar none.d
+judge failed_tars_leave_nothing test ! -e none.d
+finish

@@ -1,0 +1,343 @@
+#!/bin/bash
+# What only this file knows: what lmdbio-convert must keep of a data set, and what it must refuse.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+need zstd mdb_dump mdb_stat cmp
+python=/usr/bin/python3
+[ -x "$python" ] || skip "no $python here"
+convert=$top_builddir/tools/lmdbio-convert
+testdb=$top_builddir/tests/data/lmdbio-testdb
+index=$top_builddir/tests/tools/convert_index
+for program in "$testdb" "$index"; do
+	[ -x "$program" ] || skip "no $program here"
+done
+cd "$scratch"
+
+# status NAME EXPECTED COMMAND...: what it says is in out and err.
+status() {
+	name=$1 expected=$2
+	shift 2
+	rc=0
+	"$@" > out 2> err || rc=$?
+	judge "$name" test "$rc" -eq "$expected"
+	test "$rc" -eq "$expected" || cat out err
+}
+
+# says NAME PATTERN: of what the last command said to a person.
+says() {
+	judge "$1" grep -q -e "$2" err
+	grep -q -e "$2" err || cat err
+}
+
+# empty NAME DIRECTORY [BUT]: nothing is left there, but what may be.
+empty() {
+	ls -A "$2" > left
+	printf '%s' "${3:+$3
+}" > wanted
+	same "$1" wanted left
+}
+
+# dump FILE: of all databases, those without a name too.
+dump() {
+	mdb_dump -n "$1" 2> /dev/null || echo "mdb_dump: $?"
+	mdb_dump -a -n "$1" 2> /dev/null || echo "mdb_dump -a: $?"
+}
+
+pages() {
+	"$python" "$top_srcdir/tests/tools/convert_pages.py" "$@"
+}
+
+# --- round trips over random databases ---
+for number in $(seq 0 $((${LMDBIO_LONG:+60} + 9))); do
+	data=$scratch/db$number/data.mdb c=$scratch/container.zst back=$scratch/back.mdb
+	"$testdb" --seed=11 --number="$number" "db$number" > /dev/null
+	"$convert" -q --chunk-size=64k "db$number" "$c"
+	judge "container_of_database_${number}_is_the_file_for_zstd" sh -c "zstd -dcq $c | cmp - $data"
+	"$convert" -q --to=lmdb "$c" "$back"
+	judge "database_${number}_comes_back_byte_for_byte" cmp "$back" "$data"
+	dump "$data" > dump.wanted
+	dump "$back" > dump.found
+	same "database_${number}_dumps_the_same" dump.wanted dump.found
+	status "existing_container_of_database_${number}_is_verified" 0 "$convert" --verify "db$number" "$c"
+	"$index" "$c" > index.found
+	pages index "$data" > index.wanted
+	same "record_index_of_database_${number}_is_right" index.wanted index.found
+	rm "$c" "$back"
+
+	"$convert" -q --relayout --verify "db$number" "$c"
+	"$convert" -q "$c" "$back"
+	pages records "$data" > records.wanted
+	pages records "$back" > records.found
+	same "relaid_database_${number}_has_the_same_records" records.wanted records.found
+	"$index" "$c" > index.found
+	pages index "$back" > index.wanted
+	same "record_index_of_relaid_database_${number}_is_right" index.wanted index.found
+	judge "relaid_database_${number}_has_its_leaves_in_order" sh -c \
+		"grep '^\[] [0-9]' index.found | cut -d' ' -f2 | sort -n -C"
+	"$convert" -q --to=lmdb --relayout "db$number" compact
+	judge "relaid_container_of_database_${number}_is_the_relaid_file" cmp compact/data.mdb "$back"
+	rm -rf "db$number" "$c" "$back" compact
+done
+
+# --- one that is large enough for many chunks ---
+"$python" - <<'END'
+import lmdb, random
+random.seed(5)
+env = lmdb.open("large", map_size=1 << 28)
+words = [bytes(random.choices(range(97, 123), k=random.randint(2, 9))) for _ in range(2000)]
+with env.begin(write=True) as txn:
+    for i in range(6000):
+        value = b" ".join(random.choices(words, k=random.randint(1, 900)))
+        txn.put(b"%08d" % i, value)
+END
+data=large/data.mdb
+"$convert" -q large level3.zst
+for threads in 1 2 3 4; do
+	"$convert" -q -T"$threads" --chunk-size=128K large "threads$threads.zst"
+	judge "container_by_${threads}_threads_is_that_of_one" cmp threads1.zst "threads$threads.zst"
+done
+status verify_right_container_is_silent_on_damage 0 "$convert" --verify large threads2.zst
+"$convert" -q --fast=3 large level.zst
+"$convert" -q -9 -T2 level.zst relevel.zst
+"$convert" -q -T1 -9 large level9.zst
+judge relevelled_container_decompresses_to_the_file sh -c "zstd -dcq relevel.zst | cmp - $data"
+judge relevelled_container_is_that_of_the_level cmp level9.zst relevel.zst
+judge higher_level_is_smaller test "$(wc -c < level9.zst)" -lt "$(wc -c < level.zst)"
+"$convert" -q --ultra -f20T2 --long=24 --chunk-size=4M large ultra.zst
+judge combined_letters_are_read sh -c "zstd -dcq ultra.zst | cmp - $data"
+status level_20_without_ultra_is_refused 2 "$convert" -20 large no.zst
+says level_20_without_ultra_says_so ultra
+status trained_dictionary_verifies 0 "$convert" -q --chunk-size=64k --train-dictionary=20k --verify large trained.zst
+"$convert" -q --to=lmdb trained.zst trained.mdb
+judge trained_dictionary_comes_back cmp trained.mdb $data
+head -c 30000 $data > dictionary
+status dictionary_of_a_file_verifies 0 "$convert" -q -D dictionary --verify large dictionary.zst
+"$convert" -q -o "out of it.zst" -- large
+judge target_after_o_is_the_same cmp "out of it.zst" level3.zst
+cp -r large ./-dash
+status double_dash_ends_options 0 "$convert" -q -- -dash dash.zst
+judge double_dash_takes_the_name cmp dash.zst level3.zst
+cp $data plain.mdb
+status file_without_subdir_is_a_source 0 "$convert" -q --no-subdir plain.mdb plain.zst
+judge file_without_subdir_is_the_same sh -c "zstd -dcq plain.zst | cmp - $data"
+"$convert" -q $data direct.zst
+judge data_mdb_by_its_name_uses_the_lock_file_beside_it test ! -e $data-lock
+mkdir into
+"$convert" -q large into
+judge directory_gets_data_mdb_zst cmp into/data.mdb.zst level3.zst
+status container_is_not_its_own_target_unasked 2 "$convert" -q into into
+"$convert" -q --to=lmdb into into
+judge container_in_a_directory_is_found cmp into/data.mdb $data
+
+# --- attributes ---
+cp -r large attributes
+chmod 640 attributes/data.mdb
+touch -d '2020-02-02 02:02:02' attributes/data.mdb
+"$convert" -q attributes attributes.zst
+judge mode_is_kept test "$(stat -c %a attributes.zst)" = 640
+judge time_is_kept test "$(stat -c %Y attributes.zst)" = "$(stat -c %Y attributes/data.mdb)"
+
+# --- what it says ---
+"$convert" --json -q large json.zst > json
+judge json_is_parsed "$python" -c '
+import json
+s = json.load(open("json"))
+assert s["schema"] == "lmdbio-convert/1" and s["written"] is True and s["exit_status"] == 0
+assert s["records"] == 6000 and s["data_bytes"] > s["file_bytes"] > 0 and s["chunks"] > 1'
+cp -r large "$(printf 'odd "\\\n\377')"
+"$convert" --json -q "$(printf 'odd "\\\n\377')" odd.zst > json
+judge json_of_an_odd_name_is_parsed "$python" -c 'import json; json.load(open("json"))'
+status quiet_is_quiet 0 "$convert" -q large quiet.zst
+judge quiet_says_nothing test ! -s err -a ! -s out
+status usual_summary_is_on_standard_error 0 "$convert" large usual.zst
+judge standard_output_stays_empty test ! -s out
+says usual_summary_names_the_target usual.zst
+
+# A log gets whole lines, a terminal one line that is written over.
+slow=(--chunk-size=64k -T1 -15 -f)
+"$convert" "${slow[@]}" --progress=1 large slow.zst 2> err
+judge progress_in_a_log_is_whole_lines grep -q '^lmdbio-convert:  *[0-9]* % converting .* ratio [0-9.]*, .*/s, .* left$' err
+judge progress_in_a_log_is_not_written_over test "$(tr -cd '\r' < err | wc -c)" -eq 0
+"$python" - "$convert" "${slow[@]}" large slow.zst <<'END' > /dev/null
+import os, pty, sys
+with open("terminal", "wb") as to:
+    def keep(fd):
+        data = os.read(fd, 4096)
+        to.write(data)
+        return data
+    pty.spawn(sys.argv[1:], keep)
+END
+judge progress_on_a_terminal_is_written_over grep -q "$(printf '\r').*% converting" terminal
+"$convert" "${slow[@]}" --no-progress large slow.zst 2> err
+judge no_progress_is_the_summary_alone test "$(wc -l < err)" -eq 1
+
+# --- memory ---
+if [ "${with_sanitizer:-no}" = no ]; then
+	# rss COMMAND...: the most memory that it had, KiB.
+	rss() {
+		"$python" -c '
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$@"
+	}
+	truncate -s 40M long.mdb
+	truncate -s 400M longer.mdb
+	for file in long.mdb longer.mdb; do
+		dd if=large/data.mdb of=$file bs=1M conv=notrunc 2> /dev/null
+	done
+	judge container_of_ten_times_the_data_takes_the_same_memory test \
+		"$(rss "$convert" -q -T2 -n longer.mdb longer.zst)" -lt $(($(rss "$convert" -q -T2 -n long.mdb long.zst) + 4096))
+	judge data_file_of_ten_times_the_data_takes_the_same_memory test \
+		"$(rss "$convert" -q -T2 --to=lmdb longer.zst longer.back.mdb)" -lt $(($(rss "$convert" -q -T2 --to=lmdb long.zst long.back.mdb) + 4096))
+	rm -f long*
+else
+	not_run memory "a sanitizer takes it"
+fi
+
+# --- what it refuses ---
+cp level3.zst there.zst
+for arguments in 'large there.zst' 'level.zst there.zst'; do
+	# shellcheck disable=SC2086
+	status "existing_target_of_${arguments% *}_is_refused" 2 "$convert" $arguments
+	says "existing_target_of_${arguments% *}_is_named" 'there.zst.*exists'
+	judge "existing_target_of_${arguments% *}_stays" cmp there.zst level3.zst
+done
+status existing_target_is_overwritten_by_force 0 "$convert" -q -f -1 large there.zst
+judge existing_target_is_another sh -c '! cmp -s there.zst level3.zst'
+status missing_source_is_refused 2 "$convert" nowhere nowhere.zst
+says missing_source_is_named 'nowhere: No such file'
+status no_source_is_usage 2 "$convert"
+status no_target_is_usage 2 "$convert" large
+status unknown_option_is_usage 2 "$convert" --nonsense large x.zst
+status bad_chunk_size_is_usage 2 "$convert" --chunk-size=100k large x.zst
+status bad_form_is_usage 2 "$convert" --to=paper large x.zst
+status two_sources_are_usage 2 "$convert" large large x.zst
+status rm_of_a_tree_is_usage 2 "$convert" --rm --from=tree large x.mdb
+status missing_directory_is_refused 2 "$convert" large no/where/x.zst
+says missing_directory_is_named 'no/where: No such file'
+echo text > text
+status text_is_no_source 2 "$convert" text x.zst
+head -c 5000 /dev/zero > zero.mdb
+status zeroes_are_no_lmdb_file 2 "$convert" --from=lmdb --no-subdir zero.mdb x.zst
+mkdir into/named.zst
+status directory_in_the_place_of_the_target_is_refused 2 "$convert" -f -n large/data.mdb into/named.zst
+says directory_in_the_place_is_told 'no regular file'
+if [ "$(id -u)" -eq 0 ]; then
+	chmod 755 "$scratch"
+	cp $data unreadable.mdb
+	chmod 600 unreadable.mdb
+	mkdir -m 777 open
+	if setpriv --reuid=65534 --regid=65534 --clear-groups true 2> /dev/null; then
+		status unreadable_source_is_refused 2 setpriv --reuid=65534 --regid=65534 --clear-groups \
+			"$convert" -n unreadable.mdb open/x.zst
+		says unreadable_source_says_why 'Permission denied'
+		empty unreadable_source_leaves_nothing open
+	fi
+	# No lock file can be made for this one.
+	mkdir unlocked
+	cp $data unlocked
+	chmod -R go+rX unlocked
+	if setpriv --reuid=65534 --regid=65534 --clear-groups true 2> /dev/null; then
+		status source_without_a_lock_file_is_read 0 setpriv --reuid=65534 --regid=65534 \
+			--clear-groups "$convert" -q unlocked open/x.zst
+		judge source_without_a_lock_file_is_the_same cmp open/x.zst level3.zst
+	fi
+	if unshare -m true 2> /dev/null; then
+		mkdir ro
+		status read_only_target_is_refused 2 unshare -m sh -c "
+			mount -t tmpfs -o ro none ro && exec '$convert' large ro/x.zst"
+		says read_only_target_says_why 'Read-only file system'
+	else
+		not_run read_only_target_is_refused "no mounts here"
+	fi
+else
+	mkdir -m 555 ro
+	status read_only_target_is_refused 2 "$convert" large ro/x.zst
+	empty read_only_target_holds_nothing ro
+fi
+
+# --- damage ---
+cp level3.zst damaged.zst
+printf 'XXXXXXXX' | dd of=damaged.zst bs=1 seek=70000 conv=notrunc 2> /dev/null
+status verify_of_damage_is_1 1 "$convert" --verify large damaged.zst
+says verify_of_damage_names_the_place 'damaged.*at byte'
+mkdir target
+status damaged_container_to_lmdb_is_1 1 "$convert" -q damaged.zst target/x.mdb
+empty damaged_container_leaves_nothing target
+status damaged_container_to_container_is_1 1 "$convert" -q damaged.zst target/x.zst
+empty damaged_container_leaves_nothing_again target
+head -c 200000 level3.zst > short.zst
+status truncated_container_is_1 1 "$convert" -q short.zst target/x.mdb
+empty truncated_container_leaves_nothing target
+cp $data changed.mdb
+printf 'XXXXXXXX' | dd of=changed.mdb bs=1 seek=3000000 conv=notrunc 2> /dev/null
+status verify_of_another_source_is_1 1 "$convert" -n --verify changed.mdb level3.zst
+says verify_of_another_source_names_the_place 'differs .*at byte 3000000 '
+# Both meta pages lead to a page that is none.
+"$python" - <<'END'
+import struct
+b = bytearray(open("large/data.mdb", "rb").read())
+for meta in (0, 4096):
+    b[meta + 128:meta + 136] = struct.pack("<Q", 2)
+open("treeless.mdb", "wb").write(b)
+END
+status damaged_tree_is_1 1 "$convert" -n treeless.mdb treeless.zst
+says damaged_tree_is_told 'no record index'
+judge damaged_tree_keeps_its_bytes sh -c 'zstd -dcq treeless.zst | cmp - treeless.mdb'
+status relayout_of_a_damaged_tree_fails 1 "$convert" -n --relayout treeless.mdb target/x.zst
+empty relayout_of_a_damaged_tree_leaves_nothing target
+
+# --- removing the source ---
+cp -r large gone
+status rm_converts 0 "$convert" -q --rm gone gone.zst
+judge rm_removes_the_data_file test ! -e gone/data.mdb
+judge rm_leaves_the_target sh -c "zstd -dcq gone.zst | cmp - $data"
+cp -r large stays
+status rm_after_failure_is_2 2 "$convert" -q --rm stays gone.zst
+judge rm_after_failure_keeps_the_source cmp stays/data.mdb $data
+cp damaged.zst stays.zst
+status rm_of_a_damaged_container_is_1 1 "$convert" -q --rm stays.zst target/x.mdb
+judge rm_of_a_damaged_container_keeps_it cmp stays.zst damaged.zst
+
+# --- in place ---
+cp level3.zst inplace.zst
+status container_in_place_is_relevelled 0 "$convert" -q -f --rm -9 inplace.zst inplace.zst
+judge container_in_place_is_not_removed cmp inplace.zst level9.zst
+cp -r large used
+"$python" - "$convert" <<'END' > code
+import lmdb, subprocess, sys
+env = lmdb.open("used", readonly=True)
+print(subprocess.run([sys.argv[1], "-q", "-f", "--to=lmdb", "level3.zst", "used"]).returncode)
+END
+judge environment_in_use_is_not_replaced test "$(cat code)" = 2
+judge environment_out_of_use_is_replaced "$convert" -q -f --to=lmdb level3.zst used
+status environment_is_compacted_in_place 0 "$convert" -q -f --to=lmdb --relayout used used
+pages records $data > records.wanted
+pages records used/data.mdb > records.found
+same environment_compacted_in_place_has_its_records records.wanted records.found
+
+# --- holes ---
+"$python" - <<'END'
+import lmdb
+env = lmdb.open("sparse", map_size=1 << 27, writemap=True)
+with env.begin(write=True) as txn:
+    for i in range(100):
+        txn.put(b"%d" % i, b"x" * 5000)
+END
+"$convert" -q sparse sparse.zst
+"$convert" -q --to=lmdb sparse.zst sparse.back
+judge file_with_holes_comes_back cmp sparse.back/data.mdb sparse/data.mdb
+judge holes_come_back test "$(stat -c %b sparse.back/data.mdb)" -lt 20000
+
+# --- the manual ---
+"$convert" --help | grep -oE -e '--[a-z-]+' | sort -u > help.options
+sed 's/\\-/-/g' "$top_srcdir/doc/lmdbio-convert.1" | grep -oE -e '(^|[^a-z-])--[a-z-]+' |
+	grep -oE -e '--[a-z-]+' | sort -u > manual.options
+same manual_lists_the_options_of_help help.options manual.options
+# shellcheck source=/dev/null
+. "$top_srcdir/tools/completions/lmdbio-convert"
+COMP_WORDS=(lmdbio-convert --) COMP_CWORD=1
+_lmdbio_convert
+printf '%s\n' "${COMPREPLY[@]}" | sed 's/=$//' | sort -u > completed.options
+same completion_knows_the_options_of_help help.options completed.options
+finish

@@ -1,0 +1,18 @@
+/* What only this file knows: whether a container gives back every byte that was put into it. */
+#ifndef LMDBIO_TOOLS_CHECK_CONTAINER_H
+#define LMDBIO_TOOLS_CHECK_CONTAINER_H
+
+#include "check_report.h"
+
+#include "io/io.h"
+
+#include <stdint.h>
+
+/* Reads all of a container (an io of io_open_container()): the index with what must be true between
+ * its parts, then every chunk, whose checksum is compared. `progress` is called with the chunks
+ * read and all chunks. Returns 0 (what is wrong is in the report), ENOMEM, EINTR (a signal has
+ * come), or the errno of a read. Memory: one chunk, and what the container's io takes. */
+int check_container(struct check_report *report, struct io *container,
+		    void (*progress)(uint64_t done, uint64_t all));
+
+#endif

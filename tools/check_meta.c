@@ -1,0 +1,225 @@
+/* What only this file knows: what may stand in the fields of a meta page. */
+#include "check_meta.h"
+
+#include "util/checked.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <lmdb.h>
+#include <string.h>
+
+/* What a program has of x86-64's address space; no data file was ever mapped at this length. */
+enum { ADDRESS_BITS = 47, LOOKS = 8 };
+
+static const char *const labels[FORMAT_METAS] = {"meta page 0", "meta page 1"};
+
+static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_END], size_t *done)
+{
+	memset(page, 0, META_END);
+	return io_read(io, page, META_END, offset, done);
+}
+
+/* What LMDB 1.0 and the development branches before it write, which is no damage. One meta page of
+ * another version beside a usual one is. */
+static int other_format(struct io *io, const uint8_t *first, const char **format)
+{
+	enum { MAGIC_LATER = 24, PAGE_LATER = 2 * FORMAT_PAGE_MAX };
+	uint32_t version = load32(first + META_VERSION);
+	uint8_t page[META_END];
+	size_t done;
+	int rc;
+
+	*format = NULL;
+	if (load32(first + MAGIC_LATER) == FORMAT_MAGIC)
+		*format = "this is a data file of LMDB 1.0, another format";
+	if (load32(first + META_MAGIC) != FORMAT_MAGIC || version == FORMAT_VERSION)
+		return 0;
+	for (uint32_t size = FORMAT_PAGE_MIN; size <= PAGE_LATER && !*format; size *= 2) {
+		if ((rc = meta_read(io, size, page, &done)))
+			return rc;
+		if (load32(page + META_MAGIC) == FORMAT_MAGIC &&
+		    load32(page + META_VERSION) == version)
+			*format = "this is a data file of another version of LMDB's format";
+	}
+	return 0;
+}
+
+/* The page size: as the first meta page says, when the second one is there and says the same; else
+ * as a second one says that is where it says; else as the first one says, or 0. */
+static int page_size_find(struct io *io, const uint8_t *first, uint32_t *page_size)
+{
+	uint8_t page[META_END];
+	struct meta meta;
+	size_t done;
+	int rc;
+
+	*page_size = meta_parse(&meta, first) ? 0 : meta.page_size;
+	for (uint32_t size = FORMAT_PAGE_MIN / 2; size <= FORMAT_PAGE_MAX; size *= 2) {
+		uint32_t at = size < FORMAT_PAGE_MIN ? *page_size : size;
+
+		if ((rc = meta_read(io, at, page, &done)))
+			return rc;
+		if (at && done == META_END && !meta_parse(&meta, page) && meta.page_size == at) {
+			*page_size = at;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Both as they stand at one moment; a writer may be busy with one of them. */
+static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_METAS][META_END],
+		      size_t done[FORMAT_METAS])
+{
+	uint8_t before[FORMAT_METAS][META_END];
+	int rc;
+
+	for (int look = 0; look < LOOKS; look++) {
+		memcpy(before, pages, sizeof(before));
+		for (unsigned i = 0; i < FORMAT_METAS; i++)
+			if ((rc = meta_read(io, (uint64_t)i * page_size, pages[i], &done[i])))
+				return rc;
+		if (look && !memcmp(before, pages, sizeof(before)))
+			break;
+	}
+	return 0;
+}
+
+/* Why meta_parse() does not take a page. */
+static void judge_refused(struct check_report *report, unsigned i, uint64_t byte,
+			  const uint8_t *page)
+{
+	uint32_t magic = load32(page + META_MAGIC), version = load32(page + META_VERSION);
+
+	if (!(load16(page + PAGE_FLAGS) & PAGE_META))
+		check_found(report, CHECK_DAMAGE, labels[i], byte + PAGE_FLAGS,
+			    "has flags %#x, which no meta page has", load16(page + PAGE_FLAGS));
+	if (magic != FORMAT_MAGIC)
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_MAGIC,
+			    "has the magic number %#x: this is no LMDB data file, or damaged",
+			    magic);
+	else if (version != FORMAT_VERSION)
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_VERSION,
+			    "has the format version %u", version);
+	else
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_PAD,
+			    "has the page size %u", load32(page + META_FREE_TREE + TREE_PAD));
+}
+
+static void judge_root(struct check_report *report, unsigned i, uint64_t byte, const char *which,
+		       const struct meta *meta, uint64_t root)
+{
+	if (root != PAGE_NONE && (root < FORMAT_METAS || root > meta->last_page))
+		check_found(report, CHECK_DAMAGE, labels[i], byte,
+			    "the root of the %s is page %" PRIu64 ", of pages 2 to %" PRIu64, which,
+			    root, meta->last_page);
+}
+
+static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
+			 const uint8_t *page, const struct meta *meta)
+{
+	uint64_t end;
+
+	if (load64(page + PAGE_NUMBER) != i)
+		check_found(report, CHECK_DAMAGE, labels[i], byte, "calls itself page %" PRIu64,
+			    load64(page + PAGE_NUMBER));
+	if (load16(page + PAGE_FLAGS) != PAGE_META)
+		check_found(report, CHECK_DAMAGE, labels[i], byte + PAGE_FLAGS, "has flags %#x",
+			    load16(page + PAGE_FLAGS));
+	if (!(meta->env_flags & MDB_INTEGERKEY))
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_FLAGS,
+			    "the free list has flags %#x", meta->env_flags);
+	if (meta->last_page < FORMAT_METAS - 1 ||
+	    !checked_multiply(meta->last_page + 1, meta->page_size, &end) || end >> ADDRESS_BITS) {
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_LAST_PAGE,
+			    "the last page is %" PRIu64, meta->last_page);
+		return;
+	}
+	if (meta->mapsize >> ADDRESS_BITS)
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_MAPSIZE,
+			    "the map size is %" PRIu64 " bytes", meta->mapsize);
+	else if (meta->mapsize < end)
+		check_found(report, CHECK_WARNING, labels[i], byte + META_MAPSIZE,
+			    "the map size of %" PRIu64 " bytes is less than the pages take",
+			    meta->mapsize);
+	judge_root(report, i, byte + META_FREE_TREE + TREE_ROOT, "free list", meta,
+		   meta->free_tree.root);
+	judge_root(report, i, byte + META_MAIN_TREE + TREE_ROOT, "main database", meta,
+		   meta->main_tree.root);
+}
+
+/* Transaction n writes meta page n & 1; a file that nobody has written to has 0 in both. */
+static void judge_transactions(struct check_report *report, const struct check_metas *metas)
+{
+	const struct meta *meta = metas->meta;
+
+	if (!metas->sound[0] || !metas->sound[1] || (!meta[0].txnid && !meta[1].txnid))
+		return;
+	for (unsigned i = 0; i < FORMAT_METAS; i++)
+		if (meta[i].txnid && meta[i].txnid % FORMAT_METAS != i)
+			check_found(report, CHECK_DAMAGE, labels[i],
+				    (uint64_t)i * metas->page_size + META_TXNID,
+				    "is of transaction %" PRIu64 ", which writes the other one",
+				    meta[i].txnid);
+	/* A crash without MDB_NOSYNC or MDB_NOMETASYNC cannot leave them further apart. */
+	if (meta[0].txnid + 1 != meta[1].txnid && meta[1].txnid + 1 != meta[0].txnid)
+		check_found(report, CHECK_WARNING, labels[0], META_TXNID,
+			    "transaction %" PRIu64 " here and %" PRIu64
+			    " in the other one do not follow each other",
+			    meta[0].txnid, meta[1].txnid);
+}
+
+static void judge_page(struct check_report *report, struct check_metas *metas, unsigned i,
+		       const uint8_t *page, size_t done)
+{
+	uint64_t byte = (uint64_t)i * metas->page_size;
+	struct meta *meta = &metas->meta[i];
+
+	if (done < META_END || metas->file_size < byte + metas->page_size) {
+		check_found(report, CHECK_DAMAGE, labels[i], byte,
+			    "is cut off: the file ends after %" PRIu64 " bytes", metas->file_size);
+	} else if (meta_parse(meta, page)) {
+		judge_refused(report, i, byte, page);
+	} else if (meta->page_size != metas->page_size) {
+		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_PAD,
+			    "has the page size %u, the other one %u", meta->page_size,
+			    metas->page_size);
+	} else {
+		metas->sound[i] = true;
+		judge_fields(report, i, byte, page, meta);
+		if (metas->newest < 0 || meta->txnid > metas->meta[metas->newest].txnid)
+			metas->newest = (int)i;
+	}
+}
+
+int check_metas(struct check_report *report, struct io *io, struct check_metas *metas)
+{
+	uint8_t pages[FORMAT_METAS][META_END] = {{0}};
+	size_t done[FORMAT_METAS];
+	int rc;
+
+	*metas = (struct check_metas){.newest = -1};
+	if ((rc = io_size(io, &metas->file_size)) || (rc = meta_read(io, 0, pages[0], &done[0])) ||
+	    (rc = other_format(io, pages[0], &report->unchecked)))
+		return rc;
+	if (report->unchecked)
+		return ENOTSUP;
+	if ((rc = page_size_find(io, pages[0], &metas->page_size)))
+		return rc;
+	report->page_size = metas->page_size;
+	if (!metas->page_size) {
+		if (done[0] < META_END)
+			check_found(report, CHECK_DAMAGE, "the file", metas->file_size,
+				    "ends after %" PRIu64 " bytes, inside of its first page",
+				    metas->file_size);
+		else
+			judge_refused(report, 0, 0, pages[0]);
+		return 0;
+	}
+	if ((rc = metas_read(io, metas->page_size, pages, done)))
+		return rc;
+	for (unsigned i = 0; i < FORMAT_METAS; i++)
+		judge_page(report, metas, i, pages[i], done[i]);
+	judge_transactions(report, metas);
+	return 0;
+}

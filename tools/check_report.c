@@ -1,0 +1,121 @@
+/* What only this file knows: how a finding reads, as a line and as JSON. */
+#include "check_report.h"
+
+#include "tool_common.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const severities[] = {
+	[CHECK_WARNING] = "warning",
+	[CHECK_DAMAGE] = "damage",
+};
+
+int check_report_open(struct check_report *report, const char *path, bool json)
+{
+	char text[TOOL_ESCAPED_TEXT];
+	json_t *name;
+
+	if (!json)
+		return 0;
+	name = json_string(path);
+	if (!name) /* not UTF-8 */
+		name = json_string(tool_escape(path, strlen(path), text, sizeof(text)));
+	report->json =
+		json_pack("{ss, so, s[]}", "schema", "lmdbio-check/1", "path", name, "findings");
+	return report->json ? 0 : ENOMEM;
+}
+
+void check_report_close(struct check_report *report)
+{
+	json_decref(report->json);
+	report->json = NULL;
+}
+
+static void found_json(struct check_report *report, enum check_severity severity, const char *label,
+		       uint64_t byte, const char *what)
+{
+	json_t *found = json_pack("{ss, so?, sI, ss}", "severity", severities[severity], "where",
+				  json_string(label), "byte", (json_int_t)byte, "what", what);
+
+	if (found && report->page_size)
+		json_object_set_new(found, "page",
+				    json_integer((json_int_t)(byte / report->page_size)));
+	json_array_append_new(json_object_get(report->json, "findings"), found);
+}
+
+void check_found_list(struct check_report *report, enum check_severity severity, const char *label,
+		      uint64_t byte, const char *format, va_list arguments)
+{
+	char what[512];
+
+	if (severity == CHECK_DAMAGE)
+		report->damages++;
+	else
+		report->warnings++;
+	if (report->quiet || report->told == report->most)
+		return;
+	report->told++;
+	vsnprintf(what, sizeof(what), format, arguments);
+	if (report->json) {
+		found_json(report, severity, label, byte, what);
+		return;
+	}
+	printf("%s: ", severities[severity]);
+	if (report->page_size)
+		printf("page %" PRIu64 ", ", byte / report->page_size);
+	printf("byte %" PRIu64 ": %s: %s\n", byte, label, what);
+}
+
+void check_found(struct check_report *report, enum check_severity severity, const char *label,
+		 uint64_t byte, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	check_found_list(report, severity, label, byte, format, arguments);
+	va_end(arguments);
+}
+
+static const char *status_name(int status)
+{
+	return status == TOOL_OK ? "intact" : status == TOOL_PROBLEM ? "damaged" : "unchecked";
+}
+
+int check_report_end(struct check_report *report, const char *path)
+{
+	uint64_t all = report->damages + report->warnings;
+	int status = report->damages ? TOOL_PROBLEM : report->unchecked ? TOOL_FAILED : TOOL_OK;
+
+	if (report->quiet)
+		return status;
+	if (report->json) {
+		json_object_set_new(report->json, "status", json_string(status_name(status)));
+		json_object_set_new(report->json, "damages",
+				    json_integer((json_int_t)report->damages));
+		json_object_set_new(report->json, "warnings",
+				    json_integer((json_int_t)report->warnings));
+		json_object_set_new(report->json, "unchecked",
+				    report->unchecked ? json_string(report->unchecked)
+						      : json_null());
+		json_dumpf(report->json, stdout, JSON_INDENT(2));
+		putchar('\n');
+		return status;
+	}
+	if (all > report->told)
+		printf("... and %" PRIu64 " more\n", all - report->told);
+	printf("%s: %s", path, status_name(status));
+	if (report->damages)
+		printf(", %" PRIu64 " finding%s of damage", report->damages,
+		       report->damages == 1 ? "" : "s");
+	if (report->warnings)
+		printf(", %" PRIu64 " warning%s", report->warnings,
+		       report->warnings == 1 ? "" : "s");
+	if (report->unchecked)
+		printf("%s%s", status == TOOL_FAILED ? ": " : ", not all of it was checked: ",
+		       report->unchecked);
+	putchar('\n');
+	return status;
+}

@@ -1,0 +1,71 @@
+/* What only this file knows: what was asked of lmdbio-convert, and what came of it so far.
+ *
+ * The parts of the command hand one struct convert on to each other. Unless a comment says
+ * otherwise, a function returns 0, or an exit status, and then the person has been told.
+ */
+#ifndef LMDBIO_TOOLS_CONVERT_H
+#define LMDBIO_TOOLS_CONVERT_H
+
+#include "convert_progress.h"
+#include "tool_common.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+extern const struct tool convert_tool;
+
+enum convert_form {
+	FORM_AUTO,
+	FORM_LMDB,
+	FORM_CONTAINER,
+	FORM_TREE,       /* a directory of files */
+	FORM_TAR,        /* a record per member */
+	FORM_WEBDATASET, /* tars whose members are grouped to samples */
+	FORM_IMAGES,     /* Caffe's list of images: "path label" lines */
+};
+
+enum {
+	CONVERT_LEVEL = 3,
+	CONVERT_LEVEL_MOST = 19,
+	CONVERT_LEVEL_ULTRA = 22,
+};
+
+struct convert {
+	/* What was asked. */
+	enum convert_form from, to;
+	const char *const *sources;
+	size_t source_count;
+	const char *target;
+	int level;
+	unsigned threads;       /* 1 or more */
+	unsigned window_log;    /* --long, 0: not asked for */
+	uint64_t chunk_size;    /* bytes, 0: the container's default */
+	const char *dictionary; /* a file, or NULL */
+	uint64_t train_size;    /* bytes of a dictionary to be trained, 0: none */
+	const char *labels;     /* a file, or NULL */
+	const char *root;       /* where the paths of an image list begin, or NULL */
+	bool caffe, relayout, verify, no_subdir;
+	bool force, remove, resume, keep_partial;
+	bool json;
+	unsigned verbose; /* 0: quiet, 1: as usual, 2: more */
+	/* What came of it. */
+	struct progress progress;
+	uint64_t records; /* imported, or counted by the record index */
+	uint64_t skipped; /* members and files that are no records: links, devices */
+	uint64_t damaged; /* chunks of which the checksum or the contents were wrong */
+};
+
+/* "lmdb", "webdataset": as after --from. */
+const char *convert_form_name(enum convert_form form);
+
+/* tool_complain() about `path` with the text of an errno or a code of LMDB. Returns TOOL_FAILED. */
+int convert_fail(const char *path, int rc);
+
+/* The same with words of one's own. Returns TOOL_FAILED. */
+int convert_refuse(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0, or the exit status when the person has asked for an end. */
+int convert_interrupted(void);
+
+#endif

@@ -1,0 +1,32 @@
+/* What only this file knows: who does which part of the work on a data file's chunks.
+ *
+ * A process has a share of them, `count` from `first` on; its threads take them one by one.
+ */
+#ifndef LMDBIO_TOOLS_CONVERT_CHUNKS_H
+#define LMDBIO_TOOLS_CONVERT_CHUNKS_H
+
+#include "convert.h"
+
+/* Chunks of which each but the last is of the same size, and what is to be done with each. */
+struct chunk_work {
+	uint64_t size;    /* bytes of all data */
+	uint32_t chunk;   /* bytes, a power of two, 4096 or more */
+	unsigned buffers; /* of a chunk's size that a worker needs */
+	/* Does one: `buffers` lie behind each other, each aligned to 4096 bytes. Returns 0 or an
+	 * exit status, which ends the work. Threads: several, each with other chunks and buffers.
+	 */
+	int (*work)(void *to, uint8_t *buffers, uint64_t offset, size_t length);
+	void *to;
+};
+
+struct chunk_share {
+	uint64_t first, count;
+};
+
+/* What this process has to do of so many chunks: all of them. */
+struct chunk_share chunks_share(uint64_t chunks);
+
+/* Does this process's share with convert->threads threads. */
+int chunks_run(struct convert *convert, const struct chunk_work *work);
+
+#endif

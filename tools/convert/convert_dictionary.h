@@ -1,0 +1,14 @@
+/* What only this file knows: where a container's dictionary comes from. */
+#ifndef LMDBIO_TOOLS_CONVERT_DICTIONARY_H
+#define LMDBIO_TOOLS_CONVERT_DICTIONARY_H
+
+#include "convert_source.h"
+
+enum { DICTIONARY_DEFAULT = 112640 /* bytes: zstd's own */ };
+
+/* The dictionary that was asked for, read from a file or trained on samples of the source; *bytes
+ * is malloc()ed, NULL when none was asked for. */
+int dictionary_get(const struct convert *convert, struct source *source, void **bytes,
+		   size_t *size);
+
+#endif

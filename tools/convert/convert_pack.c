@@ -1,0 +1,232 @@
+/* What only this file knows: what the container's writer and the record index are told of data. */
+#include "convert_pack.h"
+#include "convert_dictionary.h"
+#include "convert_skeleton.h"
+
+#include "container/container_write.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SCRATCH = 1 << 20 /* bytes for data that the target has already */ };
+
+struct pack {
+	struct convert *convert;
+	struct target *target;
+	struct container_writer *writer;
+	struct skeleton *skeleton;
+	void *dictionary;
+	void *scratch;
+	void *room;        /* what pack_room() gave */
+	uint64_t size, at; /* bytes of data: all, given */
+	uint64_t resumed;
+	uint64_t counted; /* bytes of the container that progress knows of */
+	uint32_t chunk_size;
+	uint64_t tree;
+};
+
+static int pack_fail(const struct pack *pack, int rc)
+{
+	return convert_fail(pack->target->path, rc);
+}
+
+static int skeleton_begin(struct pack *pack, uint32_t page_size)
+{
+	int leaves = target_scratch(pack->target);
+	int pages = leaves < 0 ? -1 : target_scratch(pack->target);
+	int rc;
+
+	if (pages < 0) {
+		if (leaves >= 0)
+			close(leaves);
+		return TOOL_FAILED;
+	}
+	rc = skeleton_open(&pack->skeleton, page_size, leaves, pages);
+	return rc ? pack_fail(pack, rc) : 0;
+}
+
+/* What is there already, if it is the beginning of this container. */
+static int writer_begin(struct pack *pack, const struct container_write_options *options)
+{
+	int fd = pack->target->fd, rc;
+
+	if (!pack->target->resumed) {
+		rc = container_write_open(&pack->writer, fd, options);
+		return rc ? pack_fail(pack, rc) : 0;
+	}
+	rc = container_write_resume(&pack->writer, fd, options, &pack->resumed);
+	if (rc == MDB_INCOMPATIBLE) {
+		tool_complain(&convert_tool,
+			      "%s: begun with another source or other options; it begins anew",
+			      pack->target->partial);
+		rc = ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET) ? errno : 0;
+		if (!rc)
+			rc = container_write_open(&pack->writer, fd, options);
+	}
+	return rc ? pack_fail(pack, rc) : 0;
+}
+
+int pack_open(struct pack **result, struct convert *convert, struct target *target,
+	      struct source *source, uint64_t size, bool relaid)
+{
+	struct pack *pack = calloc(1, sizeof(*pack));
+	struct container_write_options options = {
+		.size = size,
+		.page_size = source->page_size,
+		.chunk_size = (uint32_t)(convert->chunk_size ? convert->chunk_size
+							     : CONTAINER_CHUNK_DEFAULT),
+		.level = convert->level,
+		.long_distance = convert->window_log != 0,
+		.relaid = relaid || source_is_relaid(source),
+		/* With one thread nothing runs beside the caller's. */
+		.threads = convert->threads > 1 ? convert->threads : 0,
+		.source = source->identity,
+		.temporary = target->directory,
+	};
+	int rc;
+
+	*result = NULL;
+	if (!pack)
+		return convert_fail(target->path, ENOMEM);
+	*pack = (struct pack){
+		.convert = convert,
+		.target = target,
+		.size = size,
+		.chunk_size = options.chunk_size,
+		.scratch = malloc(SCRATCH),
+	};
+	rc = pack->scratch ? 0 : pack_fail(pack, ENOMEM);
+	if (!rc)
+		rc = dictionary_get(convert, source, &pack->dictionary, &options.dictionary_size);
+	options.dictionary = pack->dictionary;
+	if (!rc)
+		rc = skeleton_begin(pack, source->page_size);
+	if (!rc)
+		rc = writer_begin(pack, &options);
+	if (rc) {
+		pack_close(pack);
+		return rc;
+	}
+	*result = pack;
+	return 0;
+}
+
+uint64_t pack_resumed(const struct pack *pack)
+{
+	return pack->resumed;
+}
+
+int pack_room(struct pack *pack, void **buffer, size_t *length)
+{
+	int rc;
+
+	if (pack->at < pack->resumed) {
+		*buffer = pack->scratch;
+		*length = pack->resumed - pack->at < SCRATCH ? (size_t)(pack->resumed - pack->at)
+							     : SCRATCH;
+	} else {
+		rc = container_write_buffer(pack->writer, buffer, length);
+		if (rc)
+			return pack_fail(pack, rc);
+	}
+	pack->room = *buffer;
+	return 0;
+}
+
+static void pack_count(struct pack *pack, size_t length)
+{
+	uint64_t written = container_write_progress(pack->writer).written;
+
+	pack->at += length;
+	progress_count(&pack->convert->progress, length,
+		       written > pack->counted ? written - pack->counted : 0);
+	pack->counted = written;
+	progress_show(&pack->convert->progress);
+}
+
+int pack_filled(struct pack *pack, size_t length)
+{
+	int rc = skeleton_feed(pack->skeleton, pack->room, length);
+
+	if (!rc && pack->at >= pack->resumed)
+		rc = container_write_commit(pack->writer, length);
+	if (rc)
+		return pack_fail(pack, rc);
+	pack_count(pack, length);
+	return convert_interrupted();
+}
+
+int pack_bytes(struct pack *pack, const void *bytes, size_t length)
+{
+	size_t known = 0;
+	int rc = skeleton_feed(pack->skeleton, bytes, length);
+
+	if (pack->at < pack->resumed)
+		known = pack->resumed - pack->at < length ? (size_t)(pack->resumed - pack->at)
+							  : length;
+	if (!rc && known < length)
+		rc = container_write_bytes(pack->writer, (const char *)bytes + known,
+					   length - known);
+	if (rc)
+		return pack_fail(pack, rc);
+	pack_count(pack, length);
+	return convert_interrupted();
+}
+
+static int index_tree(void *to, const void *name, size_t name_size, uint16_t flags)
+{
+	struct pack *pack = to;
+
+	return container_write_tree(pack->writer, name, name_size, flags, &pack->tree);
+}
+
+static int index_leaf(void *to, uint64_t page, uint64_t records)
+{
+	struct pack *pack = to;
+
+	pack->convert->records += records;
+	return container_write_leaf(pack->writer, pack->tree, page, records);
+}
+
+int pack_finish(struct pack *pack)
+{
+	const struct skeleton_listener listener = {index_tree, index_leaf, pack};
+	bool damaged;
+	int rc = skeleton_walk(pack->skeleton, &listener, &damaged);
+
+	if (!rc)
+		rc = container_write_finish(pack->writer);
+	if (rc)
+		return pack_fail(pack, rc);
+	if (!damaged)
+		return 0;
+	pack->convert->damaged++;
+	progress_clear(&pack->convert->progress);
+	tool_complain(&convert_tool,
+		      "%s: its trees are damaged: every byte is converted, but there "
+		      "is no record index",
+		      pack->convert->sources[0]);
+	return TOOL_PROBLEM;
+}
+
+uint64_t pack_size(const struct pack *pack)
+{
+	return pack->size;
+}
+
+uint64_t pack_chunks(const struct pack *pack)
+{
+	return (pack->size + pack->chunk_size - 1) / pack->chunk_size;
+}
+
+void pack_close(struct pack *pack)
+{
+	if (!pack)
+		return;
+	container_write_close(pack->writer);
+	skeleton_close(pack->skeleton);
+	free(pack->dictionary);
+	free(pack->scratch);
+	free(pack);
+}

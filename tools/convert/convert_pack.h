@@ -1,0 +1,37 @@
+/* What only this file knows: how data becomes a container, with its record index, wherever the data
+ * comes from and however often the work was cut short. */
+#ifndef LMDBIO_TOOLS_CONVERT_PACK_H
+#define LMDBIO_TOOLS_CONVERT_PACK_H
+
+#include "convert_source.h"
+#include "convert_target.h"
+
+struct pack;
+
+/* Begins the container of `size` bytes of data in target->fd, or goes on with what it holds.
+ * `relaid`: the data is the source's with its pages in another order. *pack is NULL on failure. */
+int pack_open(struct pack **pack, struct convert *convert, struct target *target,
+	      struct source *source, uint64_t size, bool relaid);
+
+/* Bytes of data that the target held already. They are to be given all the same: the record index
+ * needs them. */
+uint64_t pack_resumed(const struct pack *pack);
+
+/* Where the next data is to be put: *length bytes, 0 when all is there; then that it has been. */
+int pack_room(struct pack *pack, void **buffer, size_t *length);
+int pack_filled(struct pack *pack, size_t length);
+
+/* The next data, instead of these two. */
+int pack_bytes(struct pack *pack, const void *bytes, size_t length);
+
+/* Writes the indexes. A file whose trees are damaged gets no record index: then it is TOOL_PROBLEM,
+ * and the container whole all the same. */
+int pack_finish(struct pack *pack);
+
+/* Bytes, and chunks, of all of the data. */
+uint64_t pack_size(const struct pack *pack);
+uint64_t pack_chunks(const struct pack *pack);
+
+void pack_close(struct pack *pack); /* NULL does nothing */
+
+#endif

@@ -1,0 +1,74 @@
+/* What only this file knows: where a compacted copy that comes in pieces tells its length. */
+#include "convert_relayout.h"
+
+#include "format/layout.h"
+#include "util/checked.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct relayout {
+	const struct relayout_taker *taker;
+	uint32_t page_size;
+	uint8_t *metas; /* the first two pages, until both are there */
+	size_t have;    /* bytes of them */
+	int status;     /* what the taker said */
+};
+
+/* The second meta page is the one in force, and names the last page. */
+static int relayout_begin(struct relayout *relayout)
+{
+	uint64_t last = load64(relayout->metas + relayout->page_size + META_LAST_PAGE);
+	int rc = relayout->taker->begin(relayout->taker->to, (last + 1) * relayout->page_size);
+
+	if (!rc)
+		rc = relayout->taker->put(relayout->taker->to, relayout->metas, relayout->have);
+	return rc;
+}
+
+static int relayout_put(void *to, const uint8_t *bytes, size_t size)
+{
+	struct relayout *relayout = to;
+	size_t metas = FORMAT_METAS * (size_t)relayout->page_size;
+
+	if (relayout->have < metas) {
+		size_t n = metas - relayout->have < size ? metas - relayout->have : size;
+
+		memcpy(relayout->metas + relayout->have, bytes, n);
+		relayout->have += n;
+		bytes += n;
+		size -= n;
+		if (relayout->have == metas)
+			relayout->status = relayout_begin(relayout);
+	}
+	if (!relayout->status && size)
+		relayout->status = relayout->taker->put(relayout->taker->to, bytes, size);
+	return relayout->status ? ECANCELED : 0;
+}
+
+int relayout_run(struct source *source, const struct relayout_taker *taker)
+{
+	struct relayout relayout = {.taker = taker, .page_size = source->page_size};
+	MDB_txn *txn;
+	int rc = source_tree(source, &txn);
+
+	if (rc)
+		return rc;
+	relayout.metas = malloc(FORMAT_METAS * (size_t)relayout.page_size);
+	if (!relayout.metas)
+		return convert_fail(source->file, ENOMEM);
+	rc = copy_compact_to(txn, relayout_put, &relayout);
+	free(relayout.metas);
+	if (relayout.status || !rc)
+		return relayout.status;
+	if (rc == MDB_INCOMPATIBLE)
+		convert_refuse(source->file, "it has pages that no tree and no free list knows of; "
+					     "its pages cannot be laid anew");
+	else
+		convert_fail(source->file, rc);
+	return rc == MDB_INCOMPATIBLE || rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ||
+			       rc == MDB_INVALID
+		       ? TOOL_PROBLEM
+		       : TOOL_FAILED;
+}

@@ -1,0 +1,19 @@
+/* What only this file knows: how the data of a source comes with its pages in the order of keys. */
+#ifndef LMDBIO_TOOLS_CONVERT_RELAYOUT_H
+#define LMDBIO_TOOLS_CONVERT_RELAYOUT_H
+
+#include "convert_source.h"
+
+/* Who takes the data. Each returns 0 or an exit status, which ends it. */
+struct relayout_taker {
+	int (*begin)(void *to, uint64_t size); /* bytes that will come; once, before the first */
+	int (*put)(void *to, const void *bytes, size_t length);
+	void *to;
+};
+
+/* Gives the source's trees as a compacted data file, page for page what MDB_CP_COMPACT makes of
+ * them: leaves in key order, the values of a leaf in front of it, no free pages. Twice the same
+ * source gives twice the same bytes. */
+int relayout_run(struct source *source, const struct relayout_taker *taker);
+
+#endif

@@ -1,0 +1,368 @@
+/* What only this file knows: which steps a conversion takes, in which order. */
+#include "convert_run.h"
+#include "convert_pack.h"
+#include "convert_relayout.h"
+#include "convert_target.h"
+#include "convert_unpack.h"
+#include "convert_verify.h"
+#include "import_sources.h"
+
+#include "config.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- into a container ---- */
+
+struct packing {
+	struct convert *convert;
+	struct target *target;
+	struct source *source;
+	struct pack *pack;
+};
+
+static int packing_begin(void *to, uint64_t size)
+{
+	struct packing *packing = to;
+
+	progress_begin(&packing->convert->progress, "converting", size);
+	return pack_open(&packing->pack, packing->convert, packing->target, packing->source, size,
+			 packing->convert->relayout);
+}
+
+static int packing_put(void *to, const void *bytes, size_t length)
+{
+	return pack_bytes(((struct packing *)to)->pack, bytes, length);
+}
+
+static int packing_stream(struct packing *packing)
+{
+	struct source *source = packing->source;
+	struct source_stream *stream;
+	uint64_t at = 0;
+	size_t length;
+	void *room;
+	int rc = source_stream_open(&stream, source, 0, source->size);
+
+	if (rc)
+		return convert_fail(source->file, rc);
+	while (!(rc = pack_room(packing->pack, &room, &length)) && length) {
+		rc = source_stream_take(stream, room, length);
+		rc = rc ? source_fail(source, at, rc) : pack_filled(packing->pack, length);
+		if (rc)
+			break;
+		at += length;
+	}
+	source_stream_close(stream);
+	return rc;
+}
+
+static int run_pack(struct convert *convert, struct target *target, struct source *source,
+		    struct convert_result *result)
+{
+	struct packing packing = {convert, target, source, NULL};
+	const struct relayout_taker taker = {packing_begin, packing_put, &packing};
+	int rc;
+
+	if (convert->relayout) {
+		rc = relayout_run(source, &taker);
+	} else {
+		rc = packing_begin(&packing, source->size);
+		if (!rc)
+			rc = packing_stream(&packing);
+	}
+	if (!rc)
+		rc = pack_finish(packing.pack);
+	if (packing.pack) {
+		result->resumed = pack_resumed(packing.pack);
+		result->chunks = pack_chunks(packing.pack);
+		result->data = pack_size(packing.pack);
+	}
+	pack_close(packing.pack);
+	return rc;
+}
+
+/* ---- into a data.mdb ---- */
+
+struct laying {
+	struct convert *convert;
+	struct target *target;
+};
+
+static int laying_begin(void *to, uint64_t size)
+{
+	struct laying *laying = to;
+
+	progress_begin(&laying->convert->progress, "converting", size);
+	return ftruncate(laying->target->fd, 0) ? convert_fail(laying->target->path, errno) : 0;
+}
+
+static int laying_put(void *to, const void *bytes, size_t length)
+{
+	struct laying *laying = to;
+	const char *at = bytes;
+
+	progress_count(&laying->convert->progress, length, length);
+	while (length) {
+		ssize_t n = write(laying->target->fd, at, length);
+
+		if (n < 0 && errno != EINTR)
+			return convert_fail(laying->target->path, errno);
+		if (n > 0) {
+			at += n;
+			length -= (size_t)n;
+		}
+	}
+	progress_show(&laying->convert->progress);
+	return convert_interrupted();
+}
+
+static int run_unpack(struct convert *convert, struct target *target, struct source *source,
+		      struct convert_result *result)
+{
+	struct laying laying = {convert, target};
+	const struct relayout_taker taker = {laying_begin, laying_put, &laying};
+
+	if (convert->relayout)
+		return relayout_run(source, &taker);
+	progress_begin(&convert->progress, "converting", source->size);
+	return unpack_run(convert, target, source, &result->resumed);
+}
+
+/* ---- imports ---- */
+
+static int import_walk(struct convert *convert, struct import *import)
+{
+	struct labels *labels = NULL;
+	size_t unused;
+	int rc = 0;
+
+	if (convert->labels && (rc = labels_open(&labels, convert->labels)))
+		return rc;
+	switch (convert->from) {
+	case FORM_TREE:
+		rc = import_tree(import, convert, labels);
+		break;
+	case FORM_IMAGES:
+		rc = import_images(import, convert);
+		break;
+#ifdef HAVE_LIBARCHIVE
+	case FORM_TAR:
+		rc = import_tar(import, convert, labels);
+		break;
+	case FORM_WEBDATASET:
+		rc = import_webdataset(import, convert);
+		break;
+#endif
+	default:
+		rc = convert_refuse(convert->sources[0],
+				    "this lmdbio-convert was built without libarchive, which "
+				    "reads tar archives");
+		break;
+	}
+	unused = labels && !rc ? labels_unused(labels) : 0;
+	if (unused)
+		tool_complain(&convert_tool, "%s: %zu labels are of files that are not there",
+			      convert->labels, unused);
+	labels_close(labels);
+	return rc;
+}
+
+/* The environment is in the file that `fd` has open. */
+static int run_import(struct convert *convert, int fd, bool comparing)
+{
+	struct import *import;
+	char path[32];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	convert->records = convert->skipped = 0;
+	progress_begin(&convert->progress, comparing ? "verifying" : "importing", 0);
+	rc = import_open(&import, convert, path, convert->target, comparing);
+	if (!rc)
+		rc = import_walk(convert, import);
+	if (!rc)
+		rc = import_finish(import);
+	import_close(import);
+	progress_clear(&convert->progress);
+	return rc;
+}
+
+/* Straight into the target. */
+static int import_direct(struct convert *convert, struct target *target,
+			 struct convert_result *result)
+{
+	int rc =
+		target->resumed && ftruncate(target->fd, 0) ? convert_fail(target->path, errno) : 0;
+
+	if (!rc)
+		rc = run_import(convert, target->fd, false);
+	if (!rc && convert->verify) {
+		rc = run_import(convert, target->fd, true);
+		result->verified = !rc;
+	}
+	return rc;
+}
+
+/* By way of an LMDB file without a name beside the target, of which only the trees are taken. */
+static int import_indirect(struct convert *convert, struct target *target,
+			   struct convert_result *result, struct source *source)
+{
+	int fd = target_scratch(target);
+	int rc = fd < 0 ? TOOL_FAILED : run_import(convert, fd, false);
+
+	if (rc) {
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	rc = source_open_file(source, convert->target, fd);
+	if (rc)
+		return rc;
+	convert->relayout = result->relaid = true;
+	if (convert->to == FORM_LMDB)
+		return run_unpack(convert, target, source, result);
+	convert->records = 0; /* the record index counts them again */
+	return run_pack(convert, target, source, result);
+}
+
+/* ---- all ---- */
+
+static bool is_import(enum convert_form form)
+{
+	return form != FORM_LMDB && form != FORM_CONTAINER;
+}
+
+/* What is written must be seen to be on the disk, not in the page cache. */
+static int verify_partial(struct convert *convert, struct target *target, struct source *source)
+{
+	if (fsync(target->fd))
+		return convert_fail(target->path, errno);
+	posix_fadvise(target->fd, 0, 0, POSIX_FADV_DONTNEED);
+	return verify_run(convert, source, target, target->partial);
+}
+
+/* Only a source that is still what was converted may go; and if the target has taken its name, it
+ * has gone. */
+static int source_remove(struct source *source)
+{
+	struct stat st;
+
+	if (!source_is_unchanged(source))
+		return convert_refuse(source->file,
+				      "it was written to meanwhile, and is not removed");
+	if (lstat(source->file, &st))
+		return convert_fail(source->file, errno);
+	if (st.st_dev != source->st.st_dev || st.st_ino != source->st.st_ino)
+		return 0;
+	if (unlink(source->file))
+		return convert_fail(source->file, errno);
+	if (source->lock)
+		(void)unlink(source->lock);
+	return 0;
+}
+
+static int run_conversion(struct convert *convert, struct target *target, struct source *source,
+			  struct convert_result *result)
+{
+	uint64_t since = clock_now();
+	int rc;
+
+	if (is_import(convert->from))
+		rc = convert->to == FORM_LMDB && !convert->relayout
+			     ? import_direct(convert, target, result)
+			     : import_indirect(convert, target, result, source);
+	else
+		rc = convert->to == FORM_LMDB ? run_unpack(convert, target, source, result)
+					      : run_pack(convert, target, source, result);
+	result->seconds_ns = clock_now() - since;
+	progress_clear(&convert->progress);
+	return rc;
+}
+
+/* A container without a record index is a whole one all the same. */
+static bool is_usable(const struct convert *convert, int rc)
+{
+	return !rc || (rc == TOOL_PROBLEM && convert->to == FORM_CONTAINER && convert->damaged);
+}
+
+static int run_steps(struct convert *convert, struct target *target, struct source *source,
+		     struct convert_result *result)
+{
+	bool opened = !is_import(convert->from), keeps_attributes = opened;
+	struct stat st;
+	int worst, rc;
+
+	worst = run_conversion(convert, target, source, result);
+	if (!is_usable(convert, worst))
+		return worst;
+	result->busy = opened && !source_is_unchanged(source);
+	if (result->busy && source->unlocked)
+		return convert_refuse(source->file, "it was written to while it was read, and its "
+						    "lock file cannot be used");
+	if ((convert->verify || convert->remove) && !result->verified) {
+		rc = verify_partial(convert, target, source);
+		if (rc)
+			return rc;
+		result->verified = true;
+	}
+	if (fstat(target->fd, &st))
+		return convert_fail(target->path, errno);
+	result->file = (uint64_t)st.st_size;
+	if (convert->to == FORM_LMDB)
+		result->data = result->file;
+	rc = target_commit(target, keeps_attributes ? &source->st : NULL);
+	if (rc)
+		return rc;
+	result->written = true;
+	if (convert->remove && !worst)
+		worst = source_remove(source);
+	return worst;
+}
+
+/* An existing target is compared, not written. */
+static int run_verify_only(struct convert *convert, const struct target *target,
+			   struct source *source, struct convert_result *result)
+{
+	struct stat st;
+	int rc = verify_run(convert, source, target, target->path);
+
+	result->verified = !rc;
+	if (!stat(target->path, &st))
+		result->file = (uint64_t)st.st_size;
+	return rc;
+}
+
+int convert_run(struct convert *convert, struct convert_result *result)
+{
+	struct source source = {.fd = -1};
+	struct target target;
+	int rc = target_name(&target, convert, convert->to);
+
+	*result = (struct convert_result){
+		.made = convert->to == FORM_LMDB ? "lmdb" : "container",
+		.relaid = convert->relayout,
+		.path = rc ? NULL : strdup(target.path),
+	};
+	if (!rc && !is_import(convert->from)) {
+		rc = source_open(&source, convert->sources[0], convert->from, convert->no_subdir);
+		result->data = source.size;
+		result->txnid = source.identity.txnid;
+	}
+	if (!rc && convert->verify && target.exists && !convert->force &&
+	    !is_import(convert->from)) {
+		rc = run_verify_only(convert, &target, &source, result);
+	} else if (!rc) {
+		rc = target_open(&target);
+		if (!rc)
+			rc = run_steps(convert, &target, &source, result);
+	}
+	source_close(&source);
+	target_close(&target, !is_import(convert->from) || convert->to == FORM_CONTAINER);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* What only this file knows: the steps from what was asked to a file under its final name. */
+#ifndef LMDBIO_TOOLS_CONVERT_RUN_H
+#define LMDBIO_TOOLS_CONVERT_RUN_H
+
+#include "convert.h"
+
+/* What came of it, for the summary. */
+struct convert_result {
+	const char *made;    /* "container" or "lmdb" */
+	char *path;          /* the final file; malloc()ed */
+	uint64_t data;       /* bytes of data.mdb */
+	uint64_t file;       /* bytes of the final file */
+	uint64_t resumed;    /* bytes of data that were there already */
+	uint64_t chunks;     /* of a container that was written */
+	uint64_t txnid;      /* of the source's snapshot */
+	uint64_t seconds_ns; /* nanoseconds of the conversion, without verification */
+	bool relaid;
+	bool verified; /* all has been read back and compared */
+	bool written;  /* false: only verified */
+	bool busy;     /* the source was written to meanwhile */
+};
+
+/* Does what was asked. *result is set as far as it came. */
+int convert_run(struct convert *convert, struct convert_result *result);
+
+#endif

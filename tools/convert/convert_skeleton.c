@@ -1,0 +1,303 @@
+/* What only this file knows: which pages of a data file are needed again to know the order of its
+ * leaves.
+ *
+ * Of a leaf page its number and how many records it holds are kept; branch pages, and leaf pages
+ * that name databases, are kept whole. Both lists come in the order of page numbers, so a page is
+ * found by bisection. What looks like a page and is none (a value's bytes, a page long free) is in
+ * the lists too; no tree leads there.
+ */
+#include "convert_skeleton.h"
+#include "convert_spill.h"
+
+#include "container/container.h"
+#include "format/meta.h"
+#include "format/page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A leaf page, as in the list; both native. */
+struct leaf {
+	uint64_t page, records;
+};
+
+struct skeleton {
+	uint32_t page_size;
+	uint64_t next; /* number of the page that comes or is being collected */
+	size_t have;   /* bytes of it */
+	uint8_t *page;
+	uint8_t *metas; /* two pages */
+	struct spill leaves, pages;
+	/* of a walk: */
+	const struct skeleton_listener *listener; /* NULL: only to see whether it is sound */
+	uint64_t steps; /* pages that may still be visited before there must be a circle */
+};
+
+enum { NOT_SOUND = -1 }; /* no errno and no code of a listener */
+
+int skeleton_open(struct skeleton **result, uint32_t page_size, int leaves, int pages)
+{
+	struct skeleton *skeleton = calloc(1, sizeof(*skeleton));
+
+	if (skeleton)
+		skeleton->page = malloc(3 * (size_t)page_size);
+	if (!skeleton || !skeleton->page) {
+		free(skeleton);
+		close(leaves);
+		close(pages);
+		return ENOMEM;
+	}
+	skeleton->page_size = page_size;
+	skeleton->metas = skeleton->page + page_size;
+	spill_open(&skeleton->leaves, leaves);
+	spill_open(&skeleton->pages, pages);
+	*result = skeleton;
+	return 0;
+}
+
+/* How many records a node stands for; 0 when it makes no sense. */
+static uint64_t node_records(const struct node *node)
+{
+	if (!(node->flags & NODE_DUPS))
+		return 1;
+	if (!(node->flags & NODE_SUBTREE))
+		return node->data_size < PAGE_HEADER ? 0 : page_count(node->data, node->data_size);
+	return node->data_size == TREE_SIZE ? load64(node->data + TREE_ENTRIES) : 0;
+}
+
+static bool names_database(const struct node *node)
+{
+	return (node->flags & (NODE_SUBTREE | NODE_DUPS)) == NODE_SUBTREE;
+}
+
+static int leaf_note(struct skeleton *skeleton, const uint8_t *page)
+{
+	unsigned count = page_count(page, skeleton->page_size);
+	struct leaf leaf = {.page = skeleton->next};
+	bool names = false;
+	struct node node;
+	int rc;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t records;
+
+		if (!page_leaf_node(page, skeleton->page_size, i, &node))
+			return 0;
+		records = node_records(&node);
+		if (!records || !checked_add(leaf.records, records, &leaf.records))
+			return 0;
+		names |= names_database(&node);
+	}
+	if (!count)
+		return 0;
+	rc = spill_append(&skeleton->leaves, &leaf, sizeof(leaf));
+	return rc || !names ? rc : spill_append(&skeleton->pages, page, skeleton->page_size);
+}
+
+static int page_note(struct skeleton *skeleton, const uint8_t *page)
+{
+	int rc = 0;
+
+	if (skeleton->next < FORMAT_METAS)
+		memcpy(skeleton->metas + skeleton->next * skeleton->page_size, page,
+		       skeleton->page_size);
+	else if (!page_is_sound(page, skeleton->next))
+		rc = 0;
+	else if (page_flags(page) & PAGE_BRANCH)
+		rc = spill_append(&skeleton->pages, page, skeleton->page_size);
+	else if (!(page_flags(page) & PAGE_LEAF2))
+		rc = leaf_note(skeleton, page);
+	skeleton->next++;
+	return rc;
+}
+
+int skeleton_feed(struct skeleton *skeleton, const void *bytes, size_t length)
+{
+	const uint8_t *at = bytes;
+	uint32_t size = skeleton->page_size;
+	int rc = 0;
+
+	while (length && !rc) {
+		size_t n = size - skeleton->have;
+
+		if (!skeleton->have && length >= size) {
+			rc = page_note(skeleton, at);
+			at += size;
+			length -= size;
+			continue;
+		}
+		if (n > length)
+			n = length;
+		memcpy(skeleton->page + skeleton->have, at, n);
+		at += n;
+		length -= n;
+		skeleton->have += n;
+		if (skeleton->have == size) {
+			skeleton->have = 0;
+			rc = page_note(skeleton, skeleton->page);
+		}
+	}
+	return rc;
+}
+
+/* The one of `count` pieces of `each` bytes that begins with this page number, or NULL. */
+static const uint8_t *find(const uint8_t *list, uint64_t count, size_t each, uint64_t page)
+{
+	uint64_t low = 0, high = count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		uint64_t found = load64(list + middle * each);
+
+		if (found == page)
+			return list + middle * each;
+		if (found < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static const uint8_t *page_find(const struct skeleton *skeleton, uint64_t page)
+{
+	return find(skeleton->pages.view, skeleton->pages.size / skeleton->page_size,
+		    skeleton->page_size, page);
+}
+
+static int leaf_visit(struct skeleton *skeleton, uint64_t page, uint64_t *records)
+{
+	const uint8_t *found =
+		find(skeleton->leaves.view, skeleton->leaves.size / sizeof(struct leaf),
+		     sizeof(struct leaf), page);
+	struct leaf leaf;
+
+	if (!found)
+		return NOT_SOUND;
+	memcpy(&leaf, found, sizeof(leaf));
+	if (!checked_add(*records, leaf.records, records))
+		return NOT_SOUND;
+	if (!skeleton->listener)
+		return 0;
+	return skeleton->listener->leaf(skeleton->listener->to, page, leaf.records);
+}
+
+/* `depth` counts the levels from this page down, itself included. */
+static int page_visit(struct skeleton *skeleton, uint64_t number, unsigned depth, uint64_t *records)
+{
+	const uint8_t *page;
+	unsigned count;
+	int rc = 0;
+
+	if (!skeleton->steps--)
+		return NOT_SOUND;
+	if (depth == 1)
+		return leaf_visit(skeleton, number, records);
+	page = page_find(skeleton, number);
+	if (!page || !(page_flags(page) & PAGE_BRANCH))
+		return NOT_SOUND;
+	count = page_count(page, skeleton->page_size);
+	for (unsigned i = 0; i < count && !rc; i++) {
+		uint64_t child;
+
+		if (!page_child(page, skeleton->page_size, i, &child))
+			return NOT_SOUND;
+		rc = page_visit(skeleton, child, depth - 1, records);
+	}
+	return count ? rc : NOT_SOUND;
+}
+
+static int tree_visit(struct skeleton *skeleton, const void *name, size_t name_size,
+		      const struct tree_record *record)
+{
+	const struct skeleton_listener *listener = skeleton->listener;
+	uint64_t records = 0;
+	int rc;
+
+	rc = listener ? listener->tree(listener->to, name, name_size, record->flags) : 0;
+	if (!rc && record->root != PAGE_NONE) {
+		if (!record->depth || record->depth > FORMAT_DEPTH_MAX)
+			return NOT_SOUND;
+		rc = page_visit(skeleton, record->root, record->depth, &records);
+	}
+	return rc ? rc : records == record->entries ? 0 : NOT_SOUND;
+}
+
+/* The databases that the leaves of the main tree name, in key order. */
+static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned depth)
+{
+	const uint8_t *page = page_find(skeleton, number);
+	unsigned count = page ? page_count(page, skeleton->page_size) : 0;
+	struct tree_record record;
+	struct node node;
+	int rc = 0;
+
+	/* A leaf that names none is not kept, and is no error. */
+	for (unsigned i = 0; i < count && !rc; i++) {
+		uint64_t child;
+
+		if (depth > 1) {
+			if (!page_child(page, skeleton->page_size, i, &child))
+				return NOT_SOUND;
+			rc = names_visit(skeleton, child, depth - 1);
+			continue;
+		}
+		if (!page_leaf_node(page, skeleton->page_size, i, &node))
+			return NOT_SOUND;
+		if (!names_database(&node))
+			continue;
+		if (node.data_size != TREE_SIZE || node.key_size > CONTAINER_NAME_MAX)
+			return NOT_SOUND;
+		tree_record_parse(&record, node.data);
+		rc = tree_visit(skeleton, node.key, node.key_size, &record);
+	}
+	return rc;
+}
+
+static int all_visit(struct skeleton *skeleton, const struct skeleton_listener *listener)
+{
+	const uint8_t *second = skeleton->metas + skeleton->page_size;
+	struct meta a, b, *newer;
+	int rc;
+
+	skeleton->listener = listener;
+	skeleton->steps = skeleton->next;
+	if (skeleton->next < FORMAT_METAS || meta_parse(&a, skeleton->metas) ||
+	    meta_parse(&b, second))
+		return NOT_SOUND;
+	newer = b.txnid > a.txnid ? &b : &a;
+	rc = tree_visit(skeleton, NULL, 0, &newer->main_tree);
+	if (!rc && newer->main_tree.root != PAGE_NONE)
+		rc = names_visit(skeleton, newer->main_tree.root, newer->main_tree.depth);
+	return rc;
+}
+
+int skeleton_walk(struct skeleton *skeleton, const struct skeleton_listener *listener,
+		  bool *damaged)
+{
+	int rc = spill_look(&skeleton->leaves);
+
+	*damaged = false;
+	if (!rc)
+		rc = spill_look(&skeleton->pages);
+	if (rc)
+		return rc;
+	rc = all_visit(skeleton, NULL);
+	if (rc == NOT_SOUND) {
+		*damaged = true;
+		return 0;
+	}
+	return rc ? rc : all_visit(skeleton, listener);
+}
+
+void skeleton_close(struct skeleton *skeleton)
+{
+	if (!skeleton)
+		return;
+	spill_close(&skeleton->leaves);
+	spill_close(&skeleton->pages);
+	free(skeleton->page);
+	free(skeleton);
+}

@@ -1,0 +1,35 @@
+/* What only this file knows: how the record index of a data file is found in one pass over its
+ * pages, in whatever order its tree has them. */
+#ifndef LMDBIO_TOOLS_CONVERT_SKELETON_H
+#define LMDBIO_TOOLS_CONVERT_SKELETON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct skeleton;
+
+/* `leaves` and `pages` are two empty files for it alone; they become its in any case. Memory: two
+ * spills' buffers and two pages; what the files hold is 16 bytes a leaf page and all branch pages.
+ * Returns 0 or ENOMEM. */
+int skeleton_open(struct skeleton **skeleton, uint32_t page_size, int leaves, int pages);
+
+/* The next bytes of the data, from its beginning on. Returns 0 or an errno. */
+int skeleton_feed(struct skeleton *skeleton, const void *bytes, size_t length);
+
+/* Who is told of the trees, and of their leaves in key order. Each returns 0 or a code that ends
+ * it. */
+struct skeleton_listener {
+	int (*tree)(void *to, const void *name, size_t name_size, uint16_t flags);
+	int (*leaf)(void *to, uint64_t page, uint64_t records);
+	void *to;
+};
+
+/* Walks all trees: the main one, then the named ones in key order. *damaged is set, and 0
+ * returned, when they are not what a sound file has; nobody is told anything then. */
+int skeleton_walk(struct skeleton *skeleton, const struct skeleton_listener *listener,
+		  bool *damaged);
+
+void skeleton_close(struct skeleton *skeleton); /* NULL does nothing */
+
+#endif

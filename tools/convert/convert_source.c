@@ -1,0 +1,426 @@
+/* What only this file knows: how a snapshot of an LMDB file is read byte for byte while others
+ * write.
+ *
+ * A read transaction keeps the snapshot's pages as they are; only the meta pages change under it.
+ * What mdb_env_copy() locks writers out for, a copy of both meta pages as they stood between two
+ * commits, is told here by looking: the page of our transaction must carry its number, the other
+ * one, read afterwards, none that is newer (lib/env/snapshot.c has the argument), and a second
+ * reading of both must bring the same bytes. Otherwise the transaction is renewed.
+ */
+#include "convert_source.h"
+#include "tool_env.h"
+
+#include "format/layout.h"
+#include "format/meta.h"
+#include "util/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	LOOKS_MAX = 100000,
+	LOOKS_YIELD = 16, /* unlucky looks after which to let a writer run */
+};
+
+#define ZSTD_FRAME     0xFD2FB528u
+#define ZSTD_SKIPPABLE 0x184D2A50u
+
+/* ---- what it is ---- */
+
+static bool exists_in(const char *directory, const char *name)
+{
+	char *path;
+	bool exists;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		return false;
+	exists = !access(path, F_OK);
+	free(path);
+	return exists;
+}
+
+static enum convert_form file_form(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	uint8_t head[512] = {0};
+	ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
+	size_t length = strlen(path);
+
+	if (fd >= 0)
+		close(fd);
+	if (n >= META_END && load32(head + META_MAGIC) == FORMAT_MAGIC)
+		return FORM_LMDB;
+	if ((n == sizeof(head) && !memcmp(head + 257, "ustar", 5)) || strstr(path, ".tar") ||
+	    (length > 4 && !strcmp(path + length - 4, ".tgz")))
+		return FORM_TAR;
+	if (n >= 4 && (load32(head) == ZSTD_FRAME || (load32(head) & ~0xfu) == ZSTD_SKIPPABLE))
+		return FORM_CONTAINER;
+	return FORM_AUTO;
+}
+
+enum convert_form source_form(const char *path, bool no_subdir)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return FORM_AUTO;
+	if (!S_ISDIR(st.st_mode) || no_subdir)
+		return file_form(path);
+	if (exists_in(path, "data.mdb"))
+		return FORM_LMDB;
+	return exists_in(path, "data.mdb.zst") ? FORM_CONTAINER : FORM_TREE;
+}
+
+/* A file is read by the back end that suits its file system. */
+static int file_io(struct io *io, int fd)
+{
+	const char *backend, *why;
+	int rc = io_choose(fd, NULL, &backend, &why);
+
+	if (!rc)
+		rc = io_open_file(io, backend, fd);
+	if (!rc && io_alignment(io) == 1)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	return rc;
+}
+
+/* The data is the file's bytes. */
+static int source_io(struct source *source)
+{
+	int rc = file_io(&source->io, source->fd);
+
+	source->ordered = !rc && io_alignment(&source->io) > 1;
+	return rc;
+}
+
+/* ---- LMDB ---- */
+
+/* A data file by the name that it has in an environment is opened by its directory: there is the
+ * lock file that writers use, unless they have named the file too. */
+static bool is_in_environment(const char *path, char **directory)
+{
+	const char *base = strrchr(path, '/');
+
+	if (strcmp(base ? base + 1 : path, "data.mdb"))
+		return false;
+	*directory = base ? strndup(path, (size_t)(base - path) + (base == path)) : strdup(".");
+	if (*directory && !exists_in(*directory, "data.mdb-lock"))
+		return true;
+	free(*directory);
+	return false;
+}
+
+static int lmdb_names(struct source *source, const char *path, bool no_subdir)
+{
+	struct stat st;
+	bool named = no_subdir || (!stat(path, &st) && !S_ISDIR(st.st_mode));
+
+	if (named && !no_subdir && is_in_environment(path, &source->path))
+		named = false;
+	else
+		source->path = strdup(path);
+	if (!source->path)
+		return ENOMEM;
+	if (asprintf(&source->file, "%s%s", source->path, named ? "" : "/data.mdb") < 0 ||
+	    asprintf(&source->lock, "%s%s", source->path, named ? "-lock" : "/lock.mdb") < 0)
+		return ENOMEM;
+	return 0;
+}
+
+static int metas_read(const struct source *source, unsigned first, uint8_t *pages)
+{
+	uint32_t size = source->page_size;
+
+	for (unsigned i = 0; i < FORMAT_METAS; i++) {
+		unsigned page = (first + i) & 1;
+		ssize_t n = pread(source->fd, pages + page * size, size, (off_t)page * size);
+
+		if (n != (ssize_t)size)
+			return n < 0 ? errno : MDB_INVALID;
+	}
+	return 0;
+}
+
+/* One look at the meta pages into `pages`; `again` is room for a second one. */
+static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, uint8_t *again,
+		      bool *good)
+{
+	uint32_t size = source->page_size;
+	struct meta ours, other;
+	int rc = metas_read(source, (unsigned)id & 1, pages);
+
+	*good = false;
+	if (!rc)
+		rc = metas_read(source, (unsigned)id & 1, again);
+	if (rc)
+		return rc;
+	if (memcmp(pages, again, 2 * (size_t)size) || meta_parse(&ours, pages + (id & 1) * size) ||
+	    meta_parse(&other, pages + (~id & 1) * size))
+		return 0;
+	*good = ours.txnid == id && other.txnid <= id;
+	return 0;
+}
+
+static int lmdb_pin(struct source *source)
+{
+	size_t size = 2 * (size_t)source->page_size;
+	uint8_t *looks = malloc(3 * size), *before = looks + 2 * size;
+	uint64_t id = 0;
+	bool good = false;
+	int rc = looks ? 0 : ENOMEM;
+
+	for (unsigned i = 0; i < LOOKS_MAX && !rc && !good; i++) {
+		id = source->txn->id;
+		rc = metas_look(source, id, looks, looks + size, &good);
+		if (rc || good)
+			break;
+		/* Nobody writes and the lock file does not fit: the original would go by the meta
+		 * page that its number points to. */
+		if (i && !memcmp(before, looks, size))
+			break;
+		memcpy(before, looks, size);
+		if (i % LOOKS_YIELD == LOOKS_YIELD - 1)
+			sched_yield();
+		txn_reset(source->txn);
+		rc = txn_renew(source->txn);
+	}
+	if (!rc && fstat(source->fd, &source->st))
+		rc = errno;
+	if (rc) {
+		free(looks);
+		return rc;
+	}
+	source->metas = looks;
+	source->size = (uint64_t)source->st.st_size;
+	source->identity.txnid = id;
+	source->identity.size = source->size;
+	container_source_hash(looks, size, source->identity.hash);
+	return 0;
+}
+
+static int tree_begin(struct source *source, unsigned flags)
+{
+	const char *call;
+	int rc = tool_env_try(source->path, flags, 0, &source->env, &call);
+
+	if (rc)
+		return rc;
+	rc = txn_begin(source->env, NULL, MDB_RDONLY, &source->txn);
+	if (rc) {
+		env_close(source->env);
+		source->env = NULL;
+		return rc;
+	}
+	source->page_size = source->txn->snapshot.page_size;
+	return 0;
+}
+
+/* A data file whose lock file we may not use is read as it is; that it was not written to meanwhile
+ * is seen at the end. */
+static int lmdb_open(struct source *source)
+{
+	int rc;
+
+	source->fd = open(source->file, O_RDONLY | O_CLOEXEC);
+	if (source->fd < 0)
+		return errno;
+	rc = tree_begin(source, 0);
+	if (rc == EACCES || rc == EPERM || rc == ENOLCK || rc == ENOSYS || rc == EOPNOTSUPP) {
+		source->unlocked = true;
+		rc = tree_begin(source, MDB_NOLOCK);
+	}
+	if (!rc)
+		rc = lmdb_pin(source);
+	return rc ? rc : source_io(source);
+}
+
+/* ---- containers ---- */
+
+static int container_open(struct source *source, const char *path)
+{
+	const struct container_info *info;
+	struct stat st;
+	int rc;
+
+	if (stat(path, &st))
+		return errno;
+	source->path = strdup(path);
+	if (asprintf(&source->file, "%s%s", path, S_ISDIR(st.st_mode) ? "/data.mdb.zst" : "") < 0 ||
+	    !source->path)
+		return ENOMEM;
+	source->fd = open(source->file, O_RDONLY | O_CLOEXEC);
+	if (source->fd < 0 || fstat(source->fd, &source->st))
+		return errno;
+	if (S_ISDIR(source->st.st_mode))
+		return EISDIR;
+	rc = file_io(&source->below, source->fd);
+	if (!rc)
+		rc = io_open_container(&source->io, &source->below, NULL);
+	if (rc)
+		return rc;
+	info = container_info(&source->io);
+	source->size = info->size;
+	source->page_size = info->page_size;
+	source->identity = info->source;
+	source->ordered = true;
+	return 0;
+}
+
+/* ---- both ---- */
+
+int source_open(struct source *source, const char *path, enum convert_form form, bool no_subdir)
+{
+	int rc;
+
+	*source = (struct source){.form = form, .fd = -1, .io.fd = -1, .below.fd = -1};
+	if (form == FORM_CONTAINER) {
+		rc = container_open(source, path);
+	} else {
+		rc = lmdb_names(source, path, no_subdir);
+		if (!rc)
+			rc = lmdb_open(source);
+	}
+	if (!rc)
+		return 0;
+	convert_fail(source->file ? source->file : path, rc);
+	source_close(source);
+	return form == FORM_CONTAINER && rc == MDB_CORRUPTED ? TOOL_PROBLEM : TOOL_FAILED;
+}
+
+int source_open_file(struct source *source, const char *name, int fd)
+{
+	char path[32];
+	int rc = 0;
+
+	*source = (struct source){.form = FORM_LMDB, .fd = fd, .io.fd = -1, .below.fd = -1};
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	source->path = strdup(path);
+	source->file = strdup(name);
+	if (!source->path || !source->file)
+		rc = ENOMEM;
+	if (!rc)
+		rc = tree_begin(source, MDB_NOLOCK);
+	if (!rc)
+		rc = lmdb_pin(source);
+	if (!rc)
+		rc = source_io(source);
+	if (!rc)
+		return 0;
+	source_close(source);
+	return convert_fail(name, rc);
+}
+
+int source_open_bytes(struct source *source, const char *path)
+{
+	int rc;
+
+	*source = (struct source){.form = FORM_LMDB, .fd = -1, .io.fd = -1, .below.fd = -1};
+	source->file = strdup(path);
+	source->fd = source->file ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	rc = !source->file ? ENOMEM : source->fd < 0 || fstat(source->fd, &source->st) ? errno : 0;
+	if (!rc)
+		rc = source_io(source);
+	source->size = (uint64_t)source->st.st_size;
+	if (!rc)
+		return 0;
+	source_close(source);
+	return convert_fail(path, rc);
+}
+
+size_t source_alignment(const struct source *source)
+{
+	return io_alignment(&source->io);
+}
+
+/* Meta pages are handed out as they were. */
+void source_patch(const struct source *source, void *buffer, size_t length, uint64_t offset)
+{
+	uint64_t end = 2 * (uint64_t)source->page_size;
+
+	if (!source->metas || offset >= end)
+		return;
+	memcpy(buffer, source->metas + offset, end - offset < length ? end - offset : length);
+}
+
+int source_read(struct source *source, void *buffer, size_t length, uint64_t offset)
+{
+	uint64_t rest = source->size - offset;
+	size_t done;
+	int rc = io_read(&source->io, buffer, length, offset, &done);
+
+	if (rc)
+		return rc;
+	if (done < length && done < rest)
+		return EIO;
+	source_patch(source, buffer, length, offset);
+	return 0;
+}
+
+bool source_is_relaid(const struct source *source)
+{
+	return source->form == FORM_CONTAINER && container_info(&source->io)->relaid;
+}
+
+int source_tree(struct source *source, MDB_txn **txn)
+{
+	int rc = source->txn ? 0 : tree_begin(source, 0);
+
+	*txn = source->txn;
+	return rc ? convert_fail(source->file, rc) : 0;
+}
+
+bool source_is_unchanged(const struct source *source)
+{
+	size_t size = 2 * (size_t)source->page_size;
+	struct stat st;
+	uint8_t *now;
+	bool same;
+
+	if (fstat(source->fd, &st) || st.st_size != source->st.st_size ||
+	    st.st_mtim.tv_sec != source->st.st_mtim.tv_sec ||
+	    st.st_mtim.tv_nsec != source->st.st_mtim.tv_nsec)
+		return false;
+	if (!source->metas)
+		return true;
+	/* A writer by a shared map moves no time stamp for a while. */
+	now = malloc(size);
+	same = now && !metas_read(source, 0, now) && !memcmp(now, source->metas, size);
+	free(now);
+	return same;
+}
+
+int source_fail(const struct source *source, uint64_t offset, int rc)
+{
+	if (rc == EBADMSG) {
+		convert_refuse(source->file, "damaged: the data from byte %llu on",
+			       (unsigned long long)offset);
+		return TOOL_PROBLEM;
+	}
+	if (rc == EIO && source->form == FORM_LMDB && !source_is_unchanged(source))
+		return convert_refuse(source->file, "it has become shorter while it was read");
+	return convert_fail(source->file, rc);
+}
+
+void source_close(struct source *source)
+{
+	if (source->io.ops)
+		io_close(&source->io);
+	if (source->below.ops)
+		io_close(&source->below);
+	if (source->txn)
+		txn_abort(source->txn);
+	if (source->env)
+		env_close(source->env);
+	if (source->fd >= 0)
+		close(source->fd);
+	free(source->metas);
+	free(source->path);
+	free(source->file);
+	free(source->lock);
+	*source = (struct source){.fd = -1};
+}

@@ -1,0 +1,16 @@
+/* What only this file knows: how data becomes a data.mdb. */
+#ifndef LMDBIO_TOOLS_CONVERT_UNPACK_H
+#define LMDBIO_TOOLS_CONVERT_UNPACK_H
+
+#include "convert_source.h"
+#include "convert_target.h"
+
+/* Writes all data of the source into target->fd, chunks in any order. Chunks that a resumed target
+ * holds already, by the container's checksums, are left; *resumed is their bytes. */
+int unpack_run(struct convert *convert, struct target *target, struct source *source,
+	       uint64_t *resumed);
+
+/* Bytes of data that one worker reads or writes at a time. */
+uint32_t unpack_chunk(const struct source *source);
+
+#endif

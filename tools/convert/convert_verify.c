@@ -1,0 +1,294 @@
+/* What only this file knows: what of two data sets is compared, and how a difference is told. */
+#include "convert_verify.h"
+#include "convert_chunks.h"
+#include "convert_relayout.h"
+#include "convert_unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { TOLD_MOST = 8, /* places that are named; the rest is counted */ };
+
+struct verify {
+	struct convert *convert;
+	struct source *source;
+	struct source back; /* what was written */
+	uint32_t chunk;
+	_Atomic uint64_t bad;         /* chunks */
+	_Atomic bool moved;           /* a difference that a writer to the source may have made */
+	struct source_stream *stream; /* relaid: of `back` */
+	uint8_t *buffer;
+	uint64_t at; /* bytes compared */
+};
+
+static void tell(struct verify *verify, const char *what, uint64_t offset)
+{
+	if (atomic_fetch_add(&verify->bad, 1) >= TOLD_MOST)
+		return;
+	progress_clear(&verify->convert->progress);
+	convert_refuse(verify->back.file, "%s at byte %llu of the data", what,
+		       (unsigned long long)offset);
+}
+
+static size_t first_difference(const uint8_t *a, const uint8_t *b, size_t length)
+{
+	size_t i = 0;
+
+	while (i < length && a[i] == b[i])
+		i++;
+	return i;
+}
+
+static int chunk_verify(void *to, uint8_t *buffers, uint64_t offset, size_t length)
+{
+	struct verify *verify = to;
+	uint8_t *back = buffers + verify->chunk;
+	int rc = source_read(&verify->back, back, verify->chunk, offset);
+
+	if (rc == EBADMSG || rc == EIO) {
+		tell(verify, rc == EIO ? "it cannot be read" : "damaged", offset);
+	} else if (rc) {
+		return convert_fail(verify->back.file, rc);
+	} else {
+		rc = source_read(verify->source, buffers, verify->chunk, offset);
+		if (rc)
+			return source_fail(verify->source, offset, rc);
+		if (!memcmp(buffers, back, length))
+			rc = 0;
+		else if (!source_is_unchanged(verify->source))
+			atomic_store(&verify->moved, true);
+		else
+			tell(verify, "it differs from its source",
+			     offset + first_difference(buffers, back, length));
+	}
+	progress_count(&verify->convert->progress, length, 0);
+	return 0;
+}
+
+static int verify_chunks(struct verify *verify)
+{
+	struct chunk_work work = {
+		.size = verify->source->size,
+		.buffers = 2,
+		.work = chunk_verify,
+		.to = verify,
+	};
+
+	verify->chunk = unpack_chunk(&verify->back);
+	if (unpack_chunk(verify->source) > verify->chunk)
+		verify->chunk = unpack_chunk(verify->source);
+	work.chunk = verify->chunk;
+	if (verify->back.size != verify->source->size) {
+		tell(verify, "it has another length than its source",
+		     verify->back.size < verify->source->size ? verify->back.size
+							      : verify->source->size);
+		return 0;
+	}
+	return chunks_run(verify->convert, &work);
+}
+
+static int relaid_begin(void *to, uint64_t size)
+{
+	struct verify *verify = to;
+
+	if (size == verify->back.size)
+		return 0;
+	tell(verify, "it has another length than its source laid anew",
+	     size < verify->back.size ? size : verify->back.size);
+	return TOOL_PROBLEM;
+}
+
+static int relaid_put(void *to, const void *bytes, size_t length)
+{
+	struct verify *verify = to;
+	const uint8_t *at = bytes;
+
+	while (length) {
+		size_t n = length < verify->chunk ? length : verify->chunk;
+		int rc = source_stream_take(verify->stream, verify->buffer, n);
+
+		if (rc == EBADMSG || rc == EIO) {
+			tell(verify, "damaged", verify->at);
+			return TOOL_PROBLEM;
+		}
+		if (rc)
+			return convert_fail(verify->back.file, rc);
+		if (memcmp(at, verify->buffer, n)) {
+			tell(verify, "it differs from its source laid anew",
+			     verify->at + first_difference(at, verify->buffer, n));
+			return TOOL_PROBLEM;
+		}
+		at += n;
+		length -= n;
+		verify->at += n;
+		progress_count(&verify->convert->progress, n, 0);
+		progress_show(&verify->convert->progress);
+	}
+	return convert_interrupted();
+}
+
+static int verify_relaid(struct verify *verify)
+{
+	const struct relayout_taker taker = {relaid_begin, relaid_put, verify};
+	int rc;
+
+	verify->chunk = unpack_chunk(&verify->back);
+	verify->buffer = malloc(verify->chunk);
+	rc = verify->buffer
+		     ? source_stream_open(&verify->stream, &verify->back, 0, verify->back.size)
+		     : ENOMEM;
+	rc = rc ? convert_fail(verify->back.file, rc) : relayout_run(verify->source, &taker);
+	source_stream_close(verify->stream);
+	free(verify->buffer);
+	/* Differences have been told and counted. */
+	return rc == TOOL_PROBLEM && verify->bad ? 0 : rc;
+}
+
+/* ---- a source that others write to ---- */
+
+/* What the trees of a data set come to, whatever pages they do not reach. */
+struct digest {
+	struct convert *convert;
+	XXH3_state_t *state;
+	uint64_t size;
+	bool begun;
+};
+
+static int digest_begin(void *to, uint64_t size)
+{
+	struct digest *digest = to;
+
+	digest->size = size;
+	progress_begin(&digest->convert->progress, "verifying", size);
+	return 0;
+}
+
+static int digest_put(void *to, const void *bytes, size_t length)
+{
+	struct digest *digest = to;
+
+	/* The meta pages come first. They tell the size of the map, which grows without a commit.
+	 */
+	if (digest->begun)
+		XXH3_128bits_update(digest->state, bytes, length);
+	digest->begun = true;
+	progress_count(&digest->convert->progress, length, 0);
+	progress_show(&digest->convert->progress);
+	return convert_interrupted();
+}
+
+static int digest_take(struct convert *convert, struct source *source, XXH128_hash_t *hash,
+		       uint64_t *size)
+{
+	struct digest digest = {convert, XXH3_createState(), 0, false};
+	const struct relayout_taker taker = {digest_begin, digest_put, &digest};
+	int rc;
+
+	if (!digest.state)
+		return convert_fail(source->file, ENOMEM);
+	XXH3_128bits_reset(digest.state);
+	rc = relayout_run(source, &taker);
+	*hash = XXH3_128bits_digest(digest.state);
+	*size = digest.size;
+	XXH3_freeState(digest.state);
+	return rc;
+}
+
+/* A data.mdb with what was written: that itself, or a container's data in a file without a name. */
+static int written_open(struct verify *verify, const struct target *beside, struct source *written)
+{
+	struct target scratch = {.path = beside->path, .fd = -1};
+	uint64_t resumed;
+	int rc = 0;
+
+	if (verify->back.form != FORM_CONTAINER) {
+		scratch.fd = open(verify->back.file, O_RDONLY | O_CLOEXEC);
+		if (scratch.fd < 0)
+			rc = convert_fail(verify->back.file, errno);
+	} else {
+		scratch.fd = target_scratch(beside);
+		rc = scratch.fd < 0
+			     ? TOOL_FAILED
+			     : unpack_run(verify->convert, &scratch, &verify->back, &resumed);
+	}
+	if (!rc)
+		return source_open_file(written, verify->back.file, scratch.fd);
+	if (scratch.fd >= 0)
+		close(scratch.fd);
+	return rc;
+}
+
+/* Pages that the snapshot does not reach may have been written anew since, so only its trees can be
+ * compared: laid anew they must be the same. */
+static int verify_trees(struct verify *verify, const struct target *beside)
+{
+	uint64_t size, written_size;
+	XXH128_hash_t hash, written_hash;
+	struct source written;
+	int rc = written_open(verify, beside, &written);
+
+	if (rc)
+		return rc;
+	rc = digest_take(verify->convert, &written, &written_hash, &written_size);
+	source_close(&written);
+	if (!rc)
+		rc = digest_take(verify->convert, verify->source, &hash, &size);
+	if (!rc && (size != written_size || !XXH128_isEqual(hash, written_hash)))
+		tell(verify, "its trees differ from those of its source, somewhere", 0);
+	return rc;
+}
+
+static int index_verify(struct verify *verify)
+{
+	uint64_t bad = 0;
+	int rc;
+
+	if (verify->back.form != FORM_CONTAINER)
+		return 0;
+	rc = container_check_index(&verify->back.io, &bad);
+	if (rc != MDB_CORRUPTED)
+		return rc ? convert_fail(verify->back.file, rc) : 0;
+	atomic_fetch_add(&verify->bad, 1);
+	convert_refuse(verify->back.file, "its index is damaged, at byte %llu of the file",
+		       (unsigned long long)bad);
+	return 0;
+}
+
+static int back_open(struct source *back, const char *path, enum convert_form form)
+{
+	return form == FORM_CONTAINER ? source_open(back, path, form, true)
+				      : source_open_bytes(back, path);
+}
+
+int verify_run(struct convert *convert, struct source *source, const struct target *target,
+	       const char *path)
+{
+	enum convert_form form = convert->to;
+	bool relaid = convert->relayout;
+	struct verify verify = {.convert = convert, .source = source};
+	int rc = back_open(&verify.back, path, form);
+
+	if (rc)
+		return rc;
+	if (form == FORM_CONTAINER)
+		relaid = source_is_relaid(&verify.back) && !source_is_relaid(source);
+	progress_begin(&convert->progress, "verifying", verify.back.size);
+	rc = index_verify(&verify);
+	if (!rc)
+		rc = relaid ? verify_relaid(&verify) : verify_chunks(&verify);
+	if (!rc && atomic_load(&verify.moved))
+		rc = verify_trees(&verify, target);
+	progress_clear(&convert->progress);
+	source_close(&verify.back);
+	convert->damaged += verify.bad;
+	if (verify.bad > TOLD_MOST)
+		convert_refuse(path, "%llu places in all", (unsigned long long)verify.bad);
+	return rc ? rc : verify.bad ? TOOL_PROBLEM : 0;
+}

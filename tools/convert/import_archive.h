@@ -1,0 +1,23 @@
+/* What only this file knows: how the members of tars come, one after the other. */
+#ifndef LMDBIO_TOOLS_IMPORT_ARCHIVE_H
+#define LMDBIO_TOOLS_IMPORT_ARCHIVE_H
+
+#include "convert.h"
+
+/* A member. All of it lives until the function that got it returns, but `value`. */
+struct archive_member {
+	const char *archive; /* the tar's path */
+	const char *name;    /* without "./" in front */
+	const char
+		*hardlink; /* the name of the earlier member that it is the same file as, or NULL */
+	void *value;       /* malloc()ed and the taker's; NULL with `hardlink` */
+	size_t size;       /* bytes */
+};
+
+/* Reads the tars convert->sources, in order, compressed ones too, and calls `take` for each member
+ * that is a file. What is none is counted in convert->skipped. `take` returns 0 or an exit status,
+ * which ends it. */
+int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_member *member),
+		 void *to);
+
+#endif

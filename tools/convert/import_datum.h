@@ -1,0 +1,12 @@
+/* What only this file knows: how Caffe's Datum is written. */
+#ifndef LMDBIO_TOOLS_IMPORT_DATUM_H
+#define LMDBIO_TOOLS_IMPORT_DATUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of an image file as a Datum: data, label, encoded = true, and the channels, height and
+ * width if the file's head tells them (PNG, JPEG). *datum is malloc()ed. Returns 0 or ENOMEM. */
+int datum_encode(const void *image, size_t size, int32_t label, void **datum, size_t *datum_size);
+
+#endif

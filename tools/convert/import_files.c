@@ -1,0 +1,88 @@
+/* What only this file knows: how a file becomes a value, and who reads which. */
+#include "import_files.h"
+#include "import_records.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 64 };
+
+struct reading {
+	struct import_file *const *files;
+	size_t count;
+	_Atomic size_t next;
+};
+
+static int file_fill(int fd, struct import_file *file)
+{
+	size_t done = 0;
+
+	while (done < file->size) {
+		ssize_t n = read(fd, (char *)file->value + done, file->size - done);
+
+		if (n < 0 && errno != EINTR)
+			return errno;
+		if (n == 0)
+			break;
+		if (n > 0)
+			done += (size_t)n;
+	}
+	file->size = done; /* it may have become shorter meanwhile */
+	return 0;
+}
+
+static int file_read(struct import_file *file)
+{
+	struct stat st;
+	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
+
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &st))
+		rc = errno;
+	else if (!S_ISREG(st.st_mode))
+		rc = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	else if ((uint64_t)st.st_size > IMPORT_VALUE_MOST)
+		file->too_large = true;
+	if (rc || file->too_large)
+		goto fail;
+	file->size = (size_t)st.st_size;
+	file->value = malloc(file->size + 1);
+	rc = file->value ? file_fill(fd, file) : ENOMEM;
+fail:
+	close(fd);
+	return rc;
+}
+
+static void *reading_run(void *argument)
+{
+	struct reading *reading = argument;
+	size_t i;
+
+	while ((i = atomic_fetch_add(&reading->next, 1)) < reading->count)
+		if (reading->files[i]->path)
+			reading->files[i]->error = file_read(reading->files[i]);
+	return NULL;
+}
+
+void import_files_read(struct import_file *const *files, size_t count, unsigned threads)
+{
+	struct reading reading = {.files = files, .count = count};
+	pthread_t helpers[THREADS_MOST];
+	unsigned started = 0;
+
+	if (threads > THREADS_MOST)
+		threads = THREADS_MOST;
+	/* The caller is one of them, and does it alone when none can be started. */
+	while (started + 1 < threads && started + 1 < count &&
+	       !pthread_create(&helpers[started], NULL, reading_run, &reading))
+		started++;
+	reading_run(&reading);
+	while (started)
+		pthread_join(helpers[--started], NULL);
+}

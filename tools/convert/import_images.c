@@ -1,0 +1,66 @@
+/* What only this file knows: what a line of Caffe's image list means: "path label", where the path
+ * may hold spaces, and what its record's key looks like (convert_imageset's: line number, path). */
+#include "import_sources.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int line_put(struct import *import, const struct convert *convert, uint64_t number,
+		    char *line)
+{
+	const char *list = convert->sources[0], *label = label_split(line);
+	struct import_record record = {.labelled = true};
+	char *key = NULL, *path = NULL;
+	struct stat st;
+	int length, rc;
+
+	if (!label || !label_number(label, &record.label))
+		return convert_refuse(list, "line %llu: a path and a whole number are wanted",
+				      (unsigned long long)number + 1);
+	length = asprintf(&key, "%08llu_%s", (unsigned long long)number, line);
+	if (length < 0)
+		return convert_fail(list, ENOMEM);
+	if (asprintf(&path, "%s%s%s", convert->root ? convert->root : "", convert->root ? "/" : "",
+		     line) < 0) {
+		free(key);
+		return convert_fail(list, ENOMEM);
+	}
+	if (stat(path, &st)) {
+		rc = convert_fail(path, errno);
+	} else {
+		record.key = key;
+		record.key_size = (size_t)length;
+		record.path = path;
+		record.size = (uint64_t)st.st_size;
+		rc = import_put(import, &record);
+	}
+	free(key);
+	free(path);
+	return rc;
+}
+
+int import_images(struct import *import, struct convert *convert)
+{
+	const char *list = convert->sources[0];
+	FILE *file = fopen(list, "re");
+	uint64_t number = 0;
+	char *line = NULL;
+	size_t room = 0;
+	int rc = 0;
+
+	if (!file)
+		return convert_fail(list, errno);
+	while (!rc && getline(&line, &room, file) >= 0) {
+		rc = convert_interrupted();
+		if (!rc && line[strspn(line, " \t\r\n")])
+			rc = line_put(import, convert, number++, line);
+	}
+	if (!rc && ferror(file))
+		rc = convert_fail(list, errno);
+	free(line);
+	fclose(file);
+	return rc;
+}

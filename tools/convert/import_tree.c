@@ -1,0 +1,162 @@
+/* What only this file knows: the order in which a directory tree is walked, and what is a record
+ * there.
+ *
+ * Keys are to come in LMDB's order, so that the environment is written from front to back. The
+ * order of paths is that of the names in each directory if a directory's name is taken to end in a
+ * slash. One directory's names at a time, and those of its parents, are in memory.
+ */
+#include "import_sources.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct walk {
+	struct import *import;
+	struct convert *convert;
+	struct labels *labels;
+	size_t root; /* bytes of the path that are not the key's, the slash included */
+};
+
+/* What is in one directory. Directories' names end in a slash. */
+struct listing {
+	char **names;
+	size_t count, room;
+};
+
+static int listing_add(struct listing *listing, const char *name, bool directory)
+{
+	size_t length = strlen(name);
+	char *copy;
+
+	if (listing->count == listing->room) {
+		size_t room = listing->room ? 2 * listing->room : 64;
+		char **names = realloc(listing->names, room * sizeof(*names));
+
+		if (!names)
+			return ENOMEM;
+		listing->names = names;
+		listing->room = room;
+	}
+	copy = malloc(length + 2);
+	if (!copy)
+		return ENOMEM;
+	memcpy(copy, name, length);
+	strcpy(copy + length, directory ? "/" : "");
+	listing->names[listing->count++] = copy;
+	return 0;
+}
+
+static void listing_free(struct listing *listing)
+{
+	while (listing->count)
+		free(listing->names[--listing->count]);
+	free(listing->names);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A link to a file stands for the file; one to a directory could lead in circles. */
+static int entry_list(struct walk *walk, struct listing *listing, int fd, const char *directory,
+		      const char *name)
+{
+	struct stat st;
+	bool link;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		goto fail;
+	link = S_ISLNK(st.st_mode);
+	if (link && fstatat(fd, name, &st, 0))
+		goto fail;
+	if (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && !link))
+		return listing_add(listing, name, S_ISDIR(st.st_mode));
+	walk->convert->skipped++;
+	return 0;
+fail:
+	convert_refuse(directory, "%s: %s", name, strerror(errno));
+	return -1;
+}
+
+static int directory_list(struct walk *walk, const char *path, struct listing *listing)
+{
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	int rc = 0;
+
+	if (!directory)
+		return convert_fail(path, errno);
+	while (!rc && (errno = 0, entry = readdir(directory)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			rc = entry_list(walk, listing, dirfd(directory), path, entry->d_name);
+	if (!rc && errno)
+		rc = errno;
+	closedir(directory);
+	if (rc < 0)
+		return TOOL_FAILED;
+	if (rc)
+		return convert_fail(path, rc);
+	if (listing->count)
+		qsort(listing->names, listing->count, sizeof(*listing->names), compare_names);
+	return 0;
+}
+
+static int file_put(struct walk *walk, const char *path)
+{
+	struct import_record record = {
+		.key = path + walk->root,
+		.key_size = strlen(path + walk->root),
+		.path = path,
+	};
+	struct stat st;
+
+	if (stat(path, &st))
+		return convert_fail(path, errno);
+	record.size = (uint64_t)st.st_size;
+	return import_put_labelled(walk->import, walk->convert, walk->labels, &record);
+}
+
+/* `path` ends in a slash. */
+static int directory_walk(struct walk *walk, const char *path)
+{
+	struct listing listing = {0};
+	int rc = directory_list(walk, path, &listing);
+
+	for (size_t i = 0; i < listing.count && !rc; i++) {
+		size_t length = strlen(listing.names[i]);
+		char *below;
+
+		rc = convert_interrupted();
+		if (rc)
+			break;
+		if (asprintf(&below, "%s%s", path, listing.names[i]) < 0) {
+			rc = convert_fail(path, ENOMEM);
+			break;
+		}
+		rc = listing.names[i][length - 1] == '/' ? directory_walk(walk, below)
+							 : file_put(walk, below);
+		free(below);
+	}
+	listing_free(&listing);
+	return rc;
+}
+
+int import_tree(struct import *import, struct convert *convert, struct labels *labels)
+{
+	struct walk walk = {import, convert, labels, 0};
+	char *path;
+	int rc;
+
+	if (asprintf(&path, "%s/", convert->sources[0]) < 0)
+		return convert_fail(convert->sources[0], ENOMEM);
+	walk.root = strlen(path);
+	rc = directory_walk(&walk, path);
+	free(path);
+	return rc;
+}

@@ -1,0 +1,514 @@
+/* What only this file knows: the command line of lmdbio-convert. */
+#include "convert.h"
+#include "convert_dictionary.h"
+#include "convert_run.h"
+#include "convert_source.h"
+#include "convert_summary.h"
+
+#include "config.h"
+#include "origin/origin.h"
+#include "util/checked.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	KEY_LEVEL = TOOL_LONG_ONLY,
+	KEY_ULTRA,
+	KEY_FAST,
+	KEY_LONG,
+	KEY_RM,
+	KEY_CHUNK_SIZE,
+	KEY_TRAIN,
+	KEY_TO,
+	KEY_FROM,
+	KEY_RELAYOUT,
+	KEY_VERIFY,
+	KEY_RESUME,
+	KEY_KEEP_PARTIAL,
+	KEY_LABELS,
+	KEY_ROOT,
+	KEY_CAFFE,
+	KEY_PROGRESS,
+	KEY_NO_PROGRESS,
+	KEY_JSON,
+};
+
+enum { FAST_MOST = 131072, LONG_LEAST = 10, LONG_MOST = 31, LONG_DEFAULT = 27, THREADS_MOST = 200 };
+
+static const struct tool_option options[] = {
+	{KEY_LEVEL, "level", "N", "the compression level, 1 to 19, as -1 to -19 too (3)"},
+	{KEY_ULTRA, "ultra", NULL, "allow levels up to 22"},
+	{KEY_FAST, "fast", "[N]", "a level below 1: the higher N, the faster (1)"},
+	{KEY_LONG, "long", "[N]", "long-distance matching, in a window of a chunk at most"},
+	{KEY_CHUNK_SIZE, "chunk-size", "SIZE",
+	 "of data that is compressed by itself: a power of "
+	 "two from 64k to 64M (1M)"},
+	{'D', NULL, "FILE", "compress with this dictionary"},
+	{KEY_TRAIN, "train-dictionary", "[SIZE]",
+	 "train a dictionary on the source and use it "
+	 "(110K)"},
+	{'T', "threads", "N", "how many threads; 0, the default: as many as cores"},
+	{KEY_TO, "to", "FORM", "container or lmdb"},
+	{KEY_FROM, "from", "FORM",
+	 "lmdb, container, tree, tar, webdataset or caffe, if it is not to "
+	 "be told from the source"},
+	{KEY_RELAYOUT, "relayout", NULL, "lay pages in key order, without free ones"},
+	{KEY_VERIFY, "verify", NULL,
+	 "read everything back, check all checksums, compare with the "
+	 "source; a target that exists is only verified"},
+	{'n', "no-subdir", NULL, "source and target are files, not directories with a data.mdb"},
+	{KEY_CAFFE, "caffe", NULL, "values become Caffe's Datums"},
+	{KEY_LABELS, "labels", "FILE", "lines of a file's path and its label"},
+	{KEY_ROOT, "root", "DIR", "where the paths of an image list begin"},
+	{'o', NULL, "FILE", "the target; then all operands are sources"},
+	{'f', "force", NULL, "overwrite the target"},
+	{'k', "keep", NULL, "keep the source (the default)"},
+	{KEY_RM, "rm", NULL, "remove the source when the target is on the disk and verified"},
+	{KEY_RESUME, "resume", NULL,
+	 "go on with what an interrupted run has left; leave what can be "
+	 "gone on with"},
+	{KEY_KEEP_PARTIAL, "keep-partial", NULL, "leave what can be gone on with"},
+	{KEY_PROGRESS, "progress", "[SECONDS]",
+	 "show progress, in a log every so many seconds (30)"},
+	{KEY_NO_PROGRESS, "no-progress", NULL, "show none"},
+	{KEY_JSON, "json", NULL, "a summary as JSON on standard output"},
+	{'q', "quiet", NULL, "say nothing but errors"},
+	{'v', "verbose", NULL, "say more"},
+	{0},
+};
+
+const struct tool convert_tool = {
+	.name = "lmdbio-convert",
+	.synopsis = "[OPTION]... SOURCE TARGET\n[OPTION]... -o TARGET SOURCE...",
+	.purpose = "Convert an LMDB data set into a compressed and checked container, and back; or "
+		   "make either of them from files, tar archives or a list of images.",
+	.options = options,
+	.closing =
+		"Sizes may end in K, M or G (1024, 1024^2, 1024^3).\nExit status: 0 done, 1 damage "
+		"or a difference was found, 2 it could not be done, 130 interrupted.",
+};
+
+static const char *const form_names[] = {
+	[FORM_AUTO] = "auto",    [FORM_LMDB] = "lmdb", [FORM_CONTAINER] = "container",
+	[FORM_TREE] = "tree",    [FORM_TAR] = "tar",   [FORM_WEBDATASET] = "webdataset",
+	[FORM_IMAGES] = "caffe",
+};
+
+const char *convert_form_name(enum convert_form form)
+{
+	return form_names[form];
+}
+
+int convert_fail(const char *path, int rc)
+{
+	tool_complain(&convert_tool, "%s: %s", path, lmdbio_orig_mdb_strerror(rc));
+	return TOOL_FAILED;
+}
+
+int convert_refuse(const char *path, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	tool_complain(&convert_tool, "%s: %s", path, text);
+	return TOOL_FAILED;
+}
+
+int convert_interrupted(void)
+{
+	return tool_signal ? tool_signal_status() : 0;
+}
+
+/* ---- words of the command line ---- */
+
+static unsigned cores(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}
+
+/* Levels stand among the letters, as zstd has them: "-19", "-f19k". getopt knows no letters of two
+ * digits, so each such number becomes a word of its own: --level=19. *result is NULL-terminated. */
+static int digits_split(int argc, char **argv, char ***result)
+{
+	static const char with_argument[] = "TDo";
+	size_t room = (size_t)argc + 1, count = 0;
+	static char **words; /* getopt gives pointers into them */
+
+	for (int i = 1; i < argc; i++)
+		room += 3 * strlen(argv[i]);
+	words = malloc(room * sizeof(*words));
+	if (!words)
+		return -1;
+	words[count++] = argv[0];
+	for (int i = 1; i < argc; i++) {
+		char *at = argv[i] + 1, *word;
+
+		if (!strcmp(argv[i], "--")) {
+			while (i < argc)
+				words[count++] = argv[i++];
+			break;
+		}
+		if (argv[i][0] != '-' || !argv[i][1] || argv[i][1] == '-' ||
+		    !strpbrk(argv[i], "0123456789")) {
+			words[count++] = argv[i];
+			continue;
+		}
+		while (*at) {
+			size_t digits = strspn(at, "0123456789");
+			int n = digits ? asprintf(&word, "--level=%.*s", (int)digits, at)
+				: strchr(with_argument, *at) ? asprintf(&word, "-%s", at)
+							     : asprintf(&word, "-%c", *at);
+
+			if (n < 0)
+				return -1;
+			words[count++] = word;
+			at += digits ? digits : strchr(with_argument, *at) ? strlen(at) : 1;
+		}
+	}
+	words[count] = NULL;
+	*result = words;
+	return (int)count;
+}
+
+static bool form_parse(const char *option, const char *text, enum convert_form *form)
+{
+	for (size_t i = FORM_LMDB; i < sizeof(form_names) / sizeof(*form_names); i++) {
+		if (strcmp(text, form_names[i]))
+			continue;
+		*form = (enum convert_form)i;
+		return true;
+	}
+	tool_usage_error(&convert_tool, "%s knows no '%s'", option, text);
+	return false;
+}
+
+struct parsing {
+	struct convert *convert;
+	bool ultra;
+	const char *output; /* -o */
+};
+
+static bool level_parse(struct parsing *parsing, int key, const char *text)
+{
+	uint64_t number = key == KEY_FAST ? 1 : LONG_DEFAULT;
+
+	switch (key) {
+	case KEY_LEVEL:
+		if (!tool_number_parse(&convert_tool, "the level", text, 0, CONVERT_LEVEL_ULTRA,
+				       &number))
+			return false;
+		parsing->convert->level = number ? (int)number : CONVERT_LEVEL;
+		return true;
+	case KEY_FAST:
+		if (text &&
+		    !tool_number_parse(&convert_tool, "--fast", text, 1, FAST_MOST, &number))
+			return false;
+		parsing->convert->level = -(int)number;
+		return true;
+	default:
+		if (text && !tool_number_parse(&convert_tool, "--long", text, LONG_LEAST, LONG_MOST,
+					       &number))
+			return false;
+		parsing->convert->window_log = (unsigned)number;
+		return true;
+	}
+}
+
+/* Options that want a number, a size or a word of a set. */
+static bool value_parse(struct parsing *parsing, int key, const char *text)
+{
+	struct convert *convert = parsing->convert;
+	uint64_t number = 0;
+
+	switch (key) {
+	case 'T':
+		if (!tool_number_parse(&convert_tool, "-T", text, 0, THREADS_MOST, &number))
+			return false;
+		convert->threads = number ? (unsigned)number : cores();
+		return true;
+	case KEY_CHUNK_SIZE:
+		if (!tool_size_parse(&convert_tool, "--chunk-size", text, &convert->chunk_size))
+			return false;
+		if (is_power_of_two(convert->chunk_size) &&
+		    convert->chunk_size >= CONTAINER_CHUNK_MIN &&
+		    convert->chunk_size <= CONTAINER_CHUNK_MAX)
+			return true;
+		tool_usage_error(&convert_tool,
+				 "--chunk-size wants a power of two from 64k to 64M, not '%s'",
+				 text);
+		return false;
+	case KEY_TRAIN:
+		convert->train_size = DICTIONARY_DEFAULT;
+		if (text && !tool_size_parse(&convert_tool, "--train-dictionary", text,
+					     &convert->train_size))
+			return false;
+		if (convert->train_size >= 1024 && convert->train_size <= CONTAINER_DICTIONARY_MAX)
+			return true;
+		tool_usage_error(&convert_tool, "--train-dictionary wants 1K to 16M, not '%s'",
+				 text);
+		return false;
+	case KEY_TO:
+		if (!form_parse("--to", text, &convert->to))
+			return false;
+		if (convert->to == FORM_LMDB || convert->to == FORM_CONTAINER)
+			return true;
+		tool_usage_error(&convert_tool, "--to wants container or lmdb, not '%s'", text);
+		return false;
+	case KEY_FROM:
+		return form_parse("--from", text, &convert->from);
+	case KEY_PROGRESS:
+		convert->progress.mode = PROGRESS_ALWAYS;
+		if (text &&
+		    !tool_number_parse(&convert_tool, "--progress", text, 1, 86400, &number))
+			return false;
+		convert->progress.seconds = (unsigned)number;
+		return true;
+	default:
+		return level_parse(parsing, key, text);
+	}
+}
+
+static bool option_take(struct parsing *parsing, int key)
+{
+	struct convert *convert = parsing->convert;
+
+	switch (key) {
+	case '?':
+		fprintf(stderr, "Try 'lmdbio-convert --help' for more information.\n");
+		return false;
+	case KEY_ULTRA:
+		parsing->ultra = true;
+		break;
+	case 'D':
+		convert->dictionary = optarg;
+		break;
+	case KEY_RELAYOUT:
+		convert->relayout = true;
+		break;
+	case KEY_VERIFY:
+		convert->verify = true;
+		break;
+	case 'n':
+		convert->no_subdir = true;
+		break;
+	case KEY_CAFFE:
+		convert->caffe = true;
+		break;
+	case KEY_LABELS:
+		convert->labels = optarg;
+		break;
+	case KEY_ROOT:
+		convert->root = optarg;
+		break;
+	case 'o':
+		parsing->output = optarg;
+		break;
+	case 'f':
+		convert->force = true;
+		break;
+	case 'k':
+		convert->remove = false;
+		break;
+	case KEY_RM:
+		convert->remove = true;
+		break;
+	case KEY_RESUME:
+		convert->resume = true;
+		break;
+	case KEY_KEEP_PARTIAL:
+		convert->keep_partial = true;
+		break;
+	case KEY_NO_PROGRESS:
+		convert->progress.mode = PROGRESS_NEVER;
+		break;
+	case KEY_JSON:
+		convert->json = true;
+		break;
+	case 'q':
+		convert->verbose = 0;
+		break;
+	case 'v':
+		convert->verbose = 2;
+		break;
+	default:
+		return value_parse(parsing, key, optarg);
+	}
+	return true;
+}
+
+/* ---- what the words mean together ---- */
+
+/* "@LIST" stands for the names in the file LIST, one a line. */
+static int sources_add(struct convert *convert, const char *word)
+{
+	const char **sources = (const char **)(uintptr_t)convert->sources;
+	FILE *list = *word == '@' ? fopen(word + 1, "re") : NULL;
+	char *line = NULL;
+	size_t room = 0;
+	int rc = 0;
+
+	if (*word == '@' && !list)
+		return convert_fail(word + 1, errno);
+	while (!rc) {
+		const char *name = word;
+
+		if (list) {
+			if (getline(&line, &room, list) < 0)
+				break;
+			line[strcspn(line, "\r\n")] = 0;
+			if (!*line)
+				continue;
+			name = line;
+		}
+		sources = realloc(sources, (convert->source_count + 1) * sizeof(*sources));
+		if (!sources)
+			return convert_fail(word, ENOMEM);
+		convert->sources = sources;
+		sources[convert->source_count] = strdup(name);
+		if (!sources[convert->source_count++])
+			return convert_fail(word, ENOMEM);
+		if (!list)
+			break;
+	}
+	free(line);
+	if (list)
+		fclose(list);
+	return rc;
+}
+
+static int operands_take(struct parsing *parsing, int argc, char **argv)
+{
+	struct convert *convert = parsing->convert;
+	int sources = argc - optind - (parsing->output ? 0 : 1), rc = 0;
+
+	if (sources < 1)
+		return tool_usage_error(&convert_tool,
+					argc == optind ? "which source?" : "which target?");
+	convert->target = parsing->output ? parsing->output : argv[argc - 1];
+	for (int i = 0; i < sources && !rc; i++)
+		rc = sources_add(convert, argv[optind + i]);
+	if (!rc && !convert->source_count)
+		return tool_usage_error(&convert_tool, "which source?");
+	return rc;
+}
+
+static bool target_looks_like(const struct convert *convert, const char *end)
+{
+	size_t a = strlen(convert->target), b = strlen(end);
+
+	return a > b && !strcmp(convert->target + a - b, end);
+}
+
+static int forms_decide(struct convert *convert)
+{
+	bool import;
+
+	if (convert->from == FORM_AUTO) {
+		if (access(convert->sources[0], R_OK))
+			return convert_fail(convert->sources[0], errno);
+		convert->from = source_form(convert->sources[0], convert->no_subdir);
+		if (convert->from == FORM_AUTO)
+			return convert_refuse(convert->sources[0],
+					      "neither LMDB nor a container nor a tar archive; "
+					      "--from says what it is");
+	}
+	import = convert->from != FORM_LMDB && convert->from != FORM_CONTAINER;
+	if (convert->to == FORM_AUTO)
+		convert->to = target_looks_like(convert, ".zst")   ? FORM_CONTAINER
+			      : target_looks_like(convert, ".mdb") ? FORM_LMDB
+			      : import                             ? FORM_LMDB
+								   : FORM_CONTAINER;
+	if (convert->from == FORM_IMAGES)
+		convert->caffe = true;
+	return 0;
+}
+
+static int options_judge(const struct parsing *parsing)
+{
+	const struct convert *convert = parsing->convert;
+	enum convert_form from = convert->from;
+	bool files = from == FORM_TREE || from == FORM_TAR;
+
+	if (convert->level > CONVERT_LEVEL_MOST && !parsing->ultra)
+		return tool_usage_error(&convert_tool, "level %d needs --ultra", convert->level);
+	if (convert->dictionary && convert->train_size)
+		return tool_usage_error(&convert_tool,
+					"-D and --train-dictionary exclude each other");
+	if (convert->source_count > 1 && from != FORM_TAR && from != FORM_WEBDATASET)
+		return tool_usage_error(&convert_tool, "only tar archives may be several sources");
+	if (convert->labels && !files)
+		return tool_usage_error(&convert_tool,
+					"--labels is for directory trees and tar archives");
+	if (convert->caffe && !files && from != FORM_IMAGES)
+		return tool_usage_error(
+			&convert_tool,
+			"--caffe is for directory trees, tar archives and image lists");
+	if (convert->root && from != FORM_IMAGES)
+		return tool_usage_error(&convert_tool, "--root is for image lists");
+	if (convert->remove && from != FORM_LMDB && from != FORM_CONTAINER)
+		return tool_usage_error(&convert_tool,
+					"--rm removes LMDB files and containers alone");
+	return 0;
+}
+
+/* Does it and tells of it. Returns the exit status. */
+static int work(struct convert *convert)
+{
+	struct convert_result result;
+	int rc;
+
+	if (!convert->verbose && convert->progress.mode == PROGRESS_AUTO)
+		convert->progress.mode = PROGRESS_NEVER;
+	tool_signals_catch();
+	rc = convert_run(convert, &result);
+	if (tool_signal && rc == tool_signal_status())
+		tool_complain(&convert_tool, "interrupted");
+	else if (convert->verbose && (result.written || result.verified))
+		summary_tell(convert, &result);
+	if (convert->json) {
+		summary_json(convert, &result, rc);
+		rc = tool_output_end(&convert_tool, rc);
+	}
+	free(result.path);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct convert convert = {.level = CONVERT_LEVEL, .verbose = 1, .threads = cores()};
+	struct parsing parsing = {.convert = &convert};
+	int key, rc;
+
+	argc = digits_split(argc, argv, &argv);
+	if (argc < 0)
+		return convert_fail("the command line", ENOMEM);
+	while ((key = tool_option_next(&convert_tool, argc, argv)) != -1)
+		if (!option_take(&parsing, key))
+			return TOOL_FAILED;
+	rc = operands_take(&parsing, argc, argv);
+	if (!rc)
+		rc = forms_decide(&convert);
+	if (!rc)
+		rc = options_judge(&parsing);
+	if (!rc)
+		rc = work(&convert);
+	for (size_t i = 0; i < convert.source_count; i++)
+		free((void *)(uintptr_t)convert.sources[i]);
+	free((void *)(uintptr_t)convert.sources);
+	return rc;
+}

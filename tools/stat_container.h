@@ -1,0 +1,13 @@
+/* What only this file knows: how a container's chunks are shown. */
+#ifndef LMDBIO_TOOLS_STAT_CONTAINER_H
+#define LMDBIO_TOOLS_STAT_CONTAINER_H
+
+#include <jansson.h>
+
+/* The container that stands at `path` (or in that directory): its ratio, and one line for each
+ * chunk. Printed, or put into *json when that is not NULL, which stays NULL for a data file that is
+ * no container. Returns 0; MDB_INVALID when it is none (only without json), or as
+ * io_open_container(). */
+int stat_container(const char *path, json_t **json);
+
+#endif

@@ -1,0 +1,156 @@
+/* What only this file knows: the words and the order in which numbers are shown. */
+#include "stat_report.h"
+
+#include "tool_common.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void stat_print_record(const struct tree_record *record)
+{
+	printf("  Tree depth: %u\n", record->depth);
+	printf("  Branch pages: %" PRIu64 "\n", record->branch_pages);
+	printf("  Leaf pages: %" PRIu64 "\n", record->leaf_pages);
+	printf("  Overflow pages: %" PRIu64 "\n", record->overflow_pages);
+	printf("  Entries: %" PRIu64 "\n", record->entries);
+}
+
+static uint64_t size_from(unsigned i)
+{
+	return i ? (uint64_t)1 << (i - 1) : 0;
+}
+
+static uint64_t size_to(unsigned i)
+{
+	return i ? ((uint64_t)1 << i) - 1 : 0;
+}
+
+static void print_bytes(const char *of, uint64_t bytes)
+{
+	char text[TOOL_SIZE_TEXT];
+
+	printf("  Bytes of %s: %" PRIu64, of, bytes);
+	if (bytes >= 1024)
+		printf(" (%s)", tool_size_text(bytes, text));
+	putchar('\n');
+}
+
+static void print_records(const struct measure *measure)
+{
+	printf("  Records: %" PRIu64 "\n", measure->entries);
+	printf("  Keys: %" PRIu64 "\n", measure->keys);
+	print_bytes("keys", measure->key_bytes);
+	print_bytes("values", measure->value_bytes);
+}
+
+static void print_sizes(const struct measure *measure)
+{
+	printf("  Values: %" PRIu64 " of %" PRIu64 " to %" PRIu64 " bytes\n", measure->values,
+	       measure->smallest, measure->largest);
+	for (unsigned i = 0; i < MEASURE_SIZES; i++)
+		if (measure->sizes[i])
+			printf("    %10" PRIu64 " to %10" PRIu64 " bytes: %" PRIu64 "\n",
+			       size_from(i), size_to(i), measure->sizes[i]);
+	printf("  In overflow pages: %" PRIu64 " values, %.2f %% of the values' bytes, %.2f %% of "
+	       "the pages\n",
+	       measure->overflow_values,
+	       measure->value_bytes ? measure_share(measure->overflow_bytes, measure->value_bytes)
+				    : 0.0,
+	       measure->pages ? measure_share(measure->overflow_pages, measure->pages) : 0.0);
+}
+
+void stat_print_measure(const struct measure *measure, unsigned parts)
+{
+	if (parts & STAT_RECORDS)
+		print_records(measure);
+	if (parts & STAT_SIZES)
+		print_sizes(measure);
+	if (parts & STAT_LAYOUT)
+		printf("  Layout quality: %.2f %% (%" PRIu64 " of %" PRIu64
+		       " steps of a scan lead to the next page)\n",
+		       measure_quality(measure), measure->sequential, measure->steps);
+}
+
+json_t *stat_json_text(const char *text)
+{
+	char escaped[TOOL_ESCAPED_TEXT];
+	json_t *json = json_string(text);
+
+	return json ? json : json_string(tool_escape(text, strlen(text), escaped, sizeof(escaped)));
+}
+
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+static json_t *json_flags(unsigned flags)
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} names[] = {
+		{MDB_REVERSEKEY, "reversekey"}, {MDB_DUPSORT, "dupsort"},
+		{MDB_INTEGERKEY, "integerkey"}, {MDB_DUPFIXED, "dupfixed"},
+		{MDB_INTEGERDUP, "integerdup"}, {MDB_REVERSEDUP, "reversedup"},
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (flags & names[i].bit)
+			json_array_append_new(list, json_string(names[i].name));
+	return list;
+}
+
+static json_t *json_sizes(const struct measure *measure)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < MEASURE_SIZES; i++)
+		if (measure->sizes[i])
+			json_array_append_new(list, json_pack("{so, so, so}", "from",
+							      number(size_from(i)), "to",
+							      number(size_to(i)), "values",
+							      number(measure->sizes[i])));
+	return json_pack("{so, so, so, so, so, so, so}", "values", number(measure->values),
+			 "smallest", number(measure->smallest), "largest", number(measure->largest),
+			 "histogram", list, "overflow_values", number(measure->overflow_values),
+			 "overflow_bytes", number(measure->overflow_bytes), "all_pages",
+			 number(measure->pages));
+}
+
+json_t *stat_json_database(const char *name, const struct tree_record *record,
+			   const struct measure *measure, unsigned parts)
+{
+	json_t *database = json_pack(
+		"{so, so, so, so, so, so, so}", "name", name ? stat_json_text(name) : json_null(),
+		"flags", json_flags(record->flags), "depth", number(record->depth), "branch_pages",
+		number(record->branch_pages), "leaf_pages", number(record->leaf_pages),
+		"overflow_pages", number(record->overflow_pages), "entries",
+		number(record->entries));
+
+	if (parts & STAT_RECORDS)
+		json_object_set_new(
+			database, "records",
+			json_pack("{so, so, so, so}", "records", number(measure->entries), "keys",
+				  number(measure->keys), "key_bytes", number(measure->key_bytes),
+				  "value_bytes", number(measure->value_bytes)));
+	if (parts & STAT_SIZES)
+		json_object_set_new(database, "sizes", json_sizes(measure));
+	if (parts & STAT_LAYOUT)
+		json_object_set_new(database, "layout",
+				    json_pack("{so, so, sf}", "steps", number(measure->steps),
+					      "sequential", number(measure->sequential), "quality",
+					      measure_quality(measure) / 100));
+	return database;
+}
+
+json_t *stat_json_environment(const MDB_envinfo *info, uint32_t page_size)
+{
+	return json_pack("{so, so, so, so, so, so}", "map_size", number(info->me_mapsize),
+			 "page_size", number(page_size), "pages_used",
+			 number(info->me_last_pgno + 1), "last_transaction",
+			 number(info->me_last_txnid), "max_readers", number(info->me_maxreaders),
+			 "readers", number(info->me_numreaders));
+}

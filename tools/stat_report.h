@@ -1,0 +1,32 @@
+/* What only this file knows: how lmdbio-stat's findings read: mdb_stat's lines, its own below them,
+ * and the same as one JSON object.
+ */
+#ifndef LMDBIO_TOOLS_STAT_REPORT_H
+#define LMDBIO_TOOLS_STAT_REPORT_H
+
+#include "stat_measure.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* What of a measure is wanted. */
+enum stat_part {
+	STAT_RECORDS = 1,
+	STAT_SIZES = 2,
+	STAT_LAYOUT = 4,
+};
+
+/* The five lines of mdb_stat about a database. */
+void stat_print_record(const struct tree_record *record);
+/* The lines below them. `parts`: enum stat_part bits. */
+void stat_print_measure(const struct measure *measure, unsigned parts);
+
+/* One member of "databases". `name` NULL: the main one; `measure` is looked at for `parts`. */
+json_t *stat_json_database(const char *name, const struct tree_record *record,
+			   const struct measure *measure, unsigned parts);
+json_t *stat_json_environment(const MDB_envinfo *info, uint32_t page_size);
+
+/* Text that may be no UTF-8 as a JSON string. */
+json_t *stat_json_text(const char *text);
+
+#endif

@@ -1,0 +1,107 @@
+/* What only this file knows: what every lmdbio command has in common with the others: how options
+ * are declared and explained, what exit statuses mean, how sizes are read and shown, how a signal
+ * ends the work.
+ *
+ * A command declares one table of options; parsing, --help and --version come out of it.
+ */
+#ifndef LMDBIO_TOOLS_TOOL_COMMON_H
+#define LMDBIO_TOOLS_TOOL_COMMON_H
+
+#include <lmdb.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tool_exit {
+	TOOL_OK = 0,
+	TOOL_PROBLEM = 1,      /* the work was done and something is wrong: damage, a difference */
+	TOOL_FAILED = 2,       /* wrong usage, or the work could not be done */
+	TOOL_INTERRUPTED = 130 /* by SIGINT */
+};
+
+enum {
+	TOOL_HELP = 0x100,
+	TOOL_VERSION,
+	TOOL_LONG_ONLY, /* the first key for options without a letter: TOOL_LONG_ONLY + n */
+	TOOL_OPTIONS_MAX = 64,
+};
+
+struct tool_option {
+	int key;              /* its letter, or TOOL_LONG_ONLY + n */
+	const char *name;     /* the long name, or NULL */
+	const char *argument; /* NULL: takes none; "[N]": may be left out; "FILE": must be there */
+	const char *help;     /* one sentence without a full stop; NULL: not listed */
+};
+
+struct tool {
+	const char *name;     /* lmdbio-check */
+	const char *synopsis; /* what follows the name: "[OPTION]... PATH"; several, each by '\n' */
+	const char *purpose;  /* one paragraph */
+	const struct tool_option *options; /* ended by an empty one */
+	const char *closing;               /* the last paragraphs of --help, or NULL */
+};
+
+/* The next option of the command line, by getopt_long()'s rules (optarg, optind are set): its key,
+ * -1 after the last one, '?' for one that is unknown or lacks its argument, of which the person has
+ * been told. --help, -h, --version and -V need no row in the table, and end the process
+ * with status 0; a letter that has a row of its own is the tool's. */
+int tool_option_next(const struct tool *tool, int argc, char **argv);
+
+/* What --help prints, onto standard output. */
+void tool_help(const struct tool *tool);
+
+/* "NAME (lmdbio) VERSION", onto standard output. */
+void tool_version(const struct tool *tool);
+
+/* "NAME: ..." and a line's end, onto standard error. */
+void tool_complain(const struct tool *tool, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The advice to try --help, for one who has been told what is wrong. Returns TOOL_FAILED. */
+int tool_usage_hint(const struct tool *tool);
+
+/* tool_complain() and that advice. Returns TOOL_FAILED. */
+int tool_usage_error(const struct tool *tool, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A size in bytes: "123", "64k", "64M", "64MiB", "2G", "1T", in steps of 1024. false, and the
+ * person has been told, for anything else. `option` is what the person wrote it after. */
+bool tool_size_parse(const struct tool *tool, const char *option, const char *text,
+		     uint64_t *bytes);
+
+/* A whole number from least to most, in the same way. */
+bool tool_number_parse(const struct tool *tool, const char *option, const char *text,
+		       uint64_t least, uint64_t most, uint64_t *number);
+
+/* "17 bytes", "1.5 GiB". Returns `text`. */
+enum { TOOL_SIZE_TEXT = 32 };
+const char *tool_size_text(uint64_t bytes, char text[TOOL_SIZE_TEXT]);
+
+/* Any bytes as printable ASCII, in `size` bytes with the final 0: others become \xHH, and "..."
+ * ends what does not fit. Returns `text`. */
+enum { TOOL_ESCAPED_TEXT = 160 };
+const char *tool_escape(const void *bytes, size_t length, char *text, size_t size);
+
+/* MDB_NOSUBDIR when `path` exists and is no directory, else 0: nobody needs to say -n. */
+unsigned tool_path_flags(const char *path);
+
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE only set tool_signal. A second SIGINT or SIGTERM
+ * ends the process at once. */
+void tool_signals_catch(void);
+extern volatile sig_atomic_t tool_signal; /* 0: none has come */
+
+/* The exit status that says so: 128 + the signal (TOOL_INTERRUPTED for SIGINT). */
+int tool_signal_status(void);
+
+/* From now on `told` is called, instead of death by SIGBUS, when a part of a mapped file cannot be
+ * had: the disk does not deliver it, or somebody has cut it off the file. It must end the process.
+ * The fault is a look at a page, so it may do anything, unless that look was inside of a library.
+ */
+void tool_unreadable_catch(void (*told)(void));
+
+/* Writes out what standard output still holds. Returns `status`, or TOOL_FAILED, and the person has
+ * been told, when some of it could not be written. */
+int tool_output_end(const struct tool *tool, int status);
+
+#endif

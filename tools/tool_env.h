@@ -1,0 +1,57 @@
+/* What only this file knows: how a command opens an environment for reading, and how it says that
+ * it cannot: in the words of the original's own commands.
+ *
+ * All reading is lmdbio's own, whatever LMDBIO_DISABLE says, and goes through lib/env: what
+ * env_open() can open, these commands can read.
+ */
+#ifndef LMDBIO_TOOLS_TOOL_ENV_H
+#define LMDBIO_TOOLS_TOOL_ENV_H
+
+#include "env/env.h"
+
+#include <stdbool.h>
+
+/* env_create() and env_open() with MDB_RDONLY, with room for `dbs` named databases at once (0:
+ * none). Without MDB_NOSUBDIR in `flags` the path may be a file all the same, also the data.mdb of
+ * a directory. Returns 0, or their code, with *call naming the call of the original that failed. */
+int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env, const char **call);
+
+/* The same; a person is told why not. */
+int tool_env_open(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
+
+/* txn_begin() for reading; a person is told why not. */
+int tool_txn_begin(MDB_env *env, MDB_txn **txn);
+
+/* dbi_open() of a database that exists (NULL: the main one); a person is told why not. */
+int tool_dbi_open(MDB_txn *txn, const char *name, MDB_dbi *dbi);
+
+/* mdb_env_info() and mdb_reader_list(). */
+int tool_env_info(MDB_env *env, MDB_envinfo *info);
+int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context);
+
+/* The data file of what a person named: `path` itself, or data.mdb in that directory, or, when
+ * there is none, data.mdb.zst there. malloc'ed; NULL: no memory. */
+char *tool_data_name(const char *path);
+
+/* "mdb_env_open failed, error 2 No such file or directory", onto standard error. Returns rc. */
+int tool_call_failed(const char *call, int rc);
+
+/* A cursor of one database: room for both of its halves. */
+struct tool_cursor {
+	struct cursor cursor;
+	struct duplicates duplicates;
+};
+
+/* Sets it before the first record. Until it is closed the transaction must live. */
+void tool_cursor_open(struct tool_cursor *cursor, MDB_txn *txn, MDB_dbi dbi);
+void tool_cursor_close(struct tool_cursor *cursor);
+
+/* One step of a walk over the names in the main database, in key order. `cursor` is one that was
+ * opened on it. Returns 0 with the database opened as *dbi and its *name (malloc'ed, the caller
+ * frees both: dbi_close(), free()); MDB_NOTFOUND after the last one; or as cursor_get() and
+ * dbi_open(). Keys that are no databases are passed over; *keys counts those that could have been,
+ * by their bytes. */
+int tool_names_next(struct tool_cursor *cursor, MDB_txn *txn, char **name, MDB_dbi *dbi,
+		    uint64_t *keys);
+
+#endif

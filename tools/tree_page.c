@@ -1,0 +1,130 @@
+/* What only this file knows: when the nodes of one page are where they should be and in order. */
+#include "tree_walk_private.h"
+
+#include <string.h>
+
+/* A key that follows `before` (mv_data NULL: it is the first) inside the page's range. */
+static void judge_order(struct walker *walker, struct walk_tree *tree, struct walk_place where,
+			unsigned i, const MDB_val *before, const MDB_val *key,
+			const struct walk_range *range)
+{
+	const struct comparator *order =
+		tree->kind == WALK_DUPLICATES ? &tree->order.data : &tree->order.key;
+
+	if (walker->unordered)
+		return;
+	if (before->mv_data && compare(order, before, key) >= 0)
+		walk_damage(walker, tree, where, "key %u does not come after key %u", i, i - 1);
+	else if (range->low.mv_data && compare(order, key, &range->low) < 0)
+		walk_damage(walker, tree, where, "key %u is below what its branch page says", i);
+	else if (range->high.mv_data && compare(order, key, &range->high) >= 0)
+		walk_damage(walker, tree, where, "key %u is above what its branch page says", i);
+	else
+		return;
+	walker->disorders++;
+}
+
+/* Marks the bytes of a node as taken. Returns whether they were free. */
+static bool node_take(struct walker *walker, const struct walk_page *page, const uint8_t *at,
+		      size_t length)
+{
+	size_t first = (size_t)(at - page->bytes) / 2, end = first + (length + 1) / 2;
+
+	for (size_t i = first; i < end; i++) {
+		uint64_t bit = (uint64_t)1 << (i % 64);
+
+		if (walker->taken[i / 64] & bit)
+			return false;
+		walker->taken[i / 64] |= bit;
+	}
+	return true;
+}
+
+/* The length of node i in bytes, 0 when it leaves the page. A branch page's node is its header and
+ * its key. */
+static size_t node_length(const struct walk_page *page, unsigned i, struct node *node)
+{
+	if (page_flags(page->bytes) & PAGE_BRANCH) {
+		node->flags = 0;
+		node->data_size = 0;
+		if (!page_node_key(page->bytes, page->size, i, &node->key, &node->key_size))
+			return 0;
+		return NODE_KEY + node->key_size;
+	}
+	if (!page_leaf_node(page->bytes, page->size, i, node))
+		return 0;
+	return NODE_KEY + node->key_size +
+	       (node->flags & NODE_BIG ? sizeof(uint64_t) : node->data_size);
+}
+
+void walk_judge_nodes(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
+		      const struct walk_range *range)
+{
+	bool branch = page_flags(page->bytes) & PAGE_BRANCH;
+	unsigned upper = load16(page->bytes + PAGE_UPPER);
+	size_t filled = 0;
+	MDB_val before = {0}, key;
+	struct node node;
+
+	memset(walker->taken, 0, (page->size / 128 + 1) * sizeof(uint64_t));
+	for (unsigned i = 0; i < page->count; i++) {
+		size_t length = node_length(page, i, &node);
+		const uint8_t *at;
+		struct walk_place where;
+
+		if (!length) {
+			walk_damage(walker, tree,
+				    walk_inside(page, page->bytes + PAGE_HEADER + 2 * i),
+				    "node %u leaves the page", i);
+			continue;
+		}
+		filled += length + length % 2;
+		at = node.key - NODE_KEY;
+		where = walk_inside(page, at);
+		if (at < page->bytes + upper || (at - page->bytes) % 2)
+			walk_damage(walker, tree, where, "node %u stands where no node can be", i);
+		if (!node_take(walker, page, at, length)) {
+			walk_damage(walker, tree, where,
+				    "node %u lies over another; what comes behind it is left out",
+				    i);
+			page->count = i;
+			return;
+		}
+		if (tree->kind == WALK_DUPLICATES && !branch && (node.flags || node.data_size))
+			walk_damage(walker, tree, where,
+				    "duplicate %u has flags %#x and %u bytes of value", i,
+				    node.flags, node.data_size);
+		if (branch && i == 0)
+			continue; /* it has no key of its own */
+		key = (MDB_val){node.key_size, (void *)(uintptr_t)node.key};
+		if (!node.key_size && tree->kind != WALK_DUPLICATES)
+			walk_damage(walker, tree, where, "node %u has no key", i);
+		judge_order(walker, tree, where, i, &before, &key, range);
+		before = key;
+	}
+	/* LMDB moves nodes together whenever one goes or changes its size. */
+	if (filled != page->size - upper)
+		walk_damage(walker, tree, walk_inside(page, page->bytes + PAGE_UPPER),
+			    "nodes of %zu bytes in a page filled with %u", filled,
+			    page->size - upper);
+}
+
+void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
+		      const struct walk_range *range)
+{
+	uint32_t pad = load16(page->bytes + PAGE_PAD);
+	MDB_val before = {0}, item;
+
+	if (!page_items_fit(page->size, page->count, pad)) {
+		walk_damage(walker, tree, page->where, "%u items of %u bytes do not fit in",
+			    page->count, pad);
+		return;
+	}
+	for (unsigned i = 0; i < page->count; i++) {
+		const uint8_t *at = page->bytes + PAGE_HEADER + (size_t)i * pad;
+
+		item = (MDB_val){pad, (void *)(uintptr_t)at};
+		judge_order(walker, tree, walk_inside(page, at), i, &before, &item, range);
+		before = item;
+	}
+}

@@ -1,0 +1,439 @@
+/* What only this file knows: what each page of a tree must be for the tree to be whole. */
+#include "tree_walk_private.h"
+
+static const uint16_t tree_flags = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY | MDB_DUPFIXED |
+				   MDB_INTEGERDUP | MDB_REVERSEDUP;
+
+void walk_damage(struct walker *walker, const struct walk_tree *tree, struct walk_place where,
+		 const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	walker->damage(walker->context, tree->label, where, format, arguments);
+	va_end(arguments);
+}
+
+static void walk_doubt(struct walker *walker, const struct walk_tree *tree, struct walk_place where,
+		       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static void walk_doubt(struct walker *walker, const struct walk_tree *tree, struct walk_place where,
+		       const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	walker->doubt(walker->context, tree->label, where, format, arguments);
+	va_end(arguments);
+}
+
+/* The bytes of `count` pages to which something at `from` leads. Returns whether they are there. */
+static bool pages_reach(struct walker *walker, struct walk_tree *tree, struct walk_place from,
+			uint64_t number, uint64_t count, const uint8_t **bytes)
+{
+	struct window_view *view = &walker->snapshot->view;
+	int rc;
+
+	if (number < FORMAT_METAS || number >= view->pages || count > view->pages - number) {
+		walk_damage(
+			walker, tree, from, "leads to page %llu, of pages 2 to %llu",
+			(unsigned long long)(number < view->pages ? number + count - 1 : number),
+			(unsigned long long)view->pages - 1);
+		return false;
+	}
+	if (number >= view->limit || count > view->limit - number) {
+		walk_damage(walker, tree, from,
+			    "leads to page %llu, which is behind the end of the file",
+			    (unsigned long long)(number + count - 1));
+		return false;
+	}
+	rc = window_pages(view, number, count, bytes);
+	if (rc == MDB_CORRUPTED)
+		walk_damage(walker, tree, (struct walk_place){number, 0},
+			    "cannot be read: damaged");
+	else if (rc)
+		walker->rc = rc;
+	return !rc;
+}
+
+/* Takes a page for a tree. Returns whether nobody had it before. */
+static bool page_take(struct walker *walker, struct walk_tree *tree, struct walk_place from,
+		      uint64_t number)
+{
+	if (page_map_add(walker->used, number)) {
+		walk_damage(walker, tree, from, "leads to page %llu, which is in use already",
+			    (unsigned long long)number);
+		return false;
+	}
+	if (walker->free && page_map_has(walker->free, number))
+		walk_damage(walker, tree, (struct walk_place){number, 0},
+			    "is in use and in the free list");
+	return true;
+}
+
+/* An overflow run. *pages: those that belong to it, 0 when it is not to be used. */
+static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_place from,
+		     const struct node *node, uint64_t *pages)
+{
+	const struct window_view *view = &walker->snapshot->view;
+	uint64_t number = load64(node->data), needed, i;
+	struct walk_place where = {number, 0};
+	const uint8_t *run;
+
+	*pages = 0;
+	needed = ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >> view->page_shift) + 1;
+	if (!pages_reach(walker, tree, from, number, 1, &run))
+		return;
+	if (load64(run + PAGE_NUMBER) != number || page_flags(run) != PAGE_OVERFLOW) {
+		walk_damage(walker, tree, where,
+			    "should begin a value of %u bytes, but is no overflow page",
+			    node->data_size);
+		page_take(walker, tree, from, number);
+		return;
+	}
+	*pages = load32(run + PAGE_RUN);
+	if (*pages < needed) {
+		walk_damage(walker, tree, where,
+			    "a value of %u bytes has %llu pages where it needs %llu",
+			    node->data_size, (unsigned long long)*pages,
+			    (unsigned long long)needed);
+		*pages = needed;
+	}
+	if (*pages > view->pages - number || needed > view->limit - number) {
+		walk_damage(walker, tree, where, "%llu pages of a value are more than there are",
+			    (unsigned long long)*pages);
+		page_take(walker, tree, from, number);
+		*pages = 0;
+		return;
+	}
+	/* What is behind the end of the file is spare. */
+	for (i = number; i < view->limit && i - number < *pages; i++) {
+		if (!page_take(walker, tree, from, i)) {
+			*pages = 0;
+			return;
+		}
+	}
+	tree->counts.overflow_pages += *pages;
+	if (walker->step)
+		walker->step(walker->context, number, needed);
+}
+
+static void visit_duplicates(struct walker *walker, const struct walk_tree *tree,
+			     const struct walk_page *page)
+{
+	struct walk_value value = {.where = page->where, .size = load16(page->bytes + PAGE_PAD)};
+	bool items = page_flags(page->bytes) & PAGE_LEAF2;
+	struct node node;
+
+	if (!walker->value)
+		return;
+	for (unsigned i = 0; i < page->count; i++) {
+		value.data = page->bytes + PAGE_HEADER + i * value.size;
+		if (!items) {
+			if (!page_leaf_node(page->bytes, page->size, i, &node))
+				continue;
+			value.data = node.key;
+			value.size = node.key_size;
+		}
+		walker->value(walker->context, tree, &value);
+	}
+}
+
+/* The duplicates of one key that stand in the node. Returns how many there are. */
+static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
+			      const struct walk_page *leaf, const struct node *node)
+{
+	static const struct walk_range anything;
+	struct walk_tree duplicates = {
+		.kind = WALK_DUPLICATES, .label = tree->label, .order = tree->order};
+	struct walk_page page = {.bytes = node->data,
+				 .size = node->data_size,
+				 .where = walk_inside(leaf, node->data)};
+	unsigned kind = PAGE_LEAF | PAGE_SUB;
+	unsigned flags;
+
+	if (node->data_size >= PAGE_HEADER)
+		page.count = page_count(node->data, node->data_size);
+	if (!page.count) {
+		walk_damage(walker, tree, page.where, "the page of duplicates has a bad header");
+		return 0;
+	}
+	if (tree->record.flags & MDB_DUPFIXED)
+		kind |= PAGE_LEAF2;
+	flags = page_flags(node->data);
+	if ((flags & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META | PAGE_LEAF2 |
+		      PAGE_SUB)) != kind) {
+		walk_damage(walker, tree, page.where, "the page of duplicates has flags %#x",
+			    flags);
+		return page.count;
+	}
+	if (flags & PAGE_LEAF2) {
+		if (load16(node->data + PAGE_PAD) == sizeof(uint64_t) &&
+		    duplicates.order.data.kind == COMPARE_UINT)
+			duplicates.order.data.kind = COMPARE_ULONG;
+		walk_judge_items(walker, &duplicates, &page, &anything);
+	} else {
+		walk_judge_nodes(walker, &duplicates, &page, &anything);
+	}
+	visit_duplicates(walker, &duplicates, &page);
+	return page.count;
+}
+
+/* The duplicates of one key that are a tree of their own. Returns how many there are. */
+static uint64_t walk_duplicates(struct walker *walker, struct walk_tree *tree,
+				struct walk_place where, const struct node *node)
+{
+	struct walk_tree duplicates = {.kind = WALK_DUPLICATES,
+				       .label = tree->label,
+				       .where = where,
+				       .order = tree->order,
+				       .items = tree->record.flags & MDB_DUPFIXED};
+
+	tree_record_parse(&duplicates.record, node->data);
+	if (duplicates.order.data.kind == COMPARE_UINT && duplicates.record.pad == sizeof(uint64_t))
+		duplicates.order.data.kind = COMPARE_ULONG;
+	walk_tree(walker, &duplicates);
+	tree->counts.duplicate_branch_pages += duplicates.counts.branch_pages;
+	tree->counts.duplicate_leaf_pages += duplicates.counts.leaf_pages;
+	return duplicates.counts.entries;
+}
+
+static void walk_record(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
+			const struct node *node)
+{
+	struct walk_place where = walk_inside(page, node->key - NODE_KEY);
+	struct walk_value value = {.where = where,
+				   .key = {node->key_size, (void *)(uintptr_t)node->key},
+				   .size = node->data_size,
+				   .data = node->data};
+	struct tree_record record;
+
+	tree->counts.keys++;
+	tree->counts.key_bytes += node->key_size;
+	switch (node->flags) {
+	case NODE_BIG:
+		if (tree->record.flags & MDB_DUPSORT)
+			break;
+		value.data = NULL;
+		value.run = load64(node->data);
+		walk_run(walker, tree, where, node, &value.pages);
+		/* fall through */
+	case 0:
+		tree->counts.entries++;
+		if (walker->value)
+			walker->value(walker->context, tree, &value);
+		return;
+	case NODE_SUBTREE:
+		tree->counts.entries++;
+		if (tree->kind != WALK_MAIN || node->data_size != TREE_SIZE ||
+		    tree->record.flags & MDB_DUPSORT)
+			break;
+		tree_record_parse(&record, node->data);
+		if (walker->database)
+			walker->database(walker->context, &value.key, &record,
+					 walk_inside(page, node->data));
+		return;
+	case NODE_DUPS:
+		if (!(tree->record.flags & MDB_DUPSORT))
+			break;
+		tree->counts.entries += walk_sub_page(walker, tree, page, node);
+		return;
+	case NODE_DUPS | NODE_SUBTREE:
+		if (!(tree->record.flags & MDB_DUPSORT) || node->data_size != TREE_SIZE)
+			break;
+		tree->counts.entries +=
+			walk_duplicates(walker, tree, walk_inside(page, node->data), node);
+		return;
+	default:
+		break;
+	}
+	walk_damage(walker, tree, where, "a node of flags %#x and %u bytes has no place here",
+		    node->flags, node->data_size);
+}
+
+/* Whether a page's header is a tree page's. */
+static bool judge_header(struct walker *walker, struct walk_tree *tree, struct walk_page *page)
+{
+	unsigned flags = page_flags(page->bytes), kind = flags & (PAGE_BRANCH | PAGE_LEAF);
+
+	if (load64(page->bytes + PAGE_NUMBER) != page->where.page) {
+		walk_damage(walker, tree, page->where, "calls itself page %llu",
+			    (unsigned long long)load64(page->bytes + PAGE_NUMBER));
+		return false;
+	}
+	if (flags != PAGE_BRANCH && flags != PAGE_LEAF && flags != (PAGE_LEAF | PAGE_LEAF2)) {
+		walk_damage(walker, tree, page->where, "has flags %#x, which no page of a tree has",
+			    flags);
+		if (kind != PAGE_BRANCH && kind != PAGE_LEAF)
+			return false;
+	}
+	page->count = page_count(page->bytes, page->size);
+	if (!page->count) {
+		walk_damage(walker, tree, page->where, "is empty or has bounds %u and %u",
+			    load16(page->bytes + PAGE_LOWER), load16(page->bytes + PAGE_UPPER));
+		return false;
+	}
+	if (kind == PAGE_LEAF && tree->items != !!(flags & PAGE_LEAF2)) {
+		walk_damage(walker, tree, page->where, "%s items of one size",
+			    tree->items ? "has no" : "has");
+		return false;
+	}
+	if (tree->items && kind == PAGE_LEAF &&
+	    load16(page->bytes + PAGE_PAD) != tree->record.pad) {
+		walk_damage(walker, tree, page->where, "has items of %u bytes where all have %u",
+			    load16(page->bytes + PAGE_PAD), tree->record.pad);
+		return false;
+	}
+	/* The original asserts this, except in the free list. */
+	if (kind == PAGE_BRANCH && page->count < 2 && tree->kind != WALK_FREE)
+		walk_damage(walker, tree, page->where, "is a branch page of one child");
+	return true;
+}
+
+static void walk_page(struct walker *walker, struct walk_tree *tree, struct walk_place from,
+		      uint64_t number, unsigned depth, const struct walk_range *range);
+
+static void walk_branch(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
+			unsigned depth, const struct walk_range *range)
+{
+	struct walk_range below;
+	const uint8_t *key;
+	uint32_t key_size;
+	uint64_t child;
+
+	tree->counts.branch_pages++;
+	if (depth == FORMAT_DEPTH_MAX) {
+		walk_damage(walker, tree, page->where, "is deeper than a tree can be");
+		return;
+	}
+	for (unsigned i = 0; i < page->count && !walker->rc; i++) {
+		if (!page_child(page->bytes, page->size, i, &child))
+			continue;
+		below = *range;
+		if (i && page_node_key(page->bytes, page->size, i, &key, &key_size))
+			below.low = (MDB_val){key_size, (void *)(uintptr_t)key};
+		if (i + 1 < page->count &&
+		    page_node_key(page->bytes, page->size, i + 1, &key, &key_size))
+			below.high = (MDB_val){key_size, (void *)(uintptr_t)key};
+		walk_page(walker, tree, walk_inside(page, page_node(page->bytes, page->size, i)),
+			  child, depth + 1, &below);
+	}
+}
+
+static void walk_leaf(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
+		      unsigned depth)
+{
+	struct node node;
+
+	tree->counts.leaf_pages++;
+	if (!tree->leaf_depth)
+		tree->leaf_depth = depth;
+	if (depth != tree->leaf_depth)
+		walk_damage(walker, tree, page->where, "is a leaf at depth %u, others are at %u",
+			    depth, tree->leaf_depth);
+	if (walker->step)
+		walker->step(walker->context, page->where.page, 1);
+	if (tree->kind == WALK_DUPLICATES) {
+		tree->counts.entries += page->count;
+		visit_duplicates(walker, tree, page);
+		return;
+	}
+	if (walker->leaf)
+		walker->leaf(walker->context, page->where.page, tree->counts.entries);
+	for (unsigned i = 0; i < page->count && !walker->rc; i++)
+		if (page_leaf_node(page->bytes, page->size, i, &node))
+			walk_record(walker, tree, page, &node);
+}
+
+/* Page `number` and all below it, at `depth` from the root's 1 on. */
+static void walk_page(struct walker *walker, struct walk_tree *tree, struct walk_place from,
+		      uint64_t number, unsigned depth, const struct walk_range *range)
+{
+	struct walk_page page = {.size = walker->snapshot->page_size, .where = {number, 0}};
+
+	if (!pages_reach(walker, tree, from, number, 1, &page.bytes) ||
+	    !page_take(walker, tree, from, number) || !judge_header(walker, tree, &page))
+		return;
+	if (depth > tree->counts.depth)
+		tree->counts.depth = depth;
+	if (page_flags(page.bytes) & PAGE_LEAF2)
+		walk_judge_items(walker, tree, &page, range);
+	else
+		walk_judge_nodes(walker, tree, &page, range);
+	if (page_flags(page.bytes) & PAGE_BRANCH)
+		walk_branch(walker, tree, &page, depth, range);
+	else
+		walk_leaf(walker, tree, &page, depth);
+}
+
+static void count_compare(struct walker *walker, const struct walk_tree *tree, const char *what,
+			  uint64_t said, uint64_t found)
+{
+	if (said != found)
+		walk_damage(walker, tree, tree->where, "the record says %llu %s, found are %llu",
+			    (unsigned long long)said, what, (unsigned long long)found);
+}
+
+/* LMDB 0.9.36 adds the pages of duplicates' trees to their database's counts, as others do not: a
+ * file that both have changed may say anything. */
+static void count_compare_outer(struct walker *walker, const struct walk_tree *tree,
+				const char *what, uint64_t said, uint64_t found, uint64_t more)
+{
+	if (said != found && said != found + more)
+		walk_doubt(walker, tree, tree->where,
+			   "the record says %llu %s, found are %llu, and %llu of duplicates",
+			   (unsigned long long)said, what, (unsigned long long)found,
+			   (unsigned long long)more);
+}
+
+static void compare_record(struct walker *walker, const struct walk_tree *tree)
+{
+	const struct tree_record *record = &tree->record;
+	const struct walk_counts *counts = &tree->counts;
+
+	count_compare(walker, tree, "levels", record->depth, counts->depth);
+	count_compare(walker, tree, "entries", record->entries, counts->entries);
+	count_compare(walker, tree, "overflow pages", record->overflow_pages,
+		      counts->overflow_pages);
+	if (record->flags & MDB_DUPSORT && tree->kind != WALK_DUPLICATES) {
+		count_compare_outer(walker, tree, "branch pages", record->branch_pages,
+				    counts->branch_pages, counts->duplicate_branch_pages);
+		count_compare_outer(walker, tree, "leaf pages", record->leaf_pages,
+				    counts->leaf_pages, counts->duplicate_leaf_pages);
+		return;
+	}
+	count_compare(walker, tree, "branch pages", record->branch_pages, counts->branch_pages);
+	count_compare(walker, tree, "leaf pages", record->leaf_pages, counts->leaf_pages);
+}
+
+/* The fields of a record that do not count anything. */
+static void judge_record(struct walker *walker, const struct walk_tree *tree)
+{
+	unsigned flags = tree->record.flags, allowed = tree_flags, needed = 0;
+
+	if (tree->kind == WALK_FREE)
+		return; /* in a meta page these fields are the environment's */
+	if (tree->kind == WALK_DUPLICATES) {
+		allowed = needed = tree->items ? MDB_DUPFIXED : 0;
+		if (tree->items && tree->order.data.kind >= COMPARE_UINT)
+			allowed = needed |= MDB_INTEGERKEY;
+	}
+	if (flags & ~allowed || needed & ~flags)
+		walk_damage(walker, tree, tree->where, "the record has flags %#x", flags);
+	if (!tree->items && tree->record.pad)
+		walk_doubt(walker, tree, tree->where, "the record has items of %u bytes",
+			   tree->record.pad);
+}
+
+void walk_tree(struct walker *walker, struct walk_tree *tree)
+{
+	static const struct walk_range anything;
+
+	if (walker->rc)
+		return;
+	judge_record(walker, tree);
+	if (tree->record.root != PAGE_NONE)
+		walk_page(walker, tree, tree->where, tree->record.root, 1, &anything);
+	if (!walker->rc)
+		compare_record(walker, tree);
+}

@@ -1,0 +1,37 @@
+/* What only this file knows: the pieces that the files of the walk share. */
+#ifndef LMDBIO_TOOLS_TREE_WALK_PRIVATE_H
+#define LMDBIO_TOOLS_TREE_WALK_PRIVATE_H
+
+#include "tree_walk.h"
+
+#include "format/page.h"
+
+/* The keys that a page may hold: from `low` on, below `high`; mv_data NULL: no bound. */
+struct walk_range {
+	MDB_val low, high;
+};
+
+/* One page of a tree, or a sub-page, that is being judged. */
+struct walk_page {
+	const uint8_t *bytes;
+	uint32_t size;
+	unsigned count;          /* nodes or items */
+	struct walk_place where; /* its first byte */
+};
+
+/* tree_page.c: judges the nodes or items of a page for themselves and against each other: inside
+ * the page, none over another, keys in order and in range. A page whose nodes lie over each other
+ * gets a smaller count: what is followed has a byte of the page to itself, or a walk could be
+ * endless. */
+void walk_judge_nodes(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
+		      const struct walk_range *range);
+void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
+		      const struct walk_range *range);
+
+static inline struct walk_place walk_inside(const struct walk_page *page, const uint8_t *at)
+{
+	return (struct walk_place){page->where.page,
+				   page->where.offset + (uint32_t)(at - page->bytes)};
+}
+
+#endif
