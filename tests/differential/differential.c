@@ -87,7 +87,7 @@ static bool still_fails(void *context, const struct read_operation *operations, 
 
 static void print_failure(const struct options *options, const struct sequence *sequence,
 			  struct read_operation *operations, unsigned count,
-			  struct sequence_result *result)
+			  struct sequence_result *result, int ended_by)
 {
 	static const char *const names[] = {"agrees", "differs", "dies", "hangs"};
 	struct sequence loud = *sequence;
@@ -104,8 +104,9 @@ static void print_failure(const struct options *options, const struct sequence *
 	printf("  sequence %llu, environment flags %#x, %u named databases at most\n",
 	       (unsigned long long)sequence->number, sequence->env_flags, sequence->most_dbs);
 	/* What depends on timing may not show again. */
-	printf("  first seen at operation %u: %s\n", result->at,
-	       result->difference[0] ? result->difference : "no difference, it ended there");
+	printf("  first seen at operation %u: %s%s%s\n", result->at, result->difference,
+	       result->difference[0] ? "" : "no difference, it ended there by signal ",
+	       result->difference[0] ? "" : strsignal(ended_by));
 	count = shrink(operations, count, SHRINK_TRIES, still_fails, &failing);
 	printf("  the shortest failing sequence found has %u operations:\n", count);
 	loud.verbose = true;
@@ -180,7 +181,8 @@ static bool compare_database(const struct options *options, const struct databas
 
 			add_up(totals, result);
 			if (report)
-				print_failure(options, &sequence, operations, length, result);
+				print_failure(options, &sequence, operations, length, result,
+					      signal_number);
 			return false;
 		}
 		add_up(totals, result);

@@ -12,20 +12,12 @@ differential=$top_builddir/tests/differential/differential
 # agrees NAME [VARIABLE=VALUE...]: random databases, each converted; seeds differ from case to case.
 seed=100
 agrees() {
-	local name=$1 rc=0
+	local name=$1
 
 	shift
 	seed=$((seed + 1))
-	env "$@" "$differential" --convert="$convert" --seed=$seed --operations=$((times * 40000)) \
-		>"$scratch/log" 2>&1 || rc=$?
-	cases=$((cases + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $name: $(grep operations "$scratch/log")"
-	else
-		echo "NOT OK $name: exit $rc"
-		head -n 40 "$scratch/log"
-		failures=$((failures + 1))
-	fi
+	ran "$name" env "$@" "$differential" --convert="$convert" --seed=$seed \
+		--operations=$((times * 40000))
 }
 
 agrees "containers_agree"
@@ -100,21 +92,15 @@ within "scan_of_four" img 4
 nothing_left "scan_of_four"
 
 for memory in auto 1M; do
-	rc=0
 	hash=$(echo "${whole[cifar]}" | cut -d ' ' -f 3)
-	LMDBIO_MEMORY=$memory LD_LIBRARY_PATH=$library "$build/stores_fork" "$scratch/mount/cifar" 12000 \
-		"$hash" $((times * 4)) >"$scratch/log" 2>&1 || rc=$?
-	[ "$rc" = 0 ] || head -n 40 "$scratch/log"
-	equal "forked_children_with_${memory}_end" 0 "$rc"
+	ran "forked_children_with_$memory" env LMDBIO_MEMORY=$memory LD_LIBRARY_PATH="$library" \
+		"$build/stores_fork" "$scratch/mount/cifar" 12000 "$hash" $((times * 4))
 	nothing_left "forked_children_with_$memory"
 done
 
-rc=0
-LD_LIBRARY_PATH=$library "$build/stores_death" kill "$scratch/mount/.slowfs/control" \
-	"$build/stores_reader" "$scratch/mount/img" "${whole[img]}" $((times * 20)) 1 \
-	>"$scratch/log" 2>&1 || rc=$?
-[ "$rc" = 0 ] || head -n 40 "$scratch/log"
-equal "survivors_of_the_killed_end" 0 "$rc"
+ran "survivors_of_the_killed" env LD_LIBRARY_PATH="$library" "$build/stores_death" kill \
+	"$scratch/mount/.slowfs/control" "$build/stores_reader" "$scratch/mount/img" "${whole[img]}" \
+	$((times * 20)) 1
 nothing_left "survivors_of_the_killed"
 
 # Damage is found before a byte of it is handed out, and the transaction says so.

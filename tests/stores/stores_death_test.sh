@@ -11,20 +11,12 @@ slowfs_start "$scratch/backing" "$scratch/mount" -o latency=3000,bandwidth=1500
 
 # deaths NAME SET kill|stop ROUNDS SECONDS: how much longer than undisturbed the others may take.
 deaths() {
-	local rc=0 expected
+	local expected
 
 	expected=$(original scan "$scratch/backing/$2" | seen)
-	LD_LIBRARY_PATH=$library "$build/stores_death" "$3" "$scratch/mount/.slowfs/control" \
-		"$build/stores_reader" "$scratch/mount/$2" "$expected" \
-		$((times * $4)) "$5" >"$scratch/log" 2>&1 || rc=$?
-	cases=$((cases + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $1: $(tail -n 1 "$scratch/log")"
-	else
-		echo "NOT OK $1: exit $rc"
-		head -n 40 "$scratch/log"
-		failures=$((failures + 1))
-	fi
+	ran "$1" env LD_LIBRARY_PATH="$library" "$build/stores_death" "$3" \
+		"$scratch/mount/.slowfs/control" "$build/stores_reader" "$scratch/mount/$2" "$expected" \
+		$((times * $4)) "$5"
 	nothing_left "$1"
 }
 

@@ -11,20 +11,12 @@ slowfs_start "$scratch/backing" "$scratch/mount"
 
 # forks NAME SET RECORDS
 forks() {
-	local rc=0 hash
+	local hash
 
 	hash=$(original scan "$scratch/backing/$2" | cut -d ' ' -f 3)
 	cold
-	LD_LIBRARY_PATH=$library "$build/stores_fork" "$scratch/mount/$2" "$3" "$hash" \
-		$((times * 4)) >"$scratch/log" 2>&1 || rc=$?
-	cases=$((cases + 1))
-	if [ "$rc" = 0 ]; then
-		echo "ok $1: $(tail -n 1 "$scratch/log")"
-	else
-		echo "NOT OK $1: exit $rc"
-		head -n 40 "$scratch/log"
-		failures=$((failures + 1))
-	fi
+	ran "$1" env LD_LIBRARY_PATH="$library" "$build/stores_fork" "$scratch/mount/$2" "$3" "$hash" \
+		$((times * 4))
 	nothing_left "$1"
 }
 

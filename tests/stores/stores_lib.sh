@@ -80,6 +80,22 @@ judge() {
 	fi
 }
 
+# ran NAME COMMAND...: one case; its last line is shown, or its first forty when it fails.
+ran() {
+	local name=$1 rc=0
+
+	shift
+	"$@" >"$scratch/log" 2>&1 || rc=$?
+	cases=$((cases + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok $name: $(grep -v '^  ' "$scratch/log" | tail -n 1)"
+	else
+		echo "NOT OK $name: exit $rc"
+		head -n 40 "$scratch/log"
+		failures=$((failures + 1))
+	fi
+}
+
 # at_most WHAT VALUE LIMIT
 at_most() {
 	cases=$((cases + 1))

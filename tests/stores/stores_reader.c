@@ -309,8 +309,10 @@ int main(int argc, char **argv)
 	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt,
 	       stores_now() - began, (unsigned long long)costs.memfd_kib,
 	       (unsigned long long)costs.anon_kib, (unsigned long long)costs.shmem_kib);
-	if (rc)
+	if (rc) {
 		printf("error %d %s\n", rc, mdb_strerror(rc));
+		fprintf(stderr, "stores_reader: %d, %s\n", rc, mdb_strerror(rc));
+	}
 	fflush(stdout);
 	while (options.hold && getchar() != EOF)
 		continue;

@@ -8,20 +8,6 @@ convert=$top_builddir/tools/lmdbio-convert
 "$python" -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
 cd "$scratch"
 
-status() {
-	name=$1 expected=$2
-	shift 2
-	rc=0
-	"$@" > out 2> err || rc=$?
-	judge "$name" test "$rc" -eq "$expected"
-	test "$rc" -eq "$expected" || cat out err
-}
-
-says() {
-	judge "$1" grep -q -e "$2" err
-	grep -q -e "$2" err || cat err
-}
-
 # imported NAME KIND TARGET SOURCE...: what is in TARGET is what convert_records.py finds.
 imported() {
 	name=$1

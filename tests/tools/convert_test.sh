@@ -13,22 +13,6 @@ for program in "$testdb" "$index"; do
 done
 cd "$scratch"
 
-# status NAME EXPECTED COMMAND...: what it says is in out and err.
-status() {
-	name=$1 expected=$2
-	shift 2
-	rc=0
-	"$@" > out 2> err || rc=$?
-	judge "$name" test "$rc" -eq "$expected"
-	test "$rc" -eq "$expected" || cat out err
-}
-
-# says NAME PATTERN: of what the last command said to a person.
-says() {
-	judge "$1" grep -q -e "$2" err
-	grep -q -e "$2" err || cat err
-}
-
 # empty NAME DIRECTORY [BUT]: nothing is left there, but what may be.
 empty() {
 	ls -A "$2" > left

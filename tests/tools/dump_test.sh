@@ -8,28 +8,7 @@ tool=$top_builddir/tools/lmdbio-dump
 need mdb_dump mdb_load
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 cd "$scratch"
-# Both under one name, because they print the name that they are called by.
-mkdir ours
-ln -s "$tool" ours/mdb_dump
-PATH_OURS=$scratch/ours:$PATH
-
-# run_both ARGUMENT...: leaves output, messages and exit code of both in files.
-run_both() {
-	rc=0
-	mdb_dump "$@" > theirs.out 2> theirs.err || rc=$?
-	echo "exit $rc" >> theirs.err
-	rc=0
-	PATH=$PATH_OURS mdb_dump "$@" > ours.out 2> ours.err || rc=$?
-	echo "exit $rc" >> ours.err
-}
-
-# both_same NAME ARGUMENT...: one case for output and messages together.
-both_same() {
-	name=$1
-	shift
-	run_both "$@"
-	judge "$name" sh -c 'cmp theirs.out ours.out && cmp theirs.err ours.err'
-}
+beside mdb_dump "$tool"
 
 # agree ARGUMENT...: the same without a line of its own; differences are counted.
 differences=0

@@ -56,6 +56,48 @@ same() {
 	fi
 }
 
+# status NAME EXPECTED COMMAND...: what it says is in out and err.
+status() {
+	name=$1 expected=$2
+	shift 2
+	rc=0
+	"$@" > out 2> err || rc=$?
+	judge "$name" test "$rc" -eq "$expected"
+	test "$rc" -eq "$expected" || cat out err
+}
+
+# says NAME PATTERN: of what the last command said to a person.
+says() {
+	judge "$1" grep -q -e "$2" err
+	grep -q -e "$2" err || cat err
+}
+
+# beside ORIGINAL TOOL: what run_both runs, both under one name, because they print the name that they
+# are called by.
+beside() {
+	original=$1
+	mkdir ours
+	ln -s "$2" "ours/$1"
+}
+
+# run_both ARGUMENT...: leaves output, messages and exit code of both in files.
+run_both() {
+	rc=0
+	"$original" "$@" > theirs.out 2> theirs.err || rc=$?
+	echo "exit $rc" >> theirs.err
+	rc=0
+	PATH=$scratch/ours:$PATH "$original" "$@" > ours.out 2> ours.err || rc=$?
+	echo "exit $rc" >> ours.err
+}
+
+# both_same NAME ARGUMENT...: one case for output and messages together.
+both_same() {
+	name=$1
+	shift
+	run_both "$@"
+	judge "$name" sh -c 'cmp theirs.out ours.out && cmp theirs.err ours.err'
+}
+
 # not_run NAME WHY...: a case that this machine cannot do; said, not counted.
 not_run() {
 	echo "-- $*"

@@ -9,25 +9,7 @@ need mdb_stat mdb_load mdb_copy
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 [ -x "$tool" ] || skip "no lmdbio-stat in this build (libjansson is missing)"
 cd "$scratch"
-mkdir ours
-ln -s "$tool" ours/mdb_stat
-PATH_OURS=$scratch/ours:$PATH
-
-run_both() {
-	rc=0
-	mdb_stat "$@" > theirs.out 2> theirs.err || rc=$?
-	echo "exit $rc" >> theirs.err
-	rc=0
-	PATH=$PATH_OURS mdb_stat "$@" > ours.out 2> ours.err || rc=$?
-	echo "exit $rc" >> ours.err
-}
-
-both_same() {
-	name=$1
-	shift
-	run_both "$@"
-	judge "$name" sh -c 'cmp theirs.out ours.out && cmp theirs.err ours.err'
-}
+beside mdb_stat "$tool"
 
 differences=0
 compared=0

@@ -1,0 +1,81 @@
+#!/bin/bash
+# What only this file knows: what a container costs and brings, measured: making one and undoing it
+# beside zstd on the same file, scanning it from slow storage beside the plain file, opening it.
+#
+# bench_containers.sh [DATA.MDB]: of the file named, or of a made one of 1 GB whose values are half
+# zeroes. Pairs of runs alternate; what is printed are medians and the ratio of medians.
+top_srcdir=${top_srcdir:-$(dirname "$0")/..}
+# shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
+. "$(dirname "$0")/../tests/stores/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+trap - HUP INT TERM
+convert=$top_builddir/tools/lmdbio-convert
+pairs=${PAIRS:-5}
+
+# timed COMMAND...: seconds.
+timed() {
+	local began=${EPOCHREALTIME/./} ended
+
+	"$@" >/dev/null
+	ended=${EPOCHREALTIME/./}
+	awk -v us=$((ended - began)) 'BEGIN { printf "%.3f\n", us / 1000000 }'
+}
+
+median() {
+	sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+# compare TITLE ASKED BASE OURS: two functions that print seconds; the ratio is base's to ours.
+compare() {
+	local i
+
+	: >"$scratch/base"
+	: >"$scratch/ours"
+	for ((i = 0; i < pairs; i++)); do
+		"$3" >>"$scratch/base"
+		"$4" >>"$scratch/ours"
+	done
+	awk -v title="$1" -v asked="$2" -v base="$(median <"$scratch/base")" \
+		-v ours="$(median <"$scratch/ours")" 'BEGIN {
+			printf "%-58s %8.3f s %8.3f s  rate %5.2f x, asked %s\n", title, base, ours, base / ours, asked
+		}'
+}
+
+plain=$scratch/backing/plain/data.mdb
+if [ $# -gt 0 ]; then
+	mkdir "$scratch/backing/plain"
+	cp "$1" "$plain"
+else
+	make_set plain 5000 196620 50
+fi
+mkdir "$scratch/backing/packed" "$scratch/out"
+"$convert" -q "$scratch/backing/plain" "$scratch/backing/packed"
+packed=$scratch/backing/packed/data.mdb.zst
+echo "data $(stat -c %s "$plain") bytes, container $(stat -c %s "$packed") bytes; medians of $pairs"
+
+zstd_packs() { timed zstd -q -f -3 -T0 "$plain" -o "$scratch/out/z"; }
+we_pack() { timed "$convert" -q -f -3 -T0 --no-progress "$plain" "$scratch/out/c.zst"; }
+zstd_unpacks() { timed zstd -q -f -d "$packed" -o "$scratch/out/z"; }
+we_unpack() { timed "$convert" -q -f --no-progress --to=lmdb "$packed" "$scratch/out/u.mdb"; }
+compare "make a container, level 3 (beside: zstd -3 -T0)" ">= 0.9" zstd_packs we_pack
+compare "undo it (beside: zstd -d)" ">= 0.9" zstd_unpacks we_unpack
+
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=500,bandwidth=200
+scan_plain() {
+	cold
+	timed reader scan "$scratch/mount/plain"
+}
+scan_packed() {
+	cold
+	timed reader scan "$scratch/mount/packed"
+}
+if [ $# -eq 0 ]; then
+	compare "scan at 200 MiB/s, cold (beside: the plain file)" ">= 1.7" scan_plain scan_packed
+	cold
+	reader --records=5000 --count=1 get "$scratch/mount/packed" >/dev/null
+	echo "one value at random: $(slowfs_stat packed/data.mdb.zst:requests) requests," \
+		"$(slowfs_stat packed/data.mdb.zst:bytes) bytes"
+fi
+slowfs_stop
