@@ -36,7 +36,8 @@ static bool flight_scratch(struct flight *flight)
 
 static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
 {
-	residency_finish(prefetch->residency, &flight->load, flight->scratch, error, done);
+	if (residency_finish(prefetch->residency, &flight->load, flight->scratch, error, done))
+		prefetch->failed = true;
 	flight->next = prefetch->idle;
 	prefetch->idle = flight;
 }
@@ -143,17 +144,23 @@ static bool start_all(struct prefetch *prefetch)
 	unsigned again = prefetch->later.count;
 	bool there = false;
 
+	/* Whoever asked for it would ask again, for ever. */
+	if (prefetch->failed)
+		prefetch->jobs.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
 		if (!stream)
 			continue;
+		if (prefetch->failed)
+			stream->walker_done = stream->scout_done = true;
 		stream_advance(prefetch, stream);
 		if (stream_is_over(stream)) {
 			prefetch->streams[i] = NULL;
 			stream_free(prefetch, stream);
 		}
 	}
+	prefetch->failed = false;
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
 		there |= job_start(prefetch, jobs_take(&prefetch->later));
@@ -169,6 +176,7 @@ static bool start_all(struct prefetch *prefetch)
 static void land_some(struct prefetch *prefetch)
 {
 	struct io_request *done[PREFETCH_DEPTH_MAX];
+	bool failed = false;
 	size_t n;
 
 	pthread_mutex_unlock(&prefetch->lock);
@@ -176,8 +184,8 @@ static void land_some(struct prefetch *prefetch)
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
-		residency_finish(prefetch->residency, &flight->load, flight->scratch,
-				 done[i]->error, done[i]->done);
+		failed |= residency_finish(prefetch->residency, &flight->load, flight->scratch,
+					   done[i]->error, done[i]->done) != 0;
 	}
 	pthread_mutex_lock(&prefetch->lock);
 	for (size_t i = 0; i < n; i++) {
@@ -187,6 +195,7 @@ static void land_some(struct prefetch *prefetch)
 		prefetch->idle = flight;
 	}
 	prefetch->in_flight -= (unsigned)n;
+	prefetch->failed |= failed;
 	prefetch->landed += n;
 }
 
@@ -319,6 +328,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	prefetch->jobs.count = 0;
 	prefetch->later.count = 0;
 	prefetch->keys = 0;
+	prefetch->failed = false;
 	/* The program's cursors still point to their streams, which start over with them. */
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i] && prefetch->streams[i]->cursor)

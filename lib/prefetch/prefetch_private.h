@@ -34,25 +34,25 @@ struct flight {
 /* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
  * which has no program's cursor behind it. */
 struct stream {
-	struct cursor *cursor; /* the program's, or NULL */
+	struct cursor *cursor;   /* the program's, or NULL */
 	struct comparator order; /* of a range's keys */
 	MDB_val from, to;        /* of a range; mv_data NULL: open */
 	bool placed;             /* the walker stands in a leaf */
 	const struct snapshot *owner;
 	struct snapshot snapshot; /* its own view, which does not wait */
 	struct tree tree;
-	struct cursor walker;   /* the leaf whose values are looked at next */
-	struct cursor scout;    /* the branch above the leaf that is asked for next */
+	struct cursor walker; /* the leaf whose values are looked at next */
+	struct cursor scout;  /* the branch above the leaf that is asked for next */
 	bool forward;
-	bool dense;             /* the tree is most of the file: whole chunks are worth it */
+	bool dense; /* the tree is most of the file: whole chunks are worth it */
 	bool walker_done, scout_done;
-	bool big;               /* values stand in overflow runs */
-	unsigned leaves_ahead;  /* of the scout, over the walker */
-	uint64_t steps;         /* the walker's, in entries */
-	uint64_t bytes;         /* that they took */
+	bool big;                 /* values stand in overflow runs */
+	unsigned leaves_ahead;    /* of the scout, over the walker */
+	uint64_t steps;           /* the walker's, in entries */
+	uint64_t bytes;           /* that they took */
 	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
 	_Atomic uint64_t taken;   /* the program's steps */
-	uint64_t chunk;         /* asked for last */
+	uint64_t chunk;           /* asked for last */
 };
 
 struct batch; /* hint.c */
@@ -68,14 +68,15 @@ struct prefetch {
 	bool running, stopping;
 	struct stream *streams[PREFETCH_STREAMS];
 	struct batch *batches;
-	struct job_queue jobs;  /* to be planned */
-	struct job_queue later; /* found in somebody else's hands */
+	struct job_queue jobs;                           /* to be planned */
+	struct job_queue later;                          /* found in somebody else's hands */
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
 	uint64_t landed; /* reads that have come */
-	bool small;   /* the jobs are those of announced keys */
-	uint64_t keys; /* announced since there last were none */
+	bool failed;     /* a read: what lies ahead is the program's to find out */
+	bool small;      /* the jobs are those of announced keys */
+	uint64_t keys;   /* announced since there last were none */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };
@@ -84,8 +85,7 @@ static inline bool jobs_put(struct job_queue *queue, uint64_t offset, uint64_t l
 {
 	if (queue->count == PREFETCH_JOBS)
 		return false;
-	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] =
-		(struct job){offset, length};
+	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] = (struct job){offset, length};
 	return true;
 }
 

@@ -103,8 +103,11 @@ static enum residency_plan plan_locked(struct residency *residency, uint64_t off
 			return PLAN_BUSY; /* it is being read */
 		residency->taints[chunk] = 1;
 		residency->loads++;
+		/* In whole blocks: a direct read takes nothing else. */
+		first = block_of(offset) * ARENA_BLOCK;
+		last = block_end(end) * ARENA_BLOCK;
 		*load = (struct residency_load){
-			.offset = offset, .length = end - offset, .chunk = chunk};
+			.offset = first, .length = last - first, .chunk = chunk};
 		return PLAN_LOAD;
 	}
 	if (!residency_attach(residency))
