@@ -232,6 +232,24 @@ static void read_when_it_fails_then_its_memory_goes(void **state)
 	close_reader(&reader);
 }
 
+static void progress_when_the_holder_publishes_elsewhere_then_moves(void **state)
+{
+	struct reader one = open_reader(8), two = open_reader(8);
+	uint64_t before;
+
+	(void)state;
+	assert_true(arena_claim(one.arena, 0));
+	assert_true(arena_claim(one.arena, 1));
+	before = arena_progress(two.arena, 0);
+	assert_int_equal(arena_progress(two.arena, 0), before);
+	assert_true(reader_load(&one, ARENA_BLOCKS, 4));
+	assert_int_not_equal(arena_progress(two.arena, 0), before);
+	arena_release(one.arena, 0);
+	arena_release(one.arena, 1);
+	close_reader(&one);
+	close_reader(&two);
+}
+
 /* --- pins and memory ------------------------------------------------------------------------ */
 
 static void reserve_when_full_then_the_longest_unused_goes(void **state)
@@ -581,6 +599,7 @@ int main(void)
 		cmocka_unit_test(claim_when_another_attachment_has_it_then_its_release_does_not_count),
 		cmocka_unit_test(publish_when_not_claimed_or_twice_then_accounts_stay_right),
 		cmocka_unit_test(read_when_it_fails_then_its_memory_goes),
+		cmocka_unit_test(progress_when_the_holder_publishes_elsewhere_then_moves),
 		cmocka_unit_test(reserve_when_full_then_the_longest_unused_goes),
 		cmocka_unit_test(reserve_when_all_is_pinned_then_refused_and_pressed),
 		cmocka_unit_test(reserve_when_chunks_are_claimed_then_they_stay),

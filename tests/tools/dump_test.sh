@@ -10,18 +10,6 @@ need mdb_dump mdb_load
 cd "$scratch"
 beside mdb_dump "$tool"
 
-# agree ARGUMENT...: the same without a line of its own; differences are counted.
-differences=0
-compared=0
-agree() {
-	run_both "$@"
-	compared=$((compared + 1))
-	if ! cmp -s theirs.out ours.out || ! cmp -s theirs.err ours.err; then
-		echo "differs: $line: mdb_dump $*"
-		differences=$((differences + 1))
-	fi
-}
-
 # --- random databases, every option ---
 count=42
 [ -z "${LMDBIO_LONG:-}" ] || count=315

@@ -98,6 +98,23 @@ both_same() {
 	judge "$name" sh -c 'cmp theirs.out ours.out && cmp theirs.err ours.err'
 }
 
+# agree ARGUMENT...: the same without a line of its own; differences are counted. $line says of what;
+# a test may define both_prepare, which changes what run_both has left before it is compared.
+line='' differences=0
+compared=0
+both_prepare() {
+	:
+}
+agree() {
+	run_both "$@"
+	compared=$((compared + 1))
+	both_prepare "$@"
+	if ! cmp -s theirs.out ours.out || ! cmp -s theirs.err ours.err; then
+		echo "differs: $line: $original $*"
+		differences=$((differences + 1))
+	fi
+}
+
 # not_run NAME WHY...: a case that this machine cannot do; said, not counted.
 not_run() {
 	echo "-- $*"

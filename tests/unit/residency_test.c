@@ -3,6 +3,8 @@
 #include "window/residency.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,6 +29,17 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 		return MAP_FAILED;
 	}
 	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
+/* However long the one who is waited for takes: the bound is for when he does not come. */
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				  const struct timespec *until);
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				  const struct timespec *until)
+{
+	(void)until;
+	return pthread_cond_wait(condition, lock);
 }
 
 /* A process of the node, as far as its arena is concerned. */
@@ -135,6 +148,46 @@ static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK + ARENA_BLOCK);
 }
 
+enum { ANNOUNCED = 2 * ARENA_CHUNK + 7 * ARENA_BLOCK };
+
+static void *bring_announced(void *argument)
+{
+	struct reader *reader = argument;
+
+	return (void *)(intptr_t)residency_bring(&reader->residency, ANNOUNCED, ARENA_BLOCK);
+}
+
+static void bring_when_the_bytes_are_announced_then_waits_for_them(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t length = ARENA_BLOCK;
+	struct residency_load load;
+	uint8_t *bytes = io_buffer_new(ARENA_BLOCK);
+	bool waits = false;
+	pthread_t thread;
+	void *result;
+	size_t done;
+
+	residency_announce(residency, true);
+	assert_int_equal(pthread_create(&thread, NULL, bring_announced, &f->first), 0);
+	while (!waits) {
+		sched_yield();
+		pthread_mutex_lock(&residency->lock);
+		waits = residency->waiters != NULL;
+		pthread_mutex_unlock(&residency->lock);
+	}
+	assert_int_equal(residency_plan(residency, ANNOUNCED, &length, &load), PLAN_LOAD);
+	assert_int_equal(io_read(&f->second.io, bytes, length, ANNOUNCED, &done), 0);
+	assert_int_equal(residency_finish(residency, &load, bytes, 0, done), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	assert_int_equal(io_counted(&f->first.io).reads, 0);
+	assert_right(&f->first, ANNOUNCED, ARENA_BLOCK);
+	residency_announce(residency, false);
+	io_buffer_free(bytes, ARENA_BLOCK);
+}
+
 static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 {
 	struct fixture *f = *state;
@@ -170,6 +223,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_the_bytes_are_announced_then_waits_for_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
