@@ -122,7 +122,10 @@ at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
 cold
 mkfifo "$scratch/hold" "$scratch/held"
 exec 9<>"$scratch/hold"
-reader --hold scan "$scratch/mount/img" <"$scratch/hold" >"$scratch/held" 9>&- &
+# A command of its own, not a shell function: its number is the reader's, and to wait for it is to
+# wait until the reader is gone.
+LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan "$scratch/mount/img" \
+	<"$scratch/hold" >"$scratch/held" 9>&- &
 holder=$!
 exec 6<"$scratch/held"
 read -r line <&6
@@ -133,13 +136,9 @@ equal "second_process_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
 # The meta pages are the file's for everybody.
 at_most "second_process_bytes" "$(slowfs_stat img/data.mdb:bytes)" 8192
 at_most "second_process_major_faults" "$(field major "$line")" "$faults"
-exec 9>&-
-kill -KILL "$holder" 2>/dev/null || true
-for pid in $(stores_processes); do
-	kill -KILL "$pid"
-done
+kill -KILL "$holder"
 wait "$holder" 2>/dev/null || true
-exec 6<&-
+exec 6<&- 9>&-
 nothing_left "killed_holder"
 slowfs_stop
 finish
