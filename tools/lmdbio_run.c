@@ -1,6 +1,7 @@
 /* What only this file knows: how a program is started so that it reads through lmdbio. */
 #include "config.h"
 #include "preload_check.h"
+#include "tool_place.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -108,47 +109,13 @@ static const struct argp argp = {
 	       "not known.",
 };
 
-/* Whether the drop-in is in root/below; then `path` is its name without ".." and links in it. The
- * last part stays liblmdb.so.0, as it shall stand in a batch script. */
-static bool library_is_below(const char *root, const char *below, char *path)
-{
-	char directory[PATH_MAX], resolved[PATH_MAX];
-
-	return snprintf(directory, sizeof(directory), "%s/%s", root, below) < PATH_MAX &&
-	       realpath(directory, resolved) &&
-	       snprintf(path, PATH_MAX, "%s/liblmdb.so.0", resolved) < PATH_MAX &&
-	       !access(path, R_OK);
-}
-
-/* Where the drop-in lies as seen from this program: installed (also below DESTDIR, also moved as a
- * whole), or in the build tree. Without either, where it would have been installed. */
-static void library_default(char *path)
-{
-	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
-	char here[PATH_MAX], prefix[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
-	size_t length;
-
-	here[n > 0 ? n : 0] = 0;
-	if (strrchr(here, '/'))
-		*strrchr(here, '/') = 0;
-	length = strlen(here);
-	if (length >= sizeof(bin) - 1 && !strcmp(here + length - (sizeof(bin) - 1), bin)) {
-		snprintf(prefix, sizeof(prefix), "%.*s", (int)(length - (sizeof(bin) - 1)), here);
-		if (library_is_below(prefix, LIBDIR_BELOW_PREFIX "/lmdbio", path))
-			return;
-	}
-	if (!library_is_below(here, "../compat/.libs", path))
-		snprintf(path, PATH_MAX, "%s", LIBDIR "/lmdbio/liblmdb.so.0");
-}
-
 /* Resolves the library into `path`, or says why it cannot be preloaded. */
 static int library_resolve(const char *wanted, char *path)
 {
 	char resolved[PATH_MAX];
 
 	if (!wanted)
-		library_default(path);
+		tool_place_library("liblmdb.so.0", "compat", path);
 	else
 		snprintf(path, PATH_MAX, "%s", wanted);
 	if (!realpath(path, resolved) || access(resolved, R_OK)) {

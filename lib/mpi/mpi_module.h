@@ -1,0 +1,40 @@
+/* What only this file knows: what a program that has no MPI of its own asks of the module that has.
+ *
+ * MPI lives in liblmdbio-mpi.so alone. A tool finds it by module_load() and calls the functions of
+ * its one table; no type of <mpi.h> is seen here, so that whoever includes this needs no MPI.
+ */
+#ifndef LMDBIO_MPI_MPI_MODULE_H
+#define LMDBIO_MPI_MPI_MODULE_H
+
+#include <stdbool.h>
+
+/* Of the table below: a tool and its module come from one build. */
+enum { MPI_MODULE_VERSION = 1 };
+#define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
+
+/* A process's place in the job. A node is what MPICH takes for one (MPI_COMM_TYPE_SHARED), so
+ * MPIR_CVAR_NUM_CLIQUES makes several of one machine. */
+struct mpi_place {
+	int rank, ranks;           /* in the job */
+	int node, nodes;           /* nodes are numbered in the order of their lowest rank */
+	int node_rank, node_ranks; /* in the node; 0 is the lowest rank of it */
+};
+
+struct mpi_module {
+	unsigned version;
+	const char *release; /* lmdbio's, which must be the tool's own */
+
+	/* Starts MPI in this process, which must not have done so, with all errors returned, and
+	 * tells its place. `threads`: MPI_THREAD_MULTIPLE is needed. Every rank of the job calls it
+	 * once. Returns 0; ENOTSUP: MPI has less than the threads that are needed; else as
+	 * mpi_error_code(). */
+	int (*begin)(bool threads, struct mpi_place *place);
+
+	/* Ends MPI, when all ranks have called it. Returns 0 or as mpi_error_code(). */
+	int (*end)(void);
+
+	/* Ends every process of the job at once, this one too, with that status. */
+	void (*abort)(int status);
+};
+
+#endif

@@ -1,0 +1,26 @@
+# What only this file knows: how a shell test starts a job of several ranks, and on how many nodes.
+# Sourced, after tests/tools/harness.sh.
+# shellcheck shell=sh
+
+# mpi_require: skips the test where there is no MPI to build with or to start jobs by; where there is
+# one, a build without the module is a failure.
+mpi_require() {
+	pkg-config --exists 'mpich >= 4.0' || skip "MPICH is missing: install libmpich-dev"
+	need mpiexec
+	if ! [ -e "$top_builddir/lib/mpi/liblmdbio-mpi.la" ]; then
+		echo "MPICH is here, and liblmdbio-mpi was not built"
+		exit 1
+	fi
+}
+
+# mpi_job RANKS NODES COMMAND...: RANKS processes on NODES nodes, which MPICH makes of this machine, in
+# blocks. A job that takes longer than MPI_SECONDS (60) is a failure: it is killed, status 124.
+mpi_job() {
+	mpi_ranks=$1
+	mpi_nodes=$2
+	shift 2
+	# Leaks of MPICH's own are nobody's concern here.
+	MPIR_CVAR_NUM_CLIQUES=$mpi_nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 \
+		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0" \
+		timeout -k 5 "${MPI_SECONDS:-60}" mpiexec -n "$mpi_ranks" "$@"
+}

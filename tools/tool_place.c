@@ -1,0 +1,70 @@
+/* What only this file knows: how a command finds the libraries that came with it. */
+#include "config.h"
+#include "tool_place.h"
+
+#include "mpi/mpi_module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether the library is in root/below; then `path` is its name without ".." and links in the
+ * directory. The last part stays as it is, for it shall stand so in a batch script. */
+static bool library_is_below(const char *root, const char *below, const char *name, char *path)
+{
+	char directory[PATH_MAX], resolved[PATH_MAX];
+
+	return snprintf(directory, sizeof(directory), "%s/%s", root, below) < PATH_MAX &&
+	       realpath(directory, resolved) &&
+	       snprintf(path, PATH_MAX, "%s/%s", resolved, name) < PATH_MAX && !access(path, R_OK);
+}
+
+void tool_place_library(const char *name, const char *built, char *path)
+{
+	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
+	char here[PATH_MAX], prefix[PATH_MAX], below[NAME_MAX];
+	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+	size_t length;
+
+	here[n > 0 ? n : 0] = 0;
+	if (strrchr(here, '/'))
+		*strrchr(here, '/') = 0;
+	length = strlen(here);
+	if (length >= sizeof(bin) - 1 && !strcmp(here + length - (sizeof(bin) - 1), bin)) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)(length - (sizeof(bin) - 1)), here);
+		if (library_is_below(prefix, LIBDIR_BELOW_PREFIX "/lmdbio", name, path))
+			return;
+	}
+	/* A tool of the build tree lies in tools/ or, as libtool has it, in tools/.libs/. */
+	for (int up = 1; up <= 2; up++) {
+		snprintf(below, sizeof(below), "%s%s/.libs", up == 1 ? "../" : "../../", built);
+		if (library_is_below(here, below, name, path))
+			return;
+	}
+	snprintf(path, PATH_MAX, "%s/lmdbio/%s", LIBDIR, name);
+}
+
+const struct mpi_module *tool_place_module(const char *command)
+{
+	const struct mpi_module *module;
+	char path[PATH_MAX];
+	void *library;
+
+	tool_place_library("liblmdbio-mpi.so.0", "lib/mpi", path);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		fprintf(stderr, "%s: no MPI: %s\n", command, dlerror());
+		return NULL;
+	}
+	module = dlsym(library, MPI_MODULE_SYMBOL);
+	if (!module || module->version != MPI_MODULE_VERSION ||
+	    strcmp(module->release, PACKAGE_VERSION)) {
+		fprintf(stderr, "%s: %s is of another release of lmdbio\n", command, path);
+		return NULL;
+	}
+	return module;
+}
