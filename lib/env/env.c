@@ -69,11 +69,19 @@ int env_create(MDB_env **ret)
 
 char *env_data_path(const char *path, unsigned flags)
 {
+	static const char file[] = "/data.mdb";
+	size_t length = strlen(path);
 	char *name;
 
 	if (flags & MDB_NOSUBDIR)
 		return strdup(path);
-	return asprintf(&name, "%s/data.mdb", path) < 0 ? NULL : name;
+	/* Not by asprintf(), which is a tenth of all that opening a small environment takes. */
+	name = malloc(length + sizeof(file));
+	if (name) {
+		memcpy(name, path, length);
+		memcpy(name + length, file, sizeof(file));
+	}
+	return name;
 }
 
 static char *absolute_path(const char *path)
@@ -91,37 +99,41 @@ static char *absolute_path(const char *path)
 	return name;
 }
 
-/* Whether the original may open this file at all. It computes with a page size from the file
- * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it",
- * and *page_size is set when the file is sound. */
-static int judge_file(int fd, uint32_t *page_size)
-{
+/* What has been seen of a data file before the original opens it. */
+struct look {
 	uint8_t first[META_END], second[META_END];
+	struct meta newer; /* page_size 0: the file is not sound */
+};
+
+static bool is_meta(const uint8_t *page)
+{
+	return load32(page + META_MAGIC) == FORMAT_MAGIC &&
+	       load32(page + META_VERSION) == FORMAT_VERSION &&
+	       load16(page + PAGE_FLAGS) & PAGE_META;
+}
+
+/* Whether the original may open this file at all. It computes with a page size from the file
+ * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it". */
+static int judge_file(int fd, struct look *look)
+{
 	struct meta meta;
 
-	*page_size = 0;
-	if (pread(fd, first, sizeof(first), 0) != sizeof(first))
+	look->newer.page_size = 0;
+	if (pread(fd, look->first, META_END, 0) != META_END || !is_meta(look->first))
 		return 0;
-	if (load32(first + META_MAGIC) != FORMAT_MAGIC ||
-	    load32(first + META_VERSION) != FORMAT_VERSION ||
-	    !(load16(first + PAGE_FLAGS) & PAGE_META))
-		return 0;
-	if (meta_parse(&meta, first))
+	if (meta_parse(&meta, look->first))
 		return MDB_INVALID;
-	if (pread(fd, second, sizeof(second), meta.page_size) != sizeof(second))
+	if (pread(fd, look->second, META_END, meta.page_size) != META_END || !is_meta(look->second))
 		return 0;
-	if (load32(second + META_MAGIC) != FORMAT_MAGIC ||
-	    load32(second + META_VERSION) != FORMAT_VERSION ||
-	    !(load16(second + PAGE_FLAGS) & PAGE_META))
-		return 0;
-	return meta_judge(first, second, page_size);
+	return meta_judge(look->first, look->second, &look->newer);
 }
 
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
-		       struct origin_loan *loan, uint32_t *page_size)
+		       struct origin_loan *loan, struct meta *newer)
 {
 	char *name = env_data_path(path, flags);
+	struct look look = {.newer = {.page_size = 0}};
 	int rc = 0, container;
 
 	if (!name)
@@ -130,9 +142,9 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	 */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
 	if (loan->fd >= 0)
-		rc = judge_file(loan->fd, page_size);
+		rc = judge_file(loan->fd, &look);
 	/* What is a data file is no container. */
-	if (!rc && !*page_size &&
+	if (!rc && !look.newer.page_size &&
 	    (container = packed_find(name, loan->fd, !(flags & MDB_NOSUBDIR))) >= 0) {
 		rc = packed_open(&env->packed, container, path);
 		if (rc && container != loan->fd)
@@ -142,12 +154,18 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		path = loan->path = env->packed->scratch_path;
 		flags = packed_flags(flags);
 		loan->fd = open(path, O_RDONLY);
-		rc = loan->fd < 0 ? errno : judge_file(loan->fd, page_size);
+		rc = loan->fd < 0 ? errno : judge_file(loan->fd, &look);
 	}
 	if (!rc) {
+		if (look.newer.page_size) {
+			loan->seen[0] = (struct origin_loan_bytes){look.first, META_END, 0};
+			loan->seen[1] = (struct origin_loan_bytes){look.second, META_END,
+								   look.newer.page_size};
+		}
 		origin_loan_begin(loan);
 		rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
 		origin_loan_end();
+		*newer = look.newer;
 	}
 done:
 	if (loan->fd >= 0)
@@ -167,6 +185,8 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 		window_borrow(&window, loan->map, loan->length, page_size);
 	} else {
 		rc = lmdbio_orig_mdb_env_info(env->orig, &info);
+		if (!rc && !env->io.ops)
+			rc = io_open_file(&env->io, "pread", env->fd);
 		if (!rc)
 			rc = window_open(&window, &env->io, info.me_mapsize, page_size);
 	}
@@ -180,19 +200,17 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	struct origin_loan loan;
-	uint32_t page_size = 0;
-	int rc = origin_open(env, path, flags, mode, &loan, &page_size);
+	struct meta meta;
+	int rc = origin_open(env, path, flags, mode, &loan, &meta);
 
 	if (rc)
 		return rc;
-	if (!page_size)
+	if (!meta.page_size)
 		return MDB_INVALID; /* it has changed between the two looks */
 	rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
-	if (!rc)
-		rc = io_open_file(&env->io, "pread", env->fd);
 	if (rc)
 		goto fail;
-	rc = window_renew(env, page_size, &loan);
+	rc = window_renew(env, meta.page_size, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
 		env->path = absolute_path(env->packed ? env->packed->scratch_path : path);
@@ -212,6 +230,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	fork_watch();
 	env->generation = fork_generation;
 	env_report(path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
+	env->worth = (meta.last_page + 1) * meta.page_size >= STORE_FILE_MIN;
 	rc = store_open(env);
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));

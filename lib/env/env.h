@@ -19,13 +19,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* Bytes: a data file of fewer is not worth reading ahead or sharing. */
+enum { STORE_FILE_MIN = 1 << 20 };
+
 enum { DBI_FREE = 0, DBI_MAIN = 1, DBI_CORE = 2 };
 
 enum env_mode { ENV_NEW, ENV_FORWARDED, ENV_OWN };
 
 /* A database handle as the environment knows it. */
 struct dbi_slot {
-	MDB_val name; /* malloc'ed; size 0: the slot is free */
+	MDB_val name;   /* malloc'ed; size 0: the slot is free */
 	uint16_t flags; /* persistent flags and DBI_OPEN */
 	struct comparators order;
 	bool ordered; /* `order` has been set */
@@ -44,21 +47,22 @@ struct MDB_env {
 	char *path;          /* absolute, for opening again in a forked child */
 	unsigned flags;
 	mdb_mode_t permissions;
-	int fd; /* the data file: the descriptor of the first `orig` */
-	struct io io;
+	int fd;       /* the data file: the descriptor of the first `orig` */
+	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (store.c): */
+	bool worth; /* the file was large enough for it when it was opened */
 	bool stored;
 	_Atomic bool store_armed;
 	_Atomic size_t store_id; /* the newest snapshot seen */
 	uint64_t store_since;    /* nanoseconds; when it was first seen */
 	pthread_mutex_t store_lock;
-	struct io reads;       /* unless packed */
+	struct io reads; /* unless packed */
 	struct residency residency;
 	struct prefetch *prefetch; /* NULL: no look-ahead */
-	MDB_dbi dbis; /* slots in use, core ones included */
+	MDB_dbi dbis;              /* slots in use, core ones included */
 	struct dbi_slot *slots;
 };
 
@@ -77,8 +81,8 @@ struct MDB_txn {
 	size_t id;
 	struct arena_identity identity;
 	struct snapshot snapshot;
-	MDB_dbi dbis; /* 0 once it has ended */
-	uint8_t *dbi_state; /* enum txn_dbi bits, env->maxdbs of them */
+	MDB_dbi dbis;        /* 0 once it has ended */
+	uint8_t *dbi_state;  /* enum txn_dbi bits, env->maxdbs of them */
 	struct tree trees[]; /* env->maxdbs of them */
 };
 
@@ -165,7 +169,8 @@ int copy_compact(MDB_txn *txn, int fd);
 /* The same, handed over piece by piece, in order. What `put` returns ends the copy, if not 0. */
 typedef int compact_put_fn(void *to, const uint8_t *bytes, size_t size);
 int copy_compact_to(MDB_txn *txn, compact_put_fn *put, void *to);
-/* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given transaction. */
+/* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given
+ * transaction. */
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);
 

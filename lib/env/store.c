@@ -15,10 +15,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
-	STORE_FILE_MIN = 1 << 20,    /* bytes; a smaller file is not worth any of this */
 	STORE_DEPTH = 16,            /* reads in flight */
 	STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
 };
@@ -55,18 +53,9 @@ static int reads_open(MDB_env *env, const char **backend, const char **why)
 }
 
 /* Whether a file is worth any of this. */
-static int is_worth_it(const MDB_env *env, bool *worth)
+static bool is_worth_it(const MDB_env *env)
 {
-	struct stat st;
-
-	*worth = env->packed || strcmp(settings_get()->store, "auto");
-	/* No file is longer than its window, and a small window tells so without a system call. */
-	if (*worth || env->window.length <= STORE_FILE_MIN)
-		return 0;
-	if (fstat(env->fd, &st))
-		return errno;
-	*worth = st.st_size >= STORE_FILE_MIN;
-	return 0;
+	return env->packed || env->worth || strcmp(settings_get()->store, "auto");
 }
 
 static enum residency_kind store_kind(const MDB_env *env, const char *backend)
@@ -85,13 +74,13 @@ int store_open(MDB_env *env)
 	const struct settings *settings = settings_get();
 	struct arena_options options = {.node = settings->node, .share = settings->share};
 	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
-	bool believe_cache = !env->packed && !strcmp(settings->store, "auto"), worth;
+	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;
 	struct io *reads;
-	int rc = is_worth_it(env, &worth);
+	int rc;
 
-	if (rc || !worth)
-		return rc;
+	if (!is_worth_it(env))
+		return 0;
 	rc = reads_open(env, &backend, &why);
 	if (rc)
 		return rc;

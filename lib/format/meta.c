@@ -38,9 +38,9 @@ int meta_parse(struct meta *meta, const uint8_t *page)
 	return 0;
 }
 
-int meta_judge(const uint8_t *first, const uint8_t *second, uint32_t *page_size)
+int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer)
 {
-	struct meta a, b, *newer;
+	struct meta a, b;
 	int rc;
 
 	if ((rc = meta_parse(&a, first)) || (rc = meta_parse(&b, second)))
@@ -48,11 +48,10 @@ int meta_judge(const uint8_t *first, const uint8_t *second, uint32_t *page_size)
 	/* The original looks for the second page where the newer meta's page size says. */
 	if (a.page_size != b.page_size)
 		return MDB_INVALID;
-	newer = b.txnid > a.txnid ? &b : &a;
+	*newer = b.txnid > a.txnid ? b : a;
 	/* The map is made as long as this says, and must hold both meta pages. */
-	if (newer->last_page < FORMAT_METAS - 1 ||
-	    newer->last_page >= UINT64_MAX / newer->page_size)
-		return MDB_INVALID;
-	*page_size = a.page_size;
-	return 0;
+	return newer->last_page < FORMAT_METAS - 1 ||
+			       newer->last_page >= UINT64_MAX / newer->page_size
+		       ? MDB_INVALID
+		       : 0;
 }

@@ -7,7 +7,8 @@
 
 /* One B+tree as its record describes it. */
 struct tree_record {
-	uint32_t pad; /* DUPFIXED item size, bytes; in the free tree of a meta page: the page size */
+	uint32_t
+		pad; /* DUPFIXED item size, bytes; in the free tree of a meta page: the page size */
 	uint16_t flags; /* MDB_REVERSEKEY ... MDB_REVERSEDUP */
 	uint16_t depth; /* levels */
 	uint64_t branch_pages;
@@ -36,8 +37,8 @@ void tree_record_parse(struct tree_record *record, const uint8_t *bytes);
 int meta_parse(struct meta *meta, const uint8_t *page);
 
 /* Judges the first two pages of a data file before anything is mapped: `first` and `second` are
- * what stands at offset 0 and at the first meta's page size. Returns the page size in force (the
- * newer meta's) and 0, or the same errors as meta_parse(). */
-int meta_judge(const uint8_t *first, const uint8_t *second, uint32_t *page_size);
+ * what stands at offset 0 and at the first meta's page size. Returns the newer one and 0, or the
+ * same errors as meta_parse(). */
+int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer);
 
 #endif

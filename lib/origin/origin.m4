@@ -17,6 +17,7 @@ AS_IF([test "x$with_origin" != xdlopen], [
 			'__attribute__((visibility("hidden"))) FILE *lmdbio_orig_stderr;' \
 			'int lmdbio_orig_mdb_env_create(void **);' \
 			'int lmdbio_orig_open(void) { return -1; }' \
+			'long lmdbio_orig_pread(void) { return -1; }' \
 			'void *lmdbio_orig_mmap(void) { return 0; }' \
 			'int conftest_entry(void **env) { return lmdbio_orig_mdb_env_create(env); }' \
 			> conftest.origin/probe.c &&

@@ -1,8 +1,9 @@
-/* What only this file knows: that the original's calls of open(2) and mmap(2) come by here.
+/* What only this file knows: that the original's calls of open(2), pread(2) and mmap(2) come by
+ * here.
  *
  * We look at a data file before the original may open it, and read through a map of our own. Opened
  * and mapped a second time, a small environment would cost half as much again, so the original gets
- * the descriptor that was looked at, and what it maps is our map too.
+ * the descriptor that was looked at and the bytes that were seen, and what it maps is our map too.
  */
 #include "origin/origin_loan.h"
 
@@ -12,6 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef ORIGIN_LIBRARY
 
@@ -19,6 +21,7 @@ static _Thread_local struct origin_loan *current;
 
 void origin_loan_begin(struct origin_loan *loan)
 {
+	loan->lent = -1;
 	current = loan;
 }
 
@@ -28,6 +31,7 @@ void origin_loan_end(void)
 }
 
 int lmdbio_orig_open(const char *path, int flags, ...);
+ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
 
@@ -39,7 +43,7 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 	int fd;
 
 	if (loan && loan->fd >= 0 && flags == O_RDONLY && !strcmp(path, loan->path)) {
-		fd = loan->fd;
+		fd = loan->lent = loan->fd;
 		loan->fd = -1;
 		return fd;
 	}
@@ -47,6 +51,20 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 	mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
 	va_end(arguments);
 	return open(path, flags, mode);
+}
+
+ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
+{
+	const struct origin_loan_bytes *seen;
+
+	for (size_t i = 0; current && fd == current->lent && i < 2; i++) {
+		seen = &current->seen[i];
+		if (seen->length == length && seen->offset == (uint64_t)offset) {
+			memcpy(buffer, seen->bytes, length);
+			return (ssize_t)length;
+		}
+	}
+	return pread(fd, buffer, length, offset);
 }
 
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,

@@ -1,9 +1,10 @@
 /* What only this file knows: what we and the original share, so that it costs neither of us twice:
- * the data file's descriptor and its map. */
+ * the data file's descriptor, what was read of it already, and its map. */
 #ifndef LMDBIO_ORIGIN_LOAN_H
 #define LMDBIO_ORIGIN_LOAN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Around one call of the original that opens or maps the data file of an environment. */
 struct origin_loan {
@@ -11,6 +12,14 @@ struct origin_loan {
 	int fd;           /* open for reading; -1 once the original has taken it, which closes it */
 	const void *map;  /* what the original has mapped, until it unmaps it; NULL: nothing */
 	size_t length;
+	/* What the caller has read of the file: the original's reads of just these bytes get them,
+	 * so that both have judged the same. Theirs to keep until origin_loan_end(). */
+	struct origin_loan_bytes {
+		const void *bytes;
+		size_t length; /* 0: nothing */
+		uint64_t offset;
+	} seen[2];
+	int lent; /* the descriptor that the original has taken; set by origin_loan_begin() */
 };
 
 /* From here to origin_loan_end() the calling thread's calls of the original take the loan. Where

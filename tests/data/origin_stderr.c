@@ -1,15 +1,17 @@
-/* What only this file knows: what the renamed archive of the original needs to run in a test program
- * that holds it outside our library: where it prints to, and the two calls of libc that our library
- * looks into (lib/origin/origin_loan.c), here as they are. */
+/* What only this file knows: what the renamed archive of the original needs to run in a test
+ * program that holds it outside our library: where it prints to, and the three calls of libc that
+ * our library looks into (lib/origin/origin_loan.c), here as they are. */
 #include "origin_stderr.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 FILE *lmdbio_orig_stderr;
 
 int lmdbio_orig_open(const char *path, int flags, ...);
+ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
 
@@ -27,6 +29,11 @@ int lmdbio_orig_open(const char *path, int flags, ...)
 	mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
 	va_end(arguments);
 	return open(path, flags, mode);
+}
+
+ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
+{
+	return pread(fd, buffer, length, offset);
 }
 
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,

@@ -144,9 +144,9 @@ static void walk_both_ways(struct walk *walk, const struct tree_record *record,
 /* One operation of the script: the first byte chooses it, the second the key and the value. */
 static void script_step(struct walk *walk, struct cursor *cursor, const uint8_t *step)
 {
-	static const char *const words[] = {"a",    "b",     "c",    "d",	 "alone",
-					    "dups", "plain", "030",  "33",	 "5",
-					    "27",   "",	     "zzzz", "\1\0\0\0", "12345678"};
+	static const char *const words[] = {"a",    "b",     "c",    "d",        "alone",
+					    "dups", "plain", "030",  "33",       "5",
+					    "27",   "",      "zzzz", "\1\0\0\0", "12345678"};
 	const size_t n_words = sizeof(words) / sizeof(words[0]);
 	MDB_cursor_op op = (MDB_cursor_op)(step[0] % (MDB_PREV_MULTIPLE + 2));
 	bool blind = step[0] & 0x80;
@@ -246,16 +246,17 @@ uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, siz
 {
 	struct walk walk = {0};
 	struct io io;
-	struct meta first;
+	struct meta first, newer;
 	uint32_t page_size;
 	int newest;
 
 	walk_records = 0;
 	/* The second meta page stands where the first one's page size says. */
 	if (size < META_END || meta_parse(&first, bytes) || size < first.page_size + META_END ||
-	    meta_judge(bytes, bytes + first.page_size, &page_size) ||
-	    size < FORMAT_METAS * (size_t)page_size)
+	    meta_judge(bytes, bytes + first.page_size, &newer) ||
+	    size < FORMAT_METAS * (size_t)newer.page_size)
 		return 0;
+	page_size = newer.page_size;
 	require(page_size >= FORMAT_PAGE_MIN && page_size <= FORMAT_PAGE_MAX, "page size");
 	require(!io_open_memory(&io, bytes, size), "a memory io opens");
 	require(!window_open(&walk.window, &io, size, page_size), "a window over memory opens");

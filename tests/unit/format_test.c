@@ -181,25 +181,24 @@ static void meta_parse_when_layout_of_lmdb_1_then_invalid(void **state)
 static void meta_judge_when_both_sound_then_tells_the_page_size(void **state)
 {
 	struct builder builder;
-	uint32_t size = 0;
+	struct meta meta = {0};
 
 	(void)state;
 	sound_metas(&builder, 1024);
-	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &size), 0);
-	assert_int_equal(size, 1024);
+	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta), 0);
+	assert_int_equal(meta.page_size, 1024);
 	builder_close(&builder);
 }
 
 static void meta_judge_when_page_sizes_differ_then_invalid(void **state)
 {
 	struct builder builder;
-	uint32_t size = 77;
+	struct meta meta;
 
 	(void)state;
 	sound_metas(&builder, 1024);
 	store32(builder_page(&builder, 1) + META_FREE_TREE + TREE_PAD, 2048);
-	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &size), MDB_INVALID);
-	assert_int_equal(size, 77);
+	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta), MDB_INVALID);
 	builder_close(&builder);
 }
 
@@ -208,14 +207,14 @@ static void meta_judge_when_one_is_bad_then_its_error(void **state)
 	(void)state;
 	for (unsigned which = 0; which < 2; which++) {
 		struct builder builder;
-		uint32_t size;
+		struct meta meta;
 
 		sound_metas(&builder, 1024);
 		store32(builder_page(&builder, which) + META_VERSION, 2);
-		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &size),
+		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta),
 				 MDB_VERSION_MISMATCH);
 		store32(builder_page(&builder, which) + META_MAGIC, 0);
-		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &size),
+		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta),
 				 MDB_INVALID);
 		builder_close(&builder);
 	}
@@ -316,7 +315,7 @@ static void page_node_when_offset_at_its_edges_then_address_or_null(void **state
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		uint8_t *page = lone_page(size, PAGE_LEAF);
 		const uint32_t good[] = {18, 19, size - 9, size - 8};
-		const uint32_t bad[] = {0,	  2,	    15,	  16,	    17,
+		const uint32_t bad[] = {0,        2,        15,   16,       17,
 					size - 7, size - 1, size, size + 1, 65535};
 
 		store16(page + PAGE_LOWER, 18);
@@ -370,7 +369,7 @@ static void page_leaf_node_when_data_reaches_the_end_then_true_one_more_false(vo
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		uint8_t *page = lone_page(size, PAGE_LEAF);
 		unsigned offset = size - NODE_KEY - 40;
-		static const uint32_t huge[] = {31,	      65535,	  65536,
+		static const uint32_t huge[] = {31,           65535,      65536,
 						0x10000 + 30, 0x7fffffff, 0xffffffff};
 		struct node node;
 
