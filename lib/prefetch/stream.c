@@ -15,15 +15,15 @@
 #include <string.h>
 
 enum {
-	AHEAD_FIRST = 2 << 20,   /* bytes, before it is known how long the walk will be */
-	LEAVES_AHEAD = 64,       /* of the scout over the walker, when values are in overflow runs */
-	MERGE_GAP = 32 << 10,    /* bytes worth reading for one request less */
-	PACES_PER_WINDOW = 16,   /* how often the program reports, per window of look-ahead */
-	PACE_COLD = 4096,        /* steps at most before looking again for anything to gain */
+	AHEAD_FIRST = 2 << 20, /* bytes, before it is known how long the walk will be */
+	LEAVES_AHEAD = 64,     /* of the scout over the walker, when values are in overflow runs */
+	MERGE_GAP = 32 << 10,  /* bytes worth reading for one request less */
+	PACES_PER_WINDOW = 16, /* how often the program reports, per window of look-ahead */
+	PACE_COLD = 4096,      /* steps at most before looking again for anything to gain */
 	PROBE_AHEAD = 512 << 10, /* bytes */
 	DENSE_PERCENT = 90,
-	JOBS_SPARE = 8,          /* places in the queue that one more wish may take */
-	RANGE_SHARE = 2,         /* an announced range may take so many times a cursor's share */
+	JOBS_SPARE = 8,  /* places in the queue that one more wish may take */
+	RANGE_SHARE = 2, /* an announced range may take so many times a cursor's share */
 };
 
 /* --- asking ----------------------------------------------------------------------------------- */
@@ -75,9 +75,9 @@ static uint64_t bytes_ahead(const struct stream *stream, uint64_t taken)
 {
 	uint64_t steps = stream->steps > taken ? stream->steps - taken : 0;
 
-	return stream->steps ? (uint64_t)((double)stream->bytes / (double)stream->steps *
-					  (double)steps)
-			     : 0;
+	return stream->steps
+		       ? (uint64_t)((double)stream->bytes / (double)stream->steps * (double)steps)
+		       : 0;
 }
 
 /* --- walking ---------------------------------------------------------------------------------- */
@@ -134,6 +134,25 @@ static bool queue_is_full(const struct prefetch *prefetch)
 	return prefetch->jobs.count >= PREFETCH_JOBS - JOBS_SPARE;
 }
 
+/* Whether a key lies behind the end of an announced range. */
+static bool is_behind(const struct stream *stream, const uint8_t *bytes, size_t size)
+{
+	MDB_val key = {.mv_size = size, .mv_data = (void *)(uintptr_t)bytes};
+
+	return stream->to.mv_data && compare(&stream->order, &key, &stream->to) > 0;
+}
+
+/* The same of all in a leaf, by the key that its branch has for it; the first has none. */
+static bool leaf_is_behind(const struct stream *stream, const struct level *level)
+{
+	const uint8_t *key;
+	uint32_t size;
+
+	return stream->to.mv_data && level->index &&
+	       page_node_key(level->page, stream->scout.page_size, level->index, &key, &size) &&
+	       is_behind(stream, key, size);
+}
+
 /* The branch above the next leaf. 0, EAGAIN (it has been asked for) or MDB_NOTFOUND. */
 static int scout_step(struct prefetch *prefetch, struct stream *stream)
 {
@@ -166,7 +185,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 		if (rc == EAGAIN)
 			break;
 		level = cursor_top(&stream->scout);
-		if (rc || !page_child(level->page, stream->scout.page_size, level->index, &leaf)) {
+		if (rc || leaf_is_behind(stream, level) ||
+		    !page_child(level->page, stream->scout.page_size, level->index, &leaf)) {
 			stream->scout_done = true;
 			break;
 		}
@@ -176,18 +196,21 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	gathered_want(prefetch, stream, &run);
 }
 
-/* Whether an entry lies behind the end of an announced range. */
-static bool is_behind(const struct stream *stream, const struct node *node)
-{
-	MDB_val key = {.mv_size = node->key_size, .mv_data = (void *)(uintptr_t)node->key};
-
-	return stream->to.mv_data && compare(&stream->order, &key, &stream->to) > 0;
-}
-
 static bool leaf_is_done(const struct stream *stream, const struct level *level)
 {
 	return level->flags & PAGE_LEAF2 ||
 	       (stream->forward ? level->index >= level->count : level->index == UINT16_MAX);
+}
+
+/* Counts what is left of a leaf without a look at its entries. */
+static void skip_leaf(struct stream *stream, struct level *level)
+{
+	unsigned index = level->index;
+	uint64_t left = stream->forward ? level->count - index : index + 1;
+
+	stream->steps += left;
+	stream->bytes += stream->snapshot.page_size * left / level->count;
+	level->index = stream->forward ? level->count : UINT16_MAX;
 }
 
 /* The entries of the walker's leaf from where it stands; false when it must stop for now. */
@@ -200,12 +223,17 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	struct gathered run = {0};
 	bool more = true;
 
+	/* No entry leads anywhere, and none is the last one wanted. */
+	if (!stream->tree.record.overflow_pages && !stream->to.mv_data) {
+		skip_leaf(stream, level);
+		return bytes_ahead(stream, taken) < limit;
+	}
 	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch)) {
 		struct node node;
 
 		if (!page_leaf_node(level->page, walker->page_size, level->index, &node))
 			break;
-		if (is_behind(stream, &node)) {
+		if (is_behind(stream, node.key, node.key_size)) {
 			stream->walker_done = stream->scout_done = true;
 			more = false;
 			break;
@@ -450,7 +478,9 @@ static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 	/* At first the window is small, and so must be the pace. */
 	if (steps > taken / 2 + CURSOR_PACE_FIRST)
 		steps = taken / 2 + CURSOR_PACE_FIRST;
-	return steps < CURSOR_PACE_FIRST ? CURSOR_PACE_FIRST : steps > 1 << 20 ? 1 << 20 : (int)steps;
+	return steps < CURSOR_PACE_FIRST ? CURSOR_PACE_FIRST
+	       : steps > 1 << 20         ? 1 << 20
+					 : (int)steps;
 }
 
 static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)

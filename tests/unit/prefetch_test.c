@@ -1,0 +1,266 @@
+/* What only this file knows: what the loader reads for an announced range, and what it does when
+ * storage fails. */
+#include "env_fixture.h"
+
+#include "io/io_fault.h"
+#include "origin/origin.h"
+#include "prefetch/prefetch.h"
+#include "util/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RECORDS_BIG = 250, VALUE_BIG = 40000, RECORDS_SMALL = 60000, VALUE_SMALL = 100 };
+enum { DEPTH = 16, IDLE_SECONDS = 60 };
+
+static struct {
+	struct place place;
+	int fd;
+	uint64_t size;
+	struct io file, io;
+	struct io_fault plan;
+	struct window window;
+	struct residency residency;
+	struct prefetch *prefetch;
+	struct snapshot snapshot;
+	struct tree tree;
+	struct comparators order;
+} f;
+
+/* The loader waits for work by this call alone, and nothing else here does. */
+static sem_t idle;
+
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+{
+	sem_post(&idle);
+	return __real_pthread_cond_wait(condition, lock);
+}
+
+/* Until the loader has nothing more to do; the bound is for one that never stops. */
+static void assert_comes_to_rest(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE_SECONDS;
+	assert_int_equal(sem_timedwait(&idle, &until), 0);
+}
+
+static void key_make(char key[16], MDB_val *value, unsigned i)
+{
+	snprintf(key, 16, "%08u", i);
+	*value = (MDB_val){.mv_size = 8, .mv_data = key};
+}
+
+static void records_put(unsigned records, size_t size)
+{
+	MDB_env *orig = origin_open(&f.place);
+	char text[16], *bytes = calloc(1, size);
+	MDB_val key, data = {.mv_size = size, .mv_data = bytes};
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	assert_non_null(bytes);
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
+	for (unsigned i = 0; i < records; i++) {
+		key_make(text, &key, i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, MDB_APPEND), 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+	free(bytes);
+}
+
+/* The newest snapshot of the place, in an arena that this process has alone. */
+static void look(void)
+{
+	struct arena_options options = {.budget = 64 << 20};
+	struct prefetch_options ahead = {.ahead = 8 << 20, .depth = DEPTH};
+	struct arena_identity identity = {.device = 1, .inode = 2, .snapshot = 1};
+	const uint32_t page_size = 4096;
+	struct meta meta;
+	struct stat st;
+
+	f.fd = open(f.place.data, O_RDONLY | O_CLOEXEC);
+	assert_true(f.fd >= 0);
+	assert_int_equal(fstat(f.fd, &st), 0);
+	f.size = identity.size = (uint64_t)st.st_size;
+	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
+	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);
+	assert_int_equal(window_open(&f.window, &f.file, f.size, page_size), 0);
+	assert_int_equal(meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta),
+			 0);
+	assert_int_equal(meta.page_size, page_size);
+	assert_int_equal(residency_open(&f.residency, RESIDENCY_ARENA,
+					(uint8_t *)(uintptr_t)f.window.base, f.size, f.fd, &f.io,
+					&options, false),
+			 0);
+	assert_int_equal(residency_snapshot(&f.residency, &identity, 2 * page_size, true), 0);
+	residency_enter(&f.residency);
+	assert_int_equal(prefetch_open(&f.prefetch, &f.residency, &f.io, &ahead), 0);
+	f.snapshot = (struct snapshot){.page_size = page_size};
+	assert_int_equal(window_look(&f.window, meta.last_page + 1, f.size, &f.snapshot.view), 0);
+	f.snapshot.view.residency = f.snapshot.view.runs = &f.residency;
+	f.snapshot.watch = prefetch_watch(f.prefetch);
+	f.tree = (struct tree){.record = meta.main_tree};
+	comparators_default(&f.order, 0);
+	assert_int_equal(sem_init(&idle, 0, 0), 0);
+}
+
+static int setup(unsigned records, size_t size)
+{
+	memset(&f, 0, sizeof(f));
+	place_make(&f.place);
+	records_put(records, size);
+	look();
+	return 0;
+}
+
+static int setup_big(void **state)
+{
+	(void)state;
+	return setup(RECORDS_BIG, VALUE_BIG);
+}
+
+static int setup_small(void **state)
+{
+	(void)state;
+	return setup(RECORDS_SMALL, VALUE_SMALL);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	prefetch_end(f.prefetch, &f.snapshot);
+	prefetch_close(f.prefetch);
+	residency_leave(&f.residency);
+	residency_close(&f.residency);
+	window_close(&f.window);
+	io_close(&f.io);
+	io_close(&f.file);
+	close(f.fd);
+	place_remove(&f.place);
+	sem_destroy(&idle);
+	return 0;
+}
+
+static void announce(const MDB_val *first, const MDB_val *last)
+{
+	assert_int_equal(
+		prefetch_range(f.prefetch, &f.snapshot, &f.tree, &f.order.key, first, last), 0);
+	assert_comes_to_rest();
+}
+
+/* All of it, but as a part: what is wanted of a part is asked for page by page, again and again
+ * until it has come. */
+static void announce_from_first(void)
+{
+	char text[16];
+	MDB_val first;
+
+	key_make(text, &first, 0);
+	announce(&first, NULL);
+}
+
+static uint64_t bytes_read(void)
+{
+	return io_counted(&f.io).bytes;
+}
+
+static void range_when_all_is_wanted_then_all_comes_once(void **state)
+{
+	uint64_t low = 2 * f.snapshot.page_size;
+
+	(void)state;
+	announce(NULL, NULL);
+	assert_true(residency_covers(&f.residency, low, f.size - low));
+	assert_true(bytes_read() <= f.size);
+	announce(NULL, NULL);
+	assert_true(bytes_read() <= f.size);
+}
+
+/* A tenth of the records, and the tree above them; an end in the middle of a leaf is one too. */
+static void range_when_it_ends_early_then_the_rest_is_left(void **state)
+{
+	unsigned records = (unsigned)f.tree.record.entries;
+	char from[16], to[16];
+	MDB_val first, last;
+
+	(void)state;
+	key_make(from, &first, records / 2);
+	key_make(to, &last, records / 2 + records / 10);
+	announce(&first, &last);
+	assert_true(bytes_read() >= f.size / 10);
+	assert_true(bytes_read() <= f.size / 10 * 2 + ARENA_CHUNK);
+}
+
+static void range_when_every_read_fails_then_the_loader_rests(void **state)
+{
+	(void)state;
+	f.plan = (struct io_fault){
+		.calls = IO_FAULT_READS, .nth = 1, .for_ever = true, .error = EIO};
+	announce_from_first();
+	assert_in_range(f.plan.failed, 1, DEPTH);
+	assert_int_equal(bytes_read(), 0);
+}
+
+/* Not from the first read on: there are wishes in the queue then, and reads in flight. */
+static void range_when_reads_begin_to_fail_then_the_loader_rests(void **state)
+{
+	(void)state;
+	f.plan = (struct io_fault){
+		.calls = IO_FAULT_READS, .nth = 5, .for_ever = true, .error = EIO};
+	announce_from_first();
+	assert_in_range(f.plan.failed, 1, 2 * DEPTH);
+}
+
+static void range_when_one_read_has_failed_then_the_next_brings_all(void **state)
+{
+	uint64_t low = 2 * f.snapshot.page_size;
+
+	(void)state;
+	f.plan = (struct io_fault){.calls = IO_FAULT_READS, .nth = 3, .error = EIO};
+	announce_from_first();
+	assert_int_equal(f.plan.failed, 1);
+	announce(NULL, NULL);
+	assert_true(residency_covers(&f.residency, low, f.size - low));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(range_when_all_is_wanted_then_all_comes_once,
+						setup_big, teardown),
+		{"range_of_small_values_when_all_is_wanted_then_all_comes_once",
+		 range_when_all_is_wanted_then_all_comes_once, setup_small, teardown, NULL},
+		cmocka_unit_test_setup_teardown(range_when_it_ends_early_then_the_rest_is_left,
+						setup_big, teardown),
+		{"range_of_small_values_when_it_ends_early_then_the_rest_is_left",
+		 range_when_it_ends_early_then_the_rest_is_left, setup_small, teardown, NULL},
+		cmocka_unit_test_setup_teardown(range_when_every_read_fails_then_the_loader_rests,
+						setup_big, teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_reads_begin_to_fail_then_the_loader_rests, setup_big, teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
+			teardown),
+	};
+
+	return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
+}
