@@ -78,6 +78,27 @@ enum lmdbio_advice {
  * stride 0); MDB_BAD_TXN (the transaction has ended or is reset). */
 int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned stride);
 
+/* --- records by number ----------------------------------------------------------------------- */
+
+/* The record of a number. Records are what MDB_NEXT steps to, counted from 0 on in the order of the
+ * cursor: a key with its value, or with one of its duplicates; mdb_stat() tells how many there are.
+ * The first call for a database reads its tree pages once, in parallel, to number the records (of a
+ * container, its own record index); the others find the leaf page without reading. What was
+ * learnt stays with the environment while the snapshot is the newest.
+ *   txn     a read-only transaction of an environment opened with MDB_RDONLY
+ *   dbi     a database of it
+ *   number  of the record, from 0
+ *   key     where its key goes, or NULL
+ *   data    where its value goes, or NULL: then of the value nothing is read
+ * Collective: no.
+ * Threads: as mdb_get(): one thread at a time on a transaction.
+ * Lifetime: the pointers are those that mdb_get() gives, valid until the transaction ends.
+ * Returns: 0; MDB_NOTFOUND (there are not so many records); EINVAL (no transaction, no such
+ * database); MDB_BAD_TXN; MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the records are not
+ * as many as the database says); ENOTSUP (the environment is forwarded to the original); ENOMEM; the
+ * errno of a read that failed. */
+int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val *key, MDB_val *data);
+
 /* --- statistics ------------------------------------------------------------------------------ */
 
 /* What lmdbio has done in this process since it was loaded; in a forked child, since the fork.

@@ -13,7 +13,7 @@ allowed() {
 	arena) echo "arena io util" ;;
 	window) echo "window arena io util" ;;
 	cursor) echo "cursor window format util io" ;;
-	index) echo "index cursor window format util io" ;;
+	index) echo "index cursor window container format util io" ;;
 	prefetch) echo "prefetch cursor window arena format util io" ;;
 	origin) echo "origin" ;;
 	container) echo "container io format util" ;;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 struct cursor;
+struct node;
 
 /* What a cursor tells whoever looks ahead of it: after every cursor->pace steps one way it calls
  * moved(), which sets the next pace; a cursor that is set elsewhere or closed calls left(). */
@@ -118,6 +119,15 @@ enum tree_step {
 };
 int tree_step(struct snapshot *snapshot, const struct comparator *order, const MDB_val *key,
 	      uint64_t *number, uint64_t *pages, enum tree_step *step);
+
+/* For one who knows a page's number: a page of a tree and how many nodes or items it has. Returns
+ * as cursor_get(). */
+int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count);
+/* The value of a node of a leaf page (no duplicates' node), and where it stands: *pages pages from
+ * *number on, or 0 pages: in the leaf. Returns as cursor_get(). */
+int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data);
+void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t *number,
+	      uint64_t *pages);
 
 /* A cursor that will not be used any more, or not as it was. */
 static inline void cursor_leave(struct cursor *cursor)

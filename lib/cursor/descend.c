@@ -82,9 +82,8 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 	return 0;
 }
 
-/* A page of a tree, by its number: the one place where a cursor asks the window for one. */
-static int page_get(struct snapshot *snapshot, uint64_t number, const uint8_t **page,
-		    unsigned *count)
+/* The one place where a tree's page is asked of the window. */
+int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count)
 {
 	int rc = window_pages(&snapshot->view, number, 1, page);
 
@@ -100,7 +99,7 @@ int level_load(struct cursor *cursor, struct level *level, uint64_t number)
 {
 	const uint8_t *page;
 	unsigned count, flags;
-	int rc = page_get(cursor->snapshot, number, &page, &count);
+	int rc = tree_page(cursor->snapshot, number, &page, &count);
 
 	if (unlikely(rc))
 		return rc;
@@ -232,7 +231,7 @@ static int tree_find(struct snapshot *snapshot, struct tree *tree, const struct 
 	if (number == PAGE_NONE)
 		return MDB_NOTFOUND;
 	for (depth = 0; depth < FORMAT_DEPTH_MAX; depth++) {
-		rc = page_get(snapshot, number, &page, &count);
+		rc = tree_page(snapshot, number, &page, &count);
 		if (unlikely(rc))
 			return rc;
 		if (page_flags(page) & PAGE_LEAF)
@@ -261,7 +260,7 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 	struct node node;
 	bool exact = false;
 	unsigned count;
-	int place, rc = page_get(snapshot, *number, &page, &count);
+	int place, rc = tree_page(snapshot, *number, &page, &count);
 
 	if (rc)
 		return rc;
@@ -308,6 +307,18 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 	duplicates_init(&duplicates, snapshot, &comparators->data);
 	rc = duplicates_enter(snapshot, tree, &duplicates, &node);
 	return rc ? rc : cursor_first(&duplicates.cursor, data, NULL);
+}
+
+int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data)
+{
+	return node_value(snapshot, node, data);
+}
+
+void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t *number,
+	      uint64_t *pages)
+{
+	*number = node->flags & NODE_BIG ? load64(node->data) : 0;
+	*pages = node->flags & NODE_BIG ? node_run_pages(snapshot, node) : 0;
 }
 
 int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct comparator *order,

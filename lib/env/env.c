@@ -223,6 +223,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 		goto fail;
 	}
 	env->mode = ENV_OWN;
+	records_open(env);
 	env->flags = flags;
 	env->permissions = mode;
 	env->dbis = DBI_CORE;
@@ -366,6 +367,7 @@ void env_close(MDB_env *env)
 		return;
 	if (env->mode == ENV_OWN) {
 		fork_delist(env);
+		records_close(env);
 		store_close(env);
 		window_close(&env->window);
 		io_close(&env->io);

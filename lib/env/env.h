@@ -9,6 +9,7 @@
 #define LMDBIO_ENV_ENV_H
 
 #include "cursor/cursor.h"
+#include "index/record_index.h"
 #include "io/io.h"
 #include "origin/origin.h"
 #include "env/packed.h"
@@ -61,8 +62,10 @@ struct MDB_env {
 	pthread_mutex_t store_lock;
 	struct io reads; /* unless packed */
 	struct residency residency;
-	struct prefetch *prefetch; /* NULL: no look-ahead */
-	MDB_dbi dbis;              /* slots in use, core ones included */
+	struct prefetch *prefetch;    /* NULL: no look-ahead */
+	pthread_mutex_t records_lock; /* of the indexes (records.c) */
+	struct kept_index *indexes;
+	MDB_dbi dbis; /* slots in use, core ones included */
 	struct dbi_slot *slots;
 };
 
@@ -126,6 +129,15 @@ void store_hold(MDB_env *env, bool hold);
 /* While the original reads through the window: 0, or ENOMEM (resume all the same). */
 int store_pause(MDB_env *env);
 void store_resume(MDB_env *env);
+
+/* records.c: the record index of a database in a transaction's snapshot, made if there is none yet
+ * (which reads the tree pages, in several threads). Returns 0, or as index_build(). It lives until
+ * it is given back. Any thread. */
+int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
+void records_give(MDB_env *env, const struct record_index *index);
+void records_open(MDB_env *env);
+void records_close(MDB_env *env);
+void records_forked(MDB_env *env);
 
 /* txn.c: for own and forwarded ones. */
 int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **txn);

@@ -1,0 +1,113 @@
+/* What only this file knows: which record indexes an environment has made, and for how long.
+ *
+ * An index is of one tree in one snapshot. It is made when somebody first asks for a record by its
+ * number, and kept until one of a newer snapshot is made and nobody uses it any more.
+ */
+#include "container/container.h"
+#include "env/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct kept_index {
+	struct kept_index *next;
+	size_t id;     /* of the snapshot */
+	uint64_t root; /* of the tree: no two trees of a snapshot share it, but empty ones */
+	unsigned users;
+	struct record_index *index;
+};
+
+void records_open(MDB_env *env)
+{
+	pthread_mutex_init(&env->records_lock, NULL);
+	env->indexes = NULL;
+}
+
+void records_close(MDB_env *env)
+{
+	struct kept_index *kept;
+
+	while ((kept = env->indexes)) {
+		env->indexes = kept->next;
+		index_free(kept->index);
+		free(kept);
+	}
+	pthread_mutex_destroy(&env->records_lock);
+}
+
+void records_forked(MDB_env *env)
+{
+	/* Another thread of the parent may have held it. What it was making is not in the list. */
+	pthread_mutex_init(&env->records_lock, NULL);
+}
+
+static void forget_old(MDB_env *env, size_t id)
+{
+	for (struct kept_index **link = &env->indexes; *link;) {
+		struct kept_index *kept = *link;
+
+		if (kept->users || kept->id >= id) {
+			link = &kept->next;
+			continue;
+		}
+		*link = kept->next;
+		index_free(kept->index);
+		free(kept);
+	}
+}
+
+static int make(MDB_txn *txn, const struct tree *tree, const MDB_val *name,
+		struct record_index **index)
+{
+	struct packed *packed = txn->env->packed;
+	int rc = packed ? index_read(index, &packed->data, tree, name) : ENOENT;
+
+	return rc == ENOENT ? index_build(index, &txn->snapshot, tree, 0) : rc;
+}
+
+int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
+{
+	struct tree *tree = &txn->trees[dbi];
+	MDB_env *env = txn->env;
+	struct kept_index *kept;
+	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&env->records_lock);
+	for (kept = env->indexes; kept; kept = kept->next)
+		if (kept->id == txn->id && kept->root == tree->record.root)
+			break;
+	if (!kept) {
+		kept = calloc(1, sizeof(*kept));
+		rc = kept ? make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name,
+				 &kept->index)
+			  : ENOMEM;
+		if (rc) {
+			free(kept);
+		} else {
+			forget_old(env, txn->id);
+			kept->id = txn->id;
+			kept->root = tree->record.root;
+			kept->next = env->indexes;
+			env->indexes = kept;
+		}
+	}
+	if (!rc) {
+		kept->users++;
+		*index = kept->index;
+	}
+	pthread_mutex_unlock(&env->records_lock);
+	return rc;
+}
+
+void records_give(MDB_env *env, const struct record_index *index)
+{
+	struct kept_index *kept;
+
+	pthread_mutex_lock(&env->records_lock);
+	for (kept = env->indexes; kept->index != index; kept = kept->next)
+		;
+	kept->users--;
+	pthread_mutex_unlock(&env->records_lock);
+}

@@ -1,0 +1,221 @@
+/* What only this file knows: how the pages of a tree are dealt out to threads, level by level.
+ *
+ * Threads here mostly wait for storage, so there may be more of them than processors. A small tree
+ * starts none.
+ */
+#include "index/index_private.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	THREADS_MAX = 16,
+	THREAD_PAGES = 256, /* fewer are not worth one */
+	PIECE = 1024,       /* pages that are brought at a time */
+};
+
+struct worker {
+	struct counter counter;
+	const uint64_t *numbers;
+	size_t n;
+	bool leaves; /* they are leaf pages */
+	bool started;
+	pthread_t thread;
+	int rc;
+};
+
+static void *worker_run(void *argument)
+{
+	struct worker *worker = argument;
+	struct counter *counter = &worker->counter;
+	int rc = 0;
+
+	for (size_t i = 0, end; i < worker->n && !rc; i = end) {
+		end = worker->n - i < PIECE ? worker->n : i + PIECE;
+		rc = counter_bring(counter, worker->numbers + i, end - i);
+		for (size_t j = i; j < end && !rc; j++)
+			rc = worker->leaves ? counter_leaf(counter, worker->numbers[j])
+					    : counter_branch(counter, worker->numbers[j]);
+	}
+	worker->rc = rc;
+	return NULL;
+}
+
+static size_t workers_start(struct worker *workers, size_t n)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (size_t i = 1; i < n; i++)
+		workers[i].started =
+			!pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return n;
+}
+
+/* Appends a part to another, its numbers going on where that one's end. */
+static int part_append(struct index_part *to, const struct index_part *from)
+{
+	size_t leaves = to->count + from->count, owners = to->owner_count + from->owner_count;
+	void *grown;
+
+	if (leaves > to->room) {
+		grown = reallocarray(to->leaves, leaves, sizeof(*to->leaves));
+		if (!grown)
+			return ENOMEM;
+		to->leaves = grown;
+		to->room = leaves;
+	}
+	if (owners > to->owner_room) {
+		grown = reallocarray(to->owners, owners, sizeof(*to->owners));
+		if (!grown)
+			return ENOMEM;
+		to->owners = grown;
+		to->owner_room = owners;
+	}
+	for (size_t i = 0; i < from->count; i++) {
+		to->leaves[to->count + i] = from->leaves[i];
+		to->leaves[to->count + i].first += to->records;
+	}
+	for (size_t i = 0; i < from->owner_count; i++) {
+		to->owners[to->owner_count + i] = from->owners[i];
+		to->owners[to->owner_count + i].leaf += to->count;
+	}
+	to->count = leaves;
+	to->owner_count = owners;
+	to->records += from->records;
+	return 0;
+}
+
+/* Lets `threads` look at n pages, each at a run of them, and puts together what they find. */
+static int deal(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
+		const uint64_t *numbers, size_t n, bool leaves, struct index_part *part)
+{
+	size_t suit = n / THREAD_PAGES + 1, many = threads ? threads : THREADS_MAX;
+	struct worker *workers;
+	int rc = 0;
+
+	many = many < suit ? many : suit;
+	workers = calloc(many, sizeof(*workers));
+	if (!workers)
+		return ENOMEM;
+	for (size_t i = 0; i < many; i++) {
+		size_t first = n * i / many, end = n * (i + 1) / many;
+
+		workers[i].counter.snapshot = *snapshot;
+		workers[i].counter.snapshot.watch = NULL;
+		workers[i].counter.tree = tree;
+		workers[i].numbers = numbers + first;
+		workers[i].n = end - first;
+		workers[i].leaves = leaves;
+	}
+	workers_start(workers, many);
+	for (size_t i = 0; i < many; i++) {
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
+		else
+			worker_run(&workers[i]);
+		if (!rc)
+			rc = workers[i].rc;
+		if (!rc)
+			rc = part_append(part, &workers[i].counter.part);
+		index_part_free(&workers[i].counter.part);
+	}
+	free(workers);
+	return rc;
+}
+
+int index_leaves(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
+		 uint64_t **pages, size_t *n)
+{
+	const struct tree_record *record = &tree->record;
+	uint64_t *numbers;
+	int rc = 0;
+
+	*pages = NULL;
+	*n = 0;
+	if (record->root == PAGE_NONE)
+		return 0;
+	if (!record->depth || record->depth > FORMAT_DEPTH_MAX)
+		return MDB_CORRUPTED;
+	numbers = malloc(sizeof(*numbers));
+	if (!numbers)
+		return ENOMEM;
+	*numbers = record->root;
+	*n = 1;
+	for (unsigned depth = record->depth; depth > 1 && !rc; depth--) {
+		struct index_part part = {0};
+
+		rc = deal(snapshot, tree, threads, numbers, *n, false, &part);
+		free(numbers);
+		numbers = NULL;
+		if (!rc && part.count > snapshot->view.limit)
+			rc = MDB_CORRUPTED;
+		if (!rc && !(numbers = malloc(part.count * sizeof(*numbers))))
+			rc = ENOMEM;
+		for (size_t i = 0; i < part.count && !rc; i++)
+			numbers[i] = part.leaves[i].page;
+		*n = part.count;
+		index_part_free(&part);
+	}
+	if (rc) {
+		free(numbers);
+		*n = 0;
+		return rc;
+	}
+	*pages = numbers;
+	return 0;
+}
+
+int index_count(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
+		const uint64_t *pages, size_t n, struct index_part *part)
+{
+	*part = (struct index_part){0};
+	return n ? deal(snapshot, tree, threads, pages, n, true, part) : 0;
+}
+
+int index_join(struct record_index **ret, const struct tree *tree, const struct index_part *parts,
+	       size_t n)
+{
+	struct index_part all = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = part_append(&all, &parts[i]);
+	if (!rc && all.records != tree->record.entries)
+		rc = MDB_CORRUPTED;
+	if (!rc) {
+		*ret = index_new(0, 0, all.records);
+		rc = *ret ? 0 : ENOMEM;
+	}
+	if (rc) {
+		index_part_free(&all);
+		return rc;
+	}
+	(*ret)->leaves = all.leaves;
+	(*ret)->count = all.count;
+	(*ret)->owners = all.owners;
+	(*ret)->owner_count = all.owner_count;
+	return 0;
+}
+
+int index_build(struct record_index **index, const struct snapshot *snapshot,
+		const struct tree *tree, unsigned threads)
+{
+	struct index_part part = {0};
+	uint64_t *pages;
+	size_t n;
+	int rc = index_leaves(snapshot, tree, threads, &pages, &n);
+
+	if (!rc)
+		rc = index_count(snapshot, tree, threads, pages, n, &part);
+	if (!rc)
+		rc = index_join(index, tree, &part, 1);
+	index_part_free(&part);
+	free(pages);
+	return rc;
+}

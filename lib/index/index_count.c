@@ -1,0 +1,235 @@
+/* What only this file knows: how many records stand in a leaf page, its trees of duplicates
+ * included.
+ */
+#include "index/index_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { BRING_GAP = 32 << 10, BRING_MAX = 8 << 20 };
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Grows an array of elements of `size` bytes to hold one more. */
+static bool make_room(void **array, size_t *room, size_t count, size_t size)
+{
+	size_t more = *room ? *room * 2 : 64;
+	void *grown;
+
+	if (count < *room)
+		return true;
+	grown = reallocarray(*array, more, size);
+	if (!grown)
+		return false;
+	*array = grown;
+	*room = more;
+	return true;
+}
+
+static int add_leaf(struct index_part *part, uint64_t page, unsigned place, bool nested)
+{
+	void *leaves = part->leaves;
+
+	if (!make_room(&leaves, &part->room, part->count, sizeof(*part->leaves)))
+		return ENOMEM;
+	part->leaves = leaves;
+	part->leaves[part->count++] = (struct index_leaf){
+		.page = page, .place = place & 0x7fff, .nested = nested, .first = part->records};
+	return 0;
+}
+
+static int add_owner(struct index_part *part, uint64_t page, unsigned place)
+{
+	void *owners = part->owners;
+
+	if (!make_room(&owners, &part->owner_room, part->owner_count, sizeof(*part->owners)))
+		return ENOMEM;
+	part->owners = owners;
+	part->owners[part->owner_count++] =
+		(struct index_owner){.leaf = part->count, .page = page, .place = place};
+	return 0;
+}
+
+void index_part_free(struct index_part *part)
+{
+	free(part->leaves);
+	free(part->owners);
+	*part = (struct index_part){0};
+}
+
+int counter_bring(struct counter *counter, const uint64_t *numbers, size_t n)
+{
+	const struct window_view *view = &counter->snapshot.view;
+	unsigned shift = view->page_shift;
+	uint64_t *sorted, from, end;
+	int rc = 0;
+
+	if (!view->runs || !n)
+		return 0;
+	sorted = malloc(n * sizeof(*sorted));
+	if (!sorted)
+		return ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = numbers[i];
+	qsort(sorted, n, sizeof(*sorted), by_number);
+	for (size_t i = 0, next; i < n && sorted[i] < view->limit && !rc; i = next) {
+		from = sorted[i] << shift;
+		end = from + (UINT64_C(1) << shift);
+		for (next = i + 1; next < n && sorted[next] < view->limit; next++) {
+			uint64_t there = sorted[next] << shift;
+
+			if (there > end + BRING_GAP ||
+			    there + (UINT64_C(1) << shift) > from + BRING_MAX)
+				break;
+			end = there + (UINT64_C(1) << shift);
+		}
+		if (!residency_covers(view->runs, from, end - from))
+			rc = residency_bring(view->runs, from, end - from);
+	}
+	free(sorted);
+	/* What could not be brought is asked for again, page by page. */
+	return rc == ENOMEM ? rc : 0;
+}
+
+int counter_branch(struct counter *counter, uint64_t number)
+{
+	const uint8_t *page;
+	unsigned count;
+	uint64_t child;
+	int rc = tree_page(&counter->snapshot, number, &page, &count);
+
+	if (!rc && !(page_flags(page) & PAGE_BRANCH))
+		rc = MDB_CORRUPTED;
+	/* No tree has more pages than the file: a ring of branches ends here. */
+	if (!rc && counter->part.count + count > counter->snapshot.view.limit)
+		rc = MDB_CORRUPTED;
+	for (unsigned i = 0; i < count && !rc; i++) {
+		if (!page_child(page, counter->snapshot.page_size, i, &child))
+			return MDB_CORRUPTED;
+		rc = add_leaf(&counter->part, child, 0, false);
+	}
+	return rc;
+}
+
+int node_records(const struct tree *tree, const struct node *node, uint64_t *records,
+		 struct tree_record *nested, bool *is_tree)
+{
+	unsigned pad;
+
+	*records = 1;
+	*is_tree = false;
+	if (!(node->flags & NODE_DUPS))
+		return 0;
+	if (!(tree->record.flags & MDB_DUPSORT) || node->flags & NODE_BIG)
+		return MDB_CORRUPTED;
+	if (node->flags & NODE_SUBTREE) {
+		if (node->data_size != TREE_SIZE)
+			return MDB_CORRUPTED;
+		tree_record_parse(nested, node->data);
+		*records = nested->entries;
+		*is_tree = true;
+		return nested->entries && nested->root != PAGE_NONE &&
+				       nested->depth - 1u < FORMAT_DEPTH_MAX
+			       ? 0
+			       : MDB_CORRUPTED;
+	}
+	if (node->data_size < PAGE_HEADER)
+		return MDB_CORRUPTED;
+	*records = page_count(node->data, node->data_size);
+	pad = load16(node->data + PAGE_PAD);
+	if (page_flags(node->data) & PAGE_LEAF2 &&
+	    !page_items_fit(node->data_size, (unsigned)*records, pad))
+		return MDB_CORRUPTED;
+	return *records ? 0 : MDB_CORRUPTED;
+}
+
+/* Counts the pages of one level of a tree of duplicates, and what is below them. */
+static int count_nested(struct counter *counter, const uint64_t *numbers, size_t n, unsigned depth)
+{
+	uint64_t *children = NULL;
+	int rc = counter_bring(counter, numbers, n);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		const uint8_t *page;
+		unsigned count;
+
+		rc = tree_page(&counter->snapshot, numbers[i], &page, &count);
+		if (!rc && (!(page_flags(page) & PAGE_BRANCH) != (depth == 1) ||
+			    counter->pages++ > counter->snapshot.view.limit))
+			rc = MDB_CORRUPTED;
+		if (rc)
+			break;
+		if (depth == 1) {
+			rc = add_leaf(&counter->part, numbers[i], 0, true);
+			counter->part.records += count;
+			continue;
+		}
+		free(children);
+		children = malloc(count * sizeof(*children));
+		rc = children ? 0 : ENOMEM;
+		for (unsigned j = 0; j < count && !rc; j++)
+			if (!page_child(page, counter->snapshot.page_size, j, &children[j]))
+				rc = MDB_CORRUPTED;
+		if (!rc)
+			rc = count_nested(counter, children, count, depth - 1);
+	}
+	free(children);
+	return rc;
+}
+
+/* Nodes of a leaf page in a database with duplicates. */
+static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *page,
+		       unsigned count)
+{
+	struct index_part *part = &counter->part;
+	struct tree_record nested;
+	bool open = false, is_tree;
+	uint64_t records, before;
+	struct node node;
+	int rc = 0;
+
+	for (unsigned i = 0; i < count && !rc; i++) {
+		if (!page_leaf_node(page, counter->snapshot.page_size, i, &node))
+			return MDB_CORRUPTED;
+		rc = node_records(counter->tree, &node, &records, &nested, &is_tree);
+		if (rc)
+			return rc;
+		if (!is_tree) {
+			if (!open)
+				rc = add_leaf(part, number, i, false);
+			open = true;
+			part->records += records;
+			continue;
+		}
+		open = false;
+		before = part->records;
+		rc = add_owner(part, number, i);
+		if (!rc)
+			rc = count_nested(counter, &nested.root, 1, nested.depth);
+		if (!rc && part->records - before != records)
+			rc = MDB_CORRUPTED;
+	}
+	return rc;
+}
+
+int counter_leaf(struct counter *counter, uint64_t number)
+{
+	const uint8_t *page;
+	unsigned count;
+	int rc = tree_page(&counter->snapshot, number, &page, &count);
+
+	if (!rc && (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF)
+		rc = MDB_CORRUPTED;
+	if (rc)
+		return rc;
+	if (counter->tree->record.flags & MDB_DUPSORT)
+		return count_nodes(counter, number, page, count);
+	rc = add_leaf(&counter->part, number, 0, false);
+	counter->part.records += count;
+	return rc;
+}

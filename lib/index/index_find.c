@@ -1,0 +1,236 @@
+/* What only this file knows: how a record's number becomes a page and a node, and these a record.
+ */
+#include "index/index_private.h"
+
+#include <stdlib.h>
+
+struct record_index *index_new(size_t leaves, size_t owners, uint64_t records)
+{
+	struct record_index *index = calloc(1, sizeof(*index));
+
+	if (!index)
+		return NULL;
+	index->records = records;
+	index->count = leaves;
+	index->owner_count = owners;
+	if (leaves)
+		index->leaves = calloc(leaves, sizeof(*index->leaves));
+	if (owners)
+		index->owners = calloc(owners, sizeof(*index->owners));
+	if ((leaves && !index->leaves) || (owners && !index->owners)) {
+		index_free(index);
+		return NULL;
+	}
+	return index;
+}
+
+void index_free(struct record_index *index)
+{
+	if (!index)
+		return;
+	free(index->leaves);
+	free(index->owners);
+	free(index);
+}
+
+uint64_t index_records(const struct record_index *index)
+{
+	return index->records;
+}
+
+size_t index_size(const struct record_index *index)
+{
+	return index->count;
+}
+
+const struct index_leaf *index_leaf(const struct record_index *index, size_t number)
+{
+	return &index->leaves[number];
+}
+
+/* The last leaf that begins at or before a record. The first one begins at 0. */
+static size_t leaf_of(const struct record_index *index, uint64_t number)
+{
+	size_t low = 0, high = index->count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (index->leaves[middle].first <= number)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The last owner whose leaves begin at or before a leaf. */
+static const struct index_owner *owner_of(const struct record_index *index, size_t leaf)
+{
+	size_t low = 0, high = index->owner_count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (index->owners[middle].leaf <= leaf)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &index->owners[low];
+}
+
+int index_find(const struct record_index *index, uint64_t number, struct index_place *place)
+{
+	const struct index_leaf *leaf;
+	const struct index_owner *owner;
+	size_t at;
+
+	if (number >= index->records)
+		return MDB_NOTFOUND;
+	at = leaf_of(index, number);
+	leaf = &index->leaves[at];
+	*place = (struct index_place){
+		.page = leaf->page,
+		.node = leaf->place,
+		.skip = number - leaf->first,
+		.nested = leaf->nested,
+	};
+	if (leaf->nested) {
+		owner = owner_of(index, at);
+		place->owner_page = owner->page;
+		place->owner_node = (uint32_t)owner->place;
+	}
+	return 0;
+}
+
+static int node_at(struct snapshot *snapshot, uint64_t number, uint64_t place, struct node *node)
+{
+	const uint8_t *page;
+	unsigned count;
+	int rc = tree_page(snapshot, number, &page, &count);
+
+	if (rc)
+		return rc;
+	if ((page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF || place >= count ||
+	    !page_leaf_node(page, snapshot->page_size, (unsigned)place, node))
+		return MDB_CORRUPTED;
+	return 0;
+}
+
+static void key_of(const struct node *node, MDB_val *key)
+{
+	if (key)
+		*key = (MDB_val){node->key_size, (void *)(uintptr_t)node->key};
+}
+
+/* Duplicate `i` of a page or sub-page of `size` bytes; `pad` is an item's size there. */
+static int duplicate_at(const uint8_t *page, uint32_t size, unsigned count, uint32_t pad,
+			uint64_t i, MDB_val *data)
+{
+	struct node node;
+
+	if (i >= count)
+		return MDB_CORRUPTED;
+	if (page_flags(page) & PAGE_LEAF2) {
+		if (!page_items_fit(size, count, pad))
+			return MDB_CORRUPTED;
+		*data = (MDB_val){pad, (void *)(uintptr_t)(page + PAGE_HEADER + i * pad)};
+		return 0;
+	}
+	if (!page_leaf_node(page, size, (unsigned)i, &node))
+		return MDB_CORRUPTED;
+	key_of(&node, data);
+	return 0;
+}
+
+/* The node that a place means, in a database with duplicates, and which of its records. */
+static int node_of_place(struct snapshot *snapshot, const struct tree *tree,
+			 const struct index_place *place, struct node *node, uint64_t *duplicate)
+{
+	uint64_t records, left = place->skip;
+	struct tree_record nested;
+	bool is_tree;
+
+	for (uint64_t i = place->node;; i++) {
+		int rc = node_at(snapshot, place->page, i, node);
+
+		if (!rc)
+			rc = node_records(tree, node, &records, &nested, &is_tree);
+		if (rc)
+			return rc;
+		if (left < records) {
+			*duplicate = left;
+			return is_tree ? MDB_CORRUPTED : 0;
+		}
+		left -= records;
+	}
+}
+
+static int get_nested(struct snapshot *snapshot, const struct index_place *place, MDB_val *key,
+		      MDB_val *data)
+{
+	struct tree_record nested;
+	const uint8_t *page;
+	struct node owner;
+	unsigned count;
+	int rc = node_at(snapshot, place->owner_page, place->owner_node, &owner);
+
+	if (rc)
+		return rc;
+	if (!(owner.flags & NODE_SUBTREE) || owner.data_size != TREE_SIZE)
+		return MDB_CORRUPTED;
+	key_of(&owner, key);
+	if (!data)
+		return 0;
+	tree_record_parse(&nested, owner.data);
+	rc = tree_page(snapshot, place->page, &page, &count);
+	if (rc)
+		return rc;
+	return page_flags(page) & PAGE_LEAF ? duplicate_at(page, snapshot->page_size, count,
+							   nested.pad, place->skip, data)
+					    : MDB_CORRUPTED;
+}
+
+int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
+	      MDB_val *key, MDB_val *data)
+{
+	uint64_t duplicate = 0;
+	struct node node;
+	int rc;
+
+	if (place->nested)
+		return get_nested(snapshot, place, key, data);
+	if (tree->record.flags & MDB_DUPSORT)
+		rc = node_of_place(snapshot, tree, place, &node, &duplicate);
+	else
+		rc = node_at(snapshot, place->page, place->node + place->skip, &node);
+	if (rc)
+		return rc;
+	key_of(&node, key);
+	if (!data)
+		return 0;
+	if (node.flags & NODE_DUPS)
+		return tree->record.flags & MDB_DUPSORT
+			       ? duplicate_at(node.data, node.data_size,
+					      page_count(node.data, node.data_size),
+					      load16(node.data + PAGE_PAD), duplicate, data)
+			       : MDB_CORRUPTED;
+	return tree_value(snapshot, &node, data);
+}
+
+int index_run(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
+	      uint64_t *number, uint64_t *pages)
+{
+	struct node node;
+	int rc;
+
+	*number = *pages = 0;
+	/* Duplicates are never that long. */
+	if (place->nested || tree->record.flags & MDB_DUPSORT)
+		return 0;
+	rc = node_at(snapshot, place->page, place->node + place->skip, &node);
+	if (!rc)
+		tree_run(snapshot, &node, number, pages);
+	return rc;
+}

@@ -1,0 +1,103 @@
+/* What only this file knows: how the number of a record leads to where it stands.
+ *
+ * A record is what MDB_NEXT steps to: a key with its value, or a key with one of its duplicates.
+ * They are numbered from 0 in the order of the cursor. Only tree pages are read to number them: the
+ * branch pages once, then the leaf pages, dealt out; the counts of the parts are added up at the
+ * end. So ranks, too, can count a part each: index_leaves() everywhere, index_count() of a share,
+ * index_join() of all parts in order.
+ */
+#ifndef LMDBIO_INDEX_RECORD_INDEX_H
+#define LMDBIO_INDEX_RECORD_INDEX_H
+
+#include "cursor/cursor.h"
+#include "io/io.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Records that follow each other in one leaf page. */
+struct index_leaf {
+	uint64_t page : 48;
+	uint64_t place : 15; /* the node that they begin with */
+	uint64_t nested : 1; /* the page is of a tree of duplicates */
+	uint64_t first;      /* number of the first one */
+};
+
+/* Where the key of a tree of duplicates stands. */
+struct index_owner {
+	uint64_t leaf; /* the first of its leaves, by their place in the index */
+	uint64_t page, place;
+};
+
+/* A run of leaf pages, counted. Plain arrays: they can be sent to another process. Numbers begin at
+ * 0 in each part. */
+struct index_part {
+	struct index_leaf *leaves;
+	size_t count, room;
+	struct index_owner *owners;
+	size_t owner_count, owner_room;
+	uint64_t records;
+};
+
+struct record_index;
+
+/* Where a record stands. */
+struct index_place {
+	uint64_t page;
+	uint32_t node;
+	uint64_t skip; /* records from that node on, in a database with duplicates */
+	bool nested;
+	uint64_t owner_page; /* nested: where the key stands */
+	uint32_t owner_node;
+};
+
+/* The numbers of all leaf pages of a tree, in the order of their keys; malloc'ed, NULL if there are
+ * none. `threads` read at most, 0: as many as suit. Returns 0, ENOMEM, or as cursor_get(). */
+int index_leaves(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
+		 uint64_t **pages, size_t *n);
+
+/* Counts n leaf pages into an empty part. Returns as index_leaves(); index_part_free() in any case.
+ */
+int index_count(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
+		const uint64_t *pages, size_t n, struct index_part *part);
+void index_part_free(struct index_part *part);
+
+/* An index out of all parts, in order, which stay the caller's. Returns 0; ENOMEM; MDB_CORRUPTED:
+ * the sum is not what the tree says. */
+int index_join(struct record_index **index, const struct tree *tree, const struct index_part *parts,
+	       size_t n);
+
+/* All of it by oneself. The tree's record has been read. Returns as index_leaves() or index_join().
+ */
+int index_build(struct record_index **index, const struct snapshot *snapshot,
+		const struct tree *tree, unsigned threads);
+
+/* The same out of the record index of a container, without reading the data. Returns as
+ * index_join(); ENOENT: the container has none for this database, or it has duplicates. */
+int index_read(struct record_index **index, struct io *container, const struct tree *tree,
+	       const MDB_val *name);
+
+void index_free(struct record_index *index);
+
+uint64_t index_records(const struct record_index *index);
+/* Leaves in the index, and one of them. A page with trees of duplicates in it comes several times.
+ */
+size_t index_size(const struct record_index *index);
+const struct index_leaf *index_leaf(const struct record_index *index, size_t number);
+
+/* Where record `number` stands, in O(log(leaves)), without reading anything. Returns 0 or
+ * MDB_NOTFOUND. Any thread. */
+int index_find(const struct record_index *index, uint64_t number, struct index_place *place);
+
+/* The record at a place; the pointers are those that a cursor gives. `key` or `data` may be NULL.
+ * Returns as cursor_get(). */
+int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
+	      MDB_val *key, MDB_val *data);
+
+/* Where its value stands: *pages pages from page *number on; 0 pages: in its leaf. For a snapshot
+ * that does not wait, EAGAIN: the leaf is not there. Returns as cursor_get(). */
+int index_run(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
+	      uint64_t *number, uint64_t *pages);
+
+#endif

@@ -1,0 +1,346 @@
+/* What only this file knows: that the record index finds what a cursor finds, record for record, in
+ * every kind of database, however its leaves are dealt out. */
+#include "env_fixture.h"
+
+#include "index/record_index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A kind of database, and how much goes into it. */
+struct kind {
+	const char *name;
+	unsigned flags;
+	unsigned keys;
+	unsigned duplicates; /* of every third key; of one key 40 times as many */
+	size_t value;        /* bytes of the longest */
+};
+
+static const struct kind kinds[] = {
+	{"plain", 0, 3000, 0, 200},
+	{"overflow", 0, 300, 0, 20000},
+	{"integer", MDB_INTEGERKEY, 3000, 0, 60},
+	{"reverse", MDB_REVERSEKEY, 500, 0, 100},
+	{"dups", MDB_DUPSORT, 400, 30, 100},
+	{"fixed", MDB_DUPSORT | MDB_DUPFIXED, 300, 60, 8},
+	{"integers", MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 200, 100, 4},
+	{"backward", MDB_DUPSORT | MDB_REVERSEDUP, 100, 20, 30},
+	{"single", 0, 1, 0, 10},
+	{"empty", 0, 0, 0, 0},
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static MDB_env *big_open(const struct place *place)
+{
+	MDB_env *orig;
+
+	assert_int_equal(lmdbio_orig_mdb_env_create(&orig), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_set_maxdbs(orig, KINDS + 1), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_env_open(orig, place->directory, MDB_NOSYNC, 0600), 0);
+	return orig;
+}
+
+static void fill(MDB_txn *txn, const struct kind *kind)
+{
+	uint8_t *bytes = calloc(1, kind->value + 16);
+	MDB_dbi dbi;
+
+	assert_non_null(bytes);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, kind->name, kind->flags | MDB_CREATE, &dbi),
+			 0);
+	for (unsigned i = 0; i < kind->keys; i++) {
+		uint64_t number = i * 7919u % 100003;
+		unsigned many = i % 3 ? 1 : 1 + kind->duplicates * (i == 3 ? 40 : 1);
+		char text[32];
+		MDB_val key = {8, &number}, data = {kind->value, bytes};
+
+		if (!(kind->flags & MDB_INTEGERKEY)) {
+			snprintf(text, sizeof(text), "%06u", (unsigned)number);
+			key = (MDB_val){strlen(text), text};
+		}
+		if (!kind->duplicates)
+			data.mv_size = kind->value * (i % 10 + 1) / 10;
+		for (unsigned j = 0; j < many; j++) {
+			uint32_t mark = i * 100000 + j;
+
+			memcpy(bytes, &mark, sizeof(mark));
+			assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0), 0);
+		}
+	}
+	free(bytes);
+}
+
+static void place_fill(const struct place *place)
+{
+	MDB_env *orig = big_open(place);
+	MDB_txn *txn;
+
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	for (unsigned i = 0; i < KINDS; i++)
+		fill(txn, &kinds[i]);
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+}
+
+struct opened {
+	struct place place;
+	MDB_env *env;
+	MDB_txn *txn;
+};
+
+static void opened_begin(struct opened *opened)
+{
+	place_make(&opened->place);
+	place_fill(&opened->place);
+	opened->env = own_open(&opened->place, KINDS + 1, MDB_NOLOCK);
+	assert_int_equal(txn_begin(opened->env, NULL, MDB_RDONLY, &opened->txn), 0);
+}
+
+static void opened_end(struct opened *opened)
+{
+	txn_abort(opened->txn);
+	env_close(opened->env);
+	place_remove(&opened->place);
+}
+
+static struct tree *tree_of(MDB_txn *txn, const char *name, MDB_dbi *dbi)
+{
+	assert_int_equal(dbi_open(txn, name, 0, dbi), 0);
+	if (txn->trees[*dbi].stale)
+		assert_int_equal(tree_refresh(&txn->snapshot, &txn->trees[*dbi]), 0);
+	return &txn->trees[*dbi];
+}
+
+static bool same(const MDB_val *a, const MDB_val *b)
+{
+	return a->mv_size == b->mv_size && !memcmp(a->mv_data, b->mv_data, a->mv_size);
+}
+
+/* Steps through a database with a cursor, and asks the index for the same records by number. */
+static void assert_as_cursor(MDB_txn *txn, MDB_dbi dbi, const struct record_index *index)
+{
+	struct tree *tree = &txn->trees[dbi];
+	struct duplicates duplicates;
+	struct cursor cursor;
+	struct index_place place;
+	uint64_t number = 0;
+	MDB_val key, data, found_key, found_data;
+	int rc;
+
+	cursor_init(&cursor, &txn->snapshot, tree, &txn->env->slots[dbi].order, &duplicates);
+	while (!(rc = cursor_get(&cursor, &key, &data, number ? MDB_NEXT : MDB_FIRST))) {
+		assert_int_equal(index_find(index, number, &place), 0);
+		assert_int_equal(index_get(&txn->snapshot, tree, &place, &found_key, &found_data),
+				 0);
+		assert_true(same(&key, &found_key));
+		assert_true(same(&data, &found_data));
+		/* The same bytes, not a copy. */
+		assert_ptr_equal(data.mv_data, found_data.mv_data);
+		number++;
+	}
+	assert_int_equal(rc, MDB_NOTFOUND);
+	assert_int_equal(number, index_records(index));
+	assert_int_equal(index_find(index, number, &place), MDB_NOTFOUND);
+	assert_int_equal(index_find(index, UINT64_MAX, &place), MDB_NOTFOUND);
+	cursor_end(&cursor);
+}
+
+static void record_when_of_any_kind_then_the_cursors_own(void **state)
+{
+	struct opened opened;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	for (unsigned i = 0; i < KINDS + 1; i++) {
+		struct tree *tree = tree_of(opened.txn, i < KINDS ? kinds[i].name : NULL, &dbi);
+		struct record_index *index;
+
+		assert_int_equal(index_build(&index, &opened.txn->snapshot, tree, 0), 0);
+		assert_as_cursor(opened.txn, dbi, index);
+		index_free(index);
+	}
+	opened_end(&opened);
+}
+
+/* As ranks do it: every one has the list of leaves, counts its share, and all shares are joined. */
+static void index_when_counted_in_parts_then_the_same(void **state)
+{
+	struct opened opened;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	for (unsigned i = 0; i < KINDS; i++) {
+		struct tree *tree = tree_of(opened.txn, kinds[i].name, &dbi);
+
+		for (size_t parts = 1; parts <= 7; parts += 3) {
+			struct index_part part[7];
+			struct record_index *index;
+			uint64_t *pages;
+			size_t n;
+
+			assert_int_equal(index_leaves(&opened.txn->snapshot, tree, 3, &pages, &n),
+					 0);
+			assert_int_equal(n, tree->record.leaf_pages);
+			for (size_t j = 0; j < parts; j++)
+				assert_int_equal(index_count(&opened.txn->snapshot, tree, 2,
+							     pages + n * j / parts,
+							     n * (j + 1) / parts - n * j / parts,
+							     &part[j]),
+						 0);
+			assert_int_equal(index_join(&index, tree, part, parts), 0);
+			assert_as_cursor(opened.txn, dbi, index);
+			index_free(index);
+			for (size_t j = 0; j < parts; j++)
+				index_part_free(&part[j]);
+			free(pages);
+		}
+	}
+	opened_end(&opened);
+}
+
+static void run_when_the_value_overflows_then_where_it_stands(void **state)
+{
+	struct record_index *index;
+	struct index_place place;
+	struct opened opened;
+	uint64_t number, pages;
+	struct tree *tree;
+	unsigned runs = 0;
+	MDB_val data;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	tree = tree_of(opened.txn, "overflow", &dbi);
+	assert_int_equal(index_build(&index, &opened.txn->snapshot, tree, 1), 0);
+	for (uint64_t i = 0; i < index_records(index); i++) {
+		assert_int_equal(index_find(index, i, &place), 0);
+		assert_int_equal(index_get(&opened.txn->snapshot, tree, &place, NULL, &data), 0);
+		assert_int_equal(index_run(&opened.txn->snapshot, tree, &place, &number, &pages),
+				 0);
+		assert_int_equal(pages, data.mv_size > 2030 ? (15 + data.mv_size) / 4096 + 1 : 0);
+		if (pages)
+			assert_ptr_equal(data.mv_data,
+					 opened.env->window.base + number * 4096 + 16);
+		runs += pages > 0;
+	}
+	assert_true(runs > 200);
+	index_free(index);
+	opened_end(&opened);
+}
+
+/* --- damage ----------------------------------------------------------------------------------- */
+
+static void index_when_the_tree_says_other_than_its_leaves_then_corrupted(void **state)
+{
+	struct record_index *index;
+	struct opened opened;
+	struct tree tree;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	tree = *tree_of(opened.txn, "plain", &dbi);
+	tree.record.entries++;
+	assert_int_equal(index_build(&index, &opened.txn->snapshot, &tree, 0), MDB_CORRUPTED);
+	tree.record.entries--;
+	tree.record.depth++;
+	assert_int_equal(index_build(&index, &opened.txn->snapshot, &tree, 0), MDB_CORRUPTED);
+	tree.record.depth = 200;
+	assert_int_equal(index_build(&index, &opened.txn->snapshot, &tree, 0), MDB_CORRUPTED);
+	opened_end(&opened);
+}
+
+/* Any page overwritten with any other's bytes, or noise, is an error or changes nothing. */
+static void index_when_pages_are_damaged_then_an_error_and_no_signal(void **state)
+{
+	struct record_index *index;
+	struct opened opened;
+	struct tree trees[KINDS];
+	unsigned errors = 0;
+	uint8_t page[4096];
+	uint32_t size;
+	uint64_t id;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	place_newest(&opened.place, &size, &id);
+	assert_int_equal(size, 4096);
+	for (unsigned i = 0; i < KINDS; i++)
+		trees[i] = *tree_of(opened.txn, kinds[i].name, &dbi);
+	for (uint64_t number = 2; number < opened.txn->snapshot.view.limit; number += 5) {
+		int fd = open(opened.place.data, O_RDONLY | O_CLOEXEC);
+
+		assert_int_equal(pread(fd, page, 4096, (off_t)number * 4096), 4096);
+		close(fd);
+		for (unsigned i = 0; i < 3; i++) {
+			uint8_t noise[64];
+
+			for (unsigned j = 0; j < sizeof(noise); j++)
+				noise[j] = (uint8_t)(number * 31 + j * 7 + i * 101);
+			place_patch(&opened.place, number * 4096 + (i == 0 ? 10 : i * 700), noise,
+				    i == 0 ? 6 : sizeof(noise));
+		}
+		for (unsigned i = 0; i < KINDS; i++) {
+			struct snapshot snapshot = opened.txn->snapshot;
+			int rc = index_build(&index, &snapshot, &trees[i], 0);
+
+			if (!rc)
+				index_free(index);
+			errors += rc != 0;
+			assert_true(!rc || rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND);
+		}
+		place_patch(&opened.place, number * 4096, page, 4096);
+	}
+	assert_true(errors > 20);
+	opened_end(&opened);
+}
+
+/* --- the environment's own ------------------------------------------------------------------- */
+
+static void records_when_asked_again_then_the_same_index(void **state)
+{
+	struct record_index *first, *again, *other;
+	struct opened opened;
+	MDB_dbi dbi, second;
+
+	(void)state;
+	opened_begin(&opened);
+	tree_of(opened.txn, "plain", &dbi);
+	tree_of(opened.txn, "dups", &second);
+	assert_int_equal(records_take(opened.txn, dbi, &first), 0);
+	assert_int_equal(records_take(opened.txn, dbi, &again), 0);
+	assert_int_equal(records_take(opened.txn, second, &other), 0);
+	assert_ptr_equal(first, again);
+	assert_ptr_not_equal(first, other);
+	records_give(opened.env, first);
+	records_give(opened.env, again);
+	records_give(opened.env, other);
+	opened_end(&opened);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(record_when_of_any_kind_then_the_cursors_own),
+		cmocka_unit_test(index_when_counted_in_parts_then_the_same),
+		cmocka_unit_test(run_when_the_value_overflows_then_where_it_stands),
+		cmocka_unit_test(index_when_the_tree_says_other_than_its_leaves_then_corrupted),
+		cmocka_unit_test(index_when_pages_are_damaged_then_an_error_and_no_signal),
+		cmocka_unit_test(records_when_asked_again_then_the_same_index),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
