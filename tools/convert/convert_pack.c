@@ -181,7 +181,7 @@ static int index_tree(void *to, const void *name, size_t name_size, uint16_t fla
 	return container_write_tree(pack->writer, name, name_size, flags, &pack->tree);
 }
 
-static int index_leaf(void *to, uint64_t page, uint64_t records)
+static int note_leaf(void *to, uint64_t page, uint64_t records)
 {
 	struct pack *pack = to;
 
@@ -191,7 +191,7 @@ static int index_leaf(void *to, uint64_t page, uint64_t records)
 
 int pack_finish(struct pack *pack)
 {
-	const struct skeleton_listener listener = {index_tree, index_leaf, pack};
+	const struct skeleton_listener listener = {index_tree, note_leaf, pack};
 	bool damaged;
 	int rc = skeleton_walk(pack->skeleton, &listener, &damaged);
 
