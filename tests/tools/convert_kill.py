@@ -8,7 +8,9 @@ import sys
 
 number = getattr(signal, sys.argv[1])
 path, length = sys.argv[2], int(sys.argv[3])
-command = subprocess.Popen(sys.argv[4:])
+# Who runs the tests in the background has SIGINT ignored, and what is ignored is inherited.
+command = subprocess.Popen(sys.argv[4:], preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)
+                           if number != signal.SIGKILL else None)
 
 
 def size():
