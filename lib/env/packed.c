@@ -50,20 +50,6 @@ unsigned packed_flags(unsigned flags)
 	return flags | MDB_NOSUBDIR | MDB_NOLOCK;
 }
 
-static int below_open(struct packed *packed)
-{
-	int rc = io_choose(packed->fd, settings_get()->io, &packed->backend, &packed->why);
-
-	if (!rc)
-		rc = io_open_file(&packed->below, packed->backend, packed->fd);
-	if (rc && strcmp(packed->backend, "pread")) {
-		packed->backend = "pread";
-		packed->why = "the other cannot be opened here";
-		rc = io_open_file(&packed->below, packed->backend, packed->fd);
-	}
-	return rc;
-}
-
 /* On a disk, if any of the usual places is writable. */
 static int scratch_make(void)
 {
@@ -121,7 +107,8 @@ int packed_open(struct packed **ret, int fd, const char *path)
 	if (!rc && fstat(fd, &st))
 		rc = errno;
 	if (!rc)
-		rc = below_open(packed);
+		rc = io_open_chosen(&packed->below, packed->fd, settings_get()->io,
+				    &packed->backend, &packed->why);
 	if (!rc)
 		rc = io_open_container(&packed->data, &packed->below, NULL);
 	if (!rc) {

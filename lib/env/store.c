@@ -33,23 +33,12 @@ static void store_report(const MDB_env *env, const char *backend, const char *wh
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
 static int reads_open(MDB_env *env, const char **backend, const char **why)
 {
-	int rc;
-
 	if (env->packed) {
 		*backend = env->packed->backend;
 		*why = env->packed->why;
 		return 0;
 	}
-	rc = io_choose(env->fd, settings_get()->io, backend, why);
-
-	if (!rc)
-		rc = io_open_file(&env->reads, *backend, env->fd);
-	if (rc && strcmp(*backend, "pread")) {
-		*backend = "pread";
-		*why = "the other cannot be opened here";
-		rc = io_open_file(&env->reads, *backend, env->fd);
-	}
-	return rc;
+	return io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
 }
 
 /* Whether a file is worth any of this. */

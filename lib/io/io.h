@@ -85,6 +85,10 @@ int io_open_file(struct io *io, const char *backend, int fd);
  * why `wanted` cannot be had (EINVAL: no such back end); *name and *why are good in any case. */
 int io_choose(int fd, const char *wanted, const char **name, const char **why);
 
+/* Chooses and opens in one; where that fails with another, "pread". Returns 0, or as io_choose()
+ * and io_open_file(). */
+int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name, const char **why);
+
 /* The same over `size` bytes of memory, which stay the caller's (unit tests). Returns 0. */
 int io_open_memory(struct io *io, const void *bytes, uint64_t size);
 

@@ -163,3 +163,17 @@ int io_choose(int fd, const char *wanted, const char **name, const char **why)
 	*why = "asked for";
 	return 0;
 }
+
+int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name, const char **why)
+{
+	int rc = io_choose(fd, wanted, name, why);
+
+	if (!rc)
+		rc = io_open_file(io, *name, fd);
+	if (rc && strcmp(*name, "pread")) {
+		*name = "pread";
+		*why = "the other cannot be opened here";
+		rc = io_open_file(io, *name, fd);
+	}
+	return rc;
+}
