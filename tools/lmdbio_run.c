@@ -15,13 +15,27 @@
 enum { EXIT_OURS = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
-enum { SET_IO, SET_STORE, SET_MEMORY, SET_NODE, SET_SHARE, SET_PREFETCH, SET_STATS, SETTINGS };
+enum {
+	SET_IO,
+	SET_STORE,
+	SET_MEMORY,
+	SET_NODE,
+	SET_STAGED,
+	SET_SHARE,
+	SET_PREFETCH,
+	SET_STATS,
+	SETTINGS
+};
 enum { KEY_SETTING = 0x100 }; /* no character */
 
 static const char *const variables[SETTINGS] = {
-	[SET_IO] = "LMDBIO_IO",         [SET_STORE] = "LMDBIO_STORE",
-	[SET_MEMORY] = "LMDBIO_MEMORY", [SET_NODE] = "LMDBIO_NODE",
-	[SET_SHARE] = "LMDBIO_SHARE",   [SET_PREFETCH] = "LMDBIO_PREFETCH",
+	[SET_IO] = "LMDBIO_IO",
+	[SET_STORE] = "LMDBIO_STORE",
+	[SET_MEMORY] = "LMDBIO_MEMORY",
+	[SET_NODE] = "LMDBIO_NODE",
+	[SET_STAGED] = "LMDBIO_STAGED",
+	[SET_SHARE] = "LMDBIO_SHARE",
+	[SET_PREFETCH] = "LMDBIO_PREFETCH",
 	[SET_STATS] = "LMDBIO_STATS",
 };
 
@@ -53,6 +67,8 @@ static const struct argp_option argp_options[] = {
 	{"store", KEY_SETTING + SET_STORE, "WHERE", 0, "where to: auto, cache or arena", 1},
 	{"memory", KEY_SETTING + SET_MEMORY, "SIZE", 0, "the arena's budget", 1},
 	{"node", KEY_SETTING + SET_NODE, "NAME", 0, "a name for the node", 1},
+	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0, "read what lmdbio-stage has put into DIR",
+	 1},
 	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},
 	{"prefetch", KEY_SETTING + SET_PREFETCH, "0|1", 0, "look ahead", 1},
 	{"stats", KEY_SETTING + SET_STATS, "WHERE", 0, "counters at the end: 1, json or a file", 1},

@@ -1,6 +1,7 @@
 /* What only this file knows: how an environment is opened, and which of its two kinds it becomes.
  */
 #include "env/env.h"
+#include "env/staged.h"
 
 #include "format/layout.h"
 #include "format/meta.h"
@@ -128,13 +129,71 @@ static int judge_file(int fd, struct look *look)
 	return meta_judge(look->first, look->second, &look->newer);
 }
 
+/* Puts the staged copy of a data set, if one is wanted and there, in place of *fd, which is the
+ * data file or container that `path` leads to. Returns the descriptor that it has taken the place
+ * of, or -1.
+ */
+static int staged_take(MDB_env *env, const char *path, int *fd)
+{
+	const char *directory = settings_get()->staged;
+	struct staged_identity identity;
+	int copy, before = *fd, rc;
+
+	if (!directory)
+		return -1;
+	rc = staged_identify(before, &identity);
+	if (!rc)
+		rc = staged_open(directory, &identity, &env->staged, &copy);
+	if (!rc && !(env->named = strdup(path))) {
+		close(copy);
+		free(env->staged);
+		rc = ENOMEM;
+	}
+	if (rc) {
+		env->staged = NULL;
+		if (settings_get()->verbose)
+			log_line("%s: no staged copy in %s: %s", path, directory,
+				 lmdbio_orig_mdb_strerror(rc));
+		return -1;
+	}
+	*fd = copy;
+	return before;
+}
+
+/* Whether the original has opened another file than the program thinks, and without a lock file,
+ * because that file never changes. */
+static bool has_stand_in(const MDB_env *env)
+{
+	return env->packed || env->staged;
+}
+
+/* Has the container read through, and a stand-in for it in the loan. Closes `container` or keeps
+ * it. */
+static int container_open(MDB_env *env, const char *path, int container, struct origin_loan *loan)
+{
+	int before = staged_take(env, path, &container), rc;
+
+	if (before >= 0)
+		close(before);
+	if (before == loan->fd)
+		loan->fd = -1;
+	rc = packed_open(&env->packed, container, path);
+	if (rc && container != loan->fd)
+		close(container);
+	if (rc)
+		return rc;
+	loan->path = env->packed->scratch_path;
+	loan->fd = open(loan->path, O_RDONLY);
+	return loan->fd < 0 ? errno : 0;
+}
+
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
 {
 	char *name = env_data_path(path, flags);
 	struct look look = {.newer = {.page_size = 0}};
-	int rc = 0, container;
+	int rc = 0, container, before;
 
 	if (!name)
 		return ENOMEM;
@@ -146,15 +205,18 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	/* What is a data file is no container. */
 	if (!rc && !look.newer.page_size &&
 	    (container = packed_find(name, loan->fd, !(flags & MDB_NOSUBDIR))) >= 0) {
-		rc = packed_open(&env->packed, container, path);
-		if (rc && container != loan->fd)
-			close(container);
-		if (rc)
-			goto done;
-		path = loan->path = env->packed->scratch_path;
+		rc = container_open(env, path, container, loan);
+	} else if (!rc && look.newer.page_size) {
+		before = staged_take(env, path, &loan->fd);
+		if (before >= 0)
+			close(before);
+		if (env->staged)
+			loan->path = env->staged;
+	}
+	if (!rc && has_stand_in(env)) {
+		path = loan->path;
 		flags = packed_flags(flags);
-		loan->fd = open(path, O_RDONLY);
-		rc = loan->fd < 0 ? errno : judge_file(loan->fd, &look);
+		rc = judge_file(loan->fd, &look);
 	}
 	if (!rc) {
 		if (look.newer.page_size) {
@@ -167,7 +229,6 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		origin_loan_end();
 		*newer = look.newer;
 	}
-done:
 	if (loan->fd >= 0)
 		close(loan->fd);
 	free(name);
@@ -213,7 +274,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	rc = window_renew(env, meta.page_size, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
-		env->path = absolute_path(env->packed ? env->packed->scratch_path : path);
+		env->path = absolute_path(has_stand_in(env) ? loan.path : path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
 	}
@@ -231,6 +292,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	fork_watch();
 	env->generation = fork_generation;
 	env_report(path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
+	if (env->staged)
+		env_report(env->staged, "its staged copy, which is what is read");
 	env->worth = (meta.last_page + 1) * meta.page_size >= STORE_FILE_MIN;
 	rc = store_open(env);
 	if (rc && settings_get()->verbose)
@@ -298,7 +361,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
 	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
 	rc = lmdbio_orig_mdb_env_open(orig, env->path,
-				      env->packed ? packed_flags(env->flags) : env->flags,
+				      has_stand_in(env) ? packed_flags(env->flags) : env->flags,
 				      env->permissions);
 	if (rc)
 		lmdbio_orig_mdb_env_close(orig);
@@ -326,13 +389,13 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	return rc;
 }
 
-/* Of a container the original has seen another file, opened in another way. */
+/* With a stand-in the original has seen another file, opened in another way. */
 int env_get_flags(MDB_env *env, unsigned *flags)
 {
 	const unsigned other = packed_flags(0);
 	int rc = lmdbio_orig_mdb_env_get_flags(env->orig, flags);
 
-	if (!rc && env->packed)
+	if (!rc && has_stand_in(env))
 		*flags = (*flags & ~other) | (env->flags & other);
 	return rc;
 }
@@ -341,8 +404,8 @@ int env_get_path(MDB_env *env, const char **path)
 {
 	int rc = lmdbio_orig_mdb_env_get_path(env->orig, path);
 
-	if (!rc && env->packed)
-		*path = env->packed->path;
+	if (!rc && has_stand_in(env))
+		*path = env->packed ? env->packed->path : env->named;
 	return rc;
 }
 
@@ -376,5 +439,7 @@ void env_close(MDB_env *env)
 	}
 	lmdbio_orig_mdb_env_close(env->orig);
 	packed_close(env->packed);
+	free(env->staged);
+	free(env->named);
 	free(env);
 }

@@ -46,6 +46,8 @@ struct MDB_env {
 	/* Of an own environment: */
 	unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
+	char *staged;        /* the staged copy that stands in for the data file, or NULL */
+	char *named;         /* if there is one: the path that the program gave */
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig` */

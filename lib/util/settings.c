@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -157,6 +158,21 @@ static bool parse_node(const char *text, void *field)
 	return true;
 }
 
+static bool parse_directory(const char *text, void *field)
+{
+	char *real = NULL;
+	struct stat st;
+
+	if (*text && !(real = realpath(text, NULL)))
+		return false;
+	if (real && (stat(real, &st) || !S_ISDIR(st.st_mode))) {
+		free(real);
+		return false;
+	}
+	*(const char **)field = real;
+	return true;
+}
+
 static bool pattern_is_known(const char *pattern)
 {
 	for (const char *c = pattern; (c = strchr(c, '%')); c += 2)
@@ -222,6 +238,8 @@ static const struct variable {
 	 "auto, a size of 1M or more (k, M, G, T), or 1% to 100%"},
 	{"LMDBIO_NODE", parse_node, offsetof(struct settings, node),
 	 "at most 255 characters, none of them a control character"},
+	{"LMDBIO_STAGED", parse_directory, offsetof(struct settings, staged),
+	 "a directory that is there"},
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),

@@ -26,6 +26,7 @@ struct settings {
 		unsigned percent; /* of what is allowed, 1 to 100; 0: not set in percent */
 	} memory;		  /* LMDBIO_MEMORY: as memory_budget() reads it */
 	const char *node;	  /* LMDBIO_NODE, or NULL */
+	const char *staged;       /* LMDBIO_STAGED: a directory, its real name, or NULL */
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
 	struct settings_output {
