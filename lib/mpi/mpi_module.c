@@ -2,7 +2,29 @@
 #include "config.h"
 #include "mpi/mpi_module.h"
 
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
+#include "mpi/stage.h"
+#include "origin/origin.h"
+
+static const char *module_error_text(int rc)
+{
+	return lmdbio_orig_mdb_strerror(rc);
+}
+
+static int module_gather(void)
+{
+	MPI_Request request;
+	int rc = MPI_Ibarrier(mpi_job_get()->all, &request);
+
+	return mpi_error_code(rc == MPI_SUCCESS ? mpi_await(&request) : rc);
+}
+
+static int module_stage(const char *path, const struct lmdbio_stage_options *options)
+{
+	return lmdbio_mpi_stage(mpi_job_get()->all, path, options);
+}
 
 extern const struct mpi_module lmdbio_mpi_module;
 __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module = {
@@ -11,4 +33,9 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.begin = mpi_job_begin,
 	.end = mpi_job_end,
 	.abort = mpi_job_abort,
+	.error_text = module_error_text,
+	.gather = module_gather,
+	.stage = module_stage,
+	.stage_node = stage_hold_node,
+	.stage_release = lmdbio_mpi_stage_release,
 };

@@ -6,10 +6,11 @@
 #ifndef LMDBIO_MPI_MPI_MODULE_H
 #define LMDBIO_MPI_MPI_MODULE_H
 
+#include <lmdbio_stage.h>
 #include <stdbool.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 1 };
+enum { MPI_MODULE_VERSION = 2 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. A node is what MPICH takes for one (MPI_COMM_TYPE_SHARED), so
@@ -35,6 +36,19 @@ struct mpi_module {
 
 	/* Ends every process of the job at once, this one too, with that status. */
 	void (*abort)(int status);
+
+	/* What a return code says to a person. Static. */
+	const char *(*error_text)(int rc);
+
+	/* Returns when all ranks have called it, and takes next to no processor until then. 0 or
+	 * EIO. */
+	int (*gather)(void);
+
+	/* lmdbio_mpi_stage() over the job, between begin and end. */
+	int (*stage)(const char *path, const struct lmdbio_stage_options *options);
+	/* What LMDBIO_NODE must be for a program to find what is held; "": as it is. The hold's. */
+	const char *(*stage_node)(const struct lmdbio_stage_hold *hold);
+	void (*stage_release)(struct lmdbio_stage_hold *hold);
 };
 
 #endif

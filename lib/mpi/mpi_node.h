@@ -1,0 +1,15 @@
+/* What only this file knows: what a node of the job is called, so that its processes share memory
+ * and those of other nodes do not. */
+#ifndef LMDBIO_MPI_MPI_NODE_H
+#define LMDBIO_MPI_MPI_NODE_H
+
+#include "mpi/mpi_job.h"
+
+enum { MPI_NODE_NAME = 300 };
+
+/* The value of LMDBIO_NODE for this node's programs: what the user has set, and where several nodes
+ * of the job are one machine (MPIR_CVAR_NUM_CLIQUES) "#" and the node's number behind it. "":
+ * nothing has to be set. Collective over job->all; the same on all ranks of a node. 0 or EIO. */
+int mpi_node_name(const struct mpi_job *job, char name[MPI_NODE_NAME]);
+
+#endif

@@ -1,0 +1,371 @@
+/* What only this file knows: how a staging goes from its options to its return code. */
+#include "config.h"
+#include "mpi/stage.h"
+
+#include "io/io.h"
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+#include "mpi/mpi_node.h"
+#include "mpi/stage_exchange.h"
+#include "mpi/stage_reader.h"
+#include "mpi/stage_share.h"
+#include "mpi/stage_stagger.h"
+#include "mpi/stage_target.h"
+#include "util/checked.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STAGE_PAGE = 4 << 10, STAGE_BUFFERS = 2 };
+
+struct lmdbio_stage_hold {
+	struct arena *arena;
+	char node[MPI_NODE_NAME];
+};
+
+struct stage {
+	struct lmdbio_stage_options options;
+	struct mpi_job job;
+	struct stage_source source;
+	struct stage_shares shares;
+	struct stage_reader reader;
+	struct stage_target target;
+	struct stage_peers peers;
+	struct stage_stagger stagger;
+	void *buffers[STAGE_BUFFERS]; /* one is read into while the other is handed on */
+	void *arriving;               /* from other nodes; NULL where there are none */
+	bool reading;                 /* the reader is open */
+	uint64_t began, waited, moved;
+	int nodes_before, failed;
+};
+
+/* Later versions of the options are longer, earlier ones shorter. */
+static int options_take(struct stage *stage, const struct lmdbio_stage_options *options)
+{
+	struct lmdbio_stage_options *taken = &stage->options;
+	const struct stage_reader_ops *reader;
+
+	if (!options || options->size < sizeof(options->size))
+		return EINVAL;
+	memcpy(taken, options, options->size < sizeof(*taken) ? options->size : sizeof(*taken));
+	if (!taken->buffer)
+		taken->buffer = LMDBIO_STAGE_BUFFER;
+	if (taken->buffer < LMDBIO_STAGE_BUFFER_MIN || taken->buffer > LMDBIO_STAGE_BUFFER_MAX)
+		return EINVAL;
+	taken->buffer &= ~(uint64_t)(STAGE_PAGE - 1);
+	reader = stage_reader_find(taken->reader);
+	if (!reader || !stage_target_find(taken->target) || taken->group < LMDBIO_STAGE_MEASURED)
+		return EINVAL;
+	if (reader->collective && taken->group)
+		return EINVAL;
+	if (taken->target == LMDBIO_STAGE_MEMORY && !taken->hold)
+		return EINVAL;
+	if (taken->hold)
+		*taken->hold = NULL;
+	if ((taken->target == LMDBIO_STAGE_DIRECTORY || taken->target == LMDBIO_STAGE_SHARED) &&
+	    (!taken->directory || !*taken->directory))
+		return EINVAL;
+	return 0;
+}
+
+/* What all ranks must have been told alike, or they would wait for each other for ever. */
+static int options_agree(struct stage *stage, int rc)
+{
+	const struct lmdbio_stage_options *options = &stage->options;
+	uint64_t mine[] = {options->target, options->reader, options->buffer,
+			   (uint64_t)options->group};
+	uint64_t first[sizeof(mine) / sizeof(mine[0])];
+
+	memcpy(first, mine, sizeof(first));
+	if (MPI_Bcast(first, sizeof(first), MPI_BYTE, 0, stage->job.all) != MPI_SUCCESS)
+		return EIO;
+	if (!rc && memcmp(first, mine, sizeof(first)))
+		rc = EINVAL;
+	return mpi_agree(stage->job.all, rc, &stage->failed);
+}
+
+static int buffers_make(struct stage *stage)
+{
+	bool spread = stage->target.ops->spread && stage->job.place.nodes > 1;
+
+	for (unsigned i = 0; i < STAGE_BUFFERS; i++) {
+		stage->buffers[i] = io_buffer_new(stage->shares.buffer);
+		if (!stage->buffers[i])
+			return ENOMEM;
+	}
+	if (!spread)
+		return 0;
+	stage->arriving = io_buffer_new(stage->shares.buffer);
+	return stage->arriving ? 0 : ENOMEM;
+}
+
+static int reader_open(struct stage *stage)
+{
+	int rc;
+
+	stage->reader = (struct stage_reader){
+		.ops = stage_reader_find(stage->options.reader),
+		.comm = stage->job.all,
+		.file = MPI_FILE_NULL,
+	};
+	rc = stage->reader.ops->open(&stage->reader, &stage->source, stage->options.hints);
+	stage->reading = true;
+	return mpi_agree(stage->job.all, rc, &stage->failed);
+}
+
+static int take(void *argument, struct stage_part part, const void *bytes)
+{
+	struct stage *stage = argument;
+
+	return stage->target.there
+		       ? 0
+		       : stage->target.ops->put(&stage->target, part.offset, bytes, part.length);
+}
+
+/* Brings a step's bytes to this node's target and to the other nodes'. */
+static int hand_on(struct stage *stage, uint64_t step)
+{
+	const void *mine = stage->buffers[step % STAGE_BUFFERS];
+	struct stage_exchange exchange = {
+		.job = &stage->job,
+		.peers = &stage->peers,
+		.shares = &stage->shares,
+		.step = step,
+		.mine = mine,
+		.buffer = stage->arriving,
+		.take = take,
+		.argument = stage,
+	};
+	struct stage_part part = stage_shares_part(&stage->shares, stage->job.place.rank, step);
+	int rc = 0, other = 0;
+
+	if (part.length)
+		rc = take(stage, part, mine);
+	if (stage->arriving)
+		other = stage_exchange(&exchange, &stage->moved);
+	return rc ? rc : other;
+}
+
+static void start(struct stage *stage, uint64_t step)
+{
+	struct stage_part part = stage_shares_part(&stage->shares, stage->job.place.rank, step);
+
+	stage->reader.ops->start(&stage->reader, part, stage->buffers[step % STAGE_BUFFERS]);
+}
+
+/* One step's bytes are in its buffer, on all ranks, or the code is the same on all. */
+static int read_step(struct stage *stage, uint64_t step, bool ahead)
+{
+	uint64_t since = clock_now();
+	int rc = 0, turn;
+
+	if (!ahead) {
+		turn = stage_stagger_enter(&stage->stagger);
+		start(stage, step);
+		rc = stage->reader.ops->finish(&stage->reader);
+		turn = turn ? turn : stage_stagger_leave(&stage->stagger);
+		rc = rc ? rc : turn;
+	} else {
+		rc = stage->reader.ops->finish(&stage->reader);
+	}
+	stage->waited += clock_now() - since;
+	turn = stage_stagger_judge(&stage->stagger, clock_now() - since);
+	return rc ? rc : turn;
+}
+
+static int tell_progress(struct stage *stage, uint64_t steps)
+{
+	const struct lmdbio_stage_options *options = &stage->options;
+
+	if (!options->progress)
+		return 0;
+	return options->progress(options->progress_argument,
+				 stage_shares_done(&stage->shares, stage->job.place.ranks, steps),
+				 stage->shares.size);
+}
+
+/* The next step is read while this one is handed on, where the reader can do that and nobody waits
+ * for turns. */
+static int copy_all(struct stage *stage)
+{
+	bool ahead = stage->reader.ops->ahead && !stage->options.group;
+	int rc = 0;
+
+	if (ahead)
+		start(stage, 0);
+	for (uint64_t step = 0; step < stage->shares.steps; step++) {
+		int mine = read_step(stage, step, ahead);
+
+		rc = mpi_agree(stage->job.all, rc ? rc : mine, &stage->failed);
+		if (rc)
+			return rc;
+		if (ahead && step + 1 < stage->shares.steps)
+			start(stage, step + 1);
+		rc = hand_on(stage, step);
+		mine = tell_progress(stage, step + 1);
+		rc = rc ? rc : mine;
+	}
+	return mpi_agree(stage->job.all, rc, &stage->failed);
+}
+
+static int copy(struct stage *stage)
+{
+	int rc;
+
+	stage_shares_cut(&stage->shares, stage->source.identity.size, stage->job.place.ranks,
+			 stage->options.buffer);
+	rc = stage_peers_find(&stage->peers, &stage->job);
+	if (!rc)
+		rc = buffers_make(stage);
+	rc = mpi_agree(stage->job.all, rc, &stage->failed);
+	if (!rc)
+		rc = reader_open(stage);
+	stage_stagger_begin(&stage->stagger, stage->job.all, stage->options.group);
+	stage->began = clock_now();
+	return rc ? rc : copy_all(stage);
+}
+
+static void report_fill(struct stage *stage, int rc)
+{
+	struct lmdbio_stage_report report = {0}, *wanted = stage->options.report;
+	uint64_t mine[] = {stage->reader.bytes, stage->reader.calls, stage->moved, stage->waited};
+	uint64_t sums[4] = {0}, slowest = 0;
+
+	/* Everybody takes part, whether it wants the report or not. */
+	MPI_Allreduce(mine, sums, 4, MPI_UINT64_T, MPI_SUM, stage->job.all);
+	MPI_Allreduce(&stage->waited, &slowest, 1, MPI_INT64_T, MPI_MAX, stage->job.all);
+	if (!wanted || wanted->size < sizeof(wanted->size))
+		return;
+	report = (struct lmdbio_stage_report){
+		.size = wanted->size < sizeof(report) ? wanted->size : sizeof(report),
+		.file_bytes = stage->source.identity.size,
+		.read_bytes = sums[0],
+		.read_calls = sums[1],
+		.moved_bytes = sums[2],
+		.wall_ns = stage->began ? clock_now() - stage->began : 0,
+		.slowest_ns = slowest,
+		.average_ns = sums[3] / (uint64_t)stage->job.place.ranks,
+		.group = (uint64_t)stage->stagger.group,
+		.ranks = (uint64_t)stage->job.place.ranks,
+		.nodes = (uint64_t)stage->job.place.nodes,
+		.nodes_before = (uint64_t)stage->nodes_before,
+		.failed_rank = rc ? (uint64_t)stage->failed : 0,
+	};
+	memcpy(wanted, &report, report.size);
+}
+
+/* The first rank of each node keeps the arena; the others have an empty hold. */
+static int hold_make(struct stage *stage)
+{
+	struct lmdbio_stage_hold *hold = calloc(1, sizeof(*hold));
+
+	if (!hold)
+		return ENOMEM;
+	memcpy(hold->node, stage->target.node, sizeof(hold->node));
+	if (stage->target.maker) {
+		hold->arena = stage->target.arena;
+		stage->target.arena = NULL;
+	}
+	*stage->options.hold = hold;
+	return 0;
+}
+
+static int target_fill(struct stage *stage)
+{
+	bool memory = stage->options.target == LMDBIO_STAGE_MEMORY;
+	uint64_t nonce = clock_of(CLOCK_REALTIME);
+	int rc;
+
+	stage->target = (struct stage_target){
+		.ops = stage_target_find(stage->options.target),
+		.source = &stage->source,
+		.options = &stage->options,
+		.job = &stage->job,
+		.fd = -1,
+	};
+	rc = mpi_error_code(MPI_Bcast(&nonce, 1, MPI_UINT64_T, 0, stage->job.all));
+	stage->target.nonce = nonce;
+	if (!rc)
+		rc = mpi_node_name(&stage->job, stage->target.node);
+	rc = mpi_agree(stage->job.all, rc, &stage->failed);
+	if (!rc)
+		rc = stage_target_open(&stage->target, &stage->nodes_before, &stage->failed);
+	if (rc)
+		return rc;
+	if (stage->nodes_before < stage->job.place.nodes)
+		rc = stage_target_end(&stage->target, copy(stage), &stage->failed);
+	if (rc || !memory)
+		return rc;
+	rc = mpi_agree(stage->job.all, hold_make(stage), &stage->failed);
+	if (rc) {
+		lmdbio_mpi_stage_release(*stage->options.hold);
+		*stage->options.hold = NULL;
+	}
+	return rc;
+}
+
+static void stage_free(struct stage *stage)
+{
+	if (stage->reading)
+		stage->reader.ops->close(&stage->reader);
+	if (stage->target.ops)
+		stage->target.ops->close(&stage->target);
+	for (unsigned i = 0; i < STAGE_BUFFERS; i++)
+		io_buffer_free(stage->buffers[i], stage->shares.buffer);
+	io_buffer_free(stage->arriving, stage->shares.buffer);
+	stage_peers_free(&stage->peers);
+	stage_source_close(&stage->source);
+	mpi_job_leave(&stage->job);
+	if (stage->job.all != MPI_COMM_NULL)
+		MPI_Comm_free(&stage->job.all);
+	free(stage);
+}
+
+__attribute__((visibility("default"))) int
+lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_options *options)
+{
+	struct stage *stage = calloc(1, sizeof(*stage));
+	int rc;
+
+	/* Without this no rank could tell the others anything. */
+	if (!stage)
+		return ENOMEM;
+	stage->source.fd = -1;
+	stage->job = (struct mpi_job){
+		.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
+	rc = MPI_Comm_dup(comm, &stage->job.all);
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Comm_set_errhandler(stage->job.all, MPI_ERRORS_RETURN);
+	if (rc == MPI_SUCCESS)
+		rc = mpi_job_place(&stage->job, stage->job.all);
+	if (rc != MPI_SUCCESS) {
+		rc = mpi_error_code(rc);
+		goto done;
+	}
+	rc = options_agree(stage, options_take(stage, path ? options : NULL));
+	if (rc)
+		goto done;
+	rc = mpi_agree(stage->job.all, stage_source_open(&stage->source, stage->job.all, path),
+		       &stage->failed);
+	if (!rc)
+		rc = target_fill(stage);
+	report_fill(stage, rc);
+done:
+	stage_free(stage);
+	return rc;
+}
+
+__attribute__((visibility("default"))) void lmdbio_mpi_stage_release(struct lmdbio_stage_hold *hold)
+{
+	if (!hold)
+		return;
+	arena_close(hold->arena);
+	free(hold);
+}
+
+const char *stage_hold_node(const struct lmdbio_stage_hold *hold)
+{
+	return hold->node;
+}

@@ -1,0 +1,37 @@
+/* What only this file knows: how what one rank has read comes to the other nodes.
+ *
+ * In each step, for each distance d, every node sends to the one d behind it and receives from the
+ * one d before it, so that all links work alike and a rank needs one buffer for what comes however
+ * many nodes there are. A rank's bytes go to one rank of each other node.
+ */
+#ifndef LMDBIO_MPI_STAGE_EXCHANGE_H
+#define LMDBIO_MPI_STAGE_EXCHANGE_H
+
+#include "mpi/mpi_job.h"
+#include "mpi/stage_share.h"
+
+struct stage_peers {
+	int *ranks; /* of all nodes, node by node, in the order of their places there */
+	int *first; /* node -> its first in `ranks`; one more at the end */
+};
+
+/* Collective over job->all; the code is this rank's own. To be freed in any case. */
+int stage_peers_find(struct stage_peers *peers, const struct mpi_job *job);
+void stage_peers_free(struct stage_peers *peers);
+
+/* One step: sends `mine`, and hands each part that comes to `take`, in `buffer`. All of it is sent
+ * and received also when `take` fails. *moved: bytes sent. Collective over job->all; returns 0,
+ * EIO, or what `take` has returned first. */
+struct stage_exchange {
+	const struct mpi_job *job;
+	const struct stage_peers *peers;
+	const struct stage_shares *shares;
+	uint64_t step;
+	const void *mine; /* this rank's part of the step */
+	void *buffer;     /* shares->buffer bytes */
+	int (*take)(void *argument, struct stage_part part, const void *bytes);
+	void *argument;
+};
+int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved);
+
+#endif

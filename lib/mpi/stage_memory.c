@@ -1,0 +1,183 @@
+/* What only this file knows: how a job fills its nodes' arenas, and keeps them filled.
+ *
+ * Each rank attaches to its node's arena, which programs find by the data set's identity, and fills
+ * it chunk by chunk under the chunk's claim, as readers do. The first rank of the node then pins
+ * every chunk and stays attached: that is the hold.
+ */
+#include "config.h"
+#include "mpi/stage_target.h"
+
+#include "format/layout.h"
+#include "util/checked.h"
+#include "util/memory.h"
+#include "util/settings.h"
+
+#include <errno.h>
+
+enum { PATIENCE_MS = 1000, PATIENCE_TIMES = 60 };
+
+/* The blocks in front that programs always take from the file: the meta pages (lib/window). */
+static uint64_t first_block(const struct stage_target *target)
+{
+	uint64_t low = (uint64_t)FORMAT_METAS * target->source->identity.page_size;
+
+	return round_up(low, ARENA_BLOCK) / ARENA_BLOCK;
+}
+
+static uint64_t block_count(const struct stage_target *target)
+{
+	return round_up(target->source->identity.size, ARENA_BLOCK) / ARENA_BLOCK;
+}
+
+static int attach(struct stage_target *target)
+{
+	const struct staged_identity *staged = &target->source->identity;
+	struct arena_identity identity = {
+		.device = target->source->device,
+		.inode = staged->inode,
+		.size = staged->size,
+		.mtime_ns = staged->mtime_ns,
+		.snapshot = staged->snapshot,
+	};
+	struct arena_options options = {
+		.budget = target->options->memory ? target->options->memory
+						  : memory_budget(settings_get()),
+		.node = target->node[0] ? target->node : NULL,
+		.share = true,
+	};
+	const char *why;
+	int rc;
+
+	if (!staged->page_size)
+		return ENOTSUP;
+	rc = arena_open(&target->arena, &identity, &options, &why);
+	if (rc)
+		return rc;
+	if (why) /* it is this process's alone */
+		return ENOMEM;
+	/* Whoever made it has set the budget. */
+	return arena_budget(target->arena) < block_count(target) * ARENA_BLOCK ? ENOMEM : 0;
+}
+
+static bool pin_all(struct stage_target *target)
+{
+	for (uint64_t chunk = 0; chunk < arena_chunks(target->arena); chunk++)
+		if (!arena_pin(target->arena, chunk))
+			return false;
+	return true;
+}
+
+static bool is_whole(const struct stage_target *target)
+{
+	uint64_t run;
+
+	return !arena_missing(target->arena, first_block(target), block_count(target), &run);
+}
+
+static int memory_make(struct stage_target *target)
+{
+	int rc = attach(target);
+
+	if (!rc)
+		target->there = pin_all(target) && is_whole(target);
+	return rc;
+}
+
+static int fill_claimed(struct stage_target *target, uint64_t first, uint64_t end, uint64_t offset,
+			const uint8_t *bytes, uint64_t length)
+{
+	uint64_t run, n;
+	int rc;
+
+	while ((n = arena_missing(target->arena, first, end, &run)) > 0) {
+		uint64_t at = run * ARENA_BLOCK - offset, most = n * ARENA_BLOCK;
+
+		if (!arena_reserve(target->arena, n))
+			return ENOMEM;
+		rc = arena_fill(target->arena, run * ARENA_BLOCK, bytes + at,
+				most < length - at ? most : length - at);
+		if (rc) {
+			arena_unreserve(target->arena, n);
+			return rc;
+		}
+		arena_publish(target->arena, run, n);
+	}
+	return 0;
+}
+
+static int fill_chunk(struct stage_target *target, uint64_t chunk, uint64_t offset,
+		      const uint8_t *bytes, uint64_t length)
+{
+	uint64_t first = offset / ARENA_BLOCK,
+		 end = round_up(offset + length, ARENA_BLOCK) / ARENA_BLOCK;
+	int rc;
+
+	if (first < first_block(target))
+		first = first_block(target);
+	if (first >= end)
+		return 0;
+	for (unsigned times = 0; !arena_claim(target->arena, chunk); times++) {
+		/* A program reads it for itself; what it leaves out is filled then. */
+		if (!arena_wait(target->arena, chunk, PATIENCE_MS) && times >= PATIENCE_TIMES)
+			return EBUSY;
+	}
+	rc = fill_claimed(target, first, end, offset, bytes, length);
+	if (!rc && !arena_pin(target->arena, chunk)) /* nobody evicts what is claimed */
+		rc = EBUSY;
+	arena_release(target->arena, chunk);
+	return rc;
+}
+
+static int memory_put(struct stage_target *target, uint64_t offset, const void *bytes,
+		      uint64_t length)
+{
+	const uint8_t *from = bytes;
+	int rc = 0;
+
+	while (length > 0 && !rc) {
+		uint64_t chunk = offset / ARENA_CHUNK, part = (chunk + 1) * ARENA_CHUNK - offset;
+
+		part = part < length ? part : length;
+		rc = fill_chunk(target, chunk, offset, from, part);
+		offset += part;
+		from += part;
+		length -= part;
+	}
+	return rc;
+}
+
+static int memory_settle(struct stage_target *target)
+{
+	(void)target;
+	return 0;
+}
+
+/* All ranks' pins are still there, so nothing can have been evicted. */
+static int memory_show(struct stage_target *target)
+{
+	if (!pin_all(target))
+		return EBUSY;
+	return is_whole(target) ? 0 : EIO;
+}
+
+static void memory_undo(struct stage_target *target)
+{
+	(void)target; /* what no process has attached goes by itself */
+}
+
+static void memory_close(struct stage_target *target)
+{
+	arena_close(target->arena);
+	target->arena = NULL;
+}
+
+const struct stage_target_ops stage_memory = {
+	.spread = true,
+	.make = memory_make,
+	.join = attach,
+	.put = memory_put,
+	.settle = memory_settle,
+	.show = memory_show,
+	.undo = memory_undo,
+	.close = memory_close,
+};

@@ -1,0 +1,56 @@
+/* What only this file knows: how a rank's share is read, whatever reads it.
+ *
+ * Adding a reader takes: a file stage_reader_<name>.c with a const, designated struct
+ * stage_reader_ops; a name in include/lmdbio_stage.h and a row in stage_reader.c; a word in
+ * tools/lmdbio_stage.c; a row in tests/mpi/stage_test.sh.
+ */
+#ifndef LMDBIO_MPI_STAGE_READER_H
+#define LMDBIO_MPI_STAGE_READER_H
+
+#include "io/io.h"
+#include "mpi/stage_share.h"
+#include "mpi/stage_source.h"
+
+#include <lmdbio_stage.h>
+#include <mpi.h>
+#include <stdbool.h>
+
+struct stage_reader;
+
+struct stage_reader_ops {
+	bool collective; /* all ranks must read at the same time */
+	bool ahead;      /* start() returns before the bytes are there */
+	/* Collective over reader->comm. The code is this rank's own. */
+	int (*open)(struct stage_reader *reader, const struct stage_source *source,
+		    const char *hints);
+	/* Reads part.length bytes to reader->buffer. After start() comes finish(), of which all
+	 * bytes are there or an errno is returned. Each rank calls both for each step, also when
+	 * its part is empty. */
+	void (*start)(struct stage_reader *reader, struct stage_part part, void *buffer);
+	int (*finish)(struct stage_reader *reader);
+	/* Collective over reader->comm. */
+	void (*close)(struct stage_reader *reader);
+};
+
+struct stage_reader {
+	const struct stage_reader_ops *ops;
+	MPI_Comm comm;
+	uint64_t bytes, calls; /* asked of storage by this rank */
+	/* POSIX: */
+	struct io io;
+	struct io_request *requests;
+	size_t started, room;
+	/* MPI-IO: */
+	MPI_File file;
+	/* Both: what the step that was started last is about. */
+	struct stage_part part;
+	int error;
+};
+
+/* NULL: there is none of that kind. */
+const struct stage_reader_ops *stage_reader_find(enum lmdbio_stage_reader kind);
+
+extern const struct stage_reader_ops stage_reader_posix, stage_reader_mpiio,
+	stage_reader_collective;
+
+#endif

@@ -1,0 +1,139 @@
+/* What only this file knows: how a share is read by MPI-IO, and ROMIO's traps.
+ *
+ * - A count above INT_MAX is not safe in MPICH 4.0: a call takes at most 1 GiB (a step's buffer).
+ * - All ranks make the same number of calls (struct stage_shares), also with nothing to read; their
+ *   offset is then inside of what others read.
+ * - The shares are disjoint and ascend, so that ROMIO, left to itself (romio_cb_read=automatic),
+ * has each rank read its own part of a collective call: a read that fails is an error of that rank
+ *   and leaves nobody waiting. When ranks read for each other a failing one returns from the
+ *   middle of an exchange (in all of MPICH to 5.0).
+ * - On NFS, ROMIO locks around each read and ends the job when that fails: the prefix "ufs:"
+ *   keeps it from that.
+ */
+#include "config.h"
+#include "mpi/stage_reader.h"
+
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+enum { NFS_MAGIC = 0x6969 };
+
+static int hints_parse(const char *hints, MPI_Info info)
+{
+	char *copy, *rest, *hint;
+	int rc = 0;
+
+	if (!hints)
+		return 0;
+	copy = strdup(hints);
+	if (!copy)
+		return ENOMEM;
+	for (hint = strtok_r(copy, ",", &rest); hint && !rc; hint = strtok_r(NULL, ",", &rest)) {
+		char *equals = strchr(hint, '=');
+
+		if (!equals || equals == hint || !equals[1]) {
+			rc = EINVAL;
+			break;
+		}
+		*equals = 0;
+		rc = mpi_error_code(MPI_Info_set(info, hint, equals + 1));
+	}
+	free(copy);
+	return rc;
+}
+
+static int file_open(struct stage_reader *reader, const struct stage_source *source,
+		     const char *hints)
+{
+	struct statfs fs;
+	MPI_Info info;
+	char *name = NULL;
+	int nfs, rc;
+
+	nfs = !fstatfs(source->fd, &fs) && fs.f_type == NFS_MAGIC;
+	MPI_Bcast(&nfs, 1, MPI_INT, 0, reader->comm);
+	if (MPI_Info_create(&info) != MPI_SUCCESS)
+		return ENOMEM;
+	rc = hints_parse(hints, info);
+	if (!rc && asprintf(&name, "%s%s", nfs ? "ufs:" : "", source->path) < 0) {
+		name = NULL;
+		rc = ENOMEM;
+	}
+	/* All go into the collective call, or none. */
+	rc = mpi_agree(reader->comm, rc, NULL);
+	if (!rc)
+		rc = mpi_error_code(
+			MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file));
+	free(name);
+	if (rc)
+		reader->file = MPI_FILE_NULL;
+	MPI_Info_free(&info);
+	return rc;
+}
+
+static void read_part(struct stage_reader *reader, struct stage_part part, void *buffer,
+		      bool together)
+{
+	MPI_Status status;
+	MPI_Count came = 0;
+	int rc;
+
+	reader->error = 0;
+	if (!part.length && !together)
+		return;
+	rc = together ? MPI_File_read_at_all(reader->file, (MPI_Offset)part.offset, buffer,
+					     (int)part.length, MPI_BYTE, &status)
+		      : MPI_File_read_at(reader->file, (MPI_Offset)part.offset, buffer,
+					 (int)part.length, MPI_BYTE, &status);
+	reader->calls++;
+	reader->bytes += part.length;
+	if (rc != MPI_SUCCESS) {
+		reader->error = mpi_error_code(rc);
+		return;
+	}
+	if (part.length && MPI_Get_elements_x(&status, MPI_BYTE, &came) == MPI_SUCCESS &&
+	    (uint64_t)came < part.length)
+		reader->error = ESTALE;
+}
+
+static void mpiio_start(struct stage_reader *reader, struct stage_part part, void *buffer)
+{
+	read_part(reader, part, buffer, false);
+}
+
+static void collective_start(struct stage_reader *reader, struct stage_part part, void *buffer)
+{
+	read_part(reader, part, buffer, true);
+}
+
+static int mpiio_finish(struct stage_reader *reader)
+{
+	return reader->error;
+}
+
+static void mpiio_close(struct stage_reader *reader)
+{
+	if (reader->file != MPI_FILE_NULL)
+		MPI_File_close(&reader->file);
+}
+
+const struct stage_reader_ops stage_reader_mpiio = {
+	.open = file_open,
+	.start = mpiio_start,
+	.finish = mpiio_finish,
+	.close = mpiio_close,
+};
+
+const struct stage_reader_ops stage_reader_collective = {
+	.collective = true,
+	.open = file_open,
+	.start = collective_start,
+	.finish = mpiio_finish,
+	.close = mpiio_close,
+};

@@ -1,0 +1,94 @@
+/* What only this file knows: how a share is read without MPI: by the io layer, as the file system
+ * likes it, many requests of a megabyte in flight. */
+#include "config.h"
+#include "mpi/stage_reader.h"
+
+#include "util/checked.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { REQUEST = 1 << 20 }; /* bytes: what FUSE and most others take as one */
+
+static int posix_open(struct stage_reader *reader, const struct stage_source *source,
+		      const char *hints)
+{
+	const char *backend, *why;
+
+	(void)hints;
+	return io_open_chosen(&reader->io, source->fd, settings_get()->io, &backend, &why);
+}
+
+static int requests_prepare(struct stage_reader *reader, struct stage_part part, uint8_t *buffer)
+{
+	size_t alignment = io_alignment(&reader->io), n = (part.length + REQUEST - 1) / REQUEST;
+
+	if (n > reader->room) {
+		struct io_request *requests = realloc(reader->requests, n * sizeof(*requests));
+
+		if (!requests)
+			return ENOMEM;
+		reader->requests = requests;
+		reader->room = n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = i * REQUEST, length = part.length - at;
+
+		length = length < REQUEST ? length : REQUEST;
+		reader->requests[i] = (struct io_request){
+			.offset = part.offset + at,
+			.length = round_up(length, alignment),
+			.buffer = buffer + at,
+			/* What must have come, which at the file's end is less. */
+			.tag = (void *)(uintptr_t)length,
+		};
+	}
+	reader->started = n;
+	return 0;
+}
+
+static void posix_start(struct stage_reader *reader, struct stage_part part, void *buffer)
+{
+	reader->started = 0;
+	reader->error = requests_prepare(reader, part, buffer);
+	for (size_t i = 0; i < reader->started && !reader->error; i++) {
+		struct io_request *request = &reader->requests[i];
+
+		reader->error = io_submit(&reader->io, &request, 1);
+		if (reader->error)
+			reader->started = i;
+	}
+	reader->bytes += part.length;
+	reader->calls += reader->started;
+}
+
+static int posix_finish(struct stage_reader *reader)
+{
+	for (size_t left = reader->started; left > 0; left--) {
+		struct io_request *request;
+
+		io_wait(&reader->io, &request, 1, 1);
+		if (request->error && !reader->error)
+			reader->error = request->error;
+		/* The size was agreed on, so the file has become shorter. */
+		if (!request->error && request->done < (uintptr_t)request->tag && !reader->error)
+			reader->error = ESTALE;
+	}
+	reader->started = 0;
+	return reader->error;
+}
+
+static void posix_close(struct stage_reader *reader)
+{
+	io_close(&reader->io);
+	free(reader->requests);
+}
+
+const struct stage_reader_ops stage_reader_posix = {
+	.ahead = true,
+	.open = posix_open,
+	.start = posix_start,
+	.finish = posix_finish,
+	.close = posix_close,
+};

@@ -1,0 +1,52 @@
+/* What only this file knows: where shares begin and end. */
+#include "config.h"
+#include "mpi/stage_share.h"
+
+#include "util/checked.h"
+
+enum {
+	PAGE = 4 << 10,
+	BORDER = 1 << 20,       /* what storage and arena like best */
+	BORDER_SHARE = 8 << 20, /* a share from which on a border's rest is no imbalance */
+};
+
+void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer)
+{
+	uint64_t even = (size + (uint64_t)ranks - 1) / (uint64_t)ranks;
+
+	shares->size = size;
+	shares->each = round_up(even, even >= BORDER_SHARE ? BORDER : PAGE);
+	shares->buffer = buffer;
+	shares->steps = (shares->each + buffer - 1) / buffer;
+}
+
+struct stage_part stage_shares_part(const struct stage_shares *shares, int rank, uint64_t step)
+{
+	uint64_t start = shares->each * (uint64_t)rank, end = start + shares->each;
+	uint64_t offset = start + step * shares->buffer;
+
+	if (end > shares->size)
+		end = shares->size;
+	if (offset >= end)
+		return (struct stage_part){.offset = (shares->size - 1) & ~(uint64_t)(PAGE - 1)};
+	return (struct stage_part){
+		.offset = offset,
+		.length = end - offset < shares->buffer ? end - offset : shares->buffer,
+	};
+}
+
+uint64_t stage_shares_done(const struct stage_shares *shares, int ranks, uint64_t steps)
+{
+	uint64_t done = 0;
+
+	for (int rank = 0; rank < ranks; rank++) {
+		uint64_t start = shares->each * (uint64_t)rank, length = shares->each;
+
+		if (start >= shares->size)
+			break;
+		if (length > shares->size - start)
+			length = shares->size - start;
+		done += length < steps * shares->buffer ? length : steps * shares->buffer;
+	}
+	return done;
+}

@@ -1,0 +1,30 @@
+/* What only this file knows: the file that a job stages, which must be one and the same for all
+ * ranks, from the first look to the last byte. */
+#ifndef LMDBIO_MPI_STAGE_SOURCE_H
+#define LMDBIO_MPI_STAGE_SOURCE_H
+
+#include "env/staged.h"
+
+#include <mpi.h>
+#include <sys/types.h>
+
+struct stage_source {
+	int fd;
+	char *path; /* of the file itself */
+	struct staged_identity identity;
+	uint64_t device; /* here: nodes may number theirs differently */
+	mode_t mode;
+	int rank;
+};
+
+/* Opens what `path` leads to and sees that all ranks have the same file. Rank 0 alone reads its
+ * meta pages. Collective over comm; the code is one rank's own, to be agreed on: 0, ESTALE,
+ * MDB_INVALID, MDB_VERSION_MISMATCH or an errno. To be closed in any case. */
+int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path);
+
+/* Whether it is still what it was when it was opened. 0 or ESTALE, or an errno; to be agreed on. */
+int stage_source_check(const struct stage_source *source);
+
+void stage_source_close(struct stage_source *source);
+
+#endif

@@ -1,0 +1,71 @@
+/* What only this file knows: where staged bytes go, whatever that is.
+ *
+ * Adding a target takes: a file stage_<name>.c with a const, designated struct stage_target_ops; a
+ * name in include/lmdbio_stage.h and a row in stage_target.c; an option in tools/lmdbio_stage.c;
+ * cases in tests/mpi/. stage_target.c has the one that does nothing.
+ */
+#ifndef LMDBIO_MPI_STAGE_TARGET_H
+#define LMDBIO_MPI_STAGE_TARGET_H
+
+#include "arena/arena.h"
+#include "mpi/mpi_job.h"
+#include "mpi/mpi_node.h"
+#include "mpi/stage_source.h"
+
+#include <lmdbio_stage.h>
+#include <stdbool.h>
+
+struct stage_target;
+
+/* All ranks call the same ones in the same order, and agree on the codes in between; each code is
+ * the rank's own. */
+struct stage_target_ops {
+	bool spread; /* every node needs every byte */
+	/* The first rank of the node (of the job, if there is one copy) makes the place, or finds
+	 * that it is filled already: target->there. Nobody else calls it. */
+	int (*make)(struct stage_target *target);
+	/* Everybody else finds what was made. */
+	int (*join)(struct stage_target *target);
+	/* Puts bytes at the file's own offset. Of a page's border, but for the file's end. */
+	int (*put)(struct stage_target *target, uint64_t offset, const void *bytes,
+		   uint64_t length);
+	/* All bytes of all ranks are there: makes them last. */
+	int (*settle)(struct stage_target *target);
+	/* And is what programs find from now on. By the one that made it. */
+	int (*show)(struct stage_target *target);
+	/* Takes away what was made or shown. By the one that made it. */
+	void (*undo)(struct stage_target *target);
+	/* Frees what this rank has; what was shown stays. */
+	void (*close)(struct stage_target *target);
+};
+
+struct stage_target {
+	const struct stage_target_ops *ops;
+	const struct stage_source *source;
+	const struct lmdbio_stage_options *options;
+	const struct mpi_job *job;
+	bool maker;     /* this rank calls make, show and undo */
+	bool there;     /* nothing has to be put: there was a copy before */
+	uint64_t nonce; /* one number for all ranks of this staging */
+	/* A directory's: */
+	char *directory, *partial, *final;
+	int fd;
+	/* The memory's: */
+	struct arena *arena;
+	char node[MPI_NODE_NAME];
+};
+
+/* NULL: there is none of that kind. */
+const struct stage_target_ops *stage_target_find(enum lmdbio_stage_target kind);
+
+/* All that is to be done before the first byte: make, tell everybody, join. Collective over
+ * job->all. The code is agreed. *nodes_before: nodes that have had it. */
+int stage_target_open(struct stage_target *target, int *nodes_before, int *failed);
+
+/* All that is to be done after the last byte, if `rc` is 0: settle, check that the source is still
+ * what it was, show; else, or when that fails, undo. Collective. The code is agreed. */
+int stage_target_end(struct stage_target *target, int rc, int *failed);
+
+extern const struct stage_target_ops stage_directory, stage_shared, stage_memory;
+
+#endif
