@@ -1,0 +1,365 @@
+/* What only this file knows: lmdbio-stage's command line, and what it tells of a staging. */
+#include "config.h"
+#include "stage_program.h"
+#include "tool_common.h"
+#include "tool_place.h"
+
+#include "mpi/mpi_module.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <lmdbio_stage.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	OPTION_BUFFER = TOOL_LONG_ONLY,
+	OPTION_HINTS,
+	OPTION_JSON,
+	OPTION_MEASURE,
+	OPTION_MEMORY,
+	OPTION_READER,
+	OPTION_SHARED,
+	OPTION_STAGGER,
+};
+
+enum { TERMINAL_NS = 250000000 };
+
+static const struct tool stage_tool = {
+	.name = "lmdbio-stage",
+	.synopsis = "[OPTION]... --to=DIR PATH [-- PROGRAM [ARGUMENT]...]\n"
+		    "[OPTION]... --hold PATH [-- PROGRAM [ARGUMENT]...]",
+	.purpose = "Under mpiexec or srun, brings the data set PATH to where each node has it at "
+		   "hand: into "
+		   "a local directory, or into the node's memory. The job reads each byte from "
+		   "storage "
+		   "once. Without a launcher it is a job of one.",
+	.options =
+		(const struct tool_option[]){
+			{'t', "to", "DIR",
+			 "stage to a local directory of each node, %n in it being the node's "
+			 "number; "
+			 "PROGRAM finds it by LMDBIO_STAGED"},
+			{OPTION_SHARED, "shared", NULL,
+			 "all nodes see the directory: one copy, written by all of them"},
+			{'H', "hold", NULL,
+			 "stage to the node's memory, for as long as PROGRAM runs, or until a "
+			 "signal"},
+			{OPTION_MEASURE, "measure", NULL, "read, and drop what was read"},
+			{OPTION_READER, "reader", "HOW",
+			 "how storage is read: posix, mpiio or collective (posix)"},
+			{OPTION_HINTS, "hints", "KEY=VALUE,...", "for mpiio and collective"},
+			{OPTION_BUFFER, "buffer", "SIZE",
+			 "bytes that a rank reads at a time; it takes three times that (16M)"},
+			{OPTION_MEMORY, "memory", "SIZE",
+			 "budget of the node's memory for --hold (as LMDBIO_MEMORY)"},
+			{OPTION_STAGGER, "stagger", "N",
+			 "so many ranks read at a time; auto: find out how many; 0: all (0)"},
+			{OPTION_JSON, "json", NULL, "print one JSON object instead of a line"},
+			{'q', "quiet", NULL, "print nothing but errors"},
+			{'v', "verbose", NULL,
+			 "each rank tells what came of it, on standard error"},
+			{0},
+		},
+	.closing = "Exit status: 0 staged; 2 it could not be done, or a wrong option; 130 "
+		   "interrupted; the "
+		   "PROGRAM's, if there is one.",
+};
+
+static struct {
+	struct lmdbio_stage_options stage;
+	const char *path;
+	char **program; /* NULL: none */
+	bool json, quiet, verbose, measure, shared;
+} options;
+
+static struct mpi_place place;
+static uint64_t told_at;
+
+/* --- options --------------------------------------------------------------------------------- */
+
+static bool reader_parse(const char *text)
+{
+	static const char *const names[] = {
+		[LMDBIO_STAGE_POSIX] = "posix",
+		[LMDBIO_STAGE_MPIIO] = "mpiio",
+		[LMDBIO_STAGE_COLLECTIVE] = "collective",
+	};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(text, names[i])) {
+			options.stage.reader = (enum lmdbio_stage_reader)i;
+			return true;
+		}
+	tool_usage_error(&stage_tool, "--reader wants posix, mpiio or collective, not '%s'", text);
+	return false;
+}
+
+static bool stagger_parse(const char *text)
+{
+	uint64_t group;
+
+	if (!strcmp(text, "auto")) {
+		options.stage.group = LMDBIO_STAGE_MEASURED;
+		return true;
+	}
+	if (!tool_number_parse(&stage_tool, "--stagger", text, 0, INT32_MAX, &group))
+		return false;
+	options.stage.group = (int)group;
+	return true;
+}
+
+static bool option_take(int key)
+{
+	switch (key) {
+	case 't':
+		options.stage.directory = optarg;
+		return true;
+	case 'H':
+		options.stage.target = LMDBIO_STAGE_MEMORY;
+		return true;
+	case OPTION_SHARED:
+		options.shared = true;
+		return true;
+	case OPTION_MEASURE:
+		options.measure = true;
+		return true;
+	case OPTION_READER:
+		return reader_parse(optarg);
+	case OPTION_HINTS:
+		options.stage.hints = optarg;
+		return true;
+	case OPTION_BUFFER:
+		return tool_size_parse(&stage_tool, "--buffer", optarg, &options.stage.buffer);
+	case OPTION_MEMORY:
+		return tool_size_parse(&stage_tool, "--memory", optarg, &options.stage.memory);
+	case OPTION_STAGGER:
+		return stagger_parse(optarg);
+	case OPTION_JSON:
+		options.json = true;
+		return true;
+	case 'q':
+		options.quiet = true;
+		return true;
+	case 'v':
+		options.verbose = true;
+		return true;
+	default:
+		tool_usage_hint(&stage_tool);
+		return false;
+	}
+}
+
+/* What the options must be together. */
+static int options_judge(int argc, char **argv)
+{
+	bool hold = options.stage.target == LMDBIO_STAGE_MEMORY;
+
+	if (optind >= argc)
+		return tool_usage_error(&stage_tool, "which data set?");
+	options.path = argv[optind];
+	if (optind + 1 < argc)
+		options.program = argv + optind + 1;
+	if (hold + (options.stage.directory != NULL) + options.measure != 1)
+		return tool_usage_error(&stage_tool,
+					"one of --to=DIR, --hold and --measure is wanted");
+	if (options.shared && !options.stage.directory)
+		return tool_usage_error(&stage_tool, "--shared is about --to=DIR");
+	if (options.shared)
+		options.stage.target = LMDBIO_STAGE_SHARED;
+	if (options.measure)
+		options.stage.target = LMDBIO_STAGE_NOWHERE;
+	if (options.measure && options.program)
+		return tool_usage_error(&stage_tool, "--measure leaves nothing for a program");
+	if (options.stage.reader == LMDBIO_STAGE_COLLECTIVE && options.stage.group)
+		return tool_usage_error(&stage_tool, "a collective reader cannot be staggered");
+	if (options.stage.buffer && (options.stage.buffer < LMDBIO_STAGE_BUFFER_MIN ||
+				     options.stage.buffer > LMDBIO_STAGE_BUFFER_MAX))
+		return tool_usage_error(&stage_tool, "--buffer wants 64k to 1G");
+	return 0;
+}
+
+static int parse(int argc, char **argv)
+{
+	int key;
+
+	while ((key = tool_option_next(&stage_tool, argc, argv)) != -1)
+		if (!option_take(key))
+			return TOOL_FAILED;
+	return options_judge(argc, argv);
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+static bool on_terminal(void)
+{
+	return !place.rank && !options.quiet && isatty(STDERR_FILENO);
+}
+
+static int on_progress(void *argument, uint64_t done, uint64_t all)
+{
+	char text[TOOL_SIZE_TEXT];
+
+	(void)argument;
+	if (on_terminal() && clock_now() - told_at > TERMINAL_NS) {
+		told_at = clock_now();
+		fprintf(stderr, "\r%3u %% %s\033[K", (unsigned)(done * 100 / (all ? all : 1)),
+			tool_size_text(done, text));
+	}
+	return tool_signal ? EINTR : 0;
+}
+
+static void tell_json(const struct lmdbio_stage_report *report)
+{
+	json_t *json = json_pack(
+		"{ss, ss, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI}", "schema", "lmdbio-stage/1",
+		"path", options.path, "file_bytes", (json_int_t)report->file_bytes, "read_bytes",
+		(json_int_t)report->read_bytes, "read_calls", (json_int_t)report->read_calls,
+		"moved_bytes", (json_int_t)report->moved_bytes, "wall_ns",
+		(json_int_t)report->wall_ns, "slowest_ns", (json_int_t)report->slowest_ns,
+		"average_ns", (json_int_t)report->average_ns, "group", (json_int_t)report->group,
+		"ranks", (json_int_t)report->ranks, "nodes", (json_int_t)report->nodes,
+		"nodes_before", (json_int_t)report->nodes_before);
+
+	json_dumpf(json, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(json);
+}
+
+static void tell_line(const struct lmdbio_stage_report *report)
+{
+	static const char *const where[] = {
+		[LMDBIO_STAGE_DIRECTORY] = "staged to a directory",
+		[LMDBIO_STAGE_SHARED] = "staged to a shared directory",
+		[LMDBIO_STAGE_MEMORY] = "staged to memory",
+		[LMDBIO_STAGE_NOWHERE] = "read",
+	};
+	double seconds = (double)report->wall_ns / 1e9;
+	char file[TOOL_SIZE_TEXT], rate[TOOL_SIZE_TEXT];
+
+	if (report->nodes_before == report->nodes && report->nodes) {
+		printf("%s: all %" PRIu64 " nodes have had it\n", options.path, report->nodes);
+		return;
+	}
+	printf("%s: %s %s, %" PRIu64 " ranks on %" PRIu64 " nodes, %" PRIu64
+	       " reads, %.2f s, %s/s\n",
+	       options.path, tool_size_text(report->file_bytes, file), where[options.stage.target],
+	       report->ranks, report->nodes, report->read_calls, seconds,
+	       tool_size_text((uint64_t)((double)report->file_bytes / (seconds > 0 ? seconds : 1)),
+			      rate));
+}
+
+static void tell(int rc, const char *text, const struct lmdbio_stage_report *report)
+{
+	if (on_terminal())
+		fputs("\r\033[K", stderr);
+	if (options.verbose)
+		fprintf(stderr, "rank %d of %d: %s\n", place.rank, place.ranks,
+			rc ? text : "staged");
+	if (place.rank)
+		return;
+	if (rc)
+		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")", options.path, text,
+			      report->failed_rank);
+	else if (options.json)
+		tell_json(report);
+	else if (!options.quiet)
+		tell_line(report);
+	fflush(stdout);
+}
+
+/* "%n" in the directory is the node's number, for nodes that are made of one machine. */
+static void directory_expand(void)
+{
+	const char *directory = options.stage.directory, *at;
+	char *text;
+
+	at = directory ? strstr(directory, "%n") : NULL;
+	if (!at)
+		return;
+	if (asprintf(&text, "%.*s%d%s", (int)(at - directory), directory, place.node, at + 2) < 0)
+		text = NULL; /* which all ranks get to know by the return code */
+	options.stage.directory = text;
+}
+
+/* --- the work -------------------------------------------------------------------------------- */
+
+/* What a program of this node needs to find what was staged. */
+static int program_run(struct stage_program *program, const struct mpi_module *module,
+		       const struct lmdbio_stage_hold *hold)
+{
+	if (hold)
+		return stage_program_run(program, "LMDBIO_NODE", module->stage_node(hold));
+	return stage_program_run(program, "LMDBIO_STAGED", options.stage.directory);
+}
+
+static void wait_for_signal(void)
+{
+	const struct timespec pause = {.tv_nsec = 200000000};
+
+	/* The signal may come to any thread of MPI's, so it is looked for. */
+	while (!tool_signal)
+		nanosleep(&pause, NULL);
+}
+
+static int work(const struct mpi_module *module, struct stage_program *program)
+{
+	struct lmdbio_stage_report report = {.size = sizeof(report)};
+	struct lmdbio_stage_hold *hold = NULL;
+	int status = 0, rc;
+
+	directory_expand();
+	options.stage.size = sizeof(options.stage);
+	options.stage.progress = on_progress;
+	options.stage.report = &report;
+	options.stage.hold = options.stage.target == LMDBIO_STAGE_MEMORY ? &hold : NULL;
+	rc = module->stage(options.path, &options.stage);
+	tell(rc, module->error_text(rc), &report);
+	if (rc) {
+		stage_program_drop(program);
+		return tool_signal ? tool_signal_status() : TOOL_FAILED;
+	}
+	if (program->pid)
+		status = program_run(program, module, hold);
+	else if (hold)
+		wait_for_signal();
+	/* What one rank of the node holds is for all of them. */
+	if (hold)
+		(void)module->gather();
+	module->stage_release(hold);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct stage_program program = {0};
+	const struct mpi_module *module;
+	int status = parse(argc, argv), rc;
+
+	if (status)
+		return status;
+	tool_signals_catch();
+	rc = options.program ? stage_program_fork(&program, options.program) : 0;
+	if (rc) {
+		tool_complain(&stage_tool, "%s", strerror(rc));
+		return TOOL_FAILED;
+	}
+	module = tool_place_module(stage_tool.name);
+	rc = module ? module->begin(false, &place) : 0;
+	if (!module || rc) {
+		if (rc)
+			tool_complain(&stage_tool, "MPI does not start: %s", strerror(rc));
+		stage_program_drop(&program);
+		return TOOL_FAILED;
+	}
+	status = work(module, &program);
+	rc = module->end();
+	if (rc && !status)
+		status = TOOL_FAILED;
+	return tool_output_end(&stage_tool, status);
+}

@@ -1,0 +1,92 @@
+/* What only this file knows: what the waiting child is told, and what it must forget. */
+#include "config.h"
+#include "stage_program.h"
+#include "tool_common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
+
+/* The connection to the launcher is the stager's; a program that used it would answer for that. */
+static void launcher_forget(void)
+{
+	static const char *const names[] = {
+		"PMI_FD",      "PMI_PORT",        "PMI_ID",    "PMI_RANK",       "PMI_SIZE",
+		"PMI_SPAWNED", "HYDI_CONTROL_FD", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PMI_FD"};
+	const char *number = getenv("PMI_FD");
+
+	if (number && atoi(number) > STDERR_FILENO)
+		close(atoi(number));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+}
+
+/* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */
+static void child(int from, char **arguments)
+{
+	static char told[PATH_MAX + 64];
+	size_t length = 0;
+	ssize_t n;
+
+	while (length < sizeof(told) - 1 &&
+	       ((n = read(from, told + length, sizeof(told) - 1 - length)) > 0 ||
+		(n < 0 && errno == EINTR)))
+		length += n > 0 ? (size_t)n : 0;
+	if (!length)
+		_exit(TOOL_FAILED);
+	launcher_forget();
+	if (told[length - 1] != '=' && putenv(told))
+		_exit(TOOL_FAILED);
+	execvp(arguments[0], arguments);
+	fprintf(stderr, "lmdbio-stage: %s: %s\n", arguments[0], strerror(errno));
+	_exit(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+}
+
+int stage_program_fork(struct stage_program *program, char **arguments)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return errno;
+	program->pid = fork();
+	if (!program->pid) {
+		close(ends[1]);
+		child(ends[0], arguments);
+	}
+	close(ends[0]);
+	program->pipe = ends[1];
+	return program->pid < 0 ? errno : 0;
+}
+
+int stage_program_run(struct stage_program *program, const char *variable, const char *value)
+{
+	int status, passed = 0;
+
+	/* If it is gone already, what it has ended with is seen below. */
+	(void)dprintf(program->pipe, "%s=%s", variable, value);
+	close(program->pipe);
+	while (waitpid(program->pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return TOOL_FAILED;
+		if (tool_signal && tool_signal != passed) {
+			passed = tool_signal;
+			kill(program->pid, passed);
+		}
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNAL + WTERMSIG(status);
+}
+
+void stage_program_drop(struct stage_program *program)
+{
+	if (!program->pid)
+		return;
+	close(program->pipe);
+	(void)waitpid(program->pid, NULL, 0);
+}

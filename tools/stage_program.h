@@ -1,0 +1,27 @@
+/* What only this file knows: how a program is started after a staging that must begin before it.
+ *
+ * MPI wants to find its process as the launcher has made it, so the program is forked first and
+ * waits until it is told to begin.
+ */
+#ifndef LMDBIO_TOOLS_STAGE_PROGRAM_H
+#define LMDBIO_TOOLS_STAGE_PROGRAM_H
+
+#include <sys/types.h>
+
+struct stage_program {
+	pid_t pid; /* 0: there is none */
+	int pipe;
+};
+
+/* Forks; `arguments` is what will be run, NULL-terminated. Returns 0 or errno. */
+int stage_program_fork(struct stage_program *program, char **arguments);
+
+/* Lets it begin with a variable of its environment set ("" as value: not), and waits for its end;
+ * what tool_signals_catch() has noted is passed on. Returns its exit status, 128 + the signal that
+ * ended it, 126 or 127 when it could not be started. */
+int stage_program_run(struct stage_program *program, const char *variable, const char *value);
+
+/* It is not to begin at all. */
+void stage_program_drop(struct stage_program *program);
+
+#endif
