@@ -1,0 +1,59 @@
+#!/bin/sh
+# What only this file knows: whether all ranks of a program that calls lmdbio_mpi_stage() get the same
+# code, also when the call is wrong or the file changes meanwhile.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=stage_lib.sh
+. "$(dirname "$0")/stage_lib.sh"
+stage_require
+call=$top_builddir/tests/mpi/stage_call
+make=$top_builddir/tests/stores/stores_make
+cd "$scratch"
+mkdir made img to
+
+# calling NAME: in a job of four ranks on two nodes, on data that nobody has changed.
+calling() {
+	rm -rf img to
+	cp -rp made img
+	mkdir to
+	rc=0
+	mpi_job 4 2 "$call" "$1" "${2-img/data.mdb}" "$scratch/to" > out 2> err || rc=$?
+}
+
+# all_return CODE
+all_return() {
+	test "$rc $(grep -c "^rank [0-3]: $1\$" out)" = "0 4" || { cat out err; return 1; }
+}
+
+"$make" made 9 200000
+cp made/data.mdb made/data.mdb.other
+EINVAL=22 ECANCELED=125 ESTALE=116
+calling plain
+judge call_with_a_data_file_returns_0 all_return 0
+judge call_with_a_data_file_copies copies_are 1 img/data.mdb to
+calling plain img
+judge call_with_a_directory_copies copies_are 1 img/data.mdb to
+calling some
+judge call_by_some_of_the_ranks_returns_0 all_return 0
+judge call_by_some_of_the_ranks_copies copies_are 1 img/data.mdb to
+calling held
+judge call_that_holds_returns_0 all_return 0
+calling short
+judge call_of_an_older_program_returns_0 all_return 0
+judge call_of_an_older_program_copies copies_are 1 img/data.mdb to
+for name in null unlike buffer unheld staggered hints; do
+	calling $name
+	judge "call_with_wrong_options_${name}_returns_EINVAL" all_return $EINVAL
+	judge "call_with_wrong_options_${name}_leaves_nothing" nothing_in to
+done
+for name in touch overwrite shorten replace; do
+	calling $name
+	judge "call_while_the_file_changes_by_${name}_returns_ESTALE" all_return $ESTALE
+	judge "call_while_the_file_changes_by_${name}_leaves_nothing" nothing_in to
+done
+calling cancel
+judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
+judge call_that_is_cancelled_leaves_nothing nothing_in to
+finish

@@ -1,0 +1,121 @@
+#!/bin/sh
+# What only this file knows: whether what was staged is what programs then read, however many ranks
+# and nodes have staged it, whichever reader has read it.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=stage_lib.sh
+. "$(dirname "$0")/stage_lib.sh"
+stage_require
+make=$top_builddir/tests/stores/stores_make
+reader=$top_builddir/tests/data/db_read
+cd "$scratch"
+mkdir img tiny packed
+"$make" img 21 200000
+"$make" tiny 1 10
+
+# 9 of "RANKS NODES READER BUFFER"; three ranks on two nodes are uneven.
+while read -r ranks nodes how buffer; do
+	fresh to0 to1
+	staging "$ranks" "$nodes" --to=to%n --reader="$how" --buffer="$buffer" img
+	judge "stage_by_${how}_with_${ranks}_ranks_on_${nodes}_nodes_ends_well" test $rc -eq 0
+	judge "stage_by_${how}_with_${ranks}_ranks_on_${nodes}_nodes_copies_to_each_node" \
+		copies_are "$nodes" img/data.mdb to0 to1
+done <<'END'
+1 1 posix 16M
+2 1 mpiio 64k
+2 2 collective 1M
+3 2 posix 64k
+3 2 mpiio 16M
+4 1 collective 256k
+4 2 posix 1M
+4 2 mpiio 256k
+4 2 collective 64k
+END
+
+staging 4 2 --to=to%n img
+judge stage_again_ends_well test $rc -eq 0
+judge stage_again_has_nothing_to_do grep -q 'all 2 nodes have had it' out
+rm -rf to1/*
+staging 4 2 --to=to%n --json img
+judge stage_where_one_node_has_it_serves_the_other copies_are 2 img/data.mdb to0 to1
+judge stage_tells_who_has_had_it grep -q '"nodes_before": 1' out
+
+fresh to0 to1
+staging 4 2 --to=to0 --shared --buffer=64k img
+judge stage_to_a_shared_directory_ends_well test $rc -eq 0
+judge stage_to_a_shared_directory_makes_one_copy copies_are 1 img/data.mdb to0
+fresh to0 to1
+staging 4 2 --to=to%n --stagger=1 --buffer=256k img
+judge stage_one_rank_at_a_time_copies copies_are 2 img/data.mdb to0 to1
+fresh to0 to1
+staging 4 2 --to=to%n --stagger=auto --buffer=128k --json img
+judge stage_with_a_measured_group_copies copies_are 2 img/data.mdb to0 to1
+judge stage_with_a_measured_group_tells_it grep -qE '"group": [124],' out
+
+# Twelve pages of a page each for four ranks: at least one has none.
+for how in posix mpiio collective; do
+	fresh to0 to1
+	staging 4 2 --to=to%n --reader=$how tiny
+	judge "stage_by_${how}_with_ranks_that_have_no_share_copies" copies_are 2 tiny/data.mdb to0 to1
+done
+
+# --- programs ---
+fresh to0
+"$reader" img > original
+rc=0
+mpi_job 2 1 "$stage" --quiet --to=to0 img -- "$lmdbio_run" --verbose -- "$reader" img \
+	> out 2> err || rc=$?
+judge program_after_the_staging_ends_well test $rc -eq 0
+judge program_of_each_rank_reads_the_same test "$(grep -cxF -f original out)" -eq 2
+judge program_says_that_it_reads_the_copy grep -q 'data.mdb: its staged copy' err
+judge program_reads_the_copy test "$(grep -c 'its staged copy' err)" -eq 2
+"$lmdbio_run" --verbose --staged=to0 -- "$reader" img > out 2> err
+same program_reads_the_copy_later_on original out
+judge program_reads_the_copy_by_lmdbio_run grep -q 'its staged copy' err
+touch img/data.mdb
+"$lmdbio_run" --verbose --staged=to0 -- "$reader" img > out 2> err
+same program_reads_the_original_when_the_copy_is_old original out
+judge program_says_that_there_is_no_copy grep -q 'no staged copy in .*: No such file' err
+fresh to0
+staging 1 1 --to=to0 img
+chmod o+w to0/*/data.mdb
+"$lmdbio_run" --verbose --staged=to0 -- "$reader" img > out 2> err
+same program_reads_the_original_when_others_may_write_to_the_copy original out
+judge program_says_that_it_does_not_trust_the_copy grep -q 'no staged copy in .*: Operation not perm' err
+rc=0
+mpi_job 2 1 "$stage" --quiet --to=to0 img -- sh -c 'exit 7' > out 2>&1 || rc=$?
+judge program_that_fails_is_the_status test $rc -eq 7
+rc=0
+"$stage" --quiet --to=to0 img -- no-such-program > out 2>&1 || rc=$?
+judge program_that_is_not_there_is_127 test $rc -eq 127
+rc=0
+LMDBIO_STORE=arena mpi_job 2 2 "$stage" --quiet --hold img -- "$lmdbio_run" --stats=1 -- "$reader" img \
+	> out 2> err || rc=$?
+judge program_finds_what_is_held test "$(grep -cxF -f original out)" -eq 2
+judge program_finds_all_of_it test "$(grep -c 'requests to storage  *0$' err)" -eq 2
+
+# --- containers ---
+"$top_builddir/tools/lmdbio-convert" --quiet img packed
+fresh to0 to1
+staging 3 2 --to=to%n --buffer=64k packed
+judge container_is_staged_as_it_is copies_are 2 packed/data.mdb.zst to0 to1
+"$lmdbio_run" --verbose --staged=to0 -- "$reader" packed > out 2> err
+same container_is_read_from_the_copy original out
+judge container_says_that_it_reads_the_copy grep -q 'data.mdb.zst: its staged copy' err
+staging 2 1 --hold packed -- true
+judge container_into_memory_is_refused test $rc -eq 2
+judge container_into_memory_is_told grep -q 'packed: Operation not supported' err
+
+# --- wrong use ---
+status path_that_is_missing_is_refused 2 "$stage" --to=to0 nowhere
+says path_that_is_missing_is_named 'nowhere: No such file'
+echo "no data set" > text
+status file_that_is_no_data_set_is_refused 2 "$stage" --to=to0 text
+says file_that_is_no_data_set_is_told 'text: MDB_INVALID'
+status no_target_is_refused 2 "$stage" img
+status two_targets_are_refused 2 "$stage" --hold --to=to0 img
+status odd_reader_is_refused 2 "$stage" --reader=odd --to=to0 img
+status staggered_collective_is_refused 2 "$stage" --reader=collective --stagger=2 --to=to0 img
+finish
