@@ -1,5 +1,6 @@
 /* What only this file knows: the exported call for a record by its number. */
 #include "env/env.h"
+#include "index/record_index.h"
 
 #include <lmdbio.h>
 

@@ -9,7 +9,6 @@
 #define LMDBIO_ENV_ENV_H
 
 #include "cursor/cursor.h"
-#include "index/record_index.h"
 #include "io/io.h"
 #include "origin/origin.h"
 #include "env/packed.h"
@@ -19,6 +18,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+struct record_index;
 
 /* Bytes: a data file of fewer is not worth reading ahead or sharing. */
 enum { STORE_FILE_MIN = 1 << 20 };

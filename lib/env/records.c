@@ -5,6 +5,7 @@
  */
 #include "container/container.h"
 #include "env/env.h"
+#include "index/record_index.h"
 
 #include <errno.h>
 #include <stdlib.h>
