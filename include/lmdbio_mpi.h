@@ -20,9 +20,12 @@ extern "C" {
  * all nodes; before that, and after any error, there is nothing under that name. Where all nodes
  * have the copy already nothing is read. A node is what MPI_COMM_TYPE_SHARED says.
  *   comm     its ranks take part, and share the reading
- *   path     an environment's directory, its data file, or a container (data.mdb.zst): the same
- * file on all ranks options  see there; NULL: EINVAL Collective: yes, over comm. Threads: one
- * thread at a time on a communicator; of MPI it needs the level that the calling thread has.
+ *   path     an environment's directory, its data file, or a container (data.mdb.zst); the same
+ *            file on all ranks
+ *   options  see there; NULL: EINVAL
+ * Collective: yes, over comm.
+ * Threads: one thread at a time on a communicator; of MPI it needs the level that the calling
+ * thread has.
  * Lifetime: nothing of the arguments is kept.
  * Returns, the same on all ranks: 0; EINVAL (options); MDB_INVALID, MDB_VERSION_MISMATCH (not a
  * data file); ESTALE (the file changed meanwhile, or ranks see different files); ENOTSUP (a
