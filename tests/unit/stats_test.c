@@ -1,6 +1,7 @@
-/* What only this file knows: what the counters tell, to whom, and when they keep silent; and what
- * the settings beside them read from the environment. */
+/* What only this file knows: what the counters tell, to whom, and when they keep silent. */
 #include "util/stats.h"
+
+#include "child_said.h"
 
 #include <lmdbio.h>
 
@@ -25,38 +26,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- a child process and what it says -------------------------------------------------------- */
-
-/* Runs `body` in a child whose standard error is collected in `said`; the child exits in the
- * ordinary way, so that the library's destructor runs. The environment is set before; it is read
- * once per process, so this one never asks for the settings itself. */
-static void child_run(void (*body)(void), char *said, size_t size)
-{
-	int ends[2], status;
-	size_t used = 0;
-	ssize_t n;
-	pid_t pid;
-
-	assert_int_equal(pipe(ends), 0);
-	fflush(NULL);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		dup2(ends[1], STDERR_FILENO);
-		close(ends[0]);
-		close(ends[1]);
-		body();
-		exit(0);
-	}
-	close(ends[1]);
-	while (used + 1 < size && (n = read(ends[0], said + used, size - used - 1)) > 0)
-		used += (size_t)n;
-	said[used] = 0;
-	close(ends[0]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
 static void count_something(void)
 {
 	stats_add(STATS_STORAGE_REQUESTS, 3);
@@ -66,31 +35,6 @@ static void count_something(void)
 
 static void count_nothing(void)
 {
-}
-
-static int environment_clear(void **state)
-{
-	static const char *const names[] = {
-		"LMDBIO_DISABLE", "LMDBIO_VERBOSE",  "LMDBIO_IO",
-		"LMDBIO_STORE",	  "LMDBIO_MEMORY",   "LMDBIO_NODE",
-		"LMDBIO_SHARE",	  "LMDBIO_PREFETCH", "LMDBIO_STATS",
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
-	return 0;
-}
-
-static unsigned lines(const char *text)
-{
-	unsigned n = 0;
-
-	while ((text = strchr(text, '\n'))) {
-		text++;
-		n++;
-	}
-	return n;
 }
 
 /* --- counting -------------------------------------------------------------------------------- */
@@ -228,7 +172,7 @@ static void end_with_text_tells_lines(void **state)
 	(void)state;
 	end_under("1", count_something, said, sizeof(said));
 	assert_ptr_equal(strstr(said, "lmdbio: statistics of "), said);
-	assert_int_equal(lines(said), 1 + STATS_COUNT);
+	assert_int_equal(child_lines(said), 1 + STATS_COUNT);
 	snprintf(line, sizeof(line), "\nlmdbio:   %-30s %15d\n", "requests to storage", 3);
 	assert_non_null(strstr(said, line));
 	assert_non_null(strstr(said, " 3145728 bytes (3.0 MiB)\n"));
@@ -239,7 +183,7 @@ static void end_with_text_tells_lines(void **state)
 static void assert_is_the_report_in_json(const char *said)
 {
 	assert_ptr_equal(strstr(said, "{\"schema\": \"lmdbio-stats/1\", \"program\": \""), said);
-	assert_int_equal(lines(said), 1);
+	assert_int_equal(child_lines(said), 1);
 	assert_string_equal(said + strlen(said) - 2, "}\n");
 	assert_non_null(strstr(said, ", \"pid\": "));
 	assert_non_null(strstr(said, ", \"storage_requests\": 3, \"storage_bytes\": 3145728, "));
@@ -294,7 +238,7 @@ static void end_of_a_forked_child_tells_its_own(void **state)
 
 	(void)state;
 	end_under("json", fork_after_counting, said, sizeof(said));
-	assert_int_equal(lines(said), 2);
+	assert_int_equal(child_lines(said), 2);
 	second = strchr(said, '\n') + 1;
 	assert_non_null(strstr(second, "\"waits\": 1000,"));
 	assert_non_null(strstr(second, "\"storage_requests\": 0,"));
@@ -389,7 +333,7 @@ static int directory_setup(void **state)
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(directory, sizeof(directory), "%s/lmdbio-stats.XXXXXX", tmp ? tmp : "/tmp");
-	return environment_clear(state) || !mkdtemp(directory);
+	return child_environment_clear(state) || !mkdtemp(directory);
 }
 
 static int directory_teardown(void **state)
@@ -505,7 +449,7 @@ static void end_with_a_file_that_exists_leaves_it(void **state)
 	assert_int_equal(write(fd, "precious", 8), 8);
 	close(fd);
 	end_under(value, count_something, said, sizeof(said));
-	assert_int_equal(lines(said), 1);
+	assert_int_equal(child_lines(said), 1);
 	assert_non_null(strstr(said, "not overwritten"));
 	file_read("mine", text, sizeof(text), &mode);
 	assert_string_equal(text, "precious");
@@ -520,7 +464,7 @@ static void end_with_a_link_does_not_follow_it(void **state)
 	snprintf(target, sizeof(target), "%s/target", directory);
 	assert_int_equal(symlink(target, value), 0);
 	end_under(value, count_something, said, sizeof(said));
-	assert_int_equal(lines(said), 1);
+	assert_int_equal(child_lines(said), 1);
 	assert_int_equal(access(target, F_OK), -1);
 }
 
@@ -531,7 +475,7 @@ static void end_with_a_file_in_no_directory_says_so(void **state)
 	(void)state;
 	snprintf(value, sizeof(value), "%s/none/file", directory);
 	end_under(value, count_something, said, sizeof(said));
-	assert_int_equal(lines(said), 1);
+	assert_int_equal(child_lines(said), 1);
 	assert_non_null(strstr(said, strerror(ENOENT)));
 }
 
@@ -546,145 +490,12 @@ static void file_name_that_does_not_fit_fails(void **state)
 	assert_string_equal(path, "a%b%");
 }
 
-/* --- settings -------------------------------------------------------------------------------- */
-
-/* Standard error of the child: the complaints, then this line. */
-static void print_settings(void)
-{
-	const struct settings *s = settings_get();
-
-	dprintf(STDERR_FILENO,
-		"io=%s store=%s memory=%" PRIu64 ",%u node=%s share=%d prefetch=%d stats=%d,%s\n",
-		s->io, s->store, s->memory.bytes, s->memory.percent, s->node ? s->node : "-",
-		s->share, s->prefetch, (int)s->stats.how, s->stats.file ? s->stats.file : "-");
-}
-
-#define DEFAULTS "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"
-
-static void settings_without_variables_are_the_defaults(void **state)
-{
-	char said[STATS_REPORT];
-
-	(void)state;
-	child_run(print_settings, said, sizeof(said));
-	assert_string_equal(said, DEFAULTS);
-}
-
-struct variable_case {
-	const char *name, *value, *line;
-};
-
-static void settings_with_sound_values_take_them(void **state)
-{
-	static const struct variable_case cases[] = {
-		{"LMDBIO_IO", "direct",
-		 "io=direct store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_IO", "PREAD",
-		 "io=pread store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_STORE", "cache",
-		 "io=auto store=cache memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_STORE", "arena",
-		 "io=auto store=arena memory=0,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_MEMORY", "64M",
-		 "io=auto store=auto memory=67108864,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_MEMORY", "1048576",
-		 "io=auto store=auto memory=1048576,0 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_MEMORY", "30%",
-		 "io=auto store=auto memory=0,30 node=- share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_NODE", "node 7",
-		 "io=auto store=auto memory=0,0 node=node 7 share=1 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_SHARE", "0",
-		 "io=auto store=auto memory=0,0 node=- share=0 prefetch=1 stats=0,-\n"},
-		{"LMDBIO_PREFETCH", "off",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=0 stats=0,-\n"},
-		{"LMDBIO_STATS", "yes",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,-\n"},
-		{"LMDBIO_STATS", "json",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=2,-\n"},
-		{"LMDBIO_STATS", "/tmp/%h.%p%%",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=3,/tmp/%h.%p%%\n"},
-		{"LMDBIO_MEMORY", "auto", DEFAULTS},
-		{"LMDBIO_IO", "", DEFAULTS},
-		{"LMDBIO_STORE", "", DEFAULTS},
-		{"LMDBIO_MEMORY", "", DEFAULTS},
-		{"LMDBIO_NODE", "", DEFAULTS},
-		{"LMDBIO_SHARE", "", DEFAULTS},
-		{"LMDBIO_PREFETCH", "", DEFAULTS},
-		{"LMDBIO_STATS", "", DEFAULTS},
-	};
-	char said[STATS_REPORT];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		setenv(cases[i].name, cases[i].value, 1);
-		child_run(print_settings, said, sizeof(said));
-		unsetenv(cases[i].name);
-		assert_string_equal(said, cases[i].line);
-	}
-}
-
-static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
-{
-	static const struct variable_case cases[] = {
-		{"LMDBIO_IO", "fast", "auto, pread or direct"},
-		{"LMDBIO_STORE", "ram", "auto, cache or arena"},
-		{"LMDBIO_MEMORY", "lots", "a size of 1M or more"},
-		{"LMDBIO_MEMORY", "64", "a size of 1M or more"},
-		{"LMDBIO_MEMORY", "1048575", "a size of 1M or more"},
-		{"LMDBIO_MEMORY", "0%", "1% to 100%"},
-		{"LMDBIO_MEMORY", "101%", "1% to 100%"},
-		{"LMDBIO_MEMORY", "-5%", "1% to 100%"},
-		{"LMDBIO_MEMORY", "5%%", "1% to 100%"},
-		{"LMDBIO_NODE", "a\tb", "control character"},
-		{"LMDBIO_SHARE", "perhaps", "0 or 1"},
-		{"LMDBIO_PREFETCH", "2", "0 or 1"},
-		{"LMDBIO_STATS", "2", "a file name"},
-		{"LMDBIO_STATS", "/tmp/%r", "a file name"},
-		{"LMDBIO_STATS", "/tmp/x%", "a file name"},
-	};
-	char said[STATS_REPORT], first[256];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		setenv(cases[i].name, cases[i].value, 1);
-		child_run(print_settings, said, sizeof(said));
-		unsetenv(cases[i].name);
-		snprintf(first, sizeof(first), "lmdbio: %s=%s: wants ", cases[i].name,
-			 cases[i].value);
-		assert_int_equal(lines(said), 2);
-		assert_ptr_equal(strstr(said, first), said);
-		assert_non_null(strstr(said, cases[i].line));
-		assert_string_equal(strchr(said, '\n') + 1, DEFAULTS);
-	}
-}
-
-static void settings_with_a_node_of_any_length_keep_the_limit(void **state)
-{
-	char node[SETTINGS_NODE_LONGEST + 2], said[STATS_REPORT];
-
-	(void)state;
-	memset(node, 'n', sizeof(node));
-	node[sizeof(node) - 1] = 0;
-	setenv("LMDBIO_NODE", node, 1);
-	child_run(print_settings, said, sizeof(said));
-	assert_non_null(strstr(said, "node=-"));
-	setenv("LMDBIO_NODE", node + 1, 1);
-	child_run(print_settings, said, sizeof(said));
-	unsetenv("LMDBIO_NODE");
-	assert_int_equal(lines(said), 1);
-	assert_non_null(strstr(said, node + 1));
-}
-
 #define WITH_A_DIRECTORY(test)                                                                     \
 	cmocka_unit_test_setup_teardown(test, directory_setup, directory_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(settings_without_variables_are_the_defaults),
-		cmocka_unit_test(settings_with_sound_values_take_them),
-		cmocka_unit_test(settings_with_a_bad_value_say_so_and_keep_the_default),
-		cmocka_unit_test(settings_with_a_node_of_any_length_keep_the_limit),
 		cmocka_unit_test(counters_of_several_threads_add_up),
 		cmocka_unit_test(counters_after_fork_start_from_zero),
 		cmocka_unit_test(stats_call_with_full_size_fills_all),
@@ -709,5 +520,5 @@ int main(void)
 		cmocka_unit_test(file_name_that_does_not_fit_fails),
 	};
 
-	return cmocka_run_group_tests(tests, environment_clear, NULL);
+	return cmocka_run_group_tests(tests, child_environment_clear, NULL);
 }
