@@ -21,6 +21,6 @@ mpi_job() {
 	shift 2
 	# Leaks of MPICH's own are nobody's concern here.
 	MPIR_CVAR_NUM_CLIQUES=$mpi_nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 \
-		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0" \
+		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0${MPI_LEAKS:-}" \
 		timeout -k 5 "${MPI_SECONDS:-60}" mpiexec -n "$mpi_ranks" "$@"
 }

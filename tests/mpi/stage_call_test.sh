@@ -9,6 +9,9 @@
 . "$(dirname "$0")/stage_lib.sh"
 stage_require
 call=$top_builddir/tests/mpi/stage_call
+# UCX takes its modules down before leaks are looked for, so they cannot be told from others by name:
+# those of ours can.
+MPI_LEAKS=:exitcode=0
 make=$top_builddir/tests/stores/stores_make
 cd "$scratch"
 mkdir made img to
@@ -20,6 +23,7 @@ calling() {
 	mkdir to
 	rc=0
 	mpi_job 4 2 "$call" "$1" "${2-img/data.mdb}" "$scratch/to" > out 2> err || rc=$?
+	cat err >> errors
 }
 
 # all_return CODE
@@ -56,4 +60,8 @@ done
 calling cancel
 judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
 judge call_that_is_cancelled_leaves_nothing nothing_in to
+leaks_of_ours() {
+	grep '#[0-9]* .*/lib/[a-z]*/[a-z_]*\.c' errors
+}
+judge leaks_are_none_of_ours test -z "$(leaks_of_ours)"
 finish

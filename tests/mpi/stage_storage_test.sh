@@ -72,7 +72,7 @@ at_most stage_that_has_been_done_asks_next_to_nothing "$(slowfs_stat img/data.md
 "$reader" backing/img > original
 cold
 rc=0
-mpi_job 2 2 "$stage" --quiet --hold mount/img -- "$lmdbio_run" -- "$reader" mount/img \
+mpi_job 2 2 "$stage" --quiet --hold mount/img -- env LD_LIBRARY_PATH="$(dirname "$dropin")" "$reader" mount/img \
 	> out 2> err < /dev/null || rc=$?
 judge programs_find_what_is_held test "$(grep -cxF -f original out)" -eq 2
 at_most programs_that_find_it_ask_storage_for_nothing "$(slowfs_stat img/data.mdb:bytes)" $pages
