@@ -9,6 +9,7 @@
 
 #include <lmdbio_stage.h>
 #include <mpi.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +41,63 @@ int lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_
  * Lifetime: the hold is gone.
  * Returns: nothing. */
 void lmdbio_mpi_stage_release(struct lmdbio_stage_hold *hold);
+
+/* --- the record index ------------------------------------------------------------------------ */
+
+/* Where each record of a database stands, known to every rank. Records are what MDB_NEXT steps to,
+ * numbered from 0 in the order of the cursor, as for lmdbio_get_record(). */
+struct lmdbio_mpi_index;
+
+/* Numbers the records of a database. Only pages of its tree are read, no values outside of them: the
+ * branch pages by rank 0, the leaf pages dealt out to all ranks.
+ *   comm      its ranks take part
+ *   path      an environment's directory, its data file, or a container: the same on all ranks
+ *   database  its name; NULL: the main one
+ *   index     set to the index; NULL after an error
+ * Collective: yes, over comm.
+ * Threads: as lmdbio_mpi_stage().
+ * Lifetime: the index is the caller's, until lmdbio_mpi_index_close(); it is of the snapshot that
+ * was the newest, and stays as it is.
+ * Returns, the same on all ranks: 0; EINVAL; MDB_NOTFOUND (no such database); ESTALE (somebody has
+ * committed meanwhile, or ranks see different files; call again); ENOTSUP (lmdbio is disabled);
+ * MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or there are not as many records as the
+ * database says); ENOMEM; another errno or code of mdb_env_open() or of a read; EIO (MPI). */
+int lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
+			  struct lmdbio_mpi_index **index);
+
+/* Frees it. NULL: nothing happens.
+ * Collective: no. Threads: any, once. Lifetime: the index is gone. Returns: nothing. */
+void lmdbio_mpi_index_close(struct lmdbio_mpi_index *index);
+
+/* Records in it.
+ * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: how many. */
+uint64_t lmdbio_mpi_index_records(const struct lmdbio_mpi_index *index);
+
+/* The transaction whose snapshot it is of.
+ * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: its id. */
+uint64_t lmdbio_mpi_index_snapshot(const struct lmdbio_mpi_index *index);
+
+/* Where a record stands. Later versions add fields at the end. */
+struct lmdbio_record_place {
+	uint64_t size;       /* bytes; set to sizeof(struct lmdbio_record_place) before the call */
+	uint64_t page;       /* number of the leaf page in the data file */
+	uint64_t node;       /* the node in it, from 0 */
+	uint64_t skip;       /* with duplicates: how many records from that node on */
+	uint64_t nested;     /* 1: a page of a tree of duplicates, and their key stands in: */
+	uint64_t owner_page;
+	uint64_t owner_node;
+};
+
+/* Finds a record, in O(log(leaf pages)), without reading anything.
+ *   index   the index
+ *   number  of the record, from 0
+ *   place   filled; see its size
+ * Collective: no.
+ * Threads: any.
+ * Lifetime: place is the caller's.
+ * Returns: 0; MDB_NOTFOUND (there are not so many); EINVAL (place->size is less than its field). */
+int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
+			  struct lmdbio_record_place *place);
 
 #ifdef __cplusplus
 }

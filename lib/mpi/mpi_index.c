@@ -1,0 +1,279 @@
+/* What only this file knows: what of an index goes from rank to rank, and in which order. */
+#include "config.h"
+#include "mpi/mpi_index.h"
+
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+#include "env/staged.h"
+
+#include <errno.h>
+#include <lmdbio_mpi.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* As one message; above it, several. */
+enum { PIECE = 1 << 26 };
+
+struct lmdbio_mpi_index {
+	struct record_index *index;
+	uint64_t snapshot;
+};
+
+/* How much each rank's part has. */
+struct part_size {
+	uint64_t leaves, owners, records;
+};
+
+static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
+{
+	uint8_t *at = bytes;
+	int rc = MPI_SUCCESS;
+
+	for (uint64_t n; length > 0 && rc == MPI_SUCCESS; length -= n, at += n) {
+		n = length < PIECE ? length : PIECE;
+		rc = MPI_Bcast(at, (int)n, MPI_BYTE, from, comm);
+	}
+	return mpi_error_code(rc);
+}
+
+/* Whether all ranks look at the same bytes. */
+static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
+{
+	const struct arena_identity *mine = &txn->identity;
+	uint64_t numbers[] = {mine->inode, mine->size, (uint64_t)mine->mtime_ns, mine->snapshot};
+	uint64_t first[sizeof(numbers) / sizeof(numbers[0])];
+	int rc;
+
+	memcpy(first, numbers, sizeof(first));
+	rc = broadcast(comm, first, sizeof(first), 0);
+	return rc ? rc : memcmp(first, numbers, sizeof(first)) ? ESTALE : 0;
+}
+
+/* The numbers of all leaf pages, read by rank 0. The code is agreed. */
+static int share_leaves(MPI_Comm comm, const MDB_txn *txn, const struct tree *tree, uint64_t **pages,
+			uint64_t *count)
+{
+	size_t n = 0;
+	int rank, rc = 0;
+
+	*pages = NULL;
+	MPI_Comm_rank(comm, &rank);
+	if (!rank)
+		rc = index_leaves(&txn->snapshot, tree, 0, pages, &n);
+	rc = mpi_agree(comm, rc, NULL);
+	if (rc)
+		return rc;
+	*count = n;
+	rc = broadcast(comm, count, sizeof(*count), 0);
+	if (!rc && rank && *count && !(*pages = malloc(*count * sizeof(**pages))))
+		rc = ENOMEM;
+	rc = mpi_agree(comm, rc, NULL);
+	if (!rc)
+		rc = broadcast(comm, *pages, *count * sizeof(**pages), 0);
+	return mpi_agree(comm, rc, NULL);
+}
+
+static int parts_allocate(struct index_part *parts, const struct part_size *sizes, int ranks, int rank)
+{
+	for (int i = 0; i < ranks; i++) {
+		if (i == rank)
+			continue;
+		parts[i].count = parts[i].room = sizes[i].leaves;
+		parts[i].owner_count = parts[i].owner_room = sizes[i].owners;
+		parts[i].records = sizes[i].records;
+		parts[i].leaves = malloc(sizes[i].leaves * sizeof(*parts[i].leaves) + 1);
+		parts[i].owners = malloc(sizes[i].owners * sizeof(*parts[i].owners) + 1);
+		if (!parts[i].leaves || !parts[i].owners)
+			return ENOMEM;
+	}
+	return 0;
+}
+
+/* Each rank's part comes to all. Numbers begin at 0 in each part; index_join() adds up what stands
+ * before, which is the exclusive scan. */
+static int share_parts(MPI_Comm comm, struct index_part *parts, int ranks, int rank)
+{
+	struct part_size mine = {parts[rank].count, parts[rank].owner_count, parts[rank].records};
+	struct part_size *sizes = malloc((size_t)ranks * sizeof(*sizes));
+	int rc = mpi_agree(comm, sizes ? 0 : ENOMEM, NULL);
+
+	if (rc)
+		goto done;
+	rc = mpi_error_code(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, sizes, sizeof(mine),
+					  MPI_BYTE, comm));
+	if (!rc)
+		rc = parts_allocate(parts, sizes, ranks, rank);
+	rc = mpi_agree(comm, rc, NULL);
+	for (int i = 0; i < ranks && !rc; i++) {
+		rc = broadcast(comm, parts[i].leaves, parts[i].count * sizeof(*parts[i].leaves), i);
+		if (!rc)
+			rc = broadcast(comm, parts[i].owners,
+				       parts[i].owner_count * sizeof(*parts[i].owners), i);
+	}
+done:
+	free(sizes);
+	return mpi_agree(comm, rc, NULL);
+}
+
+int mpi_index_build(MPI_Comm comm, MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
+{
+	struct tree *tree = &txn->trees[dbi];
+	struct index_part *parts;
+	uint64_t *pages = NULL, count = 0, first, end;
+	int ranks, rank, rc;
+
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &ranks);
+	parts = calloc((size_t)ranks, sizeof(*parts));
+	rc = parts ? same_snapshot(comm, txn) : ENOMEM;
+	if (!rc && tree->stale)
+		rc = tree_refresh(&txn->snapshot, tree);
+	rc = mpi_agree(comm, rc, NULL);
+	if (!rc)
+		rc = share_leaves(comm, txn, tree, &pages, &count);
+	if (rc)
+		goto done;
+	first = count * (uint64_t)rank / (uint64_t)ranks;
+	end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
+	rc = index_count(&txn->snapshot, tree, 0, pages ? pages + first : NULL, end - first,
+			 &parts[rank]);
+	rc = mpi_agree(comm, rc, NULL);
+	if (!rc)
+		rc = share_parts(comm, parts, ranks, rank);
+	if (!rc)
+		rc = index_join(index, tree, parts, (size_t)ranks);
+	rc = mpi_agree(comm, rc, NULL);
+done:
+	for (int i = 0; parts && i < ranks; i++)
+		index_part_free(&parts[i]);
+	free(parts);
+	free(pages);
+	return rc;
+}
+
+/* The database of the newest snapshot, as this rank sees it. */
+static int transaction_open(const char *path, const char *database, MDB_env **env, MDB_txn **txn,
+			    MDB_dbi *dbi)
+{
+	/* Without a lock file, so that the program may have the environment open itself. */
+	unsigned flags = MDB_RDONLY | MDB_NOTLS | MDB_NOLOCK;
+	struct stat st;
+	int rc = env_create(env);
+
+	if (rc) {
+		*env = NULL;
+		return rc;
+	}
+	if (!stat(path, &st) && !S_ISDIR(st.st_mode))
+		flags |= MDB_NOSUBDIR;
+	rc = env_set_maxdbs(*env, 1);
+	if (!rc)
+		rc = env_open(*env, path, flags, 0664);
+	if (!rc && (*env)->mode != ENV_OWN)
+		rc = ENOTSUP;
+	if (!rc)
+		rc = txn_begin(*env, NULL, MDB_RDONLY, txn);
+	if (!rc)
+		rc = dbi_open(*txn, database, 0, dbi);
+	return rc;
+}
+
+/* Without a reader's slot the pages of a snapshot are safe until the next commit. */
+static int still_newest(const MDB_env *env, const MDB_txn *txn)
+{
+	struct staged_identity now;
+	int rc;
+
+	if (env->packed)
+		return 0;
+	rc = staged_identify(env->fd, &now);
+	return rc ? rc : now.snapshot == txn->id ? 0 : ESTALE;
+}
+
+__attribute__((visibility("default"))) int
+lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
+		      struct lmdbio_mpi_index **ret)
+{
+	struct lmdbio_mpi_index *index = calloc(1, sizeof(*index));
+	MPI_Comm own = MPI_COMM_NULL;
+	MDB_env *env = NULL;
+	MDB_txn *txn = NULL;
+	MDB_dbi dbi;
+	int rc;
+
+	if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) {
+		free(index);
+		return EIO;
+	}
+	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+	rc = !index ? ENOMEM : path && ret ? 0 : EINVAL;
+	if (!rc)
+		rc = transaction_open(path, database, &env, &txn, &dbi);
+	rc = mpi_agree(own, rc, NULL);
+	if (!rc)
+		rc = mpi_index_build(own, txn, dbi, &index->index);
+	if (!rc)
+		index->snapshot = txn->id;
+	if (txn) /* what a writer has done to the pages may have looked like damage */
+		rc = still_newest(env, txn) == ESTALE ? ESTALE : rc;
+	rc = mpi_agree(own, rc, NULL);
+	if (txn)
+		txn_abort(txn);
+	env_close(env);
+	MPI_Comm_free(&own);
+	if (rc) {
+		lmdbio_mpi_index_close(index);
+		index = NULL;
+	}
+	if (ret)
+		*ret = index;
+	return rc;
+}
+
+__attribute__((visibility("default"))) void lmdbio_mpi_index_close(struct lmdbio_mpi_index *index)
+{
+	if (!index)
+		return;
+	index_free(index->index);
+	free(index);
+}
+
+__attribute__((visibility("default"))) uint64_t
+lmdbio_mpi_index_records(const struct lmdbio_mpi_index *index)
+{
+	return index_records(index->index);
+}
+
+__attribute__((visibility("default"))) uint64_t
+lmdbio_mpi_index_snapshot(const struct lmdbio_mpi_index *index)
+{
+	return index->snapshot;
+}
+
+__attribute__((visibility("default"))) int
+lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
+		      struct lmdbio_record_place *place)
+{
+	struct lmdbio_record_place filled = {0};
+	struct index_place found;
+	int rc;
+
+	if (place->size < sizeof(place->size))
+		return EINVAL;
+	rc = index_find(index->index, number, &found);
+	if (rc)
+		return rc;
+	filled = (struct lmdbio_record_place){
+		.size = place->size < sizeof(filled) ? place->size : sizeof(filled),
+		.page = found.page,
+		.node = found.node,
+		.skip = found.skip,
+		.nested = found.nested,
+		.owner_page = found.nested ? found.owner_page : 0,
+		.owner_node = found.nested ? found.owner_node : 0,
+	};
+	memcpy(place, &filled, filled.size);
+	return 0;
+}

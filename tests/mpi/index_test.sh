@@ -1,0 +1,73 @@
+#!/bin/bash
+# What only this file knows: whether ranks that number records together get what one gets alone, the same
+# code when they do not, and read no more for it.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
+. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+mpi_require
+need flock
+call=$top_builddir/tests/mpi/index_call
+testdb=$top_builddir/tests/data/lmdbio-testdb
+cd "$scratch"
+MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+
+# indexing RANKS PATH [DATABASE]
+indexing() {
+	ranks=$1
+	shift
+	rc=0
+	mpi_job "$ranks" 1 "$call" "$@" > out 2> err < /dev/null || rc=$?
+}
+
+# all_say TEXT
+all_say() {
+	test "$rc $(grep -cE "^rank [0-9]: $1\$" out)" = "0 $ranks" || { cat out err; return 1; }
+}
+
+"$testdb" --seed=3 --flags=keys3000 plain > /dev/null
+"$testdb" --seed=3 --flags=dupsort,keys3000 dups > /dev/null
+"$testdb" --seed=3 --flags=dupsort,dupfixed,integerkey8,page512,named fixed > /dev/null
+for n in 1 2 3 4; do
+	indexing $n plain
+	judge "index_by_${n}_ranks_is_the_serial_one" all_say '[1-9][0-9]* records, 0 differences'
+	indexing $n dups
+	judge "index_of_duplicates_by_${n}_ranks_is_the_serial_one" \
+		all_say '[1-9][0-9]* records, 0 differences'
+done
+indexing 3 fixed named
+judge index_of_a_named_database_is_the_serial_one all_say '[1-9][0-9]* records, 0 differences'
+indexing 2 plain nowhere
+judge index_of_no_database_is_MDB_NOTFOUND_on_all_ranks all_say 'error -30798'
+indexing 2 nowhere
+judge index_of_no_environment_is_ENOENT_on_all_ranks all_say 'error 2'
+
+# --- what it asks of storage ---
+if (slowfs_require) > /dev/null; then
+	trap 'cd /; slowfs_abandon; rm -rf "$scratch"' EXIT
+	mkdir -p backing/img
+	"$top_builddir/tests/stores/stores_make" backing/img 400 100000
+	slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=0
+	export COUNT=1
+	for n in 1 4; do
+		slowfs_drop
+		slowfs_reset
+		indexing $n mount/img
+		judge "index_by_${n}_ranks_of_large_values_counts" all_say '4[0-9]* records, 0 differences'
+		bytes=$(slowfs_stat img/data.mdb:bytes)
+		echo "   $bytes bytes of $(stat -c %s backing/img/data.mdb)"
+		judge "index_by_${n}_ranks_reads_next_to_no_values" test "$bytes" -le 1048576
+	done
+	slowfs_drop
+	slowfs_control "fail data.mdb@8192-99999999:eio"
+	indexing 4 mount/img
+	judge index_of_bad_storage_is_EIO_on_all_ranks all_say 'error 5'
+	slowfs_control clear
+	cd /
+	slowfs_stop
+else
+	not_run index_reads_next_to_no_values "no slowfs here"
+fi
+finish
