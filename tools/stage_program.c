@@ -14,12 +14,13 @@
 
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
 
-/* The connection to the launcher is the stager's; a program that used it would answer for that. */
+/* The connection to the launcher is the stager's; a program that used it would answer for that. Rank
+ * and number of ranks stay, by which many a program divides its work. */
 static void launcher_forget(void)
 {
-	static const char *const names[] = {
-		"PMI_FD",      "PMI_PORT",        "PMI_ID",    "PMI_RANK",       "PMI_SIZE",
-		"PMI_SPAWNED", "HYDI_CONTROL_FD", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PMI_FD"};
+	static const char *const names[] = {"PMI_FD",          "PMI_PORT",     "PMI_ID",
+					    "PMI_SPAWNED",     "PMIX_RANK",    "PMIX_NAMESPACE",
+					    "HYDI_CONTROL_FD", "SLURM_PMI_FD"};
 	const char *number = getenv("PMI_FD");
 
 	if (number && atoi(number) > STDERR_FILENO)

@@ -1,0 +1,180 @@
+#!/bin/bash
+# What only this file knows: what a job of several nodes asks of storage and how long it waits, with the
+# original in every rank, with lmdbio in every node alone, and with the ways of reading together.
+#
+# bench_mpi.sh [RANKSxNODES]...: (1x1 2x2 4x4 8x4). Every rank reads each RANKS-th record of the set.
+# Nodes are made of this machine; each has a mount of slowfs of its own, and with it a page cache of its
+# own, and its part of the bandwidth. SETS="img cifar", SCALE=1 (of 98 and 84 MB), PAIRS=3 runs of
+# each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways.
+#
+# Columns: megabytes and requests that reached storage; seconds of the slowest rank's epoch, with the
+# staging before it; imbalance, the slowest rank's time over the average.
+top_srcdir=${top_srcdir:-$(dirname "$0")/..}
+# shellcheck disable=SC2034
+# shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
+. "$(dirname "$0")/../tests/stores/stores_lib.sh"
+slowfs_require
+stores_begin
+pairs=${PAIRS:-3} scale=${SCALE:-1}
+latency=${LATENCY:-500} bandwidth=${BANDWIDTH:-1500}
+read -r -a sets <<<"${SETS:-img cifar}"
+ways_all="original lmdbio cooperative posix mpiio collective two-phase stagger-1 stagger-auto memory"
+read -r -a ways <<<"${WAYS:-$ways_all}"
+stage=$top_builddir/tools/lmdbio-stage
+run=$top_builddir/tools/lmdbio-run
+mounts=()
+
+trap 'mounts_stop; stores_clean' EXIT
+
+mounts_stop() {
+	for SLOWFS_MOUNT in "${mounts[@]}"; do
+		slowfs_abandon
+	done
+	mounts=()
+	SLOWFS_MOUNT=
+}
+
+# mounts_start NODES
+mounts_start() {
+	local node
+
+	mounts_stop
+	for ((node = 0; node < $1; node++)); do
+		slowfs_start "$scratch/backing" "$scratch/mount$node" \
+			-o "latency=$latency,bandwidth=$((bandwidth / $1))"
+		mounts+=("$scratch/mount$node")
+	done
+}
+
+each_cold() {
+	for SLOWFS_MOUNT in "${mounts[@]}"; do
+		cold
+	done
+}
+
+# counted KEY: the sum over all nodes, of the set that is being read.
+counted() {
+	local sum=0
+
+	for SLOWFS_MOUNT in "${mounts[@]}"; do
+		sum=$((sum + $(slowfs_stat "$set/data.mdb:$1")))
+	done
+	echo $sum
+}
+
+# job COMMAND...: on $ranks ranks of $nodes nodes.
+job() {
+	MPIR_CVAR_NUM_CLIQUES=$nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 timeout -k 5 600 \
+		mpiexec -n "$ranks" "$@" </dev/null
+}
+
+# What one rank does: reads its records through its node's mount.
+cat >"$scratch/rank" <<'END'
+#!/bin/bash
+node=$((PMI_RANK * NODES / PMI_SIZE))
+[ -z "$ALONE" ] || export LMDBIO_NODE="$LMDBIO_NODE.$node"
+[ -z "$STAGED" ] || export LMDBIO_STAGED="$STAGED$node"
+exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock scan "$MOUNT$node/$SET"
+END
+# stager OPTION... [-- PROGRAM...]: the set, through the node's mount.
+cat >"$scratch/stager" <<'END'
+#!/bin/bash
+options=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+	options+=("$1")
+	shift
+done
+exec "$STAGE" --json "${options[@]}" "$MOUNT$((PMI_RANK * NODES / PMI_SIZE))/$SET" "$@"
+END
+chmod +x "$scratch/rank" "$scratch/stager"
+export NODES READER=$build/stores_reader MOUNT=$scratch/mount SET STAGE=$stage ALONE STAGED
+
+# staging OPTION...: to a directory of each node; $before is how many seconds that took.
+staging() {
+	local node
+
+	rm -rf "$scratch"/to*
+	for ((node = 0; node < nodes; node++)); do
+		mkdir "$scratch/to$node"
+	done
+	job "$scratch/stager" --to="$scratch/to%n" "$@" >"$scratch/staged"
+	before=$(awk -F '[:,]' '/wall_ns/ { printf "%.3f", $2 / 1e9 }' "$scratch/staged")
+	STAGED=$scratch/to
+}
+
+
+# What each way does before the programs start, and what it starts them with.
+way_prepare() {
+	ALONE='' STAGED='' before=0
+	launch=(env "LD_LIBRARY_PATH=$library")
+	case $1 in
+	original) launch=() ;;
+	lmdbio) ALONE=1 ;;
+	cooperative) launch=("$run" --mpi --) ;;
+	posix | mpiio | collective) staging --reader="$1" ;;
+	two-phase) staging --reader=collective --hints='romio_cb_read=enable,cb_config_list=*:*' ;;
+	stagger-1) staging --stagger=1 --buffer=4M ;;
+	stagger-auto) staging --stagger=auto --buffer=4M ;;
+	memory) launch=("$scratch/stager" --hold -- env "LD_LIBRARY_PATH=$library") ;;
+	*) echo "no such way: $1" >&2 && exit 1 ;;
+	esac
+}
+
+# measure: one line "BYTES REQUESTS SECONDS IMBALANCE" of $way.
+measure() {
+	each_cold
+	way_prepare "$way"
+	job "${launch[@]}" "$scratch/rank" >"$scratch/lines" 2>"$scratch/told" ||
+		{ cat "$scratch/told" && exit 1; }
+	awk -v before="$before" -v bytes="$(counted bytes)" -v requests="$(counted requests)" '
+		/wall_ns/ { gsub(/[^0-9]/, ""); before += $0 / 1e9 }
+		/ seconds / {
+			for (i = 1; i < NF; i++) if ($i == "seconds") s = $(i + 1)
+			sum += s; n++
+			if (s > most) most = s
+		}
+		END { print bytes, requests, before + most, sum ? most * n / sum : 1 }' "$scratch/lines"
+}
+
+# row FILE: the medians of its columns.
+row() {
+	local column
+
+	printf '%-6s %dx%d  %-12s' "$set" "$ranks" "$nodes" "$way"
+	for column in 1 2 3 4; do
+		awk -v c=$column '{ print $c }' "$1" | sort -n |
+			awk -v c=$column '{ v[NR] = $1 }
+				END {
+					m = v[int((NR + 1) / 2)]
+					if (c == 1) printf " %9.1f", m / 1e6
+					if (c == 2) printf " %9d", m
+					if (c == 3) printf " %9.2f", m
+					if (c == 4) printf " %9.2f", m
+				}'
+	done
+	echo
+}
+
+[ $# -gt 0 ] || set -- 1x1 2x2 4x4 8x4
+make_set img $((500 * scale)) 196620
+make_set cifar $((25000 * scale)) 3090
+for set in "${sets[@]}"; do
+	echo "$set: $(($(file_size "$set") / 1000000)) MB"
+done
+printf '%-6s %s  %-12s %9s %9s %9s %9s\n' set RxN way MB requests seconds imbalance
+for shape in "$@"; do
+	ranks=${shape%x*} nodes=${shape#*x} NODES=$nodes
+	mounts_start "$nodes"
+	for set in "${sets[@]}"; do
+		SET=$set
+		for ((pair = 0; pair < pairs; pair++)); do
+			for way in "${ways[@]}"; do
+				measure >>"$scratch/$shape.$set.$way"
+			done
+		done
+		for way in "${ways[@]}"; do
+			row "$scratch/$shape.$set.$way"
+		done
+	done
+done
+mounts_stop
