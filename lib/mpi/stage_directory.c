@@ -11,13 +11,18 @@
 #include "mpi/mpi_agree.h"
 #include "util/limits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+static const char partial_end[] = ".partial";
 
 static int names_make(struct stage_target *target)
 {
@@ -30,8 +35,8 @@ static int names_make(struct stage_target *target)
 		target->directory = NULL;
 	else if (asprintf(&target->final, "%s/%s", target->directory, staged_file(identity)) < 0)
 		target->final = NULL;
-	else if (asprintf(&target->partial, "%s.%llx-%d.partial", target->final,
-			  (unsigned long long)target->nonce, node) < 0)
+	else if (asprintf(&target->partial, "%s.%llx-%d%s", target->final,
+			  (unsigned long long)target->nonce, node, partial_end) < 0)
 		target->partial = NULL;
 	else
 		rc = 0;
@@ -64,6 +69,33 @@ static int allocate(int fd, uint64_t size)
 	return rc == EOPNOTSUPP || rc == ENOSYS ? (ftruncate(fd, (off_t)size) ? errno : 0) : rc;
 }
 
+/* Takes away what jobs that were killed have left: nobody has a lock on it, and it is not so young that
+ * its maker could be about to take one. */
+static void stale_remove(const char *path)
+{
+	enum { STALE_SECONDS = 60 };
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	struct stat st;
+
+	while (directory && (entry = readdir(directory))) {
+		size_t length = strlen(entry->d_name), end = sizeof(partial_end) - 1;
+		int fd;
+
+		if (length <= end || strcmp(entry->d_name + length - end, partial_end))
+			continue;
+		fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && time(NULL) - st.st_mtime > STALE_SECONDS &&
+		    !flock(fd, LOCK_EX | LOCK_NB))
+			(void)unlinkat(dirfd(directory), entry->d_name, 0);
+		close(fd);
+	}
+	if (directory)
+		closedir(directory);
+}
+
 static int directory_make(struct stage_target *target)
 {
 	mode_t mode = (target->source->mode & 0444) | S_IRUSR | S_IWUSR;
@@ -76,10 +108,13 @@ static int directory_make(struct stage_target *target)
 		return 0;
 	if (mkdir(target->directory, 0777) && errno != EEXIST)
 		return errno;
+	stale_remove(target->directory);
 	target->fd =
 		open(target->partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (target->fd < 0)
 		return errno;
+	/* As long as this process lives. Where that cannot be had nothing is removed either. */
+	(void)flock(target->fd, LOCK_EX | LOCK_NB);
 	/* Whatever the umask: others never write to it, and who may read the original reads this.
 	 */
 	if (fchmod(target->fd, mode))

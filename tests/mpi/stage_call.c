@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdbio_mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -62,12 +63,18 @@ static int cancel(void *argument, uint64_t done, uint64_t all)
 	return rank == 1 ? ECANCELED : 0;
 }
 
+static int die(void *argument, uint64_t done, uint64_t all)
+{
+	(void)argument;
+	return rank == 1 && done < all ? raise(SIGKILL) : 0;
+}
+
 static const struct {
 	const char *name;
 	int (*progress)(void *argument, uint64_t done, uint64_t all);
 } changes[] = {
 	{"touch", touch},     {"overwrite", overwrite}, {"shorten", shorten},
-	{"replace", replace}, {"cancel", cancel},
+	{"replace", replace}, {"cancel", cancel},	{"die", die},
 };
 
 /* The cases that are about the arguments. */

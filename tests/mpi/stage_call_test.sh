@@ -60,6 +60,15 @@ done
 calling cancel
 judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
 judge call_that_is_cancelled_leaves_nothing nothing_in to
+# The job is over then; what its ranks had not finished is nobody's copy, and goes with the next staging.
+calling die
+judge call_in_which_a_rank_is_killed_ends_the_job test $rc -ne 0 -a $rc -ne 124
+find to -name '*.partial' > partials
+judge call_in_which_a_rank_is_killed_leaves_no_copy test -z "$(find to -name data.mdb)"
+judge call_in_which_a_rank_is_killed_leaves_a_part test -s partials
+xargs touch -d '2 minutes ago' < partials
+mpi_job 4 2 "$call" plain img/data.mdb "$scratch/to" > out 2> err
+judge call_after_a_rank_was_killed_copies copies_are 1 img/data.mdb to
 leaks_of_ours() {
 	grep '#[0-9]* .*/lib/[a-z]*/[a-z_]*\.c' errors
 }
