@@ -20,6 +20,7 @@ static int check_chunk(struct check_report *report, struct io *io, uint64_t numb
 	const struct container_info *info = container_info(io);
 	uint64_t begin = number * info->chunk_size;
 	struct container_chunk chunk;
+	uint64_t page;
 	size_t done;
 	int rc = container_chunk(io, number, &chunk);
 
@@ -37,6 +38,13 @@ static int check_chunk(struct check_report *report, struct io *io, uint64_t numb
 			    " to %" PRIu64,
 			    number, chunk.length, begin / info->page_size,
 			    (begin + chunk.size - 1) / info->page_size);
+		return 0;
+	}
+	if (!rc)
+		rc = container_check_copies(io, buffer, chunk.size, begin, &page);
+	if (rc == MDB_CORRUPTED) {
+		check_found(report, CHECK_DAMAGE, label, chunk.offset,
+			    "the index has a copy of page %" PRIu64 " that is not like it", page);
 		return 0;
 	}
 	return rc;

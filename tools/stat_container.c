@@ -34,20 +34,23 @@ static void print_info(const struct container_info *info)
 	       tool_size_text(info->chunk_size, chunk));
 	printf("  Dictionary: %u bytes\n", info->dictionary_size);
 	printf("  Databases in the record index: %" PRIu64 "\n", info->trees);
+	printf("  Pages copied into the index: %" PRIu64 " (%" PRIu64 " bytes)\n", info->copies,
+	       info->groups_size);
 	printf("    %10s %16s %10s %10s %7s %16s\n", "chunk", "offset", "length", "size", "ratio",
 	       "checksum");
 }
 
 static json_t *json_info(const struct container_info *info)
 {
-	return json_pack("{s[II], sI, sb, sb, sI, sI, sf, sI, sI, sI, s[]}", "format",
+	return json_pack("{s[II], sI, sb, sb, sI, sI, sf, sI, sI, sI, sI, sI, s[]}", "format",
 			 (json_int_t)info->major, (json_int_t)info->minor, "level",
 			 (json_int_t)info->level, "long_distance", info->long_distance, "relaid",
 			 info->relaid, "size", (json_int_t)info->size, "file_size",
 			 (json_int_t)info->file_size, "ratio", ratio(info->size, info->file_size),
 			 "chunk_size", (json_int_t)info->chunk_size, "dictionary_size",
 			 (json_int_t)info->dictionary_size, "record_index_databases",
-			 (json_int_t)info->trees, "chunks");
+			 (json_int_t)info->trees, "copied_pages", (json_int_t)info->copies,
+			 "copied_pages_size", (json_int_t)info->groups_size, "chunks");
 }
 
 static int show_chunks(struct io *io, json_t *list)

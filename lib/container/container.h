@@ -23,6 +23,7 @@ enum {
 	CONTAINER_CHUNK_DEFAULT = 1 << 20,
 	CONTAINER_DICTIONARY_MAX = 512 << 10,
 	CONTAINER_NAME_MAX = 511, /* bytes in a database's name */
+	CONTAINER_META = 136,     /* bytes of a meta page that say anything: from its byte 16 on */
 };
 
 /* Where the data came from, so that a container can be told from a stale one. */
@@ -50,6 +51,12 @@ struct container_info {
 	uint64_t data_offset;     /* of the first chunk's frame in the container */
 	uint64_t data_end;        /* behind the last chunk's frame */
 	uint64_t content_hash;    /* of all chunks' checksums, in order: of the data as a whole */
+	uint64_t copies;          /* pages that stand in the index as well */
+	uint64_t groups;          /* in so many groups ... */
+	uint64_t groups_size;     /* ... of so many bytes */
+	bool has_meta;            /* the data's newest meta page is known: */
+	unsigned meta_page;       /* 0 or 1 */
+	uint8_t meta[CONTAINER_META];
 };
 
 struct container_options {
@@ -57,13 +64,14 @@ struct container_options {
 };
 
 /* Opens the container that `below` reads as an io of the data in it: io_read() and requests at any
- * offset and length (alignment 1), io_size() the data's. Reads the header, the footer and the
+ * offset and length (alignment 1), io_size() the data's. Reads the header, the last 64 KiB and the
  * dictionary: less than 600 KiB, however large the container. `below` stays the caller's and must
  * outlive the io; its counts are what was asked of storage. NULL options: the defaults. A view
- * (io_map()) is ENOTSUP. Memory: the options' cache, 64 index pages, the dictionary, and for each
- * thread that is inside a read its compressed bytes (at most 4 MiB, or one chunk's if that is more)
- * and 100 KiB. Returns 0; MDB_INVALID (no container); MDB_VERSION_MISMATCH (of a newer format);
- * MDB_CORRUPTED (damaged, cut off or not finished); ENOMEM; the errno of a read. */
+ * (io_map()) is ENOTSUP. Memory: the options' cache, 64 index pages, 16 groups of copies (264 KiB
+ * each), the dictionary, and for each thread that is inside a read its compressed bytes (at most 4
+ * MiB, or one chunk's if that is more) and 100 KiB. Returns 0; MDB_INVALID (no container);
+ * MDB_VERSION_MISMATCH (of a newer format); MDB_CORRUPTED (damaged, cut off or not finished);
+ * ENOMEM; the errno of a read. */
 int io_open_container(struct io *io, struct io *below, const struct container_options *options);
 
 /* What a read's errno means to a caller of LMDB's: EBADMSG is MDB_CORRUPTED, the rest as it is. */
@@ -94,6 +102,17 @@ int container_chunk(struct io *io, uint64_t number, struct container_chunk *chun
 /* Reads the chunk's frame and sees that it is as it was written, without decompressing it: as fast
  * as storage is. EINVAL: none of that number. */
 int container_chunk_check(struct io *io, uint64_t number);
+
+/* Reads a range of the data, of whole pages, out of the index: of the pages that lead to values
+ * there are copies. No chunk is read. MDB_NOTFOUND: not all of its pages have one; and whatever
+ * else it returns, io_read() may still bring the bytes. */
+int container_read_copies(struct io *io, void *buffer, size_t length, uint64_t offset);
+
+/* Whether all copies of pages in a range of the data, which begins with a page, are like the data,
+ * of which these are the bytes; and in a range that begins at 0, the meta page that the footer has.
+ * MDB_CORRUPTED: one is not; *page is its number. */
+int container_check_copies(struct io *io, const void *bytes, size_t length, uint64_t offset,
+			   uint64_t *page);
 
 /* A database in the record index. */
 struct container_tree {
@@ -127,9 +146,9 @@ int container_leaf(struct io *io, const struct container_tree *tree, uint64_t nu
 int container_record_leaf(struct io *io, const struct container_tree *tree, uint64_t record,
 			  struct container_leaf *leaf);
 
-/* Reads the whole index, and sees that chunks and record numbers follow each other without a gap
- * and that the content hash is right. *bad is then the container's offset of what is damaged. The
- * data is not read. */
+/* Reads the whole index, and sees that chunks, record numbers and copies follow each other without
+ * a gap and that the content hash is right. *bad is then the container's offset of what is damaged.
+ * The data is not read; that copies are like it, container_check_copies() tells. */
 int container_check_index(struct io *io, uint64_t *bad);
 
 #endif

@@ -125,6 +125,43 @@ static int check_trees(struct io *io, struct check *check)
 	return pages == container->sections[LAYOUT_LEAVES].pages ? 0 : EBADMSG;
 }
 
+/* Each group begins where the one before ended, and with a page behind its last. */
+static int check_groups(struct check *check)
+{
+	struct container *container = check->container;
+	uint64_t at = container->groups.offset, last = 0;
+	struct copies copies;
+	struct slot *slot;
+
+	for (uint64_t number = 0; number < container->info.groups; number++) {
+		int rc = check_take(check, LAYOUT_COPIES, number / GROUPS_PER_PAGE, &slot);
+		uint32_t length;
+
+		if (rc)
+			return rc;
+		if (number % GROUPS_PER_PAGE == 0 &&
+		    container->groups.offset + get64(slot->bytes + INDEX_BASE) != at)
+			rc = EBADMSG;
+		length = get32(slot->bytes + INDEX_BODY + number % GROUPS_PER_PAGE * GROUP_ENTRY +
+			       GROUP_ENTRY_LENGTH);
+		cache_release(&container->pages, slot);
+		if (rc)
+			return rc;
+		*check->bad = at;
+		at += LAYOUT_FRAME + (uint64_t)length;
+		rc = copies_take(container, number, &copies);
+		if (rc)
+			return rc;
+		if (copies_number(&copies, 0) <= last)
+			rc = EBADMSG;
+		last = copies_number(&copies, copies.n - 1);
+		cache_release(&container->copies, copies.slot);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
 int container_check_index(struct io *io, uint64_t *bad)
 {
 	struct check check = {io->state, bad};
@@ -134,5 +171,7 @@ int container_check_index(struct io *io, uint64_t *bad)
 	rc = check_chunks(&check);
 	if (!rc)
 		rc = check_trees(io, &check);
+	if (!rc)
+		rc = check_groups(&check);
 	return container_code(rc);
 }

@@ -15,11 +15,24 @@
 static uint64_t expected_entries(const struct container *container, enum layout_kind kind,
 				 uint64_t number)
 {
-	uint64_t per = kind == LAYOUT_CHUNKS ? CHUNKS_PER_PAGE : TREES_PER_PAGE;
-	uint64_t all = kind == LAYOUT_CHUNKS ? container->info.chunks : container->info.trees;
+	uint64_t per, all;
 
-	if (kind == LAYOUT_LEAVES)
+	switch (kind) {
+	case LAYOUT_TREES:
+		per = TREES_PER_PAGE;
+		all = container->info.trees;
+		break;
+	case LAYOUT_CHUNKS:
+		per = CHUNKS_PER_PAGE;
+		all = container->info.chunks;
+		break;
+	case LAYOUT_COPIES:
+		per = GROUPS_PER_PAGE;
+		all = container->info.groups;
+		break;
+	default:
 		return 0;
+	}
 	return all - number * per < per ? all - number * per : per;
 }
 
@@ -87,6 +100,32 @@ static bool are_trees_good(const struct container *container, const uint8_t *pag
 	return true;
 }
 
+/* Groups follow each other from the page's base on, up to the end of them all, and their first
+ * pages rise. */
+static bool are_groups_good(const struct container *container, const uint8_t *page, uint64_t number,
+			    uint32_t entries)
+{
+	uint64_t size = container->info.groups_size, at = get64(page + INDEX_BASE), before = 0;
+	size_t bound = container_frame_bound(copies_size(container));
+	const uint8_t *entry = page + INDEX_BODY;
+	uint32_t i;
+
+	if (number == 0 && at != 0)
+		return false;
+	for (i = 0; i < entries; i++, entry += GROUP_ENTRY) {
+		uint32_t length = get32(entry + GROUP_ENTRY_LENGTH);
+		uint64_t first = get64(entry + GROUP_ENTRY_FIRST);
+
+		if (length == 0 || length > bound || first <= before)
+			return false;
+		if (at > size || size - at < LAYOUT_FRAME + (uint64_t)length)
+			return false;
+		at += LAYOUT_FRAME + (uint64_t)length;
+		before = first;
+	}
+	return number * GROUPS_PER_PAGE + entries < container->info.groups || at == size;
+}
+
 static bool is_page_good(const struct container *container, enum layout_kind kind, uint64_t number,
 			 const uint8_t *page)
 {
@@ -94,6 +133,7 @@ static bool is_page_good(const struct container *container, enum layout_kind kin
 		[LAYOUT_LEAVES] = LEAVES_PER_PAGE,
 		[LAYOUT_TREES] = TREES_PER_PAGE,
 		[LAYOUT_CHUNKS] = CHUNKS_PER_PAGE,
+		[LAYOUT_COPIES] = GROUPS_PER_PAGE,
 	};
 	uint64_t expected = expected_entries(container, kind, number);
 	uint32_t entries = get32(page + INDEX_ENTRIES);
@@ -110,6 +150,8 @@ static bool is_page_good(const struct container *container, enum layout_kind kin
 		return are_chunks_good(&container->info, page, number, entries);
 	if (kind == LAYOUT_TREES)
 		return are_trees_good(container, page, entries);
+	if (kind == LAYOUT_COPIES)
+		return are_groups_good(container, page, number, entries);
 	return are_leaves_good(&container->info, page, entries);
 }
 
@@ -132,6 +174,24 @@ int index_take(struct container *container, enum layout_kind kind, uint64_t numb
 		rc = EBADMSG;
 	cache_fill(&container->pages, *slot, !rc);
 	return rc;
+}
+
+void index_keep(struct container *container, enum layout_kind kind, uint64_t number,
+		const uint8_t *page)
+{
+	uint64_t offset = container->sections[kind].offset + number * LAYOUT_PAGE;
+	struct slot *slot;
+
+	if (!is_page_good(container, kind, number, page))
+		return;
+	slot = cache_take(&container->pages, offset, CACHE_TRY);
+	if (!slot)
+		return;
+	if (slot->state == SLOT_FILLING) {
+		memcpy(slot->bytes, page, LAYOUT_PAGE);
+		cache_fill(&container->pages, slot, true);
+	}
+	cache_release(&container->pages, slot);
 }
 
 int index_chunks(struct container *container, uint64_t first, size_t n,

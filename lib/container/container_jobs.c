@@ -45,6 +45,7 @@ void jobs_close(struct jobs *jobs)
 	for (i = 0; i < jobs->n; i++) {
 		free(jobs->ring[i].in);
 		free(jobs->ring[i].out);
+		free(jobs->ring[i].picked);
 	}
 	free(jobs->ring);
 	pthread_cond_destroy(&jobs->one_done);
@@ -52,10 +53,10 @@ void jobs_close(struct jobs *jobs)
 	pthread_mutex_destroy(&jobs->lock);
 }
 
-static void compress_job(struct container_compressor *compressor, size_t chunk_size,
-			 struct job *job)
+static void compress_job(struct container_compressor *compressor,
+			 const struct container_write_options *options, struct job *job)
 {
-	size_t at = 0;
+	size_t chunk_size = options->chunk_size, at = 0;
 
 	job->n = 0;
 	job->length = 0;
@@ -72,6 +73,7 @@ static void compress_job(struct container_compressor *compressor, size_t chunk_s
 		job->n++;
 		at += size;
 	}
+	container_select(options->page_size, job->in, job->filled, job->offset, job->picked);
 }
 
 static void *run_jobs(void *arg)
@@ -92,7 +94,7 @@ static void *run_jobs(void *arg)
 		pthread_mutex_unlock(&jobs->lock);
 		job->error = rc;
 		if (!rc)
-			compress_job(compressor, jobs->options->chunk_size, job);
+			compress_job(compressor, jobs->options, job);
 		pthread_mutex_lock(&jobs->lock);
 		job->done = true;
 		pthread_cond_signal(&jobs->one_done);
@@ -136,6 +138,10 @@ static int give_memory(const struct jobs *jobs, struct job *job)
 			return ENOMEM;
 		job->in = in;
 	}
+	if (!job->picked)
+		job->picked = malloc(jobs->capacity / jobs->options->page_size / 8 + 1);
+	if (!job->picked)
+		return ENOMEM;
 	job->out = malloc(jobs->capacity / chunk * container_frame_bound(chunk));
 	return job->out ? 0 : ENOMEM;
 }
@@ -157,7 +163,7 @@ int jobs_queue(struct jobs *jobs)
 	if (rc)
 		return rc;
 	if (jobs->own) {
-		compress_job(jobs->own, jobs->options->chunk_size, job);
+		compress_job(jobs->own, jobs->options, job);
 		job->done = true;
 		jobs->next++;
 		jobs->put++;

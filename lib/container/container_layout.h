@@ -4,7 +4,8 @@
  * bytes from the start of the block. A container is a row of zstd frames and skippable frames:
  *
  *   header (256)  [dictionary (8 + its size)]  chunks (one zstd frame each)
- *   leaf pages  tree pages  chunk pages (4096 each)  footer (256)
+ *   leaf pages  tree pages (4096 each)  groups of copies (8 + a zstd frame each)
+ *   chunk pages  copy pages (4096 each)  footer (256)
  *
  * Every block of 256 or 4096 bytes is one skippable frame and ends with its own XXH3-64; that of a
  * page is seeded with the header's, so that no page of another container passes.
@@ -70,12 +71,19 @@ enum {
 	FOOTER_LEAF_PAGES = 48,   /* 8 */
 	FOOTER_TREES = 56,        /* 8 */
 	FOOTER_CONTENT_HASH = 64, /* 8: layout_chain() over all chunks */
+	FOOTER_COPIES = 72,       /* 8: copied pages */
+	FOOTER_META_PAGE =
+		80,       /* 4: 1 or 2: of page 0 or 1 there is a copy here; 0: there is none */
+	FOOTER_META = 88, /* 136: that page's bytes from 16 on */
+	FOOTER_META_SIZE = 136,
 };
 
 enum layout_kind {
 	LAYOUT_LEAVES = 1,
 	LAYOUT_TREES = 2,
 	LAYOUT_CHUNKS = 3,
+	LAYOUT_COPIES = 4,
+	LAYOUT_KINDS,
 };
 
 /* A page: `kind`s of a section are numbered from 0 and full, but for the section's last (of leaf
@@ -84,7 +92,8 @@ enum {
 	INDEX_KIND = 8,     /* 4 */
 	INDEX_ENTRIES = 12, /* 4: more than 0 */
 	INDEX_NUMBER = 16,  /* 8: which of its section */
-	INDEX_BASE = 24,    /* 8: chunks: offset of the first one's frame; leaves: the tree */
+	INDEX_BASE = 24, /* 8: chunks: offset of the first one's frame; leaves: the tree; copies: of
+			    the first group, from where groups begin */
 	INDEX_BODY = 32,
 
 	CHUNKS_PER_PAGE = 253,
@@ -106,7 +115,18 @@ enum {
 	TREE_ENTRY_FLAGS = 24,     /* 2 */
 	TREE_ENTRY_NAME_SIZE = 26, /* 2 */
 	TREE_ENTRY_NAME = 64,
+
+	GROUPS_PER_PAGE = 169,
+	GROUP_ENTRY = 24,
+	GROUP_ENTRY_FIRST = 0,   /* 8: the least page number in the group */
+	GROUP_ENTRY_HASH = 8,    /* 8: XXH3-64 of what is in the frame */
+	GROUP_ENTRY_LENGTH = 16, /* 4: bytes of the frame */
+	GROUP_ENTRY_CHECK = 20,  /* 4: the low half of the frame's XXH3-64 */
 };
+
+/* A group: a skippable frame around a zstd frame, in which there are the numbers (8 each, rising)
+ * of pages, and behind them the pages. It is full, but for the last one. */
+enum { LAYOUT_GROUP = 256 << 10 /* bytes of pages */, LAYOUT_NUMBER = 8 };
 
 static inline uint16_t get16(const uint8_t *p)
 {

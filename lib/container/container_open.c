@@ -20,6 +20,9 @@ enum {
 	CACHE_DEFAULT = 8 << 20,
 	CACHE_CHUNKS_LEAST = 2,
 	CACHE_PAGES = 64,
+	CACHE_GROUPS = 16,
+	TAIL = 64
+	       << 10, /* bytes that are read with the footer: index pages for the first lookups */
 };
 
 int container_code(int error)
@@ -118,10 +121,27 @@ static bool lay_section(struct section *section, uint64_t *at, uint64_t pages, u
 	return true;
 }
 
+/* What the footer says of copies. */
+static bool parse_copies(struct container *container, const uint8_t *footer)
+{
+	struct container_info *info = &container->info;
+	uint32_t page = get32(footer + FOOTER_META_PAGE);
+
+	info->copies = get64(footer + FOOTER_COPIES);
+	container->group_pages = LAYOUT_GROUP / info->page_size;
+	info->groups = layout_pages(info->copies, container->group_pages);
+	if (info->copies > info->size / info->page_size || page > FORMAT_METAS)
+		return false;
+	info->has_meta = page > 0;
+	info->meta_page = info->has_meta ? page - 1 : 0;
+	memcpy(info->meta, footer + FOOTER_META, sizeof(info->meta));
+	return true;
+}
+
 static int parse_footer(struct container *container, const uint8_t *footer, uint64_t file_size)
 {
 	struct container_info *info = &container->info;
-	uint64_t end = file_size - LAYOUT_END, at = get64(footer + FOOTER_DATA_END);
+	uint64_t end = file_size - LAYOUT_END, at = get64(footer + FOOTER_DATA_END), behind;
 	int rc = judge_end(footer, LAYOUT_FOOTER_MAGIC);
 
 	if (rc)
@@ -133,20 +153,65 @@ static int parse_footer(struct container *container, const uint8_t *footer, uint
 	if (get64(footer + FOOTER_HEADER_HASH) != container->header_hash ||
 	    get64(footer + FOOTER_FILE_SIZE) != file_size || at < info->data_offset)
 		return MDB_CORRUPTED;
+	if (!parse_copies(container, footer))
+		return MDB_CORRUPTED;
+	behind = layout_pages(info->chunks, CHUNKS_PER_PAGE) +
+		 layout_pages(info->groups, GROUPS_PER_PAGE);
 	if (!lay_section(&container->sections[LAYOUT_LEAVES], &at,
 			 get64(footer + FOOTER_LEAF_PAGES), end) ||
 	    !lay_section(&container->sections[LAYOUT_TREES], &at,
 			 layout_pages(info->trees, TREES_PER_PAGE), end) ||
+	    behind > (end - at) / LAYOUT_PAGE)
+		return MDB_CORRUPTED;
+	/* What lies between is groups. */
+	container->groups = (struct section){at, info->groups};
+	info->groups_size = end - behind * LAYOUT_PAGE - at;
+	at += info->groups_size;
+	if (!info->groups != !info->groups_size ||
 	    !lay_section(&container->sections[LAYOUT_CHUNKS], &at,
-			 layout_pages(info->chunks, CHUNKS_PER_PAGE), end))
+			 layout_pages(info->chunks, CHUNKS_PER_PAGE), end) ||
+	    !lay_section(&container->sections[LAYOUT_COPIES], &at,
+			 layout_pages(info->groups, GROUPS_PER_PAGE), end))
 		return MDB_CORRUPTED;
 	return at == end ? 0 : MDB_CORRUPTED;
 }
 
-static int read_ends(struct container *container)
+/* Index pages that came with the footer. What is wrong with one, who looks for it will find. */
+static void keep_tail(struct container *container, const uint8_t *tail, size_t length)
 {
-	uint8_t header[LAYOUT_END], footer[LAYOUT_END];
+	uint64_t begin = container->info.file_size - length;
+
+	for (unsigned kind = LAYOUT_LEAVES; kind < LAYOUT_KINDS; kind++) {
+		const struct section *section = &container->sections[kind];
+		uint64_t number = begin > section->offset
+					  ? layout_pages(begin - section->offset, LAYOUT_PAGE)
+					  : 0;
+
+		for (; number < section->pages; number++)
+			index_keep(container, kind, number,
+				   tail + (section->offset + number * LAYOUT_PAGE - begin));
+	}
+}
+
+static int open_caches(struct container *container, const struct container_options *options)
+{
+	size_t bytes = options && options->cache ? options->cache : CACHE_DEFAULT;
+	size_t n = bytes / container->info.chunk_size;
+	int rc = cache_open(&container->pages, CACHE_PAGES, LAYOUT_PAGE);
+
+	if (rc)
+		return rc;
+	if (n < CACHE_CHUNKS_LEAST)
+		n = CACHE_CHUNKS_LEAST;
+	rc = cache_open(&container->chunks, n, container->info.chunk_size);
+	return rc ? rc : cache_open(&container->copies, CACHE_GROUPS, copies_size(container));
+}
+
+static int read_ends(struct container *container, const struct container_options *options)
+{
+	uint8_t header[LAYOUT_END], *tail;
 	uint64_t file_size;
+	size_t length;
 	int rc = io_size(container->below, &file_size);
 
 	if (rc)
@@ -162,8 +227,19 @@ static int read_ends(struct container *container)
 	container->dictionary_hash = get64(header + HEADER_DICTIONARY_HASH);
 	if (file_size < container->info.data_offset + LAYOUT_END)
 		return MDB_CORRUPTED;
-	rc = container_read_below(container, file_size - LAYOUT_END, sizeof(footer), footer);
-	return rc ? rc : parse_footer(container, footer, file_size);
+	length = file_size < TAIL ? (size_t)file_size : TAIL;
+	tail = malloc(length);
+	if (!tail)
+		return ENOMEM;
+	rc = container_read_below(container, file_size - length, length, tail);
+	if (!rc)
+		rc = parse_footer(container, tail + length - LAYOUT_END, file_size);
+	if (!rc)
+		rc = open_caches(container, options);
+	if (!rc)
+		keep_tail(container, tail, length);
+	free(tail);
+	return rc;
 }
 
 static int read_dictionary(struct container *container)
@@ -205,21 +281,9 @@ static void free_container(struct container *container)
 	ZSTD_freeDDict(container->dictionary);
 	cache_close(&container->pages);
 	cache_close(&container->chunks);
+	cache_close(&container->copies);
 	pthread_mutex_destroy(&container->lock);
 	free(container);
-}
-
-static int open_caches(struct container *container, const struct container_options *options)
-{
-	size_t bytes = options && options->cache ? options->cache : CACHE_DEFAULT;
-	size_t n = bytes / container->info.chunk_size;
-	int rc = cache_open(&container->pages, CACHE_PAGES, LAYOUT_PAGE);
-
-	if (rc)
-		return rc;
-	if (n < CACHE_CHUNKS_LEAST)
-		n = CACHE_CHUNKS_LEAST;
-	return cache_open(&container->chunks, n, container->info.chunk_size);
 }
 
 /* A child of many threads may come here in all of them: one makes the locks anew, the others wait,
@@ -237,6 +301,7 @@ void container_enter(struct container *container)
 		pthread_mutex_init(&container->lock, NULL);
 		cache_forked(&container->pages);
 		cache_forked(&container->chunks);
+		cache_forked(&container->copies);
 		__atomic_store_n(&container->generation, forks, __ATOMIC_RELEASE);
 	}
 	while (__atomic_load_n(&container->generation, __ATOMIC_ACQUIRE) != forks)
@@ -255,11 +320,9 @@ int io_open_container(struct io *io, struct io *below, const struct container_op
 	pthread_mutex_init(&container->lock, NULL);
 	container->below = below;
 	container->generation = container->adopting = io_forks();
-	rc = read_ends(container);
+	rc = read_ends(container, options);
 	if (!rc)
 		rc = read_dictionary(container);
-	if (!rc)
-		rc = open_caches(container, options);
 	if (!rc)
 		rc = io_open_stacked(io, &io_container_ops, below);
 	if (rc) {

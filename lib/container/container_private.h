@@ -33,10 +33,13 @@ struct container {
 	struct io *below;
 	struct container_info info;
 	uint64_t header_hash, dictionary_hash;
-	struct section sections[LAYOUT_CHUNKS + 1]; /* by enum layout_kind */
+	struct section sections[LAYOUT_KINDS];      /* by enum layout_kind */
+	struct section groups;                      /* their number in `pages` */
+	uint32_t group_pages;                       /* in a full one */
 	struct ZSTD_DDict_s *dictionary;            /* NULL: none */
 	struct cache pages;                         /* of the index, by their offset */
 	struct cache chunks;                        /* partly read ones, by number */
+	struct cache copies;                        /* groups, by number */
 	struct io_threads *threads;                 /* from the first submit on */
 	pthread_mutex_t lock;                       /* of `idle` */
 	struct worker *idle;
@@ -65,15 +68,51 @@ void container_close(struct io *io);
 
 extern const struct io_ops io_container_ops;
 
+/* A worker for the caller's thread, to be given back; NULL: no memory. */
+struct worker *worker_take(struct container *container);
+void worker_give(struct container *container, struct worker *worker);
+
+/* Makes worker->buffer hold `size` bytes. false: no memory. */
+bool worker_reserve(struct worker *worker, size_t size, size_t alignment);
+
 /* container_index.c */
 
 /* A verified page; to be given back with cache_release(&container->pages, slot). */
 int index_take(struct container *container, enum layout_kind kind, uint64_t number,
 	       struct slot **slot);
 
+/* Puts page `number`, which is at hand, where index_take() will find it, if it is good. */
+void index_keep(struct container *container, enum layout_kind kind, uint64_t number,
+		const uint8_t *page);
+
 /* The entries of up to n chunks from `first` on, and how many were given. */
 int index_chunks(struct container *container, uint64_t first, size_t n,
 		 struct container_chunk *chunks, size_t *given);
+
+/* container_copies.c */
+
+/* A group that has been read. */
+struct copies {
+	struct slot *slot; /* to be given back with cache_release(&container->copies, slot) */
+	uint32_t n;        /* pages */
+	uint64_t offset;   /* of it in the container */
+};
+
+/* Group `number`, verified: its numbers rise, and are of pages within the data. */
+int copies_take(struct container *container, uint64_t number, struct copies *copies);
+uint64_t copies_number(const struct copies *copies, uint32_t i);
+
+/* How large a full group is when it is decoded, bytes. */
+size_t copies_size(const struct container *container);
+
+/* container_select.c: of which pages there are copies */
+
+/* Whether page `number` of a data file is one that leads to others: these bytes say so. */
+bool select_page(const uint8_t *page, uint64_t number, uint32_t page_size);
+
+/* Which of a data file's first two pages is the newest meta page: 0 or 1, or -1 when they are none
+ * that the original would go by. META_END bytes of each are looked at. */
+int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size);
 
 /* container_chunk.c */
 

@@ -35,7 +35,7 @@ struct run {
 
 /* Threads' own things. */
 
-static struct worker *worker_take(struct container *container)
+struct worker *worker_take(struct container *container)
 {
 	struct worker *worker;
 
@@ -56,7 +56,7 @@ static struct worker *worker_take(struct container *container)
 	return NULL;
 }
 
-static void worker_give(struct container *container, struct worker *worker)
+void worker_give(struct container *container, struct worker *worker)
 {
 	pthread_mutex_lock(&container->lock);
 	worker->next = container->idle;
@@ -65,7 +65,7 @@ static void worker_give(struct container *container, struct worker *worker)
 }
 
 /* Its old bytes are of no use, so there is nothing to be copied. */
-static bool worker_reserve(struct worker *worker, size_t size, size_t alignment)
+bool worker_reserve(struct worker *worker, size_t size, size_t alignment)
 {
 	void *buffer;
 

@@ -27,7 +27,7 @@ struct walk {
 	int fd;
 	ZSTD_DCtx *zstd;
 	ZSTD_DDict *dictionary;
-	uint8_t *bytes, *data;
+	uint8_t *bytes, *data, *picked;
 	size_t room, length; /* of `bytes`, what is there */
 	uint64_t offset;     /* of bytes[0] in the file */
 };
@@ -90,10 +90,12 @@ static int walk_open(struct walk *walk, const struct container_writer *writer)
 		walk->room = WALK_BYTES;
 	walk->bytes = malloc(walk->room);
 	walk->data = malloc(options->chunk_size);
+	walk->picked = malloc(options->chunk_size / options->page_size / 8 + 1);
 	walk->zstd = ZSTD_createDCtx();
 	if (options->dictionary)
 		walk->dictionary = ZSTD_createDDict(options->dictionary, options->dictionary_size);
-	if (!walk->bytes || !walk->data || !walk->zstd || !walk->dictionary != !options->dictionary)
+	if (!walk->bytes || !walk->data || !walk->picked || !walk->zstd ||
+	    !walk->dictionary != !options->dictionary)
 		return ENOMEM;
 	return 0;
 }
@@ -104,6 +106,7 @@ static void walk_close(struct walk *walk)
 	ZSTD_freeDDict(walk->dictionary);
 	free(walk->bytes);
 	free(walk->data);
+	free(walk->picked);
 }
 
 /* Makes `bound` bytes from `offset` on stand in memory, or as many as the file has. */
@@ -159,9 +162,16 @@ static int walk_chunks(struct container_writer *writer)
 	int rc = walk_open(&walk, writer);
 
 	while (!rc && writer->data < writer->options.size) {
+		uint64_t offset = writer->data;
+
 		rc = walk_frame(&walk, writer, &frame);
 		if (!rc)
 			rc = writer_add(writer, &frame);
+		if (rc)
+			break;
+		container_select(writer->options.page_size, walk.data, frame.size, offset,
+				 walk.picked);
+		rc = collect_picked(&writer->copies, walk.data, frame.size, offset, walk.picked);
 	}
 	walk_close(&walk);
 	return rc == EBADMSG ? 0 : rc;

@@ -56,7 +56,7 @@ static int open_unnamed(const char *folder, int *fd)
 	return 0;
 }
 
-static int move_page(int fd, bool is_write, void *bytes, size_t length, uint64_t offset)
+static int move_bytes(int fd, bool is_write, void *bytes, size_t length, uint64_t offset)
 {
 	size_t done = 0;
 
@@ -99,7 +99,8 @@ static int keep_page(struct page_list *list)
 		if (rc)
 			return rc;
 	}
-	return move_page(list->fd, true, list->page, LAYOUT_PAGE, (at - LIST_MEMORY) * LAYOUT_PAGE);
+	return move_bytes(list->fd, true, list->page, LAYOUT_PAGE,
+			  (at - LIST_MEMORY) * LAYOUT_PAGE);
 }
 
 int list_seal(struct page_list *list)
@@ -122,6 +123,76 @@ int list_seal(struct page_list *list)
 	return 0;
 }
 
+void spool_open(struct spool *spool, const char *temporary)
+{
+	memset(spool, 0, sizeof(*spool));
+	spool->temporary = temporary;
+	spool->fd = -1;
+}
+
+void spool_close(struct spool *spool)
+{
+	free(spool->memory);
+	if (spool->fd >= 0)
+		(void)close(spool->fd);
+}
+
+static int spool_flush(struct spool *spool)
+{
+	int rc = spool->fd < 0 ? open_unnamed(spool->temporary, &spool->fd) : 0;
+
+	if (!rc)
+		rc = move_bytes(spool->fd, true, spool->memory, spool->used,
+				spool->size - spool->used);
+	spool->used = 0;
+	return rc;
+}
+
+int spool_append(struct spool *spool, const void *bytes, size_t length)
+{
+	const uint8_t *from = bytes;
+	int rc = 0;
+
+	if (!spool->memory)
+		spool->memory = malloc(SPOOL_MEMORY);
+	if (!spool->memory)
+		return ENOMEM;
+	while (length > 0 && !rc) {
+		size_t n = SPOOL_MEMORY - spool->used;
+
+		if (n > length)
+			n = length;
+		memcpy(spool->memory + spool->used, from, n);
+		spool->used += n;
+		spool->size += n;
+		from += n;
+		length -= n;
+		if (spool->used == SPOOL_MEMORY)
+			rc = spool_flush(spool);
+	}
+	return rc;
+}
+
+int spool_empty(struct spool *spool, list_take take, void *taker)
+{
+	uint64_t at = 0;
+	int rc;
+
+	if (spool->fd < 0)
+		return spool->used ? take(taker, spool->memory, spool->used) : 0;
+	rc = spool_flush(spool);
+	while (!rc && at < spool->size) {
+		size_t n =
+			spool->size - at < SPOOL_MEMORY ? (size_t)(spool->size - at) : SPOOL_MEMORY;
+
+		rc = move_bytes(spool->fd, false, spool->memory, n, at);
+		if (!rc)
+			rc = take(taker, spool->memory, n);
+		at += n;
+	}
+	return rc;
+}
+
 /* The pages in memory go first, and make room to bring the others. */
 int list_empty(struct page_list *list, list_take take, void *taker)
 {
@@ -131,7 +202,7 @@ int list_empty(struct page_list *list, list_take take, void *taker)
 
 	for (left -= n; !rc && left > 0; left -= n) {
 		n = left < LIST_MEMORY ? (size_t)left : LIST_MEMORY;
-		rc = move_page(list->fd, false, list->memory, n * LAYOUT_PAGE, in_file);
+		rc = move_bytes(list->fd, false, list->memory, n * LAYOUT_PAGE, in_file);
 		if (!rc)
 			rc = take(taker, list->memory, n * LAYOUT_PAGE);
 		in_file += n * LAYOUT_PAGE;

@@ -85,6 +85,7 @@ int writer_new(struct container_writer **writer, int fd,
 	list_open(&made->leaves, LAYOUT_LEAVES, seed, options->temporary);
 	list_open(&made->trees, LAYOUT_TREES, seed, options->temporary);
 	list_open(&made->chunks, LAYOUT_CHUNKS, seed, options->temporary);
+	collect_open(&made->copies, &made->options, seed);
 	if (!rc)
 		rc = jobs_open(&made->jobs, &made->options);
 	if (rc) {
@@ -155,6 +156,9 @@ static int write_done(struct container_writer *writer, bool wait)
 	for (i = 0; !rc && i < n; i++) {
 		for (j = 0; !rc && j < done[i]->n; j++)
 			rc = writer_add(writer, &done[i]->frames[j]);
+		if (!rc)
+			rc = collect_picked(&writer->copies, done[i]->in, done[i]->filled,
+					    done[i]->offset, done[i]->picked);
 	}
 	jobs_drop(&writer->jobs, n);
 	return fail(writer, rc);
@@ -194,6 +198,8 @@ int container_write_commit(struct container_writer *writer, size_t length)
 		return fail(writer, rc);
 	if (!job || length == 0 || length > left || length > writer->jobs.capacity - job->filled)
 		return EINVAL;
+	if (job->filled == 0)
+		job->offset = writer->given;
 	job->filled += length;
 	writer->given += length;
 	if (job->filled < writer->jobs.capacity && length < left)
@@ -260,6 +266,16 @@ int container_write_frame(struct container_writer *writer, const void *bytes,
 		rc = writer_add(writer, frame);
 	writer->given = writer->data;
 	return fail(writer, rc);
+}
+
+int container_write_copy(struct container_writer *writer, uint64_t page, const void *bytes)
+{
+	if (writer->error)
+		return writer->error;
+	if (page < writer->next_copy || page >= writer->options.size / writer->options.page_size)
+		return EINVAL;
+	writer->next_copy = page + 1;
+	return fail(writer, collect_page(&writer->copies, page, bytes));
 }
 
 /* The record index. */
@@ -341,6 +357,7 @@ static int write_footer(struct container_writer *writer, uint64_t data_end)
 	put64(footer + FOOTER_LEAF_PAGES, writer->leaves.pages);
 	put64(footer + FOOTER_TREES, writer->n_trees);
 	put64(footer + FOOTER_CONTENT_HASH, writer->content);
+	collect_footer(&writer->copies, footer);
 	hash_seal(footer, LAYOUT_END_HASH, 0);
 	return append(writer, footer, sizeof(footer));
 }
@@ -355,11 +372,17 @@ static int write_tail(struct container_writer *writer)
 	if (!rc)
 		rc = list_seal(&writer->chunks);
 	if (!rc)
+		rc = collect_end(&writer->copies);
+	if (!rc)
 		rc = list_empty(&writer->leaves, append, writer);
 	if (!rc)
 		rc = list_empty(&writer->trees, append, writer);
 	if (!rc)
+		rc = spool_empty(&writer->copies.groups, append, writer);
+	if (!rc)
 		rc = list_empty(&writer->chunks, append, writer);
+	if (!rc)
+		rc = list_empty(&writer->copies.index, append, writer);
 	return rc ? rc : write_footer(writer, data_end);
 }
 
@@ -393,5 +416,6 @@ void container_write_close(struct container_writer *writer)
 	list_close(&writer->leaves);
 	list_close(&writer->trees);
 	list_close(&writer->chunks);
+	collect_close(&writer->copies);
 	free(writer);
 }

@@ -5,7 +5,8 @@
  *               any time between; container_write_finish(); container_write_close().
  * Several:      each compresses its chunks (container_compress()), an exclusive scan of the frames'
  *               lengths from container_write_offset() on places them, and one process tells its
- *               writer of every frame in order (container_write_frame()) and finishes.
+ *               writer of every frame in order (container_write_frame()), and of every page that
+ *               container_select() has picked (container_write_copy()), and finishes.
  *
  * The same data, options and libzstd give the same bytes, whoever did it and with how many threads.
  * A writer belongs to one thread at a time. Every function that returns int returns 0, an errno, or
@@ -63,9 +64,10 @@ struct container_writer;
 /* Begins a container at the start of fd, an empty file (or a pipe) open for writing, which stays
  * the caller's. The header is written with the first bytes of data. What options point to must stay
  * until close. Memory, all of it: with J the chunk size or 1 MiB if that is more,
- * (2 * threads + 1) * 2.01 * J; a compressor for each thread (one at least); and 1 MiB for index
- * pages, the rest of which lie in a file without a name in options->temporary (17 bytes a chunk, 17
- * a leaf page, 586 a database). EINVAL: options that no container can have. */
+ * (2 * threads + 1) * 2.01 * J; a compressor for each thread (one at least) and one more for
+ * copies; and 2 MiB for index pages and copies, the rest of which lie in files without a name in
+ * options->temporary (17 bytes a chunk, 17 a leaf page, 586 a database, copies compressed). EINVAL:
+ * options that no container can have. */
 int container_write_open(struct container_writer **writer, int fd,
 			 const struct container_write_options *options);
 
@@ -96,6 +98,15 @@ int container_write_bytes(struct container_writer *writer, const void *bytes, si
  * the next chunk. */
 int container_write_frame(struct container_writer *writer, const void *bytes,
 			  const struct container_frame *frame);
+
+/* Which pages of a piece of data, of whole pages from `offset` on, the index is to have copies of:
+ * sets or clears a bit of `picked` for each of the length / page_size pages. Any thread. */
+void container_select(uint32_t page_size, const void *data, size_t length, uint64_t offset,
+		      uint8_t *picked);
+
+/* Instead of the writer's own choice, where it does not see the data (container_write_frame()): the
+ * next page that was picked. EINVAL: not behind the one before, or not in the data. */
+int container_write_copy(struct container_writer *writer, uint64_t page, const void *bytes);
 
 /* Where in the file the next frame goes, bytes. EBUSY: data of _commit() is under way. */
 int container_write_offset(struct container_writer *writer, uint64_t *offset);

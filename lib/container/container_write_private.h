@@ -25,6 +25,8 @@ enum {
 /* Some neighbouring chunks, which one thread compresses and one write takes. */
 struct job {
 	uint8_t *in, *out; /* from the first use on */
+	uint8_t *picked;   /* container_select() of `in` */
+	uint64_t offset;   /* of `in` in the data */
 	size_t filled;     /* bytes of data */
 	size_t length;     /* of the frames, which stand behind each other in `out` */
 	struct container_frame frames[JOB_CHUNKS];
@@ -67,7 +69,10 @@ void jobs_drop(struct jobs *jobs, size_t n);
 
 /* container_tail.c: index pages until the file's end is there */
 
-enum { LIST_MEMORY = 64 }; /* pages; the others are in a file */
+enum {
+	LIST_MEMORY = 64, /* pages; the others are in a file */
+	META_BYTES = 152, /* of a meta page: META_END */
+};
 
 struct page_list {
 	enum layout_kind kind;
@@ -95,6 +100,53 @@ typedef int (*list_take)(void *taker, const void *bytes, size_t length);
 /* Hands all complete pages to `take` in large pieces. */
 int list_empty(struct page_list *list, list_take take, void *taker);
 
+/* Bytes of any length, in the same way. */
+
+enum { SPOOL_MEMORY = 256 << 10 /* bytes; the others are in a file */ };
+
+struct spool {
+	uint8_t *memory;
+	size_t used;   /* of `memory` */
+	uint64_t size; /* bytes in all */
+	int fd;        /* -1: none yet */
+	const char *temporary;
+};
+
+void spool_open(struct spool *spool, const char *temporary);
+void spool_close(struct spool *spool);
+int spool_append(struct spool *spool, const void *bytes, size_t length);
+
+/* Hands all bytes to `take`, in large pieces. */
+int spool_empty(struct spool *spool, list_take take, void *taker);
+
+/* container_collect.c: copies of pages */
+
+struct collect {
+	const struct container_write_options *options;
+	struct container_compressor *compressor; /* all these from the first page on */
+	uint8_t *pages, *frame;
+	uint32_t room, n; /* pages of a group: a full one, of that which is being filled */
+	uint64_t copies;  /* pages in all */
+	uint8_t metas[2][META_BYTES]; /* the beginning of both meta pages */
+	struct page_list index;
+	struct spool groups;
+};
+
+void collect_open(struct collect *collect, const struct container_write_options *options,
+		  uint64_t seed);
+void collect_close(struct collect *collect);
+
+/* Page `number`, more than those before. 0, ENOMEM or an errno. */
+int collect_page(struct collect *collect, uint64_t number, const uint8_t *page);
+
+/* Those of the pages in a piece of the data that container_select() has picked. */
+int collect_picked(struct collect *collect, const void *data, size_t length, uint64_t offset,
+		   const uint8_t *picked);
+
+/* There are no more. Then what the footer tells of them. */
+int collect_end(struct collect *collect);
+void collect_footer(const struct collect *collect, uint8_t *footer);
+
 /* container_write.c */
 
 struct container_writer {
@@ -111,6 +163,8 @@ struct container_writer {
 	uint64_t content; /* hash_chain() so far */
 	struct jobs jobs;
 	struct page_list leaves, trees, chunks;
+	struct collect copies;
+	uint64_t next_copy; /* the least page number of container_write_copy() */
 	bool in_tree;
 	uint8_t tree[TREE_ENTRY]; /* of the last one begun */
 	uint64_t n_trees, tree_leaves, tree_records;

@@ -25,8 +25,12 @@ struct sample {
 	size_t size;
 	struct contained contained; /* as libzstd makes it, with a dictionary and databases */
 	struct image image;         /* made by hand, of the same data */
-	uint64_t data_offset, data_end;
+	uint64_t data_offset, data_end, groups, groups_end;
 };
+
+enum { COPIES = 66 };
+
+static uint64_t copies[COPIES];
 
 static const struct image_tree trees[] = {
 	{"", 0, 1, 2, 9}, {"images", 0, 260, 3, 20}, {"none", 0, 0, 0, 0}};
@@ -55,6 +59,12 @@ static int make_sample(void **state)
 
 	sample.size = 32 * CHUNK + 777;
 	sample.data = data_make(DATA_MIXED, sample.size, 40);
+	image_meta_page(sample.data, 0, PAGE, 8);
+	image_meta_page(sample.data + PAGE, 1, PAGE, 9);
+	for (uint64_t i = 0; i < COPIES; i++) {
+		copies[i] = 5 + 6 * i;
+		image_branch_page(sample.data + copies[i] * PAGE, copies[i]);
+	}
 	options.size = sample.size;
 	options.dictionary = sample.data;
 	options.dictionary_size = 3000;
@@ -68,13 +78,19 @@ static int make_sample(void **state)
 	assert_int_equal(reader_open(&reader, sample.contained.bytes, sample.contained.size), 0);
 	sample.data_offset = container_info(&reader.io)->data_offset;
 	sample.data_end = container_info(&reader.io)->data_end;
+	sample.groups_end =
+		sample.contained.size - END - 2 * PAGE; /* a page of copies, of chunks */
+	sample.groups = sample.groups_end - container_info(&reader.io)->groups_size;
 	reader_close(&reader);
 	plan = (struct image_plan){.data = sample.data,
 				   .size = sample.size,
 				   .page_size = PAGE,
 				   .chunk_size = CHUNK,
 				   .trees = trees,
-				   .n_trees = 3};
+				   .n_trees = 3,
+				   .copies = copies,
+				   .n_copies = COPIES,
+				   .meta_page = 2};
 	image_make(&sample.image, &plan);
 	*state = &sample;
 	return 0;
@@ -161,12 +177,53 @@ static void every_flipped_bit_outside_of_chunks_is_found(void **state)
 
 		if (at == sample->data_offset)
 			at = sample->data_end;
+		/* Of copies there are many bytes: some here, others below. Of index pages one byte
+		 * in four, but all that are no entries of the first of each. */
+		if (at > sample->groups + 8 && at < sample->groups_end && at % 1009 != 0)
+			continue;
+		if (!is_end && (at - sample->data_end) % PAGE > 64 && at % 4 != 0)
+			continue;
 		for (unsigned bit = is_end ? 0 : at % 8; bit < (is_end ? 8 : at % 8 + 1); bit++) {
 			bytes[at] ^= (uint8_t)(1u << bit);
 			rc = container_walk(bytes, size, NULL, 0);
 			assert_true(rc == MDB_CORRUPTED || (at < 16 && rc == MDB_INVALID));
 			bytes[at] ^= (uint8_t)(1u << bit);
 		}
+	}
+}
+
+/* What a lookup is led by is right or refused, and the data is there all the same. */
+static void every_flipped_bit_of_a_copy_is_found_by_who_reads_it(void **state)
+{
+	const struct sample *sample = *state;
+	uint8_t *bytes = sample->contained.bytes, page[PAGE];
+	struct random_stream stream = random_start(10, 10);
+	struct reader reader;
+	size_t done;
+
+	for (unsigned i = 0; i < FLIPS / 20; i++) {
+		uint64_t at = random_between(&stream, sample->groups, sample->groups_end - 1);
+		unsigned refused = 0;
+		int rc;
+
+		bytes[at] ^= (uint8_t)(1u << i % 8);
+		assert_int_equal(reader_open(&reader, bytes, sample->contained.size), 0);
+		/* Some of the first group, and the last one of the second. */
+		for (size_t n = 0, c; n <= COPIES / 7; n++) {
+			c = n < COPIES / 7 ? 7 * n + i % 7 : COPIES - 1;
+			rc = container_read_copies(&reader.io, page, PAGE, copies[c] * PAGE);
+			refused += rc == MDB_CORRUPTED;
+			if (rc)
+				assert_int_equal(rc, MDB_CORRUPTED);
+			else
+				assert_memory_equal(page, sample->data + copies[c] * PAGE, PAGE);
+		}
+		assert_in_range(refused, 1, COPIES / 7 + 1);
+		assert_int_equal(io_read(&reader.io, page, PAGE, copies[i % COPIES] * PAGE, &done),
+				 0);
+		assert_memory_equal(page, sample->data + copies[i % COPIES] * PAGE, PAGE);
+		reader_close(&reader);
+		bytes[at] ^= (uint8_t)(1u << i % 8);
 	}
 }
 
@@ -242,6 +299,9 @@ static void page_of_another_container_is_found(void **state)
 				  .chunk_size = CHUNK,
 				  .trees = trees,
 				  .n_trees = 3,
+				  .copies = copies,
+				  .n_copies = COPIES,
+				  .meta_page = 2,
 				  .txnid = 1};
 	struct image other;
 	struct reader reader;
@@ -347,6 +407,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_flipped_bit_of_chunk_data_is_found),
 		cmocka_unit_test(every_flipped_bit_outside_of_chunks_is_found),
+		cmocka_unit_test(every_flipped_bit_of_a_copy_is_found_by_who_reads_it),
 		cmocka_unit_test(cut_container_is_refused_at_every_length),
 		cmocka_unit_test(bytes_behind_the_footer_are_refused),
 		cmocka_unit_test(file_that_shrinks_while_it_is_open_is_damage),

@@ -13,11 +13,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
-enum { CHUNK = 64 << 10, DATA_SIZE = 300 * CHUNK + 12345, PAGE = 4096 };
+enum { CHUNK = 64 << 10, DATA_SIZE = 300 * CHUNK + 12345, PAGE = 4096, COPIES = 150 };
 
 /* Of version 1.0's, below. */
-#define GOLDEN_1_SIZE 9921271u
-#define GOLDEN_1_HASH 0x2583bbbb22ee96adu
+#define GOLDEN_1_SIZE 10855782u
+#define GOLDEN_1_HASH 0x1128afd2c069c307u
 
 static const uint8_t source_hash[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
@@ -34,6 +34,28 @@ struct golden {
 	struct image image;
 };
 
+static uint64_t copies[COPIES];
+
+/* Pages that are worth a copy, and such as are not. */
+static void lay_pages(uint8_t *data)
+{
+	image_meta_page(data, 0, PAGE, 76);
+	image_meta_page(data + PAGE, 1, PAGE, 77);
+	for (uint64_t i = 0; i < COPIES; i++) {
+		uint64_t page = 20 + i * i / 5;
+
+		while (i && page <= copies[i - 1])
+			page++;
+		copies[i] = page;
+		if (i % 3 == 0)
+			image_branch_page(data + page * PAGE, page);
+		else
+			image_leaf_page(data + page * PAGE, page, PAGE, 8);
+	}
+	image_leaf_page(data + 4790 * PAGE, 4790, PAGE, 7);
+	image_branch_page(data + 4791 * PAGE, 4700);
+}
+
 static struct image_plan golden_plan(const uint8_t *data, unsigned zstd_version)
 {
 	return (struct image_plan){
@@ -47,6 +69,9 @@ static struct image_plan golden_plan(const uint8_t *data, unsigned zstd_version)
 		.txnid = 77,
 		.source_size = DATA_SIZE + 5,
 		.source_hash = source_hash,
+		.copies = copies,
+		.n_copies = COPIES,
+		.meta_page = 2,
 	};
 }
 
@@ -59,6 +84,7 @@ static int make_golden(void **state)
 	if (!golden.data)
 		return -1;
 	image_data(golden.data, DATA_SIZE);
+	lay_pages(golden.data);
 	plan = golden_plan(golden.data, 10504);
 	image_make(&golden.image, &plan);
 	*state = &golden;
@@ -89,6 +115,7 @@ static void golden_file_is_read(void **state)
 	struct container_tree tree;
 	struct container_leaf leaf;
 	struct reader reader;
+	uint8_t page[PAGE];
 	uint64_t bad;
 
 	assert_int_equal(reader_open(&reader, golden->image.bytes, golden->image.size), 0);
@@ -99,6 +126,16 @@ static void golden_file_is_read(void **state)
 	assert_int_equal(info->zstd_version, 10504);
 	assert_int_equal(container_check_index(&reader.io, &bad), 0);
 	assert_reads(&reader.io, golden->data, DATA_SIZE, 1000000);
+	assert_int_equal(info->copies, COPIES);
+	for (size_t i = 0; i < COPIES; i++) {
+		assert_int_equal(container_read_copies(&reader.io, page, PAGE, copies[i] * PAGE),
+				 0);
+		assert_memory_equal(page, golden->data + copies[i] * PAGE, PAGE);
+	}
+	assert_true(info->has_meta);
+	assert_int_equal(info->meta_page, 1);
+	assert_memory_equal(info->meta, golden->data + PAGE + 16, sizeof(info->meta));
+	assert_int_equal(container_check_copies(&reader.io, golden->data, DATA_SIZE, 0, &bad), 0);
 	for (size_t t = 0; t < TREES; t++) {
 		assert_int_equal(container_tree_find(&reader.io, trees[t].name,
 						     strlen(trees[t].name), &tree),
@@ -128,6 +165,30 @@ static void golden_file_is_a_zstd_stream(void **state)
 		skip();
 	}
 	(void)close(fd);
+}
+
+/* Copies are libzstd's to compress, as the library does. */
+static size_t zstd_frame(uint8_t *out, const uint8_t *data, size_t n)
+{
+	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+	size_t length;
+
+	ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 1);
+	length = ZSTD_compress2(zstd, out, ZSTD_compressBound(n), data, n);
+	assert_false(ZSTD_isError(length));
+	ZSTD_freeCCtx(zstd);
+	return length;
+}
+
+static void write_copies(struct container_writer *writer, const uint8_t *data)
+{
+	uint8_t *picked = calloc(1, DATA_SIZE / PAGE / 8 + 1);
+
+	container_select(PAGE, data, DATA_SIZE, 0, picked);
+	for (uint64_t i = 0; i < DATA_SIZE / PAGE; i++)
+		if (picked[i / 8] >> i % 8 & 1)
+			assert_int_equal(container_write_copy(writer, i, data + i * PAGE), 0);
+	free(picked);
 }
 
 /* The frames are made by hand, so that no version of libzstd matters. */
@@ -164,6 +225,7 @@ static void writer_makes_what_the_description_says(void **state)
 	uint64_t tree;
 	size_t size;
 
+	plan.copies_frame = zstd_frame;
 	image_make(&image, &plan);
 	memcpy(options.source.hash, source_hash, 16);
 	assert_int_equal(container_write_open(&writer, fd, &options), 0);
@@ -177,6 +239,7 @@ static void writer_makes_what_the_description_says(void **state)
 					 0);
 	}
 	write_frames(writer, golden->data);
+	write_copies(writer, golden->data);
 	assert_int_equal(container_write_finish(writer), 0);
 	container_write_close(writer);
 	bytes = memory_file_bytes(fd, &size);

@@ -15,6 +15,9 @@ enum {
 	LEAF_ENTRIES = 253,
 	TREE_ENTRIES = 7,
 	TREE_BYTES = 576,
+	GROUP_ENTRIES = 169,
+	GROUP_BYTES = 24,
+	GROUP_PAGES = 256 << 10, /* bytes of pages in a group */
 };
 
 uint64_t image_hash(const void *bytes, size_t n)
@@ -88,6 +91,47 @@ size_t image_frame(uint8_t *out, const uint8_t *data, size_t n)
 	}
 	image_put(at, 4, (uint32_t)XXH64(data, n, 0));
 	return (size_t)(at + 4 - out);
+}
+
+static void put_page_header(uint8_t *page, uint64_t number, unsigned flags, unsigned node)
+{
+	image_put(page, 8, number);
+	image_put(page + 8, 2, 0);
+	image_put(page + 10, 2, flags);
+	image_put(page + 12, 2, node ? 18 : 0);
+	image_put(page + 14, 2, node);
+	image_put(page + 16, 2, node);
+}
+
+void image_meta_page(uint8_t *page, uint64_t number, uint32_t page_size, uint64_t txnid)
+{
+	memset(page, 0, page_size);
+	put_page_header(page, number, 8, 0);
+	image_put(page + 16, 4, 0xbeefc0de);
+	image_put(page + 20, 4, 1);
+	image_put(page + 32, 8, 1 << 30); /* the map */
+	image_put(page + 40, 4, page_size);
+	image_put(page + 80, 8, UINT64_MAX);
+	image_put(page + 128, 8, UINT64_MAX);
+	image_put(page + 136, 8, 9);
+	image_put(page + 144, 8, txnid);
+}
+
+void image_branch_page(uint8_t *page, uint64_t number)
+{
+	put_page_header(page, number, 1, 100);
+	image_put(page + 100, 8, 2);
+}
+
+void image_leaf_page(uint8_t *page, uint64_t number, uint32_t page_size, unsigned overflow)
+{
+	uint64_t size = (uint64_t)overflow * page_size - 16;
+
+	put_page_header(page, number, 2, 100);
+	image_put(page + 100, 4, size);
+	image_put(page + 104, 2, 1);
+	image_put(page + 106, 2, 0);
+	image_put(page + 108, 8, number + 1);
 }
 
 static size_t pages_of(uint64_t entries, size_t per_page)
@@ -214,36 +258,103 @@ static uint8_t *put_chunks(uint8_t *page, const uint8_t *entries, size_t chunks)
 	return page;
 }
 
+/* The groups, and into `entries` 24 bytes for each. Returns the end. */
+static uint8_t *put_groups(uint8_t *at, const struct image_plan *plan, uint8_t *entries)
+{
+	size_t (*frame)(uint8_t *, const uint8_t *, size_t) =
+		plan->copies_frame ? plan->copies_frame : image_frame;
+	size_t per = GROUP_PAGES / plan->page_size, size = plan->page_size;
+	uint8_t *bytes = calloc(per, 8 + size);
+
+	for (size_t first = 0; first < plan->n_copies; first += per, entries += GROUP_BYTES) {
+		size_t n = plan->n_copies - first < per ? plan->n_copies - first : per, length;
+
+		for (size_t i = 0; i < n; i++) {
+			uint64_t page = plan->copies[first + i];
+
+			image_put(bytes + 8 * i, 8, page);
+			if ((page + 1) * size <= plan->size)
+				memcpy(bytes + 8 * n + size * i, plan->data + size * page, size);
+		}
+		length = frame(at + 8, bytes, n * (8 + size));
+		image_put(at, 4, 0x184d2a5c);
+		image_put(at + 4, 4, length);
+		image_put(entries, 8, plan->copies[first]);
+		image_put(entries + 8, 8, image_hash(bytes, n * (8 + size)));
+		image_put(entries + 16, 4, length);
+		image_put(entries + 20, 4, image_check(at + 8, length));
+		at += 8 + length;
+	}
+	free(bytes);
+	return at;
+}
+
+static uint8_t *put_copies(uint8_t *page, const uint8_t *entries, size_t groups)
+{
+	uint64_t base = 0;
+
+	for (size_t first = 0; first < groups; first += GROUP_ENTRIES) {
+		size_t n = groups - first < GROUP_ENTRIES ? groups - first : GROUP_ENTRIES;
+
+		put_page(page, 4, n, first / GROUP_ENTRIES, base);
+		memcpy(page + 32, entries + GROUP_BYTES * first, GROUP_BYTES * n);
+		for (size_t i = 0; i < n; i++)
+			base += 8 + image_get(page + 32 + GROUP_BYTES * i + 16, 4);
+		page += PAGE;
+	}
+	return page;
+}
+
+static void put_footer(uint8_t *at, const struct image *image, const struct image_plan *plan,
+		       uint64_t content)
+{
+	put_end(at, "oibdml\r\n");
+	image_put(at + 32, 8, image->size);
+	image_put(at + 40, 8, image->data_end);
+	image_put(at + 48, 8, (image->trees - image->data_end) / PAGE);
+	image_put(at + 56, 8, plan->n_trees);
+	image_put(at + 64, 8, content);
+	image_put(at + 72, 8, plan->n_copies);
+	image_put(at + 80, 4, plan->meta_page);
+	if (plan->meta_page)
+		memcpy(at + 88, plan->data + (plan->meta_page - 1) * (size_t)plan->page_size + 16,
+		       136);
+}
+
 void image_make(struct image *image, const struct image_plan *plan)
 {
 	size_t chunks = (plan->size + plan->chunk_size - 1) / plan->chunk_size;
+	size_t groups = pages_of(plan->n_copies, GROUP_PAGES / plan->page_size);
+	size_t group_size = GROUP_PAGES / plan->page_size * (8 + (size_t)plan->page_size);
 	size_t bound = 2 * END + chunks * image_frame_bound(plan->chunk_size), leaf_pages = 0;
 	uint8_t *entries = calloc(chunks + 1, 16), *at;
+	uint8_t *group_entries = calloc(groups + 1, GROUP_BYTES);
 	uint64_t content;
 
 	for (size_t t = 0; t < plan->n_trees; t++)
 		leaf_pages += pages_of(plan->trees[t].leaves, LEAF_ENTRIES);
 	bound += PAGE * (leaf_pages + pages_of(plan->n_trees, TREE_ENTRIES) +
-			 pages_of(chunks, CHUNK_ENTRIES));
+			 pages_of(chunks, CHUNK_ENTRIES) + pages_of(groups, GROUP_ENTRIES));
+	bound += groups * (8 + group_size + group_size / 8 + 1000);
 	image->bytes = calloc(1, bound);
-	if (!image->bytes || !entries)
+	if (!image->bytes || !entries || !group_entries)
 		abort();
 	put_header(image->bytes, plan);
 	image->data_end = put_frames(image->bytes, plan, entries, &content);
 	at = put_leaves(image->bytes + image->data_end, plan);
 	image->trees = (size_t)(at - image->bytes);
 	at = put_trees(at, plan);
+	image->groups = (size_t)(at - image->bytes);
+	at = put_groups(at, plan, group_entries);
 	image->chunks = (size_t)(at - image->bytes);
 	at = put_chunks(at, entries, chunks);
+	image->copies = (size_t)(at - image->bytes);
+	at = put_copies(at, group_entries, groups);
 	image->footer = (size_t)(at - image->bytes);
 	image->size = image->footer + END;
-	put_end(at, "oibdml\r\n");
-	image_put(at + 32, 8, image->size);
-	image_put(at + 40, 8, image->data_end);
-	image_put(at + 48, 8, leaf_pages);
-	image_put(at + 56, 8, plan->n_trees);
-	image_put(at + 64, 8, content);
+	put_footer(at, image, plan, content);
 	image_seal(image->bytes, image->size, image->data_end);
+	free(group_entries);
 	free(entries);
 }
 
@@ -259,8 +370,18 @@ void image_seal(uint8_t *bytes, size_t size, size_t pages)
 
 	image_put(bytes + 248, 8, image_hash(bytes, 248));
 	seed = image_get(bytes + 248, 8);
-	for (; pages + PAGE <= footer; pages += PAGE)
+	while (pages + PAGE <= footer) {
+		uint64_t length = image_get(bytes + pages + 4, 4);
+
+		/* A group: a frame with a frame in it. */
+		if (image_get(bytes + pages, 4) == 0x184d2a5c &&
+		    image_get(bytes + pages + 8, 4) == 0xfd2fb528 && length < footer - pages - 8) {
+			pages += 8 + length;
+			continue;
+		}
 		image_put(bytes + pages + 4088, 8, XXH3_64bits_withSeed(bytes + pages, 4088, seed));
+		pages += PAGE;
+	}
 	image_put(bytes + footer + 24, 8, seed);
 	image_put(bytes + footer + 248, 8, image_hash(bytes + footer, 248));
 }

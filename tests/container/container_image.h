@@ -22,20 +22,27 @@ struct image_plan {
 	size_t n_trees;
 	uint64_t txnid, source_size;
 	const uint8_t *source_hash; /* 16 bytes, or NULL */
+	const uint64_t
+		*copies; /* numbers of the pages that are copied, as they shall stand there */
+	size_t n_copies;
+	unsigned meta_page; /* 1 or 2: the footer has a copy of page 0 or 1 */
+	/* How the frames of copies are made; NULL: image_frame(). */
+	size_t (*copies_frame)(uint8_t *out, const uint8_t *data, size_t n);
 };
 
 struct image {
 	uint8_t *bytes;
 	size_t size;
-	size_t data_end; /* and with it the leaf pages; tree pages, chunk pages and footer: */
-	size_t trees, chunks, footer;
+	size_t data_end; /* and with it the leaf pages; tree pages, groups of copies, ...: */
+	size_t trees, groups, chunks, copies, footer;
 };
 
 void image_make(struct image *image, const struct image_plan *plan);
 void image_free(struct image *image);
 
 /* Puts every checksum right again: of the header, of all index pages (which begin at `pages` and
- * end at the footer, 256 bytes before the end), of the footer. */
+ * end at the footer, 256 bytes before the end; groups among them are passed over), of the footer.
+ */
 void image_seal(uint8_t *bytes, size_t size, size_t pages);
 
 /* A frame of blocks that are stored or repeat one byte: no encoder's choices are in it. Returns its
@@ -50,6 +57,12 @@ uint32_t image_check(const void *bytes, size_t n);
 /* Little-endian numbers of n bytes. */
 void image_put(uint8_t *at, unsigned n, uint64_t value);
 uint64_t image_get(const uint8_t *at, unsigned n);
+
+/* Makes page `number` of a data file a meta page of that transaction, a branch page, or a leaf page
+ * whose one value lies in so many overflow pages, as far as anybody looks at them. */
+void image_meta_page(uint8_t *page, uint64_t number, uint32_t page_size, uint64_t txnid);
+void image_branch_page(uint8_t *page, uint64_t number);
+void image_leaf_page(uint8_t *page, uint64_t number, uint32_t page_size, unsigned overflow);
 
 /* Data of which about half repeats bytes page by page and half is random; the same on every
  * machine. */

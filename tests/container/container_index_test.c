@@ -224,7 +224,7 @@ static unsigned log2_up(uint64_t n)
 	return log;
 }
 
-/* Each lookup by a reader that has nothing in its cache. */
+/* Each lookup by a reader that has nothing in its cache but what came with the footer. */
 static void cold_lookup_reads_few_pages(void **state)
 {
 	struct indexed *indexed = *state;
@@ -246,9 +246,9 @@ static void cold_lookup_reads_few_pages(void **state)
 						       random_below(&stream, tree.records), &leaf),
 				 0);
 		pages = (io_counted(&reader.below).bytes - before) / INDEX_PAGE;
-		assert_in_range(pages, 1, 2 * log2_up(tree.pages) + 2);
+		assert_in_range(pages, 0, 2 * log2_up(tree.pages) + 2);
 		if (databases[d].records == alike)
-			assert_in_range(pages, 1, 3);
+			assert_in_range(pages, 0, 3);
 		reader_close(&reader);
 	}
 }
@@ -275,15 +275,15 @@ static void hundred_gigabytes_open_by_two_small_reads(void **state)
 	assert_int_equal(reader_open_file(&reader, fd), 0);
 	assert_int_equal(container_info(&reader.io)->chunks, chunks);
 	assert_int_equal(io_counted(&reader.below).reads, 2);
-	assert_in_range(io_counted(&reader.below).bytes, 1, 1000);
-	/* And any chunk's entry is one page away. */
+	assert_int_equal(io_counted(&reader.below).bytes, 256 + (64 << 10));
+	/* And any chunk's entry is at most one page away. */
 	assert_int_equal(container_chunk(&reader.io, chunks - 1, &chunk), 0);
 	assert_int_equal(chunk.offset, 256 + (chunks - 1) * MIB);
 	assert_int_equal(chunk.hash, random_mix((chunks - 1) << 20));
 	assert_int_equal(container_chunk(&reader.io, chunks / 2, &chunk), 0);
 	assert_int_equal(container_chunk(&reader.io, chunks, &chunk), EINVAL);
-	assert_int_equal(io_counted(&reader.below).reads, 4);
-	assert_int_equal(io_counted(&reader.below).bytes, 512 + 2 * INDEX_PAGE);
+	assert_int_equal(io_counted(&reader.below).reads, 3);
+	assert_int_equal(io_counted(&reader.below).bytes, 256 + (64 << 10) + INDEX_PAGE);
 	reader_close(&reader);
 	(void)close(fd);
 }

@@ -64,6 +64,10 @@ struct sample {
 	struct image image;
 };
 
+enum { COPIES = 100 };
+
+static uint64_t copies[COPIES];
+
 static const struct image_tree trees[] = {
 	{"", 0, 1, 2, 9}, {"images", 0, 260, 3, 20}, {"none", 0, 0, 0, 0}};
 
@@ -74,6 +78,12 @@ static int make_sample(void **state)
 
 	sample.size = 32 * CHUNK + 777;
 	sample.data = data_make(DATA_MIXED, sample.size, 41);
+	image_meta_page(sample.data, 0, PAGE, 8);
+	image_meta_page(sample.data + PAGE, 1, PAGE, 7);
+	for (uint64_t i = 0; i < COPIES; i++) {
+		copies[i] = 10 + 3 * i;
+		image_branch_page(sample.data + copies[i] * PAGE, copies[i]);
+	}
 	plan = (struct image_plan){
 		.data = sample.data,
 		.size = sample.size,
@@ -81,6 +91,9 @@ static int make_sample(void **state)
 		.chunk_size = CHUNK,
 		.trees = trees,
 		.n_trees = 3,
+		.copies = copies,
+		.n_copies = COPIES,
+		.meta_page = 1,
 	};
 	image_make(&sample.image, &plan);
 	*state = &sample;
@@ -98,7 +111,7 @@ static int free_sample(void **state)
 
 /* Lies with right checksums. */
 
-enum place { IN_HEADER, IN_FOOTER, IN_CHUNKS, IN_LEAVES, IN_SECOND_LEAVES, IN_TREES };
+enum place { IN_HEADER, IN_FOOTER, IN_CHUNKS, IN_LEAVES, IN_SECOND_LEAVES, IN_TREES, IN_COPIES };
 
 struct lie {
 	enum place place;
@@ -193,6 +206,32 @@ static const struct lie lies[] = {
 	{IN_TREES, 48, 8, false, UINT64_MAX, MDB_CORRUPTED},
 	{IN_TREES, 58, 2, false, 512, MDB_CORRUPTED},
 	{IN_TREES, 58, 2, false, 65535, MDB_CORRUPTED},
+	{IN_FOOTER, 72, 8, false, 0, MDB_CORRUPTED},
+	{IN_FOOTER, 72, 8, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 72, 8, true, (uint64_t)-1, MDB_CORRUPTED},
+	{IN_FOOTER, 72, 8, true, 64, MDB_CORRUPTED},
+	{IN_FOOTER, 72, 8, false, 513, MDB_CORRUPTED}, /* more than the data has pages */
+	{IN_FOOTER, 72, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_FOOTER, 80, 4, false, 0, MDB_CORRUPTED}, /* the data has meta pages */
+	{IN_FOOTER, 80, 4, false, 2, MDB_CORRUPTED}, /* not the newest */
+	{IN_FOOTER, 80, 4, false, 3, MDB_CORRUPTED},
+	{IN_FOOTER, 88, 4, true, 1, MDB_CORRUPTED},
+	{IN_FOOTER, 216, 8, true, 1, MDB_CORRUPTED},
+	{IN_COPIES, 8, 4, false, 3, MDB_CORRUPTED},
+	{IN_COPIES, 12, 4, false, 1, MDB_CORRUPTED},
+	{IN_COPIES, 16, 8, false, 1, MDB_CORRUPTED},
+	{IN_COPIES, 24, 8, false, 1, MDB_CORRUPTED},
+	{IN_COPIES, 24, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_COPIES, 32, 8, true, 1, MDB_CORRUPTED},
+	{IN_COPIES, 32, 8, false, 0, MDB_CORRUPTED},
+	{IN_COPIES, 32, 8, false, UINT64_MAX, MDB_CORRUPTED},
+	{IN_COPIES, 40, 8, true, 1, MDB_CORRUPTED},
+	{IN_COPIES, 48, 4, true, 1, MDB_CORRUPTED},
+	{IN_COPIES, 48, 4, false, 0, MDB_CORRUPTED},
+	{IN_COPIES, 48, 4, false, UINT32_MAX, MDB_CORRUPTED},
+	{IN_COPIES, 52, 4, true, 1, MDB_CORRUPTED},
+	{IN_COPIES, 56, 8, false, 10, MDB_CORRUPTED}, /* the second group's first page */
+	{IN_COPIES, 72, 4, true, 1, MDB_CORRUPTED},
 };
 
 static size_t place_of(const struct image *image, enum place place)
@@ -208,6 +247,8 @@ static size_t place_of(const struct image *image, enum place place)
 		return image->data_end + 2 * PAGE;
 	case IN_TREES:
 		return image->trees;
+	case IN_COPIES:
+		return image->copies;
 	default:
 		return 0;
 	}
@@ -237,6 +278,62 @@ static void lie_in_any_field_is_found(void **state)
 		assert_int_equal(rc, lie->expected);
 	}
 	free(bytes);
+}
+
+/* Lists of copies that no writer makes, in groups with right checksums. */
+static void copies_out_of_order_or_of_no_page_are_found(void **state)
+{
+	static const uint64_t lists[][2] = {{20, 20},         {30, 20}, {20, 512},
+					    {20, UINT64_MAX}, {1, 20},  {0, 20}};
+	const struct sample *sample = *state;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		struct image_plan plan = {.data = sample->data,
+					  .size = sample->size,
+					  .page_size = PAGE,
+					  .chunk_size = CHUNK,
+					  .copies = lists[i],
+					  .n_copies = 2,
+					  .meta_page = 1};
+		struct image image;
+
+		image_make(&image, &plan);
+		assert_int_equal(
+			container_walk(image.bytes, image.size, sample->data, sample->size),
+			MDB_CORRUPTED);
+		image_free(&image);
+	}
+}
+
+/* All checksums are right, but the copy is of other bytes: whoever has both finds out. */
+static void copy_unlike_the_data_is_found_beside_it(void **state)
+{
+	const struct sample *sample = *state;
+	uint8_t *other = malloc(sample->size), page[PAGE];
+	struct image_plan plan = {.data = other,
+				  .size = sample->size,
+				  .page_size = PAGE,
+				  .chunk_size = CHUNK,
+				  .copies = copies,
+				  .n_copies = COPIES,
+				  .meta_page = 1};
+	uint64_t changed = copies[COPIES - 3], found = 0;
+	struct reader reader;
+	struct image image;
+
+	memcpy(other, sample->data, sample->size);
+	other[changed * PAGE + 77] ^= 1;
+	image_make(&image, &plan);
+	assert_int_equal(reader_open(&reader, image.bytes, image.size), 0);
+	assert_int_equal(container_read_copies(&reader.io, page, PAGE, changed * PAGE), 0);
+	assert_memory_equal(page, other + changed * PAGE, PAGE);
+	assert_int_equal(container_check_copies(&reader.io, sample->data, sample->size, 0, &found),
+			 MDB_CORRUPTED);
+	assert_int_equal(found, changed);
+	assert_int_equal(container_check_copies(&reader.io, other, sample->size, 0, &found), 0);
+	reader_close(&reader);
+	image_free(&image);
+	free(other);
 }
 
 /* Frames of the first of two pages that reach behind the data: the page itself shows it. */
@@ -507,6 +604,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lie_in_any_field_is_found),
+		cmocka_unit_test(copies_out_of_order_or_of_no_page_are_found),
+		cmocka_unit_test(copy_unlike_the_data_is_found_beside_it),
 		cmocka_unit_test(frames_behind_the_data_are_found),
 		cmocka_unit_test(lookup_in_a_lying_index_is_refused),
 		cmocka_unit_test(dictionary_that_is_too_long_is_refused),

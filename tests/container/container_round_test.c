@@ -248,14 +248,24 @@ static void any_range_is_as_it_was_written(void **state)
 	reader_close(&reader);
 }
 
-static void opening_reads_header_and_footer_alone(void **state)
+/* The header, and the footer with what stands in front of it. */
+enum { OPENING = 256 + (64 << 10) };
+
+static void opening_reads_header_and_tail_alone(void **state)
 {
 	struct reader reader;
 
 	open_sample(&reader, *state);
 	assert_int_equal(io_counted(&reader.below).reads, 2);
-	assert_int_equal(io_counted(&reader.below).bytes, 512);
+	assert_int_equal(io_counted(&reader.below).bytes, OPENING);
 	reader_close(&reader);
+}
+
+static uint64_t frames_size(const struct reader *reader)
+{
+	const struct container_info *info = container_info(&reader->io);
+
+	return info->data_end - info->data_offset;
 }
 
 static void neighbouring_chunks_are_one_request(void **state)
@@ -268,19 +278,19 @@ static void neighbouring_chunks_are_one_request(void **state)
 	/* Three whole chunks and a part at each end, of about 350 KiB each. */
 	read_sample(&reader, sample, 3 * MIB + 2000, MIB - 1000);
 	counts = io_counted(&reader.below);
-	assert_int_equal(counts.reads, 2 + 1 + 1);
+	assert_int_equal(counts.reads, 2 + 1);
 	reader_close(&reader);
 
 	open_sample(&reader, sample);
 	read_sample(&reader, sample, sample->size, 0);
 	counts = io_counted(&reader.below);
 	/* Every byte once, in requests of up to 4 MiB. */
-	assert_int_equal(counts.bytes, sample->contained.size);
-	assert_in_range(counts.reads, 3, 3 + sample->contained.size / (3 * MIB) + 1);
+	assert_int_equal(counts.bytes, OPENING + frames_size(&reader));
+	assert_in_range(counts.reads, 3, 2 + sample->contained.size / (3 * MIB) + 1);
 	reader_close(&reader);
 }
 
-static void one_record_costs_a_chunk_and_an_index_page(void **state)
+static void one_record_costs_its_chunk(void **state)
 {
 	const struct sample *sample = *state;
 	struct container_chunk chunk;
@@ -289,12 +299,12 @@ static void one_record_costs_a_chunk_and_an_index_page(void **state)
 	open_sample(&reader, sample);
 	read_sample(&reader, sample, 100, 7 * MIB + 5000);
 	assert_int_equal(container_chunk(&reader.io, 7, &chunk), 0);
-	assert_int_equal(io_counted(&reader.below).bytes, 512 + 4096 + chunk.length);
+	assert_int_equal(io_counted(&reader.below).bytes, OPENING + chunk.length);
 	/* Others of that chunk cost nothing more, nor does the whole of it. */
 	for (size_t at = 0; at < MIB; at += 9999)
 		read_sample(&reader, sample, 1, 7 * MIB + at);
 	read_sample(&reader, sample, MIB, 7 * MIB);
-	assert_int_equal(io_counted(&reader.below).bytes, 512 + 4096 + chunk.length);
+	assert_int_equal(io_counted(&reader.below).bytes, OPENING + chunk.length);
 	reader_close(&reader);
 }
 
@@ -305,7 +315,7 @@ static void small_reads_in_order_read_each_chunk_once(void **state)
 
 	open_sample(&reader, sample);
 	assert_reads(&reader.io, sample->data, sample->size, 50000);
-	assert_int_equal(io_counted(&reader.below).bytes, sample->contained.size);
+	assert_int_equal(io_counted(&reader.below).bytes, OPENING + frames_size(&reader));
 	reader_close(&reader);
 }
 
@@ -367,7 +377,7 @@ static void threads_share_what_one_of_them_has_read(void **state)
 	struct sharer sharers[8];
 	struct container_chunk chunk;
 	struct reader reader;
-	uint64_t bytes = 512 + 4096;
+	uint64_t bytes = OPENING;
 
 	open_sample(&reader, *state);
 	for (uint64_t i = 0; i < 8; i++) {
@@ -431,9 +441,9 @@ int main(void)
 		cmocka_unit_test(data_that_does_not_compress_costs_next_to_nothing),
 		cmocka_unit_test(header_tells_what_was_asked_for),
 		cmocka_unit_test(any_range_is_as_it_was_written),
-		cmocka_unit_test(opening_reads_header_and_footer_alone),
+		cmocka_unit_test(opening_reads_header_and_tail_alone),
 		cmocka_unit_test(neighbouring_chunks_are_one_request),
-		cmocka_unit_test(one_record_costs_a_chunk_and_an_index_page),
+		cmocka_unit_test(one_record_costs_its_chunk),
 		cmocka_unit_test(small_reads_in_order_read_each_chunk_once),
 		cmocka_unit_test(smallest_cache_is_two_chunks),
 		cmocka_unit_test(threads_share_what_one_of_them_has_read),

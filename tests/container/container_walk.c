@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORDS_ASKED = 50, LEAVES_ASKED = 1000, TREES_ASKED = 50 };
+enum { RECORDS_ASKED = 50, LEAVES_ASKED = 1000, TREES_ASKED = 50, PAGES_ASKED = 50 };
 
 /* The first error of all. */
 static void note(int *first, int rc)
@@ -86,6 +86,31 @@ static void walk_data(struct io *io, const uint8_t *data, size_t data_size, size
 	free(buffer);
 }
 
+/* Copies of pages are wrong in no byte either. */
+static void walk_copies(struct io *io, const uint8_t *data, size_t data_size, int *first)
+{
+	const struct container_info *info = container_info(io);
+	uint32_t size = info->page_size;
+	uint8_t *page = malloc(size);
+	uint64_t step = info->size / size / PAGES_ASKED + 1, bad = 0;
+
+	if (!page)
+		abort();
+	for (uint64_t i = 0; i < info->size / size; i += step) {
+		int rc = container_read_copies(io, page, size, i * size);
+
+		if (rc == MDB_NOTFOUND)
+			continue;
+		note(first, rc);
+		if (!rc && data && (i + 1) * size <= data_size &&
+		    memcmp(page, data + i * size, size))
+			abort();
+	}
+	if (data)
+		note(first, container_check_copies(io, data, data_size, 0, &bad));
+	free(page);
+}
+
 int container_walk(const uint8_t *bytes, size_t size, const uint8_t *data, size_t data_size)
 {
 	struct io below, io;
@@ -98,6 +123,7 @@ int container_walk(const uint8_t *bytes, size_t size, const uint8_t *data, size_
 		abort();
 	if (!rc) {
 		walk_index(&io, &first);
+		walk_copies(&io, data, data_size, &first);
 		walk_data(&io, data, data_size, 5000, &first);
 		walk_data(&io, data, data_size, 200000, &first);
 	}

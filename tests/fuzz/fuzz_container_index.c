@@ -46,14 +46,18 @@ static const struct image_tree trees[] = {
 	{"e", 4, 2, 10, 1000}, {"f", 4, 3, 10, 1},
 };
 
-/* Of zeroes, so that there is little but index. */
+enum { COPIES = 130 };
+
+/* Of zeroes and a few pages of trees, so that there is little but index. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
 	static const struct {
-		size_t size, trees;
-	} plans[] = {{0, 0},          {1, 0},
-		     {CHUNK, 1},      {3 * CHUNK + 9, 3},
-		     {20 * CHUNK, 8}, {254 * (size_t)CHUNK + 5, 2}};
+		size_t size, trees, copies;
+	} plans[] = {{0, 0, 0},          {1, 0, 0},
+		     {CHUNK, 1, 0},      {3 * CHUNK + 9, 3, 0},
+		     {20 * CHUNK, 8, 0}, {254 * (size_t)CHUNK + 5, 2, COPIES},
+		     {2 * CHUNK, 0, 3}};
+	uint64_t copies[COPIES];
 	struct image_plan plan = {.page_size = PAGE, .chunk_size = CHUNK, .trees = trees};
 	struct image image;
 	uint8_t *zeroes;
@@ -66,6 +70,15 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 	plan.data = zeroes;
 	plan.size = plans[number].size;
 	plan.n_trees = plans[number].trees;
+	plan.copies = copies;
+	plan.n_copies = plans[number].copies;
+	plan.meta_page = plan.n_copies ? 2 : 0;
+	for (uint64_t i = 0; i < 2 && plan.meta_page; i++)
+		image_meta_page(zeroes + i * PAGE, i, PAGE, 4 + i);
+	for (uint64_t i = 0; i < plan.n_copies; i++) {
+		copies[i] = 4 + i * 7;
+		image_branch_page(zeroes + copies[i] * PAGE, copies[i]);
+	}
 	image_make(&image, &plan);
 	free(zeroes);
 	*size = image.size;

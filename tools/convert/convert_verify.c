@@ -46,6 +46,23 @@ static size_t first_difference(const uint8_t *a, const uint8_t *b, size_t length
 	return i;
 }
 
+/* Pages that the index of a container has once more must be the same there. */
+static int copies_verify(struct verify *verify, const uint8_t *back, size_t length, uint64_t offset)
+{
+	uint64_t page;
+	int rc;
+
+	if (verify->back.form != FORM_CONTAINER)
+		return 0;
+	rc = container_check_copies(&verify->back.io, back, length, offset, &page);
+	if (rc == MDB_CORRUPTED)
+		tell(verify, "its index has a copy that is not like the page",
+		     page * verify->back.page_size);
+	else if (rc)
+		return convert_fail(verify->back.file, rc);
+	return 0;
+}
+
 static int chunk_verify(void *to, uint8_t *buffers, uint64_t offset, size_t length)
 {
 	struct verify *verify = to;
@@ -67,6 +84,9 @@ static int chunk_verify(void *to, uint8_t *buffers, uint64_t offset, size_t leng
 		else
 			tell(verify, "it differs from its source",
 			     offset + first_difference(buffers, back, length));
+		rc = copies_verify(verify, back, length, offset);
+		if (rc)
+			return rc;
 	}
 	progress_count(&verify->convert->progress, length, 0);
 	return 0;
@@ -111,8 +131,13 @@ static int relaid_put(void *to, const void *bytes, size_t length)
 	const uint8_t *at = bytes;
 
 	while (length) {
-		size_t n = length < verify->chunk ? length : verify->chunk;
-		int rc = source_stream_take(verify->stream, verify->buffer, n);
+		size_t from = verify->at % verify->chunk, n = verify->chunk - from;
+		uint8_t *back = verify->buffer + from;
+		int rc;
+
+		if (n > length)
+			n = length;
+		rc = source_stream_take(verify->stream, back, n);
 
 		if (rc == EBADMSG || rc == EIO) {
 			tell(verify, "damaged", verify->at);
@@ -120,14 +145,18 @@ static int relaid_put(void *to, const void *bytes, size_t length)
 		}
 		if (rc)
 			return convert_fail(verify->back.file, rc);
-		if (memcmp(at, verify->buffer, n)) {
+		if (memcmp(at, back, n)) {
 			tell(verify, "it differs from its source laid anew",
-			     verify->at + first_difference(at, verify->buffer, n));
+			     verify->at + first_difference(at, back, n));
 			return TOOL_PROBLEM;
 		}
 		at += n;
 		length -= n;
 		verify->at += n;
+		if (from + n == verify->chunk || verify->at == verify->back.size)
+			rc = copies_verify(verify, verify->buffer, from + n, verify->at - from - n);
+		if (rc)
+			return rc;
 		progress_count(&verify->convert->progress, n, 0);
 		progress_show(&verify->convert->progress);
 	}

@@ -1,0 +1,254 @@
+/* What only this file knows: how a page is found among the copies, and when they are believed.
+ *
+ * Groups are in the order of page numbers, and the index names the first of each, so a page's group
+ * is found by bisection over what the reader has at hand, and brought whole: it has the neighbours
+ * too, of which most lookups pass several.
+ */
+#include "container/container_hash.h"
+#include "container/container_private.h"
+#include "format/layout.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <string.h>
+
+/* What the index says of a group. */
+struct group {
+	uint64_t first;  /* page number */
+	uint64_t offset; /* in the container, bytes */
+	uint32_t length; /* of the zstd frame */
+	uint32_t check;
+	uint64_t hash;
+};
+
+size_t copies_size(const struct container *container)
+{
+	return (size_t)container->group_pages *
+	       (LAYOUT_NUMBER + (size_t)container->info.page_size);
+}
+
+/* Pages in group `number`. */
+static uint32_t group_count(const struct container *container, uint64_t number)
+{
+	uint64_t left = container->info.copies - number * container->group_pages;
+
+	return left < container->group_pages ? (uint32_t)left : container->group_pages;
+}
+
+static int group_look(struct container *container, uint64_t number, struct group *group)
+{
+	struct slot *slot;
+	const uint8_t *entry;
+	int rc = index_take(container, LAYOUT_COPIES, number / GROUPS_PER_PAGE, &slot);
+
+	if (rc)
+		return rc;
+	group->offset = container->groups.offset + get64(slot->bytes + INDEX_BASE);
+	entry = slot->bytes + INDEX_BODY;
+	for (uint64_t i = 0; i < number % GROUPS_PER_PAGE; i++, entry += GROUP_ENTRY)
+		group->offset += LAYOUT_FRAME + get32(entry + GROUP_ENTRY_LENGTH);
+	group->first = get64(entry + GROUP_ENTRY_FIRST);
+	group->length = get32(entry + GROUP_ENTRY_LENGTH);
+	group->check = get32(entry + GROUP_ENTRY_CHECK);
+	group->hash = get64(entry + GROUP_ENTRY_HASH);
+	cache_release(&container->pages, slot);
+	return 0;
+}
+
+/* Numbers rise, and are of whole pages that the data has. */
+static bool are_numbers_good(const struct container *container, const uint8_t *numbers, uint32_t n,
+			     uint64_t first)
+{
+	uint64_t pages = container->info.size / container->info.page_size, before = 0;
+
+	if (get64(numbers) != first || first < FORMAT_METAS)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t number = get64(numbers + (size_t)i * LAYOUT_NUMBER);
+
+		if (number >= pages || number <= before)
+			return false;
+		before = number;
+	}
+	return true;
+}
+
+static int group_read(struct container *container, const struct group *group, uint32_t n, void *out)
+{
+	size_t length = LAYOUT_FRAME + (size_t)group->length;
+	size_t size = (size_t)n * (LAYOUT_NUMBER + (size_t)container->info.page_size);
+	struct worker *worker = worker_take(container);
+	const uint8_t *frame;
+	int rc = 
+		worker && worker_reserve(worker, length, io_alignment(container->below)) ? 0 : ENOMEM;
+
+	if (!rc)
+		rc = container_read_below(container, group->offset, length, worker->buffer);
+	if (!rc) {
+		frame = worker->buffer + LAYOUT_FRAME;
+		if (get32(worker->buffer) != LAYOUT_SKIPPABLE ||
+		    get32(worker->buffer + 4) != group->length ||
+		    (uint32_t)hash_bytes(frame, group->length) != group->check)
+			rc = EBADMSG;
+		else
+			rc = frame_decode(worker->zstd, NULL, frame, group->length, out, size);
+	}
+	if (worker)
+		worker_give(container, worker);
+	if (!rc && (hash_bytes(out, size) != group->hash ||
+		    !are_numbers_good(container, out, n, group->first)))
+		rc = EBADMSG;
+	return rc;
+}
+
+int copies_take(struct container *container, uint64_t number, struct copies *copies)
+{
+	struct group group;
+	int rc = group_look(container, number, &group);
+
+	if (rc)
+		return rc;
+	copies->n = group_count(container, number);
+	copies->offset = group.offset;
+	copies->slot = cache_take(&container->copies, number, CACHE_WAIT);
+	if (!copies->slot)
+		return ENOMEM;
+	if (copies->slot->state == SLOT_READY)
+		return 0;
+	rc = group_read(container, &group, copies->n, copies->slot->bytes);
+	cache_fill(&container->copies, copies->slot, !rc);
+	return rc;
+}
+
+uint64_t copies_number(const struct copies *copies, uint32_t i)
+{
+	return get64(copies->slot->bytes + (size_t)i * LAYOUT_NUMBER);
+}
+
+static const uint8_t *copies_page(const struct container *container, const struct copies *copies,
+				  uint32_t i)
+{
+	return copies->slot->bytes + (size_t)copies->n * LAYOUT_NUMBER +
+	       (size_t)i * container->info.page_size;
+}
+
+/* How many of the group's numbers are below `page`. */
+static uint32_t copies_below(const struct copies *copies, uint64_t page)
+{
+	uint32_t low = 0, high = copies->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (copies_number(copies, middle) < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The last group whose first number is not behind `page`, or the first of all. */
+static int group_find(struct container *container, uint64_t page, uint64_t *number)
+{
+	uint64_t low = 0, high = container->info.groups - 1;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low + 1) / 2;
+		struct group group;
+		int rc = group_look(container, middle, &group);
+
+		if (rc)
+			return rc;
+		if (group.first <= page)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	*number = low;
+	return 0;
+}
+
+static int copy_read(struct container *container, uint64_t page, void *out)
+{
+	struct copies copies;
+	uint64_t number;
+	uint32_t i;
+	int rc = group_find(container, page, &number);
+
+	if (!rc)
+		rc = copies_take(container, number, &copies);
+	if (rc)
+		return rc;
+	i = copies_below(&copies, page);
+	if (i < copies.n && copies_number(&copies, i) == page)
+		memcpy(out, copies_page(container, &copies, i), container->info.page_size);
+	else
+		rc = MDB_NOTFOUND;
+	cache_release(&container->copies, copies.slot);
+	return rc;
+}
+
+int container_read_copies(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	struct container *container = io->state;
+	uint32_t size = container->info.page_size;
+	uint8_t *out = buffer;
+	int rc = 0;
+
+	container_enter(container);
+	if (!container->info.copies || (offset | length) & (size - 1))
+		return MDB_NOTFOUND;
+	for (size_t at = 0; at < length && !rc; at += size)
+		rc = copy_read(container, (offset + at) / size, out + at);
+	return container_code(rc);
+}
+
+static bool is_meta_like(const struct container_info *info, const uint8_t *pages, uint64_t *page)
+{
+	int newest = select_meta(pages, pages + info->page_size, info->page_size);
+
+	*page = info->meta_page;
+	if (!info->has_meta)
+		return newest < 0;
+	return newest == (int)info->meta_page &&
+	       !memcmp(info->meta, pages + (size_t)info->meta_page * info->page_size + META_MAGIC,
+		       CONTAINER_META);
+}
+
+int container_check_copies(struct io *io, const void *bytes, size_t length, uint64_t offset,
+			   uint64_t *page)
+{
+	struct container *container = io->state;
+	const struct container_info *info = &container->info;
+	uint64_t first = offset / info->page_size, end = first + length / info->page_size, number;
+	const uint8_t *data = bytes;
+	int rc = 0;
+
+	container_enter(container);
+	if (first == 0 && end >= FORMAT_METAS && !is_meta_like(info, data, page))
+		return MDB_CORRUPTED;
+	if (!info->copies)
+		return 0;
+	rc = group_find(container, first, &number);
+	for (*page = first; !rc && number < info->groups; number++) {
+		struct copies copies;
+		uint32_t i;
+
+		rc = copies_take(container, number, &copies);
+		if (rc)
+			break;
+		for (i = copies_below(&copies, first); i < copies.n && !rc; i++) {
+			*page = copies_number(&copies, i);
+			if (*page >= end)
+				break;
+			if (memcmp(copies_page(container, &copies, i),
+				   data + (*page - first) * info->page_size, info->page_size) != 0)
+				rc = EBADMSG;
+		}
+		cache_release(&container->copies, copies.slot);
+		if (i < copies.n)
+			break;
+	}
+	return container_code(rc);
+}
