@@ -1,10 +1,11 @@
 /* What only this file knows: how an environment stands on a container instead of a data file.
  *
  * The original gets a data file all the same: an unlinked sparse one, as long as the data, in which
- * there are the two meta pages and nothing else. It opens that without a lock file, since a
- * container never changes. So whatever the original is asked has its usual answer, and what it maps
- * is the window, over which the arena lays the chunks that have been decompressed. The same file
- * takes what must leave memory while pointers into it live.
+ * there are two meta pages and nothing else: the newest, of which the container's footer has what
+ * counts, and in the other's place an older one that says the same. It opens that without a lock
+ * file, since a container never changes. So whatever the original is asked has its usual answer,
+ * and what it maps is the window, over which the arena lays the chunks that have been decompressed.
+ * The same file takes what must leave memory while pointers into it live.
  */
 #include "env/packed.h"
 
@@ -64,13 +65,30 @@ static int scratch_make(void)
 	return memfd_create("lmdbio-scratch", MFD_CLOEXEC);
 }
 
+/* Both meta pages, as far as the original looks at them. Returns their bytes. */
+static size_t metas_make(const struct container_info *info, uint8_t *pages)
+{
+	for (unsigned i = 0; i < FORMAT_METAS; i++) {
+		uint8_t *page = pages + (size_t)i * info->page_size;
+		uint64_t txnid;
+
+		store64(page + PAGE_NUMBER, i);
+		store16(page + PAGE_FLAGS, PAGE_META);
+		memcpy(page + META_MAGIC, info->meta, sizeof(info->meta));
+		txnid = load64(page + META_TXNID);
+		if (i != info->meta_page && txnid)
+			store64(page + META_TXNID, txnid - 1);
+	}
+	return FORMAT_METAS * (size_t)info->page_size;
+}
+
 /* The stand-in for the data file. */
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
 	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
 	uint8_t *bytes;
-	size_t done;
-	int rc;
+	size_t done = 0;
+	int rc = 0;
 
 	if (front > info->size)
 		front = info->size;
@@ -81,10 +99,14 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 		return errno;
 	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d",
 		 packed->scratch);
-	bytes = malloc(front + 1);
+	bytes = calloc(1, front + 1);
 	if (!bytes)
 		return ENOMEM;
-	rc = container_code(io_read(&packed->data, bytes, front, 0, &done));
+	/* With small pages there are others in the same block, which are always the file's. */
+	if (info->has_meta && front == (uint64_t)FORMAT_METAS * info->page_size)
+		done = metas_make(info, bytes);
+	else
+		rc = container_code(io_read(&packed->data, bytes, front, 0, &done));
 	if (!rc && pwrite(packed->scratch, bytes, done, 0) != (ssize_t)done)
 		rc = errno ? errno : ENOSPC;
 	free(bytes);
@@ -119,6 +141,8 @@ int packed_open(struct packed **ret, int fd, const char *path)
 			.size = info->size,
 			.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
 		};
+		packed->residency =
+			(struct residency_packed){info->chunk_size, container_read_copies};
 		rc = scratch_open(packed, info);
 	}
 	if (rc) {

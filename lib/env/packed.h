@@ -4,6 +4,7 @@
 
 #include "arena/arena.h"
 #include "io/io.h"
+#include "window/residency.h"
 
 #include <stdbool.h>
 
@@ -16,6 +17,7 @@ struct packed {
 	const char *backend, *why; /* of `below`; static */
 	char *path;                /* as the program named the environment */
 	struct arena_identity identity;
+	struct residency_packed residency;
 };
 
 /* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one

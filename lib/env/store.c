@@ -80,7 +80,7 @@ int store_open(MDB_env *env)
 	if (rc)
 		goto fail_reads;
 	if (env->packed)
-		residency_spill_to(&env->residency, env->packed->scratch);
+		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)

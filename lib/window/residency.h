@@ -42,6 +42,7 @@ struct residency {
 	uint8_t *base;      /* the window */
 	int fd;             /* the data file, or the scratch file */
 	int spill;          /* the scratch file, for writing; -1: it is the data file */
+	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
 	struct io *io;      /* reads for those who wait */
 	size_t length;      /* of the window, bytes */
 	uint64_t size;      /* of the data file in this snapshot, bytes */
@@ -84,7 +85,7 @@ struct residency_load {
 	uint64_t offset;
 	size_t length;
 	uint64_t chunk;
-	uint64_t blocks;
+	uint64_t blocks; /* of them, that were missing */
 	struct arena *arena;
 };
 
@@ -102,9 +103,18 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 		   bool believe_cache);
 void residency_close(struct residency *residency);
 
+/* What the bytes come from where there is no plain file. */
+struct residency_packed {
+	uint32_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
+	/* Reads whole pages of a tree from where they lie close together. 0, or anything else: then
+	 * they are to be read as other bytes are. Any thread. */
+	int (*read_tree)(struct io *io, void *buffer, size_t length, uint64_t offset);
+};
+
 /* There is no plain file: what is under the window is a scratch file, which `fd` (the caller's) may
- * write. Only chunks that are brought are right then. Before the first snapshot. */
-void residency_spill_to(struct residency *residency, int fd);
+ * write. Only chunks that are brought are right then. Before the first snapshot. `packed` must last
+ * as long as the residency. */
+void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
 
 /* Before a fork, under no lock: spills what a child's pointers may lead into. */
 void residency_spill_all(struct residency *residency);
@@ -159,6 +169,8 @@ static inline bool residency_covers(const struct residency *residency, uint64_t 
 /* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
  * of a read that failed. */
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length);
+/* The same for pages of a tree. */
+int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length);
 
 /* For one who does not want to wait: what is to be done about the first part of the range, at most
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */

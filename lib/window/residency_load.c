@@ -85,11 +85,37 @@ static uint64_t missing_around(struct residency *residency, uint64_t chunk, uint
 	}
 }
 
-/* One look at the first part of a range, under the lock. */
-static enum residency_plan plan_locked(struct residency *residency, uint64_t offset,
-				       uint64_t *length, bool widen, struct residency_load *load)
+/* The same in whole pieces of what is packed, which are not unpacked twice for a block in their
+ * middle that is there. Returns how many blocks are missing in the `*count` from *run on. */
+static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint64_t first,
+			       uint64_t last, uint64_t piece, uint64_t *run, uint64_t *count)
 {
-	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n;
+	uint64_t start, end, found, n, missing = 0, next;
+
+	chunk_span(residency, chunk, &start, &end);
+	first = first * ARENA_BLOCK & ~(piece - 1);
+	last = round_up(last * ARENA_BLOCK, piece);
+	first = block_of(first < start ? start : first);
+	last = block_of(last > end ? end : last);
+	*run = last;
+	*count = 0;
+	for (next = first; (n = arena_missing(residency->arena, next, last, &found)) > 0;
+	     next = found + n) {
+		if (!missing)
+			*run = found;
+		missing += n;
+		*count = found + n - *run;
+	}
+	return missing;
+}
+
+/* One look at the first part of a range, under the lock. `widen`: a power of two, at most a chunk;
+ * what is missing comes with its neighbours up to multiples of it. */
+static enum residency_plan plan_locked(struct residency *residency, uint64_t offset,
+				       uint64_t *length, uint64_t widen,
+				       struct residency_load *load)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
 
 	if (end > chunk_end(residency, chunk))
 		end = chunk_end(residency, chunk);
@@ -118,23 +144,35 @@ static enum residency_plan plan_locked(struct residency *residency, uint64_t off
 		return show_published(residency, chunk, first, last);
 	if (!arena_claim(residency->arena, chunk))
 		return PLAN_BUSY;
-	n = arena_missing(residency->arena, first, last, &run);
-	if (n && widen)
-		n = missing_around(residency, chunk, run, &run);
+	n = count = arena_missing(residency->arena, first, last, &run);
+	if (n && residency->packed && widen > ARENA_BLOCK)
+		n = missing_pieces(residency, chunk, run, last, widen, &run, &count);
+	else if (n && widen > ARENA_BLOCK)
+		n = count = missing_around(residency, chunk, run, &run);
 	if (!n || !reserve(residency, n)) {
 		arena_release(residency->arena, chunk);
 		return n ? PLAN_REST : show_published(residency, chunk, first, last);
 	}
 	residency->loads++;
-	*length = (run + n) * ARENA_BLOCK - offset;
+	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = (struct residency_load){
 		.offset = run * ARENA_BLOCK,
-		.length = n * ARENA_BLOCK,
+		.length = count * ARENA_BLOCK,
 		.chunk = chunk,
 		.blocks = n,
 		.arena = residency->arena,
 	};
 	return PLAN_LOAD;
+}
+
+/* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
+static uint64_t widen_ahead(const struct residency *residency)
+{
+	if (!residency->packed)
+		return ARENA_BLOCK;
+	if (atomic_load(&residency->scans) || residency->packed->piece > ARENA_CHUNK)
+		return ARENA_CHUNK;
+	return residency->packed->piece;
 }
 
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
@@ -143,8 +181,7 @@ enum residency_plan residency_plan(struct residency *residency, uint64_t offset,
 	enum residency_plan plan;
 
 	pthread_mutex_lock(&residency->lock);
-	/* A container is not decompressed in smaller pieces. */
-	plan = plan_locked(residency, offset, length, residency->spill >= 0, load);
+	plan = plan_locked(residency, offset, length, widen_ahead(residency), load);
 	pthread_mutex_unlock(&residency->lock);
 	return plan;
 }
@@ -185,7 +222,7 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 	} else {
 		bool fresh = !is_shown(residency, load->chunk);
 
-		arena_publish(load->arena, block_of(load->offset), load->blocks);
+		arena_publish(load->arena, block_of(load->offset), load->length / ARENA_BLOCK);
 		if (load->arena != residency->arena || !atomic_load(&residency->enabled)) {
 			arena_release(load->arena, load->chunk); /* nobody wants to see it now */
 		} else {
@@ -292,7 +329,7 @@ static int load_now(struct residency *residency, const struct residency_load *lo
  * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at somebody else's chunk,
  * PLAN_REST when it stopped at one that cannot be shown in any way. */
 static enum residency_plan plan_many(struct residency *residency, uint64_t *offset, uint64_t end,
-				     bool widen, struct residency_load *loads, unsigned *n)
+				     uint64_t widen, struct residency_load *loads, unsigned *n)
 {
 	enum residency_plan plan = PLAN_READY;
 
@@ -459,7 +496,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	bool widen = residency->spill >= 0 || is_scanned(residency);
+	uint64_t widen = is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency);
 	int rc = 0;
 
 	while (offset < end && !rc) {
@@ -472,9 +509,9 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 			/* No memory for the arena: the file's own map serves. */
 			if (rc == ENOMEM)
 				rc = chunks_rest(residency, start, offset);
-			if (rc && widen) {
+			if (rc && widen > ARENA_BLOCK) {
 				/* Perhaps it was not our bytes that failed. */
-				widen = false;
+				widen = ARENA_BLOCK;
 				offset = start;
 				rc = 0;
 			}
@@ -511,4 +548,39 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, clock_now() - began);
 	return rc;
+}
+
+/* Pages of a tree by themselves, as long as nobody goes over all of the file. false: they are to be
+ * brought in the ordinary way, whatever the reason. */
+static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+	uint64_t length = round_up(end, ARENA_BLOCK) - first, part = end - offset;
+	struct residency_load load;
+	enum residency_plan plan = PLAN_BUSY;
+	uint8_t *buffer;
+
+	if (length > ARENA_CHUNK || !atomic_load(&residency->enabled) || is_scanned(residency))
+		return false;
+	buffer = buffer_take(residency, length);
+	if (buffer && !residency->packed->read_tree(residency->io, buffer, length, first)) {
+		pthread_mutex_lock(&residency->lock);
+		plan = plan_locked(residency, offset, &part, ARENA_BLOCK, &load);
+		pthread_mutex_unlock(&residency->lock);
+		if (plan == PLAN_LOAD)
+			(void)residency_finish(residency, &load, buffer + (load.offset - first), 0,
+					       load.length);
+	}
+	buffer_return(residency, buffer, length);
+	return plan != PLAN_BUSY && plan != PLAN_REST;
+}
+
+int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length;
+
+	if (residency->packed && end <= residency->size && bring_copies(residency, offset, end) &&
+	    residency_covers(residency, offset, length))
+		return 0;
+	return residency_bring(residency, offset, length);
 }

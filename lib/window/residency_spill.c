@@ -79,9 +79,10 @@ int chunk_bring_spilled(struct residency *residency, uint64_t chunk)
 	return 0;
 }
 
-void residency_spill_to(struct residency *residency, int fd)
+void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed)
 {
 	residency->spill = fd;
+	residency->packed = packed;
 }
 
 void residency_spill_all(struct residency *residency)

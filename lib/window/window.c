@@ -47,7 +47,7 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 }
 
 int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
-		 uint64_t length)
+		 uint64_t length, bool tree)
 {
 	int rc;
 
@@ -56,7 +56,8 @@ int window_bring(struct window_view *view, struct residency *residency, uint64_t
 		view->wanted_length = length;
 		return EAGAIN;
 	}
-	rc = residency_bring(residency, offset, length);
+	rc = tree ? residency_bring_tree(residency, offset, length)
+		  : residency_bring(residency, offset, length);
 	/* What a checksum says of a container's bytes, or of a file system's. */
 	return rc == EBADMSG ? MDB_CORRUPTED : rc;
 }

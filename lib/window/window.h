@@ -59,10 +59,10 @@ static inline const uint8_t *window_meta(const struct window *window, unsigned w
 
 /* Slow half of window_pages(): the bytes are not known to be there. */
 int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
-		 uint64_t length);
+		 uint64_t length, bool tree);
 
 static inline int window_locate(struct window_view *view, uint64_t number, uint64_t count,
-				struct residency *residency, const uint8_t **address)
+				struct residency *residency, bool tree, const uint8_t **address)
 {
 	size_t offset;
 
@@ -74,7 +74,7 @@ static inline int window_locate(struct window_view *view, uint64_t number, uint6
 	if (likely(!residency) ||
 	    residency_covers(residency, offset, (uint64_t)count << view->page_shift))
 		return 0;
-	return window_bring(view, residency, offset, (uint64_t)count << view->page_shift);
+	return window_bring(view, residency, offset, (uint64_t)count << view->page_shift, tree);
 }
 
 /* The address of `count` pages of a tree from `number` on. Returns 0; MDB_PAGE_NOTFOUND when they
@@ -83,7 +83,7 @@ static inline int window_locate(struct window_view *view, uint64_t number, uint6
 static inline int window_pages(struct window_view *view, uint64_t number, uint64_t count,
 			       const uint8_t **address)
 {
-	return window_locate(view, number, count, view->residency, address);
+	return window_locate(view, number, count, view->residency, true, address);
 }
 
 /* The same for the pages of one value. */
@@ -91,7 +91,7 @@ static inline int window_run(struct window_view *view, uint64_t number, uint64_t
 			     const uint8_t **address)
 {
 	return window_locate(view, number, count,
-			     count < WINDOW_RUN_MIN ? view->residency : view->runs, address);
+			     count < WINDOW_RUN_MIN ? view->residency : view->runs, false, address);
 }
 
 #endif
