@@ -3,6 +3,7 @@
 #include "mpi/mpi_module.h"
 
 #include "mpi/mpi_agree.h"
+#include "mpi/mpi_convert.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
 #include "mpi/stage.h"
@@ -38,4 +39,5 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.stage = module_stage,
 	.stage_node = stage_hold_node,
 	.stage_release = lmdbio_mpi_stage_release,
+	.sharing = &mpi_convert_sharing,
 };

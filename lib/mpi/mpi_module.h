@@ -8,9 +8,11 @@
 
 #include <lmdbio_stage.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 2 };
+enum { MPI_MODULE_VERSION = 3 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. A node is what MPICH takes for one (MPI_COMM_TYPE_SHARED), so
@@ -19,6 +21,27 @@ struct mpi_place {
 	int rank, ranks;           /* in the job */
 	int node, nodes;           /* nodes are numbered in the order of their lowest rank */
 	int node_rank, node_ranks; /* in the node; 0 is the lowest rank of it */
+};
+
+/* What ranks that make one file together ask of each other. Every function is collective: all ranks
+ * call it, in the same order. They return 0 or an errno, which ranks may differ in if nothing else
+ * is said. */
+struct mpi_sharing {
+	/* The number of the lowest rank that has one which is not 0, the same on all. */
+	int (*agree)(int status);
+	/* What rank 0 has there becomes all ranks'. */
+	int (*tell)(void *bytes, size_t length);
+	/* The sums of the lengths of the ranks before, and of all. */
+	int (*place)(uint64_t length, uint64_t *before, uint64_t *all);
+	/* All ranks' bytes, behind each other, in rank 0's *all, which is malloc()ed; NULL
+	 * elsewhere. At most 2 GiB in all. The same code on all. */
+	int (*collect)(const void *bytes, size_t length, void **all, size_t *total);
+	/* Opens a file that is there, for writing; one at a time. */
+	int (*open)(const char *path);
+	/* Each rank its bytes; ranges do not overlap and rise with the rank. */
+	int (*write)(const void *bytes, size_t length, uint64_t offset);
+	/* What was written is on the disk then. Nothing is open: 0. */
+	int (*close)(void);
 };
 
 struct mpi_module {
@@ -49,6 +72,9 @@ struct mpi_module {
 	/* What LMDBIO_NODE must be for a program to find what is held; "": as it is. The hold's. */
 	const char *(*stage_node)(const struct lmdbio_stage_hold *hold);
 	void (*stage_release)(struct lmdbio_stage_hold *hold);
+
+	/* For a conversion, between begin and end. */
+	const struct mpi_sharing *sharing;
 };
 
 #endif

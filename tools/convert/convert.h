@@ -31,7 +31,10 @@ enum {
 	CONVERT_LEVEL_ULTRA = 22,
 };
 
+struct convert_job;
+
 struct convert {
+	struct convert_job *job; /* NULL: this process works alone */
 	/* What was asked. */
 	enum convert_form from, to;
 	const char *const *sources;

@@ -1,5 +1,6 @@
 /* What only this file knows: how threads divide the chunks of a process among them. */
 #include "convert_chunks.h"
+#include "convert_job.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,9 +17,14 @@ struct crew {
 	_Atomic int status; /* the first exit status that is not 0 */
 };
 
-struct chunk_share chunks_share(uint64_t chunks)
+struct chunk_share chunks_share(const struct convert *convert, uint64_t chunks)
 {
-	return (struct chunk_share){0, chunks};
+	struct mpi_place place = job_place(convert);
+	uint64_t each = chunks / (uint64_t)place.ranks, more = chunks % (uint64_t)place.ranks;
+	uint64_t rank = (uint64_t)place.rank;
+
+	return (struct chunk_share){rank * each + (rank < more ? rank : more),
+				    each + (rank < more)};
 }
 
 static void crew_stop(struct crew *crew, int status)
@@ -56,10 +62,9 @@ static void *crew_run(void *argument)
 	return NULL;
 }
 
-int chunks_run(struct convert *convert, const struct chunk_work *work)
+int chunks_run_share(struct convert *convert, const struct chunk_work *work,
+		     struct chunk_share share)
 {
-	uint64_t chunks = (work->size + work->chunk - 1) / work->chunk;
-	struct chunk_share share = chunks_share(chunks);
 	struct crew crew = {
 		.convert = convert,
 		.work = work,
@@ -76,4 +81,11 @@ int chunks_run(struct convert *convert, const struct chunk_work *work)
 	while (started)
 		pthread_join(helpers[--started], NULL);
 	return atomic_load(&crew.status);
+}
+
+int chunks_run(struct convert *convert, const struct chunk_work *work)
+{
+	uint64_t chunks = (work->size + work->chunk - 1) / work->chunk;
+
+	return chunks_run_share(convert, work, chunks_share(convert, chunks));
 }

@@ -23,10 +23,14 @@ struct chunk_share {
 	uint64_t first, count;
 };
 
-/* What this process has to do of so many chunks: all of them. */
-struct chunk_share chunks_share(uint64_t chunks);
+/* What this process has to do of so many chunks: all of them, or its rank's part. */
+struct chunk_share chunks_share(const struct convert *convert, uint64_t chunks);
 
 /* Does this process's share with convert->threads threads. */
 int chunks_run(struct convert *convert, const struct chunk_work *work);
+
+/* The same with another share. */
+int chunks_run_share(struct convert *convert, const struct chunk_work *work,
+		     struct chunk_share share);
 
 #endif

@@ -67,11 +67,13 @@ static int writer_begin(struct pack *pack, const struct container_write_options 
 	return rc ? pack_fail(pack, rc) : 0;
 }
 
-int pack_open(struct pack **result, struct convert *convert, struct target *target,
-	      struct source *source, uint64_t size, bool relaid)
+int pack_options(const struct convert *convert, const struct target *target, struct source *source,
+		 uint64_t size, bool relaid, struct container_write_options *options,
+		 void **dictionary)
 {
-	struct pack *pack = calloc(1, sizeof(*pack));
-	struct container_write_options options = {
+	int rc;
+
+	*options = (struct container_write_options){
 		.size = size,
 		.page_size = source->page_size,
 		.chunk_size = (uint32_t)(convert->chunk_size ? convert->chunk_size
@@ -84,6 +86,16 @@ int pack_open(struct pack **result, struct convert *convert, struct target *targ
 		.source = source->identity,
 		.temporary = target->directory,
 	};
+	rc = dictionary_get(convert, source, dictionary, &options->dictionary_size);
+	options->dictionary = *dictionary;
+	return rc;
+}
+
+int pack_open(struct pack **result, struct convert *convert, struct target *target,
+	      struct source *source, uint64_t size, bool relaid)
+{
+	struct pack *pack = calloc(1, sizeof(*pack));
+	struct container_write_options options;
 	int rc;
 
 	*result = NULL;
@@ -93,13 +105,14 @@ int pack_open(struct pack **result, struct convert *convert, struct target *targ
 		.convert = convert,
 		.target = target,
 		.size = size,
-		.chunk_size = options.chunk_size,
 		.scratch = malloc(SCRATCH),
 	};
 	rc = pack->scratch ? 0 : pack_fail(pack, ENOMEM);
 	if (!rc)
-		rc = dictionary_get(convert, source, &pack->dictionary, &options.dictionary_size);
-	options.dictionary = pack->dictionary;
+		rc = pack_options(convert, target, source, size, relaid, &options,
+				  &pack->dictionary);
+	if (!rc)
+		pack->chunk_size = options.chunk_size;
 	if (!rc)
 		rc = skeleton_begin(pack, source->page_size);
 	if (!rc)
@@ -110,6 +123,16 @@ int pack_open(struct pack **result, struct convert *convert, struct target *targ
 	}
 	*result = pack;
 	return 0;
+}
+
+struct container_writer *pack_writer(const struct pack *pack)
+{
+	return pack->writer;
+}
+
+struct skeleton *pack_skeleton(const struct pack *pack)
+{
+	return pack->skeleton;
 }
 
 uint64_t pack_resumed(const struct pack *pack)

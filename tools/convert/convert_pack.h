@@ -7,6 +7,15 @@
 #include "convert_target.h"
 
 struct pack;
+struct container_write_options;
+struct container_writer;
+struct skeleton;
+
+/* The options of the container that pack_open() begins; what they point to is the convert's, the
+ * target's, and *dictionary (malloc()ed, or NULL). */
+int pack_options(const struct convert *convert, const struct target *target, struct source *source,
+		 uint64_t size, bool relaid, struct container_write_options *options,
+		 void **dictionary);
 
 /* Begins the container of `size` bytes of data in target->fd, or goes on with what it holds.
  * `relaid`: the data is the source's with its pages in another order. *pack is NULL on failure. */
@@ -23,6 +32,11 @@ int pack_filled(struct pack *pack, size_t length);
 
 /* The next data, instead of these two. */
 int pack_bytes(struct pack *pack, const void *bytes, size_t length);
+
+/* For ranks that give the data together, instead of these: whom to tell of frames and pages. The
+ * pack's. */
+struct container_writer *pack_writer(const struct pack *pack);
+struct skeleton *pack_skeleton(const struct pack *pack);
 
 /* Writes the indexes. A file whose trees are damaged gets no record index: then it is TOOL_PROBLEM,
  * and the container whole all the same. */

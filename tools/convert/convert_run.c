@@ -1,7 +1,9 @@
 /* What only this file knows: which steps a conversion takes, in which order. */
 #include "convert_run.h"
+#include "convert_job.h"
 #include "convert_pack.h"
 #include "convert_relayout.h"
+#include "convert_share.h"
 #include "convert_target.h"
 #include "convert_unpack.h"
 #include "convert_verify.h"
@@ -72,11 +74,15 @@ static int run_pack(struct convert *convert, struct target *target, struct sourc
 	if (convert->relayout) {
 		rc = relayout_run(source, &taker);
 	} else {
-		rc = packing_begin(&packing, source->size);
-		if (!rc)
+		rc = job_leads(convert) ? packing_begin(&packing, source->size) : 0;
+		if (job_sharing(convert)) {
+			rc = job_agree(convert, rc);
+			rc = rc ? rc : share_pack(convert, target, source, packing.pack);
+		} else if (!rc) {
 			rc = packing_stream(&packing);
+		}
 	}
-	if (!rc)
+	if (!rc && packing.pack)
 		rc = pack_finish(packing.pack);
 	if (packing.pack) {
 		result->resumed = pack_resumed(packing.pack);
@@ -122,6 +128,16 @@ static int laying_put(void *to, const void *bytes, size_t length)
 	return convert_interrupted();
 }
 
+static int run_unpack_shared(struct convert *convert, struct target *target, struct source *source)
+{
+	int rc = 0;
+
+	if (job_leads(convert) && ftruncate(target->fd, (off_t)source->size))
+		rc = convert_fail(target->path, errno);
+	rc = job_agree(convert, rc);
+	return rc ? rc : share_unpack(convert, target, source);
+}
+
 static int run_unpack(struct convert *convert, struct target *target, struct source *source,
 		      struct convert_result *result)
 {
@@ -131,7 +147,8 @@ static int run_unpack(struct convert *convert, struct target *target, struct sou
 	if (convert->relayout)
 		return relayout_run(source, &taker);
 	progress_begin(&convert->progress, "converting", source->size);
-	return unpack_run(convert, target, source, &result->resumed);
+	return job_sharing(convert) ? run_unpack_shared(convert, target, source)
+				    : unpack_run(convert, target, source, &result->resumed);
 }
 
 /* ---- imports ---- */
@@ -241,9 +258,15 @@ static bool is_import(enum convert_form form)
 /* What is written must be seen to be on the disk, not in the page cache. */
 static int verify_partial(struct convert *convert, struct target *target, struct source *source)
 {
-	if (fsync(target->fd))
-		return convert_fail(target->path, errno);
-	posix_fadvise(target->fd, 0, 0, POSIX_FADV_DONTNEED);
+	int rc = 0;
+
+	if (job_leads(convert) && fsync(target->fd))
+		rc = convert_fail(target->path, errno);
+	rc = job_agree(convert, rc);
+	if (rc)
+		return rc;
+	if (job_leads(convert))
+		posix_fadvise(target->fd, 0, 0, POSIX_FADV_DONTNEED);
 	return verify_run(convert, source, target, target->partial);
 }
 
@@ -265,6 +288,13 @@ static int source_remove(struct source *source)
 	if (source->lock)
 		(void)unlink(source->lock);
 	return 0;
+}
+
+/* Whether the ranks of a job do it together: chunks can be dealt out, the walk over a tree cannot,
+ * of which the pages in their new order come one after the other. */
+static bool is_shared(const struct convert *convert)
+{
+	return !is_import(convert->from) && !convert->relayout;
 }
 
 static int run_conversion(struct convert *convert, struct target *target, struct source *source,
@@ -294,29 +324,36 @@ static bool is_usable(const struct convert *convert, int rc)
 static int run_steps(struct convert *convert, struct target *target, struct source *source,
 		     struct convert_result *result)
 {
-	bool opened = !is_import(convert->from), keeps_attributes = opened;
+	bool opened = !is_import(convert->from);
 	struct stat st;
 	int worst, rc;
 
-	worst = run_conversion(convert, target, source, result);
-	if (!is_usable(convert, worst))
-		return worst;
+	worst = job_agree(convert, run_conversion(convert, target, source, result));
+	rc = job_tell(convert, &convert->damaged, sizeof(convert->damaged));
+	if (rc || !is_usable(convert, worst))
+		return rc ? rc : worst;
 	result->busy = opened && !source_is_unchanged(source);
+	rc = 0;
 	if (result->busy && source->unlocked)
-		return convert_refuse(source->file, "it was written to while it was read, and its "
-						    "lock file cannot be used");
+		rc = convert_refuse(source->file, "it was written to while it was read, and its "
+						  "lock file cannot be used");
+	rc = job_agree(convert, rc);
+	if (rc)
+		return rc;
 	if ((convert->verify || convert->remove) && !result->verified) {
 		rc = verify_partial(convert, target, source);
 		if (rc)
 			return rc;
 		result->verified = true;
 	}
+	if (!job_leads(convert))
+		return worst;
 	if (fstat(target->fd, &st))
 		return convert_fail(target->path, errno);
 	result->file = (uint64_t)st.st_size;
 	if (convert->to == FORM_LMDB)
 		result->data = result->file;
-	rc = target_commit(target, keeps_attributes ? &source->st : NULL);
+	rc = target_commit(target, opened ? &source->st : NULL);
 	if (rc)
 		return rc;
 	result->written = true;
@@ -338,7 +375,45 @@ static int run_verify_only(struct convert *convert, const struct target *target,
 	return rc;
 }
 
-int convert_run(struct convert *convert, struct convert_result *result)
+/* The same snapshot on all ranks of a job: while somebody writes they may have come to different
+ * ones.
+ */
+static int sources_open(struct convert *convert, struct source *source)
+{
+	enum { TRIES = 100 };
+	bool same = false;
+	int rc = 0;
+
+	for (int i = 0; i < TRIES && !rc && !same; i++) {
+		rc = source_open(source, convert->sources[0], convert->from, convert->no_subdir);
+		rc = job_agree(convert, rc);
+		if (!rc)
+			rc = job_agree(convert, job_same_source(convert, source, &same));
+		if (rc || !same)
+			source_close(source);
+	}
+	return rc || same ? rc
+			  : convert_refuse(convert->sources[0],
+					   "it is written to so often that the ranks see different "
+					   "snapshots");
+}
+
+static int run_on_target(struct convert *convert, struct target *target, struct source *source,
+			 struct convert_result *result)
+{
+	bool exists =
+		target->exists && convert->verify && !convert->force && !is_import(convert->from);
+	int rc = job_tell(convert, &exists, sizeof(exists));
+
+	if (rc)
+		return rc;
+	if (exists)
+		return run_verify_only(convert, target, source, result);
+	rc = job_agree(convert, job_leads(convert) ? target_open(target) : 0);
+	return rc ? rc : run_steps(convert, target, source, result);
+}
+
+static int convert_together(struct convert *convert, struct convert_result *result)
 {
 	struct source source = {.fd = -1};
 	struct target target;
@@ -349,20 +424,31 @@ int convert_run(struct convert *convert, struct convert_result *result)
 		.relaid = convert->relayout,
 		.path = rc ? NULL : strdup(target.path),
 	};
+	rc = job_agree(convert, rc);
 	if (!rc && !is_import(convert->from)) {
-		rc = source_open(&source, convert->sources[0], convert->from, convert->no_subdir);
+		rc = sources_open(convert, &source);
 		result->data = source.size;
 		result->txnid = source.identity.txnid;
 	}
-	if (!rc && convert->verify && target.exists && !convert->force &&
-	    !is_import(convert->from)) {
-		rc = run_verify_only(convert, &target, &source, result);
-	} else if (!rc) {
-		rc = target_open(&target);
-		if (!rc)
-			rc = run_steps(convert, &target, &source, result);
-	}
+	if (!rc)
+		rc = run_on_target(convert, &target, &source, result);
 	source_close(&source);
 	target_close(&target, !is_import(convert->from) || convert->to == FORM_CONTAINER);
 	return rc;
+}
+
+int convert_run(struct convert *convert, struct convert_result *result)
+{
+	bool shared = is_shared(convert);
+	int rc = 0;
+
+	*result = (struct convert_result){0};
+	job_apart(convert, !shared);
+	if (shared || job_leads(convert))
+		rc = convert_together(convert, result);
+	job_apart(convert, false);
+	/* Some have nothing left to do, or had nothing at all. */
+	if (job_gather(convert))
+		return TOOL_FAILED;
+	return job_agree(convert, rc);
 }

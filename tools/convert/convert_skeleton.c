@@ -18,11 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A leaf page, as in the list; both native. */
-struct leaf {
-	uint64_t page, records;
-};
-
 struct skeleton {
 	uint32_t page_size;
 	uint64_t next; /* number of the page that comes or is being collected */
@@ -72,43 +67,80 @@ static bool names_database(const struct node *node)
 	return (node->flags & (NODE_SUBTREE | NODE_DUPS)) == NODE_SUBTREE;
 }
 
-static int leaf_note(struct skeleton *skeleton, const uint8_t *page)
+/* Whether page `number` is a leaf page of records, and if its nodes name databases. */
+static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
+		      struct skeleton_leaf *leaf, bool *names)
 {
-	unsigned count = page_count(page, skeleton->page_size);
-	struct leaf leaf = {.page = skeleton->next};
-	bool names = false;
 	struct node node;
-	int rc;
+	unsigned count;
 
+	if (number < FORMAT_METAS || !page_is_sound(page, number) ||
+	    page_flags(page) & (PAGE_BRANCH | PAGE_LEAF2))
+		return false;
+	*leaf = (struct skeleton_leaf){.page = number};
+	*names = false;
+	count = page_count(page, page_size);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t records;
 
-		if (!page_leaf_node(page, skeleton->page_size, i, &node))
-			return 0;
+		if (!page_leaf_node(page, page_size, i, &node))
+			return false;
 		records = node_records(&node);
-		if (!records || !checked_add(leaf.records, records, &leaf.records))
-			return 0;
-		names |= names_database(&node);
+		if (!records || !checked_add(leaf->records, records, &leaf->records))
+			return false;
+		*names |= names_database(&node);
 	}
-	if (!count)
-		return 0;
-	rc = spill_append(&skeleton->leaves, &leaf, sizeof(leaf));
-	return rc || !names ? rc : spill_append(&skeleton->pages, page, skeleton->page_size);
+	return count > 0;
+}
+
+size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint64_t offset,
+		       struct skeleton_leaf *leaves)
+{
+	const uint8_t *page = data;
+	uint64_t first = offset / page_size;
+	size_t n = 0;
+	bool names;
+
+	for (size_t i = 0; i < length / page_size; i++, page += page_size)
+		n += leaf_look(page, first + i, page_size, &leaves[n], &names);
+	return n;
+}
+
+int skeleton_add_leaves(struct skeleton *skeleton, const struct skeleton_leaf *leaves,
+			size_t length)
+{
+	return spill_append(&skeleton->leaves, leaves, length);
+}
+
+int skeleton_add_page(struct skeleton *skeleton, uint64_t number, const void *page)
+{
+	struct skeleton_leaf leaf;
+	bool names = false;
+
+	if (number < FORMAT_METAS)
+		memcpy(skeleton->metas + number * skeleton->page_size, page, skeleton->page_size);
+	else if (page_is_sound(page, number) &&
+		 (page_flags(page) & PAGE_BRANCH ||
+		  (leaf_look(page, number, skeleton->page_size, &leaf, &names) && names)))
+		return spill_append(&skeleton->pages, page, skeleton->page_size);
+	return 0;
+}
+
+void skeleton_end(struct skeleton *skeleton, uint64_t pages)
+{
+	skeleton->next = pages;
 }
 
 static int page_note(struct skeleton *skeleton, const uint8_t *page)
 {
+	struct skeleton_leaf leaf;
+	bool names;
 	int rc = 0;
 
-	if (skeleton->next < FORMAT_METAS)
-		memcpy(skeleton->metas + skeleton->next * skeleton->page_size, page,
-		       skeleton->page_size);
-	else if (!page_is_sound(page, skeleton->next))
-		rc = 0;
-	else if (page_flags(page) & PAGE_BRANCH)
-		rc = spill_append(&skeleton->pages, page, skeleton->page_size);
-	else if (!(page_flags(page) & PAGE_LEAF2))
-		rc = leaf_note(skeleton, page);
+	if (leaf_look(page, skeleton->next, skeleton->page_size, &leaf, &names))
+		rc = skeleton_add_leaves(skeleton, &leaf, sizeof(leaf));
+	if (!rc)
+		rc = skeleton_add_page(skeleton, skeleton->next, page);
 	skeleton->next++;
 	return rc;
 }
@@ -170,9 +202,9 @@ static const uint8_t *page_find(const struct skeleton *skeleton, uint64_t page)
 static int leaf_visit(struct skeleton *skeleton, uint64_t page, uint64_t *records)
 {
 	const uint8_t *found =
-		find(skeleton->leaves.view, skeleton->leaves.size / sizeof(struct leaf),
-		     sizeof(struct leaf), page);
-	struct leaf leaf;
+		find(skeleton->leaves.view, skeleton->leaves.size / sizeof(struct skeleton_leaf),
+		     sizeof(struct skeleton_leaf), page);
+	struct skeleton_leaf leaf;
 
 	if (!found)
 		return NOT_SOUND;

@@ -17,6 +17,23 @@ int skeleton_open(struct skeleton **skeleton, uint32_t page_size, int leaves, in
 /* The next bytes of the data, from its beginning on. Returns 0 or an errno. */
 int skeleton_feed(struct skeleton *skeleton, const void *bytes, size_t length);
 
+/* The same of pieces of the data that others have looked through, in order. A leaf page, with as
+ * many records, is one of skeleton_leaves(); of the other pages those matter of which an index has
+ * copies (container_select()). Returns 0 or an errno. */
+struct skeleton_leaf {
+	uint64_t page, records;
+};
+int skeleton_add_leaves(struct skeleton *skeleton, const struct skeleton_leaf *leaves,
+			size_t length /* bytes */);
+int skeleton_add_page(struct skeleton *skeleton, uint64_t number, const void *page);
+/* All has been added; the data has so many pages. */
+void skeleton_end(struct skeleton *skeleton, uint64_t pages);
+
+/* The leaf pages in a piece of data, of whole pages from `offset` on; room for length / page_size.
+ * Returns how many. Any thread. */
+size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint64_t offset,
+		       struct skeleton_leaf *leaves);
+
 /* Who is told of the trees, and of their leaves in key order. Each returns 0 or a code that ends
  * it. */
 struct skeleton_listener {

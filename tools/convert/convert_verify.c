@@ -1,6 +1,7 @@
 /* What only this file knows: what of two data sets is compared, and how a difference is told. */
 #include "convert_verify.h"
 #include "convert_chunks.h"
+#include "convert_job.h"
 #include "convert_relayout.h"
 #include "convert_unpack.h"
 
@@ -106,6 +107,8 @@ static int verify_chunks(struct verify *verify)
 		verify->chunk = unpack_chunk(verify->source);
 	work.chunk = verify->chunk;
 	if (verify->back.size != verify->source->size) {
+		if (!job_leads(verify->convert))
+			return 0;
 		tell(verify, "it has another length than its source",
 		     verify->back.size < verify->source->size ? verify->back.size
 							      : verify->source->size);
@@ -296,28 +299,54 @@ static int back_open(struct source *back, const char *path, enum convert_form fo
 				      : source_open_bytes(back, path);
 }
 
+/* By the rank that leads, alone. */
+static int verify_trees_apart(struct verify *verify, const struct target *beside)
+{
+	bool before;
+	int rc;
+
+	if (!job_leads(verify->convert))
+		return 0;
+	before = job_apart(verify->convert, true);
+	rc = verify_trees(verify, beside);
+	job_apart(verify->convert, before);
+	return rc;
+}
+
 int verify_run(struct convert *convert, struct source *source, const struct target *target,
 	       const char *path)
 {
 	enum convert_form form = convert->to;
 	bool relaid = convert->relayout;
 	struct verify verify = {.convert = convert, .source = source};
-	int rc = back_open(&verify.back, path, form);
+	uint64_t bad, moved;
+	int rc = job_agree(convert, back_open(&verify.back, path, form));
 
-	if (rc)
+	if (rc) {
+		source_close(&verify.back);
 		return rc;
+	}
 	if (form == FORM_CONTAINER)
 		relaid = source_is_relaid(&verify.back) && !source_is_relaid(source);
 	progress_begin(&convert->progress, "verifying", verify.back.size);
-	rc = index_verify(&verify);
+	rc = job_leads(convert) ? index_verify(&verify) : 0;
+	if (!rc && relaid)
+		rc = job_leads(convert) ? verify_relaid(&verify) : 0;
+	else if (!rc)
+		rc = verify_chunks(&verify);
+	rc = job_agree(convert, rc);
+	moved = atomic_load(&verify.moved);
 	if (!rc)
-		rc = relaid ? verify_relaid(&verify) : verify_chunks(&verify);
-	if (!rc && atomic_load(&verify.moved))
-		rc = verify_trees(&verify, target);
+		rc = job_agree(convert, job_sum(convert, &moved));
+	if (!rc && moved)
+		rc = job_agree(convert, verify_trees_apart(&verify, target));
 	progress_clear(&convert->progress);
 	source_close(&verify.back);
-	convert->damaged += verify.bad;
-	if (verify.bad > TOLD_MOST)
-		convert_refuse(path, "%llu places in all", (unsigned long long)verify.bad);
-	return rc ? rc : verify.bad ? TOOL_PROBLEM : 0;
+	bad = atomic_load(&verify.bad);
+	if (!rc)
+		rc = job_agree(convert, job_sum(convert, &bad));
+	convert->damaged += bad;
+	if (bad > TOLD_MOST && job_leads(convert))
+		convert_refuse(path, "%llu places in all", (unsigned long long)bad);
+	return rc ? rc : bad ? TOOL_PROBLEM : 0;
 }

@@ -1,6 +1,7 @@
 /* What only this file knows: the command line of lmdbio-convert. */
 #include "convert.h"
 #include "convert_dictionary.h"
+#include "convert_job.h"
 #include "convert_run.h"
 #include "convert_source.h"
 #include "convert_summary.h"
@@ -199,7 +200,7 @@ static bool form_parse(const char *option, const char *text, enum convert_form *
 
 struct parsing {
 	struct convert *convert;
-	bool ultra;
+	bool ultra, threads_given;
 	const char *output; /* -o */
 };
 
@@ -240,6 +241,7 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 		if (!tool_number_parse(&convert_tool, "-T", text, 0, THREADS_MOST, &number))
 			return false;
 		convert->threads = number ? (unsigned)number : cores();
+		parsing->threads_given = number != 0;
 		return true;
 	case KEY_CHUNK_SIZE:
 		if (!tool_size_parse(&convert_tool, "--chunk-size", text, &convert->chunk_size))
@@ -476,6 +478,10 @@ static int work(struct convert *convert)
 		convert->progress.mode = PROGRESS_NEVER;
 	tool_signals_catch();
 	rc = convert_run(convert, &result);
+	if (!job_leads(convert)) {
+		free(result.path);
+		return rc;
+	}
 	if (tool_signal && rc == tool_signal_status())
 		tool_complain(&convert_tool, "interrupted");
 	else if (convert->verbose && (result.written || result.verified))
@@ -506,7 +512,9 @@ int main(int argc, char **argv)
 	if (!rc)
 		rc = options_judge(&parsing);
 	if (!rc)
-		rc = work(&convert);
+		rc = job_begin(&convert, parsing.threads_given);
+	if (!rc)
+		rc = job_end(&convert, work(&convert));
 	for (size_t i = 0; i < convert.source_count; i++)
 		free((void *)(uintptr_t)convert.sources[i]);
 	free((void *)(uintptr_t)convert.sources);

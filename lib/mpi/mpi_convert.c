@@ -1,0 +1,189 @@
+/* What only this file knows: how the ranks of a conversion write one file, and bring what they know
+ * of it to one of them.
+ *
+ * Ranks write ascending disjoint ranges by a collective call. ROMIO, left to itself, has each write
+ * its own part then, so that a write that fails is an error of that rank and leaves nobody waiting
+ * (see stage_reader_mpiio.c, also for NFS).
+ */
+#include "config.h"
+#include "mpi/mpi_convert.h"
+
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+#include "mpi/mpi_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { NFS_MAGIC = 0x6969, PIECE = 1 << 30 /* bytes of one call */ };
+
+static MPI_File file = MPI_FILE_NULL;
+static char *path; /* the file's, while it is open */
+
+static int sharing_agree(int status)
+{
+	return mpi_agree(mpi_job_get()->all, status, NULL);
+}
+
+static int sharing_tell(void *bytes, size_t length)
+{
+	return mpi_error_code(MPI_Bcast(bytes, (int)length, MPI_BYTE, 0, mpi_job_get()->all));
+}
+
+static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
+{
+	const struct mpi_job *job = mpi_job_get();
+	/* Signed: MPICH 4.0.2 has trouble with unsigned ones. */
+	int64_t mine = (int64_t)length, until = 0, sum = 0;
+	int rc = MPI_Scan(&mine, &until, 1, MPI_INT64_T, MPI_SUM, job->all);
+
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Allreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, job->all);
+	*before = (uint64_t)(until - mine);
+	*all = (uint64_t)sum;
+	return mpi_error_code(rc);
+}
+
+/* Where each rank's part goes. ENOMEM; EOVERFLOW: MPI cannot say how much it is. */
+static int parts_lay(const int *counts, int *places, int ranks, size_t *total)
+{
+	*total = 0;
+	for (int i = 0; i < ranks; i++) {
+		places[i] = (int)*total;
+		*total += (size_t)counts[i];
+		if (*total > INT_MAX)
+			return EOVERFLOW;
+	}
+	return 0;
+}
+
+static int sharing_collect(const void *bytes, size_t length, void **all, size_t *total)
+{
+	const struct mpi_job *job = mpi_job_get();
+	int ranks = job->place.ranks, mine = (int)length, *counts, rc;
+
+	*all = NULL;
+	*total = 0;
+	counts = calloc(2 * (size_t)ranks, sizeof(*counts));
+	rc = mpi_agree(job->all, !counts ? ENOMEM : length > INT_MAX ? EOVERFLOW : 0, NULL);
+	if (!rc)
+		rc = mpi_error_code(MPI_Gather(&mine, 1, MPI_INT, counts, 1, MPI_INT, 0, job->all));
+	if (!rc && !job->place.rank) {
+		rc = parts_lay(counts, counts + ranks, ranks, total);
+		if (!rc && !(*all = malloc(*total + 1)))
+			rc = ENOMEM;
+	}
+	rc = mpi_agree(job->all, rc, NULL);
+	if (!rc)
+		rc = mpi_error_code(MPI_Gatherv(bytes, mine, MPI_BYTE, *all, counts, counts + ranks,
+						MPI_BYTE, 0, job->all));
+	free(counts);
+	if (rc) {
+		free(*all);
+		*all = NULL;
+	}
+	return rc;
+}
+
+static int sharing_open(const char *name)
+{
+	const struct mpi_job *job = mpi_job_get();
+	struct statfs fs;
+	char *prefixed;
+	int nfs = !statfs(name, &fs) && fs.f_type == NFS_MAGIC, rc;
+
+	MPI_Bcast(&nfs, 1, MPI_INT, 0, job->all);
+	if (asprintf(&prefixed, "%s%s", nfs ? "ufs:" : "", name) < 0)
+		prefixed = NULL;
+	path = strdup(name);
+	/* All go into the collective call, or none. */
+	rc = mpi_agree(job->all, prefixed && path ? 0 : ENOMEM, NULL);
+	if (!rc)
+		rc = mpi_error_code(
+			MPI_File_open(job->all, prefixed, MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
+	if (rc)
+		file = MPI_FILE_NULL;
+	free(prefixed);
+	return rc;
+}
+
+/* ROMIO has one error for many reasons: the file system says which, or takes the bytes after all.
+ */
+static int write_plainly(const char *bytes, size_t length, uint64_t offset)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), rc = fd < 0 ? errno : 0;
+
+	while (!rc && length) {
+		ssize_t n = pwrite(fd, bytes, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			rc = n ? errno : EIO;
+			break;
+		}
+		bytes += n;
+		offset += (uint64_t)n;
+		length -= (size_t)n;
+	}
+	if (!rc && fsync(fd))
+		rc = errno;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int sharing_write(const void *bytes, size_t length, uint64_t offset)
+{
+	const char *from = bytes;
+	int64_t mine = (int64_t)((length + PIECE - 1) / PIECE), calls = 0;
+	int rc = MPI_Allreduce(&mine, &calls, 1, MPI_INT64_T, MPI_MAX, mpi_job_get()->all);
+	int failed = rc == MPI_SUCCESS ? 0 : EIO;
+
+	/* A rank with nothing to write is at the place where its bytes would be. */
+	for (; rc == MPI_SUCCESS && calls > 0; calls--) {
+		size_t n = length < PIECE ? length : PIECE;
+		MPI_Status status;
+		int came = 0, code;
+
+		code = MPI_File_write_at_all(file, (MPI_Offset)offset, from, (int)n, MPI_BYTE,
+					     &status);
+		if (n && code == MPI_SUCCESS)
+			code = MPI_Get_count(&status, MPI_BYTE, &came);
+		if (n && !failed && (code != MPI_SUCCESS || (size_t)came < n))
+			failed = write_plainly(from, n, offset);
+		from += n;
+		offset += n;
+		length -= n;
+	}
+	return failed;
+}
+
+static int sharing_close(void)
+{
+	int rc = 0, code;
+
+	free(path);
+	path = NULL;
+	if (file == MPI_FILE_NULL)
+		return 0;
+	rc = mpi_error_code(MPI_File_sync(file));
+	code = mpi_error_code(MPI_File_close(&file));
+	return rc ? rc : code;
+}
+
+const struct mpi_sharing mpi_convert_sharing = {
+	.agree = sharing_agree,
+	.tell = sharing_tell,
+	.place = sharing_place,
+	.collect = sharing_collect,
+	.open = sharing_open,
+	.write = sharing_write,
+	.close = sharing_close,
+};

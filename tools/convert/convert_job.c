@@ -1,0 +1,149 @@
+/* What only this file knows: how a launcher is known, and which answer all ranks take. */
+#include "convert_job.h"
+
+#include "tool_place.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct convert_job {
+	const struct mpi_module *module;
+	struct mpi_place place;
+	bool apart;
+};
+
+/* MPICH's launcher, and Slurm's for it, say so; with one process nothing is shared. */
+static bool is_launched(void)
+{
+	const char *ranks = getenv("PMI_SIZE");
+
+	return ranks && strtoul(ranks, NULL, 10) > 1;
+}
+
+int job_begin(struct convert *convert, bool threads_given)
+{
+	struct convert_job *job;
+	unsigned cores = convert->threads;
+	int rc;
+
+	if (!is_launched())
+		return 0;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return convert_fail("MPI", ENOMEM);
+	job->module = tool_place_module(convert_tool.name);
+	if (!job->module) {
+		free(job);
+		return TOOL_FAILED;
+	}
+	rc = job->module->begin(false, &job->place);
+	if (rc) {
+		tool_complain(&convert_tool, "MPI: %s", job->module->error_text(rc));
+		free(job);
+		return TOOL_FAILED;
+	}
+	convert->job = job;
+	if (!threads_given) {
+		convert->threads = cores / (unsigned)job->place.node_ranks;
+		if (!convert->threads)
+			convert->threads = 1;
+	}
+	if (job->place.rank)
+		convert->progress.mode = PROGRESS_NEVER;
+	return 0;
+}
+
+bool job_apart(const struct convert *convert, bool apart)
+{
+	bool before = convert->job && convert->job->apart;
+
+	if (convert->job)
+		convert->job->apart = apart;
+	return before;
+}
+
+static bool is_together(const struct convert *convert)
+{
+	return convert->job && !convert->job->apart;
+}
+
+int job_end(const struct convert *convert, int status)
+{
+	struct convert_job *job = convert->job;
+	int rc = job ? job->module->end() : 0;
+
+	free(job);
+	return rc && !status ? convert_refuse("MPI", "it could not be ended") : status;
+}
+
+struct mpi_place job_place(const struct convert *convert)
+{
+	return is_together(convert) ? convert->job->place
+				    : (struct mpi_place){.ranks = 1, .nodes = 1, .node_ranks = 1};
+}
+
+bool job_leads(const struct convert *convert)
+{
+	return !convert->job || !convert->job->place.rank;
+}
+
+const struct mpi_sharing *job_sharing(const struct convert *convert)
+{
+	return is_together(convert) ? convert->job->module->sharing : NULL;
+}
+
+int job_agree(const struct convert *convert, int status)
+{
+	return is_together(convert) ? convert->job->module->sharing->agree(status) : status;
+}
+
+static int job_fail(const struct convert *convert, int rc)
+{
+	return rc ? convert_refuse("MPI", "%s", convert->job->module->error_text(rc)) : 0;
+}
+
+int job_tell(const struct convert *convert, void *bytes, size_t length)
+{
+	return is_together(convert)
+		       ? job_fail(convert, convert->job->module->sharing->tell(bytes, length))
+		       : 0;
+}
+
+int job_sum(const struct convert *convert, uint64_t *value)
+{
+	uint64_t before;
+
+	return is_together(convert)
+		       ? job_fail(convert,
+				  convert->job->module->sharing->place(*value, &before, value))
+		       : 0;
+}
+
+int job_same_source(const struct convert *convert, const struct source *source, bool *same)
+{
+	struct {
+		struct container_source identity;
+		uint64_t size;
+	} ours, first;
+	uint64_t different;
+	int rc;
+
+	memset(&ours, 0, sizeof(ours));
+	ours.identity.txnid = source->identity.txnid;
+	ours.identity.size = source->identity.size;
+	memcpy(ours.identity.hash, source->identity.hash, sizeof(ours.identity.hash));
+	ours.size = source->size;
+	first = ours;
+	rc = job_tell(convert, &first, sizeof(first));
+	different = memcmp(&ours, &first, sizeof(ours)) != 0;
+	if (!rc)
+		rc = job_sum(convert, &different);
+	*same = !different;
+	return rc;
+}
+
+int job_gather(const struct convert *convert)
+{
+	return convert->job ? job_fail(convert, convert->job->module->gather()) : 0;
+}
