@@ -99,6 +99,200 @@ int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned
  * errno of a read that failed. */
 int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val *key, MDB_val *data);
 
+/* --- the batch loader ------------------------------------------------------------------------ */
+
+/* Feeds a training program with mini-batches, ahead of need. The order of the records is a pure
+ * function of seed, epoch, number of records and policy: the same on every machine and for any
+ * number of ranks. See lmdbio-loader(3). */
+struct lmdbio_loader;
+
+/* The order of an epoch. */
+enum lmdbio_order {
+	LMDBIO_ORDER_SEQUENTIAL = 0,   /* as they stand: every rank's n-th record; or, with `shares`,
+					  that many runs of neighbours side by side */
+	LMDBIO_ORDER_SHUFFLE = 1,      /* a uniform permutation of all records */
+	LMDBIO_ORDER_BLOCK = 2,        /* runs of `block` records in random order, the records of
+					  `buffer` runs shuffled together */
+	LMDBIO_ORDER_OPPORTUNISTIC = 3 /* `resident` records stay in memory and come at any place;
+					  the others as with block */
+};
+
+/* What becomes of a last batch for which there are not enough records. */
+enum lmdbio_tail {
+	LMDBIO_TAIL_PAD = 0,  /* places without a record: sample.record is LMDBIO_NO_RECORD */
+	LMDBIO_TAIL_DROP = 1, /* it is left out, and with it the records in it */
+	LMDBIO_TAIL_WRAP = 2  /* it is filled from the epoch's beginning */
+};
+
+#define LMDBIO_NO_RECORD UINT64_MAX
+
+/* One record of a batch. */
+struct lmdbio_sample {
+	uint64_t record; /* its number, or LMDBIO_NO_RECORD */
+	MDB_val key, data;
+	int error; /* 0, or why there is nothing here: as lmdbio_get_record(), or decode's answer */
+};
+
+struct lmdbio_batch {
+	uint64_t epoch;
+	uint64_t number; /* of the global batch in the epoch, from 0 */
+	size_t count;    /* samples: this rank's share of the global batch */
+	const struct lmdbio_sample *samples;
+	void *decoded; /* count times options.decode_size bytes, in the order of samples; or NULL */
+};
+
+/* Makes of one sample's bytes what the program wants, in `output` (decode_size bytes, zeroes at
+ * first). Called in several threads at once. Returns 0 or an error of its own. */
+typedef int lmdbio_decode_fn(void *context, const struct lmdbio_sample *sample, void *output);
+
+/* Zero everywhere is a default, but for size and batch. Later versions add fields at the end. */
+struct lmdbio_loader_options {
+	uint64_t size; /* bytes; sizeof(struct lmdbio_loader_options) */
+	uint64_t seed;
+	uint32_t batch;       /* records in a global batch, all ranks together; 1 or more */
+	uint32_t ranks, rank; /* whose batches; ranks 0 is 1 */
+	enum lmdbio_order order;
+	enum lmdbio_tail tail;
+	uint32_t skip_errors;  /* 1: a record that cannot be read has its error in its sample and the
+				  batch comes all the same; 0: next() says it instead of the batch */
+	uint32_t shares;       /* sequential: runs; at most `batch` */
+	uint32_t block;        /* block, opportunistic: records in a run; 0: 1 MiB of them */
+	uint32_t buffer;       /* block, opportunistic: runs shuffled together; 0: what half of the
+				  memory holds */
+	uint64_t resident;     /* opportunistic: records; 0: what half of the memory holds. The same
+				  number on all ranks */
+	uint64_t memory;       /* bytes for batches read ahead; 0: half of lmdbio's budget. A database
+				  that is smaller stays in the node's memory, and is not copied */
+	uint32_t ahead;        /* batches read ahead at most; 0: what memory holds */
+	uint32_t threads;      /* reads in flight at most; 0: as many as are measured to help */
+	uint64_t bandwidth;    /* bytes a second at most from storage; 0: no limit */
+	const char *stage_dir; /* a directory on a local disk, or NULL: records read from storage are
+				  kept there, and later read there when that is faster */
+	uint64_t stage_size;   /* bytes there at most; 0: what is free, but for a twentieth */
+	lmdbio_decode_fn *decode; /* or NULL */
+	void *decode_context;
+	size_t decode_size;      /* bytes of output for each sample */
+	uint32_t decode_threads; /* 0: as many as there are processors */
+};
+
+/* Opens a loader over a database of an environment of its own, or of one that the program has
+ * opened with MDB_RDONLY. It reads the tree pages to number the records, and holds one read
+ * transaction.
+ *   loader   set to the new loader
+ *   path     of the environment: a directory or, with MDB_NOSUBDIR in flags, a file; a container too
+ *   flags    for mdb_env_open(); MDB_RDONLY and MDB_NOTLS are added
+ *   name     of the database, NULL: the main one
+ *   options  copied
+ * Collective: no.
+ * Threads: any; of an environment that was opened without MDB_NOTLS, one that has no read
+ * transaction.
+ * Lifetime: env must stay open until the loader is closed and its batches are given back.
+ * Returns: 0; EINVAL (options that make no sense); ENOTSUP (the environment is forwarded to the
+ * original); ENOMEM; EAGAIN (no thread); what mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or
+ * lmdbio_get_record() say. */
+int lmdbio_loader_open(struct lmdbio_loader **loader, const char *path, unsigned flags,
+		       const char *name, const struct lmdbio_loader_options *options);
+int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char *name,
+			 const struct lmdbio_loader_options *options);
+
+/* Begins an epoch at its first batch. Batches of another one that were read ahead are dropped;
+ * those that are out stay valid. While the last batches of an epoch are used, the first ones of the
+ * next are read ahead already.
+ * Collective: no (ranks need not wait for one another). Threads: any. Lifetime: nothing is handed
+ * out. Returns: 0; EINVAL (not below 2^48); ECANCELED (the loader is being closed); ECHILD (in a
+ * forked child). */
+int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
+
+/* Batches in an epoch, the same on all ranks; and records in the database.
+ * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: the number. */
+uint64_t lmdbio_loader_batches(const struct lmdbio_loader *loader);
+uint64_t lmdbio_loader_records(const struct lmdbio_loader *loader);
+
+/* Takes the next batch of the epoch, and waits until it has come. Several may be out at once, and
+ * several threads may ask: each gets another one.
+ * Collective: no.
+ * Threads: any.
+ * Lifetime: the batch and all it points to are valid until lmdbio_batch_done(), also while others
+ * are taken, when another epoch begins, and when the loader is closed. Only `decoded` may be
+ * written to.
+ * Returns: 0; MDB_NOTFOUND (the epoch is through); EINVAL (no epoch has begun); ECANCELED (the
+ * loader is being closed, or another epoch has begun meanwhile); ECHILD; ENOMEM; without
+ * skip_errors, the first error of the batch's samples: that batch is passed over. */
+int lmdbio_loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch);
+
+/* Gives a batch back. Collective: no. Threads: any, not only the one that took it. Lifetime: the
+ * batch is gone. Returns: nothing. NULL is ignored. */
+void lmdbio_batch_done(struct lmdbio_batch *batch);
+
+enum { LMDBIO_LOADER_STATE = 64 }; /* bytes */
+
+/* A place in the order: the batch that next() would take next. It can be restored by a loader of
+ * the same records on any number of ranks; order, seed and batch size are then the saved ones.
+ * Collective: no. Threads: any. Lifetime: the bytes are the caller's, and the same on all machines.
+ * Returns: 0; EINVAL (save: no epoch has begun; restore: no such state, or of other records);
+ * ECANCELED; ECHILD. */
+int lmdbio_loader_save(struct lmdbio_loader *loader, uint8_t state[LMDBIO_LOADER_STATE]);
+int lmdbio_loader_restore(struct lmdbio_loader *loader, const uint8_t state[LMDBIO_LOADER_STATE]);
+
+/* Around a collective of the program's own: between begin (not 0) and end (0) no read is started,
+ * unless somebody waits for a batch. Pairs nest.
+ * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: nothing. */
+void lmdbio_loader_quiet(struct lmdbio_loader *loader, int begin);
+
+enum { LMDBIO_STALLS = 24 };
+
+/* What a loader has done. Later versions add fields at the end. */
+struct lmdbio_loader_stats {
+	uint64_t size;    /* bytes; set to sizeof(struct lmdbio_loader_stats) before the call */
+	uint64_t batches; /* taken since the loader was opened */
+	uint64_t samples; /* of them */
+	uint64_t errors;  /* samples that could not be read or decoded */
+	uint64_t stalls[LMDBIO_STALLS]; /* batches by how long next() waited: [0] less than 1 us,
+					   [i] from 2^(i-1) us on; the last one: longer as well */
+	uint64_t stall_ns;      /* nanoseconds waited in this epoch, all threads together */
+	uint64_t epoch_ns;      /* nanoseconds since it began, or that it took */
+	uint64_t memory_bytes;  /* samples' bytes that were in the node's memory */
+	uint64_t stage_bytes;   /* from the local disk */
+	uint64_t peer_bytes;    /* from other nodes */
+	uint64_t file_bytes;    /* from storage */
+	uint64_t storage_bytes; /* bytes that this process asked of storage in this epoch */
+	uint64_t staged_bytes;  /* written to the local disk by this process */
+	uint64_t stage_state;   /* 0: none or in use; 1: it is full; 2: it has failed */
+	uint64_t held_bytes;    /* of batches read ahead and out, at this moment */
+	uint64_t reads_at_once; /* as many reads in flight as helped */
+};
+
+/* Collective: no. Threads: any. Lifetime: stats is the caller's. Returns: 0; EINVAL. */
+int lmdbio_loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats);
+
+/* "Is I/O my bottleneck?" as one line of text, cut to what `size` holds.
+ * Collective: no. Threads: any. Lifetime: line is the caller's. Returns: its whole length, bytes. */
+size_t lmdbio_loader_verdict(struct lmdbio_loader *loader, char *line, size_t size);
+
+/* How good an order is. */
+struct lmdbio_quality {
+	uint64_t size;     /* bytes; set to sizeof(struct lmdbio_quality) before the call */
+	double positions;  /* after DeepIO's randomization level: how free the choice of the record
+			      at each place is, relative to a full shuffle's; 0 to 1 */
+	double labels;     /* mean entropy of the labels in a batch, relative to a full shuffle's: 1
+			      is as good. Data sorted by class fool `positions`, not this */
+	double worst;      /* the same of the worst batch */
+	uint64_t distinct; /* labels */
+};
+
+/* Computes both for an epoch. A record's label is the `bytes` bytes of its key from byte `from` on;
+ * only tree pages are read. It looks at every key.
+ * Collective: no. Threads: any. Lifetime: quality is the caller's.
+ * Returns: 0; EINVAL; ECHILD; ENOMEM; as lmdbio_get_record(). */
+int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, size_t bytes,
+			  struct lmdbio_quality *quality);
+
+/* Closes a loader at any time: nobody is left waiting; batches that are out, and the environment
+ * that it has opened, stay valid until the last one is given back.
+ * Collective: no. Threads: any; next() in others returns ECANCELED. Lifetime: the loader is gone;
+ * nobody may call with it any more. Returns: nothing. NULL is ignored. */
+void lmdbio_loader_close(struct lmdbio_loader *loader);
+
 /* --- statistics ------------------------------------------------------------------------------ */
 
 /* What lmdbio has done in this process since it was loaded; in a forked child, since the fork.

@@ -1,0 +1,48 @@
+/* What only this file knows: what may be asked of a batch loader: <lmdbio.h>'s calls, and those
+ * that a library with more tiers makes. What each call does stands in <lmdbio.h>.
+ */
+#ifndef LMDBIO_LOADER_BATCH_LOADER_H
+#define LMDBIO_LOADER_BATCH_LOADER_H
+
+#include "loader/loader_order.h"
+#include "loader/loader_tier.h"
+
+#include <lmdbio.h>
+
+/* Opens a loader; `env` is an open one of ours, or NULL: `path` is opened. `prepare`, if not NULL,
+ * is called before the loader's threads begin, and may add tiers and change the order (the records
+ * that are resident, for instance, when ranks have agreed on them). What it returns, if not 0, ends
+ * the opening. */
+struct loader_place {
+	MDB_env *env;
+	const char *path;
+	unsigned flags;
+	const char *name;
+};
+typedef int loader_prepare_fn(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
+			      struct order_spec *spec);
+int loader_open(struct lmdbio_loader **loader, const struct loader_place *place,
+		const struct lmdbio_loader_options *options, loader_prepare_fn *prepare,
+		void *context);
+void loader_close(struct lmdbio_loader *loader);
+
+int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
+int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch);
+void loader_done(struct lmdbio_batch *batch);
+int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE]);
+int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE]);
+void loader_quiet(struct lmdbio_loader *loader, bool begin);
+int loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats);
+size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size);
+int loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, size_t bytes,
+		   struct lmdbio_quality *quality);
+
+const struct order *loader_order(const struct lmdbio_loader *loader);
+uint64_t loader_records(const struct lmdbio_loader *loader);
+
+/* How free an order is, and one of records that are glued in groups and shuffled so: 0 to 1, see
+ * loader_quality.c. */
+double quality_positions(const struct order *order);
+double quality_groups(uint64_t records, uint64_t group);
+
+#endif

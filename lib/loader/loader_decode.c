@@ -1,0 +1,79 @@
+/* What only this file knows: when a batch is complete, and who decodes it. */
+#include "loader/loader_private.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES_AT_ONCE = 8 };
+
+void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples)
+{
+	batch->missing -= samples;
+	if (batch->missing || batch->state != BATCH_COMING)
+		return;
+	free(batch->works);
+	batch->works = NULL;
+	if (loader->options.decode && batch->shown.count) {
+		batch->state = BATCH_DECODING;
+		pthread_cond_broadcast(&loader->batch);
+	} else {
+		batch->state = BATCH_READY;
+		pthread_cond_broadcast(&loader->ready);
+	}
+}
+
+/* The first batch that has samples which nobody decodes yet. */
+static struct batch *batch_to_decode(const struct lmdbio_loader *loader)
+{
+	struct batch *batch = loader->first;
+
+	while (batch && (batch->state != BATCH_DECODING || batch->taken == batch->shown.count))
+		batch = batch->next;
+	return batch;
+}
+
+static void decode(const struct lmdbio_loader *loader, struct batch *batch, size_t first,
+		   size_t end)
+{
+	const struct lmdbio_loader_options *options = &loader->options;
+
+	for (size_t i = first; i < end; i++) {
+		struct lmdbio_sample *sample = &batch->samples[i];
+		uint8_t *output = (uint8_t *)batch->shown.decoded + i * options->decode_size;
+
+		if (sample->record != LMDBIO_NO_RECORD && !sample->error)
+			sample->error = options->decode(options->decode_context, sample, output);
+	}
+}
+
+void *decoder_run(void *argument)
+{
+	struct lmdbio_loader *loader = argument;
+
+	pthread_mutex_lock(&loader->lock);
+	while (!loader->closing) {
+		struct batch *batch = loader->dropping ? NULL : batch_to_decode(loader);
+		size_t first, end;
+
+		if (!batch) {
+			pthread_cond_wait(&loader->batch, &loader->lock);
+			continue;
+		}
+		first = batch->taken;
+		end = batch->shown.count - first < SAMPLES_AT_ONCE ? batch->shown.count
+								   : first + SAMPLES_AT_ONCE;
+		batch->taken = end;
+		loader->decoding++;
+		pthread_mutex_unlock(&loader->lock);
+		decode(loader, batch, first, end);
+		pthread_mutex_lock(&loader->lock);
+		batch->decoded += end - first;
+		if (batch->decoded == batch->shown.count) {
+			batch->state = BATCH_READY;
+			pthread_cond_broadcast(&loader->ready);
+		}
+		if (!--loader->decoding)
+			pthread_cond_broadcast(&loader->still);
+	}
+	pthread_mutex_unlock(&loader->lock);
+	return NULL;
+}

@@ -1,0 +1,360 @@
+/* What only this file knows: how pieces are read: by how many at once, at which rate, and what
+ * becomes of a read that fails.
+ */
+#include "loader/loader_private.h"
+
+#include "util/clock.h"
+#include "window/residency.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	GAP_LEAST = 8 << 10, /* bytes */
+	GAP_MOST = 512 << 10,
+	GAP_UNKNOWN = 64 << 10,
+	READ_SMALL = 64 << 10,
+	READ_MOST = 4 << 20,
+	DEPTH_LEAST = 2,
+	DEPTH_READS = 8, /* looked at before the depth changes, and twice the depth */
+	AVERAGE = 8,
+};
+
+#define SECOND UINT64_C(1000000000)
+
+static uint64_t average(uint64_t before, uint64_t now)
+{
+	return before ? (before * (AVERAGE - 1) + now) / AVERAGE : now;
+}
+
+/* A read more costs its share of the latency; bytes more cost their time. */
+uint64_t loader_gap(const struct lmdbio_loader *loader)
+{
+	uint64_t gap;
+
+	if (!loader->latency || !loader->rate)
+		return GAP_UNKNOWN;
+	gap = (uint64_t)((unsigned __int128)loader->latency * loader->rate / SECOND) /
+	      loader->depth;
+	return gap < GAP_LEAST ? GAP_LEAST : gap > GAP_MOST ? GAP_MOST : gap;
+}
+
+struct snapshot loader_view(const struct lmdbio_loader *loader)
+{
+	struct snapshot snapshot = loader->txn->snapshot;
+
+	snapshot.blocked = 0;
+	snapshot.watch = NULL;
+	return snapshot;
+}
+
+void piece_free(struct piece *piece)
+{
+	free(piece);
+}
+
+void pieces_put(struct lmdbio_loader *loader, struct piece *pieces)
+{
+	if (!pieces)
+		return;
+	*loader->pieces_last = pieces;
+	while (*loader->pieces_last)
+		loader->pieces_last = &(*loader->pieces_last)->next;
+	pthread_cond_broadcast(&loader->work);
+}
+
+/* Pages that the planner has waited for have come, or never will. */
+static void pages_done(struct lmdbio_loader *loader)
+{
+	if (!--loader->pages_left)
+		pthread_cond_broadcast(&loader->room);
+}
+
+void pieces_drop(struct lmdbio_loader *loader)
+{
+	struct piece *piece;
+
+	while ((piece = loader->pieces)) {
+		loader->pieces = piece->next;
+		for (size_t i = 0; i < piece->n; i++)
+			tier_done(piece->works[i]->tier, 1, 0);
+		if (!piece->n)
+			pages_done(loader);
+		piece_free(piece);
+	}
+	loader->pieces_last = &loader->pieces;
+}
+
+/* The piece to be read now, taken from the queue; or NULL, and *until is when to look again (0:
+ * when something has changed). Under the lock. */
+static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
+{
+	struct piece *piece = loader->pieces;
+
+	*until = 0;
+	if (!piece || loader->reading >= loader->depth)
+		return NULL;
+	if (loader->quiet && !loader->waiting)
+		return NULL;
+	/* Who waits for it must get it, whatever it takes. */
+	if (piece->bytes && loader->held && loader->held + piece->bytes > loader->memory &&
+	    piece->round > loader->waited_round)
+		return NULL;
+	if (loader->free_at > clock_now()) {
+		*until = loader->free_at;
+		return NULL;
+	}
+	loader->pieces = piece->next;
+	if (!loader->pieces)
+		loader->pieces_last = &loader->pieces;
+	loader->held += piece->bytes;
+	return piece;
+}
+
+/* The bandwidth that a read has used, and what it tells of storage. Under the lock. */
+static void note_read(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
+{
+	uint64_t now = clock_now(), rate, most = loader->readers;
+
+	if (loader->options.bandwidth) {
+		uint64_t cost =
+			(uint64_t)((unsigned __int128)bytes * SECOND / loader->options.bandwidth);
+
+		loader->free_at = (loader->free_at > now ? loader->free_at : now - ns) + cost;
+	}
+	if (bytes <= READ_SMALL)
+		loader->latency = average(loader->latency, ns);
+	loader->depth_bytes += bytes;
+	if (!loader->depth_since)
+		loader->depth_since = now;
+	if (++loader->depth_reads < DEPTH_READS + 2 * loader->depth || now <= loader->depth_since)
+		return;
+	rate = (uint64_t)((unsigned __int128)loader->depth_bytes * SECOND /
+			  (now - loader->depth_since));
+	loader->rate = average(loader->rate, rate);
+	if (rate > loader->depth_rate + loader->depth_rate / 20) {
+		loader->depth += loader->depth / 2 + 1;
+		loader->depth_rate = rate;
+	} else if (rate < loader->depth_rate - loader->depth_rate / 10) {
+		loader->depth -= loader->depth / 4;
+		loader->depth_rate = rate;
+	}
+	if (loader->depth < DEPTH_LEAST)
+		loader->depth = DEPTH_LEAST;
+	if (loader->depth > most)
+		loader->depth = (unsigned)most;
+	loader->depth_bytes = loader->depth_reads = 0;
+	loader->depth_since = now;
+}
+
+/* Brings a range of the file. Returns 0 or as residency_bring(). */
+static int bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
+		 uint64_t end, uint64_t *ns)
+{
+	const struct window_view *view = &snapshot->view;
+	uint64_t limit = view->limit << view->page_shift, began;
+	int rc;
+
+	*ns = 0;
+	if (end > limit)
+		end = limit;
+	if (!view->runs || from >= end || residency_covers(view->runs, from, end - from))
+		return 0;
+	began = clock_now();
+	rc = residency_bring(view->runs, from, end - from);
+	*ns = clock_now() - began;
+	pthread_mutex_lock(&loader->lock);
+	note_read(loader, end - from, *ns);
+	pthread_mutex_unlock(&loader->lock);
+	return rc;
+}
+
+void sample_fill(struct work *work, const struct tier_record *record)
+{
+	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
+
+	sample->key = record->key;
+	sample->data = record->data;
+	work->batch->memory[work->slot] = record->memory;
+}
+
+/* What a piece has brought, by source. */
+struct tally {
+	uint64_t bytes[SOURCE_COUNT];
+	uint64_t staged;
+};
+
+/* A sample out of the window, where its bytes are, or are brought one by one. */
+static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapshot,
+			   struct work *work, enum tier_source source, struct tally *tally)
+{
+	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
+	struct tier_record record = {0};
+
+	/* A page of this one that is not sound says nothing of the next one's. */
+	snapshot->blocked = 0;
+	sample->error = index_get(snapshot, &loader->tree, &work->place, &record.key, &record.data);
+	if (sample->error)
+		return;
+	tally->bytes[source] += record.data.mv_size;
+	tally->staged +=
+		tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
+	if (loader->copies && !tier_copy(&record, &record.key, &record.data))
+		sample->error = ENOMEM;
+	else
+		sample_fill(work, &record);
+}
+
+/* Works that one read serves, from `first` on. */
+static size_t merge(const struct piece *piece, size_t first, uint64_t gap, uint64_t *from,
+		    uint64_t *end)
+{
+	size_t next = first + 1;
+
+	*from = piece->works[first]->offset;
+	*end = *from + piece->works[first]->length;
+	for (; next < piece->n; next++) {
+		const struct work *work = piece->works[next];
+		uint64_t last = work->offset + work->length;
+
+		if (work->offset > *end + gap || last > *from + READ_MOST)
+			break;
+		if (last > *end)
+			*end = last;
+	}
+	if (piece->whole) {
+		*from -= *from % ARENA_CHUNK;
+		*end = round_up(*end, ARENA_CHUNK);
+	}
+	return next;
+}
+
+static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,
+		      unsigned at_once, struct tally *tally)
+{
+	struct snapshot snapshot = loader_view(loader);
+	struct residency *residency = snapshot.view.runs;
+	uint64_t from, end, ns;
+
+	for (size_t i = 0, next; i < piece->n; i = next) {
+		enum tier_source source = SOURCE_FILE;
+
+		next = merge(piece, i, gap, &from, &end);
+		if (residency && residency_covers(residency, from, end - from))
+			source = SOURCE_MEMORY;
+		/* If this fails, each sample is asked for by itself: not all need have failed. */
+		(void)bring(loader, &snapshot, from, end, &ns);
+		tier_done(piece->works[i]->tier, next - i, ns / at_once);
+		for (; i < next; i++)
+			fill_from_file(loader, &snapshot, piece->works[i], source, tally);
+	}
+}
+
+/* From another tier; what it cannot give comes from the file after all. */
+static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigned at_once,
+		      struct tally *tally)
+{
+	struct snapshot snapshot = loader_view(loader);
+
+	for (size_t i = 0; i < piece->n; i++) {
+		struct work *work = piece->works[i];
+		uint64_t record = work->batch->samples[work->slot].record, began = clock_now();
+		struct tier_record found = {0};
+		int rc = work->tier->ops->fetch(work->tier->state, record, &found);
+
+		tier_done(work->tier, 1, rc ? 0 : (clock_now() - began) / at_once + 1);
+		if (rc) {
+			fill_from_file(loader, &snapshot, work, SOURCE_FILE, tally);
+			continue;
+		}
+		tally->bytes[work->tier->source] += found.data.mv_size;
+		tally->staged += tiers_offer(&loader->tiers, work->tier->source, record, &found.key,
+					     &found.data);
+		sample_fill(work, &found);
+	}
+}
+
+/* Counts a piece's samples as come. Under the lock. */
+static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const struct tally *tally)
+{
+	loader->held -= piece->bytes;
+	loader->stats.memory_bytes += tally->bytes[SOURCE_MEMORY];
+	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
+	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
+	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
+	loader->stats.staged_bytes += tally->staged;
+	for (size_t i = 0; i < piece->n; i++) {
+		struct work *work = piece->works[i];
+		struct batch *batch = work->batch;
+		const struct lmdbio_sample *sample = &batch->samples[work->slot];
+
+		if (batch->memory[work->slot]) {
+			batch->held += sample->key.mv_size + sample->data.mv_size;
+			loader->held += sample->key.mv_size + sample->data.mv_size;
+		}
+	}
+	/* A batch that is complete frees its works. */
+	for (size_t i = 0; i < piece->n; i++)
+		batch_came(loader, piece->works[i]->batch, 1);
+	if (!piece->n)
+		pages_done(loader);
+}
+
+static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,
+		       unsigned at_once, struct tally *tally)
+{
+	struct snapshot snapshot;
+	uint64_t ns;
+
+	if (!piece->n) {
+		snapshot = loader_view(loader);
+		(void)bring(loader, &snapshot, piece->offset, piece->offset + piece->length, &ns);
+	} else if (piece->works[0]->tier->source == SOURCE_FILE) {
+		read_file(loader, piece, gap, at_once, tally);
+	} else {
+		read_tier(loader, piece, at_once, tally);
+	}
+}
+
+void *reader_run(void *argument)
+{
+	struct lmdbio_loader *loader = argument;
+	struct piece *piece;
+	uint64_t until, gap;
+
+	pthread_mutex_lock(&loader->lock);
+	while (!loader->closing) {
+		struct tally tally = {0};
+		unsigned at_once;
+
+		piece = piece_take(loader, &until);
+		if (!piece) {
+			struct timespec at = {.tv_sec = (time_t)(until / SECOND),
+					      .tv_nsec = (long)(until % SECOND)};
+
+			if (!loader->pieces)
+				loader->depth_since = loader->depth_bytes = loader->depth_reads = 0;
+			if (until)
+				pthread_cond_timedwait(&loader->work, &loader->lock, &at);
+			else
+				pthread_cond_wait(&loader->work, &loader->lock);
+			continue;
+		}
+		at_once = ++loader->reading;
+		gap = loader_gap(loader);
+		if (!loader->pieces)
+			pthread_cond_broadcast(&loader->room);
+		pthread_mutex_unlock(&loader->lock);
+		piece_read(loader, piece, gap, at_once, &tally);
+		pthread_mutex_lock(&loader->lock);
+		loader->reading--;
+		piece_came(loader, piece, &tally);
+		piece_free(piece);
+		pthread_cond_signal(&loader->work);
+		if (!loader->reading)
+			pthread_cond_broadcast(&loader->still);
+	}
+	pthread_mutex_unlock(&loader->lock);
+	return NULL;
+}

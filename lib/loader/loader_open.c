@@ -1,0 +1,292 @@
+/* What only this file knows: what a loader is made of, and how it ends while others still use it.
+ */
+#include "loader/loader_private.h"
+
+#include "util/memory.h"
+#include "util/settings.h"
+#include "window/residency.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { READERS = 16, DEPTH_FIRST = 4, RUN_BYTES = 1 << 20 };
+
+/* An options struct of an older program is shorter; what it lacks is zero. */
+static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_loader_options *from)
+{
+	size_t size;
+
+	if (!from || from->size < offsetof(struct lmdbio_loader_options, ranks))
+		return EINVAL;
+	size = from->size < sizeof(*to) ? from->size : sizeof(*to);
+	memset(to, 0, sizeof(*to));
+	memcpy(to, from, size);
+	if (!to->ranks)
+		to->ranks = 1;
+	return to->batch && to->rank < to->ranks && to->order <= LMDBIO_ORDER_OPPORTUNISTIC &&
+			       to->tail <= LMDBIO_TAIL_WRAP
+		       ? 0
+		       : EINVAL;
+}
+
+/* The environment, a transaction and the database in it. */
+static int place_open(struct lmdbio_loader *loader, const struct loader_place *place)
+{
+	int rc = 0;
+
+	loader->env = place->env;
+	loader->own_env = !place->env;
+	if (loader->own_env) {
+		rc = env_create(&loader->env);
+		if (!rc)
+			rc = env_set_maxdbs(loader->env, 1);
+		if (!rc)
+			rc = env_open(loader->env, place->path,
+				      place->flags | MDB_RDONLY | MDB_NOTLS, 0);
+		if (rc)
+			return rc;
+	}
+	if (loader->env->mode != ENV_OWN)
+		return ENOTSUP;
+	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
+	if (!rc)
+		rc = dbi_open(loader->txn, place->name, 0, &loader->dbi);
+	if (!rc && loader->txn->trees[loader->dbi].stale)
+		rc = tree_refresh(&loader->txn->snapshot, &loader->txn->trees[loader->dbi]);
+	if (!rc)
+		rc = records_take(loader->txn, loader->dbi, &loader->index);
+	return rc;
+}
+
+/* How large it is, and whether it is copied. */
+static void sizes_set(struct lmdbio_loader *loader)
+{
+	const struct tree_record *record = &loader->tree.record;
+	const struct snapshot *snapshot = &loader->txn->snapshot;
+	uint64_t budget = memory_budget(settings_get()), all, most;
+	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
+	bool shown = snapshot->view.residency != NULL;
+
+	/* Trees of duplicates are in no record. */
+	all = snapshot->view.limit;
+	if (record->flags & MDB_DUPSORT || pages > all)
+		pages = all;
+	loader->file_bytes = pages << snapshot->view.page_shift;
+	loader->whole = pages >= all / 2;
+	loader->leaves_first = record->overflow_pages != 0;
+	/* The arena's budget is the node's; the page cache takes what is free. */
+	most = shown ? budget - budget / 8 : budget * 2;
+	loader->memory = loader->options.memory ? loader->options.memory : budget / 2;
+	if (loader->options.memory && loader->options.memory < most)
+		most = loader->options.memory;
+	/* A file of no store is small. */
+	loader->copies = loader->env->stored && loader->file_bytes > most;
+}
+
+static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec)
+{
+	const struct lmdbio_loader_options *options = &loader->options;
+	uint64_t records = index_records(loader->index), half = loader->memory / 2;
+	uint64_t each = loader->file_bytes / (records ? records : 1) + 1, buffer;
+
+	*spec = (struct order_spec){
+		.seed = options->seed,
+		.records = records,
+		.batch = options->batch,
+		.policy = (enum order_policy)options->order,
+		.tail = (enum order_tail)options->tail,
+		.shares = options->shares,
+		.block = options->block,
+		.buffer = options->buffer,
+		.resident = options->resident,
+	};
+	if (spec->policy < ORDER_BLOCK)
+		return;
+	if (!spec->block)
+		spec->block = (uint32_t)(RUN_BYTES / each + 1);
+	buffer = half / each / spec->block;
+	if (!spec->buffer)
+		spec->buffer = buffer > UINT32_MAX ? UINT32_MAX : buffer ? (uint32_t)buffer : 1;
+	if (spec->policy == ORDER_OPPORTUNISTIC && !spec->resident)
+		spec->resident = loader->copies ? half / each : records;
+}
+
+static int tiers_set(struct lmdbio_loader *loader, loader_prepare_fn *prepare, void *context)
+{
+	const struct arena_identity *identity = &loader->txn->identity;
+	struct order_spec spec;
+	struct tier_setup setup = {
+		.order = &loader->order,
+		.identity = {identity->device ^ identity->inode << 16, identity->size,
+			     identity->snapshot ^ (uint64_t)identity->mtime_ns,
+			     loader->tree.record.root},
+		.records = index_records(loader->index),
+		.keep = loader->copies ? loader->memory / 2 : 0,
+		.directory = loader->copies ? loader->options.stage_dir : NULL,
+		.limit = loader->options.stage_size,
+	};
+	int rc;
+
+	spec_set(loader, &spec);
+	if (prepare && (rc = prepare(context, loader, &loader->tiers, &spec)))
+		return rc;
+	rc = order_init(&loader->order, &spec);
+	if (rc)
+		return rc;
+	/* What stays in memory is memory that batches do not have. */
+	if (spec.policy == ORDER_OPPORTUNISTIC && loader->copies)
+		loader->memory -= setup.keep;
+	return tiers_open(&loader->tiers, &setup);
+}
+
+static void locks_make(struct lmdbio_loader *loader)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_mutex_init(&loader->lock, NULL);
+	pthread_cond_init(&loader->ready, NULL);
+	pthread_cond_init(&loader->work, &attributes);
+	pthread_cond_init(&loader->room, NULL);
+	pthread_cond_init(&loader->still, NULL);
+	pthread_cond_init(&loader->batch, NULL);
+	pthread_condattr_destroy(&attributes);
+	loader->last = &loader->first;
+	loader->pieces_last = &loader->pieces;
+}
+
+static int threads_start(struct lmdbio_loader *loader)
+{
+	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	sigset_t all, before;
+	int rc;
+
+	decoders = loader->options.decode_threads ? loader->options.decode_threads
+		   : processors > 0               ? (unsigned)processors
+						  : 1;
+	if (!loader->options.decode)
+		decoders = 0;
+	if (readers > LOADER_THREADS)
+		readers = LOADER_THREADS;
+	if (decoders > LOADER_THREADS)
+		decoders = LOADER_THREADS;
+	loader->depth = loader->options.threads ? readers : DEPTH_FIRST;
+	/* Signals are the program's threads' business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	/* The number is the readers' bound, and set before they look. */
+	pthread_mutex_lock(&loader->lock);
+	rc = pthread_create(&loader->planner, NULL, planner_run, loader);
+	loader->planner_runs = !rc;
+	while (!rc && loader->readers < readers)
+		if (!(rc = pthread_create(&loader->reader[loader->readers], NULL, reader_run,
+					  loader)))
+			loader->readers++;
+	while (!rc && loader->decoders < decoders)
+		if (!(rc = pthread_create(&loader->decoder[loader->decoders], NULL, decoder_run,
+					  loader)))
+			loader->decoders++;
+	pthread_mutex_unlock(&loader->lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	/* Fewer do as well. */
+	return loader->planner_runs && loader->readers && loader->decoders >= !!decoders ? 0 : rc;
+}
+
+int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
+		const struct lmdbio_loader_options *options, loader_prepare_fn *prepare,
+		void *context)
+{
+	struct lmdbio_loader *loader;
+	struct lmdbio_loader_options taken;
+	int rc = options_take(&taken, options);
+
+	*ret = NULL;
+	if (rc)
+		return rc;
+	loader = calloc(1, sizeof(*loader));
+	if (!loader)
+		return ENOMEM;
+	loader->options = taken;
+	loader->references = 1;
+	loader->processes = fork_generation;
+	locks_make(loader);
+	rc = place_open(loader, place);
+	if (!rc) {
+		loader->tree = loader->txn->trees[loader->dbi];
+		sizes_set(loader);
+		rc = tiers_set(loader, prepare, context);
+	}
+	/* Copied with the options, and not needed any more. */
+	loader->options.stage_dir = NULL;
+	if (!rc)
+		rc = threads_start(loader);
+	if (rc) {
+		loader_close(loader);
+		return rc;
+	}
+	*ret = loader;
+	return 0;
+}
+
+void loader_free(struct lmdbio_loader *loader)
+{
+	tiers_close(&loader->tiers);
+	if (loader->index)
+		records_give(loader->env, loader->index);
+	if (loader->txn)
+		txn_abort(loader->txn);
+	if (loader->own_env)
+		env_close(loader->env);
+	pthread_mutex_destroy(&loader->lock);
+	pthread_cond_destroy(&loader->ready);
+	pthread_cond_destroy(&loader->work);
+	pthread_cond_destroy(&loader->room);
+	pthread_cond_destroy(&loader->still);
+	pthread_cond_destroy(&loader->batch);
+	free(loader);
+}
+
+void loader_close(struct lmdbio_loader *loader)
+{
+	struct batch *batch;
+
+	/* In a child only its memory is here, and it may be in the middle of anything. */
+	if (!loader || !loader_is_here(loader))
+		return;
+	pthread_mutex_lock(&loader->lock);
+	loader->closing = true;
+	pieces_drop(loader);
+	pthread_cond_broadcast(&loader->ready);
+	pthread_cond_broadcast(&loader->work);
+	pthread_cond_broadcast(&loader->room);
+	pthread_cond_broadcast(&loader->batch);
+	pthread_mutex_unlock(&loader->lock);
+	if (loader->planner_runs)
+		pthread_join(loader->planner, NULL);
+	for (unsigned i = 0; i < loader->readers; i++)
+		pthread_join(loader->reader[i], NULL);
+	for (unsigned i = 0; i < loader->decoders; i++)
+		pthread_join(loader->decoder[i], NULL);
+	pthread_mutex_lock(&loader->lock);
+	while ((batch = loader->first)) {
+		loader->first = batch->next;
+		batch_free(batch);
+	}
+	loader->last = &loader->first;
+	loader_release(loader);
+}
+
+const struct order *loader_order(const struct lmdbio_loader *loader)
+{
+	return &loader->order;
+}
+
+uint64_t loader_records(const struct lmdbio_loader *loader)
+{
+	return index_records(loader->index);
+}

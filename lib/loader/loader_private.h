@@ -1,0 +1,151 @@
+/* What only this file knows: what the files of the batch loader share.
+ *
+ * A record goes through three hands. The planner's thread computes which records come next, a round
+ * of batches at a time, finds their places and cuts them into pieces in the order of the file.
+ * Reading threads take piece after piece and fill samples. Threads that decode take whole batches
+ * as they become complete. Consumers take batches in the order of the epoch.
+ */
+#ifndef LMDBIO_LOADER_PRIVATE_H
+#define LMDBIO_LOADER_PRIVATE_H
+
+#include "env/env.h"
+#include "index/record_index.h"
+#include "loader/batch_loader.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { LOADER_THREADS = 32 };
+
+struct batch;
+
+/* One record on its way. */
+struct work {
+	struct batch *batch;
+	uint32_t slot;
+	struct index_place place;
+	uint64_t offset, length; /* in the file, what must be there; length 0: not known */
+	struct tier *tier;
+};
+
+/* Neighbours in the file; or, without works, pages to be brought for the planner. */
+struct piece {
+	struct piece *next;
+	uint64_t round;
+	uint64_t bytes;          /* of memory that its samples will take */
+	uint64_t offset, length; /* pages: where */
+	bool whole;              /* all of the chunk is wanted in the end */
+	size_t n;
+	struct work **works;
+};
+
+enum batch_state { BATCH_COMING, BATCH_DECODING, BATCH_READY };
+
+struct batch {
+	struct lmdbio_batch shown; /* first: a batch that is shown is its batch */
+	struct lmdbio_loader *loader;
+	struct batch *next;
+	enum batch_state state;
+	uint64_t round;
+	size_t missing;        /* samples that have not come */
+	size_t taken, decoded; /* samples given to threads that decode; finished by them */
+	uint64_t held;         /* bytes */
+	bool out;
+	struct lmdbio_sample *samples;
+	void **memory; /* each sample's own, or NULL */
+	struct work *works;
+};
+
+struct lmdbio_loader {
+	/* Fixed when the threads begin: */
+	MDB_env *env;
+	bool own_env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	struct tree tree;
+	struct record_index *index;
+	struct lmdbio_loader_options options;
+	uint64_t file_bytes; /* of the database, as far as its record tells */
+	uint64_t memory;
+	bool copies;        /* samples are copied out of the window, because all does not fit */
+	bool leaves_first;  /* values stand apart from the leaves */
+	bool whole;         /* the file is hardly more than the database */
+	unsigned processes; /* fork_generation: in a child there is nothing but the memory */
+	struct tiers tiers;
+
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t ready; /* consumers: a batch has become ready, or nothing will */
+	pthread_cond_t work;  /* readers: a piece, or memory for one */
+	pthread_cond_t room;  /* the planner: something was used up, or its pages have come */
+	pthread_cond_t still; /* who drops everything: readers, planner and decoders pause */
+	pthread_cond_t batch; /* decoders: a batch is complete */
+	struct order order;
+	unsigned references; /* the handle, batches that are out, calls that wait */
+	bool closing;
+	unsigned generation; /* of batches: another epoch has begun */
+	bool begun;
+	uint64_t epoch, next; /* what consumers take next */
+	uint64_t plan_epoch, plan_next;
+	uint64_t round, round_samples;
+	uint64_t waited_round; /* somebody waits for a batch of it: memory is no reason to wait */
+	unsigned waiting;
+	struct batch *first, **last; /* planned and not taken, in order */
+	uint64_t ahead;              /* samples in them */
+	uint64_t batches_ahead;
+	struct piece *pieces, **pieces_last;
+	unsigned pages_left; /* pieces of pages that the planner waits for */
+	unsigned reading, decoding, dropping;
+	bool planning, out_of_memory;
+	unsigned quiet;
+	uint64_t held;
+	uint64_t free_at; /* nanoseconds: when the bandwidth allows the next read */
+	unsigned depth;   /* readers that may read at once */
+	uint64_t depth_bytes, depth_since, depth_rate;
+	unsigned depth_reads;
+	uint64_t latency; /* nanoseconds of the shortest reads, moving average */
+	uint64_t rate;    /* bytes a second of all readers together */
+	uint64_t epoch_began, epoch_ended, storage_before;
+	struct lmdbio_loader_stats stats;
+	bool planner_runs;
+	unsigned readers, decoders;
+	pthread_t planner;
+	pthread_t reader[LOADER_THREADS];
+	pthread_t decoder[LOADER_THREADS];
+};
+
+/* loader_window.c: the planner's thread. */
+void *planner_run(void *loader);
+
+/* loader_fetch.c */
+void *reader_run(void *loader);
+/* Hands a list of pieces to the readers. Under the lock. */
+void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
+/* Frees pieces that nobody has begun. Under the lock. */
+void pieces_drop(struct lmdbio_loader *loader);
+void piece_free(struct piece *piece);
+/* Bytes between two reads of which one longer read is the cheaper. Under the lock. */
+uint64_t loader_gap(const struct lmdbio_loader *loader);
+/* A view of the loader's snapshot for one thread. */
+struct snapshot loader_view(const struct lmdbio_loader *loader);
+/* A sample of a batch has come: pointers that stay. */
+void sample_fill(struct work *work, const struct tier_record *record);
+
+/* loader_decode.c */
+void *decoder_run(void *loader);
+/* Some samples of a batch have come, or there are none. Under the lock. */
+void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples);
+
+/* loader_next.c */
+void batch_free(struct batch *batch);
+/* Lets go of one reference, under the lock, which it takes down. */
+void loader_release(struct lmdbio_loader *loader);
+
+/* loader_open.c */
+void loader_free(struct lmdbio_loader *loader);
+
+static inline bool loader_is_here(const struct lmdbio_loader *loader)
+{
+	return loader->processes == fork_generation;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* What only this file knows: what a loader tells of itself. */
+#include "loader/loader_private.h"
+
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
+{
+	struct lmdbio_loader_stats stats;
+	uint64_t end;
+
+	pthread_mutex_lock(&loader->lock);
+	stats = loader->stats;
+	end = loader->epoch_ended ? loader->epoch_ended : clock_now();
+	stats.epoch_ns = loader->epoch_began ? end - loader->epoch_began : 0;
+	stats.storage_bytes =
+		loader->epoch_began ? stats_get(STATS_STORAGE_BYTES) - loader->storage_before : 0;
+	stats.held_bytes = loader->held;
+	stats.reads_at_once = loader->depth;
+	pthread_mutex_unlock(&loader->lock);
+	stats.stage_state = (uint64_t)tiers_health(&loader->tiers);
+	return stats;
+}
+
+int loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats)
+{
+	struct lmdbio_loader_stats all;
+	uint64_t size;
+
+	if (!stats || stats->size < sizeof(stats->size) || !loader_is_here(loader))
+		return EINVAL;
+	size = stats->size < sizeof(all) ? stats->size : sizeof(all);
+	all = collect(loader);
+	all.size = size;
+	memcpy(stats, &all, size);
+	return 0;
+}
+
+/* The time that half of the batches waited less than, in microseconds. */
+static uint64_t median(const struct lmdbio_loader_stats *stats)
+{
+	uint64_t seen = 0;
+	unsigned i = 0;
+
+	while (i < LMDBIO_STALLS && 2 * (seen += stats->stalls[i]) < stats->batches)
+		i++;
+	return i ? UINT64_C(1) << (i - 1) : 0;
+}
+
+size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
+{
+	struct lmdbio_loader_stats stats;
+	uint64_t percent, all;
+	int length;
+
+	if (!loader_is_here(loader))
+		return 0;
+	stats = collect(loader);
+	percent = stats.epoch_ns ? stats.stall_ns * 100 / stats.epoch_ns : 0;
+	all = stats.memory_bytes + stats.stage_bytes + stats.peer_bytes + stats.file_bytes;
+	all = all ? all : 1;
+	length = snprintf(
+		line, size,
+		"%s: waited for data %.3f s of %.3f s (%llu %%), median of a batch %llu us; "
+		"bytes from memory %llu %%, local disk %llu %%, peers %llu %%, storage %llu %%",
+		percent >= 10  ? "I/O is the bottleneck"
+		: percent >= 2 ? "I/O costs some time"
+			       : "I/O is not the bottleneck",
+		(double)stats.stall_ns / 1e9, (double)stats.epoch_ns / 1e9,
+		(unsigned long long)percent, (unsigned long long)median(&stats),
+		(unsigned long long)(stats.memory_bytes * 100 / all),
+		(unsigned long long)(stats.stage_bytes * 100 / all),
+		(unsigned long long)(stats.peer_bytes * 100 / all),
+		(unsigned long long)(stats.file_bytes * 100 / all));
+	return length < 0 ? 0 : (size_t)length;
+}

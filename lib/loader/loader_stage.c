@@ -1,0 +1,348 @@
+/* What only this file knows: how records are kept in a file on a local disk.
+ *
+ * One sparse file per data set and directory, shared by the processes of the node:
+ *
+ *   0 a head (4096): identity, how many records, the boot that wrote it, where the next record goes
+ *   4096 a row for each record (24 bytes): where it stands (8; 0: not here), value's size (4),
+ * key's size (4), XXH3-64 of both (8) then the records, value and key, in the order in which they
+ * came
+ *
+ * Head and rows are mapped. A record is written, then its row, its place last; a row that was
+ * written before a crash of the machine is not believed, because the boot is another one. The file
+ * goes with its last user: everybody holds a shared lock on it, and who can turn it to an exclusive
+ * one is the last. Every record is checked when it is read. A disk that is full takes no more, and
+ * what is there stays of use; one that fails is not asked any more.
+ */
+#include "loader/loader_tier.h"
+
+#include "util/checked.h"
+#include "util/limits.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { HEAD = 4096, SPARE = 20, BOOT = 40 };
+
+static const uint64_t magic = UINT64_C(0x3167617473626d6c);
+
+struct head {
+	uint64_t magic, identity[4], records;
+	char boot[BOOT];
+	_Atomic uint64_t next; /* offset */
+};
+
+struct row {
+	_Atomic uint64_t place;
+	uint32_t data, key;
+	uint64_t check;
+};
+
+struct stage {
+	int fd;
+	char path[4096];
+	struct head *head;
+	struct row *rows;
+	size_t mapped;
+	uint64_t records, limit; /* limit: offset in the file */
+	_Atomic int health;      /* enum tier_state */
+};
+
+static void boot_id(char boot[BOOT])
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	memset(boot, 0, BOOT);
+	if (fd < 0)
+		return;
+	if (read(fd, boot, BOOT - 1) < 0)
+		memset(boot, 0, BOOT);
+	close(fd);
+}
+
+/* Once: what has happened, in one line. */
+static void stage_drop(struct stage *stage, enum tier_state state, const char *what, int error)
+{
+	if (atomic_exchange(&stage->health, (int)state) < (int)state)
+		log_line("%s: %s: %s; %s", stage->path, what, strerror(error),
+			 state == TIER_FULL ? "no more records are kept there"
+					    : "records are read from their data set");
+}
+
+/* Whether the file that is open is still the one of that name, ours, and nobody else's to read. */
+static bool is_ours(int fd, const char *path)
+{
+	struct stat open_file, named;
+
+	return !fstat(fd, &open_file) && !lstat(path, &named) && S_ISREG(named.st_mode) &&
+	       open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev &&
+	       open_file.st_uid == geteuid() && !(open_file.st_mode & 077);
+}
+
+/* Opens the file and locks it as one of its users. Returns a descriptor or -1 with errno. */
+static int file_open(const char *path)
+{
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error;
+
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_SH)) {
+			error = errno;
+			close(fd);
+			errno = error;
+			return -1;
+		}
+		if (is_ours(fd, path))
+			return fd;
+		/* Its last user has just removed it; or it is somebody else's. */
+		if (!access(path, F_OK)) {
+			close(fd);
+			errno = EPERM;
+			return -1;
+		}
+		close(fd);
+	}
+}
+
+static uint64_t room(const struct stage *stage, const struct tier_setup *setup)
+{
+	struct statvfs fs;
+	uint64_t free_bytes = UINT64_MAX / 2;
+
+	if (!fstatvfs(stage->fd, &fs)) {
+		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+		free_bytes -= free_bytes / SPARE;
+	}
+	return setup->limit && setup->limit < free_bytes ? setup->limit : free_bytes;
+}
+
+/* The head is right, or made so. One process at a time, by a byte lock on it. */
+static int head_check(struct stage *stage, const struct tier_setup *setup)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	struct head *head = stage->head;
+	char boot[BOOT];
+
+	boot_id(boot);
+	if (fcntl(stage->fd, F_OFD_SETLKW, &lock))
+		return errno;
+	if (head->magic != magic || head->records != setup->records ||
+	    memcmp(head->boot, boot, BOOT) ||
+	    memcmp(head->identity, setup->identity, sizeof(head->identity))) {
+		memset(stage->rows, 0, setup->records * sizeof(struct row));
+		head->records = setup->records;
+		memcpy(head->boot, boot, BOOT);
+		memcpy(head->identity, setup->identity, sizeof(head->identity));
+		atomic_store(&head->next, stage->mapped);
+		head->magic = magic;
+	}
+	lock.l_type = F_UNLCK;
+	return fcntl(stage->fd, F_OFD_SETLK, &lock) ? errno : 0;
+}
+
+static int stage_map(struct stage *stage, const struct tier_setup *setup)
+{
+	struct stat st;
+	void *map;
+	int rc;
+
+	stage->mapped = round_up(HEAD + setup->records * sizeof(struct row), HEAD);
+	if (fstat(stage->fd, &st))
+		return errno;
+	if (!limits_allow_file(stage->mapped))
+		return EFBIG;
+	/* Rows that could not be written would be a signal: they get their room now. */
+	if (st.st_size < (off_t)stage->mapped) {
+		rc = posix_fallocate(stage->fd, 0, (off_t)stage->mapped);
+		if (rc)
+			return rc;
+	}
+	map = mmap(NULL, stage->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, stage->fd, 0);
+	if (map == MAP_FAILED)
+		return errno;
+	stage->head = map;
+	stage->rows = (struct row *)((uint8_t *)map + HEAD);
+	return head_check(stage, setup);
+}
+
+static void stage_close(void *state)
+{
+	struct stage *stage = state;
+
+	if (stage->head)
+		munmap(stage->head, stage->mapped);
+	if (stage->fd >= 0) {
+		if (!flock(stage->fd, LOCK_EX | LOCK_NB) && is_ours(stage->fd, stage->path))
+			unlink(stage->path);
+		close(stage->fd);
+	}
+	free(stage);
+}
+
+/* A directory that cannot be used drops the tier, not the loader. */
+static int stage_open(void **state, const struct tier_setup *setup)
+{
+	struct stage *stage;
+	int rc;
+
+	if (!setup->directory)
+		return 0;
+	stage = calloc(1, sizeof(*stage));
+	if (!stage)
+		return ENOMEM;
+	stage->records = setup->records;
+	snprintf(stage->path, sizeof(stage->path), "%s/lmdbio-stage-%016llx", setup->directory,
+		 (unsigned long long)XXH3_64bits(setup->identity, sizeof(setup->identity)));
+	stage->fd = file_open(stage->path);
+	rc = stage->fd < 0 ? errno : stage_map(stage, setup);
+	if (!rc) {
+		stage->limit = stage->mapped + room(stage, setup);
+		*state = stage;
+		return 0;
+	}
+	stage_drop(stage, TIER_FAILED, "not usable", rc);
+	if (rc == ENOMEM) {
+		stage_close(stage);
+		return rc;
+	}
+	/* It stays, to tell so. */
+	*state = stage;
+	return 0;
+}
+
+static bool stage_has(void *state, uint64_t record)
+{
+	struct stage *stage = state;
+
+	return atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_FAILED &&
+	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) != 0;
+}
+
+static int read_whole(int fd, uint8_t *buffer, size_t length, uint64_t offset)
+{
+	while (length) {
+		ssize_t n = pread(fd, buffer, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? errno : EIO;
+		buffer += n;
+		offset += (uint64_t)n;
+		length -= (size_t)n;
+	}
+	return 0;
+}
+
+static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
+{
+	struct stage *stage = state;
+	struct row *row = &stage->rows[record];
+	uint64_t place = atomic_load_explicit(&row->place, memory_order_acquire);
+	size_t size = (size_t)row->data + row->key;
+	uint8_t *memory = malloc(size + 1);
+	int rc;
+
+	if (!memory)
+		return ENOMEM;
+	rc = read_whole(stage->fd, memory, size, place);
+	if (!rc && XXH3_64bits(memory, size) != row->check)
+		rc = EBADMSG;
+	if (rc) {
+		free(memory);
+		stage_drop(stage, TIER_FAILED, "cannot be read", rc);
+		return rc;
+	}
+	*to = (struct tier_record){.memory = memory,
+				   .data = {row->data, memory},
+				   .key = {row->key, memory + row->data}};
+	return 0;
+}
+
+static int write_whole(int fd, const MDB_val *data, const MDB_val *key, uint64_t offset)
+{
+	struct iovec part[2] = {{data->mv_data, data->mv_size}, {key->mv_data, key->mv_size}};
+	struct iovec *next = part;
+	int left = 2;
+
+	while (left) {
+		ssize_t n = pwritev(fd, next, left, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		offset += (uint64_t)n;
+		while (left && (size_t)n >= next->iov_len) {
+			n -= (ssize_t)next->iov_len;
+			next++;
+			left--;
+		}
+		if (left) {
+			next->iov_base = (uint8_t *)next->iov_base + n;
+			next->iov_len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	struct stage *stage = state;
+	struct row *row;
+	uint64_t size = data->mv_size + key->mv_size, place;
+	XXH3_state_t hash;
+	int rc;
+
+	if (atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_GOOD)
+		return 0;
+	row = &stage->rows[record];
+	if (atomic_load_explicit(&row->place, memory_order_relaxed))
+		return 0;
+	place = atomic_fetch_add(&stage->head->next, size);
+	if (place + size > stage->limit || !limits_allow_file(place + size)) {
+		stage_drop(stage, TIER_FULL, "full", ENOSPC);
+		return 0;
+	}
+	rc = write_whole(stage->fd, data, key, place);
+	if (rc) {
+		stage_drop(stage, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,
+			   "cannot be written", rc);
+		return 0;
+	}
+	XXH3_64bits_reset(&hash);
+	XXH3_64bits_update(&hash, data->mv_data, data->mv_size);
+	XXH3_64bits_update(&hash, key->mv_data, key->mv_size);
+	row->check = XXH3_64bits_digest(&hash);
+	row->data = (uint32_t)data->mv_size;
+	row->key = (uint32_t)key->mv_size;
+	atomic_store_explicit(&row->place, place, memory_order_release);
+	return size;
+}
+
+static enum tier_state stage_health(void *state)
+{
+	return (enum tier_state)atomic_load(&((struct stage *)state)->health);
+}
+
+const struct tier_ops tier_stage = {
+	.name = "stage",
+	.open = stage_open,
+	.has = stage_has,
+	.fetch = stage_fetch,
+	.offer = stage_offer,
+	.health = stage_health,
+	.close = stage_close,
+};

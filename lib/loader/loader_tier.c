@@ -1,0 +1,188 @@
+/* What only this file knows: the table of tiers, and which of them is the fastest at this moment.
+ */
+#include "loader/loader_tier.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AVERAGE = 8, EXPLORE = 64 };
+
+static const struct {
+	const struct tier_ops *ops;
+	enum tier_source source;
+} rows[] = {
+	{&tier_kept, SOURCE_MEMORY},
+	{&tier_stage, SOURCE_STAGE},
+};
+
+static int null_open(void **state, const struct tier_setup *setup)
+{
+	*state = NULL;
+	(void)setup;
+	return 0;
+}
+
+static bool null_has(void *state, uint64_t record)
+{
+	(void)state, (void)record;
+	return false;
+}
+
+static int null_fetch(void *state, uint64_t record, struct tier_record *to)
+{
+	(void)state, (void)record, (void)to;
+	return ENOENT;
+}
+
+static uint64_t null_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	(void)state, (void)record, (void)key, (void)data;
+	return 0;
+}
+
+static enum tier_state null_health(void *state)
+{
+	(void)state;
+	return TIER_GOOD;
+}
+
+static void null_close(void *state)
+{
+	(void)state;
+}
+
+const struct tier_ops tier_null = {
+	.name = "null",
+	.open = null_open,
+	.has = null_has,
+	.fetch = null_fetch,
+	.offer = null_offer,
+	.health = null_health,
+	.close = null_close,
+};
+
+int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum tier_source source)
+{
+	struct tier *tier = &tiers->tier[tiers->count];
+
+	if (tiers->count == TIERS)
+		return ENOSPC;
+	/* The file moves up behind it. */
+	memset(tier + 1, 0, sizeof(*tier));
+	tier[1].source = SOURCE_FILE;
+	tier->ops = ops;
+	tier->state = state;
+	tier->source = source;
+	tiers->count++;
+	return 0;
+}
+
+int tiers_open(struct tiers *tiers, const struct tier_setup *setup)
+{
+	memset(tiers, 0, sizeof(*tiers));
+	tiers->tier[0].source = SOURCE_FILE;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		void *state = NULL;
+		int rc = rows[i].ops->open(&state, setup);
+
+		if (!rc && state)
+			rc = tier_add(tiers, rows[i].ops, state, rows[i].source);
+		if (rc) {
+			tiers_close(tiers);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+void tiers_close(struct tiers *tiers)
+{
+	for (unsigned i = 0; i < tiers->count; i++)
+		tiers->tier[i].ops->close(tiers->tier[i].state);
+	tiers->count = 0;
+}
+
+static uint64_t finishes(const struct tier *tier)
+{
+	return atomic_load_explicit(&tier->pace, memory_order_relaxed) *
+	       (1 + atomic_load_explicit(&tier->queue, memory_order_relaxed));
+}
+
+struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
+{
+	struct tier *file = tiers_file(tiers), *best = file;
+
+	for (unsigned i = 0; i < tiers->count; i++) {
+		struct tier *tier = &tiers->tier[i];
+
+		if (!tier->ops->has(tier->state, record))
+			continue;
+		/* What is not known is tried; and what was slow once is tried again now and then.
+		 */
+		if (!atomic_load_explicit(&tier->pace, memory_order_relaxed) ||
+		    finishes(tier) <= finishes(best) ||
+		    !atomic_load_explicit(&best->pace, memory_order_relaxed) ||
+		    atomic_fetch_add_explicit(&tier->turns, 1, memory_order_relaxed) % EXPLORE == 0)
+			best = tier;
+		if (best->source == SOURCE_MEMORY)
+			break;
+	}
+	atomic_fetch_add_explicit(&best->queue, 1, memory_order_relaxed);
+	return best;
+}
+
+void tier_done(struct tier *tier, uint64_t n, uint64_t ns)
+{
+	uint64_t before = atomic_load_explicit(&tier->pace, memory_order_relaxed), now;
+
+	atomic_fetch_sub_explicit(&tier->queue, n, memory_order_relaxed);
+	if (!n || !ns)
+		return;
+	now = ns / n + 1;
+	now = before ? (before * (AVERAGE - 1) + now) / AVERAGE : now;
+	atomic_store_explicit(&tier->pace, now ? now : 1, memory_order_relaxed);
+}
+
+uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record,
+		     const MDB_val *key, const MDB_val *data)
+{
+	uint64_t kept, staged = 0;
+
+	for (unsigned i = 0; i < tiers->count; i++) {
+		struct tier *tier = &tiers->tier[i];
+
+		if (tier->source == source)
+			continue;
+		kept = tier->ops->offer(tier->state, record, key, data);
+		if (tier->source == SOURCE_STAGE)
+			staged += kept;
+	}
+	return staged;
+}
+
+enum tier_state tiers_health(struct tiers *tiers)
+{
+	enum tier_state worst = TIER_GOOD, state;
+
+	for (unsigned i = 0; i < tiers->count; i++) {
+		state = tiers->tier[i].ops->health(tiers->tier[i].state);
+		worst = state > worst ? state : worst;
+	}
+	return worst;
+}
+
+bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data)
+{
+	/* The value first: a program may want it aligned. */
+	uint8_t *memory = malloc(data->mv_size + key->mv_size + 1);
+
+	if (!memory)
+		return false;
+	memcpy(memory, data->mv_data, data->mv_size);
+	memcpy(memory + data->mv_size, key->mv_data, key->mv_size);
+	to->memory = memory;
+	to->data = (MDB_val){data->mv_size, memory};
+	to->key = (MDB_val){key->mv_size, memory + data->mv_size};
+	return true;
+}

@@ -1,0 +1,100 @@
+/* What only this file knows: where a record may come from, besides its data file.
+ *
+ * A tier keeps some records near: in this process's memory, on a local disk, with another node. The
+ * loader asks each tier whether it has a record, and takes it from the one whose measured speed,
+ * its queue included, finishes first; the file is always there.
+ *
+ * Adding a tier takes: a file loader_<name>.c with a const, designated struct tier_ops; its row in
+ * loader_tier.c's table, or for a tier that another library brings, tier_add(); a line in
+ * lib/Makemodule.am; a row in tests/loader/tier_contract.c; a paragraph in lmdbio-loader(3).
+ * tier_null is the smallest one: it has nothing and keeps nothing.
+ */
+#ifndef LMDBIO_LOADER_TIER_H
+#define LMDBIO_LOADER_TIER_H
+
+#include "loader/loader_order.h"
+
+#include <lmdb.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A record that has been fetched. */
+struct tier_record {
+	MDB_val key, data;
+	void *memory; /* malloc'ed, holds both; NULL: they stay as long as the tier */
+};
+
+/* What a tier is made for. */
+struct tier_setup {
+	const struct order *order;
+	uint64_t identity[4]; /* of the data set's bytes, and of the tree in them */
+	uint64_t records;
+	uint64_t keep;         /* bytes that the memory tier may keep */
+	const char *directory; /* stage: on a local disk, or NULL */
+	uint64_t limit;        /* stage: bytes; 0: what is free */
+};
+
+enum tier_state { TIER_GOOD = 0, TIER_FULL = 1, TIER_FAILED = 2 };
+
+struct tier_ops {
+	const char *name;
+	/* Makes *state; NULL with 0: there is no such tier in this setup. 0 or an errno. */
+	int (*open)(void **state, const struct tier_setup *setup);
+	bool (*has)(void *state, uint64_t record);
+	/* 0 or an errno; then the file is asked. */
+	int (*fetch)(void *state, uint64_t record, struct tier_record *to);
+	/* A record has come from elsewhere: keep it or not. Bytes kept. */
+	uint64_t (*offer)(void *state, uint64_t record, const MDB_val *key, const MDB_val *data);
+	enum tier_state (*health)(void *state);
+	void (*close)(void *state);
+};
+
+enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };
+
+struct tier {
+	const struct tier_ops *ops;
+	void *state;
+	enum tier_source source;
+	_Atomic uint64_t pace;  /* nanoseconds a record takes, moving average; 0: not known */
+	_Atomic uint64_t queue; /* records on their way */
+	_Atomic uint64_t turns; /* choices made */
+};
+
+enum { TIERS = 4 };
+
+/* All tiers of one loader; the file, which has no ops, is the last one. Threads: any, once open. */
+struct tiers {
+	unsigned count;
+	struct tier tier[TIERS + 1];
+};
+
+/* Opens every row of the table. Returns 0 or an errno; then nothing is open. */
+int tiers_open(struct tiers *tiers, const struct tier_setup *setup);
+/* A tier that another library brings, before the loader begins; it becomes the loader's. Returns 0,
+ * ENOSPC (there are as many as fit). */
+int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum tier_source source);
+void tiers_close(struct tiers *tiers);
+
+/* The one that is to fetch a record; the file if no other is faster. Its queue grows. */
+struct tier *tiers_choose(struct tiers *tiers, uint64_t record);
+/* `n` records have come, in so many nanoseconds together; 0: they have not come. */
+void tier_done(struct tier *tier, uint64_t n, uint64_t ns);
+/* A record has come from `source`: the others may keep it. Bytes kept on disk. */
+uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record,
+		     const MDB_val *key, const MDB_val *data);
+/* The worst that has become of the local disk. */
+enum tier_state tiers_health(struct tiers *tiers);
+
+static inline struct tier *tiers_file(struct tiers *tiers)
+{
+	return &tiers->tier[tiers->count];
+}
+
+/* One malloc'ed copy of a record. false: no memory. */
+bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data);
+
+extern const struct tier_ops tier_null, tier_kept, tier_stage;
+
+#endif
