@@ -161,7 +161,7 @@ struct lmdbio_loader_options {
 				  memory holds */
 	uint64_t resident;     /* opportunistic: records; 0: what half of the memory holds. The same
 				  number on all ranks */
-	uint64_t memory;       /* bytes for batches read ahead; 0: half of lmdbio's budget. A database
+	uint64_t memory;       /* bytes for batches read ahead; 0: most of lmdbio's budget. A database
 				  that is smaller stays in the node's memory, and is not copied */
 	uint32_t ahead;        /* batches read ahead at most; 0: what memory holds */
 	uint32_t threads;      /* reads in flight at most; 0: as many as are measured to help */

@@ -12,7 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READERS = 16, DEPTH_FIRST = 4, RUN_BYTES = 1 << 20 };
+enum {
+	READERS = 16,
+	DEPTH_FIRST = 4,
+	RUN_BYTES = 1 << 20,
+	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
+};
 
 /* An options struct of an older program is shorter; what it lacks is zero. */
 static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_loader_options *from)
@@ -30,6 +35,45 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 			       to->tail <= LMDBIO_TAIL_WRAP
 		       ? 0
 		       : EINVAL;
+}
+
+/* How large the database is, as far as its record tells, and whether it is copied: what fits into
+ * the node's memory is not. */
+static void sizes_set(struct lmdbio_loader *loader)
+{
+	const struct tree_record *record = &loader->tree.record;
+	const struct snapshot *snapshot = &loader->txn->snapshot;
+	uint64_t budget = memory_budget(settings_get()), all = snapshot->view.limit, most;
+	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
+
+	/* Trees of duplicates are in no record; and a stale one is not known yet. */
+	if (record->flags & MDB_DUPSORT || pages > all || loader->tree.stale)
+		pages = all;
+	loader->file_bytes = pages << snapshot->view.page_shift;
+	loader->whole = pages >= all / 2;
+	loader->leaves_first = record->overflow_pages != 0;
+	/* The arena's budget is the node's; the page cache takes what is free. */
+	most = snapshot->view.residency ? budget - budget / 8 : budget * 2;
+	loader->memory = loader->options.memory ? loader->options.memory : budget - budget / 4;
+	if (loader->options.memory && loader->options.memory < most)
+		most = loader->options.memory;
+	/* A file of no store is small. */
+	loader->copies = loader->env->stored && loader->file_bytes > most;
+}
+
+/* Copies are memory that the arena of our own environment need not have: one budget for both.
+ * Before the arena is made, which the first page read does. */
+static void arena_limit(struct lmdbio_loader *loader)
+{
+	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
+
+	loader->tree = loader->txn->trees[loader->dbi];
+	sizes_set(loader);
+	if (!loader->own_env || !loader->copies || loader->env->residency.arena)
+		return;
+	if (loader->memory < budget - left)
+		left = budget - loader->memory;
+	loader->env->residency.options.budget = left > TRANSIT_LEAST ? left : TRANSIT_LEAST;
 }
 
 /* The environment, a transaction and the database in it. */
@@ -52,38 +96,17 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	if (loader->env->mode != ENV_OWN)
 		return ENOTSUP;
 	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
-	if (!rc)
+	if (rc)
+		return rc;
+	loader->dbi = DBI_MAIN;
+	if (place->name)
 		rc = dbi_open(loader->txn, place->name, 0, &loader->dbi);
-	if (!rc && loader->txn->trees[loader->dbi].stale)
+	if (rc)
+		return rc;
+	arena_limit(loader);
+	if (loader->tree.stale)
 		rc = tree_refresh(&loader->txn->snapshot, &loader->txn->trees[loader->dbi]);
-	if (!rc)
-		rc = records_take(loader->txn, loader->dbi, &loader->index);
-	return rc;
-}
-
-/* How large it is, and whether it is copied. */
-static void sizes_set(struct lmdbio_loader *loader)
-{
-	const struct tree_record *record = &loader->tree.record;
-	const struct snapshot *snapshot = &loader->txn->snapshot;
-	uint64_t budget = memory_budget(settings_get()), all, most;
-	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
-	bool shown = snapshot->view.residency != NULL;
-
-	/* Trees of duplicates are in no record. */
-	all = snapshot->view.limit;
-	if (record->flags & MDB_DUPSORT || pages > all)
-		pages = all;
-	loader->file_bytes = pages << snapshot->view.page_shift;
-	loader->whole = pages >= all / 2;
-	loader->leaves_first = record->overflow_pages != 0;
-	/* The arena's budget is the node's; the page cache takes what is free. */
-	most = shown ? budget - budget / 8 : budget * 2;
-	loader->memory = loader->options.memory ? loader->options.memory : budget / 2;
-	if (loader->options.memory && loader->options.memory < most)
-		most = loader->options.memory;
-	/* A file of no store is small. */
-	loader->copies = loader->env->stored && loader->file_bytes > most;
+	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
 }
 
 static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec)

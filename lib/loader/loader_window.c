@@ -22,7 +22,8 @@ enum {
 	APART_ROUND = 32 << 20, /* bytes of a round in which nothing can be merged */
 	PIECE_SAMPLES = 8192,
 	STAGE_SAMPLES = 16,
-	ROUNDS_EXACT = 3, /* after these, whole chunks are read of what will all be wanted */
+	ROUNDS_EXACT = 1,   /* after these, whole chunks are read of what will all be wanted */
+	ROUND_READY = 1024, /* samples of a round for which nothing has to be read */
 };
 
 struct plan {
@@ -69,7 +70,8 @@ static bool has_room(const struct lmdbio_loader *loader)
 		return false;
 	if (loader->options.ahead && loader->batches_ahead >= loader->options.ahead)
 		return false;
-	return !loader->ahead || loader->ahead <= loader->round_samples;
+	return !loader->ahead ||
+	       loader->ahead <= (loader->copies ? loader->round_samples : SAMPLES_AHEAD);
 }
 
 static struct batch *batch_new(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number,
@@ -275,7 +277,7 @@ static struct piece *cut(struct lmdbio_loader *loader, struct plan *plan, bool *
 			return first;
 		}
 		piece->n = next - i;
-		piece->whole = loader->whole && plan->round > ROUNDS_EXACT;
+		piece->whole = loader->whole && !loader->copies && plan->round > ROUNDS_EXACT;
 		memcpy(piece->works, works, piece->n * sizeof(*works));
 		for (size_t j = 0; j < piece->n && loader->copies; j++)
 			piece->bytes +=
@@ -358,17 +360,42 @@ static void plan_drop(struct plan *plan)
 	}
 }
 
-/* Everything about a round that needs no lock. Returns its pieces; *rc is 0 or ENOMEM. */
-static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan,
-			       const struct order_epoch *at, uint64_t number, uint64_t batches,
-			       int *rc)
+/* The last pieces first: in a database larger than memory every other round goes backward through
+ * the file, because what was read last may still be there. */
+static struct piece *turned(struct piece *pieces)
 {
+	struct piece *first = NULL;
+
+	for (struct piece *next; pieces; pieces = next) {
+		next = pieces->next;
+		pieces->next = first;
+		first = pieces;
+	}
+	return first;
+}
+
+/* Everything about a round that needs no lock: `samples` of them from a batch on, also over the end
+ * of its epoch, but not over the one after it. Returns its pieces, and where the next round begins;
+ * *rc is 0 or ENOMEM. */
+static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches,
+			       uint64_t *epoch, uint64_t *number, int *rc)
+{
+	uint64_t all = order_batches(&loader->order), last = *epoch + (*number != 0);
 	struct snapshot snapshot = loader_view(loader);
+	struct order_epoch at;
 	struct piece *pieces;
 	bool short_of_memory;
 
-	for (uint64_t i = 0; i < batches && !*rc; i++)
-		*rc = plan_batch(loader, plan, at, number + i);
+	order_begin(&at, &loader->order, *epoch);
+	while (batches-- && !*rc) {
+		*rc = plan_batch(loader, plan, &at, *number);
+		if (++*number < all)
+			continue;
+		*number = 0;
+		if (++*epoch > last)
+			break;
+		order_begin(&at, &loader->order, *epoch);
+	}
 	if (*rc)
 		return NULL;
 	if (loader->leaves_first)
@@ -382,37 +409,38 @@ static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan,
 	pieces = cut(loader, plan, &short_of_memory);
 	if (short_of_memory)
 		*rc = ENOMEM;
-	return pieces;
+	return loader->copies && plan->round % 2 ? turned(pieces) : pieces;
+}
+
+/* Batches that the next round may have. Under the lock. */
+static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
+{
+	uint64_t batches = round_size(loader, share) / share;
+	const struct lmdbio_loader_options *options = &loader->options;
+
+	loader->round_samples = batches * share * 2;
+	if (options->ahead && batches > options->ahead - loader->batches_ahead)
+		batches = options->ahead - loader->batches_ahead;
+	return batches;
 }
 
 /* The next round. Under the lock, which it takes down while it computes. */
 static void plan_round(struct lmdbio_loader *loader)
 {
-	uint64_t epoch = loader->plan_epoch, number = loader->plan_next;
-	uint64_t all = order_batches(&loader->order), samples, batches;
 	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
+	uint64_t epoch = loader->plan_epoch, number = loader->plan_next, batches;
 	unsigned generation = loader->generation;
 	struct plan plan = {.last = &plan.first, .round = ++loader->round};
-	struct order_epoch at;
 	struct piece *pieces = NULL;
 	int rc = 0;
 
-	samples = round_size(loader, share ? share : 1);
-	batches = samples / (share ? share : 1);
-	if (loader->options.ahead && batches > loader->options.ahead)
-		batches = loader->options.ahead;
-	if (batches > all - number)
-		batches = all - number;
-	loader->round_samples = samples * 2;
-	order_begin(&at, &loader->order, epoch);
+	batches = batches_next(loader, share ? share : 1);
 	pthread_mutex_unlock(&loader->lock);
-
 	plan.works = calloc(batches * share + 1, sizeof(*plan.works));
 	if (plan.works)
-		pieces = plan_make(loader, &plan, &at, number, batches, &rc);
+		pieces = plan_make(loader, &plan, batches, &epoch, &number, &rc);
 	else
 		rc = ENOMEM;
-
 	pthread_mutex_lock(&loader->lock);
 	if (rc || generation != loader->generation || loader->closing) {
 		for (struct piece *next; pieces; pieces = next) {
@@ -420,19 +448,18 @@ static void plan_round(struct lmdbio_loader *loader)
 			piece_free(pieces);
 		}
 		plan_drop(&plan);
-		free(plan.works);
 		/* Memory may be there again when batches have been given back. */
 		loader->round_samples = 0;
 		loader->out_of_memory = rc != 0;
-		return;
+	} else {
+		plan_publish(loader, &plan, pieces);
+		/* The next one will be no other, and had better come soon. */
+		if (!pieces && loader->round_samples > ROUND_READY)
+			loader->round_samples = ROUND_READY;
+		loader->plan_epoch = epoch;
+		loader->plan_next = number;
 	}
 	free(plan.works);
-	plan_publish(loader, &plan, pieces);
-	loader->plan_next = number + batches;
-	if (loader->plan_next == all) {
-		loader->plan_epoch++;
-		loader->plan_next = 0;
-	}
 }
 
 void *planner_run(void *argument)

@@ -184,7 +184,7 @@ static void ranks_when_three_then_together_every_record_once(void **state)
 static void batches_when_several_are_out_then_all_stay_right(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, 1);
-	struct lmdbio_batch *out[RECORDS / BATCH + 1], *more;
+	struct lmdbio_batch *out[RECORDS / BATCH + 2], *more;
 	struct lmdbio_loader *loader;
 	unsigned n = 0;
 
