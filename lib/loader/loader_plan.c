@@ -1,0 +1,357 @@
+/* What only this file knows: in which order units choose their homes.
+ *
+ * Nothing is sorted: a byte a unit says how often its best node reads it, and the units of each
+ * level are walked in turn. Who reads a unit follows from the inverse of the order, so a unit is
+ * judged by itself, no list of an epoch is ever made, and threads may share the units.
+ */
+#include "loader/loader_plan_private.h"
+
+#include "util/checked.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct share {
+	pthread_t thread;
+	struct plan *plan;
+	void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument);
+	void *argument;
+	uint64_t first, n;
+};
+
+/* What the search for any room has learnt: room only ever shrinks. */
+struct spare {
+	uint64_t too_much; /* bytes that no node has room for */
+	uint32_t next;     /* node to begin with */
+};
+
+static void *share_run(void *argument)
+{
+	struct share *share = argument;
+
+	share->work(share->plan, share->first, share->n, share->argument);
+	return NULL;
+}
+
+void plan_share_out(struct plan *plan,
+		    void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument),
+		    void *argument)
+{
+	enum { MOST = 64 };
+	struct share shares[MOST];
+	unsigned n = plan->spec.threads < MOST ? plan->spec.threads : MOST, started = 0;
+	uint64_t first = 0;
+
+	if (!n || plan->units < n)
+		n = 1;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t end = plan->units / n * (i + 1) + (i + 1 == n ? plan->units % n : 0);
+
+		shares[i] = (struct share){
+			.plan = plan,
+			.work = work,
+			.argument = argument,
+			.first = first,
+			.n = end - first,
+		};
+		first = end;
+	}
+	while (started + 1 < n &&
+	       !pthread_create(&shares[started].thread, NULL, share_run, &shares[started]))
+		started++;
+	/* The last, and those for which there was no thread. */
+	for (unsigned i = started; i < n; i++)
+		share_run(&shares[i]);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(shares[i].thread, NULL);
+}
+
+uint64_t plan_units(const struct plan *plan)
+{
+	return plan->units;
+}
+
+uint16_t plan_node(const struct plan *plan, uint64_t position)
+{
+	uint32_t rank = order_owner(&plan->spec.order, plan->spec.ranks, position);
+
+	return plan->node_of_rank
+		       ? (uint16_t)plan->node_of_rank[rank]
+		       : (uint16_t)((uint64_t)rank * plan->spec.nodes / plan->spec.ranks);
+}
+
+static void find_readers(const struct plan *plan, uint64_t unit, uint16_t *readers)
+{
+	uint64_t first = unit * plan->spec.unit_records, position;
+
+	for (uint32_t e = 0; e < plan->spec.epochs; e++)
+		for (uint32_t i = 0; i < plan->spec.unit_records; i++) {
+			position = first + i < plan->spec.order.spec.records
+					   ? order_position(&plan->epochs[e], first + i)
+					   : PLAN_NEVER;
+			*readers++ = position < plan->positions ? plan_node(plan, position)
+								: PLAN_NOBODY;
+		}
+}
+
+const uint16_t *plan_readers(const struct plan *plan, uint64_t unit, uint16_t *room)
+{
+	if (plan->readers)
+		return plan->readers + unit * plan->reads;
+	find_readers(plan, unit, room);
+	return room;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Most are a handful: qsort() is for the others. */
+static void sort_words(uint32_t *words, unsigned n)
+{
+	enum { FEW = 32 };
+
+	if (n > FEW) {
+		qsort(words, n, sizeof(*words), compare_words);
+		return;
+	}
+	for (unsigned i = 1; i < n; i++) {
+		uint32_t word = words[i];
+		unsigned j = i;
+
+		for (; j && words[j - 1] > word; j--)
+			words[j] = words[j - 1];
+		words[j] = word;
+	}
+}
+
+/* Index + 1 of a node's tally, by open addressing in a table that is at most half full. */
+static uint16_t *find_tally(uint16_t *table, unsigned mask, const struct plan_tally *tallies,
+			    uint16_t node)
+{
+	unsigned at = (node * 40503u >> 4) & mask;
+
+	while (table[at] && tallies[table[at] - 1].node != node)
+		at = (at + 1) & mask;
+	return &table[at];
+}
+
+unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct plan_tally *tallies)
+{
+	uint16_t table[2 * PLAN_READS_MOST];
+	uint32_t words[PLAN_READS_MOST];
+	struct plan_tally found[PLAN_READS_MOST];
+	unsigned mask = 15, n = 0;
+
+	while (mask + 1 < 2 * plan->reads)
+		mask = 2 * mask + 1;
+	memset(table, 0, (mask + 1) * sizeof(*table));
+	for (unsigned i = 0; i < plan->reads; i++) {
+		uint16_t *at;
+
+		if (readers[i] == PLAN_NOBODY)
+			continue;
+		at = find_tally(table, mask, found, readers[i]);
+		if (!*at) {
+			found[n++] = (struct plan_tally){readers[i], 0, (uint16_t)i};
+			*at = (uint16_t)n;
+		}
+		found[*at - 1].count++;
+	}
+	/* They were found in the order of their first reads. */
+	for (unsigned i = 0; i < n; i++)
+		words[i] = (uint32_t)(PLAN_READS_MOST - found[i].count) << 16 | i;
+	sort_words(words, n);
+	for (unsigned i = 0; i < n; i++)
+		tallies[i] = found[words[i] & 0xffff];
+	return n;
+}
+
+/* The first choice of each unit, as if all had room. */
+static void scan(struct plan *plan, uint64_t first, uint64_t n, void *unused)
+{
+	uint16_t room[PLAN_READS_MOST];
+	struct plan_tally tallies[PLAN_READS_MOST];
+
+	(void)unused;
+	for (uint64_t unit = first; unit < first + n; unit++) {
+		unsigned nodes;
+
+		if (plan->readers)
+			find_readers(plan, unit, plan->readers + unit * plan->reads);
+		nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+		plan->homes[unit] = nodes ? tallies[0].node : PLAN_NOBODY;
+		plan->levels[unit] = nodes ? (uint8_t)plan_level(tallies[0].count) : 0;
+	}
+}
+
+static bool take_room(struct plan *plan, uint64_t unit, uint32_t node, uint64_t bytes)
+{
+	uint64_t *room = plan->room + (size_t)node * plan->spec.tiers;
+
+	for (unsigned tier = 0; tier < plan->spec.tiers; tier++)
+		if (room[tier] >= bytes) {
+			room[tier] -= bytes;
+			plan->homes[unit] = (uint16_t)(node * plan->spec.tiers + tier);
+			return true;
+		}
+	return false;
+}
+
+static bool take_any_room(struct plan *plan, uint64_t unit, uint64_t bytes, struct spare *spare)
+{
+	if (bytes >= spare->too_much)
+		return false;
+	for (uint32_t i = 0; i < plan->spec.nodes; i++) {
+		uint32_t node = spare->next++;
+
+		if (spare->next == plan->spec.nodes)
+			spare->next = 0;
+		if (take_room(plan, unit, node, bytes))
+			return true;
+	}
+	spare->too_much = bytes;
+	return false;
+}
+
+static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
+{
+	uint16_t room[PLAN_READS_MOST], best = plan->homes[unit];
+	struct plan_tally tallies[PLAN_READS_MOST];
+	uint64_t bytes = plan_bytes(plan, unit);
+	unsigned nodes = 0;
+
+	if (best != PLAN_NOBODY) {
+		if (take_room(plan, unit, best, bytes))
+			return;
+		/* Where nobody has room there is no need to know who else reads it. */
+		if (bytes < spare->too_much)
+			nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+	}
+	for (unsigned i = 1; i < nodes; i++)
+		if (take_room(plan, unit, tallies[i].node, bytes))
+			return;
+	if (!take_any_room(plan, unit, bytes, spare))
+		plan->homes[unit] = PLAN_NOBODY;
+}
+
+static void settle(struct plan *plan)
+{
+	struct spare spare = {.too_much = UINT64_MAX};
+	uint64_t counts[PLAN_LEVELS + 1] = {0};
+
+	if (plan->spec.kind == PLAN_PER_NODE) {
+		memset(plan->homes, 0xff, plan->units * sizeof(*plan->homes));
+		return;
+	}
+	for (uint64_t unit = 0; unit < plan->units; unit++)
+		counts[plan->levels[unit]]++;
+	for (unsigned level = PLAN_LEVELS + 1; level--;)
+		for (uint64_t unit = 0; counts[level]; unit++)
+			if (plan->levels[unit] == level) {
+				counts[level]--;
+				settle_unit(plan, unit, &spare);
+			}
+}
+
+static bool spec_makes_sense(const struct plan_spec *spec)
+{
+	uint64_t reads = (uint64_t)spec->epochs * spec->unit_records;
+
+	if (!reads || reads > PLAN_READS_MOST || !spec->ranks || !spec->nodes)
+		return false;
+	if (!spec->tiers || spec->tiers > PLAN_TIERS_MOST ||
+	    (uint64_t)spec->nodes * spec->tiers >= PLAN_NOBODY)
+		return false;
+	for (uint32_t i = 0; spec->node_of_rank && i < spec->ranks; i++)
+		if (spec->node_of_rank[i] >= spec->nodes)
+			return false;
+	return true;
+}
+
+/* Copies of what the caller's spec points to, and the tables. */
+static int plan_memory(struct plan *plan)
+{
+	const struct plan_spec *spec = &plan->spec;
+	size_t places = (size_t)spec->nodes * spec->tiers, readers;
+	uint64_t entries;
+
+	plan->epochs = calloc(spec->epochs, sizeof(*plan->epochs));
+	plan->room = malloc(places * sizeof(*plan->room));
+	plan->cuts = calloc(places, sizeof(*plan->cuts));
+	plan->homes = malloc(plan->units * sizeof(*plan->homes) + 1);
+	plan->levels = malloc(plan->units + 1);
+	if (spec->node_of_rank)
+		plan->node_of_rank = malloc(spec->ranks * sizeof(*plan->node_of_rank));
+	if (!plan->epochs || !plan->room || !plan->cuts || !plan->homes || !plan->levels ||
+	    (spec->node_of_rank && !plan->node_of_rank))
+		return ENOMEM;
+	memcpy(plan->room, spec->room, places * sizeof(*plan->room));
+	if (spec->node_of_rank)
+		memcpy(plan->node_of_rank, spec->node_of_rank,
+		       spec->ranks * sizeof(*plan->node_of_rank));
+	if (checked_multiply(plan->units, plan->reads, &entries) &&
+	    entries <= spec->readers_memory / sizeof(*plan->readers)) {
+		readers = (size_t)entries * sizeof(*plan->readers);
+		plan->readers = malloc(readers + 1);
+		if (!plan->readers)
+			return ENOMEM;
+	}
+	return 0;
+}
+
+int plan_make(struct plan **made, const struct plan_spec *spec)
+{
+	const struct order_spec *order = &spec->order.spec;
+	struct plan *plan;
+	int rc;
+
+	if (!spec_makes_sense(spec))
+		return EINVAL;
+	plan = calloc(1, sizeof(*plan));
+	if (!plan)
+		return ENOMEM;
+	plan->spec = *spec;
+	plan->reads = spec->epochs * spec->unit_records;
+	plan->units = order->records / spec->unit_records + !!(order->records % spec->unit_records);
+	plan->positions = order_batches(&spec->order) * order->batch;
+	/* A copy for a single read would be fetched once and used once: that is no gain. Yet NoPFS,
+	 * whose copies come from storage each, makes them. */
+	plan->least = spec->kind == PLAN_GLOBAL ? 2 : 1;
+	rc = plan_memory(plan);
+	if (rc)
+		goto fail;
+	for (uint32_t e = 0; e < spec->epochs; e++)
+		order_begin(&plan->epochs[e], &plan->spec.order, spec->first_epoch + e);
+	plan_share_out(plan, scan, NULL);
+	settle(plan);
+	rc = plan_copy(plan);
+	if (rc)
+		goto fail;
+	free(plan->levels);
+	plan->levels = NULL;
+	*made = plan;
+	return 0;
+fail:
+	plan_free(plan);
+	return rc;
+}
+
+void plan_free(struct plan *plan)
+{
+	if (!plan)
+		return;
+	free(plan->epochs);
+	free(plan->room);
+	free(plan->node_of_rank);
+	free(plan->readers);
+	free(plan->homes);
+	free(plan->levels);
+	free(plan->cuts);
+	free(plan);
+}

@@ -1,0 +1,76 @@
+/* What only this file knows: how it is told which units are there, and which of several sources is
+ * asked.
+ *
+ * Readiness is exact: one bit a unit, in words of 64 that a node sets as units arrive and that
+ * peers may read where they lie (the words may stand in shared memory or in an MPI window). A bit
+ * is set after the unit's bytes; who sees it may read them.
+ */
+#ifndef LMDBIO_LOADER_READY_H
+#define LMDBIO_LOADER_READY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* 64-bit words for so many units. They begin as zeroes. */
+static inline size_t ready_words(uint64_t units)
+{
+	return (size_t)(units / 64 + (units % 64 != 0));
+}
+
+/* The word that a unit's bit is in, for a peer that fetches it; and the bit in that word. */
+static inline size_t ready_word(uint64_t unit)
+{
+	return (size_t)(unit / 64);
+}
+
+static inline bool ready_in(uint64_t word, uint64_t unit)
+{
+	return word >> unit % 64 & 1;
+}
+
+/* Any thread or process. ready_set() and ready_clear() return what the bit was. Clear a bit before
+ * its bytes go. */
+static inline bool ready_set(uint64_t *words, uint64_t unit)
+{
+	uint64_t bit = UINT64_C(1) << unit % 64;
+
+	return __atomic_fetch_or(&words[ready_word(unit)], bit, __ATOMIC_RELEASE) & bit;
+}
+
+static inline bool ready_clear(uint64_t *words, uint64_t unit)
+{
+	uint64_t bit = UINT64_C(1) << unit % 64;
+
+	return __atomic_fetch_and(&words[ready_word(unit)], ~bit, __ATOMIC_ACQ_REL) & bit;
+}
+
+static inline bool ready_test(const uint64_t *words, uint64_t unit)
+{
+	return ready_in(__atomic_load_n(&words[ready_word(unit)], __ATOMIC_ACQUIRE), unit);
+}
+
+/* How many of `units` units are there. */
+uint64_t ready_count(const uint64_t *words, uint64_t units);
+
+/* --- which source ---------------------------------------------------------------------------- */
+
+/* What is known of one place that a unit can be had from. */
+struct ready_source {
+	double seconds_a_request, seconds_a_byte; /* measured */
+	uint64_t queued_requests, queued_bytes;   /* that wait there already */
+	bool ready;                               /* the unit is there */
+};
+
+/* When it would have delivered `bytes` more, in seconds from now. */
+double ready_finish(const struct ready_source *source, uint64_t bytes);
+
+/* The source that finishes first, or n when none is ready. Equals are told apart by `key`, so that
+ * readers that see the same do not all take the same: give each reader and unit its own. */
+unsigned ready_choose(const struct ready_source *sources, unsigned n, uint64_t bytes, uint64_t key);
+
+/* Two different ones of n holders (n is 2 or more), by `key`: where asking each for its load would
+ * cost too much, the less loaded of two is nearly as good (Mitzenmacher 2001). */
+void ready_pair(unsigned n, uint64_t key, unsigned pair[2]);
+
+#endif

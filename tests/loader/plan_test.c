@@ -1,0 +1,645 @@
+/* What only this file knows: what makes a placement right: every unit kept where there is room for
+ * all, no node over its room, the same plan however it is made, and the future as it will be. */
+#include "loader/loader_plan.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NODES_MOST = 64, ROUNDS = 60 };
+
+struct made {
+	struct plan_spec spec;
+	struct plan *plan;
+	uint64_t room[NODES_MOST * PLAN_TIERS_MOST];
+};
+
+/* A small generator of cases; the plan itself is drawn by nothing of it. */
+static uint64_t random_below(uint64_t *state, uint64_t n)
+{
+	return permute_draw(n, 97, (*state)++, 0);
+}
+
+static uint64_t odd_bytes(const void *context, uint64_t unit)
+{
+	const uint64_t *seed = context;
+
+	return 500 + permute_draw(1000, *seed, unit, 1);
+}
+
+static const uint64_t odd_seed = 3;
+
+static void make(struct made *made, const struct order_spec *order, uint32_t nodes)
+{
+	made->spec.room = made->room;
+	made->spec.nodes = nodes;
+	if (!made->spec.ranks)
+		made->spec.ranks = nodes;
+	if (!made->spec.tiers)
+		made->spec.tiers = 1;
+	if (!made->spec.unit_records)
+		made->spec.unit_records = 1;
+	if (!made->spec.unit_bytes)
+		made->spec.unit_bytes = 1000;
+	assert_int_equal(order_init(&made->spec.order, order), 0);
+	assert_int_equal(plan_make(&made->plan, &made->spec), 0);
+}
+
+static void make_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t room)
+{
+	struct order_spec order = {
+		.seed = 11,
+		.records = records,
+		.batch = nodes * 4,
+		.policy = ORDER_SHUFFLE,
+	};
+
+	for (uint32_t i = 0; i < nodes; i++)
+		made->room[i] = room;
+	make(made, &order, nodes);
+}
+
+/* --- coverage: the figures of the literature, and ours ---------------------------------------- */
+
+static double coverage(enum plan_kind kind, uint32_t nodes, double *local)
+{
+	enum { RECORDS = 6400 };
+	struct made made = {.spec = {.epochs = 90, .kind = kind, .readers_memory = 4 << 20}};
+	struct plan_totals totals;
+
+	make_shuffled(&made, RECORDS, nodes, UINT64_C(1000) * RECORDS / nodes);
+	plan_total(made.plan, &totals);
+	assert_true(totals.units == RECORDS);
+	assert_true(totals.reads == 90 * RECORDS);
+	plan_free(made.plan);
+	*local = (double)totals.local / (double)totals.reads;
+	return (double)totals.kept / (double)totals.units;
+}
+
+static void global_when_room_is_the_data_set_then_every_unit_is_kept(void **state)
+{
+	double local;
+
+	(void)state;
+	assert_true(coverage(PLAN_GLOBAL, 4, &local) == 1);
+	assert_true(local > 0.30 && local < 0.31);
+	assert_true(coverage(PLAN_GLOBAL, 16, &local) == 1);
+	assert_true(local > 0.11 && local < 0.12);
+	assert_true(coverage(PLAN_GLOBAL, 64, &local) == 1);
+	assert_true(local > 0.05 && local < 0.06);
+}
+
+static void per_node_when_room_is_the_data_set_then_a_sixth_to_a_third_is_lost(void **state)
+{
+	double local, kept;
+
+	(void)state;
+	kept = coverage(PLAN_PER_NODE, 4, &local);
+	assert_true(kept > 0.81 && kept < 0.84);
+	assert_true(local > 0.30 && local < 0.32);
+	kept = coverage(PLAN_PER_NODE, 16, &local);
+	assert_true(kept > 0.69 && kept < 0.72);
+	kept = coverage(PLAN_PER_NODE, 64, &local);
+	assert_true(kept > 0.65 && kept < 0.68);
+}
+
+static void
+global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void **state)
+{
+	enum { RECORDS = 2000 };
+	struct plan_totals totals;
+	uint64_t bytes = 0;
+
+	(void)state;
+	for (uint64_t unit = 0; unit < RECORDS; unit++)
+		bytes += odd_bytes(&odd_seed, unit);
+	for (uint32_t nodes = 1; nodes <= NODES_MOST; nodes = nodes * 3 + 1) {
+		struct made made = {
+			.spec = {.epochs = 6, .bytes_of = odd_bytes, .context = &odd_seed}};
+
+		make_shuffled(&made, RECORDS, nodes, bytes / nodes + 1 + 1500);
+		plan_total(made.plan, &totals);
+		assert_true(totals.bytes == bytes);
+		assert_true(totals.kept == RECORDS);
+		plan_free(made.plan);
+	}
+}
+
+/* --- against a plan's definition, on many small cases ----------------------------------------- */
+
+/* Anything small: orders, tails, units, tiers, ranks a node, rooms. */
+static void draw_case(struct made *made, uint64_t *seed, enum plan_kind kind)
+{
+	uint32_t nodes = 1 + (uint32_t)random_below(seed, 9);
+	unsigned tiers = 1 + (unsigned)random_below(seed, 3);
+	struct order_spec order = {
+		.seed = random_below(seed, 1000),
+		.records = random_below(seed, 300),
+		.batch = 1 + (uint32_t)random_below(seed, 40),
+		.block = 1 + (uint32_t)random_below(seed, 9),
+		.buffer = 1 + (uint32_t)random_below(seed, 5),
+		.resident = random_below(seed, 200),
+		.policy = (enum order_policy)random_below(seed, 4),
+		.tail = (enum order_tail)random_below(seed, 3),
+	};
+
+	*made = (struct made){.spec = {
+				      .first_epoch = random_below(seed, 5),
+				      .epochs = 1 + (uint32_t)random_below(seed, 12),
+				      .ranks = nodes * (1 + (uint32_t)random_below(seed, 3)),
+				      .tiers = tiers,
+				      .unit_records = 1 + (uint32_t)random_below(seed, 4),
+				      .bytes_of = odd_bytes,
+				      .context = &odd_seed,
+				      .readers_memory = random_below(seed, 2) << 20,
+				      .threads = (unsigned)random_below(seed, 4),
+				      .kind = kind,
+			      }};
+	for (uint32_t i = 0; i < nodes * tiers; i++)
+		made->room[i] = random_below(seed, 30000);
+	make(made, &order, nodes);
+}
+
+/* Who reads what, found by walking the epochs forward. reads[unit][node]. */
+static unsigned *count_reads(const struct made *made)
+{
+	const struct order *order = &made->spec.order;
+	unsigned *reads = calloc(plan_units(made->plan) * made->spec.nodes + 1, sizeof(*reads));
+
+	assert_non_null(reads);
+	for (uint32_t e = 0; e < made->spec.epochs; e++) {
+		struct order_epoch at;
+		uint64_t end = order_batches(order) * order->spec.batch;
+
+		order_begin(&at, order, made->spec.first_epoch + e);
+		/* A record that a wrapped epoch brings again counts once. */
+		if (end > order->spec.records)
+			end = order->spec.records;
+		for (uint64_t position = 0; position < end; position++)
+			reads[order_record(&at, position) / made->spec.unit_records *
+				      made->spec.nodes +
+			      plan_node(made->plan, position)]++;
+	}
+	return reads;
+}
+
+static void assert_readers(const struct made *made, const unsigned *reads)
+{
+	uint16_t room[PLAN_READS_MOST];
+
+	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+		const uint16_t *readers = plan_readers(made->plan, unit, room);
+
+		for (uint32_t node = 0; node < made->spec.nodes; node++) {
+			unsigned n = 0;
+
+			for (uint32_t i = 0; i < made->spec.epochs * made->spec.unit_records; i++)
+				n += readers[i] == node;
+			assert_int_equal(n, reads[unit * made->spec.nodes + node]);
+		}
+	}
+}
+
+/* No node and tier is over its room; holders, tiers and totals say the same. */
+static void assert_rooms(const struct made *made)
+{
+	uint64_t used[NODES_MOST * PLAN_TIERS_MOST] = {0}, copies = 0, kept = 0;
+	struct plan_totals totals;
+	uint8_t tiers[300];
+
+	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+		struct plan_holder holders[NODES_MOST];
+		unsigned n = plan_holders(made->plan, unit, holders, NODES_MOST);
+
+		assert_true(n <= made->spec.nodes);
+		assert_int_equal(plan_holders(made->plan, unit, holders, n / 2), n);
+		for (unsigned i = 0; i < n; i++) {
+			used[holders[i].node * made->spec.tiers + holders[i].tier] +=
+				odd_bytes(&odd_seed, unit);
+			assert_int_equal(plan_tier(made->plan, holders[i].node, unit),
+					 holders[i].tier);
+			for (unsigned j = 0; j < i; j++)
+				assert_int_not_equal(holders[i].node, holders[j].node);
+		}
+		copies += n;
+		kept += n > 0;
+	}
+	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
+		assert_true(used[i] <= made->room[i]);
+	plan_total(made->plan, &totals);
+	assert_true(totals.copies == copies && totals.kept == kept);
+	assert_true(totals.local + totals.elsewhere <= totals.reads);
+	for (uint16_t node = 0; node < made->spec.nodes; node++) {
+		plan_own(made->plan, node, 0, plan_units(made->plan), tiers);
+		for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+			copies -= tiers[unit] != UINT8_MAX;
+			assert_int_equal((int8_t)tiers[unit], plan_tier(made->plan, node, unit));
+		}
+	}
+	assert_true(copies == 0);
+}
+
+/* A unit without a home would have found no room anywhere, homes and copies of others in place. */
+static void assert_nobody_is_left_out(const struct made *made)
+{
+	uint64_t free_room = 0, used = 0, least = UINT64_MAX;
+	struct plan_holder holders[NODES_MOST];
+
+	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
+		free_room += made->room[i];
+	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+		uint64_t bytes = odd_bytes(&odd_seed, unit);
+
+		if (plan_holders(made->plan, unit, holders, 1))
+			used += bytes;
+		else if (bytes < least)
+			least = bytes;
+	}
+	/* Each node and tier has less than the smallest unit left. */
+	if (least != UINT64_MAX)
+		assert_true(free_room - used < least * made->spec.nodes * made->spec.tiers);
+}
+
+static void global_when_anything_small_then_within_room_and_nobody_left_out(void **state)
+{
+	uint64_t seed = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct made made;
+		unsigned *reads;
+
+		draw_case(&made, &seed, PLAN_GLOBAL);
+		reads = count_reads(&made);
+		assert_readers(&made, reads);
+		assert_rooms(&made);
+		assert_nobody_is_left_out(&made);
+		free(reads);
+		plan_free(made.plan);
+	}
+}
+
+/* Of the units that a node does not keep, none is read there more often than one that it does. */
+static void assert_most_frequent(const struct made *made, const unsigned *reads, uint16_t node)
+{
+	unsigned least_kept = UINT32_MAX, most_left = 0;
+
+	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+		unsigned count = reads[unit * made->spec.nodes + node];
+
+		if (plan_tier(made->plan, node, unit) < 0)
+			most_left = count > most_left ? count : most_left;
+		else
+			least_kept = count < least_kept ? count : least_kept;
+	}
+	assert_true(most_left <= least_kept);
+}
+
+static void per_node_when_anything_small_then_each_keeps_what_it_reads_most(void **state)
+{
+	uint64_t seed = 1000;
+
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct made made;
+		unsigned *reads;
+
+		draw_case(&made, &seed, PLAN_PER_NODE);
+		reads = count_reads(&made);
+		assert_readers(&made, reads);
+		assert_rooms(&made);
+		for (uint16_t node = 0; node < made.spec.nodes; node++)
+			assert_most_frequent(&made, reads, node);
+		free(reads);
+		plan_free(made.plan);
+	}
+}
+
+/* --- who is chosen ---------------------------------------------------------------------------- */
+
+static void home_when_all_have_room_then_who_reads_it_most(void **state)
+{
+	enum { RECORDS = 500, NODES = 7 };
+	struct made made = {.spec = {.epochs = 20}};
+	unsigned *reads;
+
+	(void)state;
+	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	reads = count_reads(&made);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_true(plan_holders(made.plan, unit, &home, 1) >= 1);
+		for (unsigned node = 0; node < NODES; node++) {
+			unsigned count = reads[unit * NODES + node];
+
+			assert_true(count <= reads[unit * NODES + home.node]);
+			/* With room for all, who reads it twice has a copy; who reads it once none.
+			 */
+			if (node != home.node)
+				assert_int_equal(plan_tier(made.plan, (uint16_t)node, unit) >= 0,
+						 count >= 2);
+		}
+	}
+	free(reads);
+	plan_free(made.plan);
+}
+
+static void home_when_all_read_it_once_then_who_reads_first(void **state)
+{
+	enum { RECORDS = 64, NODES = 64 };
+	struct made made = {.spec = {.epochs = 3, .readers_memory = 1 << 20}};
+	uint16_t room[PLAN_READS_MOST];
+
+	(void)state;
+	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		const uint16_t *readers = plan_readers(made.plan, unit, room);
+		struct plan_holder home;
+
+		if (readers[0] == readers[1] || readers[0] == readers[2] ||
+		    readers[1] == readers[2])
+			continue;
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		assert_int_equal(home.node, readers[0]);
+	}
+	plan_free(made.plan);
+}
+
+static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
+{
+	enum { RECORDS = 400, NODES = 2 };
+	static const uint32_t crossed[8] = {0, 1, 0, 1, 0, 1, 0, 1};
+	struct made made = {.spec = {.epochs = 4, .ranks = 8, .node_of_rank = crossed}};
+	struct plan_totals totals;
+
+	(void)state;
+	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS / NODES);
+	for (uint32_t position = 0; position < 8; position++)
+		assert_int_equal(plan_node(made.plan, position), position % 2);
+	plan_total(made.plan, &totals);
+	assert_true(totals.kept == RECORDS && totals.copies == RECORDS);
+	assert_true(totals.local > totals.reads / 2);
+	plan_free(made.plan);
+}
+
+static void tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it(void **state)
+{
+	enum { RECORDS = 600, NODES = 3 };
+	struct made made = {.spec = {.epochs = 30, .tiers = 2}};
+	uint64_t reads[2] = {0}, units[2] = {0};
+	unsigned *counts;
+
+	(void)state;
+	for (unsigned i = 0; i < NODES; i++) {
+		made.room[2 * i] = 1000 * 50;
+		made.room[2 * i + 1] = 1000 * 150;
+	}
+	make(&made, &(struct order_spec){.records = RECORDS, .batch = 12, .policy = ORDER_SHUFFLE},
+	     NODES);
+	counts = count_reads(&made);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		units[home.tier]++;
+		reads[home.tier] += counts[unit * NODES + home.node];
+	}
+	assert_int_equal(units[0], 150);
+	assert_true(reads[0] * units[1] > reads[1] * units[0]);
+	free(counts);
+	plan_free(made.plan);
+}
+
+static void unread_when_room_is_short_then_last(void **state)
+{
+	enum { RECORDS = 103, NODES = 2 };
+	/* The last 3 records of the sequence are dropped in each epoch. */
+	struct order_spec order = {.records = RECORDS, .batch = 10, .tail = ORDER_DROP};
+	struct made made = {.spec = {.epochs = 2}, .room = {50000, 51000}};
+	struct plan_holder home;
+
+	(void)state;
+	make(&made, &order, NODES);
+	for (uint64_t unit = 0; unit < 100; unit++)
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+	assert_int_equal(plan_holders(made.plan, 100, &home, 1), 1);
+	assert_int_equal(plan_holders(made.plan, 101, &home, 1), 0);
+	assert_true(plan_next(made.plan, 100, PLAN_NOBODY, 0) == PLAN_NEVER);
+	plan_free(made.plan);
+}
+
+/* --- the same plan, however it is made -------------------------------------------------------- */
+
+static void plan_when_made_another_way_then_the_same(void **state)
+{
+	enum { RECORDS = 1500, NODES = 9 };
+	static const struct {
+		unsigned threads;
+		size_t readers_memory;
+	} ways[] = {{0, 0}, {1, 1 << 20}, {3, 0}, {7, 1 << 20}};
+	struct made made[4];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		made[i] = (struct made){.spec = {
+						.epochs = 12,
+						.threads = ways[i].threads,
+						.readers_memory = ways[i].readers_memory,
+						.bytes_of = odd_bytes,
+						.context = &odd_seed,
+					}};
+		make_shuffled(&made[i], RECORDS, NODES, 1300 * RECORDS / NODES);
+	}
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder first[NODES], other[NODES];
+		unsigned n = plan_holders(made[0].plan, unit, first, NODES);
+
+		for (unsigned i = 1; i < 4; i++) {
+			assert_int_equal(plan_holders(made[i].plan, unit, other, NODES), n);
+			for (unsigned j = 0; j < n; j++)
+				assert_true(first[j].node == other[j].node &&
+					    first[j].tier == other[j].tier);
+		}
+	}
+	for (unsigned i = 0; i < 4; i++)
+		plan_free(made[i].plan);
+}
+
+/* --- what comes next -------------------------------------------------------------------------- */
+
+static void next_when_walked_forward_then_the_same(void **state)
+{
+	uint64_t seed = 2000;
+
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct made made;
+		const struct order *order = &made.spec.order;
+		uint64_t from, unit, positions, best = PLAN_NEVER;
+		uint16_t node;
+
+		draw_case(&made, &seed, PLAN_GLOBAL);
+		positions = order_batches(order) * order->spec.batch;
+		if (!plan_units(made.plan) || !positions) {
+			plan_free(made.plan);
+			continue;
+		}
+		unit = random_below(&seed, plan_units(made.plan));
+		from = random_below(&seed, made.spec.epochs * positions);
+		node = (uint16_t)random_below(&seed, made.spec.nodes + 1u);
+		if (node == made.spec.nodes)
+			node = PLAN_NOBODY;
+		for (uint64_t time = from;
+		     best == PLAN_NEVER && time < made.spec.epochs * positions; time++) {
+			uint64_t position = time % positions;
+			struct order_epoch at;
+
+			if (position >= order->spec.records)
+				continue;
+			order_begin(&at, order, made.spec.first_epoch + time / positions);
+			if (order_record(&at, position) / made.spec.unit_records == unit &&
+			    (node == PLAN_NOBODY || plan_node(made.plan, position) == node))
+				best = time;
+		}
+		assert_true(plan_next(made.plan, unit, node, from) == best);
+		assert_true(plan_time(made.plan, made.spec.first_epoch + from / positions,
+				      from % positions) == from);
+		plan_free(made.plan);
+	}
+}
+
+/* How dear a unit is to a node: what goes first has the least. */
+static void assert_goes_before(const struct made *made, uint16_t node, uint64_t from,
+			       uint64_t victim, uint64_t other)
+{
+	struct plan_holder home;
+	uint64_t next[2], unit[2] = {victim, other};
+	bool is_home[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		is_home[i] = plan_holders(made->plan, unit[i], &home, 1) && home.node == node;
+		next[i] = plan_next(made->plan, unit[i], is_home[i] ? PLAN_NOBODY : node, from);
+	}
+	if (next[0] == PLAN_NEVER)
+		return;
+	assert_true(next[1] != PLAN_NEVER);
+	assert_true(is_home[0] <= is_home[1]);
+	if (is_home[0] == is_home[1])
+		assert_true(next[0] >= next[1]);
+}
+
+static void victim_when_chosen_then_what_is_needed_last(void **state)
+{
+	enum { RECORDS = 300, NODES = 3, EPOCHS = 6 };
+	struct made made = {.spec = {.epochs = EPOCHS, .readers_memory = 1 << 20}};
+	uint64_t kept[RECORDS];
+	unsigned never = 0;
+
+	(void)state;
+	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	for (uint16_t node = 0; node < NODES; node++) {
+		size_t n = 0;
+
+		for (uint64_t unit = 0; unit < RECORDS; unit++)
+			if (plan_tier(made.plan, node, unit) >= 0)
+				kept[n++] = unit;
+		for (uint64_t from = 0; from < EPOCHS * RECORDS; from += 77) {
+			size_t victim = plan_victim(made.plan, node, from, kept, n);
+
+			assert_true(victim < n);
+			never += plan_next(made.plan, kept[victim], node, from) == PLAN_NEVER;
+			for (size_t i = 0; i < n; i++)
+				assert_goes_before(&made, node, from, kept[victim], kept[i]);
+		}
+	}
+	assert_true(never > 0);
+	plan_free(made.plan);
+}
+
+/* --- specs ------------------------------------------------------------------------------------ */
+
+static void spec_when_it_makes_no_sense_then_refused(void **state)
+{
+	static const uint32_t beyond[2] = {0, 2};
+	uint64_t room[4] = {0};
+	struct plan_spec good = {.epochs = 1,
+				 .ranks = 2,
+				 .nodes = 2,
+				 .tiers = 2,
+				 .room = room,
+				 .unit_records = 1,
+				 .unit_bytes = 1};
+	struct order_spec order = {.records = 10, .batch = 2};
+	struct plan_spec bad;
+	struct plan *plan;
+
+	(void)state;
+	assert_int_equal(order_init(&good.order, &order), 0);
+	assert_int_equal(plan_make(&plan, &good), 0);
+	plan_free(plan);
+	bad = good, bad.epochs = 0;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.epochs = PLAN_READS_MOST + 1;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.epochs = 65, bad.unit_records = 64;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.unit_records = 0;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.ranks = 0;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.nodes = 0;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.nodes = 32768;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.tiers = 0;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.tiers = PLAN_TIERS_MOST + 1;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	bad = good, bad.node_of_rank = beyond;
+	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	plan_free(NULL);
+}
+
+static void reads_when_as_many_as_can_be_then_planned(void **state)
+{
+	enum { RECORDS = 130, UNIT = 64, NODES = 3 };
+	struct made made = {.spec = {.epochs = PLAN_READS_MOST / UNIT, .unit_records = UNIT}};
+	struct plan_totals totals;
+
+	(void)state;
+	make_shuffled(&made, RECORDS, NODES, 1000);
+	plan_total(made.plan, &totals);
+	assert_true(totals.units == 3 && totals.kept == 3 && totals.copies == 3);
+	assert_true(totals.reads == UINT64_C(64) * RECORDS);
+	plan_free(made.plan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(global_when_room_is_the_data_set_then_every_unit_is_kept),
+		cmocka_unit_test(
+			per_node_when_room_is_the_data_set_then_a_sixth_to_a_third_is_lost),
+		cmocka_unit_test(
+			global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept),
+		cmocka_unit_test(global_when_anything_small_then_within_room_and_nobody_left_out),
+		cmocka_unit_test(per_node_when_anything_small_then_each_keeps_what_it_reads_most),
+		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
+		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
+		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
+		cmocka_unit_test(tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it),
+		cmocka_unit_test(unread_when_room_is_short_then_last),
+		cmocka_unit_test(plan_when_made_another_way_then_the_same),
+		cmocka_unit_test(next_when_walked_forward_then_the_same),
+		cmocka_unit_test(victim_when_chosen_then_what_is_needed_last),
+		cmocka_unit_test(spec_when_it_makes_no_sense_then_refused),
+		cmocka_unit_test(reads_when_as_many_as_can_be_then_planned),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
