@@ -47,7 +47,7 @@ page_options() {
 completed_options() {
 	tr '\n' ' ' < "$1" | grep -oE 'compgen -W "--[^"]*"' | grep -oE -e '--[a-z-]+' | sort -u
 }
-for name in lmdbio-check lmdbio-stat lmdbio-dump lmdbio-stage; do
+for name in lmdbio-check lmdbio-sim lmdbio-stat lmdbio-dump lmdbio-stage; do
 	tool=$top_builddir/tools/$name
 	if [ ! -x "$tool" ]; then
 		not_run "${name}_page_has_the_options_of_help" "no $name in this build"

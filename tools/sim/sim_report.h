@@ -1,0 +1,22 @@
+/* What only this file knows: how results of a simulation are shown. */
+#ifndef LMDBIO_TOOLS_SIM_REPORT_H
+#define LMDBIO_TOOLS_SIM_REPORT_H
+
+#include "sim.h"
+
+#include <jansson.h>
+
+/* What is simulated, and the head of the table. */
+void sim_print_head(const struct sim_preset *preset);
+/* A policy's line; `bound` is the time without I/O. */
+void sim_print_result(const struct policy *policy, const struct sim_preset *preset,
+		      const struct sim_result *result, double bound);
+/* All presets and policies. */
+void sim_print_list(void);
+
+/* The same as JSON: the whole without results, and a policy's. NULL: no memory. */
+json_t *sim_json_head(const struct sim_preset *preset);
+json_t *sim_json_result(const struct policy *policy, const struct sim_preset *preset,
+			const struct sim_result *result, double bound);
+
+#endif
