@@ -167,6 +167,24 @@ static bool has_stand_in(const MDB_env *env)
 	return env->packed || env->staged;
 }
 
+/* How the original is to open it: a copy that stands in for a directory's data file by its directory, so
+ * that the original's copies of the environment become directories too. malloc'ed, or NULL. */
+static char *stand_in_path(const MDB_env *env, unsigned flags)
+{
+	if (env->packed)
+		return strdup(env->packed->scratch_path);
+	if (flags & MDB_NOSUBDIR)
+		return strdup(env->staged);
+	return strndup(env->staged, (size_t)(strrchr(env->staged, '/') - env->staged));
+}
+
+static unsigned stand_in_flags(const MDB_env *env, unsigned flags)
+{
+	if (env->packed)
+		return packed_flags(flags);
+	return env->staged ? flags | MDB_NOLOCK : flags;
+}
+
 /* Has the container read through, and a stand-in for it in the loan. Closes `container` or keeps
  * it. */
 static int container_open(MDB_env *env, const char *path, int container, struct origin_loan *loan)
@@ -214,9 +232,9 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 			loan->path = env->staged;
 	}
 	if (!rc && has_stand_in(env)) {
-		path = loan->path;
-		flags = packed_flags(flags);
-		rc = judge_file(loan->fd, &look);
+		path = env->path = stand_in_path(env, flags);
+		flags = stand_in_flags(env, flags);
+		rc = path ? judge_file(loan->fd, &look) : ENOMEM;
 	}
 	if (!rc) {
 		if (look.newer.page_size) {
@@ -264,17 +282,17 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	struct meta meta;
 	int rc = origin_open(env, path, flags, mode, &loan, &meta);
 
-	if (rc)
-		return rc;
-	if (!meta.page_size)
-		return MDB_INVALID; /* it has changed between the two looks */
-	rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
+	if (!rc && !meta.page_size)
+		rc = MDB_INVALID; /* it has changed between the two looks */
+	if (!rc)
+		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
 	if (rc)
 		goto fail;
 	rc = window_renew(env, meta.page_size, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
-		env->path = absolute_path(has_stand_in(env) ? loan.path : path);
+		if (!env->path)
+			env->path = absolute_path(path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
 	}
@@ -361,7 +379,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
 	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
 	rc = lmdbio_orig_mdb_env_open(orig, env->path,
-				      has_stand_in(env) ? packed_flags(env->flags) : env->flags,
+				      stand_in_flags(env, env->flags),
 				      env->permissions);
 	if (rc)
 		lmdbio_orig_mdb_env_close(orig);

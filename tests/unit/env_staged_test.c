@@ -1,0 +1,212 @@
+/* What only this file knows: how an environment behaves that stands on a staged copy. */
+#include "env_fixture.h"
+
+#include "env/staged.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* LMDBIO_STAGED is read once in a process, so all cases share the directory. */
+static char staged[200];
+
+struct fixture {
+	struct place place;
+	char below[300], copy[400];
+};
+
+/* A copy of the place where staging would put it; one byte of a value is another, to tell them by. */
+static void stage(struct fixture *f)
+{
+	struct staged_identity identity;
+	char name[STAGED_NAME], command[1000];
+	int fd = open(f->place.data, O_RDONLY);
+
+	assert_int_equal(staged_identify(fd, &identity), 0);
+	close(fd);
+	staged_name(&identity, name);
+	snprintf(f->below, sizeof(f->below), "%s/%s", staged, name);
+	snprintf(f->copy, sizeof(f->copy), "%s/%s", f->below, staged_file(&identity));
+	assert_int_equal(mkdir(f->below, 0700), 0);
+	snprintf(command, sizeof(command), "sed s/original/a-copy-:/ '%s' > '%s'", f->place.data,
+		 f->copy);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(chmod(f->copy, 0644), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	MDB_env *orig;
+
+	*state = f;
+	if (!f)
+		return -1;
+	place_make(&f->place);
+	orig = origin_open(&f->place);
+	origin_put_text(orig, NULL, 0, "key", "original");
+	lmdbio_orig_mdb_env_close(orig);
+	stage(f);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	char command[400];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", f->below);
+	place_remove(&f->place);
+	free(f);
+	return system(command);
+}
+
+static bool env_has(MDB_env *env, const char *text)
+{
+	MDB_txn *txn;
+	bool has;
+
+	assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	has = txn_has(txn, DBI_MAIN, "key", text);
+	txn_abort(txn);
+	return has;
+}
+
+static void copy_is_there_is_read(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+	const char *path;
+	unsigned flags;
+
+	assert_true(env_has(env, "a-copy-:"));
+	assert_int_equal(env_get_path(env, &path), 0);
+	assert_string_equal(path, f->place.directory);
+	assert_int_equal(env_get_flags(env, &flags), 0);
+	assert_int_equal(flags & (MDB_NOLOCK | MDB_NOSUBDIR), 0);
+	env_close(env);
+}
+
+static void data_file_itself_is_opened_reads_the_copy(void **state)
+{
+	struct fixture *f = *state;
+	const char *path;
+	MDB_env *env;
+
+	assert_int_equal(env_create(&env), 0);
+	assert_int_equal(env_open(env, f->place.data, MDB_RDONLY | MDB_NOSUBDIR, 0), 0);
+	assert_true(env_has(env, "a-copy-:"));
+	assert_int_equal(env_get_path(env, &path), 0);
+	assert_string_equal(path, f->place.data);
+	env_close(env);
+}
+
+static void environment_is_written_to_is_the_original(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env;
+
+	assert_int_equal(env_create(&env), 0);
+	assert_int_equal(env_open(env, f->place.directory, 0, 0644), 0);
+	assert_int_equal(env->mode, ENV_FORWARDED);
+	env_close(env);
+}
+
+static void commit_makes_the_copy_another_state(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *orig = origin_open(&f->place), *env;
+
+	origin_put_text(orig, NULL, 0, "other", "value");
+	lmdbio_orig_mdb_env_close(orig);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "original"));
+	env_close(env);
+}
+
+static void copy_is_cut_off_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env;
+
+	assert_int_equal(truncate(f->copy, 8192), 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "original"));
+	env_close(env);
+}
+
+static void copy_is_a_link_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	char elsewhere[420];
+	MDB_env *env;
+
+	snprintf(elsewhere, sizeof(elsewhere), "%s.elsewhere", f->copy);
+	assert_int_equal(rename(f->copy, elsewhere), 0);
+	assert_int_equal(symlink(elsewhere, f->copy), 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "original"));
+	env_close(env);
+}
+
+/* The original copies by the flags that it was opened with. */
+static void copy_of_the_environment_is_a_directory(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+	char to[310], data[330];
+
+	snprintf(to, sizeof(to), "%s/to", f->below);
+	snprintf(data, sizeof(data), "%s/data.mdb", to);
+	assert_int_equal(mkdir(to, 0700), 0);
+	assert_int_equal(env_copy(env, to, 0, NULL), 0);
+	assert_int_equal(access(data, R_OK), 0);
+	env_close(env);
+}
+
+static int read_in_child(void *env)
+{
+	return env_has(env, "a-copy-:") ? 40 : 41;
+}
+
+static void forked_child_goes_on_reading_the_copy(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+
+	assert_int_equal(in_process(read_in_child, env), 40);
+	env_close(env);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(copy_is_there_is_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(data_file_itself_is_opened_reads_the_copy, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(environment_is_written_to_is_the_original, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(commit_makes_the_copy_another_state, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_is_cut_off_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_is_a_link_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_of_the_environment_is_a_directory, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(forked_child_goes_on_reading_the_copy, setup, teardown),
+	};
+	const char *top = getenv("TMPDIR");
+	int failed;
+
+	snprintf(staged, sizeof(staged), "%s/lmdbio-staged.XXXXXX", top ? top : "/tmp");
+	if (!mkdtemp(staged) || setenv("LMDBIO_STAGED", staged, 1))
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return rmdir(staged) || failed;
+}
