@@ -60,7 +60,10 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 	MPI_Bcast(&nfs, 1, MPI_INT, 0, reader->comm);
 	if (MPI_Info_create(&info) != MPI_SUCCESS)
 		return ENOMEM;
-	rc = hints_parse(hints, info);
+	/* Also where ROMIO_HINTS names a file that says otherwise. */
+	rc = mpi_error_code(MPI_Info_set(info, "romio_cb_read", "automatic"));
+	if (!rc)
+		rc = hints_parse(hints, info);
 	if (!rc && asprintf(&name, "%s%s", nfs ? "ufs:" : "", source->path) < 0) {
 		name = NULL;
 		rc = ENOMEM;
