@@ -5,7 +5,8 @@
 # bench_mpi.sh [RANKSxNODES]...: (1x1 2x2 4x4 8x4). Every rank reads each RANKS-th record of the set.
 # Nodes are made of this machine; each has a mount of slowfs of its own, and with it a page cache of its
 # own, and its part of the bandwidth. SETS="img cifar", SCALE=1 (of 98 and 84 MB), PAIRS=3 runs of
-# each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways.
+# each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways, or
+# one that is not of the usual ones: nordahead, the original with MDB_NORDAHEAD, which takes long.
 #
 # Columns: megabytes and requests that reached storage; seconds of the slowest rank's epoch, with the
 # staging before it; imbalance, the time that the slowest rank has waited over the average, in the staging if
@@ -82,11 +83,11 @@ cat >"$scratch/rank" <<'END'
 node=$((PMI_RANK * NODES / PMI_SIZE))
 [ -z "$ALONE" ] || export LMDBIO_NODE="$LMDBIO_NODE.$node"
 [ -z "$STAGED" ] || export LMDBIO_STAGED="$STAGED$node"
-exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock scan "$MOUNT/$SET"
+exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock $READER_OPTION scan "$MOUNT/$SET"
 END
 chmod +x "$scratch/node" "$scratch/rank"
 mkdir "$scratch/mount"
-export NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED
+export NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
 
 # staging OPTION...: to a directory of each node; $before is how many seconds that took.
 staging() {
@@ -104,11 +105,12 @@ staging() {
 
 # What each way does before the programs start, and what it starts them with.
 way_prepare() {
-	ALONE='' STAGED='' before=0
+	ALONE='' STAGED='' READER_OPTION='' before=0
 	: >"$scratch/staged"
 	launch=("$scratch/node" env "LD_LIBRARY_PATH=$library")
 	case $1 in
 	original) launch=("$scratch/node") ;;
+	nordahead) launch=("$scratch/node") READER_OPTION=--nordahead ;;
 	lmdbio) ALONE=1 ;;
 	cooperative) launch=("$scratch/node" "$run" --mpi --) ;;
 	posix | mpiio | collective) staging --reader="$1" ;;

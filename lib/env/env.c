@@ -167,8 +167,9 @@ static bool has_stand_in(const MDB_env *env)
 	return env->packed || env->staged;
 }
 
-/* How the original is to open it: a copy that stands in for a directory's data file by its directory, so
- * that the original's copies of the environment become directories too. malloc'ed, or NULL. */
+/* How the original is to open it: a copy that stands in for a directory's data file by its
+ * directory, so that the original's copies of the environment become directories too. malloc'ed, or
+ * NULL. */
 static char *stand_in_path(const MDB_env *env, unsigned flags)
 {
 	if (env->packed)
@@ -378,8 +379,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 	if (!lmdbio_orig_mdb_env_get_maxreaders(env->orig, &readers))
 		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
 	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
-	rc = lmdbio_orig_mdb_env_open(orig, env->path,
-				      stand_in_flags(env, env->flags),
+	rc = lmdbio_orig_mdb_env_open(orig, env->path, stand_in_flags(env, env->flags),
 				      env->permissions);
 	if (rc)
 		lmdbio_orig_mdb_env_close(orig);

@@ -23,7 +23,8 @@ struct fixture {
 	char below[300], copy[400];
 };
 
-/* A copy of the place where staging would put it; one byte of a value is another, to tell them by. */
+/* A copy of the place where staging would put it; one byte of a value is another, to tell them by.
+ */
 static void stage(struct fixture *f)
 {
 	struct staged_identity identity;
@@ -194,12 +195,14 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(environment_is_written_to_is_the_original, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(commit_makes_the_copy_another_state, setup, teardown),
+		cmocka_unit_test_setup_teardown(commit_makes_the_copy_another_state, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(copy_is_cut_off_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_a_link_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_of_the_environment_is_a_directory, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(forked_child_goes_on_reading_the_copy, setup, teardown),
+		cmocka_unit_test_setup_teardown(forked_child_goes_on_reading_the_copy, setup,
+						teardown),
 	};
 	const char *top = getenv("TMPDIR");
 	int failed;
