@@ -62,6 +62,11 @@ we_unpack() { timed "$convert" -q -f --no-progress --to=lmdb "$packed" "$scratch
 compare "make a container, level 3 (beside: zstd -3 -T0)" ">= 0.9" zstd_packs we_pack
 compare "undo it (beside: zstd -d)" ">= 0.9" zstd_unpacks we_unpack
 
+mkdir "$scratch/backing/huge"
+"$build/stores_sparse" "$plain" 100 "$scratch/backing/huge/data.mdb.zst"
+for ((i = 0; i < pairs; i++)); do
+	field seconds "$(reader --count=0 get "$scratch/backing/huge")"
+done | median | awk '{ printf "mdb_env_open of a container of 100 GiB, and a transaction: %.1f ms, asked < 50\n", $1 * 1000 }'
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=500,bandwidth=200
 scan_plain() {
 	cold
@@ -74,8 +79,35 @@ scan_packed() {
 if [ $# -eq 0 ]; then
 	compare "scan at 200 MiB/s, cold (beside: the plain file)" ">= 1.7" scan_plain scan_packed
 	cold
-	reader --records=5000 --count=1 get "$scratch/mount/packed" >/dev/null
-	echo "one value at random: $(slowfs_stat packed/data.mdb.zst:requests) requests," \
-		"$(slowfs_stat packed/data.mdb.zst:bytes) bytes"
+	reader --count=0 get "$scratch/mount/huge" >/dev/null
+	echo "the same from slow storage: $(slowfs_stat huge/data.mdb.zst:requests) requests," \
+		"$(slowfs_stat huge/data.mdb.zst:bytes) bytes, asked < 1048576"
+	slowfs_stop
+	make_set plain-cifar 50000 3090 50
+	make_set plain-img 2000 196620 50
+	for set in cifar img; do
+		for order in as-it-was relaid; do
+			mkdir "$scratch/backing/$set-$order"
+			options=""
+			[ $order = as-it-was ] || options=--relayout
+			# shellcheck disable=SC2086
+			"$convert" -q $options "$scratch/backing/plain-$set" "$scratch/backing/$set-$order"
+		done
+	done
+	slowfs_start "$scratch/backing" "$scratch/mount"
+	for set in "cifar 50000" "img 2000"; do
+		for order in as-it-was relaid; do
+			name=${set% *}-$order
+			requests=0 bytes=0
+			for ((seed = 1; seed <= 20; seed++)); do
+				cold
+				reader --records="${set#* }" --count=1 --seed=$seed get "$scratch/mount/$name" >/dev/null
+				requests=$((requests + $(slowfs_stat "$name/data.mdb.zst:requests")))
+				bytes=$((bytes + $(slowfs_stat "$name/data.mdb.zst:bytes")))
+			done
+			echo "one value at random of $name: $((requests / 20)).$((requests / 2 % 10)) requests," \
+				"$((bytes / 20)) bytes"
+		done
+	done
 fi
 slowfs_stop

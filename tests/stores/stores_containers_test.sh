@@ -36,6 +36,8 @@ for set in "img 300 196620" "cifar 12000 3090"; do
 	"$convert" -q "$scratch/backing/plain-$1" "$scratch/backing/$1"
 	whole[$1]=$(original scan "$scratch/backing/plain-$1" | seen)
 done
+mkdir "$scratch/backing/huge"
+"$build/stores_sparse" "$scratch/backing/plain-cifar/data.mdb" 100 "$scratch/backing/huge/data.mdb.zst"
 slowfs_start "$scratch/backing" "$scratch/mount"
 
 # within NAME SET PROCESSES: what one reading of the whole container may cost; each process reads the
@@ -95,6 +97,16 @@ for set in "img 300 img" "cifar 12000 cifar" "fine 12000 cifar"; do
 	done
 	at_most "get_of_$1_of_one_chunk_bytes" "$least" $(($4 + index))
 done
+
+# A hundred gigabytes are opened as fast as none.
+cold
+line=$(reader --count=0 get "$scratch/mount/huge")
+equal "huge_container_is_opened" "0 0" "$(echo "$line" | cut -d ' ' -f 1-2)"
+at_most "huge_container_opened_bytes" "$(slowfs_stat huge/data.mdb.zst:bytes)" 1048576
+at_most "huge_container_opened_requests" "$(slowfs_stat huge/data.mdb.zst:requests)" 4
+line=$(reader --records=12000 --count=3 get "$scratch/mount/huge")
+equal "get_of_huge_sees_the_same" "$(original --records=12000 --count=3 get \
+	"$scratch/backing/plain-cifar" | seen)" "$(echo "$line" | seen)"
 
 # Four processes, one container.
 cold
