@@ -87,6 +87,24 @@ s = json.load(open('json'))
 assert s['data_bytes'] > s['resumed_bytes'] >= s['data_bytes'] // 2 - 65536"
 rm target/data.mdb
 
+# Of another data.mdb, and of one laid anew, by looking: the second has other bytes in its middle.
+"$convert" -q --relayout --to=lmdb source anew.mdb
+for way in "" --relayout; do
+	whole=$data
+	[ -z "$way" ] || whole=anew.mdb
+	head -c $((size * 2 / 5)) $whole > target/.data.mdb.lmdbio-partial
+	printf 'other' | dd of=target/.data.mdb.lmdbio-partial bs=1 seek=700000 conv=notrunc status=none
+	chmod 600 target/.data.mdb.lmdbio-partial
+	# shellcheck disable=SC2086
+	"$convert" -q --resume --json $way --to=lmdb source target > json
+	judge "part_of_a_data_file${way/--/_}_is_completed_by_comparing" cmp target/data.mdb $whole
+	judge "part_of_a_data_file${way/--/_}_is_kept" "$python" -c "
+import json
+s = json.load(open('json'))
+assert s['data_bytes'] > s['resumed_bytes'] >= s['data_bytes'] // 10, s"
+	rm target/data.mdb
+done
+
 # --- what is not resumed ---
 partial=target/.x.zst.lmdbio-partial
 begin() {

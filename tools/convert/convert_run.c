@@ -98,31 +98,62 @@ static int run_pack(struct convert *convert, struct target *target, struct sourc
 struct laying {
 	struct convert *convert;
 	struct target *target;
+	uint64_t at;      /* bytes laid */
+	uint64_t resumed; /* of which were there */
+	uint8_t there[64 << 10];
 };
 
 static int laying_begin(void *to, uint64_t size)
 {
 	struct laying *laying = to;
+	/* What is there stays until it has been looked at. */
+	off_t keep = laying->target->resumed ? (off_t)size : 0;
 
 	progress_begin(&laying->convert->progress, "converting", size);
-	return ftruncate(laying->target->fd, 0) ? convert_fail(laying->target->path, errno) : 0;
+	return ftruncate(laying->target->fd, keep) ? convert_fail(laying->target->path, errno) : 0;
+}
+
+static int laying_write(struct laying *laying, const uint8_t *bytes, size_t length)
+{
+	uint64_t at = laying->at;
+
+	while (length) {
+		ssize_t n = pwrite(laying->target->fd, bytes, length, (off_t)at);
+
+		if (n < 0 && errno != EINTR)
+			return convert_fail(laying->target->path, errno);
+		if (n > 0) {
+			bytes += n;
+			at += (uint64_t)n;
+			length -= (size_t)n;
+		}
+	}
+	return 0;
 }
 
 static int laying_put(void *to, const void *bytes, size_t length)
 {
 	struct laying *laying = to;
-	const char *at = bytes;
+	const uint8_t *from = bytes;
 
 	progress_count(&laying->convert->progress, length, length);
 	while (length) {
-		ssize_t n = write(laying->target->fd, at, length);
+		size_t n = length;
+		int rc;
 
-		if (n < 0 && errno != EINTR)
-			return convert_fail(laying->target->path, errno);
-		if (n > 0) {
-			at += n;
-			length -= (size_t)n;
+		if (laying->target->resumed && n > sizeof(laying->there))
+			n = sizeof(laying->there);
+		if (unpack_has(laying->target, laying->there, laying->at, n) &&
+		    !memcmp(laying->there, from, n)) {
+			laying->resumed += n;
+		} else {
+			rc = laying_write(laying, from, n);
+			if (rc)
+				return rc;
 		}
+		laying->at += n;
+		from += n;
+		length -= n;
 	}
 	progress_show(&laying->convert->progress);
 	return convert_interrupted();
@@ -141,11 +172,15 @@ static int run_unpack_shared(struct convert *convert, struct target *target, str
 static int run_unpack(struct convert *convert, struct target *target, struct source *source,
 		      struct convert_result *result)
 {
-	struct laying laying = {convert, target};
+	struct laying laying = {.convert = convert, .target = target};
 	const struct relayout_taker taker = {laying_begin, laying_put, &laying};
+	int rc;
 
-	if (convert->relayout)
-		return relayout_run(source, &taker);
+	if (convert->relayout) {
+		rc = relayout_run(source, &taker);
+		result->resumed = laying.resumed;
+		return rc;
+	}
 	progress_begin(&convert->progress, "converting", source->size);
 	return job_sharing(convert) ? run_unpack_shared(convert, target, source)
 				    : unpack_run(convert, target, source, &result->resumed);

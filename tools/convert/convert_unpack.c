@@ -71,24 +71,42 @@ static int sparse_write(int fd, const uint8_t *bytes, size_t length, uint64_t of
 	return rc;
 }
 
-/* Whether a resumed target has this chunk of a container already. */
-static bool chunk_is_there(struct unpack *unpack, uint8_t *buffer, uint64_t offset, size_t length)
+bool unpack_has(const struct target *target, uint8_t *buffer, uint64_t offset, size_t length)
 {
-	struct container_chunk chunk;
 	size_t done = 0;
 
-	if (!unpack->target->resumed || unpack->source->form != FORM_CONTAINER)
+	if (!target->resumed)
 		return false;
 	while (done < length) {
-		ssize_t n = pread(unpack->target->fd, buffer + done, length - done,
-				  (off_t)(offset + done));
+		ssize_t n =
+			pread(target->fd, buffer + done, length - done, (off_t)(offset + done));
 
 		if (n <= 0)
 			return false;
 		done += (size_t)n;
 	}
-	return !container_chunk(&unpack->source->io, offset / unpack->chunk, &chunk) &&
+	return true;
+}
+
+/* Whether a resumed target has this chunk of a container already. */
+static bool chunk_is_there(struct unpack *unpack, uint8_t *buffer, uint64_t offset, size_t length)
+{
+	struct container_chunk chunk;
+
+	return unpack->source->form == FORM_CONTAINER &&
+	       unpack_has(unpack->target, buffer, offset, length) &&
+	       !container_chunk(&unpack->source->io, offset / unpack->chunk, &chunk) &&
 	       chunk.size == length && chunk.hash == hash_bytes(buffer, length);
+}
+
+/* The same of a source without checksums, of which the bytes are in the first of two buffers. */
+static bool chunk_is_like(struct unpack *unpack, uint8_t *buffers, uint64_t offset, size_t length)
+{
+	uint8_t *there = buffers + unpack->chunk;
+
+	return unpack->source->form != FORM_CONTAINER &&
+	       unpack_has(unpack->target, there, offset, length) &&
+	       !memcmp(buffers, there, length);
 }
 
 static int chunk_unpack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
@@ -104,6 +122,11 @@ static int chunk_unpack(void *to, uint8_t *buffer, uint64_t offset, size_t lengt
 	rc = source_read(unpack->source, buffer, unpack->chunk, offset);
 	if (rc)
 		return source_fail(unpack->source, offset, rc);
+	if (chunk_is_like(unpack, buffer, offset, length)) {
+		atomic_fetch_add(&unpack->resumed, length);
+		progress_count(&unpack->convert->progress, length, length);
+		return 0;
+	}
 	/* A file takes one write at a time; threads that wait for it in the kernel do so spinning.
 	 */
 	pthread_mutex_lock(&unpack->writing);
@@ -134,7 +157,7 @@ int unpack_run(struct convert *convert, struct target *target, struct source *so
 	struct chunk_work work = {
 		.size = source->size,
 		.chunk = unpack.chunk,
-		.buffers = 1,
+		.buffers = target->resumed && source->form != FORM_CONTAINER ? 2 : 1,
 		.work = chunk_unpack,
 		.to = &unpack,
 	};
