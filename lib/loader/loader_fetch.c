@@ -12,7 +12,7 @@
 
 enum {
 	GAP_LEAST = 8 << 10, /* bytes */
-	GAP_MOST = 512 << 10,
+	GAP_MOST = 128 << 10,
 	GAP_UNKNOWN = 64 << 10,
 	READ_SMALL = 64 << 10,
 	READ_MOST = 4 << 20,

@@ -17,6 +17,7 @@ enum {
 	DEPTH_FIRST = 4,
 	RUN_BYTES = 1 << 20,
 	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
+	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
 };
 
 /* An options struct of an older program is shorter; what it lacks is zero. */
@@ -185,10 +186,13 @@ static void locks_make(struct lmdbio_loader *loader)
 static int threads_start(struct lmdbio_loader *loader)
 {
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
+	uint64_t transit = loader->env->residency.options.budget;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	sigset_t all, before;
 	int rc;
 
+	if (loader->copies && transit && readers > transit / TRANSIT)
+		readers = (unsigned)(transit / TRANSIT);
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
 		   : processors > 0               ? (unsigned)processors
 						  : 1;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AVERAGE = 8, EXPLORE = 64 };
+/* Storage is everybody's: it is asked again only where that takes less than half of the time. */
+enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2 };
 
 static const struct {
 	const struct tier_ops *ops;
@@ -121,7 +122,7 @@ struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
 		/* What is not known is tried; and what was slow once is tried again now and then.
 		 */
 		if (!atomic_load_explicit(&tier->pace, memory_order_relaxed) ||
-		    finishes(tier) <= finishes(best) ||
+		    finishes(tier) <= finishes(best) * (best == file ? FILE_BETTER : 1) ||
 		    !atomic_load_explicit(&best->pace, memory_order_relaxed) ||
 		    atomic_fetch_add_explicit(&tier->turns, 1, memory_order_relaxed) % EXPLORE == 0)
 			best = tier;
