@@ -262,7 +262,8 @@ struct lmdbio_loader_stats {
 	uint64_t reads_at_once; /* as many reads in flight as helped */
 };
 
-/* Collective: no. Threads: any. Lifetime: stats is the caller's. Returns: 0; EINVAL. */
+/* Copies the counters of a loader, as lmdbio_stats() those of the process.
+ * Collective: no. Threads: any. Lifetime: stats is the caller's. Returns: 0; EINVAL. */
 int lmdbio_loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats);
 
 /* "Is I/O my bottleneck?" as one line of text, cut to what `size` holds.

@@ -1,10 +1,11 @@
 #!/bin/sh
-# What only this file knows: that the manual pages format without a warning, and that lmdbio(3) has
-# the functions, advices, counters and codes of lmdbio.h.
+# What only this file knows: that the manual pages format without a warning, and that lmdbio(3) and
+# lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 header=$top_srcdir/include/lmdbio.h
 page=$top_srcdir/doc/lmdbio.3
+loader_page=$top_srcdir/doc/lmdbio-loader.3
 cd "$scratch"
 
 # --- the header and the page ---
@@ -13,8 +14,9 @@ prototypes() {
 	tr '\n' ' ' | sed 's/;/;\n/g' | tr -s ' \t' ' ' | grep -o '[a-z][a-z ]* \**lmdbio_[a-z]*[a-z_]*(.*;' |
 		sort
 }
-sed '/^\/\*/,/\*\/$/d; /^#/d' "$header" | prototypes > header.functions
-sed -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$page" | grep '^\.B' |
+grep -v '^#' "$header" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' | prototypes |
+	grep -v '^typedef' > header.functions
+sed -s -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$page" "$loader_page" | grep '^\.B' |
 	sed 's/^\.BI* //; s/" \([a-z]*\) "/\1/g; s/ \([a-z]*\) );"$/\1);/; s/" \([a-z]*\) );*$/\1);/; s/" \([a-z]*\) ,$/\1,/; s/"//g' |
 	prototypes > page.functions
 judge header_has_functions test "$(wc -l < header.functions)" -ge 5
@@ -25,13 +27,24 @@ sed -n '/^\.SS lmdbio_stats/,/^\.SS lmdbio_version/s/^\([a-z_]*\)|.*/\1/p' "$pag
 judge header_has_counters test "$(wc -l < header.counters)" -ge 17
 same page_has_the_counters_of_the_header header.counters page.counters
 
+for struct in loader_options loader_stats quality; do
+	tr '\n' ' ' < "$header" | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
+		grep -o "struct lmdbio_$struct {[^}]*}" | sed 's/.*{//; s/\[[^]]*\]//g' | tr ',;' '\n' |
+		grep -o '[a-z_]* *$' | tr -d ' ' | grep . | grep -vx size | sort > "header.$struct"
+	awk -v heading=".SS struct lmdbio_$struct" '/^\.S[SH]/ { inside = $0 == heading; next } inside' "$loader_page" |
+		sed -n 's/^\([a-z_]*\)|.*/\1/p' | sort > "page.$struct"
+	judge "header_has_$struct" test "$(wc -l < "header.$struct")" -ge 4
+	same "page_has_the_${struct}_of_the_header" "header.$struct" "page.$struct"
+done
+
 sed -n 's/^\t\(LMDBIO_[A-Z]*\) = .*/\1/p' "$header" > header.advices
 sed -n 's/^\(LMDBIO_[A-Z]*\)|.*/\1/p' "$page" > page.advices
 judge header_has_advices test -s header.advices
 same page_has_the_advices_of_the_header header.advices page.advices
 
 sed -n '/Returns:/,/\*\//p' "$header" | grep -oE '\b(E[A-Z]{3,}|MDB_[A-Z_]+)\b' | sort -u > header.codes
-sed -n '/^\.SH RETURN VALUE/,/^\.SH THREADS/s/^\([A-Z_]*\)|.*/\1/p' "$page" | sort -u > page.codes
+sed -s -n '/^\.SH RETURN VALUE/,/^\.SH THREADS/s/^\([A-Z_]*\)|.*/\1/p' "$page" "$loader_page" |
+	sort -u > page.codes
 judge header_has_codes test -s header.codes
 same page_has_the_codes_of_the_header header.codes page.codes
 
