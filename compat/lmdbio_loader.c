@@ -18,7 +18,7 @@ EXPORT int lmdbio_loader_open(struct lmdbio_loader **loader, const char *path, u
 {
 	struct loader_place place = {.path = path, .flags = flags, .name = name};
 
-	return loader && path ? loader_open(loader, &place, options, NULL, NULL) : EINVAL;
+	return loader && path ? loader_open(loader, &place, options, NULL) : EINVAL;
 }
 
 EXPORT int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char *name,
@@ -26,7 +26,7 @@ EXPORT int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, con
 {
 	struct loader_place place = {.env = env, .name = name};
 
-	return loader && env ? loader_open(loader, &place, options, NULL, NULL) : EINVAL;
+	return loader && env ? loader_open(loader, &place, options, NULL) : EINVAL;
 }
 
 EXPORT int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)

@@ -66,6 +66,31 @@ static int make(MDB_txn *txn, const struct tree *tree, const MDB_val *name,
 	return rc == ENOENT ? index_build(index, &txn->snapshot, tree, 0) : rc;
 }
 
+static struct kept_index *find(const MDB_env *env, size_t id, uint64_t root)
+{
+	struct kept_index *kept = env->indexes;
+
+	while (kept && (kept->id != id || kept->root != root))
+		kept = kept->next;
+	return kept;
+}
+
+/* Keeps an index. NULL: no memory. Under the lock. */
+static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct record_index *index)
+{
+	struct kept_index *kept = calloc(1, sizeof(*kept));
+
+	if (!kept)
+		return NULL;
+	forget_old(txn->env, txn->id);
+	*kept = (struct kept_index){.next = txn->env->indexes,
+				    .id = txn->id,
+				    .root = tree->record.root,
+				    .index = index};
+	txn->env->indexes = kept;
+	return kept;
+}
+
 int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 {
 	struct tree *tree = &txn->trees[dbi];
@@ -76,28 +101,35 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&env->records_lock);
-	for (kept = env->indexes; kept; kept = kept->next)
-		if (kept->id == txn->id && kept->root == tree->record.root)
-			break;
+	kept = find(env, txn->id, tree->record.root);
 	if (!kept) {
-		kept = calloc(1, sizeof(*kept));
-		rc = kept ? make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name,
-				 &kept->index)
-			  : ENOMEM;
-		if (rc) {
-			free(kept);
-		} else {
-			forget_old(env, txn->id);
-			kept->id = txn->id;
-			kept->root = tree->record.root;
-			kept->next = env->indexes;
-			env->indexes = kept;
+		rc = make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name, index);
+		if (!rc && !(kept = keep(txn, tree, *index))) {
+			index_free(*index);
+			rc = ENOMEM;
 		}
 	}
 	if (!rc) {
 		kept->users++;
 		*index = kept->index;
 	}
+	pthread_mutex_unlock(&env->records_lock);
+	return rc;
+}
+
+int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index)
+{
+	struct tree *tree = &txn->trees[dbi];
+	MDB_env *env = txn->env;
+	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&env->records_lock);
+	if (find(env, txn->id, tree->record.root))
+		rc = EEXIST;
+	else if (!keep(txn, tree, index))
+		rc = ENOMEM;
 	pthread_mutex_unlock(&env->records_lock);
 	return rc;
 }

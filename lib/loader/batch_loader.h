@@ -19,11 +19,16 @@ struct loader_place {
 	unsigned flags;
 	const char *name;
 };
-typedef int loader_prepare_fn(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
-			      struct order_spec *spec);
+
+struct loader_hooks {
+	int (*number)(void *context, MDB_txn *txn, MDB_dbi dbi);
+	int (*prepare)(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
+		       struct order_spec *spec);
+	void *context;
+};
+
 int loader_open(struct lmdbio_loader **loader, const struct loader_place *place,
-		const struct lmdbio_loader_options *options, loader_prepare_fn *prepare,
-		void *context);
+		const struct lmdbio_loader_options *options, const struct loader_hooks *hooks);
 void loader_close(struct lmdbio_loader *loader);
 
 int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);

@@ -78,7 +78,8 @@ static void arena_limit(struct lmdbio_loader *loader)
 }
 
 /* The environment, a transaction and the database in it. */
-static int place_open(struct lmdbio_loader *loader, const struct loader_place *place)
+static int place_open(struct lmdbio_loader *loader, const struct loader_place *place,
+		      const struct loader_hooks *hooks)
 {
 	int rc = 0;
 
@@ -107,6 +108,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	arena_limit(loader);
 	if (loader->tree.stale)
 		rc = tree_refresh(&loader->txn->snapshot, &loader->txn->trees[loader->dbi]);
+	if (!rc && hooks && hooks->number)
+		rc = hooks->number(hooks->context, loader->txn, loader->dbi);
 	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
 }
 
@@ -138,7 +141,7 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		spec->resident = loader->copies ? half / each : records;
 }
 
-static int tiers_set(struct lmdbio_loader *loader, loader_prepare_fn *prepare, void *context)
+static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
 {
 	const struct arena_identity *identity = &loader->txn->identity;
 	struct order_spec spec;
@@ -155,7 +158,8 @@ static int tiers_set(struct lmdbio_loader *loader, loader_prepare_fn *prepare, v
 	int rc;
 
 	spec_set(loader, &spec);
-	if (prepare && (rc = prepare(context, loader, &loader->tiers, &spec)))
+	if (hooks && hooks->prepare &&
+	    (rc = hooks->prepare(hooks->context, loader, &loader->tiers, &spec)))
 		return rc;
 	rc = order_init(&loader->order, &spec);
 	if (rc)
@@ -225,8 +229,7 @@ static int threads_start(struct lmdbio_loader *loader)
 }
 
 int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
-		const struct lmdbio_loader_options *options, loader_prepare_fn *prepare,
-		void *context)
+		const struct lmdbio_loader_options *options, const struct loader_hooks *hooks)
 {
 	struct lmdbio_loader *loader;
 	struct lmdbio_loader_options taken;
@@ -242,11 +245,12 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	loader->references = 1;
 	loader->processes = fork_generation;
 	locks_make(loader);
-	rc = place_open(loader, place);
+	tiers_init(&loader->tiers);
+	rc = place_open(loader, place, hooks);
 	if (!rc) {
 		loader->tree = loader->txn->trees[loader->dbi];
 		sizes_set(loader);
-		rc = tiers_set(loader, prepare, context);
+		rc = tiers_set(loader, hooks);
 	}
 	/* Copied with the options, and not needed any more. */
 	loader->options.stage_dir = NULL;

@@ -79,10 +79,14 @@ int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum 
 	return 0;
 }
 
-int tiers_open(struct tiers *tiers, const struct tier_setup *setup)
+void tiers_init(struct tiers *tiers)
 {
 	memset(tiers, 0, sizeof(*tiers));
 	tiers->tier[0].source = SOURCE_FILE;
+}
+
+int tiers_open(struct tiers *tiers, const struct tier_setup *setup)
+{
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		void *state = NULL;
 		int rc = rows[i].ops->open(&state, setup);

@@ -70,6 +70,8 @@ struct tiers {
 	struct tier tier[TIERS + 1];
 };
 
+/* The file alone. */
+void tiers_init(struct tiers *tiers);
 /* Opens every row of the table. Returns 0 or an errno; then nothing is open. */
 int tiers_open(struct tiers *tiers, const struct tier_setup *setup);
 /* A tier that another library brings, before the loader begins; it becomes the loader's. Returns 0,

@@ -331,6 +331,27 @@ static void records_when_asked_again_then_the_same_index(void **state)
 	opened_end(&opened);
 }
 
+static void records_when_built_elsewhere_then_that_index(void **state)
+{
+	struct record_index *built, *found, *twice;
+	struct opened opened;
+	struct tree *tree;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	tree = tree_of(opened.txn, "plain", &dbi);
+	assert_int_equal(index_build(&built, &opened.txn->snapshot, tree, 2), 0);
+	assert_int_equal(index_build(&twice, &opened.txn->snapshot, tree, 2), 0);
+	assert_int_equal(records_put(opened.txn, dbi, built), 0);
+	assert_int_equal(records_put(opened.txn, dbi, twice), EEXIST);
+	index_free(twice);
+	assert_int_equal(records_take(opened.txn, dbi, &found), 0);
+	assert_ptr_equal(found, built);
+	records_give(opened.env, found);
+	opened_end(&opened);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +361,7 @@ int main(void)
 		cmocka_unit_test(index_when_the_tree_says_other_than_its_leaves_then_corrupted),
 		cmocka_unit_test(index_when_pages_are_damaged_then_an_error_and_no_signal),
 		cmocka_unit_test(records_when_asked_again_then_the_same_index),
+		cmocka_unit_test(records_when_built_elsewhere_then_that_index),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static struct lmdbio_loader *loader_make(const struct lmdbio_loader_options *opt
 	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
 	struct lmdbio_loader *loader;
 
-	assert_int_equal(loader_open(&loader, &at, options, NULL, NULL), 0);
+	assert_int_equal(loader_open(&loader, &at, options, NULL), 0);
 	assert_int_equal(loader_records(loader), RECORDS);
 	return loader;
 }
@@ -634,17 +634,17 @@ static void open_when_options_make_no_sense_then_refused(void **state)
 	struct lmdbio_loader *loader;
 
 	(void)state;
-	assert_int_equal(loader_open(&loader, &at, NULL, NULL, NULL), EINVAL);
+	assert_int_equal(loader_open(&loader, &at, NULL, NULL), EINVAL);
 	bad = good, bad.size = 8;
-	assert_int_equal(loader_open(&loader, &at, &bad, NULL, NULL), EINVAL);
+	assert_int_equal(loader_open(&loader, &at, &bad, NULL), EINVAL);
 	bad = good, bad.batch = 0;
-	assert_int_equal(loader_open(&loader, &at, &bad, NULL, NULL), EINVAL);
+	assert_int_equal(loader_open(&loader, &at, &bad, NULL), EINVAL);
 	bad = good, bad.rank = 1;
-	assert_int_equal(loader_open(&loader, &at, &bad, NULL, NULL), EINVAL);
+	assert_int_equal(loader_open(&loader, &at, &bad, NULL), EINVAL);
 	at.name = "nobody";
-	assert_int_equal(loader_open(&loader, &at, &good, NULL, NULL), MDB_NOTFOUND);
+	assert_int_equal(loader_open(&loader, &at, &good, NULL), MDB_NOTFOUND);
 	at.path = "/no/such/place";
-	assert_int_equal(loader_open(&loader, &at, &good, NULL, NULL), ENOENT);
+	assert_int_equal(loader_open(&loader, &at, &good, NULL), ENOENT);
 	assert_null(loader);
 }
 

@@ -1,0 +1,365 @@
+/* What only this file knows: what every tier promises, asked of each row in turn; and what becomes
+ * of a local disk that lies, fills up or fails. */
+#include "env_fixture.h"
+
+#include "loader/loader_tier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RECORDS = 500 };
+
+static struct place place;
+static struct order order;
+
+static struct tier_setup setup_of(const char *directory)
+{
+	struct order_spec spec = {.seed = 3,
+				  .records = RECORDS,
+				  .resident = RECORDS,
+				  .batch = 10,
+				  .block = 5,
+				  .buffer = 2,
+				  .policy = ORDER_OPPORTUNISTIC};
+
+	assert_int_equal(order_init(&order, &spec), 0);
+	return (struct tier_setup){.order = &order,
+				   .identity = {1, 2, 3, 4},
+				   .records = RECORDS,
+				   .keep = 1 << 20,
+				   .directory = directory};
+}
+
+static void record_make(uint64_t i, MDB_val *key, MDB_val *data, uint8_t *bytes)
+{
+	for (size_t j = 0; j < 300; j++)
+		bytes[j] = (uint8_t)(i * 5 + j);
+	*key = (MDB_val){i % 20 + 1, bytes};
+	*data = (MDB_val){i % 250, bytes + 20};
+}
+
+static bool is_record(uint64_t i, const struct tier_record *found)
+{
+	uint8_t bytes[300];
+	MDB_val key, data;
+
+	record_make(i, &key, &data, bytes);
+	return found->key.mv_size == key.mv_size && found->data.mv_size == data.mv_size &&
+	       !memcmp(found->key.mv_data, key.mv_data, key.mv_size) &&
+	       !memcmp(found->data.mv_data, data.mv_data, data.mv_size);
+}
+
+static uint64_t offer_all(const struct tier_ops *ops, void *state)
+{
+	uint8_t bytes[300];
+	MDB_val key, data;
+	uint64_t kept = 0;
+
+	for (uint64_t i = 0; i < RECORDS; i++) {
+		record_make(i, &key, &data, bytes);
+		kept += ops->offer(state, i, &key, &data);
+	}
+	return kept;
+}
+
+/* How many records it has, each of them right. */
+static unsigned have(const struct tier_ops *ops, void *state)
+{
+	struct tier_record found;
+	unsigned n = 0;
+
+	for (uint64_t i = 0; i < RECORDS; i++) {
+		if (!ops->has(state, i))
+			continue;
+		assert_int_equal(ops->fetch(state, i, &found), 0);
+		assert_true(is_record(i, &found));
+		free(found.memory);
+		n++;
+	}
+	return n;
+}
+
+static void tier_when_offered_records_then_has_them_right_or_not(void **state)
+{
+	static const struct tier_ops *const tiers[] = {&tier_null, &tier_kept, &tier_stage};
+	static const unsigned keeps[] = {0, RECORDS, RECORDS};
+	struct tier_setup setup = setup_of(place.directory);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		const struct tier_ops *ops = tiers[i];
+		void *tier = NULL;
+
+		assert_true(ops->name && *ops->name);
+		assert_int_equal(ops->open(&tier, &setup), 0);
+		assert_int_equal(have(ops, tier), 0);
+		assert_true((offer_all(ops, tier) > 0) == (keeps[i] > 0));
+		assert_int_equal(have(ops, tier), keeps[i]);
+		/* Nothing is kept twice. */
+		assert_int_equal(offer_all(ops, tier), 0);
+		assert_int_equal(ops->health(tier), TIER_GOOD);
+		ops->close(tier);
+	}
+}
+
+static void tier_when_memory_is_short_then_keeps_what_fits(void **state)
+{
+	struct tier_setup setup = setup_of(NULL);
+	void *tier = NULL;
+	unsigned n;
+
+	(void)state;
+	setup.keep = 10000;
+	assert_int_equal(tier_kept.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_kept, tier) <= 10000);
+	n = have(&tier_kept, tier);
+	assert_true(n > 20 && n < 200);
+	tier_kept.close(tier);
+}
+
+static void tier_when_not_set_up_then_there_is_none(void **state)
+{
+	struct tier_setup setup = setup_of(NULL);
+	void *tier = NULL;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_null(tier);
+	setup.keep = 0;
+	assert_int_equal(tier_kept.open(&tier, &setup), 0);
+	assert_null(tier);
+}
+
+/* --- the local disk --------------------------------------------------------------------------- */
+
+static bool stage_file(char *path, size_t size)
+{
+	char pattern[260];
+	glob_t found;
+	bool there;
+
+	snprintf(pattern, sizeof(pattern), "%s/lmdbio-stage-*", place.directory);
+	there = !glob(pattern, 0, NULL, &found);
+	if (there) {
+		assert_int_equal(found.gl_pathc, 1);
+		snprintf(path, size, "%s", found.gl_pathv[0]);
+	}
+	globfree(&found);
+	return there;
+}
+
+static void stage_when_two_use_it_then_shared_and_gone_with_the_last(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *first = NULL, *second = NULL;
+	char path[260];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_int_equal(tier_stage.open(&second, &setup), 0);
+	assert_true(offer_all(&tier_stage, first) > 0);
+	assert_int_equal(have(&tier_stage, second), RECORDS);
+	assert_int_equal(offer_all(&tier_stage, second), 0);
+	tier_stage.close(first);
+	assert_true(stage_file(path, sizeof(path)));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(have(&tier_stage, second), RECORDS);
+	tier_stage.close(second);
+	assert_false(stage_file(path, sizeof(path)));
+}
+
+static void stage_when_of_another_data_set_then_not_believed(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	char path[260], other[260];
+	void *tier = NULL;
+
+	(void)state;
+	/* As a process that was killed leaves it, under another one's name. */
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_stage, tier) > 0);
+	assert_true(stage_file(path, sizeof(path)));
+	snprintf(other, sizeof(other), "%s/kept", place.directory);
+	assert_int_equal(link(path, other), 0);
+	tier_stage.close(tier);
+	assert_int_equal(rename(other, path), 0);
+	/* The same identity: it is of use again. */
+	tier = NULL;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(have(&tier_stage, tier), RECORDS);
+	assert_int_equal(link(path, other), 0);
+	tier_stage.close(tier);
+	setup.identity[2]++;
+	tier = NULL;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(stage_file(path, sizeof(path)));
+	tier_stage.close(tier);
+	assert_int_equal(rename(other, path), 0);
+	tier = NULL;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(have(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+}
+
+static void stage_when_bytes_have_changed_then_dropped(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	struct tier_record found;
+	char path[260];
+	void *tier = NULL;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_stage, tier) > 0);
+	assert_true(stage_file(path, sizeof(path)));
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(pwrite(fd, "x", 1, st.st_size - 1), 1);
+	close(fd);
+	/* The last record that was written. */
+	assert_int_equal(tier_stage.fetch(tier, RECORDS - 1, &found), EBADMSG);
+	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
+	assert_int_equal(have(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+}
+
+static void stage_when_it_may_not_grow_then_full_and_of_use(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	struct rlimit before, small = {.rlim_cur = 40000, .rlim_max = RLIM_INFINITY};
+	void *tier = NULL;
+	unsigned n;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_stage, tier) > 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(tier_stage.health(tier), TIER_FULL);
+	n = have(&tier_stage, tier);
+	assert_true(n > 50 && n < RECORDS);
+	assert_int_equal(offer_all(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+}
+
+/* A name that leads elsewhere is no file of ours. */
+static void stage_when_a_link_stands_there_then_not_followed(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	char path[260], victim[260];
+	void *tier = NULL;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(stage_file(path, sizeof(path)));
+	tier_stage.close(tier);
+	snprintf(victim, sizeof(victim), "%s/victim", place.directory);
+	fd = open(victim, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(symlink(victim, path), 0);
+	tier = NULL;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
+	assert_int_equal(offer_all(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+	assert_int_equal(stat(victim, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	unlink(path);
+	unlink(victim);
+}
+
+/* --- the choice ------------------------------------------------------------------------------- */
+
+static bool all_has(void *state, uint64_t record)
+{
+	(void)state, (void)record;
+	return true;
+}
+
+static void choice_when_one_is_faster_then_that_one(void **state)
+{
+	struct tier_ops has_all = tier_null;
+	struct tiers tiers;
+	unsigned other = 0;
+
+	(void)state;
+	has_all.has = all_has;
+	tiers_init(&tiers);
+	assert_ptr_equal(tiers_choose(&tiers, 1), tiers_file(&tiers));
+	tier_done(tiers_file(&tiers), 1, 1000000);
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_PEER), 0);
+	tier_done(tiers_file(&tiers), 0, 0);
+	/* Not known yet: tried. */
+	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_PEER);
+	tier_done(&tiers.tier[0], 1, 1000);
+	atomic_store(&tiers_file(&tiers)->pace, 100000);
+	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_PEER);
+	tier_done(&tiers.tier[0], 1, 1000);
+	/* A long queue there makes storage the faster one. */
+	atomic_store(&tiers.tier[0].queue, 1000);
+	for (unsigned i = 0; i < 128; i++) {
+		struct tier *chosen = tiers_choose(&tiers, 1);
+
+		other += chosen->source == SOURCE_FILE;
+		tier_done(chosen, 1, 0);
+	}
+	assert_true(other > 100 && other < 128);
+	for (unsigned i = 1; i < TIERS; i++)
+		assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_PEER), 0);
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_PEER), ENOSPC);
+	tiers_close(&tiers);
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	place_make(&place);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	place_remove(&place);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tier_when_offered_records_then_has_them_right_or_not),
+		cmocka_unit_test(tier_when_memory_is_short_then_keeps_what_fits),
+		cmocka_unit_test(tier_when_not_set_up_then_there_is_none),
+		cmocka_unit_test(stage_when_two_use_it_then_shared_and_gone_with_the_last),
+		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
+		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
+		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
+		cmocka_unit_test(stage_when_a_link_stands_there_then_not_followed),
+		cmocka_unit_test(choice_when_one_is_faster_then_that_one),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
