@@ -9,13 +9,21 @@
 #include <time.h>
 
 static const struct option flags[] = {
-	{"order", required_argument, NULL, 'o'},   {"batch", required_argument, NULL, 'b'},
-	{"epochs", required_argument, NULL, 'e'},  {"memory", required_argument, NULL, 'm'},
-	{"stage", required_argument, NULL, 's'},   {"resident", required_argument, NULL, 'r'},
-	{"compute", required_argument, NULL, 'c'}, {"bandwidth", required_argument, NULL, 'w'},
-	{"ranks", required_argument, NULL, 'R'},   {"rank", required_argument, NULL, 'k'},
-	{"seed", required_argument, NULL, 'S'},    {"file", no_argument, NULL, 'f'},
-	{"block", required_argument, NULL, 'B'},   {NULL, 0, NULL, 0},
+	{"order", required_argument, NULL, 'o'},
+	{"batch", required_argument, NULL, 'b'},
+	{"epochs", required_argument, NULL, 'e'},
+	{"memory", required_argument, NULL, 'm'},
+	{"stage", required_argument, NULL, 's'},
+	{"resident", required_argument, NULL, 'r'},
+	{"compute", required_argument, NULL, 'c'},
+	{"bandwidth", required_argument, NULL, 'w'},
+	{"ranks", required_argument, NULL, 'R'},
+	{"rank", required_argument, NULL, 'k'},
+	{"seed", required_argument, NULL, 'S'},
+	{"file", no_argument, NULL, 'f'},
+	{"block", required_argument, NULL, 'B'},
+	{"skip", no_argument, NULL, 'x'},
+	{NULL, 0, NULL, 0},
 };
 
 static enum lmdbio_order order_of(const char *word)
@@ -73,6 +81,11 @@ static int epoch(struct lmdbio_loader *loader, uint64_t number, double step)
 
 			if (sample->record == LMDBIO_NO_RECORD)
 				continue;
+			if (sample->error) {
+				printf("# record %llu: %s\n", (unsigned long long)sample->record,
+				       mdb_strerror(sample->error));
+				continue;
+			}
 			samples++;
 			bytes += sample->data.mv_size;
 			sum += sum_of(&sample->data) + sum_of(&sample->key);
@@ -139,6 +152,9 @@ int main(int argc, char **argv)
 			break;
 		case 'k':
 			options.rank = (uint32_t)number;
+			break;
+		case 'x':
+			options.skip_errors = 1;
 			break;
 		case 'S':
 			options.seed = number;
