@@ -23,8 +23,7 @@ struct group {
 
 size_t copies_size(const struct container *container)
 {
-	return (size_t)container->group_pages *
-	       (LAYOUT_NUMBER + (size_t)container->info.page_size);
+	return (size_t)container->group_pages * (LAYOUT_NUMBER + (size_t)container->info.page_size);
 }
 
 /* Pages in group `number`. */
@@ -79,8 +78,8 @@ static int group_read(struct container *container, const struct group *group, ui
 	size_t size = (size_t)n * (LAYOUT_NUMBER + (size_t)container->info.page_size);
 	struct worker *worker = worker_take(container);
 	const uint8_t *frame;
-	int rc = 
-		worker && worker_reserve(worker, length, io_alignment(container->below)) ? 0 : ENOMEM;
+	int rc = worker && worker_reserve(worker, length, io_alignment(container->below)) ? 0
+											  : ENOMEM;
 
 	if (!rc)
 		rc = container_read_below(container, group->offset, length, worker->buffer);

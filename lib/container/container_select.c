@@ -1,9 +1,9 @@
-/* What only this file knows: which pages of a data file are worth a second place in the index: those
- * that a lookup passes on its way to a value that lies elsewhere.
+/* What only this file knows: which pages of a data file are worth a second place in the index:
+ * those that a lookup passes on its way to a value that lies elsewhere.
  *
- * A page is judged by its own bytes alone, whether a tree leads to it or not: who compresses a chunk
- * can do it without knowing the others, and so the result is the same whoever does it. A page that
- * is long free, or a value that looks like a page, costs its copy and does no harm.
+ * A page is judged by its own bytes alone, whether a tree leads to it or not: who compresses a
+ * chunk can do it without knowing the others, and so the result is the same whoever does it. A page
+ * that is long free, or a value that looks like a page, costs its copy and does no harm.
  */
 #include "container/container_private.h"
 #include "container/container_write.h"

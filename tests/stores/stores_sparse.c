@@ -23,7 +23,8 @@ static void check(int rc, const char *what)
 	exit(1);
 }
 
-/* The file's bytes, in whole chunks; its meta pages tell of a map as long as the container's data. */
+/* The file's bytes, in whole chunks; its meta pages tell of a map as long as the container's data.
+ */
 static uint8_t *data_read(const char *path, uint64_t size, uint64_t *chunks)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

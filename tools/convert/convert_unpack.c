@@ -78,8 +78,7 @@ bool unpack_has(const struct target *target, uint8_t *buffer, uint64_t offset, s
 	if (!target->resumed)
 		return false;
 	while (done < length) {
-		ssize_t n =
-			pread(target->fd, buffer + done, length - done, (off_t)(offset + done));
+		ssize_t n = pread(target->fd, buffer + done, length - done, (off_t)(offset + done));
 
 		if (n <= 0)
 			return false;
@@ -105,8 +104,7 @@ static bool chunk_is_like(struct unpack *unpack, uint8_t *buffers, uint64_t offs
 	uint8_t *there = buffers + unpack->chunk;
 
 	return unpack->source->form != FORM_CONTAINER &&
-	       unpack_has(unpack->target, there, offset, length) &&
-	       !memcmp(buffers, there, length);
+	       unpack_has(unpack->target, there, offset, length) && !memcmp(buffers, there, length);
 }
 
 static int chunk_unpack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
