@@ -90,7 +90,7 @@ struct lmdbio_stage_options {
 	struct lmdbio_stage_report *report; /* NULL: not wanted */
 
 	/* For LMDBIO_STAGE_MEMORY, on all ranks: set to what lmdbio_mpi_stage_release() takes. The
-	 * bytes stay in the node's memory until then, or as long as a program uses them. */
+	 * bytes stay in a node's memory until all its ranks have called that, or have ended. */
 	struct lmdbio_stage_hold **hold;
 };
 

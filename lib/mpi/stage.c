@@ -256,7 +256,6 @@ static void report_fill(struct stage *stage, int rc)
 	memcpy(wanted, &report, report.size);
 }
 
-/* The first rank of each node keeps the arena; the others have an empty hold. */
 static int hold_make(struct stage *stage)
 {
 	struct lmdbio_stage_hold *hold = calloc(1, sizeof(*hold));
@@ -264,10 +263,8 @@ static int hold_make(struct stage *stage)
 	if (!hold)
 		return ENOMEM;
 	memcpy(hold->node, stage->target.node, sizeof(hold->node));
-	if (stage->target.maker) {
-		hold->arena = stage->target.arena;
-		stage->target.arena = NULL;
-	}
+	hold->arena = stage->target.arena;
+	stage->target.arena = NULL;
 	*stage->options.hold = hold;
 	return 0;
 }
@@ -320,21 +317,19 @@ static void stage_free(struct stage *stage)
 	mpi_job_leave(&stage->job);
 	if (stage->job.all != MPI_COMM_NULL)
 		MPI_Comm_free(&stage->job.all);
-	free(stage);
 }
 
 __attribute__((visibility("default"))) int
 lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_options *options)
 {
-	struct stage *stage = calloc(1, sizeof(*stage));
+	/* Not malloc'ed: a rank without memory must be able to tell the others. */
+	struct stage own = {
+		.source = {.fd = -1},
+		.job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL},
+	};
+	struct stage *stage = &own;
 	int rc;
 
-	/* Without this no rank could tell the others anything. */
-	if (!stage)
-		return ENOMEM;
-	stage->source.fd = -1;
-	stage->job = (struct mpi_job){
-		.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 	rc = MPI_Comm_dup(comm, &stage->job.all);
 	if (rc == MPI_SUCCESS)
 		rc = MPI_Comm_set_errhandler(stage->job.all, MPI_ERRORS_RETURN);

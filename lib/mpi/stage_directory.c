@@ -124,9 +124,9 @@ static int directory_make(struct stage_target *target)
 
 static int directory_join(struct stage_target *target)
 {
-	int rc = names_make(target);
+	int rc = target->there ? 0 : names_make(target);
 
-	if (rc)
+	if (rc || target->there)
 		return rc;
 	target->fd = open(target->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	return target->fd < 0 ? errno : 0;

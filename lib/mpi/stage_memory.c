@@ -1,8 +1,8 @@
 /* What only this file knows: how a job fills its nodes' arenas, and keeps them filled.
  *
  * Each rank attaches to its node's arena, which programs find by the data set's identity, and fills
- * it chunk by chunk under the chunk's claim, as readers do. The first rank of the node then pins
- * every chunk and stays attached: that is the hold.
+ * it chunk by chunk under the chunk's claim, as readers do. Each rank then pins every
+ * chunk and stays attached: that is the hold, which lasts until the last rank of the node gives it up.
  */
 #include "config.h"
 #include "mpi/stage_target.h"
@@ -146,18 +146,25 @@ static int memory_put(struct stage_target *target, uint64_t offset, const void *
 	return rc;
 }
 
-static int memory_settle(struct stage_target *target)
+static int memory_join(struct stage_target *target)
 {
-	(void)target;
-	return 0;
+	int rc = attach(target);
+
+	return rc || !target->there || pin_all(target) ? rc : EBUSY;
 }
 
-/* All ranks' pins are still there, so nothing can have been evicted. */
-static int memory_show(struct stage_target *target)
+/* Who filled a chunk has it pinned still, so nothing can have been evicted. */
+static int memory_settle(struct stage_target *target)
 {
 	if (!pin_all(target))
 		return EBUSY;
 	return is_whole(target) ? 0 : EIO;
+}
+
+static int memory_show(struct stage_target *target)
+{
+	(void)target; /* programs have found it from the beginning */
+	return 0;
 }
 
 static void memory_undo(struct stage_target *target)
@@ -174,7 +181,7 @@ static void memory_close(struct stage_target *target)
 const struct stage_target_ops stage_memory = {
 	.spread = true,
 	.make = memory_make,
-	.join = attach,
+	.join = memory_join,
 	.put = memory_put,
 	.settle = memory_settle,
 	.show = memory_show,

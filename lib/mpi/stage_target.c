@@ -68,7 +68,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	rc = mpi_error_code(
 		MPI_Bcast(&there, 1, MPI_INT, 0, one ? target->job->all : target->job->node));
 	target->there = there;
-	if (!rc && !target->maker && !there)
+	if (!rc && !target->maker)
 		rc = target->ops->join(target);
 	rc = mpi_agree(comm, rc, failed);
 	if (rc)

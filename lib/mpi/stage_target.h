@@ -24,7 +24,7 @@ struct stage_target_ops {
 	/* The first rank of the node (of the job, if there is one copy) makes the place, or finds
 	 * that it is filled already: target->there. Nobody else calls it. */
 	int (*make)(struct stage_target *target);
-	/* Everybody else finds what was made. */
+	/* Everybody else finds what was made, or was there. */
 	int (*join)(struct stage_target *target);
 	/* Puts bytes at the file's own offset. Of a page's border, but for the file's end. */
 	int (*put)(struct stage_target *target, uint64_t offset, const void *bytes,
