@@ -11,15 +11,16 @@ allowed() {
 	format) echo "format util" ;;
 	io) echo "io util" ;;
 	arena) echo "arena io util" ;;
-	window) echo "window arena io util" ;;
+	node) echo "node arena io util" ;;
+	window) echo "window node arena io util" ;;
 	cursor) echo "cursor window format util io" ;;
 	index) echo "index cursor window container format util io" ;;
-	prefetch) echo "prefetch cursor window arena format util io" ;;
+	prefetch) echo "prefetch cursor window node arena format util io" ;;
 	origin) echo "origin" ;;
 	container) echo "container io format util" ;;
-	env) echo "env prefetch index cursor window arena container format origin io util" ;;
-	loader) echo "loader env prefetch index cursor window arena container format origin io util" ;;
-	mpi) echo "mpi loader env prefetch index cursor window arena container format origin io util" ;;
+	env) echo "env prefetch index cursor window node arena container format origin io util" ;;
+	loader) echo "loader env prefetch index cursor window node arena container format origin io util" ;;
+	mpi) echo "mpi loader env prefetch index cursor window node arena container format origin io util" ;;
 	*) echo "" ;;
 	esac
 }

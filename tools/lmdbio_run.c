@@ -1,6 +1,7 @@
 /* What only this file knows: how a program is started so that it reads through lmdbio. */
 #include "config.h"
 #include "preload_check.h"
+#include "run_job.h"
 #include "tool_place.h"
 
 #include <argp.h>
@@ -26,7 +27,7 @@ enum {
 	SET_STATS,
 	SETTINGS
 };
-enum { KEY_SETTING = 0x100 }; /* no character */
+enum { KEY_SETTING = 0x100, KEY_MPI = 0x200 }; /* no characters */
 
 static const char *const variables[SETTINGS] = {
 	[SET_IO] = "LMDBIO_IO",
@@ -40,7 +41,7 @@ static const char *const variables[SETTINGS] = {
 };
 
 struct options {
-	bool verbose, disable, print_env, check, check_by_running;
+	bool verbose, disable, print_env, check, check_by_running, mpi;
 	const char *library;
 	const char *settings[SETTINGS]; /* NULL: left as the environment has it */
 	char **program;                 /* its arguments, the name first; NULL-terminated */
@@ -58,6 +59,8 @@ static const struct argp_option argp_options[] = {
 	{"disable", 'd', NULL, 0, "preload, but leave all work to the original LMDB", 0},
 	{"library", 'l', "PATH", 0, "the drop-in library to preload instead of the installed one",
 	 0},
+	{"mpi", KEY_MPI, NULL, 0,
+	 "under mpiexec or srun: read each data set from storage once for all nodes of the job", 0},
 	{"print-env", 'p', NULL, 0, "print the environment's words for a batch script, run nothing",
 	 0},
 	{"verbose", 'v', NULL, 0, "one line on standard error when the first environment is opened",
@@ -95,6 +98,9 @@ static error_t option_parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case 'l':
 		options->library = argument;
+		return 0;
+	case KEY_MPI:
+		options->mpi = true;
 		return 0;
 	case 'p':
 		options->print_env = true;
@@ -197,14 +203,41 @@ static int environment_set(const struct options *options, const char *preload)
 	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1));
 }
 
+/* A program that has been looked for, and what looking has brought. */
+struct start {
+	const struct options *options;
+	const char *path;
+	int error;
+};
+
+/* Becomes the program. Returns an exit status where that fails. */
+static int program_become(void *context)
+{
+	struct start *start = context;
+	char **program = start->options->program;
+	int rc = start->error;
+
+	if (!rc) {
+		execv(start->path, program);
+		rc = errno;
+		if (rc == ENOEXEC) { /* a script without #!, which is for the shell */
+			execvp(start->path, program);
+			rc = errno;
+		}
+	}
+	fprintf(stderr, "lmdbio-run: %s: %s\n", program[0], strerror(rc));
+	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
 static int program_start(const struct options *options, const char *library, const char *preload)
 {
 	const char *name = options->program[0];
 	char program[PATH_MAX];
-	int rc = preload_find(name, program);
+	struct start start = {.options = options, .path = program};
 
-	if (options->check && rc) {
-		printf("%s: does not take effect: %s\n", name, strerror(rc));
+	start.error = preload_find(name, program);
+	if (options->check && start.error) {
+		printf("%s: does not take effect: %s\n", name, strerror(start.error));
 		return PRELOAD_FAILS;
 	}
 	if (options->check && !options->check_by_running)
@@ -215,16 +248,7 @@ static int program_start(const struct options *options, const char *library, con
 	}
 	if (options->check)
 		return (int)preload_check_run(program, options->program, library);
-	if (!rc) {
-		execv(program, options->program);
-		rc = errno;
-		if (rc == ENOEXEC) { /* a script without #!, which is for the shell */
-			execvp(program, options->program);
-			rc = errno;
-		}
-	}
-	fprintf(stderr, "lmdbio-run: %s: %s\n", name, strerror(rc));
-	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	return options->mpi ? run_job(program_become, &start) : program_become(&start);
 }
 
 int main(int argc, char **argv)

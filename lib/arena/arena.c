@@ -3,7 +3,9 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/limits.h"
+#include "util/mix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,23 +23,14 @@
 
 static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
 static const uint64_t arena_largest = UINT64_C(1) << 46;
-enum { ARENA_VERSION = 2, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { ARENA_VERSION = 3, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* --- who shares ----------------------------------------------------------------------------- */
 
-/* splitmix64's finalizer: every bit of the word reaches every bit of the result. */
-static uint64_t mixed(uint64_t x)
-{
-	x += UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 static void key_add(uint64_t key[2], uint64_t word)
 {
-	key[0] = mixed(key[0] ^ word);
-	key[1] = mixed(key[1] + mixed(word) + key[0]);
+	key[0] = mix64(key[0] ^ word);
+	key[1] = mix64(key[1] + mix64(word) + key[0]);
 }
 
 static void key_make(uint64_t key[2], const struct arena_identity *identity, const char *node)
@@ -65,7 +58,8 @@ static void lay_out(struct arena *arena)
 	arena->data_length = round_up(arena->identity.size, ARENA_CHUNK);
 	arena->chunks = arena->data_length / ARENA_CHUNK;
 	arena->length = arena->data_length + head_length(arena) +
-			arena_groups(arena) * sizeof(struct arena_group);
+			round_up(arena_groups(arena) * sizeof(struct arena_group), 4096) +
+			ARENA_ROWS * sizeof(struct arena_wishes);
 }
 
 static int make_memfd(bool shared)
@@ -78,25 +72,13 @@ static int make_memfd(bool shared)
 	return fd;
 }
 
-/* A number that is not soon given to a file of a program that has closed what it did not open. */
-static int lifted(int fd)
-{
-	enum { HIGH = 1000 };
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
-
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
-}
-
 static int map(struct arena *arena)
 {
 	struct stat st;
 	uint8_t *table;
 	void *base;
 
-	arena->fd = lifted(arena->fd);
+	arena->fd = descriptor_lift(arena->fd);
 	if (fstat(arena->fd, &st))
 		return errno;
 	arena->device = st.st_dev;
@@ -118,6 +100,8 @@ static int map(struct arena *arena)
 	arena->ready = (_Atomic uint32_t *)table;
 	table += round_up(arena_groups(arena) * sizeof(uint32_t), 4096);
 	arena->groups = (struct arena_group *)table;
+	table += round_up(arena_groups(arena) * sizeof(struct arena_group), 4096);
+	arena->wishes = (struct arena_wishes *)table;
 	return 0;
 }
 
@@ -136,8 +120,8 @@ static void nonce_make(uint64_t nonce[2])
 {
 	if (getrandom(nonce, 2 * sizeof(nonce[0]), GRND_NONBLOCK) == 2 * sizeof(nonce[0]))
 		return;
-	nonce[0] = mixed(clock_now());
-	nonce[1] = mixed(nonce[0] ^ (uint64_t)getpid() ^ (uintptr_t)nonce);
+	nonce[0] = mix64(clock_now());
+	nonce[1] = mix64(nonce[0] ^ (uint64_t)getpid() ^ (uintptr_t)nonce);
 }
 
 static void head_make(struct arena *arena, bool shared)

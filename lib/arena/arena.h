@@ -109,8 +109,8 @@ void arena_release(struct arena *arena, uint64_t chunk);
  * the table: go on without the arena then. Notices a dead holder within 100 ms. */
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
-/* A number that changes when the holder of a chunk's claim gets anything done: it waits for slow
- * storage then, and is not stopped. */
+/* A number that changes when the holder of a chunk's claim, or the server where nobody has claimed
+ * it, gets anything done: it waits for slow storage then, and is not stopped. */
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
 /* --- pins ----------------------------------------------------------------------------------- */
@@ -120,10 +120,52 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 bool arena_pin(struct arena *arena, uint64_t chunk);
 void arena_unpin(struct arena *arena, uint64_t chunk);
 
+/* --- a server ------------------------------------------------------------------------------- */
+
+/* A member may serve the others: instead of reading, they wish for chunks, and it brings them, from
+ * wherever it has them. Nobody has to rely on it: who has waited long enough claims and reads. */
+
+/* Becomes the server. `keeps`: chunks that it wants to keep for the nodes' common good. `whole`: small
+ * pieces are worth a chunk too, for all of the file will be in memory. Returns 0, EBUSY (another living member is it) or ENOTSUP (nobody shares this arena). */
+int arena_serve(struct arena *arena, uint64_t keeps, bool whole);
+
+/* Takes the next wish of any member; the server's one thread. false: there is none. */
+bool arena_wish_next(struct arena *arena, uint64_t *chunk, bool *urgent);
+
+/* Before the server sleeps (true) and after it has woken. Returns false if there are wishes: it must
+ * not sleep then. */
+bool arena_serve_sleeps(struct arena *arena, bool asleep);
+
+/* The server has done what it will do for a chunk; `refused`: who wants it claims it and reads, which
+ * uses the refusal up. Wakes all who wait. */
+void arena_answer(struct arena *arena, uint64_t chunk, bool refused);
+
+/* That the server is at work, for who would lose patience. */
+void arena_serve_beat(struct arena *arena);
+
+/* Marks a chunk that goes later than those without the mark. */
+void arena_keep(struct arena *arena, uint64_t chunk);
+
+/* Bytes that one member should have pinned, at most, so that what is kept and what all have pinned
+ * find room together. UINT64_MAX where nobody serves, or there is room for everything. */
+uint64_t arena_share(struct arena *arena);
+
+/* Whether somebody brings this chunk for who wishes; with *whole as told to arena_serve(). */
+bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole);
+
+/* Asks for a chunk, urgently or ahead of need. Again and again is fine: it passes on what is new.
+ * Under the caller's lock. Returns true if the server sleeps and must be woken. */
+bool arena_wish(struct arena *arena, uint64_t chunk, bool urgent);
+
+/* Waits until a chunk that this process has wished for is wholly published, or nobody brings it any
+ * more: true, at once where it has not wished. false: so many milliseconds have passed. */
+bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
+
 /* --- memory --------------------------------------------------------------------------------- */
 
 /* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that
- * nobody has pinned or claimed, those not used for longest first (arena_touch). true: they are
+ * nobody has pinned or claimed, those not used for longest first (arena_touch), kept ones last and
+ * only as far as they leave members too little room (while there is a server). true: they are
  * counted as the node's from now on. false: there is no room now; read without the arena. */
 bool arena_reserve(struct arena *arena, uint64_t blocks);
 

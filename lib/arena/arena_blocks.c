@@ -2,13 +2,13 @@
 #include "arena/arena_private.h"
 
 #include "util/checked.h"
+#include "util/descriptor.h"
 #include "util/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- groups --------------------------------------------------------------------------------- */
@@ -16,13 +16,10 @@
 /* A program that closes descriptors it did not open may have put a file of its own in this place. */
 static bool is_ours(const struct arena *arena)
 {
-	struct stat st;
-
-	return !fstat(arena->fd, &st) && st.st_dev == arena->device && st.st_ino == arena->inode;
+	return descriptor_is(arena->fd, arena->device, arena->inode);
 }
 
-/* Asks for memory; what is there stays as it is. */
-static bool give_memory(const struct arena *arena, const void *start, size_t length)
+bool arena_give_memory(const struct arena *arena, const void *start, size_t length)
 {
 	off_t offset = (const uint8_t *)start - arena->base;
 	int rc;
@@ -40,9 +37,9 @@ static bool group_grow(struct arena *arena, uint64_t number, unsigned page)
 	struct arena_group *group = &arena->groups[number];
 	uint32_t bits = atomic_load(&arena->ready[number]);
 
-	if (!(bits & 1) && !give_memory(arena, group, offsetof(struct arena_group, pins) + 4096))
+	if (!(bits & 1) && !arena_give_memory(arena, group, offsetof(struct arena_group, pins) + 4096))
 		return false;
-	if (page && !give_memory(arena, group->pins[page * ARENA_PAGE_ROWS], 4096))
+	if (page && !arena_give_memory(arena, group->pins[page * ARENA_PAGE_ROWS], 4096))
 		return false;
 	atomic_fetch_or(&arena->ready[number], 1U | 1U << page);
 	return true;

@@ -10,6 +10,7 @@
 
 enum {
 	SAMPLE = 32, /* chunks that are compared before the oldest of them goes */
+	MEMBER_ROOM = 4, /* chunks that a member needs at least */
 	AHEAD = 8    /* chunks that one call evicts beyond its need while the node is pressed */
 };
 
@@ -136,7 +137,7 @@ static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned wo
  * descriptors, a hole can be punched in nothing but the arena. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk)
 {
-	uint64_t blocks = arena_published(group, chunk);
+	uint64_t blocks = arena_published(group, chunk), bit = UINT64_C(1) << chunk % 64;
 
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
 		atomic_store(&group->published[chunk % ARENA_GROUP][i], 0);
@@ -144,7 +145,10 @@ uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t ch
 	if (madvise(arena->base + chunk * ARENA_CHUNK, ARENA_CHUNK, MADV_REMOVE))
 		blocks = 0; /* still there, so still counted */
 	arena_step("evict-punched");
-	atomic_fetch_and(&group->pins[0][chunk % ARENA_GROUP / 64], ~(UINT64_C(1) << chunk % 64));
+	atomic_fetch_and(&group->pins[0][chunk % ARENA_GROUP / 64], ~bit);
+	atomic_fetch_and(&group->refused[chunk % ARENA_GROUP / 64], ~bit);
+	if (atomic_fetch_and(&group->kept[chunk % ARENA_GROUP / 64], ~bit) & bit)
+		atomic_fetch_sub(&arena->head->kept, 1);
 	return blocks;
 }
 
@@ -175,6 +179,7 @@ static bool evict(struct arena *arena, uint64_t chunk)
 struct search {
 	uint64_t at;   /* chunk */
 	uint64_t left; /* chunks */
+	bool kept;     /* those that are kept, too */
 	struct {
 		uint64_t chunk;
 		uint32_t age;
@@ -182,8 +187,9 @@ struct search {
 	unsigned count;
 };
 
-static void search_begin(struct search *search, const struct arena *arena)
+static void search_begin(struct search *search, const struct arena *arena, bool kept)
 {
+	search->kept = kept;
 	search->at = atomic_load(&arena->head->hand) % arena->chunks;
 	search->left = arena->chunks + 64; /* the first word is looked at twice, in parts */
 	search->count = 0;
@@ -207,6 +213,8 @@ static void search_word(struct search *search, const struct arena *arena, struct
 	uint64_t bits = atomic_load(&group->pins[0][word]) >> search->at % 64 << search->at % 64;
 	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
 
+	if (!search->kept)
+		bits &= ~atomic_load(&group->kept[word]);
 	if (bits)
 		bits &= ~pinned_in(arena, search->at / ARENA_GROUP, word);
 	for (; bits && search->count < SAMPLE; bits &= bits - 1) {
@@ -249,11 +257,11 @@ static uint64_t search_oldest(struct search *search)
 }
 
 /* The oldest of the next few that may go; false when there is none in the whole arena. */
-static bool evict_one(struct arena *arena)
+static bool evict_any(struct arena *arena, bool kept)
 {
 	struct search search;
 
-	search_begin(&search, arena);
+	search_begin(&search, arena, kept);
 	while (search.left) {
 		search_sample(&search, arena);
 		while (search.count) {
@@ -266,6 +274,47 @@ static bool evict_one(struct arena *arena)
 		}
 	}
 	return false;
+}
+
+uint64_t arena_keep_limit(const struct arena *arena)
+{
+	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
+	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS;
+
+	if (room < arena->budget / 8)
+		room = arena->budget / 8;
+	return room < arena->budget ? arena->budget - room : 0;
+}
+
+/* What the server keeps, it keeps for other nodes too: that goes only when it leaves too little for
+ * this one, which must let its copies go first. */
+static bool may_kept_go(const struct arena *arena)
+{
+	uint64_t kept = atomic_load(&arena->head->kept);
+
+	return kept && (!atomic_load(&arena->head->server) ||
+			kept * ARENA_BLOCKS > arena_keep_limit(arena));
+}
+
+uint64_t arena_share(struct arena *arena)
+{
+	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
+	uint64_t limit = arena_keep_limit(arena), members;
+
+	if (!atomic_load_explicit(&arena->head->server, memory_order_relaxed) ||
+	    arena->chunks * ARENA_BLOCKS <= arena->budget)
+		return UINT64_MAX;
+	if (keeps > limit)
+		keeps = limit;
+	/* The server pins little, but what is on its way has its room already. */
+	members = arena_members(arena);
+	return (arena->budget - keeps - MEMBER_ROOM * ARENA_BLOCKS) / (members > 2 ? members - 1 : 1) *
+	       ARENA_BLOCK;
+}
+
+static bool evict_one(struct arena *arena)
+{
+	return evict_any(arena, false) || (may_kept_go(arena) && evict_any(arena, true));
 }
 
 static bool is_over(const struct arena *arena)

@@ -1,12 +1,13 @@
 /* What only this file knows: the table behind the data, and what a process keeps for itself.
  *
- *   [data: the file's length, rounded up to chunks][head][rows][ready words][groups]
+ *   [data: the file's length, rounded up to chunks][head][rows][ready words][groups][wishes]
  *
  * A group is the table of 1,024 chunks (1 GiB of file). The head, the rows and the ready words get
  * their memory when the arena is made; a group gets its own when one of its chunks is first
  * claimed or pinned, and only then its bit in the ready word is set. So the table of a file of
  * 10 TB costs nothing until it is used, and no instruction touches a page of the memfd that has
- * no memory yet: running out of it is an error from a system call, never a signal.
+ * no memory yet: running out of it is an error from a system call, never a signal. The wishes are
+ * a page for each row, which the row's process gives its memory before it first wishes.
  *
  * Row 0 is nobody's: its pins say which chunks hold published blocks. A process has one of the
  * rows 1..255, and holds the lock on the byte of that number for as long as it lives.
@@ -27,7 +28,9 @@ enum {
 	ARENA_GROUP = 1024, /* chunks */
 	ARENA_GROUP_BLOCKS = ARENA_GROUP * ARENA_BLOCKS,
 	ARENA_SLOTS = 64,    /* names under which an arena is found */
-	ARENA_PAGE_ROWS = 32 /* rows whose pins of one group share a page */
+	ARENA_PAGE_ROWS = 32, /* rows whose pins of one group share a page */
+	ARENA_WISHES = 480,   /* of one row, not yet taken */
+	ARENA_RECENT = 256    /* wishes that a process remembers to have passed on */
 };
 
 /* A chunk's word: the row of who has claimed it, and: */
@@ -44,6 +47,15 @@ struct arena_row {
 	_Atomic int64_t reserved;           /* blocks counted in head->used and not published */
 	_Atomic uint64_t began, ended;      /* changes of the accounts: equal when none is under way */
 	_Atomic uint32_t scans;             /* arena_scanning() */
+	_Atomic uint32_t wishes;            /* nonzero: its page of wishes has memory */
+};
+
+/* One process puts in, the server takes out. A wish is a chunk's number, times two, and one more if
+ * it is urgent. */
+struct arena_wishes {
+	_Alignas(4096) _Atomic uint32_t in;
+	_Alignas(64) _Atomic uint32_t out;
+	_Alignas(64) _Atomic uint64_t wishes[ARENA_WISHES];
 };
 
 struct arena_head {
@@ -62,13 +74,23 @@ struct arena_head {
 	_Atomic uint32_t pressed;
 	_Atomic uint32_t doubt; /* somebody died, perhaps between two changes of the accounts */
 	_Alignas(64) _Atomic uint32_t clock; /* moves with every claim; stamps are readings of it */
+	_Alignas(64) _Atomic uint32_t server; /* row of it, and SERVER_WHOLE; 0: there is none */
+	_Atomic uint32_t asleep;              /* the server: who wishes must wake it */
+	_Atomic uint32_t answers;             /* its number; a futex */
+	_Atomic uint32_t awaited;             /* somebody may sleep on the answers */
+	_Atomic uint32_t kept;                /* chunks marked to be kept, about */
+	_Atomic uint64_t keeps;               /* chunks that it wants to keep */
 };
+
+enum { SERVER_WHOLE = 0x100 };
 
 /* What all chunks need comes first, so that it and the first page of pins are one piece. */
 struct arena_group {
 	_Atomic uint32_t words[ARENA_GROUP];
 	_Atomic uint32_t stamps[ARENA_GROUP];
 	_Atomic uint64_t published[ARENA_GROUP][ARENA_BLOCKS / 64];
+	_Atomic uint64_t kept[ARENA_GROUP / 64];    /* bits: arena_keep() */
+	_Atomic uint64_t refused[ARENA_GROUP / 64]; /* the server does not bring it */
 	_Atomic uint64_t pins[ARENA_ROWS][ARENA_GROUP / 64];
 };
 
@@ -92,6 +114,12 @@ struct arena {
 	struct arena_row *rows;
 	_Atomic uint32_t *ready; /* bit 0: the group's table; bit n: its n-th page of pins */
 	struct arena_group *groups;
+	struct arena_wishes *wishes; /* of each row */
+	unsigned asked;              /* the server's: row whose wishes it takes next */
+	struct {
+		_Atomic uint64_t wish; /* plus one */
+		uint64_t at;           /* ns */
+	} recent[ARENA_RECENT];
 
 	pthread_mutex_t lock; /* pins and burials by this process's threads */
 	_Atomic uint64_t look_at; /* ns: when to look around again */
@@ -149,6 +177,8 @@ bool arena_fits(const struct arena *arena, int fd, struct arena_head *head);
 /* arena_blocks.c: gives a chunk's group, and a row's pins in it, their memory; NULL: none left. */
 struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsigned row);
 uint64_t arena_published(struct arena_group *group, uint64_t chunk);
+/* Asks for memory for a part of the table; what is there stays as it is. */
+bool arena_give_memory(const struct arena *arena, const void *start, size_t length);
 /* Frees the memory of blocks that are not published; only under the chunk's claim. */
 void arena_free_unpublished(struct arena *arena, uint64_t chunk);
 
@@ -161,8 +191,14 @@ int arena_row_take(struct arena *arena);
 void arena_row_leave(struct arena *arena);
 unsigned arena_bury_dead(struct arena *arena); /* how many */
 void arena_look_around(struct arena *arena);
+bool arena_row_lives(struct arena *arena, unsigned row); /* buries it if not */
+bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
+void arena_futex_wake(_Atomic uint32_t *word);
 bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word);
 void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row);
+
+/* arena_wishes.c: nobody serves any more whom that row has served. */
+void arena_serve_end(struct arena *arena, unsigned row);
 
 /* arena_memory.c */
 void arena_account_begin(struct arena *arena);
@@ -170,6 +206,7 @@ void arena_account_end(struct arena *arena);
 void arena_account_published(struct arena *arena, uint64_t blocks);
 void arena_lower(struct arena *arena, uint64_t blocks);
 bool arena_recount(struct arena *arena); /* whether it came out lower */
+uint64_t arena_keep_limit(const struct arena *arena); /* blocks that may be kept from members */
 /* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);
 

@@ -45,7 +45,14 @@ static bool is_alive(const struct arena *arena, unsigned row)
 
 /* --- rows ----------------------------------------------------------------------------------- */
 
-static void futex_wake(_Atomic uint32_t *word)
+bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
+
+	return !syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+void arena_futex_wake(_Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -99,6 +106,8 @@ static void row_clear(struct arena *arena, unsigned row)
 	arena_step("bury-pins");
 	atomic_store(&entry->claims, 0);
 	atomic_store(&entry->scans, 0);
+	atomic_store(&entry->wishes, 0);
+	arena_serve_end(arena, row);
 	arena_account_begin(arena);
 	reserved = atomic_exchange(&entry->reserved, 0);
 	if (reserved > 0)
@@ -165,6 +174,14 @@ static bool bury(struct arena *arena, unsigned row)
 	}
 	pthread_mutex_unlock(&arena->lock);
 	return buried;
+}
+
+bool arena_row_lives(struct arena *arena, unsigned row)
+{
+	if (is_alive(arena, row))
+		return true;
+	(void)bury(arena, row);
+	return false;
 }
 
 static unsigned living(struct arena *arena, unsigned *buried)
@@ -247,7 +264,7 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 	_Atomic uint32_t *word = &group->words[chunk % ARENA_GROUP];
 
 	if (atomic_exchange(word, 0) & WORD_WAITERS)
-		futex_wake(word);
+		arena_futex_wake(word);
 	atomic_fetch_sub(&arena->rows[row].claims, 1);
 }
 
@@ -268,6 +285,8 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 		    (atomic_load(word) & WORD_OWNER) == owner)
 			return false;
 	}
+	if (atomic_load_explicit(&arena->head->server, memory_order_relaxed))
+		atomic_fetch_and(&group->refused[chunk % ARENA_GROUP / 64], ~(UINT64_C(1) << chunk % 64));
 	atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP],
 			      atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed),
 			      memory_order_relaxed);
@@ -287,13 +306,6 @@ void arena_release(struct arena *arena, uint64_t chunk)
 		arena_free_unpublished(arena, chunk);
 	arena_step("releasing");
 	arena_claim_end(arena, group, chunk, arena->row);
-}
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
-{
-	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
-
-	syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
 }
 
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
@@ -318,7 +330,7 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		if (!(value & WORD_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &value, value | WORD_WAITERS))
 			continue;
-		futex_wait(word, value | WORD_WAITERS, end - now < wait_slice ? end - now : wait_slice);
+		arena_futex_wait(word, value | WORD_WAITERS, end - now < wait_slice ? end - now : wait_slice);
 	}
 }
 
@@ -330,6 +342,8 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 	if (!group)
 		return 0;
 	owner = atomic_load(&group->words[chunk % ARENA_GROUP]) & WORD_OWNER;
+	if (!owner)
+		owner = atomic_load(&arena->head->server) & WORD_OWNER;
 	return atomic_load_explicit(&arena->rows[owner].ended, memory_order_relaxed);
 }
 

@@ -6,6 +6,7 @@
 #include "mpi/mpi_convert.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_server.h"
 #include "mpi/stage.h"
 #include "origin/origin.h"
 
@@ -32,6 +33,8 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.version = MPI_MODULE_VERSION,
 	.release = PACKAGE_VERSION,
 	.begin = mpi_job_begin,
+	.serve_begin = mpi_server_begin,
+	.serve = mpi_server_run,
 	.end = mpi_job_end,
 	.abort = mpi_job_abort,
 	.error_text = module_error_text,

@@ -21,6 +21,16 @@ struct mpi_place {
 	int rank, ranks;           /* in the job */
 	int node, nodes;           /* nodes are numbered in the order of their lowest rank */
 	int node_rank, node_ranks; /* in the node; 0 is the lowest rank of it */
+	uint64_t job;              /* a number that no other job has */
+};
+
+/* What a process does besides serving its node. */
+struct mpi_work {
+	const char *node; /* the node's name: LMDBIO_NODE of the programs that are to be served */
+	int fd;           /* when it can be read, there is something to look at */
+	/* Looks, without waiting. Returns true when this process's work is over; it is called on. */
+	bool (*look)(void *context);
+	void *context;
 };
 
 /* What ranks that make one file together ask of each other. Every function is collective: all ranks
@@ -53,6 +63,14 @@ struct mpi_module {
 	 * once. Returns 0; ENOTSUP: MPI has less than the threads that are needed; else as
 	 * mpi_error_code(). */
 	int (*begin)(bool threads, struct mpi_place *place);
+
+	/* One process of each node begins to serve it. Collective: when it returns, programs of the node
+	 * find their server. Returns 0, or the errno of why this node has none (serve() is called
+	 * all the same). */
+	int (*serve_begin)(const struct mpi_work *work);
+
+	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
+	void (*serve)(const struct mpi_work *work);
 
 	/* Ends MPI, when all ranks have called it. Returns 0 or as mpi_error_code(). */
 	int (*end)(void);

@@ -46,11 +46,13 @@ struct stream {
 	bool forward;
 	bool dense; /* the tree is most of the file: whole chunks are worth it */
 	bool walker_done, scout_done;
+	bool limited;             /* by what the node's memory has room for */
 	bool big;                 /* values stand in overflow runs */
 	unsigned leaves_ahead;    /* of the scout, over the walker */
 	uint64_t steps;           /* the walker's, in entries */
 	uint64_t bytes;           /* that they took */
 	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
+	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
 	_Atomic uint64_t taken;   /* the program's steps */
 	uint64_t chunk;           /* asked for last */
 };

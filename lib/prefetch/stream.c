@@ -63,7 +63,10 @@ static bool want_pages(struct prefetch *prefetch, struct stream *stream, uint64_
 static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream *stream,
 			    uint64_t taken_bytes)
 {
-	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes;
+	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes, room = residency_ahead(prefetch->residency);
+
+	if (limit > room)
+		limit = room;
 
 	if (!stream->cursor)
 		return prefetch->options.ahead * RANGE_SHARE;
@@ -169,6 +172,15 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 	return rc;
 }
 
+/* Bytes that a leaf of the walker's leads to. */
+static uint64_t leaf_bytes(const struct stream *stream)
+{
+	const struct level *level = &stream->walker.levels[stream->walker.depth - 1];
+	uint64_t average = stream->steps ? stream->bytes / stream->steps : 0;
+
+	return stream->snapshot.page_size + average * level->count;
+}
+
 static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
 {
 	uint64_t most = limit >> stream->snapshot.view.page_shift;
@@ -177,6 +189,9 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	/* Where leaves only lead to the values, few of them lead far. */
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;
+	/* Where whole chunks come and room is short, leaves are as far ahead as their values. */
+	if (stream->dense && stream->limited && most > 1 + limit / leaf_bytes(stream))
+		most = 1 + limit / leaf_bytes(stream);
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
 		struct level *level;
 		uint64_t leaf;
@@ -289,6 +304,13 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 	return true;
 }
 
+/* A cursor reads the pages of its levels without asking for them at each step. */
+static void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
+{
+	for (unsigned i = 0; i < cursor->depth; i++)
+		residency_use(prefetch->residency, cursor->levels[i].page);
+}
+
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
 {
 	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
@@ -296,6 +318,12 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 	uint64_t limit = ahead_limit(prefetch, stream, taken * average);
 
 	atomic_store_explicit(&stream->average, average, memory_order_relaxed);
+	atomic_store_explicit(&stream->limit, limit, memory_order_relaxed);
+	stream->limited = residency_ahead(prefetch->residency) < prefetch->options.ahead;
+	if (stream->limited && stream->placed) {
+		levels_use(prefetch, &stream->walker);
+		levels_use(prefetch, &stream->scout);
+	}
 
 	if (!stream->placed && !range_place(prefetch, stream))
 		return;
@@ -472,7 +500,9 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 {
 	uint64_t average = atomic_load_explicit(&stream->average, memory_order_relaxed);
-	uint64_t steps = prefetch->options.ahead / PACES_PER_WINDOW / (average ? average : 1);
+	uint64_t limit = atomic_load_explicit(&stream->limit, memory_order_relaxed);
+	uint64_t ahead = prefetch->options.ahead < limit ? prefetch->options.ahead : limit;
+	uint64_t steps = ahead / PACES_PER_WINDOW / (average ? average : 1);
 	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
 
 	/* At first the window is small, and so must be the pace. */
@@ -511,6 +541,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	}
 	atomic_fetch_add_explicit(&stream->taken, (uint64_t)cursor->paced, memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
+	levels_use(prefetch, cursor);
 	/* Held, the lock is in the hands of a loader that is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
 		pthread_cond_signal(&prefetch->wake);

@@ -47,6 +47,7 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->options = *options;
 	residency->believe_cache = believe_cache;
 	residency->epoch = 1;
+	residency->link.fd = -1;
 	locks_init(residency);
 	return 0;
 }
@@ -71,6 +72,12 @@ bool residency_attach(struct residency *residency)
 	if (residency->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 residency->private_reason);
+	if (residency->options.share && !residency->private_reason) {
+		const struct io *io = residency->io->below ? residency->io->below : residency->io;
+
+		(void)node_link_open(&residency->link, &residency->identity, residency->options.node,
+				     io->fd);
+	}
 	arena_scanning(residency->arena, atomic_load(&residency->scans));
 	return true;
 }
@@ -94,6 +101,7 @@ static bool detach(struct residency *residency)
 		return true;
 	if (!rest_all(residency))
 		return false;
+	node_link_close(&residency->link);
 	retired = realloc(residency->retired,
 			  (residency->retired_count + 1) * sizeof(*residency->retired));
 	if (retired) {
@@ -215,6 +223,7 @@ void residency_forked(struct residency *residency)
 			(void)!mmap(residency->base, residency->length, PROT_READ,
 				    MAP_SHARED | MAP_FIXED, residency->fd, 0);
 		arena_forked(residency->arena);
+		node_link_close(&residency->link);
 		/* The child attaches afresh, when it first wants bytes. */
 		residency->arena = NULL;
 	}

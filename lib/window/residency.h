@@ -17,6 +17,7 @@
 
 #include "arena/arena.h"
 #include "io/io.h"
+#include "node/node_link.h"
 #include "util/checked.h"
 
 #include <pthread.h>
@@ -27,6 +28,7 @@ enum chunk_state {
 	CHUNK_REST = 0, /* the file */
 	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
 	CHUNK_RUNS,     /* the file, with runs of the arena over it (residency->runs tells which) */
+	CHUNK_IDLE,     /* as CHUNK_FULL, and nobody has come for it since this process was short of room */
 	CHUNK_FULL,     /* the arena, all of it published */
 	CHUNK_WARM,     /* the file, which the page cache holds; or to which it has been spilled */
 };
@@ -75,6 +77,7 @@ struct residency {
 	pthread_cond_t landed;   /* some of them have, for which one of these waits: */
 	struct residency_waiter *waiters;
 	_Atomic(void *) spare;  /* a buffer of a chunk for who reads for himself, or NULL */
+	struct node_link link;  /* to who serves the arena, if anybody does */
 	struct arena **retired; /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
@@ -124,6 +127,12 @@ void residency_spill_all(struct residency *residency);
  * or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
 int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
 		       uint64_t low, bool arm);
+
+/* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
+uint64_t residency_ahead(struct residency *residency);
+
+/* That somebody goes on reading a page without asking for it again. Any thread, no lock. */
+void residency_use(struct residency *residency, const void *page);
 
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */
 void residency_scan(struct residency *residency, int change);

@@ -23,7 +23,16 @@ enum {
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	POPULATE_MIN = 64 << 10,    /* bytes: of less, a fault brings as much as a call would */
+	AHEAD_SHARE = 4,            /* of what may be pinned, as one part in so many */
 	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
+};
+
+/* How a range is to be planned. */
+struct plan_how {
+	uint64_t widen; /* a power of two, at most a chunk: what is missing comes with its neighbours up
+			   to multiples of it */
+	bool urgent;    /* somebody waits for it */
+	bool alone;     /* the server has been waited for in vain */
 };
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
@@ -44,6 +53,8 @@ static enum residency_plan show_published(struct residency *residency, uint64_t 
 	bool fresh = !is_shown(residency, chunk);
 	uint64_t run;
 
+	if (fresh && residency->link.fd >= 0)
+		shed(residency);
 	if (fresh && !arena_pin(residency->arena, chunk))
 		return PLAN_BUSY;
 	/* Only a pin makes the look last. */
@@ -85,6 +96,19 @@ static uint64_t missing_around(struct residency *residency, uint64_t chunk, uint
 	}
 }
 
+/* Whether the node's server is to bring a chunk of which so many blocks are wanted. Under the lock. */
+static bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
+		      const struct plan_how *how)
+{
+	bool whole;
+
+	if (residency->link.fd < 0 || how->alone ||
+	    !arena_is_served(residency->arena, chunk, &whole) ||
+	    clock_now() < residency->impatient_until)
+		return false;
+	return whole || how->widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
+}
+
 /* The same in whole pieces of what is packed, which are not unpacked twice for a block in their
  * middle that is there. Returns how many blocks are missing in the `*count` from *run on. */
 static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint64_t first,
@@ -109,10 +133,9 @@ static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint
 	return missing;
 }
 
-/* One look at the first part of a range, under the lock. `widen`: a power of two, at most a chunk;
- * what is missing comes with its neighbours up to multiples of it. */
+/* One look at the first part of a range, under the lock. */
 static enum residency_plan plan_locked(struct residency *residency, uint64_t offset,
-				       uint64_t *length, uint64_t widen,
+				       uint64_t *length, const struct plan_how *how,
 				       struct residency_load *load)
 {
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
@@ -142,12 +165,17 @@ static enum residency_plan plan_locked(struct residency *residency, uint64_t off
 	last = block_end(end);
 	if (!arena_missing(residency->arena, first, last, &run))
 		return show_published(residency, chunk, first, last);
+	if (is_served(residency, chunk, last - first, how)) {
+		shed(residency);
+		node_link_wish(&residency->link, residency->arena, chunk, how->urgent);
+		return PLAN_BUSY;
+	}
 	if (!arena_claim(residency->arena, chunk))
 		return PLAN_BUSY;
 	n = count = arena_missing(residency->arena, first, last, &run);
-	if (n && residency->packed && widen > ARENA_BLOCK)
-		n = missing_pieces(residency, chunk, run, last, widen, &run, &count);
-	else if (n && widen > ARENA_BLOCK)
+	if (n && residency->packed && how->widen > ARENA_BLOCK)
+		n = missing_pieces(residency, chunk, run, last, how->widen, &run, &count);
+	else if (n && how->widen > ARENA_BLOCK)
 		n = count = missing_around(residency, chunk, run, &run);
 	if (!n || !reserve(residency, n)) {
 		arena_release(residency->arena, chunk);
@@ -178,10 +206,11 @@ static uint64_t widen_ahead(const struct residency *residency)
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   struct residency_load *load)
 {
+	struct plan_how how = {.widen = widen_ahead(residency)};
 	enum residency_plan plan;
 
 	pthread_mutex_lock(&residency->lock);
-	plan = plan_locked(residency, offset, length, widen_ahead(residency), load);
+	plan = plan_locked(residency, offset, length, &how, load);
 	pthread_mutex_unlock(&residency->lock);
 	return plan;
 }
@@ -247,6 +276,17 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 	return error;
 }
 
+uint64_t residency_ahead(struct residency *residency)
+{
+	uint64_t ahead = UINT64_MAX;
+
+	pthread_mutex_lock(&residency->lock);
+	if (residency->arena && residency->link.fd >= 0)
+		ahead = arena_share(residency->arena) / AHEAD_SHARE;
+	pthread_mutex_unlock(&residency->lock);
+	return ahead;
+}
+
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	if (residency_covers(residency, offset, length))
@@ -266,6 +306,9 @@ bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *prog
 	residency->loads++; /* so that it is not closed under the wait */
 	pthread_mutex_unlock(&residency->lock);
 	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
+	/* One that nobody has claimed may be the server's to bring. */
+	if (free_now && arena && clock_now() >= residency->impatient_until)
+		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
 	if (!free_now && progress)
 		*progress = arena_progress(arena, chunk);
 	pthread_mutex_lock(&residency->lock);
@@ -325,11 +368,27 @@ static int load_now(struct residency *residency, const struct residency_load *lo
 	return rc;
 }
 
+/* What comes behind a chunk that the server brings is wished for with it. Under the lock. */
+static void wish_on(struct residency *residency, uint64_t offset, uint64_t end,
+		    const struct plan_how *how)
+{
+	for (unsigned n = 1; n < LOADS_AT_ONCE && offset < end; n++) {
+		uint64_t chunk = offset / ARENA_CHUNK, stop = chunk_end(residency, chunk), run;
+
+		if (stop > end)
+			stop = end;
+		if (is_served(residency, chunk, block_end(stop) - block_of(offset), how) &&
+		    arena_missing(residency->arena, block_of(offset), block_end(stop), &run))
+			node_link_wish(&residency->link, residency->arena, chunk, how->urgent);
+		offset = stop;
+	}
+}
+
 /* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
  * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at somebody else's chunk,
  * PLAN_REST when it stopped at one that cannot be shown in any way. */
 static enum residency_plan plan_many(struct residency *residency, uint64_t *offset, uint64_t end,
-				     uint64_t widen, struct residency_load *loads, unsigned *n)
+				     const struct plan_how *how, struct residency_load *loads, unsigned *n)
 {
 	enum residency_plan plan = PLAN_READY;
 
@@ -338,9 +397,11 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 	while (*offset < end && *n < LOADS_AT_ONCE) {
 		uint64_t length = end - *offset;
 
-		plan = plan_locked(residency, *offset, &length, widen, &loads[*n]);
-		if (plan == PLAN_BUSY)
+		plan = plan_locked(residency, *offset, &length, how, &loads[*n]);
+		if (plan == PLAN_BUSY) {
+			wish_on(residency, *offset + length, end, how);
 			break;
+		}
 		if (plan == PLAN_REST) {
 			stats_add(STATS_AT_REST, 1);
 			if (!chunk_rest(residency, *offset / ARENA_CHUNK))
@@ -496,22 +557,23 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	uint64_t widen = is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency);
+	struct plan_how how = {.widen = is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency),
+			       .urgent = true};
 	int rc = 0;
 
 	while (offset < end && !rc) {
 		uint64_t start = offset;
 		unsigned n;
-		enum residency_plan plan = plan_many(residency, &offset, end, widen, loads, &n);
+		enum residency_plan plan = plan_many(residency, &offset, end, &how, loads, &n);
 
 		if (n) {
 			rc = load_now(residency, loads, n);
 			/* No memory for the arena: the file's own map serves. */
 			if (rc == ENOMEM)
 				rc = chunks_rest(residency, start, offset);
-			if (rc && widen > ARENA_BLOCK) {
+			if (rc && how.widen > ARENA_BLOCK) {
 				/* Perhaps it was not our bytes that failed. */
-				widen = ARENA_BLOCK;
+				how.widen = ARENA_BLOCK;
 				offset = start;
 				rc = 0;
 			}
@@ -519,6 +581,10 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 		} else if (plan == PLAN_REST) {
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(residency, offset, &patience)) {
+			if (!how.alone && residency->link.fd >= 0) {
+				how.alone = true; /* perhaps nobody has claimed it */
+				continue;
+			}
 			/* Its reader lives but does not come on: go without it. */
 			rc = chunks_rest(residency, offset, offset + 1);
 			offset = (offset / ARENA_CHUNK + 1) * ARENA_CHUNK;
@@ -556,6 +622,7 @@ static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t 
 {
 	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	uint64_t length = round_up(end, ARENA_BLOCK) - first, part = end - offset;
+	const struct plan_how how = {.widen = ARENA_BLOCK, .alone = true};
 	struct residency_load load;
 	enum residency_plan plan = PLAN_BUSY;
 	uint8_t *buffer;
@@ -565,7 +632,7 @@ static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t 
 	buffer = buffer_take(residency, length);
 	if (buffer && !residency->packed->read_tree(residency->io, buffer, length, first)) {
 		pthread_mutex_lock(&residency->lock);
-		plan = plan_locked(residency, offset, &part, ARENA_BLOCK, &load);
+		plan = plan_locked(residency, offset, &part, &how, &load);
 		pthread_mutex_unlock(&residency->lock);
 		if (plan == PLAN_LOAD)
 			(void)residency_finish(residency, &load, buffer + (load.offset - first), 0,

@@ -16,12 +16,32 @@ static void clip(uint64_t chunk, uint64_t offset, uint64_t length, uint64_t *fir
 		*end = (chunk + 1) * ARENA_BLOCKS;
 }
 
+/* Somebody may be putting the file under it at this moment. false: he has. */
+static bool use_idle(const struct residency *residency, uint64_t chunk)
+{
+	unsigned char idle = CHUNK_IDLE;
+
+	return atomic_compare_exchange_strong(&residency->states[chunk], &idle, CHUNK_FULL) ||
+	       idle >= CHUNK_FULL;
+}
+
+void residency_use(struct residency *residency, const void *page)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)page - residency->base);
+
+	if (offset < residency->length &&
+	    get_state(residency, offset / ARENA_CHUNK) == CHUNK_IDLE)
+		(void)use_idle(residency, offset / ARENA_CHUNK);
+}
+
 bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t offset,
 		   uint64_t length)
 {
 	enum chunk_state state = get_state(residency, chunk);
 	uint64_t first, end;
 
+	if (state == CHUNK_IDLE && use_idle(residency, chunk))
+		return true;
 	if (state >= CHUNK_FULL || !atomic_load_explicit(&residency->enabled, memory_order_relaxed))
 		return true;
 	clip(chunk, offset, length, &first, &end);

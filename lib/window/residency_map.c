@@ -91,11 +91,52 @@ static bool shed_one(struct residency *residency)
 	return true;
 }
 
+/* Whether this process has more than its share. Where a server brings chunks, those in front of the
+ * program are the newest, and must not go for want of room that others take. */
+static bool has_too_much(const struct residency *residency)
+{
+	uint64_t share;
+
+	if (residency->mapped_count <= MAPPED_KEEP)
+		return false;
+	if (residency->link.fd < 0)
+		return arena_pressed(residency->arena);
+	share = arena_share(residency->arena);
+	return share == UINT64_MAX ? arena_pressed(residency->arena)
+				   : residency->mapped_count > share / ARENA_CHUNK;
+}
+
+/* What somebody has come for since it was looked at last is passed over once: a cursor's leaf is read
+ * for as long as all of its values last. */
+static void pass_over_used(struct residency *residency)
+{
+	for (uint64_t n = residency->mapped_count; n > 0; n--) {
+		uint64_t chunk = residency->mapped[residency->mapped_first];
+		unsigned char full = CHUNK_FULL;
+
+		if (!atomic_compare_exchange_strong(&residency->states[chunk], &full, CHUNK_IDLE))
+			return;
+		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
+		residency->mapped[(residency->mapped_first + residency->mapped_count - 1) %
+				  residency->mapped_room] = chunk;
+	}
+}
+
+static bool shed_oldest(struct residency *residency)
+{
+	if (!has_too_much(residency))
+		return false;
+	pass_over_used(residency);
+	if (!shed_one(residency))
+		return false;
+	stats_add(STATS_EVICTIONS, 1);
+	return true;
+}
+
 void shed(struct residency *residency)
 {
-	while (residency->mapped_count > MAPPED_KEEP && arena_pressed(residency->arena) &&
-	       shed_one(residency))
-		stats_add(STATS_EVICTIONS, 1);
+	while (shed_oldest(residency))
+		;
 }
 
 bool shed_all(struct residency *residency)
@@ -143,7 +184,7 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 
 	chunk_span(residency, chunk, &start, &stop);
 	whole = arena_present(residency->arena, block_of(start), block_of(stop - start));
-	if (state == CHUNK_FULL || (state == CHUNK_PART && !whole))
+	if (state == CHUNK_FULL || state == CHUNK_IDLE || (state == CHUNK_PART && !whole))
 		return true;
 	if (state == CHUNK_PART) {
 		set_state(residency, chunk, CHUNK_FULL);

@@ -1,0 +1,185 @@
+/* What only this file knows: how a process serves its node while its work goes on: when the server
+ * looks around, when it sleeps, and how all servers end together. */
+#include "config.h"
+#include "mpi/mpi_server.h"
+
+#include "mpi/server_private.h"
+
+#include "node/node_socket.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
+ * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
+enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000, NAP_DEEP = 500000 };
+static const uint64_t trim_every = 1000000000;
+
+static struct server *server; /* of this process, or NULL */
+
+/* One line for each data set, for who wants to know. */
+static void server_tell(const struct server *serving)
+{
+	static char text[NODE_TEXT];
+	char *line = text, *end;
+
+	text[server_sets_report(serving, text, sizeof(text))] = 0;
+	for (; (end = strchr(line, '\n')); line = end + 1)
+		log_line("%.*s", (int)(end - line), line);
+}
+
+static void server_free(struct server *serving)
+{
+	server_door_close(serving);
+	server_sets_close(serving);
+	while (serving->spare) {
+		struct server_buffer *buffer = serving->spare;
+
+		serving->spare = buffer->next;
+		io_buffer_free(buffer->bytes, ARENA_CHUNK);
+		free(buffer);
+	}
+	if (serving->comm != MPI_COMM_NULL)
+		MPI_Comm_free(&serving->comm);
+	free(serving->peers);
+	free(serving);
+}
+
+static int server_make(const struct mpi_work *work, const struct mpi_job *job)
+{
+	int rc = MPI_SUCCESS;
+
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return ENOMEM;
+	server->node = work->node;
+	server->place = job->place;
+	server->comm = MPI_COMM_NULL;
+	server->epoll = server->listener = -1;
+	server->peers = calloc((size_t)job->place.nodes, sizeof(*server->peers));
+	if (job->place.nodes > 1)
+		rc = MPI_Comm_dup(job->leaders, &server->comm);
+	if (rc == MPI_SUCCESS && server->comm != MPI_COMM_NULL)
+		MPI_Comm_set_errhandler(server->comm, MPI_ERRORS_RETURN);
+	return !server->peers ? ENOMEM : rc == MPI_SUCCESS ? server_door_open(server) : EIO;
+}
+
+/* A server without a door still answers its peers. */
+int mpi_server_begin(const struct mpi_work *work)
+{
+	const struct mpi_job *job = mpi_job_get();
+	int rc = job->place.node_rank ? 0 : server_make(work, job);
+
+	MPI_Bcast(&rc, 1, MPI_INT, 0, job->node);
+	return rc;
+}
+
+static bool server_step(uint64_t now)
+{
+	static uint64_t trimmed;
+	bool any = server_peers_step(server);
+
+	any |= server_loads_step(server, now);
+	if (now - trimmed > trim_every) {
+		trimmed = now;
+		server_sets_trim(server);
+	}
+	return any;
+}
+
+/* Before a sleep that wishes are to end. */
+static bool sets_sleep(bool asleep)
+{
+	for (struct server_set *set = server->sets; set; set = set->next)
+		if (set->serving && !arena_serve_sleeps(set->arena, asleep) && asleep)
+			return false;
+	return true;
+}
+
+/* Sleeps until there is something to look at, at most for `ns`. */
+static void nap(const struct mpi_work *work, uint64_t ns)
+{
+	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
+	struct pollfd ready[2] = {{.fd = work->fd, .events = POLLIN},
+				  {.fd = server ? server->epoll : -1, .events = POLLIN}};
+	bool deep = server && ns >= NAP_DEEP;
+
+	if (deep && !sets_sleep(true))
+		time = (struct timespec){0};
+	(void)ppoll(ready, 2, ns == UINT64_MAX ? NULL : &time, NULL);
+	if (deep)
+		(void)sets_sleep(false);
+	if (server && ready[1].revents)
+		server_door_step(server);
+}
+
+/* How long to sleep after a step; `quiet` is how long the last sleep was. */
+static uint64_t nap_length(bool any, bool polls, uint64_t quiet)
+{
+	uint64_t most = server && !server_is_idle(server) ? NAP_BUSY : NAP_IDLE;
+
+	if (any)
+		return 0;
+	/* With nobody but the members, who ring, there is nothing to come back for. */
+	if (!polls && (!server || (server->comm == MPI_COMM_NULL && server_is_idle(server))))
+		return UINT64_MAX;
+	if (quiet < NAP_FIRST)
+		return NAP_FIRST;
+	return quiet + quiet / 4 < most ? quiet + quiet / 4 : most;
+}
+
+/* Steps and sleeps until a request of MPI's is complete, or (MPI_REQUEST_NULL) the work over. */
+static void serve_until(const struct mpi_work *work, MPI_Request *request, bool (*done)(void))
+{
+	uint64_t quiet = 0;
+	bool polls = *request != MPI_REQUEST_NULL || done;
+
+	for (;;) {
+		bool any = server && server_step(clock_now());
+		int there = 0;
+
+		if (*request != MPI_REQUEST_NULL) {
+			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
+				return;
+			(void)work->look(work->context); /* signals are still passed over */
+		} else if (done ? done() : work->look(work->context)) {
+			return;
+		}
+		quiet = nap_length(any, polls, quiet == UINT64_MAX ? 0 : quiet);
+		if (quiet)
+			nap(work, quiet);
+	}
+}
+
+static bool is_drained(void)
+{
+	return !server || server_is_idle(server);
+}
+
+/* First all work is over; then every server has what it has asked for; then nobody asks any more. */
+void mpi_server_run(const struct mpi_work *work)
+{
+	const struct mpi_job *job = mpi_job_get();
+	MPI_Request end = MPI_REQUEST_NULL;
+
+	serve_until(work, &end, NULL);
+	if (MPI_Ibarrier(job->all, &end) == MPI_SUCCESS)
+		serve_until(work, &end, NULL);
+	if (!server)
+		return;
+	server->ending = true;
+	end = MPI_REQUEST_NULL;
+	serve_until(work, &end, is_drained);
+	if (server->comm != MPI_COMM_NULL && MPI_Ibarrier(server->comm, &end) == MPI_SUCCESS)
+		serve_until(work, &end, NULL);
+	if (settings_get()->verbose)
+		server_tell(server);
+	server_free(server);
+	server = NULL;
+}

@@ -1,0 +1,17 @@
+/* What only this file knows: how a process serves its node while its work goes on.
+ *
+ * The server is one more member of each arena that the node's processes have: it takes their wishes
+ * and brings chunks. A chunk has an owner among the nodes; the owner's server alone reads it from
+ * storage, keeps it, and hands it to the others. Nobody depends on it: a member whose wish is not
+ * fulfilled in time, and a server whose peer does not answer in time, reads storage.
+ */
+#ifndef LMDBIO_MPI_MPI_SERVER_H
+#define LMDBIO_MPI_MPI_SERVER_H
+
+#include "mpi/mpi_module.h"
+
+/* As struct mpi_module says of serve_begin and serve. */
+int mpi_server_begin(const struct mpi_work *work);
+void mpi_server_run(const struct mpi_work *work);
+
+#endif

@@ -1,0 +1,438 @@
+/* What only this file knows: which chunks are on their way to this node, in which order they are
+ * fetched, and what becomes of them when they are here. */
+#include "config.h"
+#include "mpi/server_private.h"
+
+#include "util/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nanoseconds: that one who waits waits for room; until room is looked for again; of a heart beat. */
+static const uint64_t room_limit = 500000000, room_for_asks = 200000000, full_ns = 1000000, beat_every = 50000000;
+
+/* --- buffers --------------------------------------------------------------------------------- */
+
+/* Reads and questions have their own: were they one pool, two nodes could each wait for the other
+ * with all of it. */
+static struct server_buffer *buffer_take(struct server *server, bool for_reads)
+{
+	unsigned *used = for_reads ? &server->reads : &server->asks;
+	struct server_buffer *buffer = server->spare;
+
+	if (*used == (for_reads ? SERVER_READS : SERVER_ASKS))
+		return NULL;
+	if (buffer) {
+		server->spare = buffer->next;
+	} else {
+		buffer = calloc(1, sizeof(*buffer));
+		if (buffer)
+			buffer->bytes = io_buffer_new(ARENA_CHUNK);
+		if (!buffer || !buffer->bytes) {
+			free(buffer);
+			return NULL;
+		}
+	}
+	buffer->users = 1;
+	buffer->for_reads = for_reads;
+	buffer->is_stray = false;
+	++*used;
+	return buffer;
+}
+
+void server_buffer_release(struct server *server, struct server_buffer *buffer)
+{
+	if (--buffer->users)
+		return;
+	if (!buffer->is_stray)
+		--*(buffer->for_reads ? &server->reads : &server->asks);
+	buffer->next = server->spare;
+	server->spare = buffer;
+}
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+static void queue_put(struct server_queue *queue, struct server_load *load)
+{
+	if (!queue->first)
+		queue->last = &queue->first;
+	load->next = NULL;
+	*queue->last = load;
+	queue->last = &load->next;
+}
+
+static void queue_remove(struct server_queue *queue, struct server_load *load)
+{
+	struct server_load **link = &queue->first;
+
+	while (*link != load)
+		link = &(*link)->next;
+	*link = load->next;
+	if (queue->last == &load->next)
+		queue->last = link;
+}
+
+static struct server_load **bucket_of(struct server *server, const struct server_set *set,
+				      uint64_t chunk)
+{
+	return &server->buckets[(chunk + ((uintptr_t)set >> 6)) % SERVER_BUCKETS];
+}
+
+static void load_enqueue(struct server *server, struct server_load *load)
+{
+	load->state = LOAD_QUEUED;
+	queue_put(load->urgent ? &server->urgent : &server->ahead, load);
+}
+
+struct server_load *server_want(struct server *server, struct server_set *set, uint64_t chunk,
+				bool urgent)
+{
+	struct server_load **bucket = bucket_of(server, set, chunk), *load;
+
+	for (load = *bucket; load; load = load->chained)
+		if (load->set == set && load->chunk == chunk)
+			break;
+	if (load) {
+		if (urgent && !load->urgent && load->state == LOAD_QUEUED) {
+			queue_remove(&server->ahead, load);
+			load->urgent = true;
+			load_enqueue(server, load);
+		}
+		return load;
+	}
+	load = calloc(1, sizeof(*load));
+	if (!load)
+		return NULL;
+	load->set = set;
+	load->chunk = chunk;
+	load->urgent = urgent;
+	load->began = clock_now();
+	load->chained = *bucket;
+	*bucket = load;
+	set->loads++;
+	load_enqueue(server, load);
+	return load;
+}
+
+static void load_free(struct server *server, struct server_load *load)
+{
+	struct server_load **link = bucket_of(server, load->set, load->chunk);
+
+	while (*link != load)
+		link = &(*link)->chained;
+	*link = load->chained;
+	if (load->buffer)
+		server_buffer_release(server, load->buffer);
+	arena_unreserve(load->set->arena, load->reserved);
+	load->set->loads--;
+	free(load);
+}
+
+/* Members that wait for the chunk read it for themselves. */
+static void refuse(struct server_load *load)
+{
+	load->set->counts.refused++;
+	arena_answer(load->set->arena, load->chunk, true);
+}
+
+/* --- into the arena -------------------------------------------------------------------------- */
+
+static bool is_there(const struct server_load *load)
+{
+	uint64_t first = load->chunk * ARENA_BLOCKS, run;
+	uint64_t blocks = server_chunk_length(load->set, load->chunk) / ARENA_BLOCK;
+
+	return !arena_missing(load->set->arena, first, first + blocks, &run);
+}
+
+/* Room for what is missing of a chunk is made before it is fetched: what is fetched in vain is dear.
+ * A failure is costly too, so it is not tried again at once. */
+static bool room_make(struct server_load *load, uint64_t now)
+{
+	struct server_set *set = load->set;
+	uint64_t start = load->chunk * ARENA_BLOCKS, run, n, missing = 0;
+	uint64_t end = start + server_chunk_length(set, load->chunk) / ARENA_BLOCK;
+
+	if (load->reserved)
+		return true;
+	if (now < set->full_until)
+		return false;
+	for (; (n = arena_missing(set->arena, start, end, &run)) > 0; start = run + n)
+		missing += n;
+	if (!missing || arena_reserve(set->arena, missing)) {
+		load->reserved = missing;
+		return true;
+	}
+	set->full_until = now + full_ns;
+	return false;
+}
+
+/* Puts what is missing of a claimed chunk into the arena, as far as there is room. */
+static bool fill(struct server_load *load)
+{
+	struct arena *arena = load->set->arena;
+	uint64_t first = load->chunk * ARENA_BLOCKS, start = first, run, n;
+	uint64_t end = first + server_chunk_length(load->set, load->chunk) / ARENA_BLOCK;
+
+	for (; (n = arena_missing(arena, start, end, &run)) > 0; start = run + n) {
+		/* Something of it may have been evicted since. */
+		if (n > load->reserved && !arena_reserve(arena, n - load->reserved))
+			return false;
+		load->reserved = n > load->reserved ? n : load->reserved;
+		if (arena_fill(arena, run * ARENA_BLOCK,
+			       load->buffer->bytes + (run - first) * ARENA_BLOCK, n * ARENA_BLOCK))
+			return false;
+		arena_publish(arena, run, n);
+		load->reserved -= n;
+	}
+	return true;
+}
+
+/* Members that wait are told in any case: they look for themselves then. */
+static void put(struct server *server, struct server_load *load)
+{
+	struct arena *arena = load->set->arena;
+	bool put = true;
+
+	if (arena_claim(arena, load->chunk)) { /* else a member brings it by itself */
+		put = fill(load);
+		if (put && server->place.nodes > 1 &&
+		    server_owner(server, load->set, load->chunk) == server->place.node)
+			arena_keep(arena, load->chunk);
+		arena_unreserve(arena, load->reserved);
+		load->reserved = 0;
+		arena_release(arena, load->chunk);
+	}
+	if (put)
+		arena_answer(arena, load->chunk, false);
+	else
+		refuse(load);
+}
+
+static void under_way_remove(struct server *server, struct server_load *load)
+{
+	struct server_load **link = &server->under_way;
+
+	while (*link != load)
+		link = &(*link)->next;
+	*link = load->next;
+}
+
+void server_load_land(struct server *server, struct server_load *load, int error)
+{
+	server_answer_all(server, load, error);
+	if (error)
+		refuse(load);
+	else
+		put(server, load);
+	under_way_remove(server, load);
+	load_free(server, load);
+}
+
+/* --- from storage ---------------------------------------------------------------------------- */
+
+static struct io *io_of(struct server_set *set)
+{
+	return set->packed ? &set->data : &set->file;
+}
+
+static bool read_start(struct server *server, struct server_load *load)
+{
+	struct io_request *request = &load->request;
+	struct server_set *set = load->set;
+
+	load->buffer = buffer_take(server, true);
+	if (!load->buffer)
+		return false;
+	*request = (struct io_request){
+		.offset = load->chunk * ARENA_CHUNK,
+		.length = server_chunk_length(set, load->chunk),
+		.buffer = load->buffer->bytes,
+		.tag = load,
+	};
+	load->state = LOAD_READING;
+	load->began = clock_now();
+	load->next = server->under_way;
+	server->under_way = load;
+	set->in_flight++;
+	set->used_at = load->began;
+	set->counts.read_requests++;
+	set->counts.read_bytes += request->length;
+	if (io_submit(io_of(set), &request, 1)) {
+		set->in_flight--;
+		server_load_land(server, load, EAGAIN);
+	}
+	return true;
+}
+
+/* What has come is right for the snapshot if the file has not changed since. */
+static void read_end(struct server *server, struct io_request *request)
+{
+	struct server_load *load = request->tag;
+	struct server_set *set = load->set;
+	int error = request->error;
+
+	set->in_flight--;
+	if (!error && request->done < request->length) {
+		if (request->offset + request->done < set->identity.size)
+			error = EIO;
+		memset(load->buffer->bytes + request->done, 0, request->length - request->done);
+	}
+	if (!error && !server_set_holds(set))
+		error = ESTALE;
+	server_load_land(server, load, error);
+}
+
+static bool reads_step(struct server *server)
+{
+	struct io_request *done[SERVER_READS];
+	bool any = false;
+
+	for (struct server_set *set = server->sets; set; set = set->next) {
+		size_t n = set->in_flight ? io_wait(io_of(set), done, 0, SERVER_READS) : 0;
+
+		for (size_t i = 0; i < n; i++)
+			read_end(server, done[i]);
+		any |= n > 0;
+	}
+	return any;
+}
+
+/* --- the door -------------------------------------------------------------------------------- */
+
+static bool is_own(const struct server *server, const struct server_load *load)
+{
+	return load->alone || server_owner(server, load->set, load->chunk) == server->place.node;
+}
+
+static bool ask_start(struct server *server, struct server_load *load)
+{
+	load->buffer = buffer_take(server, false);
+	if (!load->buffer)
+		return false;
+	load->owner = server_owner(server, load->set, load->chunk);
+	load->state = LOAD_ASKING;
+	load->began = clock_now();
+	if (server_ask(server, load)) {
+		load->next = server->under_way;
+		server->under_way = load;
+		return true;
+	}
+	server_buffer_release(server, load->buffer);
+	load->buffer = NULL;
+	load->alone = true;
+	return false;
+}
+
+/* Takes a load on its way, or puts it back to where it comes first. */
+static bool load_start(struct server *server, struct server_load *load)
+{
+	struct server_queue *queue = load->urgent ? &server->urgent : &server->ahead;
+
+	if (is_own(server, load) ? read_start(server, load) : ask_start(server, load))
+		return true;
+	load->state = LOAD_QUEUED;
+	load->next = queue->first;
+	if (!queue->first)
+		queue->last = &load->next;
+	queue->first = load;
+	return false;
+}
+
+void server_load_alone(struct server *server, struct server_load *load)
+{
+	under_way_remove(server, load);
+	load->set->counts.alone++;
+	load->alone = true;
+	load->urgent = true;
+	load_enqueue(server, load);
+}
+
+/* Starts what can be started of a queue; what must wait for a buffer of its kind is passed by. */
+static bool queue_step(struct server *server, struct server_queue *queue, uint64_t now)
+{
+	struct server_load *load = queue->first, *next;
+	bool any = false;
+
+	for (; load && (server->reads < SERVER_READS || server->asks < SERVER_ASKS); load = next) {
+		bool there = is_there(load) && server_answer_there(server, load);
+
+		next = load->next;
+		if (!there && (is_own(server, load) ? server->reads == SERVER_READS
+						    : server->asks == SERVER_ASKS))
+			continue;
+		if (!there && !room_make(load, now) &&
+		    (!load->asks || now - load->began < room_for_asks)) {
+			if (load->urgent && now - load->began > room_limit) {
+				queue_remove(queue, load);
+				refuse(load);
+				load_free(server, load);
+			}
+			continue;
+		}
+		queue_remove(queue, load);
+		any = true;
+		if (there) {
+			arena_answer(load->set->arena, load->chunk, false);
+			load_free(server, load);
+		} else if (!load_start(server, load)) {
+			break;
+		}
+	}
+	return any;
+}
+
+static bool wishes_step(struct server *server)
+{
+	bool any = false, urgent;
+	uint64_t chunk;
+
+	for (struct server_set *set = server->sets; set; set = set->next)
+		while (set->serving && arena_wish_next(set->arena, &chunk, &urgent)) {
+			any = true;
+			set->used_at = clock_now();
+			if (!server->ending && !server_want(server, set, chunk, urgent))
+				arena_answer(set->arena, chunk, true);
+		}
+	return any;
+}
+
+static void beat(struct server *server, uint64_t now)
+{
+	for (struct server_set *set = server->sets; set; set = set->next)
+		if (set->loads && now - set->beat_at > beat_every) {
+			set->beat_at = now;
+			arena_serve_beat(set->arena);
+		}
+}
+
+static bool under_way_step(struct server *server, uint64_t now)
+{
+	bool any = false;
+
+	for (struct server_load *load = server->under_way, *next; load; load = next) {
+		next = load->next;
+		if (load->state == LOAD_ASKING)
+			any |= server_asked(server, load, now);
+	}
+	return any;
+}
+
+bool server_loads_step(struct server *server, uint64_t now)
+{
+	bool any = wishes_step(server);
+
+	any |= reads_step(server);
+	any |= under_way_step(server, now);
+	any |= queue_step(server, &server->urgent, now);
+	any |= queue_step(server, &server->ahead, now);
+	beat(server, now);
+	return any;
+}
+
+bool server_is_idle(const struct server *server)
+{
+	return !server->under_way && !server->urgent.first && !server->ahead.first &&
+	       !server->sends && !server->strays;
+}

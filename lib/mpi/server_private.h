@@ -1,0 +1,178 @@
+/* What only this file knows: what the server's files share. One thread owns all of it.
+ *
+ * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is
+ * started when a buffer is free, as a read of storage where this node owns the chunk or the owner is
+ * late, else as a question to the owner -> bytes land in the buffer -> they are put into the arena
+ * and sent to the peers that have asked.
+ */
+#ifndef LMDBIO_MPI_SERVER_PRIVATE_H
+#define LMDBIO_MPI_SERVER_PRIVATE_H
+
+#include "arena/arena.h"
+#include "io/io.h"
+#include "mpi/mpi_job.h"
+
+#include <mpi.h>
+
+enum {
+	SERVER_READS = 16, /* of storage, in flight */
+	SERVER_ASKS = 16,  /* of peers */
+	SERVER_BUCKETS = 1024,
+	SERVER_PATH = 4096,
+};
+
+/* One data set in one snapshot, as this node sees it. */
+struct server_set {
+	struct server_set *next;
+	char *path;
+	int fd;
+	struct io file, data; /* data: what is read; of a container it stands on `file` */
+	bool packed;
+	struct arena *arena;
+	struct arena_identity identity;
+	uint64_t place;     /* a hash that all nodes agree on */
+	bool serving;       /* members' wishes are ours */
+	unsigned clients;   /* connections of members */
+	unsigned in_flight; /* reads */
+	unsigned loads;
+	uint64_t used_at;    /* ns, by anybody */
+	uint64_t beat_at;    /* ns */
+	uint64_t full_until; /* ns: no room is looked for before */
+	struct {
+		uint64_t read_requests, read_bytes; /* from storage */
+		uint64_t asked_bytes, answered_bytes;
+		uint64_t alone;   /* read here because the owner did not answer */
+		uint64_t refused; /* wishes for which there was no room, or a read failed */
+	} counts;
+};
+
+/* Memory of a chunk's size, for a read or an answer and the sends out of it. */
+struct server_buffer {
+	struct server_buffer *next;
+	uint8_t *bytes;
+	unsigned users;
+	bool for_reads, is_stray;
+};
+
+/* Another node that waits for a chunk. */
+struct server_ask {
+	struct server_ask *next;
+	int from, tag;
+};
+
+enum load_state {
+	LOAD_QUEUED,
+	LOAD_READING,
+	LOAD_ASKING,
+};
+
+struct server_load {
+	struct server_load *chained; /* in its bucket */
+	struct server_load *next;    /* in its queue, or among those under way */
+	struct server_set *set;
+	uint64_t chunk;
+	enum load_state state;
+	bool urgent;
+	bool alone; /* its owner has been asked in vain */
+	uint64_t began;    /* of the wish, then of the question; ns */
+	uint64_t reserved; /* blocks of the arena */
+	struct server_buffer *buffer;
+	struct io_request request;
+	MPI_Request answer;
+	int owner;
+	size_t length; /* of the answer */
+	struct server_ask *asks;
+};
+
+struct server_queue {
+	struct server_load *first, **last;
+};
+
+/* An answer on its way to a peer, out of a buffer, or (NULL) out of the pinned chunk of an arena. */
+struct server_send {
+	struct server_send *next;
+	MPI_Request request;
+	struct server_buffer *buffer;
+	struct server_set *set;
+	uint64_t chunk;
+	int peer;
+	int32_t error; /* the answer's own words when there are no bytes */
+	void *message; /* a question's words, or NULL */
+};
+
+struct server_peer {
+	unsigned strays; /* answers that it owes for too long: it is not asked before they are here */
+	bool gone;       /* MPI does not reach it */
+};
+
+struct server_client {
+	struct server_client *next;
+	int fd;
+	struct server_set *set; /* NULL before its hello */
+};
+
+struct server {
+	const char *node;
+	struct mpi_place place;
+	MPI_Comm comm; /* the servers; MPI_COMM_NULL where there is one node */
+	int epoll, listener;
+	bool ending; /* no wish is taken any more */
+	bool stopped; /* somebody has told it to end */
+	struct server_client *clients;
+	struct server_set *sets;
+	struct server_load *buckets[SERVER_BUCKETS];
+	struct server_queue urgent, ahead; /* not started */
+	struct server_load *under_way;
+	struct server_send *sends;
+	struct server_send *strays;  /* answers that nobody waits for any more */
+	struct server_buffer *spare; /* buffers not in use */
+	unsigned reads, asks;        /* buffers in use */
+	struct server_peer *peers;
+	int serial; /* of questions, for their tags */
+};
+
+/* server_sets.c */
+/* The set behind a member's descriptor, which is taken in any case; 0 or an errno. */
+int server_set_join(struct server *server, int fd, const struct arena_identity *identity,
+		    struct server_set **set);
+/* The one that a peer means; the device in its identity is not looked at. NULL: there is none such
+ * here. */
+struct server_set *server_set_find(struct server *server, const char *path,
+				   const struct arena_identity *identity);
+/* Whether the file still is what it was when the set was made. */
+bool server_set_holds(const struct server_set *set);
+void server_sets_close(struct server *server);
+/* What became of each set, as lines of text. Returns the length, cut to what `size` holds. */
+size_t server_sets_report(const struct server *server, char *text, size_t size);
+/* Gives up sets that nobody has used for long, when all together are more than the budget. */
+void server_sets_trim(struct server *server);
+uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk); /* in whole blocks */
+int server_owner(const struct server *server, const struct server_set *set, uint64_t chunk);
+
+/* server_loads.c */
+struct server_load *server_want(struct server *server, struct server_set *set, uint64_t chunk,
+				bool urgent);
+bool server_loads_step(struct server *server, uint64_t now); /* whether anything was done */
+bool server_is_idle(const struct server *server);
+void server_buffer_release(struct server *server, struct server_buffer *buffer);
+/* What a read or a question has brought: bytes in the load's buffer, or an errno. */
+void server_load_land(struct server *server, struct server_load *load, int error);
+/* A question has brought nothing; the load has no buffer any more. It is read here. */
+void server_load_alone(struct server *server, struct server_load *load);
+
+/* server_peers.c */
+bool server_peers_step(struct server *server);
+/* Asks the owner. false: it cannot be asked. */
+bool server_ask(struct server *server, struct server_load *load);
+/* Looks whether the answer is there: then the load has landed, or is to be read here. */
+bool server_asked(struct server *server, struct server_load *load, uint64_t now);
+void server_answer_all(struct server *server, struct server_load *load, int error);
+/* Answers out of the arena, where the whole chunk is. false: it is not. */
+bool server_answer_there(struct server *server, struct server_load *load);
+
+/* server_door.c */
+int server_door_open(struct server *server);
+void server_door_step(struct server *server);
+void server_door_close(struct server *server);
+
+#endif

@@ -1,0 +1,288 @@
+/* What only this file knows: which data sets the server has, and that they are what others mean. */
+#include "config.h"
+#include "mpi/server_private.h"
+
+#include "container/container.h"
+#include "format/layout.h"
+#include "format/meta.h"
+#include "util/checked.h"
+#include "util/clock.h"
+#include "util/memory.h"
+#include "util/mix.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SKIPPABLE = 0x184d2a50 };
+static const uint64_t idle_ns = 10000000000;
+
+/* The device is a number of this node's own. */
+static bool is_same(const struct arena_identity *one, const struct arena_identity *other)
+{
+	return one->inode == other->inode && one->size == other->size &&
+	       one->mtime_ns == other->mtime_ns && one->snapshot == other->snapshot;
+}
+
+static bool is_packed(int fd)
+{
+	uint8_t magic[4];
+
+	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+	       (load32(magic) & ~0xfu) == SKIPPABLE;
+}
+
+/* The transaction of the newest snapshot in the file. */
+static int newest_snapshot(struct io *data, uint64_t *id)
+{
+	enum { LARGEST = 64 << 10 };
+	size_t length = 2 * LARGEST, done;
+	uint8_t *bytes = io_buffer_new(length);
+	struct meta first, second;
+	int rc = bytes ? io_read(data, bytes, 2 * ARENA_BLOCK, 0, &done) : ENOMEM;
+
+	if (!rc)
+		rc = done < META_END ? EIO : meta_parse(&first, bytes);
+	if (!rc && first.page_size > LARGEST)
+		rc = EINVAL;
+	if (!rc && first.page_size + META_END > 2 * ARENA_BLOCK)
+		rc = io_read(data, bytes, first.page_size + ARENA_BLOCK, 0, &done);
+	if (!rc)
+		rc = done < first.page_size + META_END
+			     ? EIO
+			     : meta_parse(&second, bytes + first.page_size);
+	if (!rc)
+		*id = first.txnid > second.txnid ? first.txnid : second.txnid;
+	io_buffer_free(bytes, length);
+	return rc;
+}
+
+static int set_read(struct server_set *set)
+{
+	const char *backend, *why;
+	int rc = io_choose(set->fd, settings_get()->io, &backend, &why);
+
+	if (!rc)
+		rc = io_open_file(&set->file, backend, set->fd);
+	if (rc && strcmp(backend, "pread"))
+		rc = io_open_file(&set->file, "pread", set->fd);
+	if (rc || !set->packed)
+		return rc;
+	rc = io_open_container(&set->data, &set->file, NULL);
+	return rc < 0 ? EINVAL : rc; /* an LMDB code */
+}
+
+static struct io *set_io(struct server_set *set)
+{
+	return set->packed ? &set->data : &set->file;
+}
+
+static void set_free(struct server_set *set)
+{
+	arena_close(set->arena);
+	io_close(&set->data);
+	io_close(&set->file);
+	if (set->fd >= 0)
+		close(set->fd);
+	free(set->path);
+	free(set);
+}
+
+/* What the descriptor's file is now; the snapshot is left as it was. */
+static int identity_of(int fd, bool packed, struct arena_identity *identity)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return errno;
+	if (!S_ISREG(st.st_mode))
+		return EINVAL;
+	identity->device = st.st_dev;
+	identity->inode = st.st_ino;
+	identity->mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+	if (!packed)
+		identity->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+bool server_set_holds(const struct server_set *set)
+{
+	struct arena_identity now = set->identity;
+
+	return !identity_of(set->fd, set->packed, &now) && is_same(&now, &set->identity);
+}
+
+/* Joins, or makes, the node's arena of the set. */
+static int set_attach(struct server *server, struct server_set *set)
+{
+	struct arena_options options = {
+		.budget = memory_budget(settings_get()), .node = server->node, .share = true};
+	uint64_t nodes = (uint64_t)server->place.nodes;
+	const char *why;
+	int rc = arena_open(&set->arena, &set->identity, &options, &why);
+
+	if (rc)
+		return rc;
+	if (why)
+		return ENOTSUP; /* memory that nobody else sees */
+	/* Room for the copies that are in use must be left. */
+	rc = arena_serve(set->arena, nodes > 1 ? arena_chunks(set->arena) / nodes + 1 : 0,
+			 set->identity.size / nodes <= arena_budget(set->arena) / 4 * 3);
+	set->serving = !rc;
+	return rc;
+}
+
+static int set_make(struct server *server, int fd, const struct arena_identity *identity,
+		    struct server_set **made)
+{
+	struct server_set *set = calloc(1, sizeof(*set));
+	char name[64], path[SERVER_PATH];
+	uint64_t newest = 0;
+	ssize_t length;
+	int rc = ENOMEM;
+
+	if (!set) {
+		close(fd);
+		return rc;
+	}
+	set->fd = fd;
+	set->packed = is_packed(fd);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	length = readlink(name, path, sizeof(path) - 1);
+	if (length > 0) {
+		path[length] = 0;
+		set->path = strdup(path);
+	}
+	if (set->path)
+		rc = set_read(set);
+	if (!rc)
+		rc = identity_of(fd, set->packed, &set->identity);
+	if (!rc && set->packed)
+		set->identity.size = container_info(&set->data)->size;
+	if (!rc)
+		rc = newest_snapshot(set_io(set), &newest);
+	set->identity.snapshot = newest;
+	if (!rc && !is_same(&set->identity, identity))
+		rc = ESTALE;
+	if (!rc)
+		rc = set_attach(server, set);
+	if (rc) {
+		set_free(set);
+		return rc;
+	}
+	for (const char *c = set->path; *c; c++)
+		set->place = mix64(set->place ^ (unsigned char)*c);
+	set->place = mix64(set->place ^ identity->inode);
+	set->used_at = clock_now();
+	set->next = server->sets;
+	server->sets = *made = set;
+	return 0;
+}
+
+int server_set_join(struct server *server, int fd, const struct arena_identity *identity,
+		    struct server_set **found)
+{
+	for (struct server_set *set = server->sets; set; set = set->next)
+		if (set->identity.device == identity->device && is_same(&set->identity, identity)) {
+			close(fd);
+			*found = set;
+			return 0;
+		}
+	return set_make(server, fd, identity, found);
+}
+
+struct server_set *server_set_find(struct server *server, const char *path,
+				   const struct arena_identity *identity)
+{
+	struct server_set *set;
+	int fd;
+
+	for (set = server->sets; set; set = set->next)
+		if (is_same(&set->identity, identity) && !strcmp(set->path, path))
+			return set;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || set_make(server, fd, identity, &set))
+		return NULL;
+	return set;
+}
+
+void server_sets_close(struct server *server)
+{
+	while (server->sets) {
+		struct server_set *set = server->sets;
+
+		server->sets = set->next;
+		set_free(set);
+	}
+}
+
+size_t server_sets_report(const struct server *server, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (const struct server_set *set = server->sets; set && used < size; set = set->next) {
+		int n = snprintf(text + used, size - used,
+				 "%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
+				 " MiB from storage in %" PRIu64 " requests, %" PRIu64
+				 " MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
+				 " chunks read past a late node, %" PRIu64 " left to the programs\n",
+				 set->path, server->place.node, server->place.nodes,
+				 arena_used(set->arena) >> 20, set->identity.size >> 20,
+				 set->counts.read_bytes >> 20, set->counts.read_requests,
+				 set->counts.asked_bytes >> 20, set->counts.answered_bytes >> 20,
+				 set->counts.alone, set->counts.refused);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+	return used < size ? used : size - 1;
+}
+
+static bool is_in_use(const struct server *server, const struct server_set *set, uint64_t now)
+{
+	if (set->clients || set->in_flight || set->loads || now - set->used_at < idle_ns)
+		return true;
+	for (const struct server_send *send = server->sends; send; send = send->next)
+		if (send->set == set)
+			return true;
+	return false;
+}
+
+void server_sets_trim(struct server *server)
+{
+	uint64_t used = 0, budget = memory_budget(settings_get()), now = clock_now();
+
+	for (const struct server_set *set = server->sets; set; set = set->next)
+		used += arena_used(set->arena);
+	for (struct server_set **link = &server->sets, *set; (set = *link);) {
+		if (used <= budget)
+			return;
+		if (is_in_use(server, set, now)) {
+			link = &set->next;
+			continue;
+		}
+		used -= arena_used(set->arena);
+		*link = set->next;
+		set_free(set);
+	}
+}
+
+uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk)
+{
+	uint64_t left = set->identity.size - chunk * ARENA_CHUNK;
+
+	return left < ARENA_CHUNK ? round_up(left, ARENA_BLOCK) : ARENA_CHUNK;
+}
+
+/* Each run of as many chunks as there are nodes has one chunk for each, in an order of its own. */
+int server_owner(const struct server *server, const struct server_set *set, uint64_t chunk)
+{
+	uint64_t nodes = (uint64_t)server->place.nodes;
+
+	return (int)((chunk + mix64(set->place ^ chunk / nodes)) % nodes);
+}

@@ -1,0 +1,110 @@
+/* What only this file knows: where the server of a node is found, and what is said to it. */
+#include "node/node_socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* FNV-1a: names are longer than an address may be. */
+static uint64_t name_hash(const char *name)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; name && *name; name++)
+		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+socklen_t node_address(struct sockaddr_un *address, const char *node)
+{
+	int length;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+			  "lmdbio-server.%u.%016llx", (unsigned)geteuid(),
+			  (unsigned long long)name_hash(node));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+bool node_is_own(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t size = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
+}
+
+int node_connect(const char *node)
+{
+	struct sockaddr_un address;
+	socklen_t length = node_address(&address, node);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	if (!connect(fd, (struct sockaddr *)&address, length) && node_is_own(fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int node_send(int fd, const void *message, size_t length, int passed)
+{
+	struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = length};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr all = {.msg_iov = &part, .msg_iovlen = 1};
+	struct cmsghdr *head;
+	ssize_t n;
+
+	if (passed >= 0) {
+		memset(&control, 0, sizeof(control));
+		all.msg_control = control.bytes;
+		all.msg_controllen = sizeof(control.bytes);
+		head = CMSG_FIRSTHDR(&all);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(head), &passed, sizeof(int));
+	}
+	do {
+		n = sendmsg(fd, &all, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+bool node_receive(int fd, void *message, size_t length, int *passed)
+{
+	struct iovec part = {.iov_base = message, .iov_len = length};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr all = {.msg_iov = &part,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	ssize_t n;
+
+	*passed = -1;
+	do {
+		n = recvmsg(fd, &all, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return false;
+	for (struct cmsghdr *head = CMSG_FIRSTHDR(&all); head; head = CMSG_NXTHDR(&all, head))
+		if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+		    head->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(passed, CMSG_DATA(head), sizeof(int));
+	if ((size_t)n == length && !(all.msg_flags & MSG_TRUNC))
+		return true;
+	if (*passed >= 0)
+		close(*passed);
+	*passed = -1;
+	return false;
+}

@@ -1,0 +1,53 @@
+/* What only this file knows: where the server of a node is found, and what is said to it.
+ *
+ * An abstract SOCK_SEQPACKET socket whose name is made of the user and the node's name. One
+ * connection is one arena of one process: it opens with a hello, which carries the data file's
+ * descriptor, and is answered once; after that each byte that comes only wakes the server. Its end
+ * is the arena's end in that process. A connection may instead open with a command.
+ *
+ * Abstract names have no permissions: each end looks at the user of the other.
+ */
+#ifndef LMDBIO_NODE_NODE_SOCKET_H
+#define LMDBIO_NODE_NODE_SOCKET_H
+
+#include "arena/arena.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { NODE_VERSION = 1, NODE_TEXT = 64 << 10 };
+
+enum node_word {
+	NODE_HELLO = 1, /* with a descriptor; answered with struct node_answer */
+	NODE_STATUS,    /* answered with text of at most NODE_TEXT bytes, no zero at its end */
+	NODE_STOP,      /* answered with struct node_answer when the server is about to end */
+};
+
+struct node_message {
+	uint32_t version;
+	uint32_t word; /* enum node_word */
+	struct arena_identity identity;
+};
+
+struct node_answer {
+	uint32_t version;
+	int32_t error; /* 0 or an errno */
+};
+
+/* The address of a node's server; `node` may be NULL. Returns its length. */
+socklen_t node_address(struct sockaddr_un *address, const char *node);
+
+/* A connection to it, which is of this user. Returns a descriptor, or -1: there is no server. */
+int node_connect(const char *node);
+
+/* Whether the other end is of this user. */
+bool node_is_own(int fd);
+
+/* One message, with a descriptor (-1: without). Returns 0 or errno. */
+int node_send(int fd, const void *message, size_t length, int passed);
+
+/* One message of exactly `length` bytes and the descriptor that came along, or -1; the descriptor
+ * is the caller's. false: something else came, or nothing. */
+bool node_receive(int fd, void *message, size_t length, int *passed);
+
+#endif
