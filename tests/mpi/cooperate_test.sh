@@ -1,0 +1,48 @@
+#!/bin/bash
+# What only this file knows: how much of storage a job of several nodes may read, and that all of its
+# ranks see what the original sees.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+job_begin
+make_set img 600 196620
+make_set cifar 28000 3090
+slowfs_start "$scratch/backing" "$scratch/mount"
+declare -A whole
+for set in img cifar; do
+	whole[$set]=$(original scan "$scratch/backing/$set" | seen)
+done
+
+# cooperates SET RANKS NODES MEMORY REQUESTS: two epochs cost one reading, with that much memory a node;
+# REQUESTS a hundred MiB of file.
+cooperates() {
+	local name=$1_of_$2_ranks_on_$3_nodes_with_$4 size
+
+	size=$(file_size "$1")
+	LMDBIO_MEMORY=$4 job_read "$2" "$3" 2 "$1"
+	equal "${name}_ends_well" 0 "$job_status"
+	equal "${name}_sees_the_same" "${whole[$1]}" "$(job_seen 1)"
+	equal "${name}_sees_the_same_again" "${whole[$1]}" "$(job_seen 2)"
+	at_most "${name}_bytes" "$(slowfs_stat "$1/data.mdb:bytes")" $((size * 103 / 100))
+	at_most "${name}_requests" "$(slowfs_stat "$1/data.mdb:requests")" \
+		$((size * $5 / 104857600))
+}
+
+for set in img cifar; do
+	cooperates "$set" 2 1 256M 110
+	cooperates "$set" 4 2 256M 110
+	cooperates "$set" 4 4 256M 110
+	job_left "$set"
+done
+# No node has memory for all of it, together they have. A program's own pages of the tree may then have
+# to come twice.
+cooperates img 4 2 88M 130
+cooperates cifar 4 4 80M 130
+
+# What exceeds all memory goes back to storage, in requests as large.
+LMDBIO_MEMORY=16M job_read 4 2 2 img
+equal "short_memory_sees_the_same" "${whole[img]}" "$(job_seen 2)"
+at_most "short_memory_requests" "$(slowfs_stat img/data.mdb:requests)" \
+	$(($(slowfs_stat img/data.mdb:bytes) * 130 / 100 / 1048576))
+job_left "short_memory"
+slowfs_stop
+finish

@@ -1,0 +1,108 @@
+#!/bin/bash
+# What only this file knows: what may happen to one rank of a job while all others see what they should,
+# and the job ends in order.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+job_begin
+make_set img 400 98316
+make_set other 300 98316
+slowfs_start "$scratch/backing" "$scratch/mount"
+export job_mount=$scratch/mount job_set=$scratch/mount/img job_other=$scratch/mount/other
+export MPI_SECONDS=20
+size=$(file_size img)
+
+# part SET RANKS RANK: what the original sees of a rank's part.
+part() {
+	original --stride="$2" --first="$3" scan "$scratch/backing/$1" | seen
+}
+
+# job_faulty NAME RANKS NODES ACT STATUS: the last rank does what ACT says, the others read their parts.
+job_faulty() {
+	local name=$1_with_$2_ranks rank
+
+	rm -f "$scratch"/seen.*
+	cold
+	job_act=$4 job_rank=$(($2 - 1)) job_run "$2" "$3" bash "$top_srcdir/tests/mpi/job_rank.sh"
+	equal "${name}_ends_with_its_status" "$5" "$job_status"
+	[ "$job_status" = "$5" ] || cat "$scratch/job.log"
+	for ((rank = 0; rank < $2 - 1; rank++)); do
+		equal "${name}_rank_${rank}_sees_the_same" "$(part img "$2" "$rank")" "$(job_seen 1 "$rank")"
+	done
+	job_left "$name"
+}
+
+# last_saw NAME RANKS SET: so did the last rank.
+last_saw() {
+	equal "$1_with_$2_ranks_sees_the_same_itself" "$(part "$3" "$2" $(($2 - 1)))" \
+		"$(job_seen 1 $(($2 - 1)))"
+}
+
+job_faulty_at() {
+	job_bytes=$((size * $1 / 100)) job_faulty "$2_at_$1" "$3" "$4" "$5" "$6"
+}
+
+# The stopped one is the server of its node, because it is alone there.
+job_faulty_at 0 program_killed 2 2 die 137
+job_faulty_at 60 program_killed 2 2 die 137
+job_faulty_at 30 program_killed 4 2 die 137
+job_faulty_at 95 program_killed 4 4 die 137
+job_faulty_at 50 server_stopped 2 2 stop 0
+last_saw server_stopped_at_50 2 img
+job_faulty_at 0 server_stopped 4 4 stop 0
+last_saw server_stopped_at_0 4 img
+for ranks in 2 4; do
+	job_faulty rank_that_opens_nothing "$ranks" 2 none 0
+	job_faulty early_close "$ranks" 2 close 0
+	last_saw early_close "$ranks" img
+	job_faulty another_set "$ranks" 2 both 0
+	last_saw another_set "$ranks" other
+done
+
+# A block that storage fails to read once or twice is read again, by whoever needs it; one that it never
+# reads is an error of the calls that come to it, and of no others.
+for ranks in 2 4; do
+	slowfs_control "fail img/data.mdb@$((size / 2)):eio:2"
+	job_faulty storage_failing_twice "$ranks" "$ranks" read 0
+	last_saw storage_failing_twice "$ranks" img
+	slowfs_control clear
+done
+slowfs_control "fail img/data.mdb@$((size / 2)):eio"
+rm -f "$scratch"/seen.*
+cold
+job_act=both job_rank=3 job_run 4 4 bash "$top_srcdir/tests/mpi/job_rank.sh"
+equal storage_failing_always_is_told 3 "$job_status"
+last_saw storage_failing_always 4 other
+job_left storage_failing_always
+slowfs_control clear
+
+# Another version under the same name on one node: to each its own.
+if unshare -m true 2>/dev/null; then
+	for ranks in 2 4; do
+		job_faulty another_version "$ranks" "$ranks" version 0
+		last_saw another_version "$ranks" other
+	done
+else
+	echo "-- another_version: no mount namespaces here"
+fi
+
+# The launcher ends the job of a server that is killed; nothing of it stays.
+# shellcheck disable=SC2016
+job_run 4 2 bash -c '[ "$PMI_RANK" = 3 ] && kill -KILL $PPID; exec "$job_reader" scan "$job_set"'
+judge "killed_server_ends_the_job" test "$job_status" -ne 0
+until [ -z "$(job_processes)" ]; do
+	sleep 0.05
+done
+job_left "killed_server"
+# Without a launcher the program goes on by itself.
+rm -f "$scratch"/seen.*
+cold
+# shellcheck disable=SC2016
+PMI_RANK=0 PMI_SIZE=1 job_rank=0 job_act=read "$lmdbio_run" --mpi -- bash -c \
+	'kill -KILL $PPID; "$job_reader" scan "$job_set" >"$job_scratch/seen.0.1"; echo through >"$job_scratch/over"' \
+	>"$scratch/job.log" 2>&1 || true
+until [ -s "$scratch/over" ]; do
+	sleep 0.05
+done
+equal "program_without_its_server_sees_the_same" "$(part img 1 0)" "$(job_seen 1 0)"
+slowfs_stop
+finish

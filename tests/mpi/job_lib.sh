@@ -1,0 +1,92 @@
+# What only this file knows: how a test runs ordinary readers as a job under lmdbio-run --mpi on a slow
+# file system, and adds up what they saw. Sourced.
+# shellcheck shell=bash disable=SC2154
+# shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
+. "$(dirname "$0")/../stores/stores_lib.sh"
+skip() {
+	echo "skipped: $*"
+	exit 77
+}
+need() {
+	command -v "$1" >/dev/null || skip "no $1 here"
+}
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+lmdbio_run=$top_builddir/tools/lmdbio-run
+
+# The page cache is one for all nodes that this machine plays: only direct reads tell a second reading.
+job_begin() {
+	mpi_require
+	slowfs_require
+	stores_begin
+	export LMDBIO_IO=direct job_scratch=$scratch job_reader=$build/stores_reader
+	trap 'job_clean' EXIT
+}
+
+job_clean() {
+	local environ
+
+	grep -slz "^job_scratch=$scratch" /proc/[0-9]*/environ | while read -r environ; do
+		environ=${environ#/proc/}
+		[ "${environ%/environ}" = $$ ] || kill -KILL "${environ%/environ}" 2>/dev/null || true
+	done
+	stores_clean
+}
+
+# One rank's part of a set, EPOCHS times over; what it saw is in seen.RANK.EPOCH.
+# shellcheck disable=SC2016
+job_part='
+	for epoch in $(seq "$epochs"); do
+		"$job_reader" --stride="$PMI_SIZE" --first="$PMI_RANK" scan "$job_set" \
+			>"$job_scratch/seen.$PMI_RANK.$epoch" || exit
+	done'
+
+# job_run RANKS NODES PROGRAM ARGUMENT...: under lmdbio-run --mpi; its status in job_status.
+job_run() {
+	local ranks=$1 nodes=$2
+
+	shift 2
+	job_status=0
+	mpi_job "$ranks" "$nodes" "$lmdbio_run" --mpi -- "$@" >"$scratch/job.log" 2>&1 || job_status=$?
+}
+
+# job_read RANKS NODES EPOCHS SET: every rank reads its part, cold.
+job_read() {
+	rm -f "$scratch"/seen.*
+	cold
+	epochs=$3 job_set=$scratch/mount/$4 job_run "$1" "$2" sh -c "$job_part"
+	[ "$job_status" = 0 ] || cat "$scratch/job.log"
+}
+
+# job_seen EPOCH [RANK...]: what those ranks (all) saw together, as one reader's line.
+job_seen() {
+	local epoch=$1 files="" rank
+
+	shift
+	for rank in "$@"; do
+		files="$files $scratch/seen.$rank.$epoch"
+	done
+	# shellcheck disable=SC2086
+	cat ${files:-"$scratch"/seen.*."$epoch"} | python3 -c '
+import sys
+lines = [line.split() for line in sys.stdin]
+records = sum(int(line[0]) for line in lines)
+size = sum(int(line[1]) for line in lines)
+print(records, size, "%016x" % (sum(int(line[2], 16) for line in lines) % 2**64))'
+}
+
+# The processes of the job that are alive, by what they run.
+job_processes() {
+	grep -slz "^job_scratch=$scratch" /proc/[0-9]*/environ |
+		while read -r environ; do readlink "${environ%/environ}/exe" || true; done |
+		grep -e lmdbio-run -e stores_reader || true
+}
+
+# job_left WHEN: no process of the job is alive and nothing of it in shared memory.
+job_left() {
+	local left
+
+	left=$(job_processes
+		find /dev/shm -maxdepth 1 -iname '*lmdbio*' -newer "$scratch/backing" || true)
+	equal "$1_leaves_nothing" none "${left:-none}"
+}

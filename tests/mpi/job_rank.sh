@@ -1,0 +1,57 @@
+#!/bin/bash
+# What only this file knows: what one rank of a job of the fault tests does: job_act names it, with the
+# rank that it is for; all others read their part.
+read_part() {
+	"$job_reader" --stride="$PMI_SIZE" --first="$PMI_RANK" "$@" >"$job_scratch/seen.$PMI_RANK.1"
+}
+
+# What storage has been asked for, in bytes.
+asked() {
+	awk '$1 == "bytes" { print $2 }' "$job_mount/.slowfs/stats"
+}
+
+# Returns when storage has been asked for so many bytes, or the process is gone.
+wait_for_bytes() {
+	while [ -e "/proc/$2/exe" ] && [ "$(asked)" -lt "$1" ]; do
+		sleep 0.01
+	done
+}
+
+if [ "$PMI_RANK" != "$job_rank" ]; then
+	read_part scan "$job_set"
+	exit
+fi
+case $job_act in
+read) read_part scan "$job_set" ;;
+none) ;;
+die) # after so many bytes of the job
+	read_part scan "$job_set" &
+	wait_for_bytes "$job_bytes" $!
+	kill -KILL $! 2>/dev/null
+	kill -KILL $$
+	;;
+close) # opens, reads a little, and closes, again and again, while much is on its way
+	for seed in 1 2 3 4 5; do
+		"$job_reader" --seed="$seed" --records=400 --count=3 get "$job_set" >/dev/null || exit
+	done
+	read_part scan "$job_set"
+	;;
+both) # two sets, the other one first
+	read_part scan "$job_other"
+	;;
+version) # the same name is another file here
+	export -f read_part
+	# shellcheck disable=SC2016
+	unshare -m bash -c 'mount --bind "$job_other" "$job_set" && read_part scan "$job_set"'
+	;;
+stop) # the server of this node, until the program has read its part
+	read_part scan "$job_set" &
+	wait_for_bytes "$job_bytes" $!
+	kill -STOP $PPID
+	wait $!
+	rc=$?
+	kill -CONT $PPID
+	exit $rc
+	;;
+*) exit 99 ;;
+esac

@@ -1,0 +1,108 @@
+#!/bin/sh
+# What only this file knows: that a program under lmdbio-run --mpi is the program it was: its status,
+# signals, streams and variables, and how the job ends.
+# shellcheck disable=SC2016
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+mpi_require
+cd "$scratch"
+MPI_SECONDS=20
+
+status "one_rank_ends_with_the_programs_status" 7 mpi_job 1 1 "$lmdbio_run" --mpi sh -c 'exit 7'
+status "no_launcher_is_a_job_of_one" 5 "$lmdbio_run" --mpi sh -c 'exit 5'
+# The launcher makes one status of all.
+status "four_ranks_end_with_what_one_program_says" 3 mpi_job 4 2 "$lmdbio_run" --mpi -- \
+	sh -c 'if [ "$PMI_RANK" = 2 ]; then exit 3; fi'
+status "killed_program_is_128_and_the_signal" 137 mpi_job 2 2 "$lmdbio_run" --mpi -- \
+	sh -c 'if [ "$PMI_RANK" = 1 ]; then kill -9 $$; fi'
+status "missing_program_is_127" 127 mpi_job 1 1 "$lmdbio_run" --mpi -- ./no-such-program
+says "missing_program_is_named" 'no-such-program: No such file'
+: > plain
+status "program_that_cannot_be_started_is_126" 126 mpi_job 1 1 "$lmdbio_run" --mpi -- ./plain
+
+# Who crashes takes nobody along: the others end by themselves, afterwards.
+mkfifo crashed
+status "crash_leaves_the_others_running" 139 mpi_job 3 3 "$lmdbio_run" --mpi -- sh -c '
+	case $PMI_RANK in
+	0) echo going > crashed; kill -SEGV $$ ;;
+	1) cat crashed; echo "rank 1 goes on" ;;
+	esac
+	echo "rank $PMI_RANK is through"'
+judge "crash_lets_others_finish" test "$(grep -c 'through' out)" = 2
+
+# Streams. Only the first rank has an input under mpiexec.
+printf 'some\nlines\n' | mpi_job 2 1 "$lmdbio_run" --mpi -- \
+	sh -c 'if [ "$PMI_RANK" = 0 ]; then cat; fi; echo noise >&2' > out 2> err
+judge "input_reaches_the_program" test "$(cat out)" = "some
+lines"
+judge "errors_reach_standard_error" test "$(grep -c noise err)" = 2
+# A program that has read enough: who writes to it must learn that, while the job goes on.
+yes | "$lmdbio_run" --mpi -- sh -c 'head -n 1; exec 0<&-; exec sleep 0' > out
+judge "unread_input_ends_the_writer" test "$(cat out)" = y
+
+# Variables.
+mpi_job 4 2 "$lmdbio_run" --mpi -- sh -c 'echo "$PMI_RANK of $PMI_SIZE on ${LMDBIO_NODE##*.}"' \
+	| sort > out
+judge "programs_know_rank_and_node" test "$(cat out)" = "0 of 4 on 0
+1 of 4 on 0
+2 of 4 on 1
+3 of 4 on 1"
+mpi_job 1 1 "$lmdbio_run" --mpi -- env > out
+judge "programs_have_no_door_to_the_launcher" sh -c '! grep -E "^(PMI_FD|PMI_PORT|HYDI_CONTROL_FD)=" out'
+judge "programs_are_preloaded" grep -q '^LD_PRELOAD=.*liblmdb\.so\.0' out
+LMDBIO_NODE=mine mpi_job 1 1 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' > out
+judge "users_node_name_stays_in_front" grep -q '^mine\.job-' out
+
+# Signals to lmdbio-run are meant for the program.
+cat > traps <<'END'
+trap 'echo told >> told; exit 9' TERM
+trap 'echo user >> told' USR1
+echo $PPID > ready
+while :; do sleep 0.05; done
+END
+mkfifo ready
+for signals in "TERM" "USR1 TERM"; do
+	rm -f told
+	"$lmdbio_run" --mpi -- sh ./traps &
+	job=$!
+	read -r parent < ready
+	judge "program_is_a_child_of_its_rank" test "$parent" = "$job"
+	for signal in $signals; do
+		kill -s "$signal" "$job"
+		until grep -q . told 2> /dev/null; do sleep 0.02; done
+	done
+	rc=0
+	wait "$job" || rc=$?
+	judge "signal_reaches_the_program" test "$rc" = 9
+done
+judge "both_signals_reach_the_program" test "$(sort -u told | tr '\n' ' ')" = "told user "
+# Stopped and continued, as a shell would: both stop, and both go on.
+cat > count <<'END'
+echo $$ > ready
+read -r _ < go
+END
+mkfifo go
+"$lmdbio_run" --mpi -- sh ./count &
+job=$!
+read -r program < ready
+state() {
+	sed 's/.*) \(.\).*/\1/' "/proc/$1/stat"
+}
+kill -s TSTP "$job"
+until [ "$(state "$job")$(state "$program")" = TT ]; do sleep 0.02; done
+kill -s CONT "$job"
+until [ "$(state "$program")" != T ]; do sleep 0.02; done
+echo go > go
+rc=0
+wait "$job" || rc=$?
+judge "stopped_and_continued_program_ends_well" test "$rc" = 0
+
+# Without the module there is nothing that could be started.
+mkdir -p alone/tools alone/compat/.libs
+cp "$(dirname "$lmdbio_run")/.libs/lmdbio-run" alone/tools/ 2> /dev/null || cp "$lmdbio_run" alone/tools/
+cp "$dropin" alone/compat/.libs/
+status "no_module_is_said" 2 alone/tools/lmdbio-run --mpi true
+says "no_module_is_said_why" 'no MPI'
+finish
