@@ -44,9 +44,10 @@ def main():
 	parser.add_argument("--seed", type=int, default=0)
 	parser.add_argument("--epoch", type=int, default=0)
 	parser.add_argument("--order", choices=lmdbio.ORDERS, default="shuffle")
+	parser.add_argument("--memory", type=int, help="bytes for batches read ahead")
 	options = parser.parse_args()
 	with lmdbio.Loader(options.path, options.batch, order=options.order, seed=options.seed,
-			lock=False) as loader:
+			lock=False, memory=options.memory) as loader:
 		keys, digest, seconds = by_loader(loader, options.epoch)
 		print("loader: %d records, %d a second" % (len(keys), len(keys) / seconds))
 		print("loader:", loader.verdict())

@@ -168,6 +168,14 @@ static int by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
+static void pieces_free(struct piece *pieces)
+{
+	for (struct piece *next; pieces; pieces = next) {
+		next = pieces->next;
+		piece_free(pieces);
+	}
+}
+
 static struct piece *piece_new(uint64_t round, size_t n)
 {
 	struct piece *piece = calloc(1, sizeof(*piece) + n * sizeof(piece->works[0]));
@@ -221,6 +229,12 @@ static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
 	if (!count)
 		return;
 	pthread_mutex_lock(&loader->lock);
+	if (loader->closing) {
+		/* Nobody reads any more. */
+		pieces_free(first);
+		pthread_mutex_unlock(&loader->lock);
+		return;
+	}
 	loader->pages_left = count;
 	pieces_put(loader, first);
 	while (loader->pages_left)
@@ -443,10 +457,7 @@ static void plan_round(struct lmdbio_loader *loader)
 		rc = ENOMEM;
 	pthread_mutex_lock(&loader->lock);
 	if (rc || generation != loader->generation || loader->closing) {
-		for (struct piece *next; pieces; pieces = next) {
-			next = pieces->next;
-			piece_free(pieces);
-		}
+		pieces_free(pieces);
 		plan_drop(&plan);
 		/* Memory may be there again when batches have been given back. */
 		loader->round_samples = 0;

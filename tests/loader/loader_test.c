@@ -317,6 +317,23 @@ static void close_when_at_any_batch_then_no_hang(void **state)
 	}
 }
 
+static void close_when_a_round_is_being_planned_then_no_hang(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 40; i++) {
+		struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, 2 << 20);
+		struct lmdbio_loader *loader = loader_make(&options);
+		struct lmdbio_batch *batch;
+
+		assert_int_equal(loader_epoch(loader, i), 0);
+		for (unsigned j = 0; j < i; j++) {
+			assert_int_equal(loader_next(loader, &batch), 0);
+			loader_done(batch);
+		}
+		loader_close(loader);
+	}
+}
+
 static void quiet_when_begun_then_waiting_still_works(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
@@ -704,6 +721,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(threads_when_four_take_then_each_record_once),
 		cmocka_unit_test(close_when_somebody_waits_then_nobody_hangs),
 		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
+		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),
 		cmocka_unit_test(quiet_when_begun_then_waiting_still_works),
 		cmocka_unit_test(decode_when_given_then_each_sample_has_its_output),
 		cmocka_unit_test(errors_when_skipped_then_only_those_samples_lack),
