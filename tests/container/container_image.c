@@ -273,7 +273,7 @@ static uint8_t *put_groups(uint8_t *at, const struct image_plan *plan, uint8_t *
 			uint64_t page = plan->copies[first + i];
 
 			image_put(bytes + 8 * i, 8, page);
-			if ((page + 1) * size <= plan->size)
+			if (page < plan->size / size)
 				memcpy(bytes + 8 * n + size * i, plan->data + size * page, size);
 		}
 		length = frame(at + 8, bytes, n * (8 + size));
