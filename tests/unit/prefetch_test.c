@@ -66,7 +66,7 @@ static void key_make(char key[16], MDB_val *value, unsigned i)
 	*value = (MDB_val){.mv_size = 8, .mv_data = key};
 }
 
-static void records_put(unsigned records, size_t size)
+static void many_put(unsigned records, size_t size)
 {
 	MDB_env *orig = origin_open(&f.place);
 	char text[16], *bytes = calloc(1, size);
@@ -127,7 +127,7 @@ static int setup(unsigned records, size_t size)
 {
 	memset(&f, 0, sizeof(f));
 	place_make(&f.place);
-	records_put(records, size);
+	many_put(records, size);
 	look();
 	return 0;
 }
