@@ -1,5 +1,6 @@
 /* What only this file knows: how a program becomes one rank of a job whose MPI it never sees. */
 #include "config.h"
+#include "launcher.h"
 #include "run_job.h"
 
 #include "mpi/mpi_module.h"
@@ -17,8 +18,6 @@
 #include <unistd.h>
 
 enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, NAME = 256 };
-
-extern char **environ;
 
 struct program {
 	pid_t pid;
@@ -43,40 +42,6 @@ static void signals_block(sigset_t *set, sigset_t *before)
 }
 
 /* --- the program ----------------------------------------------------------------------------- */
-
-/* Whether a variable is this process's door to its launcher. The program's rank and their number
- * stay: many a program divides its work by them. */
-static bool is_of_launcher(const char *entry)
-{
-	static const char *const doors[] = {
-		"PMI_FD=",     "PMI_PORT=",      "PMI_ID=",          "PMI_SPAWNED=",
-		"PMI2_",       "PMIX_",          "HYDI_CONTROL_FD=", "SLURM_PMI_FD=",
-		"SLURM_PMIX",  "SLURM_PMI2_",
-	};
-
-	for (size_t i = 0; i < sizeof(doors) / sizeof(*doors); i++)
-		if (!strncmp(entry, doors[i], strlen(doors[i])))
-			return true;
-	return false;
-}
-
-/* The program holds no MPI; one that did would answer for this process. */
-static void launcher_forget(void)
-{
-	static const char *const descriptors[] = {"PMI_FD", "HYDI_CONTROL_FD"};
-	char **kept = environ;
-
-	for (size_t i = 0; i < sizeof(descriptors) / sizeof(*descriptors); i++) {
-		const char *number = getenv(descriptors[i]);
-
-		if (number && atoi(number) > STDERR_FILENO)
-			close(atoi(number));
-	}
-	for (char **entry = environ; *entry; entry++)
-		if (!is_of_launcher(*entry))
-			*kept++ = *entry;
-	*kept = NULL;
-}
 
 static void program_wait(int from, const sigset_t *mask, int (*start)(void *), void *context)
 {

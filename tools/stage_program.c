@@ -1,5 +1,6 @@
 /* What only this file knows: what the waiting child is told, and what it must forget. */
 #include "config.h"
+#include "launcher.h"
 #include "stage_program.h"
 #include "tool_common.h"
 
@@ -13,21 +14,6 @@
 #include <unistd.h>
 
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
-
-/* The connection to the launcher is the stager's; a program that used it would answer for that. Rank
- * and number of ranks stay, by which many a program divides its work. */
-static void launcher_forget(void)
-{
-	static const char *const names[] = {"PMI_FD",          "PMI_PORT",     "PMI_ID",
-					    "PMI_SPAWNED",     "PMIX_RANK",    "PMIX_NAMESPACE",
-					    "HYDI_CONTROL_FD", "SLURM_PMI_FD"};
-	const char *number = getenv("PMI_FD");
-
-	if (number && atoi(number) > STDERR_FILENO)
-		close(atoi(number));
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
-}
 
 /* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */
 static void child(int from, char **arguments)
