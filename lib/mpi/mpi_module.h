@@ -31,6 +31,8 @@ struct mpi_work {
 	/* Looks, without waiting. Returns true when this process's work is over; it is called on. */
 	bool (*look)(void *context);
 	void *context;
+	bool together;            /* the work of all is over when one's is */
+	const char *const *paths; /* data sets to bring at once, and to keep; NULL-terminated, or NULL */
 };
 
 /* What ranks that make one file together ask of each other. Every function is collective: all ranks

@@ -67,7 +67,15 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 		rc = MPI_Comm_dup(job->leaders, &server->comm);
 	if (rc == MPI_SUCCESS && server->comm != MPI_COMM_NULL)
 		MPI_Comm_set_errhandler(server->comm, MPI_ERRORS_RETURN);
-	return !server->peers ? ENOMEM : rc == MPI_SUCCESS ? server_door_open(server) : EIO;
+	rc = !server->peers ? ENOMEM : rc == MPI_SUCCESS ? server_door_open(server) : EIO;
+	for (const char *const *path = work->paths; !rc && path && *path; path++) {
+		int failed = server_set_open(server, *path);
+
+		if (failed)
+			log_line("%s: not served: %s", *path,
+				 failed > 0 ? strerror(failed) : "no data set of LMDB 0.9");
+	}
+	return rc;
 }
 
 /* A server without a door still answers its peers. */
@@ -148,7 +156,7 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request, bool 
 			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
 				return;
 			(void)work->look(work->context); /* signals are still passed over */
-		} else if (done ? done() : work->look(work->context)) {
+		} else if (done ? done() : work->look(work->context) || (server && server->stopped)) {
 			return;
 		}
 		quiet = nap_length(any, polls, quiet == UINT64_MAX ? 0 : quiet);
@@ -169,6 +177,8 @@ void mpi_server_run(const struct mpi_work *work)
 	MPI_Request end = MPI_REQUEST_NULL;
 
 	serve_until(work, &end, NULL);
+	if (work->together && server)
+		server_stop_peers(server);
 	if (MPI_Ibarrier(job->all, &end) == MPI_SUCCESS)
 		serve_until(work, &end, NULL);
 	if (!server)

@@ -61,6 +61,14 @@ static void client_accept(struct server *server)
 	server->clients = client;
 }
 
+static bool status_send(const struct server *server, int fd)
+{
+	static char text[NODE_TEXT];
+	size_t length = server_sets_report(server, text, sizeof(text));
+
+	return !node_send(fd, length ? text : "no data set\n", length ? length : 12, -1);
+}
+
 /* The first message of a member. Returns whether the connection goes on. */
 static bool client_hello(struct server *server, struct server_client *client)
 {
@@ -76,6 +84,13 @@ static bool client_hello(struct server *server, struct server_client *client)
 	}
 	if (fd >= 0)
 		close(fd);
+	if (message.version == NODE_VERSION && message.word == NODE_STATUS)
+		return status_send(server, client->fd);
+	if (message.version == NODE_VERSION && message.word == NODE_STOP) {
+		answer.error = 0;
+		server->stopped = client->waits = true;
+		return !node_send(client->fd, &answer, sizeof(answer), -1);
+	}
 	if (!answer.error)
 		client->set->clients++;
 	return !node_send(client->fd, &answer, sizeof(answer), -1) && !answer.error;
@@ -103,7 +118,7 @@ void server_door_step(struct server *server)
 
 		if (!client)
 			client_accept(server);
-		else if (!(client->set ? client_listen(client) : client_hello(server, client)))
+		else if (!(client->set || client->waits ? client_listen(client) : client_hello(server, client)))
 			client_close(server, client);
 	}
 }

@@ -398,6 +398,24 @@ static bool wishes_step(struct server *server)
 	return any;
 }
 
+/* Sets that shall be here are brought while nobody wishes for anything. */
+static bool lasting_step(struct server *server)
+{
+	if (server->ending || server->urgent.first || server->ahead.first)
+		return false;
+	for (struct server_set *set = server->sets; set; set = set->next) {
+		uint64_t chunks = set->lasting ? arena_chunks(set->arena) : 0;
+
+		while (set->next_own < chunks) {
+			uint64_t chunk = set->next_own++;
+
+			if (server_owner(server, set, chunk) == server->place.node)
+				return server_want(server, set, chunk, false) != NULL;
+		}
+	}
+	return false;
+}
+
 static void beat(struct server *server, uint64_t now)
 {
 	for (struct server_set *set = server->sets; set; set = set->next)
@@ -423,6 +441,7 @@ bool server_loads_step(struct server *server, uint64_t now)
 {
 	bool any = wishes_step(server);
 
+	any |= lasting_step(server);
 	any |= reads_step(server);
 	any |= under_way_step(server, now);
 	any |= queue_step(server, &server->urgent, now);

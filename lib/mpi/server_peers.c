@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_ASK = 1, TAG_ANSWER = 16, TAG_ANSWERS = 16384, ASKS_AT_ONCE = 64 };
+enum { TAG_ASK = 1, TAG_STOP, TAG_ANSWER = 16, TAG_ANSWERS = 16384, ASKS_AT_ONCE = 64 };
 static const uint64_t late_ns = 1000000000;
 
 struct question {
@@ -206,6 +206,16 @@ static bool questions_step(struct server *server)
 	return true;
 }
 
+static void stops_step(struct server *server)
+{
+	MPI_Status status;
+	int there = 0;
+
+	if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_STOP, server->comm, &there, &status) == MPI_SUCCESS && there &&
+	    MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_STOP, server->comm, &status) == MPI_SUCCESS)
+		server->stopped = true;
+}
+
 /* --- asking ---------------------------------------------------------------------------------- */
 
 bool server_ask(struct server *server, struct server_load *load)
@@ -293,6 +303,16 @@ bool server_asked(struct server *server, struct server_load *load, uint64_t now)
 	return true;
 }
 
+void server_stop_peers(struct server *server)
+{
+	for (int peer = 0; server->comm != MPI_COMM_NULL && peer < server->place.nodes; peer++) {
+		struct server_send *send = peer == server->place.node ? NULL : send_new(peer);
+
+		if (send)
+			(void)send_begin(server, send, NULL, 0, TAG_STOP);
+	}
+}
+
 static bool list_step(struct server *server, struct server_send **link, bool strays)
 {
 	bool any = false;
@@ -324,6 +344,7 @@ bool server_peers_step(struct server *server)
 	if (server->comm == MPI_COMM_NULL)
 		return false;
 	any = questions_step(server);
+	stops_step(server);
 	any |= list_step(server, &server->sends, false);
 	any |= list_step(server, &server->strays, true);
 	return any;

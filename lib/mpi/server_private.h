@@ -31,6 +31,8 @@ struct server_set {
 	struct arena *arena;
 	struct arena_identity identity;
 	uint64_t place;     /* a hash that all nodes agree on */
+	bool lasting;       /* was named when the server began: it is kept, used or not */
+	uint64_t next_own;  /* the next chunk to be brought for nobody; those that are not owned too */
 	bool serving;       /* members' wishes are ours */
 	unsigned clients;   /* connections of members */
 	unsigned in_flight; /* reads */
@@ -109,6 +111,7 @@ struct server_client {
 	struct server_client *next;
 	int fd;
 	struct server_set *set; /* NULL before its hello */
+	bool waits;             /* for the end */
 };
 
 struct server {
@@ -117,7 +120,7 @@ struct server {
 	MPI_Comm comm; /* the servers; MPI_COMM_NULL where there is one node */
 	int epoll, listener;
 	bool ending; /* no wish is taken any more */
-	bool stopped; /* somebody has told it to end */
+	bool stopped; /* somebody has told it to end, or a peer that it ends */
 	struct server_client *clients;
 	struct server_set *sets;
 	struct server_load *buckets[SERVER_BUCKETS];
@@ -139,6 +142,8 @@ int server_set_join(struct server *server, int fd, const struct arena_identity *
  * here. */
 struct server_set *server_set_find(struct server *server, const char *path,
 				   const struct arena_identity *identity);
+/* Opens a set by its path, to be brought and kept; 0 or an errno. */
+int server_set_open(struct server *server, const char *path);
 /* Whether the file still is what it was when the set was made. */
 bool server_set_holds(const struct server_set *set);
 void server_sets_close(struct server *server);
@@ -162,6 +167,8 @@ void server_load_alone(struct server *server, struct server_load *load);
 
 /* server_peers.c */
 bool server_peers_step(struct server *server);
+/* Tells all peers that this server ends. */
+void server_stop_peers(struct server *server);
 /* Asks the owner. false: it cannot be asked. */
 bool server_ask(struct server *server, struct server_load *load);
 /* Looks whether the answer is there: then the load has landed, or is to be read here. */

@@ -138,6 +138,7 @@ static int set_attach(struct server *server, struct server_set *set)
 	return rc;
 }
 
+/* The set of a descriptor, which is taken in any case. `identity`: what it must be, or NULL. */
 static int set_make(struct server *server, int fd, const struct arena_identity *identity,
 		    struct server_set **made)
 {
@@ -168,7 +169,7 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	if (!rc)
 		rc = newest_snapshot(set_io(set), &newest);
 	set->identity.snapshot = newest;
-	if (!rc && !is_same(&set->identity, identity))
+	if (!rc && identity && !is_same(&set->identity, identity))
 		rc = ESTALE;
 	if (!rc)
 		rc = set_attach(server, set);
@@ -178,7 +179,7 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	}
 	for (const char *c = set->path; *c; c++)
 		set->place = mix64(set->place ^ (unsigned char)*c);
-	set->place = mix64(set->place ^ identity->inode);
+	set->place = mix64(set->place ^ set->identity.inode);
 	set->used_at = clock_now();
 	set->next = server->sets;
 	server->sets = *made = set;
@@ -195,6 +196,32 @@ int server_set_join(struct server *server, int fd, const struct arena_identity *
 			return 0;
 		}
 	return set_make(server, fd, identity, found);
+}
+
+/* The file of a data set that is named as mdb_env_open() names it, or directly. */
+static int file_open(const char *path)
+{
+	static const char *const names[] = {"/data.mdb", "/data.mdb.zst", ""};
+	char name[SERVER_PATH];
+	int fd = -1;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && fd < 0; i++)
+		if (snprintf(name, sizeof(name), "%s%s", path, names[i]) < (int)sizeof(name))
+			fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd;
+}
+
+int server_set_open(struct server *server, const char *path)
+{
+	struct server_set *set;
+	int fd = file_open(path), rc;
+
+	if (fd < 0)
+		return errno;
+	rc = set_make(server, fd, NULL, &set);
+	if (!rc)
+		set->lasting = true;
+	return rc;
 }
 
 struct server_set *server_set_find(struct server *server, const char *path,
@@ -245,6 +272,8 @@ size_t server_sets_report(const struct server *server, char *text, size_t size)
 
 static bool is_in_use(const struct server *server, const struct server_set *set, uint64_t now)
 {
+	if (set->lasting && server_set_holds(set))
+		return true;
 	if (set->clients || set->in_flight || set->loads || now - set->used_at < idle_ns)
 		return true;
 	for (const struct server_send *send = server->sends; send; send = send->next)

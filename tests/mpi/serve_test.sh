@@ -1,0 +1,109 @@
+#!/bin/bash
+# What only this file knows: that lmdbio-serve keeps data sets for programs that come and go, tells what
+# it has, ends when told, and may be killed or stopped at any time.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+job_begin
+serve=$top_builddir/tools/lmdbio-serve
+node=$LMDBIO_NODE nodes=2
+make_set img 300 196620
+slowfs_start "$scratch/backing" "$scratch/mount"
+set_path=$scratch/mount/img
+whole=$(original scan "$scratch/backing/img" | seen)
+
+# serve_start RANKS [PATH...]: in the background, each rank a node; returns when all have their doors.
+serve_start() {
+	local ranks=$1 rank
+
+	nodes=$1
+	shift
+	LMDBIO_NODE=$node mpi_job "$ranks" "$ranks" "$serve" "$@" >"$scratch/serve.log" 2>&1 &
+	served=$!
+	for ((rank = 0; rank < ranks; rank++)); do
+		until at "$rank" "$serve" --status >"$scratch/status.$rank" 2>/dev/null; do
+			kill -0 "$served" || { cat "$scratch/serve.log"; exit 1; }
+			sleep 0.05
+		done
+	done
+}
+
+# at RANK COMMAND...: with the name of that node.
+at() {
+	local name=$node.$1
+
+	# One node alone keeps its name.
+	[ "$nodes" -gt 1 ] || name=$node
+	shift
+	LMDBIO_NODE=$name "$@"
+}
+
+# The process of a server, by its place among the launcher's.
+server_of() {
+	pgrep -f "^$serve|/lt-lmdbio-serve" | while read -r pid; do
+		[ "$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^PMI_RANK=//p')" = "$1" ] &&
+			grep -qz "^job_scratch=$scratch" "/proc/$pid/environ" && echo "$pid"
+	done
+}
+
+rc=0
+at 0 "$serve" --status >"$scratch/out" 2>&1 || rc=$?
+equal "status_without_a_server_is_1" 1 "$rc"
+rc=0
+at 0 "$serve" --stop >"$scratch/out" 2>&1 || rc=$?
+equal "stop_without_a_server_is_1" 1 "$rc"
+
+cold
+serve_start 2 "$set_path" "$scratch/no-such-set"
+judge "missing_set_is_said" grep -q "no-such-set: not served: No such file" "$scratch/serve.log"
+size=$(file_size img)
+until [ "$(slowfs_stat img/data.mdb:bytes)" -ge "$size" ]; do
+	sleep 0.05
+done
+for rank in 0 1 0 1; do
+	equal "program_on_${rank}_sees_the_same" "$whole" "$(at "$rank" reader scan "$set_path" | seen)"
+done
+at_most "four_programs_bytes" "$(slowfs_stat img/data.mdb:bytes)" $((size * 103 / 100))
+at 1 "$serve" --status >"$scratch/out"
+judge "status_names_the_set" grep -q "^$set_path/data.mdb: node 1 of 2 holds" "$scratch/out"
+rc=0
+LMDBIO_NODE=$node.0 "$serve" >"$scratch/out" 2>&1 || rc=$?
+equal "second_server_is_refused" 2 "$rc"
+judge "second_server_is_told_why" grep -q "has a server already" "$scratch/out"
+rc=0
+at 1 "$serve" --stop || rc=$?
+equal "stop_is_answered" 0 "$rc"
+rc=0
+wait "$served" || rc=$?
+equal "stopped_servers_end_well" 0 "$rc"
+job_left "stopped_servers"
+
+# A signal does the same.
+serve_start 1
+kill -TERM "$(server_of 0)"
+rc=0
+wait "$served" || rc=$?
+equal "terminated_server_ends_well" 0 "$rc"
+
+# Stopped and killed while a program reads.
+for signal in STOP KILL; do
+	serve_start 1
+	cold
+	slowfs_control "latency 2000"
+	LD_LIBRARY_PATH=$library LMDBIO_NODE=$node "$build/stores_reader" scan "$set_path" >"$scratch/seen" &
+	program=$!
+	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size / 4)) ]; do
+		sleep 0.01
+	done
+	pid=$(server_of 0)
+	kill -s "$signal" "$pid"
+	rc=0
+	wait "$program" || rc=$?
+	equal "program_goes_on_after_$signal" 0 "$rc"
+	equal "program_sees_the_same_after_$signal" "$whole" "$(seen <"$scratch/seen")"
+	kill -KILL "$pid" 2>/dev/null || true
+	wait "$served" 2>/dev/null || true
+	slowfs_control "latency 500"
+	job_left "server_after_$signal"
+done
+slowfs_stop
+finish
