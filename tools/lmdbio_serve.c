@@ -16,7 +16,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, NAME = 256, STOP_PATIENCE = 60000 /* ms */ };
+enum { EXIT_OURS = 2, STOP_PATIENCE = 60000 /* ms */ };
 enum { KEY_STATUS = 0x200, KEY_STOP, KEY_MEMORY, KEY_IO, KEY_NODE };
 
 struct options {
@@ -172,18 +172,6 @@ static int signals_open(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The name is what programs have without being told; where MPICH makes several nodes of one machine,
- * each adds its number. */
-static void node_name(char *name, const struct mpi_place *at)
-{
-	const char *wanted = getenv("LMDBIO_NODE");
-
-	if (getenv("MPIR_CVAR_NUM_CLIQUES") && at->nodes > 1)
-		snprintf(name, NAME, "%.200s.%d", wanted ? wanted : "", at->node);
-	else
-		snprintf(name, NAME, "%.200s", wanted ? wanted : "");
-}
-
 static int serve(const struct options *options)
 {
 	struct serving serving = {.signals = signals_open()};
@@ -194,7 +182,6 @@ static int serve(const struct options *options)
 				.together = true,
 				.paths = (const char *const *)options->paths};
 	struct mpi_place at;
-	char node[NAME];
 	int rc;
 
 	if (!module)
@@ -204,8 +191,6 @@ static int serve(const struct options *options)
 		fprintf(stderr, "lmdbio-serve: MPI does not start: %s\n", strerror(rc));
 		return EXIT_OURS;
 	}
-	node_name(node, &at);
-	work.node = node;
 	serving.over = at.node_rank > 0; /* one a node is enough */
 	rc = module->serve_begin(&work);
 	if (rc) {

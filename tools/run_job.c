@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, NAME = 256 };
+enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, NAME = 512 };
 
 struct program {
 	pid_t pid;
@@ -56,7 +56,7 @@ static void program_wait(int from, const sigset_t *mask, int (*start)(void *), v
 	if (!length)
 		_exit(EXIT_OURS);
 	launcher_forget();
-	if (setenv("LMDBIO_NODE", node, 1))
+	if (*node && setenv("LMDBIO_NODE", node, 1))
 		_exit(EXIT_OURS);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	_exit(start(context));
@@ -108,7 +108,7 @@ static int program_fork(struct program *program, int (*start)(void *), void *con
 static void program_release(struct program *program, const char *node)
 {
 	if (node)
-		(void)!write(program->pipe, node, strlen(node));
+		(void)!write(program->pipe, node, strlen(node) + 1);
 	close(program->pipe);
 }
 
@@ -156,22 +156,12 @@ static bool program_is_over(void *context)
 
 /* --- the job --------------------------------------------------------------------------------- */
 
-/* A name that no other node of this job, and no other job, has. */
-static void node_name(char *name, const struct mpi_place *at)
-{
-	const char *wanted = getenv("LMDBIO_NODE");
-
-	snprintf(name, NAME, "%.200s%sjob-%016llx.%d", wanted ? wanted : "",
-		 wanted && *wanted ? "." : "", (unsigned long long)at->job, at->node);
-}
-
 int run_job(int (*start)(void *context), void *context)
 {
 	struct program program = {.status = EXIT_OURS};
 	const struct mpi_module *module;
 	struct mpi_work work = {.look = program_is_over, .context = &program};
 	struct mpi_place at;
-	char node[NAME];
 	int rc = program_fork(&program, start, context);
 
 	if (rc) {
@@ -186,13 +176,11 @@ int run_job(int (*start)(void *context), void *context)
 		program_release(&program, NULL);
 		return EXIT_OURS;
 	}
-	node_name(node, &at);
-	work.node = node;
 	work.fd = program.signals;
 	rc = module->serve_begin(&work);
-	if (rc) /* the programs read for themselves then */
+	if (rc && rc != EADDRINUSE) /* the programs read for themselves then */
 		fprintf(stderr, "lmdbio-run: the node is not served: %s\n", strerror(rc));
-	program_release(&program, node);
+	program_release(&program, work.node ? work.node : "");
 	module->serve(&work);
 	module->end();
 	return program.status;

@@ -10,7 +10,7 @@
 
 /* Runs the program as a rank of the job that this process was started in by mpiexec or srun; without
  * one it is a job of one. `start` becomes the program, in a child with its signals and streams as
- * they were and LMDBIO_NODE set; it returns only where that fails, with an exit status. Returns the
+ * they were and LMDBIO_NODE set if it has to be; it returns only where that fails, with an exit status. Returns the
  * program's exit status, 128 and the signal's number where a signal has ended it, or EXIT_OURS (2)
  * after a line on standard error: the program has not run. */
 int run_job(int (*start)(void *context), void *context);

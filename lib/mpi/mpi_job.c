@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 static struct mpi_job job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 
@@ -52,15 +50,6 @@ int mpi_job_leave(struct mpi_job *place)
 	return rc;
 }
 
-static int job_number(struct mpi_job *place)
-{
-	uint64_t *number = &place->place.job;
-
-	if (!place->place.rank && getrandom(number, sizeof(*number), 0) != sizeof(*number))
-		*number = (uint64_t)getpid();
-	return MPI_Bcast(number, 1, MPI_UINT64_T, 0, place->all);
-}
-
 int mpi_job_begin(bool threads, struct mpi_place *place)
 {
 	int needed = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided, rc;
@@ -77,8 +66,6 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 	rc = MPI_Comm_dup(MPI_COMM_WORLD, &job.all);
 	if (rc == MPI_SUCCESS)
 		rc = mpi_job_place(&job, job.all);
-	if (rc == MPI_SUCCESS)
-		rc = job_number(&job);
 	if (rc != MPI_SUCCESS) {
 		mpi_job_end();
 		return mpi_error_tell(rc, "the ranks of a node");

@@ -21,12 +21,11 @@ struct mpi_place {
 	int rank, ranks;           /* in the job */
 	int node, nodes;           /* nodes are numbered in the order of their lowest rank */
 	int node_rank, node_ranks; /* in the node; 0 is the lowest rank of it */
-	uint64_t job;              /* a number that no other job has */
 };
 
 /* What a process does besides serving its node. */
 struct mpi_work {
-	const char *node; /* the node's name: LMDBIO_NODE of the programs that are to be served */
+	const char *node; /* told by serve_begin(): LMDBIO_NODE of the node's programs; "": not set */
 	int fd;           /* when it can be read, there is something to look at */
 	/* Looks, without waiting. Returns true when this process's work is over; it is called on. */
 	bool (*look)(void *context);
@@ -67,9 +66,9 @@ struct mpi_module {
 	int (*begin)(bool threads, struct mpi_place *place);
 
 	/* One process of each node begins to serve it. Collective: when it returns, programs of the node
-	 * find their server. Returns 0, or the errno of why this node has none (serve() is called
-	 * all the same). */
-	int (*serve_begin)(const struct mpi_work *work);
+	 * find their server. Returns 0, or the errno of why this node has none of this job's
+	 * (EADDRINUSE: there is another, which serves its programs); serve() is called all the same. */
+	int (*serve_begin)(struct mpi_work *work);
 
 	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
 	void (*serve)(const struct mpi_work *work);

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "mpi/mpi_server.h"
 
+#include "mpi/mpi_node.h"
 #include "mpi/server_private.h"
 
 #include "node/node_socket.h"
@@ -79,11 +80,16 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 }
 
 /* A server without a door still answers its peers. */
-int mpi_server_begin(const struct mpi_work *work)
+int mpi_server_begin(struct mpi_work *work)
 {
+	static char name[MPI_NODE_NAME];
 	const struct mpi_job *job = mpi_job_get();
-	int rc = job->place.node_rank ? 0 : server_make(work, job);
+	int rc = mpi_node_name(job, name);
 
+	if (rc)
+		return rc;
+	work->node = name;
+	rc = job->place.node_rank ? 0 : server_make(work, job);
 	MPI_Bcast(&rc, 1, MPI_INT, 0, job->node);
 	return rc;
 }
@@ -97,6 +103,8 @@ static bool server_step(uint64_t now)
 	if (now - trimmed > trim_every) {
 		trimmed = now;
 		server_sets_trim(server);
+		if (server->listener < 0) /* another server had the node's name, perhaps till now */
+			(void)server_door_open(server);
 	}
 	return any;
 }

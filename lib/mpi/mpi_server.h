@@ -11,7 +11,7 @@
 #include "mpi/mpi_module.h"
 
 /* As struct mpi_module says of serve_begin and serve. */
-int mpi_server_begin(const struct mpi_work *work);
+int mpi_server_begin(struct mpi_work *work);
 void mpi_server_run(const struct mpi_work *work);
 
 #endif

@@ -43,7 +43,7 @@ yes | "$lmdbio_run" --mpi -- sh -c 'head -n 1; exec 0<&-; exec sleep 0' > out
 judge "unread_input_ends_the_writer" test "$(cat out)" = y
 
 # Variables.
-mpi_job 4 2 "$lmdbio_run" --mpi -- sh -c 'echo "$PMI_RANK of $PMI_SIZE on ${LMDBIO_NODE##*.}"' \
+mpi_job 4 2 "$lmdbio_run" --mpi -- sh -c 'echo "$PMI_RANK of $PMI_SIZE on ${LMDBIO_NODE##*#}"' \
 	| sort > out
 judge "programs_know_rank_and_node" test "$(cat out)" = "0 of 4 on 0
 1 of 4 on 0
@@ -53,7 +53,10 @@ mpi_job 1 1 "$lmdbio_run" --mpi -- env > out
 judge "programs_have_no_door_to_the_launcher" sh -c '! grep -E "^(PMI_FD|PMI_PORT|HYDI_CONTROL_FD)=" out'
 judge "programs_are_preloaded" grep -q '^LD_PRELOAD=.*liblmdb\.so\.0' out
 LMDBIO_NODE=mine mpi_job 1 1 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' > out
-judge "users_node_name_stays_in_front" grep -q '^mine\.job-' out
+judge "users_node_name_stays" test "$(cat out)" = mine
+LMDBIO_NODE=mine mpi_job 2 2 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' | sort > out
+judge "nodes_of_one_machine_have_names_of_their_own" test "$(cat out)" = "mine#0
+mine#1"
 
 # Signals to lmdbio-run are meant for the program.
 cat > traps <<'END'

@@ -29,7 +29,7 @@ serve_start() {
 
 # at RANK COMMAND...: with the name of that node.
 at() {
-	local name=$node.$1
+	local name=$node#$1
 
 	# One node alone keeps its name.
 	[ "$nodes" -gt 1 ] || name=$node
@@ -66,7 +66,7 @@ at_most "four_programs_bytes" "$(slowfs_stat img/data.mdb:bytes)" $((size * 103 
 at 1 "$serve" --status >"$scratch/out"
 judge "status_names_the_set" grep -q "^$set_path/data.mdb: node 1 of 2 holds" "$scratch/out"
 rc=0
-LMDBIO_NODE=$node.0 "$serve" >"$scratch/out" 2>&1 || rc=$?
+LMDBIO_NODE=$node#0 "$serve" >"$scratch/out" 2>&1 || rc=$?
 equal "second_server_is_refused" 2 "$rc"
 judge "second_server_is_told_why" grep -q "has a server already" "$scratch/out"
 rc=0
