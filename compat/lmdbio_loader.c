@@ -34,12 +34,12 @@ EXPORT int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)
 	return loader ? loader_epoch(loader, epoch) : EINVAL;
 }
 
-EXPORT uint64_t lmdbio_loader_batches(const struct lmdbio_loader *loader)
+EXPORT uint64_t lmdbio_loader_batches(struct lmdbio_loader *loader)
 {
-	return loader ? order_batches(loader_order(loader)) : 0;
+	return loader ? loader_batches(loader) : 0;
 }
 
-EXPORT uint64_t lmdbio_loader_records(const struct lmdbio_loader *loader)
+EXPORT uint64_t lmdbio_loader_records(struct lmdbio_loader *loader)
 {
 	return loader ? loader_records(loader) : 0;
 }

@@ -205,8 +205,8 @@ int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
 
 /* Batches in an epoch, the same on all ranks; and records in the database.
  * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: the number. */
-uint64_t lmdbio_loader_batches(const struct lmdbio_loader *loader);
-uint64_t lmdbio_loader_records(const struct lmdbio_loader *loader);
+uint64_t lmdbio_loader_batches(struct lmdbio_loader *loader);
+uint64_t lmdbio_loader_records(struct lmdbio_loader *loader);
 
 /* Takes the next batch of the epoch, and waits until it has come. Several may be out at once, and
  * several threads may ask: each gets another one.
@@ -290,8 +290,9 @@ int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t f
 
 /* Closes a loader at any time: nobody is left waiting; batches that are out, and the environment
  * that it has opened, stay valid until the last one is given back.
- * Collective: no. Threads: any; next() in others returns ECANCELED. Lifetime: the loader is gone;
- * nobody may call with it any more. Returns: nothing. NULL is ignored. */
+ * Collective: no. Threads: any; calls of others return ECANCELED, those that wait and those that come
+ * later (until another loader is opened, which may have the same address). Lifetime: the loader is
+ * gone. Returns: nothing. NULL is ignored. */
 void lmdbio_loader_close(struct lmdbio_loader *loader);
 
 /* --- statistics ------------------------------------------------------------------------------ */

@@ -42,8 +42,11 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size);
 int loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, size_t bytes,
 		   struct lmdbio_quality *quality);
 
+uint64_t loader_records(struct lmdbio_loader *loader);
+uint64_t loader_batches(struct lmdbio_loader *loader);
+
+/* Of a loader that is open, and as long as no other order is restored. */
 const struct order *loader_order(const struct lmdbio_loader *loader);
-uint64_t loader_records(const struct lmdbio_loader *loader);
 
 /* How free an order is, and one of records that are glued in groups and shuffled so: 0 to 1, see
  * loader_quality.c. */

@@ -91,16 +91,16 @@ int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)
 {
 	int rc = 0;
 
-	if (!loader_is_here(loader))
-		return ECHILD;
 	if (epoch >> 48)
 		return EINVAL;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
 	if (loader->closing)
 		rc = ECANCELED;
 	else
 		begin(loader, epoch, 0);
-	pthread_mutex_unlock(&loader->lock);
+	loader_release(loader);
 	return rc;
 }
 
@@ -108,14 +108,14 @@ int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE])
 {
 	int rc = 0;
 
-	if (!loader_is_here(loader))
-		return ECHILD;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
 	if (loader->begun)
 		order_save(&loader->order, loader->epoch, loader->next, state);
 	else
 		rc = EINVAL;
-	pthread_mutex_unlock(&loader->lock);
+	loader_release(loader);
 	return rc;
 }
 
@@ -125,22 +125,22 @@ int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE
 	struct order order;
 	int rc;
 
-	if (!loader_is_here(loader))
-		return ECHILD;
 	rc = order_restore(&order, &epoch, &number, state);
-	if (!rc && order.spec.records != index_records(loader->index))
-		rc = EINVAL;
 	if (rc)
 		return rc;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
-	if (loader->closing) {
+	if (order.spec.records != index_records(loader->index)) {
+		rc = EINVAL;
+	} else if (loader->closing) {
 		rc = ECANCELED;
 	} else {
 		drop_all(loader);
 		loader->order = order;
 		begin(loader, epoch, number);
 	}
-	pthread_mutex_unlock(&loader->lock);
+	loader_release(loader);
 	return rc;
 }
 
@@ -226,19 +226,18 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	int rc;
 
 	*shown = NULL;
-	if (!loader_is_here(loader))
-		return ECHILD;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
 	rc = loader->closing                                 ? ECANCELED
 	     : !loader->begun                                ? loader->dropping ? ECANCELED : EINVAL
 	     : loader->next >= order_batches(&loader->order) ? MDB_NOTFOUND
 							     : 0;
 	if (rc) {
-		pthread_mutex_unlock(&loader->lock);
+		loader_release(loader);
 		return rc;
 	}
 	number = loader->next++;
-	loader->references++;
 	loader->waiting++;
 	began = clock_now();
 	rc = wait_for(loader, number, &link);
@@ -281,12 +280,12 @@ void loader_done(struct lmdbio_batch *shown)
 
 void loader_quiet(struct lmdbio_loader *loader, bool begin_it)
 {
-	if (!loader_is_here(loader))
+	if (!(loader = loader_enter(loader)))
 		return;
 	pthread_mutex_lock(&loader->lock);
 	if (begin_it)
 		loader->quiet++;
 	else if (loader->quiet && !--loader->quiet)
 		pthread_cond_broadcast(&loader->work);
-	pthread_mutex_unlock(&loader->lock);
+	loader_release(loader);
 }

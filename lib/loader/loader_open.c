@@ -228,6 +228,52 @@ static int threads_start(struct lmdbio_loader *loader)
 	return loader->planner_runs && loader->readers && loader->decoders >= !!decoders ? 0 : rc;
 }
 
+void loader_free(struct lmdbio_loader *loader)
+{
+	tiers_close(&loader->tiers);
+	if (loader->index)
+		records_give(loader->env, loader->index);
+	if (loader->txn)
+		txn_abort(loader->txn);
+	if (loader->own_env)
+		env_close(loader->env);
+	pthread_mutex_destroy(&loader->lock);
+	pthread_cond_destroy(&loader->ready);
+	pthread_cond_destroy(&loader->work);
+	pthread_cond_destroy(&loader->room);
+	pthread_cond_destroy(&loader->still);
+	pthread_cond_destroy(&loader->batch);
+	free(loader);
+}
+
+/* Ends the threads, and lets go of the handle's reference. */
+static void loader_end(struct lmdbio_loader *loader)
+{
+	struct batch *batch;
+
+	pthread_mutex_lock(&loader->lock);
+	loader->closing = true;
+	pieces_drop(loader);
+	pthread_cond_broadcast(&loader->ready);
+	pthread_cond_broadcast(&loader->work);
+	pthread_cond_broadcast(&loader->room);
+	pthread_cond_broadcast(&loader->batch);
+	pthread_mutex_unlock(&loader->lock);
+	if (loader->planner_runs)
+		pthread_join(loader->planner, NULL);
+	for (unsigned i = 0; i < loader->readers; i++)
+		pthread_join(loader->reader[i], NULL);
+	for (unsigned i = 0; i < loader->decoders; i++)
+		pthread_join(loader->decoder[i], NULL);
+	pthread_mutex_lock(&loader->lock);
+	while ((batch = loader->first)) {
+		loader->first = batch->next;
+		batch_free(batch);
+	}
+	loader->last = &loader->first;
+	loader_release(loader);
+}
+
 int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 		const struct lmdbio_loader_options *options, const struct loader_hooks *hooks)
 {
@@ -257,59 +303,19 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	if (!rc)
 		rc = threads_start(loader);
 	if (rc) {
-		loader_close(loader);
+		loader_end(loader);
 		return rc;
 	}
+	loader_enlist(loader);
 	*ret = loader;
 	return 0;
 }
 
-void loader_free(struct lmdbio_loader *loader)
-{
-	tiers_close(&loader->tiers);
-	if (loader->index)
-		records_give(loader->env, loader->index);
-	if (loader->txn)
-		txn_abort(loader->txn);
-	if (loader->own_env)
-		env_close(loader->env);
-	pthread_mutex_destroy(&loader->lock);
-	pthread_cond_destroy(&loader->ready);
-	pthread_cond_destroy(&loader->work);
-	pthread_cond_destroy(&loader->room);
-	pthread_cond_destroy(&loader->still);
-	pthread_cond_destroy(&loader->batch);
-	free(loader);
-}
-
 void loader_close(struct lmdbio_loader *loader)
 {
-	struct batch *batch;
-
-	/* In a child only its memory is here, and it may be in the middle of anything. */
-	if (!loader || !loader_is_here(loader))
-		return;
-	pthread_mutex_lock(&loader->lock);
-	loader->closing = true;
-	pieces_drop(loader);
-	pthread_cond_broadcast(&loader->ready);
-	pthread_cond_broadcast(&loader->work);
-	pthread_cond_broadcast(&loader->room);
-	pthread_cond_broadcast(&loader->batch);
-	pthread_mutex_unlock(&loader->lock);
-	if (loader->planner_runs)
-		pthread_join(loader->planner, NULL);
-	for (unsigned i = 0; i < loader->readers; i++)
-		pthread_join(loader->reader[i], NULL);
-	for (unsigned i = 0; i < loader->decoders; i++)
-		pthread_join(loader->decoder[i], NULL);
-	pthread_mutex_lock(&loader->lock);
-	while ((batch = loader->first)) {
-		loader->first = batch->next;
-		batch_free(batch);
-	}
-	loader->last = &loader->first;
-	loader_release(loader);
+	/* In a child only the loader's memory is there, and may be in the middle of anything. */
+	if (loader && loader_delist(loader))
+		loader_end(loader);
 }
 
 const struct order *loader_order(const struct lmdbio_loader *loader)
@@ -317,7 +323,25 @@ const struct order *loader_order(const struct lmdbio_loader *loader)
 	return &loader->order;
 }
 
-uint64_t loader_records(const struct lmdbio_loader *loader)
+uint64_t loader_records(struct lmdbio_loader *loader)
 {
-	return index_records(loader->index);
+	uint64_t records;
+
+	if (!(loader = loader_enter(loader)))
+		return 0;
+	records = index_records(loader->index);
+	loader_leave(loader);
+	return records;
+}
+
+uint64_t loader_batches(struct lmdbio_loader *loader)
+{
+	uint64_t batches;
+
+	if (!(loader = loader_enter(loader)))
+		return 0;
+	pthread_mutex_lock(&loader->lock);
+	batches = order_batches(&loader->order);
+	loader_release(loader);
+	return batches;
 }

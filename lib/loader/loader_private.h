@@ -57,6 +57,7 @@ struct batch {
 };
 
 struct lmdbio_loader {
+	struct lmdbio_loader *live; /* the next one in the list of all */
 	/* Fixed when the threads begin: */
 	MDB_env *env;
 	bool own_env;
@@ -142,6 +143,16 @@ void loader_release(struct lmdbio_loader *loader);
 
 /* loader_open.c */
 void loader_free(struct lmdbio_loader *loader);
+
+/* loader_live.c: which loaders there are, so that a call with one that has been closed meanwhile is
+ * answered. Enlisting may fail in no way. Entering gives NULL when it is gone, and loader_gone() is
+ * then the call's answer: ECANCELED, or ECHILD in a forked child. */
+void loader_enlist(struct lmdbio_loader *loader);
+/* true: it was there, and is not any more. */
+bool loader_delist(struct lmdbio_loader *loader);
+struct lmdbio_loader *loader_enter(struct lmdbio_loader *loader);
+void loader_leave(struct lmdbio_loader *loader);
+int loader_gone(void);
 
 static inline bool loader_is_here(const struct lmdbio_loader *loader)
 {

@@ -227,12 +227,13 @@ int loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, si
 
 	if (!quality || quality->size < sizeof(quality->size))
 		return EINVAL;
-	if (!loader_is_here(loader))
-		return ECHILD;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
 	order = loader->order;
 	pthread_mutex_unlock(&loader->lock);
 	rc = labels_read(loader, from, bytes, &labels);
+	loader_leave(loader);
 	if (!rc)
 		rc = label_quality(&order, epoch, &labels, &found);
 	free(labels.of);

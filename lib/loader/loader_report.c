@@ -31,10 +31,13 @@ int loader_stats(struct lmdbio_loader *loader, struct lmdbio_loader_stats *stats
 	struct lmdbio_loader_stats all;
 	uint64_t size;
 
-	if (!stats || stats->size < sizeof(stats->size) || !loader_is_here(loader))
+	if (!stats || stats->size < sizeof(stats->size))
 		return EINVAL;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
 	size = stats->size < sizeof(all) ? stats->size : sizeof(all);
 	all = collect(loader);
+	loader_leave(loader);
 	all.size = size;
 	memcpy(stats, &all, size);
 	return 0;
@@ -57,9 +60,10 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
 	uint64_t percent, all;
 	int length;
 
-	if (!loader_is_here(loader))
+	if (!(loader = loader_enter(loader)))
 		return 0;
 	stats = collect(loader);
+	loader_leave(loader);
 	percent = stats.epoch_ns ? stats.stall_ns * 100 / stats.epoch_ns : 0;
 	all = stats.memory_bytes + stats.stage_bytes + stats.peer_bytes + stats.file_bytes;
 	all = all ? all : 1;

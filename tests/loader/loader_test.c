@@ -24,6 +24,12 @@
 
 enum { RECORDS = 1500, BATCH = 32, VALUE = 7000, SMALL = 300 << 10 };
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { ROUNDS = 8, MEMORIES = 2 };
+#else
+enum { ROUNDS = 40, MEMORIES = 3 };
+#endif
+
 static struct place place;
 
 /* Value i: its length and every byte follow from i. */
@@ -149,7 +155,7 @@ static void epochs_when_of_any_order_then_every_record_once(void **state)
 
 	(void)state;
 	for (unsigned order = 0; order <= LMDBIO_ORDER_OPPORTUNISTIC; order++)
-		for (unsigned i = 0; i < 3; i++) {
+		for (unsigned i = 0; i < MEMORIES; i++) {
 			struct lmdbio_loader_options options = options_of(order, memory[i]);
 			struct lmdbio_loader *loader = loader_make(&options);
 
@@ -320,7 +326,7 @@ static void close_when_at_any_batch_then_no_hang(void **state)
 static void close_when_a_round_is_being_planned_then_no_hang(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, 2 << 20);
 		struct lmdbio_loader *loader = loader_make(&options);
 		struct lmdbio_batch *batch;
