@@ -72,6 +72,13 @@ for i in 1 2 3 4 5; do echo "file $i" > files/$i.txt; done
 together 2 1 --quiet --to=container files import.zst
 judge import_by_ranks_is_that_of_one cmp one-import.zst import.zst
 
+# Without the launcher's connection, which another process then has, each is alone.
+# shellcheck disable=SC2016
+mpi_job 2 1 env -u PMI_FD sh -c '"$0" --quiet --to=container img alone-"$PMI_RANK".zst' "$convert" \
+	< /dev/null
+judge rank_without_connection_works_alone cmp alone-0.zst alone-1.zst
+judge rank_without_connection_makes_the_same cmp alone-0.zst one-values.zst
+
 # --- going on, looking, refusing ---
 head -c $(($(stat -c %s one-records.zst) * 3 / 5)) one-records.zst > .gone-on.zst.lmdbio-partial
 together 3 2 --resume --json --to=container --chunk-size=64k cifar gone-on.zst

@@ -13,12 +13,18 @@ struct convert_job {
 	bool apart;
 };
 
-/* MPICH's launcher, and Slurm's for it, say so; with one process nothing is shared. */
+/* MPICH's launcher, and Slurm's for it, say so; with one process nothing is shared. Below another
+ * MPI process, as lmdbio-run's, the connection to the launcher is that one's and not in the
+ * environment any more. */
 static bool is_launched(void)
 {
+	static const char *const connections[] = {"PMI_FD", "PMI_PORT", "SLURM_PMI_FD"};
 	const char *ranks = getenv("PMI_SIZE");
 
-	return ranks && strtoul(ranks, NULL, 10) > 1;
+	for (size_t i = 0; i < sizeof(connections) / sizeof(connections[0]); i++)
+		if (getenv(connections[i]))
+			return ranks && strtoul(ranks, NULL, 10) > 1;
+	return false;
 }
 
 int job_begin(struct convert *convert, bool threads_given)
