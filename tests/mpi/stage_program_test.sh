@@ -1,0 +1,64 @@
+#!/bin/bash
+# What only this file knows: whether programs find what was staged, and only that; containers, too.
+# shellcheck disable=SC2086
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=stage_lib.sh
+. "$(dirname "$0")/stage_lib.sh"
+stage_require
+reader=$top_builddir/tests/data/db_read
+cd "$scratch"
+mkdir img packed
+"$top_builddir/tests/stores/stores_make" img 21 200000
+
+# --- programs ---
+# Not by lmdbio-run, because a sanitized library cannot be preloaded.
+ours="LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_VERBOSE=1"
+fresh to0
+"$reader" img > original
+rc=0
+mpi_job 2 1 "$stage" --quiet --to=to0 img -- env $ours "$reader" img \
+	> out 2> err || rc=$?
+judge program_after_the_staging_ends_well test $rc -eq 0
+judge program_of_each_rank_reads_the_same test "$(grep -cxF -f original out)" -eq 2
+judge program_says_that_it_reads_the_copy grep -q 'data.mdb: its staged copy' err
+judge program_reads_the_copy test "$(grep -c 'its staged copy' err)" -eq 2
+env $ours LMDBIO_STAGED=to0 "$reader" img > out 2> err
+same program_reads_the_copy_later_on original out
+judge program_says_so_later_on grep -q 'its staged copy' err
+touch img/data.mdb
+env $ours LMDBIO_STAGED=to0 "$reader" img > out 2> err
+same program_reads_the_original_when_the_copy_is_old original out
+judge program_says_that_there_is_no_copy grep -q 'no staged copy in .*: No such file' err
+fresh to0
+staging 1 1 --to=to0 img
+chmod o+w to0/*/data.mdb
+env $ours LMDBIO_STAGED=to0 "$reader" img > out 2> err
+same program_reads_the_original_when_others_may_write_to_the_copy original out
+judge program_says_that_it_does_not_trust_the_copy grep -q 'no staged copy in .*: Operation not perm' err
+rc=0
+mpi_job 2 1 "$stage" --quiet --to=to0 img -- sh -c 'exit 7' > out 2>&1 || rc=$?
+judge program_that_fails_is_the_status test $rc -eq 7
+rc=0
+"$stage" --quiet --to=to0 img -- no-such-program > out 2>&1 || rc=$?
+judge program_that_is_not_there_is_127 test $rc -eq 127
+rc=0
+mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" img \
+	> out 2> err || rc=$?
+judge program_finds_what_is_held test "$(grep -cxF -f original out)" -eq 2
+judge program_finds_all_of_it test "$(grep -c 'requests to storage  *0$' err)" -eq 2
+
+# --- containers ---
+"$top_builddir/tools/lmdbio-convert" --quiet img packed
+fresh to0 to1
+staging 3 2 --to=to%n --buffer=64k packed
+judge container_is_staged_as_it_is copies_are 2 packed/data.mdb.zst to0 to1
+env $ours LMDBIO_STAGED=to0 "$reader" packed > out 2> err
+same container_is_read_from_the_copy original out
+judge container_says_that_it_reads_the_copy grep -q 'data.mdb.zst: its staged copy' err
+staging 2 1 --hold packed -- true
+judge container_into_memory_is_refused test $rc -eq 2
+judge container_into_memory_is_told grep -q 'packed: Operation not supported' err
+finish
