@@ -1,0 +1,23 @@
+/* What only this file knows: what the example trainer needs of a job: who it is, and sums. */
+#ifndef TRAINER_JOB_H
+#define TRAINER_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct trainer_job {
+	uint32_t ranks, rank;
+};
+
+/* To be called first and last. Collective: yes. */
+void job_begin(struct trainer_job *job, int *argc, char ***argv);
+void job_end(void);
+
+/* Adds up the numbers of all ranks, in place. Whole numbers: so the sum is the same in any order,
+ * and on any number of ranks. Collective: yes. */
+void job_sum(int64_t *numbers, size_t n);
+
+/* Ends the whole job because this rank cannot go on. */
+void job_abort(void) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,31 @@
+/* What only this file knows: a job of MPI's ranks. */
+#include "trainer_job.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+
+void job_begin(struct trainer_job *job, int *argc, char ***argv)
+{
+	int ranks, rank;
+
+	MPI_Init(argc, argv);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	*job = (struct trainer_job){(uint32_t)ranks, (uint32_t)rank};
+}
+
+void job_end(void)
+{
+	MPI_Finalize();
+}
+
+void job_sum(int64_t *numbers, size_t n)
+{
+	MPI_Allreduce(MPI_IN_PLACE, numbers, (int)n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+}
+
+void job_abort(void)
+{
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	abort();
+}
