@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CASES_MAX = 64, PAIRS_DEFAULT = 5 };
 
@@ -189,7 +190,9 @@ static const struct argp argp = {
 	       "A set's values are made once, by the original, and reused. Time, CPU, faults and "
 	       "switches are from before mdb_env_create() to after mdb_env_close(); of a hot run, "
 	       "from the second pass's begin to its end. Of several processes they are the sum, "
-	       "and the time is from the first one's begin to the last one's end.",
+	       "and the time is from the first one's begin to the last one's end.\n\n"
+	       "\"lmdbio-bench loader --policy=P ENVIRONMENT\" measures a policy of lmdbio-sim(1) "
+	       "instead, with processes as nodes: see \"lmdbio-bench loader --help\".",
 };
 
 struct bench {
@@ -375,6 +378,20 @@ static int run_all(struct bench *bench)
 	return rc;
 }
 
+/* "lmdbio-bench loader ..." is a program of its own, beside this one: it holds lmdbio, which this one
+ * must not. Returns only when it cannot be run. */
+static int run_nodes(char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("/bench_nodes"));
+
+	path[n > 0 ? n : 0] = 0;
+	strcpy(strrchr(path, '/') ? strrchr(path, '/') : path, "/bench_nodes");
+	execv(path, argv);
+	fprintf(stderr, "lmdbio-bench: %s: %s\n", path, strerror(errno));
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {
@@ -391,6 +408,8 @@ int main(int argc, char **argv)
 	static struct bench bench;
 	int rc;
 
+	if (argc > 1 && !strcmp(argv[1], "loader"))
+		return run_nodes(argv + 1);
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	bench.options = &options;
 	rc = run_init(options.library);

@@ -1,0 +1,57 @@
+/* What only this file knows: what simulated nodes share while a policy is measured. */
+#ifndef BENCH_NODES_H
+#define BENCH_NODES_H
+
+#include "loader/batch_loader.h"
+#include "loader/loader_plan.h"
+#include "loader/loader_policy.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { NODES_MOST = 64, NODE_TIERS = 2 };
+
+/* What is measured. */
+struct nodes_job {
+	const struct policy *policy;
+	const char *path;
+	uint32_t nodes, batch, epochs, threads;
+	uint64_t seed, room[NODE_TIERS];
+	uint64_t buffer; /* bytes that a node reads ahead at most */
+	double compute;  /* bytes a second of a node */
+};
+
+/* Memory that all processes have, at one address. Records lie in it once, whoever keeps them; which
+ * nodes do is a bit for each: nodes of one machine have no network between them. */
+struct nodes_area {
+	pthread_barrier_t together;
+	_Atomic uint64_t used; /* of the bytes */
+	_Atomic uint64_t failed;
+	uint64_t records, unit, size;         /* unit: bytes of a record; size: of `bytes` */
+	_Atomic uint64_t storage, own, peers; /* bytes */
+	double before, ends[PLAN_READS_MOST]; /* seconds: filling; each epoch */
+	uint64_t *claimed, *there;            /* bits: somebody copies it; it is there */
+	uint64_t *kept[NODES_MOST];           /* bits */
+	struct nodes_record {
+		uint64_t offset;
+		uint32_t key, data; /* bytes */
+	} * at;
+	double *stalls; /* seconds: [node][batch of the run] */
+	uint8_t *bytes;
+};
+
+/* One node's part of it, which is a tier's state. */
+struct nodes_tier {
+	const struct nodes_job *job;
+	struct nodes_area *area;
+	struct plan *plan; /* or NULL */
+	uint32_t node;
+	bool filling; /* the order is not the one that is planned for */
+	_Atomic uint64_t room[NODE_TIERS];
+};
+
+/* For struct loader_hooks: plans, if the policy does, and adds the tier. */
+int nodes_prepare(void *tier, struct lmdbio_loader *loader, struct tiers *tiers,
+		  struct order_spec *spec);
+
+#endif

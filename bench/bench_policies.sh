@@ -1,0 +1,93 @@
+#!/bin/sh
+# What only this file knows: how the simulator is held against the real loader: the same policies on
+# slowfs, with processes as nodes, and whether lmdbio-sim is within 15 % of what they took.
+#
+#	[RUNS=3] bench/bench_policies.sh [NODES [POLICY...]]
+#
+# In the build folder, as one who may mount FUSE. What a request costs beside slowfs's own latency is
+# measured first and told to the simulator. Of the runs the shortest counts: what disturbs one only
+# makes it longer.
+# shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
+set -eu
+LC_ALL=C
+export LC_ALL
+top_srcdir=$(cd "$(dirname "$0")/.." && pwd)
+top_builddir=${top_builddir:-$PWD}
+nodes=${1:-2}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- none naive double deepio-ordered staging overlap plan lmdbio
+
+# What both are told. Sizes in MiB; slowfs has one link, and waits for each request beside the others.
+records=800 epochs=3 batch=$((16 * nodes)) threads=4 room=200 buffer=16 compute=60
+latency=2000 bandwidth=100
+curve=1:${bandwidth}M
+[ "$nodes" -eq 1 ] || curve=$curve,$nodes:$((bandwidth * nodes))M
+
+. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+slowfs_require
+directory=$(mktemp -d "${TMPDIR:-/tmp}/lmdbio-bench.XXXXXX")
+trap 'slowfs_abandon; rm -rf "$directory"' EXIT
+trap 'exit 1' HUP INT TERM
+"$top_builddir/bench/lmdbio-bench" -s img -w open -n 1 -c 1 -d "$directory/data" \
+	--scale "$(awk -v n=$records 'BEGIN { print n / 10000 }')" > "$directory/made" 2>&1 ||
+	{ cat "$directory/made"; exit 1; }
+slowfs_start "$directory/data" "$directory/mount" -o latency=$latency,bandwidth=$bandwidth
+
+# What one request after the other takes, in microseconds, without its bytes' time on the link.
+slowfs_drop
+began=$(date +%s%N)
+dd if="$directory/mount/img-$records/data.mdb" of=/dev/null bs=192k count=200 iflag=direct 2> "$directory/dd"
+ended=$(date +%s%N)
+measured=$(((ended - began) / 200000 - 192 * 1024 / bandwidth))
+echo "slowfs: $latency us asked, $measured us measured; $bandwidth MiB/s; $nodes nodes"
+
+# field NAME: of the line of JSON in real.
+field() {
+	sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$directory/real"
+}
+
+simulated() {
+	"$top_builddir/tools/lmdbio-sim" --policy="$1" --nodes="$nodes" --batch=$batch --epochs=$epochs \
+		--records=$records --record-size="$(field record_bytes)" --size-spread=0 --seed=1 \
+		--staging=${buffer}M --memory=${room}M --ssd=${room}M --streams=$threads,1,1 \
+		--compute=${compute}M --preprocess=1T --staging-rate=1T --memory-rate=1T --ssd-read=1T \
+		--ssd-write=1T --network=1T --storage="$curve" \
+		--storage-gain=1 --storage-node=0 --storage-total=${bandwidth}M \
+		--storage-latency="$measured" > "$directory/simulated"
+	awk -v policy="$1" '$1 == policy { print $2, $7 }' "$directory/simulated"
+}
+
+printf '%-15s %9s %9s %7s  %9s %9s  %s\n' policy real simulated ratio storage simulated 'within 15 %'
+status=0
+for policy in "$@"; do
+	run=0
+	: > "$directory/real"
+	while [ $run -lt "${RUNS:-3}" ]; do
+		slowfs_drop
+		slowfs_reset
+		LMDBIO_MEMORY=32M "$top_builddir/bench/lmdbio-bench" loader --policy="$policy" \
+			--nodes="$nodes" --batch=$batch --epochs=$epochs --threads=$threads \
+			--memory=$room --ssd=$room --buffer=$buffer --compute=$compute \
+			"$directory/mount/img-$records" > "$directory/once"
+		before=$(field seconds)
+		now=$(sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' "$directory/once")
+		if [ -z "$before" ] || awk -v a="$now" -v b="$before" 'BEGIN { exit !(a < b) }'; then
+			mv "$directory/once" "$directory/real"
+			read=$(slowfs_stat "img-$records/data.mdb:bytes")
+		fi
+		run=$((run + 1))
+	done
+	# shellcheck disable=SC2046
+	set -- $(simulated "$policy")
+	awk -v policy="$policy" -v real="$(field seconds)" -v sim="$1" -v storage="$2" \
+		-v read="$read" -v n=$records \
+		-v size="$(field record_bytes)" 'BEGIN {
+			ratio = sim / real
+			well = ratio > 0.85 && ratio < 1.15
+			printf "%-15s %9.2f %9.2f %7.3f  %8.2fx %9s  %s\n", policy, real, sim, ratio,
+				read / (n * size), storage, well ? "yes" : "NO"
+			exit !well
+		}' || status=1
+done
+slowfs_stop
+exit $status
