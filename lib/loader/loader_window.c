@@ -70,6 +70,9 @@ static bool has_room(const struct lmdbio_loader *loader)
 		return false;
 	if (loader->options.ahead && loader->batches_ahead >= loader->options.ahead)
 		return false;
+	/* Of more ranks than samples in a batch, some have none. */
+	if (loader->batches_ahead >= SAMPLES_AHEAD)
+		return false;
 	return !loader->ahead ||
 	       loader->ahead <= (loader->copies ? loader->round_samples : SAMPLES_AHEAD);
 }
@@ -432,6 +435,8 @@ static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 	uint64_t batches = round_size(loader, share) / share;
 	const struct lmdbio_loader_options *options = &loader->options;
 
+	if (batches > SAMPLES_AHEAD)
+		batches = SAMPLES_AHEAD;
 	loader->round_samples = batches * share * 2;
 	if (options->ahead && batches > options->ahead - loader->batches_ahead)
 		batches = options->ahead - loader->batches_ahead;
