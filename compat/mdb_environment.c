@@ -1,5 +1,6 @@
 /* What only this file knows: the exported mdb_env_* calls and those without a handle. */
 #include "env/env.h"
+#include "inside.h"
 
 #include <errno.h>
 
@@ -22,6 +23,8 @@ EXPORT int mdb_env_create(MDB_env **env)
 
 EXPORT int mdb_env_open(MDB_env *env, const char *path, unsigned int flags, mdb_mode_t mode)
 {
+	if (flags & MDB_RDONLY)
+		inside_start();
 	return env_open(env, path, flags, mode);
 }
 

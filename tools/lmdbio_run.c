@@ -41,7 +41,7 @@ static const char *const variables[SETTINGS] = {
 };
 
 struct options {
-	bool verbose, disable, print_env, check, check_by_running, mpi;
+	bool verbose, disable, print_env, check, check_by_running, mpi, mpi_inside;
 	const char *library;
 	const char *settings[SETTINGS]; /* NULL: left as the environment has it */
 	char **program;                 /* its arguments, the name first; NULL-terminated */
@@ -59,8 +59,10 @@ static const struct argp_option argp_options[] = {
 	{"disable", 'd', NULL, 0, "preload, but leave all work to the original LMDB", 0},
 	{"library", 'l', "PATH", 0, "the drop-in library to preload instead of the installed one",
 	 0},
-	{"mpi", KEY_MPI, NULL, 0,
-	 "under mpiexec or srun: read each data set from storage once for all nodes of the job", 0},
+	{"mpi", KEY_MPI, "inside", OPTION_ARG_OPTIONAL,
+	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; with "
+	 "=inside, PROGRAM uses MPI itself",
+	 0},
 	{"print-env", 'p', NULL, 0, "print the environment's words for a batch script, run nothing",
 	 0},
 	{"verbose", 'v', NULL, 0, "one line on standard error when the first environment is opened",
@@ -100,7 +102,10 @@ static error_t option_parse(int key, char *argument, struct argp_state *state)
 		options->library = argument;
 		return 0;
 	case KEY_MPI:
-		options->mpi = true;
+		if (argument && strcmp(argument, "inside"))
+			argp_error(state, "--mpi takes nothing or =inside, not '%s'", argument);
+		options->mpi = !argument;
+		options->mpi_inside = argument != NULL;
 		return 0;
 	case 'p':
 		options->print_env = true;
@@ -176,6 +181,9 @@ static char *preload_compose(const char *library)
 	return value;
 }
 
+/* What MPI_Init, which asks for no threads, gives in MPICH. */
+static const char *const threads[] = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE"};
+
 static int environment_print(const struct options *options, const char *preload)
 {
 	for (int i = 0; i < SETTINGS; i++)
@@ -184,8 +192,11 @@ static int environment_print(const struct options *options, const char *preload)
 				options->settings[i]);
 			return EXIT_OURS;
 		}
-	printf("LD_PRELOAD=%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
-	       options->disable ? " LMDBIO_DISABLE=1" : "");
+	printf("LD_PRELOAD=%s%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
+	       options->disable ? " LMDBIO_DISABLE=1" : "",
+	       options->mpi_inside ? " LMDBIO_MPI=1" : "");
+	if (options->mpi_inside)
+		printf(" %s=%s", threads[0], threads[1]);
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i])
 			printf(" %s=%s", variables[i], options->settings[i]);
@@ -200,7 +211,8 @@ static int environment_set(const struct options *options, const char *preload)
 			return -1;
 	return setenv("LD_PRELOAD", preload, 1) ||
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
-	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1));
+	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1)) ||
+	       (options->mpi_inside && (setenv("LMDBIO_MPI", "1", 1) || setenv(threads[0], threads[1], 0)));
 }
 
 /* A program that has been looked for, and what looking has brought. */

@@ -74,6 +74,19 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 	return 0;
 }
 
+int mpi_job_adopt(MPI_Comm all)
+{
+	return mpi_job_place(&job, all);
+}
+
+int mpi_job_return(void)
+{
+	int rc = mpi_job_leave(&job);
+
+	job.all = MPI_COMM_NULL;
+	return rc;
+}
+
 int mpi_job_end(void)
 {
 	int rc = mpi_job_leave(&job);

@@ -23,6 +23,11 @@ int mpi_job_begin(bool threads, struct mpi_place *place);
 int mpi_job_end(void);
 void mpi_job_abort(int status);
 
+/* The job is that of a communicator of somebody else's, until mpi_job_return(). Both collective over
+ * it. They return an MPI code. */
+int mpi_job_adopt(MPI_Comm all);
+int mpi_job_return(void);
+
 /* The job, between begin and end. */
 const struct mpi_job *mpi_job_get(void);
 

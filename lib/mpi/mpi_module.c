@@ -5,6 +5,7 @@
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_convert.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_inside.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_server.h"
 #include "mpi/stage.h"
@@ -35,6 +36,7 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.begin = mpi_job_begin,
 	.serve_begin = mpi_server_begin,
 	.serve = mpi_server_run,
+	.inside = mpi_inside_begin,
 	.end = mpi_job_end,
 	.abort = mpi_job_abort,
 	.error_text = module_error_text,

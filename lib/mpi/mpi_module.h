@@ -25,11 +25,12 @@ struct mpi_place {
 
 /* What a process does besides serving its node. */
 struct mpi_work {
-	const char *node; /* told by serve_begin(): LMDBIO_NODE of the node's programs; "": not set */
+	const char *node; /* LMDBIO_NODE of the node's programs, "": not set; NULL: serve_begin() finds it */
 	int fd;           /* when it can be read, there is something to look at */
 	/* Looks, without waiting. Returns true when this process's work is over; it is called on. */
 	bool (*look)(void *context);
 	void *context;
+	bool looks_often;         /* look() has more to see than `fd` tells */
 	bool together;            /* the work of all is over when one's is */
 	const char *const *paths; /* data sets to bring at once, and to keep; NULL-terminated, or NULL */
 };
@@ -69,6 +70,11 @@ struct mpi_module {
 	 * find their server. Returns 0, or the errno of why this node has none of this job's
 	 * (EADDRINUSE: there is another, which serves its programs); serve() is called all the same. */
 	int (*serve_begin)(struct mpi_work *work);
+
+	/* Has a thread of this process serve, in an MPI session of its own, from when the program has
+	 * begun MPI with MPI_THREAD_MULTIPLE until the process ends. Returns at once: 0, also when it
+	 * has been called before, or an errno. */
+	int (*inside)(void);
 
 	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
 	void (*serve)(const struct mpi_work *work);

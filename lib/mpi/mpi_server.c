@@ -84,11 +84,12 @@ int mpi_server_begin(struct mpi_work *work)
 {
 	static char name[MPI_NODE_NAME];
 	const struct mpi_job *job = mpi_job_get();
-	int rc = mpi_node_name(job, name);
+	int rc = work->node ? 0 : mpi_node_name(job, name);
 
 	if (rc)
 		return rc;
-	work->node = name;
+	if (!work->node)
+		work->node = name;
 	rc = job->place.node_rank ? 0 : server_make(work, job);
 	MPI_Bcast(&rc, 1, MPI_INT, 0, job->node);
 	return rc;
@@ -154,7 +155,7 @@ static uint64_t nap_length(bool any, bool polls, uint64_t quiet)
 static void serve_until(const struct mpi_work *work, MPI_Request *request, bool (*done)(void))
 {
 	uint64_t quiet = 0;
-	bool polls = *request != MPI_REQUEST_NULL || done;
+	bool polls = work->looks_often || *request != MPI_REQUEST_NULL || done;
 
 	for (;;) {
 		bool any = server && server_step(clock_now());

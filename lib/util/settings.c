@@ -241,6 +241,7 @@ static const struct variable {
 	{"LMDBIO_STAGED", parse_directory, offsetof(struct settings, staged),
 	 "a directory that is there"},
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
+	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
 	 "0, 1, json, or a file name with at most %h, %p and %%"},

@@ -28,6 +28,7 @@ struct settings {
 	const char *node;	  /* LMDBIO_NODE, or NULL */
 	const char *staged;       /* LMDBIO_STAGED: a directory, its real name, or NULL */
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
+	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
 	struct settings_output {
 		enum settings_stats how;

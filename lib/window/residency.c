@@ -1,6 +1,7 @@
 /* What only this file knows: when an arena is attached to, and when it is let go. */
 #include "window/residency_private.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/memory.h"
 #include "util/settings.h"
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum { LINK_AGAIN_NS = 20000000 };
 
 static void locks_init(struct residency *residency)
 {
@@ -52,6 +55,18 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	return 0;
 }
 
+/* Looks for somebody who serves the arena. One inside a program of MPI is there when all ranks have
+ * come; it is looked for again. */
+void residency_link(struct residency *residency)
+{
+	const struct io *io = residency->io->below ? residency->io->below : residency->io;
+	bool found = residency->options.share && !residency->private_reason &&
+		     node_link_open(&residency->link, &residency->identity, residency->options.node,
+				    io->fd);
+
+	residency->link_at = !found && settings_get()->mpi ? clock_now() + LINK_AGAIN_NS : UINT64_MAX;
+}
+
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
@@ -72,12 +87,7 @@ bool residency_attach(struct residency *residency)
 	if (residency->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 residency->private_reason);
-	if (residency->options.share && !residency->private_reason) {
-		const struct io *io = residency->io->below ? residency->io->below : residency->io;
-
-		(void)node_link_open(&residency->link, &residency->identity, residency->options.node,
-				     io->fd);
-	}
+	residency_link(residency);
 	arena_scanning(residency->arena, atomic_load(&residency->scans));
 	return true;
 }

@@ -77,6 +77,7 @@ struct residency {
 	pthread_cond_t landed;   /* some of them have, for which one of these waits: */
 	struct residency_waiter *waiters;
 	_Atomic(void *) spare;  /* a buffer of a chunk for who reads for himself, or NULL */
+	uint64_t link_at;       /* ns: when to look for such a one again; UINT64_MAX: never */
 	struct node_link link;  /* to who serves the arena, if anybody does */
 	struct arena **retired; /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;

@@ -102,6 +102,9 @@ static bool is_served(struct residency *residency, uint64_t chunk, uint64_t bloc
 {
 	bool whole;
 
+	if (residency->link.fd < 0 && residency->link_at != UINT64_MAX &&
+	    clock_now() >= residency->link_at)
+		residency_link(residency);
 	if (residency->link.fd < 0 || how->alone ||
 	    !arena_is_served(residency->arena, chunk, &whole) ||
 	    clock_now() < residency->impatient_until)

@@ -48,6 +48,8 @@ static inline enum chunk_state get_state(const struct residency *residency, uint
 
 /* residency.c, under the lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
+/* Looks for somebody who serves the arena; again when residency->link_at has come. Under the lock. */
+void residency_link(struct residency *residency);
 /* Closes arenas of older snapshots, if nobody is left who looks at them. */
 void residency_bury(struct residency *residency);
 

@@ -1,0 +1,224 @@
+/* What only this file knows: how the server runs inside a program that is an MPI program itself. */
+#include "config.h"
+#include "mpi/mpi_inside.h"
+
+#include "mpi/mpi_error.h"
+#include "mpi/mpi_job.h"
+#include "mpi/mpi_server.h"
+
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GATHER_LIMIT = 10000 /* ms */ };
+
+enum inside_state {
+	INSIDE_GATHERING, /* ranks are waited for; nothing can end that */
+	INSIDE_SERVING,
+	INSIDE_OVER,
+};
+
+static struct {
+	pthread_mutex_t lock; /* of the thread's being joined */
+	pthread_t thread;
+	pid_t process; /* whose thread it is: a forked child has none */
+	bool running;
+	atomic_bool ending;
+	_Atomic enum inside_state state;
+	int wake; /* eventfd */
+	int keyval;
+	MPI_Session session;
+} inside = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.wake = -1,
+	.keyval = MPI_KEYVAL_INVALID,
+	.session = MPI_SESSION_NULL,
+};
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* Whether the ranks come together in time. A program may be over before all have begun. */
+static bool is_gathered(void)
+{
+	static const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (unsigned ms = 0; ms < GATHER_LIMIT; ms++) {
+		if (atomic_load(&inside.state) != INSIDE_GATHERING)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+/* Waits for all ranks to end, as MPI_Finalize does; not for ever for those that never come. */
+static void inside_end(void)
+{
+	uint64_t one = 1;
+
+	if (inside.process != getpid())
+		return;
+	pthread_mutex_lock(&inside.lock);
+	atomic_store(&inside.ending, true);
+	(void)!write(inside.wake, &one, sizeof(one));
+	if (inside.running && is_gathered()) {
+		pthread_join(inside.thread, NULL);
+		inside.running = false;
+	}
+	pthread_mutex_unlock(&inside.lock);
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else; but where, as in
+ * MPICH 4.0, a session keeps MPI alive, it leaves that to the session's end, which is in our thread. */
+static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *state)
+{
+	(void)comm, (void)keyval, (void)value, (void)state;
+	if (!pthread_equal(pthread_self(), inside.thread))
+		inside_end();
+	return MPI_SUCCESS;
+}
+
+/* As soon as the program has MPI, its MPI_Finalize is to be noticed. */
+static void finalize_watch(void)
+{
+	int begun = 0, ended = 0;
+
+	if (inside.keyval != MPI_KEYVAL_INVALID)
+		return;
+	MPI_Initialized(&begun);
+	MPI_Finalized(&ended);
+	if (!begun || ended)
+		return;
+	if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &inside.keyval, NULL) ==
+	    MPI_SUCCESS)
+		MPI_Comm_set_attr(MPI_COMM_SELF, inside.keyval, &inside);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+/* struct mpi_work's look. */
+static bool is_ending(void *context)
+{
+	(void)context;
+	if (!atomic_load(&inside.ending))
+		finalize_watch();
+	return atomic_load(&inside.ending);
+}
+
+/* Waits until the program has begun MPI. A session made before would have to live with whatever level
+ * of threads the program asks for then; so the program comes first, and must have asked for all.
+ * false: it has not, or it ends. */
+static bool program_allows(void)
+{
+	static const struct timespec pause = {.tv_nsec = 2000000};
+	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
+
+	for (;;) {
+		MPI_Initialized(&begun);
+		if (begun || atomic_load(&inside.ending))
+			break;
+		nanosleep(&pause, NULL);
+	}
+	MPI_Finalized(&ended);
+	if (!begun || ended)
+		return false;
+	MPI_Query_thread(&level);
+	if (level != MPI_THREAD_MULTIPLE && settings_get()->verbose)
+		log_line("the node is not served: the program has not asked for MPI_THREAD_MULTIPLE");
+	return level == MPI_THREAD_MULTIPLE;
+}
+
+static int all_ranks(MPI_Comm *all)
+{
+	MPI_Group group;
+	MPI_Info info;
+	int rc;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+	rc = MPI_Session_init(info, MPI_ERRORS_RETURN, &inside.session);
+	MPI_Info_free(&info);
+	if (rc != MPI_SUCCESS)
+		return rc;
+	finalize_watch();
+	rc = MPI_Group_from_session_pset(inside.session, "mpi://WORLD", &group);
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Comm_create_from_group(group, "lmdbio", MPI_INFO_NULL, MPI_ERRORS_RETURN, all);
+	MPI_Group_free(&group);
+	return rc;
+}
+
+static void *inside_run(void *argument)
+{
+	struct mpi_work work = {
+		.node = settings_get()->node ? settings_get()->node : "",
+		.look = is_ending,
+		.fd = inside.wake,
+		.looks_often = true,
+	};
+	MPI_Comm all = MPI_COMM_NULL;
+	int rc;
+
+	(void)argument;
+	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	if (!program_allows()) {
+		atomic_store(&inside.state, INSIDE_OVER);
+		return NULL;
+	}
+	rc = all_ranks(&all);
+	atomic_store(&inside.state, INSIDE_SERVING);
+	if (rc == MPI_SUCCESS)
+		rc = mpi_job_adopt(all);
+	if (rc == MPI_SUCCESS) {
+		rc = mpi_server_begin(&work);
+		if (rc && rc != EADDRINUSE && settings_get()->verbose)
+			log_line("the node is not served: errno %d", rc);
+		mpi_server_run(&work);
+		mpi_job_return();
+	} else if (settings_get()->verbose) {
+		(void)mpi_error_tell(rc, "the ranks do not come together");
+	}
+	if (all != MPI_COMM_NULL)
+		MPI_Comm_free(&all);
+	if (inside.session != MPI_SESSION_NULL)
+		MPI_Session_finalize(&inside.session);
+	atomic_store(&inside.state, INSIDE_OVER);
+	return NULL;
+}
+
+int mpi_inside_begin(void)
+{
+	sigset_t every, before;
+	int rc = 0;
+
+	pthread_mutex_lock(&inside.lock);
+	if (inside.process)
+		goto done;
+	inside.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (inside.wake < 0) {
+		rc = errno;
+		goto done;
+	}
+	inside.process = getpid();
+	/* Signals are the program's threads' business. */
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	rc = pthread_create(&inside.thread, NULL, inside_run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	inside.running = !rc;
+	if (!rc)
+		atexit(inside_end);
+done:
+	pthread_mutex_unlock(&inside.lock);
+	return rc;
+}

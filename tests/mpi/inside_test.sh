@@ -1,0 +1,53 @@
+#!/bin/bash
+# What only this file knows: that programs with MPI of their own, in whatever way they begin and end it,
+# read the right bytes with the server inside them, and end as they would without.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+job_begin
+make_set img 300 196620
+slowfs_start "$scratch/backing" "$scratch/mount"
+program=$top_builddir/tests/mpi/inside_reader
+set_path=$scratch/mount/img
+size=$(file_size img)
+MPI_SECONDS=20
+export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1"
+
+# inside HOW RANKS: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
+inside() {
+	rc=0
+	cold
+	# shellcheck disable=SC2016
+	mpi_job "$2" "$2" bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
+		"$lmdbio_run" --mpi=inside -- "$program" "$1" "$set_path" >"$scratch/out" 2>"$scratch/err" || rc=$?
+	equal "$1_with_$2_ranks_ends_well" 0 "$rc"
+	[ "$rc" = 0 ] || cat "$scratch/err"
+}
+
+# sum: of all lines told.
+sum() {
+	python3 -c '
+import sys
+lines = [line.split() for line in sys.stdin]
+print(sum(int(l[0]) for l in lines), sum(int(l[1]) for l in lines),
+      "%016x" % (sum(int(l[2], 16) for l in lines) % 2**64))' <"$scratch/out"
+}
+
+expected=$(INSIDE_READY=true "$program" never "$scratch/backing/img")
+for ranks in 2 4; do
+	for how in plain multiple early; do
+		inside "$how" "$ranks"
+		equal "${how}_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
+		at_most "${how}_with_${ranks}_ranks_bytes" "$(slowfs_stat img/data.mdb:bytes)" \
+			$((size * 103 / 100))
+	done
+	# Not served, and right all the same.
+	for how in never single later; do
+		INSIDE_READY=true inside "$how" "$ranks"
+		equal "${how}_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
+	done
+	# The last rank opens nothing.
+	inside absent "$ranks"
+	job_left "programs_with_$ranks"
+done
+slowfs_stop
+finish
