@@ -75,7 +75,7 @@ static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *
 int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
-	struct look look, before = {0};
+	struct look look, newest, before = {0};
 	uint8_t copy[META_END];
 	struct meta meta;
 	uint64_t size = 0;
@@ -89,8 +89,19 @@ int snapshot_take(MDB_txn *txn)
 		/* Nobody writes, and still the pages and the lock file's id do not fit: somebody
 		 * wrote without the lock file, or the file is damaged. The original believes the
 		 * meta page that the id points to; what it leads to is checked anyway. */
-		if (looks && !memcmp(&look, &before, sizeof(look)))
-			break;
+		if (looks && !memcmp(&look, &before, sizeof(look))) {
+			if (look.id)
+				break;
+			/* The process that makes a lock file writes an id of 0 into it and a little
+			 * later the right one. Killed in between it leaves the 0 to all who come,
+			 * and the first snapshot of all has no records. A slot with that id keeps
+			 * every page, so the newest one is as safe; LMDB 0.9.33 takes it too. */
+			if (meta_copy(&env->window, look.ours > look.other ? look.ours : look.other,
+				      copy, &newest)) {
+				look = newest;
+				break;
+			}
+		}
 		if (looks == LOOKS_MAX)
 			break;
 		before = look;

@@ -5,11 +5,13 @@
 #include "format/layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -100,6 +102,45 @@ static void take_when_file_has_no_commit_then_empty(void **state)
 	assert_int_equal(f.txn->id, 0);
 	assert_true(f.txn->trees[DBI_MAIN].record.root == PAGE_NONE);
 	fixture_close(&f);
+}
+
+/* What the maker of a lock file leaves there when it is killed at once. In a process of its own:
+ * who closes a lock file loses its locks on it. Returns how often the id stood in the file's head.
+ */
+static int lock_file_forget(void *argument)
+{
+	const struct fixture *f = argument;
+	uint64_t head[16], none = 0;
+	char name[240];
+	int fd, found = 0;
+
+	snprintf(name, sizeof(name), "%s/lock.mdb", f->place.directory);
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || pread(fd, head, sizeof(head), 0) != sizeof(head))
+		return 255;
+	for (unsigned i = 0; i < sizeof(head) / sizeof(*head); i++)
+		if (head[i] == f->id &&
+		    pwrite(fd, &none, sizeof(none), i * sizeof(none)) == sizeof(none))
+			found++;
+	return found;
+}
+
+static void take_when_lock_file_has_no_id_then_the_newest(void **state)
+{
+	(void)state;
+	for (unsigned commits = 3; commits <= 6; commits++) {
+		struct fixture f = {0};
+		char key[16];
+
+		fixture_open(&f, commits);
+		txn_reset(f.txn);
+		assert_int_equal(in_process(lock_file_forget, &f), 1);
+		assert_int_equal(txn_renew(f.txn), 0);
+		assert_int_equal(f.txn->id, commits);
+		snprintf(key, sizeof(key), "key %u", commits);
+		assert_true(txn_has(f.txn, DBI_MAIN, key, key));
+		fixture_close(&f);
+	}
 }
 
 static void take_when_other_page_has_the_same_id_then_ours(void **state)
@@ -294,6 +335,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(take_when_newest_is_in_either_page_then_that_one),
 		cmocka_unit_test(take_when_file_has_no_commit_then_empty),
+		cmocka_unit_test(take_when_lock_file_has_no_id_then_the_newest),
 		TEST(take_when_other_page_has_the_same_id_then_ours),
 		TEST(take_when_other_page_is_newer_at_rest_then_ours),
 		TEST(take_when_our_page_has_another_id_at_rest_then_ours),
