@@ -10,7 +10,8 @@
 #include <string.h>
 
 /* Nanoseconds: that one who waits waits for room; until room is looked for again; of a heart beat. */
-static const uint64_t room_limit = 500000000, room_for_asks = 200000000, full_ns = 1000000, beat_every = 50000000;
+static const uint64_t room_limit = 100000000, room_for_asks = 50000000, full_ns = 1000000,
+		      beat_every = 50000000;
 
 /* --- buffers --------------------------------------------------------------------------------- */
 

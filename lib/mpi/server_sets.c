@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SKIPPABLE = 0x184d2a50 };
+enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20 /* bytes */ };
 static const uint64_t idle_ns = 10000000000;
 
 /* The device is a number of this node's own. */
@@ -131,6 +131,8 @@ static int set_attach(struct server *server, struct server_set *set)
 		return rc;
 	if (why)
 		return ENOTSUP; /* memory that nobody else sees */
+	if (arena_budget(set->arena) < BUDGET_LEAST)
+		return ENOSPC; /* members would do nothing but wait for room */
 	/* Room for the copies that are in use must be left. */
 	rc = arena_serve(set->arena, nodes > 1 ? arena_chunks(set->arena) / nodes + 1 : 0,
 			 set->identity.size / nodes <= arena_budget(set->arena) / 4 * 3);
