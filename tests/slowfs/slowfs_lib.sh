@@ -65,10 +65,11 @@ _slowfs_unmount()
 	fi
 }
 
-# Returns when the daemon is gone: the lock that it holds says so.
+# Returns when the daemon is gone: the lock that it holds says so. What a process had open that has
+# ended may be let go a moment later, when its io_uring is taken apart; the daemon waits for that.
 slowfs_stop()
 {
-	_slowfs_unmount && flock -w 60 "$SLOWFS_MOUNT.lock" true && rm -f "$SLOWFS_MOUNT.lock" &&
+	_slowfs_unmount "-$(_slowfs_lazy)" && flock -w 60 "$SLOWFS_MOUNT.lock" true && rm -f "$SLOWFS_MOUNT.lock" &&
 		SLOWFS_MOUNT=
 }
 
@@ -76,7 +77,7 @@ slowfs_stop()
 slowfs_abandon()
 {
 	if [ -n "$SLOWFS_MOUNT" ]; then
-		slowfs_stop 2>/dev/null || _slowfs_unmount "-$(_slowfs_lazy)" 2>/dev/null || true
+		slowfs_stop 2>/dev/null || true
 	fi
 }
 
