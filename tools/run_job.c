@@ -29,7 +29,7 @@ struct program {
 
 /* Signals that somebody sends to the job and means the program. Those of the terminal's job control
  * that nobody blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
-static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
 			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
 
 static void signals_block(sigset_t *set, sigset_t *before)
@@ -123,7 +123,7 @@ static void program_look(struct program *program)
 	if (!pid)
 		return;
 	program->over = true;
-	program->status = pid < 0               ? EXIT_OURS
+	program->status = pid < 0             ? EXIT_OURS
 			  : WIFEXITED(status) ? WEXITSTATUS(status)
 					      : EXIT_SIGNAL + WTERMSIG(status);
 }
@@ -132,12 +132,19 @@ static void program_look(struct program *program)
 static void signal_pass(struct program *program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
+	sigset_t stop;
 
 	if (info->ssi_code <= 0)
 		kill(program->pid, number);
-	/* Who waits for this process sees the job stop. */
-	if (number == SIGTSTP)
-		raise(SIGSTOP);
+	if (number != SIGTSTP)
+		return;
+	/* Who waits for this process sees the job stop; where nobody does, in an orphaned process
+	 * group, the kernel stops neither it nor the program. */
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	raise(SIGTSTP);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
 /* struct mpi_work's look: whether the program is over. */

@@ -11,6 +11,9 @@ mpi_require() {
 		echo "MPICH is here, and liblmdbio-mpi was not built"
 		exit 1
 	fi
+	# Other tests' servers are not for this one's programs.
+	LMDBIO_NODE=${LMDBIO_NODE:-${scratch##*/}}
+	export LMDBIO_NODE
 }
 
 # mpi_job RANKS NODES COMMAND...: RANKS processes on NODES nodes, which MPICH makes of this machine, in

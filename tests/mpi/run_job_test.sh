@@ -87,8 +87,11 @@ echo $$ > ready
 read -r _ < go
 END
 mkfifo go
+# A process group of its own, below this shell: in an orphaned one nothing is stopped.
+set -m
 "$lmdbio_run" --mpi -- sh ./count &
 job=$!
+set +m
 read -r program < ready
 state() {
 	sed 's/.*) \(.\).*/\1/' "/proc/$1/stat"
