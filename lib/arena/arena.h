@@ -63,8 +63,8 @@ int arena_open_again(struct arena *arena);
 int arena_fd(const struct arena *arena);
 
 /* Puts bytes read from storage at the data file's own offset, in whole blocks. Only the holder of
- * a claim may do so in its chunk, and only to blocks that are reserved and not published. Any
- * thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
+ * a claim may do so in its chunk, and only to blocks that are reserved, or published with the same
+ * bytes. Any thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length);
 
 /* The arena's bytes as this process may see them, published or not; to look, not to write: where

@@ -4,6 +4,12 @@
 
 #include "window/residency.h"
 
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
 static inline uint64_t chunk_end(const struct residency *residency, uint64_t chunk)
 {
 	uint64_t end = (chunk + 1) * ARENA_CHUNK;
@@ -48,7 +54,7 @@ static inline enum chunk_state get_state(const struct residency *residency, uint
 
 /* residency.c, under the lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
-/* Looks for somebody who serves the arena; again when residency->link_at has come. Under the lock. */
+/* Under the lock: looks for somebody who serves the arena; again when link_at has come. */
 void residency_link(struct residency *residency);
 /* Closes arenas of older snapshots, if nobody is left who looks at them. */
 void residency_bury(struct residency *residency);
@@ -76,6 +82,33 @@ bool rest_all(struct residency *residency);
 int chunk_spill(struct residency *residency, uint64_t chunk, bool *whole);
 /* Under no lock: brings a chunk to the scratch file, past the arena. 0 or the errno. */
 int chunk_bring_spilled(struct residency *residency, uint64_t chunk);
+
+/* residency_load.c */
+/* Of one wait for a chunk in other hands, milliseconds. */
+enum { WAIT_SLICE = 50 };
+
+/* How a range is to be planned. */
+struct plan_how {
+	uint64_t widen; /* a power of two, at most a chunk: what is missing comes with its
+			   neighbours up to multiples of it */
+	bool urgent;    /* somebody waits for it */
+	bool alone;     /* the server has been waited for in vain */
+};
+
+/* One look at the first part of a range, as residency_plan(). Under the lock. */
+enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,
+				const struct plan_how *how, struct residency_load *load);
+/* Under the lock: whether the node's server brings a chunk, of which so many blocks are wanted. */
+bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
+	       const struct plan_how *how);
+/* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
+uint64_t widen_ahead(const struct residency *residency);
+
+/* One who waits for announced bytes. */
+struct residency_waiter {
+	uint64_t offset, end;
+	struct residency_waiter *next;
+};
 
 /* residency_look.c */
 /* Whether the page cache holds all of a range; `offset` is a page's. */
