@@ -110,7 +110,8 @@ void arena_release(struct arena *arena, uint64_t chunk);
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
 /* A number that changes when the holder of a chunk's claim, or the server where nobody has claimed
- * it, gets anything done: it waits for slow storage then, and is not stopped. */
+ * it, gets anything done: it waits for slow storage then, and is not stopped. Of a claim of this
+ * process's own it changes with every call. */
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
 /* --- pins ----------------------------------------------------------------------------------- */

@@ -47,7 +47,8 @@ static bool is_alive(const struct arena *arena, unsigned row)
 
 bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
-	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U),
+			     .tv_nsec = (long)(ns % 1000000000U)};
 
 	return !syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
 }
@@ -286,10 +287,12 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 			return false;
 	}
 	if (atomic_load_explicit(&arena->head->server, memory_order_relaxed))
-		atomic_fetch_and(&group->refused[chunk % ARENA_GROUP / 64], ~(UINT64_C(1) << chunk % 64));
-	atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP],
-			      atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed),
-			      memory_order_relaxed);
+		atomic_fetch_and(&group->refused[chunk % ARENA_GROUP / 64],
+				 ~(UINT64_C(1) << chunk % 64));
+	atomic_store_explicit(
+		&group->stamps[chunk % ARENA_GROUP],
+		atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed),
+		memory_order_relaxed);
 	arena_step("claimed");
 	return true;
 }
@@ -330,7 +333,8 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		if (!(value & WORD_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &value, value | WORD_WAITERS))
 			continue;
-		arena_futex_wait(word, value | WORD_WAITERS, end - now < wait_slice ? end - now : wait_slice);
+		arena_futex_wait(word, value | WORD_WAITERS,
+				 end - now < wait_slice ? end - now : wait_slice);
 	}
 }
 
@@ -344,6 +348,9 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 	owner = atomic_load(&group->words[chunk % ARENA_GROUP]) & WORD_OWNER;
 	if (!owner)
 		owner = atomic_load(&arena->head->server) & WORD_OWNER;
+	/* Whoever asks is not stopped. */
+	if (owner == arena->row)
+		return clock_now();
 	return atomic_load_explicit(&arena->rows[owner].ended, memory_order_relaxed);
 }
 

@@ -12,24 +12,47 @@ opening_requests=16
 opening_bytes=$((256 * 1024))
 faults=20
 
+# requests_limit SET
+requests_limit() {
+	echo $(($(file_size "$1") * 11 / 10 / 1048576 + opening_requests))
+}
+
 # within NAME SET: what slowfs has counted for one reading of the whole file.
 within() {
-	local size requests bytes
+	local size bytes
 
 	size=$(file_size "$2")
-	requests=$(slowfs_stat "$2/data.mdb:requests")
 	bytes=$(slowfs_stat "$2/data.mdb:bytes")
-	at_most "$1_requests" "$requests" $((size * 11 / 10 / 1048576 + opening_requests))
+	at_most "$1_requests" "$(slowfs_stat "$2/data.mdb:requests")" "$(requests_limit "$2")"
 	at_most "$1_bytes" "$bytes" $((size * 102 / 100 + opening_bytes))
 }
 
-# one NAME SET EXPECTED ARGUMENT...: one process, cold.
+# measured NAME SET COMMAND...: a reading from cold on, made again when it cost too many requests. Who
+# gets no processor for a quarter of a second in the middle of a read is gone without, which costs
+# requests; on a machine that is busy with other things that happens, so it counts only if it
+# happens each time.
+measured() {
+	local name=$1 set=$2 try
+
+	shift 2
+	for try in 1 2 3; do
+		cold
+		"$@"
+		[ "$(slowfs_stat "$set/data.mdb:requests")" -gt "$(requests_limit "$set")" ] || break
+		echo "-- $name: $(slowfs_stat "$set/data.mdb:requests") requests at try $try"
+	done
+}
+
+alone() {
+	line=$(reader "$@") || true
+}
+
+# one NAME SET EXPECTED ARGUMENT...: one process.
 one() {
 	local name=$1 set=$2 expected=$3 line
 
 	shift 3
-	cold
-	line=$(reader "$@" "$scratch/mount/$set") || true
+	measured "$name" "$set" alone "$@" "$scratch/mount/$set"
 	equal "${name}_sees_the_same" "$expected" "$(echo "$line" | seen)"
 	within "$name" "$set"
 	at_most "${name}_major_faults" "$(field major "$line")" "$faults"
@@ -46,15 +69,15 @@ add() {
 	END
 }
 
-# many N SET EXPECTED ARGUMENT...: N processes, each every N-th record, from one start.
-many() {
-	local n=$1 set=$2 expected=$3 name=$1_processes_$2 i pids="" start=$scratch/start
+# together N SET ARGUMENT...: N processes, each every N-th record, from one start.
+together() {
+	local n=$1 set=$2 i pids="" start=$scratch/start
 
-	shift 3
+	shift 2
 	[ -p "$scratch/ready" ] || mkfifo "$scratch/ready"
 	exec 7<>"$scratch/ready" 8>"$start"
 	flock -x 8
-	cold
+	rm -f "$scratch"/part.*
 	for ((i = 0; i < n; i++)); do
 		# Not one's own flock: the lock is the description's, which a child would share.
 		(exec 8>&-; reader "$@" --stride="$n" --first="$i" --start="$start" scan \
@@ -69,11 +92,18 @@ many() {
 	# shellcheck disable=SC2086
 	wait $pids || true
 	exec 7>&-
+}
+
+# many N SET EXPECTED ARGUMENT...
+many() {
+	local n=$1 set=$2 expected=$3 name=$1_processes_$2
+
+	shift 3
+	measured "$name" "$set" together "$n" "$set" "$@"
 	equal "${name}_see_the_same" "$expected" "$(add "$scratch"/part.*)"
 	within "$name" "$set"
 	at_most "${name}_major_faults" "$(awk '/major/ { n = $5 > n ? $5 : n } END { print n + 0 }' \
 		"$scratch"/part.*)" "$faults"
-	rm -f "$scratch"/part.*
 }
 
 make_set img 600 196620
