@@ -23,6 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+enum { FILES = 500 };
+#else
+enum { FILES = 2000 };
+#endif
+
 enum { BASES = 7, HANG_MS = 1000, SECOND_LOOK_MS = 15000, SHOWN = 20 };
 
 enum outcome {
@@ -65,7 +71,8 @@ static void usage(FILE *out)
 {
 	fprintf(out, "usage: damage_test [options]\n"
 		     "Damaged LMDB files, each read completely by a fresh process.\n"
-		     "  --files=N       how many (LMDBIO_DAMAGE_FILES, else 2000;\n"
+		     "  --files=N       how many (LMDBIO_DAMAGE_FILES, else 2000, or 500\n"
+		     "                  with a sanitizer;\n"
 		     "                  100000 if LMDBIO_LONG is set)\n"
 		     "  --seed=N        of the damage (1)\n"
 		     "  --first=N       number of the first file (0)\n"
@@ -392,7 +399,8 @@ static void parse(int argc, char **argv, struct options *options)
 	/* the reader changes no directory, but a loader path should not depend on one */
 	snprintf(library, sizeof library, "%.900s/compat/.libs", build);
 	snprintf(reader, sizeof reader, "%.900s/tests/data/db_read", build);
-	*options = (struct options){.seed = 1, .files = 2000, .library = library, .reader = reader};
+	*options =
+		(struct options){.seed = 1, .files = FILES, .library = library, .reader = reader};
 	if (getenv("LMDBIO_LONG"))
 		options->files = 100000;
 	if (files)

@@ -1,7 +1,8 @@
 /* What only this file knows: what becomes of the others when a process of the node comes, goes,
  * stops or is killed, at any step of what it does with the arena.
  *
- * With LMDBIO_LONG=1 ten thousand are killed at random, else two thousand. */
+ * With LMDBIO_LONG=1 ten thousand are killed at random, else two thousand; with a
+ * sanitizer, which makes a process's start dear, three hundred. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -23,6 +24,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#ifdef __SANITIZE_ADDRESS__
+enum { KILLS = 300 };
+#else
+enum { KILLS = 2000 };
+#endif
 
 enum { CHUNKS = 48 };
 
@@ -237,7 +244,7 @@ static void kill_at_random(struct control *control, unsigned kills)
 
 static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void **state)
 {
-	unsigned kills = getenv("LMDBIO_LONG") ? 10000 : 2000;
+	unsigned kills = getenv("LMDBIO_LONG") ? 10000 : KILLS;
 	struct arena *key = key_of_dataset(), *arena;
 	struct control *control = child_control();
 	uint64_t inode;

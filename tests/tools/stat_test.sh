@@ -20,6 +20,7 @@ both_prepare() {
 
 # --- random databases, every option ---
 count=42
+[ "${with_sanitizer:-no}" = no ] || count=14
 [ -z "${LMDBIO_LONG:-}" ] || count=315
 unset LMDBIO_LONG
 n=0
