@@ -5,8 +5,9 @@
 slowfs_require
 stores_alone "$@"
 stores_begin
-make_set img 120 196620
-make_set cifar 6000 3090
+img=60 cifar=3000
+make_set img $img 196620
+make_set cifar $cifar 3090
 slowfs_start "$scratch/backing" "$scratch/mount"
 
 # forks NAME SET RECORDS
@@ -22,12 +23,12 @@ forks() {
 
 for memory in auto 8M 1M; do
 	export LMDBIO_MEMORY=$memory
-	forks "img_with_$memory" img 120
-	forks "cifar_with_$memory" cifar 6000
+	forks "img_with_$memory" img $img
+	forks "cifar_with_$memory" cifar $cifar
 done
 unset LMDBIO_MEMORY
-LMDBIO_SHARE=0 forks "img_not_shared" img 120
-LMDBIO_PREFETCH=0 forks "img_without_prefetch" img 120
-LMDBIO_STORE=cache forks "img_in_the_page_cache" img 120
+LMDBIO_SHARE=0 forks "img_not_shared" img $img
+LMDBIO_PREFETCH=0 forks "img_without_prefetch" img $img
+LMDBIO_STORE=cache forks "img_in_the_page_cache" img $img
 slowfs_stop
 finish

@@ -25,8 +25,8 @@ verdict() {
 }
 
 # --- sound files ---
-count=42
-files=60
+count=21
+files=30
 if [ "${with_sanitizer:-no}" != no ]; then # which takes ten times as long
 	count=14
 	files=10

@@ -15,7 +15,7 @@ random.seed(6)
 env = lmdb.open("source", map_size=1 << 28)
 words = [bytes(random.choices(range(97, 123), k=random.randint(2, 9))) for _ in range(3000)]
 with env.begin(write=True) as txn:
-    for i in range(9000):
+    for i in range(5000):
         txn.put(b"%08d" % i, b" ".join(random.choices(words, k=random.randint(1, 900))))
 END
 data=source/data.mdb

@@ -11,7 +11,7 @@ cd "$scratch"
 beside mdb_dump "$tool"
 
 # --- random databases, every option ---
-count=42
+count=21
 [ -z "${LMDBIO_LONG:-}" ] || count=315
 unset LMDBIO_LONG
 n=0

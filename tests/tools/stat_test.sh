@@ -19,7 +19,7 @@ both_prepare() {
 }
 
 # --- random databases, every option ---
-count=42
+count=21
 [ "${with_sanitizer:-no}" = no ] || count=14
 [ -z "${LMDBIO_LONG:-}" ] || count=315
 unset LMDBIO_LONG
