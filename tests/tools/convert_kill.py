@@ -1,11 +1,14 @@
 """What only this file knows: how a command is interrupted when a file that it writes has reached a
 length: convert_kill.py SIGNAL FILE BYTES COMMAND... It prints the command's exit status, negative for
 a signal, and is 3 itself when the command was over before."""
+import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 
+libc = ctypes.CDLL(None)
 number = getattr(signal, sys.argv[1])
 path, length = sys.argv[2], int(sys.argv[3])
 # Who runs the tests in the background has SIGINT ignored, and what is ignored is inherited.
@@ -13,16 +16,26 @@ command = subprocess.Popen(sys.argv[4:], preexec_fn=lambda: signal.signal(number
                            if number != signal.SIGKILL else None)
 
 
-def size():
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return -1
+ended = os.pidfd_open(command.pid)
 
 
-while size() < length:
+def over():
     if command.poll() is not None:
         print(command.returncode)
         sys.exit(3)
+
+
+while not os.path.exists(path):
+    over()
+    os.sched_yield()
+IN_MODIFY = 2
+changes = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+if libc.inotify_add_watch(changes, os.fsencode(path), IN_MODIFY) < 0:
+    over()
+while os.path.exists(path) and os.stat(path).st_size < length:
+    select.select([changes, ended], [], [])
+    over()
+    os.read(changes, 4096)
+over()
 command.send_signal(number)
 print(command.wait())

@@ -15,7 +15,7 @@ random.seed(6)
 env = lmdb.open("source", map_size=1 << 28)
 words = [bytes(random.choices(range(97, 123), k=random.randint(2, 9))) for _ in range(3000)]
 with env.begin(write=True) as txn:
-    for i in range(5000):
+    for i in range(4000):
         txn.put(b"%08d" % i, b" ".join(random.choices(words, k=random.randint(1, 900))))
 END
 data=source/data.mdb
@@ -56,7 +56,7 @@ s = json.load(open('json'))
 assert s['resumed_bytes'] * 4 >= s['data_bytes'], s['resumed_bytes']"
 }
 mkdir target
-slow=(--chunk-size=64k -T2 -q -15)
+slow=(--chunk-size=64k -T2 -q -12)
 "$convert" "${slow[@]}" source whole.zst
 resumes container target/x.zst whole.zst "$(wc -c < whole.zst)" "$convert" "${slow[@]}" source target/x.zst
 judge resumed_container_verifies "$convert" -q --verify source target/x.zst
