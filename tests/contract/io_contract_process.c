@@ -151,7 +151,7 @@ static void fork_beside_a_reading_thread_leaves_both_reading(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, keep_reading, &other), 0);
 	while (!__atomic_load_n(&other.started, __ATOMIC_RELAXED))
 		(void)sched_yield();
-	for (i = 0; i < 10; i++)
+	for (i = 0; i < 5; i++)
 		assert_int_equal(end_child(start_child(&s, read_as_child, NULL)), 0);
 	__atomic_store_n(&other.stop, true, __ATOMIC_RELAXED);
 	assert_int_equal(pthread_join(thread, NULL), 0);

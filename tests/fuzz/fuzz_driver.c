@@ -21,6 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+enum { MUTATIONS = 4000 }; /* each takes some five times as long */
+#else
+enum { MUTATIONS = 10000 };
+#endif
 enum { CASES_PER_ALARM = 64, SECONDS_PER_ALARM = 20, SIZE_MAX_READ = 64 << 20 };
 
 /* What the child is at, for the parent to tell. */
@@ -250,7 +255,7 @@ static bool plan_read(struct plan *plan, int argc, char **argv)
 	const char *usual = getenv("FUZZ_MUTATIONS");
 	int option;
 
-	*plan = (struct plan){.seed = 1, .mutations = getenv("LMDBIO_LONG") ? 1000000 : 10000};
+	*plan = (struct plan){.seed = 1, .mutations = getenv("LMDBIO_LONG") ? 1000000 : MUTATIONS};
 	if (usual)
 		plan->mutations = strtoul(usual, NULL, 10);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
