@@ -16,13 +16,11 @@ char *arena;
 
 static struct io_request requests[ARENA_SLOTS];
 
-/* Every eight bytes tell their own place in the file (splitmix64). */
+/* Every eight bytes tell their own place in the file. */
 static uint64_t word_at(uint64_t index)
 {
-	uint64_t z = (index + 1) * 0x9e3779b97f4a7c15u;
+	uint64_t z = (index + 1) * 0x9e3779b97f4a7c15u; /* odd: no word comes twice */
 
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	return z ^ (z >> 31);
 }
 
