@@ -1,7 +1,7 @@
 /* What only this file knows: what becomes of the others when a process of the node comes, goes,
  * stops or is killed, at any step of what it does with the arena.
  *
- * With LMDBIO_LONG=1 ten thousand are killed at random, else two thousand; with a
+ * With LMDBIO_LONG=1 ten thousand are killed at random, else twelve hundred; with a
  * sanitizer, which makes a process's start dear, three hundred. */
 #include "arena_children.h"
 #include "arena_support.h"
@@ -28,7 +28,7 @@
 #ifdef __SANITIZE_ADDRESS__
 enum { KILLS = 300 };
 #else
-enum { KILLS = 2000 };
+enum { KILLS = 1200 };
 #endif
 
 enum { CHUNKS = 48 };

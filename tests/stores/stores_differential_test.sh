@@ -10,8 +10,8 @@ if ! [ -x "$tests/differential" ]; then
 fi
 stores_begin
 export TMPDIR=$scratch
-operations=$((times * 60000))
-files=$((times * 300))
+operations=$((times * 30000))
+files=$((times * 200))
 unset LMDBIO_LONG # it is the number of operations here, not ten millions of them
 
 # compare NAME COMMAND...: a comparison with the variables in force; `banner` must be among what it
