@@ -88,7 +88,7 @@ static int options_agree(struct stage *stage, int rc)
 
 static int buffers_make(struct stage *stage)
 {
-	bool spread = stage->target.ops->spread && stage->job.place.nodes > 1;
+	bool spread = stage_target_spreads(&stage->target) && stage->job.place.nodes > 1;
 
 	for (unsigned i = 0; i < STAGE_BUFFERS; i++) {
 		stage->buffers[i] = io_buffer_new(stage->shares.buffer);

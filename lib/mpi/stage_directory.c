@@ -27,7 +27,7 @@ static const char partial_end[] = ".partial";
 static int names_make(struct stage_target *target)
 {
 	const struct staged_identity *identity = &target->source->identity;
-	int rc = ENOMEM, node = target->ops->spread ? target->job->place.node : 0;
+	int rc = ENOMEM, node = stage_target_spreads(target) ? target->job->place.node : 0;
 	char name[STAGED_NAME];
 
 	staged_name(identity, name);
@@ -195,16 +195,6 @@ static void directory_close(struct stage_target *target)
 
 const struct stage_target_ops stage_directory = {
 	.spread = true,
-	.make = directory_make,
-	.join = directory_join,
-	.put = directory_put,
-	.settle = directory_settle,
-	.show = directory_show,
-	.undo = directory_undo,
-	.close = directory_close,
-};
-
-const struct stage_target_ops stage_shared = {
 	.make = directory_make,
 	.join = directory_join,
 	.put = directory_put,

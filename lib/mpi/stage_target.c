@@ -43,12 +43,17 @@ const struct stage_target_ops *stage_target_find(enum lmdbio_stage_target kind)
 {
 	static const struct stage_target_ops *const targets[] = {
 		[LMDBIO_STAGE_DIRECTORY] = &stage_directory,
-		[LMDBIO_STAGE_SHARED] = &stage_shared,
+		[LMDBIO_STAGE_SHARED] = &stage_directory,
 		[LMDBIO_STAGE_MEMORY] = &stage_memory,
 		[LMDBIO_STAGE_NOWHERE] = &nowhere,
 	};
 
 	return (unsigned)kind < sizeof(targets) / sizeof(targets[0]) ? targets[kind] : NULL;
+}
+
+bool stage_target_spreads(const struct stage_target *target)
+{
+	return target->ops->spread && target->options->target != LMDBIO_STAGE_SHARED;
 }
 
 int stage_target_open(struct stage_target *target, int *nodes_before, int *failed)

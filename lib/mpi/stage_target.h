@@ -20,7 +20,7 @@ struct stage_target;
 /* All ranks call the same ones in the same order, and agree on the codes in between; each code is
  * the rank's own. */
 struct stage_target_ops {
-	bool spread; /* every node needs every byte */
+	bool spread; /* every node needs every byte, unless one place is for all nodes */
 	/* The first rank of the node (of the job, if there is one copy) makes the place, or finds
 	 * that it is filled already: target->there. Nobody else calls it. */
 	int (*make)(struct stage_target *target);
@@ -58,6 +58,9 @@ struct stage_target {
 /* NULL: there is none of that kind. */
 const struct stage_target_ops *stage_target_find(enum lmdbio_stage_target kind);
 
+/* Whether each node has a place of its own, which needs every byte. */
+bool stage_target_spreads(const struct stage_target *target);
+
 /* All that is to be done before the first byte: make, tell everybody, join. Collective over
  * job->all. The code is agreed. *nodes_before: nodes that have had it. */
 int stage_target_open(struct stage_target *target, int *nodes_before, int *failed);
@@ -66,6 +69,6 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
  * what it was, show; else, or when that fails, undo. Collective. The code is agreed. */
 int stage_target_end(struct stage_target *target, int rc, int *failed);
 
-extern const struct stage_target_ops stage_directory, stage_shared, stage_memory;
+extern const struct stage_target_ops stage_directory, stage_memory;
 
 #endif
