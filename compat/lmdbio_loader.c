@@ -1,4 +1,6 @@
 /* What only this file knows: the exported calls of the batch loader. */
+#include "config.h"
+#include "env/env.h"
 #include "loader/batch_loader.h"
 
 #include <errno.h>
@@ -91,3 +93,14 @@ EXPORT void lmdbio_loader_close(struct lmdbio_loader *loader)
 {
 	loader_close(loader);
 }
+
+extern const struct loader_door lmdbio_loader_door;
+EXPORT const struct loader_door lmdbio_loader_door = {
+	.release = PACKAGE_VERSION,
+	.open = loader_open,
+	.close = loader_close,
+	.run = loader_run,
+	.identify = loader_identify,
+	.index = &index_calls,
+	.records_put = records_put,
+};

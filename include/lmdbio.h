@@ -260,6 +260,9 @@ struct lmdbio_loader_stats {
 	uint64_t stage_state;   /* 0: none or in use; 1: it is full; 2: it has failed */
 	uint64_t held_bytes;    /* of batches read ahead and out, at this moment */
 	uint64_t reads_at_once; /* as many reads in flight as helped */
+	uint64_t peer_state;    /* 0: other nodes are not asked; 1: they are; 2: some were asked in
+				   vain, and storage was read instead */
+	uint64_t peer_records;  /* records that the nodes of the job keep, by their plan */
 };
 
 /* Copies the counters of a loader, as lmdbio_stats() those of the process.

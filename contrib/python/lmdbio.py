@@ -89,7 +89,7 @@ class _Stats(ctypes.Structure):
 		("errors", ctypes.c_uint64), ("stalls", ctypes.c_uint64 * STALLS)] + [
 		(name, ctypes.c_uint64) for name in ("stall_ns", "epoch_ns", "memory_bytes",
 			"stage_bytes", "peer_bytes", "file_bytes", "storage_bytes", "staged_bytes",
-			"stage_state", "held_bytes", "reads_at_once")]
+			"stage_state", "held_bytes", "reads_at_once", "peer_state", "peer_records")]
 
 
 class _Quality(ctypes.Structure):

@@ -459,5 +459,6 @@ void env_close(MDB_env *env)
 	packed_close(env->packed);
 	free(env->staged);
 	free(env->named);
+	free(env->node);
 	free(env);
 }

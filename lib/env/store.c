@@ -61,7 +61,8 @@ static enum residency_kind store_kind(const MDB_env *env, const char *backend)
 int store_open(MDB_env *env)
 {
 	const struct settings *settings = settings_get();
-	struct arena_options options = {.node = settings->node, .share = settings->share};
+	struct arena_options options = {.node = env->node ? env->node : settings->node,
+					.share = settings->share};
 	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
 	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;

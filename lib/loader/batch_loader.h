@@ -4,6 +4,7 @@
 #ifndef LMDBIO_LOADER_BATCH_LOADER_H
 #define LMDBIO_LOADER_BATCH_LOADER_H
 
+#include "index/record_index.h"
 #include "loader/loader_order.h"
 #include "loader/loader_tier.h"
 
@@ -25,6 +26,10 @@ struct loader_hooks {
 	int (*prepare)(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		       struct order_spec *spec);
 	void *context;
+	/* Of a job whose nodes keep records for each other: its ranks on this node, which share the
+	 * node's budget; then nothing is shown where it stands in the window. Else 0. */
+	unsigned sharers;
+	const char *node; /* what the arena knows this node by; NULL: LMDBIO_NODE */
 };
 
 int loader_open(struct lmdbio_loader **loader, const struct loader_place *place,
@@ -47,6 +52,43 @@ uint64_t loader_batches(struct lmdbio_loader *loader);
 
 /* Of a loader that is open, and as long as no other order is restored. */
 const struct order *loader_order(const struct lmdbio_loader *loader);
+
+/* Of a loader with sharers, while `prepare` runs: bytes of the node's budget that are left to keep
+ * records in (0: it keeps none), and of the database. */
+uint64_t loader_room(const struct lmdbio_loader *loader);
+uint64_t loader_bytes(const struct lmdbio_loader *loader);
+
+/* What becomes of each record of a run: its bytes, valid during the call, or an error. */
+typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB_val *key,
+			    const MDB_val *data);
+
+/* Reads n records from `first` on out of the data set, in few large requests, and nothing that does
+ * not belong to them. For a tier's own threads, of a loader that is open. It keeps to the loader's
+ * bandwidth and quiet times, unless it is urgent. Returns 0 (each record has its own error);
+ * ECANCELED: the loader is being closed; ENOMEM. Then nothing was taken. */
+int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+	       loader_take_fn *take, void *context);
+
+/* What is the same for all ranks that look at the same data set, be it a copy of its own. */
+enum { LOADER_IDENTITY = 6 };
+int loader_identify(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY]);
+
+/* --- for a library that has a core of its own ------------------------------------------------- */
+
+/* The drop-in's functions, for liblmdbio-mpi, which must not mix its own with them: a loader is the
+ * core's that has opened it. Plain computing may be done by either, as both are of one release. */
+struct loader_door {
+	const char *release;
+	int (*open)(struct lmdbio_loader **loader, const struct loader_place *place,
+		    const struct lmdbio_loader_options *options, const struct loader_hooks *hooks);
+	void (*close)(struct lmdbio_loader *loader);
+	int (*run)(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+		   loader_take_fn *take, void *context);
+	int (*identify)(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY]);
+	const struct index_calls *index;
+	int (*records_put)(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);
+};
+#define LOADER_DOOR_SYMBOL "lmdbio_loader_door"
 
 /* How free an order is, and one of records that are glued in groups and shuffled so: 0 to 1, see
  * loader_quality.c. */

@@ -148,8 +148,7 @@ static void note_read(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 	loader->depth_since = now;
 }
 
-/* Brings a range of the file. Returns 0 or as residency_bring(). */
-static int bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
+int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
 		 uint64_t end, uint64_t *ns)
 {
 	const struct window_view *view = &snapshot->view;
@@ -244,34 +243,66 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 		if (residency && residency_covers(residency, from, end - from))
 			source = SOURCE_MEMORY;
 		/* If this fails, each sample is asked for by itself: not all need have failed. */
-		(void)bring(loader, &snapshot, from, end, &ns);
+		(void)loader_bring(loader, &snapshot, from, end, &ns);
 		tier_done(piece->works[i]->tier, next - i, ns / at_once);
 		for (; i < next; i++)
 			fill_from_file(loader, &snapshot, piece->works[i], source, tally);
 	}
 }
 
-/* From another tier; what it cannot give comes from the file after all. */
+static void fetch_each(const struct tier *tier, struct tier_fetch *each, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		each[i].error = tier->ops->fetch(tier->state, each[i].record, &each[i].found);
+}
+
+/* From another tier, some at a time; what it cannot give comes from the file after all. */
+static void read_tier_some(struct lmdbio_loader *loader, struct work **works, size_t n,
+			   unsigned at_once, struct tally *tally)
+{
+	struct snapshot snapshot = loader_view(loader);
+	struct tier *tier = works[0]->tier;
+	struct tier_fetch each[TIER_FETCHES];
+	uint64_t began = clock_now();
+	size_t came = 0;
+
+	for (size_t i = 0; i < n; i++)
+		each[i] = (struct tier_fetch){
+			.record = works[i]->batch->samples[works[i]->slot].record,
+			.source = tier->source,
+		};
+	if (tier->ops->fetch_all)
+		tier->ops->fetch_all(tier->state, each, n);
+	else
+		fetch_each(tier, each, n);
+	for (size_t i = 0; i < n; i++)
+		came += !each[i].error;
+	tier_done(tier, n - came, 0);
+	tier_done(tier, came, (clock_now() - began) / at_once + 1);
+	for (size_t i = 0; i < n; i++) {
+		struct tier_record *found = &each[i].found;
+
+		if (each[i].error) {
+			fill_from_file(loader, &snapshot, works[i], SOURCE_FILE, tally);
+			continue;
+		}
+		tally->bytes[each[i].source] += found->data.mv_size;
+		tally->staged += tiers_offer(&loader->tiers, tier->source, each[i].record,
+					     &found->key, &found->data);
+		sample_fill(works[i], found);
+	}
+}
+
 static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigned at_once,
 		      struct tally *tally)
 {
-	struct snapshot snapshot = loader_view(loader);
+	for (size_t i = 0, n; i < piece->n; i += n) {
+		struct tier *tier = piece->works[i]->tier;
 
-	for (size_t i = 0; i < piece->n; i++) {
-		struct work *work = piece->works[i];
-		uint64_t record = work->batch->samples[work->slot].record, began = clock_now();
-		struct tier_record found = {0};
-		int rc = work->tier->ops->fetch(work->tier->state, record, &found);
-
-		tier_done(work->tier, 1, rc ? 0 : (clock_now() - began) / at_once + 1);
-		if (rc) {
-			fill_from_file(loader, &snapshot, work, SOURCE_FILE, tally);
-			continue;
-		}
-		tally->bytes[work->tier->source] += found.data.mv_size;
-		tally->staged += tiers_offer(&loader->tiers, work->tier->source, record, &found.key,
-					     &found.data);
-		sample_fill(work, &found);
+		for (n = 1; n < TIER_FETCHES && i + n < piece->n; n++)
+			if (piece->works[i + n]->tier != tier)
+				break;
+		read_tier_some(loader, piece->works + i, n, at_once, tally);
 	}
 }
 
@@ -309,7 +340,8 @@ static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64
 
 	if (!piece->n) {
 		snapshot = loader_view(loader);
-		(void)bring(loader, &snapshot, piece->offset, piece->offset + piece->length, &ns);
+		(void)loader_bring(loader, &snapshot, piece->offset, piece->offset + piece->length,
+				   &ns);
 	} else if (piece->works[0]->tier->source == SOURCE_FILE) {
 		read_file(loader, piece, gap, at_once, tally);
 	} else {

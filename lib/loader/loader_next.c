@@ -206,6 +206,7 @@ static int wait_for(struct lmdbio_loader *loader, uint64_t number, struct batch 
 		if (round > loader->waited_round)
 			loader->waited_round = round;
 		pthread_cond_broadcast(&loader->work);
+		pthread_cond_broadcast(&loader->turn);
 		pthread_cond_wait(&loader->ready, &loader->lock);
 	}
 }
@@ -283,9 +284,11 @@ void loader_quiet(struct lmdbio_loader *loader, bool begin_it)
 	if (!(loader = loader_enter(loader)))
 		return;
 	pthread_mutex_lock(&loader->lock);
-	if (begin_it)
+	if (begin_it) {
 		loader->quiet++;
-	else if (loader->quiet && !--loader->quiet)
+	} else if (loader->quiet && !--loader->quiet) {
 		pthread_cond_broadcast(&loader->work);
+		pthread_cond_broadcast(&loader->turn);
+	}
 	loader_release(loader);
 }

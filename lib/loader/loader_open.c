@@ -17,6 +17,7 @@ enum {
 	DEPTH_FIRST = 4,
 	RUN_BYTES = 1 << 20,
 	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
+	TRANSIT_SHARED = 16 << 20, /* of a job's node */
 	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
 };
 
@@ -56,10 +57,12 @@ static void sizes_set(struct lmdbio_loader *loader)
 	/* The arena's budget is the node's; the page cache takes what is free. */
 	most = snapshot->view.residency ? budget - budget / 8 : budget * 2;
 	loader->memory = loader->options.memory ? loader->options.memory : budget - budget / 4;
+	if (loader->sharers && !loader->options.memory)
+		loader->memory = budget / 8 / loader->sharers;
 	if (loader->options.memory && loader->options.memory < most)
 		most = loader->options.memory;
 	/* A file of no store is small. */
-	loader->copies = loader->env->stored && loader->file_bytes > most;
+	loader->copies = loader->env->stored && (loader->sharers || loader->file_bytes > most);
 }
 
 /* Copies are memory that the arena of our own environment need not have: one budget for both.
@@ -72,9 +75,16 @@ static void arena_limit(struct lmdbio_loader *loader)
 	sizes_set(loader);
 	if (!loader->own_env || !loader->copies || loader->env->residency.arena)
 		return;
-	if (loader->memory < budget - left)
+	if (loader->memory < budget - left && !loader->sharers)
 		left = budget - loader->memory;
-	loader->env->residency.options.budget = left > TRANSIT_LEAST ? left : TRANSIT_LEAST;
+	if (left < TRANSIT_LEAST)
+		left = TRANSIT_LEAST;
+	/* What is evicted before it was copied is read once more. */
+	if (loader->sharers && left < TRANSIT_SHARED)
+		left = TRANSIT_SHARED;
+	loader->env->residency.options.budget = left;
+	left += loader->memory * loader->sharers;
+	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
 }
 
 /* The environment, a transaction and the database in it. */
@@ -87,6 +97,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	loader->own_env = !place->env;
 	if (loader->own_env) {
 		rc = env_create(&loader->env);
+		if (!rc && hooks && hooks->node && !(loader->env->node = strdup(hooks->node)))
+			rc = ENOMEM;
 		if (!rc)
 			rc = env_set_maxdbs(loader->env, 1);
 		if (!rc)
@@ -151,7 +163,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 			     identity->snapshot ^ (uint64_t)identity->mtime_ns,
 			     loader->tree.record.root},
 		.records = index_records(loader->index),
-		.keep = loader->copies ? loader->memory / 2 : 0,
+		.keep = loader->copies && !loader->keep_room ? loader->memory / 2 : 0,
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
 	};
@@ -179,6 +191,7 @@ static void locks_make(struct lmdbio_loader *loader)
 	pthread_mutex_init(&loader->lock, NULL);
 	pthread_cond_init(&loader->ready, NULL);
 	pthread_cond_init(&loader->work, &attributes);
+	pthread_cond_init(&loader->turn, &attributes);
 	pthread_cond_init(&loader->room, NULL);
 	pthread_cond_init(&loader->still, NULL);
 	pthread_cond_init(&loader->batch, NULL);
@@ -195,8 +208,12 @@ static int threads_start(struct lmdbio_loader *loader)
 	sigset_t all, before;
 	int rc;
 
-	if (loader->copies && transit && readers > transit / TRANSIT)
-		readers = (unsigned)(transit / TRANSIT);
+	/* Half of it is for the runs that tiers read; and it is one for all sharers. */
+	if (loader->sharers)
+		transit /= 2 * (uint64_t)loader->sharers;
+	loader->runs_most = (unsigned)(transit / TRANSIT ? transit / TRANSIT : 1);
+	if (loader->copies && transit && readers > loader->runs_most)
+		readers = loader->runs_most;
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
 		   : processors > 0               ? (unsigned)processors
 						  : 1;
@@ -240,6 +257,7 @@ void loader_free(struct lmdbio_loader *loader)
 	pthread_mutex_destroy(&loader->lock);
 	pthread_cond_destroy(&loader->ready);
 	pthread_cond_destroy(&loader->work);
+	pthread_cond_destroy(&loader->turn);
 	pthread_cond_destroy(&loader->room);
 	pthread_cond_destroy(&loader->still);
 	pthread_cond_destroy(&loader->batch);
@@ -256,6 +274,7 @@ static void loader_end(struct lmdbio_loader *loader)
 	pieces_drop(loader);
 	pthread_cond_broadcast(&loader->ready);
 	pthread_cond_broadcast(&loader->work);
+	pthread_cond_broadcast(&loader->turn);
 	pthread_cond_broadcast(&loader->room);
 	pthread_cond_broadcast(&loader->batch);
 	pthread_mutex_unlock(&loader->lock);
@@ -288,6 +307,7 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	if (!loader)
 		return ENOMEM;
 	loader->options = taken;
+	loader->sharers = hooks ? hooks->sharers : 0;
 	loader->references = 1;
 	loader->processes = fork_generation;
 	locks_make(loader);
@@ -321,6 +341,16 @@ void loader_close(struct lmdbio_loader *loader)
 const struct order *loader_order(const struct lmdbio_loader *loader)
 {
 	return &loader->order;
+}
+
+uint64_t loader_room(const struct lmdbio_loader *loader)
+{
+	return loader->keep_room;
+}
+
+uint64_t loader_bytes(const struct lmdbio_loader *loader)
+{
+	return loader->file_bytes;
 }
 
 uint64_t loader_records(struct lmdbio_loader *loader)

@@ -68,6 +68,8 @@ struct lmdbio_loader {
 	struct lmdbio_loader_options options;
 	uint64_t file_bytes; /* of the database, as far as its record tells */
 	uint64_t memory;
+	unsigned sharers;   /* of a job: ranks on this node, which keep records for all; else 0 */
+	uint64_t keep_room; /* bytes that they have for that */
 	bool copies;        /* samples are copied out of the window, because all does not fit */
 	bool leaves_first;  /* values stand apart from the leaves */
 	bool whole;         /* the file is hardly more than the database */
@@ -77,6 +79,7 @@ struct lmdbio_loader {
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t ready; /* consumers: a batch has become ready, or nothing will */
 	pthread_cond_t work;  /* readers: a piece, or memory for one */
+	pthread_cond_t turn;  /* runs that are read for a tier: another one has ended, or may begin */
 	pthread_cond_t room;  /* the planner: something was used up, or its pages have come */
 	pthread_cond_t still; /* who drops everything: readers, planner and decoders pause */
 	pthread_cond_t batch; /* decoders: a batch is complete */
@@ -98,6 +101,7 @@ struct lmdbio_loader {
 	unsigned reading, decoding, dropping;
 	bool planning, out_of_memory;
 	unsigned quiet;
+	unsigned running, runs_most; /* runs read for a tier at once */
 	uint64_t held;
 	uint64_t free_at; /* nanoseconds: when the bandwidth allows the next read */
 	unsigned depth;   /* readers that may read at once */
@@ -124,6 +128,9 @@ void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
 /* Frees pieces that nobody has begun. Under the lock. */
 void pieces_drop(struct lmdbio_loader *loader);
 void piece_free(struct piece *piece);
+/* Brings a range of the file, *ns: how long that took. Returns 0 or as residency_bring(). */
+int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
+		 uint64_t end, uint64_t *ns);
 /* Bytes between two reads of which one longer read is the cheaper. Under the lock. */
 uint64_t loader_gap(const struct lmdbio_loader *loader);
 /* A view of the loader's snapshot for one thread. */

@@ -11,7 +11,9 @@
 static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 {
 	struct lmdbio_loader_stats stats;
+	enum tier_state health;
 	uint64_t end;
+	bool there;
 
 	pthread_mutex_lock(&loader->lock);
 	stats = loader->stats;
@@ -22,7 +24,10 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 	stats.held_bytes = loader->held;
 	stats.reads_at_once = loader->depth;
 	pthread_mutex_unlock(&loader->lock);
-	stats.stage_state = (uint64_t)tiers_health(&loader->tiers);
+	stats.stage_state = (uint64_t)tiers_health(&loader->tiers, SOURCE_STAGE, &there);
+	health = tiers_health(&loader->tiers, SOURCE_PEER, &there);
+	stats.peer_state = !there ? 0 : health == TIER_GOOD ? 1 : 2;
+	stats.peer_records = loader->tiers.planned;
 	return stats;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Storage is everybody's: it is asked again only where that takes less than half of the time. */
-enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2 };
+enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2, PEER_PATIENCE = 16 };
 
 static const struct {
 	const struct tier_ops *ops;
@@ -114,9 +114,19 @@ static uint64_t finishes(const struct tier *tier)
 	       (1 + atomic_load_explicit(&tier->queue, memory_order_relaxed));
 }
 
+static bool finishes_first(const struct tier *tier, const struct tier *best)
+{
+	if (best->source != SOURCE_FILE)
+		return finishes(tier) <= finishes(best);
+	if (tier->source == SOURCE_PEER)
+		return atomic_load_explicit(&tier->pace, memory_order_relaxed) <=
+		       atomic_load_explicit(&best->pace, memory_order_relaxed) * PEER_PATIENCE;
+	return finishes(tier) <= finishes(best) * FILE_BETTER;
+}
+
 struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
 {
-	struct tier *file = tiers_file(tiers), *best = file;
+	struct tier *best = tiers_file(tiers);
 
 	for (unsigned i = 0; i < tiers->count; i++) {
 		struct tier *tier = &tiers->tier[i];
@@ -126,7 +136,7 @@ struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
 		/* What is not known is tried; and what was slow once is tried again now and then.
 		 */
 		if (!atomic_load_explicit(&tier->pace, memory_order_relaxed) ||
-		    finishes(tier) <= finishes(best) * (best == file ? FILE_BETTER : 1) ||
+		    finishes_first(tier, best) ||
 		    !atomic_load_explicit(&best->pace, memory_order_relaxed) ||
 		    atomic_fetch_add_explicit(&tier->turns, 1, memory_order_relaxed) % EXPLORE == 0)
 			best = tier;
@@ -166,11 +176,15 @@ uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t reco
 	return staged;
 }
 
-enum tier_state tiers_health(struct tiers *tiers)
+enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool *there)
 {
 	enum tier_state worst = TIER_GOOD, state;
 
+	*there = false;
 	for (unsigned i = 0; i < tiers->count; i++) {
+		if (tiers->tier[i].source != source)
+			continue;
+		*there = true;
 		state = tiers->tier[i].ops->health(tiers->tier[i].state);
 		worst = state > worst ? state : worst;
 	}

@@ -36,6 +36,18 @@ struct tier_setup {
 	uint64_t limit;        /* stage: bytes; 0: what is free */
 };
 
+enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };
+
+enum { TIER_FETCHES = 16 }; /* that are fetched at once, at most */
+
+/* One of them. */
+struct tier_fetch {
+	uint64_t record;
+	struct tier_record found;
+	int error;               /* 0 or an errno: then the file is asked */
+	enum tier_source source; /* the tier's own, if it does not say that it was another */
+};
+
 enum tier_state { TIER_GOOD = 0, TIER_FULL = 1, TIER_FAILED = 2 };
 
 struct tier_ops {
@@ -45,13 +57,13 @@ struct tier_ops {
 	bool (*has)(void *state, uint64_t record);
 	/* 0 or an errno; then the file is asked. */
 	int (*fetch)(void *state, uint64_t record, struct tier_record *to);
+	/* The same for several, side by side; NULL: one after another. */
+	void (*fetch_all)(void *state, struct tier_fetch *each, size_t n);
 	/* A record has come from elsewhere: keep it or not. Bytes kept. */
 	uint64_t (*offer)(void *state, uint64_t record, const MDB_val *key, const MDB_val *data);
 	enum tier_state (*health)(void *state);
 	void (*close)(void *state);
 };
-
-enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };
 
 struct tier {
 	const struct tier_ops *ops;
@@ -67,6 +79,7 @@ enum { TIERS = 4 };
 /* All tiers of one loader; the file, which has no ops, is the last one. Threads: any, once open. */
 struct tiers {
 	unsigned count;
+	uint64_t planned; /* records that have a place with some node of a job */
 	struct tier tier[TIERS + 1];
 };
 
@@ -79,15 +92,17 @@ int tiers_open(struct tiers *tiers, const struct tier_setup *setup);
 int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum tier_source source);
 void tiers_close(struct tiers *tiers);
 
-/* The one that is to fetch a record; the file if no other is faster. Its queue grows. */
+/* The one that is to fetch a record; the file if no other is faster. Peers are passed over for it
+ * only when a record takes many times as long there, however many wait: what one node has read is
+ * not to be read again. Its queue grows. */
 struct tier *tiers_choose(struct tiers *tiers, uint64_t record);
 /* `n` records have come, in so many nanoseconds together; 0: they have not come. */
 void tier_done(struct tier *tier, uint64_t n, uint64_t ns);
 /* A record has come from `source`: the others may keep it. Bytes kept on disk. */
 uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record,
 		     const MDB_val *key, const MDB_val *data);
-/* The worst that has become of the local disk. */
-enum tier_state tiers_health(struct tiers *tiers);
+/* The worst that has become of the tiers of one kind; *there: whether there are any. */
+enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool *there);
 
 static inline struct tier *tiers_file(struct tiers *tiers)
 {

@@ -21,7 +21,7 @@ enum {
 	ROUND_LEAST = 2,        /* batches */
 	APART_ROUND = 32 << 20, /* bytes of a round in which nothing can be merged */
 	PIECE_SAMPLES = 8192,
-	STAGE_SAMPLES = 16,
+	TIER_SAMPLES = TIER_FETCHES,
 	ROUNDS_EXACT = 1,   /* after these, whole chunks are read of what will all be wanted */
 	ROUND_READY = 1024, /* samples of a round for which nothing has to be read */
 };
@@ -162,12 +162,23 @@ static int by_page(const void *a, const void *b)
 	return (x->place.page > y->place.page) - (x->place.page < y->place.page);
 }
 
+static int by_record(const struct work *x, const struct work *y)
+{
+	uint64_t left = x->batch->samples[x->slot].record;
+	uint64_t right = y->batch->samples[y->slot].record;
+
+	return (left > right) - (left < right);
+}
+
 static int by_offset(const void *a, const void *b)
 {
 	const struct work *x = *(struct work *const *)a, *y = *(struct work *const *)b;
 
-	if ((x->tier->source == SOURCE_FILE) != (y->tier->source == SOURCE_FILE))
-		return x->tier->source == SOURCE_FILE ? 1 : -1;
+	if (x->tier != y->tier)
+		return x->tier > y->tier ? 1 : -1;
+	/* Of another tier: neighbours are kept together. */
+	if (x->tier->source != SOURCE_FILE)
+		return by_record(x, y);
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
@@ -286,7 +297,7 @@ static struct piece *cut(struct lmdbio_loader *loader, struct plan *plan, bool *
 		for (next = i + 1; next < plan->n && next - i < PIECE_SAMPLES; next++)
 			if (plan->works[next]->tier->source != works[0]->tier->source ||
 			    (file ? plan->works[next]->offset / ARENA_CHUNK != chunk
-				  : next - i >= STAGE_SAMPLES))
+				  : next - i >= TIER_SAMPLES))
 				break;
 		piece = piece_new(plan->round, next - i);
 		if (!piece) {

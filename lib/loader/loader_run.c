@@ -1,0 +1,174 @@
+/* What only this file knows: how a run of neighbouring records is read for somebody who keeps them,
+ * and how two ranks know that they look at the same data.
+ *
+ * A run is read once by the job as a whole, so its reads stay within it: what lies between two runs
+ * is another one's, but for a page or two of the tree.
+ */
+#include "loader/loader_private.h"
+
+#include "util/clock.h"
+#include "window/window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { RUN_GAP = 8 << 10, RUN_READ = 1 << 20 }; /* bytes */
+
+struct run_part {
+	struct index_place place;
+	uint64_t offset, length; /* of the value's pages, or of the leaf */
+	int error;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct run_part *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Returns when a run may be read: 0, or ECANCELED. One that nobody waits for keeps to quiet times
+ * and the bandwidth; and no more are read than the arena holds for that. */
+static int run_begin(struct lmdbio_loader *loader, bool urgent)
+{
+	int rc;
+
+	pthread_mutex_lock(&loader->lock);
+	while (!loader->closing) {
+		uint64_t until = urgent ? 0 : loader->free_at;
+		struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
+				      .tv_nsec = (long)(until % 1000000000)};
+
+		if (loader->running >= loader->runs_most ||
+		    (!urgent && loader->quiet && !loader->waiting))
+			pthread_cond_wait(&loader->turn, &loader->lock);
+		else if (until > clock_now())
+			pthread_cond_timedwait(&loader->turn, &loader->lock, &at);
+		else
+			break;
+	}
+	rc = loader->closing ? ECANCELED : 0;
+	loader->running += !rc;
+	pthread_mutex_unlock(&loader->lock);
+	return rc;
+}
+
+static void run_end(struct lmdbio_loader *loader)
+{
+	pthread_mutex_lock(&loader->lock);
+	loader->running--;
+	pthread_cond_broadcast(&loader->turn);
+	pthread_mutex_unlock(&loader->lock);
+}
+
+/* Brings all parts, in the order of the file. A read that fails fails again for those that need it.
+ */
+static void bring_parts(struct lmdbio_loader *loader, const struct snapshot *snapshot,
+			struct run_part *parts, size_t n)
+{
+	uint64_t ns;
+
+	qsort(parts, n, sizeof(*parts), by_place);
+	for (size_t i = 0, next; i < n; i = next) {
+		uint64_t from = parts[i].offset, end = from + parts[i].length;
+
+		for (next = i + 1; next < n; next++) {
+			uint64_t last = parts[next].offset + parts[next].length;
+
+			if (parts[next].offset > end + RUN_GAP || last > from + RUN_READ)
+				break;
+			end = last > end ? last : end;
+		}
+		if (end > from)
+			(void)loader_bring(loader, snapshot, from, end, &ns);
+	}
+}
+
+/* The leaves, and what they say of the values' places. */
+static void find_parts(struct lmdbio_loader *loader, struct snapshot *snapshot, uint64_t first,
+		       struct run_part *parts, size_t n)
+{
+	unsigned shift = snapshot->view.page_shift;
+
+	for (size_t i = 0; i < n; i++) {
+		parts[i] = (struct run_part){0};
+		parts[i].error = index_find(loader->index, first + i, &parts[i].place);
+		if (parts[i].error)
+			continue;
+		parts[i].offset = parts[i].place.page << shift;
+		parts[i].length = UINT64_C(1) << shift;
+	}
+	bring_parts(loader, snapshot, parts, n);
+	for (size_t i = 0; i < n && loader->leaves_first; i++) {
+		uint64_t number, pages = 0;
+
+		if (!parts[i].error)
+			parts[i].error = index_run(snapshot, &loader->tree, &parts[i].place,
+						   &number, &pages);
+		snapshot->blocked = 0;
+		/* A run that is not in the file will be told by the record itself. */
+		if (parts[i].error || !pages || number >= snapshot->view.limit ||
+		    pages > snapshot->view.limit - number)
+			continue;
+		parts[i].offset = number << shift;
+		parts[i].length = pages << shift;
+	}
+}
+
+int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+	       loader_take_fn *take, void *context)
+{
+	struct snapshot snapshot = loader_view(loader);
+	struct run_part *parts;
+	int rc;
+
+	parts = calloc(n + 1, sizeof(*parts));
+	if (!parts)
+		return ENOMEM;
+	rc = run_begin(loader, urgent);
+	if (rc) {
+		free(parts);
+		return rc;
+	}
+	find_parts(loader, &snapshot, first, parts, n);
+	if (loader->leaves_first)
+		bring_parts(loader, &snapshot, parts, n);
+	/* Sorted by their places, the parts no longer say which record is whose. */
+	free(parts);
+	for (size_t i = 0; i < n; i++) {
+		struct index_place place;
+		MDB_val key = {0}, data = {0};
+		int error = index_find(loader->index, first + i, &place);
+
+		snapshot.blocked = 0;
+		if (!error)
+			error = index_get(&snapshot, &loader->tree, &place, &key, &data);
+		take(context, first + i, error, &key, &data);
+	}
+	run_end(loader);
+	return 0;
+}
+
+int loader_identify(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY])
+{
+	const struct tree *tree = &txn->trees[dbi];
+	struct snapshot snapshot = txn->snapshot;
+	const uint8_t *page;
+	int rc = 0;
+
+	identity[0] = txn->identity.size;
+	identity[1] = txn->id;
+	identity[2] = tree->record.root;
+	identity[3] = tree->record.entries;
+	identity[4] = snapshot.page_size;
+	identity[5] = 0;
+	/* The keys in the root are seldom those of another data set. */
+	if (tree->record.root < snapshot.view.limit) {
+		rc = window_pages(&snapshot.view, tree->record.root, 1, &page);
+		if (!rc)
+			identity[5] = XXH3_64bits(page, snapshot.page_size);
+	}
+	return rc;
+}
