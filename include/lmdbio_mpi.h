@@ -7,6 +7,7 @@
 #ifndef LMDBIO_MPI_H
 #define LMDBIO_MPI_H
 
+#include <lmdbio.h>
 #include <lmdbio_stage.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -98,6 +99,44 @@ struct lmdbio_record_place {
  * Returns: 0; MDB_NOTFOUND (there are not so many); EINVAL (place->size is less than its field). */
 int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
 			  struct lmdbio_record_place *place);
+
+/* --- the batch loader ------------------------------------------------------------------------ */
+
+/* Opens a loader of <lmdbio.h> on each rank of a job, over one database of which each has an
+ * environment of its own. Which share of the batches a rank gets, and which ranks share a node
+ * (MPI_COMM_TYPE_SHARED), follows from the communicator. All other calls are those of <lmdbio.h>,
+ * on the loader that comes back.
+ *
+ * Where there are several nodes, and MPI was begun with MPI_THREAD_MULTIPLE, the nodes keep the
+ * records for each other: each has a home in the memory of one of them, which reads it from storage
+ * once, and further copies as far as there is room (LMDBIO_MEMORY is the node's). So the job reads
+ * storage once when its nodes' memory together holds the database; what has no home is read
+ * whenever it is wanted. Otherwise each node reads for itself; stats.peer_state and LMDBIO_VERBOSE
+ * tell. A thread of each rank answers the others. A rank that has been silent for a second while it
+ * owed an answer, or that owes one for ten, is passed over for storage until it has answered.
+ *
+ * lmdbio_loader_close() is not collective, and waits for nobody. The rank goes on to answer the
+ * others, out of memory that it keeps for that, until all have closed theirs. Meanwhile MPI is kept
+ * by a session, so that MPI_Finalize returns early; a process that exits before the others have
+ * closed waits for them then, at most ten seconds.
+ *   comm     its ranks take part
+ *   loader   set to this rank's; NULL after an error
+ *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy
+ *   flags    as for lmdbio_loader_open()
+ *   name     of the database, NULL: the main one
+ *   options  copied; `ranks` and `rank` are not looked at. Seed, batch, order, tail, shares, block,
+ *            buffer and resident must be the same on all ranks
+ * Collective: yes, over comm.
+ * Threads: one thread at a time on a communicator. Of MPI it needs the level that the calling
+ * thread has; memory is put together with MPI_THREAD_MULTIPLE alone.
+ * Lifetime: the loader is to be closed by lmdbio_loader_close(), by each rank in its own time; the
+ * communicator may be freed at once.
+ * Returns, the same on all ranks: 0; EINVAL (options that make no sense, or differ between ranks);
+ * ESTALE (ranks see different data); ENOTSUP (the program has no liblmdb.so.0 of this lmdbio, or
+ * the environment is forwarded to the original); EIO (MPI); or as lmdbio_loader_open(). */
+int lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **loader, const char *path,
+			   unsigned flags, const char *name,
+			   const struct lmdbio_loader_options *options);
 
 #ifdef __cplusplus
 }

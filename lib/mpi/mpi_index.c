@@ -52,7 +52,8 @@ static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 }
 
 /* The numbers of all leaf pages, read by rank 0. The code is agreed. */
-static int share_leaves(MPI_Comm comm, const MDB_txn *txn, const struct tree *tree, uint64_t **pages,
+static int share_leaves(MPI_Comm comm, const struct index_calls *calls,
+			const struct snapshot *snapshot, const struct tree *tree, uint64_t **pages,
 			uint64_t *count)
 {
 	size_t n = 0;
@@ -61,7 +62,7 @@ static int share_leaves(MPI_Comm comm, const MDB_txn *txn, const struct tree *tr
 	*pages = NULL;
 	MPI_Comm_rank(comm, &rank);
 	if (!rank)
-		rc = index_leaves(&txn->snapshot, tree, 0, pages, &n);
+		rc = calls->leaves(snapshot, tree, 0, pages, &n);
 	rc = mpi_agree(comm, rc, NULL);
 	if (rc)
 		return rc;
@@ -117,9 +118,9 @@ done:
 	return mpi_agree(comm, rc, NULL);
 }
 
-int mpi_index_build(MPI_Comm comm, MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
+int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
+		    const struct tree *tree, struct record_index **index)
 {
-	struct tree *tree = &txn->trees[dbi];
 	struct index_part *parts;
 	uint64_t *pages = NULL, count = 0, first, end;
 	int ranks, rank, rc;
@@ -127,23 +128,20 @@ int mpi_index_build(MPI_Comm comm, MDB_txn *txn, MDB_dbi dbi, struct record_inde
 	MPI_Comm_rank(comm, &rank);
 	MPI_Comm_size(comm, &ranks);
 	parts = calloc((size_t)ranks, sizeof(*parts));
-	rc = parts ? same_snapshot(comm, txn) : ENOMEM;
-	if (!rc && tree->stale)
-		rc = tree_refresh(&txn->snapshot, tree);
-	rc = mpi_agree(comm, rc, NULL);
+	rc = mpi_agree(comm, parts ? 0 : ENOMEM, NULL);
 	if (!rc)
-		rc = share_leaves(comm, txn, tree, &pages, &count);
+		rc = share_leaves(comm, calls, snapshot, tree, &pages, &count);
 	if (rc)
 		goto done;
 	first = count * (uint64_t)rank / (uint64_t)ranks;
 	end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
-	rc = index_count(&txn->snapshot, tree, 0, pages ? pages + first : NULL, end - first,
-			 &parts[rank]);
+	rc = calls->count(snapshot, tree, 0, pages ? pages + first : NULL, end - first,
+			  &parts[rank]);
 	rc = mpi_agree(comm, rc, NULL);
 	if (!rc)
 		rc = share_parts(comm, parts, ranks, rank);
 	if (!rc)
-		rc = index_join(index, tree, parts, (size_t)ranks);
+		rc = calls->join(index, tree, parts, (size_t)ranks);
 	rc = mpi_agree(comm, rc, NULL);
 done:
 	for (int i = 0; parts && i < ranks; i++)
@@ -213,7 +211,13 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = transaction_open(path, database, &env, &txn, &dbi);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = mpi_index_build(own, txn, dbi, &index->index);
+		rc = same_snapshot(own, txn);
+	if (!rc && txn->trees[dbi].stale)
+		rc = tree_refresh(&txn->snapshot, &txn->trees[dbi]);
+	rc = mpi_agree(own, rc, NULL);
+	if (!rc)
+		rc = mpi_index_build(own, &index_calls, &txn->snapshot, &txn->trees[dbi],
+				     &index->index);
 	if (!rc)
 		index->snapshot = txn->id;
 	if (txn) /* what a writer has done to the pages may have looked like damage */

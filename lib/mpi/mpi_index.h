@@ -7,10 +7,11 @@
 
 #include <mpi.h>
 
-/* Makes the record index of a database of a transaction that every rank has of the same snapshot. Rank
- * 0 reads the branch pages, each rank its share of the leaf pages; each has the whole index then.
- * Collective over comm. Returns the same on all ranks: 0, ESTALE, ENOMEM, EIO, or as index_build().
- */
-int mpi_index_build(MPI_Comm comm, MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
+/* Makes the record index of a tree, whose record has been read, in a snapshot that is the same on
+ * every rank. Rank 0 reads the branch pages, each rank its share of the leaf pages; each has the whole
+ * index then. `calls`: of the core that the snapshot is of. Collective over comm. Returns the same on
+ * all ranks: 0, ENOMEM, EIO, or as index_build(). */
+int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
+		    const struct tree *tree, struct record_index **index);
 
 #endif

@@ -1,0 +1,261 @@
+/* What only this file knows: how the ranks of a job open one loader each together, and where they
+ * have to agree, so that none waits for one that has failed.
+ *
+ * The loader itself is the drop-in's, which the program has beside this library: it is found by its
+ * door (loader/batch_loader.h), and calls back here before its threads begin.
+ */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "env/env.h"
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+#include "mpi/mpi_index.h"
+#include "mpi/mpi_node.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <lmdbio_mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct opening {
+	const struct loader_door *door;
+	struct mpi_job place;
+	const char *path;
+	struct lmdbio_loader_options options;
+	bool agreed;         /* on an error: nothing more is asked of the others */
+	const char *why_not; /* nodes keep nothing for each other; NULL: they do */
+	struct peer_job *job;
+};
+
+static int agree(struct opening *opening, int rc)
+{
+	if (!opening->agreed)
+		rc = mpi_agree(opening->place.all, rc, NULL);
+	opening->agreed |= rc != 0;
+	return rc;
+}
+
+/* Whether all ranks have the same bytes here; `otherwise` is the answer if not. */
+static int same_on_all(struct opening *opening, const void *mine, size_t size, int otherwise)
+{
+	uint8_t first[256];
+	int rc;
+
+	memcpy(first, mine, size);
+	rc = mpi_error_code(MPI_Bcast(first, (int)size, MPI_BYTE, 0, opening->place.all));
+	return agree(opening, rc ? rc : memcmp(first, mine, size) ? otherwise : 0);
+}
+
+/* The hook between the database's opening and its numbering: the ranks look at the same data, and
+ * read its leaves once for all of them. */
+static int number(void *context, MDB_txn *txn, MDB_dbi dbi)
+{
+	struct opening *opening = context;
+	uint64_t identity[LOADER_IDENTITY] = {0};
+	struct record_index *index = NULL;
+	int packed = txn->env->packed != NULL, any = 0, rc;
+
+	rc = agree(opening, opening->door->identify(txn, dbi, identity));
+	if (!rc)
+		rc = same_on_all(opening, identity, sizeof(identity), ESTALE);
+	if (!rc)
+		rc = agree(opening, mpi_error_code(MPI_Allreduce(&packed, &any, 1, MPI_INT, MPI_MAX,
+								 opening->place.all)));
+	/* A container has an index of its own. */
+	if (rc || any || opening->place.place.ranks == 1)
+		return rc;
+	rc = mpi_index_build(opening->place.all, opening->door->index, &txn->snapshot,
+			     &txn->trees[dbi], &index);
+	opening->agreed |= rc != 0;
+	if (!rc && (rc = opening->door->records_put(txn, dbi, index)))
+		index_free(index);
+	return rc == EEXIST ? 0 : rc;
+}
+
+static void tell_plan(const struct opening *opening, uint64_t planned, uint64_t records)
+{
+	if (!settings_get()->verbose || opening->place.place.rank)
+		return;
+	if (opening->why_not)
+		log_line("%s: nodes keep no records for each other: %s", opening->path,
+			 opening->why_not);
+	else
+		log_line("%s: %d nodes keep %llu of %llu records for each other", opening->path,
+			 opening->place.place.nodes, (unsigned long long)planned,
+			 (unsigned long long)records);
+}
+
+/* Plans, and makes what the plan needs. The code is agreed; after an error there is no job. */
+static int job_make(struct opening *opening, struct lmdbio_loader *loader,
+		    const struct order_spec *spec, uint64_t *planned)
+{
+	struct peer_job *job = job_new(opening->door, opening->path);
+	bool serves = false;
+	int rc = agree(opening, job ? 0 : ENOMEM);
+
+	/* One of its own: the services' end is a collective call, and comes whenever it likes. */
+	if (!rc)
+		rc = agree(opening, mpi_error_code(job_join(job, opening->place.all)));
+
+	if (!rc) {
+		job->loader = loader;
+		rc = peer_plan(job, &opening->place, spec, loader_bytes(loader),
+			       loader_room(loader), planned);
+		opening->agreed |= rc != 0;
+	}
+	if (!rc && *planned) {
+		rc = fillers_start(job);
+		if (!rc)
+			rc = service_start(job);
+		serves = !rc;
+		rc = agree(opening, rc);
+	}
+	if (!rc && *planned) {
+		opening->job = job;
+		return 0;
+	}
+	if (serves)
+		service_cancel(job);
+	if (job) {
+		fillers_stop(job);
+		if (job->comm != MPI_COMM_NULL)
+			MPI_Comm_free(&job->comm);
+	}
+	job_free(job);
+	return rc;
+}
+
+/* The hook before the loader's threads begin. */
+static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
+		   struct order_spec *spec)
+{
+	struct opening *opening = context;
+	uint64_t planned = 0;
+	int rc = agree(opening, 0);
+
+	/* What follows from memory differs between nodes. */
+	if (!rc)
+		rc = agree(opening, mpi_error_code(MPI_Bcast(spec, sizeof(*spec), MPI_BYTE, 0,
+							     opening->place.all)));
+	if (!rc && !opening->why_not) {
+		rc = job_make(opening, loader, spec, &planned);
+		if (!rc && !planned)
+			opening->why_not = "there is no memory for them, or hardly any data";
+	}
+	if (!rc)
+		tell_plan(opening, planned, spec->records);
+	if (rc || !opening->job)
+		return rc;
+	service_go(opening->job);
+	opening->job->users = 2;
+	tiers->planned = planned;
+	(void)tier_add(tiers, &peer_tier_own, opening->job, SOURCE_MEMORY);
+	(void)tier_add(tiers, &peer_tier_others, opening->job, SOURCE_PEER);
+	return 0;
+}
+
+/* An options struct of an older program is shorter; what it lacks is zero. */
+static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_loader_options *from)
+{
+	if (!from || from->size < offsetof(struct lmdbio_loader_options, ranks))
+		return EINVAL;
+	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+	to->size = sizeof(*to);
+	return 0;
+}
+
+/* What the order is made of. */
+static int same_order(struct opening *opening)
+{
+	const struct lmdbio_loader_options *options = &opening->options;
+	uint64_t numbers[] = {options->seed,   options->batch, options->order,  options->tail,
+			      options->shares, options->block, options->buffer, options->resident};
+
+	return same_on_all(opening, numbers, sizeof(numbers), EINVAL);
+}
+
+/* Whether nodes can keep records for each other at all: the same on all ranks. */
+static int can_keep(struct opening *opening)
+{
+	int mine = MPI_THREAD_SINGLE, least = MPI_THREAD_SINGLE, rc;
+
+	MPI_Query_thread(&mine);
+	rc = mpi_error_code(MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, opening->place.all));
+	if (opening->place.place.nodes < 2)
+		opening->why_not = "there is one node";
+	else if (least < MPI_THREAD_MULTIPLE)
+		opening->why_not = "the program has not asked for MPI_THREAD_MULTIPLE";
+	return agree(opening, rc);
+}
+
+static int door_find(const struct loader_door **door)
+{
+	*door = dlsym(RTLD_DEFAULT, LOADER_DOOR_SYMBOL);
+	if (*door && !strcmp((*door)->release, PACKAGE_VERSION))
+		return 0;
+	log_line("lmdbio_mpi_loader_open: the program has no liblmdb.so.0 of "
+		 "lmdbio " PACKAGE_VERSION);
+	return ENOTSUP;
+}
+
+static int loader_make(struct opening *opening, struct lmdbio_loader **loader, unsigned flags,
+		       const char *name)
+{
+	char node[MPI_NODE_NAME];
+	struct loader_place place = {.path = opening->path, .flags = flags, .name = name};
+	struct loader_hooks hooks = {
+		.number = number, .prepare = prepare, .context = opening, .node = node};
+	int rc = agree(opening, mpi_node_name(&opening->place, node));
+
+	if (!rc)
+		rc = same_order(opening);
+	if (!rc)
+		rc = can_keep(opening);
+	if (rc)
+		return rc;
+	opening->options.ranks = (uint32_t)opening->place.place.ranks;
+	opening->options.rank = (uint32_t)opening->place.place.rank;
+	hooks.sharers = opening->why_not ? 0 : (unsigned)opening->place.place.node_ranks;
+	rc = opening->door->open(loader, &place, &opening->options, &hooks);
+	rc = agree(opening, rc);
+	if (rc && *loader) {
+		opening->door->close(*loader);
+		*loader = NULL;
+	}
+	return rc;
+}
+
+__attribute__((visibility("default"))) int
+lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **ret, const char *path, unsigned flags,
+		       const char *name, const struct lmdbio_loader_options *options)
+{
+	struct opening opening = {.path = path};
+	struct lmdbio_loader *loader = NULL;
+	MPI_Comm own = MPI_COMM_NULL;
+	int rc;
+
+	if (ret)
+		*ret = NULL;
+	if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
+		return EIO;
+	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+	opening.place =
+		(struct mpi_job){.all = own, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
+	rc = ret && path ? options_take(&opening.options, options) : EINVAL;
+	if (!rc)
+		rc = door_find(&opening.door);
+	rc = agree(&opening, rc);
+	if (!rc)
+		rc = agree(&opening, mpi_error_code(mpi_job_place(&opening.place, own)));
+	if (!rc)
+		rc = loader_make(&opening, &loader, flags, name);
+	(void)mpi_job_leave(&opening.place);
+	MPI_Comm_free(&own);
+	if (!rc)
+		*ret = loader;
+	return rc;
+}

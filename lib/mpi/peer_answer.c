@@ -1,0 +1,281 @@
+/* What only this file knows: how other ranks' questions are answered: out of memory, when all units
+ * that they name have been read; and what is on its way to others. */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "loader/loader_ready.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TALKS_AT_ONCE = 64 };
+static const uint64_t beat_ns = 250000000;
+
+struct peer_answer {
+	struct peer_answer *next;
+	int to, tag, n;
+	bool urged;
+	uint64_t beat_at; /* ns */
+	uint64_t records[PEER_ASKS];
+};
+
+struct peer_send {
+	struct peer_send *next;
+	MPI_Request request;
+	void *owned;
+};
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static void send_put(struct peer_job *job, struct peer_send *send)
+{
+	send->next = job->sends;
+	job->sends = send;
+}
+
+bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length)
+{
+	struct peer_send *send = calloc(1, sizeof(*send));
+
+	if (!send || MPI_Isend(bytes, (int)length, MPI_BYTE, to, tag, job->comm, &send->request) !=
+			     MPI_SUCCESS) {
+		free(send);
+		free(bytes);
+		return false;
+	}
+	send->owned = bytes;
+	send_put(job, send);
+	return true;
+}
+
+bool talk_send(struct peer_job *job, int to, const struct peer_talk *talk)
+{
+	struct peer_talk *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return false;
+	*copy = *talk;
+	return send_bytes(job, to, TAG_TALK, copy, sizeof(*copy));
+}
+
+/* Runs of memory as one thing to send or receive. */
+static int runs_type(uint8_t *const *runs, const int *lengths, int n, MPI_Datatype *type)
+{
+	MPI_Aint places[PEER_ASKS];
+	int sizes[PEER_ASKS], count = 0, rc;
+
+	for (int i = 0; i < n; i++) {
+		if (!lengths[i])
+			continue;
+		MPI_Get_address(runs[i], &places[count]);
+		sizes[count++] = lengths[i];
+	}
+	rc = MPI_Type_create_hindexed(count, sizes, places, MPI_BYTE, type);
+	return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
+}
+
+int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
+	      int n)
+{
+	struct peer_send *send = calloc(1, sizeof(*send));
+	MPI_Datatype type;
+	int rc = send ? runs_type(runs, lengths, n, &type) : MPI_ERR_NO_MEM;
+
+	if (rc == MPI_SUCCESS) {
+		rc = MPI_Isend(MPI_BOTTOM, 1, type, to, tag, job->comm, &send->request);
+		MPI_Type_free(&type);
+	}
+	if (rc == MPI_SUCCESS)
+		send_put(job, send);
+	else
+		free(send);
+	return rc;
+}
+
+int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
+		 int n, MPI_Request *request)
+{
+	MPI_Datatype type;
+	int rc = runs_type(runs, lengths, n, &type);
+
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Irecv(MPI_BOTTOM, 1, type, from, tag, job->comm, request);
+	MPI_Type_free(&type);
+	return rc;
+}
+
+bool sends_step(struct peer_job *job)
+{
+	bool any = false;
+
+	for (struct peer_send **link = &job->sends, *send; (send = *link);) {
+		int there = 0;
+
+		/* What MPI cannot send it does not send later either. */
+		if (MPI_Test(&send->request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && !there) {
+			link = &send->next;
+			continue;
+		}
+		*link = send->next;
+		free(send->owned);
+		free(send);
+		any = true;
+	}
+	return any;
+}
+
+/* --- being asked ------------------------------------------------------------------------------ */
+
+/* Whether all that can be had of the units is there; those that nobody has read yet are read now.
+ * Under the lock. */
+static bool is_ready(struct peer_job *job, struct peer_answer *answer)
+{
+	bool urged = answer->urged, ready = true;
+
+	answer->urged = true;
+	for (int i = 0; i < answer->n; i++) {
+		uint64_t number = store_unit(&job->store, answer->records[i]);
+		const struct peer_unit *unit = &job->store.at[number];
+
+		if (unit->role != ROLE_HOME || unit->state == UNIT_READY ||
+		    store_find(&job->store, answer->records[i], NULL))
+			continue;
+		if (unit->state == UNIT_LOADING)
+			ready = false;
+		else if (urged ? !job->stop_fillers : fill_urgently(job, number))
+			ready = false;
+	}
+	return ready;
+}
+
+static void answer_send(struct peer_job *job, const struct peer_answer *answer)
+{
+	struct peer_told *told = calloc(1, sizeof(*told));
+	uint8_t *runs[PEER_ASKS] = {0};
+	int lengths[PEER_ASKS] = {0};
+	bool any = false;
+
+	if (!told)
+		return; /* it waits in vain, and knows how long */
+	for (const struct peer_answer *other = job->answers; other; other = other->next)
+		told->load++;
+	for (int i = 0; i < answer->n; i++) {
+		struct tier_record found;
+
+		if (!store_find(&job->store, answer->records[i], &found)) {
+			told->each[i].error = ENOENT;
+			continue;
+		}
+		if (found.data.mv_size + found.key.mv_size > INT_MAX) {
+			told->each[i].error = EFBIG;
+			continue;
+		}
+		told->each[i].data = (uint32_t)found.data.mv_size;
+		told->each[i].key = (uint32_t)found.key.mv_size;
+		runs[i] = found.data.mv_data;
+		lengths[i] = (int)(found.data.mv_size + found.key.mv_size);
+		any |= lengths[i] > 0;
+	}
+	if (send_bytes(job, answer->to, answer->tag, told, sizeof(*told)) && any)
+		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, answer->n);
+}
+
+/* Copies: bits that change while they are sent would be nobody's idea of a message. */
+static void bits_send(struct peer_job *job, int to, int tag)
+{
+	size_t words = ready_words(job->store.units);
+	uint64_t *bits = malloc(words * sizeof(*bits) + 1);
+
+	for (size_t i = 0; i < words && bits; i++)
+		bits[i] = __atomic_load_n(&job->store.ready[i], __ATOMIC_ACQUIRE);
+	if (bits)
+		(void)send_bytes(job, to, tag, bits, words * sizeof(*bits));
+}
+
+static bool talk_is_sound(const struct peer_job *job, const struct peer_talk *talk)
+{
+	bool sound = talk->version == TALK_VERSION && talk->n >= 0 && talk->n <= PEER_ASKS &&
+		     talk->tag >= TAG_FIRST && talk->tag < TAG_FIRST + TAG_COUNT;
+
+	for (int i = 0; sound && i < talk->n; i++)
+		sound = talk->records[i] < job->store.records;
+	return sound;
+}
+
+static void talk_take(struct peer_job *job, const struct peer_talk *talk, int from, uint64_t now)
+{
+	struct peer_answer *answer;
+
+	if (!talk_is_sound(job, talk))
+		return;
+	if (talk->kind == TALK_BEAT)
+		job->peers[from].heard_at = now;
+	if (talk->kind == TALK_BITS)
+		bits_send(job, from, talk->tag);
+	if (talk->kind != TALK_ASK || !(answer = calloc(1, sizeof(*answer))))
+		return;
+	answer->to = from;
+	answer->tag = talk->tag;
+	answer->n = talk->n;
+	answer->beat_at = now;
+	memcpy(answer->records, talk->records, sizeof(answer->records));
+	answer->next = job->answers;
+	job->answers = answer;
+}
+
+bool talks_step(struct peer_job *job, uint64_t now)
+{
+	struct peer_talk talk;
+	MPI_Status status;
+	int there = 0, length;
+
+	for (unsigned i = 0; i < TALKS_AT_ONCE; i++) {
+		if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_TALK, job->comm, &there, &status) !=
+			    MPI_SUCCESS ||
+		    !there)
+			return i > 0;
+		if (MPI_Recv(&talk, sizeof(talk), MPI_BYTE, status.MPI_SOURCE, TAG_TALK, job->comm,
+			     &status) != MPI_SUCCESS)
+			continue;
+		MPI_Get_count(&status, MPI_BYTE, &length);
+		if (length == sizeof(talk))
+			talk_take(job, &talk, status.MPI_SOURCE, now);
+	}
+	return true;
+}
+
+bool answers_step(struct peer_job *job, uint64_t now)
+{
+	bool any = false;
+
+	for (struct peer_answer **link = &job->answers, *answer; (answer = *link);) {
+		bool ready;
+
+		pthread_mutex_lock(&job->lock);
+		if (!job->begun) {
+			job->begun = true;
+			pthread_cond_broadcast(&job->fill);
+		}
+		ready = is_ready(job, answer);
+		pthread_mutex_unlock(&job->lock);
+		if (ready) {
+			*link = answer->next;
+			answer_send(job, answer);
+			free(answer);
+			any = true;
+			continue;
+		}
+		if (now - answer->beat_at > beat_ns) {
+			struct peer_talk beat = {
+				.version = TALK_VERSION, .kind = TALK_BEAT, .tag = TAG_FIRST};
+
+			answer->beat_at = now;
+			(void)talk_send(job, answer->to, &beat);
+		}
+		link = &answer->next;
+	}
+	return any;
+}

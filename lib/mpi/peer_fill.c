@@ -1,0 +1,152 @@
+/* What only this file knows: when a unit whose home is here is read from storage, and that it is
+ * read once, whoever wants it.
+ *
+ * Units that somebody waits for come first, then all others by when the plan's epochs want them.
+ */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+struct peer_urgent {
+	struct peer_urgent *next;
+	uint64_t unit;
+};
+
+static void take(void *context, uint64_t record, int error, const MDB_val *key, const MDB_val *data)
+{
+	struct peer_job *job = context;
+
+	if (!error)
+		(void)store_keep(&job->store, record, key, data);
+}
+
+/* Reads a unit that the calling thread has claimed. Under the lock, which it takes down meanwhile.
+ */
+static void load(struct peer_job *job, uint64_t unit, bool urgent)
+{
+	struct peer_store *store = &job->store;
+	uint64_t first = unit * store->unit_records, n = store->records - first;
+	int rc;
+
+	pthread_mutex_unlock(&job->lock);
+	rc = job->door->run(job->loader, first, n < store->unit_records ? n : store->unit_records,
+			    urgent, take, job);
+	pthread_mutex_lock(&job->lock);
+	/* What could not be read is not read again here: those who want it read it for themselves.
+	 */
+	store->at[unit].state = rc == ECANCELED ? UNIT_EMPTY : UNIT_READY;
+	pthread_cond_broadcast(&job->filled);
+	pthread_cond_signal(&job->wake);
+}
+
+/* The next unit to be read. false: there is none now. Under the lock. */
+static bool next_unit(struct peer_job *job, uint64_t *unit, bool *urgent)
+{
+	struct peer_urgent *first;
+
+	*urgent = true;
+	while ((first = job->urgent)) {
+		*unit = first->unit;
+		job->urgent = first->next;
+		if (!job->urgent)
+			job->urgent_last = &job->urgent;
+		free(first);
+		if (job->store.at[*unit].state == UNIT_EMPTY)
+			return true;
+	}
+	*urgent = false;
+	while (job->begun && job->own_next < job->own_count) {
+		*unit = job->own[job->own_next++];
+		if (job->store.at[*unit].state == UNIT_EMPTY)
+			return true;
+	}
+	return false;
+}
+
+static void *filler_run(void *argument)
+{
+	struct peer_job *job = argument;
+	uint64_t unit;
+	bool urgent;
+
+	prctl(PR_SET_NAME, "lmdbio-fill", 0, 0, 0);
+	pthread_mutex_lock(&job->lock);
+	while (!job->stop_fillers) {
+		if (!next_unit(job, &unit, &urgent)) {
+			pthread_cond_wait(&job->fill, &job->lock);
+			continue;
+		}
+		job->store.at[unit].state = UNIT_LOADING;
+		load(job, unit, urgent);
+	}
+	pthread_mutex_unlock(&job->lock);
+	return NULL;
+}
+
+int fillers_start(struct peer_job *job)
+{
+	sigset_t all, before;
+	int rc = 0;
+
+	/* Signals are the program's threads' business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (!rc && job->fillers < PEER_FILLERS)
+		if (!(rc = pthread_create(&job->filler[job->fillers], NULL, filler_run, job)))
+			job->fillers++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	/* Fewer do as well. */
+	return job->fillers ? 0 : rc;
+}
+
+void fillers_stop(struct peer_job *job)
+{
+	struct peer_urgent *urgent;
+
+	pthread_mutex_lock(&job->lock);
+	job->stop_fillers = true;
+	while ((urgent = job->urgent)) {
+		job->urgent = urgent->next;
+		free(urgent);
+	}
+	job->urgent_last = &job->urgent;
+	pthread_cond_broadcast(&job->fill);
+	pthread_mutex_unlock(&job->lock);
+	for (unsigned i = 0; i < job->fillers; i++)
+		pthread_join(job->filler[i], NULL);
+	job->fillers = 0;
+}
+
+bool fill_urgently(struct peer_job *job, uint64_t unit)
+{
+	struct peer_urgent *urgent;
+
+	if (job->stop_fillers || job->closed)
+		return false;
+	urgent = malloc(sizeof(*urgent));
+	if (!urgent)
+		return false;
+	*urgent = (struct peer_urgent){.unit = unit};
+	*job->urgent_last = urgent;
+	job->urgent_last = &urgent->next;
+	pthread_cond_signal(&job->fill);
+	return true;
+}
+
+void fill_now(struct peer_job *job, uint64_t unit)
+{
+	struct peer_unit *at = &job->store.at[unit];
+
+	pthread_mutex_lock(&job->lock);
+	if (at->state == UNIT_EMPTY) {
+		at->state = UNIT_LOADING;
+		load(job, unit, true);
+	}
+	while (at->state == UNIT_LOADING)
+		pthread_cond_wait(&job->filled, &job->lock);
+	pthread_mutex_unlock(&job->lock);
+}

@@ -1,0 +1,223 @@
+/* What only this file knows: what the files of the peers' tier share.
+ *
+ * The ranks of a job that read one data set by its batch loader keep its records for each other.
+ * All have the same plan (loader/loader_plan.h): each run of neighbouring records, a unit, has a
+ * home at one rank of one node, and perhaps copies at others. A unit is read from storage by its
+ * home, once; everybody else asks. The way of a record: a reader of the loader asks the tier for
+ * some records -> what is kept here is shown as it is; what has its home here and was not read yet
+ * is read; for the rest a question goes to the rank that will answer first -> the service thread
+ * there answers out of its memory -> the bytes come straight into the memory that the sample will
+ * have.
+ *
+ * One thread of each rank, the service, makes all calls of MPI. It goes on after the loader has
+ * been closed, for those that still read, until all ranks have closed theirs.
+ */
+#ifndef LMDBIO_MPI_PEER_PRIVATE_H
+#define LMDBIO_MPI_PEER_PRIVATE_H
+
+#include "loader/batch_loader.h"
+#include "loader/loader_plan.h"
+#include "mpi/mpi_job.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	PEER_ASKS = TIER_FETCHES, /* records in a question */
+	PEER_COPIES = 2,          /* further holders of a unit that are remembered */
+	PEER_FILLERS = 4,         /* threads that read units */
+};
+
+#define PEER_NOBODY UINT32_MAX
+
+/* --- what this rank keeps: peer_store.c ------------------------------------------------------- */
+
+enum peer_role { ROLE_NONE, ROLE_COPY, ROLE_HOME };
+enum peer_state { UNIT_EMPTY, UNIT_LOADING, UNIT_READY };
+
+struct peer_kept {
+	_Atomic(uint8_t *) memory; /* value, then key; NULL: not here */
+	uint32_t data, key;        /* bytes */
+};
+
+struct peer_unit {
+	_Atomic(struct peer_kept *) records; /* NULL: none was ever kept */
+	_Atomic uint8_t state;               /* enum peer_state, of a home's units */
+	uint8_t role;                        /* enum peer_role */
+	uint32_t kept;                       /* records; under the store's lock */
+};
+
+struct peer_store {
+	uint64_t records, unit_records, units;
+	uint64_t limit, used; /* bytes; used: under the lock */
+	pthread_mutex_t lock;
+	struct peer_unit *at;
+	uint64_t *ready; /* loader_ready.h's bits: units of which every record is here */
+};
+
+int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records);
+void store_close_units(struct peer_store *store);
+bool store_find(const struct peer_store *store, uint64_t record, struct tier_record *found);
+/* Keeps a copy of what has a place here and is not here yet. Bytes kept. Any thread. */
+uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
+		    const MDB_val *data);
+
+static inline uint64_t store_unit(const struct peer_store *store, uint64_t record)
+{
+	return record / store->unit_records;
+}
+
+/* --- the job -------------------------------------------------------------------------------- */
+
+/* Another rank, as this one sees it. */
+struct peer {
+	_Atomic bool silent; /* it owes an answer for too long, and is not asked before that came */
+	_Atomic unsigned queued;   /* questions that wait for it */
+	_Atomic unsigned load;     /* questions that waited there when it last said so */
+	_Atomic uint64_t pace;     /* nanoseconds a question takes, moving average */
+	_Atomic(uint64_t *) ready; /* which units were whole there, when it last said so; or NULL */
+	bool has_copies;           /* of units whose home is elsewhere */
+	/* The service's: */
+	unsigned strays;   /* questions that were given up */
+	uint64_t heard_at; /* ns */
+	uint64_t ready_at; /* ns: when its bits were asked for */
+};
+
+/* Who waits for answers. */
+struct peer_wait {
+	pthread_cond_t done;
+	unsigned left; /* questions; under the job's lock */
+};
+
+struct peer_ask;
+struct peer_answer;
+struct peer_send;
+struct peer_urgent;
+
+struct peer_job {
+	struct peer_job *next; /* in the list of those that serve */
+	const struct loader_door *door;
+	struct lmdbio_loader *loader;
+	MPI_Comm comm;
+	MPI_Session session;
+	int rank, ranks;
+	char *name; /* of the data set, for people */
+	struct peer_store store;
+	uint32_t *homes;  /* unit -> rank, or PEER_NOBODY */
+	uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
+	struct peer *peers;
+	_Atomic bool over;   /* nobody is asked any more */
+	_Atomic bool failed; /* somebody was asked in vain */
+
+	pthread_mutex_t lock;                      /* of all below */
+	pthread_cond_t wake;                       /* the service */
+	pthread_cond_t filled;                     /* who waits for a unit that somebody reads */
+	pthread_cond_t fill;                       /* the fillers */
+	struct peer_ask *asked;                    /* questions on their way to the service */
+	struct peer_urgent *urgent, **urgent_last; /* units that somebody waits for */
+	uint64_t *own; /* units whose home is here, by when they are wanted first */
+	uint64_t own_count, own_next;
+	bool begun;  /* a first record was asked for: fill */
+	bool closed; /* the loader is gone */
+	bool gone;   /* the service is */
+	enum { SERVICE_WAITS, SERVICE_GOES, SERVICE_CANCELLED } go;
+	unsigned users; /* tiers of the loader: two rows, one state */
+	bool stop_fillers;
+	unsigned fillers;
+	pthread_t filler[PEER_FILLERS];
+	pthread_t service;
+
+	/* The service's: */
+	bool finalizing; /* MPI is ended by the program, or it exits; under the lock */
+	uint64_t end_by; /* ns: when that is not put off any longer */
+	bool counted;    /* this rank has said that it asks no more */
+	MPI_Request end;
+	struct peer_ask *asks;       /* that wait for an answer, those that were given up too */
+	struct peer_answer *answers; /* that wait for a unit */
+	struct peer_send *sends;
+	int serial;
+};
+
+/* peer_plan.c: who keeps what. `bytes`: of the database; `room`: of this rank's node. *planned:
+ * records that have a home; 0: there is no room anywhere, and no plan. Collective over place->all;
+ * the same code on all. */
+int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
+	      uint64_t bytes, uint64_t room, uint64_t *planned);
+
+/* peer_fill.c */
+int fillers_start(struct peer_job *job);
+/* Ends and joins them; the loader is being closed. */
+void fillers_stop(struct peer_job *job);
+/* Somebody waits for a unit whose home is here. Under the lock. false: it cannot be read. */
+bool fill_urgently(struct peer_job *job, uint64_t unit);
+/* Returns when a unit whose home is here has been read, by the calling thread or another. */
+void fill_now(struct peer_job *job, uint64_t unit);
+
+/* peer_tier.c */
+extern const struct tier_ops peer_tier_own, peer_tier_others;
+
+/* peer_service.c: makes the service, which begins when all ranks have one: service_go(). Then the
+ * job is its own: it is gone when all ranks have closed their loaders or, at the latest, when the
+ * process has waited for that long enough at its exit. Returns 0 or an errno. */
+int service_start(struct peer_job *job);
+void service_go(struct peer_job *job);
+/* Ends one that has not begun. */
+void service_cancel(struct peer_job *job);
+/* A job without tiers, service and communicator. */
+struct peer_job *job_new(const struct loader_door *door, const char *name);
+/* Gives it a communicator of its own. Collective over comm. Returns an MPI code. */
+int job_join(struct peer_job *job, MPI_Comm comm);
+void job_free(struct peer_job *job);
+
+/* peer_ask.c: questions of this rank's. */
+struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wait);
+void ask_add(struct peer_ask *ask, struct tier_fetch *fetch);
+bool ask_is_full(const struct peer_ask *ask);
+uint32_t ask_peer(const struct peer_ask *ask);
+/* Hands a list of questions to the service. Under the lock. */
+void asks_put(struct peer_job *job, struct peer_ask *asks);
+bool asks_step(struct peer_job *job, uint64_t now);
+/* Gives all of them up. */
+void asks_drop(struct peer_job *job);
+struct peer_ask **ask_next(struct peer_ask *ask);
+
+/* peer_answer.c: other ranks' questions, and all that is sent. */
+bool talks_step(struct peer_job *job, uint64_t now);
+bool answers_step(struct peer_job *job, uint64_t now);
+bool sends_step(struct peer_job *job);
+
+/* --- the messages ----------------------------------------------------------------------------- */
+
+/* A question, or a word, goes under TAG_TALK; an answer under the tags that the question names:
+ * which records there are under `tag`, and under the one after it, if there are any bytes, all of
+ * them behind each other, each a value and its key. */
+enum { TAG_TALK = 1, TAG_FIRST = 16, TAG_COUNT = 16384 };
+enum peer_talk_kind { TALK_ASK, TALK_BEAT, TALK_BITS };
+enum { TALK_VERSION = 1 };
+
+struct peer_talk {
+	int32_t version, kind, tag, n;
+	uint64_t records[PEER_ASKS];
+};
+
+struct peer_told {
+	uint32_t load;
+	struct {
+		int32_t error;
+		uint32_t data, key; /* bytes */
+	} each[PEER_ASKS];
+};
+
+/* Sends bytes, which are malloc'ed, and freed in any case. false: MPI does not. */
+bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length);
+/* Sends or receives n runs of bytes as one message; some may be empty, not all. Returns an MPI
+ * code. */
+int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
+	      int n);
+int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
+		 int n, MPI_Request *request);
+/* A word that nobody answers, or that asks for bits. */
+bool talk_send(struct peer_job *job, int to, const struct peer_talk *talk);
+
+#endif

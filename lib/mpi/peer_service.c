@@ -1,0 +1,292 @@
+/* What only this file knows: when a rank's service looks around and when it sleeps, and how all
+ * services of a job end, whenever and in whatever order loaders are closed.
+ *
+ * A rank that has closed its loader, and has all answers that it has asked for, says so by a
+ * barrier that nobody waits in, and goes on answering. When all have said so nobody asks any more.
+ * A process that exits before waits for that, for a bounded time.
+ */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "mpi/mpi_error.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
+ * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
+enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000 };
+/* Nanoseconds: that the end of MPI, or of the process, is put off. */
+static const uint64_t exit_ns = 10000000000;
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	struct peer_job *jobs;
+	pid_t process; /* whose jobs they are: a forked child has none */
+} serving = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.ended = PTHREAD_COND_INITIALIZER,
+};
+
+/* --- a job ------------------------------------------------------------------------------------ */
+
+struct peer_job *job_new(const struct loader_door *door, const char *name)
+{
+	struct peer_job *job = calloc(1, sizeof(*job));
+	pthread_condattr_t attributes;
+
+	if (!job)
+		return NULL;
+	job->door = door;
+	job->comm = MPI_COMM_NULL;
+	job->name = strdup(name);
+	job->urgent_last = &job->urgent;
+	job->end = MPI_REQUEST_NULL;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_mutex_init(&job->lock, NULL);
+	pthread_cond_init(&job->wake, &attributes);
+	pthread_cond_init(&job->filled, NULL);
+	pthread_cond_init(&job->fill, NULL);
+	pthread_condattr_destroy(&attributes);
+	if (job->name)
+		return job;
+	job_free(job);
+	return NULL;
+}
+
+int job_join(struct peer_job *job, MPI_Comm comm)
+{
+	int rc = MPI_Comm_dup(comm, &job->comm);
+
+	if (rc != MPI_SUCCESS)
+		return rc;
+	MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(job->comm, &job->rank);
+	MPI_Comm_size(job->comm, &job->ranks);
+	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
+	return job->peers ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+void job_free(struct peer_job *job)
+{
+	if (!job)
+		return;
+	for (int rank = 0; job->peers && rank < job->ranks; rank++)
+		free(job->peers[rank].ready);
+	store_close_units(&job->store);
+	free(job->peers);
+	free(job->homes);
+	free(job->copies);
+	free(job->own);
+	free(job->name);
+	pthread_mutex_destroy(&job->lock);
+	pthread_cond_destroy(&job->wake);
+	pthread_cond_destroy(&job->filled);
+	pthread_cond_destroy(&job->fill);
+	free(job);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+enum ending { GOES_ON, ENDS, BREAKS_OFF };
+
+static void ending_begins(struct peer_job *job, uint64_t end_by)
+{
+	pthread_mutex_lock(&job->lock);
+	if (!job->finalizing)
+		job->end_by = end_by;
+	job->finalizing = true;
+	pthread_cond_signal(&job->wake);
+	pthread_mutex_unlock(&job->lock);
+}
+
+static enum ending end_step(struct peer_job *job, uint64_t now)
+{
+	bool closed, late;
+	int there = 0, finalized = 0;
+
+	MPI_Finalized(&finalized);
+	if (finalized)
+		ending_begins(job, now + exit_ns);
+	pthread_mutex_lock(&job->lock);
+	if (job->finalizing)
+		job->over = true;
+	closed = (job->closed || job->finalizing) && !job->asked;
+	late = job->finalizing && now > job->end_by;
+	pthread_mutex_unlock(&job->lock);
+	if (closed && !job->counted && !job->asks)
+		job->counted = MPI_Ibarrier(job->comm, &job->end) == MPI_SUCCESS;
+	if (job->counted && job->end != MPI_REQUEST_NULL &&
+	    MPI_Test(&job->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+		return BREAKS_OFF;
+	if (job->counted && job->end == MPI_REQUEST_NULL && !job->sends)
+		return ENDS;
+	return late ? BREAKS_OFF : GOES_ON;
+}
+
+/* What MPI may still read or write stays, when all did not end together. */
+static void job_end(struct peer_job *job, bool well)
+{
+	struct peer_job **link;
+	bool closed;
+
+	job->over = true;
+	if (well) {
+		MPI_Comm_free(&job->comm);
+	} else {
+		asks_drop(job);
+		job->sends = NULL;
+	}
+	MPI_Session_finalize(&job->session);
+	pthread_mutex_lock(&job->lock);
+	job->gone = true;
+	asks_put(job, job->asked); /* which are refused now */
+	job->asked = NULL;
+	closed = job->closed;
+	pthread_mutex_unlock(&job->lock);
+	pthread_mutex_lock(&serving.lock);
+	for (link = &serving.jobs; *link != job; link = &(*link)->next)
+		;
+	*link = job->next;
+	if (closed && well)
+		job_free(job);
+	pthread_cond_broadcast(&serving.ended);
+	pthread_mutex_unlock(&serving.lock);
+}
+
+/* At exit: the others may still ask, as MPI_Finalize would wait for them too. */
+static void exit_begins(void)
+{
+	uint64_t end_by = clock_now() + exit_ns;
+
+	if (serving.process != getpid())
+		return;
+	pthread_mutex_lock(&serving.lock);
+	for (struct peer_job *job = serving.jobs; job; job = job->next)
+		ending_begins(job, end_by);
+	while (serving.jobs)
+		pthread_cond_wait(&serving.ended, &serving.lock);
+	pthread_mutex_unlock(&serving.lock);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void nap(struct peer_job *job, uint64_t ns)
+{
+	uint64_t until = clock_now() + ns;
+	struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
+			      .tv_nsec = (long)(until % 1000000000)};
+
+	pthread_mutex_lock(&job->lock);
+	if (!job->asked)
+		pthread_cond_timedwait(&job->wake, &job->lock, &at);
+	pthread_mutex_unlock(&job->lock);
+}
+
+static bool may_begin(struct peer_job *job)
+{
+	bool goes;
+
+	pthread_mutex_lock(&job->lock);
+	while (job->go == SERVICE_WAITS)
+		pthread_cond_wait(&job->wake, &job->lock);
+	goes = job->go == SERVICE_GOES;
+	pthread_mutex_unlock(&job->lock);
+	return goes;
+}
+
+static void *service_run(void *argument)
+{
+	struct peer_job *job = argument;
+	enum ending ending = GOES_ON;
+	uint64_t quiet = 0;
+
+	prctl(PR_SET_NAME, "lmdbio-peers", 0, 0, 0);
+	if (!may_begin(job))
+		return NULL;
+	pthread_detach(pthread_self());
+	while (ending == GOES_ON) {
+		uint64_t now = clock_now(), most;
+		bool any = talks_step(job, now);
+
+		any |= asks_step(job, now);
+		any |= answers_step(job, now);
+		any |= sends_step(job);
+		ending = end_step(job, now);
+		most = job->asks || job->answers || job->sends ? NAP_BUSY : NAP_IDLE;
+		quiet = any ? 0 : quiet < NAP_FIRST ? NAP_FIRST : quiet + quiet / 4;
+		if (quiet > most)
+			quiet = most;
+		if (quiet && ending == GOES_ON)
+			nap(job, quiet);
+	}
+	job_end(job, ending == ENDS);
+	return NULL;
+}
+
+/* With a session of ours MPI goes on when the program ends it, until the session ends, which is in
+ * the service's own thread: MPICH takes its locks away in MPI_Finalize, so that a thread that is in
+ * any call of MPI then would be lost. */
+static int session_open(MPI_Session *session)
+{
+	MPI_Info info;
+	int rc;
+
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+	rc = MPI_Session_init(info, MPI_ERRORS_RETURN, session);
+	MPI_Info_free(&info);
+	return rc;
+}
+
+int service_start(struct peer_job *job)
+{
+	sigset_t all, before;
+	int rc;
+
+	rc = session_open(&job->session);
+	if (rc != MPI_SUCCESS)
+		return mpi_error_code(rc);
+	pthread_mutex_lock(&serving.lock);
+	if (serving.process != getpid())
+		atexit(exit_begins);
+	serving.process = getpid();
+	pthread_mutex_unlock(&serving.lock);
+	/* Signals are the program's threads' business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&job->service, NULL, service_run, job);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		MPI_Session_finalize(&job->session);
+	return rc;
+}
+
+void service_go(struct peer_job *job)
+{
+	pthread_mutex_lock(&serving.lock);
+	job->next = serving.jobs;
+	serving.jobs = job;
+	pthread_mutex_unlock(&serving.lock);
+	pthread_mutex_lock(&job->lock);
+	job->go = SERVICE_GOES;
+	pthread_cond_signal(&job->wake);
+	pthread_mutex_unlock(&job->lock);
+}
+
+void service_cancel(struct peer_job *job)
+{
+	pthread_mutex_lock(&job->lock);
+	job->go = SERVICE_CANCELLED;
+	pthread_cond_signal(&job->wake);
+	pthread_mutex_unlock(&job->lock);
+	pthread_join(job->service, NULL);
+	MPI_Session_finalize(&job->session);
+}

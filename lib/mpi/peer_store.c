@@ -1,0 +1,95 @@
+/* What only this file knows: how a rank keeps records for its job. */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "loader/loader_ready.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records)
+{
+	store->records = records;
+	store->unit_records = unit_records;
+	store->units = records / unit_records + !!(records % unit_records);
+	store->at = calloc(store->units + 1, sizeof(*store->at));
+	store->ready = calloc(ready_words(store->units) + 1, sizeof(*store->ready));
+	pthread_mutex_init(&store->lock, NULL);
+	return store->at && store->ready ? 0 : ENOMEM;
+}
+
+void store_close_units(struct peer_store *store)
+{
+	for (uint64_t unit = 0; store->at && unit < store->units; unit++) {
+		struct peer_kept *records = store->at[unit].records;
+
+		for (uint64_t i = 0; records && i < store->unit_records; i++)
+			free(records[i].memory);
+		free(records);
+	}
+	free(store->at);
+	free(store->ready);
+	if (store->units)
+		pthread_mutex_destroy(&store->lock);
+}
+
+bool store_find(const struct peer_store *store, uint64_t record, struct tier_record *found)
+{
+	const struct peer_unit *unit = &store->at[store_unit(store, record)];
+	struct peer_kept *records = atomic_load_explicit(&unit->records, memory_order_acquire);
+	uint8_t *memory = NULL;
+
+	if (records) {
+		records += record % store->unit_records;
+		memory = atomic_load_explicit(&records->memory, memory_order_acquire);
+	}
+	if (memory && found)
+		*found = (struct tier_record){.data = {records->data, memory},
+					      .key = {records->key, memory + records->data}};
+	return memory != NULL;
+}
+
+/* Records of a unit; the last one may have fewer. */
+static uint64_t unit_count(const struct peer_store *store, uint64_t unit)
+{
+	uint64_t first = unit * store->unit_records;
+
+	return store->records - first < store->unit_records ? store->records - first
+							    : store->unit_records;
+}
+
+uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
+		    const MDB_val *data)
+{
+	uint64_t number = store_unit(store, record), size = key->mv_size + data->mv_size;
+	struct peer_unit *unit = &store->at[number];
+	struct peer_kept *records, *at;
+	struct tier_record copy;
+
+	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX ||
+	    store_find(store, record, NULL))
+		return 0;
+	if (!tier_copy(&copy, key, data))
+		return 0;
+	pthread_mutex_lock(&store->lock);
+	records = unit->records;
+	if (!records) {
+		records = calloc(store->unit_records, sizeof(*records));
+		atomic_store_explicit(&unit->records, records, memory_order_release);
+	}
+	at = records ? records + record % store->unit_records : NULL;
+	if (!at || at->memory || store->used + size > store->limit) {
+		pthread_mutex_unlock(&store->lock);
+		free(copy.memory);
+		return 0;
+	}
+	store->used += size;
+	at->data = (uint32_t)data->mv_size;
+	at->key = (uint32_t)key->mv_size;
+	atomic_store_explicit(&at->memory, copy.memory, memory_order_release);
+	if (++unit->kept == unit_count(store, number))
+		(void)ready_set(store->ready, number);
+	pthread_mutex_unlock(&store->lock);
+	return size;
+}

@@ -1,0 +1,219 @@
+/* What only this file knows: how the loader sees what its job keeps: two rows of its table of
+ * tiers, what is here and what others have. */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "loader/loader_ready.h"
+
+#include <errno.h>
+
+/* --- here ------------------------------------------------------------------------------------- */
+
+static bool own_has(void *state, uint64_t record)
+{
+	return store_find(&((struct peer_job *)state)->store, record, NULL);
+}
+
+static int own_fetch(void *state, uint64_t record, struct tier_record *to)
+{
+	return store_find(&((struct peer_job *)state)->store, record, to) ? 0 : ENOENT;
+}
+
+static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	return store_keep(&((struct peer_job *)state)->store, record, key, data);
+}
+
+static uint64_t others_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	(void)state, (void)record, (void)key, (void)data;
+	return 0;
+}
+
+/* The last row that is closed leaves the job to its service. */
+static void peer_close(void *state)
+{
+	struct peer_job *job = state;
+	bool last;
+
+	pthread_mutex_lock(&job->lock);
+	last = !--job->users;
+	pthread_mutex_unlock(&job->lock);
+	if (!last)
+		return;
+	fillers_stop(job);
+	pthread_mutex_lock(&job->lock);
+	job->loader = NULL;
+	job->closed = true;
+	/* What broke off may still be written to. */
+	last = job->gone && job->comm == MPI_COMM_NULL;
+	pthread_cond_signal(&job->wake);
+	pthread_mutex_unlock(&job->lock);
+	if (last)
+		job_free(job);
+}
+
+/* --- with others ------------------------------------------------------------------------------ */
+
+static bool is_asked(const struct peer_job *job, uint32_t rank)
+{
+	return rank != PEER_NOBODY && rank != (uint32_t)job->rank && !job->peers[rank].silent;
+}
+
+static struct ready_source source_of(const struct peer_job *job, uint32_t rank, uint64_t unit,
+				     bool is_home)
+{
+	const struct peer *peer = &job->peers[rank];
+	const uint64_t *bits = is_home ? NULL : peer->ready;
+
+	return (struct ready_source){
+		.seconds_a_request = (double)peer->pace * 1e-9,
+		.queued_requests = peer->queued + peer->load,
+		.ready = is_home || (bits && ready_test(bits, unit)),
+	};
+}
+
+/* Of the ranks that have a unit, or can read it, the one that will answer first. */
+static uint32_t choose_peer(const struct peer_job *job, uint64_t unit)
+{
+	struct ready_source sources[1 + PEER_COPIES];
+	uint32_t ranks[1 + PEER_COPIES];
+	unsigned n = 0, best;
+
+	if (is_asked(job, job->homes[unit])) {
+		ranks[n] = job->homes[unit];
+		sources[n++] = source_of(job, job->homes[unit], unit, true);
+	}
+	for (unsigned i = 0; i < PEER_COPIES; i++) {
+		uint32_t rank = job->copies[unit * PEER_COPIES + i];
+
+		if (is_asked(job, rank)) {
+			ranks[n] = rank;
+			sources[n++] = source_of(job, rank, unit, false);
+		}
+	}
+	best = ready_choose(sources, n, 0, unit * (uint64_t)job->ranks + (uint64_t)job->rank);
+	return best < n ? ranks[best] : PEER_NOBODY;
+}
+
+static bool others_has(void *state, uint64_t record)
+{
+	struct peer_job *job = state;
+	uint64_t unit = store_unit(&job->store, record);
+
+	if (job->homes[unit] == (uint32_t)job->rank)
+		return job->store.at[unit].state != UNIT_READY;
+	return !job->over && choose_peer(job, unit) != PEER_NOBODY;
+}
+
+/* The question that a record goes with, made if there is none yet. NULL: no memory. */
+static struct peer_ask *ask_for(struct peer_job *job, struct peer_ask **asks, uint32_t rank,
+				struct peer_wait *wait)
+{
+	struct peer_ask *ask = *asks;
+
+	while (ask && (ask_peer(ask) != rank || ask_is_full(ask)))
+		ask = *ask_next(ask);
+	if (ask)
+		return ask;
+	ask = ask_new(job, rank, wait);
+	if (ask) {
+		*ask_next(ask) = *asks;
+		*asks = ask;
+		wait->left++;
+	}
+	return ask;
+}
+
+/* What is kept by others is asked for. true: the record's home is here. */
+static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct peer_ask **asks,
+			struct peer_wait *wait)
+{
+	uint64_t unit = store_unit(&job->store, fetch->record);
+	struct peer_ask *ask;
+	uint32_t rank;
+
+	fetch->error = 0;
+	if (store_find(&job->store, fetch->record, &fetch->found)) {
+		fetch->source = SOURCE_MEMORY;
+		return false;
+	}
+	if (job->homes[unit] == (uint32_t)job->rank)
+		return true;
+	fetch->error = ENOENT;
+	rank = job->over ? PEER_NOBODY : choose_peer(job, unit);
+	ask = rank == PEER_NOBODY ? NULL : ask_for(job, asks, rank, wait);
+	if (ask)
+		ask_add(ask, fetch);
+	return false;
+}
+
+static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
+{
+	struct peer_job *job = state;
+	struct peer_wait wait = {.left = 0};
+	struct peer_ask *asks = NULL;
+	bool here[PEER_ASKS];
+
+	pthread_cond_init(&wait.done, NULL);
+	for (size_t i = 0; i < n; i++)
+		here[i] = fetch_begin(job, &each[i], &asks, &wait);
+	pthread_mutex_lock(&job->lock);
+	if (!job->begun) {
+		job->begun = true;
+		pthread_cond_broadcast(&job->fill);
+	}
+	asks_put(job, asks);
+	pthread_mutex_unlock(&job->lock);
+	for (size_t i = 0; i < n; i++) {
+		if (!here[i])
+			continue;
+		fill_now(job, store_unit(&job->store, each[i].record));
+		each[i].error = own_fetch(job, each[i].record, &each[i].found);
+		each[i].source = SOURCE_FILE;
+	}
+	pthread_mutex_lock(&job->lock);
+	while (wait.left)
+		pthread_cond_wait(&wait.done, &job->lock);
+	pthread_mutex_unlock(&job->lock);
+	pthread_cond_destroy(&wait.done);
+}
+
+static int others_fetch(void *state, uint64_t record, struct tier_record *to)
+{
+	struct tier_fetch fetch = {.record = record};
+
+	others_fetch_all(state, &fetch, 1);
+	*to = fetch.found;
+	return fetch.error;
+}
+
+static enum tier_state own_health(void *state)
+{
+	(void)state;
+	return TIER_GOOD;
+}
+
+static enum tier_state others_health(void *state)
+{
+	return ((struct peer_job *)state)->failed ? TIER_FAILED : TIER_GOOD;
+}
+
+const struct tier_ops peer_tier_own = {
+	.name = "kept here",
+	.has = own_has,
+	.fetch = own_fetch,
+	.offer = own_offer,
+	.health = own_health,
+	.close = peer_close,
+};
+
+const struct tier_ops peer_tier_others = {
+	.name = "peers",
+	.has = others_has,
+	.fetch = others_fetch,
+	.fetch_all = others_fetch_all,
+	.offer = others_offer,
+	.health = others_health,
+	.close = peer_close,
+};

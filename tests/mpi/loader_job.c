@@ -1,0 +1,249 @@
+/* What only this file knows: a job's rank that reads a data set by the batch loader and says what
+ * came, to be compared with what one process gets alone; and what it may do to the others meanwhile.
+ *
+ *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
+ *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--single]
+ *	           [--act=WORD --rank=N --at=BATCH] PATH
+ *
+ * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each epoch
+ * a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After each batch
+ * the ranks wait for each other, unless --apart. --single asks MPI for no threads. What `rank` does
+ * when it has read `at` batches: close; stop (and say so first, by a file stopped.PID in
+ * $LOADER_JOB); end (MPI_Finalize without closing).
+ */
+#include <lmdbio_mpi.h>
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	uint64_t epochs, first, at;
+	const char *act;
+	int acting, rank;
+	bool apart, single;
+} job = {.epochs = 3, .act = ""};
+
+static const struct option flags[] = {
+	{"batch", required_argument, NULL, 'b'},    {"seed", required_argument, NULL, 's'},
+	{"order", required_argument, NULL, 'o'},    {"epochs", required_argument, NULL, 'e'},
+	{"memory", required_argument, NULL, 'm'},   {"skip", no_argument, NULL, 'x'},
+	{"apart", no_argument, NULL, 'p'},          {"single", no_argument, NULL, '1'},
+	{"block", required_argument, NULL, 'B'},    {"buffer", required_argument, NULL, 'u'},
+	{"resident", required_argument, NULL, 'R'}, {"act", required_argument, NULL, 'a'},
+	{"rank", required_argument, NULL, 'r'},     {"at", required_argument, NULL, 't'},
+	{"first", required_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
+};
+
+static enum lmdbio_order order_of(const char *word)
+{
+	return !strcmp(word, "sequential")      ? LMDBIO_ORDER_SEQUENTIAL
+	       : !strcmp(word, "block")         ? LMDBIO_ORDER_BLOCK
+	       : !strcmp(word, "opportunistic") ? LMDBIO_ORDER_OPPORTUNISTIC
+						: LMDBIO_ORDER_SHUFFLE;
+}
+
+static int options_parse(struct lmdbio_loader_options *options, int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", flags, NULL)) != -1) {
+		uint64_t number = optarg ? strtoull(optarg, NULL, 10) : 0;
+
+		switch (c) {
+		case 'b':
+			options->batch = (uint32_t)number;
+			break;
+		case 's':
+			options->seed = number;
+			break;
+		case 'o':
+			options->order = order_of(optarg);
+			break;
+		case 'm':
+			options->memory = number;
+			break;
+		case 'B':
+			options->block = (uint32_t)number;
+			break;
+		case 'u':
+			options->buffer = (uint32_t)number;
+			break;
+		case 'R':
+			options->resident = number;
+			break;
+		case 'x':
+			options->skip_errors = 1;
+			break;
+		case 'e':
+			job.epochs = number;
+			break;
+		case 'f':
+			job.first = number;
+			break;
+		case 'p':
+			job.apart = true;
+			break;
+		case '1':
+			job.single = true;
+			break;
+		case 'a':
+			job.act = optarg;
+			break;
+		case 'r':
+			job.acting = (int)number;
+			break;
+		case 't':
+			job.at = number;
+			break;
+		default:
+			return -1;
+		}
+	}
+	return optind + 1 == argc ? 0 : -1;
+}
+
+/* Without keeping a processor busy: there are fewer than ranks. */
+static void gather(void)
+{
+	MPI_Request request;
+	int there = 0;
+
+	MPI_Ibarrier(MPI_COMM_WORLD, &request);
+	while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && !there)
+		usleep(200);
+}
+
+static uint64_t sum_of(const struct lmdbio_sample *sample)
+{
+	const unsigned char *key = sample->key.mv_data, *data = sample->data.mv_data;
+	uint64_t sum = sample->data.mv_size;
+
+	for (size_t i = 0; i < sample->key.mv_size; i++)
+		sum = sum * 31 + key[i];
+	for (size_t i = 0; i < sample->data.mv_size; i++)
+		sum = sum * 31 + data[i];
+	return sum;
+}
+
+static void batch_print(const struct lmdbio_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct lmdbio_sample *sample = &batch->samples[i];
+
+		if (sample->record == LMDBIO_NO_RECORD)
+			continue;
+		if (sample->error)
+			printf("# error %d of record %llu\n", sample->error,
+			       (unsigned long long)sample->record);
+		else
+			printf("%llu %llu %llu %016llx\n", (unsigned long long)batch->epoch,
+			       (unsigned long long)batch->number,
+			       (unsigned long long)sample->record,
+			       (unsigned long long)sum_of(sample));
+	}
+}
+
+static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
+{
+	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
+
+	lmdbio_loader_stats(loader, &stats);
+	printf("# epoch %llu rank %d storage %llu memory %llu peer %llu file %llu planned %llu "
+	       "peers %llu\n",
+	       (unsigned long long)epoch, job.rank, (unsigned long long)stats.storage_bytes,
+	       (unsigned long long)stats.memory_bytes, (unsigned long long)stats.peer_bytes,
+	       (unsigned long long)stats.file_bytes, (unsigned long long)stats.peer_records,
+	       (unsigned long long)stats.peer_state);
+	fflush(stdout);
+}
+
+static void stop(void)
+{
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/stopped.%d", getenv("LOADER_JOB"), (int)getpid());
+	file = fopen(path, "w");
+	if (file)
+		fclose(file);
+	raise(SIGSTOP);
+}
+
+/* true: it reads no more. */
+static bool act(struct lmdbio_loader *loader, uint64_t batches)
+{
+	if (job.rank != job.acting || batches != job.at || !*job.act)
+		return false;
+	if (!strcmp(job.act, "stop")) {
+		stop();
+		return false;
+	}
+	if (!strcmp(job.act, "close"))
+		lmdbio_loader_close(loader);
+	return true;
+}
+
+/* MDB_NOTFOUND at its end; 0: this rank reads no more. */
+static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *batches)
+{
+	struct lmdbio_batch *batch;
+	int rc = lmdbio_loader_epoch(loader, epoch);
+
+	while (!rc && !(rc = lmdbio_loader_next(loader, &batch))) {
+		batch_print(batch);
+		lmdbio_batch_done(batch);
+		if (act(loader, ++*batches))
+			return 0;
+		if (!job.apart)
+			gather();
+	}
+	return rc;
+}
+
+static int read_all(const char *path, const struct lmdbio_loader_options *options)
+{
+	struct lmdbio_loader *loader;
+	uint64_t batches = 0;
+	char name[64];
+	int rc;
+
+	rc = lmdbio_mpi_loader_open(MPI_COMM_WORLD, &loader, path, MDB_NOLOCK, NULL, options);
+	if (rc)
+		return rc;
+	for (uint64_t epoch = job.first; epoch < job.first + job.epochs; epoch++) {
+		rc = read_epoch(loader, epoch, &batches);
+		if (rc != MDB_NOTFOUND)
+			return rc;
+		stats_print(loader, epoch);
+	}
+	if (getenv("LOADER_JOB")) {
+		snprintf(name, sizeof(name), "%s/done.%d", getenv("LOADER_JOB"), job.rank);
+		fclose(fopen(name, "w"));
+	}
+	if (!job.apart)
+		gather();
+	lmdbio_loader_close(loader);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct lmdbio_loader_options options = {
+		.size = sizeof(options), .batch = 16, .order = LMDBIO_ORDER_SHUFFLE, .seed = 1};
+	int level, rc;
+
+	if (options_parse(&options, argc, argv))
+		return 2;
+	MPI_Init_thread(&argc, &argv, job.single ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+	rc = read_all(argv[optind], &options);
+	printf("# rank %d: %d\n", job.rank, rc);
+	fflush(stdout);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,98 @@
+#!/bin/bash
+# What only this file knows: that a job's ranks get from the batch loader, together, what one process gets,
+# and that storage is read once when the nodes' memory together holds the data set.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+stores_alone "$@"
+job_begin
+make_set img 300 196620
+make_set cifar 12000 3073
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
+program=$top_builddir/tests/mpi/loader_job
+export LMDBIO_VERBOSE=1
+
+# reads RANKS NODES SET ARGUMENT...: cold; what came is in $scratch/came, sorted, the rest in out.
+reads() {
+	local ranks=$1 nodes=$2 set=$3
+
+	shift 3
+	cold
+	job_status=0
+	mpi_job "$ranks" "$nodes" "$program" "$@" "$scratch/mount/$set" \
+		>"$scratch/out" 2>"$scratch/err" || job_status=$?
+	[ "$job_status" = 0 ] || cat "$scratch/err"
+	grep -v '^#' "$scratch/out" | sort >"$scratch/came"
+}
+
+# expects SET ARGUMENT...: what one process gets.
+expects() {
+	LMDBIO_MEMORY=512M reads 1 1 "$@"
+	mv "$scratch/came" "$scratch/expected"
+}
+
+# same_as_alone NAME
+same_as_alone() {
+	equal "$1_ends_well" 0 "$job_status"
+	judge "$1_is_the_same" cmp "$scratch/expected" "$scratch/came"
+}
+
+# storage EPOCH...: bytes that all ranks have asked of storage in those epochs.
+storage() {
+	for epoch in "$@"; do
+		sed -n "s/^# epoch $epoch rank .* storage \([0-9]*\) .*/\1/p" "$scratch/out"
+	done | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# --- the same batches, in every order, for any number of ranks ---
+for order in shuffle sequential block opportunistic; do
+	arguments=("--order=$order" --block=40 --buffer=3 --resident=2000 --batch=100 --epochs=1)
+	expects cifar "${arguments[@]}"
+	for ranks in 2 3 4; do
+		[ $order = shuffle ] || [ $ranks = 3 ] || continue
+		LMDBIO_MEMORY=64M reads $ranks $ranks cifar "${arguments[@]}"
+		same_as_alone "${order}_on_${ranks}_ranks"
+	done
+done
+
+# --- no node has memory for all of it, together they have ---
+# once NAME RANKS NODES SET MEMORY ARGUMENT...
+once() {
+	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size
+
+	size=$(file_size "$4")
+	LMDBIO_MEMORY=$5 reads "$2" "$3" "$4" "${@:6}"
+	same_as_alone "$name"
+	at_most "${name}_bytes" "$(slowfs_stat "$4/data.mdb:bytes")" $((size * 103 / 100))
+	equal "${name}_reads_nothing_again" 0 "$(storage 1 2)"
+}
+
+expects img --batch=14
+once reading 4 4 img 40M --batch=14
+once reading 4 2 img 64M --batch=14
+once reading 2 2 img 64M --batch=14
+once reading_apart 4 4 img 40M --batch=14 --apart
+judge reading_is_planned_for_all_records grep -q '4 nodes keep 300 of 300 records' "$scratch/err"
+expects cifar --batch=100
+once reading 4 4 cifar 40M --batch=100
+once reading 3 3 cifar 40M --batch=100
+
+# Memory for all of it on each node: storage is read once all the same.
+expects img --batch=14
+once reading_in_plenty 4 4 img 512M --batch=14
+
+# Less memory than data: what has no place is read again, and all is right.
+LMDBIO_MEMORY=20M reads 2 2 img --batch=14
+same_as_alone short_memory
+judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
+
+# --- without what it takes ---
+reads 4 4 img --batch=14 --single
+same_as_alone program_without_threads
+judge program_without_threads_is_told grep -q 'not asked for MPI_THREAD_MULTIPLE' "$scratch/err"
+judge program_without_threads_has_no_peers grep -q ' peers 0$' "$scratch/out"
+reads 4 1 img --batch=14
+same_as_alone ranks_of_one_node
+at_most ranks_of_one_node_bytes "$(slowfs_stat img/data.mdb:bytes)" $(($(file_size img) * 103 / 100))
+job_left loaders
+slowfs_stop
+finish
