@@ -1,0 +1,142 @@
+#!/bin/bash
+# What only this file knows: what one rank of a job may do to the batch loader, or storage to it, while
+# all others get what they should, and that all ranks get the same answer when they do not fit together.
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+stores_alone "$@"
+job_begin
+make_set img 200 98316
+make_set other 190 98316
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
+program=$top_builddir/tests/mpi/loader_job
+size=$(file_size img)
+export LMDBIO_MEMORY=64M MPI_SECONDS=40 LOADER_JOB=$scratch/job
+mkdir "$scratch/job"
+
+# Each rank's words to a file of its own. As $job_act says, $job_rank is given $job_more, or another set.
+# shellcheck disable=SC2016
+one_rank='
+	set_path=$job_set
+	if [ "$PMI_RANK" = "$job_rank" ]; then
+		case $job_act in
+		arguments) set -- "$@" $job_more ;;
+		path) set_path=$job_more ;;
+		esac
+	fi
+	exec "$@" "$set_path" >"$job_scratch/rank.$PMI_RANK"'
+
+# job_loader RANKS NODES ARGUMENT...
+job_loader() {
+	local ranks=$1 nodes=$2
+
+	shift 2
+	cold
+	rm -f "$scratch"/rank.* "$scratch"/job/*
+	job_status=0
+	job_set=$scratch/mount/img mpi_job "$ranks" "$nodes" bash -c "$one_rank" - "$program" \
+		--batch=20 --epochs=2 "$@" >"$scratch/out" 2>"$scratch/err" || job_status=$?
+	[ "$job_status" = 0 ] || cat "$scratch/err"
+}
+
+samples() {
+	grep -v '^#' "$scratch/$1"
+}
+
+# What each rank gets when nothing happens.
+for ranks in 2 4; do
+	job_loader "$ranks" "$ranks" --apart
+	equal "job_of_${ranks}_ends_well" 0 "$job_status"
+	for ((rank = 0; rank < ranks; rank++)); do
+		samples "rank.$rank" >"$scratch/expected.$ranks.$rank"
+	done
+done
+
+# others_are_right NAME RANKS ACTING: all but one have got all.
+others_are_right() {
+	local rank
+
+	equal "$1_with_$2_ranks_ends_well" 0 "$job_status"
+	for ((rank = 0; rank < $2; rank++)); do
+		[ "$rank" = "$3" ] || judge "$1_with_$2_ranks_rank_${rank}_gets_all" \
+			cmp "$scratch/expected.$2.$rank" <(samples "rank.$rank")
+	done
+	job_left "$1_with_$2_ranks"
+}
+
+# --- a rank that closes early, in either epoch, or ends MPI without closing ---
+for ranks in 2 4; do
+	for at in 1 15; do
+		job_loader $ranks $ranks --apart --act=close --rank=1 --at=$at
+		others_are_right "close_at_$at" $ranks 1
+	done
+	job_loader $ranks $ranks --apart --act=end --rank=0 --at=8
+	others_are_right end_without_close $ranks 0
+done
+
+# --- a rank that is stopped: the others finish, by storage, before it goes on ---
+# go_on_after RANKS: when all others are through.
+go_on_after() {
+	local pid=""
+
+	until [ -n "$pid" ] && [ "$(find "$scratch/job" -name 'done.*' | wc -l)" -ge $(($1 - 1)) ]; do
+		sleep 0.02
+		[ ! -e "$scratch/over" ] || return 1
+		pid=$(find "$scratch/job" -name 'stopped.*' | sed 's/.*\.//')
+	done
+	kill -CONT "$pid"
+}
+for ranks in 2 4; do
+	at=$((ranks * 3))
+	rm -f "$scratch/over"
+	go_on_after $ranks &
+	waits=$!
+	LMDBIO_VERBOSE=1 job_loader $ranks $ranks --apart --act=stop --rank=1 --at=$at
+	: >"$scratch/over"
+	judge "stop_at_${at}_with_${ranks}_ranks_is_passed_by" wait $waits
+	others_are_right "stop_at_$at" $ranks none
+done
+judge stopped_rank_is_told grep -q 'rank 1 does not answer' "$scratch/err"
+judge stopped_rank_is_in_the_statistics grep -q ' peers 2$' "$scratch/rank.0"
+
+# --- storage that fails ---
+for ranks in 2 4; do
+	slowfs_control "fail img/data.mdb@$((size / 2)):eio:2"
+	job_loader $ranks $ranks --apart
+	others_are_right storage_failing_twice $ranks none
+	slowfs_control clear
+done
+slowfs_control "fail img/data.mdb@$((size / 2 / 4096 * 4096))-$((size / 2 / 4096 * 4096 + 4095)):eio"
+job_loader 4 4 --apart --skip
+slowfs_control clear
+equal storage_failing_always_ends_well 0 "$job_status"
+equal storage_failing_always_is_one_record_an_epoch "2 1" "$(cat "$scratch"/rank.? |
+	sed -n 's/^# error 5 of //p' | sort | uniq -c | awk '{ print $1; n++ } END { print n }' | xargs)"
+equal storage_failing_always_leaves_the_rest $((2 * 200 - 2)) "$(cat "$scratch"/rank.? | grep -vc '^#')"
+job_left storage_failing_always
+
+# --- ranks that do not fit together ---
+# all_say NAME CODE
+all_say() {
+	equal "$1_ends_well" 0 "$job_status"
+	equal "$1_is_the_same_on_all_ranks" "# rank 0: $2 # rank 1: $2 # rank 2: $2 # rank 3: $2" \
+		"$(cat "$scratch"/rank.? | xargs)"
+	job_left "$1"
+}
+export job_act job_more job_rank=2
+EINVAL=22 ENOENT=2 ESTALE=116
+job_act=arguments
+for job_more in --seed=5 --batch=21 --order=block; do
+	job_loader 4 4
+	all_say "another_${job_more//[-=]/}" $EINVAL
+done
+job_act=path job_more=$scratch/mount/other
+job_loader 4 4
+all_say another_data_set $ESTALE
+job_more=$scratch/mount/none
+job_loader 4 4
+all_say no_data_set_on_one_rank $ENOENT
+job_rank=0
+job_loader 4 2
+all_say no_data_set_on_the_first_rank $ENOENT
+slowfs_stop
+finish
