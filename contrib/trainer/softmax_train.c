@@ -136,15 +136,13 @@ static struct lmdbio_loader *loader_open(const struct options *options,
 		.size = sizeof(loader_options),
 		.seed = options->seed,
 		.batch = options->batch,
-		.ranks = job->ranks,
-		.rank = job->rank,
 		.order = order,
 		.tail = LMDBIO_TAIL_PAD,
 		.decode = decode,
 		.decode_size = sizeof(struct input),
 	};
 	struct lmdbio_loader *loader;
-	int rc = lmdbio_loader_open(&loader, path, 0, NULL, &loader_options);
+	int rc = job_loader_open(job, &loader, path, &loader_options);
 
 	if (rc)
 		die(path, rc);

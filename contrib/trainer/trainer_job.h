@@ -2,6 +2,7 @@
 #ifndef TRAINER_JOB_H
 #define TRAINER_JOB_H
 
+#include <lmdbio.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,10 @@ struct trainer_job {
 /* To be called first and last. Collective: yes. */
 void job_begin(struct trainer_job *job, int *argc, char ***argv);
 void job_end(void);
+
+/* Opens a loader of the rank's share. Returns as lmdbio_loader_open(). Collective: yes. */
+int job_loader_open(const struct trainer_job *job, struct lmdbio_loader **loader, const char *path,
+		    const struct lmdbio_loader_options *options);
 
 /* Adds up the numbers of all ranks, in place. Whole numbers: so the sum is the same in any order,
  * and on any number of ranks. Collective: yes. */

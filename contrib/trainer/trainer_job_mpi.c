@@ -1,14 +1,16 @@
 /* What only this file knows: a job of MPI's ranks. */
 #include "trainer_job.h"
 
+#include <lmdbio_mpi.h>
 #include <mpi.h>
 #include <stdlib.h>
 
 void job_begin(struct trainer_job *job, int *argc, char ***argv)
 {
-	int ranks, rank;
+	int ranks, rank, level;
 
-	MPI_Init(argc, argv);
+	/* Without threads each node would read for itself. */
+	MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	*job = (struct trainer_job){(uint32_t)ranks, (uint32_t)rank};
@@ -17,6 +19,13 @@ void job_begin(struct trainer_job *job, int *argc, char ***argv)
 void job_end(void)
 {
 	MPI_Finalize();
+}
+
+int job_loader_open(const struct trainer_job *job, struct lmdbio_loader **loader, const char *path,
+		    const struct lmdbio_loader_options *options)
+{
+	(void)job;
+	return lmdbio_mpi_loader_open(MPI_COMM_WORLD, loader, path, 0, NULL, options);
 }
 
 void job_sum(int64_t *numbers, size_t n)

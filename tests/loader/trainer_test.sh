@@ -56,8 +56,11 @@ judge training_from_the_arena_ends_well curve arena alone env LMDBIO_STORE=arena
 same curve_from_the_arena_is_the_same one arena
 if [ -x "$trainer"_mpi ] && command -v mpiexec > /dev/null; then
 	for ranks in 1 2 4; do
-		judge "training_on_${ranks}_ranks_ends_well" curve "ranks$ranks" mpi_job $ranks 1 "$trainer"_mpi
+		judge "training_on_${ranks}_ranks_ends_well" curve "ranks$ranks" mpi_job $ranks $ranks \
+			env LMDBIO_STORE=arena LMDBIO_VERBOSE=1 "$trainer"_mpi
 		same "curve_on_${ranks}_ranks_is_the_same" one "ranks$ranks"
+		[ $ranks = 1 ] ||
+			judge "${ranks}_nodes_keep_records_for_each_other" grep -q "train: $ranks nodes keep" err
 	done
 else
 	not_run curve_on_2_ranks_is_the_same "no MPI here"
