@@ -9,6 +9,7 @@ make_set img 200 98316
 make_set other 190 98316
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 program=$top_builddir/tests/mpi/loader_job
+MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
 size=$(file_size img)
 export LMDBIO_MEMORY=64M MPI_SECONDS=40 LOADER_JOB=$scratch/job
 mkdir "$scratch/job"
@@ -96,7 +97,7 @@ for ranks in 2 4; do
 	others_are_right "stop_at_$at" $ranks none
 done
 judge stopped_rank_is_told grep -q 'rank 1 does not answer' "$scratch/err"
-judge stopped_rank_is_in_the_statistics grep -q ' peers 2$' "$scratch/rank.0"
+judge stopped_rank_is_in_the_statistics grep -q ' peers 2$' "$scratch"/rank.[023]
 
 # --- storage that fails ---
 for ranks in 2 4; do
