@@ -130,7 +130,6 @@ struct peer_job {
 
 	/* The service's: */
 	bool finalizing; /* MPI is ended by the program, or it exits; under the lock */
-	uint64_t end_by; /* ns: when that is not put off any longer */
 	bool counted;    /* this rank has said that it asks no more */
 	MPI_Request end;
 	struct peer_ask *asks;       /* that wait for an answer, those that were given up too */
@@ -158,8 +157,8 @@ void fill_now(struct peer_job *job, uint64_t unit);
 extern const struct tier_ops peer_tier_own, peer_tier_others;
 
 /* peer_service.c: makes the service, which begins when all ranks have one: service_go(). Then the
- * job is its own: it is gone when all ranks have closed their loaders or, at the latest, when the
- * process has waited for that long enough at its exit. Returns 0 or an errno. */
+ * job is its own: it is gone when all ranks have closed their loaders or have ended
+ * without that. Returns 0 or an errno. */
 int service_start(struct peer_job *job);
 void service_go(struct peer_job *job);
 /* Ends one that has not begun. */

@@ -3,7 +3,7 @@
  *
  * A rank that has closed its loader, and has all answers that it has asked for, says so by a
  * barrier that nobody waits in, and goes on answering. When all have said so nobody asks any more.
- * A process that exits before waits for that, for a bounded time.
+ * A process that exits before waits for that.
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -21,8 +21,6 @@
 /* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
  * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
 enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000 };
-/* Nanoseconds: that the end of MPI, or of the process, is put off. */
-static const uint64_t exit_ns = 10000000000;
 
 static struct {
 	pthread_mutex_t lock;
@@ -97,41 +95,39 @@ void job_free(struct peer_job *job)
 
 enum ending { GOES_ON, ENDS, BREAKS_OFF };
 
-static void ending_begins(struct peer_job *job, uint64_t end_by)
+static void ending_begins(struct peer_job *job)
 {
 	pthread_mutex_lock(&job->lock);
-	if (!job->finalizing)
-		job->end_by = end_by;
 	job->finalizing = true;
 	pthread_cond_signal(&job->wake);
 	pthread_mutex_unlock(&job->lock);
 }
 
-static enum ending end_step(struct peer_job *job, uint64_t now)
+static enum ending end_step(struct peer_job *job)
 {
-	bool closed, late;
 	int there = 0, finalized = 0;
+	bool closed;
 
 	MPI_Finalized(&finalized);
 	if (finalized)
-		ending_begins(job, now + exit_ns);
+		ending_begins(job);
 	pthread_mutex_lock(&job->lock);
 	if (job->finalizing)
 		job->over = true;
 	closed = (job->closed || job->finalizing) && !job->asked;
-	late = job->finalizing && now > job->end_by;
 	pthread_mutex_unlock(&job->lock);
-	if (closed && !job->counted && !job->asks)
-		job->counted = MPI_Ibarrier(job->comm, &job->end) == MPI_SUCCESS;
+	if (closed && !job->counted && !job->asks) {
+		if (MPI_Ibarrier(job->comm, &job->end) != MPI_SUCCESS)
+			return BREAKS_OFF;
+		job->counted = true;
+	}
 	if (job->counted && job->end != MPI_REQUEST_NULL &&
 	    MPI_Test(&job->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
 		return BREAKS_OFF;
-	if (job->counted && job->end == MPI_REQUEST_NULL && !job->sends)
-		return ENDS;
-	return late ? BREAKS_OFF : GOES_ON;
+	return job->counted && job->end == MPI_REQUEST_NULL && !job->sends ? ENDS : GOES_ON;
 }
 
-/* What MPI may still read or write stays, when all did not end together. */
+/* What MPI may still read or write stays, when they did not end together. */
 static void job_end(struct peer_job *job, bool well)
 {
 	struct peer_job **link;
@@ -161,16 +157,14 @@ static void job_end(struct peer_job *job, bool well)
 	pthread_mutex_unlock(&serving.lock);
 }
 
-/* At exit: the others may still ask, as MPI_Finalize would wait for them too. */
+/* At exit: the others may still ask, and MPI_Finalize would have waited for them too. */
 static void exit_begins(void)
 {
-	uint64_t end_by = clock_now() + exit_ns;
-
 	if (serving.process != getpid())
 		return;
 	pthread_mutex_lock(&serving.lock);
 	for (struct peer_job *job = serving.jobs; job; job = job->next)
-		ending_begins(job, end_by);
+		ending_begins(job);
 	while (serving.jobs)
 		pthread_cond_wait(&serving.ended, &serving.lock);
 	pthread_mutex_unlock(&serving.lock);
@@ -219,7 +213,7 @@ static void *service_run(void *argument)
 		any |= asks_step(job, now);
 		any |= answers_step(job, now);
 		any |= sends_step(job);
-		ending = end_step(job, now);
+		ending = end_step(job);
 		most = job->asks || job->answers || job->sends ? NAP_BUSY : NAP_IDLE;
 		quiet = any ? 0 : quiet < NAP_FIRST ? NAP_FIRST : quiet + quiet / 4;
 		if (quiet > most)
