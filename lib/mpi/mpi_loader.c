@@ -8,6 +8,7 @@
 #include "mpi/peer_private.h"
 
 #include "env/env.h"
+#include "env/packed.h"
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_index.h"
@@ -26,6 +27,7 @@ struct opening {
 	struct mpi_job place;
 	const char *path;
 	struct lmdbio_loader_options options;
+	uint64_t piece;      /* bytes that a container gives at once; 0: it is none */
 	bool agreed;         /* on an error: nothing more is asked of the others */
 	const char *why_not; /* nodes keep nothing for each other; NULL: they do */
 	struct peer_job *job;
@@ -59,6 +61,8 @@ static int number(void *context, MDB_txn *txn, MDB_dbi dbi)
 	struct record_index *index = NULL;
 	int packed = txn->env->packed != NULL, any = 0, rc;
 
+	if (packed)
+		opening->piece = txn->env->packed->residency.piece;
 	rc = agree(opening, opening->door->identify(txn, dbi, identity));
 	if (!rc)
 		rc = same_on_all(opening, identity, sizeof(identity), ESTALE);
@@ -102,9 +106,12 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		rc = agree(opening, mpi_error_code(job_join(job, opening->place.all)));
 
 	if (!rc) {
+		struct peer_size size = {.bytes = loader_bytes(loader),
+					 .piece = opening->piece,
+					 .room = loader_room(loader)};
+
 		job->loader = loader;
-		rc = peer_plan(job, &opening->place, spec, loader_bytes(loader),
-			       loader_room(loader), planned);
+		rc = peer_plan(job, &opening->place, spec, &size, planned);
 		opening->agreed |= rc != 0;
 	}
 	if (!rc && *planned) {

@@ -178,6 +178,9 @@ static void answer_send(struct peer_job *job, const struct peer_answer *answer)
 		runs[i] = found.data.mv_data;
 		lengths[i] = (int)(found.data.mv_size + found.key.mv_size);
 		any |= lengths[i] > 0;
+		job->counts.answered += (uint64_t)lengths[i];
+		if (job->store.at[store_unit(&job->store, answer->records[i])].role == ROLE_COPY)
+			job->counts.copies += (uint64_t)lengths[i];
 	}
 	if (send_bytes(job, answer->to, answer->tag, told, sizeof(*told)) && any)
 		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, answer->n);

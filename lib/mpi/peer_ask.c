@@ -19,9 +19,10 @@
 #include <string.h>
 
 /* Nanoseconds. */
-static const uint64_t silent_ns = 1000000000, owed_ns = 10000000000, bits_every = 500000000;
+static const uint64_t silent_ns = 1000000000, owed_ns = 10000000000, bits_every = 500000000,
+		      bits_byte_ns = 100;
 
-enum { AVERAGE = 8 };
+enum { AVERAGE = 8, BITS_MEMORY = 64 << 20 };
 
 struct peer_ask {
 	struct peer_ask *next;
@@ -142,6 +143,7 @@ static void ask_give_up(struct peer_job *job, struct peer_ask *ask)
 	if (settings_get()->verbose && !peer->silent)
 		log_line("%s: rank %u does not answer; its records are read from storage",
 			 job->name, ask->to);
+	job->counts.given_up++;
 	peer->strays++;
 	peer->silent = true;
 	job->failed = true;
@@ -190,17 +192,22 @@ static bool ask_start(struct peer_job *job, struct peer_ask *ask, uint64_t now)
 	return true;
 }
 
-/* Which copies there are changes little by little, so it is looked at now and then. */
+/* Which copies there are changes little by little, so it is looked at now and then: at 10 MB a
+ * second in all. Where there are too many ranks to remember it of each, homes alone are asked. */
 static void bits_ask(struct peer_job *job, uint64_t now)
 {
 	size_t words = ready_words(job->store.units);
+	uint64_t all = words * sizeof(uint64_t) * (uint64_t)job->ranks;
+	uint64_t every = bits_every + all * bits_byte_ns;
 
+	if (all > BITS_MEMORY)
+		return;
 	for (int rank = 0; rank < job->ranks; rank++) {
 		struct peer *peer = &job->peers[rank];
 		struct peer_ask *ask;
 
 		if (rank == job->rank || !peer->has_copies || peer->silent ||
-		    now - peer->ready_at < bits_every || words > INT_MAX)
+		    now - peer->ready_at < every)
 			continue;
 		ask = calloc(1, sizeof(*ask));
 		if (!ask || !(ask->bits = calloc(words + 1, sizeof(*ask->bits)))) {
@@ -250,6 +257,7 @@ static int data_receive(struct peer_job *job, struct peer_ask *ask)
 			return -1;
 		lengths[i] = (int)size;
 		any |= size > 0;
+		job->counts.received += size;
 	}
 	if (!any)
 		return 0;

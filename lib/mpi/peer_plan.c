@@ -19,7 +19,10 @@
 
 enum {
 	UNIT_BYTES = 256 << 10,
+	UNIT_PIECES = 8, /* at its ends a unit shares pieces with its neighbours */
+	UNITS_LEAST = 8, /* a node has no fewer, if it can be helped */
 	EPOCHS_MOST = 8,
+	EPOCHS_LEAST = 2,
 	READS_MOST = 20000000, /* records times epochs, more or less */
 	READERS_MEMORY = 64 << 20,
 	THREADS_MOST = 4,
@@ -159,10 +162,30 @@ static uint64_t records_planned(const struct peer_job *job)
 	return planned;
 }
 
-int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      uint64_t bytes, uint64_t room, uint64_t *planned)
+/* How many records are a unit, and how many epochs are looked at then. */
+static void units_size(struct plan_spec *plan, uint64_t records, const uint64_t *sizes)
 {
-	uint64_t *rooms = malloc((size_t)place->place.nodes * sizeof(*rooms)), all = 0, each;
+	uint64_t each = sizes[0] / records + 1 + RECORD_SPENT, wanted = sizes[1] * UNIT_PIECES;
+	uint64_t most = sizes[0] / plan->nodes / UNITS_LEAST, epochs;
+
+	wanted = wanted > most ? most : wanted;
+	wanted = wanted > UNIT_BYTES ? wanted : UNIT_BYTES;
+	plan->unit_records = wanted < each ? 1
+			     : wanted / each > PLAN_READS_MOST / EPOCHS_LEAST
+				     ? PLAN_READS_MOST / EPOCHS_LEAST
+				     : (uint32_t)(wanted / each);
+	plan->unit_bytes = each * plan->unit_records;
+	epochs = READS_MOST / records;
+	if (epochs > PLAN_READS_MOST / plan->unit_records)
+		epochs = PLAN_READS_MOST / plan->unit_records;
+	plan->epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs ? (uint32_t)epochs : 1;
+}
+
+int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
+	      const struct peer_size *size, uint64_t *planned)
+{
+	uint64_t *rooms = malloc((size_t)place->place.nodes * sizeof(*rooms)), all = 0;
+	uint64_t sizes[2] = {size->bytes, size->piece};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN) / place->place.node_ranks;
 	struct stage_peers peers = {0};
 	struct plan_spec plan = {
@@ -181,22 +204,14 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	if (!rc)
 		rc = stage_peers_find(&peers, place);
 	if (!rc)
-		rc = rooms_share(place, room, rooms);
+		rc = rooms_share(place, size->room, rooms);
 	/* Of one rank, for all must plan alike. */
 	if (!rc)
-		rc = mpi_error_code(MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, place->all));
+		rc = mpi_error_code(MPI_Bcast(sizes, 2, MPI_UINT64_T, 0, place->all));
 	for (int node = 0; !rc && node < place->place.nodes; node++)
 		all += rooms[node];
 	if (!rc && all && spec->records) {
-		each = bytes / spec->records + 1 + RECORD_SPENT;
-		plan.epochs = (uint32_t)(READS_MOST / spec->records);
-		plan.epochs = plan.epochs > EPOCHS_MOST ? EPOCHS_MOST
-			      : plan.epochs             ? plan.epochs
-							: 1;
-		plan.unit_records = each > UNIT_BYTES ? 1 : (uint32_t)(UNIT_BYTES / each);
-		if (plan.unit_records > PLAN_READS_MOST / EPOCHS_MOST)
-			plan.unit_records = PLAN_READS_MOST / EPOCHS_MOST;
-		plan.unit_bytes = each * plan.unit_records;
+		units_size(&plan, spec->records, sizes);
 		rc = places_make(job, place, &peers, &plan);
 		if (!rc)
 			*planned = records_planned(job);

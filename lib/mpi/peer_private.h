@@ -136,13 +136,20 @@ struct peer_job {
 	struct peer_answer *answers; /* that wait for a unit */
 	struct peer_send *sends;
 	int serial;
+	struct {
+		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
+		uint64_t received, given_up; /* bytes that came; questions asked in vain */
+	} counts;
 };
 
-/* peer_plan.c: who keeps what. `bytes`: of the database; `room`: of this rank's node. *planned:
- * records that have a home; 0: there is no room anywhere, and no plan. Collective over place->all;
- * the same code on all. */
+/* peer_plan.c: who keeps what. `bytes`: of the database; `piece`: what storage gives at once, at
+ * least (0: any page); `room`: of this rank's node. *planned: records that have a home; 0: there is
+ * no room anywhere, and no plan. Collective over place->all; the same code on all. */
+struct peer_size {
+	uint64_t bytes, piece, room;
+};
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      uint64_t bytes, uint64_t room, uint64_t *planned);
+	      const struct peer_size *size, uint64_t *planned);
 
 /* peer_fill.c */
 int fillers_start(struct peer_job *job);

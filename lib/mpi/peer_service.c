@@ -10,6 +10,8 @@
 
 #include "mpi/mpi_error.h"
 #include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -127,6 +129,21 @@ static enum ending end_step(struct peer_job *job)
 	return job->counted && job->end == MPI_REQUEST_NULL && !job->sends ? ENDS : GOES_ON;
 }
 
+static void job_tell(struct peer_job *job)
+{
+	uint64_t used;
+
+	pthread_mutex_lock(&job->store.lock);
+	used = job->store.used;
+	pthread_mutex_unlock(&job->store.lock);
+	log_line("%s: rank %d has kept %llu bytes, sent %llu (%llu of further copies), received "
+		 "%llu; %llu questions were given up",
+		 job->name, job->rank, (unsigned long long)used,
+		 (unsigned long long)job->counts.answered, (unsigned long long)job->counts.copies,
+		 (unsigned long long)job->counts.received,
+		 (unsigned long long)job->counts.given_up);
+}
+
 /* What MPI may still read or write stays, when they did not end together. */
 static void job_end(struct peer_job *job, bool well)
 {
@@ -134,6 +151,8 @@ static void job_end(struct peer_job *job, bool well)
 	bool closed;
 
 	job->over = true;
+	if (settings_get()->verbose)
+		job_tell(job);
 	if (well) {
 		MPI_Comm_free(&job->comm);
 	} else {
