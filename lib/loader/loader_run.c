@@ -1,8 +1,8 @@
 /* What only this file knows: how a run of neighbouring records is read for somebody who keeps them,
  * and how two ranks know that they look at the same data.
  *
- * A run is read once by the job as a whole, so its reads stay within it: what lies between two runs
- * is another one's, but for a page or two of the tree.
+ * A run is read once by the job as a whole, so nothing is read with it: what lies beside it is
+ * another one's, and the pages of the tree in between have been read before the values.
  */
 #include "loader/loader_private.h"
 
@@ -14,9 +14,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { RUN_GAP = 8 << 10, RUN_READ = 1 << 20 }; /* bytes */
+enum { RUN_READ = 1 << 20 }; /* bytes */
 
 struct run_part {
+	uint64_t record;
 	struct index_place place;
 	uint64_t offset, length; /* of the value's pages, or of the leaf */
 	int error;
@@ -63,45 +64,50 @@ static void run_end(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&loader->lock);
 }
 
-/* Brings all parts, in the order of the file. A read that fails fails again for those that need it.
- */
-static void bring_parts(struct lmdbio_loader *loader, const struct snapshot *snapshot,
-			struct run_part *parts, size_t n)
+/* Brings neighbours, of parts in the order of the file, with one read. Returns the first part after
+ * them. A read that fails fails again for those that need it. */
+static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *snapshot,
+			 const struct run_part *parts, size_t first, size_t n)
 {
-	uint64_t ns;
+	uint64_t from = parts[first].offset, end = from + parts[first].length, ns;
+	size_t next = first + 1;
 
-	qsort(parts, n, sizeof(*parts), by_place);
-	for (size_t i = 0, next; i < n; i = next) {
-		uint64_t from = parts[i].offset, end = from + parts[i].length;
+	for (; next < n; next++) {
+		uint64_t last = parts[next].offset + parts[next].length;
 
-		for (next = i + 1; next < n; next++) {
-			uint64_t last = parts[next].offset + parts[next].length;
-
-			if (parts[next].offset > end + RUN_GAP || last > from + RUN_READ)
-				break;
-			end = last > end ? last : end;
-		}
-		if (end > from)
-			(void)loader_bring(loader, snapshot, from, end, &ns);
+		if (parts[next].offset > end || last > from + RUN_READ)
+			break;
+		end = last > end ? last : end;
 	}
+	if (end > from)
+		(void)loader_bring(loader, snapshot, from, end, &ns);
+	return next;
 }
 
-/* The leaves, and what they say of the values' places. */
-static void find_parts(struct lmdbio_loader *loader, struct snapshot *snapshot, uint64_t first,
-		       struct run_part *parts, size_t n)
+/* Where the leaves stand. */
+static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *snapshot,
+			uint64_t first, struct run_part *parts, size_t n)
 {
 	unsigned shift = snapshot->view.page_shift;
 
 	for (size_t i = 0; i < n; i++) {
-		parts[i] = (struct run_part){0};
+		parts[i] = (struct run_part){.record = first + i};
 		parts[i].error = index_find(loader->index, first + i, &parts[i].place);
 		if (parts[i].error)
 			continue;
 		parts[i].offset = parts[i].place.page << shift;
 		parts[i].length = UINT64_C(1) << shift;
 	}
-	bring_parts(loader, snapshot, parts, n);
-	for (size_t i = 0; i < n && loader->leaves_first; i++) {
+	qsort(parts, n, sizeof(*parts), by_place);
+}
+
+/* What a leaf says of where its values stand, where that is not in itself. */
+static void find_values(struct lmdbio_loader *loader, struct snapshot *snapshot,
+			struct run_part *parts, size_t n)
+{
+	unsigned shift = snapshot->view.page_shift;
+
+	for (size_t i = 0; i < n; i++) {
 		uint64_t number, pages = 0;
 
 		if (!parts[i].error)
@@ -115,16 +121,31 @@ static void find_parts(struct lmdbio_loader *loader, struct snapshot *snapshot, 
 		parts[i].offset = number << shift;
 		parts[i].length = pages << shift;
 	}
+	qsort(parts, n, sizeof(*parts), by_place);
+}
+
+/* What was brought is taken at once: the arena is a passage, and others come through it too. */
+static void take_some(struct lmdbio_loader *loader, struct snapshot *snapshot,
+		      const struct run_part *parts, size_t n, loader_take_fn *take, void *context)
+{
+	for (size_t i = 0; i < n; i++) {
+		MDB_val key = {0}, data = {0};
+		int error = parts[i].error;
+
+		snapshot->blocked = 0;
+		if (!error)
+			error = index_get(snapshot, &loader->tree, &parts[i].place, &key, &data);
+		take(context, parts[i].record, error, &key, &data);
+	}
 }
 
 int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
 	       loader_take_fn *take, void *context)
 {
 	struct snapshot snapshot = loader_view(loader);
-	struct run_part *parts;
+	struct run_part *parts = calloc(n + 1, sizeof(*parts));
 	int rc;
 
-	parts = calloc(n + 1, sizeof(*parts));
 	if (!parts)
 		return ENOMEM;
 	rc = run_begin(loader, urgent);
@@ -132,22 +153,18 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urge
 		free(parts);
 		return rc;
 	}
-	find_parts(loader, &snapshot, first, parts, n);
-	if (loader->leaves_first)
-		bring_parts(loader, &snapshot, parts, n);
-	/* Sorted by their places, the parts no longer say which record is whose. */
-	free(parts);
-	for (size_t i = 0; i < n; i++) {
-		struct index_place place;
-		MDB_val key = {0}, data = {0};
-		int error = index_find(loader->index, first + i, &place);
-
-		snapshot.blocked = 0;
-		if (!error)
-			error = index_get(&snapshot, &loader->tree, &place, &key, &data);
-		take(context, first + i, error, &key, &data);
+	find_leaves(loader, &snapshot, first, parts, n);
+	if (loader->leaves_first) {
+		for (size_t i = 0; i < n;)
+			i = bring_some(loader, &snapshot, parts, i, n);
+		find_values(loader, &snapshot, parts, n);
+	}
+	for (size_t i = 0, next; i < n; i = next) {
+		next = bring_some(loader, &snapshot, parts, i, n);
+		take_some(loader, &snapshot, parts + i, next - i, take, context);
 	}
 	run_end(loader);
+	free(parts);
 	return 0;
 }
 

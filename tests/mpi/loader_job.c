@@ -1,15 +1,16 @@
 /* What only this file knows: a job's rank that reads a data set by the batch loader and says what
- * came, to be compared with what one process gets alone; and what it may do to the others meanwhile.
+ * came, to be compared with what one process gets alone; and what it may do to the others.
  *
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
  *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--single]
- *	           [--act=WORD --rank=N --at=BATCH] PATH
+ *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH] PATH
  *
- * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each epoch
- * a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After each batch
- * the ranks wait for each other, unless --apart. --single asks MPI for no threads. What `rank` does
- * when it has read `at` batches: close; stop (and say so first, by a file stopped.PID in
- * $LOADER_JOB); end (MPI_Finalize without closing).
+ * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each
+ * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
+ * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
+ * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
+ * it has read `at` batches: close; stop (and say so first, by a file stopped.PID in $LOADER_JOB);
+ * end (MPI_Finalize without closing).
  */
 #include <lmdbio_mpi.h>
 
@@ -22,10 +23,10 @@
 #include <unistd.h>
 
 static struct {
-	uint64_t epochs, first, at;
+	uint64_t epochs, first, at, compute;
 	const char *act;
 	int acting, rank;
-	bool apart, single;
+	bool apart, single, quiet;
 } job = {.epochs = 3, .act = ""};
 
 static const struct option flags[] = {
@@ -34,7 +35,8 @@ static const struct option flags[] = {
 	{"memory", required_argument, NULL, 'm'},   {"skip", no_argument, NULL, 'x'},
 	{"apart", no_argument, NULL, 'p'},          {"single", no_argument, NULL, '1'},
 	{"block", required_argument, NULL, 'B'},    {"buffer", required_argument, NULL, 'u'},
-	{"resident", required_argument, NULL, 'R'}, {"act", required_argument, NULL, 'a'},
+	{"resident", required_argument, NULL, 'R'}, {"compute", required_argument, NULL, 'c'},
+	{"quiet", no_argument, NULL, 'q'},          {"act", required_argument, NULL, 'a'},
 	{"rank", required_argument, NULL, 'r'},     {"at", required_argument, NULL, 't'},
 	{"first", required_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
 };
@@ -84,6 +86,12 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 			break;
 		case 'f':
 			job.first = number;
+			break;
+		case 'c':
+			job.compute = number;
+			break;
+		case 'q':
+			job.quiet = true;
 			break;
 		case 'p':
 			job.apart = true;
@@ -153,11 +161,13 @@ static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
 	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
 
 	lmdbio_loader_stats(loader, &stats);
-	printf("# epoch %llu rank %d storage %llu memory %llu peer %llu file %llu planned %llu "
-	       "peers %llu\n",
+	printf("# epoch %llu rank %d storage %llu memory %llu peer %llu file %llu ms %llu stall "
+	       "%llu "
+	       "planned %llu peers %llu\n",
 	       (unsigned long long)epoch, job.rank, (unsigned long long)stats.storage_bytes,
 	       (unsigned long long)stats.memory_bytes, (unsigned long long)stats.peer_bytes,
-	       (unsigned long long)stats.file_bytes, (unsigned long long)stats.peer_records,
+	       (unsigned long long)stats.file_bytes, (unsigned long long)stats.epoch_ns / 1000000,
+	       (unsigned long long)stats.stall_ns / 1000000, (unsigned long long)stats.peer_records,
 	       (unsigned long long)stats.peer_state);
 	fflush(stdout);
 }
@@ -195,7 +205,10 @@ static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *ba
 	int rc = lmdbio_loader_epoch(loader, epoch);
 
 	while (!rc && !(rc = lmdbio_loader_next(loader, &batch))) {
-		batch_print(batch);
+		if (!job.quiet)
+			batch_print(batch);
+		if (job.compute)
+			usleep((useconds_t)job.compute);
 		lmdbio_batch_done(batch);
 		if (act(loader, ++*batches))
 			return 0;
