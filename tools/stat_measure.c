@@ -4,6 +4,8 @@
 #include "tool_common.h"
 #include "tree_walk.h"
 
+#include "container/container.h"
+
 #include <errno.h>
 
 struct measuring {
@@ -44,6 +46,11 @@ static void on_step(void *context, uint64_t page, uint64_t pages)
 		measuring->walker.rc = EINTR;
 }
 
+static bool is_across(const struct walk_value *value, uint32_t chunk_pages)
+{
+	return value->pages <= chunk_pages && value->run % chunk_pages + value->pages > chunk_pages;
+}
+
 static void on_value(void *context, const struct walk_tree *tree, const struct walk_value *value)
 {
 	struct measuring *measuring = context;
@@ -60,6 +67,7 @@ static void on_value(void *context, const struct walk_tree *tree, const struct w
 	if (value->pages) {
 		measure->overflow_values++;
 		measure->overflow_bytes += value->size;
+		measure->across += is_across(value, measure->chunk_pages);
 	}
 }
 
@@ -82,6 +90,9 @@ int measure_take(struct measure *measure, MDB_txn *txn, MDB_dbi dbi, struct page
 	const struct walk_counts *counts = &tree.counts;
 
 	*measure = (struct measure){0};
+	if (txn->env->packed)
+		measure->chunk_pages = container_info(&txn->env->packed->data)->chunk_size /
+				       txn->snapshot.page_size;
 	comparators_default(&tree.order, tree.record.flags);
 	measuring.walker.context = &measuring;
 	walk_tree(&measuring.walker, &tree);

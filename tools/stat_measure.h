@@ -29,6 +29,10 @@ struct measure {
 	 * keys. Branch pages are left out: a reader keeps them. From each of these pages to the
 	 * next is a step; it is sequential when the next one's number is higher by one. */
 	uint64_t steps, sequential;
+	/* Of a container (else 0): its chunks, in pages, and how many of the values in overflow
+	 * pages stand in two chunks though one has room for them. To get one costs both. */
+	uint32_t chunk_pages;
+	uint64_t across;
 };
 
 /* Measures one database of a transaction. `seen` has a bit for each page of the file, and is shared

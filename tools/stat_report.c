@@ -60,6 +60,17 @@ static void print_sizes(const struct measure *measure)
 	       measure->pages ? measure_share(measure->overflow_pages, measure->pages) : 0.0);
 }
 
+static void print_layout(const struct measure *measure)
+{
+	printf("  Layout quality: %.2f %% (%" PRIu64 " of %" PRIu64
+	       " steps of a scan lead to the next page)\n",
+	       measure_quality(measure), measure->sequential, measure->steps);
+	if (measure->chunk_pages)
+		printf("  Values across a border of chunks: %" PRIu64 " of %" PRIu64 " (%.2f %%)\n",
+		       measure->across, measure->values,
+		       measure->values ? measure_share(measure->across, measure->values) : 0.0);
+}
+
 void stat_print_measure(const struct measure *measure, unsigned parts)
 {
 	if (parts & STAT_RECORDS)
@@ -67,9 +78,7 @@ void stat_print_measure(const struct measure *measure, unsigned parts)
 	if (parts & STAT_SIZES)
 		print_sizes(measure);
 	if (parts & STAT_LAYOUT)
-		printf("  Layout quality: %.2f %% (%" PRIu64 " of %" PRIu64
-		       " steps of a scan lead to the next page)\n",
-		       measure_quality(measure), measure->sequential, measure->steps);
+		print_layout(measure);
 }
 
 json_t *stat_json_text(const char *text)
@@ -120,6 +129,17 @@ static json_t *json_sizes(const struct measure *measure)
 			 number(measure->pages));
 }
 
+static json_t *json_layout(const struct measure *measure)
+{
+	json_t *layout =
+		json_pack("{so, so, sf}", "steps", number(measure->steps), "sequential",
+			  number(measure->sequential), "quality", measure_quality(measure) / 100);
+
+	if (measure->chunk_pages)
+		json_object_set_new(layout, "across_chunks", number(measure->across));
+	return layout;
+}
+
 json_t *stat_json_database(const char *name, const struct tree_record *record,
 			   const struct measure *measure, unsigned parts)
 {
@@ -139,10 +159,7 @@ json_t *stat_json_database(const char *name, const struct tree_record *record,
 	if (parts & STAT_SIZES)
 		json_object_set_new(database, "sizes", json_sizes(measure));
 	if (parts & STAT_LAYOUT)
-		json_object_set_new(database, "layout",
-				    json_pack("{so, so, sf}", "steps", number(measure->steps),
-					      "sequential", number(measure->sequential), "quality",
-					      measure_quality(measure) / 100));
+		json_object_set_new(database, "layout", json_layout(measure));
 	return database;
 }
 

@@ -4,8 +4,13 @@
  * run or sub-tree before the leaf that holds it, children before their branch page, the root last.
  * So the root's number, which the meta page in front must tell before the walk, is the number of
  * pages in use. Unused space inside pages is written as zeroes.
+ *
+ * Where there are borders that no value shall cross (compact_places.c), the number of pages is
+ * known only when all has been placed. So the trees are walked twice then, the first time without
+ * looking at values, and past trees that have none in overflow pages. Runs get as many pages as
+ * they need.
  */
-#include "env/env.h"
+#include "env/compact_private.h"
 
 #include "format/page.h"
 
@@ -19,21 +24,12 @@ enum {
 	COMPACT_NESTING = 4, /* main tree, named database, duplicates */
 };
 
-struct compactor {
-	struct snapshot *snapshot;
-	compact_put_fn *put;
-	void *to;
-	uint64_t next; /* the number that the next page gets */
-	uint64_t end;  /* one above the last number that the meta page promises */
-	size_t used;
-	uint8_t *buffer;
-	uint8_t *pages; /* a page of scratch for each level of each nested tree */
-};
-
-static int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)
+int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)
 {
 	int rc = 0;
 
+	if (compactor->planning)
+		return 0;
 	if (size > COMPACT_BUFFER - compactor->used) {
 		rc = compactor->put(compactor->to, compactor->buffer, compactor->used);
 		compactor->used = 0;
@@ -47,69 +43,112 @@ static int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t
 	return 0;
 }
 
-/* A number for `count` pages. More than were promised means a leak, or a page reached twice. */
+int compact_go(struct compactor *compactor, uint64_t number)
+{
+	int rc = 0;
+
+	while (!compactor->planning && compactor->at < number && !rc) {
+		rc = compact_put(compactor, compactor->zeroes, compactor->snapshot->page_size);
+		compactor->at++;
+	}
+	return rc;
+}
+
+/* `count` more pages. More than were promised means a leak, or a page reached twice. */
+static int compact_count(struct compactor *compactor, uint64_t count)
+{
+	if (count > compactor->left)
+		return MDB_INCOMPATIBLE;
+	compactor->left -= count;
+	return 0;
+}
+
+/* A number for `count` pages. */
 static int compact_number(struct compactor *compactor, uint64_t count, uint64_t *number)
 {
-	if (count > compactor->end - compactor->next)
-		return MDB_INCOMPATIBLE;
 	*number = compactor->next;
 	compactor->next += count;
+	return compact_count(compactor, count);
+}
+
+/* An overflow run in the source, as long as it says that it is. */
+static int compact_run_find(struct compactor *compactor, uint64_t number, uint64_t needed,
+			    const uint8_t **run, uint64_t *pages)
+{
+	struct snapshot *snapshot = compactor->snapshot;
+	int rc = window_pages(&snapshot->view, number, needed, run);
+
+	if (rc)
+		return rc;
+	*pages = load32(*run + PAGE_RUN);
+	if (load64(*run) != number || !(page_flags(*run) & PAGE_OVERFLOW) || *pages < needed)
+		return MDB_CORRUPTED;
 	return 0;
+}
+
+static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint64_t pages,
+			   uint64_t moved)
+{
+	uint8_t header[PAGE_HEADER];
+	int rc;
+
+	memcpy(header, run, sizeof(header));
+	store64(header + PAGE_NUMBER, moved);
+	store32(header + PAGE_RUN, (uint32_t)pages);
+	compactor->at += pages;
+	rc = compact_put(compactor, header, sizeof(header));
+	return rc ? rc
+		  : compact_put(compactor, run + PAGE_HEADER,
+				pages * compactor->snapshot->page_size - PAGE_HEADER);
+}
+
+/* Pages that a value in overflow pages needs. */
+static uint64_t run_needed(const struct compactor *compactor, const struct node *node)
+{
+	return ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >>
+		compactor->snapshot->view.page_shift) +
+	       1;
 }
 
 static int compact_overflow(struct compactor *compactor, const struct node *node, uint8_t *where)
 {
-	struct snapshot *snapshot = compactor->snapshot;
-	uint64_t number = load64(node->data), moved, needed, pages;
-	uint8_t header[PAGE_HEADER];
+	uint64_t number = load64(node->data), moved, pages;
 	const uint8_t *run;
-	int rc;
+	int rc = compact_run_find(compactor, number, run_needed(compactor, node), &run, &pages);
 
-	needed = ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >> snapshot->view.page_shift) + 1;
-	if ((rc = window_pages(&snapshot->view, number, needed, &run)))
-		return rc;
-	pages = load32(run + PAGE_RUN);
-	if (load64(run) != number || !(page_flags(run) & PAGE_OVERFLOW) || pages < needed)
-		return MDB_CORRUPTED;
-	if ((rc = window_pages(&snapshot->view, number, pages, &run)) ||
+	if (rc || (rc = window_pages(&compactor->snapshot->view, number, pages, &run)) ||
 	    (rc = compact_number(compactor, pages, &moved)))
 		return rc;
-	memcpy(header, run, sizeof(header));
-	store64(header + PAGE_NUMBER, moved);
 	store64(where, moved);
-	rc = compact_put(compactor, header, sizeof(header));
-	return rc ? rc
-		  : compact_put(compactor, run + PAGE_HEADER,
-				pages * snapshot->page_size - PAGE_HEADER);
+	return compact_run_put(compactor, run, pages, moved);
 }
 
-static int compact_tree(struct compactor *compactor, uint64_t *root, bool of_duplicates,
-			unsigned nesting);
-
-/* Moves what a leaf's nodes refer to, and tells the copy of the leaf. */
-static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned count,
-			unsigned nesting)
+/* All of a leaf's runs, each at its place, and the leaf among them if its number is given. */
+static int compact_runs_put(struct compactor *compactor, const uint8_t *page, uint64_t leaf)
 {
+	const struct places *places = compactor->places;
 	uint32_t size = compactor->snapshot->page_size;
-	struct node node;
 	int rc = 0;
 
-	for (unsigned i = 0; i < count && !rc; i++) {
-		uint8_t *where;
-		uint64_t root;
+	for (unsigned i = 0; i <= places->n && !rc; i++) {
+		const struct compact_run *run;
+		const uint8_t *from;
+		uint64_t pages;
 
-		if (!page_leaf_node(page, size, i, &node))
-			return MDB_CORRUPTED;
-		where = page + (node.data - page);
-		if (node.flags & NODE_BIG) {
-			rc = compact_overflow(compactor, &node, where);
-		} else if (node.flags & NODE_SUBTREE) {
-			if (node.data_size != TREE_SIZE)
-				return MDB_CORRUPTED;
-			root = load64(where + TREE_ROOT);
-			rc = compact_tree(compactor, &root, node.flags & NODE_DUPS, nesting + 1);
-			store64(where + TREE_ROOT, root);
+		if (leaf && i == places->before_leaf) {
+			rc = compact_go(compactor, leaf);
+			if (!rc)
+				rc = compact_put(compactor, page, size);
+			compactor->at++;
 		}
+		if (rc || i == places->n)
+			break;
+		run = &places->runs[places->order[i]];
+		rc = compact_run_find(compactor, run->from, run->pages, &from, &pages);
+		if (!rc)
+			rc = compact_go(compactor, run->number);
+		if (!rc)
+			rc = compact_run_put(compactor, from, run->pages, run->number);
 	}
 	return rc;
 }
@@ -126,12 +165,117 @@ static void page_clear_unused(uint8_t *page, uint32_t size, unsigned count)
 		memset(page + used, 0, end - used);
 }
 
+/* Places what a leaf's nodes have in overflow pages, and the leaf with it where that fills a gap:
+ * *number is then the leaf's, else 0. */
+static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned count,
+			uint64_t *number)
+{
+	struct places *places = compactor->places;
+	uint32_t size = compactor->snapshot->page_size;
+	bool leaf_may = true;
+	struct node node;
+	int rc = 0;
+
+	*number = 0;
+	places->n = 0;
+	for (unsigned i = 0; i < count && !rc; i++) {
+		uint64_t pages;
+
+		if (!page_leaf_node(page, size, i, &node))
+			return MDB_CORRUPTED;
+		leaf_may &= !(node.flags & NODE_SUBTREE);
+		if (!(node.flags & NODE_BIG))
+			continue;
+		pages = run_needed(compactor, &node);
+		places->runs[places->n++] = (struct compact_run){
+			.where = page + (node.data - page),
+			.from = load64(node.data),
+			.pages = (uint32_t)pages,
+		};
+		compactor->overflow += pages;
+		rc = compact_count(compactor, pages);
+	}
+	/* Runs first, then trees: that is another order than without borders. */
+	places->used |= places->n && !leaf_may;
+	if (!rc)
+		rc = places_leaf(places, &compactor->next, leaf_may, number);
+	if (rc || compactor->planning)
+		return rc;
+	for (unsigned i = 0; i < places->n; i++)
+		store64(places->runs[i].where, places->runs[i].number);
+	if (*number) {
+		store64(page + PAGE_NUMBER, *number);
+		page_clear_unused(page, size, count);
+	}
+	return compact_runs_put(compactor, page, *number);
+}
+
+static int compact_tree(struct compactor *compactor, uint64_t *root, bool of_duplicates,
+			unsigned nesting);
+
+/* A tree of which nothing crosses a border needs no walk to know where it ends. */
+static bool tree_is_plain(const uint8_t *record, const struct node *node)
+{
+	return !load64(record + TREE_OVERFLOW_PAGES) &&
+	       (node->flags & NODE_DUPS || !(load16(record + TREE_FLAGS) & MDB_DUPSORT));
+}
+
+static int compact_subtree(struct compactor *compactor, const struct node *node, uint8_t *record,
+			   unsigned nesting)
+{
+	uint64_t root = load64(record + TREE_ROOT), outer = compactor->overflow, pages;
+	int rc;
+
+	if (root == PAGE_NONE)
+		return 0;
+	if (compactor->planning && tree_is_plain(record, node)) {
+		if (!checked_add(load64(record + TREE_BRANCH_PAGES),
+				 load64(record + TREE_LEAF_PAGES), &pages))
+			return MDB_CORRUPTED;
+		return compact_number(compactor, pages, &root);
+	}
+	compactor->overflow = 0;
+	rc = compact_tree(compactor, &root, node->flags & NODE_DUPS, nesting + 1);
+	store64(record + TREE_ROOT, root);
+	if (compactor->places)
+		store64(record + TREE_OVERFLOW_PAGES, compactor->overflow);
+	compactor->overflow = outer;
+	return rc;
+}
+
+/* Moves what a leaf's nodes refer to, and tells the copy of the leaf. */
+static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned count,
+			unsigned nesting)
+{
+	uint32_t size = compactor->snapshot->page_size;
+	struct node node;
+	int rc = 0;
+
+	for (unsigned i = 0; i < count && !rc; i++) {
+		uint8_t *where;
+
+		if (!page_leaf_node(page, size, i, &node))
+			return MDB_CORRUPTED;
+		where = page + (node.data - page);
+		if (node.flags & NODE_BIG) {
+			if (!compactor->places)
+				rc = compact_overflow(compactor, &node, where);
+		} else if (node.flags & NODE_SUBTREE) {
+			if (node.data_size != TREE_SIZE)
+				return MDB_CORRUPTED;
+			rc = compact_subtree(compactor, &node, where, nesting);
+		}
+	}
+	return rc;
+}
+
 static int compact_page(struct compactor *compactor, uint64_t *number, bool of_duplicates,
 			unsigned nesting, unsigned depth)
 {
 	uint32_t size = compactor->snapshot->page_size;
 	uint8_t *page = compactor->pages + (size_t)(nesting * FORMAT_DEPTH_MAX + depth) * size;
 	const uint8_t *source;
+	uint64_t placed = 0;
 	unsigned count;
 	int rc = window_pages(&compactor->snapshot->view, *number, 1, &source);
 
@@ -159,13 +303,23 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 	} else if (page_flags(page) & PAGE_LEAF2) {
 		if (!page_items_fit(size, count, load16(page + PAGE_PAD)))
 			return MDB_CORRUPTED;
-	} else if (!of_duplicates && (rc = compact_leaf(compactor, page, count, nesting))) {
-		return rc;
+	} else if (!of_duplicates) {
+		if (compactor->places)
+			rc = compact_runs(compactor, page, count, &placed);
+		if (!rc)
+			rc = compact_leaf(compactor, page, count, nesting);
+		if (rc)
+			return rc;
 	}
-	if ((rc = compact_number(compactor, 1, number)))
+	if (placed) {
+		*number = placed;
+		return compact_count(compactor, 1);
+	}
+	if ((rc = compact_number(compactor, 1, number)) || (rc = compact_go(compactor, *number)))
 		return rc;
 	store64(page + PAGE_NUMBER, *number);
 	page_clear_unused(page, size, count);
+	compactor->at++;
 	return compact_put(compactor, page, size);
 }
 
@@ -179,124 +333,93 @@ static int compact_tree(struct compactor *compactor, uint64_t *root, bool of_dup
 	return compact_page(compactor, root, of_duplicates, nesting, 0);
 }
 
-/* Pages that the snapshot has but nothing reaches: those on the free list, and the list's own. */
-static int count_free(MDB_txn *txn, uint64_t *count)
-{
-	struct tree *tree = &txn->trees[DBI_FREE];
-	struct duplicates duplicates; /* no sound free list has them */
-	MDB_val key, ids;
-	struct cursor cursor;
-	int rc;
-
-	*count = tree->record.branch_pages + tree->record.leaf_pages + tree->record.overflow_pages;
-	cursor_init(&cursor, &txn->snapshot, tree, &txn->env->slots[DBI_FREE].order, &duplicates);
-	while (!(rc = cursor_get(&cursor, &key, &ids, MDB_NEXT))) {
-		if (ids.mv_size < sizeof(uint64_t))
-			return MDB_CORRUPTED;
-		*count += load64(ids.mv_data);
-	}
-	return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-static void meta_fill(uint8_t *page, uint64_t number, MDB_txn *txn, const MDB_envinfo *info)
-{
-	store64(page + PAGE_NUMBER, number);
-	store16(page + PAGE_FLAGS, PAGE_META);
-	store32(page + META_MAGIC, FORMAT_MAGIC);
-	store32(page + META_VERSION, FORMAT_VERSION);
-	store64(page + META_ADDRESS, (uintptr_t)info->me_mapaddr);
-	store64(page + META_MAPSIZE, info->me_mapsize);
-	store32(page + META_FREE_TREE + TREE_PAD, txn->snapshot.page_size);
-	store16(page + META_FREE_TREE + TREE_FLAGS,
-		(uint16_t)((txn->env->flags & 0xffff) | MDB_INTEGERKEY));
-	store64(page + META_FREE_TREE + TREE_ROOT, PAGE_NONE);
-	store64(page + META_MAIN_TREE + TREE_ROOT, PAGE_NONE);
-	store64(page + META_LAST_PAGE, FORMAT_METAS - 1);
-}
-
-static void meta_fill_tree(uint8_t *page, const struct tree_record *record, uint64_t root)
-{
-	uint8_t *at = page + META_MAIN_TREE;
-
-	store32(at + TREE_PAD, record->pad);
-	store16(at + TREE_FLAGS, record->flags);
-	store16(at + TREE_DEPTH, record->depth);
-	store64(at + TREE_BRANCH_PAGES, record->branch_pages);
-	store64(at + TREE_LEAF_PAGES, record->leaf_pages);
-	store64(at + TREE_OVERFLOW_PAGES, record->overflow_pages);
-	store64(at + TREE_ENTRIES, record->entries);
-	store64(at + TREE_ROOT, root);
-	store64(page + META_LAST_PAGE, root);
-}
-
-/* The two pages in front; *root is where the main tree's root will come to stand. */
-static int compact_metas(struct compactor *compactor, MDB_txn *txn, uint64_t *root)
+/* Whether there may be values that cross a border. */
+static bool may_cross(const MDB_txn *txn, const struct compact_plan *plan)
 {
 	const struct tree_record *record = &txn->trees[DBI_MAIN].record;
-	uint32_t size = txn->snapshot.page_size;
-	uint8_t *first = calloc(2, size), *second = first + size;
-	uint64_t unreached;
-	MDB_envinfo info;
-	int rc;
 
-	if (!first)
-		return ENOMEM;
-	rc = lmdbio_orig_mdb_env_info(txn->env->orig, &info);
+	/* Further pages are those of named databases, or of duplicates. */
+	return record->root != PAGE_NONE &&
+	       (record->overflow_pages ||
+		(record->branch_pages + record->leaf_pages != plan->pages &&
+		 !(record->flags & MDB_DUPSORT)));
+}
+
+/* Goes over the trees to know where all comes to stand. Where nothing would cross a border all
+ * stays as planned without. */
+static int plan_places(struct compactor *compactor, MDB_txn *txn, uint32_t border,
+		       struct compact_plan *plan)
+{
+	uint64_t root = txn->trees[DBI_MAIN].record.root;
+	uint64_t most = compactor->snapshot->view.pages - FORMAT_METAS;
+	struct places *places = compactor->places;
+	int rc = places_open(places, border, compactor->snapshot->page_size);
+
 	if (rc)
-		goto fail;
-	meta_fill(first, 0, txn, &info);
-	meta_fill(second, 1, txn, &info);
-	*root = record->root;
-	if (record->root != PAGE_NONE) {
-		if ((rc = count_free(txn, &unreached)))
-			goto fail;
-		rc = MDB_CORRUPTED;
-		if (unreached >= txn->snapshot.view.pages - FORMAT_METAS)
-			goto fail;
-		*root = txn->snapshot.view.pages - 1 - unreached;
-		compactor->end = *root + 1;
-		meta_fill_tree(second, record, *root);
-	} else {
-		store16(second + META_MAIN_TREE + TREE_FLAGS, record->flags);
-	}
-	if (record->root != PAGE_NONE || record->flags)
-		store64(second + META_TXNID, 1);
-	rc = compact_put(compactor, first, 2 * (size_t)size);
-fail:
-	free(first);
+		return rc;
+	compactor->planning = true;
+	compactor->left = most;
+	rc = compact_tree(compactor, &root, false, 0);
+	if (!rc && places->used)
+		*plan = (struct compact_plan){
+			.root = root,
+			.pages = most - compactor->left,
+			.overflow = compactor->overflow,
+			.end = compactor->next,
+			.free = places->free,
+		};
+	places->planning = compactor->planning = false;
+	compactor->next = compactor->at = FORMAT_METAS;
+	compactor->overflow = 0;
 	return rc;
 }
 
-int copy_compact_to(MDB_txn *txn, compact_put_fn *put, void *to)
+int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to)
 {
 	uint32_t size = txn->snapshot.page_size;
+	struct places places = {0};
 	struct compactor compactor = {
 		.snapshot = &txn->snapshot,
 		.put = put,
 		.to = to,
 		.next = FORMAT_METAS,
-		.end = FORMAT_METAS,
+		.at = FORMAT_METAS,
 		.buffer = malloc(COMPACT_BUFFER),
+		.zeroes = calloc(1, size),
 		.pages = malloc((size_t)COMPACT_NESTING * FORMAT_DEPTH_MAX * size),
 	};
-	uint64_t root = txn->trees[DBI_MAIN].record.root, promised;
+	uint64_t root = txn->trees[DBI_MAIN].record.root;
+	struct compact_plan plan;
 	int rc = ENOMEM;
 
-	if (!compactor.buffer || !compactor.pages)
+	if (!compactor.buffer || !compactor.zeroes || !compactor.pages)
 		goto fail;
 	if (txn->snapshot.blocked) {
 		rc = MDB_BAD_TXN;
 		goto fail;
 	}
-	rc = compact_metas(&compactor, txn, &promised);
+	rc = compact_plan(txn, &plan);
+	if (!rc && border && may_cross(txn, &plan)) {
+		compactor.places = &places;
+		rc = plan_places(&compactor, txn, border, &plan);
+		if (!places.used)
+			compactor.places = NULL;
+	}
+	compactor.left = plan.pages;
+	if (!rc)
+		rc = compact_metas(&compactor, txn, &plan);
 	if (!rc)
 		rc = compact_tree(&compactor, &root, false, 0);
-	if (!rc && root != promised)
+	if (!rc && root != plan.root)
 		rc = MDB_INCOMPATIBLE;
+	if (!rc)
+		rc = compact_free_list(&compactor, &plan);
 	if (!rc)
 		rc = put(to, compactor.buffer, compactor.used);
 fail:
+	places_close(&places);
 	free(compactor.buffer);
+	free(compactor.zeroes);
 	free(compactor.pages);
 	return rc;
 }
@@ -322,5 +445,5 @@ static int put_into_file(void *to, const uint8_t *bytes, size_t left)
 
 int copy_compact(MDB_txn *txn, int fd)
 {
-	return copy_compact_to(txn, put_into_file, &fd);
+	return copy_compact_to(txn, 0, put_into_file, &fd);
 }

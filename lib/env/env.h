@@ -140,8 +140,8 @@ void store_resume(MDB_env *env);
 int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
 void records_give(MDB_env *env, const struct record_index *index);
 /* Makes an index that somebody else has built (ranks together, for instance) the one that
- * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index stays
- * the caller's); ENOMEM or as tree_refresh() (likewise). */
+ * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
+ * stays the caller's); ENOMEM or as tree_refresh() (likewise). */
 int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);
 void records_open(MDB_env *env);
 void records_close(MDB_env *env);
@@ -186,9 +186,13 @@ static inline int txn_here(MDB_txn *txn)
 /* compact.c: a compacted copy of a transaction's snapshot, written to fd as the original would.
  * Returns 0, MDB_INCOMPATIBLE (leaked pages), an errno, or as cursor_get(). */
 int copy_compact(MDB_txn *txn, int fd);
-/* The same, handed over piece by piece, in order. What `put` returns ends the copy, if not 0. */
+/* The same, handed over piece by piece, in order. What `put` returns ends the copy, if not 0.
+ * `border`: 0, or a power of two, pages: no value that needs no more pages than that crosses a
+ * multiple of it. Pages that stay free for that are in the copy's free list; EFBIG: more than it
+ * can name (of 4 KiB, 2.5 TB). Memory: 1 MiB, 160 pages, and with a border 4 bytes for each
+ * multiple. */
 typedef int compact_put_fn(void *to, const uint8_t *bytes, size_t size);
-int copy_compact_to(MDB_txn *txn, compact_put_fn *put, void *to);
+int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to);
 /* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given
  * transaction. */
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);

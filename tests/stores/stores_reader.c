@@ -22,6 +22,7 @@ struct options {
 	const char *work, *start;
 	struct stores_walk walk;
 	uint64_t count, records, batch, seed;
+	uint64_t record; /* counted from 1; 0: by seed */
 	uint64_t anon_kib; /* of the process before it opened anything */
 	unsigned flags;
 	bool announce, hold;
@@ -43,6 +44,7 @@ static void usage(FILE *out)
 		     "  --backward  --stride=N --first=K  --nordahead --no-lock\n"
 		     "  --records=N  of the set (get, batch)\n"
 		     "  --count=N    records to get, none twice\n"
+		     "  --record=K   get this one alone, of 0, 1 ...\n"
 		     "  --batch=N    records of a mini-batch (256)\n"
 		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
 		     "  --seed=N     of the order (1)\n"
@@ -102,6 +104,8 @@ static int run_get(struct stores_db *db, const struct options *options, struct s
 {
 	int rc = 0;
 
+	if (options->record)
+		return get_one(db, options->record - 1, sum);
 	for (uint64_t i = 0; i < options->count && !rc; i++)
 		rc = get_one(db, place(i, options->records, options->seed), sum);
 	return rc;
@@ -222,6 +226,7 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"no-lock", no_argument, NULL, 'l'},
 		{"records", required_argument, NULL, 'n'},
 		{"count", required_argument, NULL, 'c'},
+		{"record", required_argument, NULL, 'k'},
 		{"batch", required_argument, NULL, 'm'},
 		{"announce", no_argument, NULL, 'a'},
 		{"seed", required_argument, NULL, 'e'},
@@ -255,6 +260,9 @@ static bool parse(int argc, char **argv, struct options *options)
 			break;
 		case 'c':
 			options->count = number;
+			break;
+		case 'k':
+			options->record = number + 1;
 			break;
 		case 'm':
 			options->batch = number;

@@ -146,6 +146,9 @@ if [ -x "$convert" ]; then
 	mkdir packed && mv container.zst packed/data.mdb.zst
 	"$tool" --records --sizes --layout source > expected
 	"$tool" --records --sizes --layout packed > found
+	grep -c '^  Values across a border of chunks: [0-9]* of 300 ' found > lines
+	judge values_across_chunks_are_told test "$(cat lines)" = 1
+	sed -i '/across a border of chunks/d' found
 	same measures_of_a_container_are_the_same expected found
 else
 	not_run chunks_have_a_line_each "no lmdbio-convert in this build"

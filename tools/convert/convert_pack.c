@@ -67,6 +67,11 @@ static int writer_begin(struct pack *pack, const struct container_write_options 
 	return rc ? pack_fail(pack, rc) : 0;
 }
 
+uint32_t pack_chunk_size(const struct convert *convert)
+{
+	return (uint32_t)(convert->chunk_size ? convert->chunk_size : CONTAINER_CHUNK_DEFAULT);
+}
+
 int pack_options(const struct convert *convert, const struct target *target, struct source *source,
 		 uint64_t size, bool relaid, struct container_write_options *options,
 		 void **dictionary)
@@ -76,8 +81,7 @@ int pack_options(const struct convert *convert, const struct target *target, str
 	*options = (struct container_write_options){
 		.size = size,
 		.page_size = source->page_size,
-		.chunk_size = (uint32_t)(convert->chunk_size ? convert->chunk_size
-							     : CONTAINER_CHUNK_DEFAULT),
+		.chunk_size = pack_chunk_size(convert),
 		.level = convert->level,
 		.long_distance = convert->window_log != 0,
 		.relaid = relaid || source_is_relaid(source),

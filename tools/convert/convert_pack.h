@@ -11,6 +11,9 @@ struct container_write_options;
 struct container_writer;
 struct skeleton;
 
+/* Bytes of data in a chunk of the container that is to be made. */
+uint32_t pack_chunk_size(const struct convert *convert);
+
 /* The options of the container that pack_open() begins; what they point to is the convert's, the
  * target's, and *dictionary (malloc()ed, or NULL). */
 int pack_options(const struct convert *convert, const struct target *target, struct source *source,

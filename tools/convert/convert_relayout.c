@@ -47,7 +47,7 @@ static int relayout_put(void *to, const uint8_t *bytes, size_t size)
 	return relayout->status ? ECANCELED : 0;
 }
 
-int relayout_run(struct source *source, const struct relayout_taker *taker)
+int relayout_run(struct source *source, uint32_t chunk_size, const struct relayout_taker *taker)
 {
 	struct relayout relayout = {.taker = taker, .page_size = source->page_size};
 	MDB_txn *txn;
@@ -58,7 +58,7 @@ int relayout_run(struct source *source, const struct relayout_taker *taker)
 	relayout.metas = malloc(FORMAT_METAS * (size_t)relayout.page_size);
 	if (!relayout.metas)
 		return convert_fail(source->file, ENOMEM);
-	rc = copy_compact_to(txn, relayout_put, &relayout);
+	rc = copy_compact_to(txn, chunk_size / source->page_size, relayout_put, &relayout);
 	free(relayout.metas);
 	if (relayout.status || !rc)
 		return relayout.status;

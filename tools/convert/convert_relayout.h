@@ -11,9 +11,11 @@ struct relayout_taker {
 	void *to;
 };
 
-/* Gives the source's trees as a compacted data file, page for page what MDB_CP_COMPACT makes of
- * them: leaves in key order, the values of a leaf in front of it, no free pages. Twice the same
- * source gives twice the same bytes. */
-int relayout_run(struct source *source, const struct relayout_taker *taker);
+/* Gives the source's trees as a compacted data file: leaves in key order, the values of a leaf in
+ * front of it. Without a chunk size that is page for page what MDB_CP_COMPACT makes of them,
+ * without free pages. With one (bytes, a power of two) no value that fits a chunk crosses a border
+ * between chunks; the pages that stay free for that are in the free list. Twice the same source
+ * gives twice the same bytes. */
+int relayout_run(struct source *source, uint32_t chunk_size, const struct relayout_taker *taker);
 
 #endif

@@ -72,7 +72,7 @@ static int run_pack(struct convert *convert, struct target *target, struct sourc
 	int rc;
 
 	if (convert->relayout) {
-		rc = relayout_run(source, &taker);
+		rc = relayout_run(source, pack_chunk_size(convert), &taker);
 	} else {
 		rc = job_leads(convert) ? packing_begin(&packing, source->size) : 0;
 		if (job_sharing(convert)) {
@@ -177,7 +177,7 @@ static int run_unpack(struct convert *convert, struct target *target, struct sou
 	int rc;
 
 	if (convert->relayout) {
-		rc = relayout_run(source, &taker);
+		rc = relayout_run(source, 0, &taker);
 		result->resumed = laying.resumed;
 		return rc;
 	}

@@ -176,7 +176,9 @@ static int verify_relaid(struct verify *verify)
 	rc = verify->buffer
 		     ? source_stream_open(&verify->stream, &verify->back, 0, verify->back.size)
 		     : ENOMEM;
-	rc = rc ? convert_fail(verify->back.file, rc) : relayout_run(verify->source, &taker);
+	rc = rc ? convert_fail(verify->back.file, rc)
+		: relayout_run(verify->source,
+			       verify->back.form == FORM_CONTAINER ? verify->chunk : 0, &taker);
 	source_stream_close(verify->stream);
 	free(verify->buffer);
 	/* Differences have been told and counted. */
@@ -226,7 +228,7 @@ static int digest_take(struct convert *convert, struct source *source, XXH128_ha
 	if (!digest.state)
 		return convert_fail(source->file, ENOMEM);
 	XXH3_128bits_reset(digest.state);
-	rc = relayout_run(source, &taker);
+	rc = relayout_run(source, 0, &taker);
 	*hash = XXH3_128bits_digest(digest.state);
 	*size = digest.size;
 	XXH3_freeState(digest.state);

@@ -61,7 +61,7 @@ static const struct tool_option options[] = {
 	{KEY_FROM, "from", "FORM",
 	 "lmdb, container, tree, tar, webdataset or caffe, if it is not to "
 	 "be told from the source"},
-	{KEY_RELAYOUT, "relayout", NULL, "lay pages in key order, without free ones"},
+	{KEY_RELAYOUT, "relayout", NULL, "lay pages in key order, each value within one chunk"},
 	{KEY_VERIFY, "verify", NULL,
 	 "read everything back, check all checksums, compare with the "
 	 "source; a target that exists is only verified"},

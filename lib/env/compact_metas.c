@@ -1,0 +1,252 @@
+/* What only this file knows: which pages of a compacted copy hold no records: the two in front, and
+ * the free list, where there are gaps.
+ *
+ * The free list is what a transaction would have left that freed the gaps: one leaf page, whose
+ * records name the pages, the highest first, in overflow pages. Each record wants a transaction of
+ * its own, so the copy's is the number of records, made odd, because page 1 is the newer meta page.
+ */
+#include "env/compact_private.h"
+
+#include "format/page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FREE_MOST = 1 << 22,          /* page numbers in one record */
+	FREE_NODE = NODE_KEY + 8 + 8, /* bytes: a transaction's number leads to an overflow run */
+};
+
+/* Pages that the snapshot has but nothing reaches: those on the free list, and the list's own. */
+static int count_free(MDB_txn *txn, uint64_t *count)
+{
+	struct tree *tree = &txn->trees[DBI_FREE];
+	struct duplicates duplicates; /* no sound free list has them */
+	MDB_val key, ids;
+	struct cursor cursor;
+	int rc;
+
+	*count = tree->record.branch_pages + tree->record.leaf_pages + tree->record.overflow_pages;
+	cursor_init(&cursor, &txn->snapshot, tree, &txn->env->slots[DBI_FREE].order, &duplicates);
+	while (!(rc = cursor_get(&cursor, &key, &ids, MDB_NEXT))) {
+		if (ids.mv_size < sizeof(uint64_t))
+			return MDB_CORRUPTED;
+		*count += load64(ids.mv_data);
+	}
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static void meta_fill(uint8_t *page, uint64_t number, MDB_txn *txn, const MDB_envinfo *info)
+{
+	store64(page + PAGE_NUMBER, number);
+	store16(page + PAGE_FLAGS, PAGE_META);
+	store32(page + META_MAGIC, FORMAT_MAGIC);
+	store32(page + META_VERSION, FORMAT_VERSION);
+	store64(page + META_ADDRESS, (uintptr_t)info->me_mapaddr);
+	store64(page + META_MAPSIZE, info->me_mapsize);
+	store32(page + META_FREE_TREE + TREE_PAD, txn->snapshot.page_size);
+	store16(page + META_FREE_TREE + TREE_FLAGS,
+		(uint16_t)((txn->env->flags & 0xffff) | MDB_INTEGERKEY));
+	store64(page + META_FREE_TREE + TREE_ROOT, PAGE_NONE);
+	store64(page + META_MAIN_TREE + TREE_ROOT, PAGE_NONE);
+	store64(page + META_LAST_PAGE, FORMAT_METAS - 1);
+}
+
+static void meta_fill_main(uint8_t *page, const struct tree_record *record,
+			   const struct compact_plan *plan)
+{
+	uint8_t *at = page + META_MAIN_TREE;
+
+	store32(at + TREE_PAD, record->pad);
+	store16(at + TREE_FLAGS, record->flags);
+	store16(at + TREE_DEPTH, record->depth);
+	store64(at + TREE_BRANCH_PAGES, record->branch_pages);
+	store64(at + TREE_LEAF_PAGES, record->leaf_pages);
+	store64(at + TREE_OVERFLOW_PAGES, plan->overflow);
+	store64(at + TREE_ENTRIES, record->entries);
+	store64(at + TREE_ROOT, plan->root);
+}
+
+/* ---- the free list ---- */
+
+static uint64_t free_records(const struct compact_plan *plan)
+{
+	return (plan->free + FREE_MOST - 1) / FREE_MOST;
+}
+
+/* Page numbers in record i. */
+static uint64_t free_count(const struct compact_plan *plan, uint64_t i)
+{
+	uint64_t left = plan->free - i * FREE_MOST;
+
+	return left < FREE_MOST ? left : FREE_MOST;
+}
+
+/* Overflow pages of record i. */
+static uint64_t free_run(const struct compact_plan *plan, uint64_t i, uint32_t page_size)
+{
+	return (PAGE_HEADER + (free_count(plan, i) + 1) * sizeof(uint64_t) + page_size - 1) /
+	       page_size;
+}
+
+static uint64_t free_runs(const struct compact_plan *plan, uint32_t page_size)
+{
+	uint64_t pages = 0;
+
+	for (uint64_t i = 0; i < free_records(plan); i++)
+		pages += free_run(plan, i, page_size);
+	return pages;
+}
+
+static void meta_fill_free(uint8_t *page, const struct compact_plan *plan, uint32_t page_size)
+{
+	uint8_t *at = page + META_FREE_TREE;
+	uint64_t runs = free_runs(plan, page_size);
+
+	store16(at + TREE_DEPTH, 1);
+	store64(at + TREE_LEAF_PAGES, 1);
+	store64(at + TREE_OVERFLOW_PAGES, runs);
+	store64(at + TREE_ENTRIES, free_records(plan));
+	store64(at + TREE_ROOT, plan->end + runs);
+	store64(page + META_LAST_PAGE, plan->end + runs);
+}
+
+static int free_put_number(struct compactor *compactor, uint64_t number)
+{
+	uint8_t bytes[sizeof(number)];
+
+	store64(bytes, number);
+	return compact_put(compactor, bytes, sizeof(bytes));
+}
+
+/* The overflow run of record i, which begins at page `number`. */
+static int free_put_run(struct compactor *compactor, const struct compact_plan *plan, uint64_t i,
+			uint64_t number, struct places_walk *walk)
+{
+	uint32_t size = compactor->snapshot->page_size;
+	uint64_t count = free_count(plan, i), run = free_run(plan, i, size);
+	uint64_t tail = run * size - PAGE_HEADER - (count + 1) * sizeof(number);
+	uint8_t header[PAGE_HEADER] = {0};
+	int rc;
+
+	store64(header + PAGE_NUMBER, number);
+	store16(header + PAGE_FLAGS, PAGE_OVERFLOW);
+	store32(header + PAGE_RUN, (uint32_t)run);
+	rc = compact_put(compactor, header, sizeof(header));
+	if (!rc)
+		rc = free_put_number(compactor, count);
+	for (uint64_t n = 0; n < count && !rc; n++)
+		rc = free_put_number(compactor, places_walk_next(compactor->places, walk));
+	return rc ? rc : compact_put(compactor, compactor->zeroes, tail);
+}
+
+/* The node of record i, whose run begins at page `number`. */
+static void free_add_node(uint8_t *page, uint32_t page_size, const struct compact_plan *plan,
+			  uint64_t i, uint64_t number)
+{
+	uint32_t offset = page_size - (uint32_t)(i + 1) * FREE_NODE;
+	uint32_t length = (uint32_t)((free_count(plan, i) + 1) * sizeof(number));
+	uint8_t *node = page + offset;
+
+	store16(page + PAGE_HEADER + 2 * i, (uint16_t)offset);
+	store16(page + PAGE_LOWER, (uint16_t)(PAGE_HEADER + 2 * (i + 1)));
+	store16(page + PAGE_UPPER, (uint16_t)offset);
+	store16(node + NODE_LOW, (uint16_t)length);
+	store16(node + NODE_HIGH, (uint16_t)(length >> 16));
+	store16(node + NODE_FLAGS, NODE_BIG);
+	store16(node + NODE_KEY_SIZE, sizeof(i));
+	store64(node + NODE_KEY, i + 1);
+	store64(node + NODE_KEY + sizeof(i), number);
+}
+
+int compact_free_list(struct compactor *compactor, const struct compact_plan *plan)
+{
+	uint32_t size = compactor->snapshot->page_size;
+	uint64_t number = plan->end;
+	struct places_walk walk;
+	uint8_t *page;
+	int rc = 0;
+
+	if (!plan->free)
+		return 0;
+	page = calloc(1, size);
+	if (!page)
+		return ENOMEM;
+	places_walk_begin(compactor->places, &walk);
+	for (uint64_t i = 0; i < free_records(plan) && !rc; i++) {
+		rc = free_put_run(compactor, plan, i, number, &walk);
+		free_add_node(page, size, plan, i, number);
+		number += free_run(plan, i, size);
+	}
+	store64(page + PAGE_NUMBER, number);
+	store16(page + PAGE_FLAGS, PAGE_LEAF);
+	if (!rc)
+		rc = compact_put(compactor, page, size);
+	free(page);
+	return rc;
+}
+
+/* ---- in front ---- */
+
+int compact_plan(MDB_txn *txn, struct compact_plan *plan)
+{
+	const struct tree_record *record = &txn->trees[DBI_MAIN].record;
+	uint64_t unreached;
+	int rc;
+
+	*plan = (struct compact_plan){
+		.root = record->root,
+		.overflow = record->overflow_pages,
+		.end = FORMAT_METAS,
+	};
+	if (record->root == PAGE_NONE)
+		return 0;
+	if ((rc = count_free(txn, &unreached)))
+		return rc;
+	if (unreached >= txn->snapshot.view.pages - FORMAT_METAS)
+		return MDB_CORRUPTED;
+	plan->pages = txn->snapshot.view.pages - FORMAT_METAS - unreached;
+	plan->end += plan->pages;
+	plan->root = plan->end - 1;
+	return 0;
+}
+
+int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compact_plan *plan)
+{
+	const struct tree_record *record = &txn->trees[DBI_MAIN].record;
+	uint32_t size = txn->snapshot.page_size;
+	uint8_t *first, *second;
+	MDB_envinfo info;
+	uint64_t pages;
+	int rc;
+
+	if (free_records(plan) > (size - PAGE_HEADER) / (FREE_NODE + 2))
+		return EFBIG;
+	first = calloc(FORMAT_METAS, size);
+	if (!first)
+		return ENOMEM;
+	second = first + size;
+	rc = lmdbio_orig_mdb_env_info(txn->env->orig, &info);
+	if (rc)
+		goto fail;
+	pages = plan->end + (plan->free ? free_runs(plan, size) + 1 : 0);
+	if (plan->free && info.me_mapsize < pages * size)
+		info.me_mapsize = pages * size;
+	meta_fill(first, 0, txn, &info);
+	meta_fill(second, 1, txn, &info);
+	if (record->root != PAGE_NONE) {
+		meta_fill_main(second, record, plan);
+		store64(second + META_LAST_PAGE, plan->end - 1);
+	} else {
+		store16(second + META_MAIN_TREE + TREE_FLAGS, record->flags);
+	}
+	if (plan->free)
+		meta_fill_free(second, plan, size);
+	if (record->root != PAGE_NONE || record->flags)
+		store64(second + META_TXNID, plan->free ? free_records(plan) | 1 : 1);
+	rc = compact_put(compactor, first, FORMAT_METAS * (size_t)size);
+fail:
+	free(first);
+	return rc;
+}
