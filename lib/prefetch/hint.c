@@ -74,12 +74,22 @@ static void range_add(struct batch *batch, uint64_t number, uint64_t pages)
 	const struct window_view *view = &batch->snapshot.view;
 
 	if (number < view->limit && pages <= view->limit - number)
-		batch->ranges[batch->wanted++] = (struct job){number << view->page_shift,
-							      pages << view->page_shift};
+		batch->ranges[batch->wanted++] =
+			(struct job){number << view->page_shift, pages << view->page_shift};
+}
+
+/* A page of the tree. */
+static void page_want(struct prefetch *prefetch, struct batch *batch, uint64_t number)
+{
+	const struct window_view *view = &batch->snapshot.view;
+
+	if (number >= view->limit || !loader_want_tree(prefetch, number << view->page_shift,
+						       (uint64_t)1 << view->page_shift))
+		range_add(batch, number, 1);
 }
 
 /* Takes every key as far down as the pages are there. */
-static void batch_round(struct batch *batch)
+static void batch_round(struct prefetch *prefetch, struct batch *batch)
 {
 	size_t still = 0;
 
@@ -98,7 +108,7 @@ static void batch_round(struct batch *batch)
 				       &pages, &step);
 			if (rc == EAGAIN) {
 				if (!key.asked)
-					range_add(batch, here, 1);
+					page_want(prefetch, batch, here);
 				batch->moved |= !key.asked;
 				key.asked = true;
 			} else {
@@ -138,10 +148,10 @@ bool batches_advance(struct prefetch *prefetch)
 		}
 		if (batch->landed != prefetch->landed || batch->moved) {
 			batch->landed = prefetch->landed;
-			batch_round(batch);
+			batch_round(prefetch, batch);
 			busy = true;
 		} else if (!prefetch->jobs.count && !prefetch->later.count &&
-			   !prefetch->in_flight) {
+			   !prefetch->trees.count && !prefetch->in_flight) {
 			/* Nothing more will come: a read has failed, or there is no room. */
 			batch->left = 0;
 		} else {

@@ -26,6 +26,18 @@ bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
 	return jobs_put(&prefetch->jobs, offset, length);
 }
 
+bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
+{
+	const struct job_queue *trees = &prefetch->trees;
+
+	if (!prefetch->residency->packed)
+		return false;
+	for (unsigned i = 0; i < trees->count; i++)
+		if (trees->jobs[(trees->first + i) % PREFETCH_JOBS].offset == offset)
+			return true;
+	return jobs_put(&prefetch->trees, offset, length);
+}
+
 static bool flight_scratch(struct flight *flight)
 {
 	if (!flight->scratch)
@@ -146,7 +158,7 @@ static bool start_all(struct prefetch *prefetch)
 
 	/* Whoever asked for it would ask again, for ever. */
 	if (prefetch->failed)
-		prefetch->jobs.count = 0;
+		prefetch->jobs.count = prefetch->trees.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
@@ -209,6 +221,23 @@ static void wait_for_later(struct prefetch *prefetch)
 	pthread_mutex_lock(&prefetch->lock);
 }
 
+/* Few and small reads, for which nobody is made to wait but those that follow: without them it is
+ * not known what to read. */
+static void trees_bring(struct prefetch *prefetch)
+{
+	while (prefetch->trees.count && !prefetch->stopping) {
+		struct job job = jobs_take(&prefetch->trees);
+		bool there;
+
+		pthread_mutex_unlock(&prefetch->lock);
+		there = residency_bring_copies(prefetch->residency, job.offset, job.length);
+		pthread_mutex_lock(&prefetch->lock);
+		if (!there)
+			(void)loader_want(prefetch, job.offset, job.length);
+	}
+	prefetch->landed++;
+}
+
 static void *loader_run(void *argument)
 {
 	struct prefetch *prefetch = argument;
@@ -218,7 +247,9 @@ static void *loader_run(void *argument)
 	while (!prefetch->stopping) {
 		if (start_all(prefetch))
 			continue;
-		if (prefetch->in_flight)
+		if (prefetch->trees.count)
+			trees_bring(prefetch);
+		else if (prefetch->in_flight)
 			land_some(prefetch);
 		else if (prefetch->later.count)
 			wait_for_later(prefetch);
@@ -326,7 +357,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	prefetch->running = false;
 	prefetch->in_flight = prefetch->starting_count = 0;
 	prefetch->jobs.count = 0;
-	prefetch->later.count = 0;
+	prefetch->later.count = prefetch->trees.count = 0;
 	prefetch->keys = 0;
 	prefetch->failed = false;
 	/* The program's cursors still point to their streams, which start over with them. */

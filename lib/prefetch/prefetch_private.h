@@ -72,6 +72,7 @@ struct prefetch {
 	struct batch *batches;
 	struct job_queue jobs;                           /* to be planned */
 	struct job_queue later;                          /* found in somebody else's hands */
+	struct job_queue trees; /* of a container, to be brought out of its index */
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
@@ -105,6 +106,10 @@ static inline struct job jobs_take(struct job_queue *queue)
 int loader_wake(struct prefetch *prefetch);
 /* Asks for a range; false when the queue is full. Under the lock. */
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length);
+
+/* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
+ * bytes. Under the lock. */
+bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
 
 /* Tells those who read whether announced keys are on their way. Under the lock. */
 void loader_announce(struct prefetch *prefetch);

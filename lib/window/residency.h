@@ -179,7 +179,10 @@ static inline bool residency_covers(const struct residency *residency, uint64_t 
 /* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
  * of a read that failed. */
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length);
-/* The same for pages of a tree. */
+/* Brings pages of a tree by themselves out of a container's index, as long as nobody goes over all of
+ * the file. false: they are to be brought in the ordinary way, whatever the reason. */
+bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64_t bytes);
+/* residency_bring() for pages of a tree, by way of copies where there are some. */
 int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length);
 
 /* For one who does not want to wait: what is to be done about the first part of the range, at most

@@ -321,10 +321,9 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	return rc;
 }
 
-/* Pages of a tree by themselves, as long as nobody goes over all of the file. false: they are to be
- * brought in the ordinary way, whatever the reason. */
-static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t end)
+bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64_t bytes)
 {
+	uint64_t end = offset + bytes;
 	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	uint64_t length = round_up(end, ARENA_BLOCK) - first, part = end - offset;
 	const struct plan_how how = {.widen = ARENA_BLOCK, .alone = true};
@@ -332,7 +331,8 @@ static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t 
 	enum residency_plan plan = PLAN_BUSY;
 	uint8_t *buffer;
 
-	if (length > ARENA_CHUNK || !atomic_load(&residency->enabled) || is_scanned(residency))
+	if (!residency->packed || end > residency->size || length > ARENA_CHUNK ||
+	    !atomic_load(&residency->enabled) || is_scanned(residency))
 		return false;
 	buffer = buffer_take(residency, length);
 	if (buffer && !residency->packed->read_tree(residency->io, buffer, length, first)) {
@@ -349,9 +349,7 @@ static bool bring_copies(struct residency *residency, uint64_t offset, uint64_t 
 
 int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length)
 {
-	uint64_t end = offset + length;
-
-	if (residency->packed && end <= residency->size && bring_copies(residency, offset, end) &&
+	if (residency_bring_copies(residency, offset, length) &&
 	    residency_covers(residency, offset, length))
 		return 0;
 	return residency_bring(residency, offset, length);

@@ -98,6 +98,20 @@ for set in "img 300 img" "cifar 12000 cifar" "fine 12000 cifar"; do
 	at_most "get_of_$1_of_one_chunk_bytes" "$least" $(($4 + index))
 done
 
+# Announced, keys cost no more than got one by one: their leaves come from the index, too.
+for set in "img 300" "cifar 12000"; do
+	# shellcheck disable=SC2086
+	set -- $set
+	cold
+	reader --records="$2" --count=4 --seed=3 get "$scratch/mount/$1" >/dev/null
+	alone=$(slowfs_stat "$1/data.mdb.zst:bytes")
+	cold
+	line=$(reader --announce --records="$2" --count=4 --batch=4 --seed=3 batch "$scratch/mount/$1")
+	equal "announced_keys_of_$1_see_the_same" "$(original --records="$2" --count=4 --seed=3 get \
+		"$scratch/backing/plain-$1" | seen)" "$(echo "$line" | seen)"
+	at_most "announced_keys_of_$1_bytes" "$(slowfs_stat "$1/data.mdb.zst:bytes")" $((alone + 16384))
+done
+
 # A hundred gigabytes are opened as fast as none.
 cold
 line=$(reader --count=0 get "$scratch/mount/huge")
