@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20 /* bytes */ };
+enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
 static const uint64_t idle_ns = 10000000000;
 
 /* The device is a number of this node's own. */
@@ -65,6 +65,8 @@ static int newest_snapshot(struct io *data, uint64_t *id)
 
 static int set_read(struct server_set *set)
 {
+	/* Taken only where chunks are larger than what is loaded as one: of several at a time. */
+	const struct container_options options = {.cache = UNPACKED};
 	const char *backend, *why;
 	int rc = io_choose(set->fd, settings_get()->io, &backend, &why);
 
@@ -74,7 +76,7 @@ static int set_read(struct server_set *set)
 		rc = io_open_file(&set->file, "pread", set->fd);
 	if (rc || !set->packed)
 		return rc;
-	rc = io_open_container(&set->data, &set->file, NULL);
+	rc = io_open_container(&set->data, &set->file, &options);
 	return rc < 0 ? EINVAL : rc; /* an LMDB code */
 }
 
@@ -310,10 +312,13 @@ uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk)
 	return left < ARENA_CHUNK ? round_up(left, ARENA_BLOCK) : ARENA_CHUNK;
 }
 
-/* Each run of as many chunks as there are nodes has one chunk for each, in an order of its own. */
+/* Each run of as many chunks as there are nodes has one chunk for each, in an order of its own. What a
+ * container compresses as one has one owner. */
 int server_owner(const struct server *server, const struct server_set *set, uint64_t chunk)
 {
 	uint64_t nodes = (uint64_t)server->place.nodes;
 
+	if (set->packed && container_info(&set->data)->chunk_size > ARENA_CHUNK)
+		chunk /= container_info(&set->data)->chunk_size / ARENA_CHUNK;
 	return (int)((chunk + mix64(set->place ^ chunk / nodes)) % nodes);
 }
