@@ -38,7 +38,7 @@ enum {
 /* What came of it; the same on all ranks. Later versions add fields at the end. */
 struct lmdbio_stage_report {
 	uint64_t size;        /* bytes; set to sizeof(struct lmdbio_stage_report) before the call */
-	uint64_t file_bytes;  /* bytes of the data file, or container */
+	uint64_t file_bytes;  /* bytes of the data file, of the container, or of the data in it */
 	uint64_t read_bytes;  /* bytes that the ranks asked of storage, all together */
 	uint64_t read_calls;  /* in so many reads */
 	uint64_t moved_bytes; /* bytes that went from node to node */

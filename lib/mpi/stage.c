@@ -214,8 +214,8 @@ static int copy(struct stage *stage)
 {
 	int rc;
 
-	stage_shares_cut(&stage->shares, stage->source.identity.size, stage->job.place.ranks,
-			 stage->options.buffer);
+	stage_shares_cut(&stage->shares, stage->source.size, stage->job.place.ranks,
+			 stage->options.buffer, stage->source.piece);
 	rc = stage_peers_find(&stage->peers, &stage->job);
 	if (!rc)
 		rc = buffers_make(stage);
@@ -240,7 +240,7 @@ static void report_fill(struct stage *stage, int rc)
 		return;
 	report = (struct lmdbio_stage_report){
 		.size = wanted->size < sizeof(report) ? wanted->size : sizeof(report),
-		.file_bytes = stage->source.identity.size,
+		.file_bytes = stage->source.size,
 		.read_bytes = sums[0],
 		.read_calls = sums[1],
 		.moved_bytes = sums[2],
@@ -342,8 +342,12 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 	rc = options_agree(stage, options_take(stage, path ? options : NULL));
 	if (rc)
 		goto done;
-	rc = mpi_agree(stage->job.all, stage_source_open(&stage->source, stage->job.all, path),
-		       &stage->failed);
+	rc = stage_source_open(&stage->source, stage->job.all, path,
+			       stage->options.target == LMDBIO_STAGE_MEMORY);
+	/* MPI-IO reads files, and knows of nothing in them. */
+	if (!rc && stage->source.unpacked && stage->options.reader != LMDBIO_STAGE_POSIX)
+		rc = ENOTSUP;
+	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)
 		rc = target_fill(stage);
 	report_fill(stage, rc);

@@ -19,14 +19,14 @@ enum { PATIENCE_MS = 1000, PATIENCE_TIMES = 60 };
 /* The blocks in front that programs always take from the file: the meta pages (lib/window). */
 static uint64_t first_block(const struct stage_target *target)
 {
-	uint64_t low = (uint64_t)FORMAT_METAS * target->source->identity.page_size;
+	uint64_t low = (uint64_t)FORMAT_METAS * target->source->page_size;
 
 	return round_up(low, ARENA_BLOCK) / ARENA_BLOCK;
 }
 
 static uint64_t block_count(const struct stage_target *target)
 {
-	return round_up(target->source->identity.size, ARENA_BLOCK) / ARENA_BLOCK;
+	return round_up(target->source->size, ARENA_BLOCK) / ARENA_BLOCK;
 }
 
 static int attach(struct stage_target *target)
@@ -35,9 +35,9 @@ static int attach(struct stage_target *target)
 	struct arena_identity identity = {
 		.device = target->source->device,
 		.inode = staged->inode,
-		.size = staged->size,
+		.size = target->source->size,
 		.mtime_ns = staged->mtime_ns,
-		.snapshot = staged->snapshot,
+		.snapshot = target->source->snapshot,
 	};
 	struct arena_options options = {
 		.budget = target->options->memory ? target->options->memory
@@ -48,8 +48,6 @@ static int attach(struct stage_target *target)
 	const char *why;
 	int rc;
 
-	if (!staged->page_size)
-		return ENOTSUP;
 	rc = arena_open(&target->arena, &identity, &options, &why);
 	if (rc)
 		return rc;

@@ -37,7 +37,7 @@ struct stage_reader {
 	MPI_Comm comm;
 	uint64_t bytes, calls; /* asked of storage by this rank */
 	/* POSIX: */
-	struct io io;
+	struct io io, below; /* below: the container's file, when its data is read */
 	struct io_request *requests;
 	size_t started, room;
 	/* MPI-IO: */

@@ -3,21 +3,30 @@
 #include "config.h"
 #include "mpi/stage_reader.h"
 
+#include "container/container.h"
 #include "util/checked.h"
 #include "util/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { REQUEST = 1 << 20 }; /* bytes: what FUSE and most others take as one */
+enum {
+	REQUEST = 1 << 20,   /* bytes: what FUSE and most others take as one */
+	UNPACKED = 64 << 20, /* bytes of chunks that are larger than that */
+};
 
 static int posix_open(struct stage_reader *reader, const struct stage_source *source,
 		      const char *hints)
 {
+	const struct container_options options = {.cache = UNPACKED};
+	struct io *file = source->unpacked ? &reader->below : &reader->io;
 	const char *backend, *why;
+	int rc = io_open_chosen(file, source->fd, settings_get()->io, &backend, &why);
 
 	(void)hints;
-	return io_open_chosen(&reader->io, source->fd, settings_get()->io, &backend, &why);
+	if (!rc && source->unpacked)
+		rc = io_open_container(&reader->io, &reader->below, &options);
+	return rc;
 }
 
 static int requests_prepare(struct stage_reader *reader, struct stage_part part, uint8_t *buffer)
@@ -59,8 +68,10 @@ static void posix_start(struct stage_reader *reader, struct stage_part part, voi
 		if (reader->error)
 			reader->started = i;
 	}
-	reader->bytes += part.length;
-	reader->calls += reader->started;
+	if (!reader->below.ops) {
+		reader->bytes += part.length;
+		reader->calls += reader->started;
+	}
 }
 
 static int posix_finish(struct stage_reader *reader)
@@ -76,12 +87,21 @@ static int posix_finish(struct stage_reader *reader)
 			reader->error = ESTALE;
 	}
 	reader->started = 0;
+	if (reader->below.ops) {
+		struct io_counts counts = io_counted(&reader->below);
+
+		reader->bytes = counts.bytes;
+		reader->calls = counts.reads + counts.requests;
+		if (reader->error == EBADMSG)
+			reader->error = container_code(EBADMSG);
+	}
 	return reader->error;
 }
 
 static void posix_close(struct stage_reader *reader)
 {
 	io_close(&reader->io);
+	io_close(&reader->below);
 	free(reader->requests);
 }
 

@@ -10,12 +10,13 @@ enum {
 	BORDER_SHARE = 8 << 20, /* a share from which on a border's rest is no imbalance */
 };
 
-void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer)
+void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer,
+		      uint64_t piece)
 {
 	uint64_t even = (size + (uint64_t)ranks - 1) / (uint64_t)ranks;
 
 	shares->size = size;
-	shares->each = round_up(even, even >= BORDER_SHARE ? BORDER : PAGE);
+	shares->each = round_up(round_up(even, even >= BORDER_SHARE ? BORDER : PAGE), piece);
 	shares->buffer = buffer;
 	shares->steps = (shares->each + buffer - 1) / buffer;
 }

@@ -20,8 +20,10 @@ struct stage_part {
 };
 
 /* Cuts a file of `size` bytes, more than 0, into contiguous shares in the order of the ranks, on
- * borders of a page (of a megabyte where shares are large). `buffer` is a multiple of a page. */
-void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer);
+ * borders of a page (of a megabyte where shares are large) and of `piece` bytes, a power of two.
+ * `buffer` is a multiple of a page. */
+void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer,
+		      uint64_t piece);
 
 /* What `rank` reads in `step`. */
 struct stage_part stage_shares_part(const struct stage_shares *shares, int rank, uint64_t step);

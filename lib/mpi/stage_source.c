@@ -2,10 +2,15 @@
 #include "config.h"
 #include "mpi/stage_source.h"
 
+#include "container/container.h"
+#include "format/layout.h"
+#include "io/io.h"
 #include "mpi/mpi_error.h"
+#include "util/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +63,51 @@ static int compare(const struct staged_identity *a, const struct staged_identity
 											: ESTALE;
 }
 
-int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path)
+/* What rank 0 tells the others. */
+struct found {
+	int64_t rc;
+	struct staged_identity identity;
+	uint64_t size, snapshot, page_size, piece, unpacked;
+};
+
+static int look_inside(int fd, struct found *found)
 {
-	struct {
-		int64_t rc;
-		struct staged_identity identity;
-	} first = {0};
+	struct io below = {0}, data = {0};
+	const struct container_info *info;
+	int rc = io_open_file(&below, "pread", fd);
+
+	if (rc)
+		return rc;
+	rc = io_open_container(&data, &below, NULL);
+	if (!rc) {
+		info = container_info(&data);
+		found->size = info->size;
+		found->page_size = info->page_size;
+		found->piece = info->chunk_size;
+		found->snapshot = load64(info->meta + META_TXNID - META_MAGIC);
+		found->unpacked = true;
+		if (!info->has_meta)
+			rc = MDB_INVALID; /* no program can open it */
+	}
+	io_close(&data);
+	io_close(&below);
+	return rc;
+}
+
+static int look(int fd, bool unpack, struct found *found)
+{
+	int rc = staged_identify(fd, &found->identity);
+
+	found->size = found->identity.size;
+	found->snapshot = found->identity.snapshot;
+	found->page_size = found->identity.page_size;
+	found->piece = 1;
+	return rc || !unpack || found->page_size ? rc : look_inside(fd, found);
+}
+
+int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path, bool unpack)
+{
+	struct found first = {0};
 	struct staged_identity mine = {0};
 	int rc, mpi;
 
@@ -71,11 +115,16 @@ int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *pa
 	MPI_Comm_rank(comm, &source->rank);
 	rc = open_file(source, path);
 	if (!source->rank)
-		first.rc = rc ? rc : staged_identify(source->fd, &first.identity);
+		first.rc = rc ? rc : look(source->fd, unpack, &first);
 	mpi = MPI_Bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
 	if (mpi != MPI_SUCCESS)
 		return mpi_error_code(mpi);
 	source->identity = first.identity;
+	source->size = first.size;
+	source->snapshot = first.snapshot;
+	source->page_size = (uint32_t)first.page_size;
+	source->piece = (uint32_t)first.piece;
+	source->unpacked = first.unpacked;
 	if (first.rc)
 		return (int)first.rc;
 	if (!rc)

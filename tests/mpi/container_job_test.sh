@@ -27,5 +27,31 @@ for set in packed relaid; do
 		$(($(stat -c %s "$scratch/backing/$set/data.mdb.zst") * 103 / 100 + ${first[$set]}))
 	job_left "${set}_job"
 done
+# Held in the nodes' memory, each chunk is read once and no program reads any.
+for set in packed relaid; do
+	size=$(stat -c %s "$scratch/backing/$set/data.mdb.zst")
+	cold
+	job_status=0
+	epochs=1 job_set=$scratch/mount/$set LMDBIO_MEMORY=160M mpi_job 4 2 "$top_builddir/tools/lmdbio-stage" \
+		--hold --json --buffer=1M "$scratch/mount/$set" -- env LD_LIBRARY_PATH="$library" sh -c "$job_part" \
+		>"$scratch/job.log" 2>&1 || job_status=$?
+	equal "${set}_held_ends_well" 0 "$job_status"
+	[ "$job_status" = 0 ] || cat "$scratch/job.log"
+	equal "${set}_held_sees_the_same" "$whole" "$(job_seen 1)"
+	at_most "${set}_held_bytes" "$(slowfs_stat "$set/data.mdb.zst:bytes")" $((size * 103 / 100))
+	rm -f "$scratch"/seen.*
+	job_left "${set}_held"
+done
+
+# One bit is enough for every rank to hear of it.
+mkdir "$scratch/backing/bad"
+cp "$scratch/backing/packed/data.mdb.zst" "$scratch/backing/bad/data.mdb.zst"
+printf '\377\377\377' |
+	dd of="$scratch/backing/bad/data.mdb.zst" bs=1 seek=20000000 conv=notrunc status=none
+job_status=0
+LMDBIO_MEMORY=160M mpi_job 4 2 "$top_builddir/tools/lmdbio-stage" --hold "$scratch/mount/bad" -- true \
+	>"$scratch/job.log" 2>&1 || job_status=$?
+equal "damaged_container_is_not_held" 2 "$job_status"
+judge "damaged_container_is_told" grep -q MDB_CORRUPTED "$scratch/job.log"
 slowfs_stop
 finish

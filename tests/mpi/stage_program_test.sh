@@ -58,7 +58,7 @@ judge container_is_staged_as_it_is copies_are 2 packed/data.mdb.zst to0 to1
 env $ours LMDBIO_STAGED=to0 "$reader" packed > out 2> err
 same container_is_read_from_the_copy original out
 judge container_says_that_it_reads_the_copy grep -q 'data.mdb.zst: its staged copy' err
-staging 2 1 --hold packed -- true
-judge container_into_memory_is_refused test $rc -eq 2
-judge container_into_memory_is_told grep -q 'packed: Operation not supported' err
+staging 2 1 --hold --reader=mpiio packed -- true
+judge container_into_memory_by_mpi_io_is_refused test $rc -eq 2
+judge container_into_memory_by_mpi_io_is_told grep -q 'packed: Operation not supported' err
 finish

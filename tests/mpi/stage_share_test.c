@@ -33,7 +33,7 @@ static void for_all(void (*check)(const struct stage_shares *shares, const struc
 				/* A terabyte in small pieces takes too many steps to look at each. */
 				if (sizes[i] / buffers[j] / (uint64_t)ranks[k] > 100000)
 					continue;
-				stage_shares_cut(&shares, sizes[i], ranks[k], buffers[j]);
+				stage_shares_cut(&shares, sizes[i], ranks[k], buffers[j], 1);
 				check(&shares, &setting);
 			}
 }
@@ -99,7 +99,7 @@ static void large_shares_begin_on_a_megabyte(void **state)
 	struct stage_shares shares;
 
 	(void)state;
-	stage_shares_cut(&shares, UINT64_C(100) * MEGABYTE + 12345, 3, 16 << 20);
+	stage_shares_cut(&shares, UINT64_C(100) * MEGABYTE + 12345, 3, 16 << 20, 1);
 	assert_int_equal(stage_shares_part(&shares, 1, 0).offset % MEGABYTE, 0);
 	assert_int_equal(stage_shares_part(&shares, 2, 0).offset % MEGABYTE, 0);
 }
