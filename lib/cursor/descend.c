@@ -180,8 +180,23 @@ fail:
 	return rc;
 }
 
-/* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level that has one, and down again along its
- * near edge. Returns MDB_NOTFOUND, and nothing has moved, when there is none. */
+/* A branch page serves for as long as its children take to read: what stood there may have gone back
+ * to the file since, and is asked for again. */
+static int level_again(struct cursor *cursor, const struct level *level)
+{
+	struct window_view *view = &cursor->snapshot->view;
+	const uint8_t *page;
+	int rc;
+
+	if (likely(!view->residency))
+		return 0;
+	rc = window_pages(view, (uint64_t)(level->page - view->base) >> view->page_shift, 1, &page);
+	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
+}
+
+/* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level
+ * that has one, and down again along its near edge. Returns MDB_NOTFOUND, and nothing has moved, when
+ * there is none. */
 int cursor_sibling(struct cursor *cursor, bool forward)
 {
 	struct level *level;
@@ -195,6 +210,9 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 	}
 	if (at < 0)
 		return MDB_NOTFOUND;
+	rc = level_again(cursor, level);
+	if (unlikely(rc))
+		goto fail;
 	level->index = (uint16_t)(forward ? level->index + 1 : level->index - 1);
 	for (; at < top; at++, level++) {
 		uint64_t child;
