@@ -3,8 +3,8 @@
  *   fuzz_x [--mutations N] [--seed S] [--first I] [FILE|DIRECTORY ...]
  *   fuzz_x --write DIRECTORY
  *
- * The files are replayed; then N inputs are made by mutation, case I from seed S and I alone, so
- * that one case can be run again. All in a child process, whose death is told with its case.
+ * The files are replayed, then the corpus, which the target makes (fuzz_example()); then N inputs are
+ * made by mutation, case I from seed S and I alone, so that one case can be run again. All in a child process, whose death is told with its case.
  * FUZZ_MUTATIONS in the environment is the default of N.
  */
 #include "fuzz_driver.h"
@@ -128,10 +128,11 @@ static void run_case(uint64_t seed, unsigned long number, uint8_t *const *exampl
 	feed(scratch, size);
 }
 
-static void run_mutations(uint64_t seed, unsigned long first, unsigned long n)
+/* The corpus as it is, then mutations. Returns how many are in the corpus. */
+static size_t run_mutations(uint64_t seed, unsigned long first, unsigned long n)
 {
 	uint8_t *examples[64], *scratch;
-	size_t sizes[64], count = 0, largest = 1;
+	size_t sizes[64], count = 0, largest = 1, corpus;
 
 	while (count < 64 && (examples[count] = fuzz_example((unsigned)count, &sizes[count]))) {
 		if (sizes[count] > largest)
@@ -150,9 +151,11 @@ static void run_mutations(uint64_t seed, unsigned long first, unsigned long n)
 		run_case(seed, i, examples, sizes, count, scratch);
 	}
 	alarm(0);
+	corpus = count;
 	while (count)
 		free(examples[--count]);
 	free(scratch);
+	return corpus;
 }
 
 static bool replay_file(const char *path)
@@ -284,12 +287,13 @@ static int run_all(const struct plan *plan)
 {
 	unsigned long files = 0;
 	bool done = true;
+	size_t corpus;
 
 	for (int i = 0; i < plan->n_files; i++)
 		done = replay(plan->files[i], &files) && done;
-	run_mutations(plan->seed, plan->first, plan->mutations);
-	printf("%lu files, %lu mutations with seed %llu\n", files, plan->mutations,
-	       (unsigned long long)plan->seed);
+	corpus = run_mutations(plan->seed, plan->first, plan->mutations);
+	printf("%zu inputs of the corpus, %lu files, %lu mutations with seed %llu\n", corpus, files,
+	       plan->mutations, (unsigned long long)plan->seed);
 	return done ? 0 : 1;
 }
 
