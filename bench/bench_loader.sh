@@ -1,0 +1,112 @@
+#!/bin/bash
+# What only this file knows: what the batch loader of one node is measured by: its rate beside the
+# sequential one, the original's and memory's, and what staging costs and gains.
+#
+# bench_loader.sh: in the build folder, after `make check` has built the tests' programs, as one who may
+# mount FUSE. RUNS=5; LATENCY=500 us, BANDWIDTH=1500 MiB/s; RECORDS="1500 60000" of img and cifar.
+#
+# Each figure is the median of the ratios of runs that follow each other, with the least and the most.
+top_srcdir=${top_srcdir:-$(dirname "$0")/..}
+top_builddir=${top_builddir:-$PWD}
+# shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
+. "$(dirname "$0")/../tests/stores/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+runs=${RUNS:-5}
+read -r img cifar <<<"${RECORDS:-1500 60000}"
+# shellcheck disable=SC2154
+loader=$top_builddir/tests/loader/loader_read bench=$top_builddir/bench/lmdbio-bench
+make_set img "$img" 196620
+make_set cifar "$cifar" 3090
+slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=${LATENCY:-500},bandwidth=${BANDWIDTH:-1500}"
+
+# Seconds of an epoch for a million samples: epoch NUMBER SET ARGUMENT...; others before it, none after.
+epoch() {
+	local number=$1 set=$2
+
+	shift 2
+	cold
+	rm -rf "$scratch/stage"
+	mkdir "$scratch/stage"
+	"$loader" --epochs=$((number + 1)) "$@" "$set" >"$scratch/out" || exit
+	awk -v n="$number" '$1 == "epoch" && $2 == n {
+		for (i = 1; i < NF; i++) if ($i == "seconds") print $(i + 1) * 1e6 / $4 }' "$scratch/out"
+}
+
+# The same of the original, which gets some of the records at random.
+original_random() {
+	local begun ended some=$(($2 / 10))
+
+	cold
+	begun=$(date +%s%N)
+	original --nordahead --records="$2" --count=$some get "$scratch/mount/$1" >"$scratch/out"
+	ended=$(date +%s%N)
+	awk -v ns=$((ended - begun)) -v some=$some 'BEGIN { printf "%.4f\n", ns / 1e3 / some }'
+}
+
+# A policy of the simulator's, run: policy FIELD ARGUMENT...
+policy() {
+	local field=$1
+
+	shift
+	cold
+	LMDBIO_MEMORY=32M TMPDIR=$scratch "$bench" loader --nodes=1 --batch=32 --memory=0 --buffer=64 --threads=4 \
+		"$@" "$scratch/mount/img" | sed "s/.*\"$field\": \([0-9.]*\).*/\1/"
+}
+
+# compare FIGURE ASKED ONE OTHER: commands that print seconds; the other's over the one's.
+compare() {
+	local run ratios="" one other
+
+	for ((run = 0; run < runs; run++)); do
+		one=$($3) other=$($4)
+		ratios="$ratios $(echo "$one $other" | awk '{ printf "%.4f", $2 / ($1 > 1e-6 ? $1 : 1e-6) }')"
+	done
+	echo "$ratios" | tr ' ' '\n' | sed '/^$/d' | sort -g | awk -v figure="$1" -v asked="$2" '
+		{ all[NR] = $1 }
+		END { printf "%-52s %9s %10.3f  (%.3f to %.3f)\n", figure, asked, all[int((NR + 1) / 2)], all[1], all[NR] }'
+}
+
+printf '%-52s %9s %10s\n' "figure" asked measured
+big=$(($(file_size img) + $(file_size cifar)))
+export LMDBIO_MEMORY=$((big * 2))
+for set in img cifar; do
+	batch=32
+	[ $set = img ] || batch=256
+	compare "$set, in memory: rate of epoch 2 over memory's" ">= 0.9" \
+		"epoch 1 $scratch/mount/$set --batch=$batch" "epoch 1 $scratch/backing/$set --batch=$batch"
+done
+half=$(($(file_size img) / 2))
+compare "img, half resident, opportunistic: over memory's" ">= 0.95" \
+	"epoch 2 $scratch/mount/img --batch=32 --order=opportunistic --resident=$half" \
+	"epoch 2 $scratch/backing/img --batch=32"
+
+export LMDBIO_MEMORY=$half
+memory=$((half * 3 / 4))
+compare "img, twice the memory, shuffled: over sequential" ">= 0.8" \
+	"epoch 0 $scratch/mount/img --batch=32 --memory=$memory" \
+	"epoch 0 $scratch/mount/img --batch=32 --order=sequential"
+half=$(($(file_size cifar) / 2))
+export LMDBIO_MEMORY=$half
+memory=$((half * 3 / 4))
+shuffled="epoch 0 $scratch/mount/cifar --batch=256 --memory=$memory"
+compare "cifar, twice the memory, shuffled: over sequential" ">= 0.4" "$shuffled" \
+	"epoch 0 $scratch/mount/cifar --batch=256 --order=sequential"
+compare "cifar, twice the memory, shuffled: over the original" ">= 10" "$shuffled" \
+	"original_random cifar $cifar"
+
+export LMDBIO_MEMORY=32M
+# What is computed takes as long as storage at 300 MiB/s would; or nothing is.
+for step in 20000 0; do
+	plain="epoch 0 $scratch/mount/img --batch=32 --compute=$step"
+	compare "img, first epoch staged, $step us a batch: over plain" "<= 1.05" "$plain" \
+		"$plain --stage=$scratch/stage"
+done
+compare "img, 5 epochs staged: rate over reading on demand" ">= 5" \
+	"policy seconds --policy=overlap --epochs=5 --compute=100000 --ssd=4096" \
+	"policy seconds --policy=naive --epochs=5 --compute=100000"
+compare "img, stall per batch, compute 300 MiB/s: naive over" ">= 44" \
+	"policy stall_median --policy=lmdbio --epochs=2 --compute=300" \
+	"policy stall_median --policy=naive --epochs=2 --compute=300"
+slowfs_stop
