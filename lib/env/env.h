@@ -49,7 +49,9 @@ struct MDB_env {
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
 	char *named;         /* if there is one: the path that the program gave */
-	char *node;          /* in place of LMDBIO_NODE, or NULL; set before it is opened */
+	/* Set before it is opened: */
+	char *node; /* in place of LMDBIO_NODE, or NULL */
+	bool alone; /* its memory is not shared with the node's other processes */
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig` */

@@ -62,7 +62,7 @@ int store_open(MDB_env *env)
 {
 	const struct settings *settings = settings_get();
 	struct arena_options options = {.node = env->node ? env->node : settings->node,
-					.share = settings->share};
+					.share = settings->share && !env->alone};
 	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
 	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;

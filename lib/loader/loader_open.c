@@ -17,7 +17,6 @@ enum {
 	DEPTH_FIRST = 4,
 	RUN_BYTES = 1 << 20,
 	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
-	TRANSIT_SHARED = 16 << 20, /* of a job's node */
 	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
 };
 
@@ -75,15 +74,16 @@ static void arena_limit(struct lmdbio_loader *loader)
 	sizes_set(loader);
 	if (!loader->own_env || !loader->copies || loader->env->residency.arena)
 		return;
-	if (loader->memory < budget - left && !loader->sharers)
+	/* A sharer's passage is its own: what one has shown, and does not look at any more, would be
+	 * in another one's way. */
+	if (loader->sharers)
+		left /= loader->sharers;
+	else if (loader->memory < budget - left)
 		left = budget - loader->memory;
 	if (left < TRANSIT_LEAST)
 		left = TRANSIT_LEAST;
-	/* What is evicted before it was copied is read once more. */
-	if (loader->sharers && left < TRANSIT_SHARED)
-		left = TRANSIT_SHARED;
 	loader->env->residency.options.budget = left;
-	left += loader->memory * loader->sharers;
+	left = (left + loader->memory) * loader->sharers;
 	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
 }
 
@@ -99,6 +99,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 		rc = env_create(&loader->env);
 		if (!rc && hooks && hooks->node && !(loader->env->node = strdup(hooks->node)))
 			rc = ENOMEM;
+		if (!rc)
+			loader->env->alone = loader->sharers != 0;
 		if (!rc)
 			rc = env_set_maxdbs(loader->env, 1);
 		if (!rc)
@@ -208,9 +210,9 @@ static int threads_start(struct lmdbio_loader *loader)
 	sigset_t all, before;
 	int rc;
 
-	/* Half of it is for the runs that tiers read; and it is one for all sharers. */
+	/* Half of it is for the runs that tiers read. */
 	if (loader->sharers)
-		transit /= 2 * (uint64_t)loader->sharers;
+		transit /= 2;
 	loader->runs_most = (unsigned)(transit / TRANSIT ? transit / TRANSIT : 1);
 	if (loader->copies && transit && readers > loader->runs_most)
 		readers = loader->runs_most;
