@@ -74,8 +74,8 @@ static void arena_limit(struct lmdbio_loader *loader)
 	sizes_set(loader);
 	if (!loader->own_env || !loader->copies || loader->env->residency.arena)
 		return;
-	/* A sharer's passage is its own: what one has shown, and does not look at any more, would be
-	 * in another one's way. */
+	/* A sharer's passage is its own: what one has shown, and does not look at any more, would
+	 * be in another one's way. */
 	if (loader->sharers)
 		left /= loader->sharers;
 	else if (loader->memory < budget - left)
