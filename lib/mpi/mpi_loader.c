@@ -201,7 +201,12 @@ static int can_keep(struct opening *opening)
 
 static int door_find(const struct loader_door **door)
 {
+	void *library;
+
 	*door = dlsym(RTLD_DEFAULT, LOADER_DOOR_SYMBOL);
+	/* An interpreter's module may have it to itself. */
+	if (!*door && (library = dlopen("liblmdb.so.0", RTLD_LAZY | RTLD_NOLOAD)))
+		*door = dlsym(library, LOADER_DOOR_SYMBOL);
 	if (*door && !strcmp((*door)->release, PACKAGE_VERSION))
 		return 0;
 	log_line("lmdbio_mpi_loader_open: the program has no liblmdb.so.0 of "

@@ -7,6 +7,7 @@ stores_alone "$@"
 job_begin
 make_set img 200 98316
 make_set other 190 98316
+cp -r "$scratch/backing/img" "$scratch/backing/copy"
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 program=$top_builddir/tests/mpi/loader_job
 MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
@@ -139,5 +140,8 @@ all_say no_data_set_on_one_rank $ENOENT
 job_rank=0
 job_loader 4 2
 all_say no_data_set_on_the_first_rank $ENOENT
+job_rank=2 job_more=$scratch/mount/copy
+job_loader 4 4 --apart
+others_are_right a_copy_on_one_rank 4 none
 slowfs_stop
 finish
