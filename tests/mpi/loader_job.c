@@ -9,8 +9,8 @@
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
- * it has read `at` batches: close; stop (and say so first, by a file stopped.PID in $LOADER_JOB);
- * end (MPI_Finalize without closing).
+ * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
+ * others wait for that); end (MPI_Finalize without closing).
  */
 #include <lmdbio_mpi.h>
 
@@ -172,27 +172,36 @@ static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
 	fflush(stdout);
 }
 
-static void stop(void)
+/* The stopping rank says who it is; the others go on when it has. */
+static void stop(bool mine)
 {
-	char path[4096];
+	char path[4096], made[4096];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/stopped.%d", getenv("LOADER_JOB"), (int)getpid());
-	file = fopen(path, "w");
-	if (file)
-		fclose(file);
+	snprintf(path, sizeof(path), "%s/stopped", getenv("LOADER_JOB"));
+	snprintf(made, sizeof(made), "%s/made", getenv("LOADER_JOB"));
+	while (!mine && access(path, F_OK))
+		usleep(1000);
+	if (!mine)
+		return;
+	file = fopen(made, "w");
+	if (!file)
+		return;
+	fprintf(file, "%d\n", (int)getpid());
+	fclose(file);
+	rename(made, path);
 	raise(SIGSTOP);
 }
 
 /* true: it reads no more. */
 static bool act(struct lmdbio_loader *loader, uint64_t batches)
 {
-	if (job.rank != job.acting || batches != job.at || !*job.act)
+	if (batches != job.at || !*job.act)
 		return false;
-	if (!strcmp(job.act, "stop")) {
-		stop();
+	if (!strcmp(job.act, "stop"))
+		stop(job.rank == job.acting);
+	if (!strcmp(job.act, "stop") || job.rank != job.acting)
 		return false;
-	}
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);
 	return true;
