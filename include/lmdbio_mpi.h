@@ -118,8 +118,8 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  *
  * lmdbio_loader_close() is not collective, and waits for nobody. The rank goes on to answer the
  * others, out of memory that it keeps for that, until all have closed theirs. Meanwhile MPI is kept
- * by a session, so that MPI_Finalize does not wait for the others; a process that exits before they
- * have closed, or ended MPI, does.
+ * by a session, so that MPI_Finalize does not wait for the others; exit() does afterwards, until
+ * they have closed, or ended MPI. Who exits without MPI_Finalize ends the job, as ever.
  *   comm     its ranks take part
  *   loader   set to this rank's; NULL after an error
  *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy

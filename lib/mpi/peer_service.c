@@ -176,10 +176,14 @@ static void job_end(struct peer_job *job, bool well)
 	pthread_mutex_unlock(&serving.lock);
 }
 
-/* At exit: the others may still ask, and MPI_Finalize would have waited for them too. */
+/* At exit: the others may still ask, and MPI_Finalize would have waited for them too. A program
+ * that exits without it has failed: its job is to end at once, as it would without us. */
 static void exit_begins(void)
 {
-	if (serving.process != getpid())
+	int finalized = 0;
+
+	MPI_Finalized(&finalized);
+	if (serving.process != getpid() || !finalized)
 		return;
 	pthread_mutex_lock(&serving.lock);
 	for (struct peer_job *job = serving.jobs; job; job = job->next)

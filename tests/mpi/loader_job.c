@@ -10,7 +10,7 @@
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
- * others wait for that); end (MPI_Finalize without closing).
+ * others wait for that); end (MPI_Finalize without closing); exit.
  */
 #include <lmdbio_mpi.h>
 
@@ -202,6 +202,8 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 		stop(job.rank == job.acting);
 	if (!strcmp(job.act, "stop") || job.rank != job.acting)
 		return false;
+	if (!strcmp(job.act, "exit"))
+		exit(3);
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);
 	return true;

@@ -75,6 +75,16 @@ for ranks in 2 4; do
 	others_are_right end_without_close $ranks 0
 done
 
+# --- a rank that fails ends the job, as it would without a loader ---
+for ranks in 2 4; do
+	job_loader $ranks $ranks --act=exit --rank=1 --at=3 2>/dev/null >"$scratch/log"
+	judge "exit_with_${ranks}_ranks_ends_the_job" test "$job_status" != 0 -a "$job_status" != 124
+	until [ -z "$(job_processes)" ]; do
+		sleep 0.05
+	done
+	job_left "exit_with_${ranks}"
+done
+
 # --- a rank that is stopped: the others finish, by storage, before it goes on ---
 # go_on_after RANKS: when all others are through.
 go_on_after() {
