@@ -299,6 +299,16 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 	return rc;
 }
 
+/* Whether there is a chunk of which only some blocks of the arena are shown: what others have
+ * published among those that were just read is not, before it is asked for. */
+static bool is_shown_in_runs(const struct residency *residency, uint64_t offset, uint64_t end)
+{
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		if (get_state(residency, chunk) == CHUNK_RUNS)
+			return true;
+	return false;
+}
+
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, began;
@@ -312,6 +322,9 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
 		wait_announced(residency, offset, end - offset);
 	rc = bring(residency, offset, end);
+	if (!rc && is_shown_in_runs(residency, offset, end) &&
+	    !residency_covers(residency, offset, end - offset))
+		rc = bring(residency, offset, end);
 	if (!rc && atomic_load(&residency->enabled) && end > offset &&
 	    !residency_covers(residency, offset, end - offset))
 		rc = residency->spill < 0 ? touch_rest(residency, offset, end)

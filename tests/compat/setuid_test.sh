@@ -10,7 +10,12 @@ need "${cc%% *}" mdb_load
 test "$(id -u)" -eq 0 || skip "needs root to make a program of another owner"
 nobody=65534
 cd "$scratch"
-directory=$(dirname "$dropin")
+# Where another user gets at it, wherever the build tree lies.
+directory=$scratch/lib
+mkdir "$directory"
+cp "$dropin" "$directory"
+dropin=$directory/$(basename "$dropin")
+chmod 755 "$directory" "$dropin"
 # It names a function of lmdbio's own: with the original in its place it would not even start.
 cat > ours.c <<'END'
 const char *lmdbio_version(void);
@@ -37,7 +42,7 @@ if mount | grep -q "on $(df --output=target . | tail -n 1) .*nosuid"; then
 	skip "set-uid programs do not work under $scratch (nosuid)"
 fi
 setpriv --reuid $nobody --regid $nobody --clear-groups test -r "$dropin" ||
-	skip "another user cannot reach the build tree"
+	skip "another user cannot reach $scratch"
 
 ./reader db > expected 2> err
 judge plain_copy_is_silent_unless_asked test ! -s err

@@ -125,13 +125,12 @@ if [ "$(id -u)" -eq 0 ]; then
 	cp user capable
 	chmod 755 "$scratch"
 	if command -v setcap >/dev/null && setcap cap_net_raw+ep capable 2>/dev/null; then
-		rc=0
-		setpriv --reuid 65534 --regid 65534 --clear-groups "$lmdbio_run" --check -- ./capable \
-			> out 2>&1 || rc=$?
-		if [ $rc -ne 1 ] && grep -q 'ermission denied' out; then
-			not_run check_capabilities_no "another user cannot reach the build tree"
-		else
+		other="setpriv --reuid 65534 --regid 65534 --clear-groups"
+		if $other test -x "$lmdbio_run"; then
+			$other "$lmdbio_run" --check -- ./capable > out 2>&1 || true
 			judge check_capabilities_no grep -q 'file capabilities' out
+		else
+			not_run check_capabilities_no "another user cannot reach the build tree"
 		fi
 	else
 		not_run check_capabilities_no "setcap does not work here"

@@ -148,6 +148,30 @@ static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK + ARENA_BLOCK);
 }
 
+/* While a pointer into the file may be about, blocks are shown one by one; those that others have
+ * published in the meantime are shown, too, and not read again past the arena. */
+static void bring_when_others_have_published_parts_then_these_are_shown(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t start = 3 * ARENA_CHUNK + 4 * ARENA_BLOCK;
+
+	residency_enter(residency);
+	assert_int_equal(residency_bring(residency, start, ARENA_BLOCK), 0);
+	/* A pointer into the file may be taken now. */
+	assert_int_equal(residency_pause(residency), 0);
+	residency_resume(residency);
+	assert_int_equal(residency_bring(residency, start + ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_false(residency_covers(residency, start, ARENA_BLOCK));
+	assert_int_equal(
+		residency_bring(&f->second.residency, start + 3 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(residency_bring(residency, start, 4 * ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, start, 4 * ARENA_BLOCK));
+	assert_int_equal(io_counted(&f->first.io).bytes, 3 * ARENA_BLOCK);
+	assert_right(&f->first, start, 4 * ARENA_BLOCK);
+	residency_leave(residency);
+}
+
 enum { ANNOUNCED = 2 * ARENA_CHUNK + 7 * ARENA_BLOCK };
 
 static void *bring_announced(void *argument)
@@ -223,6 +247,9 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_others_have_published_parts_then_these_are_shown, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_the_bytes_are_announced_then_waits_for_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
