@@ -7,9 +7,9 @@ stores_alone "$@"
 stores_begin
 
 # More by night: a fault at each place costs a process of its own.
-img=$((times > 1 ? 40 : 20)) small=1250
+img=$((times > 1 ? 40 : 20)) small=620
 make_set img $img 196620
-make_set small $small 900
+make_set small $small 1900
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
 
 # faults NAME SET RECORDS COMMAND...: the command runs what follows it with something forbidden.
