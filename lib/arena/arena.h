@@ -126,8 +126,9 @@ void arena_unpin(struct arena *arena, uint64_t chunk);
 /* A member may serve the others: instead of reading, they wish for chunks, and it brings them, from
  * wherever it has them. Nobody has to rely on it: who has waited long enough claims and reads. */
 
-/* Becomes the server. `keeps`: chunks that it wants to keep for the nodes' common good. `whole`: small
- * pieces are worth a chunk too, for all of the file will be in memory. Returns 0, EBUSY (another living member is it) or ENOTSUP (nobody shares this arena). */
+/* Becomes the server. `keeps`: chunks that it wants to keep for the nodes' common good. `whole`:
+ * small pieces are worth a chunk too, for all of the file will be in memory. Returns 0, EBUSY
+ * (another living member is it) or ENOTSUP (nobody shares this arena). */
 int arena_serve(struct arena *arena, uint64_t keeps, bool whole);
 
 /* Takes the next wish of any member; the server's one thread. false: there is none. */
