@@ -41,16 +41,18 @@ mkdir img cifar
 "$make" img 150 196620 50
 "$make" cifar 4000 3090 50
 
-# --- the same file, whoever makes it ---
+# --- the same file, whoever makes it; by night every number of ranks makes each ---
+numbers="1 2 3 4"
 while read -r name source options; do
 	# shellcheck disable=SC2086
 	"$convert" --quiet $options "$source" "one-$name.zst"
-	for ranks in 1 2 3 4; do
+	for ranks in $numbers; do
 		# shellcheck disable=SC2086
 		together $ranks $((ranks / 2 + 1)) --quiet $options "$source" many.zst
 		judge "container_of_${name}_by_${ranks}_ranks_is_that_of_one" cmp "one-$name.zst" many.zst
 		rm -f many.zst
 	done
+	[ -n "${LMDBIO_LONG:-}" ] || numbers=3
 done <<'END'
 values img --to=container
 records cifar --to=container --chunk-size=64k -T2

@@ -25,8 +25,8 @@ enum {
 	CHUNK = 1 << 20,
 	CASE_SECONDS = 30,
 	POSITIONS_MAX = 512,
-	OTHERS_MAX = 8, /* pages that are neither a leaf nor a value's */
-	LEAVES_MAX = 12,
+	OTHERS_MAX = 4, /* pages that are neither a leaf nor a value's */
+	LEAVES_MAX = 6,
 };
 
 struct record {

@@ -60,7 +60,7 @@ for set in img cifar; do
 	if [ "${with_sanitizer:-no}" = no ]; then
 		# From where the original has room for its map and the libraries, and the larger ones
 		# of ours; then the arena has some, or its tables, or the threads, no more.
-		for ((mib = 64; mib <= 320; mib += 8)); do
+		for ((mib = 64; mib <= 320; mib += times > 1 ? 8 : 24)); do
 			if "$confine" --as=$(((mib - 2) << 20)) "$build/stores_reader" scan \
 				"$scratch/backing/$set" >/dev/null 2>&1; then
 				limited "of_${mib}_mib_address_space" $set "$confine" --as=$((mib << 20))
