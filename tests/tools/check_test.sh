@@ -10,18 +10,11 @@ need mdb_load mdb_copy od
 [ -x "$tool" ] || skip "no lmdbio-check in this build (libjansson is missing)"
 cd "$scratch"
 
-# verdict NAME CODE TEXT ARGUMENT...: exit code and a line of what is said.
+# verdict NAME CODE TEXT ARGUMENT...
 verdict() {
 	name=$1 code=$2 text=$3
 	shift 3
-	rc=0
-	"$tool" "$@" > out 2> err || rc=$?
-	if [ $rc -ne "$code" ] || ! cat out err | grep -q -e "$text"; then
-		cat out err
-		judge "$name" test "exit $rc" = "exit $code, $text"
-	else
-		judge "$name" true
-	fi
+	told "$name" "$code" "$text" "$tool" "$@"
 }
 
 # --- sound files ---

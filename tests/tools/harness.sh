@@ -66,6 +66,20 @@ status() {
 	test "$rc" -eq "$expected" || cat out err
 }
 
+# told NAME EXPECTED PATTERN COMMAND...: its status, and a line of what it says, in out or err.
+told() {
+	name=$1 expected=$2 pattern=$3
+	shift 3
+	rc=0
+	"$@" > out 2> err || rc=$?
+	if [ "$rc" -ne "$expected" ] || ! cat out err | grep -q -e "$pattern"; then
+		cat out err
+		judge "$name" test "exit $rc" = "exit $expected, $pattern"
+	else
+		judge "$name" true
+	fi
+}
+
 # says NAME PATTERN: of what the last command said to a person.
 says() {
 	judge "$1" grep -q -e "$2" err
