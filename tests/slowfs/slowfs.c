@@ -240,7 +240,6 @@ int main(int argc, char **argv)
 		fclose(stats);
 	}
 out:
-	slowfs_data_free();
 	free(options.backing);
 	free(options.stats);
 	free(options.lock);

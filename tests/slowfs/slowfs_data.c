@@ -7,13 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "slowfs_control.h"
-
-#define DATA_ALIGN ((size_t)4096)
 
 static struct slowfs *data_fs(fuse_req_t req)
 {
@@ -78,123 +74,47 @@ void slowfs_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fuse_reply_open(req, fi);
 }
 
-/* A buffer of which the longest read fills as much as the kernel asks for at once. Each read under
- * way holds one. Fresh memory would cost as much as the copy into it, so they are kept; the one
- * given back last is the next, being likely to lie in the processor's cache still. */
-struct data_buffer {
-	struct data_buffer *next;
-	size_t room;
-	char *bytes;
-};
-
-static pthread_mutex_t data_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct data_buffer *data_spare;
-
-static struct data_buffer *data_buffer_get(size_t size)
+/* Fills in read->shortened and ->error, and cuts read->served. */
+static void data_judge(struct slowfs *fs, const struct fuse_file_info *fi, struct slowfs_read *read)
 {
-	struct data_buffer *buffer;
-	char *bytes;
+	uint64_t there = read->served;
 
-	pthread_mutex_lock(&data_lock);
-	buffer = data_spare;
-	if (buffer != NULL)
-		data_spare = buffer->next;
-	pthread_mutex_unlock(&data_lock);
-	if (buffer == NULL)
-		buffer = calloc(1, sizeof(*buffer));
-	if (buffer == NULL || buffer->room >= size)
-		return buffer;
-	bytes = aligned_alloc(DATA_ALIGN, (size + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN);
-	free(buffer->bytes);
-	buffer->bytes = bytes;
-	buffer->room = bytes != NULL ? size : 0;
-	if (bytes == NULL) {
-		free(buffer);
-		return NULL;
-	}
-	return buffer;
-}
-
-static void data_buffer_put(struct data_buffer *buffer)
-{
-	pthread_mutex_lock(&data_lock);
-	buffer->next = data_spare;
-	data_spare = buffer;
-	pthread_mutex_unlock(&data_lock);
-}
-
-void slowfs_data_free(void)
-{
-	struct data_buffer *buffer;
-
-	while ((buffer = data_spare) != NULL) {
-		data_spare = buffer->next;
-		free(buffer->bytes);
-		free(buffer);
-	}
-}
-
-/* Returns 0, *served then being less than size only at the file's end, or errno. */
-static int data_fetch(int fd, char *bytes, size_t size, off_t offset, uint64_t *served)
-{
-	ssize_t got = 1;
-
-	*served = 0;
-	while (got > 0 && *served < size) {
-		got = pread(fd, bytes + *served, size - *served, offset + (off_t)*served);
-		if (got < 0 && errno != EINTR)
-			return errno;
-		*served += got > 0 ? (uint64_t)got : 0;
-		got = got < 0 ? 1 : got;
-	}
-	return 0;
-}
-
-/* Fills in read->served, ->shortened and ->error. */
-static void data_serve(struct slowfs *fs, const struct fuse_file_info *fi,
-		       struct data_buffer *buffer, struct slowfs_read *read)
-{
-	uint64_t there;
-
-	read->error = data_fetch((int)fi->fh, buffer->bytes, read->asked, (off_t)read->offset,
-				 &read->served);
-	there = read->served;
-	if (read->error == 0)
-		read->error = slowfs_faults_apply(&fs->faults, read->file->path,
-						  (fi->flags & O_DIRECT) != 0, read->offset,
-						  &read->served);
+	read->error = slowfs_faults_apply(&fs->faults, read->file->path,
+					  (fi->flags & O_DIRECT) != 0, read->offset, &read->served);
 	read->shortened = read->error == 0 && read->served < there;
 }
 
-/* The bytes are fetched while the modelled time runs; what follows it is the copy to the reader.
- * (A splice would save one copy. It needs a pipe longer than 1 MiB, which few may have.) */
+/* The bytes are fetched while the modelled time runs; what follows it is the copy to the reader. */
 void slowfs_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *fi)
 {
 	struct slowfs *fs = data_fs(req);
 	struct slowfs_read read = {.offset = (uint64_t)offset, .asked = size};
 	uint64_t arrival = slowfs_model_now();
-	struct data_buffer *buffer;
+	struct slowfs_node *node;
+	const char *bytes;
+	bool held;
 
 	if (slowfs_control_owns(ino)) {
 		slowfs_control_read(req, size, offset, fi);
 		return;
 	}
-	buffer = data_buffer_get(size);
-	if (buffer == NULL) {
-		fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	read.file = atomic_load(&slowfs_node_get(&fs->nodes, ino)->file);
+	node = slowfs_node_get(&fs->nodes, ino);
+	read.file = atomic_load(&node->file);
 	slowfs_stats_begin(&fs->stats, &read);
-	data_serve(fs, fi, buffer, &read);
+	read.error =
+		slowfs_map_hold(&node->map, (int)fi->fh, read.offset, size, &bytes, &read.served);
+	held = read.error == 0;
+	if (held)
+		data_judge(fs, fi, &read);
 	slowfs_model_wait(&fs->model, arrival, read.served);
 	slowfs_stats_end(&fs->stats, &read);
 	if (read.error != 0)
 		fuse_reply_err(req, read.error);
-	else
-		fuse_reply_buf(req, buffer->bytes, read.served);
-	data_buffer_put(buffer);
+	else /* where the file has become shorter meanwhile, the kernel makes an EIO of it */
+		fuse_reply_buf(req, bytes, read.served);
+	if (held)
+		slowfs_map_release(&node->map);
 }
 
 void slowfs_op_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,

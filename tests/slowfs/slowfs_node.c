@@ -71,6 +71,7 @@ static struct slowfs_node *node_make(struct slowfs_nodes *nodes, struct slowfs_f
 	node->fd = fd;
 	node->dev = st->st_dev;
 	node->ino = st->st_ino;
+	slowfs_map_init(&node->map);
 	atomic_store(&node->file, file);
 	node->next = *bucket;
 	*bucket = node;
@@ -132,6 +133,7 @@ void slowfs_node_forget(struct slowfs_nodes *nodes, fuse_ino_t ino, uint64_t loo
 		while (*link != node)
 			link = &(*link)->next;
 		*link = node->next;
+		slowfs_map_destroy(&node->map);
 		close(node->fd);
 		free(node);
 	}

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "slowfs_map.h"
 #include "slowfs_stats.h"
 
 #define SLOWFS_NODE_BUCKETS 256
@@ -18,6 +19,7 @@ struct slowfs_node {
 	ino_t ino;
 	uint64_t lookups; /* that the kernel has not yet forgotten */
 	struct slowfs_file *_Atomic file;
+	struct slowfs_map map;
 };
 
 struct slowfs_nodes {

@@ -54,9 +54,6 @@ void slowfs_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_f
 void slowfs_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
 			 struct fuse_file_info *fi);
 
-/* Frees the buffers that reads have left; when no read is under way any more. */
-void slowfs_data_free(void);
-
 /* What somebody creates is his, also when the daemon is root. */
 void slowfs_tree_own(fuse_req_t req, const struct slowfs_node *parent, const char *name);
 
