@@ -80,7 +80,9 @@ unsigned arena_members(struct arena *arena);
  * there is one anywhere, a chunk of which a part is missing is worth bringing as a whole. What a
  * dead process has told counts until it is buried. */
 void arena_scanning(struct arena *arena, unsigned scans);
-bool arena_scanned(const struct arena *arena);
+
+/* How many living processes have such a look-ahead now, this one included. */
+unsigned arena_scanners(const struct arena *arena);
 
 /* --- blocks --------------------------------------------------------------------------------- */
 

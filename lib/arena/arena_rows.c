@@ -235,12 +235,13 @@ void arena_scanning(struct arena *arena, unsigned scans)
 	atomic_store_explicit(&arena_own_row(arena)->scans, scans, memory_order_relaxed);
 }
 
-bool arena_scanned(const struct arena *arena)
+unsigned arena_scanners(const struct arena *arena)
 {
+	unsigned scanners = 0;
+
 	for (unsigned row = 1; row <= arena_rows_high(arena); row++)
-		if (atomic_load_explicit(&arena->rows[row].scans, memory_order_relaxed))
-			return true;
-	return false;
+		scanners += atomic_load_explicit(&arena->rows[row].scans, memory_order_relaxed) > 0;
+	return scanners;
 }
 
 /* --- claims --------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ enum {
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
+	DEPTH_LEAST = 4, /* reads in flight of one of many processes */
 };
 
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
@@ -127,16 +128,19 @@ static bool job_start(struct prefetch *prefetch, struct job job)
 }
 
 /* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
- * announced keys, may be more. */
+ * announced keys, may be more. Processes that scan together share what one would have twice: more
+ * in flight only makes who needs one of them wait for all. */
 static unsigned loader_depth(const struct prefetch *prefetch)
 {
 	uint64_t chunks = prefetch->options.ahead / ARENA_CHUNK;
+	unsigned depth = prefetch->options.depth, share;
 
 	if (prefetch->small)
 		return PREFETCH_DEPTH_MAX;
-	return chunks < 2                         ? 2
-	       : chunks < prefetch->options.depth ? (unsigned)chunks
-						  : prefetch->options.depth;
+	share = 2 * depth / residency_scanners(prefetch->residency);
+	if (depth > share)
+		depth = share > DEPTH_LEAST ? share : DEPTH_LEAST;
+	return chunks < 2 ? 2 : chunks < depth ? (unsigned)chunks : depth;
 }
 
 /* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
@@ -153,7 +157,7 @@ void loader_announce(struct prefetch *prefetch)
 /* true: it should be called again before anything is waited for. */
 static bool start_all(struct prefetch *prefetch)
 {
-	unsigned again = prefetch->later.count;
+	unsigned again = prefetch->later.count, depth;
 	bool there = false;
 
 	/* Whoever asked for it would ask again, for ever. */
@@ -176,8 +180,8 @@ static bool start_all(struct prefetch *prefetch)
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
 		there |= job_start(prefetch, jobs_take(&prefetch->later));
-	while (prefetch->jobs.count && prefetch->idle &&
-	       prefetch->in_flight < loader_depth(prefetch))
+	depth = loader_depth(prefetch);
+	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < depth)
 		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
 	flights_submit(prefetch);
 	loader_announce(prefetch);

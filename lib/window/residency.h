@@ -132,6 +132,9 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
 uint64_t residency_ahead(struct residency *residency);
 
+/* Processes of the node that scan the file now, this one included; at least 1. */
+unsigned residency_scanners(struct residency *residency);
+
 /* That somebody goes on reading a page without asking for it again. Any thread, no lock. */
 void residency_use(struct residency *residency, const void *page);
 

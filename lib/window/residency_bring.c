@@ -172,7 +172,7 @@ static bool is_scanned(struct residency *residency)
 		return true;
 	pthread_mutex_lock(&residency->lock);
 	scanned = atomic_load(&residency->enabled) && residency_attach(residency) &&
-		  arena_scanned(residency->arena);
+		  arena_scanners(residency->arena);
 	pthread_mutex_unlock(&residency->lock);
 	return scanned;
 }

@@ -258,6 +258,17 @@ uint64_t residency_ahead(struct residency *residency)
 	return ahead;
 }
 
+unsigned residency_scanners(struct residency *residency)
+{
+	unsigned scanners = 0;
+
+	pthread_mutex_lock(&residency->lock);
+	if (residency->arena)
+		scanners = arena_scanners(residency->arena);
+	pthread_mutex_unlock(&residency->lock);
+	return scanners ? scanners : 1;
+}
+
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	if (residency_covers(residency, offset, length))

@@ -69,6 +69,9 @@ bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
 
+	/* The kernel looks at each page: not before one of them gives hope. */
+	if (offset < end && !is_cached_at(residency, end - 1))
+		return false;
 	for (uint64_t next; offset < end; offset = next) {
 		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
 		if (mincore(residency->base + offset, next - offset, pages))

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 enum { RECORDS_BIG = 250, VALUE_BIG = 40000, RECORDS_SMALL = 60000, VALUE_SMALL = 100 };
-enum { DEPTH = 16, IDLE_SECONDS = 60 };
+enum { AHEAD = 8 << 20, DEPTH = 16, IDLE_SECONDS = 60, OTHERS = 7 };
 
 static struct {
 	struct place place;
@@ -36,6 +36,10 @@ static struct {
 	struct snapshot snapshot;
 	struct tree tree;
 	struct comparators order;
+	struct arena_identity identity;
+	char node[32];
+	struct arena *others[OTHERS]; /* as processes of the node have them */
+	size_t in_flight;             /* at most */
 } f;
 
 /* The loader waits for work by this call alone, and nothing else here does. */
@@ -48,6 +52,16 @@ int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
 {
 	sem_post(&idle);
 	return __real_pthread_cond_wait(condition, lock);
+}
+
+size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+
+size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+{
+	if (f.in_flight < io->in_flight)
+		f.in_flight = io->in_flight;
+	return __real_io_wait(io, requests, min, max);
 }
 
 /* Until the loader has nothing more to do; the bound is for one that never stops. */
@@ -87,12 +101,11 @@ static void many_put(unsigned records, size_t size)
 	free(bytes);
 }
 
-/* The newest snapshot of the place, in an arena that this process has alone. */
+/* The newest snapshot of the place, in an arena that nobody else knows of. */
 static void look(void)
 {
-	struct arena_options options = {.budget = 64 << 20};
-	struct prefetch_options ahead = {.ahead = 8 << 20, .depth = DEPTH};
-	struct arena_identity identity = {.device = 1, .inode = 2, .snapshot = 1};
+	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
+	struct prefetch_options ahead = {.ahead = AHEAD, .depth = DEPTH};
 	const uint32_t page_size = 4096;
 	struct meta meta;
 	struct stat st;
@@ -100,7 +113,10 @@ static void look(void)
 	f.fd = open(f.place.data, O_RDONLY | O_CLOEXEC);
 	assert_true(f.fd >= 0);
 	assert_int_equal(fstat(f.fd, &st), 0);
-	f.size = identity.size = (uint64_t)st.st_size;
+	f.size = (uint64_t)st.st_size;
+	f.identity =
+		(struct arena_identity){.device = 1, .inode = 2, .size = f.size, .snapshot = 1};
+	snprintf(f.node, sizeof(f.node), "prefetch_test %d", (int)getpid());
 	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
 	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);
 	assert_int_equal(window_open(&f.window, &f.file, f.size, page_size), 0);
@@ -111,7 +127,7 @@ static void look(void)
 					(uint8_t *)(uintptr_t)f.window.base, f.size, f.fd, &f.io,
 					&options, false),
 			 0);
-	assert_int_equal(residency_snapshot(&f.residency, &identity, 2 * page_size, true), 0);
+	assert_int_equal(residency_snapshot(&f.residency, &f.identity, 2 * page_size, true), 0);
 	residency_enter(&f.residency);
 	assert_int_equal(prefetch_open(&f.prefetch, &f.residency, &f.io, &ahead), 0);
 	f.snapshot = (struct snapshot){.page_size = page_size};
@@ -149,6 +165,8 @@ static int teardown(void **state)
 	(void)state;
 	prefetch_end(f.prefetch, &f.snapshot);
 	prefetch_close(f.prefetch);
+	for (unsigned i = 0; i < OTHERS; i++)
+		arena_close(f.others[i]);
 	residency_leave(&f.residency);
 	residency_close(&f.residency);
 	window_close(&f.window);
@@ -193,6 +211,33 @@ static void range_when_all_is_wanted_then_all_comes_once(void **state)
 	assert_true(bytes_read() <= f.size);
 	announce(NULL, NULL);
 	assert_true(bytes_read() <= f.size);
+}
+
+static void range_when_one_process_scans_then_all_reads_are_its_own(void **state)
+{
+	(void)state;
+	residency_scan(&f.residency, 1);
+	announce(NULL, NULL);
+	/* Not more than room for looking ahead. */
+	assert_int_equal(f.in_flight, AHEAD / ARENA_CHUNK);
+	residency_scan(&f.residency, -1);
+}
+
+static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(void **state)
+{
+	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
+	const char *why;
+
+	(void)state;
+	for (unsigned i = 0; i < OTHERS; i++) {
+		assert_int_equal(arena_open(&f.others[i], &f.identity, &options, &why), 0);
+		assert_null(why);
+		arena_scanning(f.others[i], 1);
+	}
+	residency_scan(&f.residency, 1);
+	announce(NULL, NULL);
+	assert_int_equal(f.in_flight, 2 * DEPTH / (OTHERS + 1));
+	residency_scan(&f.residency, -1);
 }
 
 /* A tenth of the records, and the tree above them; an end in the middle of a leaf is one too. */
@@ -249,6 +294,12 @@ int main(void)
 						setup_big, teardown),
 		{"range_of_small_values_when_all_is_wanted_then_all_comes_once",
 		 range_when_all_is_wanted_then_all_comes_once, setup_small, teardown, NULL},
+		cmocka_unit_test_setup_teardown(
+			range_when_one_process_scans_then_all_reads_are_its_own, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			range_when_eight_processes_scan_then_they_share_the_reads_in_flight,
+			setup_big, teardown),
 		cmocka_unit_test_setup_teardown(range_when_it_ends_early_then_the_rest_is_left,
 						setup_big, teardown),
 		{"range_of_small_values_when_it_ends_early_then_the_rest_is_left",
