@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-	GAP_LEAST = 8 << 10, /* bytes */
+	GAP_LEAST = 8 << 10,  /* bytes */
+	GAP_SWEEP = 32 << 10, /* the same where all gaps together are less than the file */
 	GAP_MOST = 128 << 10,
 	GAP_UNKNOWN = 64 << 10,
 	READ_SMALL = 64 << 10,
@@ -31,13 +32,13 @@ static uint64_t average(uint64_t before, uint64_t now)
 /* A read more costs its share of the latency; bytes more cost their time. */
 uint64_t loader_gap(const struct lmdbio_loader *loader)
 {
-	uint64_t gap;
+	uint64_t gap, least = loader->sweep.sectors ? GAP_SWEEP : GAP_LEAST;
 
 	if (!loader->latency || !loader->rate)
 		return GAP_UNKNOWN;
 	gap = (uint64_t)((unsigned __int128)loader->latency * loader->rate / SECOND) /
 	      loader->depth;
-	return gap < GAP_LEAST ? GAP_LEAST : gap > GAP_MOST ? GAP_MOST : gap;
+	return gap < least ? least : gap > GAP_MOST ? GAP_MOST : gap;
 }
 
 struct snapshot loader_view(const struct lmdbio_loader *loader)
@@ -62,6 +63,16 @@ void pieces_put(struct lmdbio_loader *loader, struct piece *pieces)
 	while (*loader->pieces_last)
 		loader->pieces_last = &(*loader->pieces_last)->next;
 	pthread_cond_broadcast(&loader->work);
+}
+
+void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
+{
+	struct piece *rest = loader->pieces;
+
+	loader->pieces = NULL;
+	loader->pieces_last = &loader->pieces;
+	pieces_put(loader, pieces);
+	pieces_put(loader, rest);
 }
 
 /* Pages that the planner has waited for have come, or never will. */
@@ -323,6 +334,8 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 		if (batch->memory[work->slot]) {
 			batch->held += sample->key.mv_size + sample->data.mv_size;
 			loader->held += sample->key.mv_size + sample->data.mv_size;
+			loader->copied_bytes += sample->key.mv_size + sample->data.mv_size;
+			loader->copied_samples++;
 		}
 	}
 	/* A batch that is complete frees its works. */
@@ -375,7 +388,7 @@ void *reader_run(void *argument)
 		}
 		at_once = ++loader->reading;
 		gap = loader_gap(loader);
-		if (!loader->pieces)
+		if (!loader->pieces || loader->pieces->round != piece->round)
 			pthread_cond_broadcast(&loader->room);
 		pthread_mutex_unlock(&loader->lock);
 		piece_read(loader, piece, gap, at_once, &tally);

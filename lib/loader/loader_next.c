@@ -43,6 +43,7 @@ static void drop_all(struct lmdbio_loader *loader)
 	pthread_cond_broadcast(&loader->ready);
 	while (loader->reading || loader->planning || loader->decoding)
 		pthread_cond_wait(&loader->still, &loader->lock);
+	sweep_drop(loader);
 	while ((batch = loader->first)) {
 		loader->first = batch->next;
 		loader->held -= batch->held;

@@ -287,6 +287,7 @@ static void loader_end(struct lmdbio_loader *loader)
 	for (unsigned i = 0; i < loader->decoders; i++)
 		pthread_join(loader->decoder[i], NULL);
 	pthread_mutex_lock(&loader->lock);
+	sweep_drop(loader);
 	while ((batch = loader->first)) {
 		loader->first = batch->next;
 		batch_free(batch);

@@ -56,6 +56,28 @@ struct batch {
 	struct work *works;
 };
 
+/* Batches that the planner makes, and what has to be read for them. */
+struct plan {
+	struct batch *first, **last;
+	size_t batches, samples, n;
+	struct work **works; /* of records that are to be read */
+	uint64_t round;
+	uint64_t memory_bytes; /* that need not be read */
+};
+
+/* The way through a file that is larger than memory: loader_sweep.c. */
+enum { SWEEP_SECTORS = 16 };
+struct sweep {
+	unsigned sectors; /* that the file is cut into; 0: it is read in rounds */
+	unsigned at;      /* the one that is read next */
+	uint64_t steps;   /* sectors that have been read */
+	uint64_t window;  /* samples between the one used next and the last one planned */
+	struct sweep_sector {
+		struct work **works; /* that stand there and are not asked for yet */
+		size_t n, room;
+	} sector[SWEEP_SECTORS];
+};
+
 struct lmdbio_loader {
 	struct lmdbio_loader *live; /* the next one in the list of all */
 	/* Fixed when the threads begin: */
@@ -91,6 +113,8 @@ struct lmdbio_loader {
 	uint64_t epoch, next; /* what consumers take next */
 	uint64_t plan_epoch, plan_next;
 	uint64_t round, round_samples;
+	struct sweep sweep;
+	uint64_t copied_bytes, copied_samples; /* into memory, so far */
 	uint64_t waited_round; /* somebody waits for a batch of it: memory is no reason to wait */
 	unsigned waiting;
 	struct batch *first, **last; /* planned and not taken, in order */
@@ -120,11 +144,43 @@ struct lmdbio_loader {
 
 /* loader_window.c: the planner's thread. */
 void *planner_run(void *loader);
+/* Makes so many batches from one on, also over the end of its epoch, but not over the one after it.
+ * Moves *epoch and *number behind them. Returns 0 or ENOMEM. */
+int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
+		 uint64_t *number);
+/* Makes a plan's batches known, and asks for their records. Under the lock. */
+void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces);
+/* Frees a plan's batches, and lets go of its works. */
+void plan_drop(struct plan *plan);
+
+/* loader_pieces.c */
+/* Bytes that a record takes in the file, on average. */
+uint64_t record_bytes(const struct lmdbio_loader *loader);
+/* Finds where works stand: offset and length, or their samples' errors. It may have pages read, and
+ * waits for them. */
+void works_locate(struct lmdbio_loader *loader, struct plan *plan);
+/* Sorts works by their place, and cuts them into pieces. */
+struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *short_of_memory);
+/* The last pieces first: in a database larger than memory every other round goes backward through
+ * the file, because what was read last may still be there. */
+struct piece *pieces_turned(struct piece *pieces);
+void pieces_free(struct piece *pieces);
+
+/* loader_sweep.c. All under the lock. */
+/* Whether sweeps take the rounds' place from now on. */
+bool sweep_begin(struct lmdbio_loader *loader);
+bool sweep_has_room(const struct lmdbio_loader *loader);
+/* Plans some batches, and asks for what is wanted of the next sector. Takes the lock down. */
+void sweep_step(struct lmdbio_loader *loader);
+/* Forgets all works, before their batches go. */
+void sweep_drop(struct lmdbio_loader *loader);
 
 /* loader_fetch.c */
 void *reader_run(void *loader);
 /* Hands a list of pieces to the readers. Under the lock. */
 void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
+/* The same, but they come first. */
+void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces);
 /* Frees pieces that nobody has begun. Under the lock. */
 void pieces_drop(struct lmdbio_loader *loader);
 void piece_free(struct piece *piece);

@@ -3,9 +3,9 @@
  *
  * A round is as many batches as memory holds; its records are read in the order of the file, so
  * that neighbours come in one read, while the round before is being used and makes room: two halves
- * of a buffer in turn whose border moves. The first round is two batches, each of the next twice as
- * long, so that the first batch comes at once. Where records are so far apart that nothing would be
- * merged, rounds stay short.
+ * of a buffer in turn whose border moves. The first round is two batches, each of the next some
+ * times as long, so that the first batch comes at once. Where records are so far apart that nothing
+ * would be merged, rounds stay short; where all would be, sweeps take their place (loader_sweep.c).
  */
 #include "loader/loader_private.h"
 
@@ -20,27 +20,10 @@ enum {
 	SAMPLES_MOST = 1 << 20,
 	ROUND_LEAST = 2,        /* batches */
 	APART_ROUND = 32 << 20, /* bytes of a round in which nothing can be merged */
-	PIECE_SAMPLES = 8192,
-	TIER_SAMPLES = TIER_FETCHES,
-	ROUNDS_EXACT = 1,   /* after these, whole chunks are read of what will all be wanted */
-	ROUND_READY = 1024, /* samples of a round for which nothing has to be read */
+	ROUND_READY = 1024,     /* samples of a round for which nothing has to be read */
+	GROWTH = 2,             /* of rounds */
+	GROWTH_STARVED = 8,     /* while somebody waits who would use more */
 };
-
-struct plan {
-	struct batch *first, **last;
-	size_t batches, samples, n;
-	struct work **works; /* of records that are to be read */
-	uint64_t round;
-	uint64_t memory_bytes; /* that need not be read */
-};
-
-/* Bytes that a record takes in memory, on average. */
-static uint64_t record_bytes(const struct lmdbio_loader *loader)
-{
-	uint64_t records = index_records(loader->index);
-
-	return loader->file_bytes / (records ? records : 1) + 1;
-}
 
 /* Samples that the next round may have. Under the lock. */
 static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
@@ -65,6 +48,8 @@ static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 /* Whether there is room for another round. Under the lock. */
 static bool has_room(const struct lmdbio_loader *loader)
 {
+	if (loader->sweep.sectors)
+		return sweep_has_room(loader);
 	if (!loader->begun || loader->closing || loader->plan_epoch > loader->epoch + 1 ||
 	    loader->pieces)
 		return false;
@@ -155,167 +140,6 @@ static int plan_batch(struct lmdbio_loader *loader, struct plan *plan, const str
 	return 0;
 }
 
-static int by_page(const void *a, const void *b)
-{
-	const struct work *x = *(struct work *const *)a, *y = *(struct work *const *)b;
-
-	return (x->place.page > y->place.page) - (x->place.page < y->place.page);
-}
-
-static int by_record(const struct work *x, const struct work *y)
-{
-	uint64_t left = x->batch->samples[x->slot].record;
-	uint64_t right = y->batch->samples[y->slot].record;
-
-	return (left > right) - (left < right);
-}
-
-static int by_offset(const void *a, const void *b)
-{
-	const struct work *x = *(struct work *const *)a, *y = *(struct work *const *)b;
-
-	if (x->tier != y->tier)
-		return x->tier > y->tier ? 1 : -1;
-	/* Of another tier: neighbours are kept together. */
-	if (x->tier->source != SOURCE_FILE)
-		return by_record(x, y);
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static void pieces_free(struct piece *pieces)
-{
-	for (struct piece *next; pieces; pieces = next) {
-		next = pieces->next;
-		piece_free(pieces);
-	}
-}
-
-static struct piece *piece_new(uint64_t round, size_t n)
-{
-	struct piece *piece = calloc(1, sizeof(*piece) + n * sizeof(piece->works[0]));
-
-	if (piece) {
-		piece->round = round;
-		piece->works = (struct work **)(piece + 1);
-	}
-	return piece;
-}
-
-/* Hands out what lies in front of the values, and waits for it. A page that cannot be read fails
- * again for the sample that needs it. */
-static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
-{
-	const struct window_view *view = &loader->txn->snapshot.view;
-	struct piece *first = NULL, **last = &first;
-	uint64_t gap;
-	unsigned count = 0;
-
-	if (!view->runs)
-		return;
-	pthread_mutex_lock(&loader->lock);
-	gap = loader_gap(loader);
-	pthread_mutex_unlock(&loader->lock);
-	qsort(plan->works, plan->n, sizeof(*plan->works), by_page);
-	for (size_t i = 0, next; i < plan->n; i = next) {
-		uint64_t from = plan->works[i]->place.page << view->page_shift;
-		uint64_t page = UINT64_C(1) << view->page_shift, end = from + page;
-
-		next = i + 1;
-		if (plan->works[i]->tier->source != SOURCE_FILE)
-			continue;
-		for (; next < plan->n; next++) {
-			uint64_t there = plan->works[next]->place.page << view->page_shift;
-
-			if (there > end + gap || there + page > from + ARENA_CHUNK)
-				break;
-			end = there + page;
-		}
-		if (end > view->limit << view->page_shift ||
-		    residency_covers(view->runs, from, end - from))
-			continue;
-		if (!(*last = piece_new(plan->round, 0)))
-			break;
-		(*last)->offset = from;
-		(*last)->length = end - from;
-		last = &(*last)->next;
-		count++;
-	}
-	if (!count)
-		return;
-	pthread_mutex_lock(&loader->lock);
-	if (loader->closing) {
-		/* Nobody reads any more. */
-		pieces_free(first);
-		pthread_mutex_unlock(&loader->lock);
-		return;
-	}
-	loader->pages_left = count;
-	pieces_put(loader, first);
-	while (loader->pages_left)
-		pthread_cond_wait(&loader->room, &loader->lock);
-	pthread_mutex_unlock(&loader->lock);
-}
-
-/* What must be there for a work: its value's run, or the leaf that holds it. */
-static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot, struct work *work)
-{
-	unsigned shift = snapshot->view.page_shift;
-	uint64_t number = 0, pages = 0;
-
-	if (work->tier->source != SOURCE_FILE)
-		return;
-	if (loader->leaves_first) {
-		work->batch->samples[work->slot].error =
-			index_run(snapshot, &loader->tree, &work->place, &number, &pages);
-		snapshot->blocked = 0;
-		if (pages &&
-		    (number >= snapshot->view.limit || pages > snapshot->view.limit - number))
-			pages = number = 0; /* the sample will tell */
-	}
-	if (!pages) {
-		number = work->place.page;
-		pages = 1;
-	}
-	work->offset = number << shift;
-	work->length = pages << shift;
-}
-
-/* Cuts works, sorted by their place, at the arena's chunks: two readers in one would wait for each
- * other. */
-static struct piece *cut(struct lmdbio_loader *loader, struct plan *plan, bool *short_of_memory)
-{
-	struct piece *first = NULL, **last = &first;
-	uint64_t each = record_bytes(loader);
-
-	*short_of_memory = false;
-	for (size_t i = 0, next; i < plan->n; i = next) {
-		struct work **works = plan->works + i;
-		bool file = works[0]->tier->source == SOURCE_FILE;
-		uint64_t chunk = works[0]->offset / ARENA_CHUNK;
-		struct piece *piece;
-
-		for (next = i + 1; next < plan->n && next - i < PIECE_SAMPLES; next++)
-			if (plan->works[next]->tier->source != works[0]->tier->source ||
-			    (file ? plan->works[next]->offset / ARENA_CHUNK != chunk
-				  : next - i >= TIER_SAMPLES))
-				break;
-		piece = piece_new(plan->round, next - i);
-		if (!piece) {
-			*short_of_memory = true;
-			return first;
-		}
-		piece->n = next - i;
-		piece->whole = loader->whole && !loader->copies && plan->round > ROUNDS_EXACT;
-		memcpy(piece->works, works, piece->n * sizeof(*works));
-		for (size_t j = 0; j < piece->n && loader->copies; j++)
-			piece->bytes +=
-				loader->leaves_first && works[j]->length ? works[j]->length : each;
-		*last = piece;
-		last = &piece->next;
-	}
-	return first;
-}
-
 /* In a database that stays in memory: what is there already is shown as it is. */
 static void take_covered(struct lmdbio_loader *loader, struct plan *plan, struct snapshot *snapshot)
 {
@@ -364,8 +188,7 @@ static void take_failed(struct plan *plan)
 	plan->n = left;
 }
 
-/* Makes a plan's batches known, and asks for their records. Under the lock. */
-static void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces)
+void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces)
 {
 	*loader->last = plan->first;
 	loader->last = plan->last;
@@ -378,7 +201,7 @@ static void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct
 			batch_came(loader, batch, 0);
 }
 
-static void plan_drop(struct plan *plan)
+void plan_drop(struct plan *plan)
 {
 	for (size_t i = 0; i < plan->n; i++)
 		tier_done(plan->works[i]->tier, 1, 0);
@@ -388,35 +211,16 @@ static void plan_drop(struct plan *plan)
 	}
 }
 
-/* The last pieces first: in a database larger than memory every other round goes backward through
- * the file, because what was read last may still be there. */
-static struct piece *turned(struct piece *pieces)
-{
-	struct piece *first = NULL;
-
-	for (struct piece *next; pieces; pieces = next) {
-		next = pieces->next;
-		pieces->next = first;
-		first = pieces;
-	}
-	return first;
-}
-
-/* Everything about a round that needs no lock: `samples` of them from a batch on, also over the end
- * of its epoch, but not over the one after it. Returns its pieces, and where the next round begins;
- * *rc is 0 or ENOMEM. */
-static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches,
-			       uint64_t *epoch, uint64_t *number, int *rc)
+int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
+		 uint64_t *number)
 {
 	uint64_t all = order_batches(&loader->order), last = *epoch + (*number != 0);
-	struct snapshot snapshot = loader_view(loader);
 	struct order_epoch at;
-	struct piece *pieces;
-	bool short_of_memory;
+	int rc = 0;
 
 	order_begin(&at, &loader->order, *epoch);
-	while (batches-- && !*rc) {
-		*rc = plan_batch(loader, plan, &at, *number);
+	while (batches-- && !rc) {
+		rc = plan_batch(loader, plan, &at, *number);
 		if (++*number < all)
 			continue;
 		*number = 0;
@@ -424,20 +228,29 @@ static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, 
 			break;
 		order_begin(&at, &loader->order, *epoch);
 	}
+	return rc;
+}
+
+/* Everything about a round that needs no lock. Returns its pieces, and where the next round begins;
+ * *rc is 0 or ENOMEM. */
+static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches,
+			       uint64_t *epoch, uint64_t *number, int *rc)
+{
+	struct snapshot snapshot = loader_view(loader);
+	struct piece *pieces;
+	bool short_of_memory;
+
+	*rc = plan_batches(loader, plan, batches, epoch, number);
 	if (*rc)
 		return NULL;
-	if (loader->leaves_first)
-		bring_leaves(loader, plan);
-	for (size_t i = 0; i < plan->n; i++)
-		find_extent(loader, &snapshot, plan->works[i]);
+	works_locate(loader, plan);
 	take_failed(plan);
 	if (!loader->copies)
 		take_covered(loader, plan, &snapshot);
-	qsort(plan->works, plan->n, sizeof(*plan->works), by_offset);
-	pieces = cut(loader, plan, &short_of_memory);
+	pieces = works_cut(loader, plan, &short_of_memory);
 	if (short_of_memory)
 		*rc = ENOMEM;
-	return loader->copies && plan->round % 2 ? turned(pieces) : pieces;
+	return loader->copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
 }
 
 /* Batches that the next round may have. Under the lock. */
@@ -448,7 +261,8 @@ static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 
 	if (batches > SAMPLES_AHEAD)
 		batches = SAMPLES_AHEAD;
-	loader->round_samples = batches * share * 2;
+	loader->round_samples =
+		batches * share * (loader->copies && loader->waiting ? GROWTH_STARVED : GROWTH);
 	if (options->ahead && batches > options->ahead - loader->batches_ahead)
 		batches = options->ahead - loader->batches_ahead;
 	return batches;
@@ -500,7 +314,10 @@ void *planner_run(void *argument)
 			continue;
 		}
 		loader->planning = true;
-		plan_round(loader);
+		if (loader->sweep.sectors || sweep_begin(loader))
+			sweep_step(loader);
+		else
+			plan_round(loader);
 		loader->planning = false;
 		pthread_cond_broadcast(&loader->still);
 		pthread_cond_broadcast(&loader->ready);

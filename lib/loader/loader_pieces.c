@@ -1,0 +1,206 @@
+/* What only this file knows: how records that are to be read become pieces, in the order of the
+ * file.
+ */
+#include "loader/loader_private.h"
+
+#include "window/residency.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PIECE_SAMPLES = 8192,
+	TIER_SAMPLES = TIER_FETCHES,
+	ROUNDS_EXACT = 1, /* after these, whole chunks are read of what will all be wanted */
+};
+
+uint64_t record_bytes(const struct lmdbio_loader *loader)
+{
+	uint64_t records = index_records(loader->index);
+
+	return loader->file_bytes / (records ? records : 1) + 1;
+}
+
+static int by_page(const void *a, const void *b)
+{
+	const struct work *x = *(struct work *const *)a, *y = *(struct work *const *)b;
+
+	return (x->place.page > y->place.page) - (x->place.page < y->place.page);
+}
+
+static int by_record(const struct work *x, const struct work *y)
+{
+	uint64_t left = x->batch->samples[x->slot].record;
+	uint64_t right = y->batch->samples[y->slot].record;
+
+	return (left > right) - (left < right);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct work *x = *(struct work *const *)a, *y = *(struct work *const *)b;
+
+	if (x->tier != y->tier)
+		return x->tier > y->tier ? 1 : -1;
+	/* Of another tier: neighbours are kept together. */
+	if (x->tier->source != SOURCE_FILE)
+		return by_record(x, y);
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+void pieces_free(struct piece *pieces)
+{
+	for (struct piece *next; pieces; pieces = next) {
+		next = pieces->next;
+		piece_free(pieces);
+	}
+}
+
+static struct piece *piece_new(uint64_t round, size_t n)
+{
+	struct piece *piece = calloc(1, sizeof(*piece) + n * sizeof(piece->works[0]));
+
+	if (piece) {
+		piece->round = round;
+		piece->works = (struct work **)(piece + 1);
+	}
+	return piece;
+}
+
+/* Hands out what lies in front of the values, and waits for it: ahead of what was handed out
+ * before, which may wait for memory. A page that cannot be read fails again for the sample that
+ * needs it. */
+static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
+{
+	const struct window_view *view = &loader->txn->snapshot.view;
+	struct piece *first = NULL, **last = &first;
+	uint64_t gap;
+	unsigned count = 0;
+
+	if (!view->runs)
+		return;
+	pthread_mutex_lock(&loader->lock);
+	gap = loader_gap(loader);
+	pthread_mutex_unlock(&loader->lock);
+	qsort(plan->works, plan->n, sizeof(*plan->works), by_page);
+	for (size_t i = 0, next; i < plan->n; i = next) {
+		uint64_t from = plan->works[i]->place.page << view->page_shift;
+		uint64_t page = UINT64_C(1) << view->page_shift, end = from + page;
+
+		next = i + 1;
+		if (plan->works[i]->tier->source != SOURCE_FILE)
+			continue;
+		for (; next < plan->n; next++) {
+			uint64_t there = plan->works[next]->place.page << view->page_shift;
+
+			if (there > end + gap || there + page > from + ARENA_CHUNK)
+				break;
+			end = there + page;
+		}
+		if (end > view->limit << view->page_shift ||
+		    residency_covers(view->runs, from, end - from))
+			continue;
+		if (!(*last = piece_new(plan->round, 0)))
+			break;
+		(*last)->offset = from;
+		(*last)->length = end - from;
+		last = &(*last)->next;
+		count++;
+	}
+	if (!count)
+		return;
+	pthread_mutex_lock(&loader->lock);
+	if (loader->closing) {
+		/* Nobody reads any more. */
+		pieces_free(first);
+		pthread_mutex_unlock(&loader->lock);
+		return;
+	}
+	loader->pages_left = count;
+	pieces_put_first(loader, first);
+	while (loader->pages_left)
+		pthread_cond_wait(&loader->room, &loader->lock);
+	pthread_mutex_unlock(&loader->lock);
+}
+
+/* What must be there for a work: its value's run, or the leaf that holds it. */
+static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot, struct work *work)
+{
+	unsigned shift = snapshot->view.page_shift;
+	uint64_t number = 0, pages = 0;
+
+	if (work->tier->source != SOURCE_FILE)
+		return;
+	if (loader->leaves_first) {
+		work->batch->samples[work->slot].error =
+			index_run(snapshot, &loader->tree, &work->place, &number, &pages);
+		snapshot->blocked = 0;
+		if (pages &&
+		    (number >= snapshot->view.limit || pages > snapshot->view.limit - number))
+			pages = number = 0; /* the sample will tell */
+	}
+	if (!pages) {
+		number = work->place.page;
+		pages = 1;
+	}
+	work->offset = number << shift;
+	work->length = pages << shift;
+}
+
+void works_locate(struct lmdbio_loader *loader, struct plan *plan)
+{
+	struct snapshot snapshot = loader_view(loader);
+
+	if (loader->leaves_first)
+		bring_leaves(loader, plan);
+	for (size_t i = 0; i < plan->n; i++)
+		find_extent(loader, &snapshot, plan->works[i]);
+}
+
+/* Cut at the arena's chunks: two readers in one would wait for each other. */
+struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *short_of_memory)
+{
+	struct piece *first = NULL, **last = &first;
+	uint64_t each = record_bytes(loader);
+
+	*short_of_memory = false;
+	qsort(plan->works, plan->n, sizeof(*plan->works), by_offset);
+	for (size_t i = 0, next; i < plan->n; i = next) {
+		struct work **works = plan->works + i;
+		bool file = works[0]->tier->source == SOURCE_FILE;
+		uint64_t chunk = works[0]->offset / ARENA_CHUNK;
+		struct piece *piece;
+
+		for (next = i + 1; next < plan->n && next - i < PIECE_SAMPLES; next++)
+			if (plan->works[next]->tier->source != works[0]->tier->source ||
+			    (file ? plan->works[next]->offset / ARENA_CHUNK != chunk
+				  : next - i >= TIER_SAMPLES))
+				break;
+		piece = piece_new(plan->round, next - i);
+		if (!piece) {
+			*short_of_memory = true;
+			return first;
+		}
+		piece->n = next - i;
+		piece->whole = loader->whole && !loader->copies && plan->round > ROUNDS_EXACT;
+		memcpy(piece->works, works, piece->n * sizeof(*works));
+		for (size_t j = 0; j < piece->n && loader->copies; j++)
+			piece->bytes +=
+				loader->leaves_first && works[j]->length ? works[j]->length : each;
+		*last = piece;
+		last = &piece->next;
+	}
+	return first;
+}
+
+struct piece *pieces_turned(struct piece *pieces)
+{
+	struct piece *first = NULL;
+
+	for (struct piece *next; pieces; pieces = next) {
+		next = pieces->next;
+		pieces->next = first;
+		first = pieces;
+	}
+	return first;
+}

@@ -1,0 +1,251 @@
+/* What only this file knows: how a shuffled epoch is read out of a file that memory cannot hold,
+ * with one way through the file for nearly every two memories full of records.
+ *
+ * Rounds as long as memory need a way through the file each. A sweep never stops: it goes around
+ * the file, sector by sector, and takes of each sector all records of the window, the batches from
+ * the one used next to one W samples on, that it has not taken before. A batch that has just come
+ * into the window is complete one way around later, when it is used; so on average a record of the
+ * window has half a way behind it, and memory holds W / 2 records for W used in each way (the
+ * snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On the first way the window grows with
+ * the sectors, so that it ends as every other way does.
+ *
+ * Nobody can hang: a batch is complete when all sectors have been read after it was planned, pieces
+ * of that many steps do not wait for memory when somebody waits for the batch, and steps go on,
+ * with no new batches if need be, until its step has been planned.
+ */
+#include "loader/loader_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	SECTORS_LEAST = 4, /* with fewer a round is as good */
+	SAMPLE_SPENT = sizeof(struct work) + sizeof(struct lmdbio_sample) + 2 * sizeof(void *),
+	BEGIN = 16, /* rounds that are this part of a window or longer give way to it */
+	ROOM_LEAST = 64,
+};
+
+static uint32_t share_of(const struct lmdbio_loader *loader)
+{
+	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
+
+	return share ? share : 1;
+}
+
+/* Samples of a window for which memory suffices. */
+static uint64_t window_size(const struct lmdbio_loader *loader)
+{
+	uint64_t each = loader->copied_samples ? loader->copied_bytes / loader->copied_samples
+					       : record_bytes(loader);
+	uint64_t window = loader->memory / (each / 2 + SAMPLE_SPENT), share = share_of(loader);
+	uint64_t epoch = order_batches(&loader->order) * share;
+
+	if (loader->options.ahead && window / share > loader->options.ahead)
+		window = loader->options.ahead * share;
+	return window < epoch ? window : epoch;
+}
+
+bool sweep_begin(struct lmdbio_loader *loader)
+{
+	uint64_t window, sectors, share = share_of(loader), gap = loader_gap(loader);
+
+	if (!loader->copies || loader->sharers || loader->tiers.count ||
+	    loader->order.spec.policy != ORDER_SHUFFLE || !loader->round_samples)
+		return false;
+	window = window_size(loader);
+	sectors = window / share;
+	if (sectors < SECTORS_LEAST || loader->file_bytes / window > gap)
+		return false;
+	/* A round as long as the next one would read nearly the whole file anyway. */
+	if (loader->file_bytes / loader->round_samples > gap &&
+	    loader->round_samples < window / BEGIN)
+		return false;
+	loader->sweep.sectors = sectors < SWEEP_SECTORS ? (unsigned)sectors : SWEEP_SECTORS;
+	loader->sweep.window = window;
+	loader->sweep.at = 0;
+	loader->sweep.steps = 0;
+	return true;
+}
+
+/* Batches that the next step may plan. */
+static uint64_t batches_next(const struct lmdbio_loader *loader)
+{
+	const struct sweep *sweep = &loader->sweep;
+	uint64_t share = share_of(loader), step = sweep->window / sweep->sectors / share;
+
+	if (loader->plan_epoch > loader->epoch + 1)
+		return 0;
+	if (sweep->steps >= sweep->sectors && loader->ahead + step * share > sweep->window)
+		return 0;
+	return step;
+}
+
+bool sweep_has_room(const struct lmdbio_loader *loader)
+{
+	if (!loader->begun || loader->closing)
+		return false;
+	/* While a step is being read, the one after it is asked for. */
+	if (loader->pieces && loader->pieces->round != loader->round)
+		return false;
+	return loader->waited_round > loader->round || batches_next(loader);
+}
+
+static struct sweep_sector *sector_of(struct lmdbio_loader *loader, const struct work *work)
+{
+	uint64_t pages = loader->txn->snapshot.view.limit;
+	uint64_t sector = work->place.page < pages
+				  ? (uint64_t)((unsigned __int128)work->place.page *
+					       loader->sweep.sectors / pages)
+				  : 0;
+
+	return &loader->sweep.sector[sector];
+}
+
+/* Room for a plan's works in their sectors. The planner's alone. Returns 0 or ENOMEM. */
+static int sectors_reserve(struct lmdbio_loader *loader, const struct plan *plan)
+{
+	size_t wanted[SWEEP_SECTORS] = {0};
+
+	for (size_t i = 0; i < plan->n; i++)
+		wanted[sector_of(loader, plan->works[i]) - loader->sweep.sector]++;
+	for (unsigned i = 0; i < loader->sweep.sectors; i++) {
+		struct sweep_sector *sector = &loader->sweep.sector[i];
+		size_t room = sector->n + wanted[i];
+		struct work **works;
+
+		if (room <= sector->room)
+			continue;
+		room += room / 2 + ROOM_LEAST;
+		works = realloc(sector->works, room * sizeof(*works));
+		if (!works)
+			return ENOMEM;
+		sector->works = works;
+		sector->room = room;
+	}
+	return 0;
+}
+
+static void sectors_fill(struct lmdbio_loader *loader, const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		struct sweep_sector *sector = sector_of(loader, plan->works[i]);
+
+		sector->works[sector->n++] = plan->works[i];
+	}
+}
+
+/* The first half of a step: the window moves on. Under the lock, which it takes down while it
+ * computes. false: this step is not to be made after all. */
+static bool window_move(struct lmdbio_loader *loader)
+{
+	uint64_t batches = batches_next(loader), epoch = loader->plan_epoch,
+		 number = loader->plan_next;
+	struct plan plan = {.last = &plan.first, .round = ++loader->round};
+	unsigned generation = loader->generation;
+	int rc = 0;
+
+	if (!batches)
+		return true;
+	pthread_mutex_unlock(&loader->lock);
+	plan.works = calloc(batches * share_of(loader) + 1, sizeof(*plan.works));
+	if (plan.works)
+		rc = plan_batches(loader, &plan, batches, &epoch, &number);
+	if (!plan.works || (!rc && sectors_reserve(loader, &plan)))
+		rc = ENOMEM;
+	pthread_mutex_lock(&loader->lock);
+	if (rc || generation != loader->generation || loader->closing) {
+		plan_drop(&plan);
+		/* Memory may be there again when batches have been given back. */
+		loader->out_of_memory = rc != 0;
+	} else {
+		for (struct batch *batch = plan.first; batch; batch = batch->next)
+			batch->round += loader->sweep.sectors - 1;
+		sectors_fill(loader, &plan);
+		plan_publish(loader, &plan, NULL);
+		loader->plan_epoch = epoch;
+		loader->plan_next = number;
+	}
+	free(plan.works);
+	return !rc && generation == loader->generation && !loader->closing;
+}
+
+/* Samples that will not come: for want of memory, or because their place cannot be told. */
+static void works_fail(struct lmdbio_loader *loader, struct work **works, size_t n, int error)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct batch *batch = works[i]->batch;
+
+		tier_done(works[i]->tier, 1, 0);
+		if (error)
+			batch->samples[works[i]->slot].error = error;
+		batch_came(loader, batch, 1);
+	}
+}
+
+/* Puts the works behind whose place cannot be told. Returns how many are in front of them. */
+static size_t works_found(struct work **works, size_t n)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct work *work = works[i];
+
+		if (work->batch->samples[work->slot].error)
+			continue;
+		works[i] = works[found];
+		works[found++] = work;
+	}
+	return found;
+}
+
+void sweep_step(struct lmdbio_loader *loader)
+{
+	struct sweep *sweep = &loader->sweep;
+	struct sweep_sector sector;
+	struct plan plan = {0};
+	struct piece *pieces = NULL;
+	unsigned generation;
+	size_t n;
+	bool short_of_memory = false;
+
+	if (!window_move(loader))
+		return;
+	generation = loader->generation;
+	sector = sweep->sector[sweep->at];
+	sweep->sector[sweep->at] = (struct sweep_sector){0};
+	sweep->at = (sweep->at + 1) % sweep->sectors;
+	sweep->steps++;
+	plan = (struct plan){.works = sector.works, .n = sector.n, .round = loader->round};
+	pthread_mutex_unlock(&loader->lock);
+	works_locate(loader, &plan);
+	n = plan.n;
+	plan.n = works_found(plan.works, n);
+	pieces = works_cut(loader, &plan, &short_of_memory);
+	pthread_mutex_lock(&loader->lock);
+	if (generation != loader->generation || loader->closing) {
+		pieces_free(pieces);
+		plan.n = n;
+		plan_drop(&plan);
+	} else {
+		works_fail(loader, plan.works + plan.n, n - plan.n, 0);
+		if (short_of_memory) {
+			pieces_free(pieces);
+			works_fail(loader, plan.works, plan.n, ENOMEM);
+		} else {
+			pieces_put(loader, pieces);
+		}
+	}
+	free(sector.works);
+}
+
+void sweep_drop(struct lmdbio_loader *loader)
+{
+	for (unsigned i = 0; i < SWEEP_SECTORS; i++) {
+		struct sweep_sector *sector = &loader->sweep.sector[i];
+
+		for (size_t j = 0; j < sector->n; j++)
+			tier_done(sector->works[j]->tier, 1, 0);
+		free(sector->works);
+	}
+	loader->sweep = (struct sweep){0};
+}
