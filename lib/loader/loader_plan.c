@@ -240,6 +240,22 @@ static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
 		plan->homes[unit] = PLAN_NOBODY;
 }
 
+/* What was settled by an earlier plan stays: a home moved is a record sent for nothing. */
+static void settle_given(struct plan *plan)
+{
+	for (uint64_t unit = 0; unit < plan->units; unit++) {
+		uint16_t node = plan->spec.homes[unit];
+		uint64_t bytes = plan_bytes(plan, unit), *room;
+
+		plan->homes[unit] = PLAN_NOBODY;
+		if (node >= plan->spec.nodes)
+			continue;
+		plan->homes[unit] = (uint16_t)(node * plan->spec.tiers);
+		room = plan->room + (size_t)node * plan->spec.tiers;
+		*room -= *room < bytes ? *room : bytes;
+	}
+}
+
 static void settle(struct plan *plan)
 {
 	struct spare spare = {.too_much = UINT64_MAX};
@@ -247,6 +263,10 @@ static void settle(struct plan *plan)
 
 	if (plan->spec.kind == PLAN_PER_NODE) {
 		memset(plan->homes, 0xff, plan->units * sizeof(*plan->homes));
+		return;
+	}
+	if (plan->spec.homes) {
+		settle_given(plan);
 		return;
 	}
 	for (uint64_t unit = 0; unit < plan->units; unit++)
@@ -335,6 +355,7 @@ int plan_make(struct plan **made, const struct plan_spec *spec)
 		goto fail;
 	free(plan->levels);
 	plan->levels = NULL;
+	plan->spec.homes = NULL;
 	*made = plan;
 	return 0;
 fail:

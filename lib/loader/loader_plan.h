@@ -52,6 +52,8 @@ struct plan_spec {
 	uint32_t epochs;              /* how many, 1 or more */
 	uint32_t ranks, nodes;        /* 1 or more each */
 	const uint32_t *node_of_rank; /* or NULL: neighbours, as evenly as can be */
+	const uint16_t *homes;        /* [unit]: given nodes, in tier 0, or PLAN_NOBODY; NULL: they
+					 are chosen. For epochs after those of another plan. */
 	unsigned tiers;               /* kinds of room on a node, the fastest first */
 	const uint64_t *room;         /* bytes: [node * tiers + tier] */
 	uint32_t unit_records;        /* records in a unit, the last may have fewer */
@@ -80,9 +82,9 @@ struct plan_totals {
 					     node has a copy; only others have */
 };
 
-/* Makes a plan. room and node_of_rank are not needed afterwards, context is. Returns 0; EINVAL (a
- * number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below 65535);
- * ENOMEM. */
+/* Makes a plan. room, node_of_rank and homes are not needed afterwards, context is. Returns 0;
+ * EINVAL (a number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below
+ * 65535); ENOMEM. */
 int plan_make(struct plan **plan, const struct plan_spec *spec);
 void plan_free(struct plan *plan);
 

@@ -176,6 +176,13 @@ uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t reco
 	return staged;
 }
 
+void tiers_epoch(struct tiers *tiers, uint64_t epoch)
+{
+	for (unsigned i = 0; i < tiers->count; i++)
+		if (tiers->tier[i].ops->epoch)
+			tiers->tier[i].ops->epoch(tiers->tier[i].state, epoch);
+}
+
 enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool *there)
 {
 	enum tier_state worst = TIER_GOOD, state;

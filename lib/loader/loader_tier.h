@@ -61,6 +61,8 @@ struct tier_ops {
 	void (*fetch_all)(void *state, struct tier_fetch *each, size_t n);
 	/* A record has come from elsewhere: keep it or not. Bytes kept. */
 	uint64_t (*offer)(void *state, uint64_t record, const MDB_val *key, const MDB_val *data);
+	/* Records of this epoch are the next to be asked for; NULL: that is all the same to it. */
+	void (*epoch)(void *state, uint64_t epoch);
 	enum tier_state (*health)(void *state);
 	void (*close)(void *state);
 };
@@ -96,6 +98,8 @@ void tiers_close(struct tiers *tiers);
  * only when a record takes many times as long there, however many wait: what one node has read is
  * not to be read again. Its queue grows. */
 struct tier *tiers_choose(struct tiers *tiers, uint64_t record);
+/* Tells all tiers which epoch's records are asked for next. */
+void tiers_epoch(struct tiers *tiers, uint64_t epoch);
 /* `n` records have come, in so many nanoseconds together; 0: they have not come. */
 void tier_done(struct tier *tier, uint64_t n, uint64_t ns);
 /* A record has come from `source`: the others may keep it. Bytes kept on disk. */

@@ -93,19 +93,22 @@ static bool take_here(struct lmdbio_loader *loader, struct plan *plan, struct wo
 	uint64_t record = work->batch->samples[work->slot].record;
 	struct tier_record found;
 
-	work->tier = tiers_choose(&loader->tiers, record);
-	if (work->tier->source != SOURCE_MEMORY)
-		return false;
-	if (work->tier->ops->fetch(work->tier->state, record, &found)) {
+	/* What has just gone from memory is looked for once more: it may be with a peer. */
+	for (unsigned i = 0; i < 2; i++) {
+		work->tier = tiers_choose(&loader->tiers, record);
+		if (work->tier->source != SOURCE_MEMORY)
+			return false;
+		if (!work->tier->ops->fetch(work->tier->state, record, &found)) {
+			tier_done(work->tier, 1, 1);
+			sample_fill(work, &found);
+			plan->memory_bytes += found.data.mv_size;
+			return true;
+		}
 		tier_done(work->tier, 1, 0);
-		work->tier = tiers_file(&loader->tiers);
-		atomic_fetch_add(&work->tier->queue, 1);
-		return false;
 	}
-	tier_done(work->tier, 1, 1);
-	sample_fill(work, &found);
-	plan->memory_bytes += found.data.mv_size;
-	return true;
+	work->tier = tiers_file(&loader->tiers);
+	atomic_fetch_add(&work->tier->queue, 1);
+	return false;
 }
 
 static int plan_batch(struct lmdbio_loader *loader, struct plan *plan, const struct order_epoch *at,
@@ -219,6 +222,7 @@ int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batch
 	int rc = 0;
 
 	order_begin(&at, &loader->order, *epoch);
+	tiers_epoch(&loader->tiers, *epoch);
 	while (batches-- && !rc) {
 		rc = plan_batch(loader, plan, &at, *number);
 		if (++*number < all)
@@ -227,6 +231,7 @@ int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batch
 		if (++*epoch > last)
 			break;
 		order_begin(&at, &loader->order, *epoch);
+		tiers_epoch(&loader->tiers, *epoch);
 	}
 	return rc;
 }

@@ -24,7 +24,7 @@ struct peer_answer {
 struct peer_send {
 	struct peer_send *next;
 	MPI_Request request;
-	void *owned;
+	void *owned[PEER_ASKS];
 };
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t lengt
 		free(bytes);
 		return false;
 	}
-	send->owned = bytes;
+	send->owned[0] = bytes;
 	send_put(job, send);
 	return true;
 }
@@ -76,8 +76,14 @@ static int runs_type(uint8_t *const *runs, const int *lengths, int n, MPI_Dataty
 	return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
 }
 
+static void owned_free(void *const *owned, int n)
+{
+	for (int i = 0; i < n && owned; i++)
+		free(owned[i]);
+}
+
 int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
-	      int n)
+	      void *const *owned, int n)
 {
 	struct peer_send *send = calloc(1, sizeof(*send));
 	MPI_Datatype type;
@@ -87,10 +93,14 @@ int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const
 		rc = MPI_Isend(MPI_BOTTOM, 1, type, to, tag, job->comm, &send->request);
 		MPI_Type_free(&type);
 	}
-	if (rc == MPI_SUCCESS)
+	if (rc == MPI_SUCCESS) {
+		for (int i = 0; i < n && owned; i++)
+			send->owned[i] = owned[i];
 		send_put(job, send);
-	else
+	} else {
+		owned_free(owned, n);
 		free(send);
+	}
 	return rc;
 }
 
@@ -120,7 +130,7 @@ bool sends_step(struct peer_job *job)
 			continue;
 		}
 		*link = send->next;
-		free(send->owned);
+		owned_free(send->owned, PEER_ASKS);
 		free(send);
 		any = true;
 	}
@@ -141,7 +151,7 @@ static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 		const struct peer_unit *unit = &job->store.at[number];
 
 		if (unit->role != ROLE_HOME || unit->state == UNIT_READY ||
-		    store_find(&job->store, answer->records[i], NULL))
+		    store_has(&job->store, answer->records[i]))
 			continue;
 		if (unit->state == UNIT_LOADING)
 			ready = false;
@@ -155,6 +165,7 @@ static void answer_send(struct peer_job *job, const struct peer_answer *answer)
 {
 	struct peer_told *told = calloc(1, sizeof(*told));
 	uint8_t *runs[PEER_ASKS] = {0};
+	void *owned[PEER_ASKS] = {0};
 	int lengths[PEER_ASKS] = {0};
 	bool any = false;
 
@@ -165,10 +176,10 @@ static void answer_send(struct peer_job *job, const struct peer_answer *answer)
 	for (int i = 0; i < answer->n; i++) {
 		struct tier_record found;
 
-		if (!store_find(&job->store, answer->records[i], &found)) {
-			told->each[i].error = ENOENT;
+		told->each[i].error = store_take(&job->store, answer->records[i], &found);
+		if (told->each[i].error)
 			continue;
-		}
+		owned[i] = found.memory;
 		if (found.data.mv_size + found.key.mv_size > INT_MAX) {
 			told->each[i].error = EFBIG;
 			continue;
@@ -179,11 +190,13 @@ static void answer_send(struct peer_job *job, const struct peer_answer *answer)
 		lengths[i] = (int)(found.data.mv_size + found.key.mv_size);
 		any |= lengths[i] > 0;
 		job->counts.answered += (uint64_t)lengths[i];
-		if (job->store.at[store_unit(&job->store, answer->records[i])].role == ROLE_COPY)
+		if (owned[i])
 			job->counts.copies += (uint64_t)lengths[i];
 	}
 	if (send_bytes(job, answer->to, answer->tag, told, sizeof(*told)) && any)
-		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, answer->n);
+		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, owned, answer->n);
+	else
+		owned_free(owned, answer->n);
 }
 
 /* Copies: bits that change while they are sent would be nobody's idea of a message. */

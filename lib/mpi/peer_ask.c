@@ -222,7 +222,7 @@ static void bits_ask(struct peer_job *job, uint64_t now)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Bits are only ever set, so that readers may look meanwhile. */
+/* Readers may look meanwhile: a bit that is too old costs a question. */
 static void bits_came(struct peer_job *job, struct peer_ask *ask)
 {
 	struct peer *peer = &job->peers[ask->to];

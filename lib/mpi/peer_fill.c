@@ -76,6 +76,10 @@ static void *filler_run(void *argument)
 	prctl(PR_SET_NAME, "lmdbio-fill", 0, 0, 0);
 	pthread_mutex_lock(&job->lock);
 	while (!job->stop_fillers) {
+		if (peer_plan_is_old(job)) {
+			peer_plan_again(job);
+			continue;
+		}
 		if (!next_unit(job, &unit, &urgent)) {
 			pthread_cond_wait(&job->fill, &job->lock);
 			continue;

@@ -1,9 +1,10 @@
 /* What only this file knows: how large a unit is, for how many epochs a job plans, and which rank
  * of a node keeps what the plan gives to the node.
  *
- * A unit is a few requests' worth of neighbouring records: its home reads it at once. Epochs beyond
- * the planned ones find every record where it is; only how often that is the reader's own node is
- * then chance.
+ * A unit is a few requests' worth of neighbouring records: its home reads it at once, and stays its
+ * home. Each rank plans further copies anew when its loader goes beyond the planned epochs, alike
+ * and without a word to the others. What no plan has here any more stays until its room is wanted:
+ * then what this node reads last goes first (Belady).
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -59,31 +60,55 @@ static uint32_t holder_rank(const struct stage_peers *peers, uint32_t node, uint
 	return (uint32_t)peers->ranks[peers->first[node] + (int)(unit % count)];
 }
 
+/* What plans after the first are made of. */
+struct peer_again {
+	struct plan_spec spec;
+	struct stage_peers peers;
+	int node;
+};
+
+static void copies_take(struct peer_job *job, const struct plan *plan,
+			const struct stage_peers *peers, uint64_t unit)
+{
+	struct plan_holder holders[1 + PEER_COPIES];
+	unsigned n = plan_holders(plan, unit, holders, 1 + PEER_COPIES);
+	uint8_t role = ROLE_NONE;
+
+	for (unsigned i = 0; i < PEER_COPIES; i++) {
+		uint32_t rank = PEER_NOBODY;
+
+		/* Where there is no home there was room for nobody. */
+		if (i + 1 < n && job->homes[unit] != PEER_NOBODY)
+			rank = holder_rank(peers, holders[i + 1].node, unit);
+		job->copies[unit * PEER_COPIES + i] = rank;
+		if (rank == PEER_NOBODY)
+			continue;
+		job->peers[rank].has_copies = true;
+		if (rank == (uint32_t)job->rank)
+			role = ROLE_COPY;
+	}
+	if (job->homes[unit] != (uint32_t)job->rank)
+		job->store.at[unit].role = role;
+}
+
 /* What the plan says, as ranks. */
 static void places_take(struct peer_job *job, const struct plan *plan,
 			const struct stage_peers *peers, bool copies)
 {
-	struct plan_holder holders[1 + PEER_COPIES];
+	struct plan_holder home;
 
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
-		unsigned n = copies ? plan_holders(plan, unit, holders, 1 + PEER_COPIES)
-				    : plan_home(plan, unit, holders);
-		uint32_t *further = job->copies + unit * PEER_COPIES, rank;
-
 		job->homes[unit] = PEER_NOBODY;
-		memset(further, 0xff, PEER_COPIES * sizeof(*further));
-		/* Where there is no home there was room for nobody. */
-		for (unsigned i = 0; i < n && i < 1 + PEER_COPIES; i++) {
-			rank = holder_rank(peers, holders[i].node, unit);
-			if (i)
-				further[i - 1] = rank;
-			else
-				job->homes[unit] = rank;
-			job->peers[rank].has_copies |= i > 0;
-			if (rank == (uint32_t)job->rank)
-				job->store.at[unit].role = i ? ROLE_COPY : ROLE_HOME;
+		for (unsigned i = 0; i < PEER_COPIES; i++)
+			job->copies[unit * PEER_COPIES + i] = PEER_NOBODY;
+		if (plan_home(plan, unit, &home))
+			job->homes[unit] = holder_rank(peers, home.node, unit);
+		if (job->homes[unit] == (uint32_t)job->rank) {
+			job->store.at[unit].role = ROLE_HOME;
+			job->own_count++;
 		}
-		job->own_count += job->homes[unit] == (uint32_t)job->rank;
+		if (copies)
+			copies_take(job, plan, peers, unit);
 	}
 }
 
@@ -123,21 +148,14 @@ static int places_make(struct peer_job *job, const struct mpi_job *place,
 		       const struct stage_peers *peers, struct plan_spec *spec)
 {
 	uint64_t units, room = spec->room[place->place.node] / (uint64_t)place->place.node_ranks;
-	uint32_t *nodes = malloc((size_t)job->ranks * sizeof(*nodes));
 	struct plan *plan = NULL;
-	int rc = nodes ? 0 : ENOMEM;
+	int rc = plan_make(&plan, spec);
 
-	for (int node = 0; nodes && node < place->place.nodes; node++)
-		for (int i = peers->first[node]; i < peers->first[node + 1]; i++)
-			nodes[peers->ranks[i]] = (uint32_t)node;
-	spec->node_of_rank = nodes;
-	if (!rc)
-		rc = plan_make(&plan, spec);
 	if (!rc)
 		rc = store_open_units(&job->store, spec->order.spec.records, spec->unit_records);
 	units = job->store.units;
 	job->homes = malloc(units * sizeof(*job->homes) + 1);
-	job->copies = malloc(units * PEER_COPIES * sizeof(*job->copies) + 1);
+	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
 	if (!rc && (!job->homes || !job->copies))
 		rc = ENOMEM;
 	if (!rc) {
@@ -146,7 +164,6 @@ static int places_make(struct peer_job *job, const struct mpi_job *place,
 		rc = own_sort(job, plan);
 	}
 	plan_free(plan);
-	free(nodes);
 	return rc;
 }
 
@@ -181,13 +198,24 @@ static void units_size(struct plan_spec *plan, uint64_t records, const uint64_t 
 	plan->epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs ? (uint32_t)epochs : 1;
 }
 
+/* The node of each rank. NULL: no memory. */
+static uint32_t *nodes_of_ranks(const struct mpi_job *place, const struct stage_peers *peers)
+{
+	uint32_t *nodes = malloc((size_t)place->place.ranks * sizeof(*nodes));
+
+	for (int node = 0; nodes && node < place->place.nodes; node++)
+		for (int i = peers->first[node]; i < peers->first[node + 1]; i++)
+			nodes[peers->ranks[i]] = (uint32_t)node;
+	return nodes;
+}
+
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
 	      const struct peer_size *size, uint64_t *planned)
 {
 	uint64_t *rooms = malloc((size_t)place->place.nodes * sizeof(*rooms)), all = 0;
 	uint64_t sizes[2] = {size->bytes, size->piece};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN) / place->place.node_ranks;
-	struct stage_peers peers = {0};
+	struct peer_again *again = calloc(1, sizeof(*again));
 	struct plan_spec plan = {
 		.ranks = (uint32_t)job->ranks,
 		.nodes = (uint32_t)place->place.nodes,
@@ -198,11 +226,12 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 			   : processors > THREADS_MOST ? THREADS_MOST
 						       : (unsigned)processors,
 	};
-	int rc = mpi_agree(place->all, rooms ? order_init(&plan.order, spec) : ENOMEM, NULL);
+	int rc = mpi_agree(place->all, rooms && again ? order_init(&plan.order, spec) : ENOMEM,
+			   NULL);
 
 	*planned = 0;
 	if (!rc)
-		rc = stage_peers_find(&peers, place);
+		rc = stage_peers_find(&again->peers, place);
 	if (!rc)
 		rc = rooms_share(place, size->room, rooms);
 	/* Of one rank, for all must plan alike. */
@@ -210,14 +239,107 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 		rc = mpi_error_code(MPI_Bcast(sizes, 2, MPI_UINT64_T, 0, place->all));
 	for (int node = 0; !rc && node < place->place.nodes; node++)
 		all += rooms[node];
+	if (!rc && !(plan.node_of_rank = nodes_of_ranks(place, &again->peers)))
+		rc = ENOMEM;
 	if (!rc && all && spec->records) {
 		units_size(&plan, spec->records, sizes);
-		rc = places_make(job, place, &peers, &plan);
+		rc = places_make(job, place, &again->peers, &plan);
 		if (!rc)
 			*planned = records_planned(job);
 	}
 	rc = mpi_agree(place->all, rc, NULL);
-	stage_peers_free(&peers);
-	free(rooms);
+	if (again) {
+		again->spec = plan;
+		again->node = place->place.node;
+		job->again = again;
+	} else {
+		free(rooms);
+	}
 	return rc;
+}
+
+void peer_plan_free(struct peer_job *job)
+{
+	struct peer_again *again = job->again;
+
+	if (!again)
+		return;
+	stage_peers_free(&again->peers);
+	free((void *)again->spec.room);
+	free((void *)again->spec.node_of_rank);
+	free(again);
+	job->again = NULL;
+}
+
+/* --- later epochs ----------------------------------------------------------------------------- */
+
+/* Where one epoch alone is planned there are no copies. */
+bool peer_plan_is_old(const struct peer_job *job)
+{
+	uint64_t epochs = job->again ? job->again->spec.epochs : 0;
+
+	return epochs > 1 && !job->planning && !job->closed && !job->stop_fillers &&
+	       job->epoch / epochs * epochs != job->planned;
+}
+
+/* What was here and is not planned to be any more, what is read last first. A list that there is no
+ * memory for is empty: then nothing more is kept. */
+static void stale_find(struct peer_job *job, const struct plan *plan)
+{
+	struct peer_store *store = &job->store;
+	struct wanted *wanted;
+	uint64_t *stale, n = 0;
+
+	for (uint64_t unit = 0; unit < store->units; unit++)
+		n += store->at[unit].role == ROLE_NONE && store->at[unit].records;
+	wanted = calloc(n + 1, sizeof(*wanted));
+	stale = calloc(n + 1, sizeof(*stale));
+	n = 0;
+	for (uint64_t unit = 0; wanted && stale && unit < store->units; unit++)
+		if (store->at[unit].role == ROLE_NONE && store->at[unit].records) {
+			wanted[n].time = plan_next(plan, unit, (uint16_t)job->again->node, 0);
+			wanted[n++].unit = unit;
+		}
+	if (wanted && stale)
+		qsort(wanted, n, sizeof(*wanted), compare_times);
+	for (uint64_t i = 0; i < n; i++)
+		stale[i] = wanted[n - 1 - i].unit;
+	free(wanted);
+	store_let_go(store, stale, n);
+}
+
+/* The nodes of homes. NULL: no memory. */
+static uint16_t *homes_of(const struct peer_job *job)
+{
+	uint16_t *homes = malloc(job->store.units * sizeof(*homes) + 1);
+
+	for (uint64_t unit = 0; homes && unit < job->store.units; unit++)
+		homes[unit] = job->homes[unit] == PEER_NOBODY
+				      ? PLAN_NOBODY
+				      : (uint16_t)job->again->spec.node_of_rank[job->homes[unit]];
+	return homes;
+}
+
+void peer_plan_again(struct peer_job *job)
+{
+	struct plan_spec spec = job->again->spec;
+	uint16_t *homes;
+	struct plan *plan = NULL;
+
+	spec.first_epoch = job->epoch / spec.epochs * spec.epochs;
+	job->planning = true;
+	pthread_mutex_unlock(&job->lock);
+	spec.homes = homes = homes_of(job);
+	if (homes && !plan_make(&plan, &spec)) {
+		for (uint64_t unit = 0; unit < job->store.units; unit++)
+			copies_take(job, plan, &job->again->peers, unit);
+		stale_find(job, plan);
+		job->counts.plans++;
+	}
+	plan_free(plan);
+	free(homes);
+	pthread_mutex_lock(&job->lock);
+	/* Without memory for a plan the older one goes on. */
+	job->planned = spec.first_epoch;
+	job->planning = false;
 }

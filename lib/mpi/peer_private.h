@@ -44,7 +44,7 @@ struct peer_kept {
 struct peer_unit {
 	_Atomic(struct peer_kept *) records; /* NULL: none was ever kept */
 	_Atomic uint8_t state;               /* enum peer_state, of a home's units */
-	uint8_t role;                        /* enum peer_role */
+	_Atomic uint8_t role;                /* enum peer_role; a home's is for good */
 	uint32_t kept;                       /* records; under the store's lock */
 };
 
@@ -54,14 +54,25 @@ struct peer_store {
 	pthread_mutex_t lock;
 	struct peer_unit *at;
 	uint64_t *ready; /* loader_ready.h's bits: units of which every record is here */
+	/* Under the lock: */
+	uint64_t *stale; /* units that no plan has here any more, the one that goes first first */
+	uint64_t stale_count, stale_next;
 };
 
 int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records);
 void store_close_units(struct peer_store *store);
-bool store_find(const struct peer_store *store, uint64_t record, struct tier_record *found);
-/* Keeps a copy of what has a place here and is not here yet. Bytes kept. Any thread. */
+bool store_has(const struct peer_store *store, uint64_t record);
+/* A record that is here: where it stands, if its unit's home is here; else a copy of it, because
+ * the unit may go. Returns 0; ENOENT; ENOMEM. Any thread. */
+int store_take(struct peer_store *store, uint64_t record, struct tier_record *found);
+/* Keeps a copy of what has a place here and is not here yet; what no plan has here goes for it, if
+ * there is no room. Bytes kept. Any thread. */
 uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
 		    const MDB_val *data);
+
+/* What may go when room is wanted, instead of what could before: n units, malloc'ed, the store's.
+ */
+void store_let_go(struct peer_store *store, uint64_t *units, uint64_t n);
 
 static inline uint64_t store_unit(const struct peer_store *store, uint64_t record)
 {
@@ -77,7 +88,7 @@ struct peer {
 	_Atomic unsigned load;     /* questions that waited there when it last said so */
 	_Atomic uint64_t pace;     /* nanoseconds a question takes, moving average */
 	_Atomic(uint64_t *) ready; /* which units were whole there, when it last said so; or NULL */
-	bool has_copies;           /* of units whose home is elsewhere */
+	_Atomic bool has_copies;   /* of units whose home is elsewhere */
 	/* The service's: */
 	unsigned strays;   /* questions that were given up */
 	uint64_t heard_at; /* ns */
@@ -94,6 +105,7 @@ struct peer_ask;
 struct peer_answer;
 struct peer_send;
 struct peer_urgent;
+struct peer_again;
 
 struct peer_job {
 	struct peer_job *next; /* in the list of those that serve */
@@ -104,8 +116,12 @@ struct peer_job {
 	int rank, ranks;
 	char *name; /* of the data set, for people */
 	struct peer_store store;
-	uint32_t *homes;  /* unit -> rank, or PEER_NOBODY */
-	uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
+	uint32_t *homes;          /* unit -> rank, or PEER_NOBODY */
+	_Atomic uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
+	struct peer_again *again; /* what later plans are made of; NULL: there are none */
+	_Atomic uint64_t epoch;   /* that the loader asks for */
+	uint64_t planned;         /* first epoch of the plan; under the lock */
+	bool planning;            /* a later one is being made; under the lock */
 	struct peer *peers;
 	_Atomic bool over;   /* nobody is asked any more */
 	_Atomic bool failed; /* somebody was asked in vain */
@@ -139,6 +155,7 @@ struct peer_job {
 	struct {
 		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
 		uint64_t received, given_up; /* bytes that came; questions asked in vain */
+		_Atomic uint64_t plans;      /* made after the first one */
 	} counts;
 };
 
@@ -150,6 +167,13 @@ struct peer_size {
 };
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
 	      const struct peer_size *size, uint64_t *planned);
+/* Whether the loader's epoch is beyond what is planned for. Under the lock. */
+bool peer_plan_is_old(const struct peer_job *job);
+/* Plans for the loader's epoch and those after it: no home moves, further copies do. No rank waits
+ * for another: until all have done so some ask where a copy was, and then its home. Under the lock,
+ * which it takes down meanwhile. */
+void peer_plan_again(struct peer_job *job);
+void peer_plan_free(struct peer_job *job);
 
 /* peer_fill.c */
 int fillers_start(struct peer_job *job);
@@ -217,10 +241,10 @@ struct peer_told {
 
 /* Sends bytes, which are malloc'ed, and freed in any case. false: MPI does not. */
 bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length);
-/* Sends or receives n runs of bytes as one message; some may be empty, not all. Returns an MPI
- * code. */
+/* Sends or receives n runs of bytes as one message; some may be empty, not all. `owned`: what is
+ * freed when they have been sent, in any case, n of them or NULL. Returns an MPI code. */
 int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
-	      int n);
+	      void *const *owned, int n);
 int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
 		 int n, MPI_Request *request);
 /* A word that nobody answers, or that asks for bits. */

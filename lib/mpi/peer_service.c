@@ -81,9 +81,10 @@ void job_free(struct peer_job *job)
 	for (int rank = 0; job->peers && rank < job->ranks; rank++)
 		free(job->peers[rank].ready);
 	store_close_units(&job->store);
+	peer_plan_free(job);
 	free(job->peers);
 	free(job->homes);
-	free(job->copies);
+	free((void *)job->copies);
 	free(job->own);
 	free(job->name);
 	pthread_mutex_destroy(&job->lock);
@@ -137,11 +138,11 @@ static void job_tell(struct peer_job *job)
 	used = job->store.used;
 	pthread_mutex_unlock(&job->store.lock);
 	log_line("%s: rank %d has kept %llu bytes, sent %llu (%llu of further copies), received "
-		 "%llu; %llu questions were given up",
+		 "%llu; %llu questions were given up; %llu plans were made anew",
 		 job->name, job->rank, (unsigned long long)used,
 		 (unsigned long long)job->counts.answered, (unsigned long long)job->counts.copies,
-		 (unsigned long long)job->counts.received,
-		 (unsigned long long)job->counts.given_up);
+		 (unsigned long long)job->counts.received, (unsigned long long)job->counts.given_up,
+		 (unsigned long long)job->counts.plans);
 }
 
 /* What MPI may still read or write stays, when they did not end together. */

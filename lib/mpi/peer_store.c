@@ -30,24 +30,47 @@ void store_close_units(struct peer_store *store)
 	}
 	free(store->at);
 	free(store->ready);
+	free(store->stale);
 	if (store->units)
 		pthread_mutex_destroy(&store->lock);
 }
 
-bool store_find(const struct peer_store *store, uint64_t record, struct tier_record *found)
+/* The record's place in its unit, or NULL. What is set there is never taken away but its memory. */
+static struct peer_kept *kept_of(const struct peer_store *store, uint64_t record)
 {
 	const struct peer_unit *unit = &store->at[store_unit(store, record)];
 	struct peer_kept *records = atomic_load_explicit(&unit->records, memory_order_acquire);
-	uint8_t *memory = NULL;
 
-	if (records) {
-		records += record % store->unit_records;
-		memory = atomic_load_explicit(&records->memory, memory_order_acquire);
+	return records ? records + record % store->unit_records : NULL;
+}
+
+bool store_has(const struct peer_store *store, uint64_t record)
+{
+	const struct peer_kept *at = kept_of(store, record);
+
+	return at && atomic_load_explicit(&at->memory, memory_order_acquire);
+}
+
+int store_take(struct peer_store *store, uint64_t record, struct tier_record *found)
+{
+	bool stays = store->at[store_unit(store, record)].role == ROLE_HOME;
+	struct peer_kept *at = kept_of(store, record);
+	uint8_t *memory;
+	int rc = ENOENT;
+
+	if (!at)
+		return ENOENT;
+	if (!stays)
+		pthread_mutex_lock(&store->lock);
+	memory = atomic_load_explicit(&at->memory, memory_order_acquire);
+	if (memory) {
+		*found = (struct tier_record){.data = {at->data, memory},
+					      .key = {at->key, memory + at->data}};
+		rc = stays || tier_copy(found, &found->key, &found->data) ? 0 : ENOMEM;
 	}
-	if (memory && found)
-		*found = (struct tier_record){.data = {records->data, memory},
-					      .key = {records->key, memory + records->data}};
-	return memory != NULL;
+	if (!stays)
+		pthread_mutex_unlock(&store->lock);
+	return rc;
 }
 
 /* Records of a unit; the last one may have fewer. */
@@ -59,6 +82,46 @@ static uint64_t unit_count(const struct peer_store *store, uint64_t unit)
 							    : store->unit_records;
 }
 
+/* Everything of a unit. Under the lock. */
+static void unit_free(struct peer_store *store, uint64_t number)
+{
+	struct peer_unit *unit = &store->at[number];
+	struct peer_kept *records = unit->records;
+
+	(void)ready_clear(store->ready, number);
+	for (uint64_t i = 0; records && i < store->unit_records; i++) {
+		uint8_t *memory = atomic_exchange(&records[i].memory, NULL);
+
+		if (!memory)
+			continue;
+		store->used -= (uint64_t)records[i].data + records[i].key;
+		unit->kept--;
+		free(memory);
+	}
+}
+
+/* Room for so many bytes more, if need be of units that no plan has here. Under the lock. */
+static bool make_room(struct peer_store *store, uint64_t size)
+{
+	while (store->used + size > store->limit && store->stale_next < store->stale_count) {
+		uint64_t number = store->stale[store->stale_next++];
+
+		if (store->at[number].role == ROLE_NONE)
+			unit_free(store, number);
+	}
+	return store->used + size <= store->limit;
+}
+
+void store_let_go(struct peer_store *store, uint64_t *units, uint64_t n)
+{
+	pthread_mutex_lock(&store->lock);
+	free(store->stale);
+	store->stale = units;
+	store->stale_count = n;
+	store->stale_next = 0;
+	pthread_mutex_unlock(&store->lock);
+}
+
 uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
 		    const MDB_val *data)
 {
@@ -67,8 +130,7 @@ uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *ke
 	struct peer_kept *records, *at;
 	struct tier_record copy;
 
-	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX ||
-	    store_find(store, record, NULL))
+	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX || store_has(store, record))
 		return 0;
 	if (!tier_copy(&copy, key, data))
 		return 0;
@@ -79,7 +141,7 @@ uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *ke
 		atomic_store_explicit(&unit->records, records, memory_order_release);
 	}
 	at = records ? records + record % store->unit_records : NULL;
-	if (!at || at->memory || store->used + size > store->limit) {
+	if (!at || at->memory || !make_room(store, size)) {
 		pthread_mutex_unlock(&store->lock);
 		free(copy.memory);
 		return 0;

@@ -11,12 +11,12 @@
 
 static bool own_has(void *state, uint64_t record)
 {
-	return store_find(&((struct peer_job *)state)->store, record, NULL);
+	return store_has(&((struct peer_job *)state)->store, record);
 }
 
 static int own_fetch(void *state, uint64_t record, struct tier_record *to)
 {
-	return store_find(&((struct peer_job *)state)->store, record, to) ? 0 : ENOENT;
+	return store_take(&((struct peer_job *)state)->store, record, to);
 }
 
 static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
@@ -133,8 +133,8 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 	struct peer_ask *ask;
 	uint32_t rank;
 
-	fetch->error = 0;
-	if (store_find(&job->store, fetch->record, &fetch->found)) {
+	if (!store_take(&job->store, fetch->record, &fetch->found)) {
+		fetch->error = 0;
 		fetch->source = SOURCE_MEMORY;
 		return false;
 	}
@@ -148,6 +148,46 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 	return false;
 }
 
+static void asks_begin(struct peer_job *job, struct peer_ask *asks)
+{
+	pthread_mutex_lock(&job->lock);
+	if (!job->begun) {
+		job->begun = true;
+		pthread_cond_broadcast(&job->fill);
+	}
+	asks_put(job, asks);
+	pthread_mutex_unlock(&job->lock);
+}
+
+static void asks_wait(struct peer_job *job, struct peer_wait *wait)
+{
+	pthread_mutex_lock(&job->lock);
+	while (wait->left)
+		pthread_cond_wait(&wait->done, &job->lock);
+	pthread_mutex_unlock(&job->lock);
+}
+
+/* A copy may have gone since somebody was told of it: then the home has it. */
+static void fetch_from_homes(struct peer_job *job, struct tier_fetch *each, size_t n,
+			     struct peer_wait *wait)
+{
+	struct peer_ask *asks = NULL;
+
+	for (size_t i = 0; i < n && !job->over; i++) {
+		uint64_t unit = store_unit(&job->store, each[i].record);
+		struct peer_ask *ask;
+
+		if (each[i].error != ENOENT || job->copies[unit * PEER_COPIES] == PEER_NOBODY ||
+		    !is_asked(job, job->homes[unit]))
+			continue;
+		ask = ask_for(job, &asks, job->homes[unit], wait);
+		if (ask)
+			ask_add(ask, &each[i]);
+	}
+	asks_begin(job, asks);
+	asks_wait(job, wait);
+}
+
 static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
 {
 	struct peer_job *job = state;
@@ -158,13 +198,7 @@ static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
 	pthread_cond_init(&wait.done, NULL);
 	for (size_t i = 0; i < n; i++)
 		here[i] = fetch_begin(job, &each[i], &asks, &wait);
-	pthread_mutex_lock(&job->lock);
-	if (!job->begun) {
-		job->begun = true;
-		pthread_cond_broadcast(&job->fill);
-	}
-	asks_put(job, asks);
-	pthread_mutex_unlock(&job->lock);
+	asks_begin(job, asks);
 	for (size_t i = 0; i < n; i++) {
 		if (!here[i])
 			continue;
@@ -172,10 +206,8 @@ static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
 		each[i].error = own_fetch(job, each[i].record, &each[i].found);
 		each[i].source = SOURCE_FILE;
 	}
-	pthread_mutex_lock(&job->lock);
-	while (wait.left)
-		pthread_cond_wait(&wait.done, &job->lock);
-	pthread_mutex_unlock(&job->lock);
+	asks_wait(job, &wait);
+	fetch_from_homes(job, each, n, &wait);
 	pthread_cond_destroy(&wait.done);
 }
 
@@ -186,6 +218,17 @@ static int others_fetch(void *state, uint64_t record, struct tier_record *to)
 	others_fetch_all(state, &fetch, 1);
 	*to = fetch.found;
 	return fetch.error;
+}
+
+static void others_epoch(void *state, uint64_t epoch)
+{
+	struct peer_job *job = state;
+
+	job->epoch = epoch;
+	pthread_mutex_lock(&job->lock);
+	if (peer_plan_is_old(job))
+		pthread_cond_signal(&job->fill);
+	pthread_mutex_unlock(&job->lock);
 }
 
 static enum tier_state own_health(void *state)
@@ -214,6 +257,7 @@ const struct tier_ops peer_tier_others = {
 	.fetch = others_fetch,
 	.fetch_all = others_fetch_all,
 	.offer = others_offer,
+	.epoch = others_epoch,
 	.health = others_health,
 	.close = peer_close,
 };

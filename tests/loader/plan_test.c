@@ -349,6 +349,55 @@ static void home_when_all_have_room_then_who_reads_it_most(void **state)
 	plan_free(made.plan);
 }
 
+/* The epochs after a plan's: homes stay, copies follow who reads now. */
+static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
+{
+	enum { RECORDS = 500, NODES = 5 };
+	struct made first = {.spec = {.epochs = 8}};
+	struct made later = {.spec = {.epochs = 8, .first_epoch = 8}};
+	struct plan_totals kept, moved;
+	uint16_t homes[RECORDS];
+	unsigned *reads, changed = 0;
+
+	(void)state;
+	make_shuffled(&first, RECORDS, NODES, 1000 * RECORDS / 2);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_true(plan_home(first.plan, unit, &home));
+		homes[unit] = home.node;
+	}
+	/* One that has no home gets none. */
+	homes[7] = PLAN_NOBODY;
+	later.spec.homes = homes;
+	make_shuffled(&later, RECORDS, NODES, 1000 * RECORDS / 2);
+	memset(homes, 0, sizeof(homes));
+	reads = count_reads(&later);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home, before;
+
+		assert_true(plan_home(first.plan, unit, &before));
+		assert_int_equal(plan_home(later.plan, unit, &home), unit != 7);
+		for (unsigned node = 0; unit != 7 && node < NODES; node++) {
+			assert_int_equal(home.node, before.node);
+			if (node == home.node)
+				continue;
+			if (plan_tier(later.plan, (uint16_t)node, unit) >= 0)
+				assert_true(reads[unit * NODES + node] >= 2);
+			changed += plan_tier(later.plan, (uint16_t)node, unit) !=
+				   plan_tier(first.plan, (uint16_t)node, unit);
+		}
+	}
+	assert_true(changed > RECORDS / 2);
+	plan_total(first.plan, &kept);
+	plan_total(later.plan, &moved);
+	assert_in_range(moved.copies_bytes, kept.copies_bytes * 9 / 10,
+			UINT64_C(1000) * RECORDS / 2 * NODES);
+	free(reads);
+	plan_free(first.plan);
+	plan_free(later.plan);
+}
+
 static void home_when_all_read_it_once_then_who_reads_first(void **state)
 {
 	enum { RECORDS = 64, NODES = 64 };
@@ -630,6 +679,7 @@ int main(void)
 		cmocka_unit_test(global_when_anything_small_then_within_room_and_nobody_left_out),
 		cmocka_unit_test(per_node_when_anything_small_then_each_keeps_what_it_reads_most),
 		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
+		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
 		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
 		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
 		cmocka_unit_test(tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it),

@@ -83,6 +83,25 @@ expects cifar --batch=100
 once reading 4 4 cifar 40M --batch=100
 once reading 3 3 cifar 40M --batch=100
 
+# A plan is for eight epochs: then homes stay, copies are chosen anew, and the older ones go. By chance half
+# of the records would be on the node that wants them; storage is not asked again.
+# local_share FIRST LAST: percents of those epochs' bytes that were on the reader's node.
+local_share() {
+	for ((epoch = $1; epoch <= $2; epoch++)); do
+		sed -n "s/^# epoch $epoch rank .* memory \([0-9]*\) peer \([0-9]*\) .*/\1 \2/p" "$scratch/out"
+	done | awk '{ here += $1; all += $1 + $2 } END { print int(100 * here / all) }'
+}
+for try in 1 2 3; do
+	LMDBIO_MEMORY=40M reads 4 4 img --quiet --batch=14 --epochs=16
+	read=$(slowfs_stat img/data.mdb:bytes)
+	[ "$read" -gt $(($(file_size img) * 103 / 100)) ] || break
+	echo "-- later epochs: $read bytes at try $try"
+done
+equal later_epochs_end_well 0 "$job_status"
+equal later_epochs_are_planned_anew_on_all_ranks 4 "$(grep -c '; [12] plans were made anew' "$scratch/err")"
+at_most later_epochs_bytes "$read" $(($(file_size img) * 103 / 100))
+at_most later_epochs_percent_from_peers $((100 - $(local_share 9 15))) 47
+
 # Memory for all of it on each node: storage is read once all the same.
 expects img --batch=14
 once reading_in_plenty 4 4 img 512M --batch=14

@@ -4,6 +4,7 @@
 
 #include "loader/loader_ready.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,20 +33,24 @@ static uint64_t keep(struct peer_store *store, uint64_t record)
 
 static bool is_there(struct peer_store *store, uint64_t record)
 {
+	bool stays = store->at[record / UNIT].role == ROLE_HOME;
 	struct tier_record found;
 	uint8_t bytes[SIZE];
 	MDB_val key, data;
 
-	if (!store_find(store, record, &found))
+	assert_int_equal(store_take(store, record, &found), store_has(store, record) ? 0 : ENOENT);
+	if (!store_has(store, record))
 		return false;
 	record_make(record, bytes, &key, &data);
-	assert_null(found.memory);
+	/* What may go is copied. */
+	assert_int_equal(found.memory != NULL, !stays);
 	assert_int_equal(found.key.mv_size, key.mv_size);
 	assert_int_equal(found.data.mv_size, data.mv_size);
 	assert_memory_equal(found.key.mv_data, key.mv_data, key.mv_size);
 	assert_memory_equal(found.data.mv_data, data.mv_data, data.mv_size);
 	/* One run of bytes, as it is sent. */
 	assert_ptr_equal(found.key.mv_data, (uint8_t *)found.data.mv_data + data.mv_size);
+	free(found.memory);
 	return true;
 }
 
@@ -119,6 +124,53 @@ static void store_when_a_unit_is_nothing_of_its_then_not_kept(void **state)
 	store_close_units(&store);
 }
 
+static uint64_t keep_unit(struct peer_store *store, uint64_t unit)
+{
+	uint64_t n = 0;
+
+	for (uint64_t record = unit * UNIT; record < (unit + 1) * UNIT; record++)
+		n += keep(store, record) > 0;
+	return n;
+}
+
+/* Room for five units: one is at home here, two are copies of a first plan. */
+static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void **state)
+{
+	uint64_t *stale = calloc(3, sizeof(*stale));
+	struct peer_store store;
+
+	(void)state;
+	store_make(&store, 5 * UNIT * SIZE, ROLE_NONE);
+	store.at[0].role = ROLE_HOME;
+	store.at[1].role = store.at[2].role = store.at[3].role = store.at[4].role = ROLE_COPY;
+	for (uint64_t unit = 0; unit < 5; unit++)
+		assert_int_equal(keep_unit(&store, unit), UNIT);
+	store.at[1].role = store.at[2].role = store.at[3].role = ROLE_NONE;
+	store.at[5].role = store.at[6].role = store.at[7].role = store.at[8].role = ROLE_COPY;
+	memcpy(stale, (uint64_t[]){3, 1, 2}, 3 * sizeof(*stale));
+	store_let_go(&store, stale, 3);
+	/* They stay while there is room, and of use. */
+	assert_true(is_there(&store, 30) && is_there(&store, 10) && is_there(&store, 20));
+	assert_int_equal(keep_unit(&store, 5), UNIT);
+	assert_false(is_there(&store, 30));
+	assert_false(ready_test(store.ready, 3));
+	assert_true(is_there(&store, 10) && is_there(&store, 20));
+	/* It is planned here again: then it does not go, wherever it stands in the list. */
+	store.at[1].role = ROLE_COPY;
+	assert_int_equal(keep_unit(&store, 6), UNIT);
+	assert_true(is_there(&store, 10) && !is_there(&store, 20));
+	assert_true(keep_unit(&store, 7) < UNIT);
+	assert_true(is_there(&store, 0) && is_there(&store, 40));
+	assert_true(store.used <= store.limit);
+	assert_int_equal(ready_count(store.ready, store.units), 5);
+	/* What has gone may come again. */
+	store.at[3].role = ROLE_COPY;
+	store.limit += 2 * UNIT * SIZE;
+	assert_int_equal(keep_unit(&store, 3), UNIT);
+	assert_true(is_there(&store, 35) && ready_test(store.ready, 3));
+	store_close_units(&store);
+}
+
 struct giver {
 	pthread_t thread;
 	struct peer_store *store;
@@ -164,6 +216,7 @@ int main(void)
 		cmocka_unit_test(store_when_a_unit_lacks_a_record_then_it_is_not_whole),
 		cmocka_unit_test(store_when_room_is_short_then_keeps_what_fits),
 		cmocka_unit_test(store_when_a_unit_is_nothing_of_its_then_not_kept),
+		cmocka_unit_test(store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go),
 		cmocka_unit_test(store_when_threads_give_the_same_then_each_is_kept_once),
 	};
 
