@@ -68,7 +68,7 @@ same_data cifar_shuffled_in_half 4 "$expected"
 # Twice through the file for the first epoch, once for each other one, and what is read ahead of the fifth.
 at_most cifar_shuffled_in_half_bytes "$(slowfs_stat cifar/data.mdb:bytes)" $((size * (2 + 3 + 2)))
 at_most cifar_shuffled_in_half_requests "$(slowfs_stat cifar/data.mdb:requests)" \
-	$((size * (2 + 3 + 2) / 1048576 * 4 + 1400))
+	$((size * (2 + 3 + 2) * 4 / 1048576 + 1400))
 
 # A local disk: what is read once is not asked for again, but where storage is the faster.
 size=$(file_size img)
