@@ -3,17 +3,21 @@
  *
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
  *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--single]
- *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH] PATH
+ *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH]
+ *	           [--save=BATCHES | --restore] [--state=FILE] PATH
  *
  * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
- * others wait for that); end (MPI_Finalize without closing); exit.
+ * others wait for that); end (MPI_Finalize without closing); exit. Rank 0 saves the place where it
+ * is after `save` batches; all ranks go on from what is saved with --restore, which is a place in
+ * epoch `first`.
  */
 #include <lmdbio_mpi.h>
 
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,21 +28,34 @@
 
 static struct {
 	uint64_t epochs, first, at, compute;
-	const char *act;
+	const char *act, *state;
+	uint64_t save;
 	int acting, rank;
-	bool apart, single, quiet;
+	bool apart, single, quiet, restore;
 } job = {.epochs = 3, .act = ""};
 
 static const struct option flags[] = {
-	{"batch", required_argument, NULL, 'b'},    {"seed", required_argument, NULL, 's'},
-	{"order", required_argument, NULL, 'o'},    {"epochs", required_argument, NULL, 'e'},
-	{"memory", required_argument, NULL, 'm'},   {"skip", no_argument, NULL, 'x'},
-	{"apart", no_argument, NULL, 'p'},          {"single", no_argument, NULL, '1'},
-	{"block", required_argument, NULL, 'B'},    {"buffer", required_argument, NULL, 'u'},
-	{"resident", required_argument, NULL, 'R'}, {"compute", required_argument, NULL, 'c'},
-	{"quiet", no_argument, NULL, 'q'},          {"act", required_argument, NULL, 'a'},
-	{"rank", required_argument, NULL, 'r'},     {"at", required_argument, NULL, 't'},
-	{"first", required_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
+	{"batch", required_argument, NULL, 'b'},
+	{"seed", required_argument, NULL, 's'},
+	{"order", required_argument, NULL, 'o'},
+	{"epochs", required_argument, NULL, 'e'},
+	{"memory", required_argument, NULL, 'm'},
+	{"skip", no_argument, NULL, 'x'},
+	{"apart", no_argument, NULL, 'p'},
+	{"single", no_argument, NULL, '1'},
+	{"block", required_argument, NULL, 'B'},
+	{"buffer", required_argument, NULL, 'u'},
+	{"resident", required_argument, NULL, 'R'},
+	{"compute", required_argument, NULL, 'c'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"act", required_argument, NULL, 'a'},
+	{"rank", required_argument, NULL, 'r'},
+	{"at", required_argument, NULL, 't'},
+	{"first", required_argument, NULL, 'f'},
+	{"save", required_argument, NULL, 'S'},
+	{"restore", no_argument, NULL, 'E'},
+	{"state", required_argument, NULL, 'T'},
+	{NULL, 0, NULL, 0},
 };
 
 static enum lmdbio_order order_of(const char *word)
@@ -107,6 +124,15 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 			break;
 		case 't':
 			job.at = number;
+			break;
+		case 'S':
+			job.save = number;
+			break;
+		case 'E':
+			job.restore = true;
+			break;
+		case 'T':
+			job.state = optarg;
 			break;
 		default:
 			return -1;
@@ -209,11 +235,34 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 	return true;
 }
 
+static int state_save(struct lmdbio_loader *loader)
+{
+	unsigned char state[LMDBIO_LOADER_STATE];
+	FILE *file = fopen(job.state, "w");
+	int rc = file ? lmdbio_loader_save(loader, state) : EIO;
+
+	if (!rc && fwrite(state, sizeof(state), 1, file) != 1)
+		rc = EIO;
+	return file && fclose(file) ? EIO : rc;
+}
+
+static int state_restore(struct lmdbio_loader *loader)
+{
+	unsigned char state[LMDBIO_LOADER_STATE];
+	FILE *file = fopen(job.state, "r");
+	bool whole = file && fread(state, sizeof(state), 1, file) == 1;
+
+	if (file)
+		fclose(file);
+	return whole ? lmdbio_loader_restore(loader, state) : EIO;
+}
+
 /* MDB_NOTFOUND at its end; 0: this rank reads no more. */
 static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *batches)
 {
 	struct lmdbio_batch *batch;
-	int rc = lmdbio_loader_epoch(loader, epoch);
+	bool restored = job.restore && epoch == job.first;
+	int rc = restored ? state_restore(loader) : lmdbio_loader_epoch(loader, epoch);
 
 	while (!rc && !(rc = lmdbio_loader_next(loader, &batch))) {
 		if (!job.quiet)
@@ -223,6 +272,8 @@ static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *ba
 		lmdbio_batch_done(batch);
 		if (act(loader, ++*batches))
 			return 0;
+		if (*batches == job.save && !job.rank && (rc = state_save(loader)))
+			return rc;
 		if (!job.apart)
 			gather();
 	}

@@ -111,7 +111,23 @@ LMDBIO_MEMORY=20M reads 2 2 img --batch=14
 same_as_alone short_memory
 judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
 
+# --- a place that is saved by some ranks is gone on from by others ---
+# resumes SAVED-ON GONE-ON: ranks; a batch has 100 records, an epoch 120 batches.
+resumes() {
+	local name=saved_on_$1_ranks_gone_on_from_on_$2
+
+	LMDBIO_MEMORY=64M reads "$1" "$1" cifar --batch=100 --epochs=2 --quiet --save=150 --state="$scratch/state"
+	equal "${name}_saves" "0 64" "$job_status $(stat -c %s "$scratch/state")"
+	LMDBIO_MEMORY=64M reads "$2" "$2" cifar --batch=100 --first=1 --epochs=1 --restore --state="$scratch/state"
+	same_as_alone "$name"
+}
+LMDBIO_MEMORY=512M reads 1 1 cifar --batch=100 --first=1 --epochs=1
+awk '$2 >= 30' "$scratch/came" >"$scratch/expected"
+resumes 3 4
+resumes 2 1
+
 # --- without what it takes ---
+expects img --batch=14
 reads 4 4 img --batch=14 --single
 same_as_alone program_without_threads
 judge program_without_threads_is_told grep -q 'not asked for MPI_THREAD_MULTIPLE' "$scratch/err"
