@@ -16,6 +16,11 @@ The order is a pure function of seed, epoch and policy, the same on all machines
 of ranks: `Loader(..., ranks=size, rank=rank)` under MPI or torchrun. `loader.state()` is 64 bytes
 that another loader goes on from, on another number of ranks too.
 
+A job under MPICH: `Loader(..., comm=comm)`, called by all ranks of a communicator together, whose nodes
+then keep the records for each other (lmdbio_mpi_loader_open in lmdbio-mpi(3)). `comm` is an mpi4py
+communicator, if mpi4py is built for MPICH (Debian's is built for Open MPI), or MPICH's own handle, an
+int. MPI must have been started with MPI_THREAD_MULTIPLE, which mpi4py does.
+
 PyTorch: `Records` is an IterableDataset (where torch is there; else a plain iterable). Each worker
 of a DataLoader opens its own loader and gets its share of every batch:
 
@@ -35,7 +40,7 @@ NVIDIA DALI: a loader's batches are what external_source takes:
     pipe = images((batch.arrays() for batch in loader.epoch(0)))
 
 The library is the one that is loaded already (under lmdbio-run, say), or $LIBLMDBIO, or
-liblmdb.so.0 where the system finds it.
+liblmdb.so.0 where the system finds it; of a job besides $LIBLMDBIO_MPI or liblmdbio-mpi.so.0.
 """
 import ctypes
 import os
@@ -142,6 +147,27 @@ def _check(code, what):
 		raise Error(code, "%s: %s" % (what, library().mdb_strerror(code).decode()))
 
 
+def _mpi_library():
+	"""liblmdbio-mpi, which takes loaders from the library above."""
+	library()
+	lib = ctypes.CDLL(os.environ.get("LIBLMDBIO_MPI") or "liblmdbio-mpi.so.0")
+	handle = ctypes.c_void_p
+	lib.lmdbio_mpi_loader_open.restype = ctypes.c_int
+	lib.lmdbio_mpi_loader_open.argtypes = [ctypes.c_int, ctypes.POINTER(handle), ctypes.c_char_p,
+		ctypes.c_uint, ctypes.c_char_p, ctypes.POINTER(_Options)]
+	return lib
+
+
+def _handle_of(comm):
+	"""A communicator as MPICH knows it, an int."""
+	if isinstance(comm, int):
+		return comm
+	from mpi4py import MPI
+	if MPI._sizeof(MPI.Comm) != ctypes.sizeof(ctypes.c_int):
+		raise TypeError("this mpi4py is built for another MPI than MPICH")
+	return ctypes.c_int.from_address(MPI._addressof(comm)).value
+
+
 class Batch:
 	"""One batch: a sequence of (key, value) memoryviews. `records` are the records' numbers."""
 
@@ -201,9 +227,11 @@ class _Quiet:
 
 class Loader:
 	"""Batches of an LMDB data set or a container. The words are those of struct
-	lmdbio_loader_options in lmdbio.h; order and tail are strings."""
+	lmdbio_loader_options in lmdbio.h; order and tail are strings. With `comm` all its ranks open one
+	together; rank and ranks are then the communicator's."""
 
-	def __init__(self, path, batch, name=None, order="shuffle", tail="pad", lock=True, **options):
+	def __init__(self, path, batch, name=None, order="shuffle", tail="pad", lock=True, comm=None,
+			**options):
 		self._handle = None
 		fields = _Options(size=ctypes.sizeof(_Options), batch=batch, order=ORDERS[order],
 			tail=TAILS[tail])
@@ -216,8 +244,10 @@ class Loader:
 				setattr(fields, word, os.fsencode(value) if word == "stage_dir" else value)
 		flags = (0 if os.path.isdir(path) else NOSUBDIR) | (0 if lock else NOLOCK)
 		handle = ctypes.c_void_p()
-		_check(library().lmdbio_loader_open(ctypes.byref(handle), os.fsencode(path), flags,
-			name.encode() if name is not None else None, ctypes.byref(fields)), path)
+		arguments = (ctypes.byref(handle), os.fsencode(path), flags,
+			name.encode() if name is not None else None, ctypes.byref(fields))
+		_check(library().lmdbio_loader_open(*arguments) if comm is None else
+			_mpi_library().lmdbio_mpi_loader_open(_handle_of(comm), *arguments), path)
 		self._handle, self._process = handle, os.getpid()
 		self._next = 0
 

@@ -1,0 +1,43 @@
+"""What only this file knows: a job's rank in Python that reads by the loader's module, without mpi4py.
+
+python_job.py PATH: the ranks of an mpiexec each read two epochs; rank 0 says what all of them saw.
+"""
+import ctypes
+import ctypes.util
+import sys
+
+import lmdbio
+
+COMM_WORLD, THREAD_MULTIPLE = 0x44000000, 3  # as MPICH names them
+
+
+def main(path):
+	mpi = ctypes.CDLL(ctypes.util.find_library("mpich"), mode=ctypes.RTLD_GLOBAL)
+	level, rank, ranks = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+	mpi.MPI_Init_thread(None, None, THREAD_MULTIPLE, ctypes.byref(level))
+	mpi.MPI_Comm_rank(COMM_WORLD, ctypes.byref(rank))
+	mpi.MPI_Comm_size(COMM_WORLD, ctypes.byref(ranks))
+	with lmdbio.Loader(path, 40, seed=3, lock=False, comm=COMM_WORLD) as loader, \
+			lmdbio.Loader(path, 40, seed=3, lock=False, ranks=ranks.value, rank=rank.value) as alone:
+		same = seen = 0
+		for epoch in range(2):
+			for batch, other in zip(loader.epoch(epoch), alone.epoch(epoch)):
+				same += batch.records == other.records and [bytes(value) for _, value in batch] == [
+					bytes(value) for _, value in other]
+				seen += len(batch)
+		peers = loader.stats()["peer_records"]
+		line = "rank %d: %d batches are the same, %d records, %d planned" % (
+			rank.value, same, seen, peers)
+	# One line after the other.
+	for i in range(ranks.value):
+		if i == rank.value:
+			print(line, flush=True)
+		mpi.MPI_Barrier(COMM_WORLD)
+	try:
+		lmdbio.Loader(path + "/nothing", 40, comm=COMM_WORLD)
+	except lmdbio.Error as error:
+		print("refused with", error.code, flush=True)
+	mpi.MPI_Finalize()
+
+
+main(sys.argv[1])
