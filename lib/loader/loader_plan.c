@@ -256,10 +256,30 @@ static void settle_given(struct plan *plan)
 	}
 }
 
+/* What an opportunistic order has in memory for good: the order is made for these being there. */
+static bool is_resident(const struct plan *plan, uint64_t unit)
+{
+	return plan->spec.order.spec.policy == ORDER_OPPORTUNISTIC &&
+	       order_is_resident(&plan->epochs[0], unit * plan->spec.unit_records);
+}
+
+static void settle_all(struct plan *plan, struct spare *spare, bool residents)
+{
+	uint64_t counts[PLAN_LEVELS + 1] = {0};
+
+	for (uint64_t unit = 0; unit < plan->units; unit++)
+		counts[plan->levels[unit]] += is_resident(plan, unit) == residents;
+	for (unsigned level = PLAN_LEVELS + 1; level--;)
+		for (uint64_t unit = 0; counts[level]; unit++)
+			if (plan->levels[unit] == level && is_resident(plan, unit) == residents) {
+				counts[level]--;
+				settle_unit(plan, unit, spare);
+			}
+}
+
 static void settle(struct plan *plan)
 {
 	struct spare spare = {.too_much = UINT64_MAX};
-	uint64_t counts[PLAN_LEVELS + 1] = {0};
 
 	if (plan->spec.kind == PLAN_PER_NODE) {
 		memset(plan->homes, 0xff, plan->units * sizeof(*plan->homes));
@@ -269,14 +289,8 @@ static void settle(struct plan *plan)
 		settle_given(plan);
 		return;
 	}
-	for (uint64_t unit = 0; unit < plan->units; unit++)
-		counts[plan->levels[unit]]++;
-	for (unsigned level = PLAN_LEVELS + 1; level--;)
-		for (uint64_t unit = 0; counts[level]; unit++)
-			if (plan->levels[unit] == level) {
-				counts[level]--;
-				settle_unit(plan, unit, &spare);
-			}
+	settle_all(plan, &spare, true);
+	settle_all(plan, &spare, false);
 }
 
 static bool spec_makes_sense(const struct plan_spec *spec)

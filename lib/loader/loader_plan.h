@@ -6,7 +6,8 @@
  * nothing is sent. Two rules:
  *
  *   PLAN_GLOBAL    first a home for every unit: the node that reads it most and has room, else any
- *                  that has. Units with the most to gain go first; equals go to who reads first.
+ *                  that has. Residents of an opportunistic order go first, then units with the
+ *                  most to gain; equals go to who reads first.
  *                  Then further copies in the room that is left, at nodes that read a unit twice or
  *                  more, the most frequent first. So every unit has a home when the nodes' room is
  *                  the data set's bytes and, unless units fill a node exactly, one unit a node

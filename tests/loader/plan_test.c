@@ -349,6 +349,46 @@ static void home_when_all_have_room_then_who_reads_it_most(void **state)
 	plan_free(made.plan);
 }
 
+/* An opportunistic order counts on its residents being in memory. */
+static void residents_when_room_is_for_them_alone_then_they_have_it(void **state)
+{
+	enum { RECORDS = 2000, NODES = 4, BLOCK = 20 };
+	struct order_spec order = {
+		.seed = 3,
+		.records = RECORDS,
+		.resident = RECORDS / 4,
+		.batch = NODES * 5,
+		.block = BLOCK,
+		.buffer = 4,
+		.policy = ORDER_OPPORTUNISTIC,
+	};
+
+	(void)state;
+	for (uint32_t together = 1; together <= BLOCK; together *= 5) {
+		struct made made = {.spec = {.epochs = 4,
+					     .unit_records = together,
+					     .unit_bytes = 1000 * together}};
+		struct order_epoch at;
+		uint64_t residents = 0;
+
+		/* And a unit's room on each node, which units need not fill. */
+		for (uint32_t i = 0; i < NODES; i++)
+			made.room[i] = 1000 * (RECORDS / 4 / NODES + 2 * BLOCK);
+		make(&made, &order, NODES);
+		order_begin(&at, &made.spec.order, 0);
+		for (uint64_t unit = 0; unit < plan_units(made.plan); unit++) {
+			struct plan_holder home;
+
+			if (!order_is_resident(&at, unit * together))
+				continue;
+			assert_true(plan_home(made.plan, unit, &home));
+			residents += together;
+		}
+		assert_true(residents >= RECORDS / 5);
+		plan_free(made.plan);
+	}
+}
+
 /* The epochs after a plan's: homes stay, copies follow who reads now. */
 static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 {
@@ -679,6 +719,7 @@ int main(void)
 		cmocka_unit_test(global_when_anything_small_then_within_room_and_nobody_left_out),
 		cmocka_unit_test(per_node_when_anything_small_then_each_keeps_what_it_reads_most),
 		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
+		cmocka_unit_test(residents_when_room_is_for_them_alone_then_they_have_it),
 		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
 		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
 		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
