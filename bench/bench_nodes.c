@@ -255,6 +255,8 @@ static int node_run(struct nodes_tier *tier)
 		area->before = (double)(clock_now() - began) * 1e-9;
 	if (!rc)
 		rc = node_open(tier, &loader);
+	if (!rc && job->policy->fills_itself)
+		rc = nodes_fill_begin(tier, loader);
 	pthread_barrier_wait(&area->together);
 	if (rc || !loader) {
 		/* Nobody waits for a barrier that does not come. */

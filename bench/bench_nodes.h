@@ -48,7 +48,20 @@ struct nodes_tier {
 	uint32_t node;
 	bool filling; /* the order is not the one that is planned for */
 	_Atomic uint64_t room[NODE_TIERS];
+	/* A policy that fills itself: a thread for each tier. */
+	struct lmdbio_loader *loader;
+	pthread_t filler[NODE_TIERS];
+	unsigned fillers;
 };
+
+/* Threads that read what the node's plan gives it, in the order of its first use, whoever else has
+ * it, until the loader is closed. Returns 0 or an errno. */
+int nodes_fill_begin(struct nodes_tier *tier, struct lmdbio_loader *loader);
+/* Joins them; the loader is being closed. */
+void nodes_fill_end(struct nodes_tier *tier);
+/* Copies a record into the memory that all have, once. */
+uint64_t nodes_put(struct nodes_area *area, uint64_t record, const MDB_val *key,
+		   const MDB_val *data);
 
 /* For struct loader_hooks: plans, if the policy does, and adds the tier. */
 int nodes_prepare(void *tier, struct lmdbio_loader *loader, struct tiers *tiers,

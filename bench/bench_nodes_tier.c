@@ -31,7 +31,8 @@ static int nodes_fetch(void *state, uint64_t record, struct tier_record *to)
 	atomic_fetch_add(tier_keeps(tier, record) ? &tier->area->own : &tier->area->peers,
 			 at->data);
 	/* What a node reads a second time from its peers it may have a copy of by then. */
-	if (tier->plan && plan_tier(tier->plan, (uint16_t)tier->node, record) >= 0)
+	if (tier->plan && !tier->job->policy->fills_itself &&
+	    plan_tier(tier->plan, (uint16_t)tier->node, record) >= 0)
 		ready_set(tier->area->kept[tier->node], record);
 	return 0;
 }
@@ -79,14 +80,12 @@ static bool is_wanted(struct nodes_tier *tier, uint64_t record, uint64_t bytes)
 	}
 }
 
-static uint64_t nodes_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+uint64_t nodes_put(struct nodes_area *area, uint64_t record, const MDB_val *key,
+		   const MDB_val *data)
 {
-	struct nodes_tier *tier = state;
-	struct nodes_area *area = tier->area;
 	uint64_t bytes = key->mv_size + data->mv_size, offset;
 
-	if (tier_keeps(tier, record) || !is_wanted(tier, record, bytes) ||
-	    ready_set(area->claimed, record))
+	if (ready_set(area->claimed, record))
 		return 0;
 	offset = atomic_fetch_add(&area->used, (bytes + 63) / 64 * 64);
 	if (offset + bytes > area->size)
@@ -99,6 +98,15 @@ static uint64_t nodes_offer(void *state, uint64_t record, const MDB_val *key, co
 	return bytes;
 }
 
+static uint64_t nodes_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	struct nodes_tier *tier = state;
+
+	if (tier_keeps(tier, record) || !is_wanted(tier, record, key->mv_size + data->mv_size))
+		return 0;
+	return nodes_put(tier->area, record, key, data);
+}
+
 static enum tier_state nodes_health(void *state)
 {
 	(void)state;
@@ -109,6 +117,7 @@ static void nodes_close(void *state)
 {
 	struct nodes_tier *tier = state;
 
+	nodes_fill_end(tier);
 	plan_free(tier->plan);
 	tier->plan = NULL;
 }

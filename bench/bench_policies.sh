@@ -15,7 +15,7 @@ top_srcdir=$(cd "$(dirname "$0")/.." && pwd)
 top_builddir=${top_builddir:-$PWD}
 nodes=${1:-2}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- none naive double deepio-ordered staging overlap plan lmdbio
+[ $# -gt 0 ] || set -- none naive double deepio-ordered staging overlap nopfs plan lmdbio
 
 # What both are told. Sizes in MiB; slowfs has one link, and waits for each request beside the others.
 records=800 epochs=3 batch=$((16 * nodes)) threads=4 room=200 buffer=16 compute=60
