@@ -8,9 +8,11 @@
 # each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways, or
 # one that is not of the usual ones: nordahead, the original with MDB_NORDAHEAD, which takes long.
 #
-# Columns: megabytes and requests that reached storage; seconds of the slowest rank's epoch, with the
-# staging before it; imbalance, the time that the slowest rank has waited over the average, in the staging if
-# there is one, else in the epoch.
+# Columns: megabytes and requests that reached storage; seconds of the epoch, from the moment at which all
+# ranks have opened the set to the last record of the last rank, with the staging before it; seconds of
+# the job, which are the epoch's and what it takes to start and end mpiexec, MPI and the programs (the
+# staging's, too); imbalance, the time that the slowest rank has waited over the average, in the staging
+# if there is one, else in the epoch. RAW=FILE keeps what each run gave.
 # shellcheck disable=SC2034
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
@@ -83,11 +85,12 @@ cat >"$scratch/rank" <<'END'
 node=$((PMI_RANK * NODES / PMI_SIZE))
 [ -z "$ALONE" ] || export LMDBIO_NODE="$LMDBIO_NODE.$node"
 [ -z "$STAGED" ] || export LMDBIO_STAGED="$STAGED$node"
-exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock $READER_OPTION scan "$MOUNT/$SET"
+exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock --together="$PMI_SIZE:$TOGETHER" \
+	$READER_OPTION scan "$MOUNT/$SET"
 END
 chmod +x "$scratch/node" "$scratch/rank"
 mkdir "$scratch/mount"
-export NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
+export TOGETHER=$scratch/together NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
 
 # staging OPTION...: to a directory of each node; $before is how many seconds that took.
 staging() {
@@ -122,25 +125,36 @@ way_prepare() {
 	esac
 }
 
-# measure: one line "BYTES REQUESTS SECONDS IMBALANCE" of $way.
+# measure: one line "BYTES REQUESTS EPOCH JOB IMBALANCE" of $way.
 measure() {
+	local began
+
 	each_cold
+	truncate -s 0 "$TOGETHER"
+	truncate -s 4 "$TOGETHER"
+	began=$(date +%s.%N)
 	way_prepare "$way"
 	job "${launch[@]}" "$scratch/rank" >"$scratch/lines" 2>"$scratch/told" ||
 		{ cat "$scratch/told" && exit 1; }
-	awk -v before="$before" -v bytes="$(counted bytes)" -v requests="$(counted requests)" '
+	awk -v before="$before" -v began="$began" -v ended="$(date +%s.%N)" \
+		-v bytes="$(counted bytes)" -v requests="$(counted requests)" '
 		function number() { gsub(/[^0-9]/, ""); return $0 }
 		/"wall_ns"/ { if (FILENAME ~ /lines$/) before += number() / 1e9 }
 		/"slowest_ns"/ { slowest = number() }
 		/"average_ns"/ { average = number() }
 		/ seconds / {
-			for (i = 1; i < NF; i++) if ($i == "seconds") s = $(i + 1)
-			sum += s; n++
-			if (s > most) most = s
+			for (i = 1; i < NF; i++) {
+				if ($i == "from") from = $(i + 1)
+				if ($i == "to") to = $(i + 1)
+			}
+			if (!n++ || from < first) first = from
+			if (to > last) last = to
+			sum += to - from
+			if (to - from > most) most = to - from
 		}
 		END {
 			spread = average ? slowest / average : sum ? most * n / sum : 1
-			print bytes, requests, before + most, spread
+			printf "%d %d %.4f %.4f %.3f\n", bytes, requests, before + last - first, ended - began, spread
 		}' "$scratch/staged" "$scratch/lines"
 }
 
@@ -149,15 +163,14 @@ row() {
 	local column
 
 	printf '%-6s %dx%d  %-12s' "$set" "$ranks" "$nodes" "$way"
-	for column in 1 2 3 4; do
+	for column in 1 2 3 4 5; do
 		awk -v c=$column '{ print $c }' "$1" | sort -n |
 			awk -v c=$column '{ v[NR] = $1 }
 				END {
 					m = v[int((NR + 1) / 2)]
 					if (c == 1) printf " %9.1f", m / 1e6
 					if (c == 2) printf " %9d", m
-					if (c == 3) printf " %9.2f", m
-					if (c == 4) printf " %9.2f", m
+					if (c > 2) printf " %9.2f", m
 				}'
 	done
 	echo
@@ -169,7 +182,7 @@ make_set cifar $((25000 * scale)) 3090
 for set in "${sets[@]}"; do
 	echo "$set: $(($(file_size "$set") / 1000000)) MB"
 done
-printf '%-6s %s  %-12s %9s %9s %9s %9s\n' set RxN way MB requests seconds imbalance
+printf '%-6s %s  %-12s %9s %9s %9s %9s %9s\n' set RxN way MB requests epoch job imbalance
 for shape in "$@"; do
 	ranks=${shape%x*} nodes=${shape#*x} NODES=$nodes
 	mounts_start "$nodes"
@@ -177,7 +190,8 @@ for shape in "$@"; do
 		SET=$set
 		for ((pair = 0; pair < pairs; pair++)); do
 			for way in "${ways[@]}"; do
-				measure >>"$scratch/$shape.$set.$way"
+				measure | tee -a "$scratch/$shape.$set.$way" |
+					sed "s/^/$set $shape $way /" >>"${RAW:-/dev/null}"
 			done
 		done
 		for way in "${ways[@]}"; do

@@ -9,17 +9,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/futex.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, EXIT_LMDB = 3, PROBES = 64 };
 
 struct options {
-	const char *work, *start;
+	const char *work, *start, *together;
 	struct stores_walk walk;
 	uint64_t count, records, batch, seed;
 	uint64_t record; /* counted from 1; 0: by seed */
@@ -41,6 +46,7 @@ static void usage(FILE *out)
 	fprintf(out, "usage: stores_reader [options] scan|get|batch|keep DIRECTORY\n"
 		     "Reads a data set of eight-digit keys and prints\n"
 		     "RECORDS BYTES HASH major N seconds N memfd N anon N shmem N (KiB)\n"
+		     "from N to N (seconds of the machine's clock, of what follows the opening)\n"
 		     "  --backward  --stride=N --first=K  --nordahead --no-lock\n"
 		     "  --records=N  of the set (get, batch)\n"
 		     "  --count=N    records to get, none twice\n"
@@ -49,6 +55,8 @@ static void usage(FILE *out)
 		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
 		     "  --seed=N     of the order (1)\n"
 		     "  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
+		     "  --together=N:FILE  begins when N processes have opened the set; FILE has\n"
+		     "               four bytes of zero at first\n"
 		     "  --hold       prints, then waits for the end of standard input\n"
 		     "Exit: 0, 3 an LMDB error, 2 usage.\n");
 }
@@ -216,6 +224,27 @@ static void wait_for_start(const char *start)
 	close(fd);
 }
 
+/* What others wait for is here, too, and they are here now. */
+static void wait_for_all(const char *together)
+{
+	char *path;
+	unsigned wanted = (unsigned)strtoul(together, &path, 10), there;
+	int fd = *path ? open(path + 1, O_RDWR | O_CLOEXEC) : -1;
+	atomic_uint *count = fd < 0 ? MAP_FAILED
+				    : mmap(NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (count == MAP_FAILED) {
+		perror(together);
+		exit(EXIT_USAGE);
+	}
+	atomic_fetch_add(count, 1);
+	syscall(SYS_futex, count, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	while ((there = atomic_load(count)) < wanted)
+		syscall(SYS_futex, count, FUTEX_WAIT, there, NULL, NULL, 0);
+	munmap(count, sizeof(*count));
+	close(fd);
+}
+
 static bool parse(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
@@ -231,6 +260,7 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"announce", no_argument, NULL, 'a'},
 		{"seed", required_argument, NULL, 'e'},
 		{"start", required_argument, NULL, 'w'},
+		{"together", required_argument, NULL, 't'},
 		{"hold", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
@@ -276,6 +306,9 @@ static bool parse(int argc, char **argv, struct options *options)
 		case 'w':
 			options->start = optarg;
 			break;
+		case 't':
+			options->together = optarg;
+			break;
 		case 'h':
 			options->hold = true;
 			break;
@@ -294,7 +327,7 @@ int main(int argc, char **argv)
 	struct costs costs = {0};
 	struct rusage before, after;
 	struct stores_db db;
-	double began;
+	double began, from, to;
 	int rc;
 
 	if (!parse(argc, argv, &options)) {
@@ -309,14 +342,19 @@ int main(int argc, char **argv)
 	rc = stores_open(&db, argv[optind + 1], options.flags);
 	if (!rc)
 		rc = stores_begin(&db);
+	if (options.together)
+		wait_for_all(options.together);
+	from = stores_now();
 	if (!rc)
 		rc = run(&db, &options, &sum, &costs);
+	to = stores_now();
 	getrusage(RUSAGE_SELF, &after);
-	printf("%llu %llu %016llx major %ld seconds %.3f memfd %llu anon %llu shmem %llu\n",
+	printf("%llu %llu %016llx major %ld seconds %.3f memfd %llu anon %llu shmem %llu "
+	       "from %.6f to %.6f\n",
 	       (unsigned long long)sum.records, (unsigned long long)sum.bytes,
 	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt,
-	       stores_now() - began, (unsigned long long)costs.memfd_kib,
-	       (unsigned long long)costs.anon_kib, (unsigned long long)costs.shmem_kib);
+	       to - began, (unsigned long long)costs.memfd_kib, (unsigned long long)costs.anon_kib,
+	       (unsigned long long)costs.shmem_kib, from, to);
 	if (rc) {
 		printf("error %d %s\n", rc, mdb_strerror(rc));
 		fprintf(stderr, "stores_reader: %d, %s\n", rc, mdb_strerror(rc));
