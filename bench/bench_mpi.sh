@@ -13,6 +13,10 @@
 # the job, which are the epoch's and what it takes to start and end mpiexec, MPI and the programs (the
 # staging's, too); imbalance, the time that the slowest rank has waited over the average, in the staging
 # if there is one, else in the epoch. RAW=FILE keeps what each run gave.
+#
+# The processors of one machine do the work of all nodes and of the storage, which bounds the epoch of
+# who waits little. SLOWER=k shows what it would be with k times the processors: storage has k times the
+# latency and a k-th of the bandwidth, and the seconds of the epoch are divided by k.
 # shellcheck disable=SC2034
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
@@ -21,7 +25,7 @@ slowfs_require
 unshare -m true 2>/dev/null || { echo "skipped: no mount namespaces for this user" && exit 77; }
 stores_begin
 pairs=${PAIRS:-3} scale=${SCALE:-1}
-latency=${LATENCY:-500} bandwidth=${BANDWIDTH:-1500}
+latency=${LATENCY:-500} bandwidth=${BANDWIDTH:-1500} slower=${SLOWER:-1}
 read -r -a sets <<<"${SETS:-img cifar}"
 ways_all="original lmdbio cooperative posix mpiio collective two-phase stagger-1 stagger-auto memory"
 read -r -a ways <<<"${WAYS:-$ways_all}"
@@ -46,7 +50,7 @@ mounts_start() {
 	mounts_stop
 	for ((node = 0; node < $1; node++)); do
 		slowfs_start "$scratch/backing" "$scratch/mount$node" \
-			-o "latency=$latency,bandwidth=$((bandwidth / $1))"
+			-o "latency=$((latency * slower)),bandwidth=$((bandwidth / $1 / slower))"
 		mounts+=("$scratch/mount$node")
 	done
 }
@@ -136,7 +140,7 @@ measure() {
 	way_prepare "$way"
 	job "${launch[@]}" "$scratch/rank" >"$scratch/lines" 2>"$scratch/told" ||
 		{ cat "$scratch/told" && exit 1; }
-	awk -v before="$before" -v began="$began" -v ended="$(date +%s.%N)" \
+	awk -v before="$before" -v began="$began" -v ended="$(date +%s.%N)" -v slower="$slower" \
 		-v bytes="$(counted bytes)" -v requests="$(counted requests)" '
 		function number() { gsub(/[^0-9]/, ""); return $0 }
 		/"wall_ns"/ { if (FILENAME ~ /lines$/) before += number() / 1e9 }
@@ -154,7 +158,8 @@ measure() {
 		}
 		END {
 			spread = average ? slowest / average : sum ? most * n / sum : 1
-			printf "%d %d %.4f %.4f %.3f\n", bytes, requests, before + last - first, ended - began, spread
+			printf "%d %d %.4f %.4f %.3f\n", bytes, requests,
+				(before + last - first) / slower, ended - began, spread
 		}' "$scratch/staged" "$scratch/lines"
 }
 
