@@ -4,8 +4,16 @@
 
 #include "mpi/mpi_error.h"
 
+#include "util/mix.h"
+
 #include <errno.h>
-#include <stddef.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct mpi_job job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 
@@ -14,21 +22,108 @@ const struct mpi_job *mpi_job_get(void)
 	return &job;
 }
 
-int mpi_job_place(struct mpi_job *place, MPI_Comm all)
+/* A machine as its processes can meet on it: sockets without a name in a file system are found within
+ * a network's namespace, descriptors of others within that of process ids. */
+static uint64_t machine_hash(void)
+{
+	static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
+	char boot[64] = "", host[256] = "";
+	uint64_t hash = 0;
+	struct stat st;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, boot, sizeof(boot) - 1) <= 0)
+		(void)gethostname(host, sizeof(host) - 1);
+	if (fd >= 0)
+		close(fd);
+	for (const char *c = *boot ? boot : host; *c; c++)
+		hash = mix64(hash ^ (unsigned char)*c);
+	for (size_t i = 0; i < sizeof(namespaces) / sizeof(*namespaces); i++)
+		hash = mix64(hash ^ (stat(namespaces[i], &st) ? 0 : st.st_ino));
+	return hash;
+}
+
+/* Whether MPICH has been told to make several nodes of a machine; which, only MPICH knows. */
+static bool is_played(void)
+{
+	const char *cliques = getenv("MPIR_CVAR_NUM_CLIQUES"),
+		   *odd_even = getenv("MPIR_CVAR_ODD_EVEN_CLIQUES");
+
+	return (cliques && atoi(cliques) > 1) || (odd_even && strcmp(odd_even, "0"));
+}
+
+/* What a rank tells of itself. */
+struct presence {
+	uint64_t machine, played;
+};
+
+/* The ranks of one colour; who has none gets MPI_COMM_NULL. Collective over those of the colour. */
+static int ranks_join(const struct mpi_job *place, const int *members, int n, MPI_Comm *comm)
+{
+	MPI_Group every, some;
+	int rc = MPI_Comm_group(place->all, &every);
+
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Group_incl(every, n, members, &some);
+	if (rc == MPI_SUCCESS) {
+		rc = MPI_Comm_create_group(place->all, some, 0, comm);
+		MPI_Group_free(&some);
+	}
+	MPI_Group_free(&every);
+	return rc;
+}
+
+/* Each collective call costs a job of many processes on few processors some milliseconds, and a split
+ * is made of several. What all have told is enough to know every place; only those who need one make a
+ * communicator. */
+static int place_by_machine(struct mpi_job *place, const struct presence *all)
 {
 	struct mpi_place *at = &place->place;
-	int rc;
+	int *mates = malloc((size_t)at->ranks * sizeof(*mates)),
+	    *leaders = malloc((size_t)at->ranks * sizeof(*leaders)), rc = MPI_SUCCESS;
 
-	place->all = all;
-	place->node = place->leaders = MPI_COMM_NULL;
-	MPI_Comm_rank(all, &at->rank);
-	MPI_Comm_size(all, &at->ranks);
-	rc = MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, at->rank, MPI_INFO_NULL, &place->node);
+	at->node_ranks = at->nodes = 0;
+	for (int rank = 0; mates && leaders && rank < at->ranks; rank++) {
+		int first = 0;
+
+		while (all[first].machine != all[rank].machine)
+			first++;
+		if (all[rank].machine == all[at->rank].machine) {
+			if (rank == at->rank)
+				at->node_rank = at->node_ranks;
+			mates[at->node_ranks++] = rank;
+			if (first == rank)
+				at->node = at->nodes;
+		}
+		if (first == rank)
+			leaders[at->nodes++] = rank;
+	}
+	if (!mates || !leaders)
+		rc = MPI_ERR_NO_MEM;
+	if (rc == MPI_SUCCESS && at->node_ranks > 1 && at->nodes > 1)
+		rc = ranks_join(place, mates, at->node_ranks, &place->node);
+	if (rc == MPI_SUCCESS && at->nodes > 1 && !at->node_rank)
+		rc = ranks_join(place, leaders, at->nodes, &place->leaders);
+	if (at->nodes == 1)
+		place->node = place->all;
+	free(mates);
+	free(leaders);
+	return rc;
+}
+
+static int place_by_mpi(struct mpi_job *place)
+{
+	struct mpi_place *at = &place->place;
+	int rc = MPI_Comm_split_type(place->all, MPI_COMM_TYPE_SHARED, at->rank, MPI_INFO_NULL,
+				     &place->node);
+
 	if (rc != MPI_SUCCESS)
 		return rc;
 	MPI_Comm_rank(place->node, &at->node_rank);
 	MPI_Comm_size(place->node, &at->node_ranks);
-	rc = MPI_Comm_split(all, at->node_rank ? MPI_UNDEFINED : 0, at->rank, &place->leaders);
+	rc = MPI_Comm_split(place->all, at->node_rank ? MPI_UNDEFINED : 0, at->rank,
+			    &place->leaders);
 	if (rc != MPI_SUCCESS)
 		return rc;
 	if (!at->node_rank) {
@@ -39,14 +134,47 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 	return rc == MPI_SUCCESS ? MPI_Bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
 }
 
+int mpi_job_place(struct mpi_job *place, MPI_Comm all)
+{
+	struct presence mine = {.machine = machine_hash(), .played = is_played()}, *told;
+	bool played = false, one = true;
+	int rc;
+
+	place->all = all;
+	place->node = place->leaders = MPI_COMM_NULL;
+	MPI_Comm_rank(all, &place->place.rank);
+	MPI_Comm_size(all, &place->place.ranks);
+	told = malloc((size_t)place->place.ranks * sizeof(*told));
+	if (!told)
+		return MPI_ERR_NO_MEM;
+	rc = MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, all);
+	for (int rank = 0; rc == MPI_SUCCESS && rank < place->place.ranks; rank++) {
+		played = played || told[rank].played;
+		one = one && told[rank].machine == mine.machine;
+	}
+	if (rc == MPI_SUCCESS)
+		rc = played ? place_by_mpi(place) : place_by_machine(place, told);
+	/* MPICH makes several nodes of a machine only when the job has no other. */
+	place->played = played && one && place->place.nodes > 1;
+	free(told);
+	return rc;
+}
+
+int mpi_job_tell_node(const struct mpi_job *place, int *number)
+{
+	return place->node == MPI_COMM_NULL ? MPI_SUCCESS
+					    : MPI_Bcast(number, 1, MPI_INT, 0, place->node);
+}
+
 int mpi_job_leave(struct mpi_job *place)
 {
 	int rc = MPI_SUCCESS;
 
 	if (place->leaders != MPI_COMM_NULL)
 		rc = MPI_Comm_free(&place->leaders);
-	if (place->node != MPI_COMM_NULL && rc == MPI_SUCCESS)
+	if (place->node != MPI_COMM_NULL && place->node != place->all && rc == MPI_SUCCESS)
 		rc = MPI_Comm_free(&place->node);
+	place->node = MPI_COMM_NULL;
 	return rc;
 }
 
@@ -63,9 +191,7 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 		MPI_Finalize();
 		return ENOTSUP;
 	}
-	rc = MPI_Comm_dup(MPI_COMM_WORLD, &job.all);
-	if (rc == MPI_SUCCESS)
-		rc = mpi_job_place(&job, job.all);
+	rc = mpi_job_place(&job, MPI_COMM_WORLD);
 	if (rc != MPI_SUCCESS) {
 		mpi_job_end();
 		return mpi_error_tell(rc, "the ranks of a node");
@@ -91,8 +217,7 @@ int mpi_job_end(void)
 {
 	int rc = mpi_job_leave(&job);
 
-	if (job.all != MPI_COMM_NULL && rc == MPI_SUCCESS)
-		rc = MPI_Comm_free(&job.all);
+	job.all = MPI_COMM_NULL;
 	/* Whatever could not be freed: who does not finalize takes the whole job down. */
 	return mpi_error_code(MPI_Finalize() == MPI_SUCCESS ? rc : MPI_ERR_OTHER);
 }

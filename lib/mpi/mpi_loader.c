@@ -221,10 +221,9 @@ static int loader_make(struct opening *opening, struct lmdbio_loader **loader, u
 	struct loader_place place = {.path = opening->path, .flags = flags, .name = name};
 	struct loader_hooks hooks = {
 		.number = number, .prepare = prepare, .context = opening, .node = node};
-	int rc = agree(opening, mpi_node_name(&opening->place, node));
+	int rc = same_order(opening);
 
-	if (!rc)
-		rc = same_order(opening);
+	mpi_node_name(&opening->place, node);
 	if (!rc)
 		rc = can_keep(opening);
 	if (rc)

@@ -9,7 +9,7 @@ enum { MPI_NODE_NAME = 300 };
 
 /* The value of LMDBIO_NODE for this node's programs: what the user has set, and where several nodes
  * of the job are one machine (MPIR_CVAR_NUM_CLIQUES) "#" and the node's number behind it. "":
- * nothing has to be set. Collective over job->all; the same on all ranks of a node. 0 or EIO. */
-int mpi_node_name(const struct mpi_job *job, char name[MPI_NODE_NAME]);
+ * nothing has to be set. The same on all ranks of a node. */
+void mpi_node_name(const struct mpi_job *job, char name[MPI_NODE_NAME]);
 
 #endif

@@ -84,14 +84,13 @@ int mpi_server_begin(struct mpi_work *work)
 {
 	static char name[MPI_NODE_NAME];
 	const struct mpi_job *job = mpi_job_get();
-	int rc = work->node ? 0 : mpi_node_name(job, name);
+	int rc;
 
-	if (rc)
-		return rc;
+	mpi_node_name(job, name);
 	if (!work->node)
 		work->node = name;
 	rc = job->place.node_rank ? 0 : server_make(work, job);
-	MPI_Bcast(&rc, 1, MPI_INT, 0, job->node);
+	(void)mpi_job_tell_node(job, &rc);
 	return rc;
 }
 

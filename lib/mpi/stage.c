@@ -284,8 +284,7 @@ static int target_fill(struct stage *stage)
 	};
 	rc = mpi_error_code(MPI_Bcast(&nonce, 1, MPI_UINT64_T, 0, stage->job.all));
 	stage->target.nonce = nonce;
-	if (!rc)
-		rc = mpi_node_name(&stage->job, stage->target.node);
+	mpi_node_name(&stage->job, stage->target.node);
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)
 		rc = stage_target_open(&stage->target, &stage->nodes_before, &stage->failed);

@@ -70,8 +70,8 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	if (rc)
 		goto fail;
 	there = target->there;
-	rc = mpi_error_code(
-		MPI_Bcast(&there, 1, MPI_INT, 0, one ? target->job->all : target->job->node));
+	rc = mpi_error_code(one ? MPI_Bcast(&there, 1, MPI_INT, 0, comm)
+				: mpi_job_tell_node(target->job, &there));
 	target->there = there;
 	if (!rc && !target->maker)
 		rc = target->ops->join(target);
