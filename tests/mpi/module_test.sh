@@ -20,6 +20,17 @@ judge "four_ranks_on_two_nodes_know_their_places" test "$four" = \
 rank 1 of 4 node 0 of 2 there 1 of 2
 rank 2 of 4 node 1 of 2 there 0 of 2
 rank 3 of 4 node 1 of 2 there 1 of 2"
+# Who can share no memory is a node of its own: here each rank from 2 on has a network to itself.
+# shellcheck disable=SC2016
+apart='[ "$PMI_RANK" -lt 2 ] || exec unshare -n "$@"; exec "$@"'
+if unshare -n true 2>/dev/null; then
+	nets=$(places 4 1 sh -c "$apart" - "$place")
+	judge "ranks_of_other_networks_are_other_nodes" test "$nets" = \
+		"rank 0 of 4 node 0 of 3 there 0 of 2
+rank 1 of 4 node 0 of 3 there 1 of 2
+rank 2 of 4 node 1 of 3 there 0 of 1
+rank 3 of 4 node 2 of 3 there 0 of 1"
+fi
 # Without a launcher a process is a job of its own.
 alone=$("$place")
 judge "no_launcher_is_a_job_of_one" test "$alone" = "rank 0 of 1 node 0 of 1 there 0 of 1"
