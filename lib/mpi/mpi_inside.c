@@ -77,6 +77,18 @@ static void inside_end(void)
 	pthread_mutex_unlock(&inside.lock);
 }
 
+/* At exit. A program that has begun MPI and not ended it has failed: its job is to end at once, as it would
+ * without us, and nobody who waits for the others to come, or to read on, changes that. */
+static void exit_begins(void)
+{
+	int begun = 0, ended = 0;
+
+	MPI_Initialized(&begun);
+	MPI_Finalized(&ended);
+	if (!begun || ended)
+		inside_end();
+}
+
 /* MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else; but where, as in
  * MPICH 4.0, a session keeps MPI alive, it leaves that to the session's end, which is in our thread. */
 static int finalize_begins(MPI_Comm comm, int keyval, void *value, void *state)
@@ -217,7 +229,7 @@ int mpi_inside_begin(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	inside.running = !rc;
 	if (!rc)
-		atexit(inside_end);
+		atexit(exit_begins);
 done:
 	pthread_mutex_unlock(&inside.lock);
 	return rc;

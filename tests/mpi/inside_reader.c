@@ -73,7 +73,8 @@ static void tell(const char *how, uint64_t rank, struct part part)
 }
 
 /* HOW is never; single, plain (MPI_Init), multiple (before reading); later (after it); early (MPI_Finalize before
- * mdb_env_close); absent (the last rank opens nothing). */
+ * mdb_env_close); absent (the last rank opens nothing); exit (the last rank leaves without MPI_Finalize, and
+ * the others wait for it). */
 int main(int argc, char **argv)
 {
 	uint64_t rank = number("PMI_RANK", 0), ranks = number("PMI_SIZE", 1);
@@ -107,6 +108,11 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "later"))
 		MPI_Init(NULL, NULL);
 	tell(how, rank, part);
+	if (!strcmp(how, "exit")) {
+		if (rank + 1 == ranks)
+			exit(3);
+		MPI_Barrier(MPI_COMM_WORLD); /* for ever, if the other's end is not the job's */
+	}
 	if (strcmp(how, "early"))
 		mdb_env_close(env);
 	if (strcmp(how, "never"))

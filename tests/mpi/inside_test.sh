@@ -12,13 +12,18 @@ size=$(file_size img)
 MPI_SECONDS=20
 export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1"
 
-# inside HOW RANKS: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
-inside() {
+# inside_job HOW RANKS: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
+inside_job() {
 	rc=0
 	cold
 	# shellcheck disable=SC2016
 	mpi_job "$2" "$2" bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
 		"$lmdbio_run" --mpi=inside -- "$program" "$1" "$set_path" >"$scratch/out" 2>"$scratch/err" || rc=$?
+}
+
+# inside HOW RANKS: the same, which ends well.
+inside() {
+	inside_job "$@"
 	equal "$1_with_$2_ranks_ends_well" 0 "$rc"
 	[ "$rc" = 0 ] || cat "$scratch/err"
 }
@@ -48,6 +53,15 @@ for ranks in 2 4; do
 	# The last rank opens nothing.
 	inside absent "$ranks"
 	job_left "programs_with_$ranks"
+	# A rank that fails ends the job, as it would without a server: served, or before all have come.
+	for ready in "$INSIDE_READY" true; do
+		INSIDE_READY=$ready inside_job exit "$ranks"
+		judge "exit_of_one_of_${ranks}_ends_the_job_${ready%% *}" test "$rc" != 0 -a "$rc" != 124
+	done
+	until [ -z "$(job_processes)" ]; do
+		sleep 0.05
+	done
+	job_left "exit_of_one_of_$ranks"
 done
 slowfs_stop
 finish
