@@ -343,9 +343,6 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 		goto done;
 	rc = stage_source_open(&stage->source, stage->job.all, path,
 			       stage->options.target == LMDBIO_STAGE_MEMORY);
-	/* MPI-IO reads files, and knows of nothing in them. */
-	if (!rc && stage->source.unpacked && stage->options.reader != LMDBIO_STAGE_POSIX)
-		rc = ENOTSUP;
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)
 		rc = target_fill(stage);

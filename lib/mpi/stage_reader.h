@@ -8,6 +8,7 @@
 #define LMDBIO_MPI_STAGE_READER_H
 
 #include "io/io.h"
+#include "mpi/stage_frames.h"
 #include "mpi/stage_share.h"
 #include "mpi/stage_source.h"
 
@@ -36,12 +37,13 @@ struct stage_reader {
 	const struct stage_reader_ops *ops;
 	MPI_Comm comm;
 	uint64_t bytes, calls; /* asked of storage by this rank */
-	/* POSIX: */
+	/* POSIX, and what unpacks a container for all: */
 	struct io io, below; /* below: the container's file, when its data is read */
 	struct io_request *requests;
 	size_t started, room;
 	/* MPI-IO: */
 	MPI_File file;
+	struct stage_frames frames; /* when a container's data is read */
 	/* Both: what the step that was started last is about. */
 	struct stage_part part;
 	int error;

@@ -9,10 +9,12 @@
  *   middle of an exchange (in all of MPICH to 5.0).
  * - On NFS, ROMIO locks around each read and ends the job when that fails: the prefix "ufs:"
  *   keeps it from that.
+ * - MPI-IO reads files, and knows of nothing in them: of a container it brings the frames.
  */
 #include "config.h"
 #include "mpi/stage_reader.h"
 
+#include "container/container.h"
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 
@@ -22,7 +24,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-enum { NFS_MAGIC = 0x6969 };
+enum { NFS_MAGIC = 0x6969, UNPACKED = 64 << 20 /* bytes */ };
 
 static int hints_parse(const char *hints, MPI_Info info)
 {
@@ -46,6 +48,17 @@ static int hints_parse(const char *hints, MPI_Info info)
 	}
 	free(copy);
 	return rc;
+}
+
+/* MPI-IO brings whole frames, and what unpacks them for POSIX does so here: it finds them in memory. */
+static int unpacker_open(struct stage_reader *reader, const struct stage_source *source)
+{
+	const struct container_options options = {.cache = UNPACKED};
+	int rc = io_open_file(&reader->below, "pread", source->fd);
+
+	if (!rc)
+		rc = stage_frames_open(&reader->frames, &reader->below);
+	return rc ? rc : io_open_container(&reader->io, &reader->frames.io, &options);
 }
 
 static int file_open(struct stage_reader *reader, const struct stage_source *source,
@@ -77,7 +90,7 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 	if (rc)
 		reader->file = MPI_FILE_NULL;
 	MPI_Info_free(&info);
-	return rc;
+	return rc || !source->unpacked ? rc : unpacker_open(reader, source);
 }
 
 static void read_part(struct stage_reader *reader, struct stage_part part, void *buffer,
@@ -105,23 +118,57 @@ static void read_part(struct stage_reader *reader, struct stage_part part, void 
 		reader->error = ESTALE;
 }
 
+/* The frames of a part, which is then on its way out of them. Whoever fails takes part all the same. */
+static void read_frames(struct stage_reader *reader, struct stage_part part, void *buffer,
+			bool together)
+{
+	struct stage_part wanted;
+	int rc = stage_frames_find(&reader->frames, &reader->io, part, &wanted);
+
+	reader->started = 0;
+	read_part(reader, wanted, reader->frames.bytes, together);
+	if (!reader->error && wanted.length)
+		stage_frames_hold(&reader->frames, wanted);
+	if (!reader->error)
+		reader->error = rc;
+	if (!reader->error)
+		stage_reader_posix.start(reader, part, buffer);
+}
+
+static void read_any(struct stage_reader *reader, struct stage_part part, void *buffer, bool together)
+{
+	if (reader->io.ops)
+		read_frames(reader, part, buffer, together);
+	else
+		read_part(reader, part, buffer, together);
+}
+
 static void mpiio_start(struct stage_reader *reader, struct stage_part part, void *buffer)
 {
-	read_part(reader, part, buffer, false);
+	read_any(reader, part, buffer, false);
 }
 
 static void collective_start(struct stage_reader *reader, struct stage_part part, void *buffer)
 {
-	read_part(reader, part, buffer, true);
+	read_any(reader, part, buffer, true);
 }
 
 static int mpiio_finish(struct stage_reader *reader)
 {
-	return reader->error;
+	int rc;
+
+	if (!reader->io.ops)
+		return reader->error;
+	rc = stage_reader_posix.finish(reader); /* and counts what was read of the index */
+	reader->bytes += reader->frames.came;
+	reader->calls += reader->frames.calls;
+	return rc;
 }
 
 static void mpiio_close(struct stage_reader *reader)
 {
+	stage_reader_posix.close(reader);
+	stage_frames_close(&reader->frames);
 	if (reader->file != MPI_FILE_NULL)
 		MPI_File_close(&reader->file);
 }

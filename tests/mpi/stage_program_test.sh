@@ -58,7 +58,26 @@ judge container_is_staged_as_it_is copies_are 2 packed/data.mdb.zst to0 to1
 env $ours LMDBIO_STAGED=to0 "$reader" packed > out 2> err
 same container_is_read_from_the_copy original out
 judge container_says_that_it_reads_the_copy grep -q 'data.mdb.zst: its staged copy' err
-staging 2 1 --hold --reader=mpiio packed -- true
-judge container_into_memory_by_mpi_io_is_refused test $rc -eq 2
-judge container_into_memory_by_mpi_io_is_told grep -q 'packed: Operation not supported' err
+# Into memory by each reader: chunks smaller than a step, and such that many steps are one chunk's.
+"$top_builddir/tools/lmdbio-convert" --quiet --chunk-size=64k img small
+"$top_builddir/tools/lmdbio-convert" --quiet --chunk-size=4M img large
+for how in mpiio collective; do
+	for packed in small large; do
+		rc=0
+		mpi_job 3 2 "$stage" --quiet --hold --buffer=192k --reader=$how $packed -- \
+			env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" $packed > out 2> err || rc=$?
+		judge container_of_${packed}_chunks_is_held_by_$how test $rc -eq 0
+		judge container_of_${packed}_chunks_held_by_${how}_is_read test "$(grep -cxF -f original out)" -eq 3
+		judge container_of_${packed}_chunks_held_by_${how}_needs_no_storage \
+			test "$(grep -c 'requests to storage  *0$' err)" -eq 3
+	done
+	# Damage in the last rank's share is the same error on all.
+	mkdir -p bad
+	cp small/data.mdb.zst bad/
+	printf '\1\2\3\4' | dd of=bad/data.mdb.zst bs=1 conv=notrunc status=none \
+		seek=$(($(stat -c %s bad/data.mdb.zst) * 3 / 4))
+	staging 3 2 --hold --reader=$how bad -- true
+	judge damaged_container_is_not_held_by_$how test $rc -eq 2
+	judge damaged_container_is_told_by_$how grep -q MDB_CORRUPTED err
+done
 finish
