@@ -1,0 +1,36 @@
+#!/bin/bash
+# What only this file knows: how long a job takes that does nothing, without lmdbio, with MPI alone, and
+# under lmdbio-run --mpi: the difference is what a job's start costs.
+#
+# bench_start.sh [RANKS]: (4). RUNS=25 of each in turn, medians in milliseconds. "mpi" begins MPI, finds its
+# place among the ranks and ends MPI; "program" is started by lmdbio-run without MPI.
+set -eu
+top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
+top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
+ranks=${1:-4} runs=${RUNS:-25}
+run=$top_builddir/tools/lmdbio-run
+times=$(mktemp -d)
+trap 'rm -rf "$times"' EXIT
+export LMDBIO_NODE=bench-start-$$
+
+# job NAME COMMAND...
+job() {
+	local name=$1 began ended
+
+	shift
+	began=$(date +%s%N)
+	timeout -k 5 60 mpiexec -n "$ranks" "$@" </dev/null >/dev/null
+	ended=$(date +%s%N)
+	echo $(((ended - began) / 100000)) >>"$times/$name"
+}
+
+for ((i = 0; i < runs; i++)); do
+	job true true
+	job mpi "$top_builddir/tests/mpi/place_print"
+	job program "$run" -- true
+	job program_--mpi "$run" --mpi -- true
+done
+for name in true mpi program program_--mpi; do
+	sort -n "$times/$name" |
+		awk -v name="$name" '{ v[NR] = $1 } END { printf "%-14s %6.1f ms\n", name, v[int((NR + 1) / 2)] / 10 }'
+done
