@@ -94,7 +94,7 @@ exec "$READER" --stride="$PMI_SIZE" --first="$PMI_RANK" --no-lock --together="$P
 END
 chmod +x "$scratch/node" "$scratch/rank"
 mkdir "$scratch/mount"
-export TOGETHER=$scratch/together NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
+export TOGETHER=$scratch/opened NODES READER=$build/stores_reader MOUNT=$scratch/mount SET ALONE STAGED READER_OPTION
 
 # staging OPTION...: to a directory of each node; $before is how many seconds that took.
 staging() {
@@ -139,7 +139,7 @@ measure() {
 	began=$(date +%s.%N)
 	way_prepare "$way"
 	job "${launch[@]}" "$scratch/rank" >"$scratch/lines" 2>"$scratch/told" ||
-		{ cat "$scratch/told" && exit 1; }
+		{ cat "$scratch/told" >&2 && exit 1; }
 	awk -v before="$before" -v began="$began" -v ended="$(date +%s.%N)" -v slower="$slower" \
 		-v bytes="$(counted bytes)" -v requests="$(counted requests)" '
 		function number() { gsub(/[^0-9]/, ""); return $0 }
@@ -195,8 +195,9 @@ for shape in "$@"; do
 		SET=$set
 		for ((pair = 0; pair < pairs; pair++)); do
 			for way in "${ways[@]}"; do
-				measure | tee -a "$scratch/$shape.$set.$way" |
-					sed "s/^/$set $shape $way /" >>"${RAW:-/dev/null}"
+				measure >"$scratch/run"
+				cat "$scratch/run" >>"$scratch/$shape.$set.$way"
+				sed "s/^/$set $shape $way /" "$scratch/run" >>"${RAW:-/dev/null}"
 			done
 		done
 		for way in "${ways[@]}"; do
