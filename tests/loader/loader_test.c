@@ -1,153 +1,26 @@
 /* What only this file knows: that the batch loader hands out the right bytes in the right order,
- * from every source, to any number of takers, and ends at any time.
- *
- * The program runs itself once for each store.
- */
-#include "env_fixture.h"
+ * from every source. */
+#include "loader_fixture.h"
 
 #include "index/record_index.h"
-#include "loader/batch_loader.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { RECORDS = 1500, BATCH = 32, VALUE = 7000, SMALL = 300 << 10 };
-
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { ROUNDS = 8, MEMORIES = 2 };
+enum { MEMORIES = 2 };
 #else
-enum { ROUNDS = 40, MEMORIES = 3 };
+enum { MEMORIES = 3 };
 #endif
-
-static struct place place;
-
-/* Value i: its length and every byte follow from i. */
-static size_t value_size(uint64_t i)
-{
-	return i % 7 == 3 ? 40 + i % 50 : VALUE - i % 1000;
-}
-
-static void value_make(uint8_t *bytes, uint64_t i)
-{
-	for (size_t j = 0; j < value_size(i); j++)
-		bytes[j] = (uint8_t)(i * 7 + j * 13 + (j >> 8));
-}
-
-static int group_setup(void **state)
-{
-	uint8_t bytes[VALUE];
-	MDB_env *orig;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-	char key[16];
-
-	(void)state;
-	place_make(&place);
-	assert_int_equal(lmdbio_orig_mdb_env_create(&orig), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_set_maxdbs(orig, 4), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_open(orig, place.directory, MDB_NOSYNC, 0600), 0);
-	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
-	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
-	for (uint64_t i = 0; i < RECORDS; i++) {
-		MDB_val data = {value_size(i), bytes};
-		MDB_val name = {8, key};
-
-		snprintf(key, sizeof(key), "%08u", (unsigned)i);
-		value_make(bytes, i);
-		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &name, &data, 0), 0);
-	}
-	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
-	lmdbio_orig_mdb_env_close(orig);
-	return 0;
-}
-
-static int group_teardown(void **state)
-{
-	(void)state;
-	place_remove(&place);
-	return 0;
-}
-
-static struct lmdbio_loader_options options_of(enum lmdbio_order order, uint64_t memory)
-{
-	return (struct lmdbio_loader_options){
-		.size = sizeof(struct lmdbio_loader_options),
-		.seed = 5,
-		.batch = BATCH,
-		.order = order,
-		.block = 40,
-		.buffer = 4,
-		.resident = RECORDS / 2,
-		.memory = memory,
-	};
-}
-
-static struct lmdbio_loader *loader_make(const struct lmdbio_loader_options *options)
-{
-	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
-	struct lmdbio_loader *loader;
-
-	assert_int_equal(loader_open(&loader, &at, options, NULL), 0);
-	assert_int_equal(loader_records(loader), RECORDS);
-	return loader;
-}
-
-static void assert_right(const struct lmdbio_sample *sample)
-{
-	uint8_t bytes[VALUE];
-	char key[16];
-
-	assert_int_equal(sample->error, 0);
-	assert_true(sample->record < RECORDS);
-	value_make(bytes, sample->record);
-	snprintf(key, sizeof(key), "%08u", (unsigned)sample->record);
-	assert_int_equal(sample->key.mv_size, 8);
-	assert_memory_equal(sample->key.mv_data, key, 8);
-	assert_int_equal(sample->data.mv_size, value_size(sample->record));
-	assert_memory_equal(sample->data.mv_data, bytes, value_size(sample->record));
-}
-
-/* Goes through an epoch; every sample must be the order's. Returns how many there were. */
-static uint64_t epoch_read(struct lmdbio_loader *loader, uint64_t epoch, uint32_t ranks,
-			   uint32_t rank)
-{
-	const struct order *order = loader_order(loader);
-	struct lmdbio_batch *batch;
-	struct order_epoch at;
-	uint64_t n = 0;
-	int rc;
-
-	order_begin(&at, order, epoch);
-	assert_int_equal(loader_epoch(loader, epoch), 0);
-	for (uint64_t number = 0; !(rc = loader_next(loader, &batch)); number++) {
-		assert_int_equal(batch->epoch, epoch);
-		assert_int_equal(batch->number, number);
-		assert_int_equal(batch->count, order_share(order, ranks, rank));
-		for (uint32_t i = 0; i < batch->count; i++) {
-			assert_true(batch->samples[i].record ==
-				    order_record(&at, order_slot(order, ranks, rank, number, i)));
-			if (batch->samples[i].record == LMDBIO_NO_RECORD)
-				continue;
-			assert_right(&batch->samples[i]);
-			n++;
-		}
-		loader_done(batch);
-	}
-	assert_int_equal(rc, MDB_NOTFOUND);
-	return n;
-}
 
 static void epochs_when_of_any_order_then_every_record_once(void **state)
 {
@@ -208,150 +81,14 @@ static void batches_when_several_are_out_then_all_stay_right(void **state)
 	for (unsigned i = 0; i < n; i++) {
 		for (size_t j = 0; j < out[i]->count; j++)
 			if (out[i]->samples[j].record != LMDBIO_NO_RECORD)
-				assert_right(&out[i]->samples[j]);
+				assert_true(is_right(&out[i]->samples[j]));
 		loader_done(out[i]);
 	}
 	assert_int_equal(more->epoch, 3);
-	assert_right(&more->samples[0]);
+	assert_true(is_right(&more->samples[0]));
 	loader_done(more);
 	loader_done(NULL);
 	loader_close(NULL);
-}
-
-/* --- threads ---------------------------------------------------------------------------------- */
-
-struct taker {
-	struct lmdbio_loader *loader;
-	pthread_t thread;
-	uint64_t sum, samples;
-	bool wrong;
-	int rc;
-};
-
-static void *take_all(void *argument)
-{
-	struct taker *taker = argument;
-	struct lmdbio_batch *batch;
-	uint8_t bytes[VALUE];
-
-	while (!(taker->rc = loader_next(taker->loader, &batch))) {
-		for (size_t i = 0; i < batch->count; i++) {
-			const struct lmdbio_sample *sample = &batch->samples[i];
-
-			if (sample->record == LMDBIO_NO_RECORD)
-				continue;
-			value_make(bytes, sample->record);
-			taker->wrong |= sample->data.mv_size != value_size(sample->record) ||
-					memcmp(sample->data.mv_data, bytes, sample->data.mv_size);
-			taker->sum += sample->record;
-			taker->samples++;
-		}
-		loader_done(batch);
-	}
-	return NULL;
-}
-
-static void threads_when_four_take_then_each_record_once(void **state)
-{
-	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
-	uint64_t sum = 0, samples = 0;
-	struct taker takers[4];
-
-	(void)state;
-	takers[0].loader = loader_make(&options);
-	assert_int_equal(loader_epoch(takers[0].loader, 0), 0);
-	for (unsigned i = 0; i < 4; i++) {
-		takers[i] = (struct taker){.loader = takers[0].loader};
-		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
-	}
-	for (unsigned i = 0; i < 4; i++) {
-		pthread_join(takers[i].thread, NULL);
-		assert_int_equal(takers[i].rc, MDB_NOTFOUND);
-		assert_false(takers[i].wrong);
-		sum += takers[i].sum;
-		samples += takers[i].samples;
-	}
-	assert_int_equal(samples, RECORDS);
-	assert_int_equal(sum, (uint64_t)RECORDS * (RECORDS - 1) / 2);
-	loader_close(takers[0].loader);
-}
-
-/* Storage that gives a byte a second: whoever waits would wait for years. */
-static void close_when_somebody_waits_then_nobody_hangs(void **state)
-{
-	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
-	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
-	struct taker takers[3];
-
-	(void)state;
-	options.bandwidth = 1;
-	takers[0].loader = loader_make(&options);
-	assert_int_equal(loader_epoch(takers[0].loader, 0), 0);
-	for (unsigned i = 0; i < 3; i++) {
-		takers[i] = (struct taker){.loader = takers[0].loader};
-		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
-	}
-	assert_int_equal(loader_stats(takers[0].loader, &stats), 0);
-	/* A new epoch calls off who waits for the old one, but who comes late waits for it. */
-	assert_int_equal(loader_epoch(takers[0].loader, 5), 0);
-	loader_close(takers[0].loader);
-	for (unsigned i = 0; i < 3; i++) {
-		pthread_join(takers[i].thread, NULL);
-		assert_true(takers[i].rc == ECANCELED || takers[i].rc == MDB_NOTFOUND);
-		assert_false(takers[i].wrong);
-	}
-}
-
-static void close_when_at_any_batch_then_no_hang(void **state)
-{
-	(void)state;
-	for (unsigned stop = 0; stop < 12; stop++) {
-		struct lmdbio_loader_options options =
-			options_of(LMDBIO_ORDER_SHUFFLE, stop % 2 ? SMALL : 0);
-		struct lmdbio_loader *loader = loader_make(&options);
-		struct lmdbio_batch *batch = NULL;
-
-		if (stop)
-			assert_int_equal(loader_epoch(loader, stop), 0);
-		for (unsigned i = 1; i < stop; i++) {
-			assert_int_equal(loader_next(loader, &batch), 0);
-			if (i + 1 < stop)
-				loader_done(batch);
-		}
-		loader_close(loader);
-		loader_done(batch);
-	}
-}
-
-static void close_when_a_round_is_being_planned_then_no_hang(void **state)
-{
-	(void)state;
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, 2 << 20);
-		struct lmdbio_loader *loader = loader_make(&options);
-		struct lmdbio_batch *batch;
-
-		assert_int_equal(loader_epoch(loader, i), 0);
-		for (unsigned j = 0; j < i; j++) {
-			assert_int_equal(loader_next(loader, &batch), 0);
-			loader_done(batch);
-		}
-		loader_close(loader);
-	}
-}
-
-static void quiet_when_begun_then_waiting_still_works(void **state)
-{
-	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
-	struct lmdbio_loader *loader = loader_make(&options);
-
-	(void)state;
-	loader_quiet(loader, true);
-	assert_int_equal(epoch_read(loader, 0, 1, 0), RECORDS);
-	loader_quiet(loader, false);
-	loader_quiet(loader, false);
-	assert_int_equal(epoch_read(loader, 1, 1, 0), RECORDS);
-	loader_close(loader);
 }
 
 /* --- decoding and errors ---------------------------------------------------------------------- */
@@ -477,7 +214,7 @@ static void page_when_damaged_then_only_its_records_fail(void **state)
 				assert_int_equal(sample->error, MDB_CORRUPTED);
 				failed++;
 			} else {
-				assert_right(sample);
+				assert_true(is_right(sample));
 				right++;
 			}
 		}
@@ -624,32 +361,6 @@ static void opportunistic_when_residents_have_come_then_from_memory(void **state
 	loader_close(loader);
 }
 
-static void child_when_forked_then_it_has_no_loader(void **state)
-{
-	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
-	struct lmdbio_loader *loader = loader_make(&options);
-	struct lmdbio_batch *batch, *none;
-	pid_t child;
-	int status;
-
-	(void)state;
-	assert_int_equal(loader_epoch(loader, 0), 0);
-	assert_int_equal(loader_next(loader, &batch), 0);
-	child = fork();
-	if (!child) {
-		int rc = loader_next(loader, &none);
-
-		loader_done(batch);
-		loader_close(loader);
-		_exit(rc == ECHILD ? 0 : 1);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-	loader_done(batch);
-	assert_int_equal(epoch_read(loader, 1, 1, 0), RECORDS);
-	loader_close(loader);
-}
-
 static void open_when_options_make_no_sense_then_refused(void **state)
 {
 	struct lmdbio_loader_options good = options_of(LMDBIO_ORDER_SHUFFLE, 0), bad;
@@ -724,11 +435,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(epochs_when_of_any_order_then_every_record_once),
 		cmocka_unit_test(ranks_when_three_then_together_every_record_once),
 		cmocka_unit_test(batches_when_several_are_out_then_all_stay_right),
-		cmocka_unit_test(threads_when_four_take_then_each_record_once),
-		cmocka_unit_test(close_when_somebody_waits_then_nobody_hangs),
-		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
-		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),
-		cmocka_unit_test(quiet_when_begun_then_waiting_still_works),
 		cmocka_unit_test(decode_when_given_then_each_sample_has_its_output),
 		cmocka_unit_test(errors_when_skipped_then_only_those_samples_lack),
 		cmocka_unit_test(page_when_damaged_then_only_its_records_fail),
@@ -736,27 +442,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(stage_when_it_has_room_then_storage_is_read_once),
 		cmocka_unit_test(stage_when_full_or_not_there_then_goes_on_without),
 		cmocka_unit_test(opportunistic_when_residents_have_come_then_from_memory),
-		cmocka_unit_test(child_when_forked_then_it_has_no_loader),
 		cmocka_unit_test(open_when_options_make_no_sense_then_refused),
 		cmocka_unit_test(quality_when_sorted_by_label_then_positions_are_fooled),
 		cmocka_unit_test(positions_when_glued_in_groups_then_as_published),
 	};
-	static const char *const stores[] = {"cache", "arena"};
-	int bad = 0, status;
 
 	(void)argc;
-	if (getenv("LMDBIO_STORE"))
-		return cmocka_run_group_tests(tests, group_setup, group_teardown);
-	/* Settings are read once in a process. */
-	for (unsigned i = 0; i < 2; i++) {
-		pid_t child = fork();
-
-		if (!child) {
-			setenv("LMDBIO_STORE", stores[i], 1);
-			execv("/proc/self/exe", argv);
-			_exit(127);
-		}
-		bad |= waitpid(child, &status, 0) != child || status;
-	}
-	return bad;
+	return run_in_each_store(argv, "loader", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -18,8 +18,10 @@ enum { RECORDS = 3000, BATCH = 24, VALUE = 3000, MEMORY = RECORDS * VALUE / 2 };
 static struct place place;
 
 /* Value i: its number over and over again, and where it ends. */
-static size_t value_make(uint64_t *words, uint64_t i)
+static size_t value_make(void *bytes, uint64_t i)
 {
+	uint64_t *words = bytes;
+
 	for (unsigned j = 0; j < VALUE / 8; j++)
 		words[j] = i * 1000 + j;
 	return VALUE - i % 100;
@@ -27,27 +29,9 @@ static size_t value_make(uint64_t *words, uint64_t i)
 
 static int group_setup(void **state)
 {
-	uint64_t words[VALUE / 8];
-	MDB_env *orig;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-
 	(void)state;
 	place_make(&place);
-	orig = origin_open(&place);
-	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
-	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
-	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
-	for (uint64_t i = 0; i < RECORDS; i++) {
-		MDB_val data = {value_make(words, i), words};
-		char text[16];
-		MDB_val key = {8, text};
-
-		snprintf(text, sizeof(text), "%08u", (unsigned)i);
-		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0), 0);
-	}
-	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
-	lmdbio_orig_mdb_env_close(orig);
+	place_fill(&place, RECORDS, VALUE, value_make);
 	return 0;
 }
 

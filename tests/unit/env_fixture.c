@@ -65,6 +65,30 @@ void place_remove(struct place *place)
 			left[i] = (struct place){0};
 }
 
+void place_fill(const struct place *at, uint64_t records, size_t room,
+		size_t (*make)(void *bytes, uint64_t i))
+{
+	MDB_env *orig = origin_open(at);
+	void *bytes = malloc(room);
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	char text[16];
+
+	assert_non_null(bytes);
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
+	for (uint64_t i = 0; i < records; i++) {
+		MDB_val key = {8, text}, data = {make(bytes, i), bytes};
+
+		snprintf(text, sizeof(text), "%08u", (unsigned)i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, MDB_APPEND), 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+	free(bytes);
+}
+
 void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size)
 {
 	int fd = open(place->data, O_WRONLY | O_CLOEXEC);

@@ -1,0 +1,192 @@
+/* What only this file knows: that any number of takers may take batches from a loader, and that it
+ * ends at any time. */
+#include "loader_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { ROUNDS = 8 };
+#else
+enum { ROUNDS = 40 };
+#endif
+
+struct taker {
+	struct lmdbio_loader *loader;
+	pthread_t thread;
+	uint64_t sum, samples;
+	bool wrong;
+	int rc;
+};
+
+static void *take_all(void *argument)
+{
+	struct taker *taker = argument;
+	struct lmdbio_batch *batch;
+
+	while (!(taker->rc = loader_next(taker->loader, &batch))) {
+		for (size_t i = 0; i < batch->count; i++) {
+			const struct lmdbio_sample *sample = &batch->samples[i];
+
+			if (sample->record == LMDBIO_NO_RECORD)
+				continue;
+			taker->wrong |= !is_right(sample);
+			taker->sum += sample->record;
+			taker->samples++;
+		}
+		loader_done(batch);
+	}
+	return NULL;
+}
+
+static void threads_when_four_take_then_each_record_once(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	uint64_t sum = 0, samples = 0;
+	struct taker takers[4];
+
+	(void)state;
+	takers[0].loader = loader_make(&options);
+	assert_int_equal(loader_epoch(takers[0].loader, 0), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		takers[i] = (struct taker){.loader = takers[0].loader};
+		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(takers[i].thread, NULL);
+		assert_int_equal(takers[i].rc, MDB_NOTFOUND);
+		assert_false(takers[i].wrong);
+		sum += takers[i].sum;
+		samples += takers[i].samples;
+	}
+	assert_int_equal(samples, RECORDS);
+	assert_int_equal(sum, (uint64_t)RECORDS * (RECORDS - 1) / 2);
+	loader_close(takers[0].loader);
+}
+
+/* Storage that gives a byte a second: whoever waits would wait for years. */
+static void close_when_somebody_waits_then_nobody_hangs(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
+	struct taker takers[3];
+
+	(void)state;
+	options.bandwidth = 1;
+	takers[0].loader = loader_make(&options);
+	assert_int_equal(loader_epoch(takers[0].loader, 0), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		takers[i] = (struct taker){.loader = takers[0].loader};
+		assert_int_equal(pthread_create(&takers[i].thread, NULL, take_all, &takers[i]), 0);
+	}
+	assert_int_equal(loader_stats(takers[0].loader, &stats), 0);
+	/* A new epoch calls off who waits for the old one, but who comes late waits for it. */
+	assert_int_equal(loader_epoch(takers[0].loader, 5), 0);
+	loader_close(takers[0].loader);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(takers[i].thread, NULL);
+		assert_true(takers[i].rc == ECANCELED || takers[i].rc == MDB_NOTFOUND);
+		assert_false(takers[i].wrong);
+	}
+}
+
+static void close_when_at_any_batch_then_no_hang(void **state)
+{
+	(void)state;
+	for (unsigned stop = 0; stop < 12; stop++) {
+		struct lmdbio_loader_options options =
+			options_of(LMDBIO_ORDER_SHUFFLE, stop % 2 ? SMALL : 0);
+		struct lmdbio_loader *loader = loader_make(&options);
+		struct lmdbio_batch *batch = NULL;
+
+		if (stop)
+			assert_int_equal(loader_epoch(loader, stop), 0);
+		for (unsigned i = 1; i < stop; i++) {
+			assert_int_equal(loader_next(loader, &batch), 0);
+			if (i + 1 < stop)
+				loader_done(batch);
+		}
+		loader_close(loader);
+		loader_done(batch);
+	}
+}
+
+static void close_when_a_round_is_being_planned_then_no_hang(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, 2 << 20);
+		struct lmdbio_loader *loader = loader_make(&options);
+		struct lmdbio_batch *batch;
+
+		assert_int_equal(loader_epoch(loader, i), 0);
+		for (unsigned j = 0; j < i; j++) {
+			assert_int_equal(loader_next(loader, &batch), 0);
+			loader_done(batch);
+		}
+		loader_close(loader);
+	}
+}
+
+static void quiet_when_begun_then_waiting_still_works(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader *loader = loader_make(&options);
+
+	(void)state;
+	loader_quiet(loader, true);
+	assert_int_equal(epoch_read(loader, 0, 1, 0), RECORDS);
+	loader_quiet(loader, false);
+	loader_quiet(loader, false);
+	assert_int_equal(epoch_read(loader, 1, 1, 0), RECORDS);
+	loader_close(loader);
+}
+
+static void child_when_forked_then_it_has_no_loader(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader *loader = loader_make(&options);
+	struct lmdbio_batch *batch, *none;
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	assert_int_equal(loader_next(loader, &batch), 0);
+	child = fork();
+	if (!child) {
+		int rc = loader_next(loader, &none);
+
+		loader_done(batch);
+		loader_close(loader);
+		_exit(rc == ECHILD ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	loader_done(batch);
+	assert_int_equal(epoch_read(loader, 1, 1, 0), RECORDS);
+	loader_close(loader);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_when_four_take_then_each_record_once),
+		cmocka_unit_test(close_when_somebody_waits_then_nobody_hangs),
+		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
+		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),
+		cmocka_unit_test(quiet_when_begun_then_waiting_still_works),
+		cmocka_unit_test(child_when_forked_then_it_has_no_loader),
+	};
+
+	(void)argc;
+	return run_in_each_store(argv, "takers", tests, sizeof(tests) / sizeof(tests[0]));
+}
