@@ -1,9 +1,11 @@
 /* What only this file knows: the exported hints of <lmdbio.h>. */
 #include "env/env.h"
+#include "index/record_index.h"
 
 #include <lmdbio.h>
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -34,7 +36,7 @@ static struct tree *hint_tree(MDB_txn *txn, MDB_dbi dbi)
 	struct tree *tree = &txn->trees[dbi];
 
 	return txn->env->prefetch && (!tree->stale || !tree_refresh(&txn->snapshot, tree)) ? tree
-											    : NULL;
+											   : NULL;
 }
 
 EXPORT int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n)
@@ -62,6 +64,48 @@ EXPORT int lmdbio_prefetch_range(MDB_txn *txn, MDB_dbi dbi, const MDB_val *first
 		return rc;
 	(void)prefetch_range(txn->env->prefetch, &txn->snapshot, tree,
 			     &txn->env->slots[dbi].order.key, first, last);
+	return 0;
+}
+
+/* Where records stand, and the keys of those that are in a tree of duplicates. */
+static size_t places_of(const struct record_index *index, bool duplicates, const uint64_t *numbers,
+			size_t n, struct prefetch_place *places)
+{
+	struct index_place place;
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (index_find(index, numbers[i], &place))
+			continue;
+		places[found++] =
+			(struct prefetch_place){place.page, place.node + place.skip, duplicates};
+		if (place.nested)
+			places[found++] = (struct prefetch_place){place.owner_page, 0, true};
+	}
+	return found;
+}
+
+EXPORT int lmdbio_prefetch_records(MDB_txn *txn, MDB_dbi dbi, const uint64_t *numbers, size_t n)
+{
+	struct prefetch_place *places;
+	struct record_index *index;
+	struct tree *tree;
+	size_t found;
+	bool own;
+	int rc = n && !numbers ? EINVAL : hint_check(txn, dbi, &own);
+
+	if (rc || !own || !n || !(tree = hint_tree(txn, dbi)))
+		return rc;
+	rc = records_take(txn, dbi, &index);
+	if (rc)
+		return rc;
+	places = n < SIZE_MAX / 2 / sizeof(*places) ? malloc(2 * n * sizeof(*places)) : NULL;
+	if (places) {
+		found = places_of(index, tree->record.flags & MDB_DUPSORT, numbers, n, places);
+		(void)prefetch_places(txn->env->prefetch, &txn->snapshot, tree, places, found);
+	}
+	free(places);
+	records_give(txn->env, index);
 	return 0;
 }
 

@@ -56,6 +56,21 @@ int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t 
  * is reset). */
 int lmdbio_prefetch_range(MDB_txn *txn, MDB_dbi dbi, const MDB_val *first, const MDB_val *last);
 
+/* The same for records whose numbers are known, those of lmdbio_get_record(). The first call for a
+ * database numbers its records, as lmdbio_get_record() does, and is waited for; the others return
+ * at once and begin at the leaf pages. Numbers beyond the last record are ignored.
+ *   txn      a read-only transaction
+ *   dbi      a database of it
+ *   numbers  n numbers, in any order, also repeated; NULL if n is 0
+ *   n        records
+ * Collective: no.
+ * Threads: as mdb_get(): one thread at a time on a transaction.
+ * Lifetime: the numbers are the caller's again when the call returns.
+ * Returns: 0; EINVAL (no transaction, no such database, numbers NULL with n above 0); MDB_BAD_TXN
+ * (the transaction has ended or is reset); what lmdbio_get_record() returns where the records
+ * cannot be numbered. */
+int lmdbio_prefetch_records(MDB_txn *txn, MDB_dbi dbi, const uint64_t *numbers, size_t n);
+
 /* How a database will be read. */
 enum lmdbio_advice {
 	LMDBIO_NORMAL = 0,     /* lmdbio sees for itself, from how cursors move */

@@ -1,10 +1,12 @@
 /* What only this file knows: how the pages of many announced keys are found and brought at once.
  *
  * All keys go down the tree side by side, as far as the pages are there. What is missing is asked
- * for in the order of the file, neighbours as one; as it comes they go on.
+ * for in the order of the file, neighbours as one; as it comes they go on. What is announced by its
+ * place begins at the leaf.
  */
 #include "prefetch/prefetch_private.h"
 
+#include "format/page.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -12,10 +14,13 @@
 #include <string.h>
 
 enum { KEYS_MAX = 1 << 20, BATCH_GAP = 4 << 10 };
+#define NODE_UNKNOWN UINT64_MAX
+#define NODE_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
 
 struct pending {
 	MDB_val key;
 	uint64_t number; /* the page to look at next */
+	uint64_t node;   /* of a leaf page that is known, or NODE_UNKNOWN, or NODE_NONE */
 	unsigned depth;
 	bool asked; /* for that page */
 };
@@ -88,6 +93,25 @@ static void page_want(struct prefetch *prefetch, struct batch *batch, uint64_t n
 		range_add(batch, number, 1);
 }
 
+/* The value of a node whose leaf page is known. Returns as tree_step(). */
+static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *number, uint64_t *pages,
+		      enum tree_step *step)
+{
+	const uint8_t *page;
+	struct node node;
+	unsigned count;
+	int rc = tree_page(snapshot, *number, &page, &count);
+
+	*step = TREE_END;
+	if (rc || wanted >= count || (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF ||
+	    !page_leaf_node(page, snapshot->page_size, (unsigned)wanted, &node))
+		return rc;
+	tree_run(snapshot, &node, number, pages);
+	if (*pages)
+		*step = TREE_RUN;
+	return 0;
+}
+
 /* Takes every key as far down as the pages are there. */
 static void batch_round(struct prefetch *prefetch, struct batch *batch)
 {
@@ -104,8 +128,11 @@ static void batch_round(struct prefetch *prefetch, struct batch *batch)
 		while (step == TREE_CHILD && !rc && key.depth < FORMAT_DEPTH_MAX) {
 			uint64_t here = key.number;
 
-			rc = tree_step(&batch->snapshot, &batch->order, &key.key, &key.number,
-				       &pages, &step);
+			rc = key.node == NODE_UNKNOWN
+				     ? tree_step(&batch->snapshot, &batch->order, &key.key,
+						 &key.number, &pages, &step)
+				     : place_step(&batch->snapshot, key.node, &key.number, &pages,
+						  &step);
 			if (rc == EAGAIN) {
 				if (!key.asked)
 					page_want(prefetch, batch, here);
@@ -175,27 +202,18 @@ void batches_free(struct prefetch *prefetch, const struct snapshot *owner)
 	}
 }
 
-static struct batch *batch_make(struct snapshot *snapshot, const struct tree *tree,
-				const struct comparator *order, const MDB_val *keys, size_t n)
+/* A batch of n, and memory for so many bytes of keys. */
+static struct batch *batch_new(struct snapshot *snapshot, size_t n, size_t bytes)
 {
 	struct batch *batch = calloc(1, sizeof(*batch) + n * sizeof(batch->keys[0]));
-	size_t bytes = 0, used = 0;
 
 	if (!batch)
 		return NULL;
-	for (size_t i = 0; i < n; i++)
-		bytes += keys[i].mv_size;
 	batch->bytes = malloc(bytes + 1);
 	batch->ranges = malloc(n * sizeof(*batch->ranges));
 	if (!batch->bytes || !batch->ranges) {
 		batch_free(batch);
 		return NULL;
-	}
-	for (size_t i = 0; i < n; i++) {
-		memcpy(batch->bytes + used, keys[i].mv_data, keys[i].mv_size);
-		batch->keys[i].key = (MDB_val){keys[i].mv_size, batch->bytes + used};
-		batch->keys[i].number = tree->record.root;
-		used += keys[i].mv_size;
 	}
 	batch->left = n;
 	batch->moved = true;
@@ -204,23 +222,37 @@ static struct batch *batch_make(struct snapshot *snapshot, const struct tree *tr
 	batch->snapshot.watch = NULL;
 	batch->snapshot.view.nowait = true;
 	batch->snapshot.view.residency = snapshot->view.runs;
+	return batch;
+}
+
+static struct batch *batch_of_keys(struct snapshot *snapshot, const struct tree *tree,
+				   const struct comparator *order, const MDB_val *keys, size_t n)
+{
+	size_t bytes = 0, used = 0;
+	struct batch *batch;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += keys[i].mv_size;
+	batch = batch_new(snapshot, n, bytes);
+	if (!batch)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(batch->bytes + used, keys[i].mv_data, keys[i].mv_size);
+		batch->keys[i].key = (MDB_val){keys[i].mv_size, batch->bytes + used};
+		batch->keys[i].number = tree->record.root;
+		batch->keys[i].node = NODE_UNKNOWN;
+		used += keys[i].mv_size;
+	}
 	batch->order = *order;
 	return batch;
 }
 
-int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
-		  const struct comparator *order, const MDB_val *keys, size_t n)
+/* Gives a batch to the loader. Returns 0 or an errno. */
+static int batch_put(struct prefetch *prefetch, struct batch *batch)
 {
-	struct batch *batch, **link;
+	struct batch **link;
 	int rc;
 
-	if (!n || tree->record.root == PAGE_NONE)
-		return 0;
-	if (n > KEYS_MAX)
-		n = KEYS_MAX;
-	batch = batch_make(snapshot, tree, order, keys, n);
-	if (!batch)
-		return ENOMEM;
 	pthread_mutex_lock(&prefetch->lock);
 	rc = loader_wake(prefetch);
 	if (rc) {
@@ -229,9 +261,41 @@ int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct t
 		for (link = &prefetch->batches; *link; link = &(*link)->next)
 			;
 		*link = batch;
-		prefetch->keys += n;
+		prefetch->keys += batch->left;
 		loader_announce(prefetch);
 	}
 	pthread_mutex_unlock(&prefetch->lock);
 	return rc;
+}
+
+int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		    const struct prefetch_place *places, size_t n)
+{
+	struct batch *batch;
+
+	if (!n || tree->record.root == PAGE_NONE)
+		return 0;
+	if (n > KEYS_MAX)
+		n = KEYS_MAX;
+	batch = batch_new(snapshot, n, 0);
+	if (!batch)
+		return ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		batch->keys[i].number = places[i].page;
+		batch->keys[i].node = places[i].page_alone ? NODE_NONE : places[i].node;
+	}
+	return batch_put(prefetch, batch);
+}
+
+int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		  const struct comparator *order, const MDB_val *keys, size_t n)
+{
+	struct batch *batch;
+
+	if (!n || tree->record.root == PAGE_NONE)
+		return 0;
+	if (n > KEYS_MAX)
+		n = KEYS_MAX;
+	batch = batch_of_keys(snapshot, tree, order, keys, n);
+	return batch ? batch_put(prefetch, batch) : ENOMEM;
 }

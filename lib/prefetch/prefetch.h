@@ -12,7 +12,8 @@
 struct prefetch;
 
 struct prefetch_options {
-	uint64_t ahead; /* bytes at most between a program and its look-ahead; 0: a share of the budget */
+	uint64_t ahead; /* bytes at most between a program and its look-ahead; 0: a share of the
+			   budget */
 	unsigned depth; /* reads in flight at most */
 };
 
@@ -40,6 +41,16 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot);
  * at once. Keys that are not there are passed over. Returns 0 or an errno. */
 int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
 		  const struct comparator *order, const MDB_val *keys, size_t n);
+
+/* A node of a leaf page that is known, with its value, or the page alone. */
+struct prefetch_place {
+	uint64_t page, node;
+	bool page_alone;
+};
+
+/* The same for n such places; one that is not there is passed over. */
+int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		    const struct prefetch_place *places, size_t n);
 
 /* Brings the records from key `first` to key `last`, both included (NULL: to the end), as far as
  * memory goes, and returns at once. Returns 0 or an errno. */

@@ -1,18 +1,34 @@
 /* What only this file knows: a program that steps through every database of an environment and asks
- * for each record by its number as well. It says how many it has compared. */
+ * for each record by its number as well, when it has announced some of the numbers, also such as
+ * are not there. It says how many it has compared. */
 #include <lmdb.h>
 #include <lmdbio.h>
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATABASES = 64 };
+enum { DATABASES = 64, ANNOUNCED = 500 };
 
 static int differs(const MDB_val *a, const MDB_val *b)
 {
 	return a->mv_size != b->mv_size || memcmp(a->mv_data, b->mv_data, a->mv_size) != 0;
+}
+
+/* Every third of the first ones, backward, and some behind the last. */
+static int announce(MDB_txn *txn, MDB_dbi dbi)
+{
+	uint64_t numbers[ANNOUNCED];
+
+	for (uint64_t i = 0; i < ANNOUNCED; i++)
+		numbers[i] = i % 10 ? (ANNOUNCED - i) * 3 : UINT64_MAX / (i + 1);
+	if (lmdbio_prefetch_records(txn, dbi, NULL, 1) != EINVAL ||
+	    lmdbio_prefetch_records(txn, dbi, NULL, 0) ||
+	    lmdbio_prefetch_records(NULL, dbi, numbers, 1) != EINVAL)
+		return MDB_PANIC;
+	return lmdbio_prefetch_records(txn, dbi, numbers, ANNOUNCED);
 }
 
 static int compare(MDB_txn *txn, MDB_dbi dbi, const char *name)
@@ -22,6 +38,8 @@ static int compare(MDB_txn *txn, MDB_dbi dbi, const char *name)
 	uint64_t number = 0;
 	int rc = mdb_cursor_open(txn, dbi, &cursor);
 
+	if (!rc)
+		rc = announce(txn, dbi);
 	while (!rc && !(rc = mdb_cursor_get(cursor, &key, &data, number ? MDB_NEXT : MDB_FIRST))) {
 		rc = lmdbio_get_record(txn, dbi, number, &numbered_key, &numbered_data);
 		if (!rc && (differs(&key, &numbered_key) || differs(&data, &numbered_data)))

@@ -151,6 +151,14 @@ at_most "announced_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((4096 * 3090 * 2 + opening_bytes))
 at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
 
+# By their numbers: the leaf pages too, once, to number the records.
+cold
+line=$(reader --nordahead --numbers --records=20000 --count=4096 batch "$scratch/mount/cifar")
+equal "numbered_cifar_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "numbered_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$((4096 * 3090 * 2 + opening_bytes + $(file_size cifar) / 50))
+at_most "numbered_cifar_major_faults" "$(field major "$line")" "$faults"
+
 # While somebody holds the arena, others read nothing.
 cold
 mkfifo "$scratch/hold" "$scratch/held"

@@ -27,10 +27,10 @@ struct options {
 	const char *work, *start, *together;
 	struct stores_walk walk;
 	uint64_t count, records, batch, seed;
-	uint64_t record; /* counted from 1; 0: by seed */
+	uint64_t record;   /* counted from 1; 0: by seed */
 	uint64_t anon_kib; /* of the process before it opened anything */
 	unsigned flags;
-	bool announce, hold;
+	bool announce, numbers, hold;
 };
 
 struct costs {
@@ -53,6 +53,7 @@ static void usage(FILE *out)
 		     "  --record=K   get this one alone, of 0, 1 ...\n"
 		     "  --batch=N    records of a mini-batch (256)\n"
 		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
+		     "  --numbers    the same by lmdbio_prefetch_records\n"
 		     "  --seed=N     of the order (1)\n"
 		     "  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
 		     "  --together=N:FILE  begins when N processes have opened the set; FILE has\n"
@@ -141,6 +142,22 @@ static int announce(struct stores_db *db, const struct options *options, uint64_
 	return rc;
 }
 
+static int announce_numbers(struct stores_db *db, const struct options *options, uint64_t from,
+			    uint64_t end)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, "lmdbio_prefetch_records");
+	uint64_t *numbers = calloc(end - from, sizeof(*numbers));
+	int (*call)(MDB_txn * txn, MDB_dbi dbi, const uint64_t *numbers, size_t n);
+	int rc;
+
+	memcpy(&call, &symbol, sizeof(call));
+	for (uint64_t i = from; i < end && numbers; i++)
+		numbers[i - from] = place(i, options->records, options->seed);
+	rc = !call ? MDB_INVALID : numbers ? call(db->txn, db->dbi, numbers, end - from) : ENOMEM;
+	free(numbers);
+	return rc;
+}
+
 static int run_batch(struct stores_db *db, const struct options *options, struct stores_sum *sum)
 {
 	int rc = 0;
@@ -148,8 +165,12 @@ static int run_batch(struct stores_db *db, const struct options *options, struct
 	for (uint64_t i = 0; i < options->count && !rc; i++) {
 		uint64_t end = i + options->batch;
 
+		if (end > options->count)
+			end = options->count;
 		if (i % options->batch == 0 && options->announce)
-			rc = announce(db, options, i, end < options->count ? end : options->count);
+			rc = announce(db, options, i, end);
+		if (i % options->batch == 0 && options->numbers)
+			rc = announce_numbers(db, options, i, end);
 		if (!rc)
 			rc = get_one(db, place(i, options->records, options->seed), sum);
 	}
@@ -258,6 +279,7 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"record", required_argument, NULL, 'k'},
 		{"batch", required_argument, NULL, 'm'},
 		{"announce", no_argument, NULL, 'a'},
+		{"numbers", no_argument, NULL, 'N'},
 		{"seed", required_argument, NULL, 'e'},
 		{"start", required_argument, NULL, 'w'},
 		{"together", required_argument, NULL, 't'},
@@ -299,6 +321,9 @@ static bool parse(int argc, char **argv, struct options *options)
 			break;
 		case 'a':
 			options->announce = true;
+			break;
+		case 'N':
+			options->numbers = true;
 			break;
 		case 'e':
 			options->seed = number;
