@@ -54,7 +54,8 @@ static bool is_played(void)
 
 /* What a rank tells of itself. */
 struct presence {
-	uint64_t machine, played;
+	uint64_t machine;
+	int32_t rank, played;
 };
 
 /* The ranks of one colour; who has none gets MPI_COMM_NULL. Collective over those of the colour. */
@@ -74,38 +75,61 @@ static int ranks_join(const struct mpi_job *place, const int *members, int n, MP
 	return rc;
 }
 
+static int by_machine(const void *one, const void *other)
+{
+	const struct presence *a = one, *b = other;
+
+	if (a->machine != b->machine)
+		return a->machine < b->machine ? -1 : 1;
+	return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+static int by_rank(const void *one, const void *other)
+{
+	int a = *(const int *)one, b = *(const int *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+/* The ranks of this one's machine, and the lowest of each machine, in order. Sorts `all`. */
+static void machines_count(struct mpi_place *at, struct presence *all, int *mates, int *leaders)
+{
+	uint64_t mine = all[at->rank].machine;
+
+	qsort(all, (size_t)at->ranks, sizeof(*all), by_machine);
+	at->node_ranks = at->nodes = 0;
+	for (int i = 0; i < at->ranks; i++) {
+		if (!i || all[i].machine != all[i - 1].machine)
+			leaders[at->nodes++] = all[i].rank;
+		if (all[i].machine != mine)
+			continue;
+		if (all[i].rank == at->rank)
+			at->node_rank = at->node_ranks;
+		mates[at->node_ranks++] = all[i].rank;
+	}
+	qsort(leaders, (size_t)at->nodes, sizeof(*leaders), by_rank);
+	for (at->node = 0; leaders[at->node] != mates[0];)
+		at->node++;
+}
+
 /* Each collective call costs a job of many processes on few processors some milliseconds, and a split
  * is made of several. What all have told is enough to know every place; only those who need one make a
  * communicator. */
-static int place_by_machine(struct mpi_job *place, const struct presence *all)
+static int place_by_machine(struct mpi_job *place, struct presence *all)
 {
 	struct mpi_place *at = &place->place;
 	int *mates = malloc((size_t)at->ranks * sizeof(*mates)),
 	    *leaders = malloc((size_t)at->ranks * sizeof(*leaders)), rc = MPI_SUCCESS;
 
-	at->node_ranks = at->nodes = 0;
-	for (int rank = 0; mates && leaders && rank < at->ranks; rank++) {
-		int first = 0;
-
-		while (all[first].machine != all[rank].machine)
-			first++;
-		if (all[rank].machine == all[at->rank].machine) {
-			if (rank == at->rank)
-				at->node_rank = at->node_ranks;
-			mates[at->node_ranks++] = rank;
-			if (first == rank)
-				at->node = at->nodes;
-		}
-		if (first == rank)
-			leaders[at->nodes++] = rank;
-	}
-	if (!mates || !leaders)
+	if (mates && leaders)
+		machines_count(at, all, mates, leaders);
+	else
 		rc = MPI_ERR_NO_MEM;
 	if (rc == MPI_SUCCESS && at->node_ranks > 1 && at->nodes > 1)
 		rc = ranks_join(place, mates, at->node_ranks, &place->node);
 	if (rc == MPI_SUCCESS && at->nodes > 1 && !at->node_rank)
 		rc = ranks_join(place, leaders, at->nodes, &place->leaders);
-	if (at->nodes == 1)
+	if (rc == MPI_SUCCESS && at->nodes == 1)
 		place->node = place->all;
 	free(mates);
 	free(leaders);
@@ -144,6 +168,7 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 	place->node = place->leaders = MPI_COMM_NULL;
 	MPI_Comm_rank(all, &place->place.rank);
 	MPI_Comm_size(all, &place->place.ranks);
+	mine.rank = place->place.rank;
 	told = malloc((size_t)place->place.ranks * sizeof(*told));
 	if (!told)
 		return MPI_ERR_NO_MEM;
