@@ -28,7 +28,7 @@ static int group_setup(void **state)
 {
 	(void)state;
 	place_make(&place);
-	place_fill(&place, RECORDS, VALUE, value_make);
+	place_put_records(&place, RECORDS, VALUE, value_make);
 	return 0;
 }
 

@@ -65,8 +65,8 @@ void place_remove(struct place *place)
 			left[i] = (struct place){0};
 }
 
-void place_fill(const struct place *at, uint64_t records, size_t room,
-		size_t (*make)(void *bytes, uint64_t i))
+void place_put_records(const struct place *at, uint64_t records, size_t room,
+		       size_t (*make)(void *bytes, uint64_t i))
 {
 	MDB_env *orig = origin_open(at);
 	void *bytes = malloc(room);

@@ -19,8 +19,8 @@ void place_remove(struct place *place);
 
 /* Puts records with the keys "00000000", "00000001" ... into a new place; make() makes a value, of
  * `room` bytes at most, and returns its size. */
-void place_fill(const struct place *place, uint64_t records, size_t room,
-		size_t (*make)(void *bytes, uint64_t i));
+void place_put_records(const struct place *place, uint64_t records, size_t room,
+		       size_t (*make)(void *bytes, uint64_t i));
 
 /* Overwrites bytes of the data file, or cuts it. */
 void place_patch(const struct place *place, uint64_t offset, const void *bytes, size_t size);
