@@ -77,8 +77,8 @@ static void inside_end(void)
 	pthread_mutex_unlock(&inside.lock);
 }
 
-/* At exit. A program that has begun MPI and not ended it has failed: its job is to end at once, as it would
- * without us, and nobody who waits for the others to come, or to read on, changes that. */
+/* At exit. A program that has begun MPI and not ended it has failed: its job is to end at once, as
+ * it would without us, and nobody who waits for the others to come, or to read on, changes that. */
 static void exit_begins(void)
 {
 	int begun = 0, ended = 0;

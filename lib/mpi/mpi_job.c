@@ -22,8 +22,8 @@ const struct mpi_job *mpi_job_get(void)
 	return &job;
 }
 
-/* A machine as its processes can meet on it: sockets without a name in a file system are found within
- * a network's namespace, descriptors of others within that of process ids. */
+/* A machine as its processes can meet on it: sockets without a name in a file system are found
+ * within a network's namespace, descriptors of others within that of process ids. */
 static uint64_t machine_hash(void)
 {
 	static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
@@ -112,9 +112,9 @@ static void machines_count(struct mpi_place *at, struct presence *all, int *mate
 		at->node++;
 }
 
-/* Each collective call costs a job of many processes on few processors some milliseconds, and a split
- * is made of several. What all have told is enough to know every place; only those who need one make a
- * communicator. */
+/* Each collective call costs a job of many processes on few processors some milliseconds, and a
+ * split is made of several. What all have told is enough to know every place; only those who need
+ * one make a communicator. */
 static int place_by_machine(struct mpi_job *place, struct presence *all)
 {
 	struct mpi_place *at = &place->place;

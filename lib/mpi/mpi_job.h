@@ -13,9 +13,10 @@
 
 struct mpi_job {
 	struct mpi_place place;
-	MPI_Comm all;     /* every rank */
-	MPI_Comm node;    /* the ranks of this node; MPI_COMM_NULL where there is one. May be `all` */
-	MPI_Comm leaders; /* rank 0 of each node; MPI_COMM_NULL elsewhere, and where there is one node */
+	MPI_Comm all;  /* every rank */
+	MPI_Comm node; /* the ranks of this node; MPI_COMM_NULL where there is one. May be `all` */
+	MPI_Comm leaders; /* rank 0 of each node; MPI_COMM_NULL elsewhere, and where there is one
+			     node */
 	bool played;      /* the nodes are one machine */
 };
 
@@ -32,12 +33,14 @@ int mpi_job_return(void);
 /* The job, between begin and end. */
 const struct mpi_job *mpi_job_get(void);
 
-/* Finds this process's place among the ranks of `all`, and makes the two other communicators. A node
- * are the ranks that can share memory: of one machine, network and process ids; where MPICH plays
- * several (MPIR_CVAR_NUM_CLIQUES), what it plays. Collective over all. Returns an MPI code. */
+/* Finds this process's place among the ranks of `all`, and makes the two other communicators. A
+ * node are the ranks that can share memory: of one machine, network and process ids; where MPICH
+ * plays several (MPIR_CVAR_NUM_CLIQUES), what it plays. Collective over all. Returns an MPI code.
+ */
 int mpi_job_place(struct mpi_job *job, MPI_Comm all);
 
-/* Has rank 0 of the node tell the others a number. Collective over the node. Returns an MPI code. */
+/* Has rank 0 of the node tell the others a number. Collective over the node. Returns an MPI code.
+ */
 int mpi_job_tell_node(const struct mpi_job *job, int *number);
 
 /* Frees what mpi_job_place() has made, `all` not. Collective over all. Returns an MPI code. */

@@ -70,7 +70,8 @@ int stage_frames_find(struct stage_frames *frames, struct io *data, struct stage
 		return rc;
 	rc = container_chunk(data, part.offset / info->chunk_size, &first);
 	if (!rc)
-		rc = container_chunk(data, (part.offset + part.length - 1) / info->chunk_size, &last);
+		rc = container_chunk(data, (part.offset + part.length - 1) / info->chunk_size,
+				     &last);
 	if (rc)
 		return rc;
 	end = last.offset + last.length;

@@ -50,7 +50,8 @@ static int hints_parse(const char *hints, MPI_Info info)
 	return rc;
 }
 
-/* MPI-IO brings whole frames, and what unpacks them for POSIX does so here: it finds them in memory. */
+/* MPI-IO brings whole frames, and what unpacks them for POSIX does so here: it finds them in
+ * memory. */
 static int unpacker_open(struct stage_reader *reader, const struct stage_source *source)
 {
 	const struct container_options options = {.cache = UNPACKED};
@@ -118,7 +119,8 @@ static void read_part(struct stage_reader *reader, struct stage_part part, void 
 		reader->error = ESTALE;
 }
 
-/* The frames of a part, which is then on its way out of them. Whoever fails takes part all the same. */
+/* The frames of a part, which is then on its way out of them. Whoever fails takes part all the
+ * same. */
 static void read_frames(struct stage_reader *reader, struct stage_part part, void *buffer,
 			bool together)
 {
@@ -135,7 +137,8 @@ static void read_frames(struct stage_reader *reader, struct stage_part part, voi
 		stage_reader_posix.start(reader, part, buffer);
 }
 
-static void read_any(struct stage_reader *reader, struct stage_part part, void *buffer, bool together)
+static void read_any(struct stage_reader *reader, struct stage_part part, void *buffer,
+		     bool together)
 {
 	if (reader->io.ops)
 		read_frames(reader, part, buffer, together);

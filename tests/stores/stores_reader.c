@@ -251,8 +251,9 @@ static void wait_for_all(const char *together)
 	char *path;
 	unsigned wanted = (unsigned)strtoul(together, &path, 10), there;
 	int fd = *path ? open(path + 1, O_RDWR | O_CLOEXEC) : -1;
-	atomic_uint *count = fd < 0 ? MAP_FAILED
-				    : mmap(NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	atomic_uint *count =
+		fd < 0 ? MAP_FAILED
+		       : mmap(NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (count == MAP_FAILED) {
 		perror(together);
@@ -377,8 +378,8 @@ int main(int argc, char **argv)
 	printf("%llu %llu %016llx major %ld seconds %.3f memfd %llu anon %llu shmem %llu "
 	       "from %.6f to %.6f\n",
 	       (unsigned long long)sum.records, (unsigned long long)sum.bytes,
-	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt,
-	       to - began, (unsigned long long)costs.memfd_kib, (unsigned long long)costs.anon_kib,
+	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt, to - began,
+	       (unsigned long long)costs.memfd_kib, (unsigned long long)costs.anon_kib,
 	       (unsigned long long)costs.shmem_kib, from, to);
 	if (rc) {
 		printf("error %d %s\n", rc, mdb_strerror(rc));
