@@ -77,11 +77,14 @@ for set in img cifar; do
 	compare "$set, in memory: rate of epoch 2 over memory's" ">= 0.9" \
 		"epoch 1 $scratch/mount/$set --batch=$batch" "epoch 1 $scratch/backing/$set --batch=$batch"
 done
-half=$(($(file_size img) / 2))
+# Half of the records stay in memory, which the others must pass through; what is computed takes as long
+# as storage at 300 MiB/s would.
+export LMDBIO_MEMORY=$(($(file_size img) * 4 / 5))
 compare "img, half resident, opportunistic: over memory's" ">= 0.95" \
-	"epoch 2 $scratch/mount/img --batch=32 --order=opportunistic --resident=$half" \
-	"epoch 2 $scratch/backing/img --batch=32"
+	"epoch 2 $scratch/mount/img --batch=32 --compute=20000 --order=opportunistic --resident=$((img / 2))" \
+	"epoch 2 $scratch/backing/img --batch=32 --compute=20000"
 
+half=$(($(file_size img) / 2))
 export LMDBIO_MEMORY=$half
 memory=$((half * 3 / 4))
 compare "img, twice the memory, shuffled: over sequential" ">= 0.8" \

@@ -127,11 +127,22 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
 }
 
+/* Of the loader's memory what residents have: a half, or more if so many are asked for, but an
+ * eighth is the batches'. */
+static uint64_t keep_bytes(const struct lmdbio_loader *loader)
+{
+	uint64_t records = index_records(loader->index), wanted = loader->options.resident;
+	uint64_t half = loader->memory / 2, most = loader->memory - loader->memory / 8;
+
+	wanted = (wanted < records ? wanted : records) * record_bytes(loader);
+	return wanted <= half ? half : wanted < most ? wanted : most;
+}
+
 static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
 	uint64_t records = index_records(loader->index), half = loader->memory / 2;
-	uint64_t each = loader->file_bytes / (records ? records : 1) + 1, buffer;
+	uint64_t each = record_bytes(loader), buffer;
 
 	*spec = (struct order_spec){
 		.seed = options->seed,
@@ -148,11 +159,13 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		return;
 	if (!spec->block)
 		spec->block = (uint32_t)(RUN_BYTES / each + 1);
+	if (spec->policy == ORDER_OPPORTUNISTIC)
+		half = loader->memory - keep_bytes(loader);
 	buffer = half / each / spec->block;
 	if (!spec->buffer)
 		spec->buffer = buffer > UINT32_MAX ? UINT32_MAX : buffer ? (uint32_t)buffer : 1;
 	if (spec->policy == ORDER_OPPORTUNISTIC && !spec->resident)
-		spec->resident = loader->copies ? half / each : records;
+		spec->resident = loader->copies ? keep_bytes(loader) / each : records;
 }
 
 static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
@@ -165,7 +178,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 			     identity->snapshot ^ (uint64_t)identity->mtime_ns,
 			     loader->tree.record.root},
 		.records = index_records(loader->index),
-		.keep = loader->copies && !loader->keep_room ? loader->memory / 2 : 0,
+		.keep = loader->copies && !loader->keep_room ? keep_bytes(loader) : 0,
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
 	};

@@ -151,7 +151,7 @@ void works_locate(struct lmdbio_loader *loader, struct plan *plan)
 {
 	struct snapshot snapshot = loader_view(loader);
 
-	if (loader->leaves_first)
+	if (loader->leaves_first && plan->n)
 		bring_leaves(loader, plan);
 	for (size_t i = 0; i < plan->n; i++)
 		find_extent(loader, &snapshot, plan->works[i]);
@@ -164,6 +164,8 @@ struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *s
 	uint64_t each = record_bytes(loader);
 
 	*short_of_memory = false;
+	if (!plan->n)
+		return NULL;
 	qsort(plan->works, plan->n, sizeof(*plan->works), by_offset);
 	for (size_t i = 0, next; i < plan->n; i = next) {
 		struct work **works = plan->works + i;

@@ -55,6 +55,7 @@ size=$(file_size img)
 export LMDBIO_MEMORY=$((size / 2))
 loader img --order=sequential --epochs=1 --batch=10
 expected=$(awk '{ print $4, $6, $8 }' "$scratch/epochs")
+expected_img=$expected
 loader img --epochs=2 --batch=10 --memory=$((size * 3 / 8))
 same_data img_shuffled_in_half 2 "$expected"
 at_most img_shuffled_in_half_bytes "$(slowfs_stat img/data.mdb:bytes)" $((size * 2 * 130 / 100))
@@ -69,6 +70,13 @@ same_data cifar_shuffled_in_half 4 "$expected"
 at_most cifar_shuffled_in_half_bytes "$(slowfs_stat cifar/data.mdb:bytes)" $((size * (2 + 3 + 2)))
 at_most cifar_shuffled_in_half_requests "$(slowfs_stat cifar/data.mdb:requests)" \
 	$((size * (2 + 3 + 2) * 4 / 1048576 + 1400))
+
+# Residents may have most of the memory: what has come once of them is not read again.
+size=$(file_size img)
+export LMDBIO_MEMORY=$((size * 4 / 5))
+loader img --order=opportunistic --resident=150 --epochs=3 --batch=10
+same_data img_half_resident 3 "$expected_img"
+at_most img_half_resident_third_epoch_bytes "$(of 2 storage)" $((size * 62 / 100))
 
 # A local disk: what is read once is not asked for again, but where storage is the faster.
 size=$(file_size img)
