@@ -26,17 +26,17 @@ def main(path):
 					bytes(value) for _, value in other]
 				seen += len(batch)
 		peers = loader.stats()["peer_records"]
-		line = "rank %d: %d batches are the same, %d records, %d planned" % (
-			rank.value, same, seen, peers)
-	# One line after the other.
-	for i in range(ranks.value):
-		if i == rank.value:
-			print(line, flush=True)
-		mpi.MPI_Barrier(COMM_WORLD)
+		lines = ["rank %d: %d batches are the same, %d records, %d planned" % (
+			rank.value, same, seen, peers)]
 	try:
 		lmdbio.Loader(path + "/nothing", 40, comm=COMM_WORLD)
 	except lmdbio.Error as error:
-		print("refused with", error.code, flush=True)
+		lines.append("refused with %d" % error.code)
+	# One rank after the other: mpiexec mixes what comes at once.
+	for i in range(ranks.value):
+		if i == rank.value:
+			print("\n".join(lines), flush=True)
+		mpi.MPI_Barrier(COMM_WORLD)
 	mpi.MPI_Finalize()
 
 
