@@ -1,6 +1,6 @@
 /* What only this file knows: what makes a placement right: every unit kept where there is room for
  * all, no node over its room, the same plan however it is made, and the future as it will be. */
-#include "loader/loader_plan.h"
+#include "plan_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -10,13 +10,7 @@
 
 #include <cmocka.h>
 
-enum { NODES_MOST = 64, ROUNDS = 60 };
-
-struct made {
-	struct plan_spec spec;
-	struct plan *plan;
-	uint64_t room[NODES_MOST * PLAN_TIERS_MOST];
-};
+enum { ROUNDS = 60 };
 
 /* A small generator of cases; the plan itself is drawn by nothing of it. */
 static uint64_t random_below(uint64_t *state, uint64_t n)
@@ -33,36 +27,6 @@ static uint64_t odd_bytes(const void *context, uint64_t unit)
 
 static const uint64_t odd_seed = 3;
 
-static void make(struct made *made, const struct order_spec *order, uint32_t nodes)
-{
-	made->spec.room = made->room;
-	made->spec.nodes = nodes;
-	if (!made->spec.ranks)
-		made->spec.ranks = nodes;
-	if (!made->spec.tiers)
-		made->spec.tiers = 1;
-	if (!made->spec.unit_records)
-		made->spec.unit_records = 1;
-	if (!made->spec.unit_bytes)
-		made->spec.unit_bytes = 1000;
-	assert_int_equal(order_init(&made->spec.order, order), 0);
-	assert_int_equal(plan_make(&made->plan, &made->spec), 0);
-}
-
-static void make_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t room)
-{
-	struct order_spec order = {
-		.seed = 11,
-		.records = records,
-		.batch = nodes * 4,
-		.policy = ORDER_SHUFFLE,
-	};
-
-	for (uint32_t i = 0; i < nodes; i++)
-		made->room[i] = room;
-	make(made, &order, nodes);
-}
-
 /* --- coverage: the figures of the literature, and ours ---------------------------------------- */
 
 static double coverage(enum plan_kind kind, uint32_t nodes, double *local)
@@ -71,7 +35,7 @@ static double coverage(enum plan_kind kind, uint32_t nodes, double *local)
 	struct made made = {.spec = {.epochs = 90, .kind = kind, .readers_memory = 4 << 20}};
 	struct plan_totals totals;
 
-	make_shuffled(&made, RECORDS, nodes, UINT64_C(1000) * RECORDS / nodes);
+	made_shuffled(&made, RECORDS, nodes, UINT64_C(1000) * RECORDS / nodes);
 	plan_total(made.plan, &totals);
 	assert_true(totals.units == RECORDS);
 	assert_true(totals.reads == 90 * RECORDS);
@@ -121,7 +85,7 @@ global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void
 		struct made made = {
 			.spec = {.epochs = 6, .bytes_of = odd_bytes, .context = &odd_seed}};
 
-		make_shuffled(&made, RECORDS, nodes, bytes / nodes + 1 + 1500);
+		made_shuffled(&made, RECORDS, nodes, bytes / nodes + 1 + 1500);
 		plan_total(made.plan, &totals);
 		assert_true(totals.bytes == bytes);
 		assert_true(totals.kept == RECORDS);
@@ -161,30 +125,7 @@ static void draw_case(struct made *made, uint64_t *seed, enum plan_kind kind)
 			      }};
 	for (uint32_t i = 0; i < nodes * tiers; i++)
 		made->room[i] = random_below(seed, 30000);
-	make(made, &order, nodes);
-}
-
-/* Who reads what, found by walking the epochs forward. reads[unit][node]. */
-static unsigned *count_reads(const struct made *made)
-{
-	const struct order *order = &made->spec.order;
-	unsigned *reads = calloc(plan_units(made->plan) * made->spec.nodes + 1, sizeof(*reads));
-
-	assert_non_null(reads);
-	for (uint32_t e = 0; e < made->spec.epochs; e++) {
-		struct order_epoch at;
-		uint64_t end = order_batches(order) * order->spec.batch;
-
-		order_begin(&at, order, made->spec.first_epoch + e);
-		/* A record that a wrapped epoch brings again counts once. */
-		if (end > order->spec.records)
-			end = order->spec.records;
-		for (uint64_t position = 0; position < end; position++)
-			reads[order_record(&at, position) / made->spec.unit_records *
-				      made->spec.nodes +
-			      plan_node(made->plan, position)]++;
-	}
-	return reads;
+	made_by(made, &order, nodes);
 }
 
 static void assert_readers(const struct made *made, const unsigned *reads)
@@ -274,7 +215,7 @@ static void global_when_anything_small_then_within_room_and_nobody_left_out(void
 		unsigned *reads;
 
 		draw_case(&made, &seed, PLAN_GLOBAL);
-		reads = count_reads(&made);
+		reads = made_reads(&made);
 		assert_readers(&made, reads);
 		assert_rooms(&made);
 		assert_nobody_is_left_out(&made);
@@ -309,7 +250,7 @@ static void per_node_when_anything_small_then_each_keeps_what_it_reads_most(void
 		unsigned *reads;
 
 		draw_case(&made, &seed, PLAN_PER_NODE);
-		reads = count_reads(&made);
+		reads = made_reads(&made);
 		assert_readers(&made, reads);
 		assert_rooms(&made);
 		for (uint16_t node = 0; node < made.spec.nodes; node++)
@@ -317,209 +258,6 @@ static void per_node_when_anything_small_then_each_keeps_what_it_reads_most(void
 		free(reads);
 		plan_free(made.plan);
 	}
-}
-
-/* --- who is chosen ---------------------------------------------------------------------------- */
-
-static void home_when_all_have_room_then_who_reads_it_most(void **state)
-{
-	enum { RECORDS = 500, NODES = 7 };
-	struct made made = {.spec = {.epochs = 20}};
-	unsigned *reads;
-
-	(void)state;
-	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
-	reads = count_reads(&made);
-	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
-
-		assert_true(plan_holders(made.plan, unit, &home, 1) >= 1);
-		for (unsigned node = 0; node < NODES; node++) {
-			unsigned count = reads[unit * NODES + node];
-
-			assert_true(count <= reads[unit * NODES + home.node]);
-			/* With room for all, who reads it twice has a copy; who reads it once none.
-			 */
-			if (node != home.node)
-				assert_int_equal(plan_tier(made.plan, (uint16_t)node, unit) >= 0,
-						 count >= 2);
-		}
-	}
-	free(reads);
-	plan_free(made.plan);
-}
-
-/* An opportunistic order counts on its residents being in memory. */
-static void residents_when_room_is_for_them_alone_then_they_have_it(void **state)
-{
-	enum { RECORDS = 2000, NODES = 4, BLOCK = 20 };
-	struct order_spec order = {
-		.seed = 3,
-		.records = RECORDS,
-		.resident = RECORDS / 4,
-		.batch = NODES * 5,
-		.block = BLOCK,
-		.buffer = 4,
-		.policy = ORDER_OPPORTUNISTIC,
-	};
-
-	(void)state;
-	for (uint32_t together = 1; together <= BLOCK; together *= 5) {
-		struct made made = {.spec = {.epochs = 4,
-					     .unit_records = together,
-					     .unit_bytes = 1000 * together}};
-		struct order_epoch at;
-		uint64_t residents = 0;
-
-		/* And a unit's room on each node, which units need not fill. */
-		for (uint32_t i = 0; i < NODES; i++)
-			made.room[i] = 1000 * (RECORDS / 4 / NODES + 2 * BLOCK);
-		make(&made, &order, NODES);
-		order_begin(&at, &made.spec.order, 0);
-		for (uint64_t unit = 0; unit < plan_units(made.plan); unit++) {
-			struct plan_holder home;
-
-			if (!order_is_resident(&at, unit * together))
-				continue;
-			assert_true(plan_home(made.plan, unit, &home));
-			residents += together;
-		}
-		assert_true(residents >= RECORDS / 5);
-		plan_free(made.plan);
-	}
-}
-
-/* The epochs after a plan's: homes stay, copies follow who reads now. */
-static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
-{
-	enum { RECORDS = 500, NODES = 5 };
-	struct made first = {.spec = {.epochs = 8}};
-	struct made later = {.spec = {.epochs = 8, .first_epoch = 8}};
-	struct plan_totals kept, moved;
-	uint16_t homes[RECORDS];
-	unsigned *reads, changed = 0;
-
-	(void)state;
-	make_shuffled(&first, RECORDS, NODES, 1000 * RECORDS / 2);
-	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
-
-		assert_true(plan_home(first.plan, unit, &home));
-		homes[unit] = home.node;
-	}
-	/* One that has no home gets none. */
-	homes[7] = PLAN_NOBODY;
-	later.spec.homes = homes;
-	make_shuffled(&later, RECORDS, NODES, 1000 * RECORDS / 2);
-	memset(homes, 0, sizeof(homes));
-	reads = count_reads(&later);
-	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home, before;
-
-		assert_true(plan_home(first.plan, unit, &before));
-		assert_int_equal(plan_home(later.plan, unit, &home), unit != 7);
-		for (unsigned node = 0; unit != 7 && node < NODES; node++) {
-			assert_int_equal(home.node, before.node);
-			if (node == home.node)
-				continue;
-			if (plan_tier(later.plan, (uint16_t)node, unit) >= 0)
-				assert_true(reads[unit * NODES + node] >= 2);
-			changed += plan_tier(later.plan, (uint16_t)node, unit) !=
-				   plan_tier(first.plan, (uint16_t)node, unit);
-		}
-	}
-	assert_true(changed > RECORDS / 2);
-	plan_total(first.plan, &kept);
-	plan_total(later.plan, &moved);
-	assert_in_range(moved.copies_bytes, kept.copies_bytes * 9 / 10,
-			UINT64_C(1000) * RECORDS / 2 * NODES);
-	free(reads);
-	plan_free(first.plan);
-	plan_free(later.plan);
-}
-
-static void home_when_all_read_it_once_then_who_reads_first(void **state)
-{
-	enum { RECORDS = 64, NODES = 64 };
-	struct made made = {.spec = {.epochs = 3, .readers_memory = 1 << 20}};
-	uint16_t room[PLAN_READS_MOST];
-
-	(void)state;
-	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
-	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		const uint16_t *readers = plan_readers(made.plan, unit, room);
-		struct plan_holder home;
-
-		if (readers[0] == readers[1] || readers[0] == readers[2] ||
-		    readers[1] == readers[2])
-			continue;
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
-		assert_int_equal(home.node, readers[0]);
-	}
-	plan_free(made.plan);
-}
-
-static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
-{
-	enum { RECORDS = 400, NODES = 2 };
-	static const uint32_t crossed[8] = {0, 1, 0, 1, 0, 1, 0, 1};
-	struct made made = {.spec = {.epochs = 4, .ranks = 8, .node_of_rank = crossed}};
-	struct plan_totals totals;
-
-	(void)state;
-	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS / NODES);
-	for (uint32_t position = 0; position < 8; position++)
-		assert_int_equal(plan_node(made.plan, position), position % 2);
-	plan_total(made.plan, &totals);
-	assert_true(totals.kept == RECORDS && totals.copies == RECORDS);
-	assert_true(totals.local > totals.reads / 2);
-	plan_free(made.plan);
-}
-
-static void tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it(void **state)
-{
-	enum { RECORDS = 600, NODES = 3 };
-	struct made made = {.spec = {.epochs = 30, .tiers = 2}};
-	uint64_t reads[2] = {0}, units[2] = {0};
-	unsigned *counts;
-
-	(void)state;
-	for (unsigned i = 0; i < NODES; i++) {
-		made.room[2 * i] = 1000 * 50;
-		made.room[2 * i + 1] = 1000 * 150;
-	}
-	make(&made, &(struct order_spec){.records = RECORDS, .batch = 12, .policy = ORDER_SHUFFLE},
-	     NODES);
-	counts = count_reads(&made);
-	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
-
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
-		units[home.tier]++;
-		reads[home.tier] += counts[unit * NODES + home.node];
-	}
-	assert_int_equal(units[0], 150);
-	assert_true(reads[0] * units[1] > reads[1] * units[0]);
-	free(counts);
-	plan_free(made.plan);
-}
-
-static void unread_when_room_is_short_then_last(void **state)
-{
-	enum { RECORDS = 103, NODES = 2 };
-	/* The last 3 records of the sequence are dropped in each epoch. */
-	struct order_spec order = {.records = RECORDS, .batch = 10, .tail = ORDER_DROP};
-	struct made made = {.spec = {.epochs = 2}, .room = {50000, 51000}};
-	struct plan_holder home;
-
-	(void)state;
-	make(&made, &order, NODES);
-	for (uint64_t unit = 0; unit < 100; unit++)
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
-	assert_int_equal(plan_holders(made.plan, 100, &home, 1), 1);
-	assert_int_equal(plan_holders(made.plan, 101, &home, 1), 0);
-	assert_true(plan_next(made.plan, 100, PLAN_NOBODY, 0) == PLAN_NEVER);
-	plan_free(made.plan);
 }
 
 /* --- the same plan, however it is made -------------------------------------------------------- */
@@ -542,7 +280,7 @@ static void plan_when_made_another_way_then_the_same(void **state)
 						.bytes_of = odd_bytes,
 						.context = &odd_seed,
 					}};
-		make_shuffled(&made[i], RECORDS, NODES, 1300 * RECORDS / NODES);
+		made_shuffled(&made[i], RECORDS, NODES, 1300 * RECORDS / NODES);
 	}
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
 		struct plan_holder first[NODES], other[NODES];
@@ -630,7 +368,7 @@ static void victim_when_chosen_then_what_is_needed_last(void **state)
 	unsigned never = 0;
 
 	(void)state;
-	make_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
 	for (uint16_t node = 0; node < NODES; node++) {
 		size_t n = 0;
 
@@ -701,7 +439,7 @@ static void reads_when_as_many_as_can_be_then_planned(void **state)
 	struct plan_totals totals;
 
 	(void)state;
-	make_shuffled(&made, RECORDS, NODES, 1000);
+	made_shuffled(&made, RECORDS, NODES, 1000);
 	plan_total(made.plan, &totals);
 	assert_true(totals.units == 3 && totals.kept == 3 && totals.copies == 3);
 	assert_true(totals.reads == UINT64_C(64) * RECORDS);
@@ -718,13 +456,6 @@ int main(void)
 			global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept),
 		cmocka_unit_test(global_when_anything_small_then_within_room_and_nobody_left_out),
 		cmocka_unit_test(per_node_when_anything_small_then_each_keeps_what_it_reads_most),
-		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
-		cmocka_unit_test(residents_when_room_is_for_them_alone_then_they_have_it),
-		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
-		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
-		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
-		cmocka_unit_test(tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it),
-		cmocka_unit_test(unread_when_room_is_short_then_last),
 		cmocka_unit_test(plan_when_made_another_way_then_the_same),
 		cmocka_unit_test(next_when_walked_forward_then_the_same),
 		cmocka_unit_test(victim_when_chosen_then_what_is_needed_last),

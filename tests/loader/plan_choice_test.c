@@ -1,0 +1,227 @@
+/* What only this file knows: who keeps what where not all can. */
+#include "plan_fixture.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void home_when_all_have_room_then_who_reads_it_most(void **state)
+{
+	enum { RECORDS = 500, NODES = 7 };
+	struct made made = {.spec = {.epochs = 20}};
+	unsigned *reads;
+
+	(void)state;
+	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	reads = made_reads(&made);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_true(plan_holders(made.plan, unit, &home, 1) >= 1);
+		for (unsigned node = 0; node < NODES; node++) {
+			unsigned count = reads[unit * NODES + node];
+
+			assert_true(count <= reads[unit * NODES + home.node]);
+			/* With room for all, who reads it twice has a copy; who reads it once none.
+			 */
+			if (node != home.node)
+				assert_int_equal(plan_tier(made.plan, (uint16_t)node, unit) >= 0,
+						 count >= 2);
+		}
+	}
+	free(reads);
+	plan_free(made.plan);
+}
+
+/* An opportunistic order counts on its residents being in memory. */
+static void residents_when_room_is_for_them_alone_then_they_have_it(void **state)
+{
+	enum { RECORDS = 2000, NODES = 4, BLOCK = 20 };
+	struct order_spec order = {
+		.seed = 3,
+		.records = RECORDS,
+		.resident = RECORDS / 4,
+		.batch = NODES * 5,
+		.block = BLOCK,
+		.buffer = 4,
+		.policy = ORDER_OPPORTUNISTIC,
+	};
+
+	(void)state;
+	for (uint32_t together = 1; together <= BLOCK; together *= 5) {
+		struct made made = {.spec = {.epochs = 4,
+					     .unit_records = together,
+					     .unit_bytes = 1000 * together}};
+		struct order_epoch at;
+		uint64_t residents = 0;
+
+		/* And a unit's room on each node, which units need not fill. */
+		for (uint32_t i = 0; i < NODES; i++)
+			made.room[i] = 1000 * (RECORDS / 4 / NODES + 2 * BLOCK);
+		made_by(&made, &order, NODES);
+		order_begin(&at, &made.spec.order, 0);
+		for (uint64_t unit = 0; unit < plan_units(made.plan); unit++) {
+			struct plan_holder home;
+
+			if (!order_is_resident(&at, unit * together))
+				continue;
+			assert_true(plan_home(made.plan, unit, &home));
+			residents += together;
+		}
+		assert_true(residents >= RECORDS / 5);
+		plan_free(made.plan);
+	}
+}
+
+/* The epochs after a plan's: homes stay, copies follow who reads now. */
+static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
+{
+	enum { RECORDS = 500, NODES = 5 };
+	struct made first = {.spec = {.epochs = 8}};
+	struct made later = {.spec = {.epochs = 8, .first_epoch = 8}};
+	struct plan_totals kept, moved;
+	uint16_t homes[RECORDS];
+	unsigned *reads, changed = 0;
+
+	(void)state;
+	made_shuffled(&first, RECORDS, NODES, 1000 * RECORDS / 2);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_true(plan_home(first.plan, unit, &home));
+		homes[unit] = home.node;
+	}
+	/* One that has no home gets none. */
+	homes[7] = PLAN_NOBODY;
+	later.spec.homes = homes;
+	made_shuffled(&later, RECORDS, NODES, 1000 * RECORDS / 2);
+	memset(homes, 0, sizeof(homes));
+	reads = made_reads(&later);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home, before;
+
+		assert_true(plan_home(first.plan, unit, &before));
+		assert_int_equal(plan_home(later.plan, unit, &home), unit != 7);
+		for (unsigned node = 0; unit != 7 && node < NODES; node++) {
+			assert_int_equal(home.node, before.node);
+			if (node == home.node)
+				continue;
+			if (plan_tier(later.plan, (uint16_t)node, unit) >= 0)
+				assert_true(reads[unit * NODES + node] >= 2);
+			changed += plan_tier(later.plan, (uint16_t)node, unit) !=
+				   plan_tier(first.plan, (uint16_t)node, unit);
+		}
+	}
+	assert_true(changed > RECORDS / 2);
+	plan_total(first.plan, &kept);
+	plan_total(later.plan, &moved);
+	assert_in_range(moved.copies_bytes, kept.copies_bytes * 9 / 10,
+			UINT64_C(1000) * RECORDS / 2 * NODES);
+	free(reads);
+	plan_free(first.plan);
+	plan_free(later.plan);
+}
+
+static void home_when_all_read_it_once_then_who_reads_first(void **state)
+{
+	enum { RECORDS = 64, NODES = 64 };
+	struct made made = {.spec = {.epochs = 3, .readers_memory = 1 << 20}};
+	uint16_t room[PLAN_READS_MOST];
+
+	(void)state;
+	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		const uint16_t *readers = plan_readers(made.plan, unit, room);
+		struct plan_holder home;
+
+		if (readers[0] == readers[1] || readers[0] == readers[2] ||
+		    readers[1] == readers[2])
+			continue;
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		assert_int_equal(home.node, readers[0]);
+	}
+	plan_free(made.plan);
+}
+
+static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
+{
+	enum { RECORDS = 400, NODES = 2 };
+	static const uint32_t crossed[8] = {0, 1, 0, 1, 0, 1, 0, 1};
+	struct made made = {.spec = {.epochs = 4, .ranks = 8, .node_of_rank = crossed}};
+	struct plan_totals totals;
+
+	(void)state;
+	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS / NODES);
+	for (uint32_t position = 0; position < 8; position++)
+		assert_int_equal(plan_node(made.plan, position), position % 2);
+	plan_total(made.plan, &totals);
+	assert_true(totals.kept == RECORDS && totals.copies == RECORDS);
+	assert_true(totals.local > totals.reads / 2);
+	plan_free(made.plan);
+}
+
+static void tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it(void **state)
+{
+	enum { RECORDS = 600, NODES = 3 };
+	struct made made = {.spec = {.epochs = 30, .tiers = 2}};
+	uint64_t reads[2] = {0}, units[2] = {0};
+	unsigned *counts;
+
+	(void)state;
+	for (unsigned i = 0; i < NODES; i++) {
+		made.room[2 * i] = 1000 * 50;
+		made.room[2 * i + 1] = 1000 * 150;
+	}
+	made_by(&made,
+		&(struct order_spec){.records = RECORDS, .batch = 12, .policy = ORDER_SHUFFLE},
+		NODES);
+	counts = made_reads(&made);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		units[home.tier]++;
+		reads[home.tier] += counts[unit * NODES + home.node];
+	}
+	assert_int_equal(units[0], 150);
+	assert_true(reads[0] * units[1] > reads[1] * units[0]);
+	free(counts);
+	plan_free(made.plan);
+}
+
+static void unread_when_room_is_short_then_last(void **state)
+{
+	enum { RECORDS = 103, NODES = 2 };
+	/* The last 3 records of the sequence are dropped in each epoch. */
+	struct order_spec order = {.records = RECORDS, .batch = 10, .tail = ORDER_DROP};
+	struct made made = {.spec = {.epochs = 2}, .room = {50000, 51000}};
+	struct plan_holder home;
+
+	(void)state;
+	made_by(&made, &order, NODES);
+	for (uint64_t unit = 0; unit < 100; unit++)
+		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+	assert_int_equal(plan_holders(made.plan, 100, &home, 1), 1);
+	assert_int_equal(plan_holders(made.plan, 101, &home, 1), 0);
+	assert_true(plan_next(made.plan, 100, PLAN_NOBODY, 0) == PLAN_NEVER);
+	plan_free(made.plan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
+		cmocka_unit_test(residents_when_room_is_for_them_alone_then_they_have_it),
+		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
+		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
+		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
+		cmocka_unit_test(tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it),
+		cmocka_unit_test(unread_when_room_is_short_then_last),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,25 @@
+/* What only this file knows: plans that tests make. */
+#ifndef LMDBIO_TESTS_PLAN_FIXTURE_H
+#define LMDBIO_TESTS_PLAN_FIXTURE_H
+
+#include "loader/loader_plan.h"
+
+enum { NODES_MOST = 64 };
+
+struct made {
+	struct plan_spec spec;
+	struct plan *plan;
+	uint64_t room[NODES_MOST * PLAN_TIERS_MOST];
+};
+
+/* Makes the plan of made->spec, with its gaps filled in: of units of 1,000 bytes, one record each.
+ */
+void made_by(struct made *made, const struct order_spec *order, uint32_t nodes);
+
+/* The same of a shuffled order, with so many bytes of room on each node. */
+void made_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t room);
+
+/* How often each node reads each unit: [unit * nodes + node]. The caller's to free. */
+unsigned *made_reads(const struct made *made);
+
+#endif
