@@ -49,6 +49,7 @@ struct stream {
 	bool limited;             /* by what the node's memory has room for */
 	bool big;                 /* values stand in overflow runs */
 	unsigned leaves_ahead;    /* of the scout, over the walker */
+	unsigned branches_ahead;  /* asked for, behind the scout's */
 	uint64_t steps;           /* the walker's, in entries */
 	uint64_t bytes;           /* that they took */
 	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */

@@ -164,12 +164,44 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 
 	if (stream->forward ? level->index + 1 < level->count : level->index > 0)
 		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
-	else
-		rc = step_page(&stream->scout, stream->forward);
+	else if (!(rc = step_page(&stream->scout, stream->forward)) && stream->branches_ahead)
+		stream->branches_ahead--;
 	if (rc == EAGAIN)
 		want(prefetch, stream, stream->snapshot.view.wanted_offset,
 		     stream->snapshot.view.wanted_length);
 	return rc;
+}
+
+/* Asks for the branches behind the scout's, as the one above names them. Where whole chunks come,
+ * most of their leaves come along; else the scout would wait for one branch after another, each of
+ * which is but a chunk or so from the one before it. */
+static void branches_want(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
+{
+	const struct cursor *scout = &stream->scout;
+	const struct level *level, *above;
+	uint64_t each, most, chunk = stream->chunk;
+
+	if (!stream->dense || stream->big || stream->limited || stream->to.mv_data ||
+	    scout->depth < 2)
+		return;
+	level = &scout->levels[scout->depth - 1];
+	above = level - 1;
+	each = (uint64_t)level->count << stream->snapshot.view.page_shift;
+	most = limit / (each > ARENA_CHUNK ? each : ARENA_CHUNK);
+	while (stream->branches_ahead < most && !queue_is_full(prefetch)) {
+		unsigned step = stream->branches_ahead + 1;
+		uint64_t number;
+
+		if (stream->forward ? above->index + step >= above->count : above->index < step)
+			break;
+		if (!page_child(above->page, scout->page_size,
+				stream->forward ? above->index + step : above->index - step,
+				&number) ||
+		    !want_pages(prefetch, stream, number, 1))
+			break;
+		stream->branches_ahead++;
+	}
+	stream->chunk = chunk; /* the leaves' */
 }
 
 /* Bytes that a leaf of the walker's leads to. */
@@ -186,6 +218,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	uint64_t most = limit >> stream->snapshot.view.page_shift;
 	struct gathered run = {0};
 
+	if (!stream->scout_done)
+		branches_want(prefetch, stream, limit);
 	/* Where leaves only lead to the values, few of them lead far. */
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;

@@ -223,6 +223,14 @@ static void range_when_one_process_scans_then_all_reads_are_its_own(void **state
 	residency_scan(&f.residency, -1);
 }
 
+/* Their leaves are known from one branch to the next alone, and those from the root. */
+static void range_of_small_values_when_wanted_then_many_reads_are_in_flight(void **state)
+{
+	(void)state;
+	announce(NULL, NULL);
+	assert_in_range(f.in_flight, AHEAD / ARENA_CHUNK / 2, AHEAD / ARENA_CHUNK);
+}
+
 static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(void **state)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
@@ -297,6 +305,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			range_when_one_process_scans_then_all_reads_are_its_own, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			range_of_small_values_when_wanted_then_many_reads_are_in_flight,
+			setup_small, teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_eight_processes_scan_then_they_share_the_reads_in_flight,
 			setup_big, teardown),
