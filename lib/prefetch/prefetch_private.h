@@ -116,12 +116,16 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 void loader_announce(struct prefetch *prefetch);
 
 /* stream.c */
-void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);
-void stream_left(struct cursor_watch *watch, struct cursor *cursor);
 /* Whether a range has nothing more to ask for. */
 bool stream_is_over(const struct stream *stream);
 /* Walks on as far as memory, the queue and what is there allow. Under the lock. */
 void stream_advance(struct prefetch *prefetch, struct stream *stream);
+/* A cursor reads the pages of its levels without asking for them at each step. */
+void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
+
+/* stream_begin.c */
+void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);
+void stream_left(struct cursor_watch *watch, struct cursor *cursor);
 void stream_free(struct prefetch *prefetch, struct stream *stream);
 
 /* hint.c */

@@ -1,0 +1,226 @@
+/* What only this file knows: when a look-ahead begins, at which pace its program tells where it is,
+ * and when it ends.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "cursor/cursor_private.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PACES_PER_WINDOW = 16,   /* how often the program reports, per window of look-ahead */
+	PACE_COLD = 4096,        /* steps at most before looking again for anything to gain */
+	PROBE_AHEAD = 512 << 10, /* bytes */
+	DENSE_PERCENT = 90,
+};
+
+/* Whether the bytes that come next are in memory already, so that there is nothing to gain. */
+static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+{
+	struct residency *residency = prefetch->residency;
+	struct window_view *view = &cursor->snapshot->view;
+	struct level *level = cursor_top(cursor), *up = level - 1;
+	uint64_t number, offset;
+	struct node node;
+
+	if (!page_leaf_node(level->page, cursor->page_size, level->index, &node))
+		return true;
+	if (node.flags & NODE_BIG) {
+		number = load64(node.data);
+	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
+		return true; /* ask again on the next leaf */
+	} else if (!page_child(up->page, cursor->page_size,
+			       (unsigned)(forward ? up->index + 1 : up->index - 1), &number)) {
+		return true;
+	}
+	if (number >= view->limit)
+		number = view->limit - 1;
+	offset = number << view->page_shift;
+	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
+	if (forward)
+		offset += offset + PROBE_AHEAD < residency->size ? PROBE_AHEAD : 0;
+	else
+		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
+	return residency_idle(residency, offset, 1);
+}
+
+/* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */
+static struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree,
+				  bool forward, size_t key_bytes)
+{
+	const struct tree_record *record = &tree->record;
+	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
+	struct stream *stream = calloc(1, sizeof(*stream) + key_bytes);
+
+	if (!stream)
+		return NULL;
+	stream->owner = snapshot;
+	stream->snapshot = *snapshot;
+	stream->snapshot.watch = NULL;
+	stream->snapshot.view.nowait = true;
+	stream->snapshot.view.residency = snapshot->view.runs;
+	stream->tree = *tree;
+	stream->forward = forward;
+	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
+	stream->chunk = UINT64_MAX;
+	return stream;
+}
+
+static struct stream *stream_follow(struct cursor *cursor, bool forward)
+{
+	struct stream *stream = stream_make(cursor->snapshot, cursor->tree, forward, 0);
+
+	if (!stream)
+		return NULL;
+	stream->cursor = cursor;
+	stream->walker = *cursor;
+	stream->walker.snapshot = &stream->snapshot;
+	stream->walker.tree = &stream->tree;
+	stream->walker.duplicates = NULL;
+	stream->walker.ahead = NULL;
+	stream->scout = stream->walker;
+	stream->scout.depth--;
+	stream->placed = true;
+	return stream;
+}
+
+/* Gives a stream to the loader, or frees it. Under no lock. Returns 0, EAGAIN (too many) or the
+ * errno of a thread that cannot be made. */
+static int stream_start(struct prefetch *prefetch, struct stream *stream)
+{
+	unsigned i;
+	int rc = EAGAIN;
+
+	pthread_mutex_lock(&prefetch->lock);
+	for (i = 0; i < PREFETCH_STREAMS && prefetch->streams[i]; i++)
+		;
+	if (i < PREFETCH_STREAMS)
+		rc = loader_wake(prefetch);
+	if (!rc) {
+		prefetch->streams[i] = stream;
+		if (stream->dense)
+			residency_scan(prefetch->residency, 1);
+		if (stream->cursor)
+			stream->cursor->ahead = stream;
+	}
+	pthread_mutex_unlock(&prefetch->lock);
+	if (rc)
+		free(stream);
+	else
+		stats_add(STATS_STREAMS_STARTED, 1);
+	return rc;
+}
+
+static void key_keep(MDB_val *kept, const MDB_val *key, uint8_t *room)
+{
+	if (!key)
+		return;
+	memcpy(room, key->mv_data, key->mv_size);
+	*kept = (MDB_val){.mv_size = key->mv_size, .mv_data = room};
+}
+
+int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		   const struct comparator *order, const MDB_val *first, const MDB_val *last)
+{
+	size_t from = first ? first->mv_size : 0, to = last ? last->mv_size : 0;
+	struct stream *stream;
+
+	if (tree->record.root == PAGE_NONE || (first && last && compare(order, first, last) > 0))
+		return 0;
+	stream = stream_make(snapshot, tree, true, from + to + 2);
+	if (!stream)
+		return ENOMEM;
+	key_keep(&stream->from, first, (uint8_t *)(stream + 1));
+	key_keep(&stream->to, last, (uint8_t *)(stream + 1) + from + 1);
+	stream->order = *order;
+	stream->walker.snapshot = &stream->snapshot;
+	stream->walker.tree = &stream->tree;
+	stream->walker.order = &stream->order;
+	stream->walker.page_size = snapshot->page_size;
+	/* Its end is known, so what lies around it is not worth reading along. */
+	stream->dense = stream->dense && !first && !last;
+	return stream_start(prefetch, stream);
+}
+
+void stream_free(struct prefetch *prefetch, struct stream *stream)
+{
+	uint64_t used = atomic_load(&stream->taken) * atomic_load(&stream->average);
+
+	stats_add(STATS_PREFETCH_USED, used < stream->bytes ? used : stream->bytes);
+	if (stream->dense)
+		residency_scan(prefetch->residency, -1);
+	free(stream);
+}
+
+static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
+{
+	uint64_t average = atomic_load_explicit(&stream->average, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&stream->limit, memory_order_relaxed);
+	uint64_t ahead = prefetch->options.ahead < limit ? prefetch->options.ahead : limit;
+	uint64_t steps = ahead / PACES_PER_WINDOW / (average ? average : 1);
+	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
+
+	/* At first the window is small, and so must be the pace. */
+	if (steps > taken / 2 + CURSOR_PACE_FIRST)
+		steps = taken / 2 + CURSOR_PACE_FIRST;
+	return steps < CURSOR_PACE_FIRST ? CURSOR_PACE_FIRST
+	       : steps > 1 << 20         ? 1 << 20
+					 : (int)steps;
+}
+
+static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+{
+	struct stream *stream;
+
+	if (cursor->tree->pattern == PATTERN_RANDOM ||
+	    (cursor->tree->pattern == PATTERN_UNKNOWN &&
+	     nothing_to_gain(prefetch, cursor, forward))) {
+		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
+		cursor->pace = cursor->paced;
+		return;
+	}
+	cursor->pace = cursor->paced = PACE_COLD;
+	stream = stream_follow(cursor, forward);
+	if (stream && !stream_start(prefetch, stream))
+		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+}
+
+void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
+{
+	struct prefetch *prefetch = (struct prefetch *)watch;
+	struct stream *stream = cursor->ahead;
+
+	if (!stream) {
+		stream_begin(prefetch, cursor, forward);
+		return;
+	}
+	atomic_fetch_add_explicit(&stream->taken, (uint64_t)cursor->paced, memory_order_relaxed);
+	cursor->pace = cursor->paced = pace_of(prefetch, stream);
+	levels_use(prefetch, cursor);
+	/* Held, the lock is in the hands of a loader that is awake. */
+	if (!pthread_mutex_trylock(&prefetch->lock)) {
+		pthread_cond_signal(&prefetch->wake);
+		pthread_mutex_unlock(&prefetch->lock);
+	}
+}
+
+void stream_left(struct cursor_watch *watch, struct cursor *cursor)
+{
+	struct prefetch *prefetch = (struct prefetch *)watch;
+
+	pthread_mutex_lock(&prefetch->lock);
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
+		if (prefetch->streams[i] == cursor->ahead) {
+			stream_free(prefetch, prefetch->streams[i]);
+			prefetch->streams[i] = NULL;
+			/* What was asked for and not begun is of no use now. */
+			prefetch->jobs.count = 0;
+			stats_add(STATS_STREAMS_BROKEN, 1);
+			break;
+		}
+	pthread_mutex_unlock(&prefetch->lock);
+	cursor->ahead = NULL;
+}
