@@ -35,6 +35,7 @@ SAME(prefetch_used, STATS_PREFETCH_USED);
 SAME(streams_started, STATS_STREAMS_STARTED);
 SAME(streams_broken, STATS_STREAMS_BROKEN);
 SAME(fallbacks, STATS_FALLBACKS);
+SAME(huge_bytes, STATS_HUGE_BYTES);
 _Static_assert(sizeof(struct lmdbio_stats) == (STATS_COUNT + 1) * sizeof(uint64_t),
 	       "each counter has a field");
 

@@ -336,6 +336,7 @@ struct lmdbio_stats {
 	uint64_t streams_started;   /* look-aheads begun */
 	uint64_t streams_broken;    /* look-aheads that ended because the program went elsewhere */
 	uint64_t fallbacks;	    /* times a slower way was taken because the better one failed */
+	uint64_t huge_bytes;	    /* bytes, of prefetch_bytes, read straight into huge pages */
 };
 
 /* Copies the counters. They are read one after another while other threads go on counting, so

@@ -57,7 +57,7 @@ POINTER = ctypes.sizeof(ctypes.c_void_p)
 STATISTICS = ("size", "storage_requests", "storage_bytes", "served_bytes", "waits", "wait_ns",
 	"hits_cache", "hits_arena_own", "hits_arena_peer", "at_rest", "evictions", "populate_calls",
 	"prefetch_requests", "prefetch_bytes", "prefetch_used", "streams_started", "streams_broken",
-	"fallbacks")
+	"fallbacks", "huge_bytes")
 
 
 class Statistics(ctypes.Structure):

@@ -23,7 +23,7 @@
 
 static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
 static const uint64_t arena_largest = UINT64_C(1) << 46;
-enum { ARENA_VERSION = 3, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { ARENA_VERSION = 4, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* --- who shares ----------------------------------------------------------------------------- */
 
@@ -72,22 +72,41 @@ static int make_memfd(bool shared)
 	return fd;
 }
 
+/* A huge page is mapped as one only where its address is a multiple of its size. */
+static uint8_t *reserve_aligned(uint64_t length)
+{
+	uint8_t *start = mmap(NULL, length + ARENA_HUGE, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *base, *end;
+
+	if (start == MAP_FAILED)
+		return NULL;
+	base = (uint8_t *)round_up((uintptr_t)start, ARENA_HUGE);
+	end = base + round_up(length, 4096);
+	if (base > start)
+		munmap(start, (size_t)(base - start));
+	munmap(end, (size_t)(start + length + ARENA_HUGE - end));
+	return base;
+}
+
 static int map(struct arena *arena)
 {
 	struct stat st;
 	uint8_t *table;
-	void *base;
+	uint8_t *base;
 
 	arena->fd = descriptor_lift(arena->fd);
 	if (fstat(arena->fd, &st))
 		return errno;
 	arena->device = st.st_dev;
 	arena->inode = st.st_ino;
-	base = mmap(NULL, arena->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		    arena->fd, 0);
-	if (base == MAP_FAILED)
+	base = reserve_aligned(arena->length);
+	if (!base)
 		return errno;
 	arena->base = base;
+	if (mmap(base, arena->length, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena->fd, 0) == MAP_FAILED)
+		return errno;
 	/* Not in a core file, and not in a forked child, which has no row yet. */
 	(void)madvise(base, arena->length, MADV_DONTDUMP);
 	if (madvise(base, arena->length, MADV_DONTFORK))

@@ -67,6 +67,19 @@ int arena_fd(const struct arena *arena);
  * bytes. Any thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length);
 
+/* Makes memory for chunks that will be read soon, in huge pages, where that is possible and nobody
+ * has tried it: those of `count` from `first` on, and their neighbours up to multiples of a huge
+ * page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call. */
+void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
+
+/* Whether arena_prepare() would try. Any thread, no lock. */
+bool arena_may_prepare(const struct arena *arena, uint64_t chunk);
+
+/* Where bytes of one claimed chunk may be put directly, instead of by arena_fill(): memory that is
+ * there and stays at least until the claim is given back. NULL: there is none. The rules of
+ * arena_fill() hold for it. */
+uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length);
+
 /* The arena's bytes as this process may see them, published or not; to look, not to write: where
  * memory is short a store of the program's own would be a signal. */
 uint8_t *arena_bytes(const struct arena *arena);

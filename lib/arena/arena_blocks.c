@@ -218,6 +218,7 @@ void arena_free_unpublished(struct arena *arena, uint64_t chunk)
 {
 	uint64_t first = chunk * ARENA_BLOCKS, end = first + ARENA_BLOCKS, run, length;
 
+	arena_huge_break(&arena->groups[chunk / ARENA_GROUP], chunk);
 	for (; (length = arena_missing(arena, first, end, &run)) > 0; first = run + length)
 		(void)madvise(arena->base + run * ARENA_BLOCK, length * ARENA_BLOCK, MADV_REMOVE);
 }

@@ -142,6 +142,7 @@ uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t ch
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
 		atomic_store(&group->published[chunk % ARENA_GROUP][i], 0);
 	arena_step("evict-cleared");
+	arena_huge_break(group, chunk);
 	if (madvise(arena->base + chunk * ARENA_CHUNK, ARENA_CHUNK, MADV_REMOVE))
 		blocks = 0; /* still there, so still counted */
 	arena_step("evict-punched");

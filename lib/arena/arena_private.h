@@ -27,7 +27,8 @@ enum {
 	ARENA_ROWS = 256,
 	ARENA_GROUP = 1024, /* chunks */
 	ARENA_GROUP_BLOCKS = ARENA_GROUP * ARENA_BLOCKS,
-	ARENA_SLOTS = 64,    /* names under which an arena is found */
+	ARENA_HUGE = 2 << 20, /* bytes: a huge page */
+	ARENA_SLOTS = 64,     /* names under which an arena is found */
 	ARENA_PAGE_ROWS = 32, /* rows whose pins of one group share a page */
 	ARENA_WISHES = 480,   /* of one row, not yet taken */
 	ARENA_RECENT = 256    /* wishes that a process remembers to have passed on */
@@ -91,6 +92,8 @@ struct arena_group {
 	_Atomic uint64_t published[ARENA_GROUP][ARENA_BLOCKS / 64];
 	_Atomic uint64_t kept[ARENA_GROUP / 64];    /* bits: arena_keep() */
 	_Atomic uint64_t refused[ARENA_GROUP / 64]; /* the server does not bring it */
+	_Atomic uint64_t asked[ARENA_GROUP / 64];   /* somebody has tried to make huge pages here */
+	_Atomic uint64_t huge[ARENA_GROUP / 64];    /* and has succeeded */
 	_Atomic uint64_t pins[ARENA_ROWS][ARENA_GROUP / 64];
 };
 
@@ -124,6 +127,7 @@ struct arena {
 	pthread_mutex_t lock; /* pins and burials by this process's threads */
 	_Atomic uint64_t look_at; /* ns: when to look around again */
 	_Atomic unsigned members;
+	atomic_uint misses;    /* huge pages that came late or not at all, in a row */
 	_Atomic bool returned; /* something reserved was given back: bytes may lie unpublished */
 };
 
@@ -196,6 +200,9 @@ bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
 void arena_futex_wake(_Atomic uint32_t *word);
 bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word);
 void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row);
+
+/* arena_huge.c: a part of the chunk's memory goes. Before it goes, under the chunk's claim. */
+void arena_huge_break(struct arena_group *group, uint64_t chunk);
 
 /* arena_wishes.c: nobody serves any more whom that row has served. */
 void arena_serve_end(struct arena *arena, unsigned row);

@@ -19,7 +19,8 @@ enum {
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
-	DEPTH_LEAST = 4, /* reads in flight of one of many processes */
+	DEPTH_LEAST = 4,        /* reads in flight of one of many processes */
+	PREPARE_FROM = 8 << 20, /* bytes: scans that look so far ahead go on for a while */
 };
 
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
@@ -39,8 +40,13 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 	return jobs_put(&prefetch->trees, offset, length);
 }
 
-static bool flight_scratch(struct flight *flight)
+static bool flight_aim(struct flight *flight)
 {
+	flight->request.buffer = residency_place(&flight->load);
+	if (flight->request.buffer) {
+		stats_add(STATS_HUGE_BYTES, flight->load.length);
+		return true;
+	}
 	if (!flight->scratch)
 		flight->scratch = io_buffer_new(SCRATCH);
 	flight->request.buffer = flight->scratch;
@@ -49,7 +55,8 @@ static bool flight_scratch(struct flight *flight)
 
 static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
 {
-	if (residency_finish(prefetch->residency, &flight->load, flight->scratch, error, done))
+	if (residency_finish(prefetch->residency, &flight->load, flight->request.buffer, error,
+			     done))
 		prefetch->failed = true;
 	flight->next = prefetch->idle;
 	prefetch->idle = flight;
@@ -65,7 +72,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 		.length = flight->load.length,
 		.tag = flight,
 	};
-	if (!flight_scratch(flight)) {
+	if (!flight_aim(flight)) {
 		flight_land(prefetch, flight, ENOMEM, 0);
 		return;
 	}
@@ -102,6 +109,7 @@ static bool job_start(struct prefetch *prefetch, struct job job)
 		switch (residency_plan(prefetch->residency, job.offset, &length, &flight->load)) {
 		case PLAN_LOAD:
 			prefetch->idle = flight->next;
+			prefetch->planned = flight->load.offset;
 			flight_start(prefetch, flight);
 			break;
 		case PLAN_BUSY:
@@ -154,6 +162,25 @@ void loader_announce(struct prefetch *prefetch)
 	residency_announce(prefetch->residency, prefetch->small && prefetch->keys <= KEYS_WAITED);
 }
 
+/* While reads are on their way: memory for those that a scan will want next. */
+static void memory_prepare(struct prefetch *prefetch)
+{
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
+		const struct stream *stream = prefetch->streams[i];
+
+		if (!stream || !stream->dense || (stream->scout_done && stream->walker_done))
+			continue;
+		if (atomic_load_explicit(&stream->limit, memory_order_relaxed) >= PREPARE_FROM) {
+			bool forward = stream->forward;
+
+			pthread_mutex_unlock(&prefetch->lock);
+			residency_prepare(prefetch->residency, prefetch->planned, forward);
+			pthread_mutex_lock(&prefetch->lock);
+		}
+		return;
+	}
+}
+
 /* true: it should be called again before anything is waited for. */
 static bool start_all(struct prefetch *prefetch)
 {
@@ -185,6 +212,8 @@ static bool start_all(struct prefetch *prefetch)
 		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
 	flights_submit(prefetch);
 	loader_announce(prefetch);
+	if (!there && prefetch->in_flight)
+		memory_prepare(prefetch);
 	return there;
 }
 
@@ -200,7 +229,7 @@ static void land_some(struct prefetch *prefetch)
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
-		failed |= residency_finish(prefetch->residency, &flight->load, flight->scratch,
+		failed |= residency_finish(prefetch->residency, &flight->load, done[i]->buffer,
 					   done[i]->error, done[i]->done) != 0;
 	}
 	pthread_mutex_lock(&prefetch->lock);

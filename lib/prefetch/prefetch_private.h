@@ -77,7 +77,8 @@ struct prefetch {
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
-	uint64_t landed; /* reads that have come */
+	uint64_t landed;  /* reads that have come */
+	uint64_t planned; /* offset of the last that was begun */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */

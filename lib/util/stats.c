@@ -48,6 +48,7 @@ static const struct row {
 	[STATS_STREAMS_STARTED] = {"streams_started", NUMBER, "look-aheads started"},
 	[STATS_STREAMS_BROKEN] = {"streams_broken", NUMBER, "look-aheads broken off"},
 	[STATS_FALLBACKS] = {"fallbacks", NUMBER, "fallbacks to a slower way"},
+	[STATS_HUGE_BYTES] = {"huge_bytes", BYTES, "read into huge pages"},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 

@@ -20,15 +20,15 @@
 
 enum stats_counter {
 	STATS_STORAGE_REQUESTS, /* reads that lmdbio asked of storage */
-	STATS_STORAGE_BYTES,	/* their length */
-	STATS_SERVED_BYTES,	/* values handed to the program */
-	STATS_WAITS,		/* times the program had to wait for bytes */
-	STATS_WAIT_NS,		/* for how long */
+	STATS_STORAGE_BYTES,    /* their length */
+	STATS_SERVED_BYTES,     /* values handed to the program */
+	STATS_WAITS,            /* times the program had to wait for bytes */
+	STATS_WAIT_NS,          /* for how long */
 	/* Extents that the program stepped on, by what stood under them: */
 	STATS_HITS_CACHE,      /* page cache, brought there ahead of need */
 	STATS_HITS_ARENA_OWN,  /* arena, loaded by this process */
 	STATS_HITS_ARENA_PEER, /* arena, loaded by another process */
-	STATS_AT_REST,	       /* the file mapping as it was */
+	STATS_AT_REST,         /* the file mapping as it was */
 	STATS_EVICTIONS,       /* extents given back to stay within the budget */
 	STATS_POPULATE_CALLS,  /* batches of page-table entries made */
 	STATS_PREFETCH_REQUESTS,
@@ -37,6 +37,7 @@ enum stats_counter {
 	STATS_STREAMS_STARTED, /* look-ahead began */
 	STATS_STREAMS_BROKEN,  /* and ended because the program went elsewhere */
 	STATS_FALLBACKS,       /* times a slower way was taken because the better one failed */
+	STATS_HUGE_BYTES,      /* of STATS_PREFETCH_BYTES, read straight into huge pages */
 	STATS_COUNT
 };
 

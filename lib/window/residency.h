@@ -192,8 +192,14 @@ int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t 
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   struct residency_load *load);
+/* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */
+void *residency_place(const struct residency_load *load);
+/* Makes memory for what a scan will plan next, behind `offset` or before it, as far as that pays.
+ */
+void residency_prepare(struct residency *residency, uint64_t offset, bool forward);
 /* Ends a PLAN_LOAD: error is 0 or the errno, done how many bytes came into the buffer, which the
- * caller may use again afterwards. Returns 0 or the errno; ENOMEM when the node has no memory. */
+ * caller may use again afterwards, or into residency_place(). Returns 0 or the errno; ENOMEM when
+ * the node has no memory. */
 int residency_finish(struct residency *residency, const struct residency_load *load,
 		     const void *buffer, int error, size_t done);
 

@@ -11,6 +11,8 @@
 enum {
 	POPULATE_MIN = 64 << 10, /* bytes: of less, a fault brings as much as a call would */
 	AHEAD_SHARE = 4,         /* of what may be pinned, as one part in so many */
+	PREPARE = 8,             /* chunks at a time */
+	PREPARE_AHEAD = 24,      /* chunks: as far as that */
 };
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
@@ -192,6 +194,48 @@ enum residency_plan residency_plan(struct residency *residency, uint64_t offset,
 	return plan;
 }
 
+void *residency_place(const struct residency_load *load)
+{
+	return load->arena ? arena_place(load->arena, load->offset, load->length) : NULL;
+}
+
+/* The first chunks that nobody has tried to prepare, a little way in front of `chunk`; false: there
+ * are none. */
+static bool find_unprepared(const struct residency *residency, uint64_t chunk, bool forward,
+			    uint64_t *first)
+{
+	for (uint64_t n = 1; n <= PREPARE_AHEAD && (forward || n <= chunk); n++) {
+		*first = forward ? chunk + n : chunk - n;
+		if (arena_may_prepare(residency->arena, *first)) {
+			if (!forward)
+				*first = *first < PREPARE ? 0 : *first - PREPARE + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+void residency_prepare(struct residency *residency, uint64_t offset, bool forward)
+{
+	struct arena *arena = NULL;
+	uint64_t first;
+
+	pthread_mutex_lock(&residency->lock);
+	if (residency->arena && atomic_load(&residency->scans) && residency->link.fd < 0 &&
+	    find_unprepared(residency, offset / ARENA_CHUNK, forward, &first)) {
+		arena = residency->arena;
+		residency->loads++; /* so that it is not closed meanwhile */
+	}
+	pthread_mutex_unlock(&residency->lock);
+	if (!arena)
+		return;
+	arena_prepare(arena, first, PREPARE);
+	pthread_mutex_lock(&residency->lock);
+	residency->loads--;
+	residency_bury(residency);
+	pthread_mutex_unlock(&residency->lock);
+}
+
 static bool is_waited_for(const struct residency *residency, uint64_t offset, uint64_t end)
 {
 	for (const struct residency_waiter *w = residency->waiters; w; w = w->next)
@@ -208,7 +252,7 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 	/* Short is right at the end of the file alone. */
 	if (!error && done < load->length && load->offset + done < residency->size)
 		error = EIO;
-	if (!error && load->arena)
+	if (!error && load->arena && buffer != arena_bytes(load->arena) + load->offset)
 		error = arena_fill(load->arena, load->offset, buffer,
 				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&residency->lock);

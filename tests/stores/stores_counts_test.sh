@@ -130,6 +130,25 @@ for set in img cifar; do
 done
 nothing_left "many_processes"
 
+# Where the kernel makes huge pages for who asks, a scan tries them: how far it goes on with them
+# depends on how long the kernel takes.
+huge_pages_possible() {
+	local policy=/sys/kernel/mm/transparent_hugepage/shmem_enabled
+
+	[ -e "$policy" ] && ! grep -q '\[deny\]' "$policy" &&
+		printf '6.1\n%s\n' "$(uname -r)" | sort -VC
+}
+
+cold
+line=$(LMDBIO_STATS=$scratch/stats reader scan "$scratch/mount/img")
+equal "huge_pages_scan_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+huge=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["huge_bytes"])' "$scratch/stats")
+if huge_pages_possible; then
+	judge "scan_when_the_arena_holds_the_file_then_huge_pages" [ "$huge" -gt 0 ]
+else
+	judge "scan_when_the_kernel_has_no_huge_pages_then_none" [ "$huge" = 0 ]
+fi
+
 # Single values, in no order.
 expected=$(original --records=600 --count=300 get "$scratch/backing/img" | seen)
 for flag in "" --nordahead; do

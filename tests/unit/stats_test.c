@@ -89,6 +89,7 @@ static void stats_call_with_full_size_fills_all(void **state)
 	assert_true(stats.size == sizeof(stats));
 	assert_true(stats.storage_requests == stats_get(STATS_STORAGE_REQUESTS));
 	assert_true(stats.fallbacks == stats_get(STATS_FALLBACKS));
+	assert_true(stats.huge_bytes == stats_get(STATS_HUGE_BYTES));
 	assert_true(stats.storage_requests >= 11 && stats.fallbacks >= 13);
 }
 
@@ -188,7 +189,7 @@ static void assert_is_the_report_in_json(const char *said)
 	assert_non_null(strstr(said, ", \"pid\": "));
 	assert_non_null(strstr(said, ", \"storage_requests\": 3, \"storage_bytes\": 3145728, "));
 	assert_non_null(strstr(said, ", \"wait_ns\": 1500000000, "));
-	assert_non_null(strstr(said, ", \"fallbacks\": 0}"));
+	assert_non_null(strstr(said, ", \"fallbacks\": 0, \"huge_bytes\": 0}"));
 }
 
 static void end_with_json_tells_one_line(void **state)

@@ -1,0 +1,123 @@
+/* What only this file knows: how chunks to come get their memory in huge pages.
+ *
+ * A memfd has 4 KiB pages, unless the machine's owner allows more; making, filling, mapping and
+ * freeing those takes longer than the copy. MADV_COLLAPSE (Linux 6.1) makes huge pages of a range
+ * without anybody's leave, and bytes can be read from storage straight into them. Each call waits
+ * for all processors, so it is one for many pages; and as a huge page is two chunks, which would
+ * have to be evicted as one, it is for arenas that have room for all of the file.
+ */
+#include "arena/arena_private.h"
+
+#include "util/clock.h"
+
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+enum {
+	PAIR = ARENA_HUGE / ARENA_CHUNK,
+	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves */
+	MISSES = 3,        /* in a row: the kernel does not know how, or memory is in small pieces */
+};
+
+static bool has_room_for_all(const struct arena *arena)
+{
+	return arena->budget >= arena->chunks * ARENA_BLOCKS;
+}
+
+static uint64_t pair_bits(uint64_t chunk)
+{
+	return UINT64_C(3) << (chunk % 64 & ~UINT64_C(1));
+}
+
+/* To whom it falls to make a pair's page: one of all, once. */
+static bool pair_take(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
+
+	if (!group || chunk + PAIR > arena->chunks)
+		return false;
+	if (atomic_fetch_or(&group->asked[chunk % ARENA_GROUP / 64], pair_bits(chunk)) &
+	    pair_bits(chunk))
+		return false;
+	/* What holds bytes, or is being read, is not worth moving. */
+	for (unsigned i = 0; i < PAIR; i++)
+		if (atomic_load(&group->words[(chunk + i) % ARENA_GROUP]) ||
+		    arena_published(group, chunk + i))
+			return false;
+	return true;
+}
+
+/* The kernel makes a huge page only of a range that has at least one page. Returns whether that was
+ * worth it. */
+static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
+{
+	uint8_t *start = arena->base + first * ARENA_CHUNK;
+	uint64_t length = (end - first) * ARENA_CHUNK, began;
+
+	/* Not the time that passes: who waits for a processor learns nothing about memory. */
+	began = clock_of(CLOCK_THREAD_CPUTIME_ID);
+	for (uint64_t at = 0; at < length; at += ARENA_HUGE)
+		if (madvise(start + at, ARENA_BLOCK, MADV_POPULATE_READ))
+			return false;
+	if (madvise(start, length, MADV_COLLAPSE))
+		return false;
+	for (uint64_t chunk = first; chunk < end; chunk += PAIR)
+		atomic_fetch_or(&arena_group_of(arena, chunk)->huge[chunk % ARENA_GROUP / 64],
+				pair_bits(chunk));
+	return clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / PAIR * SLOW_NS;
+}
+
+void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
+{
+	uint64_t end = first + count, run;
+
+	if (!has_room_for_all(arena))
+		return;
+	if (end > arena->chunks)
+		end = arena->chunks;
+	for (first -= first % PAIR; first < end; first = run + PAIR) {
+		for (run = first; run < end && pair_take(arena, run);)
+			run += PAIR;
+		if (run == first || atomic_load(&arena->misses) >= MISSES)
+			continue;
+		if (range_make(arena, first, run))
+			atomic_store(&arena->misses, 0);
+		else
+			atomic_fetch_add(&arena->misses, 1);
+	}
+}
+
+bool arena_may_prepare(const struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group;
+
+	if (atomic_load_explicit(&arena->misses, memory_order_relaxed) >= MISSES ||
+	    !has_room_for_all(arena) || (chunk | (PAIR - 1)) >= arena->chunks)
+		return false;
+	group = arena_group_of(arena, chunk);
+	return !group || !(atomic_load_explicit(&group->asked[chunk % ARENA_GROUP / 64],
+						memory_order_relaxed) &
+			   pair_bits(chunk));
+}
+
+uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length)
+{
+	uint64_t chunk = offset / ARENA_CHUNK;
+	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+
+	if (!group || (offset + length - 1) / ARENA_CHUNK != chunk ||
+	    !(atomic_load(&group->huge[chunk % ARENA_GROUP / 64]) & UINT64_C(1) << chunk % 64))
+		return NULL;
+	return arena->base + offset;
+}
+
+void arena_huge_break(struct arena_group *group, uint64_t chunk)
+{
+	atomic_fetch_and(&group->huge[chunk % ARENA_GROUP / 64], ~pair_bits(chunk));
+}

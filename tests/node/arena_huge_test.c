@@ -1,0 +1,221 @@
+/* What only this file knows: when an arena has huge pages, and that bytes put there directly are the
+ * arena's like all others. */
+#include "arena_support.h"
+
+#include "arena/arena_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { CHUNKS = 21 }; /* odd: the last has no neighbour to make a huge page with */
+
+static struct dataset dataset;
+
+static struct arena *open_arena(uint64_t budget)
+{
+	struct arena_options options = {.budget = budget * ARENA_CHUNK, .share = true};
+	struct arena *arena;
+	const char *why;
+
+	assert_int_equal(arena_open(&arena, &dataset.identity, &options, &why), 0);
+	assert_null(why);
+	return arena;
+}
+
+static struct arena *open_prepared(uint64_t first, uint64_t count)
+{
+	struct arena *arena = open_arena(CHUNKS);
+
+	arena_prepare(arena, first, count);
+	return arena;
+}
+
+static bool has_place(const struct arena *arena, uint64_t chunk)
+{
+	return arena_place(arena, chunk * ARENA_CHUNK, ARENA_CHUNK) != NULL;
+}
+
+/* Whether this kernel makes huge pages of a memfd, found out without the arena. */
+static bool kernel_can(void)
+{
+	size_t length = 2 * ARENA_HUGE;
+	int fd = memfd_create("probe", MFD_CLOEXEC);
+	bool can = false;
+	char *map;
+
+	if (fd < 0 || ftruncate(fd, (off_t)length) || pwrite(fd, "x", 1, 0) != 1)
+		return false;
+	/* Behind a reservation, so that the address can be a multiple of a huge page. */
+	map = mmap(NULL, 2 * length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map != MAP_FAILED) {
+		char *place = (char *)(((uintptr_t)map + ARENA_HUGE - 1) & ~(uintptr_t)(ARENA_HUGE - 1));
+
+		if (mmap(place, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == place)
+			can = *(volatile char *)place == 'x' && !madvise(place, ARENA_HUGE, 25);
+		munmap(map, 2 * length);
+	}
+	close(fd);
+	return can;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	dataset = dataset_make(CHUNKS);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	dataset_close(&dataset);
+	return 0;
+}
+
+static void prepare_when_all_has_room_then_whole_pairs_have_places(void **state)
+{
+	struct arena *arena = open_prepared(3, CHUNKS);
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	assert_false(has_place(arena, 1));
+	for (uint64_t chunk = 2; chunk < CHUNKS - 1; chunk++)
+		assert_true(has_place(arena, chunk));
+	assert_false(has_place(arena, CHUNKS - 1));
+	assert_false(has_place(arena, CHUNKS));
+	assert_int_equal(arena_memory(arena), (CHUNKS - 3) * (uint64_t)ARENA_CHUNK);
+	assert_int_equal(arena_used(arena), 0);
+	arena_close(arena);
+}
+
+static void prepare_when_there_is_less_room_then_nothing(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS - 1);
+
+	(void)state;
+	assert_false(arena_may_prepare(arena, 0));
+	arena_prepare(arena, 0, CHUNKS);
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+		assert_false(has_place(arena, chunk));
+	assert_int_equal(arena_memory(arena), 0);
+	arena_close(arena);
+}
+
+static void prepare_when_asked_twice_then_tries_once(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS), *other;
+
+	(void)state;
+	assert_true(arena_may_prepare(arena, 4));
+	arena_prepare(arena, 4, 2);
+	other = open_arena(CHUNKS);
+	assert_false(arena_may_prepare(arena, 4));
+	assert_false(arena_may_prepare(other, 5));
+	assert_int_equal(has_place(other, 5), kernel_can());
+	arena_close(arena);
+	arena_close(other);
+}
+
+static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS);
+	struct reader reader;
+
+	(void)state;
+	reader_begin(&reader, arena, &dataset);
+	assert_true(arena_claim(arena, 0));
+	assert_true(reader_load(&reader, 0, 3));
+	arena_release(arena, 0);
+	assert_true(arena_claim(arena, 3));
+	arena_prepare(arena, 0, 6);
+	for (uint64_t chunk = 0; chunk < 4; chunk++)
+		assert_false(has_place(arena, chunk));
+	assert_int_equal(has_place(arena, 4), kernel_can());
+	assert_int_equal(reader_wrong(&reader, 0, 3), 0);
+	arena_release(arena, 3);
+	reader_end(&reader);
+	arena_close(arena);
+}
+
+static void place_when_read_into_then_others_see_the_bytes(void **state)
+{
+	struct arena *one = open_prepared(0, CHUNKS), *two = open_arena(CHUNKS);
+	struct reader reader;
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	reader_begin(&reader, two, &dataset);
+	for (uint64_t chunk = 6; chunk < 8; chunk++) {
+		uint64_t offset = chunk * ARENA_CHUNK;
+
+		assert_true(arena_claim(one, chunk));
+		assert_true(arena_reserve(one, ARENA_BLOCKS));
+		assert_int_equal(pread(dataset.fd, arena_place(one, offset, ARENA_CHUNK), ARENA_CHUNK,
+				       (off_t)offset),
+				 ARENA_CHUNK);
+		arena_publish(one, chunk * ARENA_BLOCKS, ARENA_BLOCKS);
+		arena_release(one, chunk);
+	}
+	assert_true(arena_present(two, 6ull * ARENA_BLOCKS, 2ull * ARENA_BLOCKS));
+	assert_int_equal(reader_wrong(&reader, 6ull * ARENA_BLOCKS, 2ull * ARENA_BLOCKS), 0);
+	assert_int_equal(arena_used(two), 2ull * ARENA_CHUNK);
+	reader_end(&reader);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void place_when_it_reaches_into_the_next_chunk_then_none(void **state)
+{
+	struct arena *arena = open_prepared(0, CHUNKS);
+
+	(void)state;
+	assert_null(arena_place(arena, ARENA_CHUNK - ARENA_BLOCK, 2ull * ARENA_BLOCK));
+	arena_close(arena);
+}
+
+static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void **state)
+{
+	struct arena *arena = open_prepared(0, 2);
+	struct reader reader;
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	reader_begin(&reader, arena, &dataset);
+	assert_true(arena_claim(arena, 1));
+	assert_true(reader_load(&reader, ARENA_BLOCKS, ARENA_BLOCKS));
+	arena_release(arena, 1);
+	assert_true(arena_claim(arena, 0));
+	assert_true(arena_reserve(arena, ARENA_BLOCKS));
+	memset(arena_place(arena, 0, ARENA_CHUNK), 1, ARENA_CHUNK);
+	arena_unreserve(arena, ARENA_BLOCKS);
+	arena_release(arena, 0);
+	assert_false(has_place(arena, 0));
+	assert_int_equal(arena_memory(arena), ARENA_CHUNK);
+	assert_int_equal(reader_wrong(&reader, ARENA_BLOCKS, ARENA_BLOCKS), 0);
+	reader_end(&reader);
+	arena_close(arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(prepare_when_all_has_room_then_whole_pairs_have_places),
+		cmocka_unit_test(prepare_when_there_is_less_room_then_nothing),
+		cmocka_unit_test(prepare_when_asked_twice_then_tries_once),
+		cmocka_unit_test(prepare_when_a_chunk_is_claimed_or_published_then_leaves_it),
+		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
+		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
+		cmocka_unit_test(read_when_it_fails_then_the_memory_goes_and_the_place_with_it),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
