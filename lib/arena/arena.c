@@ -266,8 +266,8 @@ static int attach(struct arena *arena, const char **why)
 	return rc;
 }
 
-int arena_open(struct arena **opened, const struct arena_identity *identity,
-	       const struct arena_options *options, const char **why)
+int arena_attach(struct arena **opened, const struct arena_identity *identity,
+		 const struct arena_options *options, const char **why)
 {
 	struct arena *arena;
 	int rc;
@@ -283,6 +283,11 @@ int arena_open(struct arena **opened, const struct arena_identity *identity,
 		return ENOMEM;
 	arena->identity = *identity;
 	arena->wanted = options->budget / ARENA_BLOCK;
+	arena->node_budget =
+		options->node_budget ? options->node_budget / ARENA_BLOCK : arena->wanted;
+	for (const char *c = options->node; c && *c; c++)
+		arena->node = mix64(arena->node ^ (unsigned char)*c);
+	arena->line = -1;
 	arena->share = options->share;
 	arena->fd = arena->life = arena->listener = -1;
 	key_make(arena->key, identity, options->node);
@@ -297,18 +302,34 @@ int arena_open(struct arena **opened, const struct arena_identity *identity,
 	return 0;
 }
 
-void arena_close(struct arena *arena)
+int arena_open(struct arena **arena, const struct arena_identity *identity,
+	       const struct arena_options *options, const char **why)
 {
-	if (!arena)
-		return;
+	int rc = arena_attach(arena, identity, options, why);
+
+	if (!rc)
+		purse_join(*arena);
+	return rc;
+}
+
+void arena_detach(struct arena *arena)
+{
 	close_one(&arena->listener); /* first, so that nobody comes in by a door that is closing */
 	arena_drop(arena);
 	pthread_mutex_destroy(&arena->lock);
 	free(arena);
 }
 
+void arena_close(struct arena *arena)
+{
+	if (!arena)
+		return;
+	purse_leave(arena);
+	arena_detach(arena);
+}
+
 /* The maps did not come along (MADV_DONTFORK), so closing is all there is to do. */
-void arena_forked(struct arena *arena)
+void arena_cut(struct arena *arena)
 {
 	close_one(&arena->listener);
 	close_one(&arena->life);
@@ -317,16 +338,26 @@ void arena_forked(struct arena *arena)
 	arena->row = 0;
 }
 
+void arena_forked(struct arena *arena)
+{
+	purse_forked(arena);
+	arena_cut(arena);
+}
+
 int arena_open_again(struct arena *arena)
 {
 	const char *why;
+	int rc;
 
 	if (arena->base)
 		return EINVAL;
 	pthread_mutex_init(&arena->lock, NULL); /* another thread of the parent may have held it */
 	atomic_store(&arena->look_at, 0);
 	atomic_store(&arena->members, 0);
-	return attach(arena, &why);
+	rc = attach(arena, &why);
+	if (!rc)
+		purse_join(arena);
+	return rc;
 }
 
 int arena_fd(const struct arena *arena)

@@ -34,6 +34,8 @@ struct arena_identity {
 
 struct arena_options {
 	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts */
+	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
+				 counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
 	bool share;       /* false: for this process alone */
 };
@@ -196,6 +198,7 @@ void arena_touch(struct arena *arena, uint64_t chunk);
 /* Whether the node is short of room, so that pins that are not needed should go. */
 bool arena_pressed(const struct arena *arena);
 
+/* What it may keep now: its budget, or what other arenas of the node leave of that. */
 uint64_t arena_budget(const struct arena *arena);
 uint64_t arena_used(const struct arena *arena);      /* bytes, reserved ones included */
 uint64_t arena_evictions(const struct arena *arena); /* chunks, by all processes */

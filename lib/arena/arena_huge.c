@@ -27,7 +27,7 @@ enum {
 
 static bool has_room_for_all(const struct arena *arena)
 {
-	return arena->budget >= arena->chunks * ARENA_BLOCKS;
+	return arena_limit(arena) >= arena->chunks * ARENA_BLOCKS;
 }
 
 static uint64_t pair_bits(uint64_t chunk)

@@ -51,7 +51,7 @@ void arena_account_published(struct arena *arena, uint64_t blocks)
 
 static bool is_roomy(const struct arena *arena, uint64_t used)
 {
-	return used < arena->budget - arena->budget / 8;
+	return used < arena_limit(arena) - arena_limit(arena) / 8;
 }
 
 void arena_lower(struct arena *arena, uint64_t blocks)
@@ -280,11 +280,11 @@ static bool evict_any(struct arena *arena, bool kept)
 uint64_t arena_keep_limit(const struct arena *arena)
 {
 	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
-	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS;
+	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS, all = arena_limit(arena);
 
-	if (room < arena->budget / 8)
-		room = arena->budget / 8;
-	return room < arena->budget ? arena->budget - room : 0;
+	if (room < all / 8)
+		room = all / 8;
+	return room < all ? all - room : 0;
 }
 
 /* What the server keeps, it keeps for other nodes too: that goes only when it leaves too little for
@@ -300,16 +300,16 @@ static bool may_kept_go(const struct arena *arena)
 uint64_t arena_share(struct arena *arena)
 {
 	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
-	uint64_t limit = arena_keep_limit(arena), members;
+	uint64_t limit = arena_keep_limit(arena), members, all = arena_limit(arena);
 
 	if (!atomic_load_explicit(&arena->head->server, memory_order_relaxed) ||
-	    arena->chunks * ARENA_BLOCKS <= arena->budget)
+	    arena->chunks * ARENA_BLOCKS <= all)
 		return UINT64_MAX;
 	if (keeps > limit)
 		keeps = limit;
 	/* The server pins little, but what is on its way has its room already. */
 	members = arena_members(arena);
-	return (arena->budget - keeps - MEMBER_ROOM * ARENA_BLOCKS) / (members > 2 ? members - 1 : 1) *
+	return (all - keeps - MEMBER_ROOM * ARENA_BLOCKS) / (members > 2 ? members - 1 : 1) *
 	       ARENA_BLOCK;
 }
 
@@ -318,9 +318,9 @@ static bool evict_one(struct arena *arena)
 	return evict_any(arena, false) || (may_kept_go(arena) && evict_any(arena, true));
 }
 
-static bool is_over(const struct arena *arena)
+static bool is_over(const struct arena *arena, uint64_t limit)
 {
-	return atomic_load(&arena->head->used) > arena->budget;
+	return atomic_load(&arena->head->used) > limit;
 }
 
 /* Once the node was short, more goes than is needed at once, so that the pressure ends. */
@@ -331,11 +331,11 @@ static void ease(struct arena *arena)
 			return;
 }
 
-static bool make_room(struct arena *arena)
+static bool make_room(struct arena *arena, uint64_t limit)
 {
 	bool buried = false;
 
-	while (is_over(arena)) {
+	while (is_over(arena, limit)) {
 		if (evict_one(arena))
 			continue;
 		if (!buried && arena_bury_dead(arena)) {
@@ -343,7 +343,7 @@ static bool make_room(struct arena *arena)
 			continue;
 		}
 		if (!arena_recount(arena))
-			return !is_over(arena);
+			return !is_over(arena, limit);
 	}
 	return true;
 }
@@ -360,17 +360,23 @@ static void give_back(struct arena *arena, uint64_t blocks)
 bool arena_reserve(struct arena *arena, uint64_t blocks)
 {
 	struct arena_head *head = arena->head;
+	uint64_t limit, used;
 
-	if (blocks > arena->budget)
-		return false;
 	arena_look_around(arena);
+	purse_refresh(arena);
+	limit = arena_limit(arena);
+	if (blocks > limit)
+		return false;
 	arena_account_begin(arena);
-	atomic_fetch_add(&head->used, blocks);
+	used = atomic_fetch_add(&head->used, blocks);
+	/* Where the limit has come down, two go for each that comes: not all at once. */
+	if (used > limit + blocks)
+		limit = used - blocks;
 	arena_step("reserve-counted");
 	atomic_fetch_add(&arena_own_row(arena)->reserved, (int64_t)blocks);
 	arena_account_end(arena);
 	arena_step("reserved");
-	if (make_room(arena)) {
+	if (make_room(arena, limit)) {
 		ease(arena);
 		return true;
 	}
@@ -404,7 +410,7 @@ bool arena_pressed(const struct arena *arena)
 
 uint64_t arena_budget(const struct arena *arena)
 {
-	return arena->budget * ARENA_BLOCK;
+	return arena_limit(arena) * ARENA_BLOCK;
 }
 
 uint64_t arena_used(const struct arena *arena)

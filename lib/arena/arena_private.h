@@ -101,6 +101,8 @@ struct arena {
 	struct arena_identity identity;
 	uint64_t key[2];
 	uint64_t wanted; /* budget if this process makes the arena, blocks */
+	uint64_t node_budget; /* of all arenas together, as far as this process knows, blocks */
+	uint64_t node;        /* a hash of the node's name */
 	bool share;      /* may be shared */
 	bool alone;      /* is not shared: there is no other row */
 
@@ -123,6 +125,11 @@ struct arena {
 		_Atomic uint64_t wish; /* plus one */
 		uint64_t at;           /* ns */
 	} recent[ARENA_RECENT];
+
+	int line;                    /* in the purse; -1: none */
+	_Atomic uint64_t limit;      /* blocks: the budget, or what the purse leaves of it */
+	_Atomic uint64_t refresh_at; /* ns */
+	_Atomic uint64_t changes;    /* of the purse, when the limit was worked out */
 
 	pthread_mutex_t lock; /* pins and burials by this process's threads */
 	_Atomic uint64_t look_at; /* ns: when to look around again */
@@ -173,6 +180,11 @@ static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group,
 }
 
 /* arena.c */
+/* An attachment that has no part in the purse: that is the purse. */
+int arena_attach(struct arena **arena, const struct arena_identity *identity,
+		 const struct arena_options *options, const char **why);
+void arena_detach(struct arena *arena);
+void arena_cut(struct arena *arena); /* arena_forked() of such a one */
 int arena_make(struct arena *arena, bool shared);
 int arena_adopt(struct arena *arena, int fd); /* takes the fd in any case */
 void arena_drop(struct arena *arena);         /* undoes either, also half done */
@@ -185,6 +197,21 @@ uint64_t arena_published(struct arena_group *group, uint64_t chunk);
 bool arena_give_memory(const struct arena *arena, const void *start, size_t length);
 /* Frees the memory of blocks that are not published; only under the chunk's claim. */
 void arena_free_unpublished(struct arena *arena, uint64_t chunk);
+
+static inline uint64_t arena_limit(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->limit, memory_order_relaxed);
+}
+
+/* arena_purse.c */
+/* Gives an arena a line in the purse, so that its limit follows from what others want and have.
+ * Without a purse, or a line, the limit is the budget. */
+void purse_join(struct arena *arena);
+void purse_leave(struct arena *arena);
+/* Tells how much the arena has, and works out its limit anew where that may have changed. */
+void purse_refresh(struct arena *arena);
+/* In a forked child: the lines are the parent's. */
+void purse_forked(struct arena *arena);
 
 /* arena_rendezvous.c */
 int arena_meet(struct arena *arena, const char **why);

@@ -290,6 +290,8 @@ void server_sets_trim(struct server *server)
 {
 	uint64_t used = 0, budget = memory_budget(settings_get()), now = clock_now();
 
+	/* Before others are short of room: they have no more than is left. */
+	budget -= budget / 8;
 	for (const struct server_set *set = server->sets; set; set = set->next)
 		used += arena_used(set->arena);
 	for (struct server_set **link = &server->sets, *set; (set = *link);) {

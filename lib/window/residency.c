@@ -72,8 +72,10 @@ bool residency_attach(struct residency *residency)
 {
 	if (residency->arena)
 		return true;
+	if (!residency->options.node_budget)
+		residency->options.node_budget = memory_budget(settings_get());
 	if (!residency->options.budget)
-		residency->options.budget = memory_budget(settings_get());
+		residency->options.budget = residency->options.node_budget;
 	if (arena_open(&residency->arena, &residency->identity, &residency->options,
 		       &residency->private_reason)) {
 		residency->arena = NULL;

@@ -152,7 +152,8 @@ void child_barrier(struct control *control, unsigned count)
 
 struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks)
 {
-	struct arena_options options = {.budget = budget_chunks * ARENA_CHUNK, .share = true};
+	struct arena_options options = {
+		.budget = budget_chunks * ARENA_CHUNK, .share = true, .node = test_node()};
 	struct arena *arena;
 	const char *why;
 	int rc = arena_open(&arena, &dataset->identity, &options, &why);

@@ -19,7 +19,8 @@ static struct dataset dataset;
 
 static struct arena *open_arena(uint64_t budget)
 {
-	struct arena_options options = {.budget = budget * ARENA_CHUNK, .share = true};
+	struct arena_options options = {
+		.budget = budget * ARENA_CHUNK, .share = true, .node = test_node()};
 	struct arena *arena;
 	const char *why;
 

@@ -47,7 +47,8 @@ static void read_through(struct arena *arena, uint64_t chunks)
 
 static int try_open(struct arena **arena, const char **why)
 {
-	struct arena_options options = {.budget = CHUNKS * ARENA_CHUNK, .share = true};
+	struct arena_options options = {
+		.budget = CHUNKS * ARENA_CHUNK, .share = true, .node = test_node()};
 
 	return arena_open(arena, &dataset.identity, &options, why);
 }
@@ -193,11 +194,11 @@ static void limit_to(int resource, rlim_t value)
 
 static void open_with_few_descriptors(struct control *control, unsigned number)
 {
-	unsigned before = descriptors() - 3, shared = 0, own = 0, none = 0; /* less ., .. and itself */
 	struct arena *first = number ? child_open(&dataset, CHUNKS) : NULL;
+	unsigned before = descriptors() - 3, shared = 0, own = 0,
+		 none = 0; /* less ., .. and itself */
 
 	(void)control;
-	before += first ? 3 : 0;
 	for (unsigned limit = 0; limit < before + 10; limit++) {
 		struct arena *arena;
 		const char *why;

@@ -22,6 +22,11 @@ void arena_step(const char *step)
 		step_taken(step);
 }
 
+const char *test_node(void)
+{
+	return getenv("LMDBIO_NODE");
+}
+
 /* --- data ----------------------------------------------------------------------------------- */
 
 static uint64_t word_at(uint64_t offset)

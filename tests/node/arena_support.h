@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The node's name that keeps this test's arenas apart from those of tests that run beside it, or
+ * NULL. */
+const char *test_node(void);
+
 /* A data file whose every word tells its own offset. */
 struct dataset {
 	int fd;

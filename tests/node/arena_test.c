@@ -27,7 +27,8 @@ static const uint8_t any_block[ARENA_BLOCK] = {1};
 
 static struct arena *open_arena(uint64_t chunks, bool share)
 {
-	struct arena_options options = {.budget = chunks * ARENA_CHUNK, .share = share};
+	struct arena_options options = {
+		.budget = chunks * ARENA_CHUNK, .share = share, .node = test_node()};
 	struct arena *arena;
 	const char *why;
 
@@ -410,7 +411,7 @@ static void arena_when_more_attach_than_it_has_rows_then_the_last_is_alone(void 
 {
 	struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000}, before;
 	struct arena *arenas[ARENA_ROWS - 1], *more;
-	struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
+	struct arena_options options = {.budget = ARENA_CHUNK, .share = true, .node = test_node()};
 	const char *why;
 
 	(void)state;
@@ -440,7 +441,8 @@ static void arena_when_more_attach_than_it_has_rows_then_the_last_is_alone(void 
 static void arena_when_the_file_is_huge_then_the_table_stays_small(void **state)
 {
 	struct arena_identity identity = {.inode = 1, .size = (UINT64_C(40) << 40) + 12345};
-	struct arena_options options = {.budget = UINT64_C(1) << 40, .share = true};
+	struct arena_options options = {
+		.budget = UINT64_C(1) << 40, .share = true, .node = test_node()};
 	uint64_t last;
 	struct arena *arena;
 	const char *why;
@@ -467,7 +469,7 @@ static void arena_when_the_file_is_huge_then_the_table_stays_small(void **state)
 
 static void arena_when_misused_then_errno(void **state)
 {
-	struct arena_options options = {.share = true};
+	struct arena_options options = {.share = true, .node = test_node()};
 	struct arena_identity identity = {0};
 	struct arena *arena;
 	const char *why;

@@ -22,7 +22,8 @@ static struct arena_identity identity;
 
 static struct arena *member(bool share)
 {
-	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK, .share = share};
+	struct arena_options options = {
+		.budget = BUDGET * ARENA_CHUNK, .share = share, .node = test_node()};
 	struct arena *arena;
 	const char *why;
 

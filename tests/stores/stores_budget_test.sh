@@ -62,5 +62,24 @@ wait
 exec 7>&-
 at_most "four_keepers_arena_kib" "$most" $((8192 + 16384))
 nothing_left "four_keepers"
+
+# And one for all its data sets: where one has all of it, another has just enough to read through.
+mkfifo "$scratch/hold" "$scratch/held"
+exec 9<>"$scratch/hold"
+cold
+LMDBIO_MEMORY=48M LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan "$scratch/mount/img" \
+	<"$scratch/hold" >"$scratch/held" 9>&- &
+holder=$!
+exec 6<"$scratch/held"
+read -r line <&6
+equal "first_of_two_sets_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+line=$(LMDBIO_MEMORY=48M reader --records=20000 keep "$scratch/mount/cifar" 9>&- 6<&-)
+equal "second_of_two_sets_sees_the_same" "${whole[cifar]}" "$(echo "$line" | seen)"
+judge "second_of_two_sets_has_an_arena" test "$(field memfd "$line")" -gt 0
+at_most "second_of_two_sets_kib" "$(field memfd "$line")" $((16384 + 8192))
+exec 9>&-
+wait "$holder"
+exec 6<&-
+nothing_left "two_sets"
 slowfs_stop
 finish

@@ -1,0 +1,289 @@
+/* What only this file knows: how the data sets of a node divide one budget.
+ *
+ * The purse is an arena of no file: it is met like any other, its rows are processes, and in the
+ * place of data it has a table with a line for each arena that the user has on this node: how much
+ * it could use, and how much it has. From that everybody works out the same shares: who wants more
+ * has no less than any other, and what one does not need is divided among the others (max-min
+ * fairness). Of its share an arena has what the others have left: one that brings nothing new gives
+ * nothing back, also above its share. A little it always has, to read through.
+ *
+ * A line belongs to the processes whose bits are set in it, as far as they live. Lines are given
+ * out under the claim on the purse's only chunk, which is lost with its holder.
+ */
+#include "arena/arena_private.h"
+
+#include "util/clock.h"
+#include "util/mix.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	LINES = 512,
+	LEAST = 16 * ARENA_BLOCKS, /* blocks that an arena always has */
+	LOCK_WAIT = 50,            /* milliseconds, so often: */
+	LOCK_TRIES = 20,
+};
+
+static const uint64_t refresh_every = 250000000; /* ns */
+
+struct line {
+	uint64_t key[2];
+	uint64_t wants;        /* blocks */
+	uint64_t budget;       /* blocks that its maker lets all arenas have together */
+	_Atomic uint64_t used; /* blocks */
+	_Atomic uint64_t holders[ARENA_ROWS / 64];
+};
+
+struct table {
+	_Atomic uint64_t changes; /* of who has a line */
+	struct line lines[LINES];
+};
+
+/* This process's. The mutex is for who comes and goes. */
+static struct {
+	pthread_mutex_t lock;
+	struct arena *arena;
+	pid_t process; /* whose it is */
+	uint64_t node;
+	unsigned users[LINES]; /* arenas of this process that have that line */
+	unsigned total;
+} purse = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct table *table(void)
+{
+	return (struct table *)arena_bytes(purse.arena);
+}
+
+static bool is_live(const struct line *line)
+{
+	for (unsigned word = 0; word < ARENA_ROWS / 64; word++) {
+		uint64_t rows = atomic_load(&line->holders[word]);
+
+		for (; rows; rows &= rows - 1) {
+			unsigned row = word * 64 + (unsigned)__builtin_ctzll(rows);
+
+			if (atomic_load(&purse.arena->rows[row].used))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void hold(struct line *line, bool on)
+{
+	uint64_t bit = UINT64_C(1) << purse.arena->row % 64;
+	_Atomic uint64_t *word = &line->holders[purse.arena->row / 64];
+
+	if (on)
+		atomic_fetch_or(word, bit);
+	else
+		atomic_fetch_and(word, ~bit);
+}
+
+/* --- shares ----------------------------------------------------------------------------------- */
+
+/* How much each may have of `budget` who wants more than that. `wants` is used up. */
+static uint64_t fair_share(uint64_t *wants, unsigned n, uint64_t budget)
+{
+	for (unsigned before = n + 1; n && n < before;) {
+		uint64_t share = budget / n;
+
+		before = n;
+		for (unsigned i = 0; i < n;) {
+			if (wants[i] > share) {
+				i++;
+				continue;
+			}
+			budget -= wants[i];
+			wants[i] = wants[--n];
+		}
+	}
+	return n ? budget / n : UINT64_MAX;
+}
+
+static uint64_t limit_of(const struct arena *arena)
+{
+	const struct line *lines = table()->lines;
+	uint64_t wants[LINES], budget = 0, others = 0, limit = arena->budget, share, left;
+	unsigned n = 0;
+
+	for (int i = 0; i < LINES; i++) {
+		if (i != arena->line && !is_live(&lines[i]))
+			continue;
+		wants[n++] = lines[i].wants;
+		if (lines[i].budget > budget)
+			budget = lines[i].budget;
+		if (i != arena->line)
+			others += atomic_load_explicit(&lines[i].used, memory_order_relaxed);
+	}
+	share = fair_share(wants, n, budget);
+	left = budget > others ? budget - others : 0;
+	if (limit > share)
+		limit = share;
+	if (limit > left)
+		limit = left;
+	if (limit < LEAST)
+		limit = LEAST;
+	return limit < arena->budget ? limit : arena->budget;
+}
+
+void purse_refresh(struct arena *arena)
+{
+	uint64_t at, now, changes;
+
+	if (arena->line < 0)
+		return;
+	atomic_store_explicit(&table()->lines[arena->line].used, atomic_load(&arena->head->used),
+			      memory_order_relaxed);
+	at = atomic_load_explicit(&arena->refresh_at, memory_order_relaxed);
+	now = clock_coarse();
+	changes = atomic_load(&table()->changes);
+	if (now < at && changes == atomic_load_explicit(&arena->changes, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&arena->refresh_at, now + refresh_every, memory_order_relaxed);
+	atomic_store_explicit(&arena->changes, changes, memory_order_relaxed);
+	arena_look_around(purse.arena);
+	atomic_store(&arena->limit, limit_of(arena));
+}
+
+/* --- coming and going ------------------------------------------------------------------------- */
+
+/* In a forked child: all of it is the parent's. */
+static void purse_cut(void)
+{
+	if (!purse.arena || purse.process == getpid())
+		return;
+	pthread_mutex_init(&purse.lock, NULL); /* another thread of the parent may have it */
+	arena_cut(purse.arena);
+	memset(purse.users, 0, sizeof(purse.users));
+	purse.total = 0;
+	purse.process = getpid();
+}
+
+static bool purse_open(uint64_t node)
+{
+	const struct arena_identity identity = {.size = sizeof(struct table), .snapshot = node};
+	const struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
+	const char *why;
+
+	if (purse.arena && !purse.arena->base) { /* cut */
+		arena_detach(purse.arena);
+		purse.arena = NULL;
+	}
+	if (purse.arena)
+		return purse.node == node;
+	if (arena_attach(&purse.arena, &identity, &options, &why))
+		return false;
+	purse.node = node;
+	purse.process = getpid();
+	if (!arena_give_memory(purse.arena, table(), sizeof(struct table))) {
+		arena_detach(purse.arena);
+		purse.arena = NULL;
+		return false;
+	}
+	/* The row's last owner may have been killed with lines in its hands. */
+	for (unsigned i = 0; i < LINES; i++)
+		hold(&table()->lines[i], false);
+	return true;
+}
+
+static void purse_close(void)
+{
+	if (purse.total || !purse.arena)
+		return;
+	arena_detach(purse.arena);
+	purse.arena = NULL;
+}
+
+static bool purse_lock(void)
+{
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (arena_claim(purse.arena, 0))
+			return true;
+		(void)arena_wait(purse.arena, 0, LOCK_WAIT);
+	}
+	return false;
+}
+
+static struct line *line_find(const uint64_t key[2])
+{
+	struct line *dead = NULL;
+
+	for (struct line *line = table()->lines; line < table()->lines + LINES; line++) {
+		if (!is_live(line))
+			dead = dead ? dead : line;
+		else if (line->key[0] == key[0] && line->key[1] == key[1])
+			return line;
+	}
+	if (!dead)
+		return NULL;
+	dead->key[0] = key[0];
+	dead->key[1] = key[1];
+	dead->wants = dead->budget = 0;
+	atomic_store(&dead->used, 0);
+	for (unsigned i = 0; i < ARENA_ROWS / 64; i++)
+		atomic_store(&dead->holders[i], 0);
+	return dead;
+}
+
+static void line_take(struct arena *arena)
+{
+	uint64_t key[2] = {arena->key[0], arena->key[1]}, wants = arena->chunks * ARENA_BLOCKS;
+	struct line *line;
+
+	if (arena->alone) { /* is like no other */
+		key[0] ^= mix64((uint64_t)getpid());
+		key[1] ^= mix64((uintptr_t)arena);
+	}
+	if (wants > arena->budget)
+		wants = arena->budget;
+	if (!purse_lock())
+		return;
+	line = line_find(key);
+	if (line) {
+		if (line->wants < wants)
+			line->wants = wants;
+		if (line->budget < arena->node_budget)
+			line->budget = arena->node_budget;
+		hold(line, true);
+		arena->line = (int)(line - table()->lines);
+		purse.users[arena->line]++;
+		purse.total++;
+		atomic_fetch_add(&table()->changes, 1);
+	}
+	arena_release(purse.arena, 0);
+}
+
+void purse_join(struct arena *arena)
+{
+	arena->line = -1;
+	atomic_store(&arena->limit, arena->budget);
+	purse_cut();
+	pthread_mutex_lock(&purse.lock);
+	if (purse_open(arena->node))
+		line_take(arena);
+	purse_close();
+	pthread_mutex_unlock(&purse.lock);
+	purse_refresh(arena);
+}
+
+void purse_leave(struct arena *arena)
+{
+	if (arena->line < 0)
+		return;
+	pthread_mutex_lock(&purse.lock);
+	if (!--purse.users[arena->line])
+		hold(&table()->lines[arena->line], false);
+	purse.total--;
+	atomic_fetch_add(&table()->changes, 1);
+	arena->line = -1;
+	purse_close();
+	pthread_mutex_unlock(&purse.lock);
+}
+
+void purse_forked(struct arena *arena)
+{
+	arena->line = -1;
+	purse_cut();
+}

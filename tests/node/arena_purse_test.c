@@ -1,0 +1,309 @@
+/* What only this file knows: how the arenas of a node divide its memory. */
+#include "arena_support.h"
+
+#include "arena/arena_private.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BUDGET = 100, LEAST = 16 }; /* chunks */
+
+static const uint64_t patience = UINT64_C(20000000000); /* ns */
+static const uint8_t block[ARENA_BLOCK] = {1};
+
+/* Of a data set that need not exist, as nobody reads it. */
+static struct arena *open_sized(uint64_t number, uint64_t chunks, uint64_t budget, const char *node)
+{
+	struct arena_identity identity = {
+		.device = 7, .inode = number, .size = chunks * ARENA_CHUNK};
+	struct arena_options options = {
+		.budget = budget * ARENA_CHUNK, .share = true, .node = node};
+	struct arena *arena;
+	const char *why;
+
+	assert_int_equal(arena_open(&arena, &identity, &options, &why), 0);
+	assert_null(why);
+	return arena;
+}
+
+static struct arena *open_set(uint64_t number, uint64_t chunks)
+{
+	return open_sized(number, chunks, BUDGET, test_node());
+}
+
+static uint64_t used(const struct arena *arena)
+{
+	return arena_used(arena) / ARENA_CHUNK;
+}
+
+/* Brings one chunk; false: there is no room for it. */
+static bool bring(struct arena *arena, uint64_t chunk)
+{
+	bool room;
+
+	assert_true(arena_claim(arena, chunk));
+	room = arena_reserve(arena, ARENA_BLOCKS);
+	if (room) {
+		for (uint64_t i = 0; i < ARENA_BLOCKS; i++)
+			assert_int_equal(arena_fill(arena, chunk * ARENA_CHUNK + i * ARENA_BLOCK,
+						    block, ARENA_BLOCK),
+					 0);
+		arena_publish(arena, chunk * ARENA_BLOCKS, ARENA_BLOCKS);
+	}
+	arena_release(arena, chunk);
+	return room;
+}
+
+static void bring_all(struct arena *arena)
+{
+	for (uint64_t chunk = 0; chunk < arena_chunks(arena); chunk++)
+		assert_true(bring(arena, chunk));
+}
+
+/* The limit, once it is worked out as it is to be: others' use is looked at four times a second. */
+static void limit_becomes(struct arena *arena, uint64_t chunks)
+{
+	uint64_t end = clock_now() + patience;
+
+	do {
+		purse_refresh(arena);
+	} while (arena_budget(arena) / ARENA_CHUNK != chunks && clock_now() < end);
+	assert_int_equal(arena_budget(arena) / ARENA_CHUNK, chunks);
+}
+
+static void limit_when_alone_then_the_budget(void **state)
+{
+	struct arena *arena = open_set(1, 1000);
+
+	(void)state;
+	assert_int_equal(arena_budget(arena), BUDGET * (uint64_t)ARENA_CHUNK);
+	arena_close(arena);
+}
+
+static void limit_when_two_want_more_then_half_each(void **state)
+{
+	struct arena *one = open_set(1, 1000), *two = open_set(2, 1000);
+
+	(void)state;
+	limit_becomes(one, BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	limit_becomes(two, BUDGET);
+	arena_close(two);
+}
+
+static void limit_when_one_needs_little_then_the_rest_is_the_others(void **state)
+{
+	struct arena *small = open_set(1, 10), *two = open_set(2, 1000), *three = open_set(3, 1000);
+
+	(void)state;
+	limit_becomes(two, (BUDGET - 10) / 2);
+	limit_becomes(three, (BUDGET - 10) / 2);
+	limit_becomes(small, (BUDGET - 10) / 2); /* more than it can use */
+	arena_close(small);
+	arena_close(two);
+	arena_close(three);
+}
+
+static void limit_when_others_have_all_then_a_little(void **state)
+{
+	struct arena *one = open_set(1, BUDGET), *two;
+
+	(void)state;
+	bring_all(one);
+	two = open_set(2, 1000);
+	limit_becomes(two, LEAST);
+	for (uint64_t chunk = 0; chunk < 2 * LEAST; chunk++)
+		assert_true(bring(two, chunk));
+	assert_int_equal(used(two), LEAST);
+	assert_int_equal(used(one), BUDGET);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void arena_when_it_is_above_its_share_then_shrinks_as_it_reads(void **state)
+{
+	struct arena *one = open_set(1, 300), *two;
+	uint64_t chunk = 0;
+
+	(void)state;
+	for (; chunk < BUDGET; chunk++)
+		assert_true(bring(one, chunk));
+	two = open_set(2, 1000);
+	limit_becomes(one, BUDGET / 2);
+	assert_true(bring(one, chunk++));
+	assert_int_equal(used(one), BUDGET - 1);
+	for (; chunk < 2 * BUDGET; chunk++)
+		assert_true(bring(one, chunk));
+	assert_int_equal(used(one), BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void budget_when_they_differ_then_the_largest_is_divided(void **state)
+{
+	struct arena *one = open_sized(1, 1000, BUDGET, test_node());
+	struct arena *two = open_sized(2, 1000, 4 * BUDGET, test_node());
+
+	(void)state;
+	limit_becomes(one, BUDGET);
+	limit_becomes(two, 3 * BUDGET);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void node_when_it_is_another_then_another_budget(void **state)
+{
+	struct arena *one = open_set(1, 1000), *two = open_sized(2, 1000, BUDGET, "another");
+
+	(void)state;
+	limit_becomes(one, BUDGET);
+	limit_becomes(two, BUDGET);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void arena_when_opened_twice_then_counts_once(void **state)
+{
+	struct arena *one = open_set(1, 1000), *again = open_set(1, 1000), *two = open_set(2, 1000);
+
+	(void)state;
+	limit_becomes(one, BUDGET / 2);
+	arena_close(again);
+	limit_becomes(two, BUDGET / 2);
+	limit_becomes(one, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
+/* A child that has a data set of its own, and all of the memory, until it is told to end. */
+static pid_t start_child(int *told)
+{
+	int ready[2], end[2];
+	struct arena *arena;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready) | pipe(end), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		close(end[1]);
+		arena = open_set(9, BUDGET);
+		bring_all(arena);
+		purse_refresh(arena);
+		if (write(ready[1], "r", 1) != 1 || read(end[0], &byte, 1) < 0)
+			_exit(1);
+		arena_close(arena);
+		_exit(0);
+	}
+	close(ready[1]);
+	close(end[0]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	*told = end[1];
+	return pid;
+}
+
+static void process_when_it_has_all_then_others_have_a_little_until_it_ends(void **state)
+{
+	int told, status;
+	pid_t child = start_child(&told);
+	struct arena *arena = open_set(1, 1000);
+
+	(void)state;
+	limit_becomes(arena, LEAST);
+	close(told);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	limit_becomes(arena, BUDGET);
+	arena_close(arena);
+}
+
+static void process_when_it_is_killed_then_its_part_is_free(void **state)
+{
+	int told;
+	pid_t child = start_child(&told);
+	struct arena *arena = open_set(1, 1000);
+
+	(void)state;
+	limit_becomes(arena, LEAST);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(told);
+	limit_becomes(arena, BUDGET);
+	arena_close(arena);
+}
+
+static void child_when_forked_then_counts_for_itself(void **state)
+{
+	struct arena *one = open_set(1, 1000), *two;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		arena_forked(one);
+		if (arena_open_again(one))
+			_exit(1);
+		two = open_set(2, 1000);
+		limit_becomes(one, BUDGET / 2);
+		limit_becomes(two, BUDGET / 2);
+		arena_close(one);
+		arena_close(two);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	limit_becomes(one, BUDGET);
+	arena_close(one);
+}
+
+static void memory_when_one_shares_with_nobody_then_counts_all_the_same(void **state)
+{
+	struct arena_identity identity = {
+		.device = 7, .inode = 2, .size = UINT64_C(1000) * ARENA_CHUNK};
+	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK, .node = test_node()};
+	struct arena *one = open_set(1, 1000), *two;
+	const char *why;
+
+	(void)state;
+	assert_int_equal(arena_open(&two, &identity, &options, &why), 0);
+	limit_becomes(one, BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limit_when_alone_then_the_budget),
+		cmocka_unit_test(limit_when_two_want_more_then_half_each),
+		cmocka_unit_test(limit_when_one_needs_little_then_the_rest_is_the_others),
+		cmocka_unit_test(limit_when_others_have_all_then_a_little),
+		cmocka_unit_test(arena_when_it_is_above_its_share_then_shrinks_as_it_reads),
+		cmocka_unit_test(budget_when_they_differ_then_the_largest_is_divided),
+		cmocka_unit_test(node_when_it_is_another_then_another_budget),
+		cmocka_unit_test(arena_when_opened_twice_then_counts_once),
+		cmocka_unit_test(process_when_it_has_all_then_others_have_a_little_until_it_ends),
+		cmocka_unit_test(process_when_it_is_killed_then_its_part_is_free),
+		cmocka_unit_test(child_when_forked_then_counts_for_itself),
+		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
+	};
+
+	alarm(120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
