@@ -68,6 +68,13 @@ void plan_share_out(struct plan *plan,
 		pthread_join(shares[i].thread, NULL);
 }
 
+uint64_t plan_spec_units(const struct plan_spec *spec)
+{
+	uint64_t records = spec->order.spec.records;
+
+	return records / spec->unit_records + !!(records % spec->unit_records);
+}
+
 uint64_t plan_units(const struct plan *plan)
 {
 	return plan->units;
@@ -172,6 +179,11 @@ unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct pla
 	return n;
 }
 
+static bool is_held(const struct plan *plan, uint64_t unit)
+{
+	return plan->held && plan->held[unit] < plan->spec.nodes;
+}
+
 /* The first choice of each unit, as if all had room. */
 static void scan(struct plan *plan, uint64_t first, uint64_t n, void *unused)
 {
@@ -185,7 +197,9 @@ static void scan(struct plan *plan, uint64_t first, uint64_t n, void *unused)
 		if (plan->readers)
 			find_readers(plan, unit, plan->readers + unit * plan->reads);
 		nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
-		plan->homes[unit] = nodes ? tallies[0].node : PLAN_NOBODY;
+		plan->homes[unit] = is_held(plan, unit) ? plan->held[unit]
+				    : nodes             ? tallies[0].node
+							: PLAN_NOBODY;
 		plan->levels[unit] = nodes ? (uint8_t)plan_level(tallies[0].count) : 0;
 	}
 }
@@ -229,12 +243,17 @@ static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
 	if (best != PLAN_NOBODY) {
 		if (take_room(plan, unit, best, bytes))
 			return;
+		/* Not in the way of those that stay where they are. */
+		if (is_held(plan, unit)) {
+			plan->held[unit] = PLAN_NOBODY;
+			return;
+		}
 		/* Where nobody has room there is no need to know who else reads it. */
 		if (bytes < spare->too_much)
 			nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
 	}
-	for (unsigned i = 1; i < nodes; i++)
-		if (take_room(plan, unit, tallies[i].node, bytes))
+	for (unsigned i = 0; i < nodes; i++)
+		if (tallies[i].node != best && take_room(plan, unit, tallies[i].node, bytes))
 			return;
 	if (!take_any_room(plan, unit, bytes, spare))
 		plan->homes[unit] = PLAN_NOBODY;
@@ -263,15 +282,18 @@ static bool is_resident(const struct plan *plan, uint64_t unit)
 	       order_is_resident(&plan->epochs[0], unit * plan->spec.unit_records);
 }
 
-static void settle_all(struct plan *plan, struct spare *spare, bool residents)
+/* Units of one kind, those with the most to gain first. */
+static void settle_all(struct plan *plan, struct spare *spare, bool residents, bool held)
 {
 	uint64_t counts[PLAN_LEVELS + 1] = {0};
 
 	for (uint64_t unit = 0; unit < plan->units; unit++)
-		counts[plan->levels[unit]] += is_resident(plan, unit) == residents;
+		counts[plan->levels[unit]] +=
+			is_resident(plan, unit) == residents && is_held(plan, unit) == held;
 	for (unsigned level = PLAN_LEVELS + 1; level--;)
 		for (uint64_t unit = 0; counts[level]; unit++)
-			if (plan->levels[unit] == level && is_resident(plan, unit) == residents) {
+			if (plan->levels[unit] == level && is_resident(plan, unit) == residents &&
+			    is_held(plan, unit) == held) {
 				counts[level]--;
 				settle_unit(plan, unit, spare);
 			}
@@ -289,8 +311,9 @@ static void settle(struct plan *plan)
 		settle_given(plan);
 		return;
 	}
-	settle_all(plan, &spare, true);
-	settle_all(plan, &spare, false);
+	for (int residents = 1; residents >= 0; residents--)
+		for (int held = plan->held != NULL; held >= 0; held--)
+			settle_all(plan, &spare, residents, held);
 }
 
 static bool spec_makes_sense(const struct plan_spec *spec)
@@ -322,9 +345,13 @@ static int plan_memory(struct plan *plan)
 	plan->levels = malloc(plan->units + 1);
 	if (spec->node_of_rank)
 		plan->node_of_rank = malloc(spec->ranks * sizeof(*plan->node_of_rank));
+	if (spec->held)
+		plan->held = malloc(plan->units * sizeof(*plan->held) + 1);
 	if (!plan->epochs || !plan->room || !plan->cuts || !plan->homes || !plan->levels ||
-	    (spec->node_of_rank && !plan->node_of_rank))
+	    (spec->node_of_rank && !plan->node_of_rank) || (spec->held && !plan->held))
 		return ENOMEM;
+	if (spec->held)
+		memcpy(plan->held, spec->held, plan->units * sizeof(*plan->held));
 	memcpy(plan->room, spec->room, places * sizeof(*plan->room));
 	if (spec->node_of_rank)
 		memcpy(plan->node_of_rank, spec->node_of_rank,
@@ -352,7 +379,7 @@ int plan_make(struct plan **made, const struct plan_spec *spec)
 		return ENOMEM;
 	plan->spec = *spec;
 	plan->reads = spec->epochs * spec->unit_records;
-	plan->units = order->records / spec->unit_records + !!(order->records % spec->unit_records);
+	plan->units = plan_spec_units(spec);
 	plan->positions = order_batches(&spec->order) * order->batch;
 	/* A copy for a single read would be fetched once and used once: that is no gain. Yet NoPFS,
 	 * whose copies come from storage each, makes them. */
@@ -368,8 +395,10 @@ int plan_make(struct plan **made, const struct plan_spec *spec)
 	if (rc)
 		goto fail;
 	free(plan->levels);
+	free(plan->held);
 	plan->levels = NULL;
-	plan->spec.homes = NULL;
+	plan->held = NULL;
+	plan->spec.homes = plan->spec.held = NULL;
 	*made = plan;
 	return 0;
 fail:
@@ -386,6 +415,7 @@ void plan_free(struct plan *plan)
 	free(plan->node_of_rank);
 	free(plan->readers);
 	free(plan->homes);
+	free(plan->held);
 	free(plan->levels);
 	free(plan->cuts);
 	free(plan);

@@ -6,8 +6,9 @@
  * nothing is sent. Two rules:
  *
  *   PLAN_GLOBAL    first a home for every unit: the node that reads it most and has room, else any
- *                  that has. Residents of an opportunistic order go first, then units with the
- *                  most to gain; equals go to who reads first.
+ *                  that has. Residents of an opportunistic order go first, then units that some
+ *                  node has already, which stay there, then those with the most to gain; equals
+ *                  go to who reads first.
  *                  Then further copies in the room that is left, at nodes that read a unit twice or
  *                  more, the most frequent first. So every unit has a home when the nodes' room is
  *                  the data set's bytes and, unless units fill a node exactly, one unit a node
@@ -55,6 +56,8 @@ struct plan_spec {
 	const uint32_t *node_of_rank; /* or NULL: neighbours, as evenly as can be */
 	const uint16_t *homes;        /* [unit]: given nodes, in tier 0, or PLAN_NOBODY; NULL: they
 					 are chosen. For epochs after those of another plan. */
+	const uint16_t *held;         /* [unit]: the node that has it already, and is its home if it
+					 has room; or PLAN_NOBODY. NULL: nobody has any. */
 	unsigned tiers;               /* kinds of room on a node, the fastest first */
 	const uint64_t *room;         /* bytes: [node * tiers + tier] */
 	uint32_t unit_records;        /* records in a unit, the last may have fewer */
@@ -83,8 +86,8 @@ struct plan_totals {
 					     node has a copy; only others have */
 };
 
-/* Makes a plan. room, node_of_rank and homes are not needed afterwards, context is. Returns 0;
- * EINVAL (a number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below
+/* Makes a plan. room, node_of_rank, homes and held are not needed afterwards, context is. Returns
+ * 0; EINVAL (a number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below
  * 65535); ENOMEM. */
 int plan_make(struct plan **plan, const struct plan_spec *spec);
 void plan_free(struct plan *plan);
@@ -92,6 +95,7 @@ void plan_free(struct plan *plan);
 /* All the following: any thread, constant plan. */
 
 uint64_t plan_units(const struct plan *plan);
+uint64_t plan_spec_units(const struct plan_spec *spec);
 /* The node that reads a position of any epoch. */
 uint16_t plan_node(const struct plan *plan, uint64_t position);
 /* Who reads a unit: the node for each of the epochs * unit_records reads, epoch after epoch,

@@ -15,6 +15,8 @@ struct plan {
 	uint32_t reads;            /* epochs * unit_records */
 	uint16_t *readers;         /* [units * reads], or NULL */
 	uint16_t *homes;           /* node * tiers + tier, or PLAN_NOBODY */
+	uint16_t *held;            /* while it is made: the spec's, less those that have no room
+				      there; or NULL */
 	uint8_t *levels;           /* while it is made: reads by the node that reads a unit most */
 	uint16_t least;            /* reads from which on a further copy is worth its room */
 	uint32_t buckets;          /* of equally frequent units, by hash */

@@ -126,6 +126,33 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 	plan_free(later.plan);
 }
 
+/* What somebody has read already is not to be read by another one, as long as it has room. */
+static void homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room(void **state)
+{
+	enum { RECORDS = 500, NODES = 5, FIT = 100 };
+	struct made made = {.spec = {.epochs = 8}};
+	uint16_t held[RECORDS];
+	unsigned kept[NODES] = {0}, all[NODES] = {0};
+	struct plan_holder home;
+
+	(void)state;
+	/* All of the first half with two nodes, which have room for half of that. */
+	for (uint64_t unit = 0; unit < RECORDS; unit++)
+		held[unit] = unit < RECORDS / 2 ? (uint16_t)(3 + unit % 2) : PLAN_NOBODY;
+	made.spec.held = held;
+	made_shuffled(&made, RECORDS, NODES, 1000 * FIT);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		assert_true(plan_home(made.plan, unit, &home));
+		all[home.node]++;
+		kept[home.node] += held[unit] == home.node;
+	}
+	for (unsigned node = 0; node < NODES; node++)
+		assert_int_equal(all[node], FIT);
+	assert_int_equal(kept[3], FIT);
+	assert_int_equal(kept[4], FIT);
+	plan_free(made.plan);
+}
+
 static void home_when_all_read_it_once_then_who_reads_first(void **state)
 {
 	enum { RECORDS = 64, NODES = 64 };
@@ -217,6 +244,8 @@ int main(void)
 		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
 		cmocka_unit_test(residents_when_room_is_for_them_alone_then_they_have_it),
 		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
+		cmocka_unit_test(
+			homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room),
 		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),
 		cmocka_unit_test(room_when_ranks_share_nodes_then_counted_a_node),
 		cmocka_unit_test(tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it),
