@@ -13,15 +13,17 @@
 
 enum {
 	THREADS_MAX = 16,
-	THREAD_PAGES = 256, /* fewer are not worth one */
-	PIECE = 1024,       /* pages that are brought at a time */
+	THREAD_PAGES = 256,        /* fewer are not worth one */
+	PIECE = 1024,              /* pages that are brought at a time, by one thread */
+	PIECE_LEAST = ARENA_CHUNK, /* bytes of them for which another thread is made */
+	ROOM_SHARE = 4,            /* of the arena: the part that is under way */
 };
 
 struct worker {
 	struct counter counter;
 	const uint64_t *numbers;
-	size_t n;
-	bool leaves; /* they are leaf pages */
+	size_t n, piece; /* piece: how many are brought at a time */
+	bool leaves;     /* they are leaf pages */
 	bool started;
 	pthread_t thread;
 	int rc;
@@ -34,7 +36,7 @@ static void *worker_run(void *argument)
 	int rc = 0;
 
 	for (size_t i = 0, end; i < worker->n && !rc; i = end) {
-		end = worker->n - i < PIECE ? worker->n : i + PIECE;
+		end = worker->n - i < worker->piece ? worker->n : i + worker->piece;
 		rc = counter_bring(counter, worker->numbers + i, end - i);
 		for (size_t j = i; j < end && !rc; j++)
 			rc = worker->leaves ? counter_leaf(counter, worker->numbers[j])
@@ -58,11 +60,19 @@ static size_t workers_start(struct worker *workers, size_t n)
 }
 
 /* Appends a part to another, its numbers going on where that one's end. */
-static int part_append(struct index_part *to, const struct index_part *from)
+static int part_append(struct index_part *to, const struct index_part *from, bool weights)
 {
 	size_t leaves = to->count + from->count, owners = to->owner_count + from->owner_count;
 	void *grown;
 
+	if (weights && leaves) {
+		grown = reallocarray(to->weights, leaves, sizeof(*to->weights));
+		if (!grown)
+			return ENOMEM;
+		to->weights = grown;
+		for (size_t i = 0; i < from->count; i++)
+			to->weights[to->count + i] = from->weights[i];
+	}
 	if (leaves > to->room) {
 		grown = reallocarray(to->leaves, leaves, sizeof(*to->leaves));
 		if (!grown)
@@ -91,15 +101,35 @@ static int part_append(struct index_part *to, const struct index_part *from)
 	return 0;
 }
 
+/* How many threads there are, at most `many`, and how much each brings at a time: what comes before
+ * it is looked at must not drive out what others wait for. */
+static size_t pieces_size(const struct snapshot *snapshot, size_t many, size_t *piece)
+{
+	const struct residency *runs = snapshot->view.runs;
+	uint64_t room;
+
+	*piece = PIECE;
+	if (!runs || runs->kind != RESIDENCY_ARENA)
+		return many;
+	room = runs->options.budget / ROOM_SHARE;
+	if (many > room / PIECE_LEAST)
+		many = room > PIECE_LEAST ? (size_t)(room / PIECE_LEAST) : 1;
+	room = room / many >> snapshot->view.page_shift;
+	if (*piece > room)
+		*piece = room ? (size_t)room : 1;
+	return many;
+}
+
 /* Lets `threads` look at n pages, each at a run of them, and puts together what they find. */
 static int deal(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		const uint64_t *numbers, size_t n, bool leaves, struct index_part *part)
+		const uint64_t *numbers, size_t n, bool leaves, struct page_shelf *shelf,
+		struct index_part *part)
 {
-	size_t suit = n / THREAD_PAGES + 1, many = threads ? threads : THREADS_MAX;
+	size_t suit = n / THREAD_PAGES + 1, many = threads ? threads : THREADS_MAX, piece;
 	struct worker *workers;
 	int rc = 0;
 
-	many = many < suit ? many : suit;
+	many = pieces_size(snapshot, many < suit ? many : suit, &piece);
 	workers = calloc(many, sizeof(*workers));
 	if (!workers)
 		return ENOMEM;
@@ -109,8 +139,10 @@ static int deal(const struct snapshot *snapshot, const struct tree *tree, unsign
 		workers[i].counter.snapshot = *snapshot;
 		workers[i].counter.snapshot.watch = NULL;
 		workers[i].counter.tree = tree;
+		workers[i].counter.shelf = shelf;
 		workers[i].numbers = numbers + first;
 		workers[i].n = end - first;
+		workers[i].piece = piece;
 		workers[i].leaves = leaves;
 	}
 	workers_start(workers, many);
@@ -122,7 +154,7 @@ static int deal(const struct snapshot *snapshot, const struct tree *tree, unsign
 		if (!rc)
 			rc = workers[i].rc;
 		if (!rc)
-			rc = part_append(part, &workers[i].counter.part);
+			rc = part_append(part, &workers[i].counter.part, shelf != NULL);
 		index_part_free(&workers[i].counter.part);
 	}
 	free(workers);
@@ -150,7 +182,7 @@ int index_leaves(const struct snapshot *snapshot, const struct tree *tree, unsig
 	for (unsigned depth = record->depth; depth > 1 && !rc; depth--) {
 		struct index_part part = {0};
 
-		rc = deal(snapshot, tree, threads, numbers, *n, false, &part);
+		rc = deal(snapshot, tree, threads, numbers, *n, false, NULL, &part);
 		free(numbers);
 		numbers = NULL;
 		if (!rc && part.count > snapshot->view.limit)
@@ -172,10 +204,10 @@ int index_leaves(const struct snapshot *snapshot, const struct tree *tree, unsig
 }
 
 int index_count(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		const uint64_t *pages, size_t n, struct index_part *part)
+		const uint64_t *pages, size_t n, struct page_shelf *shelf, struct index_part *part)
 {
 	*part = (struct index_part){0};
-	return n ? deal(snapshot, tree, threads, pages, n, true, part) : 0;
+	return n ? deal(snapshot, tree, threads, pages, n, true, shelf, part) : 0;
 }
 
 int index_join(struct record_index **ret, const struct tree *tree, const struct index_part *parts,
@@ -185,7 +217,7 @@ int index_join(struct record_index **ret, const struct tree *tree, const struct 
 	int rc = 0;
 
 	for (size_t i = 0; i < n && !rc; i++)
-		rc = part_append(&all, &parts[i]);
+		rc = part_append(&all, &parts[i], false);
 	if (!rc && all.records != tree->record.entries)
 		rc = MDB_CORRUPTED;
 	if (!rc) {
@@ -212,7 +244,7 @@ int index_build(struct record_index **index, const struct snapshot *snapshot,
 	int rc = index_leaves(snapshot, tree, threads, &pages, &n);
 
 	if (!rc)
-		rc = index_count(snapshot, tree, threads, pages, n, &part);
+		rc = index_count(snapshot, tree, threads, pages, n, NULL, &part);
 	if (!rc)
 		rc = index_join(index, tree, &part, 1);
 	index_part_free(&part);

@@ -6,7 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { BRING_GAP = 32 << 10, BRING_MAX = 8 << 20 };
+enum {
+	BRING_GAP = 32 << 10,
+	BRING_MAX = 8 << 20,
+	GAPS_SHARE = 64, /* of what is read for a shelf so much may be gaps: they are others' */
+	SHELF_LEADS =
+		256, /* pages of values to which one leads that is not worth its place there */
+};
 
 static int by_number(const void *a, const void *b)
 {
@@ -31,10 +37,18 @@ static bool make_room(void **array, size_t *room, size_t count, size_t size)
 	return true;
 }
 
-static int add_leaf(struct index_part *part, uint64_t page, unsigned place, bool nested)
+static int add_leaf(struct counter *counter, uint64_t page, unsigned place, bool nested)
 {
-	void *leaves = part->leaves;
+	struct index_part *part = &counter->part;
+	void *leaves = part->leaves, *weights = part->weights;
+	size_t room = part->room;
 
+	if (counter->shelf) {
+		if (!make_room(&weights, &room, part->count, sizeof(*part->weights)))
+			return ENOMEM;
+		part->weights = weights;
+		part->weights[part->count] = (struct index_weight){0};
+	}
 	if (!make_room(&leaves, &part->room, part->count, sizeof(*part->leaves)))
 		return ENOMEM;
 	part->leaves = leaves;
@@ -58,15 +72,34 @@ static int add_owner(struct index_part *part, uint64_t page, unsigned place)
 void index_part_free(struct index_part *part)
 {
 	free(part->leaves);
+	free(part->weights);
 	free(part->owners);
 	*part = (struct index_part){0};
+}
+
+/* Bytes between two pages that are read with them. Where each process reads a part for all of them,
+ * a gap is what another one reads. */
+static uint64_t gap_of(const struct counter *counter, const uint64_t *sorted, size_t n)
+{
+	unsigned shift = counter->snapshot.view.page_shift;
+	uint64_t gaps = 0;
+
+	if (!counter->shelf)
+		return BRING_GAP;
+	for (size_t i = 1; i < n; i++) {
+		uint64_t gap = (sorted[i] - sorted[i - 1]) << shift;
+
+		if (gap > UINT64_C(1) << shift && gap <= BRING_GAP)
+			gaps += gap;
+	}
+	return gaps > ((uint64_t)n << shift) / GAPS_SHARE ? 0 : BRING_GAP;
 }
 
 int counter_bring(struct counter *counter, const uint64_t *numbers, size_t n)
 {
 	const struct window_view *view = &counter->snapshot.view;
 	unsigned shift = view->page_shift;
-	uint64_t *sorted, from, end;
+	uint64_t *sorted, from, end, gap;
 	int rc = 0;
 
 	if (!view->runs || !n)
@@ -77,14 +110,14 @@ int counter_bring(struct counter *counter, const uint64_t *numbers, size_t n)
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = numbers[i];
 	qsort(sorted, n, sizeof(*sorted), by_number);
+	gap = gap_of(counter, sorted, n);
 	for (size_t i = 0, next; i < n && sorted[i] < view->limit && !rc; i = next) {
 		from = sorted[i] << shift;
 		end = from + (UINT64_C(1) << shift);
 		for (next = i + 1; next < n && sorted[next] < view->limit; next++) {
 			uint64_t there = sorted[next] << shift;
 
-			if (there > end + BRING_GAP ||
-			    there + (UINT64_C(1) << shift) > from + BRING_MAX)
+			if (there > end + gap || there + (UINT64_C(1) << shift) > from + BRING_MAX)
 				break;
 			end = there + (UINT64_C(1) << shift);
 		}
@@ -111,7 +144,7 @@ int counter_branch(struct counter *counter, uint64_t number)
 	for (unsigned i = 0; i < count && !rc; i++) {
 		if (!page_child(page, counter->snapshot.page_size, i, &child))
 			return MDB_CORRUPTED;
-		rc = add_leaf(&counter->part, child, 0, false);
+		rc = add_leaf(counter, child, 0, false);
 	}
 	return rc;
 }
@@ -148,6 +181,15 @@ int node_records(const struct tree *tree, const struct node *node, uint64_t *rec
 	return *records ? 0 : MDB_CORRUPTED;
 }
 
+/* Adds to what the last leaf's records come to. */
+static void weigh(struct counter *counter, bool kept, uint64_t bytes)
+{
+	struct index_weight *weight = &counter->part.weights[counter->part.count - 1];
+
+	weight->all += bytes;
+	weight->kept += kept ? bytes : 0;
+}
+
 /* Counts the pages of one level of a tree of duplicates, and what is below them. */
 static int count_nested(struct counter *counter, const uint64_t *numbers, size_t n, unsigned depth)
 {
@@ -165,8 +207,11 @@ static int count_nested(struct counter *counter, const uint64_t *numbers, size_t
 		if (rc)
 			break;
 		if (depth == 1) {
-			rc = add_leaf(&counter->part, numbers[i], 0, true);
+			rc = add_leaf(counter, numbers[i], 0, true);
 			counter->part.records += count;
+			if (!rc && counter->shelf)
+				weigh(counter, shelf_put(counter->shelf, numbers[i], page),
+				      counter->snapshot.page_size);
 			continue;
 		}
 		free(children);
@@ -188,11 +233,12 @@ static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *
 {
 	struct index_part *part = &counter->part;
 	struct tree_record nested;
-	bool open = false, is_tree;
+	bool open = false, is_tree, kept;
 	uint64_t records, before;
 	struct node node;
 	int rc = 0;
 
+	kept = counter->shelf && shelf_put(counter->shelf, number, page);
 	for (unsigned i = 0; i < count && !rc; i++) {
 		if (!page_leaf_node(page, counter->snapshot.page_size, i, &node))
 			return MDB_CORRUPTED;
@@ -201,9 +247,11 @@ static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *
 			return rc;
 		if (!is_tree) {
 			if (!open)
-				rc = add_leaf(part, number, i, false);
+				rc = add_leaf(counter, number, i, false);
 			open = true;
 			part->records += records;
+			if (!rc && counter->shelf)
+				weigh(counter, kept, records * node.key_size + node.data_size);
 			continue;
 		}
 		open = false;
@@ -215,6 +263,21 @@ static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *
 			rc = MDB_CORRUPTED;
 	}
 	return rc;
+}
+
+/* A node that is not sound is its record's business. */
+static void weigh_leaf(struct counter *counter, uint64_t number, const uint8_t *page,
+		       unsigned count)
+{
+	struct index_weight *weight = &counter->part.weights[counter->part.count - 1];
+	uint32_t size = counter->snapshot.page_size;
+	struct node node;
+
+	for (unsigned i = 0; i < count; i++)
+		if (page_leaf_node(page, size, i, &node))
+			weight->all += (uint64_t)node.key_size + node.data_size;
+	if (weight->all < (uint64_t)size * SHELF_LEADS && shelf_put(counter->shelf, number, page))
+		weight->kept = size;
 }
 
 int counter_leaf(struct counter *counter, uint64_t number)
@@ -229,7 +292,9 @@ int counter_leaf(struct counter *counter, uint64_t number)
 		return rc;
 	if (counter->tree->record.flags & MDB_DUPSORT)
 		return count_nodes(counter, number, page, count);
-	rc = add_leaf(&counter->part, number, 0, false);
+	rc = add_leaf(counter, number, 0, false);
 	counter->part.records += count;
+	if (!rc && counter->shelf)
+		weigh_leaf(counter, number, page, count);
 	return rc;
 }

@@ -64,6 +64,15 @@ static size_t leaf_of(const struct record_index *index, uint64_t number)
 	return low;
 }
 
+size_t index_leaf_from(const struct record_index *index, uint64_t number)
+{
+	size_t at = leaf_of(index, number);
+
+	while (at < index->count && index->leaves[at].first < number)
+		at++;
+	return at;
+}
+
 /* The last owner whose leaves begin at or before a leaf. */
 static const struct index_owner *owner_of(const struct record_index *index, size_t leaf)
 {
@@ -192,19 +201,19 @@ static int get_nested(struct snapshot *snapshot, const struct index_place *place
 					    : MDB_CORRUPTED;
 }
 
-int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
-	      MDB_val *key, MDB_val *data)
+int index_get_apart(struct snapshot *leaves, struct snapshot *values, const struct tree *tree,
+		    const struct index_place *place, MDB_val *key, MDB_val *data)
 {
 	uint64_t duplicate = 0;
 	struct node node;
 	int rc;
 
 	if (place->nested)
-		return get_nested(snapshot, place, key, data);
+		return get_nested(leaves, place, key, data);
 	if (tree->record.flags & MDB_DUPSORT)
-		rc = node_of_place(snapshot, tree, place, &node, &duplicate);
+		rc = node_of_place(leaves, tree, place, &node, &duplicate);
 	else
-		rc = node_at(snapshot, place->page, place->node + place->skip, &node);
+		rc = node_at(leaves, place->page, place->node + place->skip, &node);
 	if (rc)
 		return rc;
 	key_of(&node, key);
@@ -216,7 +225,13 @@ int index_get(struct snapshot *snapshot, const struct tree *tree, const struct i
 					      page_count(node.data, node.data_size),
 					      load16(node.data + PAGE_PAD), duplicate, data)
 			       : MDB_CORRUPTED;
-	return tree_value(snapshot, &node, data);
+	return tree_value(values, &node, data);
+}
+
+int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
+	      MDB_val *key, MDB_val *data)
+{
+	return index_get_apart(snapshot, snapshot, tree, place, key, data);
 }
 
 int index_run(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,

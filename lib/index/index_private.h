@@ -21,6 +21,7 @@ struct record_index *index_new(size_t leaves, size_t owners, uint64_t records);
 struct counter {
 	struct snapshot snapshot;
 	const struct tree *tree;
+	struct page_shelf *shelf; /* for the pages that are counted; NULL: none, and no weights */
 	struct index_part part;
 	uint64_t pages; /* of trees of duplicates, seen so far */
 };

@@ -10,6 +10,7 @@
 #define LMDBIO_INDEX_RECORD_INDEX_H
 
 #include "cursor/cursor.h"
+#include "index/page_shelf.h"
 #include "io/io.h"
 
 #include <stdbool.h>
@@ -24,6 +25,12 @@ struct index_leaf {
 	uint64_t first;      /* number of the first one */
 };
 
+/* What the records of such a leaf come to, in bytes. */
+struct index_weight {
+	uint64_t all;  /* keys and values */
+	uint64_t kept; /* of the page, on the shelf; of duplicates: as `all` */
+};
+
 /* Where the key of a tree of duplicates stands. */
 struct index_owner {
 	uint64_t leaf; /* the first of its leaves, by their place in the index */
@@ -34,6 +41,7 @@ struct index_owner {
  * 0 in each part. */
 struct index_part {
 	struct index_leaf *leaves;
+	struct index_weight *weights; /* of the leaves; NULL: nobody has asked for them */
 	size_t count, room;
 	struct index_owner *owners;
 	size_t owner_count, owner_room;
@@ -57,10 +65,11 @@ struct index_place {
 int index_leaves(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
 		 uint64_t **pages, size_t *n);
 
-/* Counts n leaf pages into an empty part. Returns as index_leaves(); index_part_free() in any case.
- */
+/* Counts n leaf pages into an empty part. With a shelf the part has weights, and the pages are kept
+ * there as far as there is room, all but those that lead to so much that reading them a second time
+ * costs nothing. Returns as index_leaves(); index_part_free() in any case. */
 int index_count(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		const uint64_t *pages, size_t n, struct index_part *part);
+		const uint64_t *pages, size_t n, struct page_shelf *shelf, struct index_part *part);
 void index_part_free(struct index_part *part);
 
 /* An index out of all parts, in order, which stay the caller's. Returns 0; ENOMEM; MDB_CORRUPTED:
@@ -73,7 +82,8 @@ struct index_calls {
 	int (*leaves)(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
 		      uint64_t **pages, size_t *n);
 	int (*count)(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		     const uint64_t *pages, size_t n, struct index_part *part);
+		     const uint64_t *pages, size_t n, struct page_shelf *shelf,
+		     struct index_part *part);
 	int (*join)(struct record_index **index, const struct tree *tree,
 		    const struct index_part *parts, size_t n);
 };
@@ -101,10 +111,18 @@ const struct index_leaf *index_leaf(const struct record_index *index, size_t num
  * MDB_NOTFOUND. Any thread. */
 int index_find(const struct record_index *index, uint64_t number, struct index_place *place);
 
+/* The first of the index's leaves that begins at or after a record; index_size() if none does. */
+size_t index_leaf_from(const struct record_index *index, uint64_t number);
+
 /* The record at a place; the pointers are those that a cursor gives. `key` or `data` may be NULL.
  * Returns as cursor_get(). */
 int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
 	      MDB_val *key, MDB_val *data);
+
+/* The same where the leaf comes out of another view of the snapshot than what stands outside of
+ * it. */
+int index_get_apart(struct snapshot *leaves, struct snapshot *values, const struct tree *tree,
+		    const struct index_place *place, MDB_val *key, MDB_val *data);
 
 /* Where its value stands: *pages pages from page *number on; 0 pages: in its leaf. For a snapshot
  * that does not wait, EAGAIN: the leaf is not there. Returns as cursor_get(). */

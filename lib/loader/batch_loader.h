@@ -22,7 +22,8 @@ struct loader_place {
 };
 
 struct loader_hooks {
-	int (*number)(void *context, MDB_txn *txn, MDB_dbi dbi);
+	/* Before the records are numbered; it may do so itself. NULL: nothing is done. */
+	int (*number)(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi);
 	int (*prepare)(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		       struct order_spec *spec);
 	void *context;
@@ -53,10 +54,15 @@ uint64_t loader_batches(struct lmdbio_loader *loader);
 /* Of a loader that is open, and as long as no other order is restored. */
 const struct order *loader_order(const struct lmdbio_loader *loader);
 
-/* Of a loader with sharers, while `prepare` runs: bytes of the node's budget that are left to keep
- * records in (0: it keeps none), and of the database. */
+/* Of a loader with sharers, while `number` or `prepare` runs: bytes of the node's budget that are
+ * left to keep records in (0: it keeps none), and of the database; of them those of leaf pages. */
 uint64_t loader_room(const struct lmdbio_loader *loader);
 uint64_t loader_bytes(const struct lmdbio_loader *loader);
+uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader);
+
+/* Of a loader with sharers: where leaf pages that are read while `number` runs are kept, of as many
+ * bytes as this rank has room for. */
+struct page_shelf *loader_shelf(const struct lmdbio_loader *loader);
 
 /* What becomes of each record of a run: its bytes, valid during the call, or an error. */
 typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB_val *key,
@@ -68,6 +74,16 @@ typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB
  * ECANCELED: the loader is being closed; ENOMEM. Then nothing was taken. */
 int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
 	       loader_take_fn *take, void *context);
+
+/* Takes what stands on the loader's shelf of n records from `first` on, values in overflow pages
+ * left out. While `prepare` runs. */
+void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, loader_take_fn *take,
+		    void *context);
+/* Gives up the shelf's pages of which all records lie in [first, end), which nobody reads now.
+ * Returns the first record whose page it has left for not lying there, or end. */
+uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
+/* Gives up the whole shelf. While `prepare` runs. */
+void loader_shelf_close(struct lmdbio_loader *loader);
 
 /* What is the same for all ranks that look at the same data set, be it a copy of its own. */
 enum { LOADER_IDENTITY = 6 };
@@ -84,6 +100,10 @@ struct loader_door {
 	void (*close)(struct lmdbio_loader *loader);
 	int (*run)(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
 		   loader_take_fn *take, void *context);
+	void (*shelved)(struct lmdbio_loader *loader, uint64_t first, uint64_t n,
+			loader_take_fn *take, void *context);
+	uint64_t (*unshelve)(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
+	void (*shelf_close)(struct lmdbio_loader *loader);
 	int (*identify)(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY]);
 	const struct index_calls *index;
 	int (*records_put)(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);

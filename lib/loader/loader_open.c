@@ -87,6 +87,15 @@ static void arena_limit(struct lmdbio_loader *loader)
 	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
 }
 
+/* What a rank may keep of the pages that it numbers. They go one by one as their records are taken;
+ * but those of duplicates all at once, so that there are two copies then. */
+static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
+{
+	uint64_t room = loader->keep_room / loader->sharers;
+
+	return loader->tree.record.flags & MDB_DUPSORT ? room / 2 : room;
+}
+
 /* The environment, a transaction and the database in it. */
 static int place_open(struct lmdbio_loader *loader, const struct loader_place *place,
 		      const struct loader_hooks *hooks)
@@ -122,8 +131,12 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	arena_limit(loader);
 	if (loader->tree.stale)
 		rc = tree_refresh(&loader->txn->snapshot, &loader->txn->trees[loader->dbi]);
+	loader->tree = loader->txn->trees[loader->dbi];
+	sizes_set(loader);
+	if (!rc && loader->sharers)
+		rc = shelf_open(&loader->shelf, &loader->txn->snapshot.view, shelf_bytes(loader));
 	if (!rc && hooks && hooks->number)
-		rc = hooks->number(hooks->context, loader->txn, loader->dbi);
+		rc = hooks->number(hooks->context, loader, loader->txn, loader->dbi);
 	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
 }
 
@@ -263,6 +276,7 @@ static int threads_start(struct lmdbio_loader *loader)
 void loader_free(struct lmdbio_loader *loader)
 {
 	tiers_close(&loader->tiers);
+	loader_shelf_close(loader);
 	if (loader->index)
 		records_give(loader->env, loader->index);
 	if (loader->txn)
@@ -329,11 +343,8 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	locks_make(loader);
 	tiers_init(&loader->tiers);
 	rc = place_open(loader, place, hooks);
-	if (!rc) {
-		loader->tree = loader->txn->trees[loader->dbi];
-		sizes_set(loader);
+	if (!rc)
 		rc = tiers_set(loader, hooks);
-	}
 	/* Copied with the options, and not needed any more. */
 	loader->options.stage_dir = NULL;
 	if (!rc)
@@ -367,6 +378,16 @@ uint64_t loader_room(const struct lmdbio_loader *loader)
 uint64_t loader_bytes(const struct lmdbio_loader *loader)
 {
 	return loader->file_bytes;
+}
+
+uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader)
+{
+	const struct tree_record *record = &loader->tree.record;
+
+	/* Duplicates are in no other pages, but these are not in the record. */
+	return record->flags & MDB_DUPSORT
+		       ? loader->file_bytes
+		       : record->leaf_pages << loader->txn->snapshot.view.page_shift;
 }
 
 uint64_t loader_records(struct lmdbio_loader *loader)

@@ -87,6 +87,7 @@ struct lmdbio_loader {
 	MDB_dbi dbi;
 	struct tree tree;
 	struct record_index *index;
+	struct page_shelf *shelf; /* of a job's rank: what the numbering has read; or NULL */
 	struct lmdbio_loader_options options;
 	uint64_t file_bytes; /* of the database, as far as its record tells */
 	uint64_t memory;
@@ -193,6 +194,9 @@ uint64_t loader_gap(const struct lmdbio_loader *loader);
 struct snapshot loader_view(const struct lmdbio_loader *loader);
 /* A sample of a batch has come: pointers that stay. */
 void sample_fill(struct work *work, const struct tier_record *record);
+
+/* loader_shelf.c: whether the leaf of a record is there, with all that it takes to read it. */
+bool shelf_has_place(const struct lmdbio_loader *loader, const struct index_place *place);
 
 /* loader_decode.c */
 void *decoder_run(void *loader);

@@ -1,5 +1,5 @@
 /* What only this file knows: how a run of neighbouring records is read for somebody who keeps them,
- * and how two ranks know that they look at the same data.
+ * and how two ranks know that they look at the same data. A leaf on the loader's shelf is not read.
  *
  * A run is read once by the job as a whole, so nothing is read with it: what lies beside it is
  * another one's, and the pages of the tree in between have been read before the values.
@@ -19,9 +19,26 @@ enum { RUN_READ = 1 << 20 }; /* bytes */
 struct run_part {
 	uint64_t record;
 	struct index_place place;
-	uint64_t offset, length; /* of the value's pages, or of the leaf */
+	uint64_t offset, length; /* of the value's pages, or of the leaf; length 0: on the shelf */
+	bool shelved;            /* the leaf is */
 	int error;
 };
+
+/* Where pages are looked at. */
+struct views {
+	struct snapshot file, shelf;
+};
+
+static struct snapshot *view_of_leaf(struct views *views, const struct run_part *part)
+{
+	return part->shelved ? &views->shelf : &views->file;
+}
+
+/* A page that is not sound says nothing of the others. */
+static void views_go_on(struct views *views)
+{
+	views->file.blocked = views->shelf.blocked = 0;
+}
 
 static int by_place(const void *a, const void *b)
 {
@@ -93,7 +110,8 @@ static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *sna
 	for (size_t i = 0; i < n; i++) {
 		parts[i] = (struct run_part){.record = first + i};
 		parts[i].error = index_find(loader->index, first + i, &parts[i].place);
-		if (parts[i].error)
+		parts[i].shelved = !parts[i].error && shelf_has_place(loader, &parts[i].place);
+		if (parts[i].error || parts[i].shelved)
 			continue;
 		parts[i].offset = parts[i].place.page << shift;
 		parts[i].length = UINT64_C(1) << shift;
@@ -102,18 +120,19 @@ static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *sna
 }
 
 /* What a leaf says of where its values stand, where that is not in itself. */
-static void find_values(struct lmdbio_loader *loader, struct snapshot *snapshot,
-			struct run_part *parts, size_t n)
+static void find_values(struct lmdbio_loader *loader, struct views *views, struct run_part *parts,
+			size_t n)
 {
+	const struct snapshot *snapshot = &views->file;
 	unsigned shift = snapshot->view.page_shift;
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t number, pages = 0;
 
 		if (!parts[i].error)
-			parts[i].error = index_run(snapshot, &loader->tree, &parts[i].place,
-						   &number, &pages);
-		snapshot->blocked = 0;
+			parts[i].error = index_run(view_of_leaf(views, &parts[i]), &loader->tree,
+						   &parts[i].place, &number, &pages);
+		views_go_on(views);
 		/* A run that is not in the file will be told by the record itself. */
 		if (parts[i].error || !pages || number >= snapshot->view.limit ||
 		    pages > snapshot->view.limit - number)
@@ -125,16 +144,17 @@ static void find_values(struct lmdbio_loader *loader, struct snapshot *snapshot,
 }
 
 /* What was brought is taken at once: the arena is a passage, and others come through it too. */
-static void take_some(struct lmdbio_loader *loader, struct snapshot *snapshot,
+static void take_some(struct lmdbio_loader *loader, struct views *views,
 		      const struct run_part *parts, size_t n, loader_take_fn *take, void *context)
 {
 	for (size_t i = 0; i < n; i++) {
 		MDB_val key = {0}, data = {0};
 		int error = parts[i].error;
 
-		snapshot->blocked = 0;
+		views_go_on(views);
 		if (!error)
-			error = index_get(snapshot, &loader->tree, &parts[i].place, &key, &data);
+			error = index_get_apart(view_of_leaf(views, &parts[i]), &views->file,
+						&loader->tree, &parts[i].place, &key, &data);
 		take(context, parts[i].record, error, &key, &data);
 	}
 }
@@ -142,7 +162,7 @@ static void take_some(struct lmdbio_loader *loader, struct snapshot *snapshot,
 int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
 	       loader_take_fn *take, void *context)
 {
-	struct snapshot snapshot = loader_view(loader);
+	struct views views = {.file = loader_view(loader)};
 	struct run_part *parts = calloc(n + 1, sizeof(*parts));
 	int rc;
 
@@ -153,15 +173,17 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urge
 		free(parts);
 		return rc;
 	}
-	find_leaves(loader, &snapshot, first, parts, n);
+	if (loader->shelf)
+		views.shelf = shelf_snapshot(loader->shelf, &views.file);
+	find_leaves(loader, &views.file, first, parts, n);
 	if (loader->leaves_first) {
 		for (size_t i = 0; i < n;)
-			i = bring_some(loader, &snapshot, parts, i, n);
-		find_values(loader, &snapshot, parts, n);
+			i = bring_some(loader, &views.file, parts, i, n);
+		find_values(loader, &views, parts, n);
 	}
 	for (size_t i = 0, next; i < n; i = next) {
-		next = bring_some(loader, &snapshot, parts, i, n);
-		take_some(loader, &snapshot, parts + i, next - i, take, context);
+		next = bring_some(loader, &views.file, parts, i, n);
+		take_some(loader, &views, parts + i, next - i, take, context);
 	}
 	run_end(loader);
 	free(parts);

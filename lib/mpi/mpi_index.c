@@ -2,6 +2,7 @@
 #include "config.h"
 #include "mpi/mpi_index.h"
 
+#include "mpi/index_share.h"
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
@@ -118,11 +119,52 @@ done:
 	return mpi_agree(comm, rc, NULL);
 }
 
+/* Which leaves each rank counts, *firsts, malloc'ed. The code is agreed. */
+static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t count, int ranks,
+		       uint64_t **firsts)
+{
+	uint64_t *can = malloc((size_t)ranks * sizeof(*can)), mine = count;
+	int rc;
+
+	*firsts = malloc(((size_t)ranks + 1) * sizeof(**firsts));
+	rc = mpi_agree(comm, can && *firsts ? 0 : ENOMEM, NULL);
+	if (kept && kept->room < kept->needed)
+		mine = (uint64_t)((unsigned __int128)count * kept->room / kept->needed);
+	if (!rc)
+		rc = mpi_agree(comm,
+			       mpi_error_code(MPI_Allgather(&mine, 1, MPI_UINT64_T, can, 1,
+							    MPI_UINT64_T, comm)),
+			       NULL);
+	if (!rc)
+		index_share(count, can, ranks, *firsts);
+	free(can);
+	return rc;
+}
+
+/* Of all parts, which records each rank has counted. */
+static void kept_take(struct index_kept *kept, struct index_part *parts, uint64_t *firsts,
+		      int ranks, int rank)
+{
+	firsts[0] = 0;
+	for (int i = 0; i < ranks; i++)
+		firsts[i + 1] = firsts[i] + parts[i].records;
+	kept->firsts = firsts;
+	kept->part = parts[rank];
+	parts[rank] = (struct index_part){0};
+}
+
+void index_kept_free(struct index_kept *kept)
+{
+	free(kept->firsts);
+	kept->firsts = NULL;
+	index_part_free(&kept->part);
+}
+
 int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
-		    const struct tree *tree, struct record_index **index)
+		    const struct tree *tree, struct index_kept *kept, struct record_index **index)
 {
 	struct index_part *parts;
-	uint64_t *pages = NULL, count = 0, first, end;
+	uint64_t *pages = NULL, *firsts = NULL, count = 0, first, end;
 	int ranks, rank, rc;
 
 	MPI_Comm_rank(comm, &rank);
@@ -131,22 +173,29 @@ int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct
 	rc = mpi_agree(comm, parts ? 0 : ENOMEM, NULL);
 	if (!rc)
 		rc = share_leaves(comm, calls, snapshot, tree, &pages, &count);
+	if (!rc)
+		rc = leaves_deal(comm, kept, count, ranks, &firsts);
 	if (rc)
 		goto done;
-	first = count * (uint64_t)rank / (uint64_t)ranks;
-	end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
+	first = firsts[rank];
+	end = firsts[rank + 1];
 	rc = calls->count(snapshot, tree, 0, pages ? pages + first : NULL, end - first,
-			  &parts[rank]);
+			  kept ? kept->shelf : NULL, &parts[rank]);
 	rc = mpi_agree(comm, rc, NULL);
 	if (!rc)
 		rc = share_parts(comm, parts, ranks, rank);
 	if (!rc)
 		rc = calls->join(index, tree, parts, (size_t)ranks);
 	rc = mpi_agree(comm, rc, NULL);
+	if (!rc && kept) {
+		kept_take(kept, parts, firsts, ranks, rank);
+		firsts = NULL;
+	}
 done:
 	for (int i = 0; parts && i < ranks; i++)
 		index_part_free(&parts[i]);
 	free(parts);
+	free(firsts);
 	free(pages);
 	return rc;
 }
@@ -216,7 +265,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = tree_refresh(&txn->snapshot, &txn->trees[dbi]);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = mpi_index_build(own, &index_calls, &txn->snapshot, &txn->trees[dbi],
+		rc = mpi_index_build(own, &index_calls, &txn->snapshot, &txn->trees[dbi], NULL,
 				     &index->index);
 	if (!rc)
 		index->snapshot = txn->id;

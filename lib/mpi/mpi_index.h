@@ -7,11 +7,23 @@
 
 #include <mpi.h>
 
+/* What a rank keeps of the leaves that it counts, for its job. */
+struct index_kept {
+	struct page_shelf *shelf; /* where */
+	uint64_t room;            /* bytes that this rank has for records */
+	uint64_t needed;          /* bytes that all records of the database would take there */
+	/* What comes of it, to be freed by index_kept_free() in any case: */
+	uint64_t *firsts; /* rank -> the first record that it has counted; one more at the end */
+	struct index_part part; /* what this rank has counted, with weights */
+};
+void index_kept_free(struct index_kept *kept);
+
 /* Makes the record index of a tree, whose record has been read, in a snapshot that is the same on
- * every rank. Rank 0 reads the branch pages, each rank its share of the leaf pages; each has the whole
- * index then. `calls`: of the core that the snapshot is of. Collective over comm. Returns the same on
- * all ranks: 0, ENOMEM, EIO, or as index_build(). */
+ * every rank. Rank 0 reads the branch pages, each rank its share of the leaf pages; each has the
+ * whole index then. `kept`: or NULL on all ranks: then nothing is kept, and shares are even.
+ * `calls`: of the core that the snapshot is of. Collective over comm. Returns the same on all
+ * ranks: 0, ENOMEM, EIO, or as index_build(). */
 int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
-		    const struct tree *tree, struct record_index **index);
+		    const struct tree *tree, struct index_kept *kept, struct record_index **index);
 
 #endif

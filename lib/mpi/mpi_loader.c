@@ -30,6 +30,7 @@ struct opening {
 	uint64_t piece;      /* bytes that a container gives at once; 0: it is none */
 	bool agreed;         /* on an error: nothing more is asked of the others */
 	const char *why_not; /* nodes keep nothing for each other; NULL: they do */
+	struct index_kept kept; /* of what the numbering has read */
 	struct peer_job *job;
 };
 
@@ -54,7 +55,7 @@ static int same_on_all(struct opening *opening, const void *mine, size_t size, i
 
 /* The hook between the database's opening and its numbering: the ranks look at the same data, and
  * read its leaves once for all of them. */
-static int number(void *context, MDB_txn *txn, MDB_dbi dbi)
+static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi)
 {
 	struct opening *opening = context;
 	uint64_t identity[LOADER_IDENTITY] = {0};
@@ -72,8 +73,12 @@ static int number(void *context, MDB_txn *txn, MDB_dbi dbi)
 	/* A container has an index of its own. */
 	if (rc || any || opening->place.place.ranks == 1)
 		return rc;
+	opening->kept.shelf = loader_shelf(loader);
+	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks;
+	opening->kept.needed =
+		loader_bytes(loader) + txn->trees[dbi].record.entries * PEER_RECORD_SPENT;
 	rc = mpi_index_build(opening->place.all, opening->door->index, &txn->snapshot,
-			     &txn->trees[dbi], &index);
+			     &txn->trees[dbi], opening->why_not ? NULL : &opening->kept, &index);
 	opening->agreed |= rc != 0;
 	if (!rc && (rc = opening->door->records_put(txn, dbi, index)))
 		index_free(index);
@@ -107,14 +112,17 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 
 	if (!rc) {
 		struct peer_size size = {.bytes = loader_bytes(loader),
+					 .leaves = loader_leaf_bytes(loader),
 					 .piece = opening->piece,
 					 .room = loader_room(loader)};
 
 		job->loader = loader;
-		rc = peer_plan(job, &opening->place, spec, &size, planned);
+		rc = peer_plan(job, &opening->place, spec, &size, &opening->kept, planned);
 		opening->agreed |= rc != 0;
 	}
+	index_kept_free(&opening->kept);
 	if (!rc && *planned) {
+		fill_from_shelf(job);
 		rc = fillers_start(job);
 		if (!rc)
 			rc = service_start(job);
@@ -155,6 +163,8 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 	}
 	if (!rc)
 		tell_plan(opening, planned, spec->records);
+	if (!rc && !opening->job)
+		opening->door->shelf_close(loader);
 	if (rc || !opening->job)
 		return rc;
 	service_go(opening->job);
@@ -232,6 +242,7 @@ static int loader_make(struct opening *opening, struct lmdbio_loader **loader, u
 	opening->options.rank = (uint32_t)opening->place.place.rank;
 	hooks.sharers = opening->why_not ? 0 : (unsigned)opening->place.place.node_ranks;
 	rc = opening->door->open(loader, &place, &opening->options, &hooks);
+	index_kept_free(&opening->kept);
 	rc = agree(opening, rc);
 	if (rc && *loader) {
 		opening->door->close(*loader);

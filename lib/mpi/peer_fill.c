@@ -1,5 +1,5 @@
 /* What only this file knows: when a unit whose home is here is read from storage, and that it is
- * read once, whoever wants it.
+ * read once, whoever wants it. What the numbering has read of it is not read again.
  *
  * Units that somebody waits for come first, then all others by when the plan's epochs want them.
  */
@@ -24,23 +24,65 @@ static void take(void *context, uint64_t record, int error, const MDB_val *key, 
 		(void)store_keep(&job->store, record, key, data);
 }
 
+/* Records of a unit that are not here yet: *first and how many, those that are here in between
+ * among them. 0: all are here. */
+static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint64_t *first)
+{
+	uint64_t end = (unit + 1) * store->unit_records;
+
+	*first = unit * store->unit_records;
+	end = end < store->records ? end : store->records;
+	while (*first < end && store_has(store, *first))
+		++*first;
+	while (*first < end && store_has(store, end - 1))
+		end--;
+	return end - *first;
+}
+
 /* Reads a unit that the calling thread has claimed. Under the lock, which it takes down meanwhile.
  */
 static void load(struct peer_job *job, uint64_t unit, bool urgent)
 {
 	struct peer_store *store = &job->store;
-	uint64_t first = unit * store->unit_records, n = store->records - first;
+	uint64_t first, n;
 	int rc;
 
 	pthread_mutex_unlock(&job->lock);
-	rc = job->door->run(job->loader, first, n < store->unit_records ? n : store->unit_records,
-			    urgent, take, job);
+	n = unit_missing(store, unit, &first);
+	rc = job->door->run(job->loader, first, n, urgent, take, job);
+	if (!rc)
+		(void)job->door->unshelve(job->loader, unit * store->unit_records,
+					  (unit + 1) * store->unit_records);
 	pthread_mutex_lock(&job->lock);
 	/* What could not be read is not read again here: those who want it read it for themselves.
 	 */
 	store->at[unit].state = rc == ECANCELED ? UNIT_EMPTY : UNIT_READY;
 	pthread_cond_broadcast(&job->filled);
 	pthread_cond_signal(&job->wake);
+}
+
+/* The shelf's pages go as their records are taken, but for those that say where the other values of
+ * a unit of this rank's stand. */
+void fill_from_shelf(struct peer_job *job)
+{
+	struct peer_store *store = &job->store;
+	uint64_t from = 0, first;
+
+	for (uint64_t unit = 0; unit < store->units; unit++) {
+		uint64_t next = (unit + 1) * store->unit_records;
+
+		next = next < store->records ? next : store->records;
+		if (store->at[unit].role == ROLE_HOME) {
+			first = unit * store->unit_records;
+			job->door->shelved(job->loader, first, next - first, take, job);
+			if (unit_missing(store, unit, &first)) {
+				from = next;
+				continue;
+			}
+			store->at[unit].state = UNIT_READY;
+		}
+		from = job->door->unshelve(job->loader, from, next);
+	}
 }
 
 /* The next unit to be read. false: there is none now. Under the lock. */

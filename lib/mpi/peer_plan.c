@@ -11,7 +11,6 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
-#include "mpi/stage_exchange.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,15 +19,16 @@
 
 enum {
 	UNIT_BYTES = 256 << 10,
-	UNIT_PIECES = 8, /* at its ends a unit shares pieces with its neighbours */
-	UNITS_LEAST = 8, /* a node has no fewer, if it can be helped */
+	UNIT_PIECES = 8,  /* at its ends a unit shares pieces with its neighbours */
+	UNITS_LEAST = 8,  /* a node has no fewer, if it can be helped */
+	LEAF_UNITS = 128, /* a rank has no fewer of what it has numbered: where its part ends,
+			    another one has read half of a unit */
 	EPOCHS_MOST = 8,
 	EPOCHS_LEAST = 2,
 	READS_MOST = 20000000, /* records times epochs, more or less */
 	READERS_MEMORY = 64 << 20,
 	THREADS_MOST = 4,
-	RECORD_SPENT = 48, /* bytes of memory beside a record's own */
-	SPARE = 16,        /* records are not all of one size: this part of the room more */
+	SPARE = 16, /* records are not all of one size: this part of the room more */
 };
 
 /* Every node's room: the least that its ranks know of. */
@@ -64,6 +64,7 @@ static uint32_t holder_rank(const struct stage_peers *peers, uint32_t node, uint
 struct peer_again {
 	struct plan_spec spec;
 	struct stage_peers peers;
+	struct peer_held held;
 	int node;
 };
 
@@ -91,18 +92,13 @@ static void copies_take(struct peer_job *job, const struct plan *plan,
 		job->store.at[unit].role = role;
 }
 
-/* What the plan says, as ranks. */
+/* What the plan says, homes apart. */
 static void places_take(struct peer_job *job, const struct plan *plan,
 			const struct stage_peers *peers, bool copies)
 {
-	struct plan_holder home;
-
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
-		job->homes[unit] = PEER_NOBODY;
 		for (unsigned i = 0; i < PEER_COPIES; i++)
 			job->copies[unit * PEER_COPIES + i] = PEER_NOBODY;
-		if (plan_home(plan, unit, &home))
-			job->homes[unit] = holder_rank(peers, home.node, unit);
 		if (job->homes[unit] == (uint32_t)job->rank) {
 			job->store.at[unit].role = ROLE_HOME;
 			job->own_count++;
@@ -145,7 +141,7 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 }
 
 static int places_make(struct peer_job *job, const struct mpi_job *place,
-		       const struct stage_peers *peers, struct plan_spec *spec)
+		       const struct peer_again *again, struct plan_spec *spec)
 {
 	uint64_t units, room = spec->room[place->place.node] / (uint64_t)place->place.node_ranks;
 	struct plan *plan = NULL;
@@ -158,9 +154,11 @@ static int places_make(struct peer_job *job, const struct mpi_job *place,
 	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
 	if (!rc && (!job->homes || !job->copies))
 		rc = ENOMEM;
+	if (!rc)
+		rc = peer_homes_take(job, plan, spec, &again->peers, &again->held);
 	if (!rc) {
 		job->store.limit = room + room / SPARE + 2 * spec->unit_bytes;
-		places_take(job, plan, peers, spec->epochs > 1);
+		places_take(job, plan, &again->peers, spec->epochs > 1);
 		rc = own_sort(job, plan);
 	}
 	plan_free(plan);
@@ -182,11 +180,16 @@ static uint64_t records_planned(const struct peer_job *job)
 /* How many records are a unit, and how many epochs are looked at then. */
 static void units_size(struct plan_spec *plan, uint64_t records, const uint64_t *sizes)
 {
-	uint64_t each = sizes[0] / records + 1 + RECORD_SPENT, wanted = sizes[1] * UNIT_PIECES;
-	uint64_t most = sizes[0] / plan->nodes / UNITS_LEAST, epochs;
+	uint64_t each = sizes[0] / records + 1 + PEER_RECORD_SPENT, wanted = sizes[1] * UNIT_PIECES;
+	uint64_t most = sizes[0] / plan->nodes / UNITS_LEAST, epochs, leaves = sizes[2];
 
 	wanted = wanted > most ? most : wanted;
 	wanted = wanted > UNIT_BYTES ? wanted : UNIT_BYTES;
+	/* Of what lies in leaves nothing is to be read in large requests any more. */
+	most = leaves ? (uint64_t)((unsigned __int128)sizes[0] * sizes[0] / leaves) / plan->ranks /
+				LEAF_UNITS
+		      : wanted;
+	wanted = wanted < most ? wanted : most;
 	plan->unit_records = wanted < each ? 1
 			     : wanted / each > PLAN_READS_MOST / EPOCHS_LEAST
 				     ? PLAN_READS_MOST / EPOCHS_LEAST
@@ -209,11 +212,29 @@ static uint32_t *nodes_of_ranks(const struct mpi_job *place, const struct stage_
 	return nodes;
 }
 
+/* The code is agreed. */
+static int plan_first(struct peer_job *job, const struct mpi_job *place, struct peer_again *again,
+		      struct plan_spec *plan, const uint64_t *sizes, const struct index_kept *kept)
+{
+	int rc;
+
+	units_size(plan, plan->order.spec.records, sizes);
+	rc = peer_held_find(&again->held, place, kept, plan);
+	if (rc)
+		return rc;
+	plan->bytes_of = again->held.bytes ? peer_held_bytes : NULL;
+	plan->context = again->held.bytes;
+	plan->held = again->held.nodes;
+	rc = places_make(job, place, again, plan);
+	plan->held = NULL;
+	return mpi_agree(place->all, rc, NULL);
+}
+
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      const struct peer_size *size, uint64_t *planned)
+	      const struct peer_size *size, const struct index_kept *kept, uint64_t *planned)
 {
 	uint64_t *rooms = malloc((size_t)place->place.nodes * sizeof(*rooms)), all = 0;
-	uint64_t sizes[2] = {size->bytes, size->piece};
+	uint64_t sizes[] = {size->bytes, size->piece, kept->firsts ? size->leaves : 0};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN) / place->place.node_ranks;
 	struct peer_again *again = calloc(1, sizeof(*again));
 	struct plan_spec plan = {
@@ -236,18 +257,16 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 		rc = rooms_share(place, size->room, rooms);
 	/* Of one rank, for all must plan alike. */
 	if (!rc)
-		rc = mpi_error_code(MPI_Bcast(sizes, 2, MPI_UINT64_T, 0, place->all));
+		rc = mpi_error_code(MPI_Bcast(sizes, 3, MPI_UINT64_T, 0, place->all));
 	for (int node = 0; !rc && node < place->place.nodes; node++)
 		all += rooms[node];
 	if (!rc && !(plan.node_of_rank = nodes_of_ranks(place, &again->peers)))
 		rc = ENOMEM;
-	if (!rc && all && spec->records) {
-		units_size(&plan, spec->records, sizes);
-		rc = places_make(job, place, &again->peers, &plan);
-		if (!rc)
-			*planned = records_planned(job);
-	}
 	rc = mpi_agree(place->all, rc, NULL);
+	if (!rc && all && spec->records)
+		rc = plan_first(job, place, again, &plan, sizes, kept);
+	if (!rc)
+		*planned = records_planned(job);
 	if (again) {
 		again->spec = plan;
 		again->node = place->place.node;
@@ -265,6 +284,7 @@ void peer_plan_free(struct peer_job *job)
 	if (!again)
 		return;
 	stage_peers_free(&again->peers);
+	peer_held_free(&again->held);
 	free((void *)again->spec.room);
 	free((void *)again->spec.node_of_rank);
 	free(again);

@@ -17,7 +17,9 @@
 
 #include "loader/batch_loader.h"
 #include "loader/loader_plan.h"
+#include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
+#include "mpi/stage_exchange.h"
 
 #include <mpi.h>
 #include <pthread.h>
@@ -27,6 +29,7 @@ enum {
 	PEER_ASKS = TIER_FETCHES, /* records in a question */
 	PEER_COPIES = 2,          /* further holders of a unit that are remembered */
 	PEER_FILLERS = 4,         /* threads that read units */
+	PEER_RECORD_SPENT = 48,   /* bytes of memory that a kept record takes beside its own */
 };
 
 #define PEER_NOBODY UINT32_MAX
@@ -159,14 +162,33 @@ struct peer_job {
 	} counts;
 };
 
-/* peer_plan.c: who keeps what. `bytes`: of the database; `piece`: what storage gives at once, at
- * least (0: any page); `room`: of this rank's node. *planned: records that have a home; 0: there is
- * no room anywhere, and no plan. Collective over place->all; the same code on all. */
+/* peer_held.c */
+struct peer_held {
+	uint64_t *bytes; /* unit -> bytes that it takes; all of them NULL: not known */
+	uint32_t *ranks; /* unit -> who has it since it was numbered, or PEER_NOBODY */
+	uint16_t *nodes; /* the same, or PLAN_NOBODY */
+};
+/* `spec` has its order, unit_records and node_of_rank; `held` is empty, and peer_held_free()'s in
+ * any case. Collective over place->all; the same code on all. */
+int peer_held_find(struct peer_held *held, const struct mpi_job *place,
+		   const struct index_kept *kept, const struct plan_spec *spec);
+void peer_held_free(struct peer_held *held);
+/* plan_spec.bytes_of, of held->bytes. */
+uint64_t peer_held_bytes(const void *bytes, uint64_t unit);
+/* Sets job->homes: who has a unit, else the rank of the plan's node that has most room left.
+ * Returns 0 or ENOMEM. */
+int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
+		    const struct stage_peers *peers, const struct peer_held *held);
+
+/* peer_plan.c: who keeps what. `bytes`: of the database, `leaves`: of its leaf pages; `piece`: what
+ * storage gives at once, at least (0: any page); `room`: of this rank's node. *planned: records
+ * that have a home; 0: there is no room anywhere, and no plan. Collective over place->all; the same
+ * code on all. */
 struct peer_size {
-	uint64_t bytes, piece, room;
+	uint64_t bytes, leaves, piece, room;
 };
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      const struct peer_size *size, uint64_t *planned);
+	      const struct peer_size *size, const struct index_kept *kept, uint64_t *planned);
 /* Whether the loader's epoch is beyond what is planned for. Under the lock. */
 bool peer_plan_is_old(const struct peer_job *job);
 /* Plans for the loader's epoch and those after it: no home moves, further copies do. No rank waits
@@ -176,6 +198,8 @@ void peer_plan_again(struct peer_job *job);
 void peer_plan_free(struct peer_job *job);
 
 /* peer_fill.c */
+/* Takes what the numbering has kept of the units whose home is here. Before the fillers start. */
+void fill_from_shelf(struct peer_job *job);
 int fillers_start(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);

@@ -196,7 +196,7 @@ static void index_when_counted_in_parts_then_the_same(void **state)
 				assert_int_equal(index_count(&opened.txn->snapshot, tree, 2,
 							     pages + n * j / parts,
 							     n * (j + 1) / parts - n * j / parts,
-							     &part[j]),
+							     NULL, &part[j]),
 						 0);
 			assert_int_equal(index_join(&index, tree, part, parts), 0);
 			assert_as_cursor(opened.txn, dbi, index);
@@ -206,6 +206,104 @@ static void index_when_counted_in_parts_then_the_same(void **state)
 			free(pages);
 		}
 	}
+	opened_end(&opened);
+}
+
+/* Counts all leaves of a tree with a shelf of so many bytes. */
+static void shelf_fill(const struct snapshot *snapshot, const struct tree *tree, uint64_t most,
+		       struct page_shelf **shelf, struct index_part *part)
+{
+	uint64_t *pages;
+	size_t n;
+
+	assert_int_equal(shelf_open(shelf, &snapshot->view, most), 0);
+	assert_int_equal(index_leaves(snapshot, tree, 3, &pages, &n), 0);
+	assert_int_equal(index_count(snapshot, tree, 2, pages, n, *shelf, part), 0);
+	free(pages);
+}
+
+static void shelf_when_filled_by_counting_then_the_same_records_come_from_it(void **state)
+{
+	struct opened opened;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	for (unsigned i = 0; i < KINDS; i++) {
+		struct tree *tree = tree_of(opened.txn, kinds[i].name, &dbi);
+		struct snapshot *snapshot = &opened.txn->snapshot, shown;
+		uint64_t bytes = 0, weights = 0, number, pages;
+		struct record_index *index;
+		struct page_shelf *shelf;
+		struct index_place place;
+		struct index_part part;
+		MDB_val keys[2], data[2];
+
+		shelf_fill(snapshot, tree, UINT64_MAX / 2, &shelf, &part);
+		assert_int_equal(index_join(&index, tree, &part, 1), 0);
+		shown = shelf_snapshot(shelf, snapshot);
+		for (size_t j = 0; j < part.count; j++)
+			weights += part.weights[j].all;
+		for (uint64_t j = 0; j < index_records(index); j++) {
+			assert_int_equal(index_find(index, j, &place), 0);
+			assert_true(shelf_has(shelf, place.page));
+			assert_int_equal(index_get(snapshot, tree, &place, &keys[0], &data[0]), 0);
+			assert_int_equal(
+				index_get_apart(&shown, snapshot, tree, &place, &keys[1], &data[1]),
+				0);
+			assert_int_equal(keys[0].mv_size, keys[1].mv_size);
+			assert_memory_equal(keys[0].mv_data, keys[1].mv_data, keys[0].mv_size);
+			assert_ptr_not_equal(keys[0].mv_data, keys[1].mv_data);
+			assert_int_equal(data[0].mv_size, data[1].mv_size);
+			assert_memory_equal(data[0].mv_data, data[1].mv_data, data[0].mv_size);
+			assert_int_equal(index_run(&shown, tree, &place, &number, &pages), 0);
+			assert_int_equal(data[0].mv_data == data[1].mv_data, pages > 0);
+			bytes += keys[0].mv_size + data[0].mv_size;
+		}
+		if (!(kinds[i].flags & MDB_DUPSORT))
+			assert_int_equal(weights, bytes);
+		index_free(index);
+		index_part_free(&part);
+		shelf_close(shelf);
+	}
+	opened_end(&opened);
+}
+
+static void shelf_when_it_is_full_then_no_more_is_kept_until_some_goes(void **state)
+{
+	enum { PAGES = 7, PAGE = 4096 };
+	uint64_t here = 0, kept = 0, first = 0;
+	struct page_shelf *shelf;
+	struct index_part part;
+	struct opened opened;
+	struct tree *tree;
+	const uint8_t *page;
+	unsigned count;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	tree = tree_of(opened.txn, "plain", &dbi);
+	shelf_fill(&opened.txn->snapshot, tree, PAGES * PAGE + PAGE - 1, &shelf, &part);
+	assert_true(part.count > PAGES);
+	for (size_t i = 0; i < part.count; i++) {
+		assert_int_equal(part.weights[i].kept,
+				 shelf_has(shelf, part.leaves[i].page) ? PAGE : 0);
+		here += shelf_has(shelf, part.leaves[i].page);
+		kept += part.weights[i].kept;
+		if (shelf_has(shelf, part.leaves[i].page))
+			first = part.leaves[i].page;
+	}
+	assert_int_equal(here, PAGES);
+	assert_int_equal(kept, PAGES * PAGE);
+	assert_int_equal(tree_page(&opened.txn->snapshot, first, &page, &count), 0);
+	shelf_drop(shelf, first);
+	assert_false(shelf_has(shelf, first));
+	assert_true(shelf_put(shelf, first, page));
+	assert_true(shelf_has(shelf, first));
+	assert_false(shelf_put(shelf, opened.txn->snapshot.view.limit, page));
+	index_part_free(&part);
+	shelf_close(shelf);
 	opened_end(&opened);
 }
 
@@ -357,6 +455,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(record_when_of_any_kind_then_the_cursors_own),
 		cmocka_unit_test(index_when_counted_in_parts_then_the_same),
+		cmocka_unit_test(shelf_when_filled_by_counting_then_the_same_records_come_from_it),
+		cmocka_unit_test(shelf_when_it_is_full_then_no_more_is_kept_until_some_goes),
 		cmocka_unit_test(run_when_the_value_overflows_then_where_it_stands),
 		cmocka_unit_test(index_when_the_tree_says_other_than_its_leaves_then_corrupted),
 		cmocka_unit_test(index_when_pages_are_damaged_then_an_error_and_no_signal),

@@ -32,10 +32,11 @@ same_data() {
 
 make_set img 300 196620
 make_set cifar 12000 3073
+make_set tiny 100000 100
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 export LMDBIO_MEMORY=256M
 
-for set in img cifar; do
+for set in img cifar tiny; do
 	size=$(file_size "$set")
 	loader "$set" --order=sequential --epochs=1 --batch=50
 	expected=$(awk '{ print $4, $6, $8 }' "$scratch/epochs")

@@ -124,8 +124,8 @@ finish() {
 	exit
 }
 
-# make_set NAME RECORDS VALUE-SIZE [PERCENT]: written by the original; so much of each value is
-# zeroes.
+# make_set NAME RECORDS VALUE-SIZE[,VALUE-SIZE...] [PERCENT]: written by the original, the sizes in
+# turn; so much of each value is zeroes.
 make_set() {
 	mkdir "$scratch/backing/$1"
 	"$build/stores_make" "$scratch/backing/$1" "$2" "$3" "${4:-0}"

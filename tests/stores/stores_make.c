@@ -1,6 +1,6 @@
 /* What only this file knows: how the data sets of these tests are written: eight-digit keys in
- * order by MDB_APPEND, 1,000 records a transaction, values of one size that no compression and no
- * neighbour could stand in for. */
+ * order by MDB_APPEND, 1,000 records a transaction, values of one size, or of several in turn, that
+ * no compression and no neighbour could stand in for. */
 #include "stores_db.h"
 
 #include <errno.h>
@@ -8,7 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORDS_A_TRANSACTION = 1000 };
+enum { RECORDS_A_TRANSACTION = 1000, SIZES_MOST = 8 };
+
+struct sizes {
+	size_t each[SIZES_MOST], n, largest;
+};
+
+static void sizes_parse(struct sizes *sizes, const char *words)
+{
+	char *end = NULL;
+
+	for (*sizes = (struct sizes){0}; words && sizes->n < SIZES_MOST; sizes->n++) {
+		size_t size = strtoull(words, &end, 0);
+
+		sizes->each[sizes->n] = size;
+		sizes->largest = size > sizes->largest ? size : sizes->largest;
+		words = *end == ',' ? end + 1 : NULL;
+	}
+}
 
 static void fill(unsigned char *bytes, size_t size, uint64_t record)
 {
@@ -19,8 +36,8 @@ static void fill(unsigned char *bytes, size_t size, uint64_t record)
 	}
 }
 
-static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *bytes, size_t size,
-		    size_t zeroes)
+static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *bytes,
+		    const struct sizes *sizes, unsigned percent)
 {
 	MDB_txn *txn;
 	MDB_dbi dbi;
@@ -31,6 +48,7 @@ static int put_some(MDB_env *env, uint64_t from, uint64_t end, unsigned char *by
 	rc = mdb_dbi_open(txn, NULL, 0, &dbi);
 	for (uint64_t i = from; i < end && !rc; i++) {
 		struct stores_key text;
+		size_t size = sizes->each[i % sizes->n], zeroes = size * percent / 100;
 		MDB_val key = stores_key(&text, i);
 		MDB_val value = {.mv_size = size, .mv_data = bytes};
 
@@ -49,26 +67,28 @@ int main(int argc, char **argv)
 	uint64_t records, end;
 	unsigned char *bytes;
 	MDB_env *env = NULL;
-	size_t size, zeroes;
+	struct sizes sizes;
+	unsigned percent;
 	int rc;
 
 	if (argc != 4 && argc != 5) {
-		fprintf(stderr, "usage: stores_make DIRECTORY RECORDS VALUE-SIZE [PERCENT-OF-ZEROES]\n");
+		fprintf(stderr, "usage: stores_make DIRECTORY RECORDS VALUE-SIZE[,...] "
+				"[PERCENT-OF-ZEROES]\n");
 		return 2;
 	}
 	records = strtoull(argv[2], NULL, 0);
-	size = strtoull(argv[3], NULL, 0);
-	zeroes = argc == 5 ? size * strtoull(argv[4], NULL, 0) / 100 : 0;
-	bytes = malloc(size + 1);
+	sizes_parse(&sizes, argv[3]);
+	percent = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 0) : 0;
+	bytes = malloc(sizes.largest + 1);
 	rc = bytes ? mdb_env_create(&env) : ENOMEM;
 	if (!rc) /* half as much again, and something for the tree */
-		rc = mdb_env_set_mapsize(env, (records * (size + 4160) / 2 * 3 | 0xfffff) +
+		rc = mdb_env_set_mapsize(env, (records * (sizes.largest + 4160) / 2 * 3 | 0xfffff) +
 						      ((uint64_t)64 << 20) + 1);
 	if (!rc)
 		rc = mdb_env_open(env, argv[1], MDB_NOSYNC, 0644);
 	for (uint64_t i = 0; i < records && !rc; i = end) {
 		end = i + RECORDS_A_TRANSACTION < records ? i + RECORDS_A_TRANSACTION : records;
-		rc = put_some(env, i, end, bytes, size, zeroes);
+		rc = put_some(env, i, end, bytes, &sizes, percent);
 	}
 	if (env)
 		mdb_env_close(env);

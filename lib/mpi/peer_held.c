@@ -1,0 +1,158 @@
+/* What only this file knows: what a job's units come to, which rank has one already because it has
+ * numbered its records, and which rank of a node a unit's home is.
+ *
+ * Values inside leaf pages have been read when the records are numbered. So the rank that has
+ * counted a unit's leaves, and kept them, is its home, if there is room.
+ */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "mpi/mpi_agree.h"
+#include "mpi/mpi_error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SUMS_AT_ONCE = 1 << 20 };
+
+/* What a leaf's records come to, spread evenly over the units that they are in. */
+static void leaf_add(const struct plan_spec *spec, uint64_t first, uint64_t end,
+		     const struct index_weight *weight, uint64_t *sums)
+{
+	uint64_t n = end - first;
+
+	for (uint64_t next; first < end; first = next) {
+		uint64_t unit = first / spec->unit_records;
+
+		next = (unit + 1) * spec->unit_records;
+		next = next < end ? next : end;
+		sums[2 * unit] += weight->all * (next - first) / n;
+		sums[2 * unit + 1] += weight->kept * (next - first) / n;
+	}
+}
+
+/* Two numbers a unit: bytes, and bytes on a shelf, first of what this rank has counted. */
+static int sums_make(const struct mpi_job *place, const struct index_kept *kept,
+		     const struct plan_spec *spec, uint64_t units, uint64_t *sums)
+{
+	const struct index_part *part = &kept->part;
+	uint64_t before = kept->firsts[place->place.rank];
+	int rc = 0;
+
+	for (size_t i = 0; i < part->count; i++) {
+		uint64_t end = i + 1 < part->count ? part->leaves[i + 1].first : part->records;
+
+		leaf_add(spec, before + part->leaves[i].first, before + end, &part->weights[i],
+			 sums);
+	}
+	for (uint64_t at = 0; at < 2 * units && !rc; at += SUMS_AT_ONCE) {
+		uint64_t n = 2 * units - at < SUMS_AT_ONCE ? 2 * units - at : SUMS_AT_ONCE;
+
+		rc = mpi_error_code(MPI_Allreduce(MPI_IN_PLACE, sums + at, (int)n, MPI_UINT64_T,
+						  MPI_SUM, place->all));
+	}
+	return rc;
+}
+
+static uint64_t unit_records(const struct plan_spec *spec, uint64_t unit)
+{
+	uint64_t left = spec->order.spec.records - unit * spec->unit_records;
+
+	return left < spec->unit_records ? left : spec->unit_records;
+}
+
+int peer_held_find(struct peer_held *held, const struct mpi_job *place,
+		   const struct index_kept *kept, const struct plan_spec *spec)
+{
+	uint64_t units = plan_spec_units(spec), *sums;
+	uint32_t rank = 0;
+	int rc;
+
+	if (!kept->firsts)
+		return 0;
+	sums = calloc(2 * units + 1, sizeof(*sums));
+	held->bytes = malloc(units * sizeof(*held->bytes) + 1);
+	held->ranks = malloc(units * sizeof(*held->ranks) + 1);
+	held->nodes = malloc(units * sizeof(*held->nodes) + 1);
+	rc = mpi_agree(place->all, sums && held->bytes && held->ranks && held->nodes ? 0 : ENOMEM,
+		       NULL);
+	if (!rc)
+		rc = mpi_agree(place->all, sums_make(place, kept, spec, units, sums), NULL);
+	for (uint64_t unit = 0; unit < units && !rc; unit++) {
+		uint64_t n = unit_records(spec, unit), middle = unit * spec->unit_records + n / 2;
+
+		while (kept->firsts[rank + 1] <= middle)
+			rank++;
+		held->bytes[unit] = sums[2 * unit] + n * PEER_RECORD_SPENT;
+		held->ranks[unit] = sums[2 * unit + 1] ? rank : PEER_NOBODY;
+		held->nodes[unit] =
+			sums[2 * unit + 1] ? (uint16_t)spec->node_of_rank[rank] : PLAN_NOBODY;
+	}
+	free(sums);
+	return rc;
+}
+
+void peer_held_free(struct peer_held *held)
+{
+	free(held->bytes);
+	free(held->ranks);
+	free(held->nodes);
+	*held = (struct peer_held){0};
+}
+
+uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
+{
+	return ((const uint64_t *)bytes)[unit];
+}
+
+/* The rank of a node that has the most room left. */
+static uint32_t roomiest(const struct stage_peers *peers, uint16_t node, uint64_t unit,
+			 const uint64_t *left)
+{
+	uint64_t count = (uint64_t)(peers->first[node + 1] - peers->first[node]);
+	uint32_t best = PEER_NOBODY;
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t rank =
+			(uint32_t)peers->ranks[peers->first[node] + (int)((unit + i) % count)];
+
+		if (best == PEER_NOBODY || left[rank] > left[best])
+			best = rank;
+	}
+	return best;
+}
+
+static void home_take(struct peer_job *job, const struct plan_spec *spec, uint64_t unit,
+		      uint32_t rank, uint64_t *left)
+{
+	uint64_t bytes = spec->bytes_of ? spec->bytes_of(spec->context, unit) : spec->unit_bytes;
+
+	job->homes[unit] = rank;
+	left[rank] -= left[rank] < bytes ? left[rank] : bytes;
+}
+
+int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
+		    const struct stage_peers *peers, const struct peer_held *held)
+{
+	uint64_t *left = malloc((size_t)job->ranks * sizeof(*left));
+	struct plan_holder home;
+
+	if (!left)
+		return ENOMEM;
+	for (int rank = 0; rank < job->ranks; rank++) {
+		uint32_t node = spec->node_of_rank[rank];
+
+		left[rank] =
+			spec->room[node] / (uint64_t)(peers->first[node + 1] - peers->first[node]);
+	}
+	for (uint64_t unit = 0; unit < job->store.units; unit++) {
+		job->homes[unit] = PEER_NOBODY;
+		if (held->nodes && plan_home(plan, unit, &home) && held->nodes[unit] == home.node)
+			home_take(job, spec, unit, held->ranks[unit], left);
+	}
+	for (uint64_t unit = 0; unit < job->store.units; unit++)
+		if (job->homes[unit] == PEER_NOBODY && plan_home(plan, unit, &home))
+			home_take(job, spec, unit, roomiest(peers, home.node, unit, left), left);
+	free(left);
+	return 0;
+}

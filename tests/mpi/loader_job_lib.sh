@@ -1,0 +1,61 @@
+# What only this file knows: how a test lets the ranks of a job read a set by the batch loader on a slow
+# file system, and what that may cost. Sourced, and loader_job_begin called when the sets are made.
+# shellcheck shell=bash disable=SC2154
+# shellcheck source-path=SCRIPTDIR source=job_lib.sh
+. "$(dirname "$0")/job_lib.sh"
+program=$top_builddir/tests/mpi/loader_job
+
+loader_job_begin() {
+	slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
+	export MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+	export LMDBIO_VERBOSE=1
+}
+
+# reads RANKS NODES SET ARGUMENT...: cold; what came is in $scratch/came, sorted, the rest in out.
+reads() {
+	local ranks=$1 nodes=$2 set=$3
+
+	shift 3
+	cold
+	job_status=0
+	mpi_job "$ranks" "$nodes" "$program" "$@" "$scratch/mount/$set" \
+		>"$scratch/out" 2>"$scratch/err" || job_status=$?
+	[ "$job_status" = 0 ] || cat "$scratch/err"
+	grep -v '^#' "$scratch/out" | sort >"$scratch/came"
+}
+
+# expects SET ARGUMENT...: what one process gets.
+expects() {
+	LMDBIO_MEMORY=512M reads 1 1 "$@"
+	mv "$scratch/came" "$scratch/expected"
+}
+
+# same_as_alone NAME
+same_as_alone() {
+	equal "$1_ends_well" 0 "$job_status"
+	judge "$1_is_the_same" cmp "$scratch/expected" "$scratch/came"
+}
+
+# storage EPOCH...: bytes that all ranks have asked of storage in those epochs.
+storage() {
+	for epoch in "$@"; do
+		sed -n "s/^# epoch $epoch rank .* storage \([0-9]*\) .*/\1/p" "$scratch/out"
+	done | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# once NAME RANKS NODES SET MEMORY ARGUMENT... A service that gets no processor for a second is passed
+# over for storage; on a busy machine that happens, so it counts only if it happens each time.
+once() {
+	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size try read
+
+	size=$(file_size "$4")
+	for try in 1 2 3; do
+		LMDBIO_MEMORY=$5 reads "$2" "$3" "$4" "${@:6}"
+		read=$(slowfs_stat "$4/data.mdb:bytes")
+		[ "$read" -gt $((size * 103 / 100)) ] || break
+		echo "-- $name: $read bytes at try $try"
+	done
+	same_as_alone "$name"
+	at_most "${name}_bytes" "$read" $((size * 103 / 100))
+	equal "${name}_reads_nothing_again" 0 "$(storage 1 2)"
+}

@@ -1,0 +1,30 @@
+#!/bin/bash
+# What only this file knows: that values inside leaf pages, which are read when the records of a job are
+# numbered, are not read a second time, whatever else is in the data set.
+# shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
+. "$(dirname "$0")/loader_job_lib.sh"
+stores_alone "$@"
+job_begin
+make_set tiny 100000 100
+make_set small 24000 500
+make_set mixed 10000 100,900,3000
+loader_job_begin
+
+for set in tiny small mixed; do
+	expects $set --batch=400
+	size=$(file_size $set)
+	at_most "reading_of_${set}_by_one_process_bytes" "$(slowfs_stat "$set/data.mdb:bytes")" $((size * 103 / 100))
+	once reading 2 2 $set 40M --batch=400
+	once reading 4 4 $set 28M --batch=400
+	judge "reading_of_${set}_is_planned_for_all_records" grep -q '4 nodes keep \([0-9]*\) of \1 records' "$scratch/err"
+	once reading 4 2 $set 48M --batch=400
+done
+
+# Room for a part of them: that part is not read again, and all is right.
+expects small --batch=400
+LMDBIO_MEMORY=14M reads 4 4 small --batch=400
+same_as_alone short_memory
+judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
+job_left loaders
+slowfs_stop
+finish
