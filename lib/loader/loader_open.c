@@ -172,7 +172,8 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		return;
 	if (!spec->block)
 		spec->block = (uint32_t)(RUN_BYTES / each + 1);
-	if (spec->policy == ORDER_OPPORTUNISTIC)
+	/* Where nodes keep records for each other residents are not in the batches' memory. */
+	if (spec->policy == ORDER_OPPORTUNISTIC && !loader->keep_room)
 		half = loader->memory - keep_bytes(loader);
 	buffer = half / each / spec->block;
 	if (!spec->buffer)

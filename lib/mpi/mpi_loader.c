@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RESIDENT_SPARE = 16 }; /* this part of the room is not counted on */
+
 struct opening {
 	const struct loader_door *door;
 	struct mpi_job place;
@@ -144,6 +146,25 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 	return rc;
 }
 
+/* What stays in memory, if the program does not say: as much as all nodes have room for, together.
+ * Units do not fill a node to the last byte. */
+static int residents_share(struct opening *opening, const struct lmdbio_loader *loader,
+			   struct order_spec *spec)
+{
+	uint64_t room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks, all = 0;
+	uint64_t each = loader_bytes(loader) / (spec->records + 1) + 1 + PEER_RECORD_SPENT;
+	int rc;
+
+	if (spec->policy != ORDER_OPPORTUNISTIC || opening->options.resident || opening->why_not)
+		return 0;
+	rc = mpi_error_code(
+		MPI_Allreduce(&room, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.all));
+	all -= all / RESIDENT_SPARE;
+	if (all)
+		spec->resident = all / each < spec->records ? all / each : spec->records;
+	return rc;
+}
+
 /* The hook before the loader's threads begin. */
 static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		   struct order_spec *spec)
@@ -152,6 +173,8 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 	uint64_t planned = 0;
 	int rc = agree(opening, 0);
 
+	if (!rc)
+		rc = agree(opening, residents_share(opening, loader, spec));
 	/* What follows from memory differs between nodes. */
 	if (!rc)
 		rc = agree(opening, mpi_error_code(MPI_Bcast(spec, sizeof(*spec), MPI_BYTE, 0,

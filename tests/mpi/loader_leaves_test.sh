@@ -25,6 +25,14 @@ expects small --batch=400
 LMDBIO_MEMORY=14M reads 4 4 small --batch=400
 same_as_alone short_memory
 judge short_memory_is_used grep -q ' planned [1-9]' "$scratch/out"
+
+# What stays in memory follows from all nodes' room, of which the state tells, and is kept. By rank 0's batches
+# alone it would be a tenth of that.
+LMDBIO_MEMORY=12M reads 4 4 small --order=opportunistic --batch=400 --quiet --save=1 --state="$scratch/state"
+resident=$(od -An -t u8 -j 36 -N 8 "$scratch/state" | tr -d ' ')
+at_most residents_by_default_are_at_least_a_third_of_24000 8000 "$resident"
+at_most residents_by_default_are_no_more_than_planned_for "$resident" \
+	"$(sed -n 's/.* nodes keep \([0-9]*\) of .*/\1/p' "$scratch/err" | head -n 1)"
 job_left loaders
 slowfs_stop
 finish
