@@ -244,6 +244,23 @@ static void overlap_when_it_fits_then_the_first_epoch_is_not_longer(void **state
 	assert_true(staged.kept == 1);
 }
 
+/* What a node has had from its peer it reads from storage all the same, to keep it. */
+static void nopfs_when_there_is_time_and_room_then_each_copy_is_from_storage(void **state)
+{
+	struct sim_cluster cluster = plain;
+	struct sim_job job = small;
+	struct sim_result result;
+
+	(void)state;
+	cluster.room[SIM_MEMORY] = 1000000000;
+	job.records = 400;
+	job.epochs = 12;
+	result = run("nopfs", &cluster, &job);
+	/* In twelve epochs both nodes read, and keep, each record. */
+	assert_true(result.bytes[SIM_PEER_MEMORY] > 40e6);
+	assert_near(result.storage_bytes, 2 * 400e6, 0.03);
+}
+
 static void storage_when_bounded_then_no_faster(void **state)
 {
 	struct sim_cluster cluster = plain;
@@ -355,6 +372,7 @@ int main(void)
 		cmocka_unit_test(staging_when_it_fits_then_nothing_from_storage_in_training),
 		cmocka_unit_test(opportunistic_when_half_fits_then_half_is_used),
 		cmocka_unit_test(overlap_when_it_fits_then_the_first_epoch_is_not_longer),
+		cmocka_unit_test(nopfs_when_there_is_time_and_room_then_each_copy_is_from_storage),
 		cmocka_unit_test(storage_when_bounded_then_no_faster),
 		cmocka_unit_test(result_when_run_again_then_the_same),
 		cmocka_unit_test(cluster_when_of_thousands_of_nodes_then_covered),

@@ -1,13 +1,16 @@
 /* What only this file knows: when a copy that is brought beside the training has come.
  *
- * Copies come in the order of their first use. Instead of a list, each node and tier has a curve:
- * the bytes whose first use lies before each of SIM_STEPS steps of the run. What the node has used
- * itself is there too: a record that its own thread has not brought yet it brings when it is read.
+ * Copies come in the order of their first use, each from storage. Instead of a list, each node and
+ * tier has the bytes that are first used in each of SIM_STEPS steps of the run. What the node
+ * itself has read from storage before its copy was brought is there too; what it has had from a
+ * peer is not, and is read from storage all the same, as in NoPFS.
  */
 #include "sim_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+enum { USE_COPIES = 300 };
 
 static unsigned step_of(const struct sim *sim, uint64_t time)
 {
@@ -43,43 +46,42 @@ int sim_fill_plan(struct sim *sim)
 		unsigned n = plan_holders(sim->plan, record, holders, sim->cluster->nodes);
 
 		for (unsigned i = 0; i < n; i++) {
-			uint64_t first = first_use(sim, holders[i].node, record);
+			unsigned step = step_of(sim, first_use(sim, holders[i].node, record));
 
-			sim->fill[holders[i].node][holders[i].tier][step_of(sim, first) + 1] +=
-				sim_record_bytes(sim->job, record);
+			sim->fill[holders[i].node][holders[i].tier][step].all +=
+				(float)sim_record_bytes(sim->job, record);
 		}
 	}
-	for (uint32_t node = 0; node < sim->cluster->nodes; node++)
-		for (unsigned tier = 0; tier < SIM_TIERS; tier++)
-			for (unsigned step = 0; step < SIM_STEPS; step++)
-				sim->fill[node][tier][step + 1] += sim->fill[node][tier][step];
 	free(holders);
 	return 0;
 }
 
+/* Which of a step's records are there is not remembered, but how much of them. */
 bool sim_filled(const struct sim *sim, uint32_t node, unsigned tier, uint64_t record, uint64_t time)
 {
-	uint64_t first;
+	const struct sim_filling *filling = &sim->nodes[node].filling[tier];
+	uint64_t first = first_use(sim, node, record);
+	unsigned step = step_of(sim, first);
+	const struct sim_copies *copies = &sim->fill[node][tier][step];
+	double there = step == filling->step ? filling->bytes : 0;
+	double part = (double)permute_draw(1 << 20, node, record, USE_COPIES) / (1 << 20);
 
-	if (sim->nodes[node].filled[tier] >= sim->fill[node][tier][SIM_STEPS])
-		return true;
-	first = first_use(sim, node, record);
-	return first < time ||
-	       sim->nodes[node].filled[tier] >= sim->fill[node][tier][step_of(sim, first) + 1];
+	if (first < time)
+		there += (double)copies->read;
+	return step < filling->step || part * (double)copies->all < there;
 }
 
-static bool is_filling(const struct sim *sim, const struct sim_node *node, uint32_t number,
-		       unsigned tier)
+void sim_fill_read(struct sim *sim, uint32_t node, unsigned tier, uint64_t record, double bytes)
 {
-	return node->filled[tier] < sim->fill[number][tier][SIM_STEPS];
+	sim->fill[node][tier][step_of(sim, first_use(sim, node, record))].read += (float)bytes;
 }
 
-unsigned sim_fill_streams(const struct sim *sim, const struct sim_node *node, uint32_t number)
+unsigned sim_fill_streams(const struct sim *sim, const struct sim_node *node)
 {
 	unsigned streams = 0;
 
 	for (unsigned tier = 0; sim->fill && tier < SIM_TIERS; tier++)
-		if (is_filling(sim, node, number, tier))
+		if (node->filling[tier].step < SIM_STEPS)
 			streams += sim->cluster->streams[SIM_MEMORY + tier];
 	return streams;
 }
@@ -94,25 +96,58 @@ static double fill_rate(const struct sim *sim, unsigned tier, unsigned reading)
 	return tier && rate > cluster->ssd_write ? cluster->ssd_write : rate;
 }
 
-void sim_fill_on(struct sim *sim, double seconds, uint64_t time)
+/* Brings up to so many bytes, step by step. Returns how many. */
+static double fill_steps(struct sim_filling *filling, const struct sim_copies *copies, double most)
 {
-	for (uint32_t i = 0; sim->fill && i < sim->cluster->nodes; i++) {
+	double left = most;
+
+	while (filling->step < SIM_STEPS) {
+		const struct sim_copies *now = &copies[filling->step];
+		double needs = (double)now->all - (double)now->read - filling->bytes;
+
+		if (needs > left) {
+			filling->bytes += left;
+			return most;
+		}
+		left -= needs > 0 ? needs : 0;
+		*filling = (struct sim_filling){.step = filling->step + 1};
+	}
+	return most - left;
+}
+
+/* What a node's filling streams get of storage in so many seconds: their part of it while others
+ * read, and what the readers leave, as far as each waits for one record after the other. */
+static double fill_bytes(const struct sim *sim, const struct sim_node *node, double seconds)
+{
+	const struct sim_cluster *cluster = sim->cluster;
+	unsigned filling = sim_fill_streams(sim, node);
+	unsigned reading = cluster->streams[SIM_STAGING] + filling;
+	double rate = sim_storage_rate(cluster, reading), size = (double)sim->job->record_bytes;
+	double part = rate * seconds * filling / reading;
+	double left = rate * seconds - node->load.bytes[SIM_STORAGE];
+	double one = cluster->storage_latency + size / sim_curve_at(&cluster->storage, 1);
+	double alone = seconds * filling * size / one;
+
+	left = left < alone ? left : alone;
+	return left > part ? left : part;
+}
+
+void sim_fill_on(struct sim *sim, double seconds)
+{
+	const struct sim_cluster *cluster = sim->cluster;
+
+	for (uint32_t i = 0; sim->fill && i < cluster->nodes; i++) {
 		struct sim_node *node = &sim->nodes[i];
-		unsigned reading =
-			sim->cluster->streams[SIM_STAGING] + sim_fill_streams(sim, node, i);
+		unsigned filling = sim_fill_streams(sim, node);
+		double bytes = filling ? fill_bytes(sim, node, seconds) / filling : 0;
 
 		for (unsigned tier = 0; tier < SIM_TIERS; tier++) {
-			double left = sim->fill[i][tier][SIM_STEPS] - node->filled[tier], more;
+			double most = bytes * cluster->streams[SIM_MEMORY + tier];
 
-			if (left <= 0)
-				continue;
-			more = fill_rate(sim, tier, reading) * seconds;
-			more = more < left ? more : left;
-			node->filled[tier] += more;
-			sim->storage_bytes += more;
-			/* What was used in the meantime was brought by the reader. */
-			if (node->filled[tier] < sim->fill[i][tier][step_of(sim, time)])
-				node->filled[tier] = sim->fill[i][tier][step_of(sim, time)];
+			if (tier && most > cluster->ssd_write * seconds)
+				most = cluster->ssd_write * seconds;
+			sim->storage_bytes +=
+				fill_steps(&node->filling[tier], sim->fill[i][tier], most);
 		}
 	}
 }

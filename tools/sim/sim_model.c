@@ -110,7 +110,7 @@ double sim_ahead(const struct sim *sim, const struct sim_node *node)
 		return 0;
 	for (unsigned i = SIM_PEER_MEMORY; i < SIM_SOURCES; i++)
 		others += sim_fetch(cluster, i, 1, (double)load->reads[i], load->bytes[i]);
-	reading = own + sim_fill_streams(sim, node, (uint32_t)(node - sim->nodes));
+	reading = own + sim_fill_streams(sim, node);
 	/* Who needs no streams for filling has as many more to read ahead with. */
 	if (sim->policy->once)
 		reading = own + cluster->streams[SIM_MEMORY] + cluster->streams[SIM_SSD];

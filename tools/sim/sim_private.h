@@ -28,9 +28,17 @@ struct sim_share {
 struct sim_node {
 	struct sim_load load;
 	double ready;             /* when the reading of its last batch was done */
-	double filled[SIM_TIERS]; /* bytes that were brought, in the order of first use */
+	struct sim_filling {
+		unsigned step;    /* what is first used before it has been looked at */
+		double bytes;     /* brought of it */
+	} filling[SIM_TIERS];     /* of copies, in the order of first use */
 	double room[SIM_TIERS];   /* bytes left, where it keeps what it reads */
 	uint64_t full[SIM_TIERS]; /* when that was used up; UINT64_MAX: not yet */
+};
+
+/* A node's copies in a tier that are first used in one step of the run, in bytes. */
+struct sim_copies {
+	float all, read; /* read: by the reader from storage, before they were brought */
 };
 
 struct sim {
@@ -43,11 +51,11 @@ struct sim {
 	struct plan *plan;         /* or NULL */
 	struct sim_node *nodes;
 	struct sim_share *shares;
-	double (*fill)[SIM_TIERS][SIM_STEPS + 1]; /* [node]: bytes first used before a step */
-	uint64_t *seen;                           /* bits: was read from storage */
-	uint64_t kept;                            /* records that nodes keep of their shares */
-	uint64_t room[SIM_TIERS];                 /* bytes a node, 0 where the policy uses none */
-	uint64_t batches;                         /* of an epoch */
+	struct sim_copies (*fill)[SIM_TIERS][SIM_STEPS]; /* [node]; NULL: nothing fills itself */
+	uint64_t *seen;                                  /* bits: was read from storage */
+	uint64_t kept;            /* records that nodes keep of their shares */
+	uint64_t room[SIM_TIERS]; /* bytes a node, 0 where the policy uses none */
+	uint64_t batches;         /* of an epoch */
 	double storage_bytes;
 };
 
@@ -76,10 +84,12 @@ int sim_fill_plan(struct sim *sim);
 /* Whether a node's copy in a tier is there at a time. */
 bool sim_filled(const struct sim *sim, uint32_t node, unsigned tier, uint64_t record,
 		uint64_t time);
+/* A node's reader has read from storage what it keeps a copy of: that need not be brought. */
+void sim_fill_read(struct sim *sim, uint32_t node, unsigned tier, uint64_t record, double bytes);
 /* Streams that bring copies to a node now. */
-unsigned sim_fill_streams(const struct sim *sim, const struct sim_node *node, uint32_t number);
-/* Goes on filling for so many seconds, up to a time. */
-void sim_fill_on(struct sim *sim, double seconds, uint64_t time);
+unsigned sim_fill_streams(const struct sim *sim, const struct sim_node *node);
+/* Goes on filling for so many seconds. */
+void sim_fill_on(struct sim *sim, double seconds);
 /* Seconds before the first batch, where all is brought first. */
 double sim_fill_first(struct sim *sim);
 

@@ -157,7 +157,7 @@ static double compute_seconds(const struct sim *sim, const struct sim_load *load
 }
 
 /* All nodes take one batch each; the next begins when the slowest is done. */
-static void step(struct sim *sim, struct steps *steps, struct sim_result *result, uint64_t time)
+static void step(struct sim *sim, struct steps *steps, struct sim_result *result)
 {
 	uint64_t number = steps->done++;
 	double end = steps->now, stall = 0, free_at = 0;
@@ -179,7 +179,7 @@ static void step(struct sim *sim, struct steps *steps, struct sim_result *result
 	}
 	steps->stalls[number] = stall / sim->cluster->nodes;
 	result->stall += steps->stalls[number];
-	sim_fill_on(sim, end - steps->now, time);
+	sim_fill_on(sim, end - steps->now);
 	steps->now = end;
 	steps->ends[number % BUFFERS_MOST] = end;
 }
@@ -198,7 +198,7 @@ static void epoch_run(struct sim *sim, struct steps *steps, struct sim_result *r
 		for (uint32_t i = 0; i < nodes; i++)
 			for (uint32_t n = 0; n < order_share(&sim->order, nodes, i); n++)
 				sim_read(sim, i, record_of(sim, i, batch, n), epoch, begin);
-		step(sim, steps, result, begin + sim->job->batch);
+		step(sim, steps, result);
 	}
 }
 

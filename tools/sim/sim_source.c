@@ -159,13 +159,14 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 {
 	enum { HOLDERS = 256 };
 	struct choice best = {SIM_STORAGE, node, 1e300};
-	struct plan_holder holders[HOLDERS], *nearest = NULL;
+	struct plan_holder holders[HOLDERS], *nearest = NULL, *mine = NULL;
 	unsigned n = plan_holders(sim->plan, record, holders, HOLDERS);
 
 	consider(sim, &best, SIM_STORAGE, node, bytes);
 	/* Of the other holders there is one that everybody asks. */
 	for (unsigned i = 0; i < n && i < HOLDERS; i++)
 		if (holders[i].node == node) {
+			mine = &holders[i];
 			if (sim_filled(sim, node, holders[i].tier, record, time))
 				consider(sim, &best, own(holders[i].tier), node, bytes);
 		} else if (!nearest || holders[i].tier < nearest->tier) {
@@ -173,6 +174,9 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 		}
 	if (nearest && sim_filled(sim, nearest->node, nearest->tier, record, time))
 		consider(sim, &best, peer(nearest->tier), nearest->node, bytes);
+	/* What comes from a peer is used, and not kept: its copy comes from storage. */
+	if (mine && best.source == SIM_STORAGE)
+		sim_fill_read(sim, node, mine->tier, record, bytes);
 	return best;
 }
 
