@@ -101,9 +101,9 @@ static int part_append(struct index_part *to, const struct index_part *from, boo
 	return 0;
 }
 
-/* How many threads there are, at most `many`, and how much each brings at a time: what comes before
- * it is looked at must not drive out what others wait for. */
-static size_t pieces_size(const struct snapshot *snapshot, size_t many, size_t *piece)
+/* How many threads look at n pages, at most `many`, and how much each brings at a time: what comes
+ * before it is looked at must not drive out what others wait for. */
+static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many, size_t *piece)
 {
 	const struct residency *runs = snapshot->view.runs;
 	uint64_t room;
@@ -112,6 +112,8 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t many, size_t *
 	if (!runs || runs->kind != RESIDENCY_ARENA)
 		return many;
 	room = runs->options.budget / ROOM_SHARE;
+	if ((uint64_t)n << snapshot->view.page_shift <= room)
+		return many;
 	if (many > room / PIECE_LEAST)
 		many = room > PIECE_LEAST ? (size_t)(room / PIECE_LEAST) : 1;
 	room = room / many >> snapshot->view.page_shift;
@@ -129,7 +131,7 @@ static int deal(const struct snapshot *snapshot, const struct tree *tree, unsign
 	struct worker *workers;
 	int rc = 0;
 
-	many = pieces_size(snapshot, many < suit ? many : suit, &piece);
+	many = pieces_size(snapshot, n, many < suit ? many : suit, &piece);
 	workers = calloc(many, sizeof(*workers));
 	if (!workers)
 		return ENOMEM;
