@@ -20,6 +20,14 @@ for set in tiny small mixed; do
 	once reading 4 2 $set 48M --batch=400
 done
 
+# Where nodes have not the same room, each numbers as much as it can keep.
+# shellcheck disable=SC2016
+printf '#!/bin/sh\n[ "$PMI_RANK" != 0 ] || LMDBIO_MEMORY=30M\nexec "%s" "$@"\n' "$program" >"$scratch/uneven"
+chmod +x "$scratch/uneven"
+expects tiny --batch=400
+program=$scratch/uneven once reading_with_uneven_room 4 4 tiny 13M --batch=400
+judge reading_with_uneven_room_is_planned_for_all_records grep -q ' planned 100000 ' "$scratch/out"
+
 # Room for a part of them: that part is not read again, and all is right.
 expects small --batch=400
 LMDBIO_MEMORY=14M reads 4 4 small --batch=400
