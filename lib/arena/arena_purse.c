@@ -8,7 +8,8 @@
  * nothing back, also above its share. A little it always has, to read through.
  *
  * A line belongs to the processes whose bits are set in it, as far as they live. Lines are given
- * out under the claim on the purse's only chunk, which is lost with its holder.
+ * out under the claim on the purse's only chunk, which is lost with its holder. What of a chunk is
+ * not published goes with such a claim, so the table is published before anybody looks at it.
  */
 #include "arena/arena_private.h"
 
@@ -40,11 +41,12 @@ struct table {
 	struct line lines[LINES];
 };
 
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+
 /* This process's. The mutex is for who comes and goes. */
 static struct {
 	pthread_mutex_t lock;
 	struct arena *arena;
-	pid_t process; /* whose it is */
 	uint64_t node;
 	unsigned users[LINES]; /* arenas of this process that have that line */
 	unsigned total;
@@ -149,16 +151,54 @@ void purse_refresh(struct arena *arena)
 
 /* --- coming and going ------------------------------------------------------------------------- */
 
+static bool purse_lock(void)
+{
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (arena_claim(purse.arena, 0))
+			return true;
+		(void)arena_wait(purse.arena, 0, LOCK_WAIT);
+	}
+	return false;
+}
+
 /* In a forked child: all of it is the parent's. */
 static void purse_cut(void)
 {
-	if (!purse.arena || purse.process == getpid())
-		return;
 	pthread_mutex_init(&purse.lock, NULL); /* another thread of the parent may have it */
-	arena_cut(purse.arena);
+	if (purse.arena)
+		arena_cut(purse.arena);
 	memset(purse.users, 0, sizeof(purse.users));
 	purse.total = 0;
-	purse.process = getpid();
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, purse_cut);
+}
+
+/* Another process may be killed before it has published it; then its memory goes again. */
+static bool table_make(void)
+{
+	enum { BLOCKS = (sizeof(struct table) + ARENA_BLOCK - 1) / ARENA_BLOCK };
+	bool made;
+
+	if (arena_present(purse.arena, 0, BLOCKS))
+		return true;
+	if (!purse_lock())
+		return false;
+	made = arena_give_memory(purse.arena, table(), sizeof(struct table));
+	if (made)
+		arena_publish(purse.arena, 0, BLOCKS);
+	arena_release(purse.arena, 0);
+	return made;
+}
+
+static void purse_drop(void)
+{
+	struct arena *arena = purse.arena;
+
+	purse.arena = NULL; /* first: a fork may come at any time */
+	arena_detach(arena);
 }
 
 static bool purse_open(uint64_t node)
@@ -167,19 +207,15 @@ static bool purse_open(uint64_t node)
 	const struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
 	const char *why;
 
-	if (purse.arena && !purse.arena->base) { /* cut */
-		arena_detach(purse.arena);
-		purse.arena = NULL;
-	}
+	if (purse.arena && !purse.arena->base) /* cut */
+		purse_drop();
 	if (purse.arena)
 		return purse.node == node;
 	if (arena_attach(&purse.arena, &identity, &options, &why))
 		return false;
 	purse.node = node;
-	purse.process = getpid();
-	if (!arena_give_memory(purse.arena, table(), sizeof(struct table))) {
-		arena_detach(purse.arena);
-		purse.arena = NULL;
+	if (!table_make()) {
+		purse_drop();
 		return false;
 	}
 	/* The row's last owner may have been killed with lines in its hands. */
@@ -190,20 +226,8 @@ static bool purse_open(uint64_t node)
 
 static void purse_close(void)
 {
-	if (purse.total || !purse.arena)
-		return;
-	arena_detach(purse.arena);
-	purse.arena = NULL;
-}
-
-static bool purse_lock(void)
-{
-	for (unsigned i = 0; i < LOCK_TRIES; i++) {
-		if (arena_claim(purse.arena, 0))
-			return true;
-		(void)arena_wait(purse.arena, 0, LOCK_WAIT);
-	}
-	return false;
+	if (!purse.total && purse.arena)
+		purse_drop();
 }
 
 static struct line *line_find(const uint64_t key[2])
@@ -259,7 +283,7 @@ void purse_join(struct arena *arena)
 {
 	arena->line = -1;
 	atomic_store(&arena->limit, arena->budget);
-	purse_cut();
+	pthread_once(&watch_once, watch_forks);
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);
@@ -285,5 +309,4 @@ void purse_leave(struct arena *arena)
 void purse_forked(struct arena *arena)
 {
 	arena->line = -1;
-	purse_cut();
 }

@@ -1,4 +1,5 @@
 /* What only this file knows: how the arenas of a node divide its memory. */
+#include "arena_children.h"
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
@@ -246,6 +247,42 @@ static void process_when_it_is_killed_then_its_part_is_free(void **state)
 	arena_close(arena);
 }
 
+/* At its first claim, which is the one under which lines are given out. */
+static void killed_at_its_claim(struct control *control, unsigned number)
+{
+	(void)control;
+	child_die_at("claimed", 0);
+	arena_close(open_set(number, 1000));
+}
+
+static void lines_when_who_gives_them_out_is_killed_then_stay(void **state)
+{
+	struct arena *one = open_set(1, 1000), *two;
+
+	(void)state;
+	assert_int_equal(child_wait(child_start(child_control(), killed_at_its_claim, 9)), SIGKILL);
+	two = open_set(2, 1000);
+	limit_becomes(two, BUDGET / 2);
+	limit_becomes(one, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
+static void purse_when_its_maker_is_killed_then_is_there(void **state)
+{
+	pid_t child = child_start(child_control(), killed_at_its_claim, 9);
+	struct arena *one, *two;
+
+	(void)state;
+	assert_int_equal(child_wait(child), SIGKILL);
+	one = open_set(1, 1000);
+	two = open_set(2, 1000);
+	limit_becomes(one, BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
 static void child_when_forked_then_counts_for_itself(void **state)
 {
 	struct arena *one = open_set(1, 1000), *two;
@@ -300,6 +337,8 @@ int main(void)
 		cmocka_unit_test(arena_when_opened_twice_then_counts_once),
 		cmocka_unit_test(process_when_it_has_all_then_others_have_a_little_until_it_ends),
 		cmocka_unit_test(process_when_it_is_killed_then_its_part_is_free),
+		cmocka_unit_test(lines_when_who_gives_them_out_is_killed_then_stay),
+		cmocka_unit_test(purse_when_its_maker_is_killed_then_is_there),
 		cmocka_unit_test(child_when_forked_then_counts_for_itself),
 		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
 	};
