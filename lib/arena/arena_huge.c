@@ -67,9 +67,15 @@ static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 			return false;
 	if (madvise(start, length, MADV_COLLAPSE))
 		return false;
-	for (uint64_t chunk = first; chunk < end; chunk += PAIR)
-		atomic_fetch_or(&arena_group_of(arena, chunk)->huge[chunk % ARENA_GROUP / 64],
-				pair_bits(chunk));
+	for (uint64_t chunk = first; chunk < end; chunk += PAIR) {
+		struct arena_group *group = arena_group_of(arena, chunk);
+
+		/* What no scan comes to read may be evicted, should there be less room one day. */
+		arena_touch(arena, chunk);
+		arena_touch(arena, chunk + 1);
+		atomic_fetch_or(&group->pins[0][chunk % ARENA_GROUP / 64], pair_bits(chunk));
+		atomic_fetch_or(&group->huge[chunk % ARENA_GROUP / 64], pair_bits(chunk));
+	}
 	return clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / PAIR * SLOW_NS;
 }
 

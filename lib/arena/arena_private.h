@@ -9,8 +9,9 @@
  * no memory yet: running out of it is an error from a system call, never a signal. The wishes are
  * a page for each row, which the row's process gives its memory before it first wishes.
  *
- * Row 0 is nobody's: its pins say which chunks hold published blocks. A process has one of the
- * rows 1..255, and holds the lock on the byte of that number for as long as it lives.
+ * Row 0 is nobody's: its pins say which chunks hold published blocks, or huge pages that wait for
+ * some. A process has one of the rows 1..255, and holds the lock on the byte of that number for as
+ * long as it lives.
  *
  * Other processes' stores are not trusted further than this: no offset, length or pointer is ever
  * taken from shared memory without being cut to the range it must have.

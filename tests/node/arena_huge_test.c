@@ -206,6 +206,40 @@ static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void *
 	arena_close(arena);
 }
 
+static void bring(struct reader *reader, uint64_t chunk)
+{
+	assert_true(arena_claim(reader->arena, chunk));
+	assert_true(reader_load(reader, chunk * ARENA_BLOCKS, ARENA_BLOCKS));
+	arena_release(reader->arena, chunk);
+}
+
+static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down(void **state)
+{
+	const struct arena_identity identity = {
+		.device = 7, .inode = 7, .size = UINT64_C(1000) * ARENA_CHUNK};
+	const struct arena_options options = {
+		.budget = CHUNKS * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena = open_prepared(0, 4), *other;
+	struct reader reader;
+	const char *why;
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	reader_begin(&reader, arena, &dataset);
+	for (uint64_t chunk = 4; chunk < CHUNKS - 1; chunk++)
+		bring(&reader, chunk);
+	assert_int_equal(arena_memory(arena), (CHUNKS - 1) * (uint64_t)ARENA_CHUNK);
+	assert_int_equal(arena_open(&other, &identity, &options, &why), 0);
+	bring(&reader, CHUNKS - 1);
+	assert_true(arena_budget(arena) < CHUNKS * (uint64_t)ARENA_CHUNK);
+	assert_int_equal(arena_used(arena), arena_budget(arena));
+	assert_int_equal(arena_memory(arena), arena_used(arena));
+	reader_end(&reader);
+	arena_close(other);
+	arena_close(arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +250,7 @@ int main(void)
 		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
 		cmocka_unit_test(read_when_it_fails_then_the_memory_goes_and_the_place_with_it),
+		cmocka_unit_test(prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
