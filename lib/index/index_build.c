@@ -5,6 +5,9 @@
  */
 #include "index/index_private.h"
 
+#include "util/memory.h"
+#include "util/settings.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -111,7 +114,9 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many
 	*piece = PIECE;
 	if (!runs || runs->kind != RESIDENCY_ARENA)
 		return many;
-	room = runs->options.budget / ROOM_SHARE;
+	/* Of who has read nothing yet it is not known. */
+	room = (runs->options.budget ? runs->options.budget : memory_budget(settings_get())) /
+	       ROOM_SHARE;
 	if ((uint64_t)n << snapshot->view.page_shift <= room)
 		return many;
 	if (many > room / PIECE_LEAST)

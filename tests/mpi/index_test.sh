@@ -47,8 +47,9 @@ judge index_of_no_environment_is_ENOENT_on_all_ranks all_say 'error 2'
 # --- what it asks of storage ---
 if (slowfs_require) > /dev/null; then
 	trap 'cd /; slowfs_abandon; rm -rf "$scratch"' EXIT
-	mkdir -p backing/img
+	mkdir -p backing/img backing/small
 	"$top_builddir/tests/stores/stores_make" backing/img 400 100000
+	"$top_builddir/tests/stores/stores_make" backing/small 100000 100
 	slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=0
 	export COUNT=1
 	for n in 1 4; do
@@ -60,6 +61,13 @@ if (slowfs_require) > /dev/null; then
 		echo "   $bytes bytes of $(stat -c %s backing/img/data.mdb)"
 		judge "index_by_${n}_ranks_reads_next_to_no_values" test "$bytes" -le 1048576
 	done
+	slowfs_drop
+	slowfs_reset
+	indexing 4 mount/small
+	judge index_by_4_ranks_of_small_values_counts all_say '100000 records, 0 differences'
+	requests=$(slowfs_stat small/data.mdb:requests)
+	echo "   $requests requests"
+	judge index_by_4_ranks_reads_many_leaves_at_a_time test "$requests" -le 400
 	slowfs_drop
 	slowfs_control "fail data.mdb@8192-99999999:eio"
 	indexing 4 mount/img
