@@ -33,6 +33,7 @@ struct opening {
 	bool agreed;         /* on an error: nothing more is asked of the others */
 	const char *why_not; /* nodes keep nothing for each other; NULL: they do */
 	struct index_kept kept; /* of what the numbering has read */
+	bool duplicates;        /* a key may have many values */
 	struct peer_job *job;
 };
 
@@ -75,6 +76,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	/* A container has an index of its own. */
 	if (rc || any || opening->place.place.ranks == 1)
 		return rc;
+	opening->duplicates = txn->trees[dbi].record.flags & MDB_DUPSORT;
 	opening->kept.shelf = loader_shelf(loader);
 	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks;
 	opening->kept.needed =
@@ -125,6 +127,9 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 	index_kept_free(&opening->kept);
 	if (!rc && *planned) {
 		fill_from_shelf(job);
+		/* It could not go page by page, and is as much memory again. */
+		if (opening->duplicates)
+			opening->door->shelf_close(loader);
 		rc = fillers_start(job);
 		if (!rc)
 			rc = service_start(job);
