@@ -30,9 +30,9 @@ static const uint64_t refresh_every = 250000000; /* ns */
 
 struct line {
 	uint64_t key[2];
-	uint64_t wants;        /* blocks */
-	uint64_t budget;       /* blocks that its maker lets all arenas have together */
-	_Atomic uint64_t used; /* blocks */
+	_Atomic uint64_t wants;  /* blocks */
+	_Atomic uint64_t budget; /* blocks that its maker lets all arenas have together */
+	_Atomic uint64_t used;   /* blocks */
 	_Atomic uint64_t holders[ARENA_ROWS / 64];
 };
 
@@ -108,14 +108,16 @@ static uint64_t limit_of(const struct arena *arena)
 {
 	const struct line *lines = table()->lines;
 	uint64_t wants[LINES], budget = 0, others = 0, limit = arena->budget, share, left;
+	uint64_t line_budget;
 	unsigned n = 0;
 
 	for (int i = 0; i < LINES; i++) {
 		if (i != arena->line && !is_live(&lines[i]))
 			continue;
-		wants[n++] = lines[i].wants;
-		if (lines[i].budget > budget)
-			budget = lines[i].budget;
+		line_budget = atomic_load(&lines[i].budget);
+		wants[n++] = atomic_load(&lines[i].wants);
+		if (line_budget > budget)
+			budget = line_budget;
 		if (i != arena->line)
 			others += atomic_load_explicit(&lines[i].used, memory_order_relaxed);
 	}
@@ -244,7 +246,8 @@ static struct line *line_find(const uint64_t key[2])
 		return NULL;
 	dead->key[0] = key[0];
 	dead->key[1] = key[1];
-	dead->wants = dead->budget = 0;
+	atomic_store(&dead->wants, 0);
+	atomic_store(&dead->budget, 0);
 	atomic_store(&dead->used, 0);
 	for (unsigned i = 0; i < ARENA_ROWS / 64; i++)
 		atomic_store(&dead->holders[i], 0);
@@ -266,10 +269,10 @@ static void line_take(struct arena *arena)
 		return;
 	line = line_find(key);
 	if (line) {
-		if (line->wants < wants)
-			line->wants = wants;
-		if (line->budget < arena->node_budget)
-			line->budget = arena->node_budget;
+		if (atomic_load(&line->wants) < wants)
+			atomic_store(&line->wants, wants);
+		if (atomic_load(&line->budget) < arena->node_budget)
+			atomic_store(&line->budget, arena->node_budget);
 		hold(line, true);
 		arena->line = (int)(line - table()->lines);
 		purse.users[arena->line]++;

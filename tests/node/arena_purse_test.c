@@ -283,6 +283,33 @@ static void purse_when_its_maker_is_killed_then_is_there(void **state)
 	arena_close(two);
 }
 
+/* Each its own data set, again and again: the purse comes and goes with them. */
+static void *open_often(void *number)
+{
+	for (int i = 0; i < 20; i++)
+		arena_close(open_set((uint64_t)(uintptr_t)number, 1000));
+	return NULL;
+}
+
+static void arenas_when_threads_open_them_at_once_then_each_has_its_part(void **state)
+{
+	struct arena *one, *two;
+	pthread_t threads[4];
+
+	(void)state;
+	for (uintptr_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_often, (void *)(20 + i)),
+				 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	one = open_set(1, 1000);
+	two = open_set(2, 1000);
+	limit_becomes(one, BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
 static void child_when_forked_then_counts_for_itself(void **state)
 {
 	struct arena *one = open_set(1, 1000), *two;
@@ -339,6 +366,7 @@ int main(void)
 		cmocka_unit_test(process_when_it_is_killed_then_its_part_is_free),
 		cmocka_unit_test(lines_when_who_gives_them_out_is_killed_then_stay),
 		cmocka_unit_test(purse_when_its_maker_is_killed_then_is_there),
+		cmocka_unit_test(arenas_when_threads_open_them_at_once_then_each_has_its_part),
 		cmocka_unit_test(child_when_forked_then_counts_for_itself),
 		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
 	};
