@@ -29,6 +29,13 @@ static uint64_t block_count(const struct stage_target *target)
 	return round_up(target->source->size, ARENA_BLOCK) / ARENA_BLOCK;
 }
 
+static bool is_whole(const struct stage_target *target)
+{
+	uint64_t run;
+
+	return !arena_missing(target->arena, first_block(target), block_count(target), &run);
+}
+
 static int attach(struct stage_target *target)
 {
 	const struct staged_identity *staged = &target->source->identity;
@@ -53,8 +60,10 @@ static int attach(struct stage_target *target)
 		return rc;
 	if (why) /* it is this process's alone */
 		return ENOMEM;
-	/* Whoever made it has set the budget. */
-	return arena_budget(target->arena) < block_count(target) * ARENA_BLOCK ? ENOMEM : 0;
+	/* What is there needs no room, also where others' data sets have come since. */
+	return arena_budget(target->arena) < block_count(target) * ARENA_BLOCK && !is_whole(target)
+		       ? ENOMEM
+		       : 0;
 }
 
 static bool pin_all(struct stage_target *target)
@@ -63,13 +72,6 @@ static bool pin_all(struct stage_target *target)
 		if (!arena_pin(target->arena, chunk))
 			return false;
 	return true;
-}
-
-static bool is_whole(const struct stage_target *target)
-{
-	uint64_t run;
-
-	return !arena_missing(target->arena, first_block(target), block_count(target), &run);
 }
 
 static int memory_make(struct stage_target *target)
