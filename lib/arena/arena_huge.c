@@ -35,7 +35,7 @@ static uint64_t pair_bits(uint64_t chunk)
 	return UINT64_C(3) << (chunk % 64 & ~UINT64_C(1));
 }
 
-/* To whom it falls to make a pair's page: one of all, once. */
+/* To whom it falls to make a pair's page: one of all, once. Who gets it has claimed both chunks. */
 static bool pair_take(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
@@ -45,23 +45,34 @@ static bool pair_take(struct arena *arena, uint64_t chunk)
 	if (atomic_fetch_or(&group->asked[chunk % ARENA_GROUP / 64], pair_bits(chunk)) &
 	    pair_bits(chunk))
 		return false;
-	/* What holds bytes, or is being read, is not worth moving. */
-	for (unsigned i = 0; i < PAIR; i++)
-		if (atomic_load(&group->words[(chunk + i) % ARENA_GROUP]) ||
-		    arena_published(group, chunk + i))
-			return false;
-	return true;
+	if (!arena_claim_as(arena, group, chunk, arena->row))
+		return false;
+	if (arena_claim_as(arena, group, chunk + 1, arena->row)) {
+		/* What holds bytes is not worth moving. */
+		if (!arena_published(group, chunk) && !arena_published(group, chunk + 1))
+			return true;
+		arena_claim_end(arena, group, chunk + 1, arena->row);
+	}
+	arena_claim_end(arena, group, chunk, arena->row);
+	return false;
 }
 
-/* The kernel makes a huge page only of a range that has at least one page. Returns whether that was
- * worth it. */
-static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
+/* Gives the claims back; of what was not made nothing may stay. */
+static void pairs_end(struct arena *arena, uint64_t first, uint64_t end, bool made)
+{
+	for (uint64_t chunk = first; chunk < end; chunk++) {
+		if (!made)
+			arena_free_unpublished(arena, chunk);
+		arena_claim_end(arena, arena_group_of(arena, chunk), chunk, arena->row);
+	}
+}
+
+/* The kernel makes a huge page only of a range that has at least one page. */
+static bool pairs_make(struct arena *arena, uint64_t first, uint64_t end)
 {
 	uint8_t *start = arena->base + first * ARENA_CHUNK;
-	uint64_t length = (end - first) * ARENA_CHUNK, began;
+	uint64_t length = (end - first) * ARENA_CHUNK;
 
-	/* Not the time that passes: who waits for a processor learns nothing about memory. */
-	began = clock_of(CLOCK_THREAD_CPUTIME_ID);
 	for (uint64_t at = 0; at < length; at += ARENA_HUGE)
 		if (madvise(start + at, ARENA_BLOCK, MADV_POPULATE_READ))
 			return false;
@@ -76,7 +87,19 @@ static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 		atomic_fetch_or(&group->pins[0][chunk % ARENA_GROUP / 64], pair_bits(chunk));
 		atomic_fetch_or(&group->huge[chunk % ARENA_GROUP / 64], pair_bits(chunk));
 	}
-	return clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / PAIR * SLOW_NS;
+	return true;
+}
+
+/* Pairs that are neighbours, as one. Returns whether that was worth it. */
+static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
+{
+	/* Not the time that passes: who waits for a processor learns nothing about memory. */
+	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
+	bool made = pairs_make(arena, first, end);
+
+	arena_step("prepared");
+	pairs_end(arena, first, end, made);
+	return made && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / PAIR * SLOW_NS;
 }
 
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
@@ -87,10 +110,11 @@ void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
 		return;
 	if (end > arena->chunks)
 		end = arena->chunks;
-	for (first -= first % PAIR; first < end; first = run + PAIR) {
+	first -= first % PAIR;
+	for (; first < end && atomic_load(&arena->misses) < MISSES; first = run + PAIR) {
 		for (run = first; run < end && pair_take(arena, run);)
 			run += PAIR;
-		if (run == first || atomic_load(&arena->misses) >= MISSES)
+		if (run == first)
 			continue;
 		if (range_make(arena, first, run))
 			atomic_store(&arena->misses, 0);

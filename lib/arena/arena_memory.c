@@ -301,6 +301,7 @@ uint64_t arena_share(struct arena *arena)
 {
 	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
 	uint64_t limit = arena_keep_limit(arena), members, all = arena_limit(arena);
+	const uint64_t least = MEMBER_ROOM * ARENA_BLOCKS;
 
 	if (!atomic_load_explicit(&arena->head->server, memory_order_relaxed) ||
 	    arena->chunks * ARENA_BLOCKS <= all)
@@ -309,8 +310,8 @@ uint64_t arena_share(struct arena *arena)
 		keeps = limit;
 	/* The server pins little, but what is on its way has its room already. */
 	members = arena_members(arena);
-	return (all - keeps - MEMBER_ROOM * ARENA_BLOCKS) / (members > 2 ? members - 1 : 1) *
-	       ARENA_BLOCK;
+	all = all > keeps + 2 * least ? all - keeps - least : least;
+	return all / (members > 2 ? members - 1 : 1) * ARENA_BLOCK;
 }
 
 static bool evict_one(struct arena *arena)

@@ -5,8 +5,9 @@
  * row buries it: it takes that lock itself, so that one does it at a time and another can go on
  * where a burier dies, undoes the dead one's claims and pins, and gives the lock back.
  *
- * The lock is gone when the last thread of the owner is; so no read of its can still be writing
- * when its claim is taken away.
+ * The lock is gone when the last thread of the owner is; so nobody fills its chunk any more when
+ * its claim is taken away. A read that the kernel still has in hand (arena_place()) writes the
+ * bytes that everybody else would.
  */
 #include "arena/arena_private.h"
 

@@ -46,9 +46,11 @@ static int attach(struct stage_target *target)
 		.mtime_ns = staged->mtime_ns,
 		.snapshot = target->source->snapshot,
 	};
+	uint64_t budget = memory_budget(settings_get()), memory = target->options->memory;
+	/* What is asked for by name is had beside what other data sets may have. */
 	struct arena_options options = {
-		.budget = target->options->memory ? target->options->memory
-						  : memory_budget(settings_get()),
+		.budget = memory ? memory : budget,
+		.node_budget = memory + budget,
 		.node = target->node[0] ? target->node : NULL,
 		.share = true,
 	};

@@ -5,10 +5,12 @@
 #include "arena/arena_private.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -240,6 +242,36 @@ static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down
 	arena_close(arena);
 }
 
+static void die_when_prepared(const char *step)
+{
+	if (!strcmp(step, "prepared"))
+		raise(SIGKILL);
+}
+
+static void preparer_when_it_is_killed_then_its_claims_and_memory_go(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS);
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		step_taken = die_when_prepared;
+		(void)open_prepared(0, 4);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	for (uint64_t chunk = 0; chunk < 4; chunk++) {
+		assert_true(arena_claim(arena, chunk));
+		arena_release(arena, chunk);
+		assert_false(has_place(arena, chunk));
+	}
+	assert_int_equal(arena_memory(arena), 0);
+	arena_close(arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,8 +281,10 @@ int main(void)
 		cmocka_unit_test(prepare_when_a_chunk_is_claimed_or_published_then_leaves_it),
 		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
+		cmocka_unit_test(preparer_when_it_is_killed_then_its_claims_and_memory_go),
 		cmocka_unit_test(read_when_it_fails_then_the_memory_goes_and_the_place_with_it),
-		cmocka_unit_test(prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down),
+		cmocka_unit_test(
+			prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
