@@ -46,16 +46,17 @@ storage() {
 # once NAME RANKS NODES SET MEMORY ARGUMENT... A service that gets no processor for a second is passed
 # over for storage; on a busy machine that happens, so it counts only if it happens each time.
 once() {
-	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size try read
+	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size try read again
 
 	size=$(file_size "$4")
 	for try in 1 2 3; do
 		LMDBIO_MEMORY=$5 reads "$2" "$3" "$4" "${@:6}"
 		read=$(slowfs_stat "$4/data.mdb:bytes")
-		[ "$read" -gt $((size * 103 / 100)) ] || break
-		echo "-- $name: $read bytes at try $try"
+		again=$(storage 1 2)
+		[ "$read" -gt $((size * 103 / 100)) ] || [ "$again" -gt 0 ] || break
+		echo "-- $name: $read bytes, $again of them again, at try $try"
 	done
 	same_as_alone "$name"
 	at_most "${name}_bytes" "$read" $((size * 103 / 100))
-	equal "${name}_reads_nothing_again" 0 "$(storage 1 2)"
+	equal "${name}_reads_nothing_again" 0 "$again"
 }
