@@ -71,7 +71,8 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 
 /* Makes memory for chunks that will be read soon, in huge pages, where that is possible and nobody
  * has tried it: those of `count` from `first` on, and their neighbours up to multiples of a huge
- * page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call. */
+ * page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call; of those that take longer
+ * it makes fewer, and none in the end. */
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 
 /* Whether arena_prepare() would try. Any thread, no lock. */

@@ -104,22 +104,23 @@ static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
 {
-	uint64_t end = first + count, run;
+	uint64_t end = first + count, run, left;
+	int trust = atomic_load(&arena->trust);
 
 	if (!has_room_for_all(arena))
 		return;
 	if (end > arena->chunks)
 		end = arena->chunks;
 	first -= first % PAIR;
-	for (; first < end && atomic_load(&arena->misses) < MISSES; first = run + PAIR) {
-		for (run = first; run < end && pair_take(arena, run);)
+	/* At first one, to see how long it takes. */
+	left = trust > 0 ? end - first : 1;
+	for (; first < end && left && trust > -MISSES; first = run + PAIR) {
+		for (run = first; run < end && left && pair_take(arena, run); left--)
 			run += PAIR;
 		if (run == first)
 			continue;
-		if (range_make(arena, first, run))
-			atomic_store(&arena->misses, 0);
-		else
-			atomic_fetch_add(&arena->misses, 1);
+		trust = range_make(arena, first, run) ? 1 : trust > 0 ? -1 : trust - 1;
+		atomic_store(&arena->trust, trust);
 	}
 }
 
@@ -127,7 +128,7 @@ bool arena_may_prepare(const struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group;
 
-	if (atomic_load_explicit(&arena->misses, memory_order_relaxed) >= MISSES ||
+	if (atomic_load_explicit(&arena->trust, memory_order_relaxed) <= -MISSES ||
 	    !has_room_for_all(arena) || (chunk | (PAIR - 1)) >= arena->chunks)
 		return false;
 	group = arena_group_of(arena, chunk);

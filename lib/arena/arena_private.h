@@ -135,7 +135,8 @@ struct arena {
 	pthread_mutex_t lock; /* pins and burials by this process's threads */
 	_Atomic uint64_t look_at; /* ns: when to look around again */
 	_Atomic unsigned members;
-	atomic_uint misses;    /* huge pages that came late or not at all, in a row */
+	atomic_int trust; /* in huge pages: 1 as long as they are worth it; less 1 for each in a
+			     row that came late or not at all */
 	_Atomic bool returned; /* something reserved was given back: bytes may lie unpublished */
 };
 

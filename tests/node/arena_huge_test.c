@@ -31,11 +31,20 @@ static struct arena *open_arena(uint64_t budget)
 	return arena;
 }
 
+/* Whatever time the kernel takes for it. */
+static void prepare(struct arena *arena, uint64_t first, uint64_t count)
+{
+	for (uint64_t chunk = first; chunk < first + count; chunk++) {
+		atomic_store(&arena->trust, 1);
+		arena_prepare(arena, chunk, 1);
+	}
+}
+
 static struct arena *open_prepared(uint64_t first, uint64_t count)
 {
 	struct arena *arena = open_arena(CHUNKS);
 
-	arena_prepare(arena, first, count);
+	prepare(arena, first, count);
 	return arena;
 }
 
@@ -104,7 +113,7 @@ static void prepare_when_there_is_less_room_then_nothing(void **state)
 
 	(void)state;
 	assert_false(arena_may_prepare(arena, 0));
-	arena_prepare(arena, 0, CHUNKS);
+	prepare(arena, 0, CHUNKS);
 	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 		assert_false(has_place(arena, chunk));
 	assert_int_equal(arena_memory(arena), 0);
@@ -117,13 +126,38 @@ static void prepare_when_asked_twice_then_tries_once(void **state)
 
 	(void)state;
 	assert_true(arena_may_prepare(arena, 4));
-	arena_prepare(arena, 4, 2);
+	prepare(arena, 4, 2);
 	other = open_arena(CHUNKS);
 	assert_false(arena_may_prepare(arena, 4));
 	assert_false(arena_may_prepare(other, 5));
 	assert_int_equal(has_place(other, 5), kernel_can());
 	arena_close(arena);
 	arena_close(other);
+}
+
+static void prepare_when_untried_then_one_first(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS);
+
+	(void)state;
+	arena_prepare(arena, 0, CHUNKS);
+	assert_int_equal(has_place(arena, 0), kernel_can());
+	assert_true(arena_may_prepare(arena, 2));
+	arena_close(arena);
+}
+
+static void prepare_when_it_took_too_long_three_times_then_no_more(void **state)
+{
+	struct arena *arena = open_arena(CHUNKS);
+
+	(void)state;
+	atomic_store(&arena->trust, -2);
+	assert_true(arena_may_prepare(arena, 0));
+	atomic_store(&arena->trust, -3);
+	assert_false(arena_may_prepare(arena, 0));
+	arena_prepare(arena, 0, CHUNKS);
+	assert_false(has_place(arena, 0));
+	arena_close(arena);
 }
 
 static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **state)
@@ -137,7 +171,7 @@ static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **s
 	assert_true(reader_load(&reader, 0, 3));
 	arena_release(arena, 0);
 	assert_true(arena_claim(arena, 3));
-	arena_prepare(arena, 0, 6);
+	prepare(arena, 0, 6);
 	for (uint64_t chunk = 0; chunk < 4; chunk++)
 		assert_false(has_place(arena, chunk));
 	assert_int_equal(has_place(arena, 4), kernel_can());
@@ -278,6 +312,8 @@ int main(void)
 		cmocka_unit_test(prepare_when_all_has_room_then_whole_pairs_have_places),
 		cmocka_unit_test(prepare_when_there_is_less_room_then_nothing),
 		cmocka_unit_test(prepare_when_asked_twice_then_tries_once),
+		cmocka_unit_test(prepare_when_untried_then_one_first),
+		cmocka_unit_test(prepare_when_it_took_too_long_three_times_then_no_more),
 		cmocka_unit_test(prepare_when_a_chunk_is_claimed_or_published_then_leaves_it),
 		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
