@@ -75,7 +75,8 @@ static uint64_t batches_next(const struct lmdbio_loader *loader)
 
 	if (loader->plan_epoch > loader->epoch + 1)
 		return 0;
-	if (sweep->steps >= sweep->sectors && loader->ahead + step * share > sweep->window)
+	/* What rounds before the sweep have planned counts as well. */
+	if (loader->ahead + step * share > sweep->window)
 		return 0;
 	return step;
 }
