@@ -1,5 +1,6 @@
-/* What only this file knows: when an arena has huge pages, and that bytes put there directly are the
- * arena's like all others. */
+/* What only this file knows: when an arena has huge pages, and that bytes put there directly are
+ * the arena's like all others. */
+#include "arena_children.h"
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
@@ -19,18 +20,6 @@ enum { CHUNKS = 21 }; /* odd: the last has no neighbour to make a huge page with
 
 static struct dataset dataset;
 
-static struct arena *open_arena(uint64_t budget)
-{
-	struct arena_options options = {
-		.budget = budget * ARENA_CHUNK, .share = true, .node = test_node()};
-	struct arena *arena;
-	const char *why;
-
-	assert_int_equal(arena_open(&arena, &dataset.identity, &options, &why), 0);
-	assert_null(why);
-	return arena;
-}
-
 /* Whatever time the kernel takes for it. */
 static void prepare(struct arena *arena, uint64_t first, uint64_t count)
 {
@@ -42,7 +31,7 @@ static void prepare(struct arena *arena, uint64_t first, uint64_t count)
 
 static struct arena *open_prepared(uint64_t first, uint64_t count)
 {
-	struct arena *arena = open_arena(CHUNKS);
+	struct arena *arena = child_open(&dataset, CHUNKS);
 
 	prepare(arena, first, count);
 	return arena;
@@ -66,9 +55,11 @@ static bool kernel_can(void)
 	/* Behind a reservation, so that the address can be a multiple of a huge page. */
 	map = mmap(NULL, 2 * length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (map != MAP_FAILED) {
-		char *place = (char *)(((uintptr_t)map + ARENA_HUGE - 1) & ~(uintptr_t)(ARENA_HUGE - 1));
+		char *place =
+			(char *)(((uintptr_t)map + ARENA_HUGE - 1) & ~(uintptr_t)(ARENA_HUGE - 1));
 
-		if (mmap(place, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == place)
+		if (mmap(place, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		    place)
 			can = *(volatile char *)place == 'x' && !madvise(place, ARENA_HUGE, 25);
 		munmap(map, 2 * length);
 	}
@@ -109,7 +100,7 @@ static void prepare_when_all_has_room_then_whole_pairs_have_places(void **state)
 
 static void prepare_when_there_is_less_room_then_nothing(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS - 1);
+	struct arena *arena = child_open(&dataset, CHUNKS - 1);
 
 	(void)state;
 	assert_false(arena_may_prepare(arena, 0));
@@ -122,12 +113,12 @@ static void prepare_when_there_is_less_room_then_nothing(void **state)
 
 static void prepare_when_asked_twice_then_tries_once(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS), *other;
+	struct arena *arena = child_open(&dataset, CHUNKS), *other;
 
 	(void)state;
 	assert_true(arena_may_prepare(arena, 4));
 	prepare(arena, 4, 2);
-	other = open_arena(CHUNKS);
+	other = child_open(&dataset, CHUNKS);
 	assert_false(arena_may_prepare(arena, 4));
 	assert_false(arena_may_prepare(other, 5));
 	assert_int_equal(has_place(other, 5), kernel_can());
@@ -137,7 +128,7 @@ static void prepare_when_asked_twice_then_tries_once(void **state)
 
 static void prepare_when_untried_then_one_first(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS);
+	struct arena *arena = child_open(&dataset, CHUNKS);
 
 	(void)state;
 	arena_prepare(arena, 0, CHUNKS);
@@ -148,7 +139,7 @@ static void prepare_when_untried_then_one_first(void **state)
 
 static void prepare_when_it_took_too_long_three_times_then_no_more(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS);
+	struct arena *arena = child_open(&dataset, CHUNKS);
 
 	(void)state;
 	atomic_store(&arena->trust, -2);
@@ -162,7 +153,7 @@ static void prepare_when_it_took_too_long_three_times_then_no_more(void **state)
 
 static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS);
+	struct arena *arena = child_open(&dataset, CHUNKS);
 	struct reader reader;
 
 	(void)state;
@@ -183,7 +174,7 @@ static void prepare_when_a_chunk_is_claimed_or_published_then_leaves_it(void **s
 
 static void place_when_read_into_then_others_see_the_bytes(void **state)
 {
-	struct arena *one = open_prepared(0, CHUNKS), *two = open_arena(CHUNKS);
+	struct arena *one = open_prepared(0, CHUNKS), *two = child_open(&dataset, CHUNKS);
 	struct reader reader;
 
 	(void)state;
@@ -195,8 +186,8 @@ static void place_when_read_into_then_others_see_the_bytes(void **state)
 
 		assert_true(arena_claim(one, chunk));
 		assert_true(arena_reserve(one, ARENA_BLOCKS));
-		assert_int_equal(pread(dataset.fd, arena_place(one, offset, ARENA_CHUNK), ARENA_CHUNK,
-				       (off_t)offset),
+		assert_int_equal(pread(dataset.fd, arena_place(one, offset, ARENA_CHUNK),
+				       ARENA_CHUNK, (off_t)offset),
 				 ARENA_CHUNK);
 		arena_publish(one, chunk * ARENA_BLOCKS, ARENA_BLOCKS);
 		arena_release(one, chunk);
@@ -284,7 +275,7 @@ static void die_when_prepared(const char *step)
 
 static void preparer_when_it_is_killed_then_its_claims_and_memory_go(void **state)
 {
-	struct arena *arena = open_arena(CHUNKS);
+	struct arena *arena = child_open(&dataset, CHUNKS);
 	int status;
 	pid_t pid = fork();
 

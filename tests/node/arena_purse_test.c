@@ -82,6 +82,15 @@ static void limit_becomes(struct arena *arena, uint64_t chunks)
 	assert_int_equal(arena_budget(arena) / ARENA_CHUNK, chunks);
 }
 
+/* Of two that want more than there is. */
+static void halve_and_close(struct arena *one, struct arena *two)
+{
+	limit_becomes(one, BUDGET / 2);
+	limit_becomes(two, BUDGET / 2);
+	arena_close(one);
+	arena_close(two);
+}
+
 static void limit_when_alone_then_the_budget(void **state)
 {
 	struct arena *arena = open_set(1, 1000);
@@ -182,10 +191,7 @@ static void arena_when_opened_twice_then_counts_once(void **state)
 	(void)state;
 	limit_becomes(one, BUDGET / 2);
 	arena_close(again);
-	limit_becomes(two, BUDGET / 2);
-	limit_becomes(one, BUDGET / 2);
-	arena_close(one);
-	arena_close(two);
+	halve_and_close(one, two);
 }
 
 /* A child that has a data set of its own, and all of the memory, until it is told to end. */
@@ -262,10 +268,7 @@ static void lines_when_who_gives_them_out_is_killed_then_stay(void **state)
 	(void)state;
 	assert_int_equal(child_wait(child_start(child_control(), killed_at_its_claim, 9)), SIGKILL);
 	two = open_set(2, 1000);
-	limit_becomes(two, BUDGET / 2);
-	limit_becomes(one, BUDGET / 2);
-	arena_close(one);
-	arena_close(two);
+	halve_and_close(one, two);
 }
 
 static void purse_when_its_maker_is_killed_then_is_there(void **state)
@@ -277,10 +280,7 @@ static void purse_when_its_maker_is_killed_then_is_there(void **state)
 	assert_int_equal(child_wait(child), SIGKILL);
 	one = open_set(1, 1000);
 	two = open_set(2, 1000);
-	limit_becomes(one, BUDGET / 2);
-	limit_becomes(two, BUDGET / 2);
-	arena_close(one);
-	arena_close(two);
+	halve_and_close(one, two);
 }
 
 /* Each its own data set, again and again: the purse comes and goes with them. */
@@ -304,10 +304,7 @@ static void arenas_when_threads_open_them_at_once_then_each_has_its_part(void **
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	one = open_set(1, 1000);
 	two = open_set(2, 1000);
-	limit_becomes(one, BUDGET / 2);
-	limit_becomes(two, BUDGET / 2);
-	arena_close(one);
-	arena_close(two);
+	halve_and_close(one, two);
 }
 
 static void child_when_forked_then_counts_for_itself(void **state)
@@ -323,10 +320,7 @@ static void child_when_forked_then_counts_for_itself(void **state)
 		if (arena_open_again(one))
 			_exit(1);
 		two = open_set(2, 1000);
-		limit_becomes(one, BUDGET / 2);
-		limit_becomes(two, BUDGET / 2);
-		arena_close(one);
-		arena_close(two);
+		halve_and_close(one, two);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -345,10 +339,7 @@ static void memory_when_one_shares_with_nobody_then_counts_all_the_same(void **s
 
 	(void)state;
 	assert_int_equal(arena_open(&two, &identity, &options, &why), 0);
-	limit_becomes(one, BUDGET / 2);
-	limit_becomes(two, BUDGET / 2);
-	arena_close(one);
-	arena_close(two);
+	halve_and_close(one, two);
 }
 
 int main(void)
