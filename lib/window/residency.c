@@ -67,6 +67,13 @@ void residency_link(struct residency *residency)
 	residency->link_at = !found && settings_get()->mpi ? clock_now() + LINK_AGAIN_NS : UINT64_MAX;
 }
 
+/* What was handed out until now was the file's: that matters to pointers that somebody holds. */
+static void taint_all(struct residency *residency)
+{
+	if (residency->transactions)
+		residency->all_tainted = residency->epoch;
+}
+
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
@@ -83,7 +90,7 @@ bool residency_attach(struct residency *residency)
 			return false; /* each time anew: nothing else serves as well */
 		residency->armed = false;
 		atomic_store(&residency->enabled, false);
-		residency->all_tainted = residency->epoch;
+		taint_all(residency);
 		return false;
 	}
 	if (residency->private_reason && settings_get()->verbose)
@@ -132,6 +139,7 @@ void residency_close(struct residency *residency)
 	residency->transactions = 0;
 	detach(residency);
 	residency_bury(residency);
+	borders_clear(residency);
 	free(residency->retired);
 	free((void *)residency->states);
 	free(residency->taints);
@@ -154,7 +162,7 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 	}
 	for (uint64_t i = 0; i < residency->chunks; i++)
 		set_state(residency, i, CHUNK_REST);
-	residency->all_tainted = residency->epoch;
+	taint_all(residency);
 	residency->identity = *identity;
 	residency->size = identity->size < residency->length ? identity->size : residency->length;
 	residency->low = round_up(low, ARENA_BLOCK);
@@ -190,7 +198,6 @@ int residency_pause(struct residency *residency)
 	if (!residency->paused++ && residency->kind == RESIDENCY_ARENA) {
 		atomic_store(&residency->enabled, false);
 		rested = rest_all(residency);
-		residency->all_tainted = residency->epoch;
 	}
 	pthread_mutex_unlock(&residency->lock);
 	return rested ? 0 : ENOMEM;
@@ -200,8 +207,7 @@ void residency_resume(struct residency *residency)
 {
 	pthread_mutex_lock(&residency->lock);
 	if (!--residency->paused && residency->kind == RESIDENCY_ARENA) {
-		/* What was handed out meanwhile was the file's. */
-		residency->all_tainted = residency->epoch;
+		taint_all(residency);
 		atomic_store(&residency->enabled, residency->armed);
 	}
 	pthread_mutex_unlock(&residency->lock);
@@ -250,7 +256,8 @@ void residency_forked(struct residency *residency)
 			runs_clear(residency, i);
 		}
 	}
-	residency->all_tainted = residency->epoch;
+	borders_clear(residency);
+	taint_all(residency);
 	residency->mapped_count = 0;
 	residency->loads = 0;
 	atomic_store(&residency->scans, 0);

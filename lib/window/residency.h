@@ -70,6 +70,7 @@ struct residency {
 	_Atomic uint64_t *runs; /* a bit per block mapped in a CHUNK_RUNS chunk */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
+	int64_t borders; /* between file and arena in the window */
 	_Atomic uint64_t
 		impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
 	unsigned loads;          /* reads on their way into the arena */

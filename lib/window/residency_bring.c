@@ -108,7 +108,7 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 		}
 		if (plan == PLAN_REST) {
 			stats_add(STATS_AT_REST, 1);
-			if (!chunk_rest(residency, *offset / ARENA_CHUNK))
+			if (!chunk_leave(residency, *offset / ARENA_CHUNK))
 				break;
 		}
 		*n += plan == PLAN_LOAD;
@@ -157,7 +157,7 @@ static int chunks_rest(struct residency *residency, uint64_t offset, uint64_t en
 
 	pthread_mutex_lock(&residency->lock);
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
-		rested &= chunk_rest(residency, chunk);
+		rested &= chunk_leave(residency, chunk);
 	pthread_mutex_unlock(&residency->lock);
 	stats_add(STATS_FALLBACKS, 1);
 	return rested ? 0 : ENOMEM;

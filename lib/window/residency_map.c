@@ -42,6 +42,7 @@ bool chunk_rest(struct residency *residency, uint64_t chunk)
 	enum chunk_state before = get_state(residency, chunk);
 	bool spilled = false;
 	uint64_t start, end;
+	int64_t borders;
 
 	residency->taints[chunk] = residency->epoch;
 	if (!is_shown(residency, chunk))
@@ -49,6 +50,7 @@ bool chunk_rest(struct residency *residency, uint64_t chunk)
 	if (residency->spill >= 0 && chunk_spill(residency, chunk, &spilled))
 		return false;
 	chunk_span(residency, chunk, &start, &end);
+	borders = borders_around(residency, chunk);
 	/* First nobody takes it for the arena's any more, then it is not. */
 	set_state(residency, chunk, spilled ? CHUNK_WARM : CHUNK_REST);
 	if (!show_file(residency, start, end)) {
@@ -56,29 +58,51 @@ bool chunk_rest(struct residency *residency, uint64_t chunk)
 		return false;
 	}
 	runs_clear(residency, chunk);
+	borders_add(residency, borders_around(residency, chunk) - borders);
 	arena_unpin(residency->arena, chunk);
 	return true;
 }
 
-static bool ring_push(struct residency *residency, uint64_t chunk)
+bool chunk_leave(struct residency *residency, uint64_t chunk)
+{
+	/* Between its runs it shows the file already. */
+	return (get_state(residency, chunk) == CHUNK_RUNS && residency->spill < 0) ||
+	       chunk_rest(residency, chunk);
+}
+
+/* Room for one chunk more in the ring. */
+static bool ring_room(struct residency *residency)
 {
 	uint64_t room = residency->mapped_room ? residency->mapped_room * 2 : 64, *ring;
 
-	if (residency->mapped_count == residency->mapped_room) {
-		ring = malloc(room * sizeof(*ring));
-		if (!ring)
-			return false;
-		for (uint64_t i = 0; i < residency->mapped_count; i++)
-			ring[i] = residency->mapped[(residency->mapped_first + i) %
-						    residency->mapped_room];
-		free(residency->mapped);
-		residency->mapped = ring;
-		residency->mapped_room = room;
-		residency->mapped_first = 0;
-	}
+	if (residency->mapped_count < residency->mapped_room)
+		return true;
+	ring = malloc(room * sizeof(*ring));
+	if (!ring)
+		return false;
+	for (uint64_t i = 0; i < residency->mapped_count; i++)
+		ring[i] = residency->mapped[(residency->mapped_first + i) % residency->mapped_room];
+	free(residency->mapped);
+	residency->mapped = ring;
+	residency->mapped_room = room;
+	residency->mapped_first = 0;
+	return true;
+}
+
+static void ring_put(struct residency *residency, uint64_t chunk)
+{
 	residency->mapped[(residency->mapped_first + residency->mapped_count++) %
 			  residency->mapped_room] = chunk;
-	return true;
+}
+
+/* The oldest one becomes the newest. */
+static void ring_turn(struct residency *residency)
+{
+	uint64_t chunk = residency->mapped[residency->mapped_first];
+
+	residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
+	residency->mapped_count--;
+	ring_put(residency, chunk);
 }
 
 /* The oldest map; false when the kernel does not let it go. */
@@ -116,9 +140,7 @@ static void pass_over_used(struct residency *residency)
 
 		if (!atomic_compare_exchange_strong(&residency->states[chunk], &full, CHUNK_IDLE))
 			return;
-		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
-		residency->mapped[(residency->mapped_first + residency->mapped_count - 1) %
-				  residency->mapped_room] = chunk;
+		ring_turn(residency);
 	}
 }
 
@@ -165,6 +187,25 @@ bool rest_all(struct residency *residency)
 		arena_unpin(residency->arena, chunk);
 		residency->mapped_first = (residency->mapped_first + 1) % residency->mapped_room;
 	}
+	borders_clear(residency);
+	return true;
+}
+
+/* Whether a chunk may have a map more: the oldest ones go for it. */
+static bool maps_make_room(struct residency *residency, uint64_t chunk)
+{
+	while (borders_are_many()) {
+		if (!residency->mapped_count)
+			return false;
+		if (residency->mapped[residency->mapped_first] == chunk) {
+			if (residency->mapped_count == 1)
+				return false;
+			ring_turn(residency);
+		}
+		if (!shed_one(residency))
+			return false;
+		stats_add(STATS_EVICTIONS, 1);
+	}
 	return true;
 }
 
@@ -175,12 +216,33 @@ void mark_run(struct residency *residency, uint64_t first, uint64_t end)
 					 memory_order_release);
 }
 
+/* Changes the map so that it shows the blocks [first, end); *state: what the chunk is in then. */
+static bool chunk_map(struct residency *residency, uint64_t chunk, bool whole, uint64_t first,
+		      uint64_t end, enum chunk_state *state)
+{
+	uint64_t start, stop;
+
+	chunk_span(residency, chunk, &start, &stop);
+	if (whole || !is_tainted(residency, chunk)) {
+		*state = whole ? CHUNK_FULL : CHUNK_PART;
+		return show_arena(residency, start, stop);
+	}
+	if (first * ARENA_BLOCK < start)
+		first = block_of(start);
+	if (first < end && !show_arena(residency, first * ARENA_BLOCK, end * ARENA_BLOCK))
+		return false;
+	mark_run(residency, first, end);
+	*state = CHUNK_RUNS;
+	return true;
+}
+
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. */
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end)
 {
 	enum chunk_state state = get_state(residency, chunk);
+	bool fresh = !is_shown(residency, chunk), whole;
 	uint64_t start, stop;
-	bool whole;
+	int64_t borders;
 
 	chunk_span(residency, chunk, &start, &stop);
 	whole = arena_present(residency->arena, block_of(start), block_of(stop - start));
@@ -190,19 +252,14 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 		set_state(residency, chunk, CHUNK_FULL);
 		return true;
 	}
-	if (!is_shown(residency, chunk) && !ring_push(residency, chunk))
+	if (!maps_make_room(residency, chunk) || !ring_room(residency))
 		return false;
-	if (whole || !is_tainted(residency, chunk)) {
-		if (!show_arena(residency, start, stop))
-			return false;
-		set_state(residency, chunk, whole ? CHUNK_FULL : CHUNK_PART);
-		return true;
-	}
-	if (first * ARENA_BLOCK < start)
-		first = block_of(start);
-	if (first < end && !show_arena(residency, first * ARENA_BLOCK, end * ARENA_BLOCK))
+	borders = borders_around(residency, chunk);
+	if (!chunk_map(residency, chunk, whole, first, end, &state))
 		return false;
-	mark_run(residency, first, end);
-	set_state(residency, chunk, CHUNK_RUNS);
+	set_state(residency, chunk, state);
+	borders_add(residency, borders_around(residency, chunk) - borders);
+	if (fresh)
+		ring_put(residency, chunk);
 	return true;
 }

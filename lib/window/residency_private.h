@@ -68,6 +68,8 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 /* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
  * kernel refuses, and the arena stays under it. */
 bool chunk_rest(struct residency *residency, uint64_t chunk);
+/* What is not shown of a chunk stays with the file. false: as above. */
+bool chunk_leave(struct residency *residency, uint64_t chunk);
 void runs_clear(struct residency *residency, uint64_t chunk);
 void mark_run(struct residency *residency, uint64_t first, uint64_t end);
 /* Gives up the oldest maps, as far as the node's memory asks for it; or all (false: not all). */
@@ -75,6 +77,16 @@ void shed(struct residency *residency);
 bool shed_all(struct residency *residency);
 /* The same for who must not go on otherwise. false: the kernel has no memory for a map. */
 bool rest_all(struct residency *residency);
+
+/* residency_borders.c: all under the lock. */
+/* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
+int64_t borders_around(const struct residency *residency, uint64_t chunk);
+/* So many more than before. */
+void borders_add(struct residency *residency, int64_t more);
+/* The window shows one file. */
+void borders_clear(struct residency *residency);
+/* Whether this process's windows have as many as may be. */
+bool borders_are_many(void);
 
 /* residency_spill.c, where there is no plain file; under the lock. */
 /* Writes to the scratch file what pointers may lead into of a chunk that shows the arena. 0, or the

@@ -3,6 +3,7 @@
 #include "window/residency.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK };
+enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK, KERNEL_MAPS = 200 };
 
 static int maps_refused;
 
@@ -29,6 +30,28 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 		return MAP_FAILED;
 	}
 	return __real_mmap(address, length, protection, flags, fd, offset);
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+/* A kernel that has few maps. */
+int __wrap_open(const char *path, int flags, ...)
+{
+	char text[16];
+	mode_t mode;
+	va_list rest;
+	int fd;
+
+	va_start(rest, flags);
+	mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+	va_end(rest);
+	if (strcmp(path, "/proc/sys/vm/max_map_count"))
+		return __real_open(path, flags, mode);
+	fd = memfd_create("max-map-count", MFD_CLOEXEC);
+	snprintf(text, sizeof(text), "%d\n", KERNEL_MAPS);
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+	return fd;
 }
 
 /* However long the one who is waited for takes: the bound is for when he does not come. */
@@ -221,6 +244,91 @@ static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 }
 
+/* The kernel's maps that a window is made of. */
+static int maps_of(const struct reader *reader)
+{
+	uintptr_t base = (uintptr_t)reader->base;
+	FILE *file = fopen("/proc/self/maps", "re");
+	unsigned long start;
+	char line[512];
+	int n = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		n += sscanf(line, "%lx-", &start) == 1 && start >= base && start < base + SIZE;
+	fclose(file);
+	return n;
+}
+
+/* Every other block of the chunks behind the first one. */
+static void bring_every_other_block(struct reader *reader, uint64_t chunks)
+{
+	for (uint64_t at = ARENA_CHUNK; at < (1 + chunks) * ARENA_CHUNK; at += 2 * ARENA_BLOCK) {
+		assert_int_equal(residency_bring(&reader->residency, at, ARENA_BLOCK), 0);
+		assert_int_equal(reader->base[at], byte_at(at));
+	}
+}
+
+static void first_transaction_when_single_blocks_come_then_a_chunk_is_one_map(void **state)
+{
+	struct fixture *f = *state;
+
+	residency_enter(&f->first.residency);
+	bring_every_other_block(&f->first, 2);
+	assert_int_equal(maps_of(&f->first), 3);
+	residency_leave(&f->first.residency);
+}
+
+/* As before, but a pointer into the file may be held. */
+static void enter_with_a_pointer(struct residency *residency)
+{
+	residency_enter(residency);
+	assert_int_equal(residency_pause(residency), 0);
+	residency_resume(residency);
+}
+
+static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
+{
+	struct fixture *f = *state;
+	int before = maps_of(&f->first);
+
+	enter_with_a_pointer(&f->first.residency);
+	enter_with_a_pointer(&f->second.residency);
+	bring_every_other_block(&f->first, CHUNKS - 1);
+	assert_in_range(maps_of(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
+	bring_every_other_block(&f->second, CHUNKS - 1);
+	/* All windows of the process together. */
+	assert_true(maps_of(&f->first) + maps_of(&f->second) <= KERNEL_MAPS / 2 + 4);
+	assert_right(&f->first, 0, SIZE);
+	assert_right(&f->second, 0, SIZE);
+	residency_leave(&f->first.residency);
+	residency_leave(&f->second.residency);
+	/* Nothing of it is counted when the windows show the file. */
+	assert_int_equal(residency_pause(&f->first.residency), 0);
+	assert_int_equal(residency_pause(&f->second.residency), 0);
+	assert_int_equal(f->first.residency.borders, 0);
+	assert_int_equal(f->second.residency.borders, 0);
+	assert_int_equal(maps_of(&f->first), 1);
+	residency_resume(&f->first.residency);
+	residency_resume(&f->second.residency);
+}
+
+static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t next = ARENA_CHUNK + 2 * ARENA_BLOCK;
+
+	enter_with_a_pointer(&f->first.residency);
+	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	maps_refused = 1;
+	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
+	assert_right(&f->first, next, ARENA_BLOCK);
+	maps_refused = 0;
+	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
+	assert_true(residency_covers(&f->first.residency, next, ARENA_BLOCK));
+	residency_leave(&f->first.residency);
+}
+
 /* Holes of an arena must not be taken for the bytes of another snapshot. */
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
@@ -253,6 +361,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			bring_when_the_bytes_are_announced_then_waits_for_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			runs_when_they_are_many_then_half_of_the_kernels_maps, setup, teardown),
+		cmocka_unit_test_setup_teardown(run_when_no_map_can_be_made_then_the_file_serves,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, setup, teardown),

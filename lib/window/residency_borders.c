@@ -1,0 +1,81 @@
+/* What only this file knows: how many of the kernel's maps the windows of this process take.
+ *
+ * The kernel gives a process so many (vm.max_map_count, 65,530 if nobody has changed it), and after
+ * that not even malloc() gets memory. A window that shows one file is one map; each border between
+ * file and arena in it makes one more. So borders are counted, over all windows, and half of the
+ * kernel's number is for the program.
+ */
+#include "window/residency_private.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WORD = 64 };
+
+static _Atomic int64_t process_borders;
+
+static int64_t kernel_maps(void)
+{
+	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+	char text[32] = "";
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	long maps = n > 0 ? strtol(text, NULL, 10) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return maps > 0 ? maps : MAPS_DEFAULT;
+}
+
+bool borders_are_many(void)
+{
+	static _Atomic int64_t limit;
+	int64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
+
+	if (!most) {
+		most = kernel_maps() / MAPS_SHARE;
+		atomic_store_explicit(&limit, most, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&process_borders, memory_order_relaxed) >= most;
+}
+
+/* Whether a block shows the arena. */
+static bool shows_arena(const struct residency *residency, uint64_t block)
+{
+	uint64_t chunk = block / ARENA_BLOCKS;
+
+	if (block * ARENA_BLOCK < residency->low || chunk >= residency->chunks ||
+	    !is_shown(residency, chunk))
+		return false;
+	return get_state(residency, chunk) != CHUNK_RUNS ||
+	       residency->runs[block / WORD] >> block % WORD & 1;
+}
+
+int64_t borders_around(const struct residency *residency, uint64_t chunk)
+{
+	uint64_t first = chunk * ARENA_BLOCKS, next = first + ARENA_BLOCKS;
+	bool before = shows_arena(residency, first);
+	int64_t n = first && shows_arena(residency, first - 1) != before;
+
+	n += shows_arena(residency, next - 1) != shows_arena(residency, next);
+	if (get_state(residency, chunk) != CHUNK_RUNS)
+		return n;
+	for (uint64_t word = first / WORD; word < next / WORD; word++) {
+		uint64_t bits = residency->runs[word];
+
+		n += __builtin_popcountll(bits ^ (bits << 1 | before));
+		before = bits >> (WORD - 1);
+	}
+	return n;
+}
+
+void borders_add(struct residency *residency, int64_t more)
+{
+	residency->borders += more;
+	atomic_fetch_add_explicit(&process_borders, more, memory_order_relaxed);
+}
+
+void borders_clear(struct residency *residency)
+{
+	borders_add(residency, -residency->borders);
+}
