@@ -165,6 +165,18 @@ static inline bool step_to_run(struct snapshot *snapshot, uint64_t number, uint3
 	return true;
 }
 
+/* The value that the next step comes to, if it stands in an overflow run too. */
+static inline __attribute__((always_inline)) void
+prefetch_run(const struct cursor *cursor, const struct level *level, unsigned next)
+{
+	enum { RUN_LINES = 2 };
+	struct node node;
+
+	if (next < level->count && page_leaf_node(level->page, cursor->page_size, next, &node) &&
+	    node.flags & NODE_BIG)
+		prefetch_lines(cursor->snapshot, load64(node.data), 0, RUN_LINES);
+}
+
 /* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
  * nothing that lives in memory but what the caller gets. false: it is not that easy, and nothing
  * has moved. */
@@ -199,6 +211,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 		if (likely(data) && !step_to_run(cursor->snapshot, load64(at + NODE_KEY + key_size),
 						 data_size, data))
 			return false;
+		prefetch_run(cursor, level, next + (unsigned)by);
 	} else {
 		if (unlikely(data_size > size - key_size))
 			return false;

@@ -194,6 +194,24 @@ static int level_again(struct cursor *cursor, const struct level *level)
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
 }
 
+/* The page behind the one that a scan has come to: its table in front, and the node that comes
+ * first. Nodes fill a page from its end, so the last one of a full page stands right behind the
+ * table. */
+static inline __attribute__((always_inline)) void
+prefetch_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
+{
+	enum { TABLE_LINES = 2, NODE_LINES = 4 };
+	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
+	uint64_t number;
+
+	if (next >= parent->count || !page_child(parent->page, cursor->page_size, next, &number))
+		return;
+	prefetch_lines(cursor->snapshot, number, 0, TABLE_LINES);
+	prefetch_lines(cursor->snapshot, number,
+		       forward ? cursor->page_size - NODE_LINES * LINE : TABLE_LINES * LINE,
+		       NODE_LINES);
+}
+
 /* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level
  * that has one, and down again along its near edge. Returns MDB_NOTFOUND, and nothing has moved, when
  * there is none. */
@@ -226,8 +244,10 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 			goto fail;
 		level[1].index = (uint16_t)(forward ? 0 : level[1].count - 1);
 	}
-	if (likely(level->flags & kind))
+	if (likely(level->flags & kind)) {
+		prefetch_sibling(cursor, level - 1, forward);
 		return 0;
+	}
 	rc = MDB_CORRUPTED;
 damaged:
 	snapshot_fail(cursor->snapshot, rc);
