@@ -82,6 +82,7 @@ int store_open(MDB_env *env)
 		goto fail_reads;
 	if (env->packed)
 		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
+	residency_guess(&env->residency, settings->prefetch && !(env->flags & MDB_NORDAHEAD));
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)

@@ -120,6 +120,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	}
 	if (loader->env->mode != ENV_OWN)
 		return ENOTSUP;
+	if (loader->env->stored)
+		residency_guess(&loader->env->residency, false);
 	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
 	if (rc)
 		return rc;

@@ -50,6 +50,7 @@ struct residency {
 	uint64_t size;      /* of the data file in this snapshot, bytes */
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
+	atomic_bool guess;  /* who waits for bytes gets more, as it may be wanted next */
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
@@ -64,6 +65,7 @@ struct residency {
 	uint64_t chunks;
 	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
 				   while it is being read */
+	bool *missed;           /* chunks for which somebody has waited */
 	uint32_t epoch;         /* grows when no transaction is left */
 	uint32_t all_tainted;   /* every chunk, in this epoch */
 	unsigned transactions;  /* alive */
@@ -120,6 +122,11 @@ struct residency_packed {
  * write. Only chunks that are brought are right then. Before the first snapshot. `packed` must last
  * as long as the residency. */
 void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
+
+/* Whether bytes that somebody waits for come with what is around them, and the second time with all
+ * of their chunk, as far as the arena has room for the file. Not so at first, and not where
+ * somebody tells what is wanted. Any thread. */
+void residency_guess(struct residency *residency, bool guess);
 
 /* Before a fork, under no lock: spills what a child's pointers may lead into. */
 void residency_spill_all(struct residency *residency);

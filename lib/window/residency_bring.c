@@ -263,7 +263,8 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 	struct patience patience = {0};
 	struct plan_how how = {.widen =
 				       is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency),
-			       .urgent = true};
+			       .urgent = true,
+			       .guess = !residency->packed && atomic_load(&residency->guess)};
 	int rc = 0;
 
 	while (offset < end && !rc) {
@@ -276,9 +277,10 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 			/* No memory for the arena: the file's own map serves. */
 			if (rc == ENOMEM)
 				rc = chunks_rest(residency, start, offset);
-			if (rc && how.widen > ARENA_BLOCK) {
+			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
 				/* Perhaps it was not our bytes that failed. */
 				how.widen = ARENA_BLOCK;
+				how.guess = false;
 				offset = start;
 				rc = 0;
 			}

@@ -13,6 +13,8 @@ enum {
 	AHEAD_SHARE = 4,         /* of what may be pinned, as one part in so many */
 	PREPARE = 8,             /* chunks at a time */
 	PREPARE_AHEAD = 24,      /* chunks: as far as that */
+	AROUND = 128 << 10,      /* bytes: the kernel's own */
+	AROUND_SHARE = 8,        /* of a file there must be room for, as one part in so many */
 };
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
@@ -91,8 +93,9 @@ bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 	return whole || how->widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
 }
 
-/* The same in whole pieces of what is packed, which are not unpacked twice for a block in their
- * middle that is there. Returns how many blocks are missing in the `*count` from *run on. */
+/* The same in whole pieces, of which a block in the middle that is there makes no two: of what is
+ * packed, and where requests are dear. Returns how many blocks are missing in the `*count` from
+ * *run on. */
 static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint64_t first,
 			       uint64_t last, uint64_t piece, uint64_t *run, uint64_t *count)
 {
@@ -115,10 +118,34 @@ static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint
 	return missing;
 }
 
+void residency_guess(struct residency *residency, bool guess)
+{
+	atomic_store(&residency->guess, guess);
+}
+
+/* How far a wish is widened. Who reads at random reads all of the file in the end, or a little:
+ * which it is nobody knows. So at first what is around comes too, as with the kernel's own reading
+ * around, for it costs hardly more; and all of the chunk the next time, for by then half of what it
+ * costs is spent (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than one and
+ * a half times the least). Of a file for which there is not enough room less would still be there
+ * when it is wanted. */
+static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_t blocks)
+{
+	uint64_t room = arena_budget(residency->arena);
+
+	if (residency->missed[chunk] && room >= residency->size)
+		return ARENA_CHUNK;
+	residency->missed[chunk] = true;
+	return room >= residency->size / AROUND_SHARE && blocks < block_of(AROUND) / 2
+		       ? AROUND
+		       : ARENA_BLOCK;
+}
+
 enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,
 				const struct plan_how *how, struct residency_load *load)
 {
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
+	struct plan_how wider = *how;
 
 	if (end > chunk_end(residency, chunk))
 		end = chunk_end(residency, chunk);
@@ -145,7 +172,9 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 	last = block_end(end);
 	if (!arena_missing(residency->arena, first, last, &run))
 		return show_published(residency, chunk, first, last);
-	if (is_served(residency, chunk, last - first, how)) {
+	if (how->guess && how->widen == ARENA_BLOCK)
+		wider.widen = widen_guess(residency, chunk, last - first);
+	if (is_served(residency, chunk, last - first, &wider)) {
 		shed(residency);
 		node_link_wish(&residency->link, residency->arena, chunk, how->urgent);
 		return PLAN_BUSY;
@@ -153,9 +182,9 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 	if (!arena_claim(residency->arena, chunk))
 		return PLAN_BUSY;
 	n = count = arena_missing(residency->arena, first, last, &run);
-	if (n && residency->packed && how->widen > ARENA_BLOCK)
-		n = missing_pieces(residency, chunk, run, last, how->widen, &run, &count);
-	else if (n && how->widen > ARENA_BLOCK)
+	if (n && (residency->packed || wider.widen > how->widen) && wider.widen > ARENA_BLOCK)
+		n = missing_pieces(residency, chunk, run, last, wider.widen, &run, &count);
+	else if (n && wider.widen > ARENA_BLOCK)
 		n = count = missing_around(residency, chunk, run, &run);
 	if (!n || !reserve(residency, n)) {
 		arena_release(residency->arena, chunk);

@@ -171,6 +171,63 @@ static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK + ARENA_BLOCK);
 }
 
+enum { AROUND = 128 << 10 }; /* bytes */
+
+static void bring_when_it_may_guess_then_around_and_next_the_whole_chunk(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t chunk = 3 * ARENA_CHUNK, read = AROUND + ARENA_CHUNK;
+
+	residency_guess(&f->first.residency, true);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 70 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, AROUND);
+	assert_right(&f->first, chunk + 64 * ARENA_BLOCK, AROUND);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 2);
+	assert_int_equal(io_counted(&f->first.io).bytes, read);
+	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+	assert_right(&f->first, chunk, ARENA_CHUNK);
+	/* What is large costs enough to be all that is read the first time. */
+	chunk += ARENA_CHUNK;
+	assert_int_equal(residency_bring(&f->first.residency, chunk + ARENA_BLOCK, AROUND / 2), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2);
+	/* And who tells what he wants gets that. */
+	residency_guess(&f->first.residency, false);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
+}
+
+static void guess_when_there_is_no_room_for_the_file_then_around_at_most(void **state)
+{
+	struct fixture *f = *state;
+
+	f->first.residency.options.budget = SIZE / 2;
+	residency_guess(&f->first.residency, true);
+	for (uint64_t block = 0; block < ARENA_BLOCKS; block += 64)
+		assert_int_equal(residency_bring(&f->first.residency,
+						 ARENA_CHUNK + block * ARENA_BLOCK, ARENA_BLOCK),
+				 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCKS / 64 * AROUND);
+}
+
+static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t chunk = 3 * ARENA_CHUNK;
+
+	residency_guess(&f->first.residency, true);
+	assert_int_equal(ftruncate(f->fd, (off_t)(chunk + 128 * ARENA_BLOCK)), 0);
+	assert_int_equal(residency_bring(&f->first.residency, chunk, ARENA_BLOCK), 0);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_right(&f->first, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), EIO);
+}
+
 /* While a pointer into the file may be about, blocks are shown one by one; those that others have
  * published in the meantime are shown, too, and not read again past the arena. */
 static void bring_when_others_have_published_parts_then_these_are_shown(void **state)
@@ -355,6 +412,15 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_it_may_guess_then_around_and_next_the_whole_chunk, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_there_is_no_room_for_the_file_then_around_at_most, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_others_have_published_parts_then_these_are_shown, setup,
 			teardown),
