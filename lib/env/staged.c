@@ -4,6 +4,7 @@
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,23 +28,11 @@ const char *staged_file(const struct staged_identity *identity)
 	return identity->page_size ? "data.mdb" : "data.mdb.zst";
 }
 
-static int read_whole(int fd, uint8_t *bytes, size_t length, uint64_t offset)
-{
-	ssize_t n;
-
-	do {
-		n = pread(fd, bytes, length, (off_t)offset);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno;
-	return (size_t)n == length ? 0 : MDB_INVALID;
-}
-
 static int read_metas(int fd, struct staged_identity *identity)
 {
 	uint8_t first[META_END], second[META_END];
 	struct meta meta;
-	int rc = read_whole(fd, first, sizeof(first), 0);
+	int rc = whole_read(fd, first, sizeof(first), 0, MDB_INVALID);
 
 	if (rc)
 		return rc;
@@ -51,7 +40,7 @@ static int read_metas(int fd, struct staged_identity *identity)
 		return 0;
 	rc = meta_parse(&meta, first);
 	if (!rc)
-		rc = read_whole(fd, second, sizeof(second), meta.page_size);
+		rc = whole_read(fd, second, sizeof(second), meta.page_size, MDB_INVALID);
 	if (!rc)
 		rc = meta_judge(first, second, &meta);
 	if (rc)
@@ -77,19 +66,25 @@ int staged_identify(int fd, struct staged_identity *identity)
 	return read_metas(fd, identity);
 }
 
-/* Who could have put it there is this user or root; what it holds has the same length and the same
- * newest transaction. */
-static int judge(int fd, const struct staged_identity *identity)
+int staged_trust(int fd)
 {
-	struct staged_identity found;
 	struct stat st;
-	int rc;
 
 	if (fstat(fd, &st))
 		return errno;
-	if ((st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH))
-		return EPERM;
-	rc = staged_identify(fd, &found);
+	return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH)
+		       ? EPERM
+		       : 0;
+}
+
+/* What it holds has the same length and the same newest transaction. */
+static int judge(int fd, const struct staged_identity *identity)
+{
+	struct staged_identity found;
+	int rc = staged_trust(fd);
+
+	if (!rc)
+		rc = staged_identify(fd, &found);
 	if (!rc && (found.size != identity->size || found.snapshot != identity->snapshot ||
 		    found.page_size != identity->page_size))
 		rc = MDB_INVALID;

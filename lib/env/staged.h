@@ -29,6 +29,9 @@ const char *staged_file(const struct staged_identity *identity);
  * reads. Returns 0, MDB_INVALID or MDB_VERSION_MISMATCH (it is neither), or an errno. */
 int staged_identify(int fd, struct staged_identity *identity);
 
+/* Whether an open file can only have been put there by this user or root: 0, EPERM or an errno. */
+int staged_trust(int fd);
+
 /* Opens the staged copy of that identity below `directory`. *path is its data file's name,
  * malloc'ed, *fd its descriptor, not O_CLOEXEC. Returns 0; ENOENT (there is none); EPERM (it
  * belongs to another user, or others may write to it); MDB_INVALID (it is not what its name says);

@@ -11,6 +11,7 @@
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,19 +120,8 @@ static int write_plainly(const char *bytes, size_t length, uint64_t offset)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC), rc = fd < 0 ? errno : 0;
 
-	while (!rc && length) {
-		ssize_t n = pwrite(fd, bytes, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			rc = n ? errno : EIO;
-			break;
-		}
-		bytes += n;
-		offset += (uint64_t)n;
-		length -= (size_t)n;
-	}
+	if (!rc)
+		rc = whole_write(fd, bytes, length, offset);
 	if (!rc && fsync(fd))
 		rc = errno;
 	if (fd >= 0)
