@@ -18,7 +18,9 @@ enum lmdbio_stage_target {
 	LMDBIO_STAGE_DIRECTORY = 0, /* a copy on each node, in a local directory of it */
 	LMDBIO_STAGE_SHARED = 1,    /* one copy, in a directory that all nodes see */
 	LMDBIO_STAGE_MEMORY = 2,    /* a copy in each node's memory (lmdbio's arena) */
-	LMDBIO_STAGE_NOWHERE = 3    /* read and dropped: measures the reading */
+	LMDBIO_STAGE_NOWHERE = 3,   /* read and dropped: measures the reading */
+	LMDBIO_STAGE_PARTS = 4      /* one copy on all nodes together, each a part of it in a local
+				       directory; of a container, its data. By POSIX alone */
 };
 
 /* How a rank reads its share of the file. */
@@ -63,9 +65,10 @@ struct lmdbio_stage_options {
 	enum lmdbio_stage_target target;
 	enum lmdbio_stage_reader reader;
 
-	/* For LMDBIO_STAGE_DIRECTORY and _SHARED: below it a directory is made whose name tells
-	 * which data set and which state of it this is. LMDBIO_STAGED=DIRECTORY has programs find
-	 * it. Each node may have another directory. */
+	/* For LMDBIO_STAGE_DIRECTORY, _SHARED and _PARTS: below it a directory is made whose name
+	 * tells which data set and which state of it this is. LMDBIO_STAGED=DIRECTORY has programs
+	 * find it; parts are found by the nodes' servers (lmdbio-run --mpi, lmdbio-serve). Each
+	 * node may have another directory. */
 	const char *directory;
 
 	/* "key=value,key=value" for MPI-IO, beyond ROMIO's own defaults. romio_cb_read=enable makes
@@ -81,7 +84,8 @@ struct lmdbio_stage_options {
 	 * LMDBIO_STAGE_COLLECTIVE all must read at the same time. */
 	int group;
 
-	/* Called on each rank after each step with the bytes that the job has behind it. What it
+	/* Called on each rank after each step with the bytes that the job has behind it, or, with
+	 * LMDBIO_STAGE_PARTS, its node. What it
 	 * returns, if not 0, ends the staging on all ranks and is their return code (an errno).
 	 * NULL: not called. */
 	int (*progress)(void *argument, uint64_t done, uint64_t all);

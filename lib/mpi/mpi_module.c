@@ -35,6 +35,7 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.release = PACKAGE_VERSION,
 	.begin = mpi_job_begin,
 	.serve_begin = mpi_server_begin,
+	.serve_fill = mpi_server_fill,
 	.serve = mpi_server_run,
 	.inside = mpi_inside_begin,
 	.end = mpi_job_end,

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 3 };
+enum { MPI_MODULE_VERSION = 4 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. A node is what MPICH takes for one (MPI_COMM_TYPE_SHARED), so
@@ -33,6 +33,7 @@ struct mpi_work {
 	bool looks_often;         /* look() has more to see than `fd` tells */
 	bool together;            /* the work of all is over when one's is */
 	const char *const *paths; /* data sets to bring at once, and to keep; NULL-terminated, or NULL */
+	bool fills;               /* serve_fill() follows, and tells what became of them */
 };
 
 /* What ranks that make one file together ask of each other. Every function is collective: all ranks
@@ -70,6 +71,14 @@ struct mpi_module {
 	 * find their server. Returns 0, or the errno of why this node has none of this job's
 	 * (EADDRINUSE: there is another, which serves its programs); serve() is called all the same. */
 	int (*serve_begin)(struct mpi_work *work);
+
+	/* After serve_begin(): returns when each node has its part of the work's data sets in its
+	 * memory, all nodes together one copy. Collective; all ranks get the same code: 0; what
+	 * serve_begin() has returned somewhere; ENOSPC: a part is more than three quarters of its
+	 * node's budget (of one node: than the budget), or had no room; EINTR: look() says that the
+	 * work is over; an errno or an LMDB code of opening and reading. *report as
+	 * lmdbio_mpi_stage() has it; its size is set by the caller. serve() is called in any case. */
+	int (*serve_fill)(const struct mpi_work *work, struct lmdbio_stage_report *report);
 
 	/* Has a thread of this process serve, in an MPI session of its own, from when the program has
 	 * begun MPI with MPI_THREAD_MULTIPLE until the process ends. Returns at once: 0, also when it

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "mpi/mpi_server.h"
 
+#include "mpi/mpi_agree.h"
 #include "mpi/mpi_node.h"
 #include "mpi/server_private.h"
 
@@ -20,9 +21,11 @@
 /* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
  * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
 enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000, NAP_DEEP = 500000 };
-static const uint64_t trim_every = 1000000000;
+static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
 static struct server *server; /* of this process, or NULL */
+static int begun; /* what serve_begin() has returned */
+static uint64_t room_since; /* ns: when something was last on its way that shall be here */
 
 /* One line for each data set, for who wants to know. */
 static void server_tell(const struct server *serving)
@@ -72,7 +75,8 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 	for (const char *const *path = work->paths; !rc && path && *path; path++) {
 		int failed = server_set_open(server, *path);
 
-		if (failed)
+		server->unopened = server->unopened ? server->unopened : failed;
+		if (failed && !work->fills)
 			log_line("%s: not served: %s", *path,
 				 failed > 0 ? strerror(failed) : "no data set of LMDB 0.9");
 	}
@@ -91,6 +95,7 @@ int mpi_server_begin(struct mpi_work *work)
 		work->node = name;
 	rc = job->place.node_rank ? 0 : server_make(work, job);
 	(void)mpi_job_tell_node(job, &rc);
+	begun = rc;
 	return rc;
 }
 
@@ -151,7 +156,8 @@ static uint64_t nap_length(bool any, bool polls, uint64_t quiet)
 }
 
 /* Steps and sleeps until a request of MPI's is complete, or (MPI_REQUEST_NULL) the work over. */
-static void serve_until(const struct mpi_work *work, MPI_Request *request, bool (*done)(void))
+static void serve_until(const struct mpi_work *work, MPI_Request *request,
+			bool (*done)(const struct mpi_work *work))
 {
 	uint64_t quiet = 0;
 	bool polls = work->looks_often || *request != MPI_REQUEST_NULL || done;
@@ -164,7 +170,7 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request, bool 
 			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
 				return;
 			(void)work->look(work->context); /* signals are still passed over */
-		} else if (done ? done() : work->look(work->context) || (server && server->stopped)) {
+		} else if (done ? done(work) : work->look(work->context) || (server && server->stopped)) {
 			return;
 		}
 		quiet = nap_length(any, polls, quiet == UINT64_MAX ? 0 : quiet);
@@ -173,8 +179,67 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request, bool 
 	}
 }
 
-static bool is_drained(void)
+/* Whether what shall be here is, or will not be. */
+static bool is_filled(const struct mpi_work *work)
 {
+	if (!server || work->look(work->context) || server_sets_failed(server))
+		return true;
+	/* What is queued, and cannot be started, is without room. */
+	if (server->under_way || !server->ahead.first)
+		room_since = clock_now();
+	return server_sets_are_brought(server) || clock_now() - room_since > room_patience;
+}
+
+static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int failed)
+{
+	const struct mpi_job *job = mpi_job_get();
+	uint64_t sums[3] = {0}; /* bytes and requests that were read; bytes that there are */
+
+	for (const struct server_set *set = server ? server->sets : NULL; set; set = set->next) {
+		sums[0] += set->counts.read_bytes;
+		sums[1] += set->counts.read_requests;
+		sums[2] += set->lasting && !job->place.rank ? set->identity.size : 0;
+	}
+	(void)MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_UINT64_T, MPI_SUM, job->all);
+	*report = (struct lmdbio_stage_report){
+		.size = sizeof(*report),
+		.file_bytes = sums[2],
+		.read_bytes = sums[0],
+		.read_calls = sums[1],
+		.wall_ns = clock_now() - began,
+		.group = (uint64_t)job->place.nodes,
+		.ranks = (uint64_t)job->place.ranks,
+		.nodes = (uint64_t)job->place.nodes,
+		.failed_rank = (uint64_t)failed,
+	};
+}
+
+/* Nobody waits in MPI while another may ask. */
+int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report)
+{
+	const struct mpi_job *job = mpi_job_get();
+	MPI_Request end = MPI_REQUEST_NULL;
+	uint64_t began = clock_now();
+	int failed, rc = begun;
+
+	room_since = began;
+	if (!rc && server)
+		rc = server->unopened ? server->unopened : server_sets_fit(server);
+	rc = mpi_agree(job->all, rc, &failed);
+	if (!rc) {
+		serve_until(work, &end, is_filled);
+		if (MPI_Ibarrier(job->all, &end) == MPI_SUCCESS)
+			serve_until(work, &end, NULL);
+		rc = work->look(work->context) ? EINTR : server ? server_sets_lack(server) : 0;
+		rc = mpi_agree(job->all, rc, &failed);
+	}
+	fill_report(report, began, failed);
+	return rc;
+}
+
+static bool is_drained(const struct mpi_work *work)
+{
+	(void)work;
 	return !server || server_is_idle(server);
 }
 

@@ -199,7 +199,7 @@ static void put(struct server *server, struct server_load *load)
 	if (arena_claim(arena, load->chunk)) { /* else a member brings it by itself */
 		put = fill(load);
 		if (put && server->place.nodes > 1 &&
-		    server_owner(server, load->set, load->chunk) == server->place.node)
+		    server_owner(load->set, load->chunk) == server->place.node)
 			arena_keep(arena, load->chunk);
 		arena_unreserve(arena, load->reserved);
 		load->reserved = 0;
@@ -223,6 +223,8 @@ static void under_way_remove(struct server *server, struct server_load *load)
 void server_load_land(struct server *server, struct server_load *load, int error)
 {
 	server_answer_all(server, load, error);
+	if (!load->set->failed)
+		load->set->failed = error;
 	if (error)
 		refuse(load);
 	else
@@ -238,32 +240,44 @@ static struct io *io_of(struct server_set *set)
 	return set->packed ? &set->data : &set->file;
 }
 
-static bool read_start(struct server *server, struct server_load *load)
+static void read_submit(struct server *server, struct server_load *load, bool local)
 {
 	struct io_request *request = &load->request;
 	struct server_set *set = load->set;
 
-	load->buffer = buffer_take(server, true);
-	if (!load->buffer)
-		return false;
 	*request = (struct io_request){
 		.offset = load->chunk * ARENA_CHUNK,
 		.length = server_chunk_length(set, load->chunk),
 		.buffer = load->buffer->bytes,
 		.tag = load,
 	};
+	load->local = local;
+	if (!local) {
+		set->counts.read_requests++;
+		set->counts.read_bytes += request->length;
+		set->counts.missed += set->staged && !load->alone;
+	}
+	set->in_flight++;
+	if (!io_submit(local ? &set->local : io_of(set), &request, 1))
+		return;
+	set->in_flight--;
+	if (local)
+		read_submit(server, load, false);
+	else
+		server_load_land(server, load, EAGAIN);
+}
+
+static bool read_start(struct server *server, struct server_load *load)
+{
+	load->buffer = buffer_take(server, true);
+	if (!load->buffer)
+		return false;
 	load->state = LOAD_READING;
 	load->began = clock_now();
 	load->next = server->under_way;
 	server->under_way = load;
-	set->in_flight++;
-	set->used_at = load->began;
-	set->counts.read_requests++;
-	set->counts.read_bytes += request->length;
-	if (io_submit(io_of(set), &request, 1)) {
-		set->in_flight--;
-		server_load_land(server, load, EAGAIN);
-	}
+	load->set->used_at = load->began;
+	read_submit(server, load, server_part_has(load->set, load->chunk));
 	return true;
 }
 
@@ -275,6 +289,10 @@ static void read_end(struct server *server, struct io_request *request)
 	int error = request->error;
 
 	set->in_flight--;
+	if (load->local && !server_part_came(set, request)) {
+		read_submit(server, load, false);
+		return;
+	}
 	if (!error && request->done < request->length) {
 		if (request->offset + request->done < set->identity.size)
 			error = EIO;
@@ -285,17 +303,23 @@ static void read_end(struct server *server, struct io_request *request)
 	server_load_land(server, load, error);
 }
 
-static bool reads_step(struct server *server)
+static bool reads_reap(struct server *server, struct io *io)
 {
 	struct io_request *done[SERVER_READS];
+	size_t n = io->in_flight ? io_wait(io, done, 0, SERVER_READS) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		read_end(server, done[i]);
+	return n > 0;
+}
+
+static bool reads_step(struct server *server)
+{
 	bool any = false;
 
 	for (struct server_set *set = server->sets; set; set = set->next) {
-		size_t n = set->in_flight ? io_wait(io_of(set), done, 0, SERVER_READS) : 0;
-
-		for (size_t i = 0; i < n; i++)
-			read_end(server, done[i]);
-		any |= n > 0;
+		any |= reads_reap(server, io_of(set));
+		any |= reads_reap(server, &set->local);
 	}
 	return any;
 }
@@ -304,7 +328,7 @@ static bool reads_step(struct server *server)
 
 static bool is_own(const struct server *server, const struct server_load *load)
 {
-	return load->alone || server_owner(server, load->set, load->chunk) == server->place.node;
+	return load->alone || server_owner(load->set, load->chunk) == server->place.node;
 }
 
 static bool ask_start(struct server *server, struct server_load *load)
@@ -312,7 +336,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	load->buffer = buffer_take(server, false);
 	if (!load->buffer)
 		return false;
-	load->owner = server_owner(server, load->set, load->chunk);
+	load->owner = server_owner(load->set, load->chunk);
 	load->state = LOAD_ASKING;
 	load->began = clock_now();
 	if (server_ask(server, load)) {
@@ -365,7 +389,8 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 			continue;
 		if (!there && !room_make(load, now) &&
 		    (!load->asks || now - load->began < room_for_asks)) {
-			if (load->urgent && now - load->began > room_limit) {
+			if (server->ending ? !load->asks
+					   : load->urgent && now - load->began > room_limit) {
 				queue_remove(queue, load);
 				refuse(load);
 				load_free(server, load);
@@ -410,7 +435,7 @@ static bool lasting_step(struct server *server)
 		while (set->next_own < chunks) {
 			uint64_t chunk = set->next_own++;
 
-			if (server_owner(server, set, chunk) == server->place.node)
+			if (server_owner(set, chunk) == server->place.node)
 				return server_want(server, set, chunk, false) != NULL;
 		}
 	}

@@ -1,16 +1,18 @@
 /* What only this file knows: what the server's files share. One thread owns all of it.
  *
  * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is
- * started when a buffer is free, as a read of storage where this node owns the chunk or the owner is
- * late, else as a question to the owner -> bytes land in the buffer -> they are put into the arena
- * and sent to the peers that have asked.
+ * started when a buffer is free, as a read of storage (or of the local disk, where it was staged)
+ * where this node owns the chunk or the owner is late, else as a question to the owner -> bytes land
+ * in the buffer -> they are put into the arena and sent to the peers that have asked.
  */
 #ifndef LMDBIO_MPI_SERVER_PRIVATE_H
 #define LMDBIO_MPI_SERVER_PRIVATE_H
 
 #include "arena/arena.h"
 #include "io/io.h"
+#include "mpi/chunk_spread.h"
 #include "mpi/mpi_job.h"
+#include "mpi/part_file.h"
 
 #include <mpi.h>
 
@@ -27,11 +29,16 @@ struct server_set {
 	char *path;
 	int fd;
 	struct io file, data; /* data: what is read; of a container it stands on `file` */
+	struct io local;      /* on the part */
+	struct part_file part; /* on the node's local disk, or none */
+	bool staged;           /* LMDBIO_STAGED is set: there should be one */
+	bool part_failed, part_told;
 	bool packed;
 	struct arena *arena;
 	struct arena_identity identity;
-	uint64_t place;     /* a hash that all nodes agree on */
+	struct chunk_spread spread; /* which node has what: all nodes agree on it */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
+	int failed;         /* the errno of the first read that has failed, or 0 */
 	uint64_t next_own;  /* the next chunk to be brought for nobody; those that are not owned too */
 	bool serving;       /* members' wishes are ours */
 	unsigned clients;   /* connections of members */
@@ -42,6 +49,8 @@ struct server_set {
 	uint64_t full_until; /* ns: no room is looked for before */
 	struct {
 		uint64_t read_requests, read_bytes; /* from storage */
+		uint64_t local_bytes;     /* from the part on the local disk */
+		uint64_t missed;          /* chunks that were not had there, though they should */
 		uint64_t asked_bytes, answered_bytes;
 		uint64_t alone;   /* read here because the owner did not answer */
 		uint64_t refused; /* wishes for which there was no room, or a read failed */
@@ -76,6 +85,7 @@ struct server_load {
 	enum load_state state;
 	bool urgent;
 	bool alone; /* its owner has been asked in vain */
+	bool local; /* is read from the part */
 	uint64_t began;    /* of the wish, then of the question; ns */
 	uint64_t reserved; /* blocks of the arena */
 	struct server_buffer *buffer;
@@ -121,6 +131,7 @@ struct server {
 	int epoll, listener;
 	bool ending; /* no wish is taken any more */
 	bool stopped; /* somebody has told it to end, or a peer that it ends */
+	int unopened; /* why the first named set that could not be opened was not */
 	struct server_client *clients;
 	struct server_set *sets;
 	struct server_load *buckets[SERVER_BUCKETS];
@@ -149,10 +160,26 @@ bool server_set_holds(const struct server_set *set);
 void server_sets_close(struct server *server);
 /* What became of each set, as lines of text. Returns the length, cut to what `size` holds. */
 size_t server_sets_report(const struct server *server, char *text, size_t size);
+/* Of the sets that were named when the server began, and of what this node has of them: whether
+ * there is room for that (0 or ENOSPC); whether a read has failed (its errno, or 0); whether all has
+ * been asked for and nothing is on its way; why it is not in memory (0, a read's errno or ENOSPC). */
+int server_sets_fit(const struct server *server);
+int server_sets_failed(const struct server *server);
+bool server_sets_are_brought(const struct server *server);
+int server_sets_lack(const struct server *server);
 /* Gives up sets that nobody has used for long, when all together are more than the budget. */
 void server_sets_trim(struct server *server);
 uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk); /* in whole blocks */
-int server_owner(const struct server *server, const struct server_set *set, uint64_t chunk);
+int server_owner(const struct server_set *set, uint64_t chunk);
+
+/* server_parts.c */
+/* Opens the set's part, where it has one. */
+void server_part_open(const struct server *server, struct server_set *set);
+bool server_part_has(const struct server_set *set, uint64_t chunk);
+/* Whether a read from the part, of one chunk, has brought what was staged; else storage is to be
+ * asked. */
+bool server_part_came(struct server_set *set, const struct io_request *request);
+void server_part_close(struct server_set *set);
 
 /* server_loads.c */
 struct server_load *server_want(struct server *server, struct server_set *set, uint64_t chunk,

@@ -8,7 +8,6 @@
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/memory.h"
-#include "util/mix.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -38,8 +37,8 @@ static bool is_packed(int fd)
 	       (load32(magic) & ~0xfu) == SKIPPABLE;
 }
 
-/* The transaction of the newest snapshot in the file. */
-static int newest_snapshot(struct io *data, uint64_t *id)
+/* The transaction of the newest snapshot in the data. */
+static int newest_in(struct io *data, uint64_t *id)
 {
 	enum { LARGEST = 64 << 10 };
 	size_t length = 2 * LARGEST, done;
@@ -88,12 +87,24 @@ static struct io *set_io(struct server_set *set)
 static void set_free(struct server_set *set)
 {
 	arena_close(set->arena);
+	server_part_close(set);
 	io_close(&set->data);
 	io_close(&set->file);
 	if (set->fd >= 0)
 		close(set->fd);
 	free(set->path);
 	free(set);
+}
+
+/* A container says it, which costs no chunk. */
+static int newest_snapshot(struct server_set *set, uint64_t *id)
+{
+	const struct container_info *info = set->packed ? container_info(&set->data) : NULL;
+
+	if (!info || !info->has_meta)
+		return newest_in(set_io(set), id);
+	*id = load64(info->meta + META_TXNID - META_MAGIC);
+	return 0;
 }
 
 /* What the descriptor's file is now; the snapshot is left as it was. */
@@ -157,6 +168,7 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 		return rc;
 	}
 	set->fd = fd;
+	set->part.fd = -1;
 	set->packed = is_packed(fd);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	length = readlink(name, path, sizeof(path) - 1);
@@ -171,7 +183,7 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	if (!rc && set->packed)
 		set->identity.size = container_info(&set->data)->size;
 	if (!rc)
-		rc = newest_snapshot(set_io(set), &newest);
+		rc = newest_snapshot(set, &newest);
 	set->identity.snapshot = newest;
 	if (!rc && identity && !is_same(&set->identity, identity))
 		rc = ESTALE;
@@ -181,9 +193,13 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 		set_free(set);
 		return rc;
 	}
-	for (const char *c = set->path; *c; c++)
-		set->place = mix64(set->place ^ (unsigned char)*c);
-	set->place = mix64(set->place ^ set->identity.inode);
+	set->spread = (struct chunk_spread){
+		.place = chunk_spread_place(set->identity.inode, set->identity.mtime_ns),
+		.size = set->identity.size,
+		.unit = chunk_spread_unit(set->packed ? container_info(&set->data)->chunk_size : 1),
+		.nodes = server->place.nodes,
+	};
+	server_part_open(server, set);
 	set->used_at = clock_now();
 	set->next = server->sets;
 	server->sets = *made = set;
@@ -228,6 +244,52 @@ int server_set_open(struct server *server, const char *path)
 	return rc;
 }
 
+int server_sets_fit(const struct server *server)
+{
+	for (const struct server_set *set = server->sets; set; set = set->next) {
+		uint64_t budget = arena_budget(set->arena);
+
+		/* Beside what it keeps a node needs room for what it has from others. */
+		if (server->place.nodes > 1)
+			budget = budget / 4 * 3;
+		if (set->lasting && chunk_spread_bytes(&set->spread, server->place.node) > budget)
+			return ENOSPC;
+	}
+	return 0;
+}
+
+int server_sets_failed(const struct server *server)
+{
+	for (const struct server_set *set = server->sets; set; set = set->next)
+		if (set->lasting && set->failed)
+			return set->failed;
+	return 0;
+}
+
+bool server_sets_are_brought(const struct server *server)
+{
+	for (const struct server_set *set = server->sets; set; set = set->next)
+		if (set->lasting && set->next_own < arena_chunks(set->arena))
+			return false;
+	return server_is_idle(server);
+}
+
+int server_sets_lack(const struct server *server)
+{
+	int rc = server_sets_failed(server);
+	uint64_t run;
+
+	for (const struct server_set *set = server->sets; set && !rc; set = set->next)
+		for (uint64_t chunk = 0; set->lasting && chunk < arena_chunks(set->arena); chunk++)
+			if (server_owner(set, chunk) == server->place.node &&
+			    arena_missing(set->arena, chunk * ARENA_BLOCKS,
+					  chunk * ARENA_BLOCKS +
+						  server_chunk_length(set, chunk) / ARENA_BLOCK,
+					  &run))
+				return ENOSPC;
+	return rc;
+}
+
 struct server_set *server_set_find(struct server *server, const char *path,
 				   const struct arena_identity *identity)
 {
@@ -261,11 +323,13 @@ size_t server_sets_report(const struct server *server, char *text, size_t size)
 		int n = snprintf(text + used, size - used,
 				 "%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
 				 " MiB from storage in %" PRIu64 " requests, %" PRIu64
-				 " MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
+				 " MiB from the local disk (%" PRIu64
+				 " chunks were not had there), %" PRIu64 " MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
 				 " chunks read past a late node, %" PRIu64 " left to the programs\n",
 				 set->path, server->place.node, server->place.nodes,
 				 arena_used(set->arena) >> 20, set->identity.size >> 20,
 				 set->counts.read_bytes >> 20, set->counts.read_requests,
+				 set->counts.local_bytes >> 20, set->counts.missed,
 				 set->counts.asked_bytes >> 20, set->counts.answered_bytes >> 20,
 				 set->counts.alone, set->counts.refused);
 
@@ -314,13 +378,7 @@ uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk)
 	return left < ARENA_CHUNK ? round_up(left, ARENA_BLOCK) : ARENA_CHUNK;
 }
 
-/* Each run of as many chunks as there are nodes has one chunk for each, in an order of its own. What a
- * container compresses as one has one owner. */
-int server_owner(const struct server *server, const struct server_set *set, uint64_t chunk)
+int server_owner(const struct server_set *set, uint64_t chunk)
 {
-	uint64_t nodes = (uint64_t)server->place.nodes;
-
-	if (set->packed && container_info(&set->data)->chunk_size > ARENA_CHUNK)
-		chunk /= container_info(&set->data)->chunk_size / ARENA_CHUNK;
-	return (int)((chunk + mix64(set->place ^ chunk / nodes)) % nodes);
+	return chunk_spread_owner(&set->spread, chunk * ARENA_CHUNK);
 }

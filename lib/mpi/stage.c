@@ -30,6 +30,7 @@ struct stage {
 	struct mpi_job job;
 	struct stage_source source;
 	struct stage_shares shares;
+	int share, sharers; /* this rank's share is that one of so many */
 	struct stage_reader reader;
 	struct stage_target target;
 	struct stage_peers peers;
@@ -64,7 +65,10 @@ static int options_take(struct stage *stage, const struct lmdbio_stage_options *
 		return EINVAL;
 	if (taken->hold)
 		*taken->hold = NULL;
-	if ((taken->target == LMDBIO_STAGE_DIRECTORY || taken->target == LMDBIO_STAGE_SHARED) &&
+	if (taken->target == LMDBIO_STAGE_PARTS && taken->reader != LMDBIO_STAGE_POSIX)
+		return EINVAL;
+	if ((taken->target == LMDBIO_STAGE_DIRECTORY || taken->target == LMDBIO_STAGE_SHARED ||
+	     taken->target == LMDBIO_STAGE_PARTS) &&
 	    (!taken->directory || !*taken->directory))
 		return EINVAL;
 	return 0;
@@ -84,6 +88,11 @@ static int options_agree(struct stage *stage, int rc)
 	if (!rc && memcmp(first, mine, sizeof(first)))
 		rc = EINVAL;
 	return mpi_agree(stage->job.all, rc, &stage->failed);
+}
+
+static bool is_in_parts(const struct stage *stage)
+{
+	return stage->options.target == LMDBIO_STAGE_PARTS;
 }
 
 static int buffers_make(struct stage *stage)
@@ -109,6 +118,8 @@ static int reader_open(struct stage *stage)
 		.ops = stage_reader_find(stage->options.reader),
 		.comm = stage->job.all,
 		.file = MPI_FILE_NULL,
+		.spread = is_in_parts(stage) ? &stage->target.spread : NULL,
+		.node = stage->job.place.node,
 	};
 	rc = stage->reader.ops->open(&stage->reader, &stage->source, stage->options.hints);
 	stage->reading = true;
@@ -138,7 +149,7 @@ static int hand_on(struct stage *stage, uint64_t step)
 		.take = take,
 		.argument = stage,
 	};
-	struct stage_part part = stage_shares_part(&stage->shares, stage->job.place.rank, step);
+	struct stage_part part = stage_shares_part(&stage->shares, stage->share, step);
 	int rc = 0, other = 0;
 
 	if (part.length)
@@ -150,7 +161,7 @@ static int hand_on(struct stage *stage, uint64_t step)
 
 static void start(struct stage *stage, uint64_t step)
 {
-	struct stage_part part = stage_shares_part(&stage->shares, stage->job.place.rank, step);
+	struct stage_part part = stage_shares_part(&stage->shares, stage->share, step);
 
 	stage->reader.ops->start(&stage->reader, part, stage->buffers[step % STAGE_BUFFERS]);
 }
@@ -182,7 +193,7 @@ static int tell_progress(struct stage *stage, uint64_t steps)
 	if (!options->progress)
 		return 0;
 	return options->progress(options->progress_argument,
-				 stage_shares_done(&stage->shares, stage->job.place.ranks, steps),
+				 stage_shares_done(&stage->shares, stage->sharers, steps),
 				 stage->shares.size);
 }
 
@@ -210,13 +221,38 @@ static int copy_all(struct stage *stage)
 	return mpi_agree(stage->job.all, rc, &stage->failed);
 }
 
-static int copy(struct stage *stage)
+/* Of the data the ranks of the job have a share each; of a node's part, which is not there yet, the
+ * node's. All make as many steps as who has most of them. */
+static int shares_cut(struct stage *stage)
 {
+	const struct mpi_place *at = &stage->job.place;
+	const struct chunk_spread *spread = &stage->target.spread;
+	int64_t steps;
 	int rc;
 
-	stage_shares_cut(&stage->shares, stage->source.size, stage->job.place.ranks,
-			 stage->options.buffer, stage->source.piece);
-	rc = stage_peers_find(&stage->peers, &stage->job);
+	stage->share = is_in_parts(stage) ? at->node_rank : at->rank;
+	stage->sharers = is_in_parts(stage) ? at->node_ranks : at->ranks;
+	if (!is_in_parts(stage)) {
+		stage_shares_cut(&stage->shares, stage->source.size, stage->sharers,
+				 stage->options.buffer, stage->source.piece);
+		return 0;
+	}
+	stage_shares_cut(&stage->shares,
+			 stage->target.there ? 0 : chunk_spread_bytes(spread, at->node),
+			 stage->sharers, round_up(stage->options.buffer, ARENA_CHUNK),
+			 spread->unit);
+	steps = (int64_t)stage->shares.steps;
+	rc = mpi_error_code(
+		MPI_Allreduce(MPI_IN_PLACE, &steps, 1, MPI_INT64_T, MPI_MAX, stage->job.all));
+	stage->shares.steps = (uint64_t)steps;
+	return rc;
+}
+
+static int copy(struct stage *stage)
+{
+	int cut = shares_cut(stage), rc = stage_peers_find(&stage->peers, &stage->job);
+
+	rc = cut ? cut : rc;
 	if (!rc)
 		rc = buffers_make(stage);
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
@@ -281,6 +317,14 @@ static int target_fill(struct stage *stage)
 		.options = &stage->options,
 		.job = &stage->job,
 		.fd = -1,
+		.spread =
+			{
+				.place = chunk_spread_place(stage->source.identity.inode,
+							    stage->source.identity.mtime_ns),
+				.size = stage->source.size,
+				.unit = chunk_spread_unit(stage->source.piece),
+				.nodes = stage->job.place.nodes,
+			},
 	};
 	rc = mpi_error_code(MPI_Bcast(&nonce, 1, MPI_UINT64_T, 0, stage->job.all));
 	stage->target.nonce = nonce;
@@ -342,7 +386,7 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 	if (rc)
 		goto done;
 	rc = stage_source_open(&stage->source, stage->job.all, path,
-			       stage->options.target == LMDBIO_STAGE_MEMORY);
+			       stage->options.target == LMDBIO_STAGE_MEMORY || is_in_parts(stage));
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)
 		rc = target_fill(stage);

@@ -6,10 +6,10 @@
  * that all nodes see there is one such file.
  */
 #include "config.h"
-#include "mpi/stage_target.h"
+#include "mpi/stage_directory.h"
 
-#include "mpi/mpi_agree.h"
 #include "util/limits.h"
+#include "util/whole.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,23 +24,28 @@
 
 static const char partial_end[] = ".partial";
 
-static int names_make(struct stage_target *target)
+int stage_directory_name(struct stage_target *target, const char *file, int of)
 {
-	const struct staged_identity *identity = &target->source->identity;
-	int rc = ENOMEM, node = stage_target_spreads(target) ? target->job->place.node : 0;
 	char name[STAGED_NAME];
+	int rc = ENOMEM;
 
-	staged_name(identity, name);
+	staged_name(&target->source->identity, name);
 	if (asprintf(&target->directory, "%s/%s", target->options->directory, name) < 0)
 		target->directory = NULL;
-	else if (asprintf(&target->final, "%s/%s", target->directory, staged_file(identity)) < 0)
+	else if (asprintf(&target->final, "%s/%s", target->directory, file) < 0)
 		target->final = NULL;
 	else if (asprintf(&target->partial, "%s.%llx-%d%s", target->final,
-			  (unsigned long long)target->nonce, node, partial_end) < 0)
+			  (unsigned long long)target->nonce, of, partial_end) < 0)
 		target->partial = NULL;
 	else
 		rc = 0;
 	return rc;
+}
+
+static int copy_name(struct stage_target *target)
+{
+	return stage_directory_name(target, staged_file(&target->source->identity),
+				    stage_target_spreads(target) ? target->job->place.node : 0);
 }
 
 /* Whether the copy is there already. */
@@ -56,17 +61,19 @@ static bool is_there(const struct stage_target *target)
 	return true;
 }
 
-static int allocate(int fd, uint64_t size)
+int stage_directory_allocate(const struct stage_target *target, uint64_t offset, uint64_t length)
 {
 	int rc;
 
-	if (!limits_allow_file(size))
+	if (!limits_allow_file(offset + length))
 		return EFBIG;
 	do {
-		rc = fallocate(fd, 0, 0, (off_t)size) ? errno : 0;
+		rc = fallocate(target->fd, 0, (off_t)offset, (off_t)length) ? errno : 0;
 	} while (rc == EINTR);
 	/* Not every file system can; then a full disk is found out later. */
-	return rc == EOPNOTSUPP || rc == ENOSYS ? (ftruncate(fd, (off_t)size) ? errno : 0) : rc;
+	return rc == EOPNOTSUPP || rc == ENOSYS
+		       ? (ftruncate(target->fd, (off_t)(offset + length)) ? errno : 0)
+		       : rc;
 }
 
 /* Takes away what jobs that were killed have left: nobody has a lock on it, and it is not so young that
@@ -96,16 +103,10 @@ static void stale_remove(const char *path)
 		closedir(directory);
 }
 
-static int directory_make(struct stage_target *target)
+int stage_directory_create(struct stage_target *target)
 {
 	mode_t mode = (target->source->mode & 0444) | S_IRUSR | S_IWUSR;
-	int rc = names_make(target);
 
-	if (rc)
-		return rc;
-	target->there = is_there(target);
-	if (target->there)
-		return 0;
 	if (mkdir(target->directory, 0777) && errno != EEXIST)
 		return errno;
 	stale_remove(target->directory);
@@ -117,40 +118,43 @@ static int directory_make(struct stage_target *target)
 	(void)flock(target->fd, LOCK_EX | LOCK_NB);
 	/* Whatever the umask: others never write to it, and who may read the original reads this.
 	 */
-	if (fchmod(target->fd, mode))
-		return errno;
-	return allocate(target->fd, target->source->identity.size);
+	return fchmod(target->fd, mode) ? errno : 0;
 }
 
-static int directory_join(struct stage_target *target)
+int stage_directory_open(struct stage_target *target)
 {
-	int rc = target->there ? 0 : names_make(target);
-
-	if (rc || target->there)
-		return rc;
 	target->fd = open(target->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	return target->fd < 0 ? errno : 0;
 }
 
-static int directory_put(struct stage_target *target, uint64_t offset, const void *bytes,
-			 uint64_t length)
+static int copy_make(struct stage_target *target)
 {
-	while (length > 0) {
-		ssize_t n = pwrite(target->fd, bytes, length, (off_t)offset);
+	int rc = copy_name(target);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : ENOSPC;
-		bytes = (const char *)bytes + n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
-	}
-	return 0;
+	if (rc)
+		return rc;
+	target->there = is_there(target);
+	if (target->there)
+		return 0;
+	rc = stage_directory_create(target);
+	return rc ? rc : stage_directory_allocate(target, 0, target->source->identity.size);
+}
+
+static int copy_join(struct stage_target *target)
+{
+	int rc = target->there ? 0 : copy_name(target);
+
+	return rc || target->there ? rc : stage_directory_open(target);
+}
+
+static int copy_put(struct stage_target *target, uint64_t offset, const void *bytes,
+		    uint64_t length)
+{
+	return whole_write(target->fd, bytes, length, offset);
 }
 
 /* Each rank: on a directory that several nodes see, each node holds what it has written. */
-static int directory_settle(struct stage_target *target)
+int stage_directory_settle(struct stage_target *target)
 {
 	return fsync(target->fd) ? errno : 0;
 }
@@ -167,7 +171,7 @@ static int sync_directory(const char *path)
 	return rc;
 }
 
-static int directory_show(struct stage_target *target)
+int stage_directory_show(struct stage_target *target)
 {
 	if (rename(target->partial, target->final))
 		return errno;
@@ -176,7 +180,7 @@ static int directory_show(struct stage_target *target)
 	return sync_directory(target->directory);
 }
 
-static void directory_undo(struct stage_target *target)
+void stage_directory_undo(struct stage_target *target)
 {
 	if (target->fd >= 0)
 		(void)unlink(target->partial ? target->partial : target->final);
@@ -184,7 +188,7 @@ static void directory_undo(struct stage_target *target)
 		(void)rmdir(target->directory);
 }
 
-static void directory_close(struct stage_target *target)
+void stage_directory_close(struct stage_target *target)
 {
 	if (target->fd >= 0)
 		close(target->fd);
@@ -195,11 +199,11 @@ static void directory_close(struct stage_target *target)
 
 const struct stage_target_ops stage_directory = {
 	.spread = true,
-	.make = directory_make,
-	.join = directory_join,
-	.put = directory_put,
-	.settle = directory_settle,
-	.show = directory_show,
-	.undo = directory_undo,
-	.close = directory_close,
+	.make = copy_make,
+	.join = copy_join,
+	.put = copy_put,
+	.settle = stage_directory_settle,
+	.show = stage_directory_show,
+	.undo = stage_directory_undo,
+	.close = stage_directory_close,
 };

@@ -8,6 +8,7 @@
 #define LMDBIO_MPI_STAGE_READER_H
 
 #include "io/io.h"
+#include "mpi/chunk_spread.h"
 #include "mpi/stage_frames.h"
 #include "mpi/stage_share.h"
 #include "mpi/stage_source.h"
@@ -37,6 +38,9 @@ struct stage_reader {
 	const struct stage_reader_ops *ops;
 	MPI_Comm comm;
 	uint64_t bytes, calls; /* asked of storage by this rank */
+	/* POSIX: parts are of what this node has of the data; NULL: of the data itself. */
+	const struct chunk_spread *spread;
+	int node;
 	/* POSIX, and what unpacks a container for all: */
 	struct io io, below; /* below: the container's file, when its data is read */
 	struct io_request *requests;

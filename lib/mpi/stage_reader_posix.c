@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 enum {
-	REQUEST = 1 << 20,   /* bytes: what FUSE and most others take as one */
+	REQUEST = 1 << 20,   /* bytes: what FUSE and most others take as one, and never more than
+				a unit of a spread */
 	UNPACKED = 64 << 20, /* bytes of chunks that are larger than that */
 };
 
@@ -27,6 +28,11 @@ static int posix_open(struct stage_reader *reader, const struct stage_source *so
 	if (!rc && source->unpacked)
 		rc = io_open_container(&reader->io, &reader->below, &options);
 	return rc;
+}
+
+static uint64_t offset_in_file(const struct stage_reader *reader, uint64_t offset)
+{
+	return reader->spread ? chunk_spread_offset(reader->spread, reader->node, offset) : offset;
 }
 
 static int requests_prepare(struct stage_reader *reader, struct stage_part part, uint8_t *buffer)
@@ -46,7 +52,7 @@ static int requests_prepare(struct stage_reader *reader, struct stage_part part,
 
 		length = length < REQUEST ? length : REQUEST;
 		reader->requests[i] = (struct io_request){
-			.offset = part.offset + at,
+			.offset = offset_in_file(reader, part.offset + at),
 			.length = round_up(length, alignment),
 			.buffer = buffer + at,
 			/* What must have come, which at the file's end is less. */

@@ -46,6 +46,7 @@ const struct stage_target_ops *stage_target_find(enum lmdbio_stage_target kind)
 		[LMDBIO_STAGE_SHARED] = &stage_directory,
 		[LMDBIO_STAGE_MEMORY] = &stage_memory,
 		[LMDBIO_STAGE_NOWHERE] = &nowhere,
+		[LMDBIO_STAGE_PARTS] = &stage_parts,
 	};
 
 	return (unsigned)kind < sizeof(targets) / sizeof(targets[0]) ? targets[kind] : NULL;

@@ -8,6 +8,7 @@
 #define LMDBIO_MPI_STAGE_TARGET_H
 
 #include "arena/arena.h"
+#include "mpi/chunk_spread.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_node.h"
 #include "mpi/stage_source.h"
@@ -26,7 +27,8 @@ struct stage_target_ops {
 	int (*make)(struct stage_target *target);
 	/* Everybody else finds what was made, or was there. */
 	int (*join)(struct stage_target *target);
-	/* Puts bytes at the file's own offset. Of a page's border, but for the file's end. */
+	/* Puts bytes at the file's own offset (of parts: at what chunk_spread_offset() makes of
+	 * it). Of a page's border (of parts: a chunk's), but for the end. */
 	int (*put)(struct stage_target *target, uint64_t offset, const void *bytes,
 		   uint64_t length);
 	/* All bytes of all ranks are there: makes them last. */
@@ -47,6 +49,7 @@ struct stage_target {
 	bool maker;     /* this rank calls make, show and undo */
 	bool there;     /* nothing has to be put: there was a copy before */
 	uint64_t nonce; /* one number for all ranks of this staging */
+	struct chunk_spread spread; /* of parts */
 	/* A directory's: */
 	char *directory, *partial, *final;
 	int fd;
@@ -69,6 +72,6 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
  * what it was, show; else, or when that fails, undo. Collective. The code is agreed. */
 int stage_target_end(struct stage_target *target, int rc, int *failed);
 
-extern const struct stage_target_ops stage_directory, stage_memory;
+extern const struct stage_target_ops stage_directory, stage_memory, stage_parts;
 
 #endif

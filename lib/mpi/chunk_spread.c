@@ -1,0 +1,52 @@
+/* What only this file knows: the order of the nodes in a run of units. */
+#include "config.h"
+#include "mpi/chunk_spread.h"
+
+#include "arena/arena.h"
+#include "util/mix.h"
+
+uint64_t chunk_spread_place(uint64_t inode, int64_t mtime_ns)
+{
+	return mix64(mix64(inode) ^ (uint64_t)mtime_ns);
+}
+
+uint64_t chunk_spread_unit(uint64_t piece)
+{
+	return piece > ARENA_CHUNK ? piece : ARENA_CHUNK;
+}
+
+/* By how much the nodes of a run are turned. */
+static uint64_t turn(const struct chunk_spread *spread, uint64_t run)
+{
+	return mix64(spread->place ^ run) % (uint64_t)spread->nodes;
+}
+
+int chunk_spread_owner(const struct chunk_spread *spread, uint64_t offset)
+{
+	uint64_t nodes = (uint64_t)spread->nodes, unit = offset / spread->unit;
+
+	return (int)((unit % nodes + turn(spread, unit / nodes)) % nodes);
+}
+
+/* The offset of a node's unit in a run; it may be behind the data's end. */
+static uint64_t place_in_run(const struct chunk_spread *spread, int node, uint64_t run)
+{
+	uint64_t nodes = (uint64_t)spread->nodes;
+
+	return (run * nodes + ((uint64_t)node + nodes - turn(spread, run)) % nodes) * spread->unit;
+}
+
+uint64_t chunk_spread_bytes(const struct chunk_spread *spread, int node)
+{
+	uint64_t row = spread->unit * (uint64_t)spread->nodes, whole = spread->size / row;
+	uint64_t last = place_in_run(spread, node, whole), bytes = whole * spread->unit;
+
+	if (last >= spread->size)
+		return bytes;
+	return bytes + (spread->size - last < spread->unit ? spread->size - last : spread->unit);
+}
+
+uint64_t chunk_spread_offset(const struct chunk_spread *spread, int node, uint64_t at)
+{
+	return place_in_run(spread, node, at / spread->unit) + at % spread->unit;
+}

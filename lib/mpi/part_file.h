@@ -1,0 +1,79 @@
+/* What only this file knows: how a node's part of a data set lies in a file, and when its bytes are
+ * believed.
+ *
+ * A sparse file, DIR/NAME/part-NODE-of-NODES, NAME as env/staged.h says. Numbers are in this
+ * machine's order: the file never leaves it.
+ *
+ *   0     the data's bytes at their own offsets, in chunks of 1 MiB (the last one may be shorter);
+ *         holes where other nodes have the chunk
+ *   end   where the data ends, on a border of 4 KiB: a head of 72 bytes
+ *          0  8  "lmdbioP1"
+ *          8  4  the node that the part was made for
+ *         12  4  and of how many
+ *         16  8  bytes of the data
+ *         24  8  inode of the original's file
+ *         32  8  its bytes: those of a container, where the data was in one
+ *         40  8  its time of modification, nanoseconds
+ *         48  8  its newest transaction; 0 for a container
+ *         56  8  chunks in the part
+ *         64  8  XXH3-64 of the rows, seeded with that of the 64 bytes before
+ *   +72   a row of 16 bytes for each chunk, in the data's order
+ *          0  8  its number
+ *          8  8  XXH3-64 of its bytes
+ *
+ * Nothing follows. All of the head but the number of chunks must be what is looked for; the length
+ * must be what that number makes it; rows must rise and be inside of the data. Chunks are checked
+ * when they are read.
+ */
+#ifndef LMDBIO_MPI_PART_FILE_H
+#define LMDBIO_MPI_PART_FILE_H
+
+#include "env/staged.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Which part of what. */
+struct part_identity {
+	struct staged_identity original;
+	uint64_t size; /* bytes of the data, more than 0 */
+	int node, nodes;
+};
+
+struct part_file {
+	int fd;        /* -1: none is open */
+	uint64_t size; /* bytes of the data */
+	uint64_t count;
+	struct part_row *rows;
+};
+
+/* "part-NODE-of-NODES" and the final 0. */
+enum { PART_NAME = 40 };
+void part_file_name(const struct part_identity *identity, char name[PART_NAME]);
+
+/* Where the head stands; and the bytes of a part of so many chunks. */
+uint64_t part_file_head(uint64_t size);
+uint64_t part_file_length(uint64_t size, uint64_t count);
+
+/* Puts a chunk's bytes, and its row as the part's `index`th, into a part that is being made. Any
+ * number of processes, each its own chunks. Returns 0 or an errno. */
+int part_file_put(int fd, uint64_t size, uint64_t index, uint64_t chunk, const void *bytes);
+
+/* Writes the head, when all chunks and rows are there. Returns 0, EIO (the rows are not what
+ * part_file_put() has written) or an errno. */
+int part_file_seal(int fd, const struct part_identity *identity, uint64_t count);
+
+/* Opens the part below `directory`. Returns 0; ENOENT (there is none); EPERM (it belongs to another
+ * user, or others may write to it); EBADMSG (it is not what its name says); another errno. To be
+ * closed if it was opened. */
+int part_file_open(struct part_file *part, const char *directory,
+		   const struct part_identity *identity);
+
+/* Whether a chunk is in the part; and whether that is what `bytes` are, which have the chunk's
+ * length. */
+bool part_file_has(const struct part_file *part, uint64_t chunk);
+bool part_file_is(const struct part_file *part, uint64_t chunk, const void *bytes);
+
+void part_file_close(struct part_file *part);
+
+#endif
