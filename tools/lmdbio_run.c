@@ -72,7 +72,8 @@ static const struct argp_option argp_options[] = {
 	{"store", KEY_SETTING + SET_STORE, "WHERE", 0, "where to: auto, cache or arena", 1},
 	{"memory", KEY_SETTING + SET_MEMORY, "SIZE", 0, "the arena's budget", 1},
 	{"node", KEY_SETTING + SET_NODE, "NAME", 0, "a name for the node", 1},
-	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0, "read what lmdbio-stage has put into DIR",
+	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0, "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
+	 "node's number",
 	 1},
 	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},
 	{"prefetch", KEY_SETTING + SET_PREFETCH, "0|1", 0, "look ahead", 1},
@@ -246,6 +247,8 @@ static int program_start(const struct options *options, const char *library, con
 	const char *name = options->program[0];
 	char program[PATH_MAX];
 	struct start start = {.options = options, .path = program};
+	const struct run_job job = {
+		.tool = "lmdbio-run", .start = program_become, .context = &start};
 
 	start.error = preload_find(name, program);
 	if (options->check && start.error) {
@@ -260,7 +263,7 @@ static int program_start(const struct options *options, const char *library, con
 	}
 	if (options->check)
 		return (int)preload_check_run(program, options->program, library);
-	return options->mpi ? run_job(program_become, &start) : program_become(&start);
+	return options->mpi ? run_job(&job) : program_become(&start);
 }
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { EXIT_OURS = 2, STOP_PATIENCE = 60000 /* ms */ };
-enum { KEY_STATUS = 0x200, KEY_STOP, KEY_MEMORY, KEY_IO, KEY_NODE };
+enum { KEY_STATUS = 0x200, KEY_STOP, KEY_MEMORY, KEY_IO, KEY_NODE, KEY_STAGED };
 
 struct options {
 	bool status, stop;
@@ -35,6 +35,9 @@ static const struct argp_option argp_options[] = {
 	{"io", KEY_IO, "HOW", 0, "how storage is read: auto, pread or direct", 1},
 	{"memory", KEY_MEMORY, "SIZE", 0, "the budget of each node", 1},
 	{"node", KEY_NODE, "NAME", 0, "a name for the node", 1},
+	{"staged", KEY_STAGED, "DIR", 0,
+	 "where lmdbio-stage --tier=ssd has put parts of data sets, %n in it being the node's number",
+	 1},
 	{0},
 };
 
@@ -55,6 +58,8 @@ static error_t option_parse(int key, char *argument, struct argp_state *state)
 		return setenv("LMDBIO_MEMORY", argument, 1) ? errno : 0;
 	case KEY_NODE:
 		return setenv("LMDBIO_NODE", argument, 1) ? errno : 0;
+	case KEY_STAGED:
+		return setenv("LMDBIO_STAGED", argument, 1) ? errno : 0;
 	case ARGP_KEY_ARGS:
 		if (options->status || options->stop)
 			argp_error(state, "--status and --stop take no paths");
@@ -191,6 +196,7 @@ static int serve(const struct options *options)
 		fprintf(stderr, "lmdbio-serve: MPI does not start: %s\n", strerror(rc));
 		return EXIT_OURS;
 	}
+	(void)tool_place_staged(&at);
 	serving.over = at.node_rank > 0; /* one a node is enough */
 	rc = module->serve_begin(&work);
 	if (rc) {

@@ -1,5 +1,6 @@
 /* What only this file knows: lmdbio-stage's command line, and what it tells of a staging. */
 #include "config.h"
+#include "run_job.h"
 #include "stage_program.h"
 #include "tool_common.h"
 #include "tool_place.h"
@@ -26,6 +27,7 @@ enum {
 	OPTION_READER,
 	OPTION_SHARED,
 	OPTION_STAGGER,
+	OPTION_TIER,
 };
 
 enum { TERMINAL_NS = 250000000 };
@@ -33,7 +35,9 @@ enum { TERMINAL_NS = 250000000 };
 static const struct tool stage_tool = {
 	.name = "lmdbio-stage",
 	.synopsis = "[OPTION]... --to=DIR PATH [-- PROGRAM [ARGUMENT]...]\n"
-		    "[OPTION]... --hold PATH [-- PROGRAM [ARGUMENT]...]",
+		    "[OPTION]... --hold PATH [-- PROGRAM [ARGUMENT]...]\n"
+		    "[OPTION]... --tier=ssd --to=DIR PATH\n"
+		    "[OPTION]... --tier=memory PATH [-- PROGRAM [ARGUMENT]...]",
 	.purpose = "Under mpiexec or srun, brings the data set PATH to where each node has it at "
 		   "hand: into "
 		   "a local directory, or into the node's memory. The job reads each byte from "
@@ -50,6 +54,10 @@ static const struct tool stage_tool = {
 			{'H', "hold", NULL,
 			 "stage to the node's memory, for as long as PROGRAM runs, or until a "
 			 "signal"},
+			{OPTION_TIER, "tier", "WHERE",
+			 "one copy on all nodes together, a part of it on each: ssd: in DIR, for "
+			 "the servers of a job; memory: in the memory of such servers, for as "
+			 "long as PROGRAM runs, or until a signal"},
 			{OPTION_MEASURE, "measure", NULL, "read, and drop what was read"},
 			{OPTION_READER, "reader", "HOW",
 			 "how storage is read: posix, mpiio or collective (posix)"},
@@ -57,7 +65,8 @@ static const struct tool stage_tool = {
 			{OPTION_BUFFER, "buffer", "SIZE",
 			 "bytes that a rank reads at a time; it takes three times that (16M)"},
 			{OPTION_MEMORY, "memory", "SIZE",
-			 "budget of the node's memory for --hold (as LMDBIO_MEMORY)"},
+			 "budget of the node's memory for --hold and --tier=memory (as "
+			 "LMDBIO_MEMORY)"},
 			{OPTION_STAGGER, "stagger", "N",
 			 "so many ranks read at a time; auto: find out how many; 0: all (0)"},
 			{OPTION_JSON, "json", NULL, "print one JSON object instead of a line"},
@@ -75,7 +84,7 @@ static struct {
 	struct lmdbio_stage_options stage;
 	const char *path;
 	char **program; /* NULL: none */
-	bool json, quiet, verbose, measure, shared;
+	bool json, quiet, verbose, measure, shared, in_parts, by_servers;
 } options;
 
 static struct mpi_place place;
@@ -114,6 +123,16 @@ static bool stagger_parse(const char *text)
 	return true;
 }
 
+static bool tier_parse(const char *text)
+{
+	options.in_parts = !strcmp(text, "ssd");
+	options.by_servers = !strcmp(text, "memory");
+	if (options.in_parts || options.by_servers)
+		return true;
+	tool_usage_error(&stage_tool, "--tier wants ssd or memory, not '%s'", text);
+	return false;
+}
+
 static bool option_take(int key)
 {
 	switch (key) {
@@ -138,6 +157,8 @@ static bool option_take(int key)
 		return tool_size_parse(&stage_tool, "--buffer", optarg, &options.stage.buffer);
 	case OPTION_MEMORY:
 		return tool_size_parse(&stage_tool, "--memory", optarg, &options.stage.memory);
+	case OPTION_TIER:
+		return tier_parse(optarg);
 	case OPTION_STAGGER:
 		return stagger_parse(optarg);
 	case OPTION_JSON:
@@ -155,6 +176,33 @@ static bool option_take(int key)
 	}
 }
 
+/* What a tier asks of the other options. */
+static int tier_judge(void)
+{
+	const struct lmdbio_stage_options *stage = &options.stage;
+
+	if (stage->target == LMDBIO_STAGE_MEMORY || options.shared || options.measure)
+		return tool_usage_error(&stage_tool,
+					"--tier is instead of --hold, --shared and --measure");
+	if (options.in_parts && !stage->directory)
+		return tool_usage_error(&stage_tool, "--tier=ssd wants --to=DIR");
+	if (options.in_parts && (stage->reader != LMDBIO_STAGE_POSIX || stage->hints))
+		return tool_usage_error(&stage_tool, "--tier=ssd is read by posix alone");
+	if (options.in_parts && options.program)
+		return tool_usage_error(&stage_tool,
+					"parts are read by the servers of a job: lmdbio-run --mpi "
+					"--staged=%s -- %s",
+					stage->directory, options.program[0]);
+	if (options.by_servers && (stage->directory || stage->reader || stage->hints ||
+				   stage->buffer || stage->group))
+		return tool_usage_error(&stage_tool,
+					"with --tier=memory the nodes' servers read: --to, "
+					"--reader, --hints, --buffer and --stagger say nothing "
+					"to them");
+	options.stage.target = options.in_parts ? LMDBIO_STAGE_PARTS : LMDBIO_STAGE_MEMORY;
+	return 0;
+}
+
 /* What the options must be together. */
 static int options_judge(int argc, char **argv)
 {
@@ -165,9 +213,14 @@ static int options_judge(int argc, char **argv)
 	options.path = argv[optind];
 	if (optind + 1 < argc)
 		options.program = argv + optind + 1;
+	if (options.stage.buffer && (options.stage.buffer < LMDBIO_STAGE_BUFFER_MIN ||
+				     options.stage.buffer > LMDBIO_STAGE_BUFFER_MAX))
+		return tool_usage_error(&stage_tool, "--buffer wants 64k to 1G");
+	if (options.in_parts || options.by_servers)
+		return tier_judge();
 	if (hold + (options.stage.directory != NULL) + options.measure != 1)
 		return tool_usage_error(&stage_tool,
-					"one of --to=DIR, --hold and --measure is wanted");
+					"one of --to=DIR, --hold, --tier and --measure is wanted");
 	if (options.shared && !options.stage.directory)
 		return tool_usage_error(&stage_tool, "--shared is about --to=DIR");
 	if (options.shared)
@@ -178,9 +231,6 @@ static int options_judge(int argc, char **argv)
 		return tool_usage_error(&stage_tool, "--measure leaves nothing for a program");
 	if (options.stage.reader == LMDBIO_STAGE_COLLECTIVE && options.stage.group)
 		return tool_usage_error(&stage_tool, "a collective reader cannot be staggered");
-	if (options.stage.buffer && (options.stage.buffer < LMDBIO_STAGE_BUFFER_MIN ||
-				     options.stage.buffer > LMDBIO_STAGE_BUFFER_MAX))
-		return tool_usage_error(&stage_tool, "--buffer wants 64k to 1G");
 	return 0;
 }
 
@@ -238,6 +288,7 @@ static void tell_line(const struct lmdbio_stage_report *report)
 		[LMDBIO_STAGE_SHARED] = "staged to a shared directory",
 		[LMDBIO_STAGE_MEMORY] = "staged to memory",
 		[LMDBIO_STAGE_NOWHERE] = "read",
+		[LMDBIO_STAGE_PARTS] = "spread over directories",
 	};
 	double seconds = (double)report->wall_ns / 1e9;
 	char file[TOOL_SIZE_TEXT], rate[TOOL_SIZE_TEXT];
@@ -248,7 +299,8 @@ static void tell_line(const struct lmdbio_stage_report *report)
 	}
 	printf("%s: %s %s, %" PRIu64 " ranks on %" PRIu64 " nodes, %" PRIu64
 	       " reads, %.2f s, %s/s\n",
-	       options.path, tool_size_text(report->file_bytes, file), where[options.stage.target],
+	       options.path, tool_size_text(report->file_bytes, file),
+	       options.by_servers ? "spread over memory" : where[options.stage.target],
 	       report->ranks, report->nodes, report->read_calls, seconds,
 	       tool_size_text((uint64_t)((double)report->file_bytes / (seconds > 0 ? seconds : 1)),
 			      rate));
@@ -271,20 +323,6 @@ static void tell(int rc, const char *text, const struct lmdbio_stage_report *rep
 	else if (!options.quiet)
 		tell_line(report);
 	fflush(stdout);
-}
-
-/* "%n" in the directory is the node's number, for nodes that are made of one machine. */
-static void directory_expand(void)
-{
-	const char *directory = options.stage.directory, *at;
-	char *text;
-
-	at = directory ? strstr(directory, "%n") : NULL;
-	if (!at)
-		return;
-	if (asprintf(&text, "%.*s%d%s", (int)(at - directory), directory, place.node, at + 2) < 0)
-		text = NULL; /* which all ranks get to know by the return code */
-	options.stage.directory = text;
 }
 
 /* --- the work -------------------------------------------------------------------------------- */
@@ -313,7 +351,7 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 	struct lmdbio_stage_hold *hold = NULL;
 	int status = 0, rc;
 
-	directory_expand();
+	options.stage.directory = tool_place_expand(options.stage.directory, &place);
 	options.stage.size = sizeof(options.stage);
 	options.stage.progress = on_progress;
 	options.stage.report = &report;
@@ -335,6 +373,34 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 	return status;
 }
 
+static void tell_of_servers(int rc, const char *text, const struct mpi_place *at,
+			    const struct lmdbio_stage_report *report)
+{
+	place = *at;
+	tell(rc, text, report);
+}
+
+/* What lmdbio-run --mpi does, but that the program begins when the data is there. */
+static int work_by_servers(void)
+{
+	const char *const paths[] = {options.path, NULL};
+	const struct run_job job = {
+		.tool = stage_tool.name,
+		.start = options.program ? stage_program_become : NULL,
+		.context = options.program,
+		.paths = paths,
+		.tell = tell_of_servers,
+	};
+	char memory[32];
+
+	snprintf(memory, sizeof(memory), "%" PRIu64, options.stage.memory);
+	if (options.stage.memory && setenv("LMDBIO_MEMORY", memory, 1)) {
+		tool_complain(&stage_tool, "%s", strerror(errno));
+		return TOOL_FAILED;
+	}
+	return tool_output_end(&stage_tool, run_job(&job));
+}
+
 int main(int argc, char **argv)
 {
 	struct stage_program program = {0};
@@ -343,6 +409,8 @@ int main(int argc, char **argv)
 
 	if (status)
 		return status;
+	if (options.by_servers)
+		return work_by_servers();
 	tool_signals_catch();
 	rc = options.program ? stage_program_fork(&program, options.program) : 0;
 	if (rc) {

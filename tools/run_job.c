@@ -3,26 +3,28 @@
 #include "launcher.h"
 #include "run_job.h"
 
-#include "mpi/mpi_module.h"
 #include "tool_place.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, NAME = 512 };
+enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
 
 struct program {
-	pid_t pid;
-	int pipe;    /* what the program waits for: the node's name, or the end */
+	pid_t pid;   /* 0: there is none */
+	int pipe;    /* what the program waits for: what its node has in its variables, or the end */
 	int signals; /* signalfd */
+	bool begun;  /* it has been told; until then signals are for us */
 	bool over;
 	int status;
 };
@@ -43,23 +45,27 @@ static void signals_block(sigset_t *set, sigset_t *before)
 
 /* --- the program ----------------------------------------------------------------------------- */
 
-static void program_wait(int from, const sigset_t *mask, int (*start)(void *), void *context)
+/* The node's name and its LMDBIO_STAGED, each with its final 0: begin; the end alone: do not. */
+static void program_wait(int from, const sigset_t *mask, const struct run_job *job)
 {
-	char node[NAME] = "";
+	static char told[TOLD];
+	const char *staged;
 	size_t length = 0;
 	ssize_t n;
 
-	while ((n = read(from, node + length, sizeof(node) - 1 - length)) > 0 ||
+	while ((n = read(from, told + length, sizeof(told) - 1 - length)) > 0 ||
 	       (n < 0 && errno == EINTR))
 		length += n > 0 ? (size_t)n : 0;
 	close(from);
 	if (!length)
 		_exit(EXIT_OURS);
 	launcher_forget();
-	if (*node && setenv("LMDBIO_NODE", node, 1))
+	staged = told + strlen(told) + 1;
+	if ((*told && setenv("LMDBIO_NODE", told, 1)) ||
+	    (*staged && setenv("LMDBIO_STAGED", staged, 1)))
 		_exit(EXIT_OURS);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	_exit(start(context));
+	_exit(job->start(job->context));
 }
 
 /* This process has the streams only so that the program can: who writes to the program's input must
@@ -77,7 +83,7 @@ static void streams_leave(void)
 		close(nothing);
 }
 
-static int program_fork(struct program *program, int (*start)(void *), void *context)
+static int program_fork(struct program *program, const struct run_job *job)
 {
 	sigset_t set, before;
 	int ends[2];
@@ -86,7 +92,8 @@ static int program_fork(struct program *program, int (*start)(void *), void *con
 		return errno;
 	signals_block(&set, &before);
 	program->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	program->pid = program->signals < 0 ? -1 : fork();
+	program->pipe = ends[1];
+	program->pid = program->signals < 0 ? -1 : job->start ? fork() : 0;
 	if (program->pid < 0) {
 		int rc = errno;
 
@@ -94,21 +101,27 @@ static int program_fork(struct program *program, int (*start)(void *), void *con
 		close(ends[1]);
 		return rc;
 	}
-	if (!program->pid) {
+	if (!program->pid && job->start) {
 		close(ends[1]);
-		program_wait(ends[0], &before, start, context);
+		program_wait(ends[0], &before, job);
 	}
 	close(ends[0]);
-	program->pipe = ends[1];
-	streams_leave();
 	return 0;
 }
 
-/* Tells the program to begin on that node, or (NULL) not at all. */
-static void program_release(struct program *program, const char *node)
+/* Tells the program to begin, or (no node) that it will not. */
+static void program_release(struct program *program, const char *node, const char *staged)
 {
-	if (node)
-		(void)!write(program->pipe, node, strlen(node) + 1);
+	struct iovec told[] = {{.iov_base = (void *)(uintptr_t)node},
+			       {.iov_base = (void *)(uintptr_t)staged}};
+
+	program->begun = node != NULL;
+	if (program->begun && program->pid) {
+		streams_leave();
+		told[0].iov_len = strlen(node) + 1;
+		told[1].iov_len = strlen(staged) + 1;
+		(void)!writev(program->pipe, told, 2);
+	}
 	close(program->pipe);
 }
 
@@ -134,6 +147,14 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 	int number = (int)info->ssi_signo;
 	sigset_t stop;
 
+	/* Nobody is there to take it yet, or at all. */
+	if (!program->begun || !program->pid) {
+		if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+			program->over = true;
+			program->status = program->begun ? program->status : EXIT_SIGNAL + number;
+		}
+		return;
+	}
 	if (info->ssi_code <= 0)
 		kill(program->pid, number);
 	if (number != SIGTSTP)
@@ -156,38 +177,63 @@ static bool program_is_over(void *context)
 	while (read(program->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo != SIGCHLD && !program->over)
 			signal_pass(program, &info);
-	if (!program->over)
+	if (!program->over && program->pid)
 		program_look(program);
 	return program->over;
 }
 
 /* --- the job --------------------------------------------------------------------------------- */
 
-int run_job(int (*start)(void *context), void *context)
+/* What all ranks do before a program begins: they bring what it must find. Returns whether that is
+ * there, the same on all. */
+static bool job_stage(const struct run_job *job, const struct mpi_module *module,
+		      const struct mpi_work *work, const struct mpi_place *at)
+{
+	struct lmdbio_stage_report report = {.size = sizeof(report)};
+	int rc = module->serve_fill(work, &report);
+
+	job->tell(rc, module->error_text(rc), at, &report);
+	return !rc;
+}
+
+int run_job(const struct run_job *job)
 {
 	struct program program = {.status = EXIT_OURS};
 	const struct mpi_module *module;
-	struct mpi_work work = {.look = program_is_over, .context = &program};
+	struct mpi_work work = {.look = program_is_over,
+				.context = &program,
+				.together = !job->start,
+				.paths = job->paths,
+				.fills = job->paths != NULL};
+	const char *staged;
 	struct mpi_place at;
-	int rc = program_fork(&program, start, context);
+	int rc = program_fork(&program, job);
 
 	if (rc) {
-		fprintf(stderr, "lmdbio-run: %s\n", strerror(rc));
+		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
 		return EXIT_OURS;
 	}
-	module = tool_place_module("lmdbio-run");
+	module = tool_place_module(job->tool);
 	rc = module ? module->begin(false, &at) : 0;
 	if (!module || rc) {
 		if (rc)
-			fprintf(stderr, "lmdbio-run: MPI does not start: %s\n", strerror(rc));
-		program_release(&program, NULL);
+			fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
+		program_release(&program, NULL, NULL);
 		return EXIT_OURS;
 	}
 	work.fd = program.signals;
+	staged = tool_place_staged(&at);
 	rc = module->serve_begin(&work);
-	if (rc && rc != EADDRINUSE) /* the programs read for themselves then */
-		fprintf(stderr, "lmdbio-run: the node is not served: %s\n", strerror(rc));
-	program_release(&program, work.node ? work.node : "");
+	if (rc && rc != EADDRINUSE && !job->paths) /* the programs read for themselves then */
+		fprintf(stderr, "%s: the node is not served: %s\n", job->tool, strerror(rc));
+	if (!job->paths || job_stage(job, module, &work, &at)) {
+		program_release(&program, work.node ? work.node : "", staged);
+		program.over = !job->start && at.node_rank > 0; /* one a node is enough */
+		program.status = job->start ? program.status : 0;
+	} else {
+		program_release(&program, NULL, NULL);
+		program.over = true;
+	}
 	module->serve(&work);
 	module->end();
 	return program.status;

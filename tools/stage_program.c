@@ -15,6 +15,17 @@
 
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
 
+int stage_program_become(void *arguments)
+{
+	char **program = arguments;
+	int rc;
+
+	execvp(program[0], program);
+	rc = errno;
+	fprintf(stderr, "lmdbio-stage: %s: %s\n", program[0], strerror(rc));
+	return rc == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
 /* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */
 static void child(int from, char **arguments)
 {
@@ -31,9 +42,7 @@ static void child(int from, char **arguments)
 	launcher_forget();
 	if (told[length - 1] != '=' && putenv(told))
 		_exit(TOOL_FAILED);
-	execvp(arguments[0], arguments);
-	fprintf(stderr, "lmdbio-stage: %s: %s\n", arguments[0], strerror(errno));
-	_exit(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+	_exit(stage_program_become(arguments));
 }
 
 int stage_program_fork(struct stage_program *program, char **arguments)

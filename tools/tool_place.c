@@ -68,3 +68,22 @@ const struct mpi_module *tool_place_module(const char *command)
 	}
 	return module;
 }
+
+const char *tool_place_expand(const char *directory, const struct mpi_place *place)
+{
+	const char *at = directory ? strstr(directory, "%n") : NULL;
+	char *text;
+
+	if (!at)
+		return directory;
+	if (asprintf(&text, "%.*s%d%s", (int)(at - directory), directory, place->node, at + 2) < 0)
+		return NULL;
+	return text;
+}
+
+const char *tool_place_staged(const struct mpi_place *place)
+{
+	const char *staged = tool_place_expand(getenv("LMDBIO_STAGED"), place);
+
+	return staged && !setenv("LMDBIO_STAGED", staged, 1) ? staged : "";
+}

@@ -1,10 +1,11 @@
 /* What only this file knows: where the libraries of this installation, or of this build tree, lie
- * as seen from the running command.
+ * as seen from the running command; and what a directory is called on a node.
  */
 #ifndef LMDBIO_TOOLS_TOOL_PLACE_H
 #define LMDBIO_TOOLS_TOOL_PLACE_H
 
 struct mpi_module;
+struct mpi_place;
 
 /* Finds lmdbio's library `name`: installed (also below DESTDIR, also moved as a whole), or in the
  * build tree's folder `built` ("compat"). Without either, where it would have been installed.
@@ -14,5 +15,13 @@ void tool_place_library(const char *name, const char *built, char *path);
 /* Loads the module with MPI, which stays loaded. NULL: it is not there or of another release, and
  * the person has been told; `command` stands before the line. */
 const struct mpi_module *tool_place_module(const char *command);
+
+/* A directory's name with "%n" in it made the node's number, for nodes that are made of one machine.
+ * What is returned lasts; NULL: there is no memory, or `directory` was NULL. */
+const char *tool_place_expand(const char *directory, const struct mpi_place *place);
+
+/* The same with LMDBIO_STAGED, in the environment, before anybody has looked there. What is in it
+ * then, or "". */
+const char *tool_place_staged(const struct mpi_place *place);
 
 #endif

@@ -41,13 +41,16 @@ job_part='
 			>"$job_scratch/seen.$PMI_RANK.$epoch" || exit
 	done'
 
-# job_run RANKS NODES PROGRAM ARGUMENT...: under lmdbio-run --mpi; its status in job_status.
+# job_run RANKS NODES PROGRAM ARGUMENT...: under lmdbio-run --mpi, with job_options; its status in
+# job_status.
+job_options=
 job_run() {
 	local ranks=$1 nodes=$2
 
 	shift 2
 	job_status=0
-	mpi_job "$ranks" "$nodes" "$lmdbio_run" --mpi -- "$@" >"$scratch/job.log" 2>&1 || job_status=$?
+	# shellcheck disable=SC2086
+	mpi_job "$ranks" "$nodes" "$lmdbio_run" --mpi $job_options -- "$@" >"$scratch/job.log" 2>&1 || job_status=$?
 }
 
 # job_read RANKS NODES EPOCHS SET: every rank reads its part, cold.

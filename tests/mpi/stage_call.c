@@ -1,7 +1,7 @@
 /* What only this file knows: how a program that uses MPI itself calls lmdbio_mpi_stage(), rightly,
  * wrongly, and while the file changes.
  *
- * stage_call CASE PATH DIRECTORY: each rank prints "rank R: RC".
+ * stage_call [parts-]CASE PATH DIRECTORY: each rank prints "rank R: RC".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -124,6 +124,10 @@ int main(int argc, char **argv)
 		return 2;
 	path = argv[2];
 	options.directory = argv[3];
+	if (!strncmp(argv[1], "parts-", 6)) {
+		options.target = LMDBIO_STAGE_PARTS;
+		argv[1] += 6;
+	}
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)

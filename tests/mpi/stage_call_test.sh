@@ -14,12 +14,13 @@ call=$top_builddir/tests/mpi/stage_call
 MPI_LEAKS=:exitcode=0
 make=$top_builddir/tests/stores/stores_make
 cd "$scratch"
-mkdir made img to
+mkdir made large img to
+made=made
 
 # calling NAME: in a job of four ranks on two nodes, on data that nobody has changed.
 calling() {
 	rm -rf img to
-	cp -rp made img
+	cp -rp "$made" img
 	mkdir to
 	rc=0
 	mpi_job 4 2 "$call" "$1" "${2-img/data.mdb}" "$scratch/to" > out 2> err || rc=$?
@@ -69,6 +70,32 @@ judge call_in_which_a_rank_is_killed_leaves_a_part test -s partials
 xargs touch -d '2 minutes ago' < partials
 mpi_job 4 2 "$call" plain img/data.mdb "$scratch/to" > out 2> err
 judge call_after_a_rank_was_killed_copies copies_are 1 img/data.mdb to
+
+# Each node a part: chunks enough for several steps of each rank.
+"$make" large 60 200000
+cp large/data.mdb large/data.mdb.other
+made=large
+calling parts-plain
+judge call_for_parts_returns_0 all_return 0
+judge call_for_parts_makes_them parts_are 2 img/data.mdb to
+calling parts-hints
+judge call_for_parts_by_mpiio_returns_EINVAL all_return $EINVAL
+for name in touch shorten; do
+	calling parts-$name
+	judge "call_for_parts_while_the_file_changes_by_${name}_returns_ESTALE" all_return $ESTALE
+	judge "call_for_parts_while_the_file_changes_by_${name}_leaves_nothing" nothing_in to
+done
+calling parts-cancel
+judge call_for_parts_that_is_cancelled_returns_its_code all_return $ECANCELED
+judge call_for_parts_that_is_cancelled_leaves_nothing nothing_in to
+calling parts-die
+judge call_for_parts_in_which_a_rank_is_killed_ends_the_job test $rc -ne 0 -a $rc -ne 124
+find to -type f > partials
+judge call_for_parts_in_which_a_rank_is_killed_leaves_no_part test -z "$(grep -v '\.partial$' partials)"
+judge call_for_parts_in_which_a_rank_is_killed_leaves_what_goes test -s partials
+xargs touch -d '2 minutes ago' < partials
+mpi_job 4 2 "$call" parts-plain img/data.mdb "$scratch/to" > out 2> err
+judge call_for_parts_after_a_rank_was_killed_makes_them parts_are 2 img/data.mdb to
 leaks_of_ours() {
 	grep '#[0-9]* .*/lib/[a-z]*/[a-z_]*\.c' errors
 }

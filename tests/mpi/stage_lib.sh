@@ -8,7 +8,7 @@ stage=$top_builddir/tools/lmdbio-stage
 stage_require() {
 	mpi_require
 	[ -x "$stage" ] || skip "lmdbio-stage is not built"
-	need flock
+	need flock python3
 }
 
 # staging RANKS NODES OPTION...: what it says is in out and err, its status in rc. mpiexec would read
@@ -32,6 +32,46 @@ copies_are() {
 	while read -r copy; do
 		cmp "$original" "$copy" || return 1
 	done < found
+}
+
+# parts_are NODES FILE DIRECTORY...: the files below the directories are the parts of so many nodes, and
+# together the file: each chunk in one of them, as many on each node (but for one, or parts_unit bytes),
+# and next to nothing beside that on the disks.
+parts_unit=1048576
+parts_are() {
+	parts_unit=$parts_unit python3 - "$@" <<'PYTHON'
+import os, struct, sys
+
+CHUNK, HEAD_COUNT, HEAD = 1 << 20, 56, 72
+nodes, data = int(sys.argv[1]), open(sys.argv[2], "rb").read()
+parts = sorted(os.path.join(where, name) for directory in sys.argv[3:]
+               for where, _, names in os.walk(directory) for name in names)
+names = sorted(os.path.basename(part) for part in parts)
+if names != sorted("part-%d-of-%d" % (node, nodes) for node in range(nodes)):
+    sys.exit("the parts are %s" % names)
+head = (len(data) + 4095) // 4096 * 4096
+seen, shares, blocks = set(), [], 0
+for part in parts:
+    blocks += os.stat(part).st_blocks * 512
+    held = open(part, "rb").read()
+    count = struct.unpack_from("=Q", held, head + HEAD_COUNT)[0]
+    share = 0
+    for row in range(count):
+        chunk = struct.unpack_from("=Q", held, head + HEAD + row * 16)[0]
+        bytes_ = data[chunk * CHUNK:(chunk + 1) * CHUNK]
+        if chunk in seen or not bytes_ or held[chunk * CHUNK:chunk * CHUNK + len(bytes_)] != bytes_:
+            sys.exit("%s: chunk %d is twice, or wrong" % (part, chunk))
+        seen.add(chunk)
+        share += len(bytes_)
+    shares.append(share)
+if sum(shares) != len(data):
+    sys.exit("%d bytes of %d" % (sum(shares), len(data)))
+if max(shares) - min(shares) > int(os.environ["parts_unit"]):
+    sys.exit("the nodes have %s" % shares)
+if blocks > len(data) * 1.02 + nodes * 8192:
+    sys.exit("%d bytes on the disks for %d" % (blocks, len(data)))
+print("   %d bytes on the disks for %d; the nodes have %s" % (blocks, len(data), shares))
+PYTHON
 }
 
 # nothing_in DIRECTORY...: not even an empty directory of ours.
