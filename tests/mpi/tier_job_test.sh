@@ -134,6 +134,25 @@ at_most server_with_parts_bytes "$(slowfs_stat img/data.mdb:bytes)" $few
 LMDBIO_NODE=$LMDBIO_NODE#0 "$top_builddir/tools/lmdbio-serve" --stop
 wait
 
+# And the server inside of a program that uses MPI itself.
+fresh backing/to0
+staging 2 2 --tier=ssd --quiet --to=backing/to0 mount/img
+inside=$top_builddir/tests/mpi/inside_reader
+for try in 1 2 3; do
+	rc=0
+	cold
+	# shellcheck disable=SC2016
+	INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1" \
+		mpi_job 2 2 bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
+		"$lmdbio_run" --mpi=inside --staged=backing/to0 -- "$inside" plain mount/img >out 2>job.log || rc=$?
+	inside_chunks=$(slowfs_stat img/data.mdb:hist_1048576)
+	[ "$inside_chunks" -gt 0 ] || break
+done
+equal server_inside_with_parts_ends_well 0 $rc
+judge server_inside_with_parts_sees_the_same test "$(awk '{ records += $1 } END { print records }' out)" = 210
+at_most server_inside_with_parts_chunks "$inside_chunks" 0
+judge server_inside_with_parts_has_had_them test "$(grep -c '(0 chunks were not had there)' job.log)" = 2
+
 # --- in memory ---
 # What a program saw of what storage was asked for when it began is in asked.RANK.
 # shellcheck disable=SC2016
@@ -174,6 +193,8 @@ until grep -q 'spread over memory' serve.log; do
 	kill -0 $! || break
 	sleep 0.05
 done
+judge memory_that_is_served_already_is_refused test "$(mpi_job 2 2 "$stage" --tier=memory mount/img 2>&1 || true)" = \
+	"lmdbio-stage: mount/img: a node has a server already (rank 0)"
 equal program_of_another_job_sees_the_same "${whole[img]}" \
 	"$(LMDBIO_NODE=$LMDBIO_NODE#1 reader scan mount/img 2>/dev/null | seen)"
 at_most program_of_another_job_bytes "$(slowfs_stat img/data.mdb:bytes)" $((size * 103 / 100))
@@ -182,5 +203,21 @@ rc=0
 wait $! || rc=$?
 equal memory_that_is_given_up_ends_well 0 $rc
 job_left memory
+# Told to end before all is there.
+cold
+slowfs_control "latency 100000"
+mpi_job 2 2 "$stage" --tier=memory mount/img -- touch ran >serve.log 2>&1 &
+until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ]; do sleep 0.02; done
+pgrep -f -- '--tier=memory mount/img -- touch ran' | while read -r pid; do
+	if grep -sqz "^PMI_RANK=" "/proc/$pid/environ" && grep -sqz "^job_scratch=$scratch" "/proc/$pid/environ"; then
+		kill -INT "$pid" 2>/dev/null || true
+	fi
+done
+rc=0
+wait $! || rc=$?
+judge memory_that_is_interrupted_ends test $rc -ne 0 -a $rc -ne 124
+judge memory_that_is_interrupted_is_told grep -q 'img: Interrupted system call' serve.log
+judge memory_that_is_interrupted_starts_no_program test ! -e ran
+job_left memory_that_is_interrupted
 slowfs_stop
 finish
