@@ -60,7 +60,8 @@ static const struct argp_option argp_options[] = {
 	{"library", 'l', "PATH", 0, "the drop-in library to preload instead of the installed one",
 	 0},
 	{"mpi", KEY_MPI, "inside", OPTION_ARG_OPTIONAL,
-	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; with "
+	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; "
+	 "with "
 	 "=inside, PROGRAM uses MPI itself",
 	 0},
 	{"print-env", 'p', NULL, 0, "print the environment's words for a batch script, run nothing",
@@ -72,7 +73,8 @@ static const struct argp_option argp_options[] = {
 	{"store", KEY_SETTING + SET_STORE, "WHERE", 0, "where to: auto, cache or arena", 1},
 	{"memory", KEY_SETTING + SET_MEMORY, "SIZE", 0, "the arena's budget", 1},
 	{"node", KEY_SETTING + SET_NODE, "NAME", 0, "a name for the node", 1},
-	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0, "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
+	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0,
+	 "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
 	 "node's number",
 	 1},
 	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},

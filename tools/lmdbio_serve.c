@@ -36,7 +36,8 @@ static const struct argp_option argp_options[] = {
 	{"memory", KEY_MEMORY, "SIZE", 0, "the budget of each node", 1},
 	{"node", KEY_NODE, "NAME", 0, "a name for the node", 1},
 	{"staged", KEY_STAGED, "DIR", 0,
-	 "where lmdbio-stage --tier=ssd has put parts of data sets, %n in it being the node's number",
+	 "where lmdbio-stage --tier=ssd has put parts of data sets, %n in it being the node's "
+	 "number",
 	 1},
 	{0},
 };

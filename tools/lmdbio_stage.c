@@ -193,8 +193,8 @@ static int tier_judge(void)
 					"parts are read by the servers of a job: lmdbio-run --mpi "
 					"--staged=%s -- %s",
 					stage->directory, options.program[0]);
-	if (options.by_servers && (stage->directory || stage->reader || stage->hints ||
-				   stage->buffer || stage->group))
+	if (options.by_servers &&
+	    (stage->directory || stage->reader || stage->hints || stage->buffer || stage->group))
 		return tool_usage_error(&stage_tool,
 					"with --tier=memory the nodes' servers read: --to, "
 					"--reader, --hints, --buffer and --stagger say nothing "

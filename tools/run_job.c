@@ -21,8 +21,8 @@
 enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
 
 struct program {
-	pid_t pid;   /* 0: there is none */
-	int pipe;    /* what the program waits for: what its node has in its variables, or the end */
+	pid_t pid; /* 0: there is none */
+	int pipe;  /* what the program waits for: what its node has in its variables, or the end */
 	int signals; /* signalfd */
 	bool begun;  /* it has been told; until then signals are for us */
 	bool over;

@@ -14,7 +14,8 @@ struct run_job {
 	const char *tool; /* whose messages these are */
 	/* Becomes the program, in a child with its signals and streams as they were, and
 	 * LMDBIO_NODE and LMDBIO_STAGED set as its node has them; returns only where that fails,
-	 * with an exit status. NULL: there is no program; the work is over when a signal says so. */
+	 * with an exit status. NULL: there is no program; the work is over when a signal says so.
+	 */
 	int (*start)(void *context);
 	void *context;
 	/* Data sets that must be in the nodes' memory before the program begins; NULL-terminated.
@@ -25,10 +26,10 @@ struct run_job {
 		     const struct lmdbio_stage_report *report);
 };
 
-/* Runs the program as a rank of the job that this process was started in by mpiexec or srun; without
- * one it is a job of one. Returns the program's exit status (0 where there is none), 128 and the
- * signal's number where a signal has ended it, or one has come before it began; or EXIT_OURS (2)
- * after a line on standard error, or tell(): the program has not run. */
+/* Runs the program as a rank of the job that this process was started in by mpiexec or srun;
+ * without one it is a job of one. Returns the program's exit status (0 where there is none), 128
+ * and the signal's number where a signal has ended it, or one has come before it began; or
+ * EXIT_OURS (2) after a line on standard error, or tell(): the program has not run. */
 int run_job(const struct run_job *job);
 
 #endif

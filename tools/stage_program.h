@@ -21,7 +21,8 @@ int stage_program_fork(struct stage_program *program, char **arguments);
  * ended it, 126 or 127 when it could not be started. */
 int stage_program_run(struct stage_program *program, const char *variable, const char *value);
 
-/* Becomes the program. Returns only where that fails, after a line on standard error: 126 or 127. */
+/* Becomes the program. Returns only where that fails, after a line on standard error: 126 or 127.
+ */
 int stage_program_become(void *arguments);
 
 /* It is not to begin at all. */

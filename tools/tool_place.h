@@ -16,8 +16,8 @@ void tool_place_library(const char *name, const char *built, char *path);
  * the person has been told; `command` stands before the line. */
 const struct mpi_module *tool_place_module(const char *command);
 
-/* A directory's name with "%n" in it made the node's number, for nodes that are made of one machine.
- * What is returned lasts; NULL: there is no memory, or `directory` was NULL. */
+/* A directory's name with "%n" in it made the node's number, for nodes that are made of one
+ * machine. What is returned lasts; NULL: there is no memory, or `directory` was NULL. */
 const char *tool_place_expand(const char *directory, const struct mpi_place *place);
 
 /* The same with LMDBIO_STAGED, in the environment, before anybody has looked there. What is in it

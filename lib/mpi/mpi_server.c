@@ -24,8 +24,8 @@ enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000, NAP_DEEP = 5000
 static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
 static struct server *server; /* of this process, or NULL */
-static int begun; /* what serve_begin() has returned */
-static uint64_t room_since; /* ns: when something was last on its way that shall be here */
+static int begun;             /* what serve_begin() has returned */
+static uint64_t room_since;   /* ns: when something was last on its way that shall be here */
 
 /* One line for each data set, for who wants to know. */
 static void server_tell(const struct server *serving)
@@ -170,7 +170,8 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request,
 			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
 				return;
 			(void)work->look(work->context); /* signals are still passed over */
-		} else if (done ? done(work) : work->look(work->context) || (server && server->stopped)) {
+		} else if (done ? done(work)
+				: work->look(work->context) || (server && server->stopped)) {
 			return;
 		}
 		quiet = nap_length(any, polls, quiet == UINT64_MAX ? 0 : quiet);

@@ -40,8 +40,7 @@ void server_part_open(const struct server *server, struct server_set *set)
 	}
 	if (rc && (rc != ENOENT || settings_get()->verbose))
 		log_line("%s: no part of it for node %d of %d in %s: %s", set->path, identity.node,
-			 identity.nodes, directory,
-			 rc == EBADMSG ? "it is damaged" : strerror(rc));
+			 identity.nodes, directory, rc == EBADMSG ? "it is damaged" : strerror(rc));
 }
 
 bool server_part_has(const struct server_set *set, uint64_t chunk)

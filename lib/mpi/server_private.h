@@ -2,8 +2,8 @@
  *
  * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is
  * started when a buffer is free, as a read of storage (or of the local disk, where it was staged)
- * where this node owns the chunk or the owner is late, else as a question to the owner -> bytes land
- * in the buffer -> they are put into the arena and sent to the peers that have asked.
+ * where this node owns the chunk or the owner is late, else as a question to the owner -> bytes
+ * land in the buffer -> they are put into the arena and sent to the peers that have asked.
  */
 #ifndef LMDBIO_MPI_SERVER_PRIVATE_H
 #define LMDBIO_MPI_SERVER_PRIVATE_H
@@ -49,8 +49,8 @@ struct server_set {
 	uint64_t full_until; /* ns: no room is looked for before */
 	struct {
 		uint64_t read_requests, read_bytes; /* from storage */
-		uint64_t local_bytes;     /* from the part on the local disk */
-		uint64_t missed;          /* chunks that were not had there, though they should */
+		uint64_t local_bytes;               /* from the part on the local disk */
+		uint64_t missed; /* chunks that were not had there, though they should */
 		uint64_t asked_bytes, answered_bytes;
 		uint64_t alone;   /* read here because the owner did not answer */
 		uint64_t refused; /* wishes for which there was no room, or a read failed */
@@ -161,8 +161,9 @@ void server_sets_close(struct server *server);
 /* What became of each set, as lines of text. Returns the length, cut to what `size` holds. */
 size_t server_sets_report(const struct server *server, char *text, size_t size);
 /* Of the sets that were named when the server began, and of what this node has of them: whether
- * there is room for that (0 or ENOSPC); whether a read has failed (its errno, or 0); whether all has
- * been asked for and nothing is on its way; why it is not in memory (0, a read's errno or ENOSPC). */
+ * there is room for that (0 or ENOSPC); whether a read has failed (its errno, or 0); whether all
+ * has been asked for and nothing is on its way; why it is not in memory (0, a read's errno or
+ * ENOSPC). */
 int server_sets_fit(const struct server *server);
 int server_sets_failed(const struct server *server);
 bool server_sets_are_brought(const struct server *server);

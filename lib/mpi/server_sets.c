@@ -320,18 +320,19 @@ size_t server_sets_report(const struct server *server, char *text, size_t size)
 	size_t used = 0;
 
 	for (const struct server_set *set = server->sets; set && used < size; set = set->next) {
-		int n = snprintf(text + used, size - used,
-				 "%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
-				 " MiB from storage in %" PRIu64 " requests, %" PRIu64
-				 " MiB from the local disk (%" PRIu64
-				 " chunks were not had there), %" PRIu64 " MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
-				 " chunks read past a late node, %" PRIu64 " left to the programs\n",
-				 set->path, server->place.node, server->place.nodes,
-				 arena_used(set->arena) >> 20, set->identity.size >> 20,
-				 set->counts.read_bytes >> 20, set->counts.read_requests,
-				 set->counts.local_bytes >> 20, set->counts.missed,
-				 set->counts.asked_bytes >> 20, set->counts.answered_bytes >> 20,
-				 set->counts.alone, set->counts.refused);
+		int n = snprintf(
+			text + used, size - used,
+			"%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
+			" MiB from storage in %" PRIu64 " requests, %" PRIu64
+			" MiB from the local disk (%" PRIu64 " chunks were not had there), %" PRIu64
+			" MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
+			" chunks read past a late node, %" PRIu64 " left to the programs\n",
+			set->path, server->place.node, server->place.nodes,
+			arena_used(set->arena) >> 20, set->identity.size >> 20,
+			set->counts.read_bytes >> 20, set->counts.read_requests,
+			set->counts.local_bytes >> 20, set->counts.missed,
+			set->counts.asked_bytes >> 20, set->counts.answered_bytes >> 20,
+			set->counts.alone, set->counts.refused);
 
 		used += n > 0 ? (size_t)n : 0;
 	}

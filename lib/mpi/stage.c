@@ -237,10 +237,9 @@ static int shares_cut(struct stage *stage)
 				 stage->options.buffer, stage->source.piece);
 		return 0;
 	}
-	stage_shares_cut(&stage->shares,
-			 stage->target.there ? 0 : chunk_spread_bytes(spread, at->node),
-			 stage->sharers, round_up(stage->options.buffer, ARENA_CHUNK),
-			 spread->unit);
+	stage_shares_cut(
+		&stage->shares, stage->target.there ? 0 : chunk_spread_bytes(spread, at->node),
+		stage->sharers, round_up(stage->options.buffer, ARENA_CHUNK), spread->unit);
 	steps = (int64_t)stage->shares.steps;
 	rc = mpi_error_code(
 		MPI_Allreduce(MPI_IN_PLACE, &steps, 1, MPI_INT64_T, MPI_MAX, stage->job.all));

@@ -6,8 +6,8 @@
 #include "mpi/stage_target.h"
 
 /* Names the file, which lies below the directory that is made for the data set's identity, and what
- * it is called until it is whole. `of`: the node's number, or 0 where the file is all nodes'. Returns 0 or
- * ENOMEM. */
+ * it is called until it is whole. `of`: the node's number, or 0 where the file is all nodes'.
+ * Returns 0 or ENOMEM. */
 int stage_directory_name(struct stage_target *target, const char *file, int of);
 
 /* Makes the partial file, empty, and takes away what killed jobs have left. 0 or errno. */

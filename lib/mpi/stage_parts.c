@@ -50,11 +50,12 @@ static int part_allocate(const struct stage_target *target)
 	for (uint64_t at = 0; at < bytes && !rc; at += n) {
 		n = bytes - at < target->spread.unit ? bytes - at : target->spread.unit;
 		rc = stage_directory_allocate(
-			target, chunk_spread_offset(&target->spread, target->job->place.node, at), n);
+			target, chunk_spread_offset(&target->spread, target->job->place.node, at),
+			n);
 	}
 	return rc ? rc
-		  : stage_directory_allocate(
-			    target, head, part_file_length(target->source->size, chunks) - head);
+		  : stage_directory_allocate(target, head,
+					     part_file_length(target->source->size, chunks) - head);
 }
 
 static int parts_make(struct stage_target *target)
@@ -87,11 +88,11 @@ static int parts_put(struct stage_target *target, uint64_t offset, const void *b
 	int rc = 0;
 
 	for (uint64_t at = 0; at < length && !rc; at += ARENA_CHUNK)
-		rc = part_file_put(target->fd, target->source->size, (offset + at) / ARENA_CHUNK,
-				   chunk_spread_offset(&target->spread, target->job->place.node,
-						       offset + at) /
-					   ARENA_CHUNK,
-				   (const char *)bytes + at);
+		rc = part_file_put(
+			target->fd, target->source->size, (offset + at) / ARENA_CHUNK,
+			chunk_spread_offset(&target->spread, target->job->place.node, offset + at) /
+				ARENA_CHUNK,
+			(const char *)bytes + at);
 	return rc;
 }
 

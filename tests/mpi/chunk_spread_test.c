@@ -82,8 +82,10 @@ static void no_node_has_a_unit_more_than_another(void **state)
 /* Of every stretch of the data each node has its share, and no two runs' order is the rule. */
 static void node_has_no_place_of_its_own_in_a_run(void **state)
 {
-	struct chunk_spread spread = {
-		.place = chunk_spread_place(7, 9), .size = (uint64_t)FEW * 4 * CHUNK, .unit = CHUNK, .nodes = 4};
+	struct chunk_spread spread = {.place = chunk_spread_place(7, 9),
+				      .size = (uint64_t)FEW * 4 * CHUNK,
+				      .unit = CHUNK,
+				      .nodes = 4};
 	unsigned times[4] = {0};
 
 	(void)state;

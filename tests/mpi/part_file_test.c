@@ -17,7 +17,13 @@
 #include <cmocka.h>
 
 /* Of nine chunks and a bit, the second, the fifth and the last. */
-enum { CHUNK = 1 << 20, SIZE = 9 * CHUNK + 4000, COUNT = 3, HEAD = 9 * CHUNK + 4096, ROWS = HEAD + 72 };
+enum {
+	CHUNK = 1 << 20,
+	SIZE = 9 * CHUNK + 4000,
+	COUNT = 3,
+	HEAD = 9 * CHUNK + 4096,
+	ROWS = HEAD + 72
+};
 static const uint64_t chunks[COUNT] = {1, 4, 9};
 
 static const struct part_identity identity = {
@@ -94,7 +100,8 @@ static void part_that_was_sealed_has_its_chunks(void **state)
 	assert_int_equal(part_file_open(&part, made->directory, &identity), 0);
 	assert_int_equal(part.count, COUNT);
 	for (uint64_t chunk = 0; chunk < 12; chunk++)
-		assert_int_equal(part_file_has(&part, chunk), chunk == 1 || chunk == 4 || chunk == 9);
+		assert_int_equal(part_file_has(&part, chunk),
+				 chunk == 1 || chunk == 4 || chunk == 9);
 	for (uint64_t i = 0; i < COUNT; i++) {
 		assert_int_equal(pread(part.fd, made->bytes, length_of(chunks[i]),
 				       (off_t)(chunks[i] * CHUNK)),
@@ -154,7 +161,8 @@ static void part_of_another_length_is_not_believed(void **state)
 static void part_of_something_else_is_not_believed(void **state)
 {
 	struct made *made = *state;
-	struct part_identity others[] = {identity, identity, identity, identity, identity, identity};
+	struct part_identity others[] = {identity, identity, identity,
+					 identity, identity, identity};
 
 	others[0].node = 1;
 	others[1].nodes = 4;
@@ -195,11 +203,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(part_that_was_sealed_has_its_chunks, make, unmake),
 		cmocka_unit_test_setup_teardown(part_of_nothing_is_a_part, make, unmake),
-		cmocka_unit_test_setup_teardown(part_with_a_flipped_bit_is_not_believed, make, unmake),
-		cmocka_unit_test_setup_teardown(part_of_another_length_is_not_believed, make, unmake),
-		cmocka_unit_test_setup_teardown(part_of_something_else_is_not_believed, make, unmake),
-		cmocka_unit_test_setup_teardown(rows_that_are_no_chunks_of_the_data_are_not_sealed, make, unmake),
-		cmocka_unit_test_setup_teardown(part_that_others_may_write_to_is_not_believed, make, unmake),
+		cmocka_unit_test_setup_teardown(part_with_a_flipped_bit_is_not_believed, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(part_of_another_length_is_not_believed, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(part_of_something_else_is_not_believed, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(rows_that_are_no_chunks_of_the_data_are_not_sealed,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(part_that_others_may_write_to_is_not_believed, make,
+						unmake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
