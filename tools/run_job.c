@@ -192,8 +192,11 @@ static bool job_stage(const struct run_job *job, const struct mpi_module *module
 	struct lmdbio_stage_report report = {.size = sizeof(report)};
 	int rc = module->serve_fill(work, &report);
 
-	job->tell(rc, rc == EADDRINUSE ? "a node has a server already" : module->error_text(rc), at,
-		  &report);
+	job->tell(rc,
+		  rc == EADDRINUSE ? "a node has a server already"
+		  : rc == ENOSPC   ? "No space left in a node's memory budget"
+				   : module->error_text(rc),
+		  at, &report);
 	return !rc;
 }
 
