@@ -123,6 +123,8 @@ static void program_release(struct program *program, const char *node, const cha
 		(void)!writev(program->pipe, told, 2);
 	}
 	close(program->pipe);
+	if (!program->begun && program->pid)
+		(void)waitpid(program->pid, NULL, 0);
 }
 
 static void program_look(struct program *program)
