@@ -26,7 +26,9 @@ job_begin() {
 job_clean() {
 	local environ
 
-	grep -slz "^job_scratch=$scratch" /proc/[0-9]*/environ | while read -r environ; do
+	# Of no name everybody's processes would be.
+	[ -n "$scratch" ] || return 0
+	grep -slz "^job_scratch=$scratch\$" /proc/[0-9]*/environ | while read -r environ; do
 		environ=${environ#/proc/}
 		[ "${environ%/environ}" = $$ ] || kill -KILL "${environ%/environ}" 2>/dev/null || true
 	done
