@@ -116,6 +116,7 @@ void store_close(MDB_env *env)
 static int store_move(MDB_env *env, const MDB_txn *txn)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
+	uint64_t data = txn->snapshot.view.pages << txn->snapshot.view.page_shift;
 	int rc = 0;
 
 	pthread_mutex_lock(&env->store_lock);
@@ -124,14 +125,14 @@ static int store_move(MDB_env *env, const MDB_txn *txn)
 		 */
 		bool arm = !env->store_id || env->residency.kind == RESIDENCY_CACHE;
 
-		rc = residency_snapshot(&env->residency, &txn->identity, low, arm);
+		rc = residency_snapshot(&env->residency, &txn->identity, data, low, arm);
 		if (!rc) {
 			env->store_armed = arm;
 			env->store_since = arm ? 0 : clock_now();
 			env->store_id = txn->id + !txn->id;
 		}
 	} else if (!env->store_armed && clock_now() - env->store_since > STORE_QUIET_NS) {
-		rc = residency_snapshot(&env->residency, &txn->identity, low, true);
+		rc = residency_snapshot(&env->residency, &txn->identity, data, low, true);
 		env->store_armed = !rc;
 	}
 	pthread_mutex_unlock(&env->store_lock);

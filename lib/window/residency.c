@@ -155,7 +155,7 @@ void residency_close(struct residency *residency)
 }
 
 int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
-		       uint64_t low, bool arm)
+		       uint64_t data, uint64_t low, bool arm)
 {
 	pthread_mutex_lock(&residency->lock);
 	atomic_store(&residency->enabled, false);
@@ -168,6 +168,7 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 	taint_all(residency);
 	residency->identity = *identity;
 	residency->size = identity->size < residency->length ? identity->size : residency->length;
+	residency->data = data < residency->size ? data : residency->size;
 	residency->low = round_up(low, ARENA_BLOCK);
 	residency->armed = arm;
 	atomic_store(&residency->enabled, arm && !residency->paused);

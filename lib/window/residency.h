@@ -48,6 +48,7 @@ struct residency {
 	struct io *io;      /* reads for those who wait */
 	size_t length;      /* of the window, bytes */
 	uint64_t size;      /* of the data file in this snapshot, bytes */
+	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
 	atomic_bool guess;  /* who waits for bytes gets more, as it may be wanted next */
@@ -132,10 +133,10 @@ void residency_guess(struct residency *residency, bool guess);
 void residency_spill_all(struct residency *residency);
 
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
- * with `arm` the next bytes wanted make an arena of the new identity. `low`: see above. Returns 0,
- * or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
+ * with `arm` the next bytes wanted make an arena of the new identity. `data`, `low`: see above.
+ * Returns 0, or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
 int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
-		       uint64_t low, bool arm);
+		       uint64_t data, uint64_t low, bool arm);
 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
 uint64_t residency_ahead(struct residency *residency);

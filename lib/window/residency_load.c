@@ -133,10 +133,10 @@ static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_
 {
 	uint64_t room = arena_budget(residency->arena);
 
-	if (residency->missed[chunk] && room >= residency->size)
+	if (residency->missed[chunk] && room >= residency->data)
 		return ARENA_CHUNK;
 	residency->missed[chunk] = true;
-	return room >= residency->size / AROUND_SHARE && blocks < block_of(AROUND) / 2
+	return room >= residency->data / AROUND_SHARE && blocks < block_of(AROUND) / 2
 		       ? AROUND
 		       : ARENA_BLOCK;
 }

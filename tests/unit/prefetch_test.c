@@ -127,7 +127,9 @@ static void look(void)
 					(uint8_t *)(uintptr_t)f.window.base, f.size, f.fd, &f.io,
 					&options, false),
 			 0);
-	assert_int_equal(residency_snapshot(&f.residency, &f.identity, 2 * page_size, true), 0);
+	assert_int_equal(
+		residency_snapshot(&f.residency, &f.identity, f.identity.size, 2 * page_size, true),
+		0);
 	residency_enter(&f.residency);
 	assert_int_equal(prefetch_open(&f.prefetch, &f.residency, &f.io, &ahead), 0);
 	f.snapshot = (struct snapshot){.page_size = page_size};

@@ -92,7 +92,7 @@ static int reader_open(struct reader *reader, struct fixture *f)
 	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
 	       residency_open(&reader->residency, RESIDENCY_ARENA, reader->base, SIZE, f->fd,
 			      &reader->io, &options, false) ||
-	       residency_snapshot(&reader->residency, &f->identity, LOW, true);
+	       residency_snapshot(&reader->residency, &f->identity, SIZE, LOW, true);
 }
 
 static void reader_close(struct reader *reader)
@@ -211,6 +211,19 @@ static void guess_when_there_is_no_room_for_the_file_then_around_at_most(void **
 						 ARENA_CHUNK + block * ARENA_BLOCK, ARENA_BLOCK),
 				 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCKS / 64 * AROUND);
+}
+
+static void guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+
+	residency->options.budget = SIZE / 2;
+	assert_int_equal(residency_snapshot(residency, &f->identity, SIZE / 2, LOW, true), 0);
+	residency_guess(residency, true);
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK + AROUND, ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_CHUNK));
 }
 
 static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void **state)
@@ -397,9 +410,9 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	maps_refused = 1;
 	assert_int_equal(residency_pause(&f->first.residency), ENOMEM);
 	residency_resume(&f->first.residency);
-	assert_int_equal(residency_snapshot(&f->first.residency, &next, LOW, true), ENOMEM);
+	assert_int_equal(residency_snapshot(&f->first.residency, &next, SIZE, LOW, true), ENOMEM);
 	maps_refused = 0;
-	assert_int_equal(residency_snapshot(&f->first.residency, &next, LOW, true), 0);
+	assert_int_equal(residency_snapshot(&f->first.residency, &next, SIZE, LOW, true), 0);
 	assert_right(&f->first, 0, SIZE);
 	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
@@ -418,6 +431,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			guess_when_there_is_no_room_for_the_file_then_around_at_most, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room,
+			setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are, setup,
 			teardown),
