@@ -8,6 +8,7 @@
 #include "env/env.h"
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/stats.h"
@@ -71,6 +72,8 @@ int store_open(MDB_env *env)
 
 	if (!is_worth_it(env))
 		return 0;
+	if (!env->packed && !descriptors_spare(env->fd))
+		return EMFILE;
 	rc = reads_open(env, &backend, &why);
 	if (rc)
 		return rc;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,19 @@ static inline int descriptor_lift(int fd)
 		return fd;
 	close(fd);
 	return high;
+}
+
+/* Whether fewer than half of the descriptors that a process may have are in use: the others are for
+ * the program, which opens data sets by the hundred and knows of none of ours. `fd`: any one. */
+static inline bool descriptors_spare(int fd)
+{
+	int next = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (next < 0)
+		return false;
+	close(next);
+	return getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)next < limit.rlim_cur / 2;
 }
 
 /* Whether it still is the file that it was. */

@@ -2,6 +2,7 @@
 #include "window/residency_private.h"
 
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/log.h"
 #include "util/memory.h"
 #include "util/settings.h"
@@ -85,7 +86,8 @@ bool residency_attach(struct residency *residency)
 		residency->options.node_budget = memory_budget(settings_get());
 	if (!residency->options.budget)
 		residency->options.budget = residency->options.node_budget;
-	if (arena_open(&residency->arena, &residency->identity, &residency->options,
+	if ((residency->spill < 0 && !descriptors_spare(residency->fd)) ||
+	    arena_open(&residency->arena, &residency->identity, &residency->options,
 		       &residency->private_reason)) {
 		residency->arena = NULL;
 		if (residency->spill >= 0)
