@@ -24,6 +24,7 @@ enum {
 	SET_STAGED,
 	SET_SHARE,
 	SET_PREFETCH,
+	SET_AROUND,
 	SET_STATS,
 	SETTINGS
 };
@@ -37,6 +38,7 @@ static const char *const variables[SETTINGS] = {
 	[SET_STAGED] = "LMDBIO_STAGED",
 	[SET_SHARE] = "LMDBIO_SHARE",
 	[SET_PREFETCH] = "LMDBIO_PREFETCH",
+	[SET_AROUND] = "LMDBIO_AROUND",
 	[SET_STATS] = "LMDBIO_STATS",
 };
 
@@ -79,6 +81,8 @@ static const struct argp_option argp_options[] = {
 	 1},
 	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},
 	{"prefetch", KEY_SETTING + SET_PREFETCH, "0|1", 0, "look ahead", 1},
+	{"around", KEY_SETTING + SET_AROUND, "auto|0|1", 0,
+	 "bring what is around values that are read at random", 1},
 	{"stats", KEY_SETTING + SET_STATS, "WHERE", 0, "counters at the end: 1, json or a file", 1},
 	{0},
 };

@@ -59,6 +59,16 @@ static enum residency_kind store_kind(const MDB_env *env, const char *backend)
 	return strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
 }
 
+/* Whether values that are read at random bring what is around them. */
+static bool reads_around(const MDB_env *env)
+{
+	const char *word = settings_get()->around;
+
+	if (strcmp(word, "auto"))
+		return !strcmp(word, "1");
+	return settings_get()->prefetch && !(env->flags & MDB_NORDAHEAD);
+}
+
 int store_open(MDB_env *env)
 {
 	const struct settings *settings = settings_get();
@@ -85,7 +95,7 @@ int store_open(MDB_env *env)
 		goto fail_reads;
 	if (env->packed)
 		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
-	residency_guess(&env->residency, settings->prefetch && !(env->flags & MDB_NORDAHEAD));
+	residency_guess(&env->residency, reads_around(env));
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)

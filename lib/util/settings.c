@@ -23,6 +23,7 @@ static struct settings settings = {
 	.store = "auto",
 	.share = true,
 	.prefetch = true,
+	.around = "auto",
 };
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
 
@@ -142,6 +143,13 @@ static bool parse_store(const char *text, void *field)
 	return parse_word(text, field, words);
 }
 
+static bool parse_around(const char *text, void *field)
+{
+	static const char *const words[] = {"auto", "0", "1", NULL};
+
+	return parse_word(text, field, words);
+}
+
 static bool parse_node(const char *text, void *field)
 {
 	char *copy = NULL;
@@ -243,6 +251,7 @@ static const struct variable {
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
+	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
 	 "0, 1, json, or a file name with at most %h, %p and %%"},
 };

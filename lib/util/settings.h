@@ -30,6 +30,8 @@ struct settings {
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
 	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
+	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess at what is wanted
+				    next where values are read at random */
 	struct settings_output {
 		enum settings_stats how;
 		const char *file; /* absolute if that was possible, %h %p %% unexpanded */

@@ -14,7 +14,6 @@ enum {
 	PREPARE = 8,             /* chunks at a time */
 	PREPARE_AHEAD = 24,      /* chunks: as far as that */
 	AROUND = 128 << 10,      /* bytes: the kernel's own */
-	AROUND_SHARE = 8,        /* of a file there must be room for, as one part in so many */
 };
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
@@ -127,18 +126,16 @@ void residency_guess(struct residency *residency, bool guess)
  * which it is nobody knows. So at first what is around comes too, as with the kernel's own reading
  * around, for it costs hardly more; and all of the chunk the next time, for by then half of what it
  * costs is spent (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than one and
- * a half times the least). Of a file for which there is not enough room less would still be there
+ * a half times the least). Of a file for which there is not enough room little would still be there
  * when it is wanted. */
 static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_t blocks)
 {
-	uint64_t room = arena_budget(residency->arena);
-
-	if (residency->missed[chunk] && room >= residency->data)
+	if (arena_budget(residency->arena) < residency->data)
+		return ARENA_BLOCK;
+	if (residency->missed[chunk])
 		return ARENA_CHUNK;
 	residency->missed[chunk] = true;
-	return room >= residency->data / AROUND_SHARE && blocks < block_of(AROUND) / 2
-		       ? AROUND
-		       : ARENA_BLOCK;
+	return blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
 enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,

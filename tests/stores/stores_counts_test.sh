@@ -175,6 +175,19 @@ at_most "random_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$(($(file_size cifar) * 12 / 10 + opening_bytes))
 at_most "random_cifar_major_faults" "$(field major "$line")" "$faults"
 
+# Who says that nothing is to be read ahead gets what he asks for, unless somebody overrules him.
+expected=$(original --records=20000 --count=2000 get "$scratch/backing/cifar" | seen)
+cold
+line=$(reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")
+equal "random_cifar_nordahead_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "random_cifar_nordahead_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$((2000 * 4096 + $(file_size cifar) / 50 + opening_bytes))
+cold
+line=$(LMDBIO_AROUND=1 reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")
+equal "random_cifar_around_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "random_cifar_around_requests" "$(slowfs_stat cifar/data.mdb:requests)" \
+	$(($(file_size cifar) * 22 / 10 / 1048576 + opening_requests))
+
 # Announced mini-batches: what is asked for are the values.
 expected=$(original --records=20000 --count=4096 batch "$scratch/backing/cifar" | seen)
 cold

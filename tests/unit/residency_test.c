@@ -200,7 +200,7 @@ static void bring_when_it_may_guess_then_around_and_next_the_whole_chunk(void **
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
 }
 
-static void guess_when_there_is_no_room_for_the_file_then_around_at_most(void **state)
+static void guess_when_there_is_no_room_for_the_file_then_what_is_wanted(void **state)
 {
 	struct fixture *f = *state;
 
@@ -210,7 +210,7 @@ static void guess_when_there_is_no_room_for_the_file_then_around_at_most(void **
 		assert_int_equal(residency_bring(&f->first.residency,
 						 ARENA_CHUNK + block * ARENA_BLOCK, ARENA_BLOCK),
 				 0);
-	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCKS / 64 * AROUND);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCKS / 64 * ARENA_BLOCK);
 }
 
 static void guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room(void **state)
@@ -429,7 +429,7 @@ int main(void)
 			bring_when_it_may_guess_then_around_and_next_the_whole_chunk, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_there_is_no_room_for_the_file_then_around_at_most, setup,
+			guess_when_there_is_no_room_for_the_file_then_what_is_wanted, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room,

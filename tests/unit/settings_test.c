@@ -23,13 +23,14 @@ static void print_settings(void)
 
 	dprintf(STDERR_FILENO,
 		"io=%s store=%s memory=%" PRIu64 ",%u node=%s share=%d prefetch=%d stats=%d,%s "
-		"staged=%s\n",
+		"staged=%s around=%s\n",
 		s->io, s->store, s->memory.bytes, s->memory.percent, s->node ? s->node : "-",
 		s->share, s->prefetch, (int)s->stats.how, s->stats.file ? s->stats.file : "-",
-		s->staged ? s->staged : "-");
+		s->staged ? s->staged : "-", s->around);
 }
 
-#define DEFAULTS "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=-\n"
+#define DEFAULTS                                                                                   \
+	"io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- around=auto\n"
 
 static void settings_without_variables_are_the_defaults(void **state)
 {
@@ -48,38 +49,50 @@ static void settings_with_sound_values_take_them(void **state)
 {
 	static const struct variable_case cases[] = {
 		{"LMDBIO_IO", "direct",
-		 "io=direct store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=-\n"},
+		 "io=direct store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_IO", "PREAD",
-		 "io=pread store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=-\n"},
+		 "io=pread store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_STORE", "cache",
-		 "io=auto store=cache memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=-\n"},
+		 "io=auto store=cache memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_STORE", "arena",
-		 "io=auto store=arena memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=-\n"},
+		 "io=auto store=arena memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_MEMORY", "64M",
 		 "io=auto store=auto memory=67108864,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=-\n"},
+		 "staged=- around=auto\n"},
 		{"LMDBIO_MEMORY", "1048576",
 		 "io=auto store=auto memory=1048576,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=-\n"},
+		 "staged=- around=auto\n"},
 		{"LMDBIO_MEMORY", "30%",
-		 "io=auto store=auto memory=0,30 node=- share=1 prefetch=1 stats=0,- staged=-\n"},
+		 "io=auto store=auto memory=0,30 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_NODE", "node 7",
 		 "io=auto store=auto memory=0,0 node=node 7 share=1 prefetch=1 stats=0,- "
-		 "staged=-\n"},
+		 "staged=- around=auto\n"},
 		{"LMDBIO_SHARE", "0",
-		 "io=auto store=auto memory=0,0 node=- share=0 prefetch=1 stats=0,- staged=-\n"},
+		 "io=auto store=auto memory=0,0 node=- share=0 prefetch=1 stats=0,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_PREFETCH", "off",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=0 stats=0,- staged=-\n"},
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=0 stats=0,- staged=- "
+		 "around=auto\n"},
+		{"LMDBIO_AROUND", "1",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=1\n"},
 		{"LMDBIO_STATS", "yes",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,- staged=-\n"},
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_STATS", "json",
-		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=2,- staged=-\n"},
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=2,- staged=- "
+		 "around=auto\n"},
 		{"LMDBIO_STATS", "/tmp/%h.%p%%",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=3,/tmp/%h.%p%% "
-		 "staged=-\n"},
+		 "staged=- around=auto\n"},
 		{"LMDBIO_STAGED", "/proc/../proc",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=/proc\n"},
+		 "staged=/proc around=auto\n"},
 		{"LMDBIO_MEMORY", "auto", DEFAULTS},
 		{"LMDBIO_IO", "", DEFAULTS},
 		{"LMDBIO_STORE", "", DEFAULTS},
@@ -87,6 +100,7 @@ static void settings_with_sound_values_take_them(void **state)
 		{"LMDBIO_NODE", "", DEFAULTS},
 		{"LMDBIO_SHARE", "", DEFAULTS},
 		{"LMDBIO_PREFETCH", "", DEFAULTS},
+		{"LMDBIO_AROUND", "", DEFAULTS},
 		{"LMDBIO_STATS", "", DEFAULTS},
 		{"LMDBIO_STAGED", "", DEFAULTS},
 	};
