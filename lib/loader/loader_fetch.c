@@ -192,7 +192,6 @@ void sample_fill(struct work *work, const struct tier_record *record)
 /* What a piece has brought, by source. */
 struct tally {
 	uint64_t bytes[SOURCE_COUNT];
-	uint64_t staged;
 };
 
 /* A sample out of the window, where its bytes are, or are brought one by one. */
@@ -208,8 +207,7 @@ static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapsh
 	if (sample->error)
 		return;
 	tally->bytes[source] += record.data.mv_size;
-	tally->staged +=
-		tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
+	tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
 	if (loader->copies && !tier_copy(&record, &record.key, &record.data))
 		sample->error = ENOMEM;
 	else
@@ -298,8 +296,8 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 			continue;
 		}
 		tally->bytes[each[i].source] += found->data.mv_size;
-		tally->staged += tiers_offer(&loader->tiers, tier->source, each[i].record,
-					     &found->key, &found->data);
+		tiers_offer(&loader->tiers, tier->source, each[i].record, &found->key,
+			    &found->data);
 		sample_fill(works[i], found);
 	}
 }
@@ -325,7 +323,6 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
 	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
 	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
-	loader->stats.staged_bytes += tally->staged;
 	for (size_t i = 0; i < piece->n; i++) {
 		struct work *work = piece->works[i];
 		struct batch *batch = work->batch;

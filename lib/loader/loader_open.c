@@ -184,6 +184,7 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 		spec->resident = loader->copies ? keep_bytes(loader) / each : records;
 }
 
+/* What needs no order is open when a job is prepared, which may make a plan of it. */
 static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
 {
 	const struct arena_identity *identity = &loader->txn->identity;
@@ -198,19 +199,19 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
 	};
-	int rc;
+	int rc = tiers_open(&loader->tiers, &setup, false);
 
 	spec_set(loader, &spec);
-	if (hooks && hooks->prepare &&
-	    (rc = hooks->prepare(hooks->context, loader, &loader->tiers, &spec)))
-		return rc;
-	rc = order_init(&loader->order, &spec);
+	if (!rc && hooks && hooks->prepare)
+		rc = hooks->prepare(hooks->context, loader, &loader->tiers, &spec);
+	if (!rc)
+		rc = order_init(&loader->order, &spec);
 	if (rc)
 		return rc;
 	/* What stays in memory is memory that batches do not have. */
 	if (spec.policy == ORDER_OPPORTUNISTIC && loader->copies)
 		loader->memory -= setup.keep;
-	return tiers_open(&loader->tiers, &setup);
+	return tiers_open(&loader->tiers, &setup, true);
 }
 
 static void locks_make(struct lmdbio_loader *loader)

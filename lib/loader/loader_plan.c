@@ -263,14 +263,14 @@ static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
 static void settle_given(struct plan *plan)
 {
 	for (uint64_t unit = 0; unit < plan->units; unit++) {
-		uint16_t node = plan->spec.homes[unit];
+		uint16_t place = plan->spec.homes[unit];
 		uint64_t bytes = plan_bytes(plan, unit), *room;
 
 		plan->homes[unit] = PLAN_NOBODY;
-		if (node >= plan->spec.nodes)
+		if (place >= plan->spec.nodes * plan->spec.tiers)
 			continue;
-		plan->homes[unit] = (uint16_t)(node * plan->spec.tiers);
-		room = plan->room + (size_t)node * plan->spec.tiers;
+		plan->homes[unit] = place;
+		room = plan->room + place;
 		*room -= *room < bytes ? *room : bytes;
 	}
 }

@@ -54,8 +54,9 @@ struct plan_spec {
 	uint32_t epochs;              /* how many, 1 or more */
 	uint32_t ranks, nodes;        /* 1 or more each */
 	const uint32_t *node_of_rank; /* or NULL: neighbours, as evenly as can be */
-	const uint16_t *homes;        /* [unit]: given nodes, in tier 0, or PLAN_NOBODY; NULL: they
-					 are chosen. For epochs after those of another plan. */
+	const uint16_t *homes;        /* [unit]: given places, node * tiers + tier, or PLAN_NOBODY;
+					 NULL: they are chosen. For epochs after those of another
+					 plan. */
 	const uint16_t *held;         /* [unit]: the node that has it already, and is its home if it
 					 has room; or PLAN_NOBODY. NULL: nobody has any. */
 	unsigned tiers;               /* kinds of room on a node, the fastest first */

@@ -56,7 +56,8 @@ struct stage {
 	struct row *rows;
 	size_t mapped;
 	uint64_t records, limit; /* limit: offset in the file */
-	_Atomic int health;      /* enum tier_state */
+	_Atomic uint64_t written;
+	_Atomic int health; /* enum tier_state */
 };
 
 static void boot_id(char boot[BOOT])
@@ -116,16 +117,19 @@ static int file_open(const char *path)
 	}
 }
 
-static uint64_t room(const struct stage *stage, const struct tier_setup *setup)
+/* Where the file ends at most. What is in it already is no part of what is free. */
+static uint64_t limit_of(const struct stage *stage, const struct tier_setup *setup)
 {
+	uint64_t free_bytes = UINT64_MAX / 4, next = atomic_load(&stage->head->next), limit;
 	struct statvfs fs;
-	uint64_t free_bytes = UINT64_MAX / 2;
 
 	if (!fstatvfs(stage->fd, &fs)) {
 		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 		free_bytes -= free_bytes / SPARE;
 	}
-	return setup->limit && setup->limit < free_bytes ? setup->limit : free_bytes;
+	limit = next + free_bytes;
+	return setup->limit && setup->limit < limit - stage->mapped ? stage->mapped + setup->limit
+								    : limit;
 }
 
 /* The head is right, or made so. One process at a time, by a byte lock on it. */
@@ -208,7 +212,7 @@ static int stage_open(void **state, const struct tier_setup *setup)
 	stage->fd = file_open(stage->path);
 	rc = stage->fd < 0 ? errno : stage_map(stage, setup);
 	if (!rc) {
-		stage->limit = stage->mapped + room(stage, setup);
+		stage->limit = limit_of(stage, setup);
 		*state = stage;
 		return 0;
 	}
@@ -329,12 +333,26 @@ static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, co
 	row->data = (uint32_t)data->mv_size;
 	row->key = (uint32_t)key->mv_size;
 	atomic_store_explicit(&row->place, place, memory_order_release);
+	atomic_fetch_add(&stage->written, size);
 	return size;
 }
 
 static enum tier_state stage_health(void *state)
 {
 	return (enum tier_state)atomic_load(&((struct stage *)state)->health);
+}
+
+static struct tier_space stage_space(void *state)
+{
+	struct stage *stage = state;
+	struct tier_space space = {.written = atomic_load(&stage->written)};
+	uint64_t next;
+
+	if (atomic_load(&stage->health) != TIER_GOOD)
+		return space;
+	next = atomic_load(&stage->head->next);
+	space.room = next < stage->limit ? stage->limit - next : 0;
+	return space;
 }
 
 const struct tier_ops tier_stage = {
@@ -344,5 +362,6 @@ const struct tier_ops tier_stage = {
 	.fetch = stage_fetch,
 	.offer = stage_offer,
 	.health = stage_health,
+	.space = stage_space,
 	.close = stage_close,
 };

@@ -12,9 +12,10 @@ enum { AVERAGE = 8, EXPLORE = 64, FILE_BETTER = 2, PEER_PATIENCE = 16 };
 static const struct {
 	const struct tier_ops *ops;
 	enum tier_source source;
+	bool ordered;
 } rows[] = {
-	{&tier_kept, SOURCE_MEMORY},
-	{&tier_stage, SOURCE_STAGE},
+	{&tier_stage, SOURCE_STAGE, false},
+	{&tier_kept, SOURCE_MEMORY, true},
 };
 
 static int null_open(void **state, const struct tier_setup *setup)
@@ -85,11 +86,11 @@ void tiers_init(struct tiers *tiers)
 	tiers->tier[0].source = SOURCE_FILE;
 }
 
-int tiers_open(struct tiers *tiers, const struct tier_setup *setup)
+int tiers_open(struct tiers *tiers, const struct tier_setup *setup, bool ordered)
 {
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		void *state = NULL;
-		int rc = rows[i].ops->open(&state, setup);
+		int rc = rows[i].ordered == ordered ? rows[i].ops->open(&state, setup) : 0;
 
 		if (!rc && state)
 			rc = tier_add(tiers, rows[i].ops, state, rows[i].source);
@@ -114,11 +115,11 @@ static uint64_t finishes(const struct tier *tier)
 	       (1 + atomic_load_explicit(&tier->queue, memory_order_relaxed));
 }
 
-static bool finishes_first(const struct tier *tier, const struct tier *best)
+static bool finishes_first(const struct tier *tier, const struct tier *best, bool planned)
 {
 	if (best->source != SOURCE_FILE)
 		return finishes(tier) <= finishes(best);
-	if (tier->source == SOURCE_PEER)
+	if (tier->source == SOURCE_PEER || planned)
 		return atomic_load_explicit(&tier->pace, memory_order_relaxed) <=
 		       atomic_load_explicit(&best->pace, memory_order_relaxed) * PEER_PATIENCE;
 	return finishes(tier) <= finishes(best) * FILE_BETTER;
@@ -136,7 +137,7 @@ struct tier *tiers_choose(struct tiers *tiers, uint64_t record)
 		/* What is not known is tried; and what was slow once is tried again now and then.
 		 */
 		if (!atomic_load_explicit(&tier->pace, memory_order_relaxed) ||
-		    finishes_first(tier, best) ||
+		    finishes_first(tier, best, tiers->planned != 0) ||
 		    !atomic_load_explicit(&best->pace, memory_order_relaxed) ||
 		    atomic_fetch_add_explicit(&tier->turns, 1, memory_order_relaxed) % EXPLORE == 0)
 			best = tier;
@@ -159,21 +160,22 @@ void tier_done(struct tier *tier, uint64_t n, uint64_t ns)
 	atomic_store_explicit(&tier->pace, now ? now : 1, memory_order_relaxed);
 }
 
-uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record,
-		     const MDB_val *key, const MDB_val *data)
+void tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record, const MDB_val *key,
+		 const MDB_val *data)
 {
-	uint64_t kept, staged = 0;
+	for (unsigned i = 0; i < tiers->count; i++)
+		if (tiers->tier[i].source != source)
+			(void)tiers->tier[i].ops->offer(tiers->tier[i].state, record, key, data);
+}
 
-	for (unsigned i = 0; i < tiers->count; i++) {
-		struct tier *tier = &tiers->tier[i];
+uint64_t tiers_written(struct tiers *tiers)
+{
+	uint64_t written = 0;
 
-		if (tier->source == source)
-			continue;
-		kept = tier->ops->offer(tier->state, record, key, data);
-		if (tier->source == SOURCE_STAGE)
-			staged += kept;
-	}
-	return staged;
+	for (unsigned i = 0; i < tiers->count; i++)
+		if (tiers->tier[i].ops->space)
+			written += tiers->tier[i].ops->space(tiers->tier[i].state).written;
+	return written;
 }
 
 void tiers_epoch(struct tiers *tiers, uint64_t epoch)

@@ -50,6 +50,12 @@ struct tier_fetch {
 
 enum tier_state { TIER_GOOD = 0, TIER_FULL = 1, TIER_FAILED = 2 };
 
+/* Bytes of records. */
+struct tier_space {
+	uint64_t room;    /* that may still be put there, by all who use it */
+	uint64_t written; /* that this process has put there */
+};
+
 struct tier_ops {
 	const char *name;
 	/* Makes *state; NULL with 0: there is no such tier in this setup. 0 or an errno. */
@@ -64,6 +70,8 @@ struct tier_ops {
 	/* Records of this epoch are the next to be asked for; NULL: that is all the same to it. */
 	void (*epoch)(void *state, uint64_t epoch);
 	enum tier_state (*health)(void *state);
+	/* Of a local disk; NULL: it is none. */
+	struct tier_space (*space)(void *state);
 	void (*close)(void *state);
 };
 
@@ -81,32 +89,35 @@ enum { TIERS = 4 };
 /* All tiers of one loader; the file, which has no ops, is the last one. Threads: any, once open. */
 struct tiers {
 	unsigned count;
-	uint64_t planned; /* records that have a place with some node of a job */
+	uint64_t planned; /* records that have a place with some node of a job; 0: there is no plan */
 	struct tier tier[TIERS + 1];
 };
 
 /* The file alone. */
 void tiers_init(struct tiers *tiers);
-/* Opens every row of the table. Returns 0 or an errno; then nothing is open. */
-int tiers_open(struct tiers *tiers, const struct tier_setup *setup);
+/* Opens the rows of the table that need to know the order, or those that do not. Returns 0 or an
+ * errno; then nothing is open. */
+int tiers_open(struct tiers *tiers, const struct tier_setup *setup, bool ordered);
 /* A tier that another library brings, before the loader begins; it becomes the loader's. Returns 0,
  * ENOSPC (there are as many as fit). */
 int tier_add(struct tiers *tiers, const struct tier_ops *ops, void *state, enum tier_source source);
 void tiers_close(struct tiers *tiers);
 
-/* The one that is to fetch a record; the file if no other is faster. Peers are passed over for it
- * only when a record takes many times as long there, however many wait: what one node has read is
- * not to be read again. Its queue grows. */
+/* The one that is to fetch a record; the file if no other is faster. Peers, and where there is a
+ * plan any tier, are passed over for it only when a record takes many times as long there, however
+ * many wait: what one node has read is not to be read again. Its queue grows. */
 struct tier *tiers_choose(struct tiers *tiers, uint64_t record);
 /* Tells all tiers which epoch's records are asked for next. */
 void tiers_epoch(struct tiers *tiers, uint64_t epoch);
 /* `n` records have come, in so many nanoseconds together; 0: they have not come. */
 void tier_done(struct tier *tier, uint64_t n, uint64_t ns);
-/* A record has come from `source`: the others may keep it. Bytes kept on disk. */
-uint64_t tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record,
-		     const MDB_val *key, const MDB_val *data);
+/* A record has come from `source`: the others may keep it. */
+void tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record, const MDB_val *key,
+		 const MDB_val *data);
 /* The worst that has become of the tiers of one kind; *there: whether there are any. */
 enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool *there);
+/* Bytes that this process has put on local disks. */
+uint64_t tiers_written(struct tiers *tiers);
 
 static inline struct tier *tiers_file(struct tiers *tiers)
 {

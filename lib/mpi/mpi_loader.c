@@ -89,7 +89,8 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	return rc == EEXIST ? 0 : rc;
 }
 
-static void tell_plan(const struct opening *opening, uint64_t planned, uint64_t records)
+static void tell_plan(const struct opening *opening, const struct peer_planned *planned,
+		      uint64_t records)
 {
 	if (!settings_get()->verbose || opening->place.place.rank)
 		return;
@@ -97,14 +98,18 @@ static void tell_plan(const struct opening *opening, uint64_t planned, uint64_t 
 		log_line("%s: nodes keep no records for each other: %s", opening->path,
 			 opening->why_not);
 	else
-		log_line("%s: %d nodes keep %llu of %llu records for each other", opening->path,
-			 opening->place.place.nodes, (unsigned long long)planned,
-			 (unsigned long long)records);
+		log_line("%s: %d nodes keep %llu of %llu records for each other, %llu of them on "
+			 "disk",
+			 opening->path, opening->place.place.nodes,
+			 (unsigned long long)planned->records, (unsigned long long)records,
+			 (unsigned long long)planned->on_disk);
 }
 
-/* Plans, and makes what the plan needs. The code is agreed; after an error there is no job. */
+/* Plans, and makes what the plan needs. `stage`: the loader's, or NULL. The code is agreed; after an
+ * error there is no job. */
 static int job_make(struct opening *opening, struct lmdbio_loader *loader,
-		    const struct order_spec *spec, uint64_t *planned)
+		    const struct order_spec *spec, const struct tier *stage,
+		    struct peer_planned *planned)
 {
 	struct peer_job *job = job_new(opening->door, opening->path);
 	bool serves = false;
@@ -118,25 +123,32 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		struct peer_size size = {.bytes = loader_bytes(loader),
 					 .leaves = loader_leaf_bytes(loader),
 					 .piece = opening->piece,
-					 .room = loader_room(loader)};
+					 .room = {loader_room(loader)}};
 
 		job->loader = loader;
+		if (stage) {
+			job->store.disk = stage->ops;
+			job->store.disk_state = stage->state;
+			size.room[PLACE_DISK] = stage->ops->space(stage->state).room;
+		}
 		rc = peer_plan(job, &opening->place, spec, &size, &opening->kept, planned);
 		opening->agreed |= rc != 0;
 	}
 	index_kept_free(&opening->kept);
-	if (!rc && *planned) {
+	if (!rc && planned->records) {
 		fill_from_shelf(job);
 		/* It could not go page by page, and is as much memory again. */
 		if (opening->duplicates)
 			opening->door->shelf_close(loader);
 		rc = fillers_start(job);
 		if (!rc)
+			rc = disks_start(job);
+		if (!rc)
 			rc = service_start(job);
 		serves = !rc;
 		rc = agree(opening, rc);
 	}
-	if (!rc && *planned) {
+	if (!rc && planned->records) {
 		opening->job = job;
 		return 0;
 	}
@@ -144,6 +156,7 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		service_cancel(job);
 	if (job) {
 		fillers_stop(job);
+		disks_stop(job);
 		if (job->comm != MPI_COMM_NULL)
 			MPI_Comm_free(&job->comm);
 	}
@@ -170,12 +183,31 @@ static int residents_share(struct opening *opening, const struct lmdbio_loader *
 	return rc;
 }
 
+/* The loader's local disk. NULL: it has none. */
+static struct tier *stage_of(struct tiers *tiers)
+{
+	for (unsigned i = 0; i < tiers->count; i++)
+		if (tiers->tier[i].ops->space)
+			return &tiers->tier[i];
+	return NULL;
+}
+
+/* From now on the disk takes what the plan has there, and stays as long as others ask for it. */
+static void stage_take(struct peer_job *job, struct tier *stage)
+{
+	job->owns_disk = true;
+	job->users++;
+	stage->ops = &peer_tier_disk;
+	stage->state = job;
+}
+
 /* The hook before the loader's threads begin. */
 static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		   struct order_spec *spec)
 {
 	struct opening *opening = context;
-	uint64_t planned = 0;
+	struct peer_planned planned = {0};
+	struct tier *stage = stage_of(tiers);
 	int rc = agree(opening, 0);
 
 	if (!rc)
@@ -185,19 +217,21 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 		rc = agree(opening, mpi_error_code(MPI_Bcast(spec, sizeof(*spec), MPI_BYTE, 0,
 							     opening->place.all)));
 	if (!rc && !opening->why_not) {
-		rc = job_make(opening, loader, spec, &planned);
-		if (!rc && !planned)
-			opening->why_not = "there is no memory for them, or hardly any data";
+		rc = job_make(opening, loader, spec, stage, &planned);
+		if (!rc && !planned.records)
+			opening->why_not = "there is no room for them, or hardly any data";
 	}
 	if (!rc)
-		tell_plan(opening, planned, spec->records);
+		tell_plan(opening, &planned, spec->records);
 	if (!rc && !opening->job)
 		opening->door->shelf_close(loader);
 	if (rc || !opening->job)
 		return rc;
-	service_go(opening->job);
 	opening->job->users = 2;
-	tiers->planned = planned;
+	if (stage)
+		stage_take(opening->job, stage);
+	service_go(opening->job);
+	tiers->planned = planned.records;
 	(void)tier_add(tiers, &peer_tier_own, opening->job, SOURCE_MEMORY);
 	(void)tier_add(tiers, &peer_tier_others, opening->job, SOURCE_PEER);
 	return 0;

@@ -1,5 +1,6 @@
-/* What only this file knows: how other ranks' questions are answered: out of memory, when all units
- * that they name have been read; and what is on its way to others. */
+/* What only this file knows: how other ranks' questions are answered, when all units that they name
+ * have been read: out of memory, or after the disk has been read for them; and what is on its way
+ * to others. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -15,10 +16,10 @@ static const uint64_t beat_ns = 250000000;
 
 struct peer_answer {
 	struct peer_answer *next;
-	int to, tag, n;
+	int to, tag;
 	bool urged;
 	uint64_t beat_at; /* ns */
-	uint64_t records[PEER_ASKS];
+	struct peer_read read;
 };
 
 struct peer_send {
@@ -141,17 +142,18 @@ bool sends_step(struct peer_job *job)
 
 /* Whether all that can be had of the units is there; those that nobody has read yet are read now.
  * Under the lock. */
-static bool is_ready(struct peer_job *job, struct peer_answer *answer)
+static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 {
 	bool urged = answer->urged, ready = true;
 
 	answer->urged = true;
-	for (int i = 0; i < answer->n; i++) {
-		uint64_t number = store_unit(&job->store, answer->records[i]);
+	for (int i = 0; i < answer->read.n; i++) {
+		uint64_t record = answer->read.each[i].record;
+		uint64_t number = store_unit(&job->store, record);
 		const struct peer_unit *unit = &job->store.at[number];
 
 		if (unit->role != ROLE_HOME || unit->state == UNIT_READY ||
-		    store_has(&job->store, answer->records[i]))
+		    store_holds(&job->store, record))
 			continue;
 		if (unit->state == UNIT_LOADING)
 			ready = false;
@@ -161,42 +163,74 @@ static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 	return ready;
 }
 
-static void answer_send(struct peer_job *job, const struct peer_answer *answer)
+/* Without a look at the disk itself, which may take long: what has its place there may be there. */
+static bool is_on_disk(const struct peer_job *job, const struct peer_answer *answer)
+{
+	const struct peer_store *store = &job->store;
+
+	for (int i = 0; i < answer->read.n; i++) {
+		uint64_t record = answer->read.each[i].record;
+
+		if (store->at[store_unit(store, record)].on_disk && !store_holds(store, record))
+			return true;
+	}
+	return false;
+}
+
+/* Whether there is nothing to wait for any more. Under the lock. */
+static bool is_ready(struct peer_job *job, struct peer_answer *answer)
+{
+	if (answer->read.under_way)
+		return answer->read.done;
+	if (!units_are_here(job, answer))
+		return false;
+	if (!is_on_disk(job, answer))
+		return true;
+	disks_put(job, &answer->read);
+	return false;
+}
+
+/* What is in memory is taken when it is sent. */
+static void answer_send(struct peer_job *job, struct peer_answer *answer)
 {
 	struct peer_told *told = calloc(1, sizeof(*told));
 	uint8_t *runs[PEER_ASKS] = {0};
 	void *owned[PEER_ASKS] = {0};
-	int lengths[PEER_ASKS] = {0};
+	int lengths[PEER_ASKS] = {0}, n = answer->read.n;
 	bool any = false;
 
-	if (!told)
-		return; /* it waits in vain, and knows how long */
-	for (const struct peer_answer *other = job->answers; other; other = other->next)
+	for (const struct peer_answer *other = job->answers; told && other; other = other->next)
 		told->load++;
-	for (int i = 0; i < answer->n; i++) {
-		struct tier_record found;
+	for (int i = 0; i < n; i++) {
+		struct tier_fetch *fetch = &answer->read.each[i];
+		const struct tier_record *found = &fetch->found;
 
-		told->each[i].error = store_take(&job->store, answer->records[i], &found);
-		if (told->each[i].error)
+		if (!answer->read.done)
+			fetch->error = store_take(&job->store, fetch->record, &fetch->found);
+		owned[i] = fetch->error ? NULL : found->memory;
+		if (!fetch->error && found->data.mv_size + found->key.mv_size > INT_MAX)
+			fetch->error = EFBIG;
+		if (told)
+			told->each[i].error = fetch->error;
+		if (!told || fetch->error)
 			continue;
-		owned[i] = found.memory;
-		if (found.data.mv_size + found.key.mv_size > INT_MAX) {
-			told->each[i].error = EFBIG;
-			continue;
-		}
-		told->each[i].data = (uint32_t)found.data.mv_size;
-		told->each[i].key = (uint32_t)found.key.mv_size;
-		runs[i] = found.data.mv_data;
-		lengths[i] = (int)(found.data.mv_size + found.key.mv_size);
+		told->each[i].data = (uint32_t)found->data.mv_size;
+		told->each[i].key = (uint32_t)found->key.mv_size;
+		runs[i] = found->data.mv_data;
+		lengths[i] = (int)(found->data.mv_size + found->key.mv_size);
 		any |= lengths[i] > 0;
 		job->counts.answered += (uint64_t)lengths[i];
-		if (owned[i])
+		if (job->store.at[store_unit(&job->store, fetch->record)].role != ROLE_HOME)
 			job->counts.copies += (uint64_t)lengths[i];
 	}
+	if (!told) { /* it waits in vain, and knows how long */
+		owned_free(owned, n);
+		return;
+	}
 	if (send_bytes(job, answer->to, answer->tag, told, sizeof(*told)) && any)
-		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, owned, answer->n);
+		(void)runs_send(job, answer->to, answer->tag + 1, runs, lengths, owned, n);
 	else
-		owned_free(owned, answer->n);
+		owned_free(owned, n);
 }
 
 /* Copies: bits that change while they are sent would be nobody's idea of a message. */
@@ -235,9 +269,10 @@ static void talk_take(struct peer_job *job, const struct peer_talk *talk, int fr
 		return;
 	answer->to = from;
 	answer->tag = talk->tag;
-	answer->n = talk->n;
 	answer->beat_at = now;
-	memcpy(answer->records, talk->records, sizeof(answer->records));
+	answer->read.n = talk->n;
+	for (int i = 0; i < talk->n; i++)
+		answer->read.each[i].record = talk->records[i];
 	answer->next = job->answers;
 	job->answers = answer;
 }

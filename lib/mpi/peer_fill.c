@@ -49,7 +49,10 @@ static void load(struct peer_job *job, uint64_t unit, bool urgent)
 
 	pthread_mutex_unlock(&job->lock);
 	n = unit_missing(store, unit, &first);
-	rc = job->door->run(job->loader, first, n, urgent, take, job);
+	/* What nobody could keep is not read for nothing. */
+	rc = n && store_takes(store, unit)
+		     ? job->door->run(job->loader, first, n, urgent, take, job)
+		     : 0;
 	if (!rc)
 		(void)job->door->unshelve(job->loader, unit * store->unit_records,
 					  (unit + 1) * store->unit_records);

@@ -105,54 +105,63 @@ uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
 	return ((const uint64_t *)bytes)[unit];
 }
 
-/* The rank of a node that has the most room left. */
-static uint32_t roomiest(const struct stage_peers *peers, uint16_t node, uint64_t unit,
-			 const uint64_t *left)
+/* The rank of a node that has the most room left in a place. */
+static uint32_t roomiest(const struct stage_peers *peers, const struct plan_holder *home,
+			 uint64_t unit, const uint64_t *left)
 {
-	uint64_t count = (uint64_t)(peers->first[node + 1] - peers->first[node]);
+	int first = peers->first[home->node];
+	uint64_t count = (uint64_t)(peers->first[home->node + 1] - first), most = 0;
 	uint32_t best = PEER_NOBODY;
 
 	for (uint64_t i = 0; i < count; i++) {
-		uint32_t rank =
-			(uint32_t)peers->ranks[peers->first[node] + (int)((unit + i) % count)];
+		uint32_t rank = (uint32_t)peers->ranks[first + (int)((unit + i) % count)];
+		uint64_t room = left[(size_t)rank * PLACES + home->tier];
 
-		if (best == PEER_NOBODY || left[rank] > left[best])
-			best = rank;
+		if (best != PEER_NOBODY && room <= most)
+			continue;
+		best = rank;
+		most = room;
 	}
 	return best;
 }
 
 static void home_take(struct peer_job *job, const struct plan_spec *spec, uint64_t unit,
-		      uint32_t rank, uint64_t *left)
+		      uint32_t rank, uint8_t tier, uint64_t *left)
 {
 	uint64_t bytes = spec->bytes_of ? spec->bytes_of(spec->context, unit) : spec->unit_bytes;
+	uint64_t *room = left + (size_t)rank * PLACES + tier;
 
 	job->homes[unit] = rank;
-	left[rank] -= left[rank] < bytes ? left[rank] : bytes;
+	*room -= *room < bytes ? *room : bytes;
+	if (tier == PLACE_DISK && rank == (uint32_t)job->rank)
+		store_place_on_disk(&job->store, unit);
 }
 
 int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
 		    const struct stage_peers *peers, const struct peer_held *held)
 {
-	uint64_t *left = malloc((size_t)job->ranks * sizeof(*left));
+	uint64_t *left = malloc((size_t)job->ranks * PLACES * sizeof(*left));
 	struct plan_holder home;
 
 	if (!left)
 		return ENOMEM;
 	for (int rank = 0; rank < job->ranks; rank++) {
 		uint32_t node = spec->node_of_rank[rank];
+		int ranks = peers->first[node + 1] - peers->first[node];
 
-		left[rank] =
-			spec->room[node] / (uint64_t)(peers->first[node + 1] - peers->first[node]);
+		for (size_t i = 0; i < PLACES; i++)
+			left[(size_t)rank * PLACES + i] =
+				spec->room[(size_t)node * PLACES + i] / (uint64_t)ranks;
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
 		job->homes[unit] = PEER_NOBODY;
 		if (held->nodes && plan_home(plan, unit, &home) && held->nodes[unit] == home.node)
-			home_take(job, spec, unit, held->ranks[unit], left);
+			home_take(job, spec, unit, held->ranks[unit], home.tier, left);
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++)
 		if (job->homes[unit] == PEER_NOBODY && plan_home(plan, unit, &home))
-			home_take(job, spec, unit, roomiest(peers, home.node, unit, left), left);
+			home_take(job, spec, unit, roomiest(peers, &home, unit, left), home.tier,
+				  left);
 	free(left);
 	return 0;
 }

@@ -1,10 +1,12 @@
-/* What only this file knows: how large a unit is, for how many epochs a job plans, and which rank
- * of a node keeps what the plan gives to the node.
+/* What only this file knows: how large a unit is, for how many epochs a job plans, how much room
+ * nodes have in memory and on their disks, and which rank of a node keeps what the plan gives to
+ * the node.
  *
  * A unit is a few requests' worth of neighbouring records: its home reads it at once, and stays its
  * home. Each rank plans further copies anew when its loader goes beyond the planned epochs, alike
  * and without a word to the others. What no plan has here any more stays until its room is wanted:
- * then what this node reads last goes first (Belady).
+ * then what this node reads last goes first (Belady). On a disk nothing goes, as its file only
+ * grows: the first plan gives its room away for good.
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -28,27 +30,32 @@ enum {
 	READS_MOST = 20000000, /* records times epochs, more or less */
 	READERS_MEMORY = 64 << 20,
 	THREADS_MOST = 4,
-	SPARE = 16, /* records are not all of one size: this part of the room more */
+	SPARE = 16, /* records are not all of one size: this part of the room of memory more, and of
+		       a disk, which takes no more than it has, less */
 };
 
-/* Every node's room: the least that its ranks know of. */
-static int rooms_share(const struct mpi_job *place, uint64_t room, uint64_t *rooms)
+/* Every node's room, by place: the least that its ranks know of, who may name different directories
+ * or none. */
+static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64_t *rooms)
 {
-	int nodes = place->place.nodes;
-	int64_t *least = malloc(2 * (size_t)nodes * sizeof(*least));
+	int n = place->place.nodes * PLACES;
+	int64_t *least = malloc(2 * (size_t)n * sizeof(*least));
 	int rc = mpi_agree(place->all, least ? 0 : ENOMEM, NULL);
 
 	if (rc) {
 		free(least);
 		return rc;
 	}
-	for (int node = 0; node < nodes; node++)
-		least[node] = INT64_MAX;
-	least[place->place.node] = (int64_t)room;
-	rc = mpi_error_code(
-		MPI_Allreduce(least, least + nodes, nodes, MPI_INT64_T, MPI_MIN, place->all));
-	for (int node = 0; node < nodes; node++)
-		rooms[node] = (uint64_t)least[nodes + node];
+	for (int i = 0; i < n; i++)
+		least[i] = INT64_MAX;
+	for (int i = 0; i < PLACES; i++)
+		least[place->place.node * PLACES + i] =
+			(int64_t)(room[i] < INT64_MAX / 2 ? room[i] : INT64_MAX / 2);
+	least[place->place.node * PLACES + PLACE_DISK] -=
+		least[place->place.node * PLACES + PLACE_DISK] / SPARE;
+	rc = mpi_error_code(MPI_Allreduce(least, least + n, n, MPI_INT64_T, MPI_MIN, place->all));
+	for (int i = 0; i < n; i++)
+		rooms[i] = (uint64_t)least[n + i];
 	free(least);
 	return rc;
 }
@@ -65,6 +72,7 @@ struct peer_again {
 	struct plan_spec spec;
 	struct stage_peers peers;
 	struct peer_held held;
+	uint16_t *homes; /* unit -> the plan's place of its home */
 	int node;
 };
 
@@ -85,8 +93,11 @@ static void copies_take(struct peer_job *job, const struct plan *plan,
 		if (rank == PEER_NOBODY)
 			continue;
 		job->peers[rank].has_copies = true;
-		if (rank == (uint32_t)job->rank)
-			role = ROLE_COPY;
+		if (rank != (uint32_t)job->rank)
+			continue;
+		role = ROLE_COPY;
+		if (holders[i + 1].tier == PLACE_DISK)
+			store_place_on_disk(&job->store, unit);
 	}
 	if (job->homes[unit] != (uint32_t)job->rank)
 		job->store.at[unit].role = role;
@@ -140,10 +151,25 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 	return 0;
 }
 
-static int places_make(struct peer_job *job, const struct mpi_job *place,
-		       const struct peer_again *again, struct plan_spec *spec)
+/* A plan's homes, for those after it. NULL: no memory. */
+static uint16_t *homes_of(const struct plan *plan)
 {
-	uint64_t units, room = spec->room[place->place.node] / (uint64_t)place->place.node_ranks;
+	uint64_t units = plan_units(plan);
+	uint16_t *homes = malloc(units * sizeof(*homes) + 1);
+	struct plan_holder home;
+
+	for (uint64_t unit = 0; homes && unit < units; unit++)
+		homes[unit] = plan_home(plan, unit, &home)
+				      ? (uint16_t)(home.node * PLACES + home.tier)
+				      : PLAN_NOBODY;
+	return homes;
+}
+
+static int places_make(struct peer_job *job, const struct mpi_job *place, struct peer_again *again,
+		       struct plan_spec *spec)
+{
+	uint64_t units, room = spec->room[place->place.node * PLACES + PLACE_MEMORY] /
+			       (uint64_t)place->place.node_ranks;
 	struct plan *plan = NULL;
 	int rc = plan_make(&plan, spec);
 
@@ -152,7 +178,8 @@ static int places_make(struct peer_job *job, const struct mpi_job *place,
 	units = job->store.units;
 	job->homes = malloc(units * sizeof(*job->homes) + 1);
 	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
-	if (!rc && (!job->homes || !job->copies))
+	again->homes = rc ? NULL : homes_of(plan);
+	if (!rc && (!job->homes || !job->copies || !again->homes))
 		rc = ENOMEM;
 	if (!rc)
 		rc = peer_homes_take(job, plan, spec, &again->peers, &again->held);
@@ -165,15 +192,18 @@ static int places_make(struct peer_job *job, const struct mpi_job *place,
 	return rc;
 }
 
-static uint64_t records_planned(const struct peer_job *job)
+static struct peer_planned records_planned(const struct peer_job *job)
 {
-	uint64_t planned = 0;
+	struct peer_planned planned = {0};
 
-	for (uint64_t unit = 0; unit < job->store.units; unit++)
-		planned += job->homes[unit] == PEER_NOBODY ? 0
-			   : unit + 1 < job->store.units
-				   ? job->store.unit_records
-				   : job->store.records - unit * job->store.unit_records;
+	for (uint64_t unit = 0; unit < job->store.units; unit++) {
+		uint64_t n = store_unit_count(&job->store, unit);
+
+		if (job->homes[unit] == PEER_NOBODY)
+			continue;
+		planned.records += n;
+		planned.on_disk += job->again->homes[unit] % PLACES == PLACE_DISK ? n : 0;
+	}
 	return planned;
 }
 
@@ -231,16 +261,17 @@ static int plan_first(struct peer_job *job, const struct mpi_job *place, struct 
 }
 
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      const struct peer_size *size, const struct index_kept *kept, uint64_t *planned)
+	      const struct peer_size *size, const struct index_kept *kept,
+	      struct peer_planned *planned)
 {
-	uint64_t *rooms = malloc((size_t)place->place.nodes * sizeof(*rooms)), all = 0;
+	uint64_t *rooms = malloc((size_t)place->place.nodes * PLACES * sizeof(*rooms)), all = 0;
 	uint64_t sizes[] = {size->bytes, size->piece, kept->firsts ? size->leaves : 0};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN) / place->place.node_ranks;
 	struct peer_again *again = calloc(1, sizeof(*again));
 	struct plan_spec plan = {
 		.ranks = (uint32_t)job->ranks,
 		.nodes = (uint32_t)place->place.nodes,
-		.tiers = 1,
+		.tiers = PLACES,
 		.room = rooms,
 		.readers_memory = READERS_MEMORY,
 		.threads = processors < 1              ? 1
@@ -250,7 +281,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	int rc = mpi_agree(place->all, rooms && again ? order_init(&plan.order, spec) : ENOMEM,
 			   NULL);
 
-	*planned = 0;
+	*planned = (struct peer_planned){0};
 	if (!rc)
 		rc = stage_peers_find(&again->peers, place);
 	if (!rc)
@@ -258,15 +289,13 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	/* Of one rank, for all must plan alike. */
 	if (!rc)
 		rc = mpi_error_code(MPI_Bcast(sizes, 3, MPI_UINT64_T, 0, place->all));
-	for (int node = 0; !rc && node < place->place.nodes; node++)
-		all += rooms[node];
+	for (int i = 0; !rc && i < place->place.nodes * PLACES; i++)
+		all |= rooms[i];
 	if (!rc && !(plan.node_of_rank = nodes_of_ranks(place, &again->peers)))
 		rc = ENOMEM;
 	rc = mpi_agree(place->all, rc, NULL);
 	if (!rc && all && spec->records)
 		rc = plan_first(job, place, again, &plan, sizes, kept);
-	if (!rc)
-		*planned = records_planned(job);
 	if (again) {
 		again->spec = plan;
 		again->node = place->place.node;
@@ -274,6 +303,8 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	} else {
 		free(rooms);
 	}
+	if (!rc)
+		*planned = records_planned(job);
 	return rc;
 }
 
@@ -285,6 +316,7 @@ void peer_plan_free(struct peer_job *job)
 		return;
 	stage_peers_free(&again->peers);
 	peer_held_free(&again->held);
+	free(again->homes);
 	free((void *)again->spec.room);
 	free((void *)again->spec.node_of_rank);
 	free(again);
@@ -328,36 +360,35 @@ static void stale_find(struct peer_job *job, const struct plan *plan)
 	store_let_go(store, stale, n);
 }
 
-/* The nodes of homes. NULL: no memory. */
-static uint16_t *homes_of(const struct peer_job *job)
+/* The room of memory alone. NULL: no memory. */
+static uint64_t *rooms_of_memory(const struct plan_spec *spec)
 {
-	uint16_t *homes = malloc(job->store.units * sizeof(*homes) + 1);
+	uint64_t *rooms = calloc((size_t)spec->nodes * PLACES, sizeof(*rooms));
 
-	for (uint64_t unit = 0; homes && unit < job->store.units; unit++)
-		homes[unit] = job->homes[unit] == PEER_NOBODY
-				      ? PLAN_NOBODY
-				      : (uint16_t)job->again->spec.node_of_rank[job->homes[unit]];
-	return homes;
+	for (size_t node = 0; rooms && node < spec->nodes; node++)
+		rooms[node * PLACES + PLACE_MEMORY] = spec->room[node * PLACES + PLACE_MEMORY];
+	return rooms;
 }
 
 void peer_plan_again(struct peer_job *job)
 {
 	struct plan_spec spec = job->again->spec;
-	uint16_t *homes;
+	uint64_t *rooms;
 	struct plan *plan = NULL;
 
 	spec.first_epoch = job->epoch / spec.epochs * spec.epochs;
 	job->planning = true;
 	pthread_mutex_unlock(&job->lock);
-	spec.homes = homes = homes_of(job);
-	if (homes && !plan_make(&plan, &spec)) {
+	spec.homes = job->again->homes;
+	spec.room = rooms = rooms_of_memory(&spec);
+	if (rooms && !plan_make(&plan, &spec)) {
 		for (uint64_t unit = 0; unit < job->store.units; unit++)
 			copies_take(job, plan, &job->again->peers, unit);
 		stale_find(job, plan);
 		job->counts.plans++;
 	}
 	plan_free(plan);
-	free(homes);
+	free(rooms);
 	pthread_mutex_lock(&job->lock);
 	/* Without memory for a plan the older one goes on. */
 	job->planned = spec.first_epoch;

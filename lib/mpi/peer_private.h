@@ -2,15 +2,17 @@
  *
  * The ranks of a job that read one data set by its batch loader keep its records for each other.
  * All have the same plan (loader/loader_plan.h): each run of neighbouring records, a unit, has a
- * home at one rank of one node, and perhaps copies at others. A unit is read from storage by its
- * home, once; everybody else asks. The way of a record: a reader of the loader asks the tier for
- * some records -> what is kept here is shown as it is; what has its home here and was not read yet
- * is read; for the rest a question goes to the rank that will answer first -> the service thread
- * there answers out of its memory -> the bytes come straight into the memory that the sample will
+ * home at one rank of one node, and perhaps copies at others, in memory or on the node's local
+ * disk. A unit is read from storage by its home, once; everybody else asks. The way of a record: a
+ * reader of the loader asks the tier for some records -> what is kept here is shown as it is; what
+ * has its home here and was not read yet is read; for the rest a question goes to the rank that
+ * will answer first -> the service thread there answers out of its memory, or has another thread
+ * read the disk and answers then -> the bytes come straight into the memory that the sample will
  * have.
  *
- * One thread of each rank, the service, makes all calls of MPI. It goes on after the loader has
- * been closed, for those that still read, until all ranks have closed theirs.
+ * One thread of each rank, the service, makes all calls of MPI, and never waits for a disk. It goes
+ * on after the loader has been closed, for those that still read, until all ranks have closed
+ * theirs; the threads that read the disk go on as long.
  */
 #ifndef LMDBIO_MPI_PEER_PRIVATE_H
 #define LMDBIO_MPI_PEER_PRIVATE_H
@@ -29,6 +31,7 @@ enum {
 	PEER_ASKS = TIER_FETCHES, /* records in a question */
 	PEER_COPIES = 2,          /* further holders of a unit that are remembered */
 	PEER_FILLERS = 4,         /* threads that read units */
+	PEER_DISKS = 2,           /* threads that read the disk for others */
 	PEER_RECORD_SPENT = 48,   /* bytes of memory that a kept record takes beside its own */
 };
 
@@ -36,6 +39,7 @@ enum {
 
 /* --- what this rank keeps: peer_store.c ------------------------------------------------------- */
 
+enum peer_place { PLACE_MEMORY, PLACE_DISK, PLACES }; /* the plan's tiers */
 enum peer_role { ROLE_NONE, ROLE_COPY, ROLE_HOME };
 enum peer_state { UNIT_EMPTY, UNIT_LOADING, UNIT_READY };
 
@@ -48,7 +52,8 @@ struct peer_unit {
 	_Atomic(struct peer_kept *) records; /* NULL: none was ever kept */
 	_Atomic uint8_t state;               /* enum peer_state, of a home's units */
 	_Atomic uint8_t role;                /* enum peer_role; a home's is for good */
-	uint32_t kept;                       /* records; under the store's lock */
+	bool on_disk;                        /* its place is; for good, and no matter to others */
+	_Atomic uint32_t kept;               /* records; of memory: under the store's lock */
 };
 
 struct peer_store {
@@ -57,6 +62,10 @@ struct peer_store {
 	pthread_mutex_t lock;
 	struct peer_unit *at;
 	uint64_t *ready; /* loader_ready.h's bits: units of which every record is here */
+	/* The loader's stage, called by its own library's code; NULL: there is none. What is in its
+	 * file may also have been put there by other processes of the node. */
+	const struct tier_ops *disk;
+	void *disk_state;
 	/* Under the lock: */
 	uint64_t *stale; /* units that no plan has here any more, the one that goes first first */
 	uint64_t stale_count, stale_next;
@@ -64,14 +73,25 @@ struct peer_store {
 
 int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records);
 void store_close_units(struct peer_store *store);
+/* In memory; or there or on the disk. */
+bool store_holds(const struct peer_store *store, uint64_t record);
 bool store_has(const struct peer_store *store, uint64_t record);
-/* A record that is here: where it stands, if its unit's home is here; else a copy of it, because
- * the unit may go. Returns 0; ENOENT; ENOMEM. Any thread. */
+/* A record that is in memory: where it stands, if its unit's home is here; else a copy of it,
+ * because the unit may go. Returns 0; ENOENT; ENOMEM. Any thread. */
 int store_take(struct peer_store *store, uint64_t record, struct tier_record *found);
-/* Keeps a copy of what has a place here and is not here yet; what no plan has here goes for it, if
- * there is no room. Bytes kept. Any thread. */
+/* The same of one that is on the disk, always a copy. Returns 0; ENOENT; ENOMEM; what the disk
+ * says. Any thread that may wait for the disk. */
+int store_read(struct peer_store *store, uint64_t record, struct tier_record *found);
+/* Keeps a copy of what has a place here and is not here yet; in memory what no plan has here goes
+ * for it, if there is no room. Bytes kept. Any thread; it may wait for the disk. */
 uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
 		    const MDB_val *data);
+/* A unit's place is the disk: before it is used by threads. */
+void store_place_on_disk(struct peer_store *store, uint64_t unit);
+/* false: its place is a disk that takes no more. */
+bool store_takes(const struct peer_store *store, uint64_t unit);
+/* A unit's records; the last one may have fewer. */
+uint64_t store_unit_count(const struct peer_store *store, uint64_t unit);
 
 /* What may go when room is wanted, instead of what could before: n units, malloc'ed, the store's.
  */
@@ -104,6 +124,14 @@ struct peer_wait {
 	unsigned left; /* questions; under the job's lock */
 };
 
+/* Records that are read for another rank. */
+struct peer_read {
+	struct peer_read *next;
+	bool under_way, done; /* under the job's lock */
+	int n;
+	struct tier_fetch each[PEER_ASKS];
+};
+
 struct peer_ask;
 struct peer_answer;
 struct peer_send;
@@ -133,6 +161,7 @@ struct peer_job {
 	pthread_cond_t wake;                       /* the service */
 	pthread_cond_t filled;                     /* who waits for a unit that somebody reads */
 	pthread_cond_t fill;                       /* the fillers */
+	pthread_cond_t read;                       /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
 	struct peer_urgent *urgent, **urgent_last; /* units that somebody waits for */
 	uint64_t *own; /* units whose home is here, by when they are wanted first */
@@ -141,10 +170,13 @@ struct peer_job {
 	bool closed; /* the loader is gone */
 	bool gone;   /* the service is */
 	enum { SERVICE_WAITS, SERVICE_GOES, SERVICE_CANCELLED } go;
-	unsigned users; /* tiers of the loader: two rows, one state */
-	bool stop_fillers;
-	unsigned fillers;
+	unsigned users; /* tiers of the loader: two or three rows, one state */
+	bool owns_disk; /* and closes it; else it is the loader's */
+	bool stop_fillers, stop_disks;
+	unsigned fillers, disks;
+	struct peer_read *reads, **reads_last; /* that no thread has begun */
 	pthread_t filler[PEER_FILLERS];
+	pthread_t disk[PEER_DISKS];
 	pthread_t service;
 
 	/* The service's: */
@@ -175,20 +207,25 @@ int peer_held_find(struct peer_held *held, const struct mpi_job *place,
 void peer_held_free(struct peer_held *held);
 /* plan_spec.bytes_of, of held->bytes. */
 uint64_t peer_held_bytes(const void *bytes, uint64_t unit);
-/* Sets job->homes: who has a unit, else the rank of the plan's node that has most room left.
- * Returns 0 or ENOMEM. */
+/* Sets job->homes: who has a unit, else the rank of the plan's node that has most room left; and
+ * what of it is on this rank's disk. Returns 0 or ENOMEM. */
 int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
 		    const struct stage_peers *peers, const struct peer_held *held);
 
 /* peer_plan.c: who keeps what. `bytes`: of the database, `leaves`: of its leaf pages; `piece`: what
- * storage gives at once, at least (0: any page); `room`: of this rank's node. *planned: records
- * that have a home; 0: there is no room anywhere, and no plan. Collective over place->all; the same
- * code on all. */
+ * storage gives at once, at least (0: any page); `room`: of this rank's node, by place. Collective
+ * over place->all; the same code on all. */
 struct peer_size {
-	uint64_t bytes, leaves, piece, room;
+	uint64_t bytes, leaves, piece, room[PLACES];
+};
+/* What came of it. */
+struct peer_planned {
+	uint64_t records; /* that have a home; 0: there is no room anywhere, and no plan */
+	uint64_t on_disk; /* of them */
 };
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
-	      const struct peer_size *size, const struct index_kept *kept, uint64_t *planned);
+	      const struct peer_size *size, const struct index_kept *kept,
+	      struct peer_planned *planned);
 /* Whether the loader's epoch is beyond what is planned for. Under the lock. */
 bool peer_plan_is_old(const struct peer_job *job);
 /* Plans for the loader's epoch and those after it: no home moves, further copies do. No rank waits
@@ -208,8 +245,16 @@ bool fill_urgently(struct peer_job *job, uint64_t unit);
 /* Returns when a unit whose home is here has been read, by the calling thread or another. */
 void fill_now(struct peer_job *job, uint64_t unit);
 
+/* peer_disk.c: reads records of this rank's for another one, off the service's thread, where some
+ * of them may be on the disk. Returns 0 or an errno. */
+int disks_start(struct peer_job *job);
+/* Ends and joins them; what they have not begun stays undone. */
+void disks_stop(struct peer_job *job);
+/* Under the lock; the service is woken when read->done. */
+void disks_put(struct peer_job *job, struct peer_read *read);
+
 /* peer_tier.c */
-extern const struct tier_ops peer_tier_own, peer_tier_others;
+extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
 
 /* peer_service.c: makes the service, which begins when all ranks have one: service_go(). Then the
  * job is its own: it is gone when all ranks have closed their loaders or have ended

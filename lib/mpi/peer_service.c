@@ -47,6 +47,7 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 	job->comm = MPI_COMM_NULL;
 	job->name = strdup(name);
 	job->urgent_last = &job->urgent;
+	job->reads_last = &job->reads;
 	job->end = MPI_REQUEST_NULL;
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -54,6 +55,7 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 	pthread_cond_init(&job->wake, &attributes);
 	pthread_cond_init(&job->filled, NULL);
 	pthread_cond_init(&job->fill, NULL);
+	pthread_cond_init(&job->read, NULL);
 	pthread_condattr_destroy(&attributes);
 	if (job->name)
 		return job;
@@ -80,6 +82,8 @@ void job_free(struct peer_job *job)
 		return;
 	for (int rank = 0; job->peers && rank < job->ranks; rank++)
 		free(job->peers[rank].ready);
+	if (job->owns_disk)
+		job->store.disk->close(job->store.disk_state);
 	store_close_units(&job->store);
 	peer_plan_free(job);
 	free(job->peers);
@@ -91,6 +95,7 @@ void job_free(struct peer_job *job)
 	pthread_cond_destroy(&job->wake);
 	pthread_cond_destroy(&job->filled);
 	pthread_cond_destroy(&job->fill);
+	pthread_cond_destroy(&job->read);
 	free(job);
 }
 
@@ -132,14 +137,15 @@ static enum ending end_step(struct peer_job *job)
 
 static void job_tell(struct peer_job *job)
 {
-	uint64_t used;
+	const struct tier_ops *disk = job->store.disk;
+	uint64_t used, written = disk ? disk->space(job->store.disk_state).written : 0;
 
 	pthread_mutex_lock(&job->store.lock);
 	used = job->store.used;
 	pthread_mutex_unlock(&job->store.lock);
-	log_line("%s: rank %d has kept %llu bytes, sent %llu (%llu of further copies), received "
-		 "%llu; %llu questions were given up; %llu plans were made anew",
-		 job->name, job->rank, (unsigned long long)used,
+	log_line("%s: rank %d has kept %llu bytes and %llu on disk, sent %llu (%llu of further "
+		 "copies), received %llu; %llu questions were given up; %llu plans were made anew",
+		 job->name, job->rank, (unsigned long long)used, (unsigned long long)written,
 		 (unsigned long long)job->counts.answered, (unsigned long long)job->counts.copies,
 		 (unsigned long long)job->counts.received, (unsigned long long)job->counts.given_up,
 		 (unsigned long long)job->counts.plans);
@@ -152,6 +158,7 @@ static void job_end(struct peer_job *job, bool well)
 	bool closed;
 
 	job->over = true;
+	disks_stop(job);
 	if (settings_get()->verbose)
 		job_tell(job);
 	if (well) {

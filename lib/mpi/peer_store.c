@@ -1,4 +1,8 @@
-/* What only this file knows: how a rank keeps records for its job. */
+/* What only this file knows: how a rank keeps records for its job.
+ *
+ * What has its place on the disk is the stage's (loader/loader_stage.c), which says what is there;
+ * here it is only counted.
+ */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -44,11 +48,21 @@ static struct peer_kept *kept_of(const struct peer_store *store, uint64_t record
 	return records ? records + record % store->unit_records : NULL;
 }
 
-bool store_has(const struct peer_store *store, uint64_t record)
+bool store_holds(const struct peer_store *store, uint64_t record)
 {
 	const struct peer_kept *at = kept_of(store, record);
 
 	return at && atomic_load_explicit(&at->memory, memory_order_acquire);
+}
+
+static bool disk_has(const struct peer_store *store, uint64_t record)
+{
+	return store->disk && store->disk->has(store->disk_state, record);
+}
+
+bool store_has(const struct peer_store *store, uint64_t record)
+{
+	return store_holds(store, record) || disk_has(store, record);
 }
 
 int store_take(struct peer_store *store, uint64_t record, struct tier_record *found)
@@ -73,8 +87,13 @@ int store_take(struct peer_store *store, uint64_t record, struct tier_record *fo
 	return rc;
 }
 
-/* Records of a unit; the last one may have fewer. */
-static uint64_t unit_count(const struct peer_store *store, uint64_t unit)
+int store_read(struct peer_store *store, uint64_t record, struct tier_record *found)
+{
+	return disk_has(store, record) ? store->disk->fetch(store->disk_state, record, found)
+				       : ENOENT;
+}
+
+uint64_t store_unit_count(const struct peer_store *store, uint64_t unit)
 {
 	uint64_t first = unit * store->unit_records;
 
@@ -122,6 +141,47 @@ void store_let_go(struct peer_store *store, uint64_t *units, uint64_t n)
 	pthread_mutex_unlock(&store->lock);
 }
 
+static uint64_t unit_on_disk(const struct peer_store *store, uint64_t unit)
+{
+	uint64_t first = unit * store->unit_records, n = 0;
+
+	for (uint64_t i = 0; i < store_unit_count(store, unit); i++)
+		n += disk_has(store, first + i);
+	return n;
+}
+
+/* A record that two threads give at once is counted twice, so the count alone says nothing. */
+static void count_on_disk(struct peer_store *store, uint64_t unit, uint32_t n)
+{
+	uint64_t all = store_unit_count(store, unit);
+
+	if (atomic_fetch_add(&store->at[unit].kept, n) + n >= all &&
+	    unit_on_disk(store, unit) == all)
+		(void)ready_set(store->ready, unit);
+}
+
+void store_place_on_disk(struct peer_store *store, uint64_t unit)
+{
+	store->at[unit].on_disk = true;
+	count_on_disk(store, unit, (uint32_t)unit_on_disk(store, unit));
+}
+
+bool store_takes(const struct peer_store *store, uint64_t unit)
+{
+	return !store->at[unit].on_disk || store->disk->health(store->disk_state) == TIER_GOOD;
+}
+
+/* Without the lock: whoever wants something of memory does not wait for the disk. */
+static uint64_t keep_on_disk(struct peer_store *store, uint64_t record, const MDB_val *key,
+			     const MDB_val *data)
+{
+	uint64_t size = store->disk->offer(store->disk_state, record, key, data);
+
+	if (disk_has(store, record))
+		count_on_disk(store, store_unit(store, record), 1);
+	return size;
+}
+
 uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
 		    const MDB_val *data)
 {
@@ -132,6 +192,8 @@ uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *ke
 
 	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX || store_has(store, record))
 		return 0;
+	if (unit->on_disk)
+		return keep_on_disk(store, record, key, data);
 	if (!tier_copy(&copy, key, data))
 		return 0;
 	pthread_mutex_lock(&store->lock);
@@ -150,7 +212,7 @@ uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *ke
 	at->data = (uint32_t)data->mv_size;
 	at->key = (uint32_t)key->mv_size;
 	atomic_store_explicit(&at->memory, copy.memory, memory_order_release);
-	if (++unit->kept == unit_count(store, number))
+	if (++unit->kept == store_unit_count(store, number))
 		(void)ready_set(store->ready, number);
 	pthread_mutex_unlock(&store->lock);
 	return size;

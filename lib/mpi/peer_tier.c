@@ -1,5 +1,5 @@
-/* What only this file knows: how the loader sees what its job keeps: two rows of its table of
- * tiers, what is here and what others have. */
+/* What only this file knows: how the loader sees what its job keeps: rows of its table of tiers:
+ * what is in memory here, what is on the disk here, and what others have. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -11,7 +11,7 @@
 
 static bool own_has(void *state, uint64_t record)
 {
-	return store_has(&((struct peer_job *)state)->store, record);
+	return store_holds(&((struct peer_job *)state)->store, record);
 }
 
 static int own_fetch(void *state, uint64_t record, struct tier_record *to)
@@ -24,10 +24,49 @@ static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, cons
 	return store_keep(&((struct peer_job *)state)->store, record, key, data);
 }
 
-static uint64_t others_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+/* What has its place on the disk here has been offered to the first row. */
+static uint64_t no_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
 {
 	(void)state, (void)record, (void)key, (void)data;
 	return 0;
+}
+
+static bool disk_has(void *state, uint64_t record)
+{
+	const struct peer_store *store = &((struct peer_job *)state)->store;
+
+	return store->disk->has(store->disk_state, record);
+}
+
+static int disk_fetch(void *state, uint64_t record, struct tier_record *to)
+{
+	return store_read(&((struct peer_job *)state)->store, record, to);
+}
+
+static enum tier_state disk_health(void *state)
+{
+	const struct peer_store *store = &((struct peer_job *)state)->store;
+
+	return store->disk->health(store->disk_state);
+}
+
+static struct tier_space disk_space(void *state)
+{
+	const struct peer_store *store = &((struct peer_job *)state)->store;
+
+	return store->disk->space(store->disk_state);
+}
+
+/* From here, wherever it is. false: it is not here. */
+static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
+{
+	fetch->source = SOURCE_MEMORY;
+	fetch->error = store_take(&job->store, fetch->record, &fetch->found);
+	if (fetch->error == ENOENT) {
+		fetch->source = SOURCE_STAGE;
+		fetch->error = store_read(&job->store, fetch->record, &fetch->found);
+	}
+	return !fetch->error;
 }
 
 /* The last row that is closed leaves the job to its service. */
@@ -133,11 +172,9 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 	struct peer_ask *ask;
 	uint32_t rank;
 
-	if (!store_take(&job->store, fetch->record, &fetch->found)) {
-		fetch->error = 0;
-		fetch->source = SOURCE_MEMORY;
+	if (take_here(job, fetch))
 		return false;
-	}
+	fetch->source = SOURCE_PEER;
 	if (job->homes[unit] == (uint32_t)job->rank)
 		return true;
 	fetch->error = ENOENT;
@@ -203,7 +240,7 @@ static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
 		if (!here[i])
 			continue;
 		fill_now(job, store_unit(&job->store, each[i].record));
-		each[i].error = own_fetch(job, each[i].record, &each[i].found);
+		(void)take_here(job, &each[i]);
 		each[i].source = SOURCE_FILE;
 	}
 	asks_wait(job, &wait);
@@ -251,12 +288,22 @@ const struct tier_ops peer_tier_own = {
 	.close = peer_close,
 };
 
+const struct tier_ops peer_tier_disk = {
+	.name = "kept on disk",
+	.has = disk_has,
+	.fetch = disk_fetch,
+	.offer = no_offer,
+	.health = disk_health,
+	.space = disk_space,
+	.close = peer_close,
+};
+
 const struct tier_ops peer_tier_others = {
 	.name = "peers",
 	.has = others_has,
 	.fetch = others_fetch,
 	.fetch_all = others_fetch_all,
-	.offer = others_offer,
+	.offer = no_offer,
 	.epoch = others_epoch,
 	.health = others_health,
 	.close = peer_close,

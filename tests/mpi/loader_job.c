@@ -4,14 +4,16 @@
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
  *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--single]
  *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH]
- *	           [--save=BATCHES | --restore] [--state=FILE] PATH
+ *	           [--save=BATCHES | --restore] [--state=FILE]
+ *	           [--stage=DIRECTORY] [--stage-size=BYTES] PATH
  *
  * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
- * others wait for that); end (MPI_Finalize without closing); exit. Rank 0 saves the place where it
+ * others wait for that); end (MPI_Finalize without closing); exit; run (the program
+ * $LOADER_JOB/command, while the others wait, and go on). Rank 0 saves the place where it
  * is after `save` batches; all ranks go on from what is saved with --restore, which is a place in
  * epoch `first`.
  */
@@ -29,7 +31,7 @@
 static struct {
 	uint64_t epochs, first, at, compute;
 	const char *act, *state;
-	uint64_t save;
+	uint64_t save, left;
 	int acting, rank;
 	bool apart, single, quiet, restore;
 } job = {.epochs = 3, .act = ""};
@@ -55,6 +57,8 @@ static const struct option flags[] = {
 	{"save", required_argument, NULL, 'S'},
 	{"restore", no_argument, NULL, 'E'},
 	{"state", required_argument, NULL, 'T'},
+	{"stage", required_argument, NULL, 'd'},
+	{"stage-size", required_argument, NULL, 'D'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -134,6 +138,12 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 		case 'T':
 			job.state = optarg;
 			break;
+		case 'd':
+			options->stage_dir = optarg;
+			break;
+		case 'D':
+			options->stage_size = number;
+			break;
 		default:
 			return -1;
 		}
@@ -189,11 +199,13 @@ static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
 	lmdbio_loader_stats(loader, &stats);
 	printf("# epoch %llu rank %d storage %llu memory %llu peer %llu file %llu ms %llu stall "
 	       "%llu "
-	       "planned %llu peers %llu\n",
+	       "stage %llu staged %llu stage_state %llu planned %llu peers %llu\n",
 	       (unsigned long long)epoch, job.rank, (unsigned long long)stats.storage_bytes,
 	       (unsigned long long)stats.memory_bytes, (unsigned long long)stats.peer_bytes,
 	       (unsigned long long)stats.file_bytes, (unsigned long long)stats.epoch_ns / 1000000,
-	       (unsigned long long)stats.stall_ns / 1000000, (unsigned long long)stats.peer_records,
+	       (unsigned long long)stats.stall_ns / 1000000, (unsigned long long)stats.stage_bytes,
+	       (unsigned long long)stats.staged_bytes, (unsigned long long)stats.stage_state,
+	       (unsigned long long)stats.peer_records,
 	       (unsigned long long)stats.peer_state);
 	fflush(stdout);
 }
@@ -219,6 +231,15 @@ static void stop(bool mine)
 	raise(SIGSTOP);
 }
 
+static void run(void)
+{
+	char command[4096];
+
+	snprintf(command, sizeof(command), "%s/command", getenv("LOADER_JOB"));
+	if (system(command))
+		fprintf(stderr, "%s has failed\n", command);
+}
+
 /* true: it reads no more. */
 static bool act(struct lmdbio_loader *loader, uint64_t batches)
 {
@@ -226,10 +247,14 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 		return false;
 	if (!strcmp(job.act, "stop"))
 		stop(job.rank == job.acting);
-	if (!strcmp(job.act, "stop") || job.rank != job.acting)
+	if (!strcmp(job.act, "run") && job.rank == job.acting)
+		run();
+	if (!strcmp(job.act, "stop") || !strcmp(job.act, "run") || job.rank != job.acting)
 		return false;
 	if (!strcmp(job.act, "exit"))
 		exit(3);
+	/* What the others still do together: after this batch, after each one to come, and at last. */
+	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 2;
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);
 	return true;
@@ -292,6 +317,8 @@ static int read_all(const char *path, const struct lmdbio_loader_options *option
 		return rc;
 	for (uint64_t epoch = job.first; epoch < job.first + job.epochs; epoch++) {
 		rc = read_epoch(loader, epoch, &batches);
+		while (!rc && !job.apart && job.left--)
+			gather();
 		if (rc != MDB_NOTFOUND)
 			return rc;
 		stats_print(loader, epoch);
