@@ -105,63 +105,120 @@ uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
 	return ((const uint64_t *)bytes)[unit];
 }
 
-/* The rank of a node that has the most room left in a place. */
-static uint32_t roomiest(const struct stage_peers *peers, const struct plan_holder *home,
-			 uint64_t unit, const uint64_t *left)
+/* Who gives homes away, and what the ranks have left for them. */
+struct giving {
+	struct peer_job *job;
+	const struct plan_spec *spec;
+	const struct stage_peers *peers;
+	uint64_t *left; /* [rank * PLACES + place]; in memory as much as a rank's store takes */
+};
+
+static int ranks_on(const struct giving *giving, uint32_t node)
 {
-	int first = peers->first[home->node];
-	uint64_t count = (uint64_t)(peers->first[home->node + 1] - first), most = 0;
+	return giving->peers->first[node + 1] - giving->peers->first[node];
+}
+
+static uint64_t share(const struct giving *giving, uint32_t node, enum peer_place place)
+{
+	return giving->spec->room[(size_t)node * PLACES + place] /
+	       (uint64_t)ranks_on(giving, node);
+}
+
+static uint64_t *left_to(const struct giving *giving, uint32_t rank, enum peer_place place)
+{
+	return giving->left + (size_t)rank * PLACES + place;
+}
+
+/* The rank of a node that has the most room left in a place. */
+static uint32_t roomiest(const struct giving *giving, uint32_t node, uint64_t unit,
+			 enum peer_place place)
+{
+	uint64_t count = (uint64_t)ranks_on(giving, node);
+	int first = giving->peers->first[node];
 	uint32_t best = PEER_NOBODY;
 
 	for (uint64_t i = 0; i < count; i++) {
-		uint32_t rank = (uint32_t)peers->ranks[first + (int)((unit + i) % count)];
-		uint64_t room = left[(size_t)rank * PLACES + home->tier];
+		uint32_t rank = (uint32_t)giving->peers->ranks[first + (int)((unit + i) % count)];
 
-		if (best != PEER_NOBODY && room <= most)
-			continue;
-		best = rank;
-		most = room;
+		if (best == PEER_NOBODY ||
+		    *left_to(giving, rank, place) > *left_to(giving, best, place))
+			best = rank;
 	}
 	return best;
 }
 
-static void home_take(struct peer_job *job, const struct plan_spec *spec, uint64_t unit,
-		      uint32_t rank, uint8_t tier, uint64_t *left)
+/* The plan knows the node's room, which is its ranks', each its own. So what has more than its part
+ * of the node's memory, because of who holds what, goes to disk; what the plan has on disk, into
+ * memory that is left so. */
+static uint16_t home_give(const struct giving *giving, uint64_t unit,
+			  const struct plan_holder *home, uint32_t holder)
 {
+	const struct plan_spec *spec = giving->spec;
 	uint64_t bytes = spec->bytes_of ? spec->bytes_of(spec->context, unit) : spec->unit_bytes;
-	uint64_t *room = left + (size_t)rank * PLACES + tier;
+	uint64_t spare = home->tier == PLACE_MEMORY
+				 ? 0
+				 : peer_slack(share(giving, home->node, PLACE_MEMORY), spec);
+	enum peer_place place = PLACE_MEMORY;
+	uint32_t rank = holder;
+	uint64_t *left;
 
-	job->homes[unit] = rank;
-	*room -= *room < bytes ? *room : bytes;
-	if (tier == PLACE_DISK && rank == (uint32_t)job->rank)
-		store_place_on_disk(&job->store, unit);
+	if (rank == PEER_NOBODY)
+		rank = roomiest(giving, home->node, unit, place);
+	if (*left_to(giving, rank, place) < bytes + spare) {
+		if (share(giving, home->node, PLACE_DISK))
+			place = PLACE_DISK;
+		if (place == PLACE_MEMORY || holder == PEER_NOBODY)
+			rank = roomiest(giving, home->node, unit, place);
+	}
+	giving->job->homes[unit] = rank;
+	left = left_to(giving, rank, place);
+	*left -= *left < bytes ? *left : bytes;
+	if (place == PLACE_DISK && rank == (uint32_t)giving->job->rank)
+		store_place_on_disk(&giving->job->store, unit);
+	return (uint16_t)(home->node * PLACES + place);
+}
+
+/* Homes that the plan has in a place, of units that somebody of the node holds, or of the others. */
+static void homes_give(const struct giving *giving, const struct plan *plan,
+		       const struct peer_held *held, enum peer_place place, bool holds,
+		       uint16_t *homes)
+{
+	struct plan_holder home;
+
+	for (uint64_t unit = 0; unit < giving->job->store.units; unit++) {
+		bool is_held;
+
+		if (!plan_home(plan, unit, &home) || home.tier != place)
+			continue;
+		is_held = held->nodes && held->nodes[unit] == home.node;
+		if (is_held == holds)
+			homes[unit] = home_give(giving, unit, &home,
+						is_held ? held->ranks[unit] : PEER_NOBODY);
+	}
 }
 
 int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
-		    const struct stage_peers *peers, const struct peer_held *held)
+		    const struct stage_peers *peers, const struct peer_held *held, uint16_t *homes)
 {
-	uint64_t *left = malloc((size_t)job->ranks * PLACES * sizeof(*left));
-	struct plan_holder home;
+	struct giving giving = {.job = job, .spec = spec, .peers = peers};
 
-	if (!left)
+	giving.left = malloc((size_t)job->ranks * PLACES * sizeof(*giving.left));
+	if (!giving.left)
 		return ENOMEM;
-	for (int rank = 0; rank < job->ranks; rank++) {
+	for (uint32_t rank = 0; rank < (uint32_t)job->ranks; rank++) {
 		uint32_t node = spec->node_of_rank[rank];
-		int ranks = peers->first[node + 1] - peers->first[node];
+		uint64_t memory = share(&giving, node, PLACE_MEMORY);
 
-		for (size_t i = 0; i < PLACES; i++)
-			left[(size_t)rank * PLACES + i] =
-				spec->room[(size_t)node * PLACES + i] / (uint64_t)ranks;
+		*left_to(&giving, rank, PLACE_MEMORY) = memory + peer_slack(memory, spec);
+		*left_to(&giving, rank, PLACE_DISK) = share(&giving, node, PLACE_DISK);
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
 		job->homes[unit] = PEER_NOBODY;
-		if (held->nodes && plan_home(plan, unit, &home) && held->nodes[unit] == home.node)
-			home_take(job, spec, unit, held->ranks[unit], home.tier, left);
+		homes[unit] = PLAN_NOBODY;
 	}
-	for (uint64_t unit = 0; unit < job->store.units; unit++)
-		if (job->homes[unit] == PEER_NOBODY && plan_home(plan, unit, &home))
-			home_take(job, spec, unit, roomiest(peers, &home, unit, left), home.tier,
-				  left);
-	free(left);
+	for (int place = PLACE_MEMORY; place < PLACES; place++)
+		for (int holds = 1; holds >= 0; holds--)
+			homes_give(&giving, plan, held, (enum peer_place)place, holds, homes);
+	free(giving.left);
 	return 0;
 }

@@ -30,8 +30,6 @@ enum {
 	READS_MOST = 20000000, /* records times epochs, more or less */
 	READERS_MEMORY = 64 << 20,
 	THREADS_MOST = 4,
-	SPARE = 16, /* records are not all of one size: this part of the room of memory more, and of
-		       a disk, which takes no more than it has, less */
 };
 
 /* Every node's room, by place: the least that its ranks know of, who may name different directories
@@ -52,7 +50,7 @@ static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64
 		least[place->place.node * PLACES + i] =
 			(int64_t)(room[i] < INT64_MAX / 2 ? room[i] : INT64_MAX / 2);
 	least[place->place.node * PLACES + PLACE_DISK] -=
-		least[place->place.node * PLACES + PLACE_DISK] / SPARE;
+		least[place->place.node * PLACES + PLACE_DISK] / PEER_SPARE;
 	rc = mpi_error_code(MPI_Allreduce(least, least + n, n, MPI_INT64_T, MPI_MIN, place->all));
 	for (int i = 0; i < n; i++)
 		rooms[i] = (uint64_t)least[n + i];
@@ -72,7 +70,7 @@ struct peer_again {
 	struct plan_spec spec;
 	struct stage_peers peers;
 	struct peer_held held;
-	uint16_t *homes; /* unit -> the plan's place of its home */
+	uint16_t *homes; /* unit -> the place of its home */
 	int node;
 };
 
@@ -151,20 +149,6 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 	return 0;
 }
 
-/* A plan's homes, for those after it. NULL: no memory. */
-static uint16_t *homes_of(const struct plan *plan)
-{
-	uint64_t units = plan_units(plan);
-	uint16_t *homes = malloc(units * sizeof(*homes) + 1);
-	struct plan_holder home;
-
-	for (uint64_t unit = 0; homes && unit < units; unit++)
-		homes[unit] = plan_home(plan, unit, &home)
-				      ? (uint16_t)(home.node * PLACES + home.tier)
-				      : PLAN_NOBODY;
-	return homes;
-}
-
 static int places_make(struct peer_job *job, const struct mpi_job *place, struct peer_again *again,
 		       struct plan_spec *spec)
 {
@@ -178,13 +162,13 @@ static int places_make(struct peer_job *job, const struct mpi_job *place, struct
 	units = job->store.units;
 	job->homes = malloc(units * sizeof(*job->homes) + 1);
 	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
-	again->homes = rc ? NULL : homes_of(plan);
+	again->homes = malloc(units * sizeof(*again->homes) + 1);
 	if (!rc && (!job->homes || !job->copies || !again->homes))
 		rc = ENOMEM;
 	if (!rc)
-		rc = peer_homes_take(job, plan, spec, &again->peers, &again->held);
+		rc = peer_homes_take(job, plan, spec, &again->peers, &again->held, again->homes);
 	if (!rc) {
-		job->store.limit = room + room / SPARE + 2 * spec->unit_bytes;
+		job->store.limit = room + peer_slack(room, spec);
 		places_take(job, plan, &again->peers, spec->epochs > 1);
 		rc = own_sort(job, plan);
 	}

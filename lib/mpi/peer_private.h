@@ -33,6 +33,8 @@ enum {
 	PEER_FILLERS = 4,         /* threads that read units */
 	PEER_DISKS = 2,           /* threads that read the disk for others */
 	PEER_RECORD_SPENT = 48,   /* bytes of memory that a kept record takes beside its own */
+	PEER_SPARE = 16,          /* records are not all of one size: this part of the room of memory
+				     more, and of a disk, which takes no more than it has, less */
 };
 
 #define PEER_NOBODY UINT32_MAX
@@ -207,10 +209,16 @@ int peer_held_find(struct peer_held *held, const struct mpi_job *place,
 void peer_held_free(struct peer_held *held);
 /* plan_spec.bytes_of, of held->bytes. */
 uint64_t peer_held_bytes(const void *bytes, uint64_t unit);
-/* Sets job->homes: who has a unit, else the rank of the plan's node that has most room left; and
- * what of it is on this rank's disk. Returns 0 or ENOMEM. */
+/* Bytes that a rank may keep in memory beyond its share of the node's room. */
+static inline uint64_t peer_slack(uint64_t share, const struct plan_spec *spec)
+{
+	return share / PEER_SPARE + 2 * spec->unit_bytes;
+}
+/* Sets job->homes: who has a unit, as far as it has room, else the rank of the plan's node that has
+ * most room left; homes[unit]: node * PLACES + place, or PLAN_NOBODY; and what of it is on this
+ * rank's disk. Returns 0 or ENOMEM. */
 int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
-		    const struct stage_peers *peers, const struct peer_held *held);
+		    const struct stage_peers *peers, const struct peer_held *held, uint16_t *homes);
 
 /* peer_plan.c: who keeps what. `bytes`: of the database, `leaves`: of its leaf pages; `piece`: what
  * storage gives at once, at least (0: any page); `room`: of this rank's node, by place. Collective

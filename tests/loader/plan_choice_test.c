@@ -126,6 +126,51 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 	plan_free(later.plan);
 }
 
+/* Memory for a part of the homes and disks for the others: later plans count each against its own. */
+static void homes_when_given_on_disk_then_they_leave_the_room_of_memory(void **state)
+{
+	enum { RECORDS = 400, NODES = 4, FIT = 30 };
+	struct made made[2] = {{.spec = {.epochs = 8, .tiers = 2}},
+			       {.spec = {.epochs = 8, .tiers = 2, .first_epoch = 8}}};
+	struct order_spec order = {
+		.seed = 5, .records = RECORDS, .batch = NODES * 4, .policy = ORDER_SHUFFLE};
+	unsigned copies[2][2] = {{0}}, homes_in[2] = {0};
+	uint16_t homes[RECORDS];
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * NODES; i++) {
+		made[0].room[i] = i % 2 ? 1000 * RECORDS / NODES : 1000 * FIT;
+		/* As much more of memory as homes take there, and no disk. */
+		made[1].room[i] = i % 2 ? 0 : 1000 * 2 * FIT;
+	}
+	made_by(&made[0], &order, NODES);
+	for (uint64_t unit = 0; unit < RECORDS; unit++) {
+		struct plan_holder home;
+
+		assert_true(plan_home(made[0].plan, unit, &home));
+		homes[unit] = (uint16_t)(home.node * 2 + home.tier);
+		homes_in[home.tier]++;
+	}
+	assert_int_equal(homes_in[0], NODES * FIT);
+	made[1].spec.homes = homes;
+	made_by(&made[1], &order, NODES);
+	for (unsigned i = 0; i < 2; i++)
+		for (uint64_t unit = 0; unit < RECORDS; unit++) {
+			struct plan_holder holders[NODES];
+			unsigned n = plan_holders(made[i].plan, unit, holders, NODES);
+
+			assert_int_equal(holders[0].node * 2 + holders[0].tier, homes[unit]);
+			while (--n)
+				copies[i][holders[n].tier]++;
+		}
+	assert_int_equal(copies[0][0], 0);
+	/* Units of a bucket that does not fit as a whole stay out. */
+	assert_in_range(copies[1][0], NODES * FIT * 4 / 5, NODES * FIT);
+	assert_int_equal(copies[1][1], 0);
+	plan_free(made[0].plan);
+	plan_free(made[1].plan);
+}
+
 /* What somebody has read already is not to be read by another one, as long as it has room. */
 static void homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room(void **state)
 {
@@ -244,6 +289,7 @@ int main(void)
 		cmocka_unit_test(home_when_all_have_room_then_who_reads_it_most),
 		cmocka_unit_test(residents_when_room_is_for_them_alone_then_they_have_it),
 		cmocka_unit_test(homes_when_given_then_they_stay_and_copies_do_not),
+		cmocka_unit_test(homes_when_given_on_disk_then_they_leave_the_room_of_memory),
 		cmocka_unit_test(
 			homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room),
 		cmocka_unit_test(home_when_all_read_it_once_then_who_reads_first),

@@ -261,6 +261,49 @@ static void stage_when_it_may_not_grow_then_full_and_of_use(void **state)
 	tier_stage.close(tier);
 }
 
+/* How much it takes is what it says, whoever puts it there. */
+static void stage_when_asked_for_its_room_then_says_what_it_takes(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *first = NULL, *second = NULL;
+	uint64_t all, half = 0;
+	uint8_t bytes[300];
+	MDB_val key, data;
+
+	(void)state;
+	setup.limit = 1 << 20;
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_int_equal(tier_stage.space(first).room, setup.limit);
+	assert_int_equal(tier_stage.space(first).written, 0);
+	all = offer_all(&tier_stage, first);
+	assert_int_equal(tier_stage.space(first).written, all);
+	assert_int_equal(tier_stage.space(first).room, setup.limit - all);
+	/* Who comes later has no more room for that. */
+	assert_int_equal(tier_stage.open(&second, &setup), 0);
+	assert_int_equal(tier_stage.space(second).room, setup.limit - all);
+	assert_int_equal(tier_stage.space(second).written, 0);
+	tier_stage.close(second);
+	tier_stage.close(first);
+	setup.limit = all / 2;
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	for (uint64_t i = 0; i < RECORDS; i++) {
+		record_make(i, &key, &data, bytes);
+		if (key.mv_size + data.mv_size > tier_stage.space(first).room)
+			break;
+		half += tier_stage.offer(first, i, &key, &data);
+	}
+	assert_int_equal(tier_stage.space(first).written, half);
+	assert_int_equal(tier_stage.health(first), TIER_GOOD);
+	(void)offer_all(&tier_stage, first);
+	assert_int_equal(tier_stage.health(first), TIER_FULL);
+	assert_int_equal(tier_stage.space(first).room, 0);
+	tier_stage.close(first);
+	setup.directory = "/no/such/directory";
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_int_equal(tier_stage.space(first).room, 0);
+	tier_stage.close(first);
+}
+
 /* A name that leads elsewhere is no file of ours. */
 static void stage_when_a_link_stands_there_then_not_followed(void **state)
 {
@@ -354,6 +397,24 @@ static void choice_when_peers_are_slow_then_asked_all_the_same(void **state)
 	tiers_close(&tiers);
 }
 
+/* What a job has planned to be kept is asked of storage only where that is far faster. */
+static void choice_when_planned_then_a_long_queue_is_no_reason_to_read_again(void **state)
+{
+	struct tier_ops has_all = tier_null;
+	struct tiers tiers;
+
+	(void)state;
+	has_all.has = all_has;
+	tiers_init(&tiers);
+	tiers.planned = 1;
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_STAGE), 0);
+	atomic_store(&tiers.tier[0].pace, 400000);
+	atomic_store(&tiers_file(&tiers)->pace, 100000);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_STAGE);
+	tiers_close(&tiers);
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -379,9 +440,11 @@ int main(void)
 		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
 		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
 		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
+		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),
 		cmocka_unit_test(stage_when_a_link_stands_there_then_not_followed),
 		cmocka_unit_test(choice_when_one_is_faster_then_that_one),
 		cmocka_unit_test(choice_when_peers_are_slow_then_asked_all_the_same),
+		cmocka_unit_test(choice_when_planned_then_a_long_queue_is_no_reason_to_read_again),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -34,6 +34,16 @@ of() {
 	sed -n "s/^# epoch $1 rank .* $2 \([0-9]*\) .*/\1/p" "$scratch/out" | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
+# said NODE WHAT: in how many lines of that node's disk.
+said() {
+	grep -c "^lmdbio: $scratch/ssd.$1/.*: $2" "$scratch/err" || true
+}
+
+# planned: records with a home, as the ranks say.
+planned() {
+	sed -n 's/.* planned \([0-9]*\) .*/\1/p' "$scratch/out" | sort -u
+}
+
 # nothing_left NAME: in the directories, and of the job.
 nothing_left() {
 	equal "$1_leaves_no_file_on_disk" 0 "$(find "$scratch"/ssd.* -type f | wc -l)"
@@ -44,14 +54,14 @@ nothing_left() {
 disks_hold() {
 	local set=$1 name=disks_of_$4_nodes_and_$3_ranks data nodes
 
-	program=$alone expects "$set" --batch=40 --epochs=3
+	program=$alone expects "$set" --batch=40
 	data=$(($(file_size "$set")))
 	nodes=$4
 	# shellcheck disable=SC2046
 	disks "$nodes" $(yes "$6" | head -n "$nodes")
 	at_most "${name}_hold_$1_not_alone" "$6" $((data * 3 / 4))
 	program=$scratch/on_disks once "$name" "$3" "$4" "$set" "$5" --batch=40
-	equal "${name}_have_a_place_for_every_record_of_$1" "$2" "$(sed -n 's/.* planned \([0-9]*\) .*/\1/p' "$scratch/out" | sort -u)"
+	equal "${name}_have_a_place_for_every_record_of_$1" "$2" "$(planned)"
 	judge "${name}_have_half_of_$1_at_least" test "$(of 2 staged)" -ge $((data / 2))
 	at_most "${name}_have_no_more_than_$1" "$(of 2 staged)" $((data * 105 / 100))
 	judge "${name}_are_read_for_$1" test "$(of 2 stage)" -gt 0
@@ -59,8 +69,75 @@ disks_hold() {
 }
 
 disks_hold large 1200 2 2 13M 14000000
+program=$alone LMDBIO_MEMORY=13M reads 2 2 large --batch=40
+same_as_alone memory_alone
+at_most memory_alone_holds_no_third_of_1200 "$(planned)" 400
+judge memory_alone_has_storage_read_again test "$(storage 1 2)" -gt "$(file_size large)"
 if [ "${with_sanitizer:-no}" = no ]; then
 	disks_hold large 1200 4 4 11M 7000000
 	disks_hold page 6000 4 2 21M 14000000
 fi
+
+# --- who has closed its loader goes on to answer, out of its disk ---
+program=$alone expects large --batch=40
+program=$scratch/on_disks
+for nodes in 2 4; do
+	[ $nodes = 2 ] || [ "${with_sanitizer:-no}" = no ] || continue
+	# shellcheck disable=SC2046
+	disks $nodes $(yes $((28000000 / nodes)) | head -n $nodes)
+	for try in 1 2 3; do
+		LMDBIO_MEMORY=12M reads $nodes $nodes large --batch=40 --act=close --rank=1 --at=31
+		[ "$(storage 1 2)" -gt 0 ] || break
+		echo "-- close: $(storage 1 2) bytes again, at try $try"
+	done
+	equal "close_of_one_of_${nodes}_ends_well" 0 "$job_status"
+	judge "close_of_one_of_${nodes}_gives_the_others_all" test "$(comm -13 "$scratch/expected" "$scratch/came" | wc -l)" = 0 -a \
+		"$(wc -l <"$scratch/came")" = $((1200 + 40 / nodes + 2400 * (nodes - 1) / nodes))
+	equal "close_of_one_of_${nodes}_makes_the_others_read_nothing_again" 0 "$(storage 1 2)"
+	nothing_left "close_of_one_of_$nodes"
+done
+
+# --- disks that are not there, fill up or fail ---
+disks 2 14000000 14000000
+rmdir "$scratch/ssd.1"
+LMDBIO_MEMORY=12M reads 2 2 large --batch=40
+same_as_alone no_directory_on_one_node
+equal no_directory_on_one_node_is_said_once 1 "$(said 1 'not usable')"
+judge no_directory_on_one_node_leaves_the_other_ones test "$(planned)" -ge 600 -a "$(planned)" -lt 1100
+mkdir "$scratch/ssd.1"
+nothing_left no_directory_on_one_node
+
+echo 50000 >"$scratch/size.1"
+LMDBIO_MEMORY=12M reads 2 2 large --batch=40
+same_as_alone tiny_disk_on_one_node
+judge tiny_disk_on_one_node_leaves_the_other_ones test "$(planned)" -ge 600 -a "$(planned)" -lt 1100
+nothing_left tiny_disk_on_one_node
+
+# Half-way in the first epoch; of what is in the file nothing is left but the rows.
+disks 2 14000000 14000000
+printf '#!/bin/sh\nexec truncate -s 65536 "%s"/ssd.1/lmdbio-stage-*\n' "$scratch" >"$LOADER_JOB/command"
+chmod +x "$LOADER_JOB/command"
+LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=run --rank=1 --at=10
+same_as_alone disk_failing_half_way
+equal disk_failing_half_way_is_said_once 1 "$(said 1 'cannot be read')"
+equal disk_failing_half_way_is_said_of_no_other 0 "$(said 0 .)"
+equal disk_failing_half_way_had_all_planned 1200 "$(planned)"
+judge disk_failing_half_way_is_in_the_statistics grep -q '^# epoch 2 rank 1 .* stage_state 2 ' "$scratch/out"
+nothing_left disk_failing_half_way
+
+# Somebody else takes the room before a record has come.
+if [ "$(id -u)" = 0 ]; then
+	trap 'umount "$scratch/ssd.1" 2>/dev/null || true; job_clean' EXIT
+	mount -t tmpfs -o size=16m,mode=700 none "$scratch/ssd.1"
+	printf '#!/bin/sh\nhead -c 15000000 /dev/zero >"%s/ssd.1/other"\n' "$scratch" >"$LOADER_JOB/command"
+	LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=run --rank=1 --at=0
+	same_as_alone full_disk
+	equal full_disk_is_said_once 1 "$(said 1 'cannot be written: No space')"
+	equal full_disk_had_all_planned 1200 "$(planned)"
+	judge full_disk_is_in_the_statistics grep -q '^# epoch 2 rank 1 .* stage_state 1 ' "$scratch/out"
+	rm "$scratch/ssd.1/other"
+	nothing_left full_disk
+	umount "$scratch/ssd.1"
+fi
+slowfs_stop
 finish

@@ -13,7 +13,7 @@
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
  * others wait for that); end (MPI_Finalize without closing); exit; run (the program
- * $LOADER_JOB/command, while the others wait, and go on). Rank 0 saves the place where it
+ * $LOADER_JOB/command, while the others wait, and go on; it may be at 0). Rank 0 saves the place where it
  * is after `save` batches; all ranks go on from what is saved with --restore, which is a place in
  * epoch `first`.
  */
@@ -315,6 +315,10 @@ static int read_all(const char *path, const struct lmdbio_loader_options *option
 	rc = lmdbio_mpi_loader_open(MPI_COMM_WORLD, &loader, path, MDB_NOLOCK, NULL, options);
 	if (rc)
 		return rc;
+	if (!strcmp(job.act, "run")) {
+		(void)act(loader, 0);
+		gather();
+	}
 	for (uint64_t epoch = job.first; epoch < job.first + job.epochs; epoch++) {
 		rc = read_epoch(loader, epoch, &batches);
 		while (!rc && !job.apart && job.left--)

@@ -1,5 +1,5 @@
 /* What only this file knows: that what a rank keeps for its job is what was given, within its room,
- * once, and that its bits say which units are whole. */
+ * once, in memory or on its disk, and that its bits say which units are whole. */
 #include "mpi/peer_private.h"
 
 #include "loader/loader_ready.h"
@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -38,12 +40,17 @@ static bool is_there(struct peer_store *store, uint64_t record)
 	uint8_t bytes[SIZE];
 	MDB_val key, data;
 
-	assert_int_equal(store_take(store, record, &found), store_has(store, record) ? 0 : ENOENT);
+	bool held = store_holds(store, record);
+
+	assert_int_equal(store_take(store, record, &found), held ? 0 : ENOENT);
+	if (!held)
+		assert_int_equal(store_read(store, record, &found),
+				 store_has(store, record) ? 0 : ENOENT);
 	if (!store_has(store, record))
 		return false;
 	record_make(record, bytes, &key, &data);
 	/* What may go is copied. */
-	assert_int_equal(found.memory != NULL, !stays);
+	assert_int_equal(found.memory != NULL, !stays || !held);
 	assert_int_equal(found.key.mv_size, key.mv_size);
 	assert_int_equal(found.data.mv_size, data.mv_size);
 	assert_memory_equal(found.key.mv_data, key.mv_data, key.mv_size);
@@ -209,6 +216,144 @@ static void store_when_threads_give_the_same_then_each_is_kept_once(void **state
 	store_close_units(&store);
 }
 
+/* --- a disk ----------------------------------------------------------------------------------- */
+
+static char directory[200];
+
+/* The last three units of a store have their place there. */
+enum { DISK_UNIT = 8 };
+
+static void *disk_open(uint64_t limit)
+{
+	struct tier_setup setup = {.identity = {1, 2, 3, 4},
+				   .records = RECORDS,
+				   .directory = directory,
+				   .limit = limit};
+	void *disk = NULL;
+
+	assert_int_equal(tier_stage.open(&disk, &setup), 0);
+	return disk;
+}
+
+static void store_make_on_disk(struct peer_store *store, void *disk, enum peer_role role)
+{
+	store_make(store, 1 << 20, role);
+	store->disk = &tier_stage;
+	store->disk_state = disk;
+	for (uint64_t unit = DISK_UNIT; unit < store->units; unit++)
+		store_place_on_disk(store, unit);
+}
+
+static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_memory(void **state)
+{
+	void *disk = disk_open(0);
+	struct peer_store store;
+	uint64_t kept = 0, used;
+
+	(void)state;
+	store_make_on_disk(&store, disk, ROLE_HOME);
+	for (uint64_t record = 0; record < DISK_UNIT * UNIT; record++)
+		assert_true(keep(&store, record) > 0);
+	used = store.used;
+	for (uint64_t record = DISK_UNIT * UNIT; record < RECORDS; record++) {
+		assert_false(is_there(&store, record));
+		assert_false(ready_test(store.ready, record / UNIT));
+		kept += keep(&store, record);
+		assert_int_equal(keep(&store, record), 0);
+		assert_false(store_holds(&store, record));
+		assert_true(is_there(&store, record));
+	}
+	assert_int_equal(store.used, used);
+	assert_int_equal(tier_stage.space(disk).written, kept);
+	assert_int_equal(ready_count(store.ready, store.units), store.units);
+	store_close_units(&store);
+	tier_stage.close(disk);
+}
+
+/* The store takes only what has its place there, but tells of all that is. */
+static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_counts(void **state)
+{
+	void *disk = disk_open(0), *other = disk_open(0);
+	struct peer_store store;
+	uint8_t bytes[SIZE];
+	MDB_val key, data;
+
+	(void)state;
+	for (uint64_t record = DISK_UNIT * UNIT - 5; record < DISK_UNIT * UNIT + 15; record++) {
+		record_make(record, bytes, &key, &data);
+		assert_true(tier_stage.offer(other, record, &key, &data) > 0);
+	}
+	store_make_on_disk(&store, disk, ROLE_COPY);
+	assert_true(ready_test(store.ready, DISK_UNIT));
+	assert_false(ready_test(store.ready, DISK_UNIT + 1));
+	assert_true(is_there(&store, DISK_UNIT * UNIT - 1));
+	for (uint64_t record = (DISK_UNIT + 1) * UNIT; record < RECORDS; record++)
+		assert_int_equal(keep(&store, record) > 0, record >= DISK_UNIT * UNIT + 15);
+	assert_int_equal(ready_count(store.ready, store.units), 3);
+	/* Of no place any more: it stays, and no more comes. */
+	store.at[DISK_UNIT].role = ROLE_NONE;
+	assert_true(is_there(&store, DISK_UNIT * UNIT));
+	store_close_units(&store);
+	tier_stage.close(disk);
+	tier_stage.close(other);
+}
+
+static void store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not(void **state)
+{
+	void *disk = disk_open(15 * SIZE);
+	struct peer_store store;
+
+	(void)state;
+	store_make_on_disk(&store, disk, ROLE_HOME);
+	assert_true(store_takes(&store, DISK_UNIT));
+	for (uint64_t record = 0; record < RECORDS; record++)
+		(void)keep(&store, record);
+	assert_false(store_takes(&store, DISK_UNIT));
+	assert_true(store_takes(&store, 0));
+	assert_int_equal(ready_count(store.ready, store.units), DISK_UNIT + 1);
+	assert_true(is_there(&store, DISK_UNIT * UNIT));
+	assert_false(is_there(&store, RECORDS - 1));
+	store_close_units(&store);
+	tier_stage.close(disk);
+}
+
+static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole_in_the_end(
+	void **state)
+{
+	void *disk = disk_open(0);
+	struct giver givers[4];
+	struct peer_store store;
+
+	(void)state;
+	store_make_on_disk(&store, disk, ROLE_HOME);
+	for (unsigned i = 0; i < 4; i++) {
+		givers[i] = (struct giver){.store = &store};
+		assert_int_equal(pthread_create(&givers[i].thread, NULL, give_all, &givers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(givers[i].thread, NULL);
+	assert_int_equal(ready_count(store.ready, store.units), store.units);
+	for (uint64_t record = 0; record < RECORDS; record++)
+		assert_true(is_there(&store, record));
+	store_close_units(&store);
+	tier_stage.close(disk);
+}
+
+static int directory_make(void **state)
+{
+	const char *top = getenv("TMPDIR");
+
+	(void)state;
+	snprintf(directory, sizeof(directory), "%s/lmdbio-store.XXXXXX", top ? top : "/tmp");
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int directory_remove(void **state)
+{
+	(void)state;
+	return rmdir(directory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,7 +363,14 @@ int main(void)
 		cmocka_unit_test(store_when_a_unit_is_nothing_of_its_then_not_kept),
 		cmocka_unit_test(store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go),
 		cmocka_unit_test(store_when_threads_give_the_same_then_each_is_kept_once),
+		cmocka_unit_test(
+			store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_memory),
+		cmocka_unit_test(
+			store_when_another_process_uses_the_disk_then_what_it_has_put_there_counts),
+		cmocka_unit_test(store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not),
+		cmocka_unit_test(
+			store_when_threads_give_the_same_to_the_disk_then_units_are_whole_in_the_end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, directory_make, directory_remove);
 }
