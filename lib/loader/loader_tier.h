@@ -89,7 +89,7 @@ enum { TIERS = 4 };
 /* All tiers of one loader; the file, which has no ops, is the last one. Threads: any, once open. */
 struct tiers {
 	unsigned count;
-	uint64_t planned; /* records that have a place with some node of a job; 0: there is no plan */
+	uint64_t planned; /* records that have a place with some node of a job; 0: no plan */
 	struct tier tier[TIERS + 1];
 };
 

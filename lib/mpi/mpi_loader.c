@@ -105,8 +105,8 @@ static void tell_plan(const struct opening *opening, const struct peer_planned *
 			 (unsigned long long)planned->on_disk);
 }
 
-/* Plans, and makes what the plan needs. `stage`: the loader's, or NULL. The code is agreed; after an
- * error there is no job. */
+/* Plans, and makes what the plan needs. `stage`: the loader's, or NULL. The code is agreed; after
+ * an error there is no job. */
 static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		    const struct order_spec *spec, const struct tier *stage,
 		    struct peer_planned *planned)

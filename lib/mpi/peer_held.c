@@ -120,8 +120,7 @@ static int ranks_on(const struct giving *giving, uint32_t node)
 
 static uint64_t share(const struct giving *giving, uint32_t node, enum peer_place place)
 {
-	return giving->spec->room[(size_t)node * PLACES + place] /
-	       (uint64_t)ranks_on(giving, node);
+	return giving->spec->room[(size_t)node * PLACES + place] / (uint64_t)ranks_on(giving, node);
 }
 
 static uint64_t *left_to(const struct giving *giving, uint32_t rank, enum peer_place place)
@@ -178,7 +177,7 @@ static uint16_t home_give(const struct giving *giving, uint64_t unit,
 	return (uint16_t)(home->node * PLACES + place);
 }
 
-/* Homes that the plan has in a place, of units that somebody of the node holds, or of the others. */
+/* Homes that the plan has in a place, of units that the node holds already, or of the others. */
 static void homes_give(const struct giving *giving, const struct plan *plan,
 		       const struct peer_held *held, enum peer_place place, bool holds,
 		       uint16_t *homes)

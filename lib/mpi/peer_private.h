@@ -33,8 +33,8 @@ enum {
 	PEER_FILLERS = 4,         /* threads that read units */
 	PEER_DISKS = 2,           /* threads that read the disk for others */
 	PEER_RECORD_SPENT = 48,   /* bytes of memory that a kept record takes beside its own */
-	PEER_SPARE = 16,          /* records are not all of one size: this part of the room of memory
-				     more, and of a disk, which takes no more than it has, less */
+	PEER_SPARE = 16,          /* records are not all of one size: so much of the room more in
+				     memory, and less on a disk, which takes no more than it has */
 };
 
 #define PEER_NOBODY UINT32_MAX

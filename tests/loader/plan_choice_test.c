@@ -126,7 +126,7 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 	plan_free(later.plan);
 }
 
-/* Memory for a part of the homes and disks for the others: later plans count each against its own. */
+/* Memory for a part of the homes, disks for the others: later plans count each against its own. */
 static void homes_when_given_on_disk_then_they_leave_the_room_of_memory(void **state)
 {
 	enum { RECORDS = 400, NODES = 4, FIT = 30 };

@@ -13,9 +13,9 @@
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
  * others wait for that); end (MPI_Finalize without closing); exit; run (the program
- * $LOADER_JOB/command, while the others wait, and go on; it may be at 0). Rank 0 saves the place where it
- * is after `save` batches; all ranks go on from what is saved with --restore, which is a place in
- * epoch `first`.
+ * $LOADER_JOB/command, while the others wait, and go on; it may be at 0). Rank 0 saves the place
+ * where it is after `save` batches; all ranks go on from what is saved with --restore, which is a
+ * place in epoch `first`.
  */
 #include <lmdbio_mpi.h>
 
@@ -205,8 +205,7 @@ static void stats_print(struct lmdbio_loader *loader, uint64_t epoch)
 	       (unsigned long long)stats.file_bytes, (unsigned long long)stats.epoch_ns / 1000000,
 	       (unsigned long long)stats.stall_ns / 1000000, (unsigned long long)stats.stage_bytes,
 	       (unsigned long long)stats.staged_bytes, (unsigned long long)stats.stage_state,
-	       (unsigned long long)stats.peer_records,
-	       (unsigned long long)stats.peer_state);
+	       (unsigned long long)stats.peer_records, (unsigned long long)stats.peer_state);
 	fflush(stdout);
 }
 
@@ -253,7 +252,7 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 		return false;
 	if (!strcmp(job.act, "exit"))
 		exit(3);
-	/* What the others still do together: after this batch, after each one to come, and at last. */
+	/* What the others still do together: after this batch, each one to come, and at last. */
 	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 2;
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);

@@ -317,8 +317,7 @@ static void store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not(void *
 	tier_stage.close(disk);
 }
 
-static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole_in_the_end(
-	void **state)
+static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole(void **state)
 {
 	void *disk = disk_open(0);
 	struct giver givers[4];
@@ -368,8 +367,7 @@ int main(void)
 		cmocka_unit_test(
 			store_when_another_process_uses_the_disk_then_what_it_has_put_there_counts),
 		cmocka_unit_test(store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not),
-		cmocka_unit_test(
-			store_when_threads_give_the_same_to_the_disk_then_units_are_whole_in_the_end),
+		cmocka_unit_test(store_when_threads_give_the_same_to_the_disk_then_units_are_whole),
 	};
 
 	return cmocka_run_group_tests(tests, directory_make, directory_remove);
