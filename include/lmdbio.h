@@ -182,7 +182,8 @@ struct lmdbio_loader_options {
 	uint32_t threads;      /* reads in flight at most; 0: as many as are measured to help */
 	uint64_t bandwidth;    /* bytes a second at most from storage; 0: no limit */
 	const char *stage_dir; /* a directory on a local disk, or NULL: records read from storage are
-				  kept there, and later read there when that is faster */
+				  kept there, and later read there when that is faster; in a job
+				  of several nodes each disk has what its plan has there */
 	uint64_t stage_size;   /* bytes there at most; 0: what is free, but for a twentieth */
 	lmdbio_decode_fn *decode; /* or NULL */
 	void *decode_context;
@@ -268,7 +269,7 @@ struct lmdbio_loader_stats {
 	uint64_t epoch_ns;      /* nanoseconds since it began, or that it took */
 	uint64_t memory_bytes;  /* samples' bytes that were in the node's memory */
 	uint64_t stage_bytes;   /* from the local disk */
-	uint64_t peer_bytes;    /* from other nodes */
+	uint64_t peer_bytes;    /* from other nodes, their memory or disks */
 	uint64_t file_bytes;    /* from storage */
 	uint64_t storage_bytes; /* bytes that this process asked of storage in this epoch */
 	uint64_t staged_bytes;  /* written to the local disk by this process */
@@ -277,7 +278,8 @@ struct lmdbio_loader_stats {
 	uint64_t reads_at_once; /* as many reads in flight as helped */
 	uint64_t peer_state;    /* 0: other nodes are not asked; 1: they are; 2: some were asked in
 				   vain, and storage was read instead */
-	uint64_t peer_records;  /* records that the nodes of the job keep, by their plan */
+	uint64_t peer_records;  /* records that the nodes of the job keep in memory or on disk, by
+				   their plan */
 };
 
 /* Copies the counters of a loader, as lmdbio_stats() those of the process.

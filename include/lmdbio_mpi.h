@@ -108,17 +108,20 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  * on the loader that comes back.
  *
  * Where there are several nodes, and MPI was begun with MPI_THREAD_MULTIPLE, the nodes keep the
- * records for each other: each has a home in the memory of one of them, which reads it from storage
- * once, and further copies as far as there is room (LMDBIO_MEMORY is the node's). So the job reads
- * storage once when its nodes' memory together holds the database; what has no home is read
- * whenever it is wanted. Otherwise each node reads for itself; stats.peer_state and LMDBIO_VERBOSE
- * tell. A thread of each rank answers the others. A rank that has been silent for a second while it
- * owed an answer, or that owes one for ten, is passed over for storage until it has answered.
+ * records for each other: each has a home with one of them, in its memory (LMDBIO_MEMORY is the
+ * node's) or on its local disk (options.stage_dir, which ranks of a node name alike), which reads
+ * it from storage once, and further copies as far as there is room. So the job reads storage once
+ * when its nodes' memory and disks together hold the database; what has no home, and what a disk
+ * that has failed had, is read whenever it is wanted. Otherwise each node reads for itself;
+ * stats.peer_state and LMDBIO_VERBOSE tell. A thread of each rank answers the others. A rank that
+ * has been silent for a second while it owed an answer, or that owes one for ten, is passed over
+ * for storage until it has answered.
  *
  * lmdbio_loader_close() is not collective, and waits for nobody. The rank goes on to answer the
- * others, out of memory that it keeps for that, until all have closed theirs. Meanwhile MPI is kept
- * by a session, so that MPI_Finalize does not wait for the others; exit() does afterwards, until
- * they have closed, or ended MPI. Who exits without MPI_Finalize ends the job, as ever.
+ * others, out of memory and a disk's file that it keeps for that, until all have closed theirs.
+ * Meanwhile MPI is kept by a session, so that MPI_Finalize does not wait for the others; exit()
+ * does afterwards, until they have closed, or ended MPI. Who exits without MPI_Finalize ends the
+ * job, as ever.
  *   comm     its ranks take part
  *   loader   set to this rank's; NULL after an error
  *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy

@@ -31,7 +31,7 @@ enum {
 	PEER_ASKS = TIER_FETCHES, /* records in a question */
 	PEER_COPIES = 2,          /* further holders of a unit that are remembered */
 	PEER_FILLERS = 4,         /* threads that read units */
-	PEER_DISKS = 2,           /* threads that read the disk for others */
+	PEER_DISKS = 4,           /* threads that read the disk for others */
 	PEER_RECORD_SPENT = 48,   /* bytes of memory that a kept record takes beside its own */
 	PEER_SPARE = 16,          /* records are not all of one size: so much of the room more in
 				     memory, and less on a disk, which takes no more than it has */

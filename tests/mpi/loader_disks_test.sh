@@ -78,6 +78,20 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	disks_hold page 6000 4 2 21M 14000000
 fi
 
+# --- beyond the planned epochs homes stay where they are ---
+program=$alone expects large --batch=40 --epochs=10
+program=$scratch/on_disks
+disks 2 14000000 14000000
+for try in 1 2 3; do
+	LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --epochs=10
+	[ "$(storage 1 2 3 4 5 6 7 8 9)" -gt 0 ] || break
+	echo "-- ten epochs: $(storage 1 2 3 4 5 6 7 8 9) bytes again, at try $try"
+done
+same_as_alone ten_epochs
+equal ten_epochs_read_nothing_again 0 "$(storage 1 2 3 4 5 6 7 8 9)"
+judge ten_epochs_are_planned_twice grep -q ' 1 plans were made anew' "$scratch/err"
+nothing_left ten_epochs
+
 # --- who has closed its loader goes on to answer, out of its disk ---
 program=$alone expects large --batch=40
 program=$scratch/on_disks
