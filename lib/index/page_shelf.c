@@ -1,7 +1,13 @@
-/* What only this file knows: what memory a shelf's pages take, and how it is given back. */
+/* What only this file knows: what memory a shelf's pages take, and how it is given back; and where
+ * they are in its file: at their own offsets, so that nothing has to be remembered of them.
+ */
 #include "index/page_shelf.h"
 
+#include "util/limits.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +22,12 @@ struct page_shelf {
 	uint64_t most;   /* bytes */
 	_Atomic uint64_t used;
 	_Atomic uint64_t *there; /* a bit a page */
+	/* The file: */
+	int fd; /* -1: there is none */
+	uint64_t file_most;
+	_Atomic uint64_t file_used;
+	_Atomic uint64_t *filed; /* a bit a page */
+	pthread_mutex_t lock;    /* of coming back: once */
 };
 
 int shelf_open(struct page_shelf **ret, const struct window_view *view, uint64_t most)
@@ -34,6 +46,8 @@ int shelf_open(struct page_shelf **ret, const struct window_view *view, uint64_t
 		free(shelf);
 		return ENOMEM;
 	}
+	shelf->fd = -1;
+	pthread_mutex_init(&shelf->lock, NULL);
 	shelf->base = mmap(NULL, shelf->length + 1, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (shelf->base == MAP_FAILED)
@@ -50,13 +64,52 @@ void shelf_close(struct page_shelf *shelf)
 		return;
 	if (shelf->base)
 		munmap(shelf->base, shelf->length + 1);
+	if (shelf->fd >= 0)
+		close(shelf->fd);
+	pthread_mutex_destroy(&shelf->lock);
 	free(shelf->there);
+	free(shelf->filed);
 	free(shelf);
+}
+
+void shelf_extend(struct page_shelf *shelf, const char *directory, uint64_t most)
+{
+	if (!shelf->base || !shelf->gives_back || !limits_allow_file(shelf->length))
+		return;
+	shelf->filed = calloc(shelf->limit / 64 + 1, sizeof(*shelf->filed));
+	if (!shelf->filed)
+		return;
+	shelf->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	shelf->file_most = shelf->fd < 0 ? 0 : most;
+}
+
+uint64_t shelf_file_room(const struct page_shelf *shelf)
+{
+	return shelf ? shelf->file_most : 0;
+}
+
+uint64_t shelf_file_used(const struct page_shelf *shelf)
+{
+	return shelf ? shelf->file_used : 0;
 }
 
 static uint64_t bit_of(uint64_t number)
 {
 	return UINT64_C(1) << number % 64;
+}
+
+/* A disk that takes no more, or fails, has the page read again by who wants it. */
+static bool file_put(struct page_shelf *shelf, uint64_t number, const uint8_t *page)
+{
+	uint64_t size = UINT64_C(1) << shelf->page_shift;
+
+	if (atomic_fetch_add(&shelf->file_used, size) + size > shelf->file_most ||
+	    pwrite(shelf->fd, page, size, (off_t)(number << shelf->page_shift)) != (ssize_t)size) {
+		atomic_fetch_sub(&shelf->file_used, size);
+		return false;
+	}
+	atomic_fetch_or_explicit(&shelf->filed[number / 64], bit_of(number), memory_order_release);
+	return true;
 }
 
 bool shelf_put(struct page_shelf *shelf, uint64_t number, const uint8_t *page)
@@ -67,7 +120,7 @@ bool shelf_put(struct page_shelf *shelf, uint64_t number, const uint8_t *page)
 		return false;
 	if (atomic_fetch_add(&shelf->used, size) + size > shelf->most) {
 		atomic_fetch_sub(&shelf->used, size);
-		return false;
+		return shelf->fd >= 0 && file_put(shelf, number, page);
 	}
 	memcpy(shelf->base + (number << shelf->page_shift), page, size);
 	atomic_fetch_or_explicit(&shelf->there[number / 64], bit_of(number), memory_order_release);
@@ -81,7 +134,48 @@ bool shelf_has(const struct page_shelf *shelf, uint64_t number)
 		       bit_of(number);
 }
 
-void shelf_drop(struct page_shelf *shelf, uint64_t number)
+static bool is_filed(const struct page_shelf *shelf, uint64_t number)
+{
+	return shelf->fd >= 0 && number < shelf->limit &&
+	       atomic_load_explicit(&shelf->filed[number / 64], memory_order_acquire) &
+		       bit_of(number);
+}
+
+/* Its part of the disk is somebody else's at once: what is taken here is written there. */
+static void file_drop(struct page_shelf *shelf, uint64_t number)
+{
+	uint64_t size = UINT64_C(1) << shelf->page_shift;
+
+	atomic_fetch_and(&shelf->filed[number / 64], ~bit_of(number));
+	(void)fallocate(shelf->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			(off_t)(number << shelf->page_shift), (off_t)size);
+	atomic_fetch_sub(&shelf->file_used, size);
+}
+
+static bool file_get(struct page_shelf *shelf, uint64_t number)
+{
+	uint64_t size = UINT64_C(1) << shelf->page_shift, offset = number << shelf->page_shift;
+
+	if (pread(shelf->fd, shelf->base + offset, size, (off_t)offset) != (ssize_t)size)
+		return false;
+	atomic_fetch_add(&shelf->used, size);
+	atomic_fetch_or_explicit(&shelf->there[number / 64], bit_of(number), memory_order_release);
+	return true;
+}
+
+bool shelf_bring(struct page_shelf *shelf, uint64_t number)
+{
+	bool came;
+
+	if (shelf_has(shelf, number) || !is_filed(shelf, number))
+		return shelf_has(shelf, number);
+	pthread_mutex_lock(&shelf->lock);
+	came = shelf_has(shelf, number) || file_get(shelf, number);
+	pthread_mutex_unlock(&shelf->lock);
+	return came;
+}
+
+static void memory_drop(struct page_shelf *shelf, uint64_t number)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift;
 
@@ -91,6 +185,19 @@ void shelf_drop(struct page_shelf *shelf, uint64_t number)
 	if (shelf->gives_back &&
 	    !madvise(shelf->base + (number << shelf->page_shift), size, MADV_DONTNEED))
 		atomic_fetch_sub(&shelf->used, size);
+}
+
+void shelf_rest(struct page_shelf *shelf, uint64_t number)
+{
+	if (is_filed(shelf, number))
+		memory_drop(shelf, number);
+}
+
+void shelf_drop(struct page_shelf *shelf, uint64_t number)
+{
+	if (is_filed(shelf, number))
+		file_drop(shelf, number);
+	memory_drop(shelf, number);
 }
 
 struct snapshot shelf_snapshot(const struct page_shelf *shelf, const struct snapshot *snapshot)

@@ -137,6 +137,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	sizes_set(loader);
 	if (!rc && loader->sharers)
 		rc = shelf_open(&loader->shelf, &loader->txn->snapshot.view, shelf_bytes(loader));
+	if (!rc && loader->sharers)
+		loader_shelf_extend(loader);
 	if (!rc && hooks && hooks->number)
 		rc = hooks->number(hooks->context, loader, loader->txn, loader->dbi);
 	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
@@ -198,6 +200,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		.keep = loader->copies && !loader->keep_room ? keep_bytes(loader) : 0,
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
+		.lent = shelf_file_used(loader->shelf),
 	};
 	int rc = tiers_open(&loader->tiers, &setup, false);
 

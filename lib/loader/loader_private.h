@@ -195,8 +195,11 @@ struct snapshot loader_view(const struct lmdbio_loader *loader);
 /* A sample of a batch has come: pointers that stay. */
 void sample_fill(struct work *work, const struct tier_record *record);
 
-/* loader_shelf.c: whether the leaf of a record is there, with all that it takes to read it. */
-bool shelf_has_place(const struct lmdbio_loader *loader, const struct index_place *place);
+/* loader_shelf.c */
+/* Lets the shelf have a part of the local disk, if there is one. Before records are numbered. */
+void loader_shelf_extend(struct lmdbio_loader *loader);
+/* Whether the leaf of a record is there, with all that it takes to read it. */
+bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_place *place);
 
 /* loader_decode.c */
 void *decoder_run(void *loader);

@@ -110,7 +110,7 @@ static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *sna
 	for (size_t i = 0; i < n; i++) {
 		parts[i] = (struct run_part){.record = first + i};
 		parts[i].error = index_find(loader->index, first + i, &parts[i].place);
-		parts[i].shelved = !parts[i].error && shelf_has_place(loader, &parts[i].place);
+		parts[i].shelved = !parts[i].error && shelf_bring_place(loader, &parts[i].place);
 		if (parts[i].error || parts[i].shelved)
 			continue;
 		parts[i].offset = parts[i].place.page << shift;

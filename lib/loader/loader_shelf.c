@@ -2,24 +2,46 @@
  * may go.
  *
  * Numbering the records reads the leaf pages, and with them all values that lie inside. What the
- * rank keeps of them comes from here, so that nobody reads these pages again.
+ * rank keeps of them comes from here, so that nobody reads these pages again. What will have its
+ * place on the local disk waits there.
  */
 #include "loader/loader_private.h"
+
+#include <sys/statvfs.h>
+
+enum { SPARE = 16 };    /* this part of the disk is not counted on */
+#define NONE UINT64_MAX /* no page */
 
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader)
 {
 	return loader->shelf;
 }
 
-bool shelf_has_place(const struct lmdbio_loader *loader, const struct index_place *place)
+/* Of duplicates no page goes before the last record is taken, so that all would come to memory. */
+void loader_shelf_extend(struct lmdbio_loader *loader)
 {
-	return loader->shelf && shelf_has(loader->shelf, place->page) &&
-	       (!place->nested || shelf_has(loader->shelf, place->owner_page));
+	const char *directory = loader->options.stage_dir;
+	uint64_t room = loader->options.stage_size;
+	struct statvfs fs;
+
+	if (!directory || !loader->copies || loader->tree.record.flags & MDB_DUPSORT ||
+	    statvfs(directory, &fs))
+		return;
+	if (!room || room / fs.f_frsize > fs.f_bavail)
+		room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	shelf_extend(loader->shelf, directory, (room - room / SPARE) / loader->sharers);
+}
+
+bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_place *place)
+{
+	return loader->shelf && shelf_bring(loader->shelf, place->page) &&
+	       (!place->nested || shelf_bring(loader->shelf, place->owner_page));
 }
 
 void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, loader_take_fn *take,
 		    void *context)
 {
+	uint64_t at = NONE;
 	struct snapshot snapshot;
 
 	if (!loader->shelf)
@@ -32,12 +54,19 @@ void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, lo
 		MDB_val key, data;
 
 		snapshot.blocked = 0;
-		if (index_find(loader->index, record, &place) || !shelf_has_place(loader, &place) ||
+		if (index_find(loader->index, record, &place))
+			continue;
+		if (at != NONE && at != place.page)
+			shelf_rest(loader->shelf, at);
+		at = place.page;
+		if (!shelf_bring_place(loader, &place) ||
 		    index_run(&snapshot, &loader->tree, &place, &number, &pages) || pages ||
 		    index_get(&snapshot, &loader->tree, &place, &key, &data))
 			continue;
 		take(context, record, 0, &key, &data);
 	}
+	if (at != NONE)
+		shelf_rest(loader->shelf, at);
 }
 
 uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t end)

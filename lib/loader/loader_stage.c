@@ -124,7 +124,7 @@ static uint64_t limit_of(const struct stage *stage, const struct tier_setup *set
 	struct statvfs fs;
 
 	if (!fstatvfs(stage->fd, &fs)) {
-		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize + setup->lent;
 		free_bytes -= free_bytes / SPARE;
 	}
 	limit = next + free_bytes;

@@ -34,6 +34,7 @@ struct tier_setup {
 	uint64_t keep;         /* bytes that the memory tier may keep */
 	const char *directory; /* stage: on a local disk, or NULL */
 	uint64_t limit;        /* stage: bytes; 0: what is free */
+	uint64_t lent;         /* stage: bytes that are given back there while it is filled */
 };
 
 enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };

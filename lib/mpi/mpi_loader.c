@@ -78,7 +78,8 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 		return rc;
 	opening->duplicates = txn->trees[dbi].record.flags & MDB_DUPSORT;
 	opening->kept.shelf = loader_shelf(loader);
-	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks;
+	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks +
+			     shelf_file_room(opening->kept.shelf);
 	opening->kept.needed =
 		loader_bytes(loader) + txn->trees[dbi].record.entries * PEER_RECORD_SPENT;
 	rc = mpi_index_build(opening->place.all, opening->door->index, &txn->snapshot,

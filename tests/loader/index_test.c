@@ -209,14 +209,15 @@ static void index_when_counted_in_parts_then_the_same(void **state)
 	opened_end(&opened);
 }
 
-/* Counts all leaves of a tree with a shelf of so many bytes. */
+/* Counts all leaves of a tree with a shelf of so many bytes, or with the one given. */
 static void shelf_fill(const struct snapshot *snapshot, const struct tree *tree, uint64_t most,
 		       struct page_shelf **shelf, struct index_part *part)
 {
 	uint64_t *pages;
 	size_t n;
 
-	assert_int_equal(shelf_open(shelf, &snapshot->view, most), 0);
+	if (!*shelf)
+		assert_int_equal(shelf_open(shelf, &snapshot->view, most), 0);
 	assert_int_equal(index_leaves(snapshot, tree, 3, &pages, &n), 0);
 	assert_int_equal(index_count(snapshot, tree, 2, pages, n, *shelf, part), 0);
 	free(pages);
@@ -234,7 +235,7 @@ static void shelf_when_filled_by_counting_then_the_same_records_come_from_it(voi
 		struct snapshot *snapshot = &opened.txn->snapshot, shown;
 		uint64_t bytes = 0, weights = 0, number, pages;
 		struct record_index *index;
-		struct page_shelf *shelf;
+		struct page_shelf *shelf = NULL;
 		struct index_place place;
 		struct index_part part;
 		MDB_val keys[2], data[2];
@@ -273,7 +274,7 @@ static void shelf_when_it_is_full_then_no_more_is_kept_until_some_goes(void **st
 {
 	enum { PAGES = 7, PAGE = 4096 };
 	uint64_t here = 0, kept = 0, first = 0;
-	struct page_shelf *shelf;
+	struct page_shelf *shelf = NULL;
 	struct index_part part;
 	struct opened opened;
 	struct tree *tree;
@@ -303,6 +304,69 @@ static void shelf_when_it_is_full_then_no_more_is_kept_until_some_goes(void **st
 	assert_true(shelf_has(shelf, first));
 	assert_false(shelf_put(shelf, opened.txn->snapshot.view.limit, page));
 	index_part_free(&part);
+	shelf_close(shelf);
+	opened_end(&opened);
+}
+
+/* Memory for some pages, a file for some more. */
+static void shelf_when_it_has_a_file_then_pages_come_from_there(void **state)
+{
+	enum { MEMORY = 3, FILED = 5, PAGE = 4096 };
+	struct page_shelf *shelf = NULL;
+	uint64_t filed[FILED], n = 0;
+	struct snapshot *snapshot, shown;
+	struct index_part part;
+	struct opened opened;
+	const uint8_t *page;
+	struct tree *tree;
+	unsigned count;
+	MDB_dbi dbi;
+
+	(void)state;
+	opened_begin(&opened);
+	tree = tree_of(opened.txn, "plain", &dbi);
+	snapshot = &opened.txn->snapshot;
+	assert_int_equal(shelf_open(&shelf, &snapshot->view, MEMORY * PAGE), 0);
+	shelf_extend(shelf, opened.place.directory, FILED * PAGE);
+	if (!shelf_file_room(shelf)) { /* this file system has no files without a name */
+		shelf_close(shelf);
+		opened_end(&opened);
+		skip();
+	}
+	shelf_fill(snapshot, tree, 0, &shelf, &part);
+	assert_int_equal(shelf_file_used(shelf), FILED * PAGE);
+	for (size_t i = 0; i < part.count; i++)
+		if (part.weights[i].kept && !shelf_has(shelf, part.leaves[i].page))
+			filed[n++] = part.leaves[i].page;
+	assert_int_equal(n, FILED);
+	shown = shelf_snapshot(shelf, snapshot);
+	for (unsigned i = 0; i < FILED; i++) {
+		assert_int_equal(tree_page(snapshot, filed[i], &page, &count), 0);
+		assert_true(shelf_bring(shelf, filed[i]) && shelf_has(shelf, filed[i]));
+		assert_memory_equal(shown.view.base + filed[i] * PAGE, page, PAGE);
+		/* It rests, and comes again. */
+		shelf_rest(shelf, filed[i]);
+		assert_false(shelf_has(shelf, filed[i]));
+		assert_true(shelf_bring(shelf, filed[i]));
+		assert_memory_equal(shown.view.base + filed[i] * PAGE, page, PAGE);
+		shelf_drop(shelf, filed[i]);
+		assert_false(shelf_bring(shelf, filed[i]));
+		assert_int_equal(shelf_file_used(shelf), (FILED - 1 - i) * PAGE);
+	}
+	/* What was in memory alone does not rest. */
+	for (size_t i = n = 0; i < part.count; i++) {
+		shelf_rest(shelf, part.leaves[i].page);
+		n += shelf_has(shelf, part.leaves[i].page);
+	}
+	assert_int_equal(n, MEMORY);
+	index_part_free(&part);
+	shelf_close(shelf);
+	/* No directory, no file. */
+	assert_int_equal(shelf_open(&shelf, &snapshot->view, PAGE), 0);
+	shelf_extend(shelf, "/no/such/directory", FILED * PAGE);
+	assert_int_equal(shelf_file_room(shelf), 0);
+	assert_true(shelf_put(shelf, filed[0], page));
+	assert_false(shelf_put(shelf, filed[1], page));
 	shelf_close(shelf);
 	opened_end(&opened);
 }
@@ -457,6 +521,7 @@ int main(void)
 		cmocka_unit_test(index_when_counted_in_parts_then_the_same),
 		cmocka_unit_test(shelf_when_filled_by_counting_then_the_same_records_come_from_it),
 		cmocka_unit_test(shelf_when_it_is_full_then_no_more_is_kept_until_some_goes),
+		cmocka_unit_test(shelf_when_it_has_a_file_then_pages_come_from_there),
 		cmocka_unit_test(run_when_the_value_overflows_then_where_it_stands),
 		cmocka_unit_test(index_when_the_tree_says_other_than_its_leaves_then_corrupted),
 		cmocka_unit_test(index_when_pages_are_damaged_then_an_error_and_no_signal),

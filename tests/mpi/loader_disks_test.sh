@@ -7,6 +7,8 @@ stores_alone "$@"
 job_begin
 make_set large 1200 20000
 make_set page 6000 3000
+make_set small 16000 500
+make_set mixed 8000 100,900,3000
 loader_job_begin
 export LOADER_JOB=$scratch/job
 mkdir "$LOADER_JOB"
@@ -76,6 +78,8 @@ judge memory_alone_has_storage_read_again test "$(storage 1 2)" -gt "$(file_size
 if [ "${with_sanitizer:-no}" = no ]; then
 	disks_hold large 1200 4 4 11M 7000000
 	disks_hold page 6000 4 2 21M 14000000
+	disks_hold small 16000 4 2 21M 5500000
+	disks_hold mixed 8000 2 2 11M 7000000
 fi
 
 # --- beyond the planned epochs homes stay where they are ---
