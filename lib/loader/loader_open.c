@@ -201,6 +201,8 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
 		.lent = shelf_file_used(loader->shelf),
+		/* A job's plan knows nothing of it. */
+		.fresh = loader->sharers != 0,
 	};
 	int rc = tiers_open(&loader->tiers, &setup, false);
 

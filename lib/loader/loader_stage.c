@@ -10,8 +10,9 @@
  * Head and rows are mapped. A record is written, then its row, its place last; a row that was
  * written before a crash of the machine is not believed, because the boot is another one. The file
  * goes with its last user: everybody holds a shared lock on it, and who can turn it to an exclusive
- * one is the last. Every record is checked when it is read. A disk that is full takes no more, and
- * what is there stays of use; one that fails is not asked any more.
+ * one is the last. What users that were killed have left is of use to the next ones; but not to a
+ * job, whose plan has other records there. Every record is checked when it is read. A disk that is
+ * full takes no more, and what is there stays of use; one that fails is not asked any more.
  */
 #include "loader/loader_tier.h"
 
@@ -91,14 +92,27 @@ static bool is_ours(int fd, const char *path)
 	       open_file.st_uid == geteuid() && !(open_file.st_mode & 077);
 }
 
+/* Removes a file that nobody uses; one that is empty is just being made. true: it is gone. */
+static bool file_discard(int fd, const char *path)
+{
+	struct stat st;
+
+	return !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && st.st_size &&
+	       is_ours(fd, path) && !unlink(path);
+}
+
 /* Opens the file and locks it as one of its users. Returns a descriptor or -1 with errno. */
-static int file_open(const char *path)
+static int file_open(const char *path, bool fresh)
 {
 	for (;;) {
 		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error;
 
 		if (fd < 0)
 			return -1;
+		if (fresh && file_discard(fd, path)) {
+			close(fd);
+			continue;
+		}
 		if (flock(fd, LOCK_SH)) {
 			error = errno;
 			close(fd);
@@ -209,7 +223,7 @@ static int stage_open(void **state, const struct tier_setup *setup)
 	stage->records = setup->records;
 	snprintf(stage->path, sizeof(stage->path), "%s/lmdbio-stage-%016llx", setup->directory,
 		 (unsigned long long)XXH3_64bits(setup->identity, sizeof(setup->identity)));
-	stage->fd = file_open(stage->path);
+	stage->fd = file_open(stage->path, setup->fresh);
 	rc = stage->fd < 0 ? errno : stage_map(stage, setup);
 	if (!rc) {
 		stage->limit = limit_of(stage, setup);

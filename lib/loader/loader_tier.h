@@ -35,6 +35,7 @@ struct tier_setup {
 	const char *directory; /* stage: on a local disk, or NULL */
 	uint64_t limit;        /* stage: bytes; 0: what is free */
 	uint64_t lent;         /* stage: bytes that are given back there while it is filled */
+	bool fresh;            /* stage: what users that have died left there is of no use */
 };
 
 enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };

@@ -215,6 +215,32 @@ static void stage_when_of_another_data_set_then_not_believed(void **state)
 	tier_stage.close(tier);
 }
 
+/* As a process that was killed leaves it, beside one that is alive. */
+static void stage_when_to_be_fresh_then_only_what_the_living_have_is_there(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *first = NULL, *second = NULL;
+	char path[260], other[260];
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_true(offer_all(&tier_stage, first) > 0);
+	assert_true(stage_file(path, sizeof(path)));
+	snprintf(other, sizeof(other), "%s/kept", place.directory);
+	assert_int_equal(link(path, other), 0);
+	tier_stage.close(first);
+	assert_int_equal(rename(other, path), 0);
+	setup.fresh = true;
+	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_int_equal(have(&tier_stage, first), 0);
+	assert_true(offer_all(&tier_stage, first) > 0);
+	assert_int_equal(tier_stage.open(&second, &setup), 0);
+	assert_int_equal(have(&tier_stage, second), RECORDS);
+	tier_stage.close(first);
+	tier_stage.close(second);
+	assert_false(stage_file(path, sizeof(path)));
+}
+
 static void stage_when_bytes_have_changed_then_dropped(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
@@ -438,6 +464,7 @@ int main(void)
 		cmocka_unit_test(tier_when_not_set_up_then_there_is_none),
 		cmocka_unit_test(stage_when_two_use_it_then_shared_and_gone_with_the_last),
 		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
+		cmocka_unit_test(stage_when_to_be_fresh_then_only_what_the_living_have_is_there),
 		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
 		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
 		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),

@@ -79,8 +79,8 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	disks_hold large 1200 4 4 11M 7000000
 	disks_hold page 6000 4 2 21M 14000000
 	disks_hold small 16000 4 2 21M 5500000
-	disks_hold mixed 8000 2 2 11M 7000000
 fi
+disks_hold mixed 8000 2 2 11M 7000000
 
 # --- beyond the planned epochs homes stay where they are ---
 program=$alone expects large --batch=40 --epochs=10
@@ -114,6 +114,18 @@ for nodes in 2 4; do
 	equal "close_of_one_of_${nodes}_makes_the_others_read_nothing_again" 0 "$(storage 1 2)"
 	nothing_left "close_of_one_of_$nodes"
 done
+
+# --- what a job that was killed has left is not in the way of the next one ---
+disks 2 14000000 14000000
+LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=exit --rank=1 --at=35 >"$scratch/log"
+judge exit_of_one_ends_the_job test "$job_status" != 0 -a "$job_status" != 124
+until [ -z "$(job_processes)" ]; do
+	sleep 0.05
+done
+equal exit_of_one_leaves_files_on_both_disks 2 "$(find "$scratch"/ssd.* -type f | wc -l)"
+once after_exit_of_one 2 2 large 12M --batch=40
+equal after_exit_of_one_has_a_place_for_every_record 1200 "$(planned)"
+nothing_left after_exit_of_one
 
 # --- disks that are not there, fill up or fail ---
 disks 2 14000000 14000000
