@@ -3,9 +3,9 @@
  * One sparse file per data set and directory, shared by the processes of the node:
  *
  *   0 a head (4096): identity, how many records, the boot that wrote it, where the next record goes
- *   4096 a row for each record (24 bytes): where it stands (8; 0: not here), value's size (4),
- * key's size (4), XXH3-64 of both (8) then the records, value and key, in the order in which they
- * came
+ *   4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: somebody writes it),
+ *     value's size (4), key's size (4), XXH3-64 of both (8)
+ *   then the records, value and key, in the order in which they came
  *
  * Head and rows are mapped. A record is written, then its row, its place last; a row that was
  * written before a crash of the machine is not believed, because the boot is another one. The file
@@ -34,7 +34,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HEAD = 4096, SPARE = 20, BOOT = 40 };
+enum { HEAD = 4096, SPARE = 20, BOOT = 40, CLAIMED = 1 };
 
 static const uint64_t magic = UINT64_C(0x3167617473626d6c);
 
@@ -245,7 +245,7 @@ static bool stage_has(void *state, uint64_t record)
 	struct stage *stage = state;
 
 	return atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_FAILED &&
-	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) != 0;
+	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) > CLAIMED;
 }
 
 static int read_whole(int fd, uint8_t *buffer, size_t length, uint64_t offset)
@@ -316,28 +316,42 @@ static int write_whole(int fd, const MDB_val *data, const MDB_val *key, uint64_t
 	return 0;
 }
 
-static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+/* Gives a record its place in the file. 0: it has none. */
+static uint64_t put(struct stage *stage, const MDB_val *key, const MDB_val *data)
 {
-	struct stage *stage = state;
-	struct row *row;
-	uint64_t size = data->mv_size + key->mv_size, place;
-	XXH3_state_t hash;
+	uint64_t size = data->mv_size + key->mv_size;
+	uint64_t place = atomic_fetch_add(&stage->head->next, size);
 	int rc;
 
-	if (atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_GOOD)
-		return 0;
-	row = &stage->rows[record];
-	if (atomic_load_explicit(&row->place, memory_order_relaxed))
-		return 0;
-	place = atomic_fetch_add(&stage->head->next, size);
 	if (place + size > stage->limit || !limits_allow_file(place + size)) {
 		stage_drop(stage, TIER_FULL, "full", ENOSPC);
 		return 0;
 	}
 	rc = write_whole(stage->fd, data, key, place);
-	if (rc) {
-		stage_drop(stage, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,
-			   "cannot be written", rc);
+	if (!rc)
+		return place;
+	stage_drop(stage, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,
+		   "cannot be written", rc);
+	return 0;
+}
+
+/* Who is killed with a row claimed has kept its record from the file: it stays where it was. */
+static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+{
+	struct stage *stage = state;
+	struct row *row;
+	uint64_t size = data->mv_size + key->mv_size, place = 0;
+	XXH3_state_t hash;
+
+	if (atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_GOOD)
+		return 0;
+	row = &stage->rows[record];
+	if (atomic_load_explicit(&row->place, memory_order_relaxed) ||
+	    !atomic_compare_exchange_strong(&row->place, &place, CLAIMED))
+		return 0;
+	place = put(stage, key, data);
+	if (!place) {
+		atomic_store(&row->place, 0);
 		return 0;
 	}
 	XXH3_64bits_reset(&hash);

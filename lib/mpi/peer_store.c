@@ -150,7 +150,7 @@ static uint64_t unit_on_disk(const struct peer_store *store, uint64_t unit)
 	return n;
 }
 
-/* A record that two threads give at once is counted twice, so the count alone says nothing. */
+/* A record that two threads give at once may be counted twice, so the count alone says nothing. */
 static void count_on_disk(struct peer_store *store, uint64_t unit, uint32_t n)
 {
 	uint64_t all = store_unit_count(store, unit);
