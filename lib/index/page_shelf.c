@@ -4,6 +4,7 @@
 #include "index/page_shelf.h"
 
 #include "util/limits.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +105,7 @@ static bool file_put(struct page_shelf *shelf, uint64_t number, const uint8_t *p
 	uint64_t size = UINT64_C(1) << shelf->page_shift;
 
 	if (atomic_fetch_add(&shelf->file_used, size) + size > shelf->file_most ||
-	    pwrite(shelf->fd, page, size, (off_t)(number << shelf->page_shift)) != (ssize_t)size) {
+	    whole_write(shelf->fd, page, size, number << shelf->page_shift)) {
 		atomic_fetch_sub(&shelf->file_used, size);
 		return false;
 	}
@@ -156,7 +157,7 @@ static bool file_get(struct page_shelf *shelf, uint64_t number)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift, offset = number << shelf->page_shift;
 
-	if (pread(shelf->fd, shelf->base + offset, size, (off_t)offset) != (ssize_t)size)
+	if (whole_read(shelf->fd, shelf->base + offset, size, offset, EIO))
 		return false;
 	atomic_fetch_add(&shelf->used, size);
 	atomic_fetch_or_explicit(&shelf->there[number / 64], bit_of(number), memory_order_release);

@@ -19,6 +19,7 @@
 #include "util/checked.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -248,22 +249,6 @@ static bool stage_has(void *state, uint64_t record)
 	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) > CLAIMED;
 }
 
-static int read_whole(int fd, uint8_t *buffer, size_t length, uint64_t offset)
-{
-	while (length) {
-		ssize_t n = pread(fd, buffer, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : EIO;
-		buffer += n;
-		offset += (uint64_t)n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
 static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 {
 	struct stage *stage = state;
@@ -275,7 +260,7 @@ static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 
 	if (!memory)
 		return ENOMEM;
-	rc = read_whole(stage->fd, memory, size, place);
+	rc = whole_read(stage->fd, memory, size, place, EIO);
 	if (!rc && XXH3_64bits(memory, size) != row->check)
 		rc = EBADMSG;
 	if (rc) {
