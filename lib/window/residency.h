@@ -66,7 +66,7 @@ struct residency {
 	uint64_t chunks;
 	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
 				   while it is being read */
-	bool *missed;           /* chunks for which somebody has waited */
+	uint8_t *missed;        /* how often somebody has waited for a chunk, the first times */
 	uint32_t epoch;         /* grows when no transaction is left */
 	uint32_t all_tainted;   /* every chunk, in this epoch */
 	unsigned transactions;  /* alive */
@@ -124,7 +124,7 @@ struct residency_packed {
  * as long as the residency. */
 void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
 
-/* Whether bytes that somebody waits for come with what is around them, and the second time with all
+/* Whether bytes that somebody waits for come with what is around them, and the third time with all
  * of their chunk, as far as the arena has room for the file. Not so at first, and not where
  * somebody tells what is wanted. Any thread. */
 void residency_guess(struct residency *residency, bool guess);
