@@ -57,6 +57,11 @@ void arena_close(struct arena *arena);
  * arena_close() may be called. */
 void arena_forked(struct arena *arena);
 
+/* Sees to it that a forked child is cut off from what all arenas of a process share. The first
+ * arena does so by itself; but handlers that are registered while a fork is under way come too
+ * late. */
+void arena_watch_forks(void);
+
 /* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
  * Returns 0 or errno. */
 int arena_open_again(struct arena *arena);

@@ -173,9 +173,14 @@ static void purse_cut(void)
 	purse.total = 0;
 }
 
-static void watch_forks(void)
+static void watch(void)
 {
 	(void)pthread_atfork(NULL, NULL, purse_cut);
+}
+
+void arena_watch_forks(void)
+{
+	pthread_once(&watch_once, watch);
 }
 
 /* Another process may be killed before it has published it; then its memory goes again. */
@@ -286,7 +291,7 @@ void purse_join(struct arena *arena)
 {
 	arena->line = -1;
 	atomic_store(&arena->limit, arena->budget);
-	pthread_once(&watch_once, watch_forks);
+	arena_watch_forks();
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);

@@ -50,6 +50,8 @@ static void fork_in_child(void)
 static void watch(void)
 {
 	pthread_atfork(fork_prepare, fork_in_parent, fork_in_child);
+	/* The first arena may be made on the way to a fork, too late for handlers of its own. */
+	arena_watch_forks();
 }
 
 void fork_watch(void)

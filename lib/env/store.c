@@ -213,6 +213,7 @@ void store_hold(MDB_env *env, bool hold)
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, true);
 		pthread_mutex_lock(&env->residency.lock);
+		residency_hold(&env->residency);
 	} else {
 		pthread_mutex_unlock(&env->residency.lock);
 		if (env->prefetch)

@@ -236,6 +236,12 @@ void residency_leave(struct residency *residency)
 	pthread_mutex_unlock(&residency->lock);
 }
 
+void residency_hold(struct residency *residency)
+{
+	if (residency->kind == RESIDENCY_ARENA && atomic_load(&residency->enabled))
+		(void)residency_attach(residency);
+}
+
 void residency_forked(struct residency *residency)
 {
 	/* One call for the whole window: between this and the fork nothing of the program runs.

@@ -129,6 +129,10 @@ void residency_spill_to(struct residency *residency, int fd, const struct reside
  * somebody tells what is wanted. Any thread. */
 void residency_guess(struct residency *residency, bool guess);
 
+/* Before a fork, under the lock: a parent that has a snapshot holds the arena that its children
+ * will fill, so that it does not go with the last of them. */
+void residency_hold(struct residency *residency);
+
 /* Before a fork, under no lock: spills what a child's pointers may lead into. */
 void residency_spill_all(struct residency *residency);
 

@@ -248,6 +248,27 @@ static int parent_dies(const struct expected *expected, uint64_t records)
 	return end_of(child);
 }
 
+/* Workers that are there for an epoch, as PyTorch's are, below a program that reads nothing itself.
+ */
+static int children_come_and_go(const struct expected *expected, uint64_t records)
+{
+	struct half half;
+	int rc = 0;
+
+	(void)records;
+	if (read_half(&half, expected, 0))
+		return 1;
+	for (int epoch = 0; epoch < 3 && !rc; epoch++) {
+		pid_t child = fork_child();
+
+		if (child == 0)
+			_exit(read_whole(&half, expected, "worker"));
+		rc = end_of(child);
+	}
+	stores_close(&half.db);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(const struct expected *expected, uint64_t records);
@@ -257,6 +278,7 @@ static const struct {
 	{"pointers_outlive_what_the_parent_does", pointers_outlive_what_the_parent_does},
 	{"child_dies", child_dies},
 	{"parent_dies", parent_dies},
+	{"children_come_and_go", children_come_and_go},
 };
 
 int main(int argc, char **argv)
@@ -265,8 +287,8 @@ int main(int argc, char **argv)
 	unsigned failures = 0;
 	uint64_t times;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: stores_fork DIRECTORY RECORDS HASH TIMES\n");
+	if (argc < 5 || argc > 6) {
+		fprintf(stderr, "usage: stores_fork DIRECTORY RECORDS HASH TIMES [ROUND]\n");
 		return 2;
 	}
 	expected =
@@ -278,6 +300,8 @@ int main(int argc, char **argv)
 			uint64_t records = expected.records * (1 + 2 * i) / (2 * times);
 			pid_t child;
 
+			if (argc == 6 && strcmp(rounds[r].name, argv[5]))
+				continue;
 			fflush(stdout);
 			child = fork();
 			if (child == 0) {
@@ -290,7 +314,6 @@ int main(int argc, char **argv)
 			printf("NOT OK %s after %llu records\n", rounds[r].name,
 			       (unsigned long long)records);
 		}
-	printf("%llu rounds, %u wrong\n",
-	       (unsigned long long)times * (sizeof(rounds) / sizeof(rounds[0])), failures);
+	printf("%u rounds wrong\n", failures);
 	return failures != 0;
 }

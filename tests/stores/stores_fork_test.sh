@@ -21,6 +21,14 @@ forks() {
 	nothing_left "$1"
 }
 
+# A parent that has the data set open keeps what its children have read.
+hash=$(original scan "$scratch/backing/img" | cut -d ' ' -f 3)
+cold
+ran "children_come_and_go" env LD_LIBRARY_PATH="$library" "$build/stores_fork" "$scratch/mount/img" \
+	$img "$hash" 1 children_come_and_go
+at_most "children_come_and_go_bytes" "$(slowfs_stat img/data.mdb:bytes)" \
+	$(($(file_size img) * 102 / 100 + 256 * 1024))
+
 for memory in auto 8M 1M; do
 	export LMDBIO_MEMORY=$memory
 	forks "img_with_$memory" img $img
