@@ -301,6 +301,20 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 	return rc;
 }
 
+/* What could not be shown stays with the file, out of which pointers are about to be handed. Returns 0,
+ * or ENOMEM as above. */
+static int leave_uncovered(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	bool left = true;
+
+	pthread_mutex_lock(&residency->lock);
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		if (!residency_has(residency, chunk, offset, end - offset))
+			left &= chunk_leave(residency, chunk);
+	pthread_mutex_unlock(&residency->lock);
+	return left ? 0 : ENOMEM;
+}
+
 /* Whether there is a chunk of which only some blocks of the arena are shown: what others have
  * published among those that were just read is not, before it is asked for. */
 static bool is_shown_in_runs(const struct residency *residency, uint64_t offset, uint64_t end)
@@ -328,9 +342,12 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	    !residency_covers(residency, offset, end - offset))
 		rc = bring(residency, offset, end);
 	if (!rc && atomic_load(&residency->enabled) && end > offset &&
-	    !residency_covers(residency, offset, end - offset))
-		rc = residency->spill < 0 ? touch_rest(residency, offset, end)
-					  : bring_spilled(residency, offset, end);
+	    !residency_covers(residency, offset, end - offset)) {
+		rc = leave_uncovered(residency, offset, end);
+		if (!rc)
+			rc = residency->spill < 0 ? touch_rest(residency, offset, end)
+						  : bring_spilled(residency, offset, end);
+	}
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, clock_now() - began);
 	return rc;

@@ -65,9 +65,11 @@ bool chunk_rest(struct residency *residency, uint64_t chunk)
 
 bool chunk_leave(struct residency *residency, uint64_t chunk)
 {
+	if (get_state(residency, chunk) != CHUNK_RUNS || residency->spill >= 0)
+		return chunk_rest(residency, chunk);
 	/* Between its runs it shows the file already. */
-	return (get_state(residency, chunk) == CHUNK_RUNS && residency->spill < 0) ||
-	       chunk_rest(residency, chunk);
+	residency->taints[chunk] = residency->epoch;
+	return true;
 }
 
 /* Room for one chunk more in the ring. */

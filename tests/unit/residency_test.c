@@ -404,6 +404,57 @@ static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
 	residency_leave(&f->first.residency);
 }
 
+/* A pointer may lead between the runs of a chunk since there was the last transaction. */
+static void run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t wanted = ARENA_CHUNK + 50 * ARENA_BLOCK, length = ARENA_BLOCK;
+	uint64_t claimed = ARENA_CHUNK + 100 * ARENA_BLOCK;
+	struct residency_load load;
+
+	enter_with_a_pointer(residency);
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	residency_leave(residency);
+	residency_enter(residency);
+	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, &load), PLAN_LOAD);
+	residency->impatient_until = UINT64_MAX;
+	assert_int_equal(residency_bring(residency, wanted, ARENA_BLOCK), 0);
+	assert_right(&f->first, wanted, ARENA_BLOCK);
+	assert_int_equal(
+		residency_finish(&f->second.residency, &load, f->second.base + claimed, 0, length),
+		0);
+	assert_int_equal(residency_bring(residency, claimed, ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, claimed, ARENA_BLOCK));
+	assert_right(&f->first, wanted, ARENA_BLOCK);
+	residency_leave(residency);
+}
+
+static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t wanted = ARENA_CHUNK + 50 * ARENA_BLOCK;
+
+	residency->options.budget = f->second.residency.options.budget = SIZE / 2;
+	residency_enter(residency);
+	assert_int_equal(residency_bring(residency, 2 * ARENA_CHUNK, ARENA_BLOCK), 0);
+	maps_refused = 1;
+	assert_int_equal(residency_bring(residency, wanted, ARENA_BLOCK), 0);
+	assert_right(&f->first, wanted, ARENA_BLOCK);
+	maps_refused = 0;
+	/* What was read goes for want of room. */
+	for (uint64_t n = 0; n < 3 * CHUNKS; n++)
+		assert_int_equal(residency_bring(&f->second.residency,
+						 (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK),
+				 0);
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_BLOCK));
+	assert_false(residency_covers(residency, wanted, ARENA_BLOCK));
+	assert_right(&f->first, wanted, ARENA_BLOCK);
+	residency_leave(residency);
+}
+
 /* Holes of an arena must not be taken for the bytes of another snapshot. */
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
@@ -456,6 +507,12 @@ int main(void)
 			runs_when_they_are_many_then_half_of_the_kernels_maps, setup, teardown),
 		cmocka_unit_test_setup_teardown(run_when_no_map_can_be_made_then_the_file_serves,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right,
+			setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			file_that_served_for_want_of_a_map_then_pointers_stay_right, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, setup, teardown),
 	};
