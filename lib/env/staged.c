@@ -99,7 +99,8 @@ int staged_open(const char *directory, const struct staged_identity *identity, c
 	staged_name(identity, name);
 	if (asprintf(path, "%s/%s/%s", directory, name, staged_file(identity)) < 0)
 		return ENOMEM;
-	*fd = open(*path, O_RDONLY | O_NOFOLLOW);
+	/* Who made it is not known yet: a FIFO must not be waited for. */
+	*fd = open(*path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	rc = *fd < 0 ? errno : judge(*fd, identity);
 	if (rc) {
 		if (*fd >= 0)

@@ -147,7 +147,8 @@ int part_file_open(struct part_file *part, const char *directory,
 	part_file_name(identity, file);
 	if (asprintf(&path, "%s/%s/%s", directory, name, file) < 0)
 		return ENOMEM;
-	part->fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	/* Who made it is not known yet: a FIFO must not be waited for. */
+	part->fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	rc = part->fd < 0 ? errno : part_judge(part, identity);
 	free(path);
 	if (rc)

@@ -91,7 +91,8 @@ static void stale_remove(const char *path)
 
 		if (length <= end || strcmp(entry->d_name + length - end, partial_end))
 			continue;
-		fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(dirfd(directory), entry->d_name,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
 		if (!fstat(fd, &st) && time(NULL) - st.st_mtime > STALE_SECONDS &&

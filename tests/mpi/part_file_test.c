@@ -198,6 +198,16 @@ static void part_that_others_may_write_to_is_not_believed(void **state)
 	assert_int_equal(try_open(made, &identity), EPERM);
 }
 
+/* Whoever may make files there could have a server wait for ever. */
+static void part_that_is_a_fifo_is_not_waited_for(void **state)
+{
+	struct made *made = *state;
+
+	assert_int_equal(unlink(made->file), 0);
+	assert_int_equal(mkfifo(made->file, 0600), 0);
+	assert_int_equal(try_open(made, &identity), ESPIPE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +222,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rows_that_are_no_chunks_of_the_data_are_not_sealed,
 						make, unmake),
 		cmocka_unit_test_setup_teardown(part_that_others_may_write_to_is_not_believed, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(part_that_is_a_fifo_is_not_waited_for, make,
 						unmake),
 	};
 

@@ -158,6 +158,19 @@ static void copy_is_a_link_is_not_believed(void **state)
 	env_close(env);
 }
 
+/* Whoever may make files there could have a program wait for ever. */
+static void copy_is_a_fifo_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env;
+
+	assert_int_equal(unlink(f->copy), 0);
+	assert_int_equal(mkfifo(f->copy, 0600), 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "original"));
+	env_close(env);
+}
+
 /* The original copies by the flags that it was opened with. */
 static void copy_of_the_environment_is_a_directory(void **state)
 {
@@ -199,6 +212,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(copy_is_cut_off_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_a_link_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_is_a_fifo_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_of_the_environment_is_a_directory, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(forked_child_goes_on_reading_the_copy, setup,
