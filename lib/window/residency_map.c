@@ -256,6 +256,9 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 	}
 	if (!maps_make_room(residency, chunk) || !ring_room(residency))
 		return false;
+	/* Of what is warm pointers have been handed out unasked, in any epoch since it is. */
+	if (state == CHUNK_WARM)
+		residency->taints[chunk] = residency->epoch;
 	borders = borders_around(residency, chunk);
 	if (!chunk_map(residency, chunk, whole, first, end, &state))
 		return false;

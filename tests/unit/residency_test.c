@@ -455,6 +455,32 @@ static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **s
 	residency_leave(residency);
 }
 
+/* Nobody asks for what the page cache holds, so nobody remembers the pointers into it. */
+static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t loaded = ARENA_CHUNK + 100 * ARENA_BLOCK, length = ARENA_BLOCK;
+	struct residency_load load;
+
+	assert_int_equal(residency_plan(residency, loaded, &length, &load), PLAN_LOAD);
+	residency->believe_cache = true;
+	residency_enter(residency);
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 0);
+	residency_leave(residency);
+	residency_enter(residency);
+	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_CHUNK));
+	assert_int_equal(residency_finish(residency, &load, f->second.base + loaded, 0, length), 0);
+	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
+	/* Nor when the next one lands in it. */
+	residency->believe_cache = false;
+	assert_int_equal(residency_bring(residency, loaded + ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 1);
+	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
+	residency_leave(residency);
+}
+
 /* Holes of an arena must not be taken for the bytes of another snapshot. */
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
@@ -513,6 +539,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			file_that_served_for_want_of_a_map_then_pointers_stay_right, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, setup, teardown),
 	};
