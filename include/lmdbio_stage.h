@@ -85,8 +85,8 @@ struct lmdbio_stage_options {
 	int group;
 
 	/* Called on each rank after each step with the bytes that the job has behind it, or, with
-	 * LMDBIO_STAGE_PARTS, its node. What it
-	 * returns, if not 0, ends the staging on all ranks and is their return code (an errno).
+	 * LMDBIO_STAGE_PARTS, its node: `all` is 0 where that has its part already, or none. What
+	 * it returns, if not 0, ends the staging on all ranks and is their return code (an errno).
 	 * NULL: not called. */
 	int (*progress)(void *argument, uint64_t done, uint64_t all);
 	void *progress_argument;

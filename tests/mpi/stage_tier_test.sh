@@ -114,7 +114,7 @@ slowfs_drop
 slowfs_reset
 slowfs_control "latency 100000"
 staging 4 2 --tier=ssd --to=to%n --buffer=1M --verbose mount/img &
-until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ]; do sleep 0.02; done
+until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ] || ! kill -0 $!; do sleep 0.02; done
 for process in /proc/[0-9]*; do
 	if [ "$(readlink "$process/exe")" = "$(readlink -f "$top_builddir/tools/.libs/lmdbio-stage")" ] ||
 		[ "$(readlink "$process/exe")" = "$(readlink -f "$stage")" ]; then

@@ -207,7 +207,7 @@ job_left memory
 cold
 slowfs_control "latency 100000"
 mpi_job 2 2 "$stage" --tier=memory mount/img -- touch ran >serve.log 2>&1 &
-until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ]; do sleep 0.02; done
+until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ] || ! kill -0 $!; do sleep 0.02; done
 pgrep -f -- '--tier=memory mount/img -- touch ran' | while read -r pid; do
 	if grep -sqz "^PMI_RANK=" "/proc/$pid/environ" && grep -sqz "^job_scratch=$scratch" "/proc/$pid/environ"; then
 		kill -INT "$pid" 2>/dev/null || true
