@@ -3,7 +3,8 @@
  * The kernel gives a process so many (vm.max_map_count, 65,530 if nobody has changed it), and after
  * that not even malloc() gets memory. A window that shows one file is one map; each border between
  * file and arena in it makes one more. So borders are counted, over all windows, and half of the
- * kernel's number is for the program.
+ * kernel's number is for the program. A window that comes when the others have the rest gets a few
+ * all the same: with none it could show nothing.
  */
 #include "window/residency_private.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WORD = 64 };
+enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WINDOW_SHARE = 64, WORD = 64 };
 
 static _Atomic int64_t process_borders;
 
@@ -27,7 +28,7 @@ static int64_t kernel_maps(void)
 	return maps > 0 ? maps : MAPS_DEFAULT;
 }
 
-bool borders_are_many(void)
+bool borders_are_many(const struct residency *residency)
 {
 	static _Atomic int64_t limit;
 	int64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
@@ -36,7 +37,8 @@ bool borders_are_many(void)
 		most = kernel_maps() / MAPS_SHARE;
 		atomic_store_explicit(&limit, most, memory_order_relaxed);
 	}
-	return atomic_load_explicit(&process_borders, memory_order_relaxed) >= most;
+	return residency->borders >= most / WINDOW_SHARE &&
+	       atomic_load_explicit(&process_borders, memory_order_relaxed) >= most;
 }
 
 /* Whether a block shows the arena. */

@@ -196,7 +196,7 @@ bool rest_all(struct residency *residency)
 /* Whether a chunk may have a map more: the oldest ones go for it. */
 static bool maps_make_room(struct residency *residency, uint64_t chunk)
 {
-	while (borders_are_many()) {
+	while (borders_are_many(residency)) {
 		if (!residency->mapped_count)
 			return false;
 		if (residency->mapped[residency->mapped_first] == chunk) {

@@ -85,8 +85,8 @@ int64_t borders_around(const struct residency *residency, uint64_t chunk);
 void borders_add(struct residency *residency, int64_t more);
 /* The window shows one file. */
 void borders_clear(struct residency *residency);
-/* Whether this process's windows have as many as may be. */
-bool borders_are_many(void);
+/* Whether this process's windows have as many as may be, and this one its least. */
+bool borders_are_many(const struct residency *residency);
 
 /* residency_spill.c, where there is no plain file; under the lock. */
 /* Writes to the scratch file what pointers may lead into of a chunk that shows the arena. 0, or the

@@ -371,6 +371,9 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	enter_with_a_pointer(&f->second.residency);
 	bring_every_other_block(&f->first, CHUNKS - 1);
 	assert_in_range(maps_of(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
+	/* One that comes late is not left without. */
+	assert_int_equal(residency_bring(&f->second.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_true(residency_covers(&f->second.residency, ARENA_CHUNK, ARENA_BLOCK));
 	bring_every_other_block(&f->second, CHUNKS - 1);
 	/* All windows of the process together. */
 	assert_true(maps_of(&f->first) + maps_of(&f->second) <= KERNEL_MAPS / 2 + 4);
