@@ -300,13 +300,13 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 			/* Nobody evicts what is claimed, so this pin holds. */
 			fresh = fresh && arena_pin(load->arena, load->chunk);
 			arena_release(load->arena, load->chunk);
+			/* Where the file is shown there is nothing to populate: that would read it. */
 			if ((fresh || is_shown(residency, load->chunk)) &&
-			    !chunk_show(residency, load->chunk, block_of(load->offset),
-					block_end(end)) &&
-			    fresh)
-				arena_unpin(load->arena, load->chunk);
-			else
+			    chunk_show(residency, load->chunk, block_of(load->offset),
+				       block_end(end)))
 				populate(residency, load->offset, end);
+			else if (fresh)
+				arena_unpin(load->arena, load->chunk);
 			stats_add(STATS_HITS_ARENA_OWN, 1);
 		}
 	}

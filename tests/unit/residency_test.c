@@ -2,6 +2,8 @@
  * refuses a map. */
 #include "window/residency.h"
 
+#include "util/stats.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -394,13 +396,18 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t next = ARENA_CHUNK + 2 * ARENA_BLOCK;
+	uint64_t next = ARENA_CHUNK + 2 * ARENA_BLOCK, large = ARENA_CHUNK + 64 * ARENA_BLOCK;
+	uint64_t populated;
 
 	enter_with_a_pointer(&f->first.residency);
 	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
 	maps_refused = 1;
 	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
 	assert_right(&f->first, next, ARENA_BLOCK);
+	/* And is not read, once more, for what was read. */
+	populated = stats_get(STATS_POPULATE_CALLS);
+	assert_int_equal(residency_bring(&f->first.residency, large, 32 * ARENA_BLOCK), 0);
+	assert_int_equal(stats_get(STATS_POPULATE_CALLS), populated);
 	maps_refused = 0;
 	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
 	assert_true(residency_covers(&f->first.residency, next, ARENA_BLOCK));
