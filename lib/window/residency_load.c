@@ -135,7 +135,6 @@ static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_
 		return ARENA_BLOCK;
 	if (residency->missed[chunk] == AROUND_TIMES)
 		return ARENA_CHUNK;
-	residency->missed[chunk]++;
 	return blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
@@ -188,6 +187,7 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 		arena_release(residency->arena, chunk);
 		return n ? PLAN_REST : show_published(residency, chunk, first, last);
 	}
+	residency->missed[chunk] += how->guess && residency->missed[chunk] < AROUND_TIMES;
 	residency->loads++;
 	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = (struct residency_load){

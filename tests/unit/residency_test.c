@@ -204,6 +204,27 @@ static void bring_when_it_may_guess_then_around_and_then_the_whole_chunk(void **
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
 }
 
+static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t claimed = 3 * ARENA_CHUNK, length = ARENA_BLOCK;
+	struct residency_load load;
+
+	residency_guess(residency, true);
+	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, &load), PLAN_LOAD);
+	residency->impatient_until = UINT64_MAX;
+	for (uint64_t block = 100; block <= 200; block += 50)
+		assert_int_equal(
+			residency_bring(residency, claimed + block * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 0);
+	assert_int_equal(
+		residency_finish(&f->second.residency, &load, f->second.base + claimed, 0, length),
+		0);
+	assert_int_equal(residency_bring(residency, claimed + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, AROUND);
+}
+
 static void guess_when_there_is_no_room_for_the_file_then_what_is_wanted(void **state)
 {
 	struct fixture *f = *state;
@@ -519,6 +540,9 @@ int main(void)
 			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_it_may_guess_then_around_and_then_the_whole_chunk, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_there_is_no_room_for_the_file_then_what_is_wanted, setup,
