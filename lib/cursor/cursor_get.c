@@ -208,10 +208,12 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	if (flags & NODE_BIG) {
 		if (unlikely(size - key_size < sizeof(uint64_t)))
 			return false;
-		if (likely(data) && !step_to_run(cursor->snapshot, load64(at + NODE_KEY + key_size),
-						 data_size, data))
-			return false;
-		prefetch_run(cursor, level, next + (unsigned)by);
+		if (likely(data)) {
+			if (!step_to_run(cursor->snapshot, load64(at + NODE_KEY + key_size),
+					 data_size, data))
+				return false;
+			prefetch_run(cursor, level, next + (unsigned)by);
+		}
 	} else {
 		if (unlikely(data_size > size - key_size))
 			return false;

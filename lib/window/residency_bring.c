@@ -301,8 +301,8 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 	return rc;
 }
 
-/* What could not be shown stays with the file, out of which pointers are about to be handed. Returns 0,
- * or ENOMEM as above. */
+/* What could not be shown stays with the file, out of which pointers are about to be handed.
+ * Returns 0, or ENOMEM as above. */
 static int leave_uncovered(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	bool left = true;

@@ -300,7 +300,7 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 			/* Nobody evicts what is claimed, so this pin holds. */
 			fresh = fresh && arena_pin(load->arena, load->chunk);
 			arena_release(load->arena, load->chunk);
-			/* Where the file is shown there is nothing to populate: that would read it. */
+			/* Where the file is shown that would read it. */
 			if ((fresh || is_shown(residency, load->chunk)) &&
 			    chunk_show(residency, load->chunk, block_of(load->offset),
 				       block_end(end)))
