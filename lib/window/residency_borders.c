@@ -4,7 +4,7 @@
  * that not even malloc() gets memory. A window that shows one file is one map; each border between
  * file and arena in it makes one more. So borders are counted, over all windows, and half of the
  * kernel's number is for the program. A window that comes when the others have the rest gets a few
- * all the same: with none it could show nothing.
+ * all the same, for with none it could show nothing; all such ones together half as much again.
  */
 #include "window/residency_private.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WINDOW_SHARE = 64, WORD = 64 };
+enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WINDOW_SHARE = 64, LEASTS_SHARE = 2, WORD = 64 };
 
 static _Atomic int64_t process_borders;
 
@@ -31,14 +31,15 @@ static int64_t kernel_maps(void)
 bool borders_are_many(const struct residency *residency)
 {
 	static _Atomic int64_t limit;
-	int64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
+	int64_t most = atomic_load_explicit(&limit, memory_order_relaxed), more;
 
 	if (!most) {
 		most = kernel_maps() / MAPS_SHARE;
 		atomic_store_explicit(&limit, most, memory_order_relaxed);
 	}
-	return residency->borders >= most / WINDOW_SHARE &&
-	       atomic_load_explicit(&process_borders, memory_order_relaxed) >= most;
+	more = atomic_load_explicit(&process_borders, memory_order_relaxed) - most;
+	return more >= most / LEASTS_SHARE ||
+	       (more >= 0 && residency->borders >= most / WINDOW_SHARE);
 }
 
 /* Whether a block shows the arena. */
