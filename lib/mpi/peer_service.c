@@ -168,16 +168,17 @@ static void job_end(struct peer_job *job, bool well)
 		job->sends = NULL;
 	}
 	MPI_Session_finalize(&job->session);
+	pthread_mutex_lock(&serving.lock);
+	for (link = &serving.jobs; *link != job; link = &(*link)->next)
+		;
+	*link = job->next;
 	pthread_mutex_lock(&job->lock);
 	job->gone = true;
 	asks_put(job, job->asked); /* which are refused now */
 	job->asked = NULL;
 	closed = job->closed;
+	/* If it is still open, who closes the loader frees it, perhaps at once. */
 	pthread_mutex_unlock(&job->lock);
-	pthread_mutex_lock(&serving.lock);
-	for (link = &serving.jobs; *link != job; link = &(*link)->next)
-		;
-	*link = job->next;
 	if (closed && well)
 		job_free(job);
 	pthread_cond_broadcast(&serving.ended);
