@@ -93,6 +93,14 @@ static bool is_ours(int fd, const char *path)
 	       open_file.st_uid == geteuid() && !(open_file.st_mode & 077);
 }
 
+/* Whether the file that is open has no name any more. */
+static bool is_removed(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && !st.st_nlink;
+}
+
 /* Removes a file that nobody uses; one that is empty is just being made. true: it is gone. */
 static bool file_discard(int fd, const char *path)
 {
@@ -122,8 +130,9 @@ static int file_open(const char *path, bool fresh)
 		}
 		if (is_ours(fd, path))
 			return fd;
-		/* Its last user has just removed it; or it is somebody else's. */
-		if (!access(path, F_OK)) {
+		/* Its last user, or who begins anew, has just removed it, and there may be another
+		 * one by now; or it is somebody else's. */
+		if (!is_removed(fd) && !access(path, F_OK)) {
 			close(fd);
 			errno = EPERM;
 			return -1;

@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -241,6 +244,65 @@ static void stage_when_to_be_fresh_then_only_what_the_living_have_is_there(void 
 	assert_false(stage_file(path, sizeof(path)));
 }
 
+/* A lock on the file that somebody waits for. */
+static bool is_waited_for(const char *path)
+{
+	char inode[40], line[200];
+	FILE *locks = fopen("/proc/locks", "re");
+	bool found = false;
+	struct stat st;
+
+	assert_non_null(locks);
+	assert_int_equal(stat(path, &st), 0);
+	snprintf(inode, sizeof(inode), ":%llu 0 EOF", (unsigned long long)st.st_ino);
+	while (!found && fgets(line, sizeof(line), locks))
+		found = strstr(line, "-> FLOCK") && strstr(line, inode);
+	fclose(locks);
+	return found;
+}
+
+static void *open_fresh(void *state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+
+	setup.fresh = true;
+	assert_int_equal(tier_stage.open(state, &setup), 0);
+	return NULL;
+}
+
+/* Two of a node that begin after one that was killed: the other one removes what is left, and makes
+ * its own, when this one has opened what is left. */
+static void stage_when_replaced_while_it_is_opened_then_the_new_one_is_used(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *tier = NULL, *other = NULL;
+	char path[260];
+	pthread_t opener;
+	int left;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(stage_file(path, sizeof(path)));
+	tier_stage.close(tier);
+	left = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(left >= 0);
+	assert_int_equal(write(left, "left", 4), 4);
+	assert_int_equal(flock(left, LOCK_EX), 0);
+	assert_int_equal(pthread_create(&opener, NULL, open_fresh, &other), 0);
+	while (!is_waited_for(path))
+		sched_yield();
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	close(left);
+	pthread_join(opener, NULL);
+	assert_int_equal(tier_stage.health(other), TIER_GOOD);
+	assert_true(offer_all(&tier_stage, other) > 0);
+	assert_int_equal(have(&tier_stage, tier), RECORDS);
+	tier_stage.close(tier);
+	tier_stage.close(other);
+	assert_false(stage_file(path, sizeof(path)));
+}
+
 static void stage_when_bytes_have_changed_then_dropped(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
@@ -465,6 +527,7 @@ int main(void)
 		cmocka_unit_test(stage_when_two_use_it_then_shared_and_gone_with_the_last),
 		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
 		cmocka_unit_test(stage_when_to_be_fresh_then_only_what_the_living_have_is_there),
+		cmocka_unit_test(stage_when_replaced_while_it_is_opened_then_the_new_one_is_used),
 		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
 		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
 		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),
