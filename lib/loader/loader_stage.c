@@ -74,10 +74,16 @@ static void boot_id(char boot[BOOT])
 	close(fd);
 }
 
-/* Once: what has happened, in one line. */
+/* Once: what has happened, in one line. What has failed is not merely full, whoever finds that out
+ * later. */
 static void stage_drop(struct stage *stage, enum tier_state state, const char *what, int error)
 {
-	if (atomic_exchange(&stage->health, (int)state) < (int)state)
+	int before = atomic_load(&stage->health);
+
+	while (before < (int)state &&
+	       !atomic_compare_exchange_weak(&stage->health, &before, (int)state))
+		;
+	if (before < (int)state)
 		log_line("%s: %s: %s; %s", stage->path, what, strerror(error),
 			 state == TIER_FULL ? "no more records are kept there"
 					    : "records are read from their data set");
