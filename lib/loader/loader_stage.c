@@ -158,8 +158,9 @@ static uint64_t limit_of(const struct stage *stage, const struct tier_setup *set
 		free_bytes -= free_bytes / SPARE;
 	}
 	limit = next + free_bytes;
-	return setup->limit && setup->limit < limit - stage->mapped ? stage->mapped + setup->limit
-								    : limit;
+	if (setup->limit && setup->limit < limit - stage->mapped)
+		limit = stage->mapped + setup->limit;
+	return limits_file() < limit ? limits_file() : limit;
 }
 
 /* The head is right, or made so. One process at a time, by a byte lock on it. */
