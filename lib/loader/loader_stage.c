@@ -12,11 +12,14 @@
  * goes with its last user: everybody holds a shared lock on it, and who can turn it to an exclusive
  * one is the last. What users that were killed have left is of use to the next ones; but not to a
  * job, whose plan has other records there. Every record is checked when it is read. A disk that is
- * full takes no more, and what is there stays of use; one that fails is not asked any more.
+ * full takes no more, and what is there stays of use; one that fails is not asked any more, nor one
+ * that again and again takes seconds for a record: what is planned to come from there has nothing
+ * to be compared with.
  */
 #include "loader/loader_tier.h"
 
 #include "util/checked.h"
+#include "util/clock.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/whole.h"
@@ -35,7 +38,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HEAD = 4096, SPARE = 20, BOOT = 40, CLAIMED = 1 };
+enum { HEAD = 4096, SPARE = 20, BOOT = 40, CLAIMED = 1, SLOW_TIMES = 3 };
+
+/* Nanoseconds: longer than this, and than this for each byte, is slow for any disk. */
+static const uint64_t slow_ns = 2000000000, slow_byte_ns = 1000;
 
 static const uint64_t magic = UINT64_C(0x3167617473626d6c);
 
@@ -60,6 +66,8 @@ struct stage {
 	uint64_t records, limit; /* limit: offset in the file */
 	_Atomic uint64_t written;
 	_Atomic int health; /* enum tier_state */
+	_Atomic uint64_t slow_until; /* when the last slow read came */
+	_Atomic unsigned slow;       /* slow reads, one after another */
 };
 
 static void boot_id(char boot[BOOT])
@@ -265,6 +273,20 @@ static bool stage_has(void *state, uint64_t record)
 	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) > CLAIMED;
 }
 
+/* Whether the disk has shown by now that it is too slow. What has waited at the same time as a slow
+ * read tells nothing more: the process, or the machine, may have stood still. */
+static bool is_too_slow(struct stage *stage, uint64_t began, size_t size)
+{
+	uint64_t now = clock_now(), until = atomic_load(&stage->slow_until);
+
+	if (now - began <= slow_ns + size * slow_byte_ns) {
+		atomic_store_explicit(&stage->slow, 0, memory_order_relaxed);
+		return false;
+	}
+	return began >= until && atomic_compare_exchange_strong(&stage->slow_until, &until, now) &&
+	       atomic_fetch_add(&stage->slow, 1) + 1 >= SLOW_TIMES;
+}
+
 static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 {
 	struct stage *stage = state;
@@ -272,6 +294,7 @@ static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 	uint64_t place = atomic_load_explicit(&row->place, memory_order_acquire);
 	size_t size = (size_t)row->data + row->key;
 	uint8_t *memory = malloc(size + 1);
+	uint64_t began = clock_now();
 	int rc;
 
 	if (!memory)
@@ -284,6 +307,8 @@ static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 		stage_drop(stage, TIER_FAILED, "cannot be read", rc);
 		return rc;
 	}
+	if (is_too_slow(stage, began, size))
+		stage_drop(stage, TIER_FAILED, "is too slow", ETIMEDOUT);
 	*to = (struct tier_record){.memory = memory,
 				   .data = {row->data, memory},
 				   .key = {row->key, memory + row->data}};

@@ -18,6 +18,8 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -328,6 +330,53 @@ static void stage_when_bytes_have_changed_then_dropped(void **state)
 	tier_stage.close(tier);
 }
 
+/* Nanoseconds that each look at the clock takes. */
+static uint64_t clock_step;
+
+/* Takes the place of the library's, so that a disk is slow without anybody waiting for it. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static _Atomic uint64_t passed;
+	uint64_t ns = atomic_fetch_add(&passed, clock_step) + clock_step;
+	long rc = syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += (time_t)(ns / 1000000000);
+	return (int)rc;
+}
+
+static void fetch_at(void *tier, uint64_t record, uint64_t seconds)
+{
+	struct tier_record found;
+
+	clock_step = seconds * 1000000000;
+	assert_int_equal(tier_stage.fetch(tier, record, &found), 0);
+	clock_step = 0;
+	assert_true(is_record(record, &found));
+	free(found.memory);
+}
+
+static void stage_when_it_takes_seconds_again_and_again_then_dropped(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *tier = NULL;
+
+	(void)state;
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_stage, tier) > 0);
+	/* Now and then is nothing. */
+	for (unsigned i = 0; i < 20; i++)
+		fetch_at(tier, i, i % 3 ? 3 : 0);
+	for (unsigned i = 0; i < 20; i++)
+		fetch_at(tier, i, 1);
+	fetch_at(tier, 1, 3);
+	fetch_at(tier, 2, 3);
+	assert_int_equal(tier_stage.health(tier), TIER_GOOD);
+	fetch_at(tier, 3, 3);
+	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
+	assert_int_equal(have(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+}
+
 static void stage_when_it_may_not_grow_then_full_and_of_use(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
@@ -533,6 +582,7 @@ int main(void)
 		cmocka_unit_test(stage_when_to_be_fresh_then_only_what_the_living_have_is_there),
 		cmocka_unit_test(stage_when_replaced_while_it_is_opened_then_the_new_one_is_used),
 		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
+		cmocka_unit_test(stage_when_it_takes_seconds_again_and_again_then_dropped),
 		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
 		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),
 		cmocka_unit_test(stage_when_a_link_stands_there_then_not_followed),
