@@ -63,6 +63,9 @@ uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader);
 /* Of a loader with sharers: where leaf pages that are read while `number` runs are kept, of as many
  * bytes as this rank has room for. */
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader);
+/* Bytes of the local disk that all sharers' shelves have, and give back as what is on them comes to
+ * the stage: told while `number` runs. */
+void loader_lends(struct lmdbio_loader *loader, uint64_t bytes);
 
 /* What becomes of each record of a run: its bytes, valid during the call, or an error. */
 typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB_val *key,

@@ -200,7 +200,7 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 		.keep = loader->copies && !loader->keep_room ? keep_bytes(loader) : 0,
 		.directory = loader->copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
-		.lent = shelf_file_used(loader->shelf),
+		.lent = loader->lent,
 		/* A job's plan knows nothing of it. */
 		.fresh = loader->sharers != 0,
 	};

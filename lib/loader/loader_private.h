@@ -88,6 +88,7 @@ struct lmdbio_loader {
 	struct tree tree;
 	struct record_index *index;
 	struct page_shelf *shelf; /* of a job's rank: what the numbering has read; or NULL */
+	uint64_t lent;            /* bytes of the disk that the sharers' shelves give back */
 	struct lmdbio_loader_options options;
 	uint64_t file_bytes; /* of the database, as far as its record tells */
 	uint64_t memory;

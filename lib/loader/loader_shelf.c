@@ -17,6 +17,11 @@ struct page_shelf *loader_shelf(const struct lmdbio_loader *loader)
 	return loader->shelf;
 }
 
+void loader_lends(struct lmdbio_loader *loader, uint64_t bytes)
+{
+	loader->lent = bytes;
+}
+
 /* Of duplicates no page goes before the last record is taken, so that all would come to memory. */
 void loader_shelf_extend(struct lmdbio_loader *loader)
 {

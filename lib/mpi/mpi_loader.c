@@ -56,6 +56,18 @@ static int same_on_all(struct opening *opening, const void *mine, size_t size, i
 	return agree(opening, rc ? rc : memcmp(first, mine, size) ? otherwise : 0);
 }
 
+/* What the ranks of the node have put on its disk together. */
+static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader)
+{
+	uint64_t mine = shelf_file_used(opening->kept.shelf), all = mine;
+	int rc = MPI_SUCCESS;
+
+	if (opening->place.node != MPI_COMM_NULL)
+		rc = MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.node);
+	loader_lends(loader, all);
+	return mpi_error_code(rc);
+}
+
 /* The hook between the database's opening and its numbering: the ranks look at the same data, and
  * read its leaves once for all of them. */
 static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi)
@@ -85,7 +97,11 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	rc = mpi_index_build(opening->place.all, opening->door->index, &txn->snapshot,
 			     &txn->trees[dbi], opening->why_not ? NULL : &opening->kept, &index);
 	opening->agreed |= rc != 0;
-	if (!rc && (rc = opening->door->records_put(txn, dbi, index)))
+	if (!rc)
+		rc = agree(opening, lent_tell(opening, loader));
+	if (!rc)
+		rc = opening->door->records_put(txn, dbi, index);
+	if (rc)
 		index_free(index);
 	return rc == EEXIST ? 0 : rc;
 }

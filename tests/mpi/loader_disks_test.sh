@@ -179,6 +179,18 @@ if [ "$(id -u)" = 0 ]; then
 	rm "$scratch/ssd.1/other"
 	nothing_left full_disk
 	umount "$scratch/ssd.1"
+
+	# What waits on a disk for its place there takes no room from anybody, whichever rank has put it there.
+	program=$alone expects small --batch=40
+	disks 2 100000000 100000000
+	trap 'umount "$scratch/ssd.0" "$scratch/ssd.1" 2>/dev/null || true; job_clean' EXIT
+	mount -t tmpfs -o size=6m,mode=700 none "$scratch/ssd.0"
+	mount -t tmpfs -o size=6m,mode=700 none "$scratch/ssd.1"
+	once small_disks 4 2 small 19M --batch=40
+	equal small_disks_have_a_place_for_every_record 16000 "$(planned)"
+	equal small_disks_are_full_for_nobody 0 "$(said . .)"
+	nothing_left small_disks
+	umount "$scratch/ssd.0" "$scratch/ssd.1"
 fi
 slowfs_stop
 finish
