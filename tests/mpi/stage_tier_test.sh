@@ -38,6 +38,8 @@ slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=0
 # --- what is asked of storage, and what is left ---
 # Uneven ones, too: three ranks on two nodes, buffers of several chunks and of less than one.
 while read -r ranks nodes buffer; do
+	# Sanitized, the uneven ones and the most.
+	[ "${with_sanitizer:-no}" = no ] || [ "$ranks" = 3 ] || [ "$nodes" = 4 ] || continue
 	fresh to0 to1 to2 to3
 	slowfs_drop
 	slowfs_reset
