@@ -19,6 +19,7 @@ convert_clean() {
 	slowfs_abandon
 	umount "$scratch/full" 2> /dev/null || true
 	rm -rf "$scratch"
+	mpi_sweep
 }
 
 # together RANKS NODES OPTION...: what it says is in out and err, its status in rc. mpiexec would read

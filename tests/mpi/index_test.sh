@@ -46,7 +46,7 @@ judge index_of_no_environment_is_ENOENT_on_all_ranks all_say 'error 2'
 
 # --- what it asks of storage ---
 if (slowfs_require) > /dev/null; then
-	trap 'cd /; slowfs_abandon; rm -rf "$scratch"' EXIT
+	trap 'cd /; slowfs_abandon; rm -rf "$scratch"; mpi_sweep' EXIT
 	mkdir -p backing/img backing/small
 	"$top_builddir/tests/stores/stores_make" backing/img 400 100000
 	"$top_builddir/tests/stores/stores_make" backing/small 100000 100

@@ -32,6 +32,7 @@ job_clean() {
 		environ=${environ#/proc/}
 		[ "${environ%/environ}" = $$ ] || kill -KILL "${environ%/environ}" 2>/dev/null || true
 	done
+	mpi_sweep
 	stores_clean
 }
 

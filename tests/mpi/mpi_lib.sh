@@ -7,6 +7,7 @@
 mpi_require() {
 	pkg-config --exists 'mpich >= 4.0' || skip "MPICH is missing: install libmpich-dev"
 	need mpiexec
+	trap 'rm -rf "${scratch:-}"; mpi_sweep' EXIT
 	if ! [ -e "$top_builddir/lib/mpi/liblmdbio-mpi.la" ]; then
 		echo "MPICH is here, and liblmdbio-mpi was not built"
 		exit 1
@@ -26,4 +27,15 @@ mpi_job() {
 	MPIR_CVAR_NUM_CLIQUES=$mpi_nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 \
 		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0${MPI_LEAKS:-}" \
 		timeout -k 5 "${MPI_SECONDS:-60}" mpiexec -n "$mpi_ranks" "$@"
+}
+
+# mpi_sweep: takes away what MPICH leaves in /dev/shm when a job is killed while it begins. Whoever has
+# made such a file has it open, or mapped, as long as it is of any use.
+mpi_sweep() {
+	for mpi_left in /dev/shm/mpich_shar_tmp* /dev/shm/ucx_shm_posix_*; do
+		if [ -O "$mpi_left" ] && ! grep -qsF "$mpi_left" /proc/[0-9]*/maps &&
+			[ -z "$(find /proc/[0-9]*/fd -lname "$mpi_left" 2> /dev/null)" ]; then
+			rm -f "$mpi_left"
+		fi
+	done
 }

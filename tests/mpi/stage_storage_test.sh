@@ -24,6 +24,7 @@ stage_clean() {
 		umount "$scratch/$place" 2> /dev/null || true
 	done
 	rm -rf "$scratch"
+	mpi_sweep
 }
 
 # cold: nothing is in the kernel's memory, and counting begins.

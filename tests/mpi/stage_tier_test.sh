@@ -20,6 +20,7 @@ tier_clean() {
 	slowfs_abandon
 	umount "$scratch/full" 2> /dev/null || true
 	rm -rf "$scratch"
+	mpi_sweep
 }
 
 # at_most WHAT VALUE LIMIT
