@@ -18,7 +18,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <lmdbio_mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,14 +290,53 @@ static int can_keep(struct opening *opening)
 	return agree(opening, rc);
 }
 
+/* The next of the libraries of that name that are loaded. */
+struct door_search {
+	unsigned skip;
+	char path[4096];
+};
+
+static int door_look(struct dl_phdr_info *info, size_t size, void *context)
+{
+	static const char name[] = "liblmdb.so";
+	struct door_search *search = context;
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	(void)size;
+	if (strncmp(slash ? slash + 1 : info->dlpi_name, name, sizeof(name) - 1) || search->skip--)
+		return 0;
+	snprintf(search->path, sizeof(search->path), "%s", info->dlpi_name);
+	return 1;
+}
+
+/* An interpreter's module may have the drop-in to itself, beside the original that another module
+ * has brought, as PyTorch's does. */
+static const struct loader_door *door_beside(void)
+{
+	const struct loader_door *door = NULL;
+	struct door_search search;
+
+	for (unsigned n = 0; !door; n++) {
+		void *library;
+
+		search.skip = n;
+		if (!dl_iterate_phdr(door_look, &search))
+			break;
+		library = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+		if (!library)
+			continue;
+		door = dlsym(library, LOADER_DOOR_SYMBOL);
+		if (!door)
+			dlclose(library);
+	}
+	return door;
+}
+
 static int door_find(const struct loader_door **door)
 {
-	void *library;
-
 	*door = dlsym(RTLD_DEFAULT, LOADER_DOOR_SYMBOL);
-	/* An interpreter's module may have it to itself. */
-	if (!*door && (library = dlopen("liblmdb.so.0", RTLD_LAZY | RTLD_NOLOAD)))
-		*door = dlsym(library, LOADER_DOOR_SYMBOL);
+	if (!*door)
+		*door = door_beside();
 	if (*door && !strcmp((*door)->release, PACKAGE_VERSION))
 		return 0;
 	log_line("lmdbio_mpi_loader_open: the program has no liblmdb.so.0 of "

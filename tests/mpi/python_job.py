@@ -6,7 +6,9 @@ import ctypes
 import ctypes.util
 import sys
 
-import lmdbio
+ctypes.CDLL(ctypes.util.find_library("lmdb"))  # the original is there first, as with PyTorch
+
+import lmdbio  # noqa: E402
 
 COMM_WORLD, THREAD_MULTIPLE = 0x44000000, 3  # as MPICH names them
 
