@@ -5,8 +5,9 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
+#include "util/thread.h"
+
 #include <errno.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
 static void read_each(struct peer_job *job, struct peer_read *read)
@@ -57,18 +58,13 @@ void disks_put(struct peer_job *job, struct peer_read *read)
 
 int disks_start(struct peer_job *job)
 {
-	sigset_t all, before;
 	int rc = 0;
 
 	if (!job->store.disk)
 		return 0;
-	/* Signals are the program's threads' business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (!rc && job->disks < PEER_DISKS)
-		if (!(rc = pthread_create(&job->disk[job->disks], NULL, disk_run, job)))
+		if (!(rc = thread_start(&job->disk[job->disks], disk_run, job)))
 			job->disks++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* Fewer do as well. */
 	return job->disks ? 0 : rc;
 }

@@ -6,8 +6,9 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
+#include "util/thread.h"
+
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -138,16 +139,11 @@ static void *filler_run(void *argument)
 
 int fillers_start(struct peer_job *job)
 {
-	sigset_t all, before;
 	int rc = 0;
 
-	/* Signals are the program's threads' business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (!rc && job->fillers < PEER_FILLERS)
-		if (!(rc = pthread_create(&job->filler[job->fillers], NULL, filler_run, job)))
+		if (!(rc = thread_start(&job->filler[job->fillers], filler_run, job)))
 			job->fillers++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* Fewer do as well. */
 	return job->fillers ? 0 : rc;
 }

@@ -12,9 +12,9 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -274,7 +274,6 @@ static int session_open(MPI_Session *session)
 
 int service_start(struct peer_job *job)
 {
-	sigset_t all, before;
 	int rc;
 
 	rc = session_open(&job->session);
@@ -285,11 +284,7 @@ int service_start(struct peer_job *job)
 		atexit(exit_begins);
 	serving.process = getpid();
 	pthread_mutex_unlock(&serving.lock);
-	/* Signals are the program's threads' business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&job->service, NULL, service_run, job);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = thread_start(&job->service, service_run, job);
 	if (rc)
 		MPI_Session_finalize(&job->session);
 	return rc;
