@@ -111,18 +111,18 @@ if mount -t tmpfs -o size=12m none full 2> /dev/null; then
 else
 	not_run parts_on_one_full_disk_of_two "nothing can be mounted here"
 fi
-# Told to end in the middle: once storage has been asked for some of it.
+# Told to end in the middle: once storage has been asked for some of it, and long before it has given all.
 fresh to0 to1
 slowfs_drop
 slowfs_reset
-slowfs_control "latency 100000"
+slowfs_control "latency 2000000"
 staging 4 2 --tier=ssd --to=to%n --buffer=1M --verbose mount/img &
 until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ] || ! kill -0 $!; do sleep 0.02; done
-for process in /proc/[0-9]*; do
-	if [ "$(readlink "$process/exe")" = "$(readlink -f "$top_builddir/tools/.libs/lmdbio-stage")" ] ||
-		[ "$(readlink "$process/exe")" = "$(readlink -f "$stage")" ]; then
-		grep -qz "^LMDBIO_NODE=$LMDBIO_NODE" "$process/environ" && kill -INT "${process#/proc/}"
-	fi
+grep -lszx "LMDBIO_NODE=$LMDBIO_NODE" /proc/[0-9]*/environ | while read -r process; do
+	process=${process%/environ}
+	case $(readlink "$process/exe") in
+	*/lmdbio-stage) kill -INT "${process#/proc/}" ;;
+	esac
 done
 wait
 slowfs_control "latency 50"

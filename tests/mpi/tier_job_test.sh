@@ -205,7 +205,7 @@ equal memory_that_is_given_up_ends_well 0 $rc
 job_left memory
 # Told to end before all is there.
 cold
-slowfs_control "latency 100000"
+slowfs_control "latency 2000000"
 mpi_job 2 2 "$stage" --tier=memory mount/img -- touch ran >serve.log 2>&1 &
 until [ "$(slowfs_stat img/data.mdb:bytes)" -gt 2097152 ] || ! kill -0 $!; do sleep 0.02; done
 pgrep -f -- '--tier=memory mount/img -- touch ran' | while read -r pid; do
