@@ -10,7 +10,8 @@
  * Head and rows are mapped. A record is written, then its row, its place last; a row that was
  * written before a crash of the machine is not believed, because the boot is another one. The file
  * goes with its last user: everybody holds a shared lock on it, and who can turn it to an exclusive
- * one is the last. What users that were killed have left is of use to the next ones; but not to a
+ * one is the last, when it closes the stage or when its program ends. What users that were killed
+ * have left is of use to the next ones; but not to a
  * job, whose plan has other records there. Every record is checked when it is read. A disk that is
  * full takes no more, and what is there stays of use; one that fails is not asked any more, nor one
  * that again and again takes seconds for a record: what is planned to come from there has nothing
@@ -26,6 +27,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +70,12 @@ struct stage {
 	_Atomic int health; /* enum tier_state */
 	_Atomic uint64_t slow_until; /* when the last slow read came */
 	_Atomic unsigned slow;       /* slow reads, one after another */
+	struct stage *next;          /* of those that are open */
 };
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stage *open_stages;
+static pid_t open_process; /* whose they are: a child made by a bare system call has none */
 
 static void boot_id(char boot[BOOT])
 {
@@ -220,15 +227,67 @@ static int stage_map(struct stage *stage, const struct tier_setup *setup)
 	return head_check(stage, setup);
 }
 
+static void stages_forget(void)
+{
+	pthread_mutex_init(&open_lock, NULL); /* another thread of the parent may have held it */
+	open_stages = NULL;
+	open_process = getpid();
+}
+
+__attribute__((constructor)) static void stages_begin(void)
+{
+	open_process = getpid();
+	pthread_atfork(NULL, NULL, stages_forget);
+}
+
+static void stage_enlist(struct stage *stage)
+{
+	pthread_mutex_lock(&open_lock);
+	stage->next = open_stages;
+	open_stages = stage;
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* In a forked child a parent's is in no list. */
+static void stage_delist(const struct stage *stage)
+{
+	struct stage **link = &open_stages;
+
+	pthread_mutex_lock(&open_lock);
+	while (*link && *link != stage)
+		link = &(*link)->next;
+	if (*link)
+		*link = stage->next;
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* The last one takes the file along. */
+static void stage_leave(const struct stage *stage)
+{
+	if (!flock(stage->fd, LOCK_EX | LOCK_NB) && is_ours(stage->fd, stage->path))
+		unlink(stage->path);
+}
+
+/* For programs that end without closing their loaders. Threads may still be at work with the file
+ * that has lost its name. */
+__attribute__((destructor)) static void stages_leave(void)
+{
+	if (open_process != getpid() || pthread_mutex_trylock(&open_lock))
+		return;
+	for (const struct stage *stage = open_stages; stage; stage = stage->next)
+		stage_leave(stage);
+	pthread_mutex_unlock(&open_lock);
+}
+
 static void stage_close(void *state)
 {
 	struct stage *stage = state;
 
+	stage_delist(stage);
 	if (stage->head)
 		munmap(stage->head, stage->mapped);
 	if (stage->fd >= 0) {
-		if (!flock(stage->fd, LOCK_EX | LOCK_NB) && is_ours(stage->fd, stage->path))
-			unlink(stage->path);
+		stage_leave(stage);
 		close(stage->fd);
 	}
 	free(stage);
@@ -252,6 +311,7 @@ static int stage_open(void **state, const struct tier_setup *setup)
 	rc = stage->fd < 0 ? errno : stage_map(stage, setup);
 	if (!rc) {
 		stage->limit = limit_of(stage, setup);
+		stage_enlist(stage);
 		*state = stage;
 		return 0;
 	}

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -218,6 +219,41 @@ static void stage_when_of_another_data_set_then_not_believed(void **state)
 	assert_int_equal(tier_stage.open(&tier, &setup), 0);
 	assert_int_equal(have(&tier_stage, tier), 0);
 	tier_stage.close(tier);
+}
+
+/* Keeps the stage open until the program's end, as one that forgets to close its loader does. */
+static void end_without_closing(const struct tier_setup *setup)
+{
+	static void *tier;
+
+	if (tier_stage.open(&tier, setup) || !offer_all(&tier_stage, tier))
+		_exit(1);
+	exit(0);
+}
+
+static void stage_when_its_process_ends_then_gone_if_it_was_the_last(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *tier = NULL;
+	char path[260];
+	int status;
+	pid_t child;
+
+	(void)state;
+	for (int others = 0; others < 2; others++) {
+		if (others)
+			assert_int_equal(tier_stage.open(&tier, &setup), 0);
+		child = fork();
+		assert_true(child >= 0);
+		if (!child)
+			end_without_closing(&setup);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		assert_int_equal(stage_file(path, sizeof(path)), others);
+	}
+	assert_int_equal(have(&tier_stage, tier), RECORDS);
+	tier_stage.close(tier);
+	assert_false(stage_file(path, sizeof(path)));
 }
 
 /* As a process that was killed leaves it, beside one that is alive. */
@@ -579,6 +615,7 @@ int main(void)
 		cmocka_unit_test(tier_when_not_set_up_then_there_is_none),
 		cmocka_unit_test(stage_when_two_use_it_then_shared_and_gone_with_the_last),
 		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
+		cmocka_unit_test(stage_when_its_process_ends_then_gone_if_it_was_the_last),
 		cmocka_unit_test(stage_when_to_be_fresh_then_only_what_the_living_have_is_there),
 		cmocka_unit_test(stage_when_replaced_while_it_is_opened_then_the_new_one_is_used),
 		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
