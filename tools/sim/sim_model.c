@@ -23,9 +23,9 @@ double sim_curve_at(const struct sim_curve *curve, double at)
 					     (curve->at[i] - curve->at[i - 1]);
 }
 
-double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
+/* What each of so many nodes gets of storage while all of them read with so many streams. */
+static double storage_rate(const struct sim_cluster *cluster, double nodes, unsigned streams)
 {
-	double nodes = cluster->nodes;
 	double rate = sim_curve_at(&cluster->storage, nodes) / nodes *
 		      pow(streams, cluster->storage_gain);
 
@@ -34,6 +34,24 @@ double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
 	if (cluster->storage_total && rate * nodes > cluster->storage_total)
 		rate = cluster->storage_total / nodes;
 	return rate;
+}
+
+double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
+{
+	return storage_rate(cluster, cluster->nodes, streams);
+}
+
+/* A stream has its requests answered one after the other. While one waits, the others' bytes are on
+ * their way: either it is the waiting that takes the time, as if nobody else read, or what all get
+ * together (the bounds of a closed network, Denning and Buzen 1978). */
+static double storage_seconds(const struct sim_cluster *cluster, unsigned streams, double reads,
+			      double bytes)
+{
+	double together = bytes * streams / sim_storage_rate(cluster, streams);
+	double alone = bytes / storage_rate(cluster, 1, 1);
+
+	return larger(together,
+		      reads * cluster->storage_latency + (alone < together ? alone : together));
 }
 
 /* One stream of several that share a device, at the most what the network carries. */
@@ -51,8 +69,7 @@ double sim_fetch(const struct sim_cluster *cluster, enum sim_source source, unsi
 
 	switch (source) {
 	case SIM_STORAGE:
-		return reads * cluster->storage_latency +
-		       bytes * streams / sim_storage_rate(cluster, streams);
+		return storage_seconds(cluster, streams, reads, bytes);
 	case SIM_PEER_MEMORY:
 		return reads * cluster->network_latency + bytes / stream_rate(cluster->memory_rate,
 									      threads[SIM_MEMORY],
