@@ -59,14 +59,17 @@ static enum residency_kind store_kind(const MDB_env *env, const char *backend)
 	return strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
 }
 
-/* Whether values that are read at random bring what is around them. */
-static bool reads_around(const MDB_env *env)
+/* What values that are read at random bring along. MDB_NORDAHEAD is for what the kernel reads
+ * around them, always, whether there is room for it or not: that it stops. */
+static enum residency_guess guess_of(const MDB_env *env)
 {
 	const char *word = settings_get()->around;
 
 	if (strcmp(word, "auto"))
-		return !strcmp(word, "1");
-	return settings_get()->prefetch && !(env->flags & MDB_NORDAHEAD);
+		return strcmp(word, "1") ? GUESS_NOTHING : GUESS_AROUND;
+	if (!settings_get()->prefetch)
+		return GUESS_NOTHING;
+	return env->flags & MDB_NORDAHEAD ? GUESS_CHUNKS : GUESS_AROUND;
 }
 
 int store_open(MDB_env *env)
@@ -95,7 +98,7 @@ int store_open(MDB_env *env)
 		goto fail_reads;
 	if (env->packed)
 		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
-	residency_guess(&env->residency, reads_around(env));
+	residency_guess(&env->residency, guess_of(env));
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)

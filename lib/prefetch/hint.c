@@ -253,7 +253,7 @@ static int batch_put(struct prefetch *prefetch, struct batch *batch)
 	struct batch **link;
 	int rc;
 
-	residency_guess(prefetch->residency, false);
+	residency_guess(prefetch->residency, GUESS_NOTHING);
 	pthread_mutex_lock(&prefetch->lock);
 	rc = loader_wake(prefetch);
 	if (rc) {

@@ -39,6 +39,13 @@ enum residency_kind {
 	RESIDENCY_ARENA,
 };
 
+/* What more than what is wanted may be read, because it may be wanted next. */
+enum residency_guess {
+	GUESS_NOTHING,
+	GUESS_CHUNKS, /* all of a chunk, the seventh time that something of it is read */
+	GUESS_AROUND, /* what is around, and the third time all of the chunk */
+};
+
 struct residency {
 	enum residency_kind kind;
 	uint8_t *base;      /* the window */
@@ -51,7 +58,7 @@ struct residency {
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
-	atomic_bool guess;  /* who waits for bytes gets more, as it may be wanted next */
+	_Atomic enum residency_guess guess;
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
@@ -124,10 +131,9 @@ struct residency_packed {
  * as long as the residency. */
 void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
 
-/* Whether bytes that somebody waits for come with what is around them, and the third time with all
- * of their chunk, as far as the arena has room for the file. Not so at first, and not where
- * somebody tells what is wanted. Any thread. */
-void residency_guess(struct residency *residency, bool guess);
+/* What comes along with bytes that somebody waits for, as far as the arena has room for the file.
+ * GUESS_NOTHING at first, and where somebody tells what is wanted. Any thread. */
+void residency_guess(struct residency *residency, enum residency_guess guess);
 
 /* Before a fork, under the lock: a parent that has a snapshot holds the arena that its children
  * will fill, so that it does not go with the last of them. */

@@ -261,10 +261,10 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	struct plan_how how = {.widen =
-				       is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency),
-			       .urgent = true,
-			       .guess = !residency->packed && atomic_load(&residency->guess)};
+	struct plan_how how = {
+		.widen = is_scanned(residency) ? ARENA_CHUNK : widen_ahead(residency),
+		.urgent = true,
+		.guess = residency->packed ? GUESS_NOTHING : atomic_load(&residency->guess)};
 	int rc = 0;
 
 	while (offset < end && !rc) {
@@ -280,7 +280,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
 				/* Perhaps it was not our bytes that failed. */
 				how.widen = ARENA_BLOCK;
-				how.guess = false;
+				how.guess = GUESS_NOTHING;
 				offset = start;
 				rc = 0;
 			}

@@ -15,6 +15,7 @@ enum {
 	PREPARE_AHEAD = 24,      /* chunks: as far as that */
 	AROUND = 128 << 10,      /* bytes: the kernel's own */
 	AROUND_TIMES = 2,        /* in a chunk; then 0.5 ms each were its 1.2 ms */
+	ALONE_TIMES = 6,         /* the same of who wants nothing around: then they were far more */
 };
 
 static void populate(struct residency *residency, uint64_t offset, uint64_t end)
@@ -118,24 +119,26 @@ static uint64_t missing_pieces(struct residency *residency, uint64_t chunk, uint
 	return missing;
 }
 
-void residency_guess(struct residency *residency, bool guess)
+void residency_guess(struct residency *residency, enum residency_guess guess)
 {
 	atomic_store(&residency->guess, guess);
 }
 
 /* How far a wish is widened. Who reads at random reads all of the file in the end, or a little:
- * which it is nobody knows. So at first what is around comes too, as with the kernel's own reading
- * around, for it costs hardly more; and all of the chunk when as much has been spent on it as it
- * costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than twice the
- * least). Of a file for which there is not enough room little would still be there when it is
+ * which it is nobody knows. So all of a chunk comes when as much has been spent on it as it costs
+ * (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than twice the least); and
+ * before that what is around, as with the kernel's own reading around, for it costs hardly more.
+ * Who has asked for nothing around pays with the chunk at most 0.4 times more than with what he has
+ * asked for. Of a file for which there is not enough room little would still be there when it is
  * wanted. */
-static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_t blocks)
+static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_t blocks,
+			    enum residency_guess guess)
 {
 	if (arena_budget(residency->arena) < residency->data)
 		return ARENA_BLOCK;
-	if (residency->missed[chunk] == AROUND_TIMES)
+	if (residency->missed[chunk] >= (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
 		return ARENA_CHUNK;
-	return blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
+	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
 enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,
@@ -170,7 +173,7 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 	if (!arena_missing(residency->arena, first, last, &run))
 		return show_published(residency, chunk, first, last);
 	if (how->guess && how->widen == ARENA_BLOCK)
-		wider.widen = widen_guess(residency, chunk, last - first);
+		wider.widen = widen_guess(residency, chunk, last - first, how->guess);
 	if (is_served(residency, chunk, last - first, &wider)) {
 		shed(residency);
 		node_link_wish(&residency->link, residency->arena, chunk, how->urgent);
@@ -187,7 +190,7 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 		arena_release(residency->arena, chunk);
 		return n ? PLAN_REST : show_published(residency, chunk, first, last);
 	}
-	residency->missed[chunk] += how->guess && residency->missed[chunk] < AROUND_TIMES;
+	residency->missed[chunk] += how->guess && residency->missed[chunk] < ALONE_TIMES;
 	residency->loads++;
 	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = (struct residency_load){

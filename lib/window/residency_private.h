@@ -104,7 +104,7 @@ struct plan_how {
 	uint64_t widen; /* a power of two, at most a chunk: what is missing comes with its
 			   neighbours up to multiples of it */
 	bool urgent;    /* somebody waits for it */
-	bool guess;     /* ... and may be given more, as residency_guess() says */
+	enum residency_guess guess; /* ... and may be given more */
 	bool alone;     /* the server has been waited for in vain */
 };
 

@@ -175,12 +175,26 @@ at_most "random_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$(($(file_size cifar) * 13 / 10 + opening_bytes))
 at_most "random_cifar_major_faults" "$(field major "$line")" "$faults"
 
-# Who says that nothing is to be read ahead gets what he asks for, unless somebody overrules him.
+# Who says that nothing is to be read around values gets what he asks for, and of a chunk of which he
+# asks for more and more the rest; or never more, where that is asked for.
+cold
+line=$(reader --nordahead --records=20000 --count=20000 get "$scratch/mount/cifar")
+equal "random_cifar_nordahead_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "random_cifar_nordahead_requests" "$(slowfs_stat cifar/data.mdb:requests)" \
+	$(($(file_size cifar) * 8 / 1048576 + opening_requests))
+at_most "random_cifar_nordahead_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$(($(file_size cifar) * 103 / 100 + opening_bytes))
+expected=$(original --records=20000 --count=100 get "$scratch/backing/cifar" | seen)
+cold
+line=$(reader --nordahead --records=20000 --count=100 get "$scratch/mount/cifar")
+equal "few_cifar_nordahead_see_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "few_cifar_nordahead_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$((100 * 2 * 4096 + $(file_size cifar) / 50 + opening_bytes))
 expected=$(original --records=20000 --count=2000 get "$scratch/backing/cifar" | seen)
 cold
-line=$(reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")
-equal "random_cifar_nordahead_sees_the_same" "$expected" "$(echo "$line" | seen)"
-at_most "random_cifar_nordahead_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+line=$(LMDBIO_AROUND=0 reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")
+equal "random_cifar_nothing_else_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "random_cifar_nothing_else_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((2000 * 4096 + $(file_size cifar) / 50 + opening_bytes))
 cold
 line=$(LMDBIO_AROUND=1 reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")

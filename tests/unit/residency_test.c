@@ -180,7 +180,7 @@ static void bring_when_it_may_guess_then_around_and_then_the_whole_chunk(void **
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK, read = 2 * AROUND + ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, true);
+	residency_guess(&f->first.residency, GUESS_AROUND);
 	assert_int_equal(
 		residency_bring(&f->first.residency, chunk + 70 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, AROUND);
@@ -198,10 +198,28 @@ static void bring_when_it_may_guess_then_around_and_then_the_whole_chunk(void **
 	assert_int_equal(residency_bring(&f->first.residency, chunk + ARENA_BLOCK, AROUND / 2), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2);
 	/* And who tells what he wants gets that. */
-	residency_guess(&f->first.residency, false);
+	residency_guess(&f->first.residency, GUESS_NOTHING);
 	assert_int_equal(
 		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
+}
+
+static void bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t chunk = 3 * ARENA_CHUNK;
+
+	residency_guess(&f->first.residency, GUESS_CHUNKS);
+	for (uint64_t block = 30; block <= 180; block += 30)
+		assert_int_equal(residency_bring(&f->first.residency, chunk + block * ARENA_BLOCK,
+						 ARENA_BLOCK),
+				 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, 6 * ARENA_BLOCK);
+	assert_int_equal(
+		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 7);
+	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
 static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void **state)
@@ -211,7 +229,7 @@ static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void 
 	uint64_t claimed = 3 * ARENA_CHUNK, length = ARENA_BLOCK;
 	struct residency_load load;
 
-	residency_guess(residency, true);
+	residency_guess(residency, GUESS_AROUND);
 	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, &load), PLAN_LOAD);
 	residency->impatient_until = UINT64_MAX;
 	for (uint64_t block = 100; block <= 200; block += 50)
@@ -230,7 +248,7 @@ static void guess_when_there_is_no_room_for_the_file_then_what_is_wanted(void **
 	struct fixture *f = *state;
 
 	f->first.residency.options.budget = SIZE / 2;
-	residency_guess(&f->first.residency, true);
+	residency_guess(&f->first.residency, GUESS_AROUND);
 	for (uint64_t block = 0; block < ARENA_BLOCKS; block += 64)
 		assert_int_equal(residency_bring(&f->first.residency,
 						 ARENA_CHUNK + block * ARENA_BLOCK, ARENA_BLOCK),
@@ -245,7 +263,7 @@ static void guess_when_the_file_is_longer_than_its_pages_then_these_need_the_roo
 
 	residency->options.budget = SIZE / 2;
 	assert_int_equal(residency_snapshot(residency, &f->identity, SIZE / 2, LOW, true), 0);
-	residency_guess(residency, true);
+	residency_guess(residency, GUESS_AROUND);
 	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_int_equal(residency_bring(residency, ARENA_CHUNK + AROUND, ARENA_BLOCK), 0);
 	assert_int_equal(residency_bring(residency, ARENA_CHUNK + 2 * AROUND, ARENA_BLOCK), 0);
@@ -257,7 +275,7 @@ static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void 
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, true);
+	residency_guess(&f->first.residency, GUESS_AROUND);
 	assert_int_equal(ftruncate(f->fd, (off_t)(chunk + 128 * ARENA_BLOCK)), 0);
 	assert_int_equal(residency_bring(&f->first.residency, chunk, ARENA_BLOCK), 0);
 	assert_int_equal(
@@ -540,6 +558,9 @@ int main(void)
 			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_it_may_guess_then_around_and_then_the_whole_chunk, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, setup,
