@@ -198,6 +198,11 @@ bool arena_reserve(struct arena *arena, uint64_t blocks);
  * which then frees what the read has left behind. */
 void arena_unreserve(struct arena *arena, uint64_t blocks);
 
+/* How many pieces of a chunk the node's processes have read because somebody waited for them, 255
+ * at most; one is added under the claim. Any thread, no lock. */
+unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
+void arena_pieces_add(struct arena *arena, uint64_t chunk);
+
 /* Tells that a chunk is in use. Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
 

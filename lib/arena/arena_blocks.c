@@ -59,6 +59,25 @@ struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsign
 	return &arena->groups[number];
 }
 
+unsigned arena_pieces(const struct arena *arena, uint64_t chunk)
+{
+	const struct arena_group *group = arena_group_of(arena, chunk);
+
+	return group ? atomic_load_explicit(&group->pieces[chunk % ARENA_GROUP],
+					    memory_order_relaxed)
+		     : 0;
+}
+
+void arena_pieces_add(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_of(arena, chunk);
+	unsigned pieces = arena_pieces(arena, chunk);
+
+	if (group && pieces < UINT8_MAX)
+		atomic_store_explicit(&group->pieces[chunk % ARENA_GROUP], (uint8_t)(pieces + 1),
+				      memory_order_relaxed);
+}
+
 /* By the descriptor: making a page for bytes that are at hand costs half of what it costs to map an
  * empty one and to read into it. */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length)

@@ -95,6 +95,7 @@ struct arena_group {
 	_Atomic uint64_t refused[ARENA_GROUP / 64]; /* the server does not bring it */
 	_Atomic uint64_t asked[ARENA_GROUP / 64];   /* somebody has tried to make huge pages here */
 	_Atomic uint64_t huge[ARENA_GROUP / 64];    /* and has succeeded */
+	_Atomic uint8_t pieces[ARENA_GROUP];        /* arena_pieces() */
 	_Atomic uint64_t pins[ARENA_ROWS][ARENA_GROUP / 64];
 };
 

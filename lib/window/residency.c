@@ -35,11 +35,9 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->states = calloc(chunks, sizeof(*residency->states));
 	residency->taints = calloc(chunks, sizeof(*residency->taints));
 	residency->runs = calloc(chunks, ARENA_BLOCKS / 8);
-	residency->missed = calloc(chunks, sizeof(*residency->missed));
-	if (!residency->states || !residency->taints || !residency->runs || !residency->missed) {
+	if (!residency->states || !residency->taints || !residency->runs) {
 		free((void *)residency->states);
 		free(residency->taints);
-		free(residency->missed);
 		free((void *)residency->runs);
 		return ENOMEM;
 	}
@@ -148,7 +146,6 @@ void residency_close(struct residency *residency)
 	free((void *)residency->states);
 	free(residency->taints);
 	free((void *)residency->runs);
-	free(residency->missed);
 	free(residency->mapped);
 	io_buffer_free(atomic_exchange(&residency->spare, NULL), ARENA_CHUNK);
 	pthread_cond_destroy(&residency->landed);

@@ -73,7 +73,6 @@ struct residency {
 	uint64_t chunks;
 	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
 				   while it is being read */
-	uint8_t *missed;        /* how often a chunk was read for who waited, the first times */
 	uint32_t epoch;         /* grows when no transaction is left */
 	uint32_t all_tainted;   /* every chunk, in this epoch */
 	unsigned transactions;  /* alive */

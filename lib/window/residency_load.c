@@ -136,7 +136,8 @@ static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_
 {
 	if (arena_budget(residency->arena) < residency->data)
 		return ARENA_BLOCK;
-	if (residency->missed[chunk] >= (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
+	if (arena_pieces(residency->arena, chunk) >=
+	    (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
 		return ARENA_CHUNK;
 	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
@@ -190,7 +191,8 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 		arena_release(residency->arena, chunk);
 		return n ? PLAN_REST : show_published(residency, chunk, first, last);
 	}
-	residency->missed[chunk] += how->guess && residency->missed[chunk] < ALONE_TIMES;
+	if (how->guess)
+		arena_pieces_add(residency->arena, chunk);
 	residency->loads++;
 	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = (struct residency_load){

@@ -222,6 +222,22 @@ static void bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk(
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
+static void guess_when_others_have_read_of_the_chunk_then_that_counts(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t chunk = 3 * ARENA_CHUNK;
+
+	residency_guess(&f->first.residency, GUESS_CHUNKS);
+	residency_guess(&f->second.residency, GUESS_CHUNKS);
+	for (uint64_t block = 30; block <= 180; block += 30)
+		assert_int_equal(residency_bring(&f->second.residency, chunk + block * ARENA_BLOCK,
+						 ARENA_BLOCK),
+				 0);
+	assert_int_equal(residency_bring(&f->first.residency, chunk, ARENA_BLOCK), 0);
+	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+	assert_right(&f->first, chunk, ARENA_CHUNK);
+}
+
 static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -562,6 +578,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_others_have_read_of_the_chunk_then_that_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, setup,
 			teardown),
