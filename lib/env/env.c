@@ -313,7 +313,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env_report(path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
 	if (env->staged)
 		env_report(env->staged, "its staged copy, which is what is read");
-	env->worth = (meta.last_page + 1) * meta.page_size >= STORE_FILE_MIN;
+	env->bytes = (meta.last_page + 1) * meta.page_size;
 	rc = store_open(env);
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));

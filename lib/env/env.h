@@ -52,6 +52,7 @@ struct MDB_env {
 	/* Set before it is opened: */
 	char *node; /* in place of LMDBIO_NODE, or NULL */
 	bool alone; /* its memory is not shared with the node's other processes */
+	bool plans; /* its user knows what will be read, and how much of it there is room for */
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig` */
@@ -60,7 +61,7 @@ struct MDB_env {
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (store.c): */
-	bool worth; /* the file was large enough for it when it was opened */
+	uint64_t bytes; /* of the data, when it was opened */
 	bool stored;
 	_Atomic bool store_armed;
 	_Atomic size_t store_id; /* the newest snapshot seen */

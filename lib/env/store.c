@@ -2,20 +2,25 @@
  *
  * A local file system's page cache is shared, kept and coherent: there the window shows the file
  * and is read ahead of. Where the kernel's own requests are small and every process would ask
- * again, on network and parallel file systems, the arena takes its place. An arena holds one
- * snapshot; while somebody commits again and again the window stays at rest, which is coherent.
+ * again, on network and parallel file systems, the arena takes its place, if it can hold the data:
+ * what it cannot hold it would read again and again, and the page cache, which may have all of the
+ * machine's memory, would not. An arena holds one snapshot; while somebody commits again and again
+ * the window stays at rest, which is coherent.
  */
 #include "env/env.h"
 
+#include "node/node_socket.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/log.h"
+#include "util/memory.h"
 #include "util/settings.h"
 #include "util/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	STORE_DEPTH = 16,            /* reads in flight */
@@ -31,21 +36,57 @@ static void store_report(const MDB_env *env, const char *backend, const char *wh
 			 backend, why);
 }
 
+/* Whether somebody here brings chunks for the node's processes, out of the memory of many nodes. */
+static bool is_served(const MDB_env *env)
+{
+	int fd;
+
+	if (settings_get()->mpi)
+		return true;
+	fd = node_connect(env->node ? env->node : settings_get()->node);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Whether the page cache is to have what this environment reads, whatever the file system. */
+static bool is_for_cache(const MDB_env *env)
+{
+	const struct settings *settings = settings_get();
+
+	if (strcmp(settings->io, "auto") || env->plans)
+		return false;
+	if (strcmp(settings->store, "auto"))
+		return !strcmp(settings->store, "cache");
+	return env->bytes > memory_budget(settings) && !is_served(env);
+}
+
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
 static int reads_open(MDB_env *env, const char **backend, const char **why)
 {
+	int rc;
+
 	if (env->packed) {
 		*backend = env->packed->backend;
 		*why = env->packed->why;
 		return 0;
 	}
-	return io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
+	rc = io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
+	/* Direct reads would pass the page cache by. */
+	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env)) {
+		io_close(&env->reads);
+		*backend = "pread";
+		*why = strcmp(settings_get()->store, "auto") ? "asked for"
+							     : "more than the memory budget";
+		rc = io_open_file(&env->reads, *backend, env->fd);
+	}
+	return rc;
 }
 
 /* Whether a file is worth any of this. */
 static bool is_worth_it(const MDB_env *env)
 {
-	return env->packed || env->worth || strcmp(settings_get()->store, "auto");
+	return env->packed || env->bytes >= STORE_FILE_MIN || strcmp(settings_get()->store, "auto");
 }
 
 static enum residency_kind store_kind(const MDB_env *env, const char *backend)

@@ -111,6 +111,8 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 		if (!rc)
 			loader->env->alone = loader->sharers != 0;
 		if (!rc)
+			loader->env->plans = true;
+		if (!rc)
 			rc = env_set_maxdbs(loader->env, 1);
 		if (!rc)
 			rc = env_open(loader->env, place->path,
@@ -121,7 +123,7 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	if (loader->env->mode != ENV_OWN)
 		return ENOTSUP;
 	if (loader->env->stored)
-		residency_guess(&loader->env->residency, false);
+		residency_guess(&loader->env->residency, GUESS_NOTHING);
 	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
 	if (rc)
 		return rc;

@@ -187,6 +187,9 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 		n = missing_pieces(residency, chunk, run, last, wider.widen, &run, &count);
 	else if (n && wider.widen > ARENA_BLOCK)
 		n = count = missing_around(residency, chunk, run, &run);
+	/* Not to read much again that is there. */
+	if (how->guess == GUESS_CHUNKS && count > n + n / 3)
+		n = count = arena_missing(residency->arena, first, last, &run);
 	if (!n || !reserve(residency, n)) {
 		arena_release(residency->arena, chunk);
 		return n ? PLAN_REST : show_published(residency, chunk, first, last);

@@ -16,6 +16,7 @@ make_set img 550 196620
 make_set cifar 20000 3090
 make_set small 200000 100
 slowfs_start "$scratch/backing" "$scratch/mount"
+export LMDBIO_STORE=arena # which auto takes only for what has room in it
 
 # kept NAME SET RECORDS BUDGET-KIB
 kept() {
@@ -81,5 +82,19 @@ exec 9>&-
 wait "$holder"
 exec 6<&-
 nothing_left "two_sets"
+
+# What is more than the budget is left to the page cache, which has room for it: read once, by
+# whatever number of programs, as with the original.
+for store in auto cache; do
+	cold
+	for _ in 1 2; do
+		line=$(LMDBIO_STORE=$store LMDBIO_MEMORY=8M reader --records=550 keep "$scratch/mount/img")
+		equal "more_than_the_budget_by_${store}_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+		equal "more_than_the_budget_by_${store}_has_no_arena" 0 "$(field memfd "$line")"
+	done
+	at_most "more_than_the_budget_by_${store}_bytes" "$(slowfs_stat img/data.mdb:bytes)" \
+		$(($(file_size img) * 102 / 100))
+done
+nothing_left "more_than_the_budget"
 slowfs_stop
 finish

@@ -21,7 +21,7 @@ deaths() {
 }
 
 deaths "killed_at_random_moments" img kill 120 1
-LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 30 1
+LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 30 1
 # The stopped one goes on after 10 s; the others must not have waited for that.
 deaths "stopped_at_random_moments" img stop 6 2
 # With requests of 100 ms a reader that goes on through the kernel's small requests has at times not

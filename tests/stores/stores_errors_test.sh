@@ -41,7 +41,7 @@ for set in "img $img" "small $small"; do
 	# shellcheck disable=SC2086
 	LMDBIO_PREFETCH=0 faults "without_prefetch" $set env
 	# shellcheck disable=SC2086
-	LMDBIO_MEMORY=1M faults "budget_of_1_mib" $set env
+	LMDBIO_STORE=arena LMDBIO_MEMORY=1M faults "budget_of_1_mib" $set env
 done
 nothing_left "faults"
 slowfs_stop

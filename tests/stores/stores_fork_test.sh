@@ -30,11 +30,11 @@ at_most "children_come_and_go_bytes" "$(slowfs_stat img/data.mdb:bytes)" \
 	$(($(file_size img) * 102 / 100 + 256 * 1024))
 
 for memory in auto 8M 1M; do
-	export LMDBIO_MEMORY=$memory
+	export LMDBIO_MEMORY=$memory LMDBIO_STORE=arena
 	forks "img_with_$memory" img $img
 	forks "cifar_with_$memory" cifar $cifar
 done
-unset LMDBIO_MEMORY
+unset LMDBIO_MEMORY LMDBIO_STORE
 LMDBIO_SHARE=0 forks "img_not_shared" img $img
 LMDBIO_PREFETCH=0 forks "img_without_prefetch" img $img
 LMDBIO_STORE=cache forks "img_in_the_page_cache" img $img
