@@ -156,12 +156,13 @@ static void head_make(struct arena *arena, bool shared)
 	head->magic = arena_magic;
 }
 
-/* The head's memory is had now or not at all; the data's comes with the bytes. */
+/* Its owner's alone, also for who is handed a place of it: the mode counts when it is opened by way of
+ * /proc. The head's memory is had now or not at all; the data's comes with the bytes. */
 static int size_memfd(const struct arena *arena)
 {
 	int rc;
 
-	if (ftruncate(arena->fd, (off_t)arena->length))
+	if (fchmod(arena->fd, 0600) || ftruncate(arena->fd, (off_t)arena->length))
 		return errno;
 	do {
 		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, (off_t)arena->data_length,
@@ -266,8 +267,22 @@ static int attach(struct arena *arena, const char **why)
 	return rc;
 }
 
+static struct arena *arena_new(const struct arena_identity *identity)
+{
+	struct arena *arena = calloc(1, sizeof(*arena));
+
+	if (!arena)
+		return NULL;
+	arena->identity = *identity;
+	arena->line = -1;
+	arena->fd = arena->life = arena->listener = -1;
+	lay_out(arena);
+	pthread_mutex_init(&arena->lock, NULL);
+	return arena;
+}
+
 int arena_attach(struct arena **opened, const struct arena_identity *identity,
-		 const struct arena_options *options, const char **why)
+		 const struct arena_options *options, bool keeps, const char **why)
 {
 	struct arena *arena;
 	int rc;
@@ -278,21 +293,17 @@ int arena_attach(struct arena **opened, const struct arena_identity *identity,
 		return EINVAL;
 	if (identity->size > arena_largest)
 		return EFBIG;
-	arena = calloc(1, sizeof(*arena));
+	arena = arena_new(identity);
 	if (!arena)
 		return ENOMEM;
-	arena->identity = *identity;
 	arena->wanted = options->budget / ARENA_BLOCK;
 	arena->node_budget =
 		options->node_budget ? options->node_budget / ARENA_BLOCK : arena->wanted;
 	for (const char *c = options->node; c && *c; c++)
 		arena->node = mix64(arena->node ^ (unsigned char)*c);
-	arena->line = -1;
 	arena->share = options->share;
-	arena->fd = arena->life = arena->listener = -1;
+	arena->keeps = keeps;
 	key_make(arena->key, identity, options->node);
-	lay_out(arena);
-	pthread_mutex_init(&arena->lock, NULL);
 	rc = attach(arena, why);
 	if (rc) {
 		free(arena);
@@ -305,7 +316,7 @@ int arena_attach(struct arena **opened, const struct arena_identity *identity,
 int arena_open(struct arena **arena, const struct arena_identity *identity,
 	       const struct arena_options *options, const char **why)
 {
-	int rc = arena_attach(arena, identity, options, why);
+	int rc = arena_attach(arena, identity, options, true, why);
 
 	if (!rc)
 		purse_join(*arena);
@@ -326,6 +337,36 @@ void arena_close(struct arena *arena)
 		return;
 	purse_leave(arena);
 	arena_detach(arena);
+}
+
+bool arena_shrink(const struct arena_identity *identity, const uint64_t key[2], int fd, uint64_t by,
+		  _Atomic(struct arena *) *attached)
+{
+	bool sane = identity->size && identity->size <= arena_largest;
+	struct arena *arena = sane ? arena_new(identity) : NULL, *nobody = NULL;
+	struct arena_head head;
+	bool done;
+
+	if (!arena || !atomic_compare_exchange_strong(attached, &nobody, arena)) {
+		free(arena);
+		close(fd);
+		return false;
+	}
+	memcpy(arena->key, key, sizeof(arena->key));
+	done = arena_fits(arena, fd, &head);
+	if (done)
+		done = !arena_adopt(arena, fd);
+	else
+		close(fd);
+	if (done) {
+		(void)arena_bury_dead(arena);
+		(void)arena_recount(arena);
+		arena_evict(arena, by);
+	}
+	arena_drop(arena); /* a child that is forked from here on has nothing to cut */
+	atomic_store(attached, NULL);
+	arena_detach(arena);
+	return done;
 }
 
 /* The maps did not come along (MADV_DONTFORK), so closing is all there is to do. */

@@ -7,8 +7,9 @@
  * chunk is evicted, and a chunk is evicted only when no living process has it pinned.
  *
  * Whoever dies loses its claims and pins: they count only while the kernel holds its owner's lock
- * (an open-file-description lock on the owner's row). Nothing has a name in a file system, so
- * nothing stays when the last process is gone.
+ * (an open-file-description lock on the owner's row). Nothing has a name in a file system. What
+ * forked processes have had stays for the next ones as long as one process lives that they descend
+ * from, or that descends from it (arena_keeper_watch()); all else goes with the last that has it.
  */
 #ifndef LMDBIO_ARENA_ARENA_H
 #define LMDBIO_ARENA_ARENA_H
@@ -61,6 +62,12 @@ void arena_forked(struct arena *arena);
  * arena does so by itself; but handlers that are registered while a fork is under way come too
  * late. */
 void arena_watch_forks(void);
+
+/* From the next fork on, what this process's descendants have read stays when they close it or end,
+ * within the budget, until the last of them and this process have ended or started another program.
+ * Costs a process a few system calls at its first fork, and two descriptors. Once in a process, when
+ * the library is loaded. */
+void arena_keeper_watch(void);
 
 /* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
  * Returns 0 or errno. */

@@ -349,6 +349,13 @@ static bool make_room(struct arena *arena, uint64_t limit)
 	return true;
 }
 
+void arena_evict(struct arena *arena, uint64_t blocks)
+{
+	uint64_t used = atomic_load(&arena->head->used);
+
+	(void)make_room(arena, used > blocks ? used - blocks : 0);
+}
+
 /* --- the door ------------------------------------------------------------------------------- */
 
 static void give_back(struct arena *arena, uint64_t blocks)

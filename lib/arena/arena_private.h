@@ -107,6 +107,7 @@ struct arena {
 	uint64_t node;        /* a hash of the node's name */
 	bool share;      /* may be shared */
 	bool alone;      /* is not shared: there is no other row */
+	bool keeps;      /* has bytes that may outlive its members */
 
 	int fd;       /* the memfd, for maps */
 	int life;     /* another description of it, never mapped: the row's lock hangs on it */
@@ -150,6 +151,13 @@ static inline void arena_step(const char *step)
 }
 #endif
 
+/* What all arenas of the node may have together as far as this one tells, blocks. What it was made with
+ * counts on when its makers have gone: less is free since, as its own bytes are not. */
+static inline uint64_t arena_node_budget(const struct arena *arena)
+{
+	return arena->node_budget > arena->budget ? arena->node_budget : arena->budget;
+}
+
 static inline struct arena_row *arena_own_row(const struct arena *arena)
 {
 	return &arena->rows[arena->row];
@@ -183,15 +191,19 @@ static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group,
 }
 
 /* arena.c */
-/* An attachment that has no part in the purse: that is the purse. */
+/* An attachment that has no part in the purse: without `keeps` that is the purse. */
 int arena_attach(struct arena **arena, const struct arena_identity *identity,
-		 const struct arena_options *options, const char **why);
+		 const struct arena_options *options, bool keeps, const char **why);
 void arena_detach(struct arena *arena);
 void arena_cut(struct arena *arena); /* arena_forked() of such a one */
 int arena_make(struct arena *arena, bool shared);
 int arena_adopt(struct arena *arena, int fd); /* takes the fd in any case */
 void arena_drop(struct arena *arena);         /* undoes either, also half done */
 bool arena_fits(const struct arena *arena, int fd, struct arena_head *head);
+/* Attaches to an arena by its memfd, which it takes, evicts so many blocks and leaves. *attached is the
+ * attachment meanwhile, and one at a time: a forked child must cut it. false: could not attach. */
+bool arena_shrink(const struct arena_identity *identity, const uint64_t key[2], int fd, uint64_t by,
+		  _Atomic(struct arena *) *attached);
 
 /* arena_blocks.c: gives a chunk's group, and a row's pins in it, their memory; NULL: none left. */
 struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsigned row);
@@ -220,6 +232,18 @@ void purse_forked(struct arena *arena);
 int arena_meet(struct arena *arena, const char **why);
 void arena_drain(struct arena *arena);
 
+/* arena_keeper.c; any thread */
+bool keeper_is_there(void); /* whether a fork has made one; no system call */
+/* The memfd of an arena of this key that nobody living may be attached to, a description of its own;
+ * -1: none. It stays in the keeper. */
+int keeper_find(const struct arena *arena);
+/* After meeting: sees to it that the arena outlives its members, if this process was forked. */
+void keeper_put(const struct arena *arena);
+/* Drops what nobody is attached to: what the arena that was just met has made useless, and the
+ * oldest, of the last of them a part, until the rest fits into `budget` (or what it was made with, if
+ * that is more) without what the living want, blocks. */
+void keeper_fit(const struct arena *arena, uint64_t budget, uint64_t wants);
+
 /* arena_rows.c */
 int arena_row_take(struct arena *arena);
 void arena_row_leave(struct arena *arena);
@@ -243,6 +267,7 @@ void arena_account_end(struct arena *arena);
 void arena_account_published(struct arena *arena, uint64_t blocks);
 void arena_lower(struct arena *arena, uint64_t blocks);
 bool arena_recount(struct arena *arena); /* whether it came out lower */
+void arena_evict(struct arena *arena, uint64_t blocks); /* so many, as far as nobody pins them */
 uint64_t arena_keep_limit(const struct arena *arena); /* blocks that may be kept from members */
 /* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);

@@ -218,7 +218,7 @@ static bool purse_open(uint64_t node)
 		purse_drop();
 	if (purse.arena)
 		return purse.node == node;
-	if (arena_attach(&purse.arena, &identity, &options, &why))
+	if (arena_attach(&purse.arena, &identity, &options, false, &why))
 		return false;
 	purse.node = node;
 	if (!table_make()) {
@@ -262,6 +262,7 @@ static struct line *line_find(const uint64_t key[2])
 static void line_take(struct arena *arena)
 {
 	uint64_t key[2] = {arena->key[0], arena->key[1]}, wants = arena->chunks * ARENA_BLOCKS;
+	uint64_t budget = arena_node_budget(arena);
 	struct line *line;
 
 	if (arena->alone) { /* is like no other */
@@ -276,8 +277,8 @@ static void line_take(struct arena *arena)
 	if (line) {
 		if (atomic_load(&line->wants) < wants)
 			atomic_store(&line->wants, wants);
-		if (atomic_load(&line->budget) < arena->node_budget)
-			atomic_store(&line->budget, arena->node_budget);
+		if (atomic_load(&line->budget) < budget)
+			atomic_store(&line->budget, budget);
 		hold(line, true);
 		arena->line = (int)(line - table()->lines);
 		purse.users[arena->line]++;
@@ -285,6 +286,25 @@ static void line_take(struct arena *arena)
 		atomic_fetch_add(&table()->changes, 1);
 	}
 	arena_release(purse.arena, 0);
+}
+
+/* What is kept with nobody attached has the room that the living do not want. */
+static void make_room(const struct arena *arena)
+{
+	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
+
+	if (wants > arena->budget)
+		wants = arena->budget;
+	for (int i = 0; arena->line >= 0 && i < LINES; i++) {
+		struct line *line = &table()->lines[i];
+		uint64_t theirs = atomic_load(&line->budget);
+
+		if (i == arena->line || !is_live(line))
+			continue;
+		wants += atomic_load(&line->wants);
+		budget = theirs > budget ? theirs : budget;
+	}
+	keeper_fit(arena, budget, wants);
 }
 
 void purse_join(struct arena *arena)
@@ -297,6 +317,8 @@ void purse_join(struct arena *arena)
 		line_take(arena);
 	purse_close();
 	pthread_mutex_unlock(&purse.lock);
+	if (keeper_is_there())
+		make_room(arena);
 	purse_refresh(arena);
 }
 

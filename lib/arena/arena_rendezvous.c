@@ -10,6 +10,9 @@
  * others' makers give theirs up. Everybody listens before looking, and leads others to an arena
  * from the moment that it has a descriptor of it; so an arena never goes out of sight between the
  * leaving of one process and the coming of the next.
+ *
+ * When no living process has it, a forked process may find it where its forerunners have left it
+ * (arena_keeper.c).
  */
 #include "arena/arena_private.h"
 
@@ -241,7 +244,24 @@ static int contest(struct arena *arena)
 	return 0;
 }
 
-int arena_meet(struct arena *arena, const char **why)
+/* One that has lost its members. From the moment that this process has it, it leads others to it; who
+ * has begun to make one before that takes part in the same contest. */
+static bool take_up(struct arena *arena, int *rc)
+{
+	int fd = arena->keeps ? keeper_find(arena) : -1;
+
+	if (fd < 0)
+		return false;
+	arena_step("taken-up");
+	if (arena_adopt(arena, fd))
+		return false;
+	(void)arena_bury_dead(arena); /* before anybody counts them */
+	(void)arena_recount(arena);
+	*rc = contest(arena);
+	return true;
+}
+
+static int meet(struct arena *arena, const char **why)
 {
 	struct found found;
 	int rc = listen_somewhere(arena);
@@ -260,6 +280,17 @@ int arena_meet(struct arena *arena, const char **why)
 		*why = "all names by which other processes would be found are taken";
 		return rc;
 	}
+	if (take_up(arena, &rc))
+		return rc;
 	rc = arena_make(arena, true);
 	return rc ? rc : contest(arena);
+}
+
+int arena_meet(struct arena *arena, const char **why)
+{
+	int rc = meet(arena, why);
+
+	if (!rc && arena->keeps)
+		keeper_put(arena);
+	return rc;
 }

@@ -66,6 +66,20 @@ pid_t child_start(struct control *control, child_work *work, unsigned number)
 	return pid;
 }
 
+static child_work *parent_work;
+
+static void be_parent(struct control *control, unsigned number)
+{
+	arena_keeper_watch();
+	parent_work(control, number);
+}
+
+int child_run_parent(struct control *control, child_work *work, unsigned number)
+{
+	parent_work = work;
+	return child_wait(child_start(control, be_parent, number));
+}
+
 static int result_of(int status)
 {
 	if (WIFSIGNALED(status))

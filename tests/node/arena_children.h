@@ -33,6 +33,9 @@ pid_t child_start(struct control *control, child_work *work, unsigned number);
 /* The same from within a child; it outlives that child. */
 pid_t child_start_in_child(struct control *control, child_work *work, unsigned number);
 
+/* A child that does `work` as the parent of workers whose bytes stay, and has ended; as child_wait(). */
+int child_run_parent(struct control *control, child_work *work, unsigned number);
+
 int child_wait(pid_t pid);          /* 0, a signal's number, or 256 + exit code */
 void child_wait_stopped(pid_t pid);
 bool child_has_ended(pid_t pid);    /* killed, as it should; another end counts as failed */

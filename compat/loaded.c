@@ -1,0 +1,13 @@
+/* What only this file knows: what the drop-in does as soon as it is loaded, whatever the program
+ * does.
+ */
+#include "arena/arena.h"
+#include "util/settings.h"
+
+static void __attribute__((constructor)) loaded(void)
+{
+	const struct settings *settings = settings_get();
+
+	if (!settings->disable && settings->share)
+		arena_keeper_watch();
+}

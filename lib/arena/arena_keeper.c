@@ -1,0 +1,487 @@
+/* What only this file knows: how an arena outlives the processes that were attached to it.
+ *
+ * A program whose workers come and go, each opening the data set for itself, would read storage
+ * anew with every set of workers. So before its first fork a process makes a pair of connected
+ * sockets, the keeper, which all its descendants inherit until they start another program. A child
+ * that has met an arena sends itself a message with a descriptor of it, and nobody receives it: the
+ * kernel holds the memory as long as the message waits, and frees it when the last process with the
+ * keeper has ended, however it ended. The process that made the keeper looks into it too, but puts
+ * nothing in: what it alone has read goes when it closes the data set.
+ *
+ * All messages have one length, so SO_PEEK_OFF leads to each of them, and recvmsg(2) hands out a
+ * descriptor while the message stays. Only who drops one takes messages out. Whoever looks has the
+ * lock on the receiving socket (of the old kind, which belongs to a process and dies with it).
+ *
+ * The descriptor in the message is a place only (O_PATH), and the memfd its owner's alone: who has
+ * inherited the keeper and become another user since can neither read nor change the bytes.
+ */
+#include "arena/arena_private.h"
+
+#include "util/checked.h"
+#include "util/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	KEPT_MOST = 128,
+	LOCK_TRIES = 100, /* who is stopped with the lock costs another that many pauses, once */
+};
+
+static const struct timespec lock_pause = {.tv_nsec = 2000000};
+
+/* A message: one arena. */
+struct kept {
+	uint64_t key[2], nonce[2]; /* of its head */
+	uint64_t node;
+	uint64_t budget; /* of its node, blocks */
+	struct arena_identity identity;
+};
+
+enum { IN, OUT };
+
+static struct {
+	pthread_mutex_t lock;
+	_Atomic bool is_made, is_inherited;
+	_Atomic bool has_forked; /* this process has looked whether there is a keeper */
+	int ends[2];
+	uint64_t device[2], inode[2];
+	_Atomic(struct arena *) shrinking; /* attached to for that alone */
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {-1, -1}};
+
+/* --- the sockets ------------------------------------------------------------------------------ */
+
+static bool is_ours(int end)
+{
+	return descriptor_is(keeper.ends[end], keeper.device[end], keeper.inode[end]);
+}
+
+static bool ends_remember(void)
+{
+	struct stat st;
+
+	for (int end = IN; end <= OUT; end++) {
+		keeper.ends[end] = descriptor_lift(keeper.ends[end]);
+		if (fstat(keeper.ends[end], &st))
+			return false;
+		keeper.device[end] = st.st_dev;
+		keeper.inode[end] = st.st_ino;
+	}
+	return true;
+}
+
+/* What the program has closed, or put something else in place of, is not ours to close. */
+static void keeper_give_up(void)
+{
+	atomic_store(&keeper.is_made, false);
+	atomic_store(&keeper.is_inherited, false);
+	for (int end = IN; end <= OUT; end++) {
+		if (keeper.ends[end] >= 0 && is_ours(end))
+			close(keeper.ends[end]);
+		keeper.ends[end] = -1;
+	}
+}
+
+/* Half of the descriptors are the program's, as in descriptors_spare(). */
+static void keeper_make(void)
+{
+	struct rlimit limit;
+
+	keeper_give_up();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, keeper.ends))
+		return;
+	if ((!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)keeper.ends[OUT] >= limit.rlim_cur / 2) ||
+	    !ends_remember()) {
+		close(keeper.ends[IN]);
+		close(keeper.ends[OUT]);
+		keeper.ends[IN] = keeper.ends[OUT] = -1;
+		return;
+	}
+	atomic_store(&keeper.is_made, true);
+}
+
+/* Nothing is waited for: this may be a signal handler's fork. */
+static void before_fork(void)
+{
+	int saved = errno;
+
+	if (atomic_load_explicit(&keeper.has_forked, memory_order_relaxed) ||
+	    pthread_mutex_trylock(&keeper.lock))
+		return;
+	if (!atomic_load(&keeper.has_forked)) {
+		if (!atomic_load(&keeper.is_made) || !is_ours(IN) || !is_ours(OUT))
+			keeper_make();
+		atomic_store(&keeper.has_forked, true);
+	}
+	pthread_mutex_unlock(&keeper.lock);
+	errno = saved;
+}
+
+static void in_child(void)
+{
+	struct arena *shrinking = atomic_exchange(&keeper.shrinking, NULL);
+
+	if (shrinking)
+		arena_cut(shrinking);
+	pthread_mutex_init(&keeper.lock, NULL); /* another thread of the parent may have it */
+	atomic_store(&keeper.is_inherited, atomic_load(&keeper.is_made));
+	atomic_store(&keeper.has_forked, false);
+}
+
+void arena_keeper_watch(void)
+{
+	(void)pthread_atfork(before_fork, NULL, in_child);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+static bool lock_set(short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
+
+	return !fcntl(keeper.ends[OUT], F_SETLK, &lock);
+}
+
+static bool lock_take(void)
+{
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (lock_set(F_WRLCK))
+			return true;
+		if (errno != EAGAIN && errno != EACCES)
+			return false;
+		nanosleep(&lock_pause, NULL);
+	}
+	return false;
+}
+
+/* What does not work now is left alone for good; the next fork makes another. */
+static bool look_begin(void)
+{
+	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&keeper.lock);
+	if (is_ours(IN) && is_ours(OUT) && lock_take())
+		return true;
+	keeper_give_up();
+	atomic_store(&keeper.has_forked, false);
+	pthread_mutex_unlock(&keeper.lock);
+	return false;
+}
+
+static void look_end(void)
+{
+	(void)lock_set(F_UNLCK);
+	pthread_mutex_unlock(&keeper.lock);
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+union control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+/* `fd`: what came along, -1 for none; or NULL: is not wanted. */
+static bool receive(struct kept *kept, int *fd, int flags)
+{
+	union control control;
+	struct iovec bytes = {.iov_base = kept, .iov_len = sizeof(*kept)};
+	struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+
+	if (fd) {
+		message.msg_control = control.room;
+		message.msg_controllen = CMSG_LEN(sizeof(int)); /* no room for a second one */
+		*fd = -1;
+	}
+	if (recvmsg(keeper.ends[OUT], &message, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) !=
+	    (ssize_t)sizeof(*kept))
+		return false;
+	if (fd && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+	    control.header.cmsg_level == SOL_SOCKET && control.header.cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(&control.header), sizeof(*fd));
+	return true;
+}
+
+/* Where too many are on their way already, or there is no memory, nothing is kept. */
+static void send_kept(const struct kept *kept, int fd)
+{
+	union control control = {
+		.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
+			   .cmsg_level = SOL_SOCKET,
+			   .cmsg_type = SCM_RIGHTS},
+	};
+	struct iovec bytes = {.iov_base = (void *)(uintptr_t)kept, .iov_len = sizeof(*kept)};
+	struct msghdr message = {.msg_iov = &bytes,
+				 .msg_iovlen = 1,
+				 .msg_control = control.room,
+				 .msg_controllen = sizeof(control.room)};
+
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	(void)!sendmsg(keeper.ends[IN], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static bool seek(unsigned number)
+{
+	int offset = (int)(number * sizeof(struct kept));
+
+	return !setsockopt(keeper.ends[OUT], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+}
+
+static unsigned list(struct kept *all)
+{
+	unsigned count = 0;
+
+	if (seek(0))
+		while (count < KEPT_MOST && receive(&all[count], NULL, MSG_PEEK))
+			count++;
+	return count;
+}
+
+static int open_place(int fd, int flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* A description of its own of what the message holds, or -1. */
+static int fetch(unsigned number, struct stat *st)
+{
+	int place = -1, fd = -1;
+	struct kept kept;
+
+	if (!seek(number) || !receive(&kept, &place, MSG_PEEK) || place < 0)
+		return -1;
+	if (!fstat(place, st) && S_ISREG(st->st_mode))
+		fd = open_place(place, O_RDWR);
+	close(place);
+	return fd;
+}
+
+/* Takes out what is to go. The others come out and in again, and are in their order then; who dies
+ * in between has one in its hands, which is gone. */
+static void drop(const bool *goes, unsigned count)
+{
+	struct kept kept;
+	int fd;
+
+	for (unsigned i = 0; i < count && receive(&kept, &fd, 0); i++) {
+		arena_step("kept-taken");
+		if (!goes[i] && fd >= 0)
+			send_kept(&kept, fd);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* --- the budget ------------------------------------------------------------------------------- */
+
+struct idle {
+	unsigned number;
+	uint64_t blocks, stamp;
+};
+
+/* What is to be done: messages that go, and an arena of which a part goes. */
+struct verdict {
+	bool goes[KEPT_MOST];
+	bool any; /* goes */
+	bool shrinks;
+	unsigned part; /* message */
+	uint64_t by;   /* blocks */
+};
+
+/* Whether nobody is attached: no row is locked. */
+static bool is_idle(int fd)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = ARENA_ROWS - 1};
+
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
+}
+
+/* What it really has, and since when it is there, or was taken up again. */
+static bool look_idle(unsigned number, const struct kept *kept, struct idle *idle)
+{
+	off_t head = (off_t)round_up(kept->identity.size, ARENA_CHUNK);
+	struct stat st;
+	int fd = fetch(number, &st);
+	bool found = fd >= 0 && is_idle(fd);
+
+	*idle = (struct idle){.number = number};
+	if (found) {
+		idle->blocks = (uint64_t)st.st_blocks * 512 / ARENA_BLOCK;
+		(void)!pread(fd, &idle->stamp, sizeof(idle->stamp),
+			     head + (off_t)offsetof(struct arena_head, stamp));
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* Whether nobody will look for it again: its file has changed since, or another has its place. */
+static bool is_stale(const struct kept *kept, const struct arena *arena)
+{
+	return kept->identity.device == arena->identity.device &&
+	       kept->identity.inode == arena->identity.inode &&
+	       kept->identity.snapshot <= arena->identity.snapshot;
+}
+
+static uint64_t most_of(const struct kept *kept)
+{
+	uint64_t blocks = round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
+
+	return blocks < kept->budget ? blocks : kept->budget;
+}
+
+/* The oldest go until the others fit into the room, and `surplus` of them at least. Of the last of
+ * them a part may be enough. */
+static void judge_idle(struct idle *idle, unsigned count, uint64_t room, unsigned surplus,
+		       struct verdict *verdict)
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		total += idle[i].blocks;
+	while (count && (total > room || surplus)) {
+		unsigned oldest = 0;
+
+		for (unsigned i = 1; i < count; i++)
+			if (idle[i].stamp < idle[oldest].stamp)
+				oldest = i;
+		if (verdict->shrinks && !surplus && total - room < idle[oldest].blocks) {
+			verdict->part = idle[oldest].number;
+			verdict->by = total - room;
+			return;
+		}
+		verdict->goes[idle[oldest].number] = verdict->any = true;
+		total -= idle[oldest].blocks;
+		idle[oldest] = idle[--count];
+		surplus -= surplus > 0;
+	}
+}
+
+static void judge(const struct arena *arena, const struct kept *all, unsigned count,
+		  uint64_t budget, uint64_t wants, struct verdict *verdict)
+{
+	struct idle idle[KEPT_MOST];
+	unsigned n = 0, stale = 0;
+	bool others[KEPT_MOST] = {false};
+	uint64_t most = 0, room;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (all[i].node != arena->node ||
+		    !memcmp(all[i].nonce, arena->head->nonce, sizeof(all[i].nonce)))
+			continue;
+		others[i] = !is_stale(&all[i], arena);
+		if (others[i]) {
+			most += most_of(&all[i]);
+			budget = all[i].budget > budget ? all[i].budget : budget;
+		} else if (look_idle(i, &all[i], &idle[0])) {
+			verdict->goes[i] = verdict->any = true;
+			stale++;
+		}
+	}
+	room = budget > wants ? budget - wants : 0;
+	if (most <= room && count - stale < KEPT_MOST)
+		return; /* whoever lives, it fits */
+	for (unsigned i = 0; i < count; i++)
+		n += others[i] && look_idle(i, &all[i], &idle[n]);
+	judge_idle(idle, n, room, count - stale >= KEPT_MOST, verdict);
+}
+
+/* --- the door --------------------------------------------------------------------------------- */
+
+bool keeper_is_there(void)
+{
+	return atomic_load_explicit(&keeper.is_made, memory_order_relaxed);
+}
+
+int keeper_find(const struct arena *arena)
+{
+	struct kept all[KEPT_MOST];
+	struct arena_head head;
+	struct stat st;
+	unsigned count;
+	int found = -1;
+
+	if (!look_begin())
+		return -1;
+	/* The newest first: there is an older one for a moment only. */
+	for (count = list(all); count-- > 0 && found < 0;) {
+		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
+			continue;
+		found = fetch(count, &st);
+		if (found >= 0 &&
+		    (!arena_fits(arena, found, &head) || !atomic_load(&head.settled))) {
+			close(found);
+			found = -1;
+		}
+	}
+	look_end();
+	return found;
+}
+
+void keeper_put(const struct arena *arena)
+{
+	struct kept all[KEPT_MOST], mine = {.node = arena->node,
+					    .budget = arena_node_budget(arena),
+					    .identity = arena->identity};
+	bool is_in = false;
+	unsigned count;
+	int place;
+
+	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) || !look_begin())
+		return;
+	memcpy(mine.key, arena->key, sizeof(mine.key));
+	memcpy(mine.nonce, arena->head->nonce, sizeof(mine.nonce));
+	count = list(all);
+	for (unsigned i = 0; i < count; i++)
+		is_in |= !memcmp(all[i].nonce, mine.nonce, sizeof(mine.nonce));
+	if (!is_in && count < KEPT_MOST) {
+		place = open_place(arena->fd, O_PATH);
+		if (place >= 0) {
+			send_kept(&mine, place);
+			close(place);
+		}
+	}
+	look_end();
+}
+
+/* Whether all has been done; what is to be given up takes time and waits until others may look. */
+static bool fit(const struct arena *arena, uint64_t budget, uint64_t wants, bool shrinks)
+{
+	struct verdict verdict = {.shrinks = shrinks};
+	struct kept all[KEPT_MOST];
+	struct stat st;
+	unsigned count;
+	int part = -1;
+
+	if (!look_begin())
+		return true;
+	count = list(all);
+	judge(arena, all, count, budget, wants, &verdict);
+	if (verdict.by)
+		part = fetch(verdict.part, &st);
+	if (verdict.any)
+		drop(verdict.goes, count);
+	look_end();
+	if (!verdict.by)
+		return true;
+	return part >= 0 && arena_shrink(&all[verdict.part].identity, all[verdict.part].key, part,
+					 verdict.by, &keeper.shrinking);
+}
+
+void keeper_fit(const struct arena *arena, uint64_t budget, uint64_t wants)
+{
+	if (!fit(arena, budget, wants, true))
+		(void)fit(arena, budget, wants, false);
+}

@@ -1,0 +1,240 @@
+/* What only this file knows: how much stays when the processes that had it have gone, and what goes.
+ *
+ * The data sets need not exist, as nobody reads them. */
+#include "arena_children.h"
+#include "arena_support.h"
+
+#include "arena/arena_private.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BUDGET = 20 };
+
+static uint64_t snapshot; /* of this test's data sets */
+
+/* Of a data set that nobody reads: so many chunks, brought if they are not there. */
+static uint64_t visit(struct control *control, struct arena_identity identity)
+{
+	struct arena_options options = {
+		.budget = BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
+	static const uint8_t block[ARENA_BLOCK] = {1};
+	uint64_t brought = 0, used;
+	struct arena *arena;
+	const char *why;
+
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	for (uint64_t i = 0; i < arena_chunks(arena) * ARENA_BLOCKS; i++) {
+		if (arena_present(arena, i, 1))
+			continue;
+		check(arena_claim(arena, i / ARENA_BLOCKS) && arena_reserve(arena, 1));
+		check(!arena_fill(arena, i * ARENA_BLOCK, block, ARENA_BLOCK));
+		arena_publish(arena, i, 1);
+		arena_release(arena, i / ARENA_BLOCKS);
+		brought++;
+	}
+	used = arena_used(arena);
+	check(used == arena_chunks(arena) * ARENA_CHUNK);
+	arena_close(arena);
+	atomic_fetch_add(&control->reads, brought);
+	return brought / ARENA_BLOCKS;
+}
+
+static void visit_in_child(struct control *control, unsigned number)
+{
+	struct arena_identity identity = {.device = 7,
+					  .inode = number / 256,
+					  .size = number % 256 * (uint64_t)ARENA_CHUNK,
+					  .snapshot = snapshot + number % 2};
+
+	(void)visit(control, identity);
+}
+
+/* How many chunks a worker brings of a data set with this number and so many chunks. */
+static uint64_t brings(struct control *control, unsigned number, unsigned chunks)
+{
+	uint64_t before = atomic_load(&control->reads);
+
+	check(!child_wait(child_start(control, visit_in_child, number * 256 + chunks)));
+	return (atomic_load(&control->reads) - before) / ARENA_BLOCKS;
+}
+
+/* --- budget ----------------------------------------------------------------------------------- */
+
+static void visit_three(struct control *control, unsigned number)
+{
+	(void)number;
+	check(brings(control, 1, 11) == 11 && brings(control, 2, 8) == 8);
+	check(!brings(control, 1, 11) && !brings(control, 2, 8)); /* both fit */
+	check(brings(control, 3, 6) == 6); /* six of the first go, which is the oldest */
+	check(!brings(control, 2, 8) && !brings(control, 3, 6));
+	check(brings(control, 1, 11) == 6);
+	check(!brings(control, 3, 6)); /* was used after the second */
+	check(brings(control, 2, 8) == 6);
+}
+
+static void sets_when_they_do_not_fit_together_then_the_oldest_goes(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_three, 0), 0);
+}
+
+/* A living one's wants come first, also of what it does not have yet. */
+static void visit_beside_one(struct control *control, unsigned number)
+{
+	struct arena_identity identity = {
+		.device = 7, .inode = 9, .size = BUDGET / 2 * (uint64_t)ARENA_CHUNK};
+	struct arena_options options = {
+		.budget = BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	(void)number;
+	check(brings(control, 1, 5) == 5 && brings(control, 2, 4) == 4);
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	check(!brings(control, 2, 4) && !brings(control, 1, 5));
+	check(brings(control, 3, 2) == 2); /* too many now: two of the second go, the oldest */
+	check(!brings(control, 1, 5) && !brings(control, 3, 2));
+	check(brings(control, 2, 4) == 2);
+	arena_close(arena);
+}
+
+static void sets_when_another_is_open_then_have_what_it_does_not_want(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_beside_one, 0), 0);
+}
+
+/* Odd numbers of chunks are of the next snapshot. */
+static void visit_a_newer_snapshot(struct control *control, unsigned number)
+{
+	(void)number;
+	check(brings(control, 1, 2) == 2 && brings(control, 2, 2) == 2);
+	check(brings(control, 1, 3) == 3);
+	check(brings(control, 1, 2) == 2); /* the older one has gone */
+	check(!brings(control, 1, 3) && !brings(control, 2, 2)); /* nothing else has */
+}
+
+static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_a_newer_snapshot, 0), 0);
+}
+
+/* More than there is room for in the socket. */
+static void visit_very_many(struct control *control, unsigned number)
+{
+	(void)number;
+	for (unsigned i = 0; i < 140; i++) {
+		struct arena_identity identity = {.device = 7, .inode = 1000 + i, .size = ARENA_BLOCK};
+		struct arena_options options = {
+			.budget = 1000 * ARENA_CHUNK, .share = true, .node = test_node()};
+		struct arena *arena;
+		const char *why;
+
+		check(!arena_open(&arena, &identity, &options, &why) && !why);
+		arena_close(arena);
+	}
+	(void)control;
+}
+
+static void have_very_many(struct control *control, unsigned number)
+{
+	(void)number;
+	check(!child_wait(child_start(control, visit_very_many, 0)));
+	check(brings(control, 1, 5) == 5);
+	check(!brings(control, 1, 5)); /* the oldest have made room */
+}
+
+static void sets_when_they_are_very_many_then_the_newest_stay(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), have_very_many, 0), 0);
+}
+
+/* --- dropping --------------------------------------------------------------------------------- */
+
+static void drop_and_be_killed(struct control *control, unsigned number)
+{
+	child_die_at("kept-taken", number);
+	visit_in_child(control, 4 * 256 + 16);
+}
+
+/* Two of the three go, and one may be in the hands of who dies. */
+static void kill_who_drops(struct control *control, unsigned number)
+{
+	for (number = 0; number < 3; number++) {
+		uint64_t brought = 0;
+
+		for (unsigned set = 1; set <= 3; set++)
+			(void)brings(control, set, 4);
+		check(child_wait(child_start(control, drop_and_be_killed, number)) == SIGKILL);
+		for (unsigned set = 1; set <= 3; set++)
+			brought += brings(control, set, 4);
+		check(brought >= 4 && brought <= 12);
+		for (unsigned set = 1; set <= 3; set++)
+			check(!brings(control, set, 4));
+	}
+}
+
+static void sets_when_who_drops_one_is_killed_then_they_can_be_kept_again(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), kill_who_drops, 0), 0);
+}
+
+static void drop_and_stop(struct control *control, unsigned number)
+{
+	(void)number;
+	child_stop_at("kept-taken");
+	visit_in_child(control, 4 * 256 + 16);
+}
+
+static void stop_who_drops(struct control *control, unsigned number)
+{
+	pid_t pid;
+
+	(void)number;
+	check(brings(control, 1, 4) == 4 && brings(control, 2, 4) == 4);
+	pid = child_start(control, drop_and_stop, 0);
+	child_wait_stopped(pid);
+	check(brings(control, 3, 5) == 5); /* nobody waits for it for ever */
+	kill(pid, SIGCONT);
+	check(!child_wait(pid));
+	check(!brings(control, 4, 16));
+}
+
+static void worker_when_another_is_stopped_while_it_drops_then_reads_without(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), stop_who_drops, 0), 0);
+}
+
+/* Other data sets than the test before had, nor a test of another run. */
+static int set_begin(void **state)
+{
+	(void)state;
+	snapshot += 2;
+	return 0;
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(sets_when_they_do_not_fit_together_then_the_oldest_goes, set_begin),
+		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want, set_begin),
+		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
+		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay, set_begin),
+		cmocka_unit_test_setup(sets_when_who_drops_one_is_killed_then_they_can_be_kept_again, set_begin),
+		cmocka_unit_test_setup(worker_when_another_is_stopped_while_it_drops_then_reads_without, set_begin),
+	};
+
+	snapshot = (uint64_t)getpid() << 16;
+	alarm(120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
