@@ -34,7 +34,8 @@ struct arena_identity {
 };
 
 struct arena_options {
-	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts */
+	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts, and
+			     more for who finds it when all have gone */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
 				 counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */

@@ -325,6 +325,40 @@ static void workers_when_forked_while_threads_open_then_nobody_hangs(void **stat
 	assert_int_equal(control->reads, all_blocks);
 }
 
+static void come_with_little(struct control *control, unsigned number)
+{
+	(void)control;
+	arena_close(child_open(&dataset, number));
+}
+
+static void come_with_more(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	check(arena_budget(arena) == BUDGET * (uint64_t)ARENA_CHUNK);
+	check(arena_used(arena) == number * (uint64_t)ARENA_CHUNK);
+	read_all(control, arena);
+	arena_close(arena);
+}
+
+static void have_more_and_more(struct control *control, unsigned number)
+{
+	(void)number;
+	check(!child_wait(child_start(control, come_with_little, 3)));
+	check(!child_wait(child_start(control, come_with_more, 0)));
+	check(!child_wait(child_start(control, come_with_little, 3)));
+	check(!child_wait(child_start(control, come_with_more, CHUNKS)));
+}
+
+static void worker_when_it_has_more_than_who_left_then_that_counts(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, have_more_and_more, 0), 0);
+	assert_int_equal(control->reads, all_blocks);
+}
+
 /* --- killed ----------------------------------------------------------------------------------- */
 
 /* From the claim on, all that a reader does, and what it does to join. */
@@ -613,6 +647,7 @@ int main(void)
 		cmocka_unit_test_setup(parent_when_it_opens_later_then_finds_what_its_workers_have_read, set_begin),
 		cmocka_unit_test_setup(parent_when_it_closes_what_it_alone_has_read_then_memory_is_free, set_begin),
 		cmocka_unit_test_setup(worker_when_it_shares_with_nobody_then_leaves_nothing, set_begin),
+		cmocka_unit_test_setup(worker_when_it_has_more_than_who_left_then_that_counts, set_begin),
 		cmocka_unit_test_setup(workers_when_forked_while_threads_open_then_nobody_hangs, set_begin),
 		cmocka_unit_test_setup(worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right, set_begin),
 		cmocka_unit_test_setup(worker_when_a_server_was_killed_then_nobody_serves, set_begin),
