@@ -151,6 +151,17 @@ bool child_reap(void)
 	return failures > 0;
 }
 
+bool child_be_nobody(void)
+{
+	enum { NOBODY = 65534 };
+
+	if (geteuid())
+		return false;
+	check(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY));
+	check(!prctl(PR_SET_DUMPABLE, 1)); /* else /proc/self is root's */
+	return true;
+}
+
 void child_barrier(struct control *control, unsigned count)
 {
 	unsigned round = atomic_load(&control->passed);

@@ -43,6 +43,9 @@ void child_kill(pid_t pid);
 unsigned child_failures(void);      /* waits for all that are left */
 bool child_reap(void);              /* whether one has failed by now */
 
+/* Becomes a user without privileges; whether it was not one. */
+bool child_be_nobody(void);
+
 void child_barrier(struct control *control, unsigned count);
 struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks);
 void child_reader(struct reader *reader, struct arena *arena, const struct dataset *dataset,

@@ -10,7 +10,6 @@
 
 #include <err.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -483,6 +482,33 @@ static void worker_when_a_server_was_killed_then_nobody_serves(void **state)
 	assert_int_equal(control->wrong, 0);
 }
 
+/* --- another user ----------------------------------------------------------------------------- */
+
+static void work_as_nobody(struct control *control, unsigned number)
+{
+	check(child_be_nobody());
+	work(control, number);
+}
+
+/* It has inherited the sockets, and may hold the other's bytes in memory, but not look at them. */
+static void have_a_worker_without_privileges(struct control *control, unsigned number)
+{
+	(void)number;
+	work_once(control, 0);
+	check(!child_wait(child_start(control, work_as_nobody, 2)));
+	check(atomic_load(&control->reads) == 2 * all_blocks);
+	check(control->inodes[2] != control->inodes[0]);
+	check(!read_by_worker(control));
+}
+
+static void worker_when_it_is_another_user_then_has_nothing_of_the_first_ones(void **state)
+{
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(child_run_parent(child_control(), have_a_worker_without_privileges, 0), 0);
+}
+
 /* --- a part goes ------------------------------------------------------------------------------ */
 
 static void read_another(struct control *control, unsigned number)
@@ -549,12 +575,10 @@ static void program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file
 /* As a daemon does: a child closes all that it has inherited, and forks workers of its own. */
 static void close_all_and_fork(struct control *control, unsigned number)
 {
-	int kept = fcntl(dataset.fd, F_DUPFD, DESCRIPTORS);
-
 	(void)number;
 	for (int fd = 3; fd < DESCRIPTORS; fd++)
-		close(fd);
-	check(kept >= 0 && dup2(kept, dataset.fd) == dataset.fd);
+		if (fd != dataset.fd)
+			close(fd);
 	come_and_go(control, 0);
 }
 
@@ -651,6 +675,7 @@ int main(void)
 		cmocka_unit_test_setup(workers_when_forked_while_threads_open_then_nobody_hangs, set_begin),
 		cmocka_unit_test_setup(worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right, set_begin),
 		cmocka_unit_test_setup(worker_when_a_server_was_killed_then_nobody_serves, set_begin),
+		cmocka_unit_test_setup(worker_when_it_is_another_user_then_has_nothing_of_the_first_ones, set_begin),
 		cmocka_unit_test_setup(set_when_a_part_of_it_has_gone_then_the_rest_is_right, set_begin),
 		cmocka_unit_test_setup(program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole, set_begin),
 		cmocka_unit_test_setup(child_when_it_has_closed_all_then_its_next_fork_makes_another, set_begin),

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -127,10 +128,9 @@ static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
 }
 
 /* More than there is room for in the socket. */
-static void visit_very_many(struct control *control, unsigned number)
+static void visit_many(struct control *control, unsigned number)
 {
-	(void)number;
-	for (unsigned i = 0; i < 140; i++) {
+	for (unsigned i = 0; i < number; i++) {
 		struct arena_identity identity = {.device = 7, .inode = 1000 + i, .size = ARENA_BLOCK};
 		struct arena_options options = {
 			.budget = 1000 * ARENA_CHUNK, .share = true, .node = test_node()};
@@ -146,7 +146,7 @@ static void visit_very_many(struct control *control, unsigned number)
 static void have_very_many(struct control *control, unsigned number)
 {
 	(void)number;
-	check(!child_wait(child_start(control, visit_very_many, 0)));
+	check(!child_wait(child_start(control, visit_many, 140)));
 	check(brings(control, 1, 5) == 5);
 	check(!brings(control, 1, 5)); /* the oldest have made room */
 }
@@ -155,6 +155,27 @@ static void sets_when_they_are_very_many_then_the_newest_stay(void **state)
 {
 	(void)state;
 	assert_int_equal(child_run_parent(child_control(), have_very_many, 0), 0);
+}
+
+/* The kernel has a user send no more descriptors than a process may have, that nobody has received. */
+static void visit_as_nobody(struct control *control, unsigned number)
+{
+	struct rlimit few = {.rlim_cur = 40, .rlim_max = 40};
+
+	(void)child_be_nobody();
+	check(!setrlimit(RLIMIT_NOFILE, &few));
+	visit_many(control, number);
+}
+
+static void have_nobody_as_worker(struct control *control, unsigned number)
+{
+	check(!child_wait(child_start(control, visit_as_nobody, number)));
+}
+
+static void sets_when_the_kernel_takes_no_more_of_them_then_no_error(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), have_nobody_as_worker, 60), 0);
 }
 
 /* --- dropping --------------------------------------------------------------------------------- */
@@ -230,6 +251,7 @@ int main(void)
 		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want, set_begin),
 		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
 		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay, set_begin),
+		cmocka_unit_test_setup(sets_when_the_kernel_takes_no_more_of_them_then_no_error, set_begin),
 		cmocka_unit_test_setup(sets_when_who_drops_one_is_killed_then_they_can_be_kept_again, set_begin),
 		cmocka_unit_test_setup(worker_when_another_is_stopped_while_it_drops_then_reads_without, set_begin),
 	};
