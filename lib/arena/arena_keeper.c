@@ -141,7 +141,7 @@ void arena_keeper_watch(void)
 	(void)pthread_atfork(before_fork, NULL, in_child);
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- the lock -------------------------------------------------------------------------------- */
 
 static bool lock_set(short type)
 {
@@ -160,26 +160,6 @@ static bool lock_take(void)
 		nanosleep(&lock_pause, NULL);
 	}
 	return false;
-}
-
-/* What does not work now is left alone for good; the next fork makes another. */
-static bool look_begin(void)
-{
-	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
-		return false;
-	pthread_mutex_lock(&keeper.lock);
-	if (is_ours(IN) && is_ours(OUT) && lock_take())
-		return true;
-	keeper_give_up();
-	atomic_store(&keeper.has_forked, false);
-	pthread_mutex_unlock(&keeper.lock);
-	return false;
-}
-
-static void look_end(void)
-{
-	(void)lock_set(F_UNLCK);
-	pthread_mutex_unlock(&keeper.lock);
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -235,14 +215,36 @@ static bool seek(unsigned number)
 	return !setsockopt(keeper.ends[OUT], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
 }
 
-static unsigned list(struct kept *all)
+/* false: this kernel does not let us look. */
+static bool list(struct kept *all, unsigned *count)
 {
-	unsigned count = 0;
+	*count = 0;
+	if (!seek(0))
+		return false;
+	errno = 0;
+	while (*count < KEPT_MOST && receive(&all[*count], NULL, MSG_PEEK))
+		++*count;
+	return *count == KEPT_MOST || errno == EAGAIN;
+}
 
-	if (seek(0))
-		while (count < KEPT_MOST && receive(&all[count], NULL, MSG_PEEK))
-			count++;
-	return count;
+/* Lists what is kept. What does not work now is left alone; the next fork makes another. */
+static bool look_begin(struct kept *all, unsigned *count)
+{
+	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&keeper.lock);
+	if (is_ours(IN) && is_ours(OUT) && lock_take() && list(all, count))
+		return true;
+	keeper_give_up();
+	atomic_store(&keeper.has_forked, false);
+	pthread_mutex_unlock(&keeper.lock);
+	return false;
+}
+
+static void look_end(void)
+{
+	(void)lock_set(F_UNLCK);
+	pthread_mutex_unlock(&keeper.lock);
 }
 
 static int open_place(int fd, int flags)
@@ -413,10 +415,10 @@ int keeper_find(const struct arena *arena)
 	unsigned count;
 	int found = -1;
 
-	if (!look_begin())
+	if (!look_begin(all, &count))
 		return -1;
 	/* The newest first: there is an older one for a moment only. */
-	for (count = list(all); count-- > 0 && found < 0;) {
+	while (count-- > 0 && found < 0) {
 		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
 			continue;
 		found = fetch(count, &st);
@@ -439,11 +441,11 @@ void keeper_put(const struct arena *arena)
 	unsigned count;
 	int place;
 
-	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) || !look_begin())
+	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) ||
+	    !look_begin(all, &count))
 		return;
 	memcpy(mine.key, arena->key, sizeof(mine.key));
 	memcpy(mine.nonce, arena->head->nonce, sizeof(mine.nonce));
-	count = list(all);
 	for (unsigned i = 0; i < count; i++)
 		is_in |= !memcmp(all[i].nonce, mine.nonce, sizeof(mine.nonce));
 	if (!is_in && count < KEPT_MOST) {
@@ -465,9 +467,8 @@ static bool fit(const struct arena *arena, uint64_t budget, uint64_t wants, bool
 	unsigned count;
 	int part = -1;
 
-	if (!look_begin())
+	if (!look_begin(all, &count))
 		return true;
-	count = list(all);
 	judge(arena, all, count, budget, wants, &verdict);
 	if (verdict.by)
 		part = fetch(verdict.part, &st);

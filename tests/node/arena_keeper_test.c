@@ -367,7 +367,7 @@ static const char *const steps[] = {
 	"releasing", "released", "pinning", "pinned", "using", "evict-chosen", "evict-claimed",
 	"evict-cleared", "evict-punched", "evict-counted", "bury-claims", "bury-pins",
 };
-enum { STEPS = sizeof(steps) / sizeof(steps[0]), CLAIMED = 6, BURIED = STEPS - 2, LITTLE = 5 };
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), CLAIMED = 6, BURIED = STEPS - 2, EVICTING = STEPS - 7, LITTLE = 5 };
 
 /* With memory for a part of it, so that chunks come and go. */
 static void be_killed(struct control *control, unsigned number)
@@ -531,6 +531,31 @@ static void read_both(struct control *control, unsigned number)
 	check(!child_wait(child_start(control, follow, 0)));
 }
 
+static void be_killed_as_a_part_goes(struct control *control, unsigned number)
+{
+	child_die_at(steps[number], number % 3);
+	read_another(control, 0);
+}
+
+static void kill_who_gives_up_a_part(struct control *control, unsigned number)
+{
+	for (number = EVICTING; number < BURIED; number++) {
+		work_once(control, 1);
+		check(child_wait(child_start(control, be_killed_as_a_part_goes, number)) == SIGKILL);
+		check(!child_wait(child_start(control, follow, 0)));
+	}
+}
+
+static void set_when_who_gives_up_a_part_is_killed_then_the_rest_is_right(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, kill_who_gives_up_a_part, 0), 0);
+	assert_int_equal(control->wrong, 0);
+	assert_int_equal(control->direct, 0);
+}
+
 static void set_when_a_part_of_it_has_gone_then_the_rest_is_right(void **state)
 {
 	struct control *control = child_control();
@@ -676,6 +701,7 @@ int main(void)
 		cmocka_unit_test_setup(worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right, set_begin),
 		cmocka_unit_test_setup(worker_when_a_server_was_killed_then_nobody_serves, set_begin),
 		cmocka_unit_test_setup(worker_when_it_is_another_user_then_has_nothing_of_the_first_ones, set_begin),
+		cmocka_unit_test_setup(set_when_who_gives_up_a_part_is_killed_then_the_rest_is_right, set_begin),
 		cmocka_unit_test_setup(set_when_a_part_of_it_has_gone_then_the_rest_is_right, set_begin),
 		cmocka_unit_test_setup(program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole, set_begin),
 		cmocka_unit_test_setup(child_when_it_has_closed_all_then_its_next_fork_makes_another, set_begin),
