@@ -130,15 +130,15 @@ done
 
 # --- what a job that was killed has left is not in the way of the next one ---
 disks 2 14000000 14000000
-LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=exit --rank=1 --at=35 >"$scratch/log"
-judge exit_of_one_ends_the_job test "$job_status" != 0 -a "$job_status" != 124
+LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=kill --rank=1 --at=35 >"$scratch/log"
+judge kill_of_one_ends_the_job test "$job_status" != 0 -a "$job_status" != 124
 until [ -z "$(job_processes)" ]; do
 	sleep 0.05
 done
-equal exit_of_one_leaves_files_on_both_disks 2 "$(find "$scratch"/ssd.* -type f | wc -l)"
-once after_exit_of_one 2 2 large 12M --batch=40
-equal after_exit_of_one_has_a_place_for_every_record 1200 "$(planned)"
-nothing_left after_exit_of_one
+equal kill_of_one_leaves_files_on_both_disks 2 "$(find "$scratch"/ssd.* -type f | wc -l)"
+once after_kill_of_one 2 2 large 12M --batch=40
+equal after_kill_of_one_has_a_place_for_every_record 1200 "$(planned)"
+nothing_left after_kill_of_one
 
 # --- disks that are not there, fill up or fail ---
 disks 2 14000000 14000000

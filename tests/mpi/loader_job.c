@@ -12,7 +12,7 @@
  * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
  * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
- * others wait for that); end (MPI_Finalize without closing); exit; run (the program
+ * others wait for that); end (MPI_Finalize without closing); exit; kill (itself); run (the program
  * $LOADER_JOB/command, while the others wait, and go on; it may be at 0). Rank 0 saves the place
  * where it is after `save` batches; all ranks go on from what is saved with --restore, which is a
  * place in epoch `first`.
@@ -252,6 +252,8 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 		return false;
 	if (!strcmp(job.act, "exit"))
 		exit(3);
+	if (!strcmp(job.act, "kill"))
+		raise(SIGKILL);
 	/* What the others still do together: after this batch, each one to come, and at last. */
 	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 2;
 	if (!strcmp(job.act, "close"))
