@@ -323,10 +323,15 @@ int arena_open(struct arena **arena, const struct arena_identity *identity,
 	return rc;
 }
 
-void arena_detach(struct arena *arena)
+static void leave(struct arena *arena)
 {
 	close_one(&arena->listener); /* first, so that nobody comes in by a door that is closing */
 	arena_drop(arena);
+}
+
+void arena_detach(struct arena *arena)
+{
+	leave(arena);
 	pthread_mutex_destroy(&arena->lock);
 	free(arena);
 }
@@ -335,6 +340,7 @@ void arena_close(struct arena *arena)
 {
 	if (!arena)
 		return;
+	leave(arena); /* before its share is free: whoever gets that counts what is kept as nobody's */
 	purse_leave(arena);
 	arena_detach(arena);
 }

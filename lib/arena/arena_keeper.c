@@ -337,11 +337,10 @@ static bool is_stale(const struct kept *kept, const struct arena *arena)
 	       kept->identity.snapshot <= arena->identity.snapshot;
 }
 
+/* Not less where its budget was less: who takes it up later may raise that. */
 static uint64_t most_of(const struct kept *kept)
 {
-	uint64_t blocks = round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
-
-	return blocks < kept->budget ? blocks : kept->budget;
+	return round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
 }
 
 /* The oldest go until the others fit into the room, and `surplus` of them at least. Of the last of

@@ -132,9 +132,29 @@ static uint64_t limit_of(const struct arena *arena)
 	return limit < arena->budget ? limit : arena->budget;
 }
 
+/* What is kept with nobody attached has the room that the living do not want. */
+static void make_room(const struct arena *arena)
+{
+	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
+
+	if (wants > arena->budget)
+		wants = arena->budget;
+	for (int i = 0; arena->line >= 0 && i < LINES; i++) {
+		struct line *line = &table()->lines[i];
+		uint64_t theirs = atomic_load(&line->budget);
+
+		if (i == arena->line || !is_live(line))
+			continue;
+		wants += atomic_load(&line->wants);
+		budget = theirs > budget ? theirs : budget;
+	}
+	keeper_fit(arena, budget, wants);
+}
+
 void purse_refresh(struct arena *arena)
 {
-	uint64_t at, now, changes;
+	uint64_t at, now, changes, limit;
+	bool rises;
 
 	if (arena->line < 0)
 		return;
@@ -148,7 +168,11 @@ void purse_refresh(struct arena *arena)
 	atomic_store_explicit(&arena->refresh_at, now + refresh_every, memory_order_relaxed);
 	atomic_store_explicit(&arena->changes, changes, memory_order_relaxed);
 	arena_look_around(purse.arena);
-	atomic_store(&arena->limit, limit_of(arena));
+	limit = limit_of(arena);
+	rises = limit > atomic_exchange(&arena->limit, limit);
+	/* Somebody's share has become free, but not what he has left in it. */
+	if (rises && keeper_is_there())
+		make_room(arena);
 }
 
 /* --- coming and going ------------------------------------------------------------------------- */
@@ -286,25 +310,6 @@ static void line_take(struct arena *arena)
 		atomic_fetch_add(&table()->changes, 1);
 	}
 	arena_release(purse.arena, 0);
-}
-
-/* What is kept with nobody attached has the room that the living do not want. */
-static void make_room(const struct arena *arena)
-{
-	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
-
-	if (wants > arena->budget)
-		wants = arena->budget;
-	for (int i = 0; arena->line >= 0 && i < LINES; i++) {
-		struct line *line = &table()->lines[i];
-		uint64_t theirs = atomic_load(&line->budget);
-
-		if (i == arena->line || !is_live(line))
-			continue;
-		wants += atomic_load(&line->wants);
-		budget = theirs > budget ? theirs : budget;
-	}
-	keeper_fit(arena, budget, wants);
 }
 
 void purse_join(struct arena *arena)

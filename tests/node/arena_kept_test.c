@@ -111,6 +111,115 @@ static void sets_when_another_is_open_then_have_what_it_does_not_want(void **sta
 	assert_int_equal(child_run_parent(child_control(), visit_beside_one, 0), 0);
 }
 
+/* A reader with little leaves its budget in what it has met first. */
+static void visit_with_little(struct control *control, unsigned number)
+{
+	struct arena_identity identity = {
+		.device = 7, .inode = number, .size = 12 * (uint64_t)ARENA_CHUNK, .snapshot = snapshot};
+	struct arena_options options = {
+		.budget = 3 * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	(void)control;
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	arena_close(arena);
+}
+
+static void visit_with_little_and_more(struct control *control, unsigned number)
+{
+	(void)number;
+	check(!child_wait(child_start(control, visit_with_little, 1)));
+	check(brings(control, 1, 12) == 12 && brings(control, 2, 11) == 11);
+	check(brings(control, 1, 12) == 4); /* its table counts, too */
+}
+
+static void sets_when_one_was_met_with_little_then_all_of_it_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_with_little_and_more, 0), 0);
+}
+
+enum { SHARED = 60, WANTS = 45 }; /* chunks; an arena always has 16 */
+
+static struct arena *open_one_of_two(unsigned number)
+{
+	struct arena_identity identity = {.device = 7,
+					  .inode = 20 + number,
+					  .size = WANTS * (uint64_t)ARENA_CHUNK,
+					  .snapshot = snapshot};
+	struct arena_options options = {
+		.budget = SHARED * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *arena;
+	const char *why;
+
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	return arena;
+}
+
+/* As many chunks as the limit allows. */
+static void bring_chunks(struct arena *arena, unsigned from, unsigned to)
+{
+	for (; from < to; from++) {
+		check(arena_claim(arena, from) && arena_reserve(arena, ARENA_BLOCKS));
+		check(arena_give_memory(arena, arena_bytes(arena) + from * ARENA_CHUNK, ARENA_CHUNK));
+		arena_publish(arena, from * (uint64_t)ARENA_BLOCKS, ARENA_BLOCKS);
+		arena_release(arena, from);
+	}
+}
+
+static void share_and_end(struct control *control, unsigned number)
+{
+	struct arena *arena = open_one_of_two(0);
+
+	child_barrier(control, 2);
+	bring_chunks(arena, 0, SHARED / 2);
+	child_barrier(control, 2);
+	if (number)
+		kill(getpid(), SIGKILL);
+	arena_close(arena);
+}
+
+static void share_and_grow(struct control *control, unsigned number)
+{
+	struct arena *arena = open_one_of_two(1), *other;
+
+	(void)number;
+	child_barrier(control, 2);
+	bring_chunks(arena, 0, SHARED / 2);
+	check(arena_budget(arena) == SHARED / 2 * (uint64_t)ARENA_CHUNK);
+	child_barrier(control, 2);
+	while (!atomic_load(&control->stop))
+		sched_yield();
+	/* Until it has seen that the other has gone, one goes for each that comes. */
+	while (arena_used(arena) < WANTS * (uint64_t)ARENA_CHUNK)
+		for (unsigned chunk = 0; chunk < WANTS; chunk++)
+			if (!arena_present(arena, chunk * (uint64_t)ARENA_BLOCKS, ARENA_BLOCKS))
+				bring_chunks(arena, chunk, chunk + 1);
+	other = open_one_of_two(0);
+	check(arena_used(other) <= (SHARED - WANTS) * (uint64_t)ARENA_CHUNK);
+	arena_close(other);
+	arena_close(arena);
+}
+
+/* The second way to end is to be killed. */
+static void have_one_that_stays(struct control *control, unsigned number)
+{
+	pid_t ends = child_start(control, share_and_end, number);
+	pid_t stays = child_start(control, share_and_grow, 0);
+
+	check(child_wait(ends) == (number ? SIGKILL : 0));
+	atomic_store(&control->stop, 1);
+	check(!child_wait(stays));
+}
+
+static void sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit(void **state)
+{
+	(void)state;
+	for (unsigned way = 0; way < 2; way++)
+		assert_int_equal(child_run_parent(child_control(), have_one_that_stays, way), 0);
+}
+
 /* Odd numbers of chunks are of the next snapshot. */
 static void visit_a_newer_snapshot(struct control *control, unsigned number)
 {
@@ -249,6 +358,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(sets_when_they_do_not_fit_together_then_the_oldest_goes, set_begin),
 		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want, set_begin),
+		cmocka_unit_test_setup(sets_when_one_was_met_with_little_then_all_of_it_counts, set_begin),
+		cmocka_unit_test_setup(sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit, set_begin),
 		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
 		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay, set_begin),
 		cmocka_unit_test_setup(sets_when_the_kernel_takes_no_more_of_them_then_no_error, set_begin),
