@@ -1,5 +1,5 @@
-/* What only this file knows: what the drop-in does as soon as it is loaded, whatever the program
- * does.
+/* What only this file knows: what the drop-in does as soon as it is loaded, and when it is unloaded,
+ * whatever the program does.
  */
 #include "arena/arena.h"
 #include "util/settings.h"
@@ -10,4 +10,9 @@ static void __attribute__((constructor)) loaded(void)
 
 	if (!settings->disable && settings->share)
 		arena_keeper_watch();
+}
+
+static void __attribute__((destructor)) unloaded(void)
+{
+	arena_keeper_end();
 }

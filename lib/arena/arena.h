@@ -69,6 +69,8 @@ void arena_watch_forks(void);
  * Costs a process a few system calls at its first fork, and two descriptors. Once in a process, when
  * the library is loaded. */
 void arena_keeper_watch(void);
+/* Before the library is unloaded: closes the two. What they have kept stays with the descendants. */
+void arena_keeper_end(void);
 
 /* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
  * Returns 0 or errno. */

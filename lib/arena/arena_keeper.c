@@ -141,6 +141,15 @@ void arena_keeper_watch(void)
 	(void)pthread_atfork(before_fork, NULL, in_child);
 }
 
+/* Nothing is waited for: this may be the program's end, with threads that are at work. */
+void arena_keeper_end(void)
+{
+	if (pthread_mutex_trylock(&keeper.lock))
+		return;
+	keeper_give_up();
+	pthread_mutex_unlock(&keeper.lock);
+}
+
 /* --- the lock -------------------------------------------------------------------------------- */
 
 static bool lock_set(short type)
