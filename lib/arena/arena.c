@@ -301,6 +301,7 @@ int arena_attach(struct arena **opened, const struct arena_identity *identity,
 		options->node_budget ? options->node_budget / ARENA_BLOCK : arena->wanted;
 	for (const char *c = options->node; c && *c; c++)
 		arena->node = mix64(arena->node ^ (unsigned char)*c);
+	arena->changed_ns = options->changed_ns;
 	arena->share = options->share;
 	arena->keeps = keeps;
 	key_make(arena->key, identity, options->node);

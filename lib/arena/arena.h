@@ -40,6 +40,9 @@ struct arena_options {
 				 counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
 	bool share;       /* false: for this process alone */
+	uint64_t changed_ns; /* when the file was last changed (st_ctim; nobody can set that), as the
+				identity alone may come again when a file has been replaced: what is
+				kept is found by who tells the same. 0: it does not change */
 };
 
 struct arena; /* this process's attachment */

@@ -18,6 +18,7 @@
 #include "arena/arena_private.h"
 
 #include "util/checked.h"
+#include "util/clock.h"
 #include "util/descriptor.h"
 
 #include <errno.h>
@@ -38,11 +39,15 @@ enum {
 
 static const struct timespec lock_pause = {.tv_nsec = 2000000};
 
+/* A file system that tells times in seconds may give a file that is changed again the same one. */
+static const uint64_t young = 2000000000; /* ns */
+
 /* A message: one arena. */
 struct kept {
 	uint64_t key[2], nonce[2]; /* of its head */
 	uint64_t node;
 	uint64_t budget; /* of its node, blocks */
+	uint64_t changed_ns; /* arena_options */
 	struct arena_identity identity;
 };
 
@@ -427,7 +432,8 @@ int keeper_find(const struct arena *arena)
 		return -1;
 	/* The newest first: there is an older one for a moment only. */
 	while (count-- > 0 && found < 0) {
-		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
+		if (memcmp(all[count].key, arena->key, sizeof(arena->key)) ||
+		    all[count].changed_ns != arena->changed_ns)
 			continue;
 		found = fetch(count, &st);
 		if (found >= 0 &&
@@ -440,16 +446,22 @@ int keeper_find(const struct arena *arena)
 	return found;
 }
 
+static bool is_young(const struct arena *arena)
+{
+	return arena->changed_ns && clock_of(CLOCK_REALTIME) < arena->changed_ns + young;
+}
+
 void keeper_put(const struct arena *arena)
 {
 	struct kept all[KEPT_MOST], mine = {.node = arena->node,
 					    .budget = arena_node_budget(arena),
+					    .changed_ns = arena->changed_ns,
 					    .identity = arena->identity};
 	bool is_in = false;
 	unsigned count;
 	int place;
 
-	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) ||
+	if (!atomic_load_explicit(&keeper.is_inherited, memory_order_relaxed) || is_young(arena) ||
 	    !look_begin(all, &count))
 		return;
 	memcpy(mine.key, arena->key, sizeof(mine.key));

@@ -105,6 +105,7 @@ struct arena {
 	uint64_t wanted; /* budget if this process makes the arena, blocks */
 	uint64_t node_budget; /* of all arenas together, as far as this process knows, blocks */
 	uint64_t node;        /* a hash of the node's name */
+	uint64_t changed_ns;  /* of arena_options */
 	bool share;      /* may be shared */
 	bool alone;      /* is not shared: there is no other row */
 	bool keeps;      /* has bytes that may outlive its members */
@@ -237,7 +238,8 @@ bool keeper_is_there(void); /* whether a fork has made one; no system call */
 /* The memfd of an arena of this key that nobody living may be attached to, a description of its own;
  * -1: none. It stays in the keeper. */
 int keeper_find(const struct arena *arena);
-/* After meeting: sees to it that the arena outlives its members, if this process was forked. */
+/* After meeting: sees to it that the arena outlives its members, if this process was forked and the
+ * file was not changed just now. */
 void keeper_put(const struct arena *arena);
 /* Drops what nobody is attached to: what the arena that was just met has made useless, and the
  * oldest, of the last of them a part, until the rest fits into `budget` (or what it was made with, if

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 enum { LINK_AGAIN_NS = 20000000 };
 
@@ -56,14 +57,20 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	return 0;
 }
 
+static int storage_of(const struct residency *residency)
+{
+	const struct io *io = residency->io->below ? residency->io->below : residency->io;
+
+	return io->fd;
+}
+
 /* Looks for somebody who serves the arena. One inside a program of MPI is there when all ranks have
  * come; it is looked for again. */
 void residency_link(struct residency *residency)
 {
-	const struct io *io = residency->io->below ? residency->io->below : residency->io;
 	bool found = residency->options.share && !residency->private_reason &&
 		     node_link_open(&residency->link, &residency->identity, residency->options.node,
-				    io->fd);
+				    storage_of(residency));
 
 	residency->link_at = !found && settings_get()->mpi ? clock_now() + LINK_AGAIN_NS : UINT64_MAX;
 }
@@ -75,11 +82,21 @@ static void taint_all(struct residency *residency)
 		residency->all_tainted = residency->epoch;
 }
 
+static uint64_t changed_ns(const struct residency *residency)
+{
+	struct stat st;
+
+	if (fstat(storage_of(residency), &st))
+		return UINT64_MAX / 2; /* as if in the future: nothing is kept */
+	return (uint64_t)st.st_ctim.tv_sec * 1000000000U + (uint64_t)st.st_ctim.tv_nsec;
+}
+
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
 	if (residency->arena)
 		return true;
+	residency->options.changed_ns = changed_ns(residency);
 	if (!residency->options.node_budget)
 		residency->options.node_budget = memory_budget(settings_get());
 	if (!residency->options.budget)

@@ -5,6 +5,7 @@
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
+#include "util/clock.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -20,10 +21,12 @@ enum { BUDGET = 20 };
 static uint64_t snapshot; /* of this test's data sets */
 
 /* Of a data set that nobody reads: so many chunks, brought if they are not there. */
-static uint64_t visit(struct control *control, struct arena_identity identity)
+static uint64_t visit_at(struct control *control, struct arena_identity identity, uint64_t changed_ns)
 {
-	struct arena_options options = {
-		.budget = BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK,
+					.share = true,
+					.node = test_node(),
+					.changed_ns = changed_ns};
 	static const uint8_t block[ARENA_BLOCK] = {1};
 	uint64_t brought = 0, used;
 	struct arena *arena;
@@ -53,7 +56,7 @@ static void visit_in_child(struct control *control, unsigned number)
 					  .size = number % 256 * (uint64_t)ARENA_CHUNK,
 					  .snapshot = snapshot + number % 2};
 
-	(void)visit(control, identity);
+	(void)visit_at(control, identity, 0);
 }
 
 /* How many chunks a worker brings of a data set with this number and so many chunks. */
@@ -220,6 +223,42 @@ static void sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fi
 		assert_int_equal(child_run_parent(child_control(), have_one_that_stays, way), 0);
 }
 
+/* Whether a worker brings a file that was changed then. */
+static void visit_changed(struct control *control, uint64_t changed_ns, unsigned brings)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct arena_identity identity = {
+			.device = 7, .inode = 30, .size = ARENA_CHUNK, .snapshot = snapshot};
+
+		check(visit_at(control, identity, changed_ns) == brings);
+		_exit(0);
+	}
+	check(!child_wait(pid));
+}
+
+/* The identity is the same each time, as that of a file whose place another has taken. */
+static void visit_replaced(struct control *control, unsigned number)
+{
+	uint64_t now = clock_of(CLOCK_REALTIME), old = now - UINT64_C(3600000000000);
+
+	(void)number;
+	visit_changed(control, old, 1);
+	visit_changed(control, old, 0);
+	visit_changed(control, old + 1, 1);
+	visit_changed(control, old + 1, 0);
+	visit_changed(control, old, 1); /* has gone */
+	for (unsigned i = 0; i < 2; i++) /* would be changed again without a trace */
+		visit_changed(control, now + UINT64_C(3600000000000), 1);
+}
+
+static void set_when_its_file_was_replaced_then_is_not_found(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), visit_replaced, 0), 0);
+}
+
 /* Odd numbers of chunks are of the next snapshot. */
 static void visit_a_newer_snapshot(struct control *control, unsigned number)
 {
@@ -360,6 +399,7 @@ int main(void)
 		cmocka_unit_test_setup(sets_when_another_is_open_then_have_what_it_does_not_want, set_begin),
 		cmocka_unit_test_setup(sets_when_one_was_met_with_little_then_all_of_it_counts, set_begin),
 		cmocka_unit_test_setup(sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit, set_begin),
+		cmocka_unit_test_setup(set_when_its_file_was_replaced_then_is_not_found, set_begin),
 		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
 		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay, set_begin),
 		cmocka_unit_test_setup(sets_when_the_kernel_takes_no_more_of_them_then_no_error, set_begin),
