@@ -324,6 +324,24 @@ int arena_open(struct arena **arena, const struct arena_identity *identity,
 	return rc;
 }
 
+uint64_t arena_found(const struct arena_identity *identity, const struct arena_options *options)
+{
+	bool sane = identity->size && identity->size <= arena_largest;
+	struct arena *arena = options->share && sane ? arena_new(identity) : NULL;
+	struct arena_head head;
+	uint64_t budget = 0;
+
+	if (!arena)
+		return 0;
+	arena->changed_ns = options->changed_ns;
+	key_make(arena->key, identity, options->node);
+	arena->fd = arena_look(arena);
+	if (arena->fd >= 0 && arena_fits(arena, arena->fd, &head))
+		budget = head.budget;
+	arena_detach(arena);
+	return budget < UINT64_MAX / ARENA_BLOCK ? budget * ARENA_BLOCK : UINT64_MAX;
+}
+
 static void leave(struct arena *arena)
 {
 	close_one(&arena->listener); /* first, so that nobody comes in by a door that is closing */

@@ -53,6 +53,10 @@ struct arena; /* this process's attachment */
 int arena_open(struct arena **arena, const struct arena_identity *identity,
 	       const struct arena_options *options, const char **why);
 
+/* The budget, in bytes, of the arena that the node has already and arena_open() would join; 0:
+ * there is none. Takes about 64 system calls then. Any thread. */
+uint64_t arena_found(const struct arena_identity *identity, const struct arena_options *options);
+
 /* Gives up claims and pins; maps made of arena_fd() must be gone. */
 void arena_close(struct arena *arena);
 

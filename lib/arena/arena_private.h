@@ -231,6 +231,7 @@ void purse_forked(struct arena *arena);
 
 /* arena_rendezvous.c */
 int arena_meet(struct arena *arena, const char **why);
+int arena_look(const struct arena *arena); /* the memfd that would be met, the caller's; -1: none */
 void arena_drain(struct arena *arena);
 
 /* arena_keeper.c; any thread */

@@ -289,6 +289,13 @@ static int meet(struct arena *arena, const char **why)
 	return rc ? rc : contest(arena);
 }
 
+int arena_look(const struct arena *arena)
+{
+	struct found found;
+
+	return look_for(arena, 0, &found) ? found.fd : keeper_find(arena);
+}
+
 int arena_meet(struct arena *arena, const char **why)
 {
 	int rc = meet(arena, why);

@@ -123,6 +123,9 @@ int env_open_origin(const MDB_env *env, MDB_env **orig);
 /* snapshot.c: brings the snapshot that txn->orig holds into *txn. Returns 0, MDB_MAP_RESIZED,
  * MDB_CORRUPTED, or what the original's mdb_txn_renew() says. txn->orig stays the caller's. */
 int snapshot_take(MDB_txn *txn);
+/* What the newest snapshot is known by, as far as one can tell without a transaction. Returns 0,
+ * errno or MDB_CORRUPTED. */
+int snapshot_identify(const MDB_env *env, struct arena_identity *identity);
 
 /* store.c: what stands under the window of an own environment. Opening returns 0 or an errno; in a
  * transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */

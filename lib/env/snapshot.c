@@ -72,6 +72,20 @@ static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *
 	return *size < FORMAT_METAS * (uint64_t)env->window.page_size ? MDB_CORRUPTED : 0;
 }
 
+int snapshot_identify(const MDB_env *env, struct arena_identity *identity)
+{
+	uint64_t size;
+	int rc = file_size(env, &size, identity);
+
+	for (unsigned i = 0; i < FORMAT_METAS && !rc; i++) {
+		uint64_t id = load64(window_meta(&env->window, i) + META_TXNID);
+
+		if (id > identity->snapshot)
+			identity->snapshot = id;
+	}
+	return rc;
+}
+
 int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;

@@ -37,32 +37,45 @@ static void store_report(const MDB_env *env, const char *backend, const char *wh
 }
 
 /* Whether somebody here brings chunks for the node's processes, out of the memory of many nodes. */
-static bool is_served(const MDB_env *env)
+static bool is_served(const struct arena_options *options)
 {
 	int fd;
 
+	if (!options->share)
+		return false;
 	if (settings_get()->mpi)
 		return true;
-	fd = node_connect(env->node ? env->node : settings_get()->node);
+	fd = node_connect(options->node);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
 }
 
+/* Whether there is an arena that has room for the data. Its bytes, when it has been filled, are
+ * missing in the budget of who comes later. */
+static bool is_held(const MDB_env *env, const struct arena_options *options)
+{
+	struct arena_identity identity;
+
+	return !snapshot_identify(env, &identity) && arena_found(&identity, options) >= env->bytes;
+}
+
 /* Whether the page cache is to have what this environment reads, whatever the file system. */
-static bool is_for_cache(const MDB_env *env)
+static bool is_for_cache(const MDB_env *env, const struct arena_options *options)
 {
 	const struct settings *settings = settings_get();
 
-	if (strcmp(settings->io, "auto") || env->plans)
+	if (strcmp(settings->io, "auto"))
 		return false;
 	if (strcmp(settings->store, "auto"))
 		return !strcmp(settings->store, "cache");
-	return env->bytes > memory_budget(settings) && !is_served(env);
+	return !env->plans && env->bytes > memory_budget(settings) && !is_served(options) &&
+	       !is_held(env, options);
 }
 
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
-static int reads_open(MDB_env *env, const char **backend, const char **why)
+static int reads_open(MDB_env *env, const struct arena_options *options, const char **backend,
+		      const char **why)
 {
 	int rc;
 
@@ -73,7 +86,7 @@ static int reads_open(MDB_env *env, const char **backend, const char **why)
 	}
 	rc = io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
 	/* Direct reads would pass the page cache by. */
-	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env)) {
+	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options)) {
 		io_close(&env->reads);
 		*backend = "pread";
 		*why = strcmp(settings_get()->store, "auto") ? "asked for"
@@ -128,7 +141,7 @@ int store_open(MDB_env *env)
 		return 0;
 	if (!env->packed && !descriptors_spare(env->fd))
 		return EMFILE;
-	rc = reads_open(env, &backend, &why);
+	rc = reads_open(env, &options, &backend, &why);
 	if (rc)
 		return rc;
 	reads = env->packed ? &env->packed->data : &env->reads;

@@ -275,6 +275,36 @@ static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
 	assert_int_equal(child_run_parent(child_control(), visit_a_newer_snapshot, 0), 0);
 }
 
+/* Where it is, with the living and with nobody. */
+static void find_one(struct control *control, unsigned number)
+{
+	struct arena_identity identity = {
+		.device = 7, .inode = number, .size = 2 * ARENA_CHUNK, .snapshot = snapshot};
+	struct arena_options options = {.budget = ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena_options alone = options, elsewhere = options;
+	struct arena *arena;
+	const char *why;
+
+	alone.share = false;
+	elsewhere.node = "another";
+	check(!arena_found(&identity, &options));
+	check(!arena_open(&arena, &identity, &options, &why) && !why);
+	check(arena_found(&identity, &options) == ARENA_CHUNK);
+	arena_close(arena);
+	check(!arena_found(&identity, &options));
+	check(brings(control, number, 2) == 2);
+	check(arena_found(&identity, &options) == BUDGET * ARENA_CHUNK);
+	check(!arena_found(&identity, &alone) && !arena_found(&identity, &elsewhere));
+	identity.snapshot++;
+	check(!arena_found(&identity, &options));
+}
+
+static void arena_when_open_or_kept_then_found_with_its_budget(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), find_one, 5), 0);
+}
+
 /* More than there is room for in the socket. */
 static void visit_many(struct control *control, unsigned number)
 {
@@ -401,10 +431,17 @@ int main(void)
 		cmocka_unit_test_setup(sets_when_a_living_one_gets_the_share_of_one_that_ended_then_they_fit, set_begin),
 		cmocka_unit_test_setup(set_when_its_file_was_replaced_then_is_not_found, set_begin),
 		cmocka_unit_test_setup(snapshot_when_there_is_a_newer_one_then_goes, set_begin),
-		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay, set_begin),
-		cmocka_unit_test_setup(sets_when_the_kernel_takes_no_more_of_them_then_no_error, set_begin),
-		cmocka_unit_test_setup(sets_when_who_drops_one_is_killed_then_they_can_be_kept_again, set_begin),
-		cmocka_unit_test_setup(worker_when_another_is_stopped_while_it_drops_then_reads_without, set_begin),
+		cmocka_unit_test_setup(arena_when_open_or_kept_then_found_with_its_budget,
+				       set_begin),
+		cmocka_unit_test_setup(sets_when_they_are_very_many_then_the_newest_stay,
+				       set_begin),
+		cmocka_unit_test_setup(sets_when_the_kernel_takes_no_more_of_them_then_no_error,
+				       set_begin),
+		cmocka_unit_test_setup(
+			sets_when_who_drops_one_is_killed_then_they_can_be_kept_again, set_begin),
+		cmocka_unit_test_setup(
+			worker_when_another_is_stopped_while_it_drops_then_reads_without,
+			set_begin),
 	};
 
 	snapshot = (uint64_t)getpid() << 16;

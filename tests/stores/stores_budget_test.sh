@@ -96,5 +96,32 @@ for store in auto cache; do
 		$(($(file_size img) * 102 / 100))
 done
 nothing_left "more_than_the_budget"
+
+# What an arena has all of is read there, too: what it holds is missing in the budget of who comes later.
+# A smaller one is of no use.
+for memory in 256M 64M; do
+	cold
+	LMDBIO_STORE=arena LMDBIO_MEMORY=$memory LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan \
+		"$scratch/mount/img" <"$scratch/hold" >"$scratch/held" &
+	holder=$!
+	exec 9>"$scratch/hold" 6<"$scratch/held"
+	read -r line <&6
+	slowfs_reset
+	for share in 1 0; do
+		line=$(LMDBIO_STORE=auto LMDBIO_MEMORY=32M LMDBIO_SHARE=$share reader --records=550 keep \
+			"$scratch/mount/img" 9>&- 6<&-)
+		equal "held_in_${memory}_shared_${share}_sees_the_same" "${whole[img]}" "$(echo "$line" | seen)"
+		[ $share = 0 ] || memfd=$(field memfd "$line")
+	done
+	equal "held_in_${memory}_not_shared_has_no_arena" 0 "$(field memfd "$line")"
+	if [ $memory = 256M ]; then
+		judge "held_in_${memory}_is_read_there" test "$memfd" -ge $(($(file_size img) / 1024))
+	else
+		equal "held_in_${memory}_has_no_arena" 0 "$memfd"
+	fi
+	exec 9>&- 6<&-
+	wait "$holder"
+done
+nothing_left "held"
 slowfs_stop
 finish
