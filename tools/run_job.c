@@ -62,9 +62,7 @@ static void program_wait(int from, const sigset_t *mask, const struct run_job *j
 	launcher_forget();
 	staged = told + strlen(told) + 1;
 	if ((*told && setenv("LMDBIO_NODE", told, 1)) ||
-	    (*staged && setenv("LMDBIO_STAGED", staged, 1)) ||
-	    /* Where the memory of all nodes adds up, that of one need not hold the data. */
-	    setenv("LMDBIO_STORE", "arena", 0))
+	    (*staged && setenv("LMDBIO_STAGED", staged, 1)))
 		_exit(EXIT_OURS);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	_exit(job->start(job->context));

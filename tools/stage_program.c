@@ -29,7 +29,6 @@ int stage_program_become(void *arguments)
 /* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */
 static void child(int from, char **arguments)
 {
-	static const char held[] = "LMDBIO_NODE=";
 	static char told[PATH_MAX + 64];
 	size_t length = 0;
 	ssize_t n;
@@ -42,9 +41,6 @@ static void child(int from, char **arguments)
 		_exit(TOOL_FAILED);
 	launcher_forget();
 	if (told[length - 1] != '=' && putenv(told))
-		_exit(TOOL_FAILED);
-	/* What is held may be more than the program's own budget. */
-	if (!strncmp(told, held, strlen(held)) && setenv("LMDBIO_STORE", "arena", 0))
 		_exit(TOOL_FAILED);
 	_exit(stage_program_become(arguments));
 }

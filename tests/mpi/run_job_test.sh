@@ -52,6 +52,8 @@ judge "programs_know_rank_and_node" test "$(cat out)" = "0 of 4 on 0
 mpi_job 1 1 "$lmdbio_run" --mpi -- env > out
 judge "programs_have_no_door_to_the_launcher" sh -c '! grep -E "^(PMI_FD|PMI_PORT|HYDI_CONTROL_FD)=" out'
 judge "programs_are_preloaded" grep -q '^LD_PRELOAD=.*liblmdb\.so\.0' out
+mpi_job 1 1 env -u LMDBIO_STORE "$lmdbio_run" --mpi -- env > out
+judge "programs_choose_their_store_themselves" sh -c '! grep -q ^LMDBIO_STORE= out'
 LMDBIO_NODE=mine mpi_job 1 1 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' > out
 judge "users_node_name_stays" test "$(cat out)" = mine
 LMDBIO_NODE=mine mpi_job 2 2 "$lmdbio_run" --mpi -- sh -c 'echo "$LMDBIO_NODE"' | sort > out
