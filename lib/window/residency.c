@@ -13,7 +13,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { LINK_AGAIN_NS = 20000000 };
+enum {
+	LINK_AGAIN_NS = 20000000,
+	BEHIND = 2 * ARENA_CHUNK, /* a huge page's length behind a file's end nothing is cached */
+};
 
 static void locks_init(struct residency *residency)
 {
@@ -24,6 +27,26 @@ static void locks_init(struct residency *residency)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&residency->landed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+}
+
+/* Of a file that is somebody else's and may not be written, mincore(2) says since Linux 5.2 that
+ * all of it is in the page cache, also what is behind its end. */
+static bool is_cache_told(int fd)
+{
+	unsigned char page = 1;
+	struct stat st;
+	void *behind;
+
+	if (fstat(fd, &st))
+		return false;
+	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
+		      (off_t)round_up((uint64_t)st.st_size, BEHIND));
+	if (behind == MAP_FAILED)
+		return false;
+	if (mincore(behind, 4096, &page))
+		page = 1;
+	munmap(behind, 4096);
+	return !(page & 1);
 }
 
 int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
@@ -51,6 +74,7 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->length = window_length;
 	residency->options = *options;
 	residency->believe_cache = believe_cache;
+	residency->cache_told = is_cache_told(fd);
 	residency->epoch = 1;
 	residency->link.fd = -1;
 	locks_init(residency);

@@ -58,6 +58,7 @@ struct residency {
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
+	bool cache_told;    /* the kernel tells what it holds */
 	_Atomic enum residency_guess guess;
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a

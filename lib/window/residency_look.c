@@ -88,7 +88,7 @@ bool is_cached_at(const struct residency *residency, uint64_t offset)
 	unsigned char page;
 
 	offset &= ~(uint64_t)4095;
-	return !mincore(residency->base + offset, 4096, &page) && page & 1;
+	return residency->cache_told && !mincore(residency->base + offset, 4096, &page) && page & 1;
 }
 
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end)

@@ -56,6 +56,20 @@ int __wrap_open(const char *path, int flags, ...)
 	return fd;
 }
 
+static bool mincore_hides;
+
+int __real_mincore(void *address, size_t length, unsigned char *pages);
+int __wrap_mincore(void *address, size_t length, unsigned char *pages);
+
+/* Of somebody else's file the kernel says that all is there. */
+int __wrap_mincore(void *address, size_t length, unsigned char *pages)
+{
+	if (!mincore_hides)
+		return __real_mincore(address, length, pages);
+	memset(pages, 1, (length + 4095) / 4096);
+	return 0;
+}
+
 /* However long the one who is waited for takes: the bound is for when he does not come. */
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
 				  const struct timespec *until);
@@ -129,6 +143,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	maps_refused = 0;
+	mincore_hides = false;
 	reader_close(&f->first);
 	reader_close(&f->second);
 	close(f->fd);
@@ -546,6 +561,21 @@ static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **stat
 	residency_leave(residency);
 }
 
+static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int hides = 0; hides < 2; hides++) {
+		reader_close(&f->first);
+		mincore_hides = hides;
+		assert_int_equal(reader_open(&f->first, f), 0);
+		f->first.residency.believe_cache = true;
+		assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+		assert_int_equal(io_counted(&f->first.io).reads, hides);
+		assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
+	}
+}
+
 /* Holes of an arena must not be taken for the bytes of another snapshot. */
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
@@ -611,6 +641,9 @@ int main(void)
 			setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			file_that_served_for_want_of_a_map_then_pointers_stay_right, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_the_kernel_does_not_tell_what_is_cached_then_read, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, setup, teardown),
