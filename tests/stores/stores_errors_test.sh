@@ -11,6 +11,8 @@ img=$((times > 1 ? 40 : 20)) small=620
 make_set img $img 196620
 make_set small $small 1900
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
+# Each fault is a child's, which must not find what the ones before it have read.
+export LMDBIO_SHARE=0
 
 # faults NAME SET RECORDS COMMAND...: the command runs what follows it with something forbidden.
 faults() {
