@@ -61,7 +61,8 @@ struct MDB_env {
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (store.c): */
-	uint64_t bytes; /* of the data, when it was opened */
+	uint64_t bytes;       /* of the data, when it was opened */
+	uint64_t arena_bytes; /* ... if it has an arena, and no other one here has it; else 0 */
 	bool stored;
 	_Atomic bool store_armed;
 	_Atomic size_t store_id; /* the newest snapshot seen */
@@ -179,6 +180,8 @@ void fork_watch(void);
 /* Own environments, so that a child can cut what it must not share with its parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
+/* Bytes of the other data sets that this process has open and arenas for. */
+uint64_t fork_arena_bytes(const MDB_env *env);
 /* Makes an environment, or a transaction that a child has inherited, the child's own. Returns 0,
  * MDB_BAD_TXN when the snapshot has moved on meanwhile, or what the original's opening says. */
 int env_adopt(MDB_env *env);

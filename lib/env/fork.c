@@ -10,6 +10,7 @@
 #include "env/env.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/stat.h>
 
 unsigned fork_generation;
@@ -59,9 +60,33 @@ void fork_watch(void)
 	pthread_once(&watch_once, watch);
 }
 
+/* Under the lock: an arena is counted once, however often it is open here. */
+static uint64_t arena_bytes_of(const MDB_env *env)
+{
+	if (!env->stored || env->residency.kind != RESIDENCY_ARENA)
+		return 0;
+	for (const MDB_env *other = list; other; other = other->next)
+		if (other->arena_bytes && !strcmp(other->path, env->path))
+			return 0;
+	return env->bytes;
+}
+
+uint64_t fork_arena_bytes(const MDB_env *env)
+{
+	uint64_t sum = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (const MDB_env *other = list; other; other = other->next)
+		if (other->arena_bytes && strcmp(other->path, env->path))
+			sum += other->arena_bytes;
+	pthread_mutex_unlock(&list_lock);
+	return sum;
+}
+
 void fork_enlist(MDB_env *env)
 {
 	pthread_mutex_lock(&list_lock);
+	env->arena_bytes = arena_bytes_of(env);
 	env->next = list;
 	env->link = &list;
 	if (list)

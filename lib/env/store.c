@@ -69,8 +69,8 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 		return false;
 	if (strcmp(settings->store, "auto"))
 		return !strcmp(settings->store, "cache");
-	return !env->plans && env->bytes > memory_budget(settings) && !is_served(options) &&
-	       !is_held(env, options);
+	return !env->plans && env->bytes + fork_arena_bytes(env) > memory_budget(settings) &&
+	       !is_served(options) && !is_held(env, options);
 }
 
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
