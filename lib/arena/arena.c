@@ -267,6 +267,15 @@ static int attach(struct arena *arena, const char **why)
 	return rc;
 }
 
+uint64_t arena_changed_ns(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return UINT64_MAX / 2; /* as if in the future: nothing is kept */
+	return (uint64_t)st.st_ctim.tv_sec * 1000000000U + (uint64_t)st.st_ctim.tv_nsec;
+}
+
 static struct arena *arena_new(const struct arena_identity *identity)
 {
 	struct arena *arena = calloc(1, sizeof(*arena));

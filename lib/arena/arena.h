@@ -45,6 +45,9 @@ struct arena_options {
 				kept is found by who tells the same. 0: it does not change */
 };
 
+/* What a data file has as changed_ns. */
+uint64_t arena_changed_ns(int fd);
+
 struct arena; /* this process's attachment */
 
 /* Attaches to the node's arena of this identity, or makes it. Where that fails in any way the

@@ -55,9 +55,11 @@ static bool is_served(const struct arena_options *options)
  * missing in the budget of who comes later. */
 static bool is_held(const MDB_env *env, const struct arena_options *options)
 {
+	struct arena_options found = *options;
 	struct arena_identity identity;
 
-	return !snapshot_identify(env, &identity) && arena_found(&identity, options) >= env->bytes;
+	found.changed_ns = arena_changed_ns(env->fd);
+	return !snapshot_identify(env, &identity) && arena_found(&identity, &found) >= env->bytes;
 }
 
 /* Whether the page cache is to have what this environment reads, whatever the file system. */

@@ -106,21 +106,12 @@ static void taint_all(struct residency *residency)
 		residency->all_tainted = residency->epoch;
 }
 
-static uint64_t changed_ns(const struct residency *residency)
-{
-	struct stat st;
-
-	if (fstat(storage_of(residency), &st))
-		return UINT64_MAX / 2; /* as if in the future: nothing is kept */
-	return (uint64_t)st.st_ctim.tv_sec * 1000000000U + (uint64_t)st.st_ctim.tv_nsec;
-}
-
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
 	if (residency->arena)
 		return true;
-	residency->options.changed_ns = changed_ns(residency);
+	residency->options.changed_ns = arena_changed_ns(storage_of(residency));
 	if (!residency->options.node_budget)
 		residency->options.node_budget = memory_budget(settings_get());
 	if (!residency->options.budget)

@@ -132,5 +132,22 @@ for memory in 256M 64M; do
 	wait "$holder"
 done
 nothing_left "held"
+
+# What workers that are gone have read counts as well.
+cold
+LMDBIO_STORE=auto LMDBIO_MEMORY=150M LMDBIO_VERBOSE=1 LD_LIBRARY_PATH=$library /usr/bin/python3 -c '
+import lmdb, os, sys
+def worker(*paths):
+    if not os.fork():
+        kept = [lmdb.open(path, readonly=True, lock=False) for path in paths]
+        with kept[-1].begin() as transaction:
+            os._exit(0 if sum(1 for _ in transaction.cursor()) else 1)
+    assert os.wait()[1] == 0
+worker(sys.argv[1])
+worker(sys.argv[2], sys.argv[1])
+' "$scratch/mount/img" "$scratch/mount/cifar" 2>"$scratch/told"
+equal "kept_set_is_read_there" 2 "$(grep -c 'mount/img: shared memory of the node' "$scratch/told")"
+at_most "kept_set_bytes" "$(slowfs_stat img/data.mdb:bytes)" $(($(file_size img) * 102 / 100))
+nothing_left "kept"
 slowfs_stop
 finish
