@@ -189,6 +189,20 @@ struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks)
 	return arena;
 }
 
+void child_meet(struct control *control, unsigned number, unsigned together,
+		const struct dataset *dataset, uint64_t budget_chunks)
+{
+	struct arena *arena;
+
+	child_barrier(control, together);
+	arena = child_open(dataset, budget_chunks);
+	control->inodes[number] = arena_inode(arena);
+	child_barrier(control, together);
+	check(arena_members(arena) == together);
+	child_barrier(control, together);
+	arena_close(arena);
+}
+
 void child_reader(struct reader *reader, struct arena *arena, const struct dataset *dataset,
 		  struct control *control)
 {

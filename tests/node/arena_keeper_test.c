@@ -115,6 +115,16 @@ static void come_and_go(struct control *control, unsigned number)
 	}
 }
 
+/* Whatever the parent's workers have done, nobody has met wrong bytes, or none in the arena. */
+static void assert_right_after(child_work *parent)
+{
+	struct control *control = child_control();
+
+	assert_int_equal(child_run_parent(control, parent, 0), 0);
+	assert_int_equal(control->wrong, 0);
+	assert_int_equal(control->direct, 0);
+}
+
 static void workers_when_they_come_and_go_then_they_read_once(void **state)
 {
 	struct control *control = child_control();
@@ -153,15 +163,7 @@ enum { TOGETHER = 6, ROUNDS = 40 };
 
 static void meet(struct control *control, unsigned number)
 {
-	struct arena *arena;
-
-	child_barrier(control, TOGETHER);
-	arena = child_open(&dataset, BUDGET);
-	control->inodes[number] = arena_inode(arena);
-	child_barrier(control, TOGETHER);
-	check(arena_members(arena) == TOGETHER);
-	child_barrier(control, TOGETHER);
-	arena_close(arena);
+	child_meet(control, number, TOGETHER, &dataset, BUDGET);
 }
 
 static void meet_often(struct control *control, unsigned number)
@@ -426,12 +428,8 @@ static void be_killed_at_each_step(struct control *control, unsigned number)
 
 static void worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right(void **state)
 {
-	struct control *control = child_control();
-
 	(void)state;
-	assert_int_equal(child_run_parent(control, be_killed_at_each_step, 0), 0);
-	assert_int_equal(control->wrong, 0);
-	assert_int_equal(control->direct, 0);
+	assert_right_after(be_killed_at_each_step);
 }
 
 static void serve_and_be_killed(struct control *control, unsigned number)
@@ -548,22 +546,14 @@ static void kill_who_gives_up_a_part(struct control *control, unsigned number)
 
 static void set_when_who_gives_up_a_part_is_killed_then_the_rest_is_right(void **state)
 {
-	struct control *control = child_control();
-
 	(void)state;
-	assert_int_equal(child_run_parent(control, kill_who_gives_up_a_part, 0), 0);
-	assert_int_equal(control->wrong, 0);
-	assert_int_equal(control->direct, 0);
+	assert_right_after(kill_who_gives_up_a_part);
 }
 
 static void set_when_a_part_of_it_has_gone_then_the_rest_is_right(void **state)
 {
-	struct control *control = child_control();
-
 	(void)state;
-	assert_int_equal(child_run_parent(control, read_both, 0), 0);
-	assert_int_equal(control->wrong, 0);
-	assert_int_equal(control->direct, 0);
+	assert_right_after(read_both);
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */

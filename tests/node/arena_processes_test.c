@@ -59,15 +59,7 @@ enum { TOGETHER = 8, ROUNDS = 200 };
 
 static void meet(struct control *control, unsigned number)
 {
-	struct arena *arena;
-
-	child_barrier(control, TOGETHER);
-	arena = child_open(&dataset, CHUNKS);
-	control->inodes[number] = arena_inode(arena);
-	child_barrier(control, TOGETHER);
-	check(arena_members(arena) == TOGETHER);
-	child_barrier(control, TOGETHER);
-	arena_close(arena);
+	child_meet(control, number, TOGETHER, &dataset, CHUNKS);
 }
 
 static void processes_when_they_come_at_once_then_one_arena(void **state)
