@@ -214,6 +214,9 @@ bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
  * counted as the node's from now on. false: there is no room now; read without the arena. */
 bool arena_reserve(struct arena *arena, uint64_t blocks);
 
+/* Whether so many blocks more would find room without anybody's going for them. */
+bool arena_has_room(struct arena *arena, uint64_t blocks);
+
 /* Gives back what was reserved and not published (a read that failed). Before arena_release(),
  * which then frees what the read has left behind. */
 void arena_unreserve(struct arena *arena, uint64_t blocks);

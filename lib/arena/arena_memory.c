@@ -393,6 +393,13 @@ bool arena_reserve(struct arena *arena, uint64_t blocks)
 	return false;
 }
 
+bool arena_has_room(struct arena *arena, uint64_t blocks)
+{
+	purse_refresh(arena);
+	return !arena_pressed(arena) &&
+	       atomic_load(&arena->head->used) + blocks <= arena_limit(arena);
+}
+
 void arena_unreserve(struct arena *arena, uint64_t blocks)
 {
 	if (!blocks)

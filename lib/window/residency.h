@@ -207,6 +207,16 @@ bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64
 /* residency_bring() for pages of a tree, by way of copies where there are some. */
 int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length);
 
+/* Whether a window is of the kind that residency_read() serves at all. */
+bool residency_reads(const struct residency *residency);
+/* Reads whole blocks (offset, length and buffer are multiples of ARENA_BLOCK) into the caller's own
+ * memory, past the arena: for one who copies the bytes anyway, where they would only push out
+ * others. The buffer is not to be written to meanwhile. *served false: nothing was read, and the
+ * bytes had better be brought: they are in memory, others bring them, or there is room for them.
+ * Else returns 0 or the errno of the read (EIO: the file ends before). */
+int residency_read(struct residency *residency, void *buffer, uint64_t offset, size_t length,
+		   bool *served);
+
 /* For one who does not want to wait: what is to be done about the first part of the range, at most
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,

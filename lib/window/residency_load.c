@@ -79,15 +79,20 @@ static uint64_t missing_around(struct residency *residency, uint64_t chunk, uint
 	}
 }
 
+bool is_linked(struct residency *residency)
+{
+	if (residency->link.fd < 0 && residency->link_at != UINT64_MAX &&
+	    clock_now() >= residency->link_at)
+		residency_link(residency);
+	return residency->link.fd >= 0;
+}
+
 bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 	       const struct plan_how *how)
 {
 	bool whole;
 
-	if (residency->link.fd < 0 && residency->link_at != UINT64_MAX &&
-	    clock_now() >= residency->link_at)
-		residency_link(residency);
-	if (residency->link.fd < 0 || how->alone ||
+	if (!is_linked(residency) || how->alone ||
 	    !arena_is_served(residency->arena, chunk, &whole) ||
 	    clock_now() < residency->impatient_until)
 		return false;

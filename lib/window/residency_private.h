@@ -111,6 +111,8 @@ struct plan_how {
 /* One look at the first part of a range, as residency_plan(). Under the lock. */
 enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,
 				const struct plan_how *how, struct residency_load *load);
+/* Under the lock: whether the node has a server; it may have come since it was asked for last. */
+bool is_linked(struct residency *residency);
 /* Under the lock: whether the node's server brings a chunk, of which so many blocks are wanted. */
 bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 	       const struct plan_how *how);

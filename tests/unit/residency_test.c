@@ -1,6 +1,6 @@
 /* What only this file knows: what stands under a window when others read too, and when the kernel
  * refuses a map. */
-#include "window/residency.h"
+#include "residency_fixture.h"
 
 #include "util/stats.h"
 
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK, KERNEL_MAPS = 200 };
+enum { KERNEL_MAPS = 200 };
 
 static int maps_refused;
 
@@ -81,80 +81,11 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lo
 	return pthread_cond_wait(condition, lock);
 }
 
-/* A process of the node, as far as its arena is concerned. */
-struct reader {
-	struct io io;
-	uint8_t *base;
-	struct residency residency;
-};
-
-struct fixture {
-	int fd;
-	struct arena_identity identity;
-	char node[32];
-	struct reader first, second;
-};
-
-static uint8_t byte_at(uint64_t offset)
-{
-	return (uint8_t)(offset / ARENA_BLOCK * 7 + offset % 251);
-}
-
-static int reader_open(struct reader *reader, struct fixture *f)
-{
-	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
-
-	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
-	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
-	       residency_open(&reader->residency, RESIDENCY_ARENA, reader->base, SIZE, f->fd,
-			      &reader->io, &options, false) ||
-	       residency_snapshot(&reader->residency, &f->identity, SIZE, LOW, true);
-}
-
-static void reader_close(struct reader *reader)
-{
-	residency_close(&reader->residency);
-	io_close(&reader->io);
-	munmap(reader->base, SIZE);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	uint8_t *bytes;
-
-	if (!f || (f->fd = memfd_create("residency-test", MFD_CLOEXEC)) < 0 ||
-	    ftruncate(f->fd, SIZE))
-		return -1;
-	bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
-	if (bytes == MAP_FAILED)
-		return -1;
-	for (uint64_t i = 0; i < SIZE; i++)
-		bytes[i] = byte_at(i);
-	munmap(bytes, SIZE);
-	f->identity = (struct arena_identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
-	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
-	*state = f;
-	return reader_open(&f->first, f) || reader_open(&f->second, f);
-}
-
 static int teardown(void **state)
 {
-	struct fixture *f = *state;
-
 	maps_refused = 0;
 	mincore_hides = false;
-	reader_close(&f->first);
-	reader_close(&f->second);
-	close(f->fd);
-	free(f);
-	return 0;
-}
-
-static void assert_right(const struct reader *reader, uint64_t offset, uint64_t length)
-{
-	for (uint64_t i = offset; i < offset + length; i += 97)
-		assert_int_equal(reader->base[i], byte_at(i));
+	return residency_teardown(state);
 }
 
 static void bring_when_nobody_scans_then_only_what_is_wanted(void **state)
@@ -599,56 +530,62 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bring_when_nobody_scans_then_only_what_is_wanted,
-						setup, teardown),
+						residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_another_process_scans_then_the_whole_chunk, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			bring_when_it_may_guess_then_around_and_then_the_whole_chunk, setup,
+			bring_when_another_process_scans_then_the_whole_chunk, residency_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk, setup,
+			bring_when_it_may_guess_then_around_and_then_the_whole_chunk,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_others_have_read_of_the_chunk_then_that_counts, residency_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_others_have_read_of_the_chunk_then_that_counts, setup, teardown),
+			guess_when_another_reads_the_chunk_then_waiting_is_not_counted,
+			residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			guess_when_there_is_no_room_for_the_file_then_what_is_wanted, setup,
-			teardown),
+			guess_when_there_is_no_room_for_the_file_then_what_is_wanted,
+			residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room,
-			setup, teardown),
+			residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are, setup,
+			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_others_have_published_parts_then_these_are_shown,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_the_bytes_are_announced_then_waits_for_them, residency_setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(
-			bring_when_others_have_published_parts_then_these_are_shown, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			bring_when_the_bytes_are_announced_then_waits_for_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
-						setup, teardown),
+						residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map, setup,
+			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			runs_when_they_are_many_then_half_of_the_kernels_maps, residency_setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(
-			runs_when_they_are_many_then_half_of_the_kernels_maps, setup, teardown),
 		cmocka_unit_test_setup_teardown(run_when_no_map_can_be_made_then_the_file_serves,
-						setup, teardown),
+						residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right,
-			setup, teardown),
+			residency_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			file_that_served_for_want_of_a_map_then_pointers_stay_right, setup,
+			file_that_served_for_want_of_a_map_then_pointers_stay_right,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			bring_when_the_kernel_does_not_tell_what_is_cached_then_read,
+			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, residency_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_the_kernel_does_not_tell_what_is_cached_then_read, setup,
+			snapshot_when_the_file_cannot_be_put_back_then_enomem, residency_setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(
-			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			snapshot_when_the_file_cannot_be_put_back_then_enomem, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,71 @@
+/* What only this file knows: how the file and its readers are made. */
+#include "residency_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+uint8_t byte_at(uint64_t offset)
+{
+	return (uint8_t)(offset / ARENA_BLOCK * 7 + offset % 251);
+}
+
+int reader_open(struct reader *reader, struct fixture *f)
+{
+	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
+
+	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
+	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
+	       residency_open(&reader->residency, RESIDENCY_ARENA, reader->base, SIZE, f->fd,
+			      &reader->io, &options, false) ||
+	       residency_snapshot(&reader->residency, &f->identity, SIZE, LOW, true);
+}
+
+void reader_close(struct reader *reader)
+{
+	residency_close(&reader->residency);
+	io_close(&reader->io);
+	munmap(reader->base, SIZE);
+}
+
+void assert_right(const struct reader *reader, uint64_t offset, uint64_t length)
+{
+	for (uint64_t i = offset; i < offset + length; i += 97)
+		assert_int_equal(reader->base[i], byte_at(i));
+}
+
+int residency_setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint8_t *bytes;
+
+	if (!f || (f->fd = memfd_create("residency-test", MFD_CLOEXEC)) < 0 ||
+	    ftruncate(f->fd, SIZE))
+		return -1;
+	bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	if (bytes == MAP_FAILED)
+		return -1;
+	for (uint64_t i = 0; i < SIZE; i++)
+		bytes[i] = byte_at(i);
+	munmap(bytes, SIZE);
+	f->identity = (struct arena_identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
+	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
+	*state = f;
+	return reader_open(&f->first, f) || reader_open(&f->second, f);
+}
+
+int residency_teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	reader_close(&f->first);
+	reader_close(&f->second);
+	close(f->fd);
+	free(f);
+	return 0;
+}

@@ -1,0 +1,34 @@
+/* What only this file knows: two readers of one file that share an arena, in one process. */
+#ifndef LMDBIO_TESTS_RESIDENCY_FIXTURE_H
+#define LMDBIO_TESTS_RESIDENCY_FIXTURE_H
+
+#include "window/residency.h"
+
+enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK };
+
+/* A process of the node, as far as its arena is concerned. */
+struct reader {
+	struct io io;
+	uint8_t *base;
+	struct residency residency;
+};
+
+struct fixture {
+	int fd;
+	struct arena_identity identity;
+	char node[32];
+	struct reader first, second;
+};
+
+/* What the file holds. */
+uint8_t byte_at(uint64_t offset);
+/* Not 0: it cannot be had. */
+int reader_open(struct reader *reader, struct fixture *f);
+void reader_close(struct reader *reader);
+/* That a reader's window shows what the file holds. */
+void assert_right(const struct reader *reader, uint64_t offset, uint64_t length);
+
+int residency_setup(void **state);
+int residency_teardown(void **state);
+
+#endif

@@ -1,0 +1,124 @@
+/* What only this file knows: which bytes are read past the arena, and that they leave it alone. */
+#include "residency_fixture.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LENGTH = 48 * ARENA_BLOCK };
+
+static uint8_t *buffer;
+
+static bool is_read(struct reader *reader, uint64_t offset, int expected)
+{
+	bool served;
+
+	assert_int_equal(residency_read(&reader->residency, buffer, offset, LENGTH, &served),
+			 expected);
+	for (uint64_t i = 0; served && !expected && i < LENGTH; i += 97)
+		assert_int_equal(buffer[i], byte_at(offset + i));
+	return served;
+}
+
+/* An arena with room for two chunks, which are there. */
+static void fill(struct fixture *f)
+{
+	f->first.residency.options.budget = 2 * ARENA_CHUNK;
+	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+}
+
+static void read_when_there_is_room_then_better_brought(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(residency_reads(&f->first.residency));
+	assert_false(is_read(&f->first, ARENA_CHUNK, 0));
+	assert_int_equal(io_counted(&f->first.io).reads, 0);
+}
+
+static void read_when_the_arena_is_full_then_past_it(void **state)
+{
+	struct fixture *f = *state;
+	struct arena *arena;
+	uint64_t used;
+
+	fill(f);
+	arena = f->first.residency.arena;
+	used = arena_used(arena);
+	for (uint64_t chunk = 3; chunk < CHUNKS; chunk++)
+		assert_true(is_read(&f->first, chunk * ARENA_CHUNK + ARENA_BLOCK, 0));
+	assert_int_equal(arena_used(arena), used);
+	assert_int_equal(arena_evictions(arena), 0);
+	assert_true(residency_covers(&f->first.residency, ARENA_CHUNK, 2 * ARENA_CHUNK));
+	assert_int_equal(io_counted(&f->first.io).bytes,
+			 2 * ARENA_CHUNK + (CHUNKS - 3) * (uint64_t)LENGTH);
+}
+
+static void read_when_somebody_has_it_in_the_arena_then_better_shown(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	assert_false(is_read(&f->first, ARENA_CHUNK, 0));
+	assert_false(is_read(&f->second, 2 * ARENA_CHUNK, 0));
+	/* A part of it is not enough. */
+	assert_true(is_read(&f->second, 3 * ARENA_CHUNK - ARENA_BLOCK, 0));
+}
+
+static void read_when_the_page_cache_has_it_then_better_shown(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	f->first.residency.believe_cache = true;
+	assert_true(f->first.residency.cache_told);
+	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+}
+
+static void read_when_the_file_has_become_shorter_then_eio(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	assert_int_equal(ftruncate(f->fd, 5 * ARENA_CHUNK + ARENA_BLOCK), 0);
+	assert_true(is_read(&f->first, 5 * ARENA_CHUNK, EIO));
+	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+}
+
+static void read_when_paused_or_in_front_then_not_at_all(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	assert_false(is_read(&f->first, 0, 0));
+	assert_int_equal(residency_pause(&f->first.residency), 0);
+	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+	residency_resume(&f->first.residency);
+	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, residency_setup, residency_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(read_when_there_is_room_then_better_brought),
+		CASE(read_when_the_arena_is_full_then_past_it),
+		CASE(read_when_somebody_has_it_in_the_arena_then_better_shown),
+		CASE(read_when_the_page_cache_has_it_then_better_shown),
+		CASE(read_when_the_file_has_become_shorter_then_eio),
+		CASE(read_when_paused_or_in_front_then_not_at_all),
+	};
+	int failed;
+
+	buffer = aligned_alloc(ARENA_BLOCK, LENGTH);
+	if (!buffer)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(buffer);
+	return failed;
+}
