@@ -124,7 +124,7 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 }
 
 /* The bandwidth that a read has used, and what it tells of storage. Under the lock. */
-static void note_read(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
+static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 {
 	uint64_t now = clock_now(), rate, most = loader->readers;
 
@@ -159,6 +159,13 @@ static void note_read(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 	loader->depth_since = now;
 }
 
+void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
+{
+	pthread_mutex_lock(&loader->lock);
+	note_locked(loader, bytes, ns);
+	pthread_mutex_unlock(&loader->lock);
+}
+
 int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
 		 uint64_t end, uint64_t *ns)
 {
@@ -174,9 +181,7 @@ int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, 
 	began = clock_now();
 	rc = residency_bring(view->runs, from, end - from);
 	*ns = clock_now() - began;
-	pthread_mutex_lock(&loader->lock);
-	note_read(loader, end - from, *ns);
-	pthread_mutex_unlock(&loader->lock);
+	loader_note(loader, end - from, *ns);
 	return rc;
 }
 
@@ -194,24 +199,46 @@ struct tally {
 	uint64_t bytes[SOURCE_COUNT];
 };
 
-/* A sample out of the window, where its bytes are, or are brought one by one. */
+/* A record that has been found, with memory of its own if it needs some. false: there is none. */
+static bool record_own(struct lmdbio_loader *loader, struct direct *direct,
+		       struct tier_record *record)
+{
+	size_t size = record->data.mv_size + record->key.mv_size;
+
+	if (direct->memory && direct->alone) {
+		direct_give(direct, record);
+		return true;
+	}
+	return !loader->copies ||
+	       tier_place(record, sample_memory_new(loader, size + 1), &record->key, &record->data);
+}
+
+/* A sample out of what was read past the window; or out of the window, where its bytes are, or are
+ * brought one by one. */
 static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapshot,
-			   struct work *work, enum tier_source source, struct tally *tally)
+			   struct direct *direct, struct work *work, enum tier_source source,
+			   struct tally *tally)
 {
 	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
+	struct direct none = {0};
 	struct tier_record record = {0};
 
 	/* A page of this one that is not sound says nothing of the next one's. */
 	snapshot->blocked = 0;
-	sample->error = index_get(snapshot, &loader->tree, &work->place, &record.key, &record.data);
+	if (!direct_get(loader, direct, snapshot, &work->place, &record.key, &record.data)) {
+		direct = &none;
+		snapshot->blocked = 0;
+		sample->error =
+			index_get(snapshot, &loader->tree, &work->place, &record.key, &record.data);
+	}
 	if (sample->error)
 		return;
 	tally->bytes[source] += record.data.mv_size;
 	tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
-	if (loader->copies && !tier_copy(&record, &record.key, &record.data))
-		sample->error = ENOMEM;
-	else
+	if (record_own(loader, direct, &record))
 		sample_fill(work, &record);
+	else
+		sample->error = ENOMEM;
 }
 
 /* Works that one read serves, from `first` on. */
@@ -238,6 +265,17 @@ static size_t merge(const struct piece *piece, size_t first, uint64_t gap, uint6
 	return next;
 }
 
+/* Whether all are values that stand apart from their leaves. */
+static bool are_runs(const struct lmdbio_loader *loader, struct work *const *works, size_t n)
+{
+	unsigned shift = loader->txn->snapshot.view.page_shift;
+
+	for (size_t i = 0; i < n; i++)
+		if (works[i]->offset == works[i]->place.page << shift)
+			return false;
+	return loader->leaves_first;
+}
+
 static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,
 		      unsigned at_once, struct tally *tally)
 {
@@ -247,15 +285,19 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 
 	for (size_t i = 0, next; i < piece->n; i = next) {
 		enum tier_source source = SOURCE_FILE;
+		struct direct direct = {0};
 
 		next = merge(piece, i, gap, &from, &end);
 		if (residency && residency_covers(residency, from, end - from))
 			source = SOURCE_MEMORY;
 		/* If this fails, each sample is asked for by itself: not all need have failed. */
-		(void)loader_bring(loader, &snapshot, from, end, &ns);
+		if (source == SOURCE_MEMORY || !are_runs(loader, piece->works + i, next - i) ||
+		    !direct_read(loader, from, end, next - i == 1, &direct, &ns))
+			(void)loader_bring(loader, &snapshot, from, end, &ns);
 		tier_done(piece->works[i]->tier, next - i, ns / at_once);
 		for (; i < next; i++)
-			fill_from_file(loader, &snapshot, piece->works[i], source, tally);
+			fill_from_file(loader, &snapshot, &direct, piece->works[i], source, tally);
+		direct_end(loader, &direct);
 	}
 }
 
@@ -273,6 +315,7 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 	struct tier *tier = works[0]->tier;
 	struct tier_fetch each[TIER_FETCHES];
 	uint64_t began = clock_now();
+	struct direct none = {0};
 	size_t came = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -292,7 +335,7 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 		struct tier_record *found = &each[i].found;
 
 		if (each[i].error) {
-			fill_from_file(loader, &snapshot, works[i], SOURCE_FILE, tally);
+			fill_from_file(loader, &snapshot, &none, works[i], SOURCE_FILE, tally);
 			continue;
 		}
 		tally->bytes[each[i].source] += found->data.mv_size;

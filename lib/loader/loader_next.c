@@ -13,7 +13,8 @@
 void batch_free(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->shown.count && batch->memory; i++)
-		free(batch->memory[i]);
+		if (batch->memory[i])
+			sample_memory_free(batch->loader, batch->memory[i]);
 	free(batch->memory);
 	free(batch->samples);
 	free(batch->works);

@@ -228,6 +228,7 @@ static void locks_make(struct lmdbio_loader *loader)
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_mutex_init(&loader->lock, NULL);
+	pthread_mutex_init(&loader->sample_memory.lock, NULL);
 	pthread_cond_init(&loader->ready, NULL);
 	pthread_cond_init(&loader->work, &attributes);
 	pthread_cond_init(&loader->turn, &attributes);
@@ -237,6 +238,15 @@ static void locks_make(struct lmdbio_loader *loader)
 	pthread_condattr_destroy(&attributes);
 	loader->last = &loader->first;
 	loader->pieces_last = &loader->pieces;
+}
+
+/* Whether values need not pass through the arena. */
+static bool reads_past(const struct lmdbio_loader *loader)
+{
+	const struct residency *residency = loader->txn->snapshot.view.runs;
+
+	return loader->leaves_first && residency && residency_reads(residency) &&
+	       residency->link.fd < 0;
 }
 
 static int threads_start(struct lmdbio_loader *loader)
@@ -251,7 +261,7 @@ static int threads_start(struct lmdbio_loader *loader)
 	if (loader->sharers)
 		transit /= 2;
 	loader->runs_most = (unsigned)(transit / TRANSIT ? transit / TRANSIT : 1);
-	if (loader->copies && transit && readers > loader->runs_most)
+	if (loader->copies && transit && readers > loader->runs_most && !reads_past(loader))
 		readers = loader->runs_most;
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
 		   : processors > 0               ? (unsigned)processors
@@ -294,6 +304,7 @@ void loader_free(struct lmdbio_loader *loader)
 		txn_abort(loader->txn);
 	if (loader->own_env)
 		env_close(loader->env);
+	sample_memory_end(loader);
 	pthread_mutex_destroy(&loader->lock);
 	pthread_cond_destroy(&loader->ready);
 	pthread_cond_destroy(&loader->work);

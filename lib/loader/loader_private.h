@@ -78,6 +78,15 @@ struct sweep {
 	} sector[SWEEP_SECTORS];
 };
 
+/* Large blocks that no batch has now. */
+enum { SAMPLE_BLOCKS = 256, SAMPLE_LARGE = 64 << 10 /* bytes */ };
+struct sample_memory {
+	pthread_mutex_t lock; /* after the loader's */
+	unsigned count;
+	uint64_t bytes;
+	void *blocks[SAMPLE_BLOCKS]; /* the one given back last is the last */
+};
+
 struct lmdbio_loader {
 	struct lmdbio_loader *live; /* the next one in the list of all */
 	/* Fixed when the threads begin: */
@@ -99,6 +108,7 @@ struct lmdbio_loader {
 	bool whole;         /* the file is hardly more than the database */
 	unsigned processes; /* fork_generation: in a child there is nothing but the memory */
 	struct tiers tiers;
+	struct sample_memory sample_memory; /* has its own lock */
 
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t ready; /* consumers: a batch has become ready, or nothing will */
@@ -189,12 +199,40 @@ void piece_free(struct piece *piece);
 /* Brings a range of the file, *ns: how long that took. Returns 0 or as residency_bring(). */
 int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
 		 uint64_t end, uint64_t *ns);
+/* Tells how long a read of so many bytes took. */
+void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns);
 /* Bytes between two reads of which one longer read is the cheaper. Under the lock. */
 uint64_t loader_gap(const struct lmdbio_loader *loader);
 /* A view of the loader's snapshot for one thread. */
 struct snapshot loader_view(const struct lmdbio_loader *loader);
 /* A sample of a batch has come: pointers that stay. */
 void sample_fill(struct work *work, const struct tier_record *record);
+
+/* loader_memory.c: malloc'ed memory for a sample, page-aligned if it is large. */
+void *sample_memory_new(struct lmdbio_loader *loader, size_t size);
+/* Of a batch that the loader does not count as held any more. Under the lock. */
+void sample_memory_free(struct lmdbio_loader *loader, void *block);
+void sample_memory_end(struct lmdbio_loader *loader);
+
+/* loader_direct.c: bytes of the file in memory of the loader's own. */
+struct direct {
+	uint8_t *memory; /* NULL: they are not */
+	uint64_t from;
+	size_t length;
+	bool alone; /* they are one value's, whose sample may have the memory */
+};
+/* Reads [from, end), where values stand apart from their leaves, past the window; `alone`: one
+ * value. false: it is to be brought there; then *direct is empty. */
+bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
+		 struct direct *direct, uint64_t *ns);
+/* Where a record is, its leaf in the window, or wherever `leaves` looks. false: its value is not in
+ * that memory. */
+bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
+		struct snapshot *leaves, const struct index_place *place, MDB_val *key,
+		MDB_val *data);
+/* Makes a value's own memory its sample's, with the key behind it. */
+void direct_give(struct direct *direct, struct tier_record *record);
+void direct_end(struct lmdbio_loader *loader, struct direct *direct);
 
 /* loader_shelf.c */
 /* Lets the shelf have a part of the local disk, if there is one. Before records are numbered. */

@@ -21,6 +21,7 @@ struct run_part {
 	struct index_place place;
 	uint64_t offset, length; /* of the value's pages, or of the leaf; length 0: on the shelf */
 	bool shelved;            /* the leaf is */
+	bool apart;              /* the value stands apart from it */
 	int error;
 };
 
@@ -81,22 +82,25 @@ static void run_end(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&loader->lock);
 }
 
-/* Brings neighbours, of parts in the order of the file, with one read. Returns the first part after
- * them. A read that fails fails again for those that need it. */
+/* Brings neighbours, of parts in the order of the file, with one read; values, if that is asked
+ * for, past the window. Returns the first part after them. A read that fails fails again for those
+ * that need it. */
 static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *snapshot,
-			 const struct run_part *parts, size_t first, size_t n)
+			 const struct run_part *parts, size_t first, size_t n,
+			 struct direct *direct)
 {
 	uint64_t from = parts[first].offset, end = from + parts[first].length, ns;
+	bool apart = direct && parts[first].apart;
 	size_t next = first + 1;
 
-	for (; next < n; next++) {
+	for (; next < n && parts[next].apart == parts[first].apart; next++) {
 		uint64_t last = parts[next].offset + parts[next].length;
 
 		if (parts[next].offset > end || last > from + RUN_READ)
 			break;
 		end = last > end ? last : end;
 	}
-	if (end > from)
+	if (end > from && (!apart || !direct_read(loader, from, end, false, direct, &ns)))
 		(void)loader_bring(loader, snapshot, from, end, &ns);
 	return next;
 }
@@ -139,22 +143,27 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 			continue;
 		parts[i].offset = number << shift;
 		parts[i].length = pages << shift;
+		parts[i].apart = true;
 	}
 	qsort(parts, n, sizeof(*parts), by_place);
 }
 
 /* What was brought is taken at once: the arena is a passage, and others come through it too. */
 static void take_some(struct lmdbio_loader *loader, struct views *views,
-		      const struct run_part *parts, size_t n, loader_take_fn *take, void *context)
+		      const struct direct *direct, const struct run_part *parts, size_t n,
+		      loader_take_fn *take, void *context)
 {
 	for (size_t i = 0; i < n; i++) {
 		MDB_val key = {0}, data = {0};
 		int error = parts[i].error;
 
 		views_go_on(views);
-		if (!error)
+		if (!error && !direct_get(loader, direct, view_of_leaf(views, &parts[i]),
+					  &parts[i].place, &key, &data)) {
+			views_go_on(views);
 			error = index_get_apart(view_of_leaf(views, &parts[i]), &views->file,
 						&loader->tree, &parts[i].place, &key, &data);
+		}
 		take(context, parts[i].record, error, &key, &data);
 	}
 }
@@ -178,12 +187,15 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urge
 	find_leaves(loader, &views.file, first, parts, n);
 	if (loader->leaves_first) {
 		for (size_t i = 0; i < n;)
-			i = bring_some(loader, &views.file, parts, i, n);
+			i = bring_some(loader, &views.file, parts, i, n, NULL);
 		find_values(loader, &views, parts, n);
 	}
 	for (size_t i = 0, next; i < n; i = next) {
-		next = bring_some(loader, &views.file, parts, i, n);
-		take_some(loader, &views, parts + i, next - i, take, context);
+		struct direct direct = {0};
+
+		next = bring_some(loader, &views.file, parts, i, n, &direct);
+		take_some(loader, &views, &direct, parts + i, next - i, take, context);
+		direct_end(loader, &direct);
 	}
 	run_end(loader);
 	free(parts);

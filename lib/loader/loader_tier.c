@@ -200,17 +200,22 @@ enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool 
 	return worst;
 }
 
-bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data)
+bool tier_place(struct tier_record *to, void *memory, const MDB_val *key, const MDB_val *data)
 {
-	/* The value first: a program may want it aligned. */
-	uint8_t *memory = malloc(data->mv_size + key->mv_size + 1);
+	uint8_t *bytes = memory;
 
 	if (!memory)
 		return false;
-	memcpy(memory, data->mv_data, data->mv_size);
-	memcpy(memory + data->mv_size, key->mv_data, key->mv_size);
+	/* The value first: a program may want it aligned. */
+	memcpy(bytes, data->mv_data, data->mv_size);
+	memcpy(bytes + data->mv_size, key->mv_data, key->mv_size);
 	to->memory = memory;
-	to->data = (MDB_val){data->mv_size, memory};
-	to->key = (MDB_val){key->mv_size, memory + data->mv_size};
+	to->data = (MDB_val){data->mv_size, bytes};
+	to->key = (MDB_val){key->mv_size, bytes + data->mv_size};
 	return true;
+}
+
+bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data)
+{
+	return tier_place(to, malloc(data->mv_size + key->mv_size + 1), key, data);
 }

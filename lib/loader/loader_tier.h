@@ -128,6 +128,8 @@ static inline struct tier *tiers_file(struct tiers *tiers)
 
 /* One malloc'ed copy of a record. false: no memory. */
 bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data);
+/* The same into memory that is there (NULL: false), of as many bytes as both together. */
+bool tier_place(struct tier_record *to, void *memory, const MDB_val *key, const MDB_val *data);
 
 extern const struct tier_ops tier_null, tier_kept, tier_stage;
 

@@ -1,0 +1,94 @@
+/* What only this file knows: how values come from storage straight to where a batch has them.
+ *
+ * A large value is read into the memory that its sample will have. Smaller ones that come with one
+ * read are copied out of it. Their leaves, and values that stand in leaves, come through the
+ * window.
+ */
+#include "loader/loader_private.h"
+
+#include "util/clock.h"
+#include "window/residency.h"
+
+#include <string.h>
+
+/* What is copied out of is memory, too: others wait for it that nobody waits for. */
+static void held_add(struct lmdbio_loader *loader, int64_t bytes)
+{
+	pthread_mutex_lock(&loader->lock);
+	loader->held += (uint64_t)bytes;
+	if (bytes < 0)
+		pthread_cond_broadcast(&loader->work);
+	pthread_mutex_unlock(&loader->lock);
+}
+
+bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
+		 struct direct *direct, uint64_t *ns)
+{
+	struct residency *residency = loader->txn->snapshot.view.runs;
+	size_t key = loader->txn->snapshot.page_size; /* no key is longer */
+	uint64_t began = clock_now();
+	bool served = false;
+	int rc = 0;
+
+	*direct = (struct direct){0};
+	if (!loader->copies || !residency || !residency_reads(residency) || from >= end)
+		return false;
+	direct->from = from & ~(uint64_t)(ARENA_BLOCK - 1);
+	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
+	direct->alone = alone && direct->length >= SAMPLE_LARGE;
+	direct->memory = sample_memory_new(loader, direct->length + (direct->alone ? key : 0));
+	/* A sample's own memory is counted as such. */
+	if (direct->memory && !direct->alone)
+		held_add(loader, (int64_t)direct->length);
+	if (direct->memory)
+		rc = residency_read(residency, direct->memory, direct->from, direct->length,
+				    &served);
+	if (!served || rc) {
+		direct_end(loader, direct);
+		return false;
+	}
+	*ns = clock_now() - began;
+	loader_note(loader, direct->length, *ns);
+	return true;
+}
+
+bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
+		struct snapshot *leaves, const struct index_place *place, MDB_val *key,
+		MDB_val *data)
+{
+	struct snapshot values = *leaves;
+	uintptr_t memory = (uintptr_t)direct->memory, at;
+
+	if (!direct->memory)
+		return false;
+	values.view.base = (const uint8_t *)(memory - direct->from);
+	values.view.limit = (direct->from + direct->length) >> values.view.page_shift;
+	values.view.residency = values.view.runs = NULL;
+	if (index_get_apart(leaves, &values, &loader->tree, place, key, data))
+		return false;
+	at = (uintptr_t)data->mv_data;
+	return at >= memory && at - memory <= direct->length &&
+	       data->mv_size <= direct->length - (at - memory);
+}
+
+void direct_give(struct direct *direct, struct tier_record *record)
+{
+	uint8_t *behind = direct->memory + direct->length;
+
+	memcpy(behind, record->key.mv_data, record->key.mv_size);
+	record->key.mv_data = behind;
+	record->memory = direct->memory;
+	direct->memory = NULL;
+}
+
+void direct_end(struct lmdbio_loader *loader, struct direct *direct)
+{
+	if (!direct->memory)
+		return;
+	if (!direct->alone)
+		held_add(loader, -(int64_t)direct->length);
+	pthread_mutex_lock(&loader->lock);
+	sample_memory_free(loader, direct->memory);
+	pthread_mutex_unlock(&loader->lock);
+	direct->memory = NULL;
+}

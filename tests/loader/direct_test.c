@@ -1,0 +1,230 @@
+/* What only this file knows: that large values come right when they are read straight into their
+ * samples' memory, and that this memory is used again and bounded.
+ */
+#include "env_fixture.h"
+
+#include "arena/arena.h"
+#include "loader/loader_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+	RECORDS = 150,
+	BATCH = 10,
+	VALUE = 300000,
+	MEMORY = 8 << 20, /* a fourth of the values */
+};
+
+static struct place place;
+
+/* Values of 60 to 300 KB, some small ones among them. */
+static size_t size_of(uint64_t i)
+{
+	return i % 11 == 4 ? 100 + i : VALUE - i * 37 % 40 * 6000;
+}
+
+static size_t value_make(void *bytes, uint64_t i)
+{
+	uint64_t *words = bytes;
+
+	for (unsigned j = 0; j < VALUE / 8; j++)
+		words[j] = i << 32 | j;
+	return size_of(i);
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, RECORDS, VALUE, value_make);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	place_remove(&place);
+	return 0;
+}
+
+static struct lmdbio_loader *loader_make(uint64_t memory)
+{
+	struct lmdbio_loader_options options = {
+		.size = sizeof(options),
+		.seed = 3,
+		.batch = BATCH,
+		.order = LMDBIO_ORDER_SHUFFLE,
+		.memory = memory,
+		.skip_errors = 1,
+	};
+	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
+	struct lmdbio_loader *loader;
+
+	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
+	assert_true(loader->copies);
+	return loader;
+}
+
+static bool is_right(const struct lmdbio_sample *sample)
+{
+	static uint64_t words[VALUE / 8 + 1];
+	size_t size = value_make(words, sample->record);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%08u", (unsigned)sample->record);
+	return !sample->error && sample->key.mv_size == 8 &&
+	       !memcmp(sample->key.mv_data, text, 8) && sample->data.mv_size == size &&
+	       !memcmp(sample->data.mv_data, words, size);
+}
+
+/* What is held and what is kept for the next ones. */
+static uint64_t memory_of(struct lmdbio_loader *loader)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&loader->lock);
+	pthread_mutex_lock(&loader->sample_memory.lock);
+	bytes = loader->held + loader->sample_memory.bytes;
+	pthread_mutex_unlock(&loader->sample_memory.lock);
+	pthread_mutex_unlock(&loader->lock);
+	return bytes;
+}
+
+/* Samples that stand in memory into which their pages were read: a value lies behind the page's
+ * header there. */
+static bool is_straight(struct lmdbio_batch *shown, size_t i)
+{
+	const struct batch *batch = (const struct batch *)shown;
+	uintptr_t memory = (uintptr_t)batch->memory[i];
+
+	return memory && memory % 4096 == 0 &&
+	       (uintptr_t)shown->samples[i].data.mv_data % 4096 == 16;
+}
+
+struct seen {
+	uint64_t right, failed, straight, memory_most;
+};
+
+static struct seen epoch_take(struct lmdbio_loader *loader, uint64_t epoch)
+{
+	struct lmdbio_batch *batch;
+	struct seen seen = {0};
+
+	assert_int_equal(loader_epoch(loader, epoch), 0);
+	while (!loader_next(loader, &batch)) {
+		for (uint32_t i = 0; i < batch->count; i++) {
+			seen.right += is_right(&batch->samples[i]);
+			seen.failed += batch->samples[i].error != 0;
+			seen.straight += is_straight(batch, i);
+		}
+		loader_done(batch);
+		if (memory_of(loader) > seen.memory_most)
+			seen.memory_most = memory_of(loader);
+	}
+	return seen;
+}
+
+static void epochs_when_values_are_large_then_straight_to_their_samples(void **state)
+{
+	struct lmdbio_loader *loader = loader_make(MEMORY);
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 3; epoch++) {
+		struct seen seen = epoch_take(loader, epoch);
+
+		assert_int_equal(seen.right, RECORDS);
+		/* Not those that come together, and what finds room in the arena first. */
+		assert_in_range(seen.straight, RECORDS / 5, RECORDS);
+	}
+	/* Readers that come to the last room at once; through the arena each chunk pushes one out.
+	 */
+	assert_in_range(arena_evictions(loader->env->residency.arena), 0, RECORDS / 10);
+	loader_close(loader);
+}
+
+/* A batch that somebody waits for gets its memory in any case. */
+static void memory_when_blocks_are_used_again_then_bounded(void **state)
+{
+	struct lmdbio_loader *loader = loader_make(MEMORY);
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 2; epoch++)
+		assert_in_range(epoch_take(loader, epoch).memory_most, 0, MEMORY + MEMORY / 2);
+	loader_close(loader);
+}
+
+static void block_when_given_back_then_the_next_one_of_its_size(void **state)
+{
+	struct lmdbio_loader *loader = loader_make(MEMORY);
+	void *blocks[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		blocks[i] = sample_memory_new(loader, (i + 1) * 100000);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_non_null(blocks[i]);
+		sample_memory_free(loader, blocks[i]);
+	}
+	assert_int_equal(loader->sample_memory.count, 3);
+	assert_ptr_equal(sample_memory_new(loader, 195000), blocks[1]);
+	assert_int_equal(loader->sample_memory.count, 2);
+	/* One that none fits takes the place of those given back first. */
+	blocks[0] = sample_memory_new(loader, 150000);
+	assert_int_equal(loader->sample_memory.count, 0);
+	assert_int_equal(loader->sample_memory.bytes, 0);
+	free(blocks[0]);
+	free(blocks[1]);
+	/* What is not of this kind, and what there is no room for, goes. */
+	sample_memory_free(loader, malloc(SAMPLE_LARGE / 2));
+	loader->held = MEMORY;
+	sample_memory_free(loader, sample_memory_new(loader, 100000));
+	loader->held = 0;
+	assert_int_equal(loader->sample_memory.count, 0);
+	loader_close(loader);
+}
+
+/* The file has been cut: those behind the cut fail, each by itself. */
+static void values_when_the_file_is_cut_then_these_fail(void **state)
+{
+	struct lmdbio_loader *loader = loader_make(MEMORY);
+	struct index_place at;
+	uint64_t number, pages, cut, behind = 0;
+	struct snapshot view = loader_view(loader);
+	struct seen seen;
+
+	(void)state;
+	assert_int_equal(index_find(loader->index, RECORDS * 2 / 3, &at), 0);
+	assert_int_equal(index_run(&view, &loader->tree, &at, &number, &pages), 0);
+	cut = (number + 1) * 4096;
+	for (uint64_t i = 0; i < RECORDS; i++) {
+		assert_int_equal(index_find(loader->index, i, &at), 0);
+		assert_int_equal(index_run(&view, &loader->tree, &at, &number, &pages), 0);
+		behind += (number + pages) * 4096 > cut;
+	}
+	place_cut(&place, cut);
+	seen = epoch_take(loader, 0);
+	assert_int_equal(seen.right + seen.failed, RECORDS);
+	assert_in_range(seen.failed, 1, behind);
+	loader_close(loader);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(epochs_when_values_are_large_then_straight_to_their_samples),
+		cmocka_unit_test(memory_when_blocks_are_used_again_then_bounded),
+		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
+		cmocka_unit_test(values_when_the_file_is_cut_then_these_fail),
+	};
+
+	setenv("LMDBIO_STORE", "arena", 1);
+	setenv("LMDBIO_IO", "direct", 1);
+	setenv("LMDBIO_MEMORY", "12M", 1);
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
