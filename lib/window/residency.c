@@ -75,6 +75,8 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->options = *options;
 	residency->believe_cache = believe_cache;
 	residency->cache_told = is_cache_told(fd);
+	/* Of a file on a network or in a container nothing is there that could be told by a try. */
+	atomic_store(&residency->probe, kind == RESIDENCY_CACHE ? -1 : PROBE_NONE);
 	residency->epoch = 1;
 	residency->link.fd = -1;
 	locks_init(residency);
@@ -174,6 +176,8 @@ void residency_close(struct residency *residency)
 	detach(residency);
 	residency_bury(residency);
 	borders_clear(residency);
+	if (atomic_load(&residency->probe) >= 0)
+		close(atomic_load(&residency->probe));
 	free(residency->retired);
 	free((void *)residency->states);
 	free(residency->taints);

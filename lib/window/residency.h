@@ -39,6 +39,8 @@ enum residency_kind {
 	RESIDENCY_ARENA,
 };
 
+enum { PROBE_NONE = -2 };
+
 /* What more than what is wanted may be read, because it may be wanted next. */
 enum residency_guess {
 	GUESS_NOTHING,
@@ -59,6 +61,10 @@ struct residency {
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
 	bool cache_told;    /* the kernel tells what it holds */
+	_Atomic int probe;  /* else a description of the file of its own, to try it; -1: there is
+			       none  yet, PROBE_NONE: there can be none */
+	_Atomic unsigned cold, cold_skip; /* tries in a row that found nothing, and how many to go
+					     without one */
 	_Atomic enum residency_guess guess;
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a

@@ -3,7 +3,16 @@
 
 #include "util/stats.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
+	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
+};
 
 /* The blocks of [offset, offset + length) that lie in a chunk. */
 static void clip(uint64_t chunk, uint64_t offset, uint64_t length, uint64_t *first, uint64_t *end)
@@ -65,13 +74,66 @@ bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t o
 	return true;
 }
 
-bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
+/* A description of the file of our own, with which a read that finds nothing makes the kernel read
+ * no more than the one page. Returns it, or -1. */
+static int probe_of(struct residency *residency)
+{
+	int probe = atomic_load(&residency->probe), none = -1;
+	char path[32];
+
+	if (probe != -1)
+		return probe < 0 ? -1 : probe;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", residency->fd);
+	probe = open(path, O_RDONLY | O_CLOEXEC);
+	if (probe < 0 || posix_fadvise(probe, 0, 0, POSIX_FADV_RANDOM)) {
+		if (probe >= 0)
+			close(probe);
+		probe = PROBE_NONE;
+	}
+	if (atomic_compare_exchange_strong(&residency->probe, &none, probe))
+		return probe < 0 ? -1 : probe;
+	if (probe >= 0)
+		close(probe); /* another thread was faster */
+	return none < 0 ? -1 : none;
+}
+
+/* Tries a page of a file of which the kernel does not tell what it holds: reads it, if it need not
+ * wait for that. Each try in vain costs storage a small request, so they become rare. */
+static bool is_found_by_trying(struct residency *residency, uint64_t offset)
+{
+	unsigned skip = atomic_load_explicit(&residency->cold_skip, memory_order_relaxed), cold;
+	uint8_t byte;
+	struct iovec to = {&byte, 1};
+	int probe;
+
+	if (skip) {
+		atomic_store_explicit(&residency->cold_skip, skip - 1, memory_order_relaxed);
+		return false;
+	}
+	probe = probe_of(residency);
+	if (probe < 0)
+		return false;
+	if (preadv2(probe, &to, 1, (off_t)offset, RWF_NOWAIT) == 1) {
+		atomic_store_explicit(&residency->cold, 0, memory_order_relaxed);
+		return true;
+	}
+	cold = atomic_load_explicit(&residency->cold, memory_order_relaxed);
+	cold += cold < COLD_MAX;
+	atomic_store_explicit(&residency->cold, cold, memory_order_relaxed);
+	atomic_store_explicit(&residency->cold_skip, 1u << cold, memory_order_relaxed);
+	return false;
+}
+
+bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
 
 	/* The kernel looks at each page: not before one of them gives hope. */
 	if (offset < end && !is_cached_at(residency, end - 1))
 		return false;
+	for (; !residency->cache_told && offset < end; offset += TRY_STEP)
+		if (!is_cached_at(residency, offset))
+			return false;
 	for (uint64_t next; offset < end; offset = next) {
 		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
 		if (mincore(residency->base + offset, next - offset, pages))
@@ -83,12 +145,14 @@ bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end)
 	return true;
 }
 
-bool is_cached_at(const struct residency *residency, uint64_t offset)
+bool is_cached_at(struct residency *residency, uint64_t offset)
 {
 	unsigned char page;
 
 	offset &= ~(uint64_t)4095;
-	return residency->cache_told && !mincore(residency->base + offset, 4096, &page) && page & 1;
+	if (!residency->cache_told)
+		return is_found_by_trying(residency, offset);
+	return !mincore(residency->base + offset, 4096, &page) && page & 1;
 }
 
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end)

@@ -127,8 +127,8 @@ struct residency_waiter {
 
 /* residency_look.c */
 /* Whether the page cache holds all of a range; `offset` is a page's. */
-bool is_cached(const struct residency *residency, uint64_t offset, uint64_t end);
-bool is_cached_at(const struct residency *residency, uint64_t offset);
+bool is_cached(struct residency *residency, uint64_t offset, uint64_t end);
+bool is_cached_at(struct residency *residency, uint64_t offset);
 /* What the page cache holds needs no second copy. Under the lock. */
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end);
 

@@ -91,6 +91,21 @@ if [ "${with_sanitizer:-no}" = no ]; then
 	equal "shards_leave_descriptors" "$(shards "" "$scratch/backing")" "$(shards "$apart" "$scratch/mount")"
 fi
 
+# Of another user's file the kernel does not tell what is in memory: what is there is not asked for.
+if [ "$(id -u)" = 0 ] && [ "$(stat -f -c %T "$apart")" = ext2/ext3 ]; then
+	cp -r "$scratch/backing/cifar" "$apart/theirs"
+	chmod -R a+rX "$apart/theirs"
+	cat "$apart/theirs/data.mdb" >/dev/null
+	line=$(LD_LIBRARY_PATH=$apart LMDBIO_STATS=1 setpriv --reuid=65534 --clear-groups \
+		"$apart/stores_reader" --no-lock scan "$apart/theirs" 2>"$scratch/log")
+	equal "warm_file_of_another_user_sees_the_same" "$(original scan "$scratch/backing/cifar" | seen)" \
+		"$(echo "$line" | seen)"
+	at_most "warm_file_of_another_user_requests" \
+		"$(awk '/requests to storage/ { print $NF }' "$scratch/log")" 0
+else
+	echo "-- warm_file_of_another_user: not tried where one is not root or the files are not on ext4"
+fi
+
 # A /dev/shm of 1 MiB is what containers have. The data set may lie in the old one: its mount is
 # taken along.
 if unshare -m true 2>/dev/null; then

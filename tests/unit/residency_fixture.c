@@ -15,14 +15,15 @@ uint8_t byte_at(uint64_t offset)
 	return (uint8_t)(offset / ARENA_BLOCK * 7 + offset % 251);
 }
 
-int reader_open(struct reader *reader, struct fixture *f)
+int reader_open(struct reader *reader, struct fixture *f, enum residency_kind kind,
+		bool believe_cache)
 {
 	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
 
 	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
 	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
-	       residency_open(&reader->residency, RESIDENCY_ARENA, reader->base, SIZE, f->fd,
-			      &reader->io, &options, false) ||
+	       residency_open(&reader->residency, kind, reader->base, SIZE, f->fd, &reader->io,
+			      &options, believe_cache) ||
 	       residency_snapshot(&reader->residency, &f->identity, SIZE, LOW, true);
 }
 
@@ -56,7 +57,8 @@ int residency_setup(void **state)
 	f->identity = (struct arena_identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
 	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
 	*state = f;
-	return reader_open(&f->first, f) || reader_open(&f->second, f);
+	return reader_open(&f->first, f, RESIDENCY_ARENA, false) ||
+	       reader_open(&f->second, f, RESIDENCY_ARENA, false);
 }
 
 int residency_teardown(void **state)

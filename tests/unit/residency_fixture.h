@@ -23,7 +23,8 @@ struct fixture {
 /* What the file holds. */
 uint8_t byte_at(uint64_t offset);
 /* Not 0: it cannot be had. */
-int reader_open(struct reader *reader, struct fixture *f);
+int reader_open(struct reader *reader, struct fixture *f, enum residency_kind kind,
+		bool believe_cache);
 void reader_close(struct reader *reader);
 /* That a reader's window shows what the file holds. */
 void assert_right(const struct reader *reader, uint64_t offset, uint64_t length);

@@ -499,7 +499,7 @@ static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **
 	for (int hides = 0; hides < 2; hides++) {
 		reader_close(&f->first);
 		mincore_hides = hides;
-		assert_int_equal(reader_open(&f->first, f), 0);
+		assert_int_equal(reader_open(&f->first, f, RESIDENCY_ARENA, false), 0);
 		f->first.residency.believe_cache = true;
 		assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
 		assert_int_equal(io_counted(&f->first.io).reads, hides);
