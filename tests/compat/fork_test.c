@@ -141,7 +141,7 @@ static void children_of_every_kind(int (*body)(void *context))
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
 		for (int with_txn = 0; with_txn < 2; with_txn++) {
-			char name[16];
+			char name[20];
 			struct inherited in;
 
 			snprintf(name, sizeof(name), "data%u%d", kind, with_txn);
@@ -234,7 +234,7 @@ static void child_keeps_its_snapshot_when_the_parent_closes(void **state)
 	(void)state;
 	for (unsigned kind = 0; kind < 2; kind++) {
 		for (int with_txn = 0; with_txn < 2; with_txn++) {
-			char name[16];
+			char name[20];
 			struct inherited in;
 			struct child child;
 
