@@ -64,20 +64,27 @@ tree_generate() {
 	fi
 }
 
-# tree_build DIRECTORY CONFIGURE-ARGUMENT...: configures (when that was not done with these
-# arguments) and makes everything. Fails when a step does: `set -e` does not hold in a condition.
-tree_build() {
+# tree_configure DIRECTORY CONFIGURE-ARGUMENT...: when that was not done with these arguments. With
+# tree_cache the name of a file, what one tree's configure found out about the system serves the next.
+# Fails when a step does: `set -e` does not hold in a condition.
+tree_configure() {
 	build=$1
 	shift
 	mkdir -p "$build" || return 1
 	if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/.configured" 2>/dev/null)" != "$*" ]; then
 		tree_say "configure $*"
 		rm -f "$build/.configured"
-		(cd "$build" && "$root/configure" -q "$@") >&2 || return 1
+		(cd "$build" && "$root/configure" -q ${tree_cache:+--cache-file="$tree_cache"} "$@") >&2 || return 1
 		# Objects that were made with other flags do not go with these.
 		make -C "$build" -s --no-print-directory clean >/dev/null || return 1
 		echo "$*" > "$build/.configured" || return 1
 	fi
+}
+
+# tree_build DIRECTORY CONFIGURE-ARGUMENT...: configures and makes everything.
+tree_build() {
+	tree_configure "$@" || return 1
+	build=$1
 	tree_say "make in $build"
 	make -C "$build" -j"$(nproc)" --no-print-directory >&2
 }
