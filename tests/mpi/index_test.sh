@@ -12,7 +12,7 @@ need flock
 call=$top_builddir/tests/mpi/index_call
 testdb=$top_builddir/tests/data/lmdbio-testdb
 cd "$scratch"
-MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
 
 # indexing RANKS PATH [DATABASE]
 indexing() {

@@ -10,7 +10,7 @@ make_set other 190 98316
 cp -r "$scratch/backing/img" "$scratch/backing/copy"
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 program=$top_builddir/tests/mpi/loader_job
-MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
 size=$(file_size img)
 export LMDBIO_MEMORY=64M MPI_SECONDS=40 LOADER_JOB=$scratch/job
 mkdir "$scratch/job"

@@ -7,7 +7,7 @@ program=$top_builddir/tests/mpi/loader_job
 
 loader_job_begin() {
 	slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
-	export MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+	export MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
 	export LMDBIO_VERBOSE=1
 }
 
