@@ -2,7 +2,7 @@
  * stops or is killed, at any step of what it does with the arena.
  *
  * With LMDBIO_LONG=1 ten thousand are killed at random, else twelve hundred; with a
- * sanitizer, which makes a process's start dear, three hundred. */
+ * sanitizer, which makes a process's start dear, three hundred, and fewer come at once. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -26,9 +26,9 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { KILLS = 300 };
+enum { KILLS = 300, ROUNDS = 50 };
 #else
-enum { KILLS = 1200 };
+enum { KILLS = 1200, ROUNDS = 200 };
 #endif
 
 enum { CHUNKS = 48 };
@@ -55,7 +55,7 @@ static struct arena *key_of_dataset(void)
 
 /* --- coming together ------------------------------------------------------------------------ */
 
-enum { TOGETHER = 8, ROUNDS = 200 };
+enum { TOGETHER = 8 };
 
 static void meet(struct control *control, unsigned number)
 {
