@@ -2,11 +2,8 @@
  * whom, and for how long.
  *
  * The parent of each test is a process of its own, with a keeper of its own that ends with it. What
- * goes when there is too much is another file's, arena_kept_test.c. */
-#include "arena_children.h"
-#include "arena_support.h"
-
-#include "arena/arena_private.h"
+ * goes when there is too much, and what the parent does with descriptors, are other files'. */
+#include "arena_workers.h"
 
 #include <err.h>
 #include <errno.h>
@@ -17,70 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-enum { CHUNKS = 12, BUDGET = 20, DESCRIPTORS = 2048 };
-
-static const uint64_t all_blocks = (uint64_t)CHUNKS * ARENA_BLOCKS;
-static struct dataset dataset;
-
-/* --- workers ---------------------------------------------------------------------------------- */
-
-static void read_all(struct control *control, struct arena *arena)
-{
-	struct reader reader;
-
-	child_reader(&reader, arena, &dataset, control);
-	reader.patience = 20000; /* nobody goes on without the arena */
-	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
-		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
-	reader_end(&reader);
-}
-
-/* An even number closes what it has opened, an odd one is killed. */
-static void work(struct control *control, unsigned number)
-{
-	struct arena *arena = child_open(&dataset, BUDGET);
-
-	control->inodes[number] = arena_inode(arena);
-	read_all(control, arena);
-	if (number % 2)
-		kill(getpid(), SIGKILL);
-	arena_close(arena);
-}
-
-static void work_once(struct control *control, unsigned number)
-{
-	check(child_wait(child_start(control, work, number)) == (number % 2 ? SIGKILL : 0));
-}
-
-/* Blocks that a worker which comes now reads from the file. */
-static uint64_t read_by_worker(struct control *control)
-{
-	uint64_t before = atomic_load(&control->reads);
-
-	work_once(control, 0);
-	return atomic_load(&control->reads) - before;
-}
-
-/* --- its descriptors -------------------------------------------------------------------------- */
-
-static unsigned sockets(int *fds, uint64_t *inodes, unsigned most)
-{
-	unsigned count = 0;
-	struct stat st;
-
-	for (int fd = 3; fd < DESCRIPTORS && count < most; fd++)
-		if (!fstat(fd, &st) && S_ISSOCK(st.st_mode)) {
-			fds[count] = fd;
-			inodes[count++] = st.st_ino;
-		}
-	return count;
-}
 
 static bool is_in_kernel(uint64_t inode)
 {
@@ -101,20 +37,6 @@ static bool is_in_kernel(uint64_t inode)
 
 /* --- coming and going ------------------------------------------------------------------------- */
 
-static void come_and_go(struct control *control, unsigned number)
-{
-	(void)number;
-	for (unsigned epoch = 0; epoch < 3; epoch++) {
-		pid_t one = child_start(control, work, 2 * epoch);
-		pid_t two = child_start(control, work, 2 * epoch + 1);
-
-		check(!child_wait(one) && child_wait(two) == SIGKILL);
-		check(!holders_left(control->inodes[0])); /* no process has it now */
-		check(control->inodes[2 * epoch] == control->inodes[0]);
-		check(control->inodes[2 * epoch + 1] == control->inodes[0]);
-	}
-}
-
 /* Whatever the parent's workers have done, nobody has met wrong bytes, or none in the arena. */
 static void assert_right_after(child_work *parent)
 {
@@ -130,15 +52,15 @@ static void workers_when_they_come_and_go_then_they_read_once(void **state)
 	struct control *control = child_control();
 
 	(void)state;
-	assert_int_equal(child_run_parent(control, come_and_go, 0), 0);
+	assert_int_equal(child_run_parent(control, worker_come_and_go, 0), 0);
 	assert_int_equal(control->wrong, 0);
 	assert_int_equal(control->direct, 0);
-	assert_int_equal(control->reads, all_blocks);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
 static void come_again(struct control *control, unsigned number)
 {
-	check(child_wait(child_start_in_child(control, work, number)) == 0);
+	check(child_wait(child_start_in_child(control, worker_run, number)) == 0);
 }
 
 /* The second generation's and the first one's. */
@@ -146,7 +68,7 @@ static void have_grandchildren(struct control *control, unsigned number)
 {
 	(void)number;
 	check(!child_wait(child_start(control, come_again, 0)));
-	check(!read_by_worker(control));
+	check(!worker_reads(control));
 	check(!child_wait(child_start(control, come_again, 2)));
 }
 
@@ -156,14 +78,14 @@ static void grandchildren_when_they_come_and_go_then_they_read_once(void **state
 
 	(void)state;
 	assert_int_equal(child_run_parent(control, have_grandchildren, 0), 0);
-	assert_int_equal(control->reads, all_blocks);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
 enum { TOGETHER = 6, ROUNDS = 40 };
 
 static void meet(struct control *control, unsigned number)
 {
-	child_meet(control, number, TOGETHER, &dataset, BUDGET);
+	child_meet(control, number, TOGETHER, &worker_data, WORKER_BUDGET);
 }
 
 static void meet_often(struct control *control, unsigned number)
@@ -171,7 +93,7 @@ static void meet_often(struct control *control, unsigned number)
 	uint64_t inode;
 
 	(void)number;
-	work_once(control, 0);
+	worker_run_once(control, 0);
 	inode = control->inodes[0];
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (unsigned i = 0; i < TOGETHER; i++)
@@ -193,12 +115,12 @@ static void remember_sockets(struct control *control, unsigned number)
 	int fds[4];
 
 	(void)number;
-	check(!sockets(fds, control->inodes, 2)); /* nothing before the first fork */
-	work_once(control, 8);
-	check(sockets(fds, control->inodes, 4) == 2);
+	check(!worker_sockets(fds, control->inodes, 2)); /* nothing before the first fork */
+	worker_run_once(control, 8);
+	check(worker_sockets(fds, control->inodes, 4) == 2);
 	check(is_in_kernel(control->inodes[0]) && is_in_kernel(control->inodes[1]));
-	check(!read_by_worker(control));
-	check(sockets(fds, control->inodes, 4) == 2); /* nothing at the second one */
+	check(!worker_reads(control));
+	check(worker_sockets(fds, control->inodes, 4) == 2); /* nothing at the second one */
 }
 
 static void parent_when_it_has_ended_then_nothing_is_left(void **state)
@@ -211,7 +133,7 @@ static void parent_when_it_has_ended_then_nothing_is_left(void **state)
 	assert_false(is_in_kernel(control->inodes[0]));
 	assert_false(is_in_kernel(control->inodes[1]));
 	assert_int_equal(holders_left(control->inodes[8]), 0);
-	arena = child_open(&dataset, BUDGET); /* and nobody finds it */
+	arena = child_open(&worker_data, WORKER_BUDGET); /* and nobody finds it */
 	assert_int_equal(arena_used(arena), 0);
 	arena_close(arena);
 }
@@ -223,14 +145,14 @@ static void read_what_workers_have_read(struct control *control, unsigned number
 	struct arena *arena;
 
 	(void)number;
-	work_once(control, 1);
-	arena = child_open(&dataset, BUDGET);
+	worker_run_once(control, 1);
+	arena = child_open(&worker_data, WORKER_BUDGET);
 	check(arena_inode(arena) == control->inodes[1]);
 	check(arena_members(arena) == 1);
-	read_all(control, arena);
-	check(atomic_load(&control->reads) == all_blocks);
+	worker_read_all(control, arena);
+	check(atomic_load(&control->reads) == WORKER_BLOCKS);
 	arena_close(arena);
-	check(!read_by_worker(control));
+	check(!worker_reads(control));
 }
 
 static void parent_when_it_opens_later_then_finds_what_its_workers_have_read(void **state)
@@ -239,22 +161,16 @@ static void parent_when_it_opens_later_then_finds_what_its_workers_have_read(voi
 	assert_int_equal(child_run_parent(child_control(), read_what_workers_have_read, 0), 0);
 }
 
-static void do_nothing(struct control *control, unsigned number)
-{
-	(void)control;
-	(void)number;
-}
-
 static void read_alone_and_close(struct control *control, unsigned number)
 {
 	struct arena *arena;
 
 	(void)number;
-	check(!child_wait(child_start(control, do_nothing, 0)));
-	arena = child_open(&dataset, BUDGET);
-	read_all(control, arena);
+	check(!child_wait(child_start(control, worker_do_nothing, 0)));
+	arena = child_open(&worker_data, WORKER_BUDGET);
+	worker_read_all(control, arena);
 	arena_close(arena);
-	check(read_by_worker(control) == all_blocks);
+	check(worker_reads(control) == WORKER_BLOCKS);
 }
 
 static void parent_when_it_closes_what_it_alone_has_read_then_memory_is_free(void **state)
@@ -266,13 +182,13 @@ static void parent_when_it_closes_what_it_alone_has_read_then_memory_is_free(voi
 static void read_alone(struct control *control, unsigned number)
 {
 	struct arena_options options = {
-		.budget = BUDGET * ARENA_CHUNK, .share = false, .node = test_node()};
+		.budget = WORKER_BUDGET * ARENA_CHUNK, .share = false, .node = test_node()};
 	struct arena *arena;
 	const char *why;
 
 	(void)number;
-	check(!arena_open(&arena, &dataset.identity, &options, &why));
-	read_all(control, arena);
+	check(!arena_open(&arena, &worker_data.identity, &options, &why));
+	worker_read_all(control, arena);
 	arena_close(arena);
 }
 
@@ -280,7 +196,7 @@ static void have_unsharing_workers(struct control *control, unsigned number)
 {
 	(void)number;
 	check(!child_wait(child_start(control, read_alone, 0)));
-	check(read_by_worker(control) == all_blocks);
+	check(worker_reads(control) == WORKER_BLOCKS);
 }
 
 static void worker_when_it_shares_with_nobody_then_leaves_nothing(void **state)
@@ -292,7 +208,7 @@ static void worker_when_it_shares_with_nobody_then_leaves_nothing(void **state)
 static void *open_often(void *control)
 {
 	while (!atomic_load(&((struct control *)control)->stop))
-		arena_close(child_open(&dataset, BUDGET));
+		arena_close(child_open(&worker_data, WORKER_BUDGET));
 	return NULL;
 }
 
@@ -301,15 +217,15 @@ static void fork_among_threads(struct control *control, unsigned number)
 	pthread_t threads[2];
 
 	(void)number;
-	work_once(control, 1);
+	worker_run_once(control, 1);
 	for (unsigned i = 0; i < 2; i++)
 		check(!pthread_create(&threads[i], NULL, open_often, control));
 	for (unsigned i = 0; i < 20; i++)
-		work_once(control, i);
+		worker_run_once(control, i);
 	atomic_store(&control->stop, 1);
 	for (unsigned i = 0; i < 2; i++)
 		check(!pthread_join(threads[i], NULL));
-	check(!read_by_worker(control));
+	check(!worker_reads(control));
 }
 
 /* The sanitizers' own locks do not survive a fork among threads. */
@@ -323,22 +239,22 @@ static void workers_when_forked_while_threads_open_then_nobody_hangs(void **stat
 #endif
 	assert_int_equal(child_run_parent(control, fork_among_threads, 0), 0);
 	assert_int_equal(control->wrong, 0);
-	assert_int_equal(control->reads, all_blocks);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
 static void come_with_little(struct control *control, unsigned number)
 {
 	(void)control;
-	arena_close(child_open(&dataset, number));
+	arena_close(child_open(&worker_data, number));
 }
 
 static void come_with_more(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
 
-	check(arena_budget(arena) == BUDGET * (uint64_t)ARENA_CHUNK);
+	check(arena_budget(arena) == WORKER_BUDGET * (uint64_t)ARENA_CHUNK);
 	check(arena_used(arena) == number * (uint64_t)ARENA_CHUNK);
-	read_all(control, arena);
+	worker_read_all(control, arena);
 	arena_close(arena);
 }
 
@@ -348,7 +264,7 @@ static void have_more_and_more(struct control *control, unsigned number)
 	check(!child_wait(child_start(control, come_with_little, 3)));
 	check(!child_wait(child_start(control, come_with_more, 0)));
 	check(!child_wait(child_start(control, come_with_little, 3)));
-	check(!child_wait(child_start(control, come_with_more, CHUNKS)));
+	check(!child_wait(child_start(control, come_with_more, WORKER_CHUNKS)));
 }
 
 static void worker_when_it_has_more_than_who_left_then_that_counts(void **state)
@@ -357,19 +273,26 @@ static void worker_when_it_has_more_than_who_left_then_that_counts(void **state)
 
 	(void)state;
 	assert_int_equal(child_run_parent(control, have_more_and_more, 0), 0);
-	assert_int_equal(control->reads, all_blocks);
+	assert_int_equal(control->reads, WORKER_BLOCKS);
 }
 
 /* --- killed ----------------------------------------------------------------------------------- */
 
 /* From the claim on, all that a reader does, and what it does to join. */
 static const char *const steps[] = {
-	"bound", "listening", "taken-up", "attached", "stamped", "settled", "claimed",
-	"reserve-counted", "reserved", "half-read", "read", "publish-counted", "published",
-	"releasing", "released", "pinning", "pinned", "using", "evict-chosen", "evict-claimed",
-	"evict-cleared", "evict-punched", "evict-counted", "bury-claims", "bury-pins",
+	"bound",         "listening",       "taken-up",        "attached",     "stamped",
+	"settled",       "claimed",         "reserve-counted", "reserved",     "half-read",
+	"read",          "publish-counted", "published",       "releasing",    "released",
+	"pinning",       "pinned",          "using",           "evict-chosen", "evict-claimed",
+	"evict-cleared", "evict-punched",   "evict-counted",   "bury-claims",  "bury-pins",
 };
-enum { STEPS = sizeof(steps) / sizeof(steps[0]), CLAIMED = 6, BURIED = STEPS - 2, EVICTING = STEPS - 7, LITTLE = 5 };
+enum {
+	STEPS = sizeof(steps) / sizeof(steps[0]),
+	CLAIMED = 6,
+	BURIED = STEPS - 2,
+	EVICTING = STEPS - 7,
+	LITTLE = 5
+};
 
 /* With memory for a part of it, so that chunks come and go. */
 static void be_killed(struct control *control, unsigned number)
@@ -379,23 +302,23 @@ static void be_killed(struct control *control, unsigned number)
 	/* Some come once in a process. */
 	child_die_at(steps[number], number >= CLAIMED && number < BURIED ? number % 3 : 0);
 	alarm(20);
-	arena = child_open(&dataset, LITTLE);
+	arena = child_open(&worker_data, LITTLE);
 	arena_scanning(arena, 3);
 	for (;;)
-		read_all(control, arena);
+		worker_read_all(control, arena);
 }
 
 /* What the dead have left counts for nothing; the bytes that are there are right. */
 static void follow(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, LITTLE);
+	struct arena *arena = child_open(&worker_data, LITTLE);
 	uint64_t published = 0;
 
 	(void)number;
 	check(arena_members(arena) == 1 && !arena_scanners(arena));
 	(void)arena_bury_dead(arena);
 	(void)arena_recount(arena);
-	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++) {
+	for (uint64_t chunk = 0; chunk < WORKER_CHUNKS; chunk++) {
 		struct arena_group *group = arena_group_need(arena, chunk, arena->row);
 
 		check(group);
@@ -407,7 +330,7 @@ static void follow(struct control *control, unsigned number)
 	check(arena_memory(arena) == arena_used(arena));
 	check(arena_reserve(arena, LITTLE * ARENA_BLOCKS)); /* nothing is pinned */
 	arena_unreserve(arena, LITTLE * ARENA_BLOCKS);
-	read_all(control, arena);
+	worker_read_all(control, arena);
 	arena_close(arena);
 }
 
@@ -434,11 +357,11 @@ static void worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right
 
 static void serve_and_be_killed(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
 
 	(void)number;
-	read_all(control, arena);
-	check(!arena_serve(arena, CHUNKS, true));
+	worker_read_all(control, arena);
+	check(!arena_serve(arena, WORKER_CHUNKS, true));
 	arena_keep(arena, 3);
 	arena_answer(arena, 4, true);
 	(void)arena_wish(arena, 5, true);
@@ -448,19 +371,20 @@ static void serve_and_be_killed(struct control *control, unsigned number)
 
 static void expect_no_server(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, WORKER_BUDGET);
 	uint64_t wish;
 	bool whole;
 
 	(void)number;
-	check(arena_used(arena) == CHUNKS * (uint64_t)ARENA_CHUNK);
+	check(arena_used(arena) == WORKER_CHUNKS * (uint64_t)ARENA_CHUNK);
 	check(!arena_is_served(arena, 4, &whole) && !whole);
 	check(arena_share(arena) == UINT64_MAX);
-	check(arena_reserve(arena, BUDGET * ARENA_BLOCKS)); /* what was kept or pinned goes too */
-	arena_unreserve(arena, BUDGET * ARENA_BLOCKS);
+	check(arena_reserve(arena,
+			    WORKER_BUDGET * ARENA_BLOCKS)); /* what was kept or pinned goes too */
+	arena_unreserve(arena, WORKER_BUDGET * ARENA_BLOCKS);
 	check(!arena_serve(arena, 0, false));
 	check(!arena_wish_next(arena, &wish, &whole));
-	read_all(control, arena);
+	worker_read_all(control, arena);
 	arena_close(arena);
 }
 
@@ -485,18 +409,19 @@ static void worker_when_a_server_was_killed_then_nobody_serves(void **state)
 static void work_as_nobody(struct control *control, unsigned number)
 {
 	check(child_be_nobody());
-	work(control, number);
+	worker_run(control, number);
 }
 
-/* It has inherited the sockets, and may hold the other's bytes in memory, but not look at them. */
+/* It has inherited the worker_sockets, and may hold the other's bytes in memory, but not look at
+ * them. */
 static void have_a_worker_without_privileges(struct control *control, unsigned number)
 {
 	(void)number;
-	work_once(control, 0);
+	worker_run_once(control, 0);
 	check(!child_wait(child_start(control, work_as_nobody, 2)));
-	check(atomic_load(&control->reads) == 2 * all_blocks);
+	check(atomic_load(&control->reads) == 2 * WORKER_BLOCKS);
 	check(control->inodes[2] != control->inodes[0]);
-	check(!read_by_worker(control));
+	check(!worker_reads(control));
 }
 
 static void worker_when_it_is_another_user_then_has_nothing_of_the_first_ones(void **state)
@@ -512,8 +437,8 @@ static void worker_when_it_is_another_user_then_has_nothing_of_the_first_ones(vo
 static void read_another(struct control *control, unsigned number)
 {
 	(void)number;
-	dataset.identity.inode++;
-	work(control, 2);
+	worker_data.identity.inode++;
+	worker_run(control, 2);
 }
 
 static void read_both(struct control *control, unsigned number)
@@ -521,10 +446,11 @@ static void read_both(struct control *control, unsigned number)
 	uint64_t again;
 
 	(void)number;
-	work_once(control, 1);
+	worker_run_once(control, 1);
 	check(!child_wait(child_start(control, read_another, 0)));
-	again = read_by_worker(control);
-	check(again > 0 && again <= (2 * CHUNKS - BUDGET + 1) * (uint64_t)ARENA_BLOCKS);
+	again = worker_reads(control);
+	check(again > 0 &&
+	      again <= (2 * WORKER_CHUNKS - WORKER_BUDGET + 1) * (uint64_t)ARENA_BLOCKS);
 	check(control->inodes[0] == control->inodes[1]);
 	check(!child_wait(child_start(control, follow, 0)));
 }
@@ -538,8 +464,9 @@ static void be_killed_as_a_part_goes(struct control *control, unsigned number)
 static void kill_who_gives_up_a_part(struct control *control, unsigned number)
 {
 	for (number = EVICTING; number < BURIED; number++) {
-		work_once(control, 1);
-		check(child_wait(child_start(control, be_killed_as_a_part_goes, number)) == SIGKILL);
+		worker_run_once(control, 1);
+		check(child_wait(child_start(control, be_killed_as_a_part_goes, number)) ==
+		      SIGKILL);
 		check(!child_wait(child_start(control, follow, 0)));
 	}
 }
@@ -556,153 +483,48 @@ static void set_when_a_part_of_it_has_gone_then_the_rest_is_right(void **state)
 	assert_right_after(read_both);
 }
 
-/* --- descriptors ------------------------------------------------------------------------------ */
-
-/* The program closes what it did not open and has a file of its own in its place. */
-static void take_the_places(struct control *control, unsigned number)
-{
-	FILE *file = tmpfile();
-	uint64_t inodes[4];
-	struct stat st;
-	int fds[4];
-
-	check(file);
-	work_once(control, 0);
-	check(sockets(fds, inodes, 4) == 2);
-	check(dup2(fileno(file), fds[number]) == fds[number]);
-	check(read_by_worker(control) == all_blocks);
-	check(read_by_worker(control) == all_blocks);
-	check(!fstat(fds[number], &st) && st.st_size == 0 && S_ISREG(st.st_mode));
-	fclose(file);
-}
-
-static void program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole(void **state)
-{
-	(void)state;
-	for (unsigned end = 0; end < 2; end++) {
-		struct control *control = child_control();
-
-		assert_int_equal(child_run_parent(control, take_the_places, end), 0);
-		assert_int_equal(control->wrong, 0);
-	}
-}
-
-/* As a daemon does: a child closes all that it has inherited, and forks workers of its own. */
-static void close_all_and_fork(struct control *control, unsigned number)
-{
-	(void)number;
-	for (int fd = 3; fd < DESCRIPTORS; fd++)
-		if (fd != dataset.fd)
-			close(fd);
-	come_and_go(control, 0);
-}
-
-static void have_a_daemon(struct control *control, unsigned number)
-{
-	(void)number;
-	check(!child_wait(child_start(control, close_all_and_fork, 0)));
-	check(atomic_load(&control->reads) == all_blocks);
-}
-
-static void child_when_it_has_closed_all_then_its_next_fork_makes_another(void **state)
-{
-	(void)state;
-	assert_int_equal(child_run_parent(child_control(), have_a_daemon, 0), 0);
-}
-
-/* Shared, not shared or, where not even that is possible, refused. */
-static void work_if_possible(struct control *control, unsigned number)
-{
-	struct arena_options options = {
-		.budget = BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
-	struct rlimit few = {.rlim_cur = number, .rlim_max = number};
-	struct arena *arena;
-	const char *why;
-	int rc;
-
-	check(!setrlimit(RLIMIT_NOFILE, &few));
-	rc = arena_open(&arena, &dataset.identity, &options, &why);
-	check(!rc || rc == EMFILE);
-	if (rc)
-		return;
-	read_all(control, arena);
-	arena_close(arena);
-}
-
-static void come_with_few_descriptors(struct control *control, unsigned number)
-{
-	(void)number;
-	work_once(control, 0);
-	for (unsigned limit = (unsigned)dataset.fd + 1; limit < (unsigned)dataset.fd + 16; limit++)
-		check(!child_wait(child_start(control, work_if_possible, limit)));
-	check(!read_by_worker(control));
-}
-
-static void worker_when_descriptors_are_few_then_no_error(void **state)
-{
-	struct control *control = child_control();
-
-	(void)state;
-	assert_int_equal(child_run_parent(control, come_with_few_descriptors, 0), 0);
-	assert_int_equal(control->wrong, 0);
-}
-
-/* No descriptor is left for a program when half of them are in use. */
-static void fork_with_half_in_use(struct control *control, unsigned number)
-{
-	struct rlimit few = {.rlim_cur = 32, .rlim_max = 4096};
-	uint64_t inodes[4];
-	int fds[4];
-
-	(void)number;
-	check(!setrlimit(RLIMIT_NOFILE, &few));
-	while (dup(dataset.fd) < 15)
-		;
-	check(!child_wait(child_start(control, do_nothing, 0)));
-	check(!sockets(fds, inodes, 4));
-}
-
-static void parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing(void **state)
-{
-	(void)state;
-	assert_int_equal(child_run_parent(child_control(), fork_with_half_in_use, 0), 0);
-}
-
-/* Another file than the test before had. */
-static int set_begin(void **state)
-{
-	(void)state;
-	dataset.identity.snapshot += 2;
-	return 0;
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(workers_when_they_come_and_go_then_they_read_once, set_begin),
-		cmocka_unit_test_setup(grandchildren_when_they_come_and_go_then_they_read_once, set_begin),
-		cmocka_unit_test_setup(workers_when_they_come_at_once_then_all_find_what_is_kept, set_begin),
-		cmocka_unit_test_setup(parent_when_it_has_ended_then_nothing_is_left, set_begin),
-		cmocka_unit_test_setup(parent_when_it_opens_later_then_finds_what_its_workers_have_read, set_begin),
-		cmocka_unit_test_setup(parent_when_it_closes_what_it_alone_has_read_then_memory_is_free, set_begin),
-		cmocka_unit_test_setup(worker_when_it_shares_with_nobody_then_leaves_nothing, set_begin),
-		cmocka_unit_test_setup(worker_when_it_has_more_than_who_left_then_that_counts, set_begin),
-		cmocka_unit_test_setup(workers_when_forked_while_threads_open_then_nobody_hangs, set_begin),
-		cmocka_unit_test_setup(worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right, set_begin),
-		cmocka_unit_test_setup(worker_when_a_server_was_killed_then_nobody_serves, set_begin),
-		cmocka_unit_test_setup(worker_when_it_is_another_user_then_has_nothing_of_the_first_ones, set_begin),
-		cmocka_unit_test_setup(set_when_who_gives_up_a_part_is_killed_then_the_rest_is_right, set_begin),
-		cmocka_unit_test_setup(set_when_a_part_of_it_has_gone_then_the_rest_is_right, set_begin),
-		cmocka_unit_test_setup(program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole, set_begin),
-		cmocka_unit_test_setup(child_when_it_has_closed_all_then_its_next_fork_makes_another, set_begin),
-		cmocka_unit_test_setup(worker_when_descriptors_are_few_then_no_error, set_begin),
-		cmocka_unit_test_setup(parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing, set_begin),
+		cmocka_unit_test_setup(workers_when_they_come_and_go_then_they_read_once,
+				       worker_next_file),
+		cmocka_unit_test_setup(grandchildren_when_they_come_and_go_then_they_read_once,
+				       worker_next_file),
+		cmocka_unit_test_setup(workers_when_they_come_at_once_then_all_find_what_is_kept,
+				       worker_next_file),
+		cmocka_unit_test_setup(parent_when_it_has_ended_then_nothing_is_left,
+				       worker_next_file),
+		cmocka_unit_test_setup(
+			parent_when_it_opens_later_then_finds_what_its_workers_have_read,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			parent_when_it_closes_what_it_alone_has_read_then_memory_is_free,
+			worker_next_file),
+		cmocka_unit_test_setup(worker_when_it_shares_with_nobody_then_leaves_nothing,
+				       worker_next_file),
+		cmocka_unit_test_setup(worker_when_it_has_more_than_who_left_then_that_counts,
+				       worker_next_file),
+		cmocka_unit_test_setup(workers_when_forked_while_threads_open_then_nobody_hangs,
+				       worker_next_file),
+		cmocka_unit_test_setup(
+			worker_when_others_were_killed_at_a_step_then_takes_up_what_is_right,
+			worker_next_file),
+		cmocka_unit_test_setup(worker_when_a_server_was_killed_then_nobody_serves,
+				       worker_next_file),
+		cmocka_unit_test_setup(
+			worker_when_it_is_another_user_then_has_nothing_of_the_first_ones,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			set_when_who_gives_up_a_part_is_killed_then_the_rest_is_right,
+			worker_next_file),
+		cmocka_unit_test_setup(set_when_a_part_of_it_has_gone_then_the_rest_is_right,
+				       worker_next_file),
 	};
 	int failed;
 
-	dataset = dataset_make(CHUNKS);
+	worker_data = dataset_make(WORKER_CHUNKS);
 	alarm(120);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	dataset_close(&dataset);
+	dataset_close(&worker_data);
 	return failed;
 }

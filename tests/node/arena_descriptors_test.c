@@ -1,0 +1,150 @@
+/* What only this file knows: that what keeps an arena alive does no harm in a program that does
+ * with descriptors what it likes: closes all, takes their places, or has few. */
+#include "arena_workers.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* The program closes what it did not open and has a file of its own in its place. */
+static void take_the_places(struct control *control, unsigned number)
+{
+	FILE *file = tmpfile();
+	uint64_t inodes[4];
+	struct stat st;
+	int fds[4];
+
+	check(file);
+	worker_run_once(control, 0);
+	check(worker_sockets(fds, inodes, 4) == 2);
+	check(dup2(fileno(file), fds[number]) == fds[number]);
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(worker_reads(control) == WORKER_BLOCKS);
+	check(!fstat(fds[number], &st) && st.st_size == 0 && S_ISREG(st.st_mode));
+	fclose(file);
+}
+
+static void
+program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole(void **state)
+{
+	(void)state;
+	for (unsigned end = 0; end < 2; end++) {
+		struct control *control = child_control();
+
+		assert_int_equal(child_run_parent(control, take_the_places, end), 0);
+		assert_int_equal(control->wrong, 0);
+	}
+}
+
+/* As a daemon does: a child closes all that it has inherited, and forks workers of its own. */
+static void close_all_and_fork(struct control *control, unsigned number)
+{
+	(void)number;
+	for (int fd = 3; fd < WORKER_DESCRIPTORS; fd++)
+		if (fd != worker_data.fd)
+			close(fd);
+	worker_come_and_go(control, 0);
+}
+
+static void have_a_daemon(struct control *control, unsigned number)
+{
+	(void)number;
+	check(!child_wait(child_start(control, close_all_and_fork, 0)));
+	check(atomic_load(&control->reads) == WORKER_BLOCKS);
+}
+
+static void child_when_it_has_closed_all_then_its_next_fork_makes_another(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), have_a_daemon, 0), 0);
+}
+
+/* Shared, not shared or, where not even that is possible, refused. */
+static void work_if_possible(struct control *control, unsigned number)
+{
+	struct arena_options options = {
+		.budget = WORKER_BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct rlimit few = {.rlim_cur = number, .rlim_max = number};
+	struct arena *arena;
+	const char *why;
+	int rc;
+
+	check(!setrlimit(RLIMIT_NOFILE, &few));
+	rc = arena_open(&arena, &worker_data.identity, &options, &why);
+	check(!rc || rc == EMFILE);
+	if (rc)
+		return;
+	worker_read_all(control, arena);
+	arena_close(arena);
+}
+
+static void come_with_few_descriptors(struct control *control, unsigned number)
+{
+	(void)number;
+	worker_run_once(control, 0);
+	for (unsigned limit = (unsigned)worker_data.fd + 1; limit < (unsigned)worker_data.fd + 16;
+	     limit++)
+		check(!child_wait(child_start(control, work_if_possible, limit)));
+	check(!worker_reads(control));
+}
+
+static void worker_when_descriptors_are_few_then_no_error(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_run_parent(control, come_with_few_descriptors, 0), 0);
+	assert_int_equal(control->wrong, 0);
+}
+
+/* No descriptor is left for a program when half of them are in use. */
+static void fork_with_half_in_use(struct control *control, unsigned number)
+{
+	struct rlimit few = {.rlim_cur = 32, .rlim_max = 4096};
+	uint64_t inodes[4];
+	int fds[4];
+
+	(void)number;
+	check(!setrlimit(RLIMIT_NOFILE, &few));
+	while (dup(worker_data.fd) < 15)
+		;
+	check(!child_wait(child_start(control, worker_do_nothing, 0)));
+	check(!worker_sockets(fds, inodes, 4));
+}
+
+static void parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(child_run_parent(child_control(), fork_with_half_in_use, 0), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(
+			program_when_it_takes_a_descriptor_then_nothing_is_kept_and_its_file_is_whole,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			child_when_it_has_closed_all_then_its_next_fork_makes_another,
+			worker_next_file),
+		cmocka_unit_test_setup(worker_when_descriptors_are_few_then_no_error,
+				       worker_next_file),
+		cmocka_unit_test_setup(
+			parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing,
+			worker_next_file),
+	};
+	int failed;
+
+	worker_data = dataset_make(WORKER_CHUNKS);
+	alarm(120);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	dataset_close(&worker_data);
+	return failed;
+}
