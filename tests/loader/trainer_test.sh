@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../mpi/mpi_lib.sh
 . "$top_srcdir/tests/mpi/mpi_lib.sh"
-MPI_LEAKS=:exitcode=0 # see stage_call_test.sh
+MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
 trainer=$top_builddir/contrib/trainer/softmax_train
 cd "$scratch"
 
