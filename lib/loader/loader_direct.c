@@ -9,6 +9,7 @@
 #include "util/clock.h"
 #include "window/residency.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What is copied out of is memory, too: others wait for it that nobody waits for. */
@@ -19,6 +20,13 @@ static void held_add(struct lmdbio_loader *loader, int64_t bytes)
 	if (bytes < 0)
 		pthread_cond_broadcast(&loader->work);
 	pthread_mutex_unlock(&loader->lock);
+}
+
+/* Small ones are aligned as well: a direct read takes nothing else. */
+static void *memory_new(struct lmdbio_loader *loader, size_t size)
+{
+	return size < SAMPLE_LARGE ? aligned_alloc(ARENA_BLOCK, size)
+				   : sample_memory_new(loader, size);
 }
 
 bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
@@ -36,7 +44,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	direct->from = from & ~(uint64_t)(ARENA_BLOCK - 1);
 	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
 	direct->alone = alone && direct->length >= SAMPLE_LARGE;
-	direct->memory = sample_memory_new(loader, direct->length + (direct->alone ? key : 0));
+	direct->memory = memory_new(loader, direct->length + (direct->alone ? key : 0));
 	/* A sample's own memory is counted as such. */
 	if (direct->memory && !direct->alone)
 		held_add(loader, (int64_t)direct->length);

@@ -5,6 +5,7 @@
 
 #include "arena/arena.h"
 #include "loader/loader_private.h"
+#include "util/stats.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,9 +20,11 @@ enum {
 	BATCH = 10,
 	VALUE = 300000,
 	MEMORY = 8 << 20, /* a fourth of the values */
+	SMALLER = 600,
+	SMALLER_MEMORY = 6 << 20,
 };
 
-static struct place place;
+static struct place place, smaller;
 
 /* Values of 60 to 300 KB, some small ones among them. */
 static size_t size_of(uint64_t i)
@@ -38,11 +41,20 @@ static size_t value_make(void *bytes, uint64_t i)
 	return size_of(i);
 }
 
+/* Values of 5 to 56 KB. */
+static size_t smaller_make(void *bytes, uint64_t i)
+{
+	(void)value_make(bytes, i);
+	return 5000 + i * 37 % 40 * 1300;
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
 	place_make(&place);
 	place_put_records(&place, RECORDS, VALUE, value_make);
+	place_make(&smaller);
+	place_put_records(&smaller, SMALLER, VALUE, smaller_make);
 	return 0;
 }
 
@@ -50,10 +62,11 @@ static int group_teardown(void **state)
 {
 	(void)state;
 	place_remove(&place);
+	place_remove(&smaller);
 	return 0;
 }
 
-static struct lmdbio_loader *loader_make(uint64_t memory)
+static struct lmdbio_loader *loader_at(const struct place *there, uint64_t memory)
 {
 	struct lmdbio_loader_options options = {
 		.size = sizeof(options),
@@ -63,7 +76,7 @@ static struct lmdbio_loader *loader_make(uint64_t memory)
 		.memory = memory,
 		.skip_errors = 1,
 	};
-	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
+	struct loader_place at = {.path = there->directory, .flags = MDB_NOLOCK};
 	struct lmdbio_loader *loader;
 
 	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
@@ -71,16 +84,26 @@ static struct lmdbio_loader *loader_make(uint64_t memory)
 	return loader;
 }
 
-static bool is_right(const struct lmdbio_sample *sample)
+static struct lmdbio_loader *loader_make(uint64_t memory)
+{
+	return loader_at(&place, memory);
+}
+
+static bool is_made(const struct lmdbio_sample *sample, size_t (*make)(void *bytes, uint64_t i))
 {
 	static uint64_t words[VALUE / 8 + 1];
-	size_t size = value_make(words, sample->record);
+	size_t size = make(words, sample->record);
 	char text[16];
 
 	snprintf(text, sizeof(text), "%08u", (unsigned)sample->record);
 	return !sample->error && sample->key.mv_size == 8 &&
 	       !memcmp(sample->key.mv_data, text, 8) && sample->data.mv_size == size &&
 	       !memcmp(sample->data.mv_data, words, size);
+}
+
+static bool is_right(const struct lmdbio_sample *sample)
+{
+	return is_made(sample, value_make);
 }
 
 /* What is held and what is kept for the next ones. */
@@ -145,6 +168,32 @@ static void epochs_when_values_are_large_then_straight_to_their_samples(void **s
 	/* Readers that come to the last room at once; through the arena each chunk pushes one out.
 	 */
 	assert_in_range(arena_evictions(loader->env->residency.arena), 0, RECORDS / 10);
+	loader_close(loader);
+}
+
+/* Where they come alone, too: a read that is refused would be counted and never made. */
+static void epochs_when_values_are_smaller_then_past_the_arena_as_well(void **state)
+{
+	struct lmdbio_loader *loader = loader_at(&smaller, SMALLER_MEMORY);
+	uint64_t asked = stats_get(STATS_STORAGE_REQUESTS);
+	uint64_t reads = io_counted(&loader->env->reads).reads;
+	struct lmdbio_batch *batch;
+	unsigned right = 0;
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 2; epoch++) {
+		assert_int_equal(loader_epoch(loader, epoch), 0);
+		while (!loader_next(loader, &batch)) {
+			for (uint32_t i = 0; i < batch->count; i++)
+				right += is_made(&batch->samples[i], smaller_make);
+			loader_done(batch);
+		}
+	}
+	assert_int_equal(right, 2 * SMALLER);
+	/* What is read ahead of the next epoch is counted later than made. */
+	asked = stats_get(STATS_STORAGE_REQUESTS) - asked;
+	reads = io_counted(&loader->env->reads).reads - reads;
+	assert_in_range(asked, 1, reads);
 	loader_close(loader);
 }
 
@@ -218,6 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(epochs_when_values_are_large_then_straight_to_their_samples),
+		cmocka_unit_test(epochs_when_values_are_smaller_then_past_the_arena_as_well),
 		cmocka_unit_test(memory_when_blocks_are_used_again_then_bounded),
 		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
 		cmocka_unit_test(values_when_the_file_is_cut_then_these_fail),
