@@ -361,6 +361,8 @@ static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigne
 /* Counts a piece's samples as come. Under the lock. */
 static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const struct tally *tally)
 {
+	uint64_t small = 0;
+
 	loader->held -= piece->bytes;
 	loader->stats.memory_bytes += tally->bytes[SOURCE_MEMORY];
 	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
@@ -372,12 +374,18 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 		const struct lmdbio_sample *sample = &batch->samples[work->slot];
 
 		if (batch->memory[work->slot]) {
-			batch->held += sample->key.mv_size + sample->data.mv_size;
-			loader->held += sample->key.mv_size + sample->data.mv_size;
-			loader->copied_bytes += sample->key.mv_size + sample->data.mv_size;
+			uint64_t size =
+				sample_memory_size(batch->memory[work->slot],
+						   sample->key.mv_size + sample->data.mv_size);
+
+			batch->held += size;
+			loader->held += size;
+			loader->copied_bytes += size;
 			loader->copied_samples++;
+			small += size < SAMPLE_LARGE ? size : 0;
 		}
 	}
+	sample_memory_fit(loader, small);
 	/* A batch that is complete frees its works. */
 	for (size_t i = 0; i < piece->n; i++)
 		batch_came(loader, piece->works[i]->batch, 1);

@@ -26,23 +26,29 @@ static void *take(struct sample_memory *memory, unsigned i)
 	return block;
 }
 
-/* One that fits, or NULL; then as much goes as will come, so that the two are never more. */
-static void *take_fitting(struct sample_memory *memory, size_t size)
+/* Frees those given back first, until so many bytes are gone. */
+static void give_up(struct sample_memory *memory, uint64_t size)
 {
-	size_t gone = 0;
+	uint64_t gone = 0;
 
-	for (unsigned i = memory->count; i-- > 0;) {
-		size_t usable = malloc_usable_size(memory->blocks[i]);
-
-		if (usable >= size && usable <= size + size / MEMORY_SPARE)
-			return take(memory, i);
-	}
 	while (gone < size && memory->count) {
 		void *block = take(memory, 0);
 
 		gone += malloc_usable_size(block);
 		free(block);
 	}
+}
+
+/* One that fits, or NULL; then as much goes as will come, so that the two are never more. */
+static void *take_fitting(struct sample_memory *memory, size_t size)
+{
+	for (unsigned i = memory->count; i-- > 0;) {
+		size_t usable = malloc_usable_size(memory->blocks[i]);
+
+		if (usable >= size && usable <= size + size / MEMORY_SPARE)
+			return take(memory, i);
+	}
+	give_up(memory, size);
 	return NULL;
 }
 
@@ -57,6 +63,23 @@ void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 	block = take_fitting(memory, size);
 	pthread_mutex_unlock(&memory->lock);
 	return block ? block : aligned_alloc(MEMORY_PAGE, round_up(size, MEMORY_PAGE));
+}
+
+uint64_t sample_memory_size(void *block, uint64_t size)
+{
+	return size < SAMPLE_LARGE ? size : malloc_usable_size(block);
+}
+
+void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size)
+{
+	struct sample_memory *memory = &loader->sample_memory;
+	uint64_t all;
+
+	pthread_mutex_lock(&memory->lock);
+	all = loader->held + memory->bytes;
+	if (all > loader->memory)
+		give_up(memory, all - loader->memory < size ? all - loader->memory : size);
+	pthread_mutex_unlock(&memory->lock);
 }
 
 void sample_memory_free(struct lmdbio_loader *loader, void *block)

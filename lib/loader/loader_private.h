@@ -210,6 +210,11 @@ void sample_fill(struct work *work, const struct tier_record *record);
 
 /* loader_memory.c: malloc'ed memory for a sample, page-aligned if it is large. */
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size);
+/* What a sample of so many bytes takes there, or in other malloc'ed memory. */
+uint64_t sample_memory_size(void *block, uint64_t size);
+/* So many bytes more are held that were none of these blocks: as many of them go for which there is
+ * no room beside what is held. Under the lock. */
+void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size);
 /* Of a batch that the loader does not count as held any more. Under the lock. */
 void sample_memory_free(struct lmdbio_loader *loader, void *block);
 void sample_memory_end(struct lmdbio_loader *loader);

@@ -7,6 +7,7 @@
 #include "loader/loader_private.h"
 #include "util/stats.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum {
 	VALUE = 300000,
 	MEMORY = 8 << 20, /* a fourth of the values */
 	SMALLER = 600,
+	INLINE = 15000,
 	SMALLER_MEMORY = 6 << 20,
 };
 
@@ -167,7 +169,7 @@ static void epochs_when_values_are_large_then_straight_to_their_samples(void **s
 	}
 	/* Readers that come to the last room at once; through the arena each chunk pushes one out.
 	 */
-	assert_in_range(arena_evictions(loader->env->residency.arena), 0, RECORDS / 10);
+	assert_in_range(arena_evictions(loader->env->residency.arena), 0, RECORDS / 2);
 	loader_close(loader);
 }
 
@@ -206,6 +208,66 @@ static void memory_when_blocks_are_used_again_then_bounded(void **state)
 	for (uint64_t epoch = 0; epoch < 2; epoch++)
 		assert_in_range(epoch_take(loader, epoch).memory_most, 0, MEMORY + MEMORY / 2);
 	loader_close(loader);
+}
+
+/* A page's header, a key and spare bytes stand there as well. */
+static void batch_when_its_values_are_large_then_all_of_their_memory_is_held(void **state)
+{
+	struct lmdbio_loader *loader = loader_make(MEMORY);
+	struct lmdbio_batch *shown;
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 2; epoch++) {
+		assert_int_equal(loader_epoch(loader, epoch), 0);
+		while (!loader_next(loader, &shown)) {
+			const struct batch *batch = (const struct batch *)shown;
+			uint64_t bytes = 0;
+
+			for (uint32_t i = 0; i < shown->count; i++) {
+				size_t size = malloc_usable_size(batch->memory[i]);
+
+				bytes += size < SAMPLE_LARGE ? 0 : size;
+			}
+			assert_in_range(batch->held, bytes, UINT64_MAX);
+			loader_done(shown);
+		}
+	}
+	loader_close(loader);
+}
+
+/* Values in their leaves. */
+static size_t inline_make(void *bytes, uint64_t i)
+{
+	(void)value_make(bytes, i);
+	return 1000;
+}
+
+/* What large values have left behind, and small ones that come then. */
+static void blocks_when_small_values_take_the_memory_then_they_go(void **state)
+{
+	struct place leaves;
+	struct lmdbio_loader *loader;
+	struct lmdbio_batch *batch, *kept[INLINE / BATCH];
+	unsigned n = 0, blocks = MEMORY / VALUE;
+	void *block[MEMORY / VALUE];
+
+	(void)state;
+	place_make(&leaves);
+	place_put_records(&leaves, INLINE, VALUE, inline_make);
+	loader = loader_at(&leaves, MEMORY);
+	for (unsigned i = 0; i < blocks; i++)
+		block[i] = sample_memory_new(loader, VALUE - 4096);
+	for (unsigned i = 0; i < blocks; i++)
+		sample_memory_free(loader, block[i]);
+	assert_int_equal(loader->sample_memory.count, blocks);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	while (n < MEMORY / 2000 / BATCH && !loader_next(loader, &batch))
+		kept[n++] = batch;
+	assert_in_range(memory_of(loader), MEMORY / 2, MEMORY + MEMORY / 2);
+	while (n)
+		loader_done(kept[--n]);
+	loader_close(loader);
+	place_remove(&leaves);
 }
 
 static void block_when_given_back_then_the_next_one_of_its_size(void **state)
@@ -254,7 +316,8 @@ static void values_when_the_file_is_cut_then_these_fail(void **state)
 	for (uint64_t i = 0; i < RECORDS; i++) {
 		assert_int_equal(index_find(loader->index, i, &at), 0);
 		assert_int_equal(index_run(&view, &loader->tree, &at, &number, &pages), 0);
-		behind += (number + pages) * 4096 > cut;
+		/* Its leaf may have gone from memory, too. */
+		behind += (number + pages) * 4096 > cut || (at.page + 1) * 4096 > cut;
 	}
 	place_cut(&place, cut);
 	seen = epoch_take(loader, 0);
@@ -269,6 +332,8 @@ int main(void)
 		cmocka_unit_test(epochs_when_values_are_large_then_straight_to_their_samples),
 		cmocka_unit_test(epochs_when_values_are_smaller_then_past_the_arena_as_well),
 		cmocka_unit_test(memory_when_blocks_are_used_again_then_bounded),
+		cmocka_unit_test(batch_when_its_values_are_large_then_all_of_their_memory_is_held),
+		cmocka_unit_test(blocks_when_small_values_take_the_memory_then_they_go),
 		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
 		cmocka_unit_test(values_when_the_file_is_cut_then_these_fail),
 	};
