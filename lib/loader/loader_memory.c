@@ -67,7 +67,9 @@ void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 
 uint64_t sample_memory_size(void *block, uint64_t size)
 {
-	return size < SAMPLE_LARGE ? size : malloc_usable_size(block);
+	size_t usable = malloc_usable_size(block);
+
+	return usable < SAMPLE_LARGE ? size : usable;
 }
 
 void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size)
