@@ -39,7 +39,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	int rc = 0;
 
 	*direct = (struct direct){0};
-	if (!loader->copies || !residency || !residency_reads(residency) || from >= end)
+	if (!loader->past || from >= end)
 		return false;
 	direct->from = from & ~(uint64_t)(ARENA_BLOCK - 1);
 	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
@@ -66,11 +66,14 @@ bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
 {
 	struct snapshot values = *leaves;
 	uintptr_t memory = (uintptr_t)direct->memory, at;
+	uint64_t limit;
 
 	if (!direct->memory)
 		return false;
 	values.view.base = (const uint8_t *)(memory - direct->from);
-	values.view.limit = (direct->from + direct->length) >> values.view.page_shift;
+	limit = (direct->from + direct->length) >> values.view.page_shift;
+	if (values.view.limit > limit)
+		values.view.limit = limit;
 	values.view.residency = values.view.runs = NULL;
 	if (index_get_apart(leaves, &values, &loader->tree, place, key, data))
 		return false;

@@ -16,7 +16,6 @@ enum {
 	GAP_MOST = 128 << 10,
 	GAP_UNKNOWN = 64 << 10,
 	READ_SMALL = 64 << 10,
-	READ_MOST = 4 << 20,
 	DEPTH_LEAST = 2,
 	DEPTH_READS = 8, /* looked at before the depth changes, and twice the depth */
 	AVERAGE = 8,
@@ -242,8 +241,8 @@ static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapsh
 }
 
 /* Works that one read serves, from `first` on. */
-static size_t merge(const struct piece *piece, size_t first, uint64_t gap, uint64_t *from,
-		    uint64_t *end)
+static size_t merge(const struct lmdbio_loader *loader, const struct piece *piece, size_t first,
+		    uint64_t gap, uint64_t *from, uint64_t *end)
 {
 	size_t next = first + 1;
 
@@ -253,7 +252,7 @@ static size_t merge(const struct piece *piece, size_t first, uint64_t gap, uint6
 		const struct work *work = piece->works[next];
 		uint64_t last = work->offset + work->length;
 
-		if (work->offset > *end + gap || last > *from + READ_MOST)
+		if (work->offset > *end + gap || last > *from + loader->read_most)
 			break;
 		if (last > *end)
 			*end = last;
@@ -287,7 +286,7 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 		enum tier_source source = SOURCE_FILE;
 		struct direct direct = {0};
 
-		next = merge(piece, i, gap, &from, &end);
+		next = merge(loader, piece, i, gap, &from, &end);
 		if (residency && residency_covers(residency, from, end - from))
 			source = SOURCE_MEMORY;
 		/* If this fails, each sample is asked for by itself: not all need have failed. */

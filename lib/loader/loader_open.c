@@ -18,6 +18,9 @@ enum {
 	RUN_BYTES = 1 << 20,
 	TRANSIT_LEAST = 8 << 20, /* bytes of arena that reads pass through */
 	TRANSIT = 2 << 20,       /* of them for each read, so that none is evicted unused */
+	READ_LEAST = 128 << 10,  /* bytes: of neighbours that come with one read */
+	READ_MOST = 4 << 20,
+	READ_SHARE = 4, /* of memory, for all readers' buffers: one part in so many */
 };
 
 /* An options struct of an older program is shorter; what it lacks is zero. */
@@ -245,8 +248,18 @@ static bool reads_past(const struct lmdbio_loader *loader)
 {
 	const struct residency *residency = loader->txn->snapshot.view.runs;
 
-	return loader->leaves_first && residency && residency_reads(residency) &&
+	return loader->copies && loader->leaves_first && residency && residency_reads(residency) &&
 	       residency->link.fd < 0;
+}
+
+/* Neighbours that come past the arena need a buffer in each reader's hands. */
+static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
+{
+	uint64_t most = loader->past ? loader->memory / READ_SHARE / readers : READ_MOST;
+
+	if (most < READ_LEAST)
+		most = READ_LEAST;
+	return most < READ_MOST ? most : READ_MOST;
 }
 
 static int threads_start(struct lmdbio_loader *loader)
@@ -261,7 +274,7 @@ static int threads_start(struct lmdbio_loader *loader)
 	if (loader->sharers)
 		transit /= 2;
 	loader->runs_most = (unsigned)(transit / TRANSIT ? transit / TRANSIT : 1);
-	if (loader->copies && transit && readers > loader->runs_most && !reads_past(loader))
+	if (loader->copies && transit && readers > loader->runs_most && !loader->past)
 		readers = loader->runs_most;
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
 		   : processors > 0               ? (unsigned)processors
@@ -272,6 +285,7 @@ static int threads_start(struct lmdbio_loader *loader)
 		readers = LOADER_THREADS;
 	if (decoders > LOADER_THREADS)
 		decoders = LOADER_THREADS;
+	loader->read_most = read_most(loader, readers);
 	loader->depth = loader->options.threads ? readers : DEPTH_FIRST;
 	/* Signals are the program's threads' business. */
 	sigfillset(&all);
@@ -365,8 +379,10 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	locks_make(loader);
 	tiers_init(&loader->tiers);
 	rc = place_open(loader, place, hooks);
-	if (!rc)
+	if (!rc) {
+		loader->past = reads_past(loader);
 		rc = tiers_set(loader, hooks);
+	}
 	/* Copied with the options, and not needed any more. */
 	loader->options.stage_dir = NULL;
 	if (!rc)

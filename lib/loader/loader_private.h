@@ -105,6 +105,8 @@ struct lmdbio_loader {
 	uint64_t keep_room; /* bytes that they have for that */
 	bool copies;        /* samples are copied out of the window, because all does not fit */
 	bool leaves_first;  /* values stand apart from the leaves */
+	bool past;          /* ... and are read past the arena when it is full */
+	uint64_t read_most; /* bytes of neighbours that come with one read */
 	bool whole;         /* the file is hardly more than the database */
 	unsigned processes; /* fork_generation: in a child there is nothing but the memory */
 	struct tiers tiers;

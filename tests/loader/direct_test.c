@@ -68,13 +68,15 @@ static int group_teardown(void **state)
 	return 0;
 }
 
-static struct lmdbio_loader *loader_at(const struct place *there, uint64_t memory)
+static struct lmdbio_loader *loader_in_order(const struct place *there, uint64_t memory,
+					     enum lmdbio_order order, uint32_t threads)
 {
 	struct lmdbio_loader_options options = {
 		.size = sizeof(options),
 		.seed = 3,
 		.batch = BATCH,
-		.order = LMDBIO_ORDER_SHUFFLE,
+		.order = order,
+		.threads = threads,
 		.memory = memory,
 		.skip_errors = 1,
 	};
@@ -84,6 +86,11 @@ static struct lmdbio_loader *loader_at(const struct place *there, uint64_t memor
 	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
 	assert_true(loader->copies);
 	return loader;
+}
+
+static struct lmdbio_loader *loader_at(const struct place *there, uint64_t memory)
+{
+	return loader_in_order(there, memory, LMDBIO_ORDER_SHUFFLE, 0);
 }
 
 static struct lmdbio_loader *loader_make(uint64_t memory)
@@ -210,6 +217,19 @@ static void memory_when_blocks_are_used_again_then_bounded(void **state)
 	loader_close(loader);
 }
 
+/* What they are copied out of is memory, too, in each reader's hands. */
+static void memory_when_neighbours_come_together_then_bounded(void **state)
+{
+	struct lmdbio_loader *loader =
+		loader_in_order(&smaller, SMALLER_MEMORY, LMDBIO_ORDER_SEQUENTIAL, 16);
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 3; epoch++)
+		assert_in_range(epoch_take(loader, epoch).memory_most, 0,
+				SMALLER_MEMORY + SMALLER_MEMORY / 2);
+	loader_close(loader);
+}
+
 /* A page's header, a key and spare bytes stand there as well. */
 static void batch_when_its_values_are_large_then_all_of_their_memory_is_held(void **state)
 {
@@ -332,6 +352,7 @@ int main(void)
 		cmocka_unit_test(epochs_when_values_are_large_then_straight_to_their_samples),
 		cmocka_unit_test(epochs_when_values_are_smaller_then_past_the_arena_as_well),
 		cmocka_unit_test(memory_when_blocks_are_used_again_then_bounded),
+		cmocka_unit_test(memory_when_neighbours_come_together_then_bounded),
 		cmocka_unit_test(batch_when_its_values_are_large_then_all_of_their_memory_is_held),
 		cmocka_unit_test(blocks_when_small_values_take_the_memory_then_they_go),
 		cmocka_unit_test(block_when_given_back_then_the_next_one_of_its_size),
