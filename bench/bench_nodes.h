@@ -50,6 +50,7 @@ struct nodes_tier {
 	_Atomic uint64_t room[NODE_TIERS];
 	/* A policy that fills itself: a thread for each tier. */
 	struct lmdbio_loader *loader;
+	uint64_t *coming; /* a bit for each record that the training reads from storage by itself */
 	pthread_t filler[NODE_TIERS];
 	unsigned fillers;
 };

@@ -56,8 +56,9 @@ static void *filler_run(void *argument)
 
 	free(argument);
 	for (uint64_t i = 0; i < n; i++) {
-		/* What the training has brought meanwhile is kept. */
-		if (ready_test(tier->area->kept[tier->node], uses[i].record))
+		/* What the training brings meanwhile is kept. */
+		if (ready_test(tier->area->kept[tier->node], uses[i].record) ||
+		    ready_test(tier->coming, uses[i].record))
 			continue;
 		if (loader_run(tier->loader, uses[i].record, 1, false, take, tier))
 			break;

@@ -4,6 +4,7 @@
 #include "loader/loader_ready.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool tier_keeps(const struct nodes_tier *tier, uint64_t record)
@@ -14,11 +15,13 @@ static bool tier_keeps(const struct nodes_tier *tier, uint64_t record)
 static bool nodes_has(void *state, uint64_t record)
 {
 	const struct nodes_tier *tier = state;
+	bool has = !tier->filling && ready_test(tier->area->there, record) &&
+		   (tier->job->policy->peers || tier->job->policy->memory_only ||
+		    tier_keeps(tier, record));
 
-	if (tier->filling || !ready_test(tier->area->there, record))
-		return false;
-	return tier->job->policy->peers || tier->job->policy->memory_only ||
-	       tier_keeps(tier, record);
+	if (!has && tier->coming)
+		(void)ready_set(tier->coming, record);
+	return has;
 }
 
 static int nodes_fetch(void *state, uint64_t record, struct tier_record *to)
@@ -120,6 +123,8 @@ static void nodes_close(void *state)
 	nodes_fill_end(tier);
 	plan_free(tier->plan);
 	tier->plan = NULL;
+	free(tier->coming);
+	tier->coming = NULL;
 }
 
 static const struct tier_ops nodes_ops = {
@@ -151,6 +156,11 @@ int nodes_prepare(void *context, struct lmdbio_loader *loader, struct tiers *tie
 	int rc;
 
 	(void)loader;
+	if (job->policy->fills_itself) {
+		tier->coming = calloc(ready_words(tier->area->records), sizeof(*tier->coming));
+		if (!tier->coming)
+			return ENOMEM;
+	}
 	if (!tier->filling && (place == POLICY_PLANNED || place == POLICY_FREQUENT)) {
 		plan.unit_bytes = tier->area->unit;
 		for (uint32_t i = 0; i < job->nodes * NODE_TIERS; i++)
