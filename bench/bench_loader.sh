@@ -100,10 +100,13 @@ compare "cifar, twice the memory, shuffled: over the original" ">= 10" "$shuffle
 	"original_random cifar $cifar"
 
 export LMDBIO_MEMORY=32M
-# What is computed takes as long as storage at 300 MiB/s would; or nothing is.
+# What is computed takes as long as storage at 300 MiB/s would. Where nothing is, there is nothing that staging
+# could be overlapped with.
 for step in 20000 0; do
 	plain="epoch 0 $scratch/mount/img --batch=32 --compute=$step"
-	compare "img, first epoch staged, $step us a batch: over plain" "<= 1.05" "$plain" \
+	asked="<= 1.05"
+	[ $step != 0 ] || asked=-
+	compare "img, first epoch staged, $step us a batch: over plain" "$asked" "$plain" \
 		"$plain --stage=$scratch/stage"
 done
 compare "img, 5 epochs staged: rate over reading on demand" ">= 5" \
