@@ -12,16 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is copied out of is memory, too: others wait for it that nobody waits for. */
-static void held_add(struct lmdbio_loader *loader, int64_t bytes)
-{
-	pthread_mutex_lock(&loader->lock);
-	loader->held += (uint64_t)bytes;
-	if (bytes < 0)
-		pthread_cond_broadcast(&loader->work);
-	pthread_mutex_unlock(&loader->lock);
-}
-
 /* Small ones are aligned as well: a direct read takes nothing else. */
 static void *memory_new(struct lmdbio_loader *loader, size_t size)
 {
@@ -45,9 +35,12 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
 	direct->alone = alone && direct->length >= SAMPLE_LARGE;
 	direct->memory = memory_new(loader, direct->length + (direct->alone ? key : 0));
-	/* A sample's own memory is counted as such. */
-	if (direct->memory && !direct->alone)
-		held_add(loader, (int64_t)direct->length);
+	/* What is copied out of is memory, too; a sample's own is counted when it has come. */
+	if (direct->memory && !direct->alone) {
+		pthread_mutex_lock(&loader->lock);
+		loader->held += direct->length;
+		pthread_mutex_unlock(&loader->lock);
+	}
 	if (direct->memory)
 		rc = residency_read(residency, direct->memory, direct->from, direct->length,
 				    &served);
@@ -96,9 +89,11 @@ void direct_end(struct lmdbio_loader *loader, struct direct *direct)
 {
 	if (!direct->memory)
 		return;
-	if (!direct->alone)
-		held_add(loader, -(int64_t)direct->length);
 	pthread_mutex_lock(&loader->lock);
+	if (!direct->alone) {
+		loader->held -= direct->length;
+		pthread_cond_broadcast(&loader->work); /* who waits for memory */
+	}
 	sample_memory_free(loader, direct->memory);
 	pthread_mutex_unlock(&loader->lock);
 	direct->memory = NULL;

@@ -272,7 +272,7 @@ static bool are_runs(const struct lmdbio_loader *loader, struct work *const *wor
 	for (size_t i = 0; i < n; i++)
 		if (works[i]->offset == works[i]->place.page << shift)
 			return false;
-	return loader->leaves_first;
+	return true;
 }
 
 static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,
