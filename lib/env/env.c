@@ -280,7 +280,7 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	struct origin_loan loan;
-	struct meta meta;
+	struct meta meta = {0};
 	int rc = origin_open(env, path, flags, mode, &loan, &meta);
 
 	if (!rc && !meta.page_size)
