@@ -69,8 +69,7 @@ static void child_when_it_has_closed_all_then_its_next_fork_makes_another(void *
 /* Shared, not shared or, where not even that is possible, refused. */
 static void work_if_possible(struct control *control, unsigned number)
 {
-	struct arena_options options = {
-		.budget = WORKER_BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena_options options = worker_options(true);
 	struct rlimit few = {.rlim_cur = number, .rlim_max = number};
 	struct arena *arena;
 	const char *why;

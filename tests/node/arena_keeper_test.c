@@ -181,8 +181,7 @@ static void parent_when_it_closes_what_it_alone_has_read_then_memory_is_free(voi
 
 static void read_alone(struct control *control, unsigned number)
 {
-	struct arena_options options = {
-		.budget = WORKER_BUDGET * ARENA_CHUNK, .share = false, .node = test_node()};
+	struct arena_options options = worker_options(false);
 	struct arena *arena;
 	const char *why;
 

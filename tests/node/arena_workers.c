@@ -8,6 +8,12 @@
 
 struct dataset worker_data;
 
+struct arena_options worker_options(bool share)
+{
+	return (struct arena_options){
+		.budget = WORKER_BUDGET * ARENA_CHUNK, .share = share, .node = test_node()};
+}
+
 void worker_read_all(struct control *control, struct arena *arena)
 {
 	struct reader reader;

@@ -20,6 +20,9 @@ extern struct dataset worker_data;
 /* A setup of cmocka's: another file than the test before had. */
 int worker_next_file(void **state);
 
+/* What a worker opens its arena with. */
+struct arena_options worker_options(bool share);
+
 void worker_read_all(struct control *control, struct arena *arena);
 
 /* The body of a worker. An even number closes what it has opened, an odd one is killed. */
