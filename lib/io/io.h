@@ -10,6 +10,7 @@
 #ifndef LMDBIO_IO_H
 #define LMDBIO_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,8 @@ struct io_request {
 	void *buffer;    /* offset, length and buffer are aligned as io_alignment() says */
 	size_t done;     /* bytes that came: less than length only at the end of the file */
 	int error;       /* 0, or the errno of the read */
+	bool cache_only; /* the bytes are wanted in the page cache, and all around them soon: what
+			    is in the buffer afterwards is nobody's business */
 	void *tag;       /* the caller's own */
 	struct io_request *next; /* the back end's, while it has the request */
 };
@@ -35,6 +38,10 @@ struct io_ops {
 	ssize_t (*read)(struct io *io, void *buffer, size_t length, uint64_t offset);
 	/* Bytes that can be read. 0 or errno. NULL here: as many as the file, or the io below, has. */
 	int (*size)(struct io *io, uint64_t *size);
+	/* Has the kernel keep a range in its page cache, and what is around it, without a copy.
+	 * true: it does, and has read it. false: it is to be read. NULL here: this is no way to do
+	 * it. */
+	bool (*keep)(struct io *io, uint64_t offset, size_t length);
 	/* Takes n requests; they complete in any order. 0 or errno (then none was taken). */
 	int (*submit)(struct io *io, struct io_request *const *requests, size_t n);
 	/* Hands back from `min` (it waits for them) to `max` completed requests. How many. */

@@ -2,12 +2,19 @@
 #include "io/io_backend.h"
 #include "io/io_threads.h"
 
+#include "io/io_huge.h"
+
 #include <errno.h>
 #include <unistd.h>
 
 static ssize_t pread_read(struct io *io, void *buffer, size_t length, uint64_t offset)
 {
 	return pread(io->fd, buffer, length, (off_t)offset);
+}
+
+static bool pread_keep(struct io *io, uint64_t offset, size_t length)
+{
+	return io_huge_keep(io->fd, offset, length);
 }
 
 /* io->state is the pool, from the first submit on. */
@@ -40,6 +47,7 @@ static void pread_close(struct io *io)
 const struct io_ops io_pread_ops = {
 	.name = "pread",
 	.read = pread_read,
+	.keep = pread_keep,
 	.submit = pread_submit,
 	.wait = pread_wait,
 	.forked = pread_forked,

@@ -35,6 +35,13 @@ struct io_threads {
 
 static void read_request(struct io_threads *pool, struct io_request *r)
 {
+	const struct io_ops *ops = pool->io->ops;
+
+	if (r->cache_only && ops->keep && ops->keep(pool->io, r->offset, r->length)) {
+		r->done = r->length;
+		r->error = 0;
+		return;
+	}
 	r->error = io_read_rest(pool->io, r->buffer, r->length, r->offset, &r->done);
 }
 

@@ -70,6 +70,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	*request = (struct io_request){
 		.offset = flight->load.offset,
 		.length = flight->load.length,
+		.cache_only = residency_keeps(prefetch->residency),
 		.tag = flight,
 	};
 	if (!flight_aim(flight)) {

@@ -227,6 +227,12 @@ int residency_read(struct residency *residency, void *buffer, uint64_t offset, s
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   struct residency_load *load);
+/* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought. */
+static inline bool residency_keeps(const struct residency *residency)
+{
+	return residency->kind == RESIDENCY_CACHE && atomic_load(&residency->scans);
+}
+
 /* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */
 void *residency_place(const struct residency_load *load);
 /* Makes memory for what a scan will plan next, behind `offset` or before it, as far as that pays.

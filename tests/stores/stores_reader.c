@@ -45,7 +45,7 @@ static void usage(FILE *out)
 {
 	fprintf(out, "usage: stores_reader [options] scan|get|batch|keep DIRECTORY\n"
 		     "Reads a data set of eight-digit keys and prints\n"
-		     "RECORDS BYTES HASH major N seconds N memfd N anon N shmem N (KiB)\n"
+		     "RECORDS BYTES HASH major N minor N seconds N memfd N anon N shmem N (KiB)\n"
 		     "from N to N (seconds of the machine's clock, of what follows the opening)\n"
 		     "  --backward  --stride=N --first=K  --nordahead --no-lock\n"
 		     "  --records=N  of the set (get, batch)\n"
@@ -375,12 +375,12 @@ int main(int argc, char **argv)
 		rc = run(&db, &options, &sum, &costs);
 	to = stores_now();
 	getrusage(RUSAGE_SELF, &after);
-	printf("%llu %llu %016llx major %ld seconds %.3f memfd %llu anon %llu shmem %llu "
+	printf("%llu %llu %016llx major %ld minor %ld seconds %.3f memfd %llu anon %llu shmem %llu "
 	       "from %.6f to %.6f\n",
 	       (unsigned long long)sum.records, (unsigned long long)sum.bytes,
-	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt, to - began,
-	       (unsigned long long)costs.memfd_kib, (unsigned long long)costs.anon_kib,
-	       (unsigned long long)costs.shmem_kib, from, to);
+	       (unsigned long long)sum.hash, after.ru_majflt - before.ru_majflt,
+	       after.ru_minflt - before.ru_minflt, to - began, (unsigned long long)costs.memfd_kib,
+	       (unsigned long long)costs.anon_kib, (unsigned long long)costs.shmem_kib, from, to);
 	if (rc) {
 		printf("error %d %s\n", rc, mdb_strerror(rc));
 		fprintf(stderr, "stores_reader: %d, %s\n", rc, mdb_strerror(rc));

@@ -1,0 +1,51 @@
+#!/bin/bash
+# What only this file knows: how a scan of a local file leaves it in the page cache, which is what
+# every later reader of the machine pays for.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+stores_begin
+# On a disk, which the build tree's is: memory is never cold.
+place=$(mktemp -d "$build/stores-folios.XXXXXX")
+trap 'rm -rf "$place"; stores_clean' EXIT
+make_set img 250 196620
+mv "$scratch/backing/img" "$place"
+data=$place/img/data.mdb
+
+forget() {
+	sync "$data"
+	dd if="$data" iflag=nocache count=0 status=none
+}
+
+# The kernel has to know folios of 2 MiB: ext4 since 6.16, xfs since 5.18.
+release=$(uname -r)
+major=${release%%.*} minor=${release#*.}
+minor=${minor%%[!0-9]*}
+case $(stat -f -c %T "$place") in
+ext2/ext3) needs=616 ;;
+xfs) needs=518 ;;
+*) needs=1000000 ;;
+esac
+
+# faults_after READER: into $faults, of a scan by the original, of what a reader has left
+faults_after() {
+	local line
+
+	forget
+	line=$("$1" --nordahead scan "$place/img")
+	equal "scan_of_$1_sees_the_same" "$wanted" "$(echo "$line" | seen)"
+	line=$(original scan "$place/img")
+	equal "scan_after_$1_sees_the_same" "$wanted" "$(echo "$line" | seen)"
+	faults=$(field minor "$line")
+}
+
+wanted=$(original scan "$place/img" | seen)
+faults_after original
+singly=$faults
+faults_after reader
+if [ $((major * 100 + minor)) -ge "$needs" ]; then
+	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly / 2))
+else
+	# As before, then: nothing is worse.
+	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly * 11 / 10))
+fi
+finish

@@ -1,0 +1,191 @@
+/* What only this file knows: that the page cache holds a file in huge folios when it has been asked
+ * to, and that nothing else depends on it. */
+#include "io/io.h"
+#include "io/io_huge.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+	PAGE = 4096,
+	MIB = 1 << 20,
+	SIZE = 16 * MIB,
+	AROUND = 16,  /* pages that a fault maps at most, where they lie singly */
+	IN_VAIN = 40, /* more tries than are made */
+};
+
+static char path[] = "io_huge_test.XXXXXX";
+static int file = -1;
+
+static int setup(void **state)
+{
+	uint64_t *bytes = malloc(SIZE);
+	bool written;
+
+	(void)state;
+	file = mkstemp(path); /* in the build tree: /tmp may be memory */
+	if (file < 0 || !bytes)
+		return -1;
+	unlink(path);
+	for (size_t i = 0; i < SIZE / sizeof(*bytes); i++)
+		bytes[i] = i;
+	written = write(file, bytes, SIZE) == SIZE;
+	free(bytes);
+	return written ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(file);
+	return 0;
+}
+
+static int forget(void **state)
+{
+	(void)state;
+	return fsync(file) || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+/* Maps the file, sees each of its pages, and returns how many faults that took. */
+static long faults_of_a_look(void)
+{
+	struct rusage before, after;
+	const uint64_t *bytes = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, file, 0);
+	uint64_t sum = 0;
+
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	getrusage(RUSAGE_SELF, &before);
+	for (size_t at = 0; at < SIZE; at += PAGE)
+		sum += bytes[at / sizeof(*bytes)] == at / sizeof(*bytes);
+	getrusage(RUSAGE_SELF, &after);
+	munmap((void *)bytes, SIZE);
+	assert_int_equal(sum, SIZE / PAGE);
+	return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
+}
+
+static bool is_cached(void)
+{
+	unsigned char there[SIZE / PAGE];
+	void *range = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, file, 0);
+	size_t found = 0;
+
+	assert_ptr_not_equal(range, MAP_FAILED);
+	assert_int_equal(mincore(range, SIZE, there), 0);
+	munmap(range, SIZE);
+	for (size_t i = 0; i < SIZE / PAGE; i++)
+		found += there[i] & 1;
+	return found == SIZE / PAGE;
+}
+
+/* ext4 since Linux 6.16, xfs since 5.18. */
+static bool is_known_here(void)
+{
+	struct utsname name;
+	struct statfs fs;
+	int major = 0, minor = 0;
+
+	assert_int_equal(uname(&name), 0);
+	assert_int_equal(sscanf(name.release, "%d.%d", &major, &minor), 2);
+	assert_int_equal(fstatfs(file, &fs), 0);
+	major = major * 100 + minor;
+	return (fs.f_type == 0xef53 && major >= 616) || (fs.f_type == 0x58465342 && major >= 518);
+}
+
+static void file_when_kept_then_all_of_it_is_there(void **state)
+{
+	(void)state;
+	for (size_t at = 0; at < SIZE; at += MIB)
+		assert_true(io_huge_keep(file, at, MIB));
+	assert_true(is_cached());
+	/* One for each 2 MiB; memory may not have so large a piece each time. */
+	assert_in_range(faults_of_a_look(), 1,
+			is_known_here() ? SIZE / PAGE / AROUND / 4 : SIZE / PAGE);
+}
+
+static void file_when_a_page_was_there_then_the_others_come(void **state)
+{
+	char byte;
+
+	(void)state;
+	assert_int_equal(posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM), 0);
+	for (off_t at = 0; at < SIZE; at += MIB)
+		assert_int_equal(pread(file, &byte, 1, at + 5 * PAGE), 1);
+	assert_int_equal(posix_fadvise(file, 0, 0, POSIX_FADV_NORMAL), 0);
+	for (size_t at = 0; at < SIZE; at += MIB)
+		assert_true(io_huge_keep(file, at, MIB));
+	assert_true(is_cached());
+}
+
+static void requests_when_for_the_cache_then_as_if_read(void **state)
+{
+	struct io_request requests[SIZE / MIB], *list[SIZE / MIB], *done[SIZE / MIB];
+	struct io io;
+
+	(void)state;
+	assert_int_equal(io_open_file(&io, "pread", file), 0);
+	for (size_t i = 0; i < SIZE / MIB; i++) {
+		/* The last one ends behind the file. */
+		requests[i] = (struct io_request){
+			.offset = i * MIB + MIB / 2, .length = MIB, .cache_only = true};
+		requests[i].buffer = io_buffer_new(MIB);
+		assert_non_null(requests[i].buffer);
+		list[i] = &requests[i];
+	}
+	assert_int_equal(io_submit(&io, list, SIZE / MIB), 0);
+	assert_int_equal(io_wait(&io, done, SIZE / MIB, SIZE / MIB), SIZE / MIB);
+	for (size_t i = 0; i < SIZE / MIB; i++) {
+		assert_int_equal(requests[i].error, 0);
+		assert_int_equal(requests[i].done, i + 1 < SIZE / MIB ? MIB : MIB / 2);
+		io_buffer_free(requests[i].buffer, MIB);
+	}
+	io_close(&io);
+	assert_int_equal(io_huge_keep(file, 0, MIB / 2), true);
+	assert_true(is_cached());
+}
+
+static void range_when_it_is_not_one_of_large_pages_then_left_alone(void **state)
+{
+	(void)state;
+	assert_false(io_huge_keep(file, 100, MIB));
+	assert_false(io_huge_keep(file, 0, PAGE));
+	assert_false(io_huge_keep(file, 0, 2 * SIZE));
+	assert_false(io_huge_keep(-1, 0, MIB));
+	assert_false(io_huge_keep(file, SIZE, MIB));
+	assert_false(is_cached());
+}
+
+/* The last test: what it finds out holds for the program. */
+static void kernel_when_it_brings_nothing_then_is_not_asked_for_ever(void **state)
+{
+	(void)state;
+	assert_true(io_huge_keep(file, 0, MIB));
+	for (unsigned i = 0; i < IN_VAIN; i++)
+		assert_false(io_huge_keep(file, SIZE, MIB));
+	assert_false(io_huge_keep(file, 0, MIB));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(file_when_kept_then_all_of_it_is_there, forget),
+		cmocka_unit_test_setup(file_when_a_page_was_there_then_the_others_come, forget),
+		cmocka_unit_test_setup(requests_when_for_the_cache_then_as_if_read, forget),
+		cmocka_unit_test_setup(range_when_it_is_not_one_of_large_pages_then_left_alone,
+				       forget),
+		cmocka_unit_test(kernel_when_it_brings_nothing_then_is_not_asked_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
