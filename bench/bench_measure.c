@@ -103,6 +103,17 @@ static int start_run(enum library library, struct bench_result *result)
 	return 0;
 }
 
+/* How a file lies in the page cache is the work of who has read it into there. */
+static int first_epoch(const struct measured *m, const struct bench_job *again,
+		       enum library library, struct bench_result *result)
+{
+	struct bench_job job = *again;
+
+	job.repeat = 0;
+	return run_group(&job, library, m->what->processes,
+			 library == LMDBIO ? m->what->variable : NULL, result);
+}
+
 static int one_run(const struct measured *m, struct place *place, enum library library,
 		   uint64_t seed, struct bench_result *result)
 {
@@ -116,6 +127,8 @@ static int one_run(const struct measured *m, struct place *place, enum library l
 	job = case_job(m, path, seed);
 	job.announce = m->what->work == WORK_BATCH && library == LMDBIO;
 	rc = place_prepare(place, &m->data, m->what->state);
+	if (!rc && m->what->state == STATE_AGAIN)
+		rc = first_epoch(m, &job, library, result);
 	if (!rc)
 		rc = run_group(&job, library, m->what->processes,
 			       library == LMDBIO ? m->what->variable : NULL, result);

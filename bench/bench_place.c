@@ -19,7 +19,7 @@
 enum { MOUNT_SECONDS = 10, READ_SIZE = 1 << 20 };
 
 const char *const state_names[STATES] = {
-	[STATE_COLD] = "cold", [STATE_WARM] = "warm", [STATE_HOT] = "hot"};
+	[STATE_COLD] = "cold", [STATE_WARM] = "warm", [STATE_HOT] = "hot", [STATE_AGAIN] = "again"};
 
 void place_plain(struct place *place, const char *directory, bool drop_caches)
 {
@@ -247,7 +247,7 @@ int place_prepare(struct place *place, const struct data *data, enum state state
 	int rc = 0;
 
 	place_file(place, data, path);
-	if (state != STATE_COLD) {
+	if (state == STATE_WARM || state == STATE_HOT) {
 		rc = file_read_all(path);
 	} else if (place->slow) {
 		snprintf(backing, sizeof(backing), "%s/%s/data.mdb", place->backing, data->name);

@@ -8,7 +8,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum state { STATE_COLD, STATE_WARM, STATE_HOT, STATES };
+enum state {
+	STATE_COLD,
+	STATE_WARM,
+	STATE_HOT,
+	STATE_AGAIN, /* cold, then read by the library itself */
+	STATES,
+};
 
 extern const char *const state_names[STATES];
 
@@ -38,9 +44,9 @@ void place_close(struct place *place);
 /* The data file of a set as it is seen at this place. */
 void place_file(const struct place *place, const struct data *data, char path[PATH_MAX]);
 
-/* Makes the set's pages absent (cold) or present (warm, hot) in the kernel's page cache and sets
- * the counters to 0. On slowfs cold means: in the backing folder's cache but not in the mount's, so
- * that no real disk is waited for. Returns 0 or an errno. */
+/* Makes the set's pages absent (cold, again) or present (warm, hot) in the kernel's page cache and
+ * sets the counters to 0. On slowfs cold means: in the backing folder's cache but not in the
+ * mount's, so that no real disk is waited for. Returns 0 or an errno. */
 int place_prepare(struct place *place, const struct data *data, enum state state);
 
 /* Read requests and bytes since place_prepare(); 0 and 0 where nobody counts. */

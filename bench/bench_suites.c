@@ -8,6 +8,13 @@ enum { TOUCH = 64 };
 
 #define WARM(set_, work_, state_)                                                                  \
 	.what = {.set = set_, .work = work_, .state = state_, .processes = 1, .touch = TOUCH}
+#define AGAIN_NORDAHEAD(set_)                                                                      \
+	.what = {.set = set_,                                                                      \
+		 .work = WORK_SCAN,                                                                \
+		 .state = STATE_AGAIN,                                                             \
+		 .processes = 1,                                                                   \
+		 .nordahead = true,                                                                \
+		 .touch = TOUCH}
 #define SLOW(set_, work_, processes_, nordahead_, count_)                                          \
 	.what = {.set = set_,                                                                      \
 		 .work = work_,                                                                    \
@@ -83,6 +90,9 @@ static const struct suite_row storms[] = {
 		  .variable = "LMDBIO_MEMORY=64M"},
 	 .figures = {{FIGURE_OWN, 80}}},
 	{WARM("img", WORK_SCAN, STATE_WARM), RATE(1.3)},
+	{WARM("img", WORK_SCAN, STATE_AGAIN), RATE(1.0)},
+	{AGAIN_NORDAHEAD("img"), RATE(1.3)},
+	{AGAIN_NORDAHEAD("cifar"), RATE(1.0)},
 	{WARM("cifar", WORK_SCAN, STATE_WARM), RATE(1.0)},
 	{WARM("small", WORK_SCAN, STATE_WARM), RATE(1.0)},
 	{WARM("cifar", WORK_GET, STATE_WARM), RATE(1.0)},

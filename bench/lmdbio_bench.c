@@ -53,7 +53,8 @@ static const struct argp_option argp_options[] = {
 	 "scan, backward, stride, keys, get, batch, keep, open, load (scan)", 0},
 	{"state", OPTION_STATE, "WORD", 0,
 	 "cold: nothing in memory; warm: in the page cache, each process maps it anew; hot: after "
-	 "an untimed pass in the same process (warm)",
+	 "an untimed pass in the same process; again: in the page "
+	 "cache as a cold pass of the same library has left it, mapped anew (warm)",
 	 0},
 	{"processes", 'p', "N", 0, "readers at a time, 1 to 64 (1)", 0},
 	{"nordahead", OPTION_NORDAHEAD, NULL, 0, "open with MDB_NORDAHEAD", 0},
@@ -102,7 +103,7 @@ static error_t parse_case(int key, char *argument, struct argp_state *state)
 				options->state = (enum state)i;
 				return 0;
 			}
-		argp_error(state, "--state takes cold, warm or hot, not '%s'", argument);
+		argp_error(state, "--state takes cold, warm, hot or again, not '%s'", argument);
 		return 0;
 	case 'p':
 		options->what.processes = (unsigned)parse_number(argument, 1, 64, state);
