@@ -11,12 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
-enum {
-	LINK_AGAIN_NS = 20000000,
-	BEHIND = 2 * ARENA_CHUNK, /* a huge page's length behind a file's end nothing is cached */
-};
+enum { LINK_AGAIN_NS = 20000000 };
 
 static void locks_init(struct residency *residency)
 {
@@ -29,52 +25,48 @@ static void locks_init(struct residency *residency)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Of a file that is somebody else's and may not be written, mincore(2) says since Linux 5.2 that
- * all of it is in the page cache, also what is behind its end. */
-static bool is_cache_told(int fd)
+static size_t tables_length(uint64_t chunks)
 {
-	unsigned char page = 1;
-	struct stat st;
-	void *behind;
+	return chunks * (ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar));
+}
 
-	if (fstat(fd, &st))
-		return false;
-	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
-		      (off_t)round_up((uint64_t)st.st_size, BEHIND));
-	if (behind == MAP_FAILED)
-		return false;
-	if (mincore(behind, 4096, &page))
-		page = 1;
-	munmap(behind, 4096);
-	return !(page & 1);
+/* What is known of each chunk, for as much as the window could ever show, which may be a thousand
+ * times the file: memory that is not there before it is written to. */
+static int tables_new(struct residency *residency, uint64_t chunks)
+{
+	void *tables = mmap(NULL, tables_length(chunks), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (tables == MAP_FAILED)
+		return ENOMEM;
+	residency->chunks = chunks;
+	residency->runs = tables;
+	residency->taints = (uint32_t *)(residency->runs + chunks * ARENA_BLOCKS / 64);
+	residency->states = (atomic_uchar *)(residency->taints + chunks);
+	return 0;
+}
+
+/* Of the chunks behind the file's end nothing is known. */
+static uint64_t chunks_used(const struct residency *residency)
+{
+	return (residency->size + ARENA_CHUNK - 1) / ARENA_CHUNK;
 }
 
 int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
 		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
 		   bool believe_cache)
 {
-	uint64_t chunks = (window_length + ARENA_CHUNK - 1) / ARENA_CHUNK;
-
 	memset(residency, 0, sizeof(*residency));
-	residency->states = calloc(chunks, sizeof(*residency->states));
-	residency->taints = calloc(chunks, sizeof(*residency->taints));
-	residency->runs = calloc(chunks, ARENA_BLOCKS / 8);
-	if (!residency->states || !residency->taints || !residency->runs) {
-		free((void *)residency->states);
-		free(residency->taints);
-		free((void *)residency->runs);
+	if (tables_new(residency, (window_length + ARENA_CHUNK - 1) / ARENA_CHUNK))
 		return ENOMEM;
-	}
 	residency->kind = kind;
 	residency->base = base;
 	residency->fd = fd;
 	residency->spill = -1;
 	residency->io = io;
-	residency->chunks = chunks;
 	residency->length = window_length;
 	residency->options = *options;
 	residency->believe_cache = believe_cache;
-	residency->cache_told = is_cache_told(fd);
 	/* Of a file on a network or in a container nothing is there that could be told by a try. */
 	atomic_store(&residency->probe, kind == RESIDENCY_CACHE ? -1 : PROBE_NONE);
 	residency->epoch = 1;
@@ -179,9 +171,7 @@ void residency_close(struct residency *residency)
 	if (atomic_load(&residency->probe) >= 0)
 		close(atomic_load(&residency->probe));
 	free(residency->retired);
-	free((void *)residency->states);
-	free(residency->taints);
-	free((void *)residency->runs);
+	munmap((void *)residency->runs, tables_length(residency->chunks));
 	free(residency->mapped);
 	io_buffer_free(atomic_exchange(&residency->spare, NULL), ARENA_CHUNK);
 	pthread_cond_destroy(&residency->landed);
@@ -198,7 +188,7 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 		pthread_mutex_unlock(&residency->lock);
 		return ENOMEM;
 	}
-	for (uint64_t i = 0; i < residency->chunks; i++)
+	for (uint64_t i = 0; i < chunks_used(residency); i++)
 		set_state(residency, i, CHUNK_REST);
 	taint_all(residency);
 	residency->identity = *identity;
@@ -293,7 +283,7 @@ void residency_forked(struct residency *residency)
 	for (unsigned i = 0; i < residency->retired_count; i++)
 		arena_forked(residency->retired[i]);
 	residency->retired_count = 0;
-	for (uint64_t i = 0; i < residency->chunks; i++) {
+	for (uint64_t i = 0; i < chunks_used(residency); i++) {
 		if (residency->kind == RESIDENCY_CACHE) {
 			residency->taints[i] = 0; /* what was being read is read for the parent */
 		} else if (is_shown(residency, i)) {

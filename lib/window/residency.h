@@ -41,6 +41,12 @@ enum residency_kind {
 
 enum { PROBE_NONE = -2 };
 
+enum residency_told {
+	TOLD_UNKNOWN, /* nobody has wanted to know yet */
+	TOLD_TRULY,
+	TOLD_NOTHING,
+};
+
 /* What more than what is wanted may be read, because it may be wanted next. */
 enum residency_guess {
 	GUESS_NOTHING,
@@ -60,7 +66,7 @@ struct residency {
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
 	uint64_t low;       /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
-	bool cache_told;    /* the kernel tells what it holds */
+	_Atomic enum residency_told told; /* whether the kernel tells what it holds */
 	_Atomic int probe;  /* else a description of the file of its own, to try it; -1: there is
 			       none  yet, PROBE_NONE: there can be none */
 	_Atomic unsigned cold, cold_skip; /* tries in a row that found nothing, and how many to go

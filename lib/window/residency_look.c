@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 enum {
-	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
+	COLD_MAX = 6,             /* at most 2 to this many looks go without a try */
+	BEHIND = 2 * ARENA_CHUNK, /* a huge page's length behind a file's end nothing is cached */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
 };
 
@@ -124,6 +126,37 @@ static bool is_found_by_trying(struct residency *residency, uint64_t offset)
 	return false;
 }
 
+/* Of a file that is somebody else's and may not be written, mincore(2) says since Linux 5.2 that
+ * all of it is in the page cache, also what is behind its end. */
+static enum residency_told ask_behind(int fd)
+{
+	unsigned char page = 1;
+	struct stat st;
+	void *behind;
+
+	if (fstat(fd, &st))
+		return TOLD_NOTHING;
+	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
+		      (off_t)round_up((uint64_t)st.st_size, BEHIND));
+	if (behind == MAP_FAILED)
+		return TOLD_NOTHING;
+	if (mincore(behind, 4096, &page))
+		page = 1;
+	munmap(behind, 4096);
+	return page & 1 ? TOLD_NOTHING : TOLD_TRULY;
+}
+
+static bool is_told(struct residency *residency)
+{
+	enum residency_told told = atomic_load_explicit(&residency->told, memory_order_relaxed);
+
+	if (told == TOLD_UNKNOWN) {
+		told = ask_behind(residency->fd);
+		atomic_store_explicit(&residency->told, told, memory_order_relaxed);
+	}
+	return told == TOLD_TRULY;
+}
+
 bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
@@ -131,7 +164,7 @@ bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 	/* The kernel looks at each page: not before one of them gives hope. */
 	if (offset < end && !is_cached_at(residency, end - 1))
 		return false;
-	for (; !residency->cache_told && offset < end; offset += TRY_STEP)
+	for (; !is_told(residency) && offset < end; offset += TRY_STEP)
 		if (!is_cached_at(residency, offset))
 			return false;
 	for (uint64_t next; offset < end; offset = next) {
@@ -150,7 +183,7 @@ bool is_cached_at(struct residency *residency, uint64_t offset)
 	unsigned char page;
 
 	offset &= ~(uint64_t)4095;
-	if (!residency->cache_told)
+	if (!is_told(residency))
 		return is_found_by_trying(residency, offset);
 	return !mincore(residency->base + offset, 4096, &page) && page & 1;
 }

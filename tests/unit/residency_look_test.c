@@ -68,8 +68,8 @@ static void file_of_another_when_it_is_warm_then_nothing_is_asked_for(void **sta
 {
 	struct fixture *f = *state;
 
-	assert_false(f->first.residency.cache_told);
 	assert_true(residency_idle(&f->first.residency, ARENA_CHUNK, ARENA_CHUNK));
+	assert_int_equal(f->first.residency.told, TOLD_NOTHING);
 	bring_all(f);
 	assert_int_equal(asks, 0);
 	assert_in_range(tries, 1, 20);

@@ -75,8 +75,8 @@ static void read_when_the_page_cache_has_it_then_better_shown(void **state)
 
 	fill(f);
 	f->first.residency.believe_cache = true;
-	assert_true(f->first.residency.cache_told);
 	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
+	assert_int_equal(f->first.residency.told, TOLD_TRULY);
 }
 
 static void read_when_the_file_has_become_shorter_then_eio(void **state)

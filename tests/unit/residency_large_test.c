@@ -1,0 +1,61 @@
+/* What only this file knows: that a window far larger than its file, as of a data set that was made
+ * with a map of a TiB, costs what the file does. */
+#include "residency_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WINDOW_SHIFT = 40, TABLE_PAGES_MOST = 8 };
+
+/* Pages of what is known of the chunks; all of it lies behind the first table. */
+static size_t pages_of_tables(const struct residency *residency)
+{
+	size_t length = (size_t)((uintptr_t)(residency->states + residency->chunks) -
+				 (uintptr_t)residency->runs);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (length + page - 1) / page, there = 0;
+	unsigned char *map = malloc(pages);
+
+	assert_non_null(map);
+	assert_int_equal(mincore((void *)residency->runs, length, map), 0);
+	for (size_t i = 0; i < pages; i++)
+		there += map[i] & 1;
+	free(map);
+	return there;
+}
+
+static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
+{
+	struct fixture *f = *state;
+	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
+	struct residency residency;
+
+	for (unsigned kind = RESIDENCY_CACHE; kind <= RESIDENCY_ARENA; kind++) {
+		/* Nothing behind the file is looked at, so that no map need be so long. */
+		assert_int_equal(residency_open(&residency, kind, f->first.base,
+						(size_t)1 << WINDOW_SHIFT, f->fd, &f->first.io,
+						&options, false),
+				 0);
+		assert_int_equal(residency_snapshot(&residency, &f->identity, SIZE, LOW, true), 0);
+		assert_int_equal(residency_bring(&residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+		residency_enter(&residency);
+		residency_leave(&residency);
+		assert_int_equal(residency_snapshot(&residency, &f->identity, SIZE, LOW, true), 0);
+		assert_in_range(pages_of_tables(&residency), 0, TABLE_PAGES_MOST);
+		residency_close(&residency);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(window_when_far_larger_than_its_file_then_as_cheap,
+						residency_setup, residency_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
