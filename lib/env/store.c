@@ -141,11 +141,15 @@ int store_open(MDB_env *env)
 
 	if (!is_worth_it(env))
 		return 0;
-	if (!env->packed && !descriptors_spare(env->fd))
-		return EMFILE;
 	rc = reads_open(env, &options, &backend, &why);
 	if (rc)
 		return rc;
+	/* An arena takes some, the page cache none. */
+	if (!env->packed && store_kind(env, backend) == RESIDENCY_ARENA &&
+	    !descriptors_spare(env->fd)) {
+		rc = EMFILE;
+		goto fail_reads;
+	}
 	reads = env->packed ? &env->packed->data : &env->reads;
 	rc = residency_open(&env->residency, store_kind(env, backend),
 			    (uint8_t *)(uintptr_t)env->window.base, env->window.length, env->fd,

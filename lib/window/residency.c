@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LINK_AGAIN_NS = 20000000 };
+enum {
+	LINK_AGAIN_NS = 20000000,
+	TABLES_SMALL = 16 << 10, /* bytes that are sooner cleared than mapped */
+};
 
 static void locks_init(struct residency *residency)
 {
@@ -34,16 +37,29 @@ static size_t tables_length(uint64_t chunks)
  * times the file: memory that is not there before it is written to. */
 static int tables_new(struct residency *residency, uint64_t chunks)
 {
-	void *tables = mmap(NULL, tables_length(chunks), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t length = tables_length(chunks);
+	void *tables = length <= TABLES_SMALL
+			       ? calloc(1, length)
+			       : mmap(NULL, length, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (tables == MAP_FAILED)
+	if (!tables || tables == MAP_FAILED)
 		return ENOMEM;
 	residency->chunks = chunks;
 	residency->runs = tables;
 	residency->taints = (uint32_t *)(residency->runs + chunks * ARENA_BLOCKS / 64);
 	residency->states = (atomic_uchar *)(residency->taints + chunks);
 	return 0;
+}
+
+static void tables_free(struct residency *residency)
+{
+	size_t length = tables_length(residency->chunks);
+
+	if (length <= TABLES_SMALL)
+		free((void *)residency->runs);
+	else
+		munmap((void *)residency->runs, length);
 }
 
 /* Of the chunks behind the file's end nothing is known. */
@@ -171,7 +187,7 @@ void residency_close(struct residency *residency)
 	if (atomic_load(&residency->probe) >= 0)
 		close(atomic_load(&residency->probe));
 	free(residency->retired);
-	munmap((void *)residency->runs, tables_length(residency->chunks));
+	tables_free(residency);
 	free(residency->mapped);
 	io_buffer_free(atomic_exchange(&residency->spare, NULL), ARENA_CHUNK);
 	pthread_cond_destroy(&residency->landed);
