@@ -229,6 +229,11 @@ size_t io_wait(struct io *io, struct io_request **requests, size_t min, size_t m
 	return n;
 }
 
+bool io_keep(struct io *io, uint64_t offset, size_t length)
+{
+	return io->ops->keep && io->ops->keep(io, offset, length);
+}
+
 int io_size(struct io *io, uint64_t *size)
 {
 	struct stat st;

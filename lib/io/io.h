@@ -119,6 +119,10 @@ int io_read(struct io *io, void *buffer, size_t length, uint64_t offset, size_t 
 int io_submit(struct io *io, struct io_request *const *requests, size_t n);
 size_t io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 
+/* Has the kernel keep a range, and what is around it, in its page cache, and waits for that, as a
+ * request for the page cache alone does. false: it is to be read. Any thread. */
+bool io_keep(struct io *io, uint64_t offset, size_t length);
+
 /* Bytes in the file now. Returns 0 or errno. */
 int io_size(struct io *io, uint64_t *size);
 

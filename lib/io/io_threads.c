@@ -35,9 +35,7 @@ struct io_threads {
 
 static void read_request(struct io_threads *pool, struct io_request *r)
 {
-	const struct io_ops *ops = pool->io->ops;
-
-	if (r->cache_only && ops->keep && ops->keep(pool->io, r->offset, r->length)) {
+	if (r->cache_only && io_keep(pool->io, r->offset, r->length)) {
 		r->done = r->length;
 		r->error = 0;
 		return;

@@ -119,13 +119,41 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 	return plan;
 }
 
+/* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
+ * spoil what that has not asked for. */
+static bool keep_scanned(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK;
+	bool asked;
+
+	if (!residency_keeps(residency))
+		return false;
+	pthread_mutex_lock(&residency->lock);
+	asked = residency->taints[first] && residency->taints[last];
+	pthread_mutex_unlock(&residency->lock);
+	offset = first * ARENA_CHUNK;
+	end = chunk_end(residency, last);
+	if (!io_keep(residency->io, offset, end - offset))
+		return false;
+	if (!asked) {
+		stats_add(STATS_STORAGE_REQUESTS, 1);
+		stats_add(STATS_STORAGE_BYTES, end - offset);
+	}
+	mark_run(residency, block_of(offset), block_end(end));
+	return true;
+}
+
 /* All of it as one request to the page cache; who touches it waits there. */
 static int bring_cached(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned streak, skip;
 
-	/* The more often values were found there, the more of them pass unasked. */
-	if (residency->believe_cache) {
+	/* The more often values were found there, the more of them pass unasked; but not in front
+	 * of what a scan has read. */
+	if (residency->believe_cache && residency_keeps(residency)) {
+		if (is_cached_at(residency, end - 1))
+			return 0;
+	} else if (residency->believe_cache) {
 		skip = atomic_load_explicit(&residency->skip, memory_order_relaxed);
 		if (skip) {
 			atomic_store_explicit(&residency->skip, skip - 1, memory_order_relaxed);
@@ -140,6 +168,8 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 		}
 		atomic_store_explicit(&residency->streak, 0, memory_order_relaxed);
 	}
+	if (keep_scanned(residency, offset, end))
+		return 0;
 	for (uint64_t step = offset; step < end; step += READAHEAD_STEP)
 		if (readahead(residency->fd, (off_t)step,
 			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))

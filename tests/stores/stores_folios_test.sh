@@ -17,13 +17,10 @@ forget() {
 }
 
 # The kernel has to know folios of 2 MiB: ext4 since 6.16, xfs since 5.18.
-release=$(uname -r)
-major=${release%%.*} minor=${release#*.}
-minor=${minor%%[!0-9]*}
 case $(stat -f -c %T "$place") in
-ext2/ext3) needs=616 ;;
-xfs) needs=518 ;;
-*) needs=1000000 ;;
+ext2/ext3) knows="kernel_is 6 16" ;;
+xfs) knows="kernel_is 5 18" ;;
+*) knows=false ;;
 esac
 
 # faults_after READER: into $faults, of a scan by the original, of what a reader has left
@@ -42,7 +39,7 @@ wanted=$(original scan "$place/img" | seen)
 faults_after original
 singly=$faults
 faults_after reader
-if [ $((major * 100 + minor)) -ge "$needs" ]; then
+if $knows; then
 	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly / 2))
 else
 	# As before, then: nothing is worse.

@@ -149,6 +149,11 @@ reader() {
 	LD_LIBRARY_PATH=$library "$build/stores_reader" "$@"
 }
 
+# kernel_is MAJOR MINOR: so new at least
+kernel_is() {
+	printf '%s\n' "$1.$2" "$(uname -r)" | sort -CV
+}
+
 file_size() {
 	stat -c %s "$scratch/backing/$1/data.mdb"
 }
