@@ -9,6 +9,7 @@
  * 5.18, ext4 since 6.16.
  */
 #include "io/io_huge.h"
+#include "io/io_told.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -75,7 +76,7 @@ static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 bool io_huge_keep(int fd, uint64_t offset, size_t length)
 {
 	void *range;
-	bool kept;
+	bool kept, told;
 
 	/* Elsewhere a huge page has far more bytes. */
 	if (sysconf(_SC_PAGESIZE) != PAGE)
@@ -86,10 +87,13 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 	range = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, (off_t)offset);
 	if (range == MAP_FAILED)
 		return false;
-	kept = folios_bring(fd, offset, offset + length) && is_there(range, length);
+	kept = folios_bring(fd, offset, offset + length);
+	/* Of somebody else's file the kernel says that all is there: it is asked for once more. */
+	told = !kept || io_is_told(fd);
+	kept = kept && told && is_there(range, length);
 	if (kept)
 		atomic_store_explicit(&in_vain, 0, memory_order_relaxed);
-	else
+	else if (told)
 		atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed);
 	kept = kept || rest_bring(fd, range, offset, length);
 	munmap(range, length);

@@ -1,18 +1,17 @@
 /* What only this file knows: whether bytes are there already, and where. */
 #include "window/residency_private.h"
 
+#include "io/io_told.h"
 #include "util/stats.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 enum {
 	COLD_MAX = 6,             /* at most 2 to this many looks go without a try */
-	BEHIND = 2 * ARENA_CHUNK, /* a huge page's length behind a file's end nothing is cached */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
 };
 
@@ -126,32 +125,12 @@ static bool is_found_by_trying(struct residency *residency, uint64_t offset)
 	return false;
 }
 
-/* Of a file that is somebody else's and may not be written, mincore(2) says since Linux 5.2 that
- * all of it is in the page cache, also what is behind its end. */
-static enum residency_told ask_behind(int fd)
-{
-	unsigned char page = 1;
-	struct stat st;
-	void *behind;
-
-	if (fstat(fd, &st))
-		return TOLD_NOTHING;
-	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
-		      (off_t)round_up((uint64_t)st.st_size, BEHIND));
-	if (behind == MAP_FAILED)
-		return TOLD_NOTHING;
-	if (mincore(behind, 4096, &page))
-		page = 1;
-	munmap(behind, 4096);
-	return page & 1 ? TOLD_NOTHING : TOLD_TRULY;
-}
-
 static bool is_told(struct residency *residency)
 {
 	enum residency_told told = atomic_load_explicit(&residency->told, memory_order_relaxed);
 
 	if (told == TOLD_UNKNOWN) {
-		told = ask_behind(residency->fd);
+		told = io_is_told(residency->fd) ? TOLD_TRULY : TOLD_NOTHING;
 		atomic_store_explicit(&residency->told, told, memory_order_relaxed);
 	}
 	return told == TOLD_TRULY;

@@ -23,6 +23,7 @@ enum {
 	SIZE = 16 * MIB,
 	AROUND = 16,  /* pages that a fault maps at most, where they lie singly */
 	IN_VAIN = 40, /* more tries than are made */
+	NOBODY = 65534,
 };
 
 static char path[] = "io_huge_test.XXXXXX";
@@ -128,6 +129,27 @@ static void file_when_a_page_was_there_then_the_others_come(void **state)
 	assert_true(is_cached());
 }
 
+/* Of which the kernel does not tell what it holds. */
+static void file_of_another_when_a_page_was_there_then_the_others_come(void **state)
+{
+	unsigned kept = 0;
+	char byte;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM), 0);
+	for (off_t at = 0; at < SIZE; at += 2 * MIB)
+		assert_int_equal(pread(file, &byte, 1, at), 1);
+	assert_int_equal(posix_fadvise(file, 0, 0, POSIX_FADV_NORMAL), 0);
+	assert_int_equal(seteuid(NOBODY), 0);
+	for (size_t at = 0; at < SIZE; at += MIB)
+		kept += io_huge_keep(file, at, MIB);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(kept, SIZE / MIB);
+	assert_true(is_cached());
+}
+
 static void requests_when_for_the_cache_then_as_if_read(void **state)
 {
 	struct io_request requests[SIZE / MIB], *list[SIZE / MIB], *done[SIZE / MIB];
@@ -181,6 +203,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(file_when_kept_then_all_of_it_is_there, forget),
 		cmocka_unit_test_setup(file_when_a_page_was_there_then_the_others_come, forget),
+		cmocka_unit_test_setup(file_of_another_when_a_page_was_there_then_the_others_come,
+				       forget),
 		cmocka_unit_test_setup(requests_when_for_the_cache_then_as_if_read, forget),
 		cmocka_unit_test_setup(range_when_it_is_not_one_of_large_pages_then_left_alone,
 				       forget),
