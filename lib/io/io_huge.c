@@ -11,6 +11,7 @@
 #include "io/io_huge.h"
 #include "io/io_told.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -31,10 +32,12 @@ enum {
 /* In this program, whatever the file: a kernel does it or not. */
 static atomic_uint in_vain;
 
-/* Faults the first page of each folio in; who waits for that has all of it. */
+/* Faults the first page of each folio in; who waits for that has all of it. One bad block spoils all
+ * of a folio: what is good of it is to be read singly. Where the kernel does not know what it is
+ * asked for, nothing is lost that others have brought beside us. */
 static bool folios_bring(int fd, uint64_t offset, uint64_t end)
 {
-	bool brought = true;
+	bool brought = true, bad;
 
 	for (offset &= ~(uint64_t)(HUGE - 1); brought && offset < end; offset += HUGE) {
 		void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, (off_t)offset);
@@ -45,9 +48,9 @@ static bool folios_bring(int fd, uint64_t offset, uint64_t end)
 		brought = !madvise(page, PAGE, MADV_HUGEPAGE) &&
 			  !madvise(page, PAGE, MADV_RANDOM) &&
 			  !madvise(page, PAGE, MADV_POPULATE_READ);
+		bad = !brought && (errno == EFAULT || errno == EIO || errno == EHWPOISON);
 		munmap(page, PAGE);
-		/* One bad block spoils all of a folio: what is good is to be read singly. */
-		if (!brought)
+		if (bad)
 			(void)posix_fadvise(fd, (off_t)offset, HUGE, POSIX_FADV_DONTNEED);
 	}
 	return brought;

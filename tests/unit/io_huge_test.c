@@ -3,6 +3,7 @@
 #include "io/io.h"
 #include "io/io_huge.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,10 @@
 
 #include <cmocka.h>
 
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
 enum {
 	PAGE = 4096,
 	MIB = 1 << 20,
@@ -28,6 +33,19 @@ enum {
 
 static char path[] = "io_huge_test.XXXXXX";
 static int file = -1;
+
+static int unknown = -1; /* an advice that the kernel shall not know */
+
+int __real_madvise(void *from, size_t length, int advice);
+int __wrap_madvise(void *from, size_t length, int advice);
+
+int __wrap_madvise(void *from, size_t length, int advice)
+{
+	if (advice != unknown)
+		return __real_madvise(from, length, advice);
+	errno = EINVAL;
+	return -1;
+}
 
 static int setup(void **state)
 {
@@ -150,6 +168,24 @@ static void file_of_another_when_a_page_was_there_then_the_others_come(void **st
 	assert_true(is_cached());
 }
 
+static void file_when_the_kernel_knows_no_such_advice_then_what_was_there_stays(void **state)
+{
+	static const int advices[] = {MADV_HUGEPAGE, MADV_POPULATE_READ};
+	char *bytes = malloc(SIZE);
+
+	(void)state;
+	assert_non_null(bytes);
+	assert_int_equal(pread(file, bytes, SIZE, 0), SIZE);
+	free(bytes);
+	for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++) {
+		unknown = advices[i];
+		for (size_t at = 0; at < SIZE; at += 2 * MIB)
+			(void)io_huge_keep(file, at, MIB);
+		unknown = -1;
+		assert_true(is_cached());
+	}
+}
+
 static void requests_when_for_the_cache_then_as_if_read(void **state)
 {
 	struct io_request requests[SIZE / MIB], *list[SIZE / MIB], *done[SIZE / MIB];
@@ -205,6 +241,9 @@ int main(void)
 		cmocka_unit_test_setup(file_when_a_page_was_there_then_the_others_come, forget),
 		cmocka_unit_test_setup(file_of_another_when_a_page_was_there_then_the_others_come,
 				       forget),
+		cmocka_unit_test_setup(
+			file_when_the_kernel_knows_no_such_advice_then_what_was_there_stays,
+			forget),
 		cmocka_unit_test_setup(requests_when_for_the_cache_then_as_if_read, forget),
 		cmocka_unit_test_setup(range_when_it_is_not_one_of_large_pages_then_left_alone,
 				       forget),
