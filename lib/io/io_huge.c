@@ -26,11 +26,18 @@ enum {
 	PAGE = 4096,
 	RANGE_MAX = 4 << 20,        /* bytes of one look at what has come */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	VAIN_MAX = 32, /* tries in a row that brought too little; then no more are made */
+	VAIN_MAX = 32,   /* tries in a row that brought too little */
+	VAIN_AGAIN = 64, /* then one is made of so many: a file may have been there in parts */
 };
 
-/* In this program, whatever the file: a kernel does it or not. */
+/* In this program, whatever the file: mostly a kernel does it or not. */
 static atomic_uint in_vain;
+
+static bool is_vain(void)
+{
+	return atomic_load_explicit(&in_vain, memory_order_relaxed) >= VAIN_MAX &&
+	       atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed) % VAIN_AGAIN;
+}
 
 /* Faults the first page of each folio in; who waits for that has all of it. One bad block spoils all
  * of a folio: what is good of it is to be read singly. Where the kernel does not know what it is
@@ -84,8 +91,7 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 	/* Elsewhere a huge page has far more bytes. */
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		return false;
-	if (offset % PAGE || length > RANGE_MAX || length < HUGE / 4 ||
-	    atomic_load_explicit(&in_vain, memory_order_relaxed) >= VAIN_MAX)
+	if (offset % PAGE || length > RANGE_MAX || length < HUGE / 4 || is_vain())
 		return false;
 	range = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, (off_t)offset);
 	if (range == MAP_FAILED)
