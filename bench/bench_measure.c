@@ -104,14 +104,17 @@ static int start_run(enum library library, struct bench_result *result)
 }
 
 /* How a file lies in the page cache is the work of who has read it into there. */
-static int first_epoch(const struct measured *m, const struct bench_job *again,
-		       enum library library, struct bench_result *result)
+static int first_epoch(const struct measured *m, struct place *place,
+		       const struct bench_job *again, enum library library,
+		       struct bench_result *result)
 {
 	struct bench_job job = *again;
+	int rc;
 
 	job.repeat = 0;
-	return run_group(&job, library, m->what->processes,
-			 library == LMDBIO ? m->what->variable : NULL, result);
+	rc = run_group(&job, library, m->what->processes,
+		       library == LMDBIO ? m->what->variable : NULL, result);
+	return rc ? rc : place_reset(place);
 }
 
 static int one_run(const struct measured *m, struct place *place, enum library library,
@@ -128,7 +131,7 @@ static int one_run(const struct measured *m, struct place *place, enum library l
 	job.announce = m->what->work == WORK_BATCH && library == LMDBIO;
 	rc = place_prepare(place, &m->data, m->what->state);
 	if (!rc && m->what->state == STATE_AGAIN)
-		rc = first_epoch(m, &job, library, result);
+		rc = first_epoch(m, place, &job, library, result);
 	if (!rc)
 		rc = run_group(&job, library, m->what->processes,
 			       library == LMDBIO ? m->what->variable : NULL, result);

@@ -241,6 +241,11 @@ static int file_forget(struct place *place, const char *path)
 	return 0;
 }
 
+int place_reset(struct place *place)
+{
+	return place->slow ? slowfs_control(place, "reset\n") : 0;
+}
+
 int place_prepare(struct place *place, const struct data *data, enum state state)
 {
 	char path[PATH_MAX], backing[PATH_MAX + 80];
@@ -257,7 +262,5 @@ int place_prepare(struct place *place, const struct data *data, enum state state
 	} else {
 		rc = file_forget(place, path);
 	}
-	if (!rc && place->slow)
-		rc = slowfs_control(place, "reset\n");
-	return rc;
+	return rc ? rc : place_reset(place);
 }

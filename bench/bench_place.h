@@ -49,7 +49,10 @@ void place_file(const struct place *place, const struct data *data, char path[PA
  * mount's, so that no real disk is waited for. Returns 0 or an errno. */
 int place_prepare(struct place *place, const struct data *data, enum state state);
 
-/* Read requests and bytes since place_prepare(); 0 and 0 where nobody counts. */
+/* Sets the counters alone to 0. Returns 0 or an errno. */
+int place_reset(struct place *place);
+
+/* Read requests and bytes since either; 0 and 0 where nobody counts. */
 int place_counters(const struct place *place, uint64_t *requests, uint64_t *bytes);
 
 #endif
