@@ -14,6 +14,7 @@
 
 enum {
 	LINK_AGAIN_NS = 20000000,
+	ROOM_PARTS = 4,          /* of memory; of which one is left for all else */
 	TABLES_SMALL = 16 << 10, /* bytes that are sooner cleared than mapped */
 };
 
@@ -230,6 +231,12 @@ void residency_scan(struct residency *residency, int change)
 {
 	pthread_mutex_lock(&residency->lock);
 	atomic_fetch_add(&residency->scans, (unsigned)change);
+	if (residency->kind == RESIDENCY_CACHE) {
+		if (!residency->room)
+			residency->room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
+		atomic_store(&residency->keeps,
+			     atomic_load(&residency->scans) && residency->data <= residency->room);
+	}
 	if (residency->arena)
 		arena_scanning(residency->arena, atomic_load(&residency->scans));
 	pthread_mutex_unlock(&residency->lock);
@@ -312,6 +319,7 @@ void residency_forked(struct residency *residency)
 	residency->mapped_count = 0;
 	residency->loads = 0;
 	atomic_store(&residency->scans, 0);
+	atomic_store(&residency->keeps, false);
 	atomic_store(&residency->announced, false);
 	residency->waiters = NULL;
 	atomic_store(&residency->spare, NULL);

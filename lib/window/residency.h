@@ -78,10 +78,12 @@ struct residency {
 	unsigned paused;
 	bool armed;          /* what `enabled` is when nobody pauses */
 	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
+	atomic_bool keeps;   /* ... and the page cache can keep all of it */
 	struct arena *arena; /* NULL before the first byte is brought */
 	struct arena_identity identity;
 	struct arena_options options;
 	pthread_mutex_t lock; /* of all below, and of every change to the map */
+	uint64_t room;        /* bytes that the page cache may keep; 0: not asked yet */
 	atomic_uchar *states; /* enum chunk_state, one per chunk */
 	uint64_t chunks;
 	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
@@ -233,10 +235,11 @@ int residency_read(struct residency *residency, void *buffer, uint64_t offset, s
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   struct residency_load *load);
-/* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought. */
+/* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:
+ * where there is less room, large pieces are gone before they have been looked at. */
 static inline bool residency_keeps(const struct residency *residency)
 {
-	return residency->kind == RESIDENCY_CACHE && atomic_load(&residency->scans);
+	return atomic_load(&residency->keeps);
 }
 
 /* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */

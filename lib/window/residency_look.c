@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-	COLD_MAX = 6,             /* at most 2 to this many looks go without a try */
+	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
 };
 

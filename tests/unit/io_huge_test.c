@@ -152,7 +152,7 @@ static void file_when_kept_then_all_of_it_is_there(void **state)
 	assert_true(is_cached());
 	/* One for each 2 MiB; memory may not have so large a piece each time. */
 	assert_in_range(faults_of_a_look(), 1,
-			is_known_here() ? SIZE / PAGE / AROUND / 4 : SIZE / PAGE);
+			is_known_here() ? SIZE / PAGE / AROUND * 3 / 4 : SIZE / PAGE);
 }
 
 static void file_when_a_page_was_there_then_the_others_come(void **state)

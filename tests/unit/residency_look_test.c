@@ -64,6 +64,30 @@ static void bring_all(struct fixture *f)
 		assert_int_equal(residency_bring(&f->first.residency, at, 16 * ARENA_BLOCK), 0);
 }
 
+static void scan_when_memory_has_no_room_for_the_file_then_not_kept_in_large_pieces(void **state)
+{
+	struct residency *residency = &((struct fixture *)*state)->first.residency;
+
+	assert_false(residency_keeps(residency));
+	residency_scan(residency, 1);
+	assert_true(residency_keeps(residency));
+	residency_scan(residency, -1);
+	assert_false(residency_keeps(residency));
+	residency->room = residency->data - 1;
+	residency_scan(residency, 1);
+	assert_false(residency_keeps(residency));
+	residency_scan(residency, -1);
+}
+
+static void scan_when_an_arena_is_filled_then_no_page_cache(void **state)
+{
+	struct residency *residency = &((struct fixture *)*state)->second.residency;
+
+	residency_scan(residency, 1);
+	assert_false(residency_keeps(residency));
+	residency_scan(residency, -1);
+}
+
 static void file_of_another_when_it_is_warm_then_nothing_is_asked_for(void **state)
 {
 	struct fixture *f = *state;
@@ -120,6 +144,8 @@ static void file_of_another_when_an_arena_has_it_then_no_try(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(scan_when_memory_has_no_room_for_the_file_then_not_kept_in_large_pieces),
+		CASE(scan_when_an_arena_is_filled_then_no_page_cache),
 		CASE(file_of_another_when_it_is_warm_then_nothing_is_asked_for),
 		CASE(file_of_another_when_it_is_cold_then_brought_and_seldom_tried),
 		CASE(file_of_another_when_it_becomes_warm_then_that_is_seen),
