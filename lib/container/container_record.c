@@ -167,7 +167,7 @@ int container_record_leaf(struct io *io, const struct container_tree *tree, uint
 	struct container *container = io->state;
 	uint32_t low = 0, high;
 	struct slot *slot;
-	uint64_t number;
+	uint64_t number = 0;
 	int rc;
 
 	container_enter(container);
