@@ -124,6 +124,7 @@ def main():
 	table(runs, sums)
 	if not same:
 		sys.exit(1)
+	print("Major faults of lmdbio are mostly those of its own threads, each of which reads a MiB or two.")
 	print("Both libraries saw the same bytes in every run:")
 	for what in commands:
 		records, size, checksum = min(sums[what]).split()
