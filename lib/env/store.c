@@ -136,6 +136,7 @@ int store_open(MDB_env *env)
 	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
 	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;
+	enum residency_kind kind;
 	struct io *reads;
 	int rc;
 
@@ -144,16 +145,15 @@ int store_open(MDB_env *env)
 	rc = reads_open(env, &options, &backend, &why);
 	if (rc)
 		return rc;
+	kind = store_kind(env, backend);
 	/* An arena takes some, the page cache none. */
-	if (!env->packed && store_kind(env, backend) == RESIDENCY_ARENA &&
-	    !descriptors_spare(env->fd)) {
+	if (!env->packed && kind == RESIDENCY_ARENA && !descriptors_spare(env->fd)) {
 		rc = EMFILE;
 		goto fail_reads;
 	}
 	reads = env->packed ? &env->packed->data : &env->reads;
-	rc = residency_open(&env->residency, store_kind(env, backend),
-			    (uint8_t *)(uintptr_t)env->window.base, env->window.length, env->fd,
-			    reads, &options, believe_cache);
+	rc = residency_open(&env->residency, kind, (uint8_t *)(uintptr_t)env->window.base,
+			    env->window.length, env->fd, reads, &options, believe_cache);
 	if (rc)
 		goto fail_reads;
 	if (env->packed)
