@@ -20,7 +20,7 @@ cooperates() {
 
 	most_bytes=$(($(file_size "$1") * 103 / 100))
 	most_requests=$(($(file_size "$1") * 110 / 104857600))
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		LMDBIO_MEMORY=$4 job_read "$2" "$3" 2 "$1"
 		bytes=$(slowfs_stat "$1/data.mdb:bytes")
 		requests=$(slowfs_stat "$1/data.mdb:requests")
@@ -57,7 +57,7 @@ if unshare -n true 2>/dev/null; then
 fi
 
 # What exceeds all memory goes back to storage, in requests as large.
-for try in 1 2 3; do
+for try in $job_tries; do
 	LMDBIO_MEMORY=16M job_read 4 2 2 img
 	equal "short_memory_sees_the_same" "${whole[img]}" "$(job_seen 2)"
 	requests=$(slowfs_stat img/data.mdb:requests)

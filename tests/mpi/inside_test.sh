@@ -44,7 +44,7 @@ expected=$(INSIDE_READY=true "$program" never "$scratch/backing/img")
 served() {
 	local try bytes most=$((size * 103 / 100))
 
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		inside "$@"
 		equal "$1_with_$2_ranks_sees_the_same" "$expected" "$(sum)"
 		bytes=$(slowfs_stat img/data.mdb:bytes)

@@ -99,7 +99,7 @@ fi
 program=$alone expects large --batch=40 --epochs=10
 program=$scratch/on_disks
 disks 2 14000000 14000000
-for try in 1 2 3; do
+for try in $job_tries; do
 	LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --epochs=10
 	[ "$(storage 1 2 3 4 5 6 7 8 9)" -gt 0 ] || break
 	echo "-- ten epochs: $(storage 1 2 3 4 5 6 7 8 9) bytes again, at try $try"
@@ -116,7 +116,7 @@ for nodes in 2 4; do
 	[ $nodes = 2 ] || [ "${with_sanitizer:-no}" = no ] || continue
 	# shellcheck disable=SC2046
 	disks $nodes $(yes $((28000000 / nodes)) | head -n $nodes)
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		LMDBIO_MEMORY=12M reads $nodes $nodes large --batch=40 --act=close --rank=1 --at=31
 		[ "$(storage 1 2)" -gt 0 ] || break
 		echo "-- close: $(storage 1 2) bytes again, at try $try"

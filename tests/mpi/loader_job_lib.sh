@@ -49,7 +49,7 @@ once() {
 	local name=$1_of_$4_on_$2_ranks_of_$3_nodes size try read again
 
 	size=$(file_size "$4")
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		LMDBIO_MEMORY=$5 reads "$2" "$3" "$4" "${@:6}"
 		read=$(slowfs_stat "$4/data.mdb:bytes")
 		again=$(storage 1 2)

@@ -46,7 +46,7 @@ local_share() {
 		sed -n "s/^# epoch $epoch rank .* memory \([0-9]*\) peer \([0-9]*\) .*/\1 \2/p" "$scratch/out"
 	done | awk '{ here += $1; all += $1 + $2 } END { print int(100 * here / all) }'
 }
-for try in 1 2 3; do
+for try in $job_tries; do
 	LMDBIO_MEMORY=40M reads 4 4 img --quiet --batch=14 --epochs=16
 	read=$(slowfs_stat img/data.mdb:bytes)
 	[ "$read" -gt $(($(file_size img) * 103 / 100)) ] || break

@@ -26,6 +26,8 @@ mpi_job() {
 	# Leaks of MPICH's own are nobody's concern here. To look up names of functions for those takes longer
 	# than the job: addr2line -e MODULE OFFSET does it when one is ours.
 	MPIR_CVAR_NUM_CLIQUES=$mpi_nodes MPIR_CVAR_CLIQUES_BY_BLOCK=1 \
+		LD_PRELOAD="$top_builddir/tests/mpi/.libs/polite_wait.so${LD_PRELOAD:+:$LD_PRELOAD}" \
+		ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
 		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0:symbolize=0${MPI_LEAKS:-}" \
 		timeout -k 5 "${MPI_SECONDS:-60}" mpiexec -n "$mpi_ranks" "$@"
 }

@@ -34,7 +34,7 @@ spread() {
 reads() {
 	local try bytes chunks file=${reads_file:-data.mdb} most=$(($7 * 1048576 + ${8:-$few}))
 
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		job_read "$3" "$4" "$5" "$2"
 		bytes=$(slowfs_stat "$2/$file:bytes")
 		chunks=$(slowfs_stat "$2/$file:hist_1048576")
@@ -138,7 +138,7 @@ wait
 fresh backing/to0
 staging 2 2 --tier=ssd --quiet --to=backing/to0 mount/img
 inside=$top_builddir/tests/mpi/inside_reader
-for try in 1 2 3; do
+for try in $job_tries; do
 	rc=0
 	cold
 	# shellcheck disable=SC2016
@@ -162,7 +162,7 @@ begin_part='awk "\$1 == \"bytes\" { print \$2 }" "$job_mount/.slowfs/stats" >"$j
 in_memory() {
 	local name=memory_of_$2_nodes_with_$3 began bytes try
 
-	for try in 1 2 3; do
+	for try in $job_tries; do
 		rm -f seen.* asked.*
 		cold
 		job_status=0
