@@ -6,8 +6,9 @@
  */
 #include "container/container_write_private.h"
 
+#include "util/thread.h"
+
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,20 +108,13 @@ static void *run_jobs(void *arg)
 /* Fewer threads than wanted are enough; with none the writer's own compresses. */
 static int start_threads(struct jobs *jobs)
 {
-	sigset_t all, before;
-
 	jobs->threads =
 		calloc(jobs->options->threads ? jobs->options->threads : 1, sizeof(*jobs->threads));
 	if (!jobs->threads)
 		return ENOMEM;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (jobs->n_threads < jobs->options->threads) {
-		if (pthread_create(&jobs->threads[jobs->n_threads], NULL, run_jobs, jobs))
-			break;
+	while (jobs->n_threads < jobs->options->threads &&
+	       !thread_start(&jobs->threads[jobs->n_threads], run_jobs, jobs))
 		jobs->n_threads++;
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (jobs->n_threads)
 		return 0;
 	return container_compressor_open(&jobs->own, jobs->options);

@@ -7,10 +7,10 @@
 
 #include "util/memory.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,14 +51,8 @@ static void *worker_run(void *argument)
 
 static size_t workers_start(struct worker *workers, size_t n)
 {
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 1; i < n; i++)
-		workers[i].started =
-			!pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+		workers[i].started = !thread_start(&workers[i].thread, worker_run, &workers[i]);
 	return n;
 }
 

@@ -4,10 +4,10 @@
 
 #include "util/memory.h"
 #include "util/settings.h"
+#include "util/thread.h"
 #include "window/residency.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -267,7 +267,6 @@ static int threads_start(struct lmdbio_loader *loader)
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
 	uint64_t transit = loader->env->residency.options.budget;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	sigset_t all, before;
 	int rc;
 
 	/* Half of it is for the runs that tiers read. */
@@ -287,23 +286,17 @@ static int threads_start(struct lmdbio_loader *loader)
 		decoders = LOADER_THREADS;
 	loader->read_most = read_most(loader, readers);
 	loader->depth = loader->options.threads ? readers : DEPTH_FIRST;
-	/* Signals are the program's threads' business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	/* The number is the readers' bound, and set before they look. */
 	pthread_mutex_lock(&loader->lock);
-	rc = pthread_create(&loader->planner, NULL, planner_run, loader);
+	rc = thread_start(&loader->planner, planner_run, loader);
 	loader->planner_runs = !rc;
 	while (!rc && loader->readers < readers)
-		if (!(rc = pthread_create(&loader->reader[loader->readers], NULL, reader_run,
-					  loader)))
+		if (!(rc = thread_start(&loader->reader[loader->readers], reader_run, loader)))
 			loader->readers++;
 	while (!rc && loader->decoders < decoders)
-		if (!(rc = pthread_create(&loader->decoder[loader->decoders], NULL, decoder_run,
-					  loader)))
+		if (!(rc = thread_start(&loader->decoder[loader->decoders], decoder_run, loader)))
 			loader->decoders++;
 	pthread_mutex_unlock(&loader->lock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	/* Fewer do as well. */
 	return loader->planner_runs && loader->readers && loader->decoders >= !!decoders ? 0 : rc;
 }

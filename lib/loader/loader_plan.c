@@ -7,6 +7,7 @@
 #include "loader/loader_plan_private.h"
 
 #include "util/checked.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -59,7 +60,7 @@ void plan_share_out(struct plan *plan,
 		first = end;
 	}
 	while (started + 1 < n &&
-	       !pthread_create(&shares[started].thread, NULL, share_run, &shares[started]))
+	       !thread_start(&shares[started].thread, share_run, &shares[started]))
 		started++;
 	/* The last, and those for which there was no thread. */
 	for (unsigned i = started; i < n; i++)

@@ -8,11 +8,11 @@
 
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <mpi.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -210,7 +210,6 @@ static void *inside_run(void *argument)
 
 int mpi_inside_begin(void)
 {
-	sigset_t every, before;
 	int rc = 0;
 
 	pthread_mutex_lock(&inside.lock);
@@ -222,11 +221,7 @@ int mpi_inside_begin(void)
 		goto done;
 	}
 	inside.process = getpid();
-	/* Signals are the program's threads' business. */
-	sigfillset(&every);
-	pthread_sigmask(SIG_SETMASK, &every, &before);
-	rc = pthread_create(&inside.thread, NULL, inside_run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = thread_start(&inside.thread, inside_run, NULL);
 	inside.running = !rc;
 	if (!rc)
 		atexit(exit_begins);

@@ -8,9 +8,9 @@
 #include "util/memory.h"
 #include "util/settings.h"
 #include "util/stats.h"
+#include "util/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -310,16 +310,11 @@ static void options_complete(struct prefetch *prefetch)
 
 int loader_wake(struct prefetch *prefetch)
 {
-	sigset_t all, before;
 	int rc = 0;
 
 	if (!prefetch->running) {
 		options_complete(prefetch);
-		/* Signals are the program's threads' business. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = pthread_create(&prefetch->thread, NULL, loader_run, prefetch);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		rc = thread_start(&prefetch->thread, loader_run, prefetch);
 		prefetch->running = !rc;
 	}
 	pthread_cond_signal(&prefetch->wake);

@@ -2,8 +2,12 @@
  * all, no node over its room, the same plan however it is made, and the future as it will be. */
 #include "plan_fixture.h"
 
+#include "loader/loader_plan_private.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -446,6 +450,38 @@ static void reads_when_as_many_as_can_be_then_planned(void **state)
 	plan_free(made.plan);
 }
 
+/* --- threads ---------------------------------------------------------------------------------- */
+
+struct deaf {
+	pthread_t caller;
+	_Atomic unsigned others, hearing;
+};
+
+static void listen_for_signals(struct plan *plan, uint64_t first, uint64_t n, void *argument)
+{
+	struct deaf *deaf = argument;
+	sigset_t blocked;
+
+	(void)plan, (void)first, (void)n;
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	if (pthread_equal(pthread_self(), deaf->caller))
+		return;
+	deaf->others++;
+	deaf->hearing += !sigismember(&blocked, SIGALRM) || !sigismember(&blocked, SIGINT);
+}
+
+/* The program's handlers know nothing of threads that are not the program's. */
+static void share_out_when_in_threads_then_none_takes_a_signal(void **state)
+{
+	struct plan plan = {.units = 64, .spec = {.threads = 4}};
+	struct deaf deaf = {.caller = pthread_self()};
+
+	(void)state;
+	plan_share_out(&plan, listen_for_signals, &deaf);
+	assert_int_equal(deaf.others, 3);
+	assert_int_equal(deaf.hearing, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -461,6 +497,7 @@ int main(void)
 		cmocka_unit_test(victim_when_chosen_then_what_is_needed_last),
 		cmocka_unit_test(spec_when_it_makes_no_sense_then_refused),
 		cmocka_unit_test(reads_when_as_many_as_can_be_then_planned),
+		cmocka_unit_test(share_out_when_in_threads_then_none_takes_a_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
