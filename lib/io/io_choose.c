@@ -121,9 +121,19 @@ static void choose_by_measure(int fd, const char **name, const char **why)
 	}
 }
 
+static const char *why_not_direct(int rc)
+{
+	if (rc == EMFILE || rc == ENFILE)
+		return "no descriptor is left to open it for O_DIRECT";
+	if (rc == EACCES || rc == EPERM)
+		return "it may not be opened again for O_DIRECT";
+	return "this file system refuses O_DIRECT";
+}
+
 static void choose_by_system(int fd, const char **name, const char **why)
 {
 	struct statfs fs;
+	int rc;
 
 	*name = "pread";
 	if (fstatfs(fd, &fs) != 0) {
@@ -132,12 +142,12 @@ static void choose_by_system(int fd, const char **name, const char **why)
 	}
 	*why = find_system(direct_systems, sizeof(direct_systems) / sizeof(direct_systems[0]),
 			   (uint32_t)fs.f_type);
-	if (*why && try_direct(fd) == 0) {
-		*name = "direct";
-		return;
-	}
 	if (*why) {
-		*why = "this file system refuses O_DIRECT";
+		rc = try_direct(fd);
+		if (rc)
+			*why = why_not_direct(rc);
+		else
+			*name = "direct";
 		return;
 	}
 	*why = find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),

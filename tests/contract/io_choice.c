@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +88,23 @@ static void file_system_decides_when_nothing_is_wanted(void **state)
 			assert_int_equal(strncmp(why, e->why, strlen(e->why)), 0);
 		}
 	}
+}
+
+static void descriptors_that_are_short_are_not_the_file_systems_fault(void **state)
+{
+	struct rlimit before, few;
+	const char *name, *why;
+
+	(void)state;
+	pretended = 0x65735546;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(io_choose(file, NULL, &name, &why), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_string_equal(name, "pread");
+	assert_non_null(strstr(why, "no descriptor is left"));
 }
 
 static void name_that_is_wanted_wins(void **state)
@@ -204,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(file_system_decides_when_nothing_is_wanted),
+		cmocka_unit_test(descriptors_that_are_short_are_not_the_file_systems_fault),
 		cmocka_unit_test(name_that_is_wanted_wins),
 		cmocka_unit_test(unknown_file_system_is_measured),
 		cmocka_unit_test(name_that_cannot_be_had_leaves_the_default),
