@@ -14,15 +14,15 @@ __attribute__((visibility("default"))) unsigned ucp_worker_progress(void *worker
 
 unsigned ucp_worker_progress(void *worker)
 {
-	static unsigned (*progress)(void *);
+	static _Atomic(void *) found;
+	unsigned (*progress)(void *);
+	void *at = found;
 	unsigned done;
 
-	if (!progress) {
-		void *found = dlsym(dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD),
-				    "ucp_worker_progress");
-
-		memcpy(&progress, &found, sizeof(found));
-	}
+	if (!at)
+		found = at = dlsym(dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD),
+				   "ucp_worker_progress");
+	memcpy(&progress, &at, sizeof(at)); /* ISO C has no cast for it */
 	done = progress(worker);
 	if (!done)
 		sched_yield();
