@@ -56,11 +56,14 @@ static int receive_from(const struct stage_exchange *exchange, int node, int *ta
 	for (int i = at->node_rank; i < count_of(peers, node); i += at->node_ranks) {
 		int rank = peers->ranks[peers->first[node] + i], rc;
 		struct stage_part part = stage_shares_part(exchange->shares, rank, exchange->step);
+		MPI_Request request;
 
 		if (!part.length)
 			continue;
-		rc = MPI_Recv(exchange->buffer, (int)part.length, MPI_BYTE, rank, STAGE_TAG,
-			      exchange->job->all, MPI_STATUS_IGNORE);
+		rc = MPI_Irecv(exchange->buffer, (int)part.length, MPI_BYTE, rank, STAGE_TAG,
+			       exchange->job->all, &request);
+		if (rc == MPI_SUCCESS)
+			rc = mpi_await_soon(&request);
 		if (rc != MPI_SUCCESS)
 			return mpi_error_code(rc);
 		if (!*taken)
@@ -90,7 +93,7 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 		if (!rc)
 			rc = receive_from(exchange, from, &taken);
 		if (!rc)
-			rc = mpi_error_code(MPI_Wait(&sent, MPI_STATUS_IGNORE));
+			rc = mpi_error_code(mpi_await_soon(&sent));
 	}
 	return rc ? rc : taken;
 }
