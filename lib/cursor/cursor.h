@@ -25,6 +25,12 @@ struct cursor_watch {
 	void (*left)(struct cursor_watch *watch, struct cursor *cursor);
 };
 
+/* When a watch last looked at a cursor that it does not look ahead of. */
+struct cursor_seen {
+	uint64_t at;     /* nanoseconds */
+	uint64_t faults; /* of the program's thread until then */
+};
+
 enum { CURSOR_PACE_FIRST = 4 }; /* steps one way before anybody is told */
 
 enum snapshot_block {
@@ -84,6 +90,7 @@ struct cursor {
 	int pace;                            /* steps left before the watch is told */
 	int paced;                           /* what `pace` was set to */
 	void *ahead;                         /* the watch's */
+	struct cursor_seen seen;             /* the watch's, zero at first */
 	struct level levels[FORMAT_DEPTH_MAX];
 };
 

@@ -18,6 +18,7 @@ void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 	cursor->state = 0;
 	cursor->serial = snapshot->serial;
 	cursor->ahead = NULL;
+	cursor->seen.at = 0;
 	cursor->forward = true;
 	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }

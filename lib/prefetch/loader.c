@@ -101,7 +101,8 @@ static void flights_submit(struct prefetch *prefetch)
  * there already, so that who waits for it can go on. */
 static bool job_start(struct prefetch *prefetch, struct job job)
 {
-	bool there = false;
+	bool there = false, maps = prefetch->maps &&
+				   !residency_covers(prefetch->residency, job.offset, job.length);
 
 	while (job.length && prefetch->idle) {
 		struct flight *flight = prefetch->idle;
@@ -118,6 +119,9 @@ static bool job_start(struct prefetch *prefetch, struct job job)
 			break;
 		case PLAN_READY:
 			there = true;
+			/* Once: what a scan asks for again has been mapped. */
+			if (maps)
+				jobs_put(&prefetch->there, job.offset, length);
 			break;
 		case PLAN_REST:
 			break;
@@ -191,6 +195,7 @@ static bool start_all(struct prefetch *prefetch)
 	/* Whoever asked for it would ask again, for ever. */
 	if (prefetch->failed)
 		prefetch->jobs.count = prefetch->trees.count = 0;
+	prefetch->maps = false;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
@@ -202,7 +207,9 @@ static bool start_all(struct prefetch *prefetch)
 		if (stream_is_over(stream)) {
 			prefetch->streams[i] = NULL;
 			stream_free(prefetch, stream);
+			continue;
 		}
+		prefetch->maps |= stream->mapped;
 	}
 	prefetch->failed = false;
 	batches_advance(prefetch);
@@ -272,6 +279,16 @@ static void trees_bring(struct prefetch *prefetch)
 	prefetch->landed++;
 }
 
+/* A part at a time: what follows may be of no use any more. */
+static void there_map(struct prefetch *prefetch)
+{
+	struct job job = jobs_take(&prefetch->there);
+
+	pthread_mutex_unlock(&prefetch->lock);
+	residency_map(prefetch->residency, job.offset, job.length);
+	pthread_mutex_lock(&prefetch->lock);
+}
+
 static void *loader_run(void *argument)
 {
 	struct prefetch *prefetch = argument;
@@ -283,6 +300,8 @@ static void *loader_run(void *argument)
 			continue;
 		if (prefetch->trees.count)
 			trees_bring(prefetch);
+		else if (prefetch->there.count)
+			there_map(prefetch);
 		else if (prefetch->in_flight)
 			land_some(prefetch);
 		else if (prefetch->later.count)
@@ -386,7 +405,7 @@ void prefetch_forked(struct prefetch *prefetch)
 	prefetch->running = false;
 	prefetch->in_flight = prefetch->starting_count = 0;
 	prefetch->jobs.count = 0;
-	prefetch->later.count = prefetch->trees.count = 0;
+	prefetch->later.count = prefetch->trees.count = prefetch->there.count = 0;
 	prefetch->keys = 0;
 	prefetch->failed = false;
 	/* The program's cursors still point to their streams, which start over with them. */

@@ -48,6 +48,7 @@ struct stream {
 	bool walker_done, scout_done;
 	bool limited;             /* by what the node's memory has room for */
 	bool big;                 /* values stand in overflow runs */
+	bool mapped;              /* what is there is mapped ahead of the program, too */
 	unsigned leaves_ahead;    /* of the scout, over the walker */
 	unsigned branches_ahead;  /* asked for, behind the scout's */
 	uint64_t steps;           /* the walker's, in entries */
@@ -74,11 +75,13 @@ struct prefetch {
 	struct job_queue jobs;                           /* to be planned */
 	struct job_queue later;                          /* found in somebody else's hands */
 	struct job_queue trees; /* of a container, to be brought out of its index */
+	struct job_queue there; /* found in memory, to be mapped */
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
 	uint64_t landed;  /* reads that have come */
 	uint64_t planned; /* offset of the last that was begun */
+	bool maps;        /* some stream wants what is there to be mapped */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
@@ -115,6 +118,11 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 
 /* Tells those who read whether announced keys are on their way. Under the lock. */
 void loader_announce(struct prefetch *prefetch);
+
+/* faults.c */
+/* Whether the program goes over bytes that are there at the cost of so many page faults that a
+ * thread should take them; `offset` is what it will come to next. In its thread, no lock. */
+bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
 
 /* stream.c */
 /* Whether a range has nothing more to ask for. */

@@ -12,11 +12,12 @@
 #include <errno.h>
 
 enum {
-	AHEAD_FIRST = 2 << 20, /* bytes, before it is known how long the walk will be */
-	LEAVES_AHEAD = 64,     /* of the scout over the walker, when values are in overflow runs */
-	MERGE_GAP = 32 << 10,  /* bytes worth reading for one request less */
-	JOBS_SPARE = 8,        /* places in the queue that one more wish may take */
-	RANGE_SHARE = 2,       /* an announced range may take so many times a cursor's share */
+	AHEAD_FIRST = 2 << 20,  /* bytes, before it is known how long the walk will be */
+	AHEAD_MAPPED = 8 << 20, /* bytes, of a walk that finds all in memory */
+	LEAVES_AHEAD = 64,      /* of the scout over the walker, when values are in overflow runs */
+	MERGE_GAP = 32 << 10,   /* bytes worth reading for one request less */
+	JOBS_SPARE = 8,         /* places in the queue that one more wish may take */
+	RANGE_SHARE = 2,        /* an announced range may take so many times a cursor's share */
 };
 
 /* --- asking ----------------------------------------------------------------------------------- */
@@ -60,7 +61,8 @@ static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream
 
 	if (limit > room)
 		limit = room;
-
+	if (stream->mapped && limit > AHEAD_MAPPED)
+		limit = AHEAD_MAPPED;
 	if (!stream->cursor)
 		return prefetch->options.ahead * RANGE_SHARE;
 	return limit < prefetch->options.ahead ? limit : prefetch->options.ahead;
@@ -283,7 +285,9 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 		if (node.flags & NODE_BIG) {
 			uint64_t pages = node_run_pages(&stream->snapshot, &node);
 
-			gather(prefetch, stream, &run, load64(node.data), pages);
+			/* What the program has passed it has faulted for. */
+			if (!stream->mapped || stream->steps >= taken)
+				gather(prefetch, stream, &run, load64(node.data), pages);
 			stream->bytes += pages << shift;
 			stream->big = true;
 		} else {

@@ -17,8 +17,10 @@ enum {
 	DENSE_PERCENT = 90,
 };
 
-/* Whether the bytes that come next are in memory already, so that there is nothing to gain. */
-static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+/* Whether the bytes that come next are in memory already, and nothing else is to be gained. *mapped
+ * is set when the faults for them are. */
+static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bool forward,
+			    bool *mapped)
 {
 	struct residency *residency = prefetch->residency;
 	struct window_view *view = &cursor->snapshot->view;
@@ -44,7 +46,10 @@ static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bo
 		offset += offset + PROBE_AHEAD < residency->size ? PROBE_AHEAD : 0;
 	else
 		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
-	return residency_idle(residency, offset, 1);
+	if (!residency_idle(residency, offset, 1))
+		return false;
+	*mapped = faults_are_dear(prefetch, cursor, offset);
+	return !*mapped;
 }
 
 /* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */
@@ -152,6 +157,8 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	stats_add(STATS_PREFETCH_USED, used < stream->bytes ? used : stream->bytes);
 	if (stream->dense)
 		residency_scan(prefetch->residency, -1);
+	if (stream->mapped)
+		prefetch->there.count = 0;
 	free(stream);
 }
 
@@ -174,16 +181,19 @@ static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
 	struct stream *stream;
+	bool mapped = false;
 
 	if (cursor->tree->pattern == PATTERN_RANDOM ||
 	    (cursor->tree->pattern == PATTERN_UNKNOWN &&
-	     nothing_to_gain(prefetch, cursor, forward))) {
+	     nothing_to_gain(prefetch, cursor, forward, &mapped))) {
 		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
 		cursor->pace = cursor->paced;
 		return;
 	}
 	cursor->pace = cursor->paced = PACE_COLD;
 	stream = stream_follow(cursor, forward);
+	if (stream)
+		stream->mapped = mapped;
 	if (stream && !stream_start(prefetch, stream))
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }

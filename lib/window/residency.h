@@ -171,6 +171,10 @@ unsigned residency_scanners(struct residency *residency);
 /* That somebody goes on reading a page without asking for it again. Any thread, no lock. */
 void residency_use(struct residency *residency, const void *page);
 
+/* Makes the page-table entries of bytes that are there, so that the program need not fault for
+ * them; of less than 64 KiB none, which is one fault. Any thread, no lock. */
+void residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */
 void residency_scan(struct residency *residency, int change);
 

@@ -10,23 +10,31 @@
 
 enum {
 	POPULATE_MIN = 64 << 10, /* bytes: of less, a fault brings as much as a call would */
-	AHEAD_SHARE = 4,         /* of what may be pinned, as one part in so many */
-	PREPARE = 8,             /* chunks at a time */
-	PREPARE_AHEAD = 24,      /* chunks: as far as that */
-	AROUND = 128 << 10,      /* bytes: the kernel's own */
-	AROUND_TIMES = 2,        /* in a chunk; then 0.5 ms each were its 1.2 ms */
-	ALONE_TIMES = 6,         /* the same of who wants nothing around: then they were far more */
+	AROUND_FAULT =
+		64 << 10,   /* bytes: what the kernel maps with one fault, from a multiple on */
+	AHEAD_SHARE = 4,    /* of what may be pinned, as one part in so many */
+	PREPARE = 8,        /* chunks at a time */
+	PREPARE_AHEAD = 24, /* chunks: as far as that */
+	AROUND = 128 << 10, /* bytes: the kernel's own */
+	AROUND_TIMES = 2,   /* in a chunk; then 0.5 ms each were its 1.2 ms */
+	ALONE_TIMES = 6,    /* the same of who wants nothing around: then they were far more */
 };
 
-static void populate(struct residency *residency, uint64_t offset, uint64_t end)
+/* One page of each fault is enough: what is there already is mapped with it, and to go over all
+ * pages takes the kernel half as long again. A kernel that does not know the advice leaves the
+ * faults to the program. */
+void residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
 {
+	uint64_t end = offset + length;
+
 	if (offset < residency->low)
 		offset = residency->low;
-	if (offset < end && end - offset >= POPULATE_MIN) {
-		/* Only a saving of faults: a kernel that does not know it takes them singly. */
-		(void)madvise(residency->base + offset, end - offset, MADV_POPULATE_READ);
-		stats_add(STATS_POPULATE_CALLS, 1);
-	}
+	if (offset >= end || end - offset < POPULATE_MIN)
+		return;
+	for (offset &= ~(uint64_t)(ARENA_BLOCK - 1); offset < end;
+	     offset = round_up(offset + 1, AROUND_FAULT))
+		(void)madvise(residency->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
+	stats_add(STATS_POPULATE_CALLS, 1);
 }
 
 /* Shows what is published already. Under the lock; the caller has seen the blocks published. */
@@ -317,7 +325,7 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 			if ((fresh || is_shown(residency, load->chunk)) &&
 			    chunk_show(residency, load->chunk, block_of(load->offset),
 				       block_end(end)))
-				populate(residency, load->offset, end);
+				residency_map(residency, load->offset, load->length);
 			else if (fresh)
 				arena_unpin(load->arena, load->chunk);
 			stats_add(STATS_HITS_ARENA_OWN, 1);

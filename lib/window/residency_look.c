@@ -170,6 +170,7 @@ bool is_cached_at(struct residency *residency, uint64_t offset)
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end)
 {
 	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+	uint64_t first = chunk * ARENA_CHUNK, last = chunk_end(residency, chunk);
 
 	if (!residency->believe_cache || is_shown(residency, chunk) ||
 	    !is_cached(residency, start, end))
@@ -179,7 +180,7 @@ bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset
 		residency->taints[chunk] = residency->epoch;
 	else
 		mark_run(residency, block_of(start), block_end(end));
-	if (is_cached(residency, chunk * ARENA_CHUNK, chunk_end(residency, chunk)))
+	if ((start == first && end == last) || is_cached(residency, first, last))
 		set_state(residency, chunk, CHUNK_WARM);
 	return true;
 }

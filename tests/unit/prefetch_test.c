@@ -1,11 +1,14 @@
-/* What only this file knows: what the loader reads for an announced range, and what it does when
- * storage fails. */
+/* What only this file knows: what the loader reads for an announced range or in front of a cursor,
+ * what it maps of what is in memory, and what it does when storage fails. */
 #include "env_fixture.h"
 
 #include "io/io_fault.h"
 #include "origin/origin.h"
-#include "prefetch/prefetch.h"
+#include "prefetch/prefetch_private.h"
 #include "util/checked.h"
+#include "util/clock.h"
+#include "util/processor.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +45,8 @@ static struct {
 	char node[32];
 	struct arena *others[OTHERS]; /* as processes of the node have them */
 	size_t in_flight;             /* at most */
+	bool busy;                    /* the machine's processors */
+	bool dear;                    /* a scan's faults, whatever they take */
 } f;
 
 /* The loader waits for work by this call alone, and nothing else here does. */
@@ -52,6 +59,21 @@ int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
 {
 	sem_post(&idle);
 	return __real_pthread_cond_wait(condition, lock);
+}
+
+bool __wrap_processor_is_free(void);
+
+bool __wrap_processor_is_free(void)
+{
+	return !f.busy;
+}
+
+bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
+{
+	return f.dear || __real_faults_are_dear(prefetch, cursor, offset);
 }
 
 size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
@@ -101,8 +123,9 @@ static void many_put(unsigned records, size_t size)
 	free(bytes);
 }
 
-/* The newest snapshot of the place, in an arena that nobody else knows of. */
-static void look(void)
+/* The newest snapshot of the place, in an arena that nobody else knows of, or in the page cache,
+ * which has it from the writing. */
+static void look(enum residency_kind kind)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
 	struct prefetch_options ahead = {.ahead = AHEAD, .depth = DEPTH};
@@ -123,9 +146,8 @@ static void look(void)
 	assert_int_equal(meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta),
 			 0);
 	assert_int_equal(meta.page_size, page_size);
-	assert_int_equal(residency_open(&f.residency, RESIDENCY_ARENA,
-					(uint8_t *)(uintptr_t)f.window.base, f.size, f.fd, &f.io,
-					&options, false),
+	assert_int_equal(residency_open(&f.residency, kind, (uint8_t *)(uintptr_t)f.window.base,
+					f.size, f.fd, &f.io, &options, kind == RESIDENCY_CACHE),
 			 0);
 	assert_int_equal(
 		residency_snapshot(&f.residency, &f.identity, f.identity.size, 2 * page_size, true),
@@ -141,25 +163,31 @@ static void look(void)
 	assert_int_equal(sem_init(&idle, 0, 0), 0);
 }
 
-static int setup(unsigned records, size_t size)
+static int setup(unsigned records, size_t size, enum residency_kind kind)
 {
 	memset(&f, 0, sizeof(f));
 	place_make(&f.place);
 	many_put(records, size);
-	look();
+	look(kind);
 	return 0;
 }
 
 static int setup_big(void **state)
 {
 	(void)state;
-	return setup(RECORDS_BIG, VALUE_BIG);
+	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
+}
+
+static int setup_cached(void **state)
+{
+	(void)state;
+	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_CACHE);
 }
 
 static int setup_small(void **state)
 {
 	(void)state;
-	return setup(RECORDS_SMALL, VALUE_SMALL);
+	return setup(RECORDS_SMALL, VALUE_SMALL, RESIDENCY_ARENA);
 }
 
 static int teardown(void **state)
@@ -297,6 +325,148 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 	assert_true(residency_covers(&f.residency, low, f.size - low));
 }
 
+/* --- a cursor's look-ahead ---------------------------------------------------------------------
+ */
+
+static const struct comparators *comparators(void)
+{
+	static struct comparators both;
+
+	both = f.order;
+	return &both;
+}
+
+/* A cursor at a record. */
+static void cursor_place(struct cursor *cursor, unsigned record)
+{
+	char text[16];
+	MDB_val key, data;
+
+	key_make(text, &key, record);
+	cursor_init(cursor, &f.snapshot, &f.tree, comparators(), NULL);
+	assert_int_equal(cursor_get(cursor, &key, &data, MDB_SET_KEY), 0);
+}
+
+static const uint8_t *cursor_step(struct cursor *cursor)
+{
+	MDB_val key, data;
+
+	assert_int_equal(cursor_get(cursor, &key, &data, MDB_NEXT), 0);
+	return data.mv_data;
+}
+
+static uint64_t faults_now(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)usage.ru_minflt;
+}
+
+/* Goes over bytes of the window as a program does; returns how many faults that took. */
+static uint64_t faults_over(uint64_t offset, uint64_t length)
+{
+	uint64_t before = faults_now();
+
+	for (uint64_t end = offset + length; offset < end; offset += 4096)
+		(void)*(volatile const uint8_t *)(f.window.base + offset);
+	return faults_now() - before;
+}
+
+enum { FAULT_BYTES = 64 << 10, LOOKED_AT_BYTES = 4 << 20 };
+
+/* Nothing is mapped any more. */
+static void unmap_all(void)
+{
+	assert_int_equal(
+		madvise((void *)(uintptr_t)f.window.base, f.size & ~(uint64_t)4095, MADV_DONTNEED),
+		0);
+}
+
+static void map_when_all_is_there_then_the_program_takes_no_fault(void **state)
+{
+	uint64_t offset = 2 << 20, length = 2 << 20, without;
+
+	(void)state;
+	unmap_all();
+	without = faults_over(offset, length);
+	unmap_all();
+	residency_map(&f.residency, offset, length);
+	assert_in_range(faults_over(offset, length), 0, without / 8);
+}
+
+/* Single pages, whatever the file system of the data has, from an offset on. */
+static void single_pages_show(uint64_t offset, size_t length)
+{
+	void *start = (void *)(uintptr_t)(f.window.base + offset);
+	uint8_t page[4096] = {1};
+	int fd = memfd_create("single pages", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	for (size_t at = 0; at < length; at += sizeof(page))
+		assert_int_equal(pwrite(fd, page, sizeof(page), (off_t)at), sizeof(page));
+	assert_ptr_equal(mmap(start, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0), start);
+	assert_int_equal(madvise(start, length, MADV_NOHUGEPAGE), 0);
+	close(fd);
+}
+
+/* As a scan of a large set that goes over 4 MiB of it between two looks: at the cost of faults
+ * alone, unless it computes, too. */
+static bool is_dear(struct cursor *cursor, uint64_t touched, uint64_t computed)
+{
+	unmap_all();
+	cursor->seen = (struct cursor_seen){clock_now() - computed, faults_now()};
+	(void)faults_over(LOOKED_AT_BYTES, touched);
+	return __real_faults_are_dear(f.prefetch, cursor, 2 * LOOKED_AT_BYTES);
+}
+
+static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void **state)
+{
+	struct cursor cursor;
+	bool dear = false;
+
+	(void)state;
+	cursor_init(&cursor, &f.snapshot, &f.tree, comparators(), NULL);
+	f.tree.record.leaf_pages = 0;
+	f.tree.record.overflow_pages = 1 << 20;
+	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
+	cursor.paced = 1;
+	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * FAULT_BYTES);
+	/* Whoever waits for a processor in between has computed, for all one can see. */
+	for (int i = 0; i < 1000 && !dear; i++)
+		dear = is_dear(&cursor, LOOKED_AT_BYTES, 0);
+	assert_true(dear);
+	for (int i = 0; i < 20; i++) {
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 1000000000));
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES / 2, 0));
+		assert_false(is_dear(&cursor, 0, 0));
+	}
+	f.busy = true;
+	for (int i = 0; i < 20; i++)
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
+}
+
+/* What lies in memory is gone over by a thread, and then it is the program's without a fault. */
+static void scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it(void **state)
+{
+	uint64_t without;
+	struct cursor cursor;
+
+	(void)state;
+	f.dear = true;
+	unmap_all();
+	without = faults_over(1 << 20, 1 << 20);
+	unmap_all();
+	cursor_place(&cursor, 0);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&cursor);
+	assert_non_null(cursor.ahead);
+	assert_comes_to_rest();
+	assert_in_range(faults_over(1 << 20, 1 << 20), 0, without / 8);
+	assert_int_equal(bytes_read(), 0);
+	cursor_leave(&cursor);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +493,15 @@ int main(void)
 			range_when_reads_begin_to_fail_then_the_loader_rests, setup_big, teardown),
 		cmocka_unit_test_setup_teardown(
 			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			map_when_all_is_there_then_the_program_takes_no_fault, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_they_take_the_time_then_and_only_then_they_are_dear,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it, setup_cached,
 			teardown),
 	};
 

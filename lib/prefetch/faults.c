@@ -1,0 +1,74 @@
+/* What only this file knows: when the page faults of a scan alone are worth a look-ahead.
+ *
+ * Where the bytes are in the page cache there is nothing to read, but their page-table entries are
+ * made by a fault for every 64 KiB. Over large folios that costs little. Over single pages, which
+ * is all that many kernels have for a local file, and all that reads beside one another or a writer
+ * leave, it is more than half of a scan's time, and another processor can do it ahead of the
+ * program. So that nothing is begun in vain, a scan that has gone on for a while is looked at:
+ * whether it takes such a fault for all that it goes over, what one costs here, and whether a
+ * processor is free.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "cursor/cursor.h"
+#include "util/checked.h"
+#include "util/clock.h"
+#include "util/processor.h"
+
+#include <sys/resource.h>
+
+enum {
+	FAULT = 64 << 10,    /* bytes that one maps */
+	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
+	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
+	PROBES = 8,          /* faults, the cheapest of which tells */
+	SHARE = 4,           /* of the program's time at least one part in so many */
+};
+
+/* Bytes of the file that a step leads over. */
+static uint64_t step_bytes(const struct cursor *cursor, uint64_t *all)
+{
+	const struct tree_record *record = &cursor->tree->record;
+	uint64_t pages = record->leaf_pages + record->overflow_pages;
+
+	*all = pages << cursor->snapshot->view.page_shift;
+	return record->entries ? *all / record->entries : 0;
+}
+
+/* Nanoseconds that a fault takes which the program is about to need. */
+static uint64_t fault_cost(struct residency *residency, uint64_t offset)
+{
+	uint64_t cost = UINT64_MAX, before = clock_now(), now;
+
+	for (unsigned i = 0; i < PROBES; i++, before = now) {
+		residency_map(residency, offset + i * (uint64_t)FAULT, FAULT);
+		now = clock_now();
+		if (now - before < cost)
+			cost = now - before;
+	}
+	return cost;
+}
+
+bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
+{
+	struct residency *residency = prefetch->residency;
+	struct cursor_seen seen = cursor->seen, now;
+	uint64_t all, bytes = (uint64_t)cursor->paced * step_bytes(cursor, &all), faults, passed;
+	struct rusage usage;
+
+	if (bytes < LOOKED_AT / 2 || all < LEFT)
+		return false;
+	getrusage(RUSAGE_THREAD, &usage);
+	now = (struct cursor_seen){clock_now(), (uint64_t)usage.ru_minflt};
+	cursor->seen = now;
+	if (!seen.at || bytes < LOOKED_AT)
+		return false;
+	faults = now.faults - seen.faults;
+	passed = now.at - seen.at;
+	offset = round_up(offset, FAULT);
+	/* One who leaves pages out would have them mapped in vain. */
+	if (faults < bytes / FAULT * 3 / 4 || offset + PROBES * FAULT > residency->size ||
+	    !residency_idle(residency, offset, PROBES * FAULT))
+		return false;
+	return fault_cost(residency, offset) * SHARE * faults >= passed && processor_is_free();
+}
