@@ -57,6 +57,7 @@ struct stream {
 	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
 	_Atomic uint64_t taken;   /* the program's steps */
 	uint64_t chunk;           /* asked for last */
+	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
 
 struct batch; /* hint.c */

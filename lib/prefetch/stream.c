@@ -341,6 +341,13 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 		residency_use(prefetch->residency, cursor->levels[i].page);
 }
 
+/* Nothing that has been asked for is still to come. */
+static bool is_quiet(const struct prefetch *prefetch)
+{
+	return !prefetch->jobs.count && !prefetch->later.count && !prefetch->trees.count &&
+	       !prefetch->in_flight;
+}
+
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
 {
 	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
@@ -376,8 +383,18 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			stream->bytes += stream->snapshot.page_size;
 		}
 		rc = step_page(&stream->walker, stream->forward);
-		if (rc == EAGAIN)
-			return; /* the scout has asked for it */
+		if (rc == EAGAIN) {
+			/* A leaf the scout has asked for. A branch that the program found in the
+			 * page cache was never brought, and then nothing is on its way. It is asked
+			 * for once. */
+			const struct window_view *view = &stream->snapshot.view;
+
+			if (prefetch->residency->kind == RESIDENCY_CACHE && is_quiet(prefetch) &&
+			    stream->asked != view->wanted_offset &&
+			    loader_want(prefetch, view->wanted_offset, view->wanted_length))
+				stream->asked = view->wanted_offset;
+			return;
+		}
 		if (rc) {
 			stream->walker_done = true;
 			return;

@@ -26,7 +26,13 @@
 
 #include <cmocka.h>
 
-enum { RECORDS_BIG = 250, VALUE_BIG = 40000, RECORDS_SMALL = 60000, VALUE_SMALL = 100 };
+enum {
+	RECORDS_BIG = 250,
+	RECORDS_LONG = 390,
+	VALUE_BIG = 40000,
+	RECORDS_SMALL = 60000,
+	VALUE_SMALL = 100
+};
 enum { AHEAD = 8 << 20, DEPTH = 16, IDLE_SECONDS = 60, OTHERS = 7 };
 
 static struct {
@@ -176,6 +182,12 @@ static int setup_big(void **state)
 {
 	(void)state;
 	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
+}
+
+static int setup_long(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
 }
 
 static int setup_cached(void **state)
@@ -355,6 +367,29 @@ static const uint8_t *cursor_step(struct cursor *cursor)
 	return data.mv_data;
 }
 
+/* A branch that the program has found in memory has never been brought, and the way from one leaf
+ * to the next leads over it. */
+static void scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of(void **state)
+{
+	unsigned record = RECORDS_LONG - 100, behind = RECORDS_LONG - 51;
+	struct cursor cursor, other;
+	uint64_t value;
+
+	(void)state;
+	f.snapshot.view.residency = NULL;
+	f.tree.pattern = PATTERN_SEQUENTIAL;
+	cursor_place(&other, behind);
+	value = (uint64_t)(cursor_step(&other) - f.window.base);
+	cursor_leave(&other);
+	cursor_place(&cursor, record);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&cursor);
+	assert_non_null(cursor.ahead);
+	assert_comes_to_rest();
+	assert_true(residency_covers(&f.residency, value, VALUE_BIG));
+	cursor_leave(&cursor);
+}
+
 static uint64_t faults_now(void)
 {
 	struct rusage usage;
@@ -494,6 +529,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of,
+			setup_long, teardown),
 		cmocka_unit_test_setup_teardown(
 			map_when_all_is_there_then_the_program_takes_no_fault, setup_cached,
 			teardown),
