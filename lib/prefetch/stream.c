@@ -61,7 +61,8 @@ static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream
 
 	if (limit > room)
 		limit = room;
-	if (stream->mapped && limit > AHEAD_MAPPED)
+	/* Until something is missing. */
+	if (stream->mapped && !prefetch->in_flight && limit > AHEAD_MAPPED)
 		limit = AHEAD_MAPPED;
 	if (!stream->cursor)
 		return prefetch->options.ahead * RANGE_SHARE;
