@@ -18,13 +18,19 @@ declare -A first=([packed]=0 [relaid]=$((2 * 2200000)))
 slowfs_start "$scratch/backing" "$scratch/mount"
 
 # Each program reads the header and the index for itself, and of large chunks the first one of each node
-# may come twice: a single value is not waited for.
+# may come twice: a single value is not waited for. Whom a busy machine keeps waiting goes without the
+# server, so that counts only if it happens each time.
 for set in packed relaid; do
-	LMDBIO_MEMORY=128M job_read 4 2 1 $set
+	most=$(($(stat -c %s "$scratch/backing/$set/data.mdb.zst") * 103 / 100 + ${first[$set]}))
+	for try in $job_tries; do
+		LMDBIO_MEMORY=128M job_read 4 2 1 $set
+		bytes=$(slowfs_stat "$set/data.mdb.zst:bytes")
+		[ "$bytes" -gt "$most" ] || break
+		echo "-- ${set}_job: $bytes bytes at try $try"
+	done
 	equal "${set}_job_ends_well" 0 "$job_status"
 	equal "${set}_job_sees_the_same" "$whole" "$(job_seen 1)"
-	at_most "${set}_job_bytes" "$(slowfs_stat "$set/data.mdb.zst:bytes")" \
-		$(($(stat -c %s "$scratch/backing/$set/data.mdb.zst") * 103 / 100 + ${first[$set]}))
+	at_most "${set}_job_bytes" "$bytes" "$most"
 	job_left "${set}_job"
 done
 # Held in the nodes' memory, each chunk is read once and no program reads any.
