@@ -1,17 +1,10 @@
 /* What only this file knows: what each MDB_cursor_op asks of a cursor. */
 #include "cursor/cursor_private.h"
 
-void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
-		     const struct comparator *order)
+/* What all cursors begin with. */
+static void cursor_begin(struct cursor *cursor, struct snapshot *snapshot)
 {
-	struct cursor *cursor = &duplicates->cursor;
-
-	duplicates->order = *order;
-	duplicates->tree = (struct tree){.duplicates = true, .record.root = PAGE_NONE};
 	cursor->snapshot = snapshot;
-	cursor->tree = &duplicates->tree;
-	cursor->order = &duplicates->order;
-	cursor->data_order = NULL;
 	cursor->duplicates = NULL;
 	cursor->page_size = snapshot->page_size;
 	cursor->depth = 0;
@@ -23,21 +16,26 @@ void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }
 
+void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
+		     const struct comparator *order)
+{
+	struct cursor *cursor = &duplicates->cursor;
+
+	duplicates->order = *order;
+	duplicates->tree = (struct tree){.duplicates = true, .record.root = PAGE_NONE};
+	cursor_begin(cursor, snapshot);
+	cursor->tree = &duplicates->tree;
+	cursor->order = &duplicates->order;
+	cursor->data_order = NULL;
+}
+
 void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *tree,
 		 const struct comparators *comparators, struct duplicates *duplicates)
 {
-	cursor->snapshot = snapshot;
+	cursor_begin(cursor, snapshot);
 	cursor->tree = tree;
 	cursor->order = &comparators->key;
 	cursor->data_order = &comparators->data;
-	cursor->duplicates = NULL;
-	cursor->page_size = snapshot->page_size;
-	cursor->depth = 0;
-	cursor->state = 0;
-	cursor->serial = snapshot->serial;
-	cursor->ahead = NULL;
-	cursor->forward = true;
-	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 	if (tree->record.flags & MDB_DUPSORT) {
 		cursor->duplicates = duplicates;
 		duplicates_init(duplicates, snapshot, &comparators->data);

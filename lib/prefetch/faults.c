@@ -18,7 +18,6 @@
 #include <sys/resource.h>
 
 enum {
-	FAULT = 64 << 10,    /* bytes that one maps */
 	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
 	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
 	PROBES = 8,          /* faults, the cheapest of which tells */
@@ -41,7 +40,7 @@ static uint64_t fault_cost(struct residency *residency, uint64_t offset)
 	uint64_t cost = UINT64_MAX, before = clock_now(), now;
 
 	for (unsigned i = 0; i < PROBES; i++, before = now) {
-		residency_map(residency, offset + i * (uint64_t)FAULT, FAULT);
+		residency_map(residency, offset + i * (uint64_t)RESIDENCY_FAULT, RESIDENCY_FAULT);
 		now = clock_now();
 		if (now - before < cost)
 			cost = now - before;
@@ -65,10 +64,11 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 		return false;
 	faults = now.faults - seen.faults;
 	passed = now.at - seen.at;
-	offset = round_up(offset, FAULT);
+	offset = round_up(offset, RESIDENCY_FAULT);
 	/* One who leaves pages out would have them mapped in vain. */
-	if (faults < bytes / FAULT * 3 / 4 || offset + PROBES * FAULT > residency->size ||
-	    !residency_idle(residency, offset, PROBES * FAULT))
+	if (faults < bytes / RESIDENCY_FAULT * 3 / 4 ||
+	    offset + PROBES * RESIDENCY_FAULT > residency->size ||
+	    !residency_idle(residency, offset, PROBES * RESIDENCY_FAULT))
 		return false;
 	return fault_cost(residency, offset) * SHARE * faults >= passed && processor_is_free();
 }

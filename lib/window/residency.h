@@ -171,8 +171,11 @@ unsigned residency_scanners(struct residency *residency);
 /* That somebody goes on reading a page without asking for it again. Any thread, no lock. */
 void residency_use(struct residency *residency, const void *page);
 
+/* Bytes that the kernel maps with one fault, from a multiple on. */
+enum { RESIDENCY_FAULT = 64 << 10 };
+
 /* Makes the page-table entries of bytes that are there, so that the program need not fault for
- * them; of less than 64 KiB none, which is one fault. Any thread, no lock. */
+ * them; of less than RESIDENCY_FAULT none, for a fault does as much. Any thread, no lock. */
 void residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
 
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */

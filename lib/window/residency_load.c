@@ -9,9 +9,6 @@
 #include <sys/mman.h>
 
 enum {
-	POPULATE_MIN = 64 << 10, /* bytes: of less, a fault brings as much as a call would */
-	AROUND_FAULT =
-		64 << 10,   /* bytes: what the kernel maps with one fault, from a multiple on */
 	AHEAD_SHARE = 4,    /* of what may be pinned, as one part in so many */
 	PREPARE = 8,        /* chunks at a time */
 	PREPARE_AHEAD = 24, /* chunks: as far as that */
@@ -29,10 +26,10 @@ void residency_map(const struct residency *residency, uint64_t offset, uint64_t 
 
 	if (offset < residency->low)
 		offset = residency->low;
-	if (offset >= end || end - offset < POPULATE_MIN)
+	if (offset >= end || end - offset < RESIDENCY_FAULT)
 		return;
 	for (offset &= ~(uint64_t)(ARENA_BLOCK - 1); offset < end;
-	     offset = round_up(offset + 1, AROUND_FAULT))
+	     offset = round_up(offset + 1, RESIDENCY_FAULT))
 		(void)madvise(residency->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
 	stats_add(STATS_POPULATE_CALLS, 1);
 }

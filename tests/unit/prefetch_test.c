@@ -184,16 +184,10 @@ static int setup_big(void **state)
 	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
 }
 
-static int setup_long(void **state)
-{
-	(void)state;
-	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
-}
-
 static int setup_cached(void **state)
 {
 	(void)state;
-	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_CACHE);
+	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
 }
 
 static int setup_small(void **state)
@@ -408,7 +402,7 @@ static uint64_t faults_over(uint64_t offset, uint64_t length)
 	return faults_now() - before;
 }
 
-enum { FAULT_BYTES = 64 << 10, LOOKED_AT_BYTES = 4 << 20 };
+enum { LOOKED_AT_BYTES = 4 << 20 };
 
 /* Nothing is mapped any more. */
 static void unmap_all(void)
@@ -466,7 +460,7 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 	f.tree.record.overflow_pages = 1 << 20;
 	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
 	cursor.paced = 1;
-	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * FAULT_BYTES);
+	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
 	/* Whoever waits for a processor in between has computed, for all one can see. */
 	for (int i = 0; i < 1000 && !dear; i++)
 		dear = is_dear(&cursor, LOOKED_AT_BYTES, 0);
@@ -531,7 +525,7 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of,
-			setup_long, teardown),
+			setup_cached, teardown),
 		cmocka_unit_test_setup_teardown(
 			map_when_all_is_there_then_the_program_takes_no_fault, setup_cached,
 			teardown),
