@@ -24,6 +24,14 @@ def drop_caches():
 		return False
 
 
+def read_once(path):
+	"""Untimed, so that every run finds memory that has just been in use. The host of a virtual machine may
+	take back what has long been free, and who comes first after that would pay for all."""
+	with open(path, "rb", buffering=0) as file:
+		while file.read(1 << 20):
+			pass
+
+
 def run(command, environment):
 	"""What the program printed, and what the kernel counted for it."""
 	out, into = os.pipe()
@@ -71,6 +79,7 @@ def measure(commands, environments):
 		for what, command in commands.items():
 			# The one that goes first changes, as the disk's own cache may help the second.
 			for library in sorted(environments, reverse=bool(turn % 2)):
+				read_once(command[-1])
 				cold = drop_caches() and cold
 				printed, counts = run(command, environments[library])
 				runs.setdefault(what, {}).setdefault(library, []).append(counts)
