@@ -99,7 +99,7 @@ static void flights_submit(struct prefetch *prefetch)
 
 /* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it is
  * there already, so that who waits for it can go on. */
-static bool job_start(struct prefetch *prefetch, struct job job)
+static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 {
 	bool there = false, maps = prefetch->maps &&
 				   !residency_covers(prefetch->residency, job.offset, job.length);
@@ -108,7 +108,8 @@ static bool job_start(struct prefetch *prefetch, struct job job)
 		struct flight *flight = prefetch->idle;
 		uint64_t length = job.length;
 
-		switch (residency_plan(prefetch->residency, job.offset, &length, &flight->load)) {
+		switch (residency_plan(prefetch->residency, job.offset, &length, again,
+				       &flight->load)) {
 		case PLAN_LOAD:
 			prefetch->idle = flight->next;
 			prefetch->planned = flight->load.offset;
@@ -214,10 +215,10 @@ static bool start_all(struct prefetch *prefetch)
 	prefetch->failed = false;
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
-		there |= job_start(prefetch, jobs_take(&prefetch->later));
+		there |= job_start(prefetch, jobs_take(&prefetch->later), true);
 	depth = loader_depth(prefetch);
 	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < depth)
-		there |= job_start(prefetch, jobs_take(&prefetch->jobs));
+		there |= job_start(prefetch, jobs_take(&prefetch->jobs), false);
 	flights_submit(prefetch);
 	loader_announce(prefetch);
 	if (!there && prefetch->in_flight)

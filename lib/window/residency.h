@@ -239,9 +239,10 @@ int residency_read(struct residency *residency, void *buffer, uint64_t offset, s
 		   bool *served);
 
 /* For one who does not want to wait: what is to be done about the first part of the range, at most
- * up to the end of its chunk. *length is set to how much of it the answer speaks for. */
+ * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`: it
+ * was PLAN_BUSY before, so that the page cache need not be asked once more. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
-				   struct residency_load *load);
+				   bool again, struct residency_load *load);
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:
  * where there is less room, large pieces are gone before they have been looked at. */
 static inline bool residency_keeps(const struct residency *residency)

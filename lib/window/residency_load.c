@@ -163,7 +163,7 @@ enum residency_plan plan_locked(struct residency *residency, uint64_t offset, ui
 	*length = end - offset;
 	if (residency_has(residency, chunk, offset, *length))
 		return PLAN_READY;
-	if (leave_to_cache(residency, chunk, offset, end))
+	if (!how->again && leave_to_cache(residency, chunk, offset, end))
 		return PLAN_READY;
 	if (residency->kind == RESIDENCY_CACHE) {
 		if (residency->taints[chunk])
@@ -228,9 +228,9 @@ uint64_t widen_ahead(const struct residency *residency)
 }
 
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
-				   struct residency_load *load)
+				   bool again, struct residency_load *load)
 {
-	struct plan_how how = {.widen = widen_ahead(residency)};
+	struct plan_how how = {.widen = widen_ahead(residency), .again = again};
 	enum residency_plan plan;
 
 	pthread_mutex_lock(&residency->lock);

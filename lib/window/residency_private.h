@@ -106,6 +106,7 @@ struct plan_how {
 	bool urgent;    /* somebody waits for it */
 	enum residency_guess guess; /* ... and may be given more */
 	bool alone;     /* the server has been waited for in vain */
+	bool again;     /* PLAN_BUSY the last time: the page cache had nothing of it */
 };
 
 /* One look at the first part of a range, as residency_plan(). Under the lock. */

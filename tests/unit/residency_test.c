@@ -192,7 +192,8 @@ static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void 
 	struct residency_load load;
 
 	residency_guess(residency, GUESS_AROUND);
-	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, &load), PLAN_LOAD);
+	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, false, &load),
+			 PLAN_LOAD);
 	residency->impatient_until = UINT64_MAX;
 	for (uint64_t block = 100; block <= 200; block += 50)
 		assert_int_equal(
@@ -302,7 +303,7 @@ static void bring_when_the_bytes_are_announced_then_waits_for_them(void **state)
 		waits = residency->waiters != NULL;
 		pthread_mutex_unlock(&residency->lock);
 	}
-	assert_int_equal(residency_plan(residency, ANNOUNCED, &length, &load), PLAN_LOAD);
+	assert_int_equal(residency_plan(residency, ANNOUNCED, &length, false, &load), PLAN_LOAD);
 	assert_int_equal(io_read(&f->second.io, bytes, length, ANNOUNCED, &done), 0);
 	assert_int_equal(residency_finish(residency, &load, bytes, 0, done), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
@@ -428,7 +429,8 @@ static void run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_righ
 	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
 	residency_leave(residency);
 	residency_enter(residency);
-	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, &load), PLAN_LOAD);
+	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, false, &load),
+			 PLAN_LOAD);
 	residency->impatient_until = UINT64_MAX;
 	assert_int_equal(residency_bring(residency, wanted, ARENA_BLOCK), 0);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
@@ -474,7 +476,7 @@ static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **stat
 	uint64_t loaded = ARENA_CHUNK + 100 * ARENA_BLOCK, length = ARENA_BLOCK;
 	struct residency_load load;
 
-	assert_int_equal(residency_plan(residency, loaded, &length, &load), PLAN_LOAD);
+	assert_int_equal(residency_plan(residency, loaded, &length, false, &load), PLAN_LOAD);
 	residency->believe_cache = true;
 	residency_enter(residency);
 	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
