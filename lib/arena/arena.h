@@ -20,9 +20,10 @@
 #include <sys/types.h>
 
 enum {
-	ARENA_CHUNK = 1 << 20,  /* bytes: what is claimed, pinned and evicted as one */
-	ARENA_BLOCK = 1 << 12,  /* bytes: what is published as one */
+	ARENA_CHUNK = 1 << 20, /* bytes: what is claimed, pinned and evicted as one */
+	ARENA_BLOCK = 1 << 12, /* bytes: what is published as one */
 	ARENA_BLOCKS = ARENA_CHUNK / ARENA_BLOCK,
+	ARENA_PAIR = 2, /* chunks: a huge page, from a multiple of it on */
 };
 
 /* Which bytes: two processes share an arena when all of this is equal. */

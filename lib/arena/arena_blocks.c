@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -78,15 +79,21 @@ void arena_pieces_add(struct arena *arena, uint64_t chunk)
 				      memory_order_relaxed);
 }
 
-/* By the descriptor: making a page for bytes that are at hand costs half of what it costs to map an
- * empty one and to read into it. */
+/* By the descriptor, unless there is a huge page: making a page for bytes that are at hand costs
+ * half of what it costs to map an empty one and to read into it. */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length)
 {
 	const uint8_t *from = bytes;
+	uint8_t *place;
 
 	if (offset + length > arena->data_length || !limits_allow_file(offset + length) ||
 	    !is_ours(arena))
 		return ENOMEM;
+	place = length ? arena_place(arena, offset, length) : NULL;
+	if (place) {
+		memcpy(place, bytes, length);
+		return 0;
+	}
 	while (length > 0) {
 		ssize_t n = pwrite(arena->fd, from, length, (off_t)offset);
 

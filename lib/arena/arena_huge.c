@@ -20,9 +20,8 @@
 #endif
 
 enum {
-	PAIR = ARENA_HUGE / ARENA_CHUNK,
 	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves */
-	MISSES = 3,        /* in a row: the kernel does not know how, or memory is in small pieces */
+	MISSES = 3, /* in a row: the kernel does not know how, or memory is in small pieces */
 };
 
 static bool has_room_for_all(const struct arena *arena)
@@ -40,7 +39,7 @@ static bool pair_take(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
 
-	if (!group || chunk + PAIR > arena->chunks)
+	if (!group || chunk + ARENA_PAIR > arena->chunks)
 		return false;
 	if (atomic_fetch_or(&group->asked[chunk % ARENA_GROUP / 64], pair_bits(chunk)) &
 	    pair_bits(chunk))
@@ -78,7 +77,7 @@ static bool pairs_make(struct arena *arena, uint64_t first, uint64_t end)
 			return false;
 	if (madvise(start, length, MADV_COLLAPSE))
 		return false;
-	for (uint64_t chunk = first; chunk < end; chunk += PAIR) {
+	for (uint64_t chunk = first; chunk < end; chunk += ARENA_PAIR) {
 		struct arena_group *group = arena_group_of(arena, chunk);
 
 		/* What no scan comes to read may be evicted, should there be less room one day. */
@@ -99,7 +98,8 @@ static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 
 	arena_step("prepared");
 	pairs_end(arena, first, end, made);
-	return made && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / PAIR * SLOW_NS;
+	return made &&
+	       clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / ARENA_PAIR * SLOW_NS;
 }
 
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
@@ -111,12 +111,12 @@ void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
 		return;
 	if (end > arena->chunks)
 		end = arena->chunks;
-	first -= first % PAIR;
+	first -= first % ARENA_PAIR;
 	/* At first one, to see how long it takes. */
 	left = trust > 0 ? end - first : 1;
-	for (; first < end && left && trust > -MISSES; first = run + PAIR) {
+	for (; first < end && left && trust > -MISSES; first = run + ARENA_PAIR) {
 		for (run = first; run < end && left && pair_take(arena, run); left--)
-			run += PAIR;
+			run += ARENA_PAIR;
 		if (run == first)
 			continue;
 		trust = range_make(arena, first, run) ? 1 : trust > 0 ? -1 : trust - 1;
@@ -129,7 +129,7 @@ bool arena_may_prepare(const struct arena *arena, uint64_t chunk)
 	struct arena_group *group;
 
 	if (atomic_load_explicit(&arena->trust, memory_order_relaxed) <= -MISSES ||
-	    !has_room_for_all(arena) || (chunk | (PAIR - 1)) >= arena->chunks)
+	    !has_room_for_all(arena) || (chunk | (ARENA_PAIR - 1)) >= arena->chunks)
 		return false;
 	group = arena_group_of(arena, chunk);
 	return !group || !(atomic_load_explicit(&group->asked[chunk % ARENA_GROUP / 64],

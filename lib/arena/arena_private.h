@@ -28,11 +28,11 @@ enum {
 	ARENA_ROWS = 256,
 	ARENA_GROUP = 1024, /* chunks */
 	ARENA_GROUP_BLOCKS = ARENA_GROUP * ARENA_BLOCKS,
-	ARENA_HUGE = 2 << 20, /* bytes: a huge page */
-	ARENA_SLOTS = 64,     /* names under which an arena is found */
-	ARENA_PAGE_ROWS = 32, /* rows whose pins of one group share a page */
-	ARENA_WISHES = 480,   /* of one row, not yet taken */
-	ARENA_RECENT = 256    /* wishes that a process remembers to have passed on */
+	ARENA_HUGE = ARENA_PAIR * ARENA_CHUNK, /* bytes: a huge page */
+	ARENA_SLOTS = 64,                      /* names under which an arena is found */
+	ARENA_PAGE_ROWS = 32,                  /* rows whose pins of one group share a page */
+	ARENA_WISHES = 480,                    /* of one row, not yet taken */
+	ARENA_RECENT = 256 /* wishes that a process remembers to have passed on */
 };
 
 /* A chunk's word: the row of who has claimed it, and: */

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "mpi/server_private.h"
 
+#include "util/checked.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 /* Nanoseconds: that one who waits waits for room; until room is looked for again; of a heart beat. */
 static const uint64_t room_limit = 100000000, room_for_asks = 50000000, full_ns = 1000000,
 		      beat_every = 50000000;
+
+enum { PREPARE = 8 }; /* chunks at a time */
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
@@ -86,14 +89,22 @@ static void load_enqueue(struct server *server, struct server_load *load)
 	queue_put(load->urgent ? &server->urgent : &server->ahead, load);
 }
 
+static struct server_load *load_find(struct server *server, const struct server_set *set,
+				     uint64_t chunk)
+{
+	struct server_load *load = *bucket_of(server, set, chunk);
+
+	while (load && (load->set != set || load->chunk != chunk))
+		load = load->chained;
+	return load;
+}
+
 struct server_load *server_want(struct server *server, struct server_set *set, uint64_t chunk,
 				bool urgent)
 {
-	struct server_load **bucket = bucket_of(server, set, chunk), *load;
+	struct server_load **bucket = bucket_of(server, set, chunk);
+	struct server_load *load = load_find(server, set, chunk);
 
-	for (load = *bucket; load; load = load->chained)
-		if (load->set == set && load->chunk == chunk)
-			break;
 	if (load) {
 		if (urgent && !load->urgent && load->state == LOAD_QUEUED) {
 			queue_remove(&server->ahead, load);
@@ -116,6 +127,18 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 	return load;
 }
 
+static void place_give_up(struct server_load *load)
+{
+	if (load->place)
+		arena_release(load->set->arena, load->chunk);
+	load->place = NULL;
+}
+
+uint8_t *server_load_bytes(const struct server_load *load)
+{
+	return load->place ? load->place : load->buffer ? load->buffer->bytes : NULL;
+}
+
 static void load_free(struct server *server, struct server_load *load)
 {
 	struct server_load **link = bucket_of(server, load->set, load->chunk);
@@ -125,6 +148,7 @@ static void load_free(struct server *server, struct server_load *load)
 	*link = load->chained;
 	if (load->buffer)
 		server_buffer_release(server, load->buffer);
+	place_give_up(load);
 	arena_unreserve(load->set->arena, load->reserved);
 	load->set->loads--;
 	free(load);
@@ -133,6 +157,7 @@ static void load_free(struct server *server, struct server_load *load)
 /* Members that wait for the chunk read it for themselves. */
 static void refuse(struct server_load *load)
 {
+	place_give_up(load);
 	load->set->counts.refused++;
 	arena_answer(load->set->arena, load->chunk, true);
 }
@@ -169,6 +194,45 @@ static bool room_make(struct server_load *load, uint64_t now)
 	return false;
 }
 
+/* Chunks that are wanted beside one another get their memory in huge pages, before they are
+ * fetched: a chunk for itself would leave half of a page without use. */
+static void memory_prepare(struct server *server, const struct server_load *load)
+{
+	struct server_set *set = load->set;
+	uint64_t first = load->chunk, end = first + 1;
+
+	if (!arena_may_prepare(set->arena, first))
+		return;
+	while (first > 0 && end - first < PREPARE && load_find(server, set, first - 1))
+		first--;
+	while (end - first < PREPARE && load_find(server, set, end))
+		end++;
+	first = round_up(first, ARENA_PAIR);
+	end -= end % ARENA_PAIR;
+	if (first < end)
+		arena_prepare(set->arena, first, end - first);
+}
+
+/* Claims memory in the arena for all of a chunk, where that is a huge page: then its bytes need no
+ * copy from a buffer. */
+static void place_take(struct server *server, struct server_load *load)
+{
+	struct arena *arena = load->set->arena;
+	uint64_t offset = load->chunk * ARENA_CHUNK, first = load->chunk * ARENA_BLOCKS, run;
+	uint64_t length = server_chunk_length(load->set, load->chunk),
+		 blocks = length / ARENA_BLOCK;
+
+	memory_prepare(server, load);
+	if (load->place || load->reserved < blocks || !arena_place(arena, offset, length) ||
+	    !arena_claim(arena, load->chunk))
+		return;
+	/* Nobody takes away what is claimed. */
+	if (arena_missing(arena, first, first + blocks, &run) == blocks)
+		load->place = arena_place(arena, offset, length);
+	if (!load->place)
+		arena_release(arena, load->chunk);
+}
+
 /* Puts what is missing of a claimed chunk into the arena, as far as there is room. */
 static bool fill(struct server_load *load)
 {
@@ -176,6 +240,12 @@ static bool fill(struct server_load *load)
 	uint64_t first = load->chunk * ARENA_BLOCKS, start = first, run, n;
 	uint64_t end = first + server_chunk_length(load->set, load->chunk) / ARENA_BLOCK;
 
+	if (load->place) {
+		arena_publish(arena, first, end - first);
+		load->reserved -= end - first;
+		load->set->counts.placed_bytes += (end - first) * ARENA_BLOCK;
+		return true;
+	}
 	for (; (n = arena_missing(arena, start, end, &run)) > 0; start = run + n) {
 		/* Something of it may have been evicted since. */
 		if (n > load->reserved && !arena_reserve(arena, n - load->reserved))
@@ -196,13 +266,15 @@ static void put(struct server *server, struct server_load *load)
 	struct arena *arena = load->set->arena;
 	bool put = true;
 
-	if (arena_claim(arena, load->chunk)) { /* else a member brings it by itself */
+	/* Else a member brings it by itself. */
+	if (load->place || arena_claim(arena, load->chunk)) {
 		put = fill(load);
 		if (put && server->place.nodes > 1 &&
 		    server_owner(load->set, load->chunk) == server->place.node)
 			arena_keep(arena, load->chunk);
 		arena_unreserve(arena, load->reserved);
 		load->reserved = 0;
+		load->place = NULL;
 		arena_release(arena, load->chunk);
 	}
 	if (put)
@@ -222,13 +294,14 @@ static void under_way_remove(struct server *server, struct server_load *load)
 
 void server_load_land(struct server *server, struct server_load *load, int error)
 {
-	server_answer_all(server, load, error);
+	load->buffered = !error && !load->place;
 	if (!load->set->failed)
 		load->set->failed = error;
 	if (error)
 		refuse(load);
 	else
 		put(server, load);
+	server_answer_all(server, load, error);
 	under_way_remove(server, load);
 	load_free(server, load);
 }
@@ -248,7 +321,7 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 	*request = (struct io_request){
 		.offset = load->chunk * ARENA_CHUNK,
 		.length = server_chunk_length(set, load->chunk),
-		.buffer = load->buffer->bytes,
+		.buffer = server_load_bytes(load),
 		.tag = load,
 	};
 	load->local = local;
@@ -272,6 +345,7 @@ static bool read_start(struct server *server, struct server_load *load)
 	load->buffer = buffer_take(server, true);
 	if (!load->buffer)
 		return false;
+	place_take(server, load);
 	load->state = LOAD_READING;
 	load->began = clock_now();
 	load->next = server->under_way;
@@ -296,7 +370,7 @@ static void read_end(struct server *server, struct io_request *request)
 	if (!error && request->done < request->length) {
 		if (request->offset + request->done < set->identity.size)
 			error = EIO;
-		memset(load->buffer->bytes + request->done, 0, request->length - request->done);
+		memset(server_load_bytes(load) + request->done, 0, request->length - request->done);
 	}
 	if (!error && !server_set_holds(set))
 		error = ESTALE;
@@ -336,6 +410,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	load->buffer = buffer_take(server, false);
 	if (!load->buffer)
 		return false;
+	place_take(server, load);
 	load->owner = server_owner(load->set, load->chunk);
 	load->state = LOAD_ASKING;
 	load->began = clock_now();

@@ -1,15 +1,15 @@
 /* What only this file knows: what servers say to each other.
  *
- * A question is one message with the data set's whole identity and a chunk; its answer comes under a
- * tag that the question names: the chunk's bytes, or four bytes with an errno. A peer that does not
- * answer in time is not asked again before it has answered what it owes.
+ * A question is one message with the data set's whole identity and a chunk; its answer comes under
+ * a tag that the question names: the chunk's bytes, or none at all if there are none to be had, so
+ * that what comes too late cannot harm bytes that have come otherwise. A peer that does not answer
+ * in time is not asked again before it has answered what it owes.
  */
 #include "config.h"
 #include "mpi/server_private.h"
 
 #include "util/clock.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct question {
 	char path[SERVER_PATH];
 };
 
-enum { QUESTION_VERSION = 1 };
+enum { QUESTION_VERSION = 2 };
 
 /* --- sending --------------------------------------------------------------------------------- */
 
@@ -42,13 +42,23 @@ static struct server_send *send_new(int peer)
 	return send;
 }
 
+static bool is_in(const struct server_send *send, const struct server_set *set,
+		  const uint64_t *chunk)
+{
+	while (send && (send->set != set || (chunk && send->chunk != *chunk)))
+		send = send->next;
+	return send;
+}
+
+bool server_peers_use(const struct server *server, const struct server_set *set)
+{
+	return is_in(server->sends, set, NULL) || is_in(server->strays, set, NULL);
+}
+
 /* A pin is counted once for this process, however many sends need it. */
 static bool is_needed(const struct server *server, const struct server_set *set, uint64_t chunk)
 {
-	for (const struct server_send *send = server->sends; send; send = send->next)
-		if (send->set == set && send->chunk == chunk)
-			return true;
-	return false;
+	return is_in(server->sends, set, &chunk) || is_in(server->strays, set, &chunk);
 }
 
 /* It is in no list any more. */
@@ -76,14 +86,12 @@ static bool send_begin(struct server *server, struct server_send *send, const vo
 	return true;
 }
 
-static void answer_error(struct server *server, int to, int tag, int error)
+static void answer_none(struct server *server, int to, int tag)
 {
 	struct server_send *send = send_new(to);
 
-	if (!send)
-		return; /* it waits in vain, and knows how long */
-	send->error = error;
-	(void)send_begin(server, send, &send->error, sizeof(send->error), tag);
+	if (send) /* else it waits in vain, and knows how long */
+		(void)send_begin(server, send, NULL, 0, tag);
 }
 
 static void answer_buffer(struct server *server, const struct server_load *load, int to, int tag)
@@ -143,10 +151,11 @@ void server_answer_all(struct server *server, struct server_load *load, int erro
 		struct server_ask *ask = load->asks;
 
 		load->asks = ask->next;
-		if (error)
-			answer_error(server, ask->from, ask->tag, error);
-		else
+		if (load->buffered)
 			answer_buffer(server, load, ask->from, ask->tag);
+		else if (error ||
+			 !answer_arena(server, load->set, load->chunk, ask->from, ask->tag))
+			answer_none(server, ask->from, ask->tag);
 		free(ask);
 	}
 }
@@ -160,7 +169,7 @@ static void question_answer(struct server *server, const struct question *questi
 	struct server_ask *ask;
 
 	if (!set || question->chunk >= arena_chunks(set->arena)) {
-		answer_error(server, from, question->tag, ESTALE);
+		answer_none(server, from, question->tag);
 		return;
 	}
 	set->used_at = clock_now();
@@ -169,7 +178,7 @@ static void question_answer(struct server *server, const struct question *questi
 	load = server_want(server, set, question->chunk, question->urgent);
 	ask = load && load->state != LOAD_ASKING ? malloc(sizeof(*ask)) : NULL;
 	if (!ask) {
-		answer_error(server, from, question->tag, ENOMEM);
+		answer_none(server, from, question->tag);
 		return;
 	}
 	*ask = (struct server_ask){.next = load->asks, .from = from, .tag = question->tag};
@@ -244,8 +253,8 @@ bool server_ask(struct server *server, struct server_load *load)
 		.length = (uint32_t)path,
 	};
 	memcpy(question->path, set->path, path);
-	if (MPI_Irecv(load->buffer->bytes, ARENA_CHUNK, MPI_BYTE, load->owner, tag, server->comm,
-		      &load->answer) != MPI_SUCCESS) {
+	if (MPI_Irecv(server_load_bytes(load), (int)server_chunk_length(set, load->chunk), MPI_BYTE,
+		      load->owner, tag, server->comm, &load->answer) != MPI_SUCCESS) {
 		peer->gone = true;
 		send_free(server, send);
 		return false;
@@ -257,13 +266,21 @@ bool server_ask(struct server *server, struct server_load *load)
 	return false;
 }
 
-/* Nobody waits for this answer any more; its buffer does, because it may come yet. */
+/* Nobody waits for this answer any more; its memory does, because it may come yet. */
 static void stray_make(struct server *server, struct server_load *load)
 {
 	struct server_send *stray = send_new(load->owner);
 
 	if (!stray)
 		return; /* wait on */
+	if (load->place) {
+		if (!arena_pin(load->set->arena, load->chunk)) {
+			free(stray);
+			return;
+		}
+		stray->set = load->set;
+		stray->chunk = load->chunk;
+	}
 	stray->request = load->answer;
 	stray->buffer = load->buffer;
 	stray->buffer->is_stray = true;

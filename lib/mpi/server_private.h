@@ -52,6 +52,7 @@ struct server_set {
 		uint64_t local_bytes;               /* from the part on the local disk */
 		uint64_t missed; /* chunks that were not had there, though they should */
 		uint64_t asked_bytes, answered_bytes;
+		uint64_t placed_bytes; /* of those that were read or asked: no copy was made */
 		uint64_t alone;   /* read here because the owner did not answer */
 		uint64_t refused; /* wishes for which there was no room, or a read failed */
 	} counts;
@@ -86,9 +87,12 @@ struct server_load {
 	bool urgent;
 	bool alone; /* its owner has been asked in vain */
 	bool local; /* is read from the part */
+	bool buffered;     /* the bytes have come, to the buffer */
 	uint64_t began;    /* of the wish, then of the question; ns */
 	uint64_t reserved; /* blocks of the arena */
 	struct server_buffer *buffer;
+	uint8_t *
+		place; /* claimed memory of the arena that the bytes come to, or NULL: the buffer */
 	struct io_request request;
 	MPI_Request answer;
 	int owner;
@@ -100,7 +104,8 @@ struct server_queue {
 	struct server_load *first, **last;
 };
 
-/* An answer on its way to a peer, out of a buffer, or (NULL) out of the pinned chunk of an arena. */
+/* An answer on its way to a peer, out of a buffer, or (NULL) out of the pinned chunk of an arena;
+ * or one that comes too late, to a buffer and perhaps to such a chunk. */
 struct server_send {
 	struct server_send *next;
 	MPI_Request request;
@@ -108,7 +113,6 @@ struct server_send {
 	struct server_set *set;
 	uint64_t chunk;
 	int peer;
-	int32_t error; /* the answer's own words when there are no bytes */
 	void *message; /* a question's words, or NULL */
 };
 
@@ -188,13 +192,17 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 bool server_loads_step(struct server *server, uint64_t now); /* whether anything was done */
 bool server_is_idle(const struct server *server);
 void server_buffer_release(struct server *server, struct server_buffer *buffer);
-/* What a read or a question has brought: bytes in the load's buffer, or an errno. */
+/* Where a load's bytes come to; NULL before it is started. */
+uint8_t *server_load_bytes(const struct server_load *load);
+/* What a read or a question has brought: bytes where the load's are to be, or an errno. */
 void server_load_land(struct server *server, struct server_load *load, int error);
 /* A question has brought nothing; the load has no buffer any more. It is read here. */
 void server_load_alone(struct server *server, struct server_load *load);
 
 /* server_peers.c */
 bool server_peers_step(struct server *server);
+/* Whether bytes of a set are on their way to or from a peer. */
+bool server_peers_use(const struct server *server, const struct server_set *set);
 /* Tells all peers that this server ends. */
 void server_stop_peers(struct server *server);
 /* Asks the owner. false: it cannot be asked. */

@@ -325,14 +325,15 @@ size_t server_sets_report(const struct server *server, char *text, size_t size)
 			"%s: node %d of %d holds %" PRIu64 " of %" PRIu64 " MiB; %" PRIu64
 			" MiB from storage in %" PRIu64 " requests, %" PRIu64
 			" MiB from the local disk (%" PRIu64 " chunks were not had there), %" PRIu64
-			" MiB from other nodes, %" PRIu64 " MiB to them; %" PRIu64
-			" chunks read past a late node, %" PRIu64 " left to the programs\n",
+			" MiB from other nodes, %" PRIu64 " MiB straight into huge pages, %" PRIu64
+			" MiB to other nodes; %" PRIu64 " chunks read past a late node, %" PRIu64
+			" left to the programs\n",
 			set->path, server->place.node, server->place.nodes,
 			arena_used(set->arena) >> 20, set->identity.size >> 20,
 			set->counts.read_bytes >> 20, set->counts.read_requests,
 			set->counts.local_bytes >> 20, set->counts.missed,
-			set->counts.asked_bytes >> 20, set->counts.answered_bytes >> 20,
-			set->counts.alone, set->counts.refused);
+			set->counts.asked_bytes >> 20, set->counts.placed_bytes >> 20,
+			set->counts.answered_bytes >> 20, set->counts.alone, set->counts.refused);
 
 		used += n > 0 ? (size_t)n : 0;
 	}
@@ -343,12 +344,8 @@ static bool is_in_use(const struct server *server, const struct server_set *set,
 {
 	if (set->lasting && server_set_holds(set))
 		return true;
-	if (set->clients || set->in_flight || set->loads || now - set->used_at < idle_ns)
-		return true;
-	for (const struct server_send *send = server->sends; send; send = send->next)
-		if (send->set == set)
-			return true;
-	return false;
+	return set->clients || set->in_flight || set->loads || now - set->used_at < idle_ns ||
+	       server_peers_use(server, set);
 }
 
 void server_sets_trim(struct server *server)

@@ -43,6 +43,17 @@ done
 # No node has memory for all of it, together they have.
 cooperates img 4 2 88M
 cooperates cifar 4 4 80M
+# What comes lands where it stays, unless the kernel makes no huge pages of shared memory.
+huge=/sys/kernel/mm/transparent_hugepage/shmem_enabled
+if [ -e "$huge" ] && ! grep -q '\[deny\]' "$huge" &&
+	[ "$(printf '%s\n' 6.1 "$(uname -r)" | sort -V | head -n 1)" = 6.1 ]; then
+	LMDBIO_VERBOSE=1 LMDBIO_MEMORY=256M job_read 4 2 1 img
+	equal "huge_pages_see_the_same" "${whole[img]}" "$(job_seen 1)"
+	placed=$(grep -o '[0-9]* MiB straight into huge pages' "$scratch/job.log" | awk '{ n += $1 } END { print n + 0 }')
+	judge huge_pages_are_read_into test "$placed" -gt 0
+else
+	echo "-- huge_pages: this kernel has none of shared memory"
+fi
 # Nodes that MPICH does not know of: the third and the fourth rank have a network each.
 if unshare -n true 2>/dev/null; then
 	cat >"$scratch/apart" <<-END
