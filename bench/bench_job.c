@@ -33,6 +33,7 @@ const size_t bench_job_n = sizeof(bench_job_fields) / sizeof(bench_job_fields[0]
 const struct field bench_result_fields[] = {
 	{"begin", offsetof(struct bench_result, begin), FIELD_NUMBER},
 	{"end", offsetof(struct bench_result, end), FIELD_NUMBER},
+	{"closing", offsetof(struct bench_result, closing), FIELD_NUMBER},
 	{"user", offsetof(struct bench_result, user), FIELD_NUMBER},
 	{"system", offsetof(struct bench_result, system), FIELD_NUMBER},
 	{"major", offsetof(struct bench_result, major), FIELD_NUMBER},

@@ -241,6 +241,22 @@ static int file_forget(struct place *place, const char *path)
 	return 0;
 }
 
+/* Memory for all of a file, in use until just now. A virtual machine's host may take back what has
+ * long been free, and giving it again took 4 to 6 ms a MiB here: whoever came first after a pause
+ * would pay for that, the original or lmdbio. */
+static void memory_touch(const char *path)
+{
+	struct stat st;
+	void *at;
+
+	if (stat(path, &st) || st.st_size <= 0)
+		return;
+	at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (at != MAP_FAILED)
+		munmap(at, (size_t)st.st_size);
+}
+
 int place_reset(struct place *place)
 {
 	return place->slow ? slowfs_control(place, "reset\n") : 0;
@@ -262,5 +278,7 @@ int place_prepare(struct place *place, const struct data *data, enum state state
 	} else {
 		rc = file_forget(place, path);
 	}
+	if (state == STATE_COLD)
+		memory_touch(path);
 	return rc ? rc : place_reset(place);
 }

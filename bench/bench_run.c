@@ -182,6 +182,8 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 		sum->begin = one->begin;
 	if (one->end > sum->end)
 		sum->end = one->end;
+	if (one->closing > sum->closing)
+		sum->closing = one->closing;
 	if (one->rss > sum->rss)
 		sum->rss = one->rss;
 	if (one->own > sum->own)

@@ -335,6 +335,11 @@ static uint64_t microseconds(const struct timeval *tv)
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
 }
 
+static uint64_t nanoseconds(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+}
+
 /* The clock and the counters, as differences once `begin` holds the first reading. */
 static void counters_read(struct bench_result *begin, struct bench_result *result)
 {
@@ -344,12 +349,22 @@ static void counters_read(struct bench_result *begin, struct bench_result *resul
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	getrusage(RUSAGE_SELF, &usage);
 	result->begin = begin->end;
-	result->end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	result->end = nanoseconds(&now) - result->closing;
 	result->user = microseconds(&usage.ru_utime) - begin->user;
 	result->system = microseconds(&usage.ru_stime) - begin->system;
 	result->major = (uint64_t)usage.ru_majflt - begin->major;
 	result->minor = (uint64_t)usage.ru_minflt - begin->minor;
 	result->switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw) - begin->switches;
+}
+
+static void environment_close_timed(struct bench_state *state, struct bench_result *result)
+{
+	struct timespec begin, end;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	environment_close(state);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	result->closing += nanoseconds(&end) - nanoseconds(&begin);
 }
 
 __attribute__((noinline)) int bench_measured(struct bench_state *state, struct bench_result *result)
@@ -363,7 +378,7 @@ __attribute__((noinline)) int bench_measured(struct bench_state *state, struct b
 		if (!rc)
 			rc = workloads[state->job->work].run(state, result);
 		if (opens)
-			environment_close(state);
+			environment_close_timed(state, result);
 	}
 	return rc;
 }
