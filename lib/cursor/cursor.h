@@ -27,7 +27,7 @@ struct cursor_watch {
 
 /* When a watch last looked at a cursor that it does not look ahead of. */
 struct cursor_seen {
-	uint64_t at;     /* nanoseconds */
+	uint64_t at;     /* nanoseconds; 0: not since the cursor was set */
 	uint64_t faults; /* of the program's thread until then */
 };
 
@@ -142,6 +142,7 @@ static inline void cursor_leave(struct cursor *cursor)
 	if (unlikely(cursor->ahead != NULL) && cursor->snapshot->watch)
 		cursor->snapshot->watch->left(cursor->snapshot->watch, cursor);
 	cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+	cursor->seen.at = 0;
 }
 
 /* Before a cursor is freed or made anew. Its snapshot need not exist any more. */

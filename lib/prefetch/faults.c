@@ -34,10 +34,20 @@ static uint64_t step_bytes(const struct cursor *cursor, uint64_t *all)
 	return record->entries ? *all / record->entries : 0;
 }
 
-/* Nanoseconds that a fault takes which the program is about to need. */
+/* Minor faults of the thread that asks. A kernel that does not tell has none. */
+static uint64_t faults_taken(void)
+{
+	struct rusage usage = {0};
+
+	(void)getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)usage.ru_minflt;
+}
+
+/* Nanoseconds that a fault takes which the program is about to need, by taking some; 0 where most
+ * of them need not be taken, as what is mapped already. */
 static uint64_t fault_cost(struct residency *residency, uint64_t offset)
 {
-	uint64_t cost = UINT64_MAX, before = clock_now(), now;
+	uint64_t cost = UINT64_MAX, taken = faults_taken(), before = clock_now(), now;
 
 	for (unsigned i = 0; i < PROBES; i++, before = now) {
 		residency_map(residency, offset + i * (uint64_t)RESIDENCY_FAULT, RESIDENCY_FAULT);
@@ -45,30 +55,33 @@ static uint64_t fault_cost(struct residency *residency, uint64_t offset)
 		if (now - before < cost)
 			cost = now - before;
 	}
-	return cost;
+	return faults_taken() - taken < PROBES * 3 / 4 ? 0 : cost;
 }
 
 bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
 {
 	struct residency *residency = prefetch->residency;
 	struct cursor_seen seen = cursor->seen, now;
-	uint64_t all, bytes = (uint64_t)cursor->paced * step_bytes(cursor, &all), faults, passed;
-	struct rusage usage;
+	uint64_t all, bytes = (uint64_t)cursor->paced * step_bytes(cursor, &all), faults, most;
 
 	if (bytes < LOOKED_AT / 2 || all < LEFT)
 		return false;
-	getrusage(RUSAGE_THREAD, &usage);
-	now = (struct cursor_seen){clock_now(), (uint64_t)usage.ru_minflt};
+	now = (struct cursor_seen){clock_now(), faults_taken()};
 	cursor->seen = now;
-	if (!seen.at || bytes < LOOKED_AT)
+	/* Fewer than before are another thread's, or a forked child's. */
+	if (!seen.at || bytes < LOOKED_AT || now.faults < seen.faults)
 		return false;
 	faults = now.faults - seen.faults;
-	passed = now.at - seen.at;
+	most = bytes / RESIDENCY_FAULT;
 	offset = round_up(offset, RESIDENCY_FAULT);
 	/* One who leaves pages out would have them mapped in vain. */
-	if (faults < bytes / RESIDENCY_FAULT * 3 / 4 ||
-	    offset + PROBES * RESIDENCY_FAULT > residency->size ||
+	if (faults < most * 3 / 4 || offset + PROBES * RESIDENCY_FAULT > residency->size ||
+	    !residency_knows(residency) ||
 	    !residency_idle(residency, offset, PROBES * RESIDENCY_FAULT))
 		return false;
-	return fault_cost(residency, offset) * SHARE * faults >= passed && processor_is_free();
+	/* The others are for memory of the program's own. */
+	if (faults > most)
+		faults = most;
+	return fault_cost(residency, offset) * SHARE * faults >= now.at - seen.at &&
+	       processor_is_free();
 }

@@ -261,6 +261,13 @@ void residency_prepare(struct residency *residency, uint64_t offset, bool forwar
 int residency_finish(struct residency *residency, const struct residency_load *load,
 		     const void *buffer, int error, size_t done);
 
+/* Whether anything is known of what is in memory; else all is taken to be there. Any thread, no
+ * lock. */
+static inline bool residency_knows(const struct residency *residency)
+{
+	return atomic_load_explicit(&residency->enabled, memory_order_relaxed);
+}
+
 /* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);
 

@@ -439,6 +439,17 @@ static void single_pages_show(uint64_t offset, size_t length)
 	close(fd);
 }
 
+/* As a scan of a large set over single pages. */
+static void scan_make(struct cursor *cursor)
+{
+	cursor_init(cursor, &f.snapshot, &f.tree, comparators(), NULL);
+	f.tree.record.leaf_pages = 0;
+	f.tree.record.overflow_pages = 1 << 20;
+	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
+	cursor->paced = 1;
+	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+}
+
 /* As a scan of a large set that goes over 4 MiB of it between two looks: at the cost of faults
  * alone, unless it computes, too. */
 static bool is_dear(struct cursor *cursor, uint64_t touched, uint64_t computed)
@@ -455,12 +466,7 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 	bool dear = false;
 
 	(void)state;
-	cursor_init(&cursor, &f.snapshot, &f.tree, comparators(), NULL);
-	f.tree.record.leaf_pages = 0;
-	f.tree.record.overflow_pages = 1 << 20;
-	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
-	cursor.paced = 1;
-	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+	scan_make(&cursor);
 	/* Whoever waits for a processor in between has computed, for all one can see. */
 	for (int i = 0; i < 1000 && !dear; i++)
 		dear = is_dear(&cursor, LOOKED_AT_BYTES, 0);
@@ -472,6 +478,74 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 	}
 	f.busy = true;
 	for (int i = 0; i < 20; i++)
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
+}
+
+/* A program that copies each value into fresh memory takes faults for that, and none that anybody
+ * could take for it. */
+static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+	for (int i = 0; i < 20; i++) {
+		uint8_t *copy = mmap(NULL, LOOKED_AT_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		assert_true(copy != MAP_FAILED);
+		madvise(copy, LOOKED_AT_BYTES, MADV_NOHUGEPAGE);
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		for (size_t at = 0; at < LOOKED_AT_BYTES; at += 4096)
+			copy[at] = f.window.base[LOOKED_AT_BYTES + at];
+		munmap(copy, LOOKED_AT_BYTES);
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* As when another thread goes on with a cursor, or a forked child. */
+static void faults_when_another_thread_had_taken_more_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 20; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now() - 1000000000, faults_now() + 1000};
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* What it did before was another scan, however many faults that took. */
+static void faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 200; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES);
+		cursor_leave(&cursor);
+		cursor.paced = 1;
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* While somebody writes to it nothing of a file on a network is known to be in memory. */
+static void faults_when_nothing_is_known_of_the_file_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
+					    2 * f.snapshot.page_size, false),
+			 0);
+	for (int i = 0; i < 200; i++)
 		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
 }
 
@@ -532,6 +606,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			faults_when_they_take_the_time_then_and_only_then_they_are_dear,
 			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_they_are_for_other_memory_then_they_are_not_dear, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_another_thread_had_taken_more_then_they_are_not_dear,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_nothing_is_known_of_the_file_then_they_are_not_dear, setup_big,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it, setup_cached,
 			teardown),
