@@ -17,39 +17,56 @@ enum {
 	DENSE_PERCENT = 90,
 };
 
-/* Whether the bytes that come next are in memory already, and nothing else is to be gained. *mapped
- * is set when the faults for them are. */
-static bool nothing_to_gain(struct prefetch *prefetch, struct cursor *cursor, bool forward,
-			    bool *mapped)
+/* What a look-ahead would do for a program. */
+enum gain {
+	GAIN_NOTHING,
+	GAIN_READS,  /* what comes next is not in memory */
+	GAIN_FAULTS, /* it is, but the program's page faults for it are dear */
+};
+
+/* Where in the file a cursor will be in a moment. false: that is to be asked on the next leaf. */
+static bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
+		      uint64_t *ret)
 {
-	struct residency *residency = prefetch->residency;
-	struct window_view *view = &cursor->snapshot->view;
-	struct level *level = cursor_top(cursor), *up = level - 1;
+	const struct window_view *view = &cursor->snapshot->view;
+	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
 	uint64_t number, offset;
 	struct node node;
 
 	if (!page_leaf_node(level->page, cursor->page_size, level->index, &node))
-		return true;
+		return false;
 	if (node.flags & NODE_BIG) {
 		number = load64(node.data);
 	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
-		return true; /* ask again on the next leaf */
+		return false;
 	} else if (!page_child(up->page, cursor->page_size,
 			       (unsigned)(forward ? up->index + 1 : up->index - 1), &number)) {
-		return true;
+		return false;
 	}
 	if (number >= view->limit)
 		number = view->limit - 1;
 	offset = number << view->page_shift;
 	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
 	if (forward)
-		offset += offset + PROBE_AHEAD < residency->size ? PROBE_AHEAD : 0;
+		offset += offset + PROBE_AHEAD < prefetch->residency->size ? PROBE_AHEAD : 0;
 	else
 		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
-	if (!residency_idle(residency, offset, 1))
-		return false;
-	*mapped = faults_are_dear(prefetch, cursor, offset);
-	return !*mapped;
+	*ret = offset;
+	return true;
+}
+
+/* Tries what it finds in memory: a few pages, and of a scan some page faults. */
+static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool forward)
+{
+	uint64_t offset;
+
+	if (cursor->tree->pattern != PATTERN_UNKNOWN)
+		return cursor->tree->pattern == PATTERN_RANDOM ? GAIN_NOTHING : GAIN_READS;
+	if (!find_next(prefetch, cursor, forward, &offset))
+		return GAIN_NOTHING;
+	if (!residency_idle(prefetch->residency, offset, 1))
+		return GAIN_READS;
+	return faults_are_dear(prefetch, cursor, offset) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 
 /* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */
@@ -180,12 +197,10 @@ static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 
 static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
+	enum gain gain = gain_try(prefetch, cursor, forward);
 	struct stream *stream;
-	bool mapped = false;
 
-	if (cursor->tree->pattern == PATTERN_RANDOM ||
-	    (cursor->tree->pattern == PATTERN_UNKNOWN &&
-	     nothing_to_gain(prefetch, cursor, forward, &mapped))) {
+	if (gain == GAIN_NOTHING) {
 		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
 		cursor->pace = cursor->paced;
 		return;
@@ -193,7 +208,7 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 	cursor->pace = cursor->paced = PACE_COLD;
 	stream = stream_follow(cursor, forward);
 	if (stream)
-		stream->mapped = mapped;
+		stream->mapped = gain == GAIN_FAULTS;
 	if (stream && !stream_start(prefetch, stream))
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }
