@@ -79,8 +79,8 @@ static void range_add(struct batch *batch, uint64_t number, uint64_t pages)
 	const struct window_view *view = &batch->snapshot.view;
 
 	if (number < view->limit && pages <= view->limit - number)
-		batch->ranges[batch->wanted++] =
-			(struct job){number << view->page_shift, pages << view->page_shift};
+		batch->ranges[batch->wanted++] = (struct job){.offset = number << view->page_shift,
+							      .length = pages << view->page_shift};
 }
 
 /* A page of the tree. */
@@ -162,7 +162,7 @@ bool batches_advance(struct prefetch *prefetch)
 
 		while (batch->asked < batch->wanted &&
 		       loader_want(prefetch, batch->ranges[batch->asked].offset,
-				   batch->ranges[batch->asked].length)) {
+				   batch->ranges[batch->asked].length, false)) {
 			batch->asked++;
 			busy = true;
 		}

@@ -23,9 +23,9 @@ enum {
 	PREPARE_FROM = 8 << 20, /* bytes: scans that look so far ahead go on for a while */
 };
 
-bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length)
+bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length, bool map)
 {
-	return jobs_put(&prefetch->jobs, offset, length);
+	return jobs_put(&prefetch->jobs, (struct job){offset, length, map});
 }
 
 bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
@@ -37,7 +37,7 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 	for (unsigned i = 0; i < trees->count; i++)
 		if (trees->jobs[(trees->first + i) % PREFETCH_JOBS].offset == offset)
 			return true;
-	return jobs_put(&prefetch->trees, offset, length);
+	return jobs_put(&prefetch->trees, (struct job){.offset = offset, .length = length});
 }
 
 static bool flight_aim(struct flight *flight)
@@ -101,8 +101,7 @@ static void flights_submit(struct prefetch *prefetch)
  * there already, so that who waits for it can go on. */
 static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 {
-	bool there = false, maps = prefetch->maps &&
-				   !residency_covers(prefetch->residency, job.offset, job.length);
+	bool there = false;
 
 	while (job.length && prefetch->idle) {
 		struct flight *flight = prefetch->idle;
@@ -116,13 +115,12 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 			flight_start(prefetch, flight);
 			break;
 		case PLAN_BUSY:
-			jobs_put(&prefetch->later, job.offset, length);
+			jobs_put(&prefetch->later, (struct job){job.offset, length, job.map});
 			break;
 		case PLAN_READY:
 			there = true;
-			/* Once: what a scan asks for again has been mapped. */
-			if (maps)
-				jobs_put(&prefetch->there, job.offset, length);
+			if (job.map)
+				jobs_put(&prefetch->there, (struct job){job.offset, length, true});
 			break;
 		case PLAN_REST:
 			break;
@@ -196,7 +194,6 @@ static bool start_all(struct prefetch *prefetch)
 	/* Whoever asked for it would ask again, for ever. */
 	if (prefetch->failed)
 		prefetch->jobs.count = prefetch->trees.count = 0;
-	prefetch->maps = false;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
@@ -208,9 +205,7 @@ static bool start_all(struct prefetch *prefetch)
 		if (stream_is_over(stream)) {
 			prefetch->streams[i] = NULL;
 			stream_free(prefetch, stream);
-			continue;
 		}
-		prefetch->maps |= stream->mapped;
 	}
 	prefetch->failed = false;
 	batches_advance(prefetch);
@@ -275,7 +270,7 @@ static void trees_bring(struct prefetch *prefetch)
 		there = residency_bring_copies(prefetch->residency, job.offset, job.length);
 		pthread_mutex_lock(&prefetch->lock);
 		if (!there)
-			(void)loader_want(prefetch, job.offset, job.length);
+			(void)loader_want(prefetch, job.offset, job.length, job.map);
 	}
 	prefetch->landed++;
 }

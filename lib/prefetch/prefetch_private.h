@@ -16,6 +16,7 @@ enum {
 /* A range of the file that somebody will want. */
 struct job {
 	uint64_t offset, length;
+	bool map; /* what of it is there is mapped, too */
 };
 
 struct job_queue {
@@ -57,6 +58,7 @@ struct stream {
 	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
 	_Atomic uint64_t taken;   /* the program's steps */
 	uint64_t chunk;           /* asked for last */
+	uint64_t chunk_mapped;    /* the same of those that are mapped */
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
 
@@ -82,7 +84,6 @@ struct prefetch {
 	unsigned in_flight;
 	uint64_t landed;  /* reads that have come */
 	uint64_t planned; /* offset of the last that was begun */
-	bool maps;        /* some stream wants what is there to be mapped */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
@@ -90,11 +91,11 @@ struct prefetch {
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };
 
-static inline bool jobs_put(struct job_queue *queue, uint64_t offset, uint64_t length)
+static inline bool jobs_put(struct job_queue *queue, struct job job)
 {
 	if (queue->count == PREFETCH_JOBS)
 		return false;
-	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] = (struct job){offset, length};
+	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] = job;
 	return true;
 }
 
@@ -110,8 +111,9 @@ static inline struct job jobs_take(struct job_queue *queue)
 /* loader.c */
 /* Starts the thread if there is none, and wakes it. Under the lock. Returns 0 or an errno. */
 int loader_wake(struct prefetch *prefetch);
-/* Asks for a range; false when the queue is full. Under the lock. */
-bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length);
+/* Asks for a range, and with `map` for its page-table entries where it is there; false when the
+ * queue is full. Under the lock. */
+bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length, bool map);
 
 /* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
  * bytes. Under the lock. */

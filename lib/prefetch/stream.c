@@ -22,36 +22,54 @@ enum {
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length)
+static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
+		 bool map)
 {
 	uint64_t first, last;
 
 	if (!stream->dense)
-		return loader_want(prefetch, offset, length);
+		return loader_want(prefetch, offset, length, map);
 	first = offset / ARENA_CHUNK;
 	last = (offset + length - 1) / ARENA_CHUNK;
 	for (; first <= last; first++) {
 		uint64_t start = first * ARENA_CHUNK, end = start + ARENA_CHUNK;
+		bool map_now = map && first != stream->chunk_mapped;
 
-		if (first == stream->chunk)
+		if (first == stream->chunk && !map_now)
 			continue;
 		if (end > prefetch->residency->size)
 			end = prefetch->residency->size;
-		if (start >= end || !loader_want(prefetch, start, end - start))
+		if (start >= end || !loader_want(prefetch, start, end - start, map_now))
 			return false;
 		stream->chunk = first;
+		if (map_now)
+			stream->chunk_mapped = first;
 	}
 	return true;
 }
 
 static bool want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
-		       uint64_t count)
+		       uint64_t count, bool map)
 {
 	const struct window_view *view = &stream->snapshot.view;
 
 	if (number >= view->limit || count > view->limit - number)
 		return true; /* damage is the program's to find */
-	return want(prefetch, stream, number << view->page_shift, count << view->page_shift);
+	return want(prefetch, stream, number << view->page_shift, count << view->page_shift, map);
+}
+
+/* Of a walk that maps what is there: either the leaves or the values that they lead to, whichever
+ * are more of the tree. The others lie among them, or are too few to matter. */
+static bool maps_leaves(const struct stream *stream)
+{
+	const struct tree_record *record = &stream->tree.record;
+
+	return stream->mapped && record->leaf_pages >= record->overflow_pages;
+}
+
+static bool maps_values(const struct stream *stream)
+{
+	return stream->mapped && !maps_leaves(stream);
 }
 
 static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream *stream,
@@ -96,11 +114,12 @@ static int step_page(struct cursor *cursor, bool forward)
  * goes: they become one request. */
 struct gathered {
 	uint64_t number, pages;
+	bool map;
 };
 
 static bool gathered_want(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
 {
-	bool taken = !run->pages || want_pages(prefetch, stream, run->number, run->pages);
+	bool taken = !run->pages || want_pages(prefetch, stream, run->number, run->pages, run->map);
 
 	run->pages = 0;
 	return taken;
@@ -121,7 +140,8 @@ static bool gather(struct prefetch *prefetch, struct stream *stream, struct gath
 		run->number = number;
 	} else {
 		taken = gathered_want(prefetch, stream, run);
-		*run = (struct gathered){number, pages};
+		run->number = number;
+		run->pages = pages;
 	}
 	if (run->pages << shift >= ARENA_CHUNK)
 		taken &= gathered_want(prefetch, stream, run);
@@ -164,7 +184,7 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 		stream->branches_ahead--;
 	if (rc == EAGAIN)
 		want(prefetch, stream, stream->snapshot.view.wanted_offset,
-		     stream->snapshot.view.wanted_length);
+		     stream->snapshot.view.wanted_length, false);
 	return rc;
 }
 
@@ -193,7 +213,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		if (!page_child(above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
-		    !want_pages(prefetch, stream, number, 1))
+		    !want_pages(prefetch, stream, number, 1, false))
 			break;
 		stream->branches_ahead++;
 	}
@@ -209,7 +229,16 @@ static uint64_t leaf_bytes(const struct stream *stream)
 	return stream->snapshot.page_size + average * level->count;
 }
 
-static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
+/* Whether the program has passed the scout's leaf, and faulted for it. */
+static bool scout_is_behind(const struct stream *stream, uint64_t taken)
+{
+	const struct level *level = &stream->walker.levels[stream->walker.depth - 1];
+
+	return stream->steps + (uint64_t)stream->leaves_ahead * level->count < taken;
+}
+
+static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint64_t limit,
+			  uint64_t taken)
 {
 	uint64_t most = limit >> stream->snapshot.view.page_shift;
 	struct gathered run = {0};
@@ -235,6 +264,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 			stream->scout_done = true;
 			break;
 		}
+		if (!run.pages)
+			run.map = maps_leaves(stream) && !scout_is_behind(stream, taken);
 		gather(prefetch, stream, &run, leaf, 1);
 		stream->leaves_ahead++;
 	}
@@ -265,7 +296,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	struct cursor *walker = &stream->walker;
 	struct level *level = cursor_top(walker);
 	unsigned shift = stream->snapshot.view.page_shift;
-	struct gathered run = {0};
+	struct gathered run = {.map = maps_values(stream)};
 	bool more = true;
 
 	/* No entry leads anywhere, and none is the last one wanted. */
@@ -318,7 +349,7 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 
 	if (rc == EAGAIN) {
 		want(prefetch, stream, stream->snapshot.view.wanted_offset,
-		     stream->snapshot.view.wanted_length);
+		     stream->snapshot.view.wanted_length, false);
 		return false;
 	}
 	if (!rc && stream->from.mv_data)
@@ -370,7 +401,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 		struct level *level = cursor_top(&stream->walker);
 		int rc;
 
-		scout_advance(prefetch, stream, limit);
+		scout_advance(prefetch, stream, limit, taken);
 		if (!leaf_is_done(stream, level)) {
 			if (!walk_leaf(prefetch, stream, limit, taken))
 				return;
@@ -392,7 +423,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 			if (prefetch->residency->kind == RESIDENCY_CACHE && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
-			    loader_want(prefetch, view->wanted_offset, view->wanted_length))
+			    loader_want(prefetch, view->wanted_offset, view->wanted_length, false))
 				stream->asked = view->wanted_offset;
 			return;
 		}

@@ -87,7 +87,7 @@ static struct stream *stream_make(const struct snapshot *snapshot, const struct 
 	stream->tree = *tree;
 	stream->forward = forward;
 	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
-	stream->chunk = stream->asked = UINT64_MAX;
+	stream->chunk = stream->chunk_mapped = stream->asked = UINT64_MAX;
 	return stream;
 }
 

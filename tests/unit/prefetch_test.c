@@ -29,11 +29,15 @@
 enum {
 	RECORDS_BIG = 250,
 	RECORDS_LONG = 390,
+	RECORDS_LONGER = 1000,
+	RECORDS_LEAVES = 300000,
 	VALUE_BIG = 40000,
 	RECORDS_SMALL = 60000,
 	VALUE_SMALL = 100
 };
-enum { AHEAD = 8 << 20, DEPTH = 16, IDLE_SECONDS = 60, OTHERS = 7 };
+enum { AHEAD = 8 << 20, AHEAD_CACHED = 64 << 20, DEPTH = 16, IDLE_SECONDS = 60, OTHERS = 7 };
+
+enum { MAPS = (64 << 20) / RESIDENCY_FAULT };
 
 static struct {
 	struct place place;
@@ -53,6 +57,7 @@ static struct {
 	size_t in_flight;             /* at most */
 	bool busy;                    /* the machine's processors */
 	bool dear;                    /* a scan's faults, whatever they take */
+	unsigned maps[MAPS];          /* how often each RESIDENCY_FAULT of the file was mapped */
 } f;
 
 /* The loader waits for work by this call alone, and nothing else here does. */
@@ -82,6 +87,18 @@ bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, ui
 	return f.dear || __real_faults_are_dear(prefetch, cursor, offset);
 }
 
+void __real_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+
+void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
+{
+	if (length >= RESIDENCY_FAULT)
+		for (uint64_t at = offset / RESIDENCY_FAULT; at * RESIDENCY_FAULT < offset + length;
+		     at++)
+			f.maps[at]++;
+	__real_residency_map(residency, offset, length);
+}
+
 size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 
@@ -100,6 +117,17 @@ static void assert_comes_to_rest(void)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_SECONDS;
 	assert_int_equal(sem_timedwait(&idle, &until), 0);
+}
+
+/* The same of a loader that has to look at what its streams' programs have taken until now. */
+static void assert_comes_to_rest_again(void)
+{
+	pthread_mutex_lock(&f.prefetch->lock);
+	while (!sem_trywait(&idle))
+		;
+	pthread_cond_signal(&f.prefetch->wake);
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_comes_to_rest();
 }
 
 static void key_make(char key[16], MDB_val *value, unsigned i)
@@ -134,7 +162,8 @@ static void many_put(unsigned records, size_t size)
 static void look(enum residency_kind kind)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
-	struct prefetch_options ahead = {.ahead = AHEAD, .depth = DEPTH};
+	struct prefetch_options ahead = {.ahead = kind == RESIDENCY_CACHE ? AHEAD_CACHED : AHEAD,
+					 .depth = DEPTH};
 	const uint32_t page_size = 4096;
 	struct meta meta;
 	struct stat st;
@@ -188,6 +217,18 @@ static int setup_cached(void **state)
 {
 	(void)state;
 	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
+}
+
+static int setup_cached_longer(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LONGER, VALUE_BIG, RESIDENCY_CACHE);
+}
+
+static int setup_cached_leaves(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LEAVES, VALUE_SMALL, RESIDENCY_CACHE);
 }
 
 static int setup_small(void **state)
@@ -570,6 +611,131 @@ static void scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it(void *
 	cursor_leave(&cursor);
 }
 
+/* A scan over what is in memory, some steps of which take it from one value to another. */
+struct mapped_scan {
+	struct cursor cursor;
+	uint64_t at; /* where in the file the value is */
+};
+
+static void mapped_begin(struct mapped_scan *scan)
+{
+	f.dear = true;
+	cursor_place(&scan->cursor, 0);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&scan->cursor);
+	assert_non_null(scan->cursor.ahead);
+	assert_comes_to_rest_again();
+}
+
+static void mapped_steps(struct mapped_scan *scan, unsigned steps)
+{
+	const uint8_t *value = NULL;
+
+	for (unsigned i = 0; i < steps; i++)
+		value = cursor_step(&scan->cursor);
+	scan->at = (uint64_t)(value - f.window.base);
+}
+
+/* How many of a part's faults have not been taken. */
+static unsigned unmapped(uint64_t from, uint64_t to)
+{
+	unsigned n = 0;
+
+	for (from = round_up(from, RESIDENCY_FAULT); from + RESIDENCY_FAULT <= to;
+	     from += RESIDENCY_FAULT)
+		n += !f.maps[from / RESIDENCY_FAULT];
+	return n;
+}
+
+/* One database of several, the pieces of which are asked for as they come. */
+static void scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mapped(void **state)
+{
+	struct mapped_scan scan;
+	uint64_t from;
+
+	(void)state;
+	f.tree.record.overflow_pages /= 2;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	assert_comes_to_rest_again();
+	from = scan.at;
+	for (int i = 0; i < 400; i++) {
+		mapped_steps(&scan, 1);
+		assert_comes_to_rest_again();
+	}
+	assert_in_range(unmapped(from, scan.at), 0, (scan.at - from) / RESIDENCY_FAULT / 16);
+	cursor_leave(&scan.cursor);
+}
+
+/* The end of what has been mapped. */
+static uint64_t mapped_end(void)
+{
+	unsigned i = MAPS;
+
+	while (i && !f.maps[i - 1])
+		i--;
+	return (uint64_t)i * RESIDENCY_FAULT;
+}
+
+enum { AHEAD_MAPPED = 8 << 20 };
+
+/* A chunk more, as whole ones come, and what the loader does not look at each step for. */
+static void scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead(void **state)
+{
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	for (int i = 0; i < 50; i++) {
+		mapped_steps(&scan, 10);
+		assert_comes_to_rest_again();
+		assert_in_range(mapped_end(), scan.at, scan.at + AHEAD_MAPPED + 2 * ARENA_CHUNK);
+	}
+	assert_in_range(mapped_end(), scan.at + AHEAD_MAPPED / 2, f.size);
+	cursor_leave(&scan.cursor);
+}
+
+/* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
+ * then, but all in front of it. */
+static void overtake(struct mapped_scan *scan, unsigned steps)
+{
+	uint64_t from, to;
+
+	pthread_mutex_lock(&f.prefetch->lock);
+	from = round_up(mapped_end(), ARENA_CHUNK) + ARENA_CHUNK;
+	mapped_steps(scan, steps);
+	to = scan->at - 2 * ARENA_CHUNK;
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_true(from + 4 * ARENA_CHUNK < to);
+	assert_comes_to_rest_again();
+	assert_int_equal(unmapped(from, to), (to - from) / RESIDENCY_FAULT);
+	assert_int_equal(unmapped(scan->at, scan->at + ARENA_CHUNK), 0);
+}
+
+static void scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it(void **state)
+{
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	assert_comes_to_rest_again();
+	overtake(&scan, 500);
+	cursor_leave(&scan.cursor);
+}
+
+static void scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same(void **state)
+{
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 10000);
+	assert_comes_to_rest_again();
+	overtake(&scan, 200000);
+	cursor_leave(&scan.cursor);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -621,6 +787,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it, setup_cached,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mapped,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same,
+			setup_cached_leaves, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
