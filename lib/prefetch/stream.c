@@ -240,7 +240,8 @@ static bool scout_is_behind(const struct stream *stream, uint64_t taken)
 static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint64_t limit,
 			  uint64_t taken)
 {
-	uint64_t most = limit >> stream->snapshot.view.page_shift;
+	uint64_t ahead = maps_leaves(stream) ? bytes_ahead(stream, taken) : 0;
+	uint64_t most = (limit > ahead ? limit - ahead : 0) >> stream->snapshot.view.page_shift;
 	struct gathered run = {0};
 
 	if (!stream->scout_done)

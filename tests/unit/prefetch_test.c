@@ -680,19 +680,30 @@ static uint64_t mapped_end(void)
 enum { AHEAD_MAPPED = 8 << 20 };
 
 /* A chunk more, as whole ones come, and what the loader does not look at each step for. */
-static void scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead(void **state)
+static void assert_maps_8_mib_ahead(unsigned steps)
 {
 	struct mapped_scan scan;
 
-	(void)state;
 	mapped_begin(&scan);
 	for (int i = 0; i < 50; i++) {
-		mapped_steps(&scan, 10);
+		mapped_steps(&scan, steps);
 		assert_comes_to_rest_again();
 		assert_in_range(mapped_end(), scan.at, scan.at + AHEAD_MAPPED + 2 * ARENA_CHUNK);
 	}
 	assert_in_range(mapped_end(), scan.at + AHEAD_MAPPED / 2, f.size);
 	cursor_leave(&scan.cursor);
+}
+
+static void scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead(void **state)
+{
+	(void)state;
+	assert_maps_8_mib_ahead(10);
+}
+
+static void scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead(void **state)
+{
+	(void)state;
+	assert_maps_8_mib_ahead(3000);
 }
 
 /* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
@@ -793,6 +804,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead,
 			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead,
+			setup_cached_leaves, teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
 			setup_cached_longer, teardown),
