@@ -221,15 +221,15 @@ static bool start_all(struct prefetch *prefetch)
 	return there;
 }
 
-/* Waits for reads without the lock, and shows what has come. */
-static void land_some(struct prefetch *prefetch)
+/* Waits for `min` reads without the lock, and shows what has come. */
+static void land_some(struct prefetch *prefetch, unsigned min)
 {
 	struct io_request *done[PREFETCH_DEPTH_MAX];
 	bool failed = false;
 	size_t n;
 
 	pthread_mutex_unlock(&prefetch->lock);
-	n = io_wait(prefetch->io, done, 1, PREFETCH_DEPTH_MAX);
+	n = io_wait(prefetch->io, done, min, PREFETCH_DEPTH_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
@@ -275,7 +275,8 @@ static void trees_bring(struct prefetch *prefetch)
 	prefetch->landed++;
 }
 
-/* A part at a time: what follows may be of no use any more. */
+/* A part at a time: what follows may be of no use any more, and somebody may wait for what has come
+ * meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
 	struct job job = jobs_take(&prefetch->there);
@@ -283,6 +284,8 @@ static void there_map(struct prefetch *prefetch)
 	pthread_mutex_unlock(&prefetch->lock);
 	residency_map(prefetch->residency, job.offset, job.length);
 	pthread_mutex_lock(&prefetch->lock);
+	if (prefetch->in_flight)
+		land_some(prefetch, 0);
 }
 
 static void *loader_run(void *argument)
@@ -299,14 +302,14 @@ static void *loader_run(void *argument)
 		else if (prefetch->there.count)
 			there_map(prefetch);
 		else if (prefetch->in_flight)
-			land_some(prefetch);
+			land_some(prefetch, 1);
 		else if (prefetch->later.count)
 			wait_for_later(prefetch);
 		else if (!prefetch->jobs.count)
 			pthread_cond_wait(&prefetch->wake, &prefetch->lock);
 	}
 	while (prefetch->in_flight)
-		land_some(prefetch);
+		land_some(prefetch, 1);
 	pthread_mutex_unlock(&prefetch->lock);
 	return NULL;
 }

@@ -58,6 +58,8 @@ static struct {
 	bool busy;                    /* the machine's processors */
 	bool dear;                    /* a scan's faults, whatever they take */
 	unsigned maps[MAPS];          /* how often each RESIDENCY_FAULT of the file was mapped */
+	uint64_t cold;                /* the one chunk that is not in the page cache; or 0 */
+	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
 } f;
 
 /* The loader waits for work by this call alone, and nothing else here does. */
@@ -99,6 +101,26 @@ void __wrap_residency_map(const struct residency *residency, uint64_t offset, ui
 	__real_residency_map(residency, offset, length);
 }
 
+static unsigned maps_count(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < MAPS; i++)
+		n += f.maps[i];
+	return n;
+}
+
+bool __real_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end);
+bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end);
+
+bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end)
+{
+	return (!f.cold || chunk != f.cold) && __real_leave_to_cache(residency, chunk, offset, end);
+}
+
 size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 
@@ -106,6 +128,8 @@ size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, s
 {
 	if (f.in_flight < io->in_flight)
 		f.in_flight = io->in_flight;
+	if (!f.maps_waited)
+		f.maps_waited = maps_count();
 	return __real_io_wait(io, requests, min, max);
 }
 
@@ -706,6 +730,26 @@ static void scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead(void **
 	assert_maps_8_mib_ahead(3000);
 }
 
+/* Some stream's bytes have to be read, and another's to be mapped: what has come is not kept until
+ * all has been mapped. */
+static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void **state)
+{
+	const uint64_t chunks = 8, size = ARENA_CHUNK;
+
+	(void)state;
+	f.cold = 4;
+	pthread_mutex_lock(&f.prefetch->lock);
+	assert_int_equal(loader_wake(f.prefetch), 0);
+	assert_true(loader_want(f.prefetch, f.cold * size, size, false));
+	for (uint64_t i = 1; i <= chunks; i++)
+		assert_true(loader_want(f.prefetch, (f.cold + i) * size, size, true));
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_comes_to_rest();
+	assert_int_equal(bytes_read(), size);
+	assert_int_equal(maps_count(), chunks * size / RESIDENCY_FAULT);
+	assert_in_range(f.maps_waited, 0, 2 * size / RESIDENCY_FAULT);
+}
+
 /* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
  * then, but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
@@ -807,6 +851,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead,
 			setup_cached_leaves, teardown),
+		cmocka_unit_test_setup_teardown(
+			read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that, setup_cached,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
 			setup_cached_longer, teardown),
