@@ -79,6 +79,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	}
 	prefetch->starting[prefetch->starting_count++] = request;
 	prefetch->in_flight++;
+	prefetch->brought += request->length;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, request->length);
 	stats_add(STATS_PREFETCH_REQUESTS, 1);

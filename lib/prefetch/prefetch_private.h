@@ -59,6 +59,7 @@ struct stream {
 	_Atomic uint64_t taken;   /* the program's steps */
 	uint64_t chunk;           /* asked for last */
 	uint64_t chunk_mapped;    /* the same of those that are mapped */
+	uint64_t brought;         /* the loader's, when it began */
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
 
@@ -83,6 +84,7 @@ struct prefetch {
 	unsigned starting_count;
 	unsigned in_flight;
 	uint64_t landed;  /* reads that have come */
+	uint64_t brought; /* bytes of all that were begun */
 	uint64_t planned; /* offset of the last that was begun */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */

@@ -123,6 +123,7 @@ static int stream_start(struct prefetch *prefetch, struct stream *stream)
 		rc = loader_wake(prefetch);
 	if (!rc) {
 		prefetch->streams[i] = stream;
+		stream->brought = prefetch->brought;
 		if (stream->dense)
 			residency_scan(prefetch->residency, 1);
 		if (stream->cursor)
@@ -170,8 +171,12 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 void stream_free(struct prefetch *prefetch, struct stream *stream)
 {
 	uint64_t used = atomic_load(&stream->taken) * atomic_load(&stream->average);
+	uint64_t brought = prefetch->brought - stream->brought;
 
-	stats_add(STATS_PREFETCH_USED, used < stream->bytes ? used : stream->bytes);
+	if (used > stream->bytes)
+		used = stream->bytes;
+	/* The rest was in memory before. */
+	stats_add(STATS_PREFETCH_USED, used < brought ? used : brought);
 	if (stream->dense)
 		residency_scan(prefetch->residency, -1);
 	if (stream->mapped)

@@ -750,6 +750,20 @@ static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void *
 	assert_in_range(f.maps_waited, 0, 2 * size / RESIDENCY_FAULT);
 }
 
+/* What is in memory has not been brought. */
+static void scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used(void **state)
+{
+	uint64_t used = stats_get(STATS_PREFETCH_USED);
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	cursor_leave(&scan.cursor);
+	assert_int_equal(bytes_read(), 0);
+	assert_int_equal(stats_get(STATS_PREFETCH_USED), used);
+}
+
 /* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
  * then, but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
@@ -854,6 +868,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that, setup_cached,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used,
+			setup_cached, teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
 			setup_cached_longer, teardown),
