@@ -255,6 +255,7 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
 		struct level *level;
 		uint64_t leaf;
+		bool map;
 		int rc = scout_step(prefetch, stream);
 
 		if (rc == EAGAIN)
@@ -265,8 +266,10 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 			stream->scout_done = true;
 			break;
 		}
-		if (!run.pages)
-			run.map = maps_leaves(stream) && !scout_is_behind(stream, taken);
+		map = maps_leaves(stream) && !scout_is_behind(stream, taken);
+		if (map != run.map)
+			gathered_want(prefetch, stream, &run);
+		run.map = map;
 		gather(prefetch, stream, &run, leaf, 1);
 		stream->leaves_ahead++;
 	}
