@@ -34,8 +34,8 @@ static uint64_t step_bytes(const struct cursor *cursor, uint64_t *all)
 	return record->entries ? *all / record->entries : 0;
 }
 
-/* Minor faults of the thread that asks. A kernel that does not tell has none. */
-static uint64_t faults_taken(void)
+/* A kernel that does not tell has none. */
+uint64_t faults_taken(void)
 {
 	struct rusage usage = {0};
 
@@ -84,4 +84,10 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 		faults = most;
 	return fault_cost(residency, offset) * SHARE * faults >= now.at - seen.at &&
 	       processor_is_free();
+}
+
+/* The same share as of the program's time. */
+bool faults_were_worth_it(uint64_t faults, uint64_t bytes)
+{
+	return faults * SHARE >= bytes / RESIDENCY_FAULT;
 }

@@ -19,8 +19,9 @@ enum {
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
-	DEPTH_LEAST = 4,        /* reads in flight of one of many processes */
-	PREPARE_FROM = 8 << 20, /* bytes: scans that look so far ahead go on for a while */
+	DEPTH_LEAST = 4,          /* reads in flight of one of many processes */
+	MAPPED_JUDGED = 32 << 20, /* bytes, each time that so many have been mapped */
+	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
 
 bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length, bool map)
@@ -276,15 +277,32 @@ static void trees_bring(struct prefetch *prefetch)
 	prefetch->landed++;
 }
 
+/* Large folios, or somebody who has gone there before: then the look-aheads that map had better not
+ * go on. Only the program's thread may drop them. */
+static void mapped_judge(struct prefetch *prefetch)
+{
+	bool vain = !faults_were_worth_it(prefetch->faults, prefetch->mapped);
+
+	prefetch->mapped = prefetch->faults = 0;
+	for (unsigned i = 0; vain && i < PREFETCH_STREAMS; i++)
+		if (prefetch->streams[i] && prefetch->streams[i]->mapped)
+			atomic_store(&prefetch->streams[i]->vain, true);
+}
+
 /* A part at a time: what follows may be of no use any more, and somebody may wait for what has come
  * meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
 	struct job job = jobs_take(&prefetch->there);
+	uint64_t faults = faults_taken();
 
 	pthread_mutex_unlock(&prefetch->lock);
 	residency_map(prefetch->residency, job.offset, job.length);
 	pthread_mutex_lock(&prefetch->lock);
+	prefetch->mapped += job.length;
+	prefetch->faults += faults_taken() - faults;
+	if (prefetch->mapped >= MAPPED_JUDGED)
+		mapped_judge(prefetch);
 	if (prefetch->in_flight)
 		land_some(prefetch, 0);
 }

@@ -57,6 +57,7 @@ struct stream {
 	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
 	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
 	_Atomic uint64_t taken;   /* the program's steps */
+	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
 	uint64_t chunk;           /* asked for last */
 	uint64_t chunk_mapped;    /* the same of those that are mapped */
 	uint64_t brought;         /* the loader's, when it began */
@@ -85,6 +86,8 @@ struct prefetch {
 	unsigned in_flight;
 	uint64_t landed;  /* reads that have come */
 	uint64_t brought; /* bytes of all that were begun */
+	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */
+	uint64_t faults;  /* that they took */
 	uint64_t planned; /* offset of the last that was begun */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */
@@ -129,6 +132,11 @@ void loader_announce(struct prefetch *prefetch);
  * thread should take them; `offset` is what it will come to next. Looks at a cursor twice, from one
  * pace to the next, and then takes a few of the faults to know. In its thread, no lock. */
 bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+
+/* Minor faults of the thread that asks. */
+uint64_t faults_taken(void);
+/* Whether mapping so many bytes took as many faults that it saved the program some worth it. */
+bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
 /* stream.c */
 /* Whether a range has nothing more to ask for. */

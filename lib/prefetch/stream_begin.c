@@ -218,6 +218,25 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }
 
+/* Ends a cursor's look-ahead. Under no lock. false: it had none. */
+static bool stream_drop(struct prefetch *prefetch, struct cursor *cursor)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&prefetch->lock);
+	for (unsigned i = 0; i < PREFETCH_STREAMS && !found; i++)
+		if (prefetch->streams[i] == cursor->ahead) {
+			stream_free(prefetch, prefetch->streams[i]);
+			prefetch->streams[i] = NULL;
+			/* What was asked for and not begun is of no use now. */
+			prefetch->jobs.count = 0;
+			found = true;
+		}
+	pthread_mutex_unlock(&prefetch->lock);
+	cursor->ahead = NULL;
+	return found;
+}
+
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
 {
 	struct prefetch *prefetch = (struct prefetch *)watch;
@@ -225,6 +244,13 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 
 	if (!stream) {
 		stream_begin(prefetch, cursor, forward);
+		return;
+	}
+	if (atomic_load_explicit(&stream->vain, memory_order_relaxed)) {
+		/* What comes next may be worth another. */
+		stream_drop(prefetch, cursor);
+		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
+		cursor->seen.at = 0;
 		return;
 	}
 	atomic_fetch_add_explicit(&stream->taken, (uint64_t)cursor->paced, memory_order_relaxed);
@@ -239,18 +265,6 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 
 void stream_left(struct cursor_watch *watch, struct cursor *cursor)
 {
-	struct prefetch *prefetch = (struct prefetch *)watch;
-
-	pthread_mutex_lock(&prefetch->lock);
-	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
-		if (prefetch->streams[i] == cursor->ahead) {
-			stream_free(prefetch, prefetch->streams[i]);
-			prefetch->streams[i] = NULL;
-			/* What was asked for and not begun is of no use now. */
-			prefetch->jobs.count = 0;
-			stats_add(STATS_STREAMS_BROKEN, 1);
-			break;
-		}
-	pthread_mutex_unlock(&prefetch->lock);
-	cursor->ahead = NULL;
+	if (stream_drop((struct prefetch *)watch, cursor))
+		stats_add(STATS_STREAMS_BROKEN, 1);
 }

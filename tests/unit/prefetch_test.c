@@ -489,16 +489,18 @@ static void map_when_all_is_there_then_the_program_takes_no_fault(void **state)
 	assert_in_range(faults_over(offset, length), 0, without / 8);
 }
 
-/* Single pages, whatever the file system of the data has, from an offset on. */
+/* The same bytes in single pages, whatever the file system of the data has, from an offset on. */
 static void single_pages_show(uint64_t offset, size_t length)
 {
 	void *start = (void *)(uintptr_t)(f.window.base + offset);
-	uint8_t page[4096] = {1};
 	int fd = memfd_create("single pages", MFD_CLOEXEC);
+	uint8_t page[4096];
 
 	assert_true(fd >= 0);
-	for (size_t at = 0; at < length; at += sizeof(page))
+	for (size_t at = 0; at < length; at += sizeof(page)) {
+		memcpy(page, f.window.base + offset + at, sizeof(page));
 		assert_int_equal(pwrite(fd, page, sizeof(page), (off_t)at), sizeof(page));
+	}
 	assert_ptr_equal(mmap(start, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0), start);
 	assert_int_equal(madvise(start, length, MADV_NOHUGEPAGE), 0);
 	close(fd);
@@ -764,6 +766,40 @@ static void scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_use
 	assert_int_equal(stats_get(STATS_PREFETCH_USED), used);
 }
 
+/* Goes on to the end of the data with a look-ahead that has once been begun; returns whether it
+ * still has one then. */
+static bool is_mapped_until_the_end(void)
+{
+	struct mapped_scan scan;
+	bool mapped;
+
+	mapped_begin(&scan);
+	f.dear = false;
+	f.busy = true;
+	for (int i = 0; i < 97; i++) {
+		mapped_steps(&scan, 10);
+		assert_comes_to_rest_again();
+	}
+	mapped = scan.cursor.ahead != NULL;
+	cursor_leave(&scan.cursor);
+	return mapped;
+}
+
+static void scan_when_its_faults_go_on_then_its_look_ahead_does(void **state)
+{
+	(void)state;
+	single_pages_show(0, f.size & ~(uint64_t)4095);
+	assert_true(is_mapped_until_the_end());
+}
+
+static void scan_when_all_is_mapped_already_then_its_look_ahead_ends(void **state)
+{
+	(void)state;
+	single_pages_show(0, f.size & ~(uint64_t)4095);
+	(void)faults_over(0, f.size & ~(uint64_t)4095);
+	assert_false(is_mapped_until_the_end());
+}
+
 /* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
  * then, but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
@@ -871,6 +907,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used,
 			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(scan_when_its_faults_go_on_then_its_look_ahead_does,
+						setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_all_is_mapped_already_then_its_look_ahead_ends,
+			setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
 			setup_cached_longer, teardown),
