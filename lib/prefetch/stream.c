@@ -25,25 +25,25 @@ enum {
 static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
 		 bool map)
 {
-	uint64_t first, last;
+	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	if (!stream->dense)
 		return loader_want(prefetch, offset, length, map);
-	first = offset / ARENA_CHUNK;
-	last = (offset + length - 1) / ARENA_CHUNK;
-	for (; first <= last; first++) {
-		uint64_t start = first * ARENA_CHUNK, end = start + ARENA_CHUNK;
-		bool map_now = map && first != stream->chunk_mapped;
+	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
+	for (uint64_t n = 0; n <= last - first; n++) {
+		uint64_t chunk = stream->forward ? first + n : last - n;
+		uint64_t start = chunk * ARENA_CHUNK, end = start + ARENA_CHUNK;
+		bool map_now = map && chunk != stream->chunk_mapped;
 
-		if (first == stream->chunk && !map_now)
+		if (chunk == stream->chunk && !map_now)
 			continue;
 		if (end > prefetch->residency->size)
 			end = prefetch->residency->size;
 		if (start >= end || !loader_want(prefetch, start, end - start, map_now))
 			return false;
-		stream->chunk = first;
+		stream->chunk = chunk;
 		if (map_now)
-			stream->chunk_mapped = first;
+			stream->chunk_mapped = chunk;
 	}
 	return true;
 }
