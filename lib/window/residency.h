@@ -62,9 +62,9 @@ struct residency {
 	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
 	struct io *io;      /* reads for those who wait */
 	size_t length;      /* of the window, bytes */
-	uint64_t size;      /* of the data file in this snapshot, bytes */
+	_Atomic uint64_t size; /* of the data file in this snapshot, bytes */
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
-	uint64_t low;       /* bytes in front that always show the file: the meta pages */
+	_Atomic uint64_t low; /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
 	_Atomic enum residency_told told; /* whether the kernel tells what it holds */
 	_Atomic int probe;  /* else a description of the file of its own, to try it; -1: there is

@@ -800,6 +800,33 @@ static void scan_when_all_is_mapped_already_then_its_look_ahead_ends(void **stat
 	assert_false(is_mapped_until_the_end());
 }
 
+static void *snapshot_again(void *argument)
+{
+	(void)argument;
+	for (unsigned i = 0; i < 20; i++) {
+		f.identity.snapshot++;
+		assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
+						    2 * f.snapshot.page_size, true),
+				 0);
+	}
+	return NULL;
+}
+
+/* Another thread's transactions begin while somebody writes; the thread sanitizer looks on. */
+static void scan_when_newer_snapshots_begin_then_it_goes_on(void **state)
+{
+	struct mapped_scan scan;
+	pthread_t thread;
+
+	(void)state;
+	mapped_begin(&scan);
+	assert_int_equal(pthread_create(&thread, NULL, snapshot_again, NULL), 0);
+	mapped_steps(&scan, 900);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_comes_to_rest_again();
+	cursor_leave(&scan.cursor);
+}
+
 /* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
  * then, but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
@@ -912,6 +939,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			scan_when_all_is_mapped_already_then_its_look_ahead_ends,
 			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(scan_when_newer_snapshots_begin_then_it_goes_on,
+						setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
 			setup_cached_longer, teardown),
