@@ -14,17 +14,20 @@ bool processor_is_free(void)
 	char text[64];
 	const char *at;
 	cpu_set_t set;
+	int usable;
 
 	if (fd >= 0) {
 		n = read(fd, text, sizeof(text) - 1);
 		close(fd);
 	}
-	if (n <= 0 || sched_getaffinity(0, sizeof(set), &set))
+	/* The kernel refuses to tell where it has more processors than a set of fixed size. */
+	usable = sched_getaffinity(0, sizeof(set), &set) ? CPU_SETSIZE : CPU_COUNT(&set);
+	if (n <= 0)
 		return false;
 	text[n] = '\0';
 	/* "0.20 0.18 0.12 1/80 11206": of 80 tasks one runs, and that is who reads this. */
 	at = strchr(text, '/');
 	while (at && at > text && at[-1] != ' ')
 		at--;
-	return at && strtol(at, NULL, 10) < CPU_COUNT(&set);
+	return at && strtol(at, NULL, 10) < usable;
 }
