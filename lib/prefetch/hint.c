@@ -161,8 +161,7 @@ bool batches_advance(struct prefetch *prefetch)
 		struct batch *batch = *link;
 
 		while (batch->asked < batch->wanted &&
-		       loader_want(prefetch, batch->ranges[batch->asked].offset,
-				   batch->ranges[batch->asked].length, false)) {
+		       loader_want(prefetch, batch->ranges[batch->asked])) {
 			batch->asked++;
 			busy = true;
 		}

@@ -24,9 +24,9 @@ enum {
 	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
 
-bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length, bool map)
+bool loader_want(struct prefetch *prefetch, struct job job)
 {
-	return jobs_put(&prefetch->jobs, (struct job){offset, length, map});
+	return jobs_put(&prefetch->jobs, job);
 }
 
 bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
@@ -117,12 +117,14 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 			flight_start(prefetch, flight);
 			break;
 		case PLAN_BUSY:
-			jobs_put(&prefetch->later, (struct job){job.offset, length, job.map});
+			jobs_put(&prefetch->later,
+				 (struct job){job.offset, length, job.map, job.whose});
 			break;
 		case PLAN_READY:
 			there = true;
 			if (job.map)
-				jobs_put(&prefetch->there, (struct job){job.offset, length, true});
+				jobs_put(&prefetch->there,
+					 (struct job){job.offset, length, true, job.whose});
 			break;
 		case PLAN_REST:
 			break;
@@ -272,7 +274,7 @@ static void trees_bring(struct prefetch *prefetch)
 		there = residency_bring_copies(prefetch->residency, job.offset, job.length);
 		pthread_mutex_lock(&prefetch->lock);
 		if (!there)
-			(void)loader_want(prefetch, job.offset, job.length, job.map);
+			(void)loader_want(prefetch, job);
 	}
 	prefetch->landed++;
 }

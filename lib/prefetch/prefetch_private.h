@@ -16,7 +16,8 @@ enum {
 /* A range of the file that somebody will want. */
 struct job {
 	uint64_t offset, length;
-	bool map; /* what of it is there is mapped, too */
+	bool map;          /* what of it is there is mapped, too */
+	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
 };
 
 struct job_queue {
@@ -113,12 +114,23 @@ static inline struct job jobs_take(struct job_queue *queue)
 	return job;
 }
 
+/* Takes out what one has asked for. */
+static inline void jobs_forget(struct job_queue *queue, const void *whose)
+{
+	for (unsigned n = queue->count; n; n--) {
+		struct job job = jobs_take(queue);
+
+		if (job.whose != whose)
+			jobs_put(queue, job);
+	}
+}
+
 /* loader.c */
 /* Starts the thread if there is none, and wakes it. Under the lock. Returns 0 or an errno. */
 int loader_wake(struct prefetch *prefetch);
 /* Asks for a range, and with `map` for its page-table entries where it is there; false when the
  * queue is full. Under the lock. */
-bool loader_want(struct prefetch *prefetch, uint64_t offset, uint64_t length, bool map);
+bool loader_want(struct prefetch *prefetch, struct job job);
 
 /* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
  * bytes. Under the lock. */

@@ -28,7 +28,7 @@ static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offs
 	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	if (!stream->dense)
-		return loader_want(prefetch, offset, length, map);
+		return loader_want(prefetch, (struct job){offset, length, map, stream});
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
 		uint64_t chunk = stream->forward ? first + n : last - n;
@@ -39,7 +39,8 @@ static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offs
 			continue;
 		if (end > prefetch->residency->size)
 			end = prefetch->residency->size;
-		if (start >= end || !loader_want(prefetch, start, end - start, map_now))
+		if (start >= end ||
+		    !loader_want(prefetch, (struct job){start, end - start, map_now, stream}))
 			return false;
 		stream->chunk = chunk;
 		if (map_now)
@@ -427,7 +428,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 			if (prefetch->residency->kind == RESIDENCY_CACHE && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
-			    loader_want(prefetch, view->wanted_offset, view->wanted_length, false))
+			    loader_want(prefetch, (struct job){view->wanted_offset,
+							       view->wanted_length, false, stream}))
 				stream->asked = view->wanted_offset;
 			return;
 		}

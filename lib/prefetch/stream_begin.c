@@ -226,10 +226,12 @@ static bool stream_drop(struct prefetch *prefetch, struct cursor *cursor)
 	pthread_mutex_lock(&prefetch->lock);
 	for (unsigned i = 0; i < PREFETCH_STREAMS && !found; i++)
 		if (prefetch->streams[i] == cursor->ahead) {
+			/* What it has asked for and was not begun is of no use now; others' wishes
+			 * are. */
+			jobs_forget(&prefetch->jobs, prefetch->streams[i]);
+			jobs_forget(&prefetch->there, prefetch->streams[i]);
 			stream_free(prefetch, prefetch->streams[i]);
 			prefetch->streams[i] = NULL;
-			/* What was asked for and not begun is of no use now. */
-			prefetch->jobs.count = 0;
 			found = true;
 		}
 	pthread_mutex_unlock(&prefetch->lock);

@@ -1,0 +1,239 @@
+/* What only this file knows: how the data set is made, and how the loader is watched. */
+#include "prefetch_fixture.h"
+
+#include "origin/origin.h"
+#include "util/processor.h"
+#include "util/stats.h"
+
+#include <fcntl.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct prefetch_fixture f;
+
+/* The loader waits for work by this call alone, and nothing else here does. */
+static sem_t idle;
+
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);
+
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock)
+{
+	sem_post(&idle);
+	return __real_pthread_cond_wait(condition, lock);
+}
+
+bool __wrap_processor_is_free(void);
+
+bool __wrap_processor_is_free(void)
+{
+	return !f.busy;
+}
+
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
+{
+	return f.dear || __real_faults_are_dear(prefetch, cursor, offset);
+}
+
+void __real_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+
+void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
+{
+	if (length >= RESIDENCY_FAULT)
+		for (uint64_t at = offset / RESIDENCY_FAULT; at * RESIDENCY_FAULT < offset + length;
+		     at++)
+			f.maps[at]++;
+	__real_residency_map(residency, offset, length);
+}
+
+unsigned maps_count(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < MAPS; i++)
+		n += f.maps[i];
+	return n;
+}
+
+bool __real_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end);
+bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end);
+
+bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
+			   uint64_t end)
+{
+	return (!f.cold || chunk != f.cold) && __real_leave_to_cache(residency, chunk, offset, end);
+}
+
+size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+
+size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+{
+	if (f.in_flight < io->in_flight)
+		f.in_flight = io->in_flight;
+	if (!f.maps_waited)
+		f.maps_waited = maps_count();
+	return __real_io_wait(io, requests, min, max);
+}
+
+void assert_comes_to_rest(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE_SECONDS;
+	assert_int_equal(sem_timedwait(&idle, &until), 0);
+}
+
+void assert_comes_to_rest_again(void)
+{
+	pthread_mutex_lock(&f.prefetch->lock);
+	while (!sem_trywait(&idle))
+		;
+	pthread_cond_signal(&f.prefetch->wake);
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_comes_to_rest();
+}
+
+void key_make(char key[16], MDB_val *value, unsigned i)
+{
+	snprintf(key, 16, "%08u", i);
+	*value = (MDB_val){.mv_size = 8, .mv_data = key};
+}
+
+static void many_put(unsigned records, size_t size)
+{
+	MDB_env *orig = origin_open(&f.place);
+	char text[16], *bytes = calloc(1, size);
+	MDB_val key, data = {.mv_size = size, .mv_data = bytes};
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	assert_non_null(bytes);
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
+	for (unsigned i = 0; i < records; i++) {
+		key_make(text, &key, i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, MDB_APPEND), 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+	free(bytes);
+}
+
+/* The newest snapshot of the place, in an arena that nobody else knows of, or in the page cache,
+ * which has it from the writing. */
+static void look(enum residency_kind kind)
+{
+	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
+	struct prefetch_options ahead = {.ahead = kind == RESIDENCY_CACHE ? AHEAD_CACHED : AHEAD,
+					 .depth = DEPTH};
+	const uint32_t page_size = 4096;
+	struct meta meta;
+	struct stat st;
+
+	f.fd = open(f.place.data, O_RDONLY | O_CLOEXEC);
+	assert_true(f.fd >= 0);
+	assert_int_equal(fstat(f.fd, &st), 0);
+	f.size = (uint64_t)st.st_size;
+	f.identity =
+		(struct arena_identity){.device = 1, .inode = 2, .size = f.size, .snapshot = 1};
+	snprintf(f.node, sizeof(f.node), "prefetch_test %d", (int)getpid());
+	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
+	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);
+	assert_int_equal(window_open(&f.window, &f.file, f.size, page_size), 0);
+	assert_int_equal(meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta),
+			 0);
+	assert_int_equal(meta.page_size, page_size);
+	assert_int_equal(residency_open(&f.residency, kind, (uint8_t *)(uintptr_t)f.window.base,
+					f.size, f.fd, &f.io, &options, kind == RESIDENCY_CACHE),
+			 0);
+	assert_int_equal(
+		residency_snapshot(&f.residency, &f.identity, f.identity.size, 2 * page_size, true),
+		0);
+	residency_enter(&f.residency);
+	assert_int_equal(prefetch_open(&f.prefetch, &f.residency, &f.io, &ahead), 0);
+	f.snapshot = (struct snapshot){.page_size = page_size};
+	assert_int_equal(window_look(&f.window, meta.last_page + 1, f.size, &f.snapshot.view), 0);
+	f.snapshot.view.residency = f.snapshot.view.runs = &f.residency;
+	f.snapshot.watch = prefetch_watch(f.prefetch);
+	f.tree = (struct tree){.record = meta.main_tree};
+	comparators_default(&f.order, 0);
+	assert_int_equal(sem_init(&idle, 0, 0), 0);
+}
+
+static int setup(unsigned records, size_t size, enum residency_kind kind)
+{
+	memset(&f, 0, sizeof(f));
+	place_make(&f.place);
+	many_put(records, size);
+	look(kind);
+	return 0;
+}
+
+int setup_big(void **state)
+{
+	(void)state;
+	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
+}
+
+int setup_cached(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
+}
+
+int setup_cached_longer(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LONGER, VALUE_BIG, RESIDENCY_CACHE);
+}
+
+int setup_cached_leaves(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LEAVES, VALUE_SMALL, RESIDENCY_CACHE);
+}
+
+int setup_small(void **state)
+{
+	(void)state;
+	return setup(RECORDS_SMALL, VALUE_SMALL, RESIDENCY_ARENA);
+}
+
+int teardown(void **state)
+{
+	(void)state;
+	prefetch_end(f.prefetch, &f.snapshot);
+	prefetch_close(f.prefetch);
+	for (unsigned i = 0; i < OTHERS; i++)
+		arena_close(f.others[i]);
+	residency_leave(&f.residency);
+	residency_close(&f.residency);
+	window_close(&f.window);
+	io_close(&f.io);
+	io_close(&f.file);
+	close(f.fd);
+	place_remove(&f.place);
+	sem_destroy(&idle);
+	return 0;
+}
+uint64_t bytes_read(void)
+{
+	return io_counted(&f.io).bytes;
+}

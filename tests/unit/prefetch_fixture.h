@@ -1,0 +1,71 @@
+/* What only this file knows: a data set with a loader in front of it, for the tests of what that
+ * reads and maps. What it waits for, maps and asks of the machine is seen and may be set; see the
+ * wraps in tests/unit/Makemodule.am. */
+#ifndef LMDBIO_TESTS_PREFETCH_FIXTURE_H
+#define LMDBIO_TESTS_PREFETCH_FIXTURE_H
+
+#include "env_fixture.h"
+
+#include "io/io_fault.h"
+#include "prefetch/prefetch_private.h"
+
+enum {
+	RECORDS_BIG = 250,
+	RECORDS_LONG = 390,
+	RECORDS_LONGER = 1000,
+	RECORDS_LEAVES = 300000,
+	VALUE_BIG = 40000,
+	RECORDS_SMALL = 60000,
+	VALUE_SMALL = 100
+};
+enum { AHEAD = 8 << 20, AHEAD_CACHED = 64 << 20, DEPTH = 16, IDLE_SECONDS = 60, OTHERS = 7 };
+
+enum { MAPS = (64 << 20) / RESIDENCY_FAULT };
+
+extern struct prefetch_fixture {
+	struct place place;
+	int fd;
+	uint64_t size;
+	struct io file, io;
+	struct io_fault plan;
+	struct window window;
+	struct residency residency;
+	struct prefetch *prefetch;
+	struct snapshot snapshot;
+	struct tree tree;
+	struct comparators order;
+	struct arena_identity identity;
+	char node[32];
+	struct arena *others[OTHERS]; /* as processes of the node have them */
+	size_t in_flight;             /* at most */
+	bool busy;                    /* the machine's processors */
+	bool dear;                    /* a scan's faults, whatever they take */
+	unsigned maps[MAPS];          /* how often each RESIDENCY_FAULT of the file was mapped */
+	uint64_t cold;                /* the one chunk that is not in the page cache; or 0 */
+	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
+} f;
+
+/* How often a part of the file was mapped, all together. */
+unsigned maps_count(void);
+
+/* Until the loader has nothing more to do; the bound is for one that never stops. */
+void assert_comes_to_rest(void);
+/* The same of a loader that has to look at what its streams' programs have taken until now. */
+void assert_comes_to_rest_again(void);
+
+/* Whatever the fixture says. */
+bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+
+void key_make(char key[16], MDB_val *value, unsigned i);
+
+uint64_t bytes_read(void);
+
+/* In an arena that nobody else knows of, or in the page cache, which has it from the writing. */
+int setup_big(void **state);
+int setup_small(void **state);
+int setup_cached(void **state);
+int setup_cached_longer(void **state);
+int setup_cached_leaves(void **state);
+int teardown(void **state);
+
+#endif

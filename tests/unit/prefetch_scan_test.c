@@ -1,0 +1,550 @@
+/* What only this file knows: what the loader brings in front of a cursor, and what it maps of what
+ * is in memory. */
+#include "prefetch_fixture.h"
+
+#include "util/checked.h"
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct comparators *comparators(void)
+{
+	static struct comparators both;
+
+	both = f.order;
+	return &both;
+}
+
+/* A cursor at a record. */
+static void cursor_place(struct cursor *cursor, unsigned record)
+{
+	char text[16];
+	MDB_val key, data;
+
+	key_make(text, &key, record);
+	cursor_init(cursor, &f.snapshot, &f.tree, comparators(), NULL);
+	assert_int_equal(cursor_get(cursor, &key, &data, MDB_SET_KEY), 0);
+}
+
+static const uint8_t *cursor_step(struct cursor *cursor)
+{
+	MDB_val key, data;
+
+	assert_int_equal(cursor_get(cursor, &key, &data, MDB_NEXT), 0);
+	return data.mv_data;
+}
+
+/* A branch that the program has found in memory has never been brought, and the way from one leaf
+ * to the next leads over it. */
+static void scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of(void **state)
+{
+	unsigned record = RECORDS_LONG - 100, behind = RECORDS_LONG - 51;
+	struct cursor cursor, other;
+	uint64_t value;
+
+	(void)state;
+	f.snapshot.view.residency = NULL;
+	f.tree.pattern = PATTERN_SEQUENTIAL;
+	cursor_place(&other, behind);
+	value = (uint64_t)(cursor_step(&other) - f.window.base);
+	cursor_leave(&other);
+	cursor_place(&cursor, record);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&cursor);
+	assert_non_null(cursor.ahead);
+	assert_comes_to_rest();
+	assert_true(residency_covers(&f.residency, value, VALUE_BIG));
+	cursor_leave(&cursor);
+}
+
+static uint64_t faults_now(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)usage.ru_minflt;
+}
+
+/* Goes over bytes of the window as a program does; returns how many faults that took. */
+static uint64_t faults_over(uint64_t offset, uint64_t length)
+{
+	uint64_t before = faults_now();
+
+	for (uint64_t end = offset + length; offset < end; offset += 4096)
+		(void)*(volatile const uint8_t *)(f.window.base + offset);
+	return faults_now() - before;
+}
+
+enum { LOOKED_AT_BYTES = 4 << 20 };
+
+/* Nothing is mapped any more. */
+static void unmap_all(void)
+{
+	assert_int_equal(
+		madvise((void *)(uintptr_t)f.window.base, f.size & ~(uint64_t)4095, MADV_DONTNEED),
+		0);
+}
+
+static void map_when_all_is_there_then_the_program_takes_no_fault(void **state)
+{
+	uint64_t offset = 2 << 20, length = 2 << 20, without;
+
+	(void)state;
+	unmap_all();
+	without = faults_over(offset, length);
+	unmap_all();
+	residency_map(&f.residency, offset, length);
+	assert_in_range(faults_over(offset, length), 0, without / 8);
+}
+
+/* The same bytes in single pages, whatever the file system of the data has, from an offset on. */
+static void single_pages_show(uint64_t offset, size_t length)
+{
+	void *start = (void *)(uintptr_t)(f.window.base + offset);
+	int fd = memfd_create("single pages", MFD_CLOEXEC);
+	uint8_t page[4096];
+
+	assert_true(fd >= 0);
+	for (size_t at = 0; at < length; at += sizeof(page)) {
+		memcpy(page, f.window.base + offset + at, sizeof(page));
+		assert_int_equal(pwrite(fd, page, sizeof(page), (off_t)at), sizeof(page));
+	}
+	assert_ptr_equal(mmap(start, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0), start);
+	assert_int_equal(madvise(start, length, MADV_NOHUGEPAGE), 0);
+	close(fd);
+}
+
+/* As a scan of a large set over single pages. */
+static void scan_make(struct cursor *cursor)
+{
+	cursor_init(cursor, &f.snapshot, &f.tree, comparators(), NULL);
+	f.tree.record.leaf_pages = 0;
+	f.tree.record.overflow_pages = 1 << 20;
+	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
+	cursor->paced = 1;
+	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+}
+
+/* As a scan of a large set that goes over 4 MiB of it between two looks: at the cost of faults
+ * alone, unless it computes, too. */
+static bool is_dear(struct cursor *cursor, uint64_t touched, uint64_t computed)
+{
+	unmap_all();
+	cursor->seen = (struct cursor_seen){clock_now() - computed, faults_now()};
+	(void)faults_over(LOOKED_AT_BYTES, touched);
+	return __real_faults_are_dear(f.prefetch, cursor, 2 * LOOKED_AT_BYTES);
+}
+
+static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void **state)
+{
+	struct cursor cursor;
+	bool dear = false;
+
+	(void)state;
+	scan_make(&cursor);
+	/* Whoever waits for a processor in between has computed, for all one can see. */
+	for (int i = 0; i < 1000 && !dear; i++)
+		dear = is_dear(&cursor, LOOKED_AT_BYTES, 0);
+	assert_true(dear);
+	for (int i = 0; i < 20; i++) {
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 1000000000));
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES / 2, 0));
+		assert_false(is_dear(&cursor, 0, 0));
+	}
+	f.busy = true;
+	for (int i = 0; i < 20; i++)
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
+}
+
+/* A program that copies each value into fresh memory takes faults for that, and none that anybody
+ * could take for it. */
+static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+	for (int i = 0; i < 20; i++) {
+		uint8_t *copy = mmap(NULL, LOOKED_AT_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		assert_true(copy != MAP_FAILED);
+		madvise(copy, LOOKED_AT_BYTES, MADV_NOHUGEPAGE);
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		for (size_t at = 0; at < LOOKED_AT_BYTES; at += 4096)
+			copy[at] = f.window.base[LOOKED_AT_BYTES + at];
+		munmap(copy, LOOKED_AT_BYTES);
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* As when another thread goes on with a cursor, or a forked child. */
+static void faults_when_another_thread_had_taken_more_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 20; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now() - 1000000000, faults_now() + 1000};
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* What it did before was another scan, however many faults that took. */
+static void faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 200; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES);
+		cursor_leave(&cursor);
+		cursor.paced = 1;
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+	}
+}
+
+/* While somebody writes to it nothing of a file on a network is known to be in memory. */
+static void faults_when_nothing_is_known_of_the_file_then_they_are_not_dear(void **state)
+{
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
+					    2 * f.snapshot.page_size, false),
+			 0);
+	for (int i = 0; i < 200; i++)
+		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
+}
+
+/* What lies in memory is gone over by a thread, and then it is the program's without a fault. */
+static void scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it(void **state)
+{
+	uint64_t without;
+	struct cursor cursor;
+
+	(void)state;
+	f.dear = true;
+	unmap_all();
+	without = faults_over(1 << 20, 1 << 20);
+	unmap_all();
+	cursor_place(&cursor, 0);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&cursor);
+	assert_non_null(cursor.ahead);
+	assert_comes_to_rest();
+	assert_in_range(faults_over(1 << 20, 1 << 20), 0, without / 8);
+	assert_int_equal(bytes_read(), 0);
+	cursor_leave(&cursor);
+}
+
+/* A scan over what is in memory, some steps of which take it from one value to another. */
+struct mapped_scan {
+	struct cursor cursor;
+	uint64_t at; /* where in the file the value is */
+};
+
+static void mapped_begin(struct mapped_scan *scan)
+{
+	f.dear = true;
+	cursor_place(&scan->cursor, 0);
+	for (int i = 0; i < CURSOR_PACE_FIRST; i++)
+		cursor_step(&scan->cursor);
+	assert_non_null(scan->cursor.ahead);
+	assert_comes_to_rest_again();
+}
+
+static void mapped_steps(struct mapped_scan *scan, unsigned steps)
+{
+	const uint8_t *value = NULL;
+
+	for (unsigned i = 0; i < steps; i++)
+		value = cursor_step(&scan->cursor);
+	scan->at = (uint64_t)(value - f.window.base);
+}
+
+/* How many of a part's faults have not been taken. */
+static unsigned unmapped(uint64_t from, uint64_t to)
+{
+	unsigned n = 0;
+
+	for (from = round_up(from, RESIDENCY_FAULT); from + RESIDENCY_FAULT <= to;
+	     from += RESIDENCY_FAULT)
+		n += !f.maps[from / RESIDENCY_FAULT];
+	return n;
+}
+
+/* One database of several, the pieces of which are asked for as they come. */
+static void scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mapped(void **state)
+{
+	struct mapped_scan scan;
+	uint64_t from;
+
+	(void)state;
+	f.tree.record.overflow_pages /= 2;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	assert_comes_to_rest_again();
+	from = scan.at;
+	for (int i = 0; i < 400; i++) {
+		mapped_steps(&scan, 1);
+		assert_comes_to_rest_again();
+	}
+	assert_in_range(unmapped(from, scan.at), 0, (scan.at - from) / RESIDENCY_FAULT / 16);
+	cursor_leave(&scan.cursor);
+}
+
+/* The end of what has been mapped. */
+static uint64_t mapped_end(void)
+{
+	unsigned i = MAPS;
+
+	while (i && !f.maps[i - 1])
+		i--;
+	return (uint64_t)i * RESIDENCY_FAULT;
+}
+
+enum { AHEAD_MAPPED = 8 << 20 };
+
+/* A chunk more, as whole ones come, and what the loader does not look at each step for. */
+static void assert_maps_8_mib_ahead(unsigned steps)
+{
+	struct mapped_scan scan;
+
+	mapped_begin(&scan);
+	for (int i = 0; i < 50; i++) {
+		mapped_steps(&scan, steps);
+		assert_comes_to_rest_again();
+		assert_in_range(mapped_end(), scan.at, scan.at + AHEAD_MAPPED + 2 * ARENA_CHUNK);
+	}
+	assert_in_range(mapped_end(), scan.at + AHEAD_MAPPED / 2, f.size);
+	cursor_leave(&scan.cursor);
+}
+
+static void scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead(void **state)
+{
+	(void)state;
+	assert_maps_8_mib_ahead(10);
+}
+
+static void scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead(void **state)
+{
+	(void)state;
+	assert_maps_8_mib_ahead(3000);
+}
+
+/* Some stream's bytes have to be read, and another's to be mapped: what has come is not kept until
+ * all has been mapped. */
+static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void **state)
+{
+	const uint64_t chunks = 8, size = ARENA_CHUNK;
+
+	(void)state;
+	f.cold = 4;
+	pthread_mutex_lock(&f.prefetch->lock);
+	assert_int_equal(loader_wake(f.prefetch), 0);
+	assert_true(loader_want(f.prefetch, (struct job){f.cold * size, size, false, NULL}));
+	for (uint64_t i = 1; i <= chunks; i++)
+		assert_true(loader_want(f.prefetch,
+					(struct job){(f.cold + i) * size, size, true, NULL}));
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_comes_to_rest();
+	assert_int_equal(bytes_read(), size);
+	assert_int_equal(maps_count(), chunks * size / RESIDENCY_FAULT);
+	assert_in_range(f.maps_waited, 0, 2 * size / RESIDENCY_FAULT);
+}
+
+/* What is in memory has not been brought. */
+static void scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used(void **state)
+{
+	uint64_t used = stats_get(STATS_PREFETCH_USED);
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	cursor_leave(&scan.cursor);
+	assert_int_equal(bytes_read(), 0);
+	assert_int_equal(stats_get(STATS_PREFETCH_USED), used);
+}
+
+/* Goes on to the end of the data with a look-ahead that has once been begun; returns whether it
+ * still has one then. */
+static bool is_mapped_until_the_end(void)
+{
+	struct mapped_scan scan;
+	bool mapped;
+
+	mapped_begin(&scan);
+	f.dear = false;
+	f.busy = true;
+	for (int i = 0; i < 97; i++) {
+		mapped_steps(&scan, 10);
+		assert_comes_to_rest_again();
+	}
+	mapped = scan.cursor.ahead != NULL;
+	cursor_leave(&scan.cursor);
+	return mapped;
+}
+
+static void scan_when_its_faults_go_on_then_its_look_ahead_does(void **state)
+{
+	(void)state;
+	single_pages_show(0, f.size & ~(uint64_t)4095);
+	assert_true(is_mapped_until_the_end());
+}
+
+static void scan_when_all_is_mapped_already_then_its_look_ahead_ends(void **state)
+{
+	(void)state;
+	single_pages_show(0, f.size & ~(uint64_t)4095);
+	(void)faults_over(0, f.size & ~(uint64_t)4095);
+	assert_false(is_mapped_until_the_end());
+}
+
+static void *snapshot_again(void *argument)
+{
+	(void)argument;
+	for (unsigned i = 0; i < 20; i++) {
+		f.identity.snapshot++;
+		assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
+						    2 * f.snapshot.page_size, true),
+				 0);
+	}
+	return NULL;
+}
+
+/* Another thread's transactions begin while somebody writes; the thread sanitizer looks on. */
+static void scan_when_newer_snapshots_begin_then_it_goes_on(void **state)
+{
+	struct mapped_scan scan;
+	pthread_t thread;
+
+	(void)state;
+	mapped_begin(&scan);
+	assert_int_equal(pthread_create(&thread, NULL, snapshot_again, NULL), 0);
+	mapped_steps(&scan, 900);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_comes_to_rest_again();
+	cursor_leave(&scan.cursor);
+}
+
+/* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
+ * then, but all in front of it. */
+static void overtake(struct mapped_scan *scan, unsigned steps)
+{
+	uint64_t from, to;
+
+	pthread_mutex_lock(&f.prefetch->lock);
+	from = round_up(mapped_end(), ARENA_CHUNK) + ARENA_CHUNK;
+	mapped_steps(scan, steps);
+	to = scan->at - 2 * ARENA_CHUNK;
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_true(from + 4 * ARENA_CHUNK < to);
+	assert_comes_to_rest_again();
+	assert_int_equal(unmapped(from, to), (to - from) / RESIDENCY_FAULT);
+	assert_int_equal(unmapped(scan->at, scan->at + ARENA_CHUNK), 0);
+}
+
+static void scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it(void **state)
+{
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 100);
+	assert_comes_to_rest_again();
+	overtake(&scan, 500);
+	cursor_leave(&scan.cursor);
+}
+
+static void scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same(void **state)
+{
+	struct mapped_scan scan;
+
+	(void)state;
+	mapped_begin(&scan);
+	mapped_steps(&scan, 10000);
+	assert_comes_to_rest_again();
+	overtake(&scan, 200000);
+	cursor_leave(&scan.cursor);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			map_when_all_is_there_then_the_program_takes_no_fault, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_they_take_the_time_then_and_only_then_they_are_dear,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_they_are_for_other_memory_then_they_are_not_dear, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_another_thread_had_taken_more_then_they_are_not_dear,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_nothing_is_known_of_the_file_then_they_are_not_dear, setup_big,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mapped,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_it_is_long_then_no_more_than_8_mib_are_mapped_ahead,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_of_leaves_when_it_is_long_then_no_more_are_mapped_ahead,
+			setup_cached_leaves, teardown),
+		cmocka_unit_test_setup_teardown(
+			read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that, setup_cached,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_nothing_was_read_for_it_then_nothing_of_that_counts_as_used,
+			setup_cached, teardown),
+		cmocka_unit_test_setup_teardown(scan_when_its_faults_go_on_then_its_look_ahead_does,
+						setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_all_is_mapped_already_then_its_look_ahead_ends,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(scan_when_newer_snapshots_begin_then_it_goes_on,
+						setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_when_it_has_overtaken_its_look_ahead_then_that_maps_nothing_behind_it,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			scan_of_leaves_when_it_has_overtaken_its_look_ahead_then_the_same,
+			setup_cached_leaves, teardown),
+	};
+
+	return cmocka_run_group_tests_name("prefetch_scan", tests, NULL, NULL);
+}
