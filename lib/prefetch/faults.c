@@ -20,8 +20,11 @@
 enum {
 	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
 	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
-	PROBES = 8,          /* faults, the cheapest of which tells */
-	SHARE = 4,           /* of the program's time at least one part in so many */
+	FAULTS = 2,          /* of a probe: a large folio is there with its first one */
+	PROBE = FAULTS * RESIDENCY_FAULT,
+	PROBES = 8,            /* the cheapest of which tells: readahead begins with small folios */
+	APART = LEFT / PROBES, /* bytes from one to the next */
+	SHARE = 4,             /* of the program's time at least one part in so many */
 };
 
 /* Bytes of the file that a step leads over. */
@@ -43,22 +46,28 @@ uint64_t faults_taken(void)
 	return (uint64_t)usage.ru_minflt;
 }
 
-/* Nanoseconds that a fault takes which the program is about to need, by taking some; 0 where most
+/* Nanoseconds that a fault takes which the program is about to need, by taking some, the first at
+ * `offset` and the others behind it, or backwards before it; 0 where one is not in memory or most
  * of them need not be taken, as what is mapped already. */
-static uint64_t fault_cost(struct residency *residency, uint64_t offset)
+static uint64_t fault_cost(struct residency *residency, uint64_t offset, bool forward)
 {
-	uint64_t cost = UINT64_MAX, taken = faults_taken(), before = clock_now(), now;
+	uint64_t cheapest = UINT64_MAX, taken = faults_taken(), before, took;
 
-	for (unsigned i = 0; i < PROBES; i++, before = now) {
-		residency_map(residency, offset + i * (uint64_t)RESIDENCY_FAULT, RESIDENCY_FAULT);
-		now = clock_now();
-		if (now - before < cost)
-			cost = now - before;
+	for (unsigned i = 0; i < PROBES; i++, offset += forward ? APART : -(uint64_t)APART) {
+		if (!residency_idle(residency, offset, PROBE))
+			return 0;
+		before = clock_now();
+		residency_map(residency, offset, PROBE);
+		took = clock_now() - before;
+		if (took < cheapest)
+			cheapest = took;
 	}
-	return faults_taken() - taken < PROBES * 3 / 4 ? 0 : cost;
+	taken = faults_taken() - taken;
+	return taken < PROBES * FAULTS * 3 / 4 ? 0 : cheapest / FAULTS;
 }
 
-bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
+bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
+		     bool forward)
 {
 	struct residency *residency = prefetch->residency;
 	struct cursor_seen seen = cursor->seen, now;
@@ -73,16 +82,15 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 		return false;
 	faults = now.faults - seen.faults;
 	most = bytes / RESIDENCY_FAULT;
-	offset = round_up(offset, RESIDENCY_FAULT);
+	offset &= ~(uint64_t)(PROBE - 1);
 	/* One who leaves pages out would have them mapped in vain. */
-	if (faults < most * 3 / 4 || offset + PROBES * RESIDENCY_FAULT > residency->size ||
-	    !residency_knows(residency) ||
-	    !residency_idle(residency, offset, PROBES * RESIDENCY_FAULT))
+	if (faults < most * 3 / 4 || !residency_knows(residency) ||
+	    (forward ? offset + LEFT > residency->size : offset < LEFT))
 		return false;
 	/* The others are for memory of the program's own. */
 	if (faults > most)
 		faults = most;
-	return fault_cost(residency, offset) * SHARE * faults >= now.at - seen.at &&
+	return fault_cost(residency, offset, forward) * SHARE * faults >= now.at - seen.at &&
 	       processor_is_free();
 }
 

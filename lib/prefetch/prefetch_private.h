@@ -142,8 +142,10 @@ void loader_announce(struct prefetch *prefetch);
 /* faults.c */
 /* Whether the program goes over bytes that are there at the cost of so many page faults that a
  * thread should take them; `offset` is what it will come to next. Looks at a cursor twice, from one
- * pace to the next, and then takes a few of the faults to know. In its thread, no lock. */
-bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+ * pace to the next, and then takes a few of the faults of the next 32 MiB to know. In its thread,
+ * no lock. */
+bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
+		     bool forward);
 
 /* Minor faults of the thread that asks. */
 uint64_t faults_taken(void);

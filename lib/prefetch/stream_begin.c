@@ -66,7 +66,7 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 		return GAIN_NOTHING;
 	if (!residency_idle(prefetch->residency, offset, 1))
 		return GAIN_READS;
-	return faults_are_dear(prefetch, cursor, offset) ? GAIN_FAULTS : GAIN_NOTHING;
+	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 
 /* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */

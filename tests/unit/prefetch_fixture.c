@@ -39,11 +39,13 @@ bool __wrap_processor_is_free(void)
 	return !f.busy;
 }
 
-bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
+			    bool forward);
 
-bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset)
+bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
+			    bool forward)
 {
-	return f.dear || __real_faults_are_dear(prefetch, cursor, offset);
+	return f.dear || __real_faults_are_dear(prefetch, cursor, offset, forward);
 }
 
 void __real_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
@@ -190,6 +192,12 @@ int setup_big(void **state)
 {
 	(void)state;
 	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
+}
+
+int setup_longer(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LONGER, VALUE_BIG, RESIDENCY_ARENA);
 }
 
 int setup_cached(void **state)

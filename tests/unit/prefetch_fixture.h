@@ -12,7 +12,7 @@
 enum {
 	RECORDS_BIG = 250,
 	RECORDS_LONG = 390,
-	RECORDS_LONGER = 1000,
+	RECORDS_LONGER = 1200,
 	RECORDS_LEAVES = 300000,
 	VALUE_BIG = 40000,
 	RECORDS_SMALL = 60000,
@@ -54,7 +54,8 @@ void assert_comes_to_rest(void);
 void assert_comes_to_rest_again(void);
 
 /* Whatever the fixture says. */
-bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset);
+bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
+			    bool forward);
 
 void key_make(char key[16], MDB_val *value, unsigned i);
 
@@ -62,6 +63,7 @@ uint64_t bytes_read(void);
 
 /* In an arena that nobody else knows of, or in the page cache, which has it from the writing. */
 int setup_big(void **state);
+int setup_longer(void **state);
 int setup_small(void **state);
 int setup_cached(void **state);
 int setup_cached_longer(void **state);

@@ -87,7 +87,8 @@ static uint64_t faults_over(uint64_t offset, uint64_t length)
 	return faults_now() - before;
 }
 
-enum { LOOKED_AT_BYTES = 4 << 20 };
+/* A scan is judged by what it went over, and by faults that are spread over what comes then. */
+enum { LOOKED_AT_BYTES = 4 << 20, AHEAD_BYTES = 32 << 20 };
 
 /* Nothing is mapped any more. */
 static void unmap_all(void)
@@ -134,7 +135,7 @@ static void scan_make(struct cursor *cursor)
 	f.tree.record.overflow_pages = 1 << 20;
 	f.tree.record.entries = f.tree.record.overflow_pages / (LOOKED_AT_BYTES / 4096);
 	cursor->paced = 1;
-	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+	single_pages_show(LOOKED_AT_BYTES, LOOKED_AT_BYTES + AHEAD_BYTES);
 }
 
 /* As a scan of a large set that goes over 4 MiB of it between two looks: at the cost of faults
@@ -144,7 +145,7 @@ static bool is_dear(struct cursor *cursor, uint64_t touched, uint64_t computed)
 	unmap_all();
 	cursor->seen = (struct cursor_seen){clock_now() - computed, faults_now()};
 	(void)faults_over(LOOKED_AT_BYTES, touched);
-	return __real_faults_are_dear(f.prefetch, cursor, 2 * LOOKED_AT_BYTES);
+	return __real_faults_are_dear(f.prefetch, cursor, 2 * LOOKED_AT_BYTES, true);
 }
 
 static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void **state)
@@ -168,6 +169,51 @@ static void faults_when_they_take_the_time_then_and_only_then_they_are_dear(void
 		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
 }
 
+/* The same of a scan that goes on backwards: what it went over lies behind all that comes. */
+static void faults_when_a_scan_goes_backwards_then_those_before_it_tell(void **state)
+{
+	struct cursor cursor;
+	bool dear = false;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 1000 && !dear; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		(void)faults_over(AHEAD_BYTES, LOOKED_AT_BYTES);
+		dear = __real_faults_are_dear(f.prefetch, &cursor, AHEAD_BYTES, false);
+	}
+	assert_true(dear);
+	/* Less is left there than a thread's start takes. */
+	for (int i = 0; i < 200; i++) {
+		unmap_all();
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		(void)faults_over(AHEAD_BYTES, LOOKED_AT_BYTES);
+		assert_false(
+			__real_faults_are_dear(f.prefetch, &cursor, AHEAD_BYTES - 4096, false));
+	}
+}
+
+/* As where the kernel's readahead has begun a file with single pages and gone on with large folios,
+ * of each of which all is there with its first fault. */
+static void faults_when_only_the_next_ones_cost_then_they_are_not_dear(void **state)
+{
+	uint64_t next = (uint64_t)2 * LOOKED_AT_BYTES, far = next + RESIDENCY_FAULT * 16;
+	struct cursor cursor;
+
+	(void)state;
+	scan_make(&cursor);
+	for (int i = 0; i < 200; i++) {
+		unmap_all();
+		for (uint64_t at = far; at < next + AHEAD_BYTES; at += 2 << 20)
+			residency_map(&f.residency, at + RESIDENCY_FAULT,
+				      (2 << 20) - 2 * RESIDENCY_FAULT);
+		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
+		(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES);
+		assert_false(__real_faults_are_dear(f.prefetch, &cursor, next, true));
+	}
+}
+
 /* A program that copies each value into fresh memory takes faults for that, and none that anybody
  * could take for it. */
 static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **state)
@@ -176,7 +222,7 @@ static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **
 
 	(void)state;
 	scan_make(&cursor);
-	(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES + 16 * RESIDENCY_FAULT);
+	(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES + AHEAD_BYTES);
 	for (int i = 0; i < 20; i++) {
 		uint8_t *copy = mmap(NULL, LOOKED_AT_BYTES, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -187,7 +233,8 @@ static void faults_when_they_are_for_other_memory_then_they_are_not_dear(void **
 		for (size_t at = 0; at < LOOKED_AT_BYTES; at += 4096)
 			copy[at] = f.window.base[LOOKED_AT_BYTES + at];
 		munmap(copy, LOOKED_AT_BYTES);
-		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+		assert_false(
+			__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES, true));
 	}
 }
 
@@ -201,7 +248,8 @@ static void faults_when_another_thread_had_taken_more_then_they_are_not_dear(voi
 	for (int i = 0; i < 20; i++) {
 		unmap_all();
 		cursor.seen = (struct cursor_seen){clock_now() - 1000000000, faults_now() + 1000};
-		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+		assert_false(
+			__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES, true));
 	}
 }
 
@@ -218,7 +266,8 @@ static void faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew(v
 		(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES);
 		cursor_leave(&cursor);
 		cursor.paced = 1;
-		assert_false(__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES));
+		assert_false(
+			__real_faults_are_dear(f.prefetch, &cursor, 2 * LOOKED_AT_BYTES, true));
 	}
 }
 
@@ -500,19 +549,25 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			faults_when_they_take_the_time_then_and_only_then_they_are_dear,
-			setup_cached, teardown),
+			setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
-			faults_when_they_are_for_other_memory_then_they_are_not_dear, setup_cached,
-			teardown),
+			faults_when_a_scan_goes_backwards_then_those_before_it_tell,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_only_the_next_ones_cost_then_they_are_not_dear,
+			setup_cached_longer, teardown),
+		cmocka_unit_test_setup_teardown(
+			faults_when_they_are_for_other_memory_then_they_are_not_dear,
+			setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
 			faults_when_another_thread_had_taken_more_then_they_are_not_dear,
-			setup_cached, teardown),
+			setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
 			faults_when_the_cursor_was_set_elsewhere_then_it_is_looked_at_anew,
-			setup_cached, teardown),
+			setup_cached_longer, teardown),
 		cmocka_unit_test_setup_teardown(
-			faults_when_nothing_is_known_of_the_file_then_they_are_not_dear, setup_big,
-			teardown),
+			faults_when_nothing_is_known_of_the_file_then_they_are_not_dear,
+			setup_longer, teardown),
 		cmocka_unit_test_setup_teardown(
 			scan_when_its_faults_are_dear_then_they_are_taken_ahead_of_it, setup_cached,
 			teardown),
