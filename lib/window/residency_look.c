@@ -13,6 +13,7 @@
 enum {
 	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
+	LOOK_WHOLE = 8, /* of chunks found in a row one in so many is looked at page by page */
 };
 
 /* The blocks of [offset, offset + length) that lie in a chunk. */
@@ -136,6 +137,14 @@ static bool is_told(struct residency *residency)
 	return told == TOLD_TRULY;
 }
 
+static bool is_tried(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	for (; offset < end; offset += TRY_STEP)
+		if (!is_cached_at(residency, offset))
+			return false;
+	return true;
+}
+
 bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
@@ -143,9 +152,10 @@ bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 	/* The kernel looks at each page: not before one of them gives hope. */
 	if (offset < end && !is_cached_at(residency, end - 1))
 		return false;
-	for (; !is_told(residency) && offset < end; offset += TRY_STEP)
-		if (!is_cached_at(residency, offset))
-			return false;
+	if (!is_told(residency))
+		return is_tried(residency, offset, end);
+	if (end - offset <= ARENA_BLOCK)
+		return true;
 	for (uint64_t next; offset < end; offset = next) {
 		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
 		if (mincore(residency->base + offset, next - offset, pages))
@@ -167,20 +177,33 @@ bool is_cached_at(struct residency *residency, uint64_t offset)
 	return !mincore(residency->base + offset, 4096, &page) && page & 1;
 }
 
+/* Whether all of a chunk is in the page cache. To look at each page costs as much as half the
+ * faults for them, so where chunks were found there in a row, most are tried. */
+static bool is_warm(struct residency *residency, uint64_t first, uint64_t last)
+{
+	unsigned streak = atomic_load_explicit(&residency->streak, memory_order_relaxed);
+	bool warm = streak % LOOK_WHOLE ? is_tried(residency, first, last)
+					: is_cached(residency, first, last);
+
+	atomic_store_explicit(&residency->streak, warm ? streak + 1 : 0, memory_order_relaxed);
+	return warm;
+}
+
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end)
 {
 	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	uint64_t first = chunk * ARENA_CHUNK, last = chunk_end(residency, chunk);
+	bool whole = start == first && end == last;
 
 	if (!residency->believe_cache || is_shown(residency, chunk) ||
-	    !is_cached(residency, start, end))
+	    !(whole ? is_warm(residency, first, last) : is_cached(residency, start, end)))
 		return false;
 	stats_add(STATS_HITS_CACHE, 1);
 	if (residency->kind == RESIDENCY_ARENA)
 		residency->taints[chunk] = residency->epoch;
 	else
 		mark_run(residency, block_of(start), block_end(end));
-	if ((start == first && end == last) || is_cached(residency, first, last))
+	if (whole || is_warm(residency, first, last))
 		set_state(residency, chunk, CHUNK_WARM);
 	return true;
 }

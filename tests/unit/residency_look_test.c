@@ -1,5 +1,5 @@
-/* What only this file knows: what is believed of the page cache where the kernel does not tell what it
- * holds, because the file belongs to somebody else. */
+/* What only this file knows: how the page cache is asked what it holds, and what is believed of it
+ * where the kernel does not tell, because the file belongs to somebody else. */
 #include "residency_fixture.h"
 
 #include <errno.h>
@@ -13,6 +13,9 @@
 
 static bool cold;
 static unsigned tries, asks;
+static const struct reader *known; /* of whose file the kernel tells */
+static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
+static unsigned looked_at;         /* pages */
 
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
@@ -22,8 +25,12 @@ ssize_t __wrap_readahead(int fd, off64_t offset, size_t length);
 /* Also what is behind the file's end. */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
 {
-	(void)address;
+	uint64_t at = known ? (uint64_t)((uint8_t *)address - known->base) : 0;
+
 	memset(pages, 1, (length + 4095) / 4096);
+	if (known && hole >= at && hole < at + length)
+		pages[(hole - at) / 4096] = 0;
+	looked_at += (unsigned)((length + 4095) / 4096);
 	return 0;
 }
 
@@ -139,6 +146,83 @@ static void file_of_another_when_an_arena_has_it_then_no_try(void **state)
 	assert_int_equal(io_counted(&f->second.io).bytes, ARENA_CHUNK);
 }
 
+static int setup_told(void **state)
+{
+	struct fixture *f;
+
+	if (residency_setup(state))
+		return -1;
+	f = *state;
+	f->first.residency.believe_cache = true;
+	f->first.residency.told = TOLD_TRULY;
+	known = &f->first;
+	hole = 0;
+	return 0;
+}
+
+static int teardown_told(void **state)
+{
+	known = NULL;
+	return residency_teardown(state);
+}
+
+/* Like a small value in the middle of a chunk. Returns how many pages the kernel was asked for. */
+static unsigned value_bring(struct fixture *f, unsigned chunk)
+{
+	unsigned before = looked_at;
+
+	assert_int_equal(residency_bring(&f->first.residency, chunk * ARENA_CHUNK + ARENA_CHUNK / 2,
+					 ARENA_BLOCK),
+			 0);
+	return looked_at - before;
+}
+
+static bool is_left_to_cache(struct fixture *f, unsigned chunk)
+{
+	return residency_covers(&f->first.residency, chunk * ARENA_CHUNK, ARENA_CHUNK);
+}
+
+/* What the kernel is asked costs about as much as the faults that it is to save. */
+static void chunks_when_found_in_a_row_then_most_of_them_are_tried(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_in_range(value_bring(f, 1), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	for (unsigned chunk = 2; chunk < CHUNKS; chunk++)
+		assert_in_range(value_bring(f, chunk), 1, ARENA_BLOCKS / 16);
+	for (unsigned chunk = 1; chunk < CHUNKS; chunk++)
+		assert_true(is_left_to_cache(f, chunk));
+	assert_int_equal(io_counted(&f->first.io).bytes, 0);
+}
+
+/* After one that was not there, the next is looked at page by page. */
+static void chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at(void **state)
+{
+	struct fixture *f = *state;
+
+	value_bring(f, 1);
+	hole = 2 * ARENA_CHUNK + ARENA_CHUNK / 4;
+	value_bring(f, 2);
+	assert_false(is_left_to_cache(f, 2));
+	hole = 3 * ARENA_CHUNK + ARENA_BLOCK;
+	assert_in_range(value_bring(f, 3), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_false(is_left_to_cache(f, 3));
+}
+
+/* However it goes with the others, the value itself is there or is read. */
+static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2;
+
+	value_bring(f, 1);
+	hole = value + 3 * ARENA_BLOCK;
+	assert_int_equal(residency_bring(&f->first.residency, value, 8 * ARENA_BLOCK), 0);
+	assert_true(io_counted(&f->first.io).bytes >= ARENA_BLOCK);
+	assert_right(&f->first, value, 8 * ARENA_BLOCK);
+}
+
+#define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, residency_teardown)
 
 int main(void)
@@ -150,6 +234,9 @@ int main(void)
 		CASE(file_of_another_when_it_is_cold_then_brought_and_seldom_tried),
 		CASE(file_of_another_when_it_becomes_warm_then_that_is_seen),
 		CASE(file_of_another_when_an_arena_has_it_then_no_try),
+		TOLD_CASE(chunks_when_found_in_a_row_then_most_of_them_are_tried),
+		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
+		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
