@@ -14,7 +14,6 @@ enum {
 	COLD_MAX = 6,         /* at most 2 to this many looks go without a try */
 	TRY_STEP = 128 << 10, /* bytes: as much as the kernel reads ahead, and keeps or gives up */
 	LOOK_WHOLE = 8, /* of chunks found in a row one in so many is looked at page by page */
-	LOOK_STEP = 256 << 10, /* bytes: how often the others are */
 };
 
 /* The blocks of [offset, offset + length) that lie in a chunk. */
@@ -138,9 +137,9 @@ static bool is_told(struct residency *residency)
 	return told == TOLD_TRULY;
 }
 
-static bool is_tried(struct residency *residency, uint64_t offset, uint64_t end, uint64_t step)
+static bool is_tried(struct residency *residency, uint64_t offset, uint64_t end)
 {
-	for (; offset < end; offset += step)
+	for (; offset < end; offset += TRY_STEP)
 		if (!is_cached_at(residency, offset))
 			return false;
 	return true;
@@ -154,7 +153,7 @@ bool is_cached(struct residency *residency, uint64_t offset, uint64_t end)
 	if (offset < end && !is_cached_at(residency, end - 1))
 		return false;
 	if (!is_told(residency))
-		return is_tried(residency, offset, end, TRY_STEP);
+		return is_tried(residency, offset, end);
 	if (end - offset <= ARENA_BLOCK)
 		return true;
 	for (uint64_t next; offset < end; offset = next) {
@@ -179,11 +178,12 @@ bool is_cached_at(struct residency *residency, uint64_t offset)
 }
 
 /* Whether all of a chunk is in the page cache. To look at each page costs as much as half the
- * faults for them, so where chunks were found there in a row, most are tried. */
+ * faults for them, so where chunks were found there in a row, most are tried: often enough to find
+ * what is left of a request of the kernel's that failed. */
 static bool is_warm(struct residency *residency, uint64_t first, uint64_t last)
 {
 	unsigned streak = atomic_load_explicit(&residency->streak, memory_order_relaxed);
-	bool warm = streak % LOOK_WHOLE ? is_tried(residency, first, last, LOOK_STEP)
+	bool warm = streak % LOOK_WHOLE ? is_tried(residency, first, last)
 					: is_cached(residency, first, last);
 
 	atomic_store_explicit(&residency->streak, warm ? streak + 1 : 0, memory_order_relaxed);
