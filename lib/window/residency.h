@@ -73,8 +73,9 @@ struct residency {
 					     without one */
 	_Atomic enum residency_guess guess;
 	atomic_bool enabled;
-	_Atomic unsigned streak, skip; /* found in the page cache in a row: with an arena chunks,
-					  else values, and how many more to take for granted */
+	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
+					  row, and how many more to take for granted */
+	_Atomic unsigned warm;         /* chunks found there in a row */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when nobody pauses */
 	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */

@@ -182,11 +182,11 @@ bool is_cached_at(struct residency *residency, uint64_t offset)
  * what is left of a request of the kernel's that failed. */
 static bool is_warm(struct residency *residency, uint64_t first, uint64_t last)
 {
-	unsigned streak = atomic_load_explicit(&residency->streak, memory_order_relaxed);
-	bool warm = streak % LOOK_WHOLE ? is_tried(residency, first, last)
+	unsigned before = atomic_load_explicit(&residency->warm, memory_order_relaxed);
+	bool warm = before % LOOK_WHOLE ? is_tried(residency, first, last)
 					: is_cached(residency, first, last);
 
-	atomic_store_explicit(&residency->streak, warm ? streak + 1 : 0, memory_order_relaxed);
+	atomic_store_explicit(&residency->warm, warm ? before + 1 : 0, memory_order_relaxed);
 	return warm;
 }
 
