@@ -71,9 +71,9 @@ static void usage(FILE *out)
 {
 	fprintf(out, "usage: damage_test [options]\n"
 		     "Damaged LMDB files, each read completely by a fresh process.\n"
-		     "  --files=N       how many (LMDBIO_DAMAGE_FILES, else 2000, or 500\n"
+		     "  --files=N       how many (DAMAGE_FILES, else 2000, or 500\n"
 		     "                  with a sanitizer;\n"
-		     "                  100000 if LMDBIO_LONG is set)\n"
+		     "                  100000 if TESTS_LONG is set)\n"
 		     "  --seed=N        of the damage (1)\n"
 		     "  --first=N       number of the first file (0)\n"
 		     "  --library=DIR   where the liblmdb.so.0 under test lies\n"
@@ -391,7 +391,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{NULL, 0, NULL, 0},
 	};
 	static char library[1024], reader[1024];
-	const char *build = getenv("top_builddir"), *files = getenv("LMDBIO_DAMAGE_FILES");
+	const char *build = getenv("top_builddir"), *files = getenv("DAMAGE_FILES");
 	int option;
 
 	if (!build)
@@ -401,13 +401,10 @@ static void parse(int argc, char **argv, struct options *options)
 	snprintf(reader, sizeof reader, "%.900s/tests/data/db_read", build);
 	*options =
 		(struct options){.seed = 1, .files = FILES, .library = library, .reader = reader};
-	if (getenv("LMDBIO_LONG"))
+	if (getenv("TESTS_LONG"))
 		options->files = 100000;
 	if (files)
 		options->files = strtoull(files, NULL, 0);
-	/* the library under test names every LMDBIO_ variable that it does not know */
-	unsetenv("LMDBIO_LONG");
-	unsetenv("LMDBIO_DAMAGE_FILES");
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
 		case 'f':

@@ -274,9 +274,9 @@ static void usage(FILE *out)
 	fprintf(out,
 		"usage: differential [options]\n"
 		"Random read operations on the original LMDB and on lmdbio, compared one by one.\n"
-		"  --seed=N        of everything (LMDBIO_DIFF_SEED, else 1)\n"
-		"  --operations=N  stop after so many (LMDBIO_DIFF_OPS, else 1000000;\n"
-		"                  10000000 if LMDBIO_LONG is set)\n"
+		"  --seed=N        of everything (DIFF_SEED, else 1)\n"
+		"  --operations=N  stop after so many (DIFF_OPERATIONS, else 1000000;\n"
+		"                  10000000 if TESTS_LONG is set)\n"
 		"  --databases=N   so many databases instead\n"
 		"  --first=N       number of the first database (0)\n"
 		"  --flags=WORDS   every database of this kind (see lmdbio-testdb)\n"
@@ -301,17 +301,13 @@ static void parse(int argc, char **argv, struct options *options)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	const char *seed = getenv("LMDBIO_DIFF_SEED"), *operations = getenv("LMDBIO_DIFF_OPS");
+	const char *seed = getenv("DIFF_SEED"), *operations = getenv("DIFF_OPERATIONS");
 	int option;
 
 	options->seed = seed ? strtoull(seed, NULL, 0) : 1;
-	options->operations = getenv("LMDBIO_LONG") ? 10000000 : 1000000;
+	options->operations = getenv("TESTS_LONG") ? 10000000 : 1000000;
 	if (operations)
 		options->operations = strtoull(operations, NULL, 0);
-	/* the library under test names every LMDBIO_ variable that it does not know */
-	unsetenv("LMDBIO_LONG");
-	unsetenv("LMDBIO_DIFF_SEED");
-	unsetenv("LMDBIO_DIFF_OPS");
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (option) {
 		case 's':

@@ -500,7 +500,6 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	told[1] = told[0] + TOLD_ROOM;
-	unsetenv("LMDBIO_LONG"); /* the library names every LMDBIO_ variable it does not know */
 	if (argc > 1 && strcmp(argv[1], "--self-test") == 0)
 		failed = test_itself(directory, told);
 	else

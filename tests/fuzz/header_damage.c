@@ -3,7 +3,7 @@
  *
  * A file of 64 pages; each of the first 64 bytes of each page takes each of its 255 other values,
  * 1,044,480 files in all, and each is read in every way. HEADER_DAMAGE_STEP reads every so many: by
- * default all in a long run (LMDBIO_LONG), else every 11th, or every 37th under a sanitizer.
+ * default all in a long run (TESTS_LONG), else every 11th, or every 37th under a sanitizer.
  */
 #include "fuzz_images.h"
 #include "fuzz_walk.h"
@@ -21,7 +21,7 @@ enum { FRONT = 64 };
 int main(void)
 {
 	const char *text = getenv("HEADER_DAMAGE_STEP");
-	unsigned long step = text ? strtoul(text, NULL, 10) : getenv("LMDBIO_LONG") ? 1 : STEP;
+	unsigned long step = text ? strtoul(text, NULL, 10) : getenv("TESTS_LONG") ? 1 : STEP;
 	unsigned long n = 0, same = 0, number = 0;
 	size_t size, page_size;
 	uint8_t *bytes = image_make(0, &size);

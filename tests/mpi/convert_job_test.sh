@@ -53,7 +53,7 @@ while read -r name source options; do
 		judge "container_of_${name}_by_${ranks}_ranks_is_that_of_one" cmp "one-$name.zst" many.zst
 		rm -f many.zst
 	done
-	[ -n "${LMDBIO_LONG:-}" ] || numbers=3
+	[ -n "${TESTS_LONG:-}" ] || numbers=3
 done <<'END'
 values img --to=container
 records cifar --to=container --chunk-size=64k -T2

@@ -150,7 +150,7 @@ staging 2 2 --hold --memory=1M --verbose mount/img -- true
 judge stage_into_too_little_memory_is_ENOMEM_on_all_ranks all_ranks_say 2 'Cannot allocate memory'
 
 # --- more than 2 GiB ---
-if [ -n "${LMDBIO_LONG:-}" ]; then
+if [ -n "${TESTS_LONG:-}" ]; then
 	cp -r backing/img backing/long
 	truncate -s 5G backing/long/data.mdb
 	for how in posix mpiio collective; do

@@ -1,7 +1,7 @@
 /* What only this file knows: what becomes of the others when a process of the node comes, goes,
  * stops or is killed, at any step of what it does with the arena.
  *
- * With LMDBIO_LONG=1 ten thousand are killed at random, else twelve hundred; with a
+ * With TESTS_LONG=1 ten thousand are killed at random, else twelve hundred; with a
  * sanitizer, which makes a process's start dear, three hundred, and fewer come at once. */
 #include "arena_children.h"
 #include "arena_support.h"
@@ -236,7 +236,7 @@ static void kill_at_random(struct control *control, unsigned kills)
 
 static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void **state)
 {
-	unsigned kills = getenv("LMDBIO_LONG") ? 10000 : KILLS;
+	unsigned kills = getenv("TESTS_LONG") ? 10000 : KILLS;
 	struct arena *key = key_of_dataset(), *arena;
 	struct control *control = child_control();
 	uint64_t inode;
@@ -614,7 +614,7 @@ int main(void)
 	int failed;
 
 	dataset = dataset_make(CHUNKS);
-	alarm(getenv("LMDBIO_LONG") ? 1200 : 300); /* a hang is a failure; children die with us */
+	alarm(getenv("TESTS_LONG") ? 1200 : 300); /* a hang is a failure; children die with us */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&dataset);
 	return failed;

@@ -26,7 +26,7 @@ LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill
 deaths "stopped_at_random_moments" img stop 6 2
 # With requests of 100 ms a reader that goes on through the kernel's small requests has at times not
 # finished in its 10 s: open, and so in the long run alone.
-if [ -n "${LMDBIO_LONG:-}" ]; then
+if [ -n "${TESTS_LONG:-}" ]; then
 	slowfs_control "latency 100000"
 	deaths "stopped_while_it_reads" cifar stop 12 2
 fi

@@ -12,7 +12,7 @@ stores_begin
 export TMPDIR=$scratch
 operations=$((times * 30000))
 files=$((times * 200))
-unset LMDBIO_LONG # it is the number of operations here, not ten millions of them
+unset TESTS_LONG # it is the number of operations here, not ten millions of them
 
 # compare NAME COMMAND...: a comparison with the variables in force; `banner` must be among what it
 # says, or it was made with something else.
@@ -40,7 +40,7 @@ compare_operations() {
 
 	shift
 	seed=$((seed + 1))
-	LMDBIO_DIFF_OPS=$operations LMDBIO_DIFF_SEED=$seed \
+	DIFF_OPERATIONS=$operations DIFF_SEED=$seed \
 		compare "$name" "$@" "$tests/differential"
 }
 
@@ -64,7 +64,7 @@ for s in 0 1; do
 done
 export LMDBIO_STORE=arena
 LMDBIO_SHARE=0 LMDBIO_MEMORY=1M compare_operations "arena_not_shared_agrees"
-LMDBIO_DAMAGE_FILES=$files compare "damaged_files_from_an_arena_are_clean" "$tests/damage_test"
+DAMAGE_FILES=$files compare "damaged_files_from_an_arena_are_clean" "$tests/damage_test"
 LMDBIO_MEMORY=1M compare "live_writers_with_an_arena_agree" "$tests/writers_test"
 LMDBIO_IO=direct compare "live_writers_with_an_arena_and_direct_agree" "$tests/writers_test"
 finish

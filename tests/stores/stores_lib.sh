@@ -16,7 +16,7 @@ library=$top_builddir/compat/.libs
 build=$top_builddir/tests/stores
 failures=0 cases=0
 times=1 # more by night
-[ -z "${LMDBIO_LONG:-}" ] || times=10
+[ -z "${TESTS_LONG:-}" ] || times=10
 # Of this test's processes alone, and the way to know them.
 export LMDBIO_NODE=stores-$$
 

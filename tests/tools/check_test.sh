@@ -24,11 +24,10 @@ if [ "${with_sanitizer:-no}" != no ]; then # which takes ten times as long
 	count=14
 	files=10
 fi
-if [ -n "${LMDBIO_LONG:-}" ]; then
+if [ -n "${TESTS_LONG:-}" ]; then
 	count=630
 	files=3000
 fi
-unset LMDBIO_LONG
 n=0 wrong=0
 while [ $n -lt $count ]; do
 	rm -rf db

@@ -34,7 +34,7 @@ left() {
 # --- killed, then resumed ---
 # resumes NAME TARGET WHOLE BYTES COMMAND...: several times, then to the end.
 points="33 66"
-if [ -n "${LMDBIO_LONG:-}" ]; then
+if [ -n "${TESTS_LONG:-}" ]; then
 	points=$(shuf -i 1-95 -n 25 | sort -n | tr '\n' ' ')
 	echo "-- killed at $points per cent"
 fi

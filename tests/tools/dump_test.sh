@@ -12,8 +12,7 @@ beside mdb_dump "$tool"
 
 # --- random databases, every option ---
 count=21
-[ -z "${LMDBIO_LONG:-}" ] || count=315
-unset LMDBIO_LONG
+[ -z "${TESTS_LONG:-}" ] || count=315
 n=0
 while [ $n -lt $count ]; do
 	rm -rf db

@@ -21,8 +21,7 @@ both_prepare() {
 # --- random databases, every option ---
 count=21
 [ "${with_sanitizer:-no}" = no ] || count=14
-[ -z "${LMDBIO_LONG:-}" ] || count=315
-unset LMDBIO_LONG
+[ -z "${TESTS_LONG:-}" ] || count=315
 n=0
 while [ $n -lt $count ]; do
 	rm -rf db
