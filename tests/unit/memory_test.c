@@ -1,6 +1,8 @@
 /* What only this file knows: that the memory budget follows from made-up machines as it should. */
 #include "util/memory.h"
 
+#include "machine_files.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,96 +10,15 @@
 /* After those that it needs. */
 #include <cmocka.h>
 
-#include <ftw.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)
-
-static const char meminfo[] = "MemTotal:       16777216 kB\n"
-			      "MemFree:         1048576 kB\n"
-			      "MemAvailable:    8388608 kB\n";
-
-static const char mount_v1[] =
-	"31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
-	"32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
-	"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:8 master:3 - cgroup cgroup "
-	"rw,memory\n";
-
-static const char mount_v2[] =
-	"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw\n"
-	"30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
-
-/* --- a machine made of files ----------------------------------------------------------------- */
-
-struct machine {
-	char root[PATH_MAX];
-};
-
-static int machine_setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-	struct machine *machine = calloc(1, sizeof(*machine));
-
-	if (!machine)
-		return -1;
-	snprintf(machine->root, sizeof(machine->root), "%s/lmdbio-memory.XXXXXX",
-		 tmp ? tmp : "/tmp");
-	*state = machine;
-	return mkdtemp(machine->root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-	(void)status;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static int machine_teardown(void **state)
-{
-	struct machine *machine = *state;
-	int rc = nftw(machine->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-
-	free(machine);
-	return rc;
-}
-
-static void put(const struct machine *machine, const char *name, const char *text)
-{
-	char path[2 * PATH_MAX];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s%s", machine->root, name);
-	for (char *slash = path + strlen(machine->root) + 1; (slash = strchr(slash, '/'));
-	     slash++) {
-		*slash = 0;
-		mkdir(path, 0700);
-		*slash = '/';
-	}
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
-static const struct machine *machine_with(void **state, const char *cgroup, const char *mounts)
-{
-	const struct machine *machine = *state;
-
-	put(machine, "/proc/meminfo", meminfo);
-	put(machine, "/proc/self/cgroup", cgroup);
-	put(machine, "/proc/self/mountinfo", mounts);
-	return machine;
-}
 
 /* --- what is allowed ------------------------------------------------------------------------- */
 
@@ -113,7 +34,7 @@ static void allowed_without_groups_is_what_is_available(void **state)
 {
 	const struct machine *machine = *state;
 
-	put(machine, "/proc/meminfo", meminfo);
+	machine_put(machine, "/proc/meminfo", machine_meminfo);
 	assert_true(memory_allowed(machine->root) == 8 * GIB);
 }
 
@@ -121,64 +42,64 @@ static void allowed_without_memavailable_is_the_total(void **state)
 {
 	const struct machine *machine = *state;
 
-	put(machine, "/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:  1 kB\n");
+	machine_put(machine, "/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:  1 kB\n");
 	assert_true(memory_allowed(machine->root) == 16 * GIB);
 }
 
 static void allowed_v2_own_limit_counts(void **state)
 {
-	const struct machine *machine = machine_with(state, "0::/job\n", mount_v2);
+	const struct machine *machine = machine_with(state, "0::/job\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
-	put(machine, "/sys/fs/cgroup/job/memory.high", "max\n");
+	machine_put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/job/memory.high", "max\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
 static void allowed_v2_high_below_max_counts(void **state)
 {
-	const struct machine *machine = machine_with(state, "0::/job\n", mount_v2);
+	const struct machine *machine = machine_with(state, "0::/job\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
-	put(machine, "/sys/fs/cgroup/job/memory.high", "536870912\n");
+	machine_put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/job/memory.high", "536870912\n");
 	assert_true(memory_allowed(machine->root) == 512 * MIB);
 }
 
 static void allowed_v2_max_everywhere_limits_nothing(void **state)
 {
-	const struct machine *machine = machine_with(state, "0::/a/b\n", mount_v2);
+	const struct machine *machine = machine_with(state, "0::/a/b\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/a/b/memory.max", "max\n");
-	put(machine, "/sys/fs/cgroup/a/memory.max", "max\n");
+	machine_put(machine, "/sys/fs/cgroup/a/b/memory.max", "max\n");
+	machine_put(machine, "/sys/fs/cgroup/a/memory.max", "max\n");
 	assert_true(memory_allowed(machine->root) == 8 * GIB);
 }
 
 static void allowed_v2_limit_of_an_ancestor_counts(void **state)
 {
 	const struct machine *machine =
-		machine_with(state, "0::/slurm/job_7/step_0/task_3\n", mount_v2);
+		machine_with(state, "0::/slurm/job_7/step_0/task_3\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/slurm/job_7/step_0/task_3/memory.max", "max\n");
-	put(machine, "/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "4294967296\n");
-	put(machine, "/sys/fs/cgroup/slurm/job_7/memory.max", "2147483648\n");
-	put(machine, "/sys/fs/cgroup/slurm/memory.max", "6442450944\n");
+	machine_put(machine, "/sys/fs/cgroup/slurm/job_7/step_0/task_3/memory.max", "max\n");
+	machine_put(machine, "/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "4294967296\n");
+	machine_put(machine, "/sys/fs/cgroup/slurm/job_7/memory.max", "2147483648\n");
+	machine_put(machine, "/sys/fs/cgroup/slurm/memory.max", "6442450944\n");
 	assert_true(memory_allowed(machine->root) == 2 * GIB);
 }
 
 static void allowed_v2_limit_at_the_top_of_the_mount_counts(void **state)
 {
 	/* A container with a name space of its own sees its group as the root. */
-	const struct machine *machine = machine_with(state, "0::/\n", mount_v2);
+	const struct machine *machine = machine_with(state, "0::/\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/memory.max", "3221225472\n");
+	machine_put(machine, "/sys/fs/cgroup/memory.max", "3221225472\n");
 	assert_true(memory_allowed(machine->root) == 3 * GIB);
 }
 
 static void allowed_v2_path_outside_of_the_mount_uses_its_top(void **state)
 {
-	const struct machine *machine = machine_with(state, "0::/../other\n", mount_v2);
+	const struct machine *machine = machine_with(state, "0::/../other\n", machine_mount_v2);
 
-	put(machine, "/sys/fs/cgroup/memory.max", "1073741824\n");
-	put(machine, "/sys/fs/other/memory.max", "4096\n");
+	machine_put(machine, "/sys/fs/cgroup/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/other/memory.max", "4096\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
@@ -188,9 +109,9 @@ static void allowed_v2_mount_of_a_part_is_read_from_there(void **state)
 		machine_with(state, "0::/docker/abc/inner\n",
 			     "30 22 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
 
-	put(machine, "/sys/fs/cgroup/memory.max", "2147483648\n");
-	put(machine, "/sys/fs/cgroup/inner/memory.max", "1073741824\n");
-	put(machine, "/sys/fs/cgroup/docker/abc/inner/memory.max", "4096\n");
+	machine_put(machine, "/sys/fs/cgroup/memory.max", "2147483648\n");
+	machine_put(machine, "/sys/fs/cgroup/inner/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/docker/abc/inner/memory.max", "4096\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
@@ -200,8 +121,8 @@ static void allowed_v2_mount_with_a_similar_name_is_not_mine(void **state)
 		machine_with(state, "0::/docker/abcdef\n",
 			     "30 22 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
 
-	put(machine, "/sys/fs/cgroup/memory.max", "2147483648\n");
-	put(machine, "/sys/fs/cgroup/def/memory.max", "4096\n");
+	machine_put(machine, "/sys/fs/cgroup/memory.max", "2147483648\n");
+	machine_put(machine, "/sys/fs/cgroup/def/memory.max", "4096\n");
 	assert_true(memory_allowed(machine->root) == 2 * GIB);
 }
 
@@ -210,7 +131,7 @@ static void allowed_v2_blank_in_the_mount_point_is_understood(void **state)
 	const struct machine *machine = machine_with(
 		state, "0::/job\n", "30 22 0:26 / /my\\040groups rw - cgroup2 cgroup2 rw\n");
 
-	put(machine, "/my groups/job/memory.max", "1073741824\n");
+	machine_put(machine, "/my groups/job/memory.max", "1073741824\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
@@ -218,21 +139,23 @@ static void allowed_v1_smallest_of_the_path_counts(void **state)
 {
 	const struct machine *machine = machine_with(
 		state, "7:cpu,cpuacct:/c\n4:memory:/slurm/uid_0/job_1\n1:name=systemd:/\n",
-		mount_v1);
+		machine_mount_v1);
 
-	put(machine, "/sys/fs/cgroup/memory/slurm/uid_0/job_1/memory.limit_in_bytes",
-	    "9223372036854771712\n");
-	put(machine, "/sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes", "1073741824\n");
-	put(machine, "/sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "2147483648\n");
-	put(machine, "/sys/fs/cgroup/cpu,cpuacct/c/memory.limit_in_bytes", "4096\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/slurm/uid_0/job_1/memory.limit_in_bytes",
+		    "9223372036854771712\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes",
+		    "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "2147483648\n");
+	machine_put(machine, "/sys/fs/cgroup/cpu,cpuacct/c/memory.limit_in_bytes", "4096\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
 static void allowed_v1_without_a_limit_is_the_machine(void **state)
 {
-	const struct machine *machine = machine_with(state, "4:memory:/\n", mount_v1);
+	const struct machine *machine = machine_with(state, "4:memory:/\n", machine_mount_v1);
 
-	put(machine, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		    "9223372036854771712\n");
 	assert_true(memory_allowed(machine->root) == 8 * GIB);
 }
 
@@ -242,7 +165,7 @@ static void allowed_v1_beside_other_controllers_counts(void **state)
 		machine_with(state, "3:cpuset,memory:/box\n",
 			     "35 31 0:32 / /cg rw - cgroup none rw,cpuset,memory\n");
 
-	put(machine, "/cg/box/memory.limit_in_bytes", "1073741824\n");
+	machine_put(machine, "/cg/box/memory.limit_in_bytes", "1073741824\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
@@ -251,13 +174,13 @@ static void allowed_hybrid_takes_both(void **state)
 	char mounts[1024];
 	const struct machine *machine;
 
-	snprintf(mounts, sizeof(mounts), "%s%s", mount_v1,
+	snprintf(mounts, sizeof(mounts), "%s%s", machine_mount_v1,
 		 "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n");
 	machine = machine_with(state, "4:memory:/user\n1:name=systemd:/\n0::/user.slice\n", mounts);
-	put(machine, "/sys/fs/cgroup/memory/user/memory.limit_in_bytes", "2147483648\n");
-	put(machine, "/sys/fs/cgroup/unified/user.slice/cgroup.procs", "1\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/user/memory.limit_in_bytes", "2147483648\n");
+	machine_put(machine, "/sys/fs/cgroup/unified/user.slice/cgroup.procs", "1\n");
 	assert_true(memory_allowed(machine->root) == 2 * GIB);
-	put(machine, "/sys/fs/cgroup/unified/user.slice/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/unified/user.slice/memory.max", "1073741824\n");
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
@@ -268,9 +191,9 @@ static void allowed_with_nonsense_in_the_files_limits_nothing(void **state)
 			     "\n-\n1 2 3\n30 22 0:26 / /cg rw -\n30 22 0:26 / /cg rw - cgroup2\n"
 			     "30 22 0:26 / /cg rw - cgroup\n30 22 0:26 / /cg rw\n");
 
-	put(machine, "/cg/job/memory.max", "twelve\n");
-	put(machine, "/cg/job/memory.high", "99999999999999999999999999\n");
-	put(machine, "/cg/memory.max", "");
+	machine_put(machine, "/cg/job/memory.max", "twelve\n");
+	machine_put(machine, "/cg/job/memory.high", "99999999999999999999999999\n");
+	machine_put(machine, "/cg/memory.max", "");
 	assert_true(memory_allowed(machine->root) == 8 * GIB);
 }
 
@@ -287,11 +210,11 @@ static void budget_is_a_quarter_or_what_was_asked_within_bounds(void **state)
 {
 	static const struct budget_case cases[] = {
 		{8 * GIB, {0, 0}, 2 * GIB, false},
-		{40 * MIB, {0, 0}, 16 * MIB, false},	    /* a quarter is too little */
-		{16 * MIB, {0, 0}, 12 * MIB, false},	    /* and 16 MiB too much */
-		{0, {0, 0}, MIB, false},		    /* nothing is allowed */
+		{40 * MIB, {0, 0}, 16 * MIB, false},        /* a quarter is too little */
+		{16 * MIB, {0, 0}, 12 * MIB, false},        /* and 16 MiB too much */
+		{0, {0, 0}, MIB, false},                    /* nothing is allowed */
 		{8 * GIB, {64 * MIB, 0}, 64 * MIB, false},  /* asked for less */
-		{8 * GIB, {MIB, 0}, MIB, false},	    /* tiny */
+		{8 * GIB, {MIB, 0}, MIB, false},            /* tiny */
 		{8 * GIB, {6 * GIB, 0}, 6 * GIB, false},    /* just three quarters */
 		{8 * GIB, {6 * GIB + 1, 0}, 6 * GIB, true}, /* a byte more */
 		{8 * GIB, {UINT64_MAX, 0}, 6 * GIB, true},
@@ -413,8 +336,6 @@ static void size_parse_of_unsound_text_fails(void **state)
 			fail_msg("%s: %llu", texts[i], (unsigned long long)bytes);
 	}
 }
-
-#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, machine_setup, machine_teardown)
 
 int main(void)
 {
