@@ -133,9 +133,13 @@ static int fill_chunk(struct stage_target *target, uint64_t chunk, uint64_t offs
 static int memory_put(struct stage_target *target, uint64_t offset, const void *bytes,
 		      uint64_t length)
 {
+	uint64_t first = offset / ARENA_CHUNK,
+		 end = round_up(offset + length, ARENA_CHUNK) / ARENA_CHUNK;
 	const uint8_t *from = bytes;
 	int rc = 0;
 
+	/* Of two neighbours that share one huge page, who is first makes it. */
+	arena_prepare(target->arena, first, end - first);
 	while (length > 0 && !rc) {
 		uint64_t chunk = offset / ARENA_CHUNK, part = (chunk + 1) * ARENA_CHUNK - offset;
 

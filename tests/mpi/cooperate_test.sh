@@ -44,9 +44,7 @@ done
 cooperates img 4 2 88M
 cooperates cifar 4 4 80M
 # What comes lands where it stays, unless the kernel makes no huge pages of shared memory.
-huge=/sys/kernel/mm/transparent_hugepage/shmem_enabled
-if [ -e "$huge" ] && ! grep -q '\[deny\]' "$huge" &&
-	[ "$(printf '%s\n' 6.1 "$(uname -r)" | sort -V | head -n 1)" = 6.1 ]; then
+if mpi_huge_pages; then
 	LMDBIO_VERBOSE=1 LMDBIO_MEMORY=256M job_read 4 2 1 img
 	equal "huge_pages_see_the_same" "${whole[img]}" "$(job_seen 1)"
 	placed=$(grep -o '[0-9]* MiB straight into huge pages' "$scratch/job.log" | awk '{ n += $1 } END { print n + 0 }')

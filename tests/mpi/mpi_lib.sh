@@ -32,6 +32,13 @@ mpi_job() {
 		timeout -k 5 "${MPI_SECONDS:-60}" mpiexec -n "$mpi_ranks" "$@"
 }
 
+# mpi_huge_pages: whether this kernel makes huge pages of shared memory when asked (MADV_COLLAPSE).
+mpi_huge_pages() {
+	mpi_huge=/sys/kernel/mm/transparent_hugepage/shmem_enabled
+	[ -e "$mpi_huge" ] && ! grep -q '\[deny\]' "$mpi_huge" &&
+		[ "$(printf '%s\n' 6.1 "$(uname -r)" | sort -V | head -n 1)" = 6.1 ]
+}
+
 # mpi_sweep: takes away what MPICH leaves in /dev/shm when a job is killed while it begins. Whoever has
 # made such a file has it open, or mapped, as long as it is of any use.
 mpi_sweep() {

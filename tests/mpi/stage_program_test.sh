@@ -49,6 +49,15 @@ mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_S
 	> out 2> err || rc=$?
 judge program_finds_what_is_held test "$(grep -cxF -f original out)" -eq 2
 judge program_finds_all_of_it test "$(grep -c 'requests to storage  *0$' err)" -eq 2
+if mpi_huge_pages; then
+	# The staging of each rank is its program's parent.
+	# shellcheck disable=SC2016
+	mpi_job 2 2 "$stage" --quiet --hold img -- \
+		sh -c 'grep ShmemPmdMapped "/proc/$PPID/smaps" | sort -u' > out
+	judge memory_that_holds_it_is_huge_pages test "$(grep -vc ' 0 kB' out)" -gt 0
+else
+	echo "-- huge_pages: this kernel has none of shared memory"
+fi
 
 # --- containers ---
 "$top_builddir/tools/lmdbio-convert" --quiet img packed
