@@ -11,6 +11,7 @@
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_wait.h"
 #include "util/whole.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static int sharing_agree(int status)
 
 static int sharing_tell(void *bytes, size_t length)
 {
-	return mpi_error_code(MPI_Bcast(bytes, (int)length, MPI_BYTE, 0, mpi_job_get()->all));
+	return mpi_error_code(mpi_bcast(bytes, (int)length, MPI_BYTE, 0, mpi_job_get()->all));
 }
 
 static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
@@ -45,7 +46,7 @@ static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
 	int rc = MPI_Scan(&mine, &until, 1, MPI_INT64_T, MPI_SUM, job->all);
 
 	if (rc == MPI_SUCCESS)
-		rc = MPI_Allreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, job->all);
+		rc = mpi_allreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, job->all);
 	*before = (uint64_t)(until - mine);
 	*all = (uint64_t)sum;
 	return mpi_error_code(rc);
@@ -99,7 +100,7 @@ static int sharing_open(const char *name)
 	char *prefixed;
 	int nfs = !statfs(name, &fs) && fs.f_type == NFS_MAGIC, rc;
 
-	MPI_Bcast(&nfs, 1, MPI_INT, 0, job->all);
+	mpi_bcast(&nfs, 1, MPI_INT, 0, job->all);
 	if (asprintf(&prefixed, "%s%s", nfs ? "ufs:" : "", name) < 0)
 		prefixed = NULL;
 	path = strdup(name);
@@ -133,7 +134,7 @@ static int sharing_write(const void *bytes, size_t length, uint64_t offset)
 {
 	const char *from = bytes;
 	int64_t mine = (int64_t)((length + PIECE - 1) / PIECE), calls = 0;
-	int rc = MPI_Allreduce(&mine, &calls, 1, MPI_INT64_T, MPI_MAX, mpi_job_get()->all);
+	int rc = mpi_allreduce(&mine, &calls, 1, MPI_INT64_T, MPI_MAX, mpi_job_get()->all);
 	int failed = rc == MPI_SUCCESS ? 0 : EIO;
 
 	/* A rank with nothing to write is at the place where its bytes would be. */

@@ -6,6 +6,7 @@
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
+#include "mpi/mpi_wait.h"
 
 #include <errno.h>
 #include <lmdbio_mpi.h>
@@ -34,7 +35,7 @@ static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
 
 	for (uint64_t n; length > 0 && rc == MPI_SUCCESS; length -= n, at += n) {
 		n = length < PIECE ? length : PIECE;
-		rc = MPI_Bcast(at, (int)n, MPI_BYTE, from, comm);
+		rc = mpi_bcast(at, (int)n, MPI_BYTE, from, comm);
 	}
 	return mpi_error_code(rc);
 }
@@ -103,8 +104,8 @@ static int share_parts(MPI_Comm comm, struct index_part *parts, int ranks, int r
 
 	if (rc)
 		goto done;
-	rc = mpi_error_code(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, sizes, sizeof(mine),
-					  MPI_BYTE, comm));
+	rc = mpi_error_code(
+		mpi_allgather(&mine, sizeof(mine), MPI_BYTE, sizes, sizeof(mine), MPI_BYTE, comm));
 	if (!rc)
 		rc = parts_allocate(parts, sizes, ranks, rank);
 	rc = mpi_agree(comm, rc, NULL);
@@ -132,7 +133,7 @@ static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t co
 		mine = (uint64_t)((unsigned __int128)count * kept->room / kept->needed);
 	if (!rc)
 		rc = mpi_agree(comm,
-			       mpi_error_code(MPI_Allgather(&mine, 1, MPI_UINT64_T, can, 1,
+			       mpi_error_code(mpi_allgather(&mine, 1, MPI_UINT64_T, can, 1,
 							    MPI_UINT64_T, comm)),
 			       NULL);
 	if (!rc)

@@ -4,6 +4,7 @@
 
 #include "mpi/mpi_error.h"
 
+#include "mpi/mpi_wait.h"
 #include "util/mix.h"
 
 #include <errno.h>
@@ -154,8 +155,8 @@ static int place_by_mpi(struct mpi_job *place)
 		MPI_Comm_rank(place->leaders, &at->node);
 		MPI_Comm_size(place->leaders, &at->nodes);
 	}
-	rc = MPI_Bcast(&at->node, 1, MPI_INT, 0, place->node);
-	return rc == MPI_SUCCESS ? MPI_Bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
+	rc = mpi_bcast(&at->node, 1, MPI_INT, 0, place->node);
+	return rc == MPI_SUCCESS ? mpi_bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
 }
 
 int mpi_job_place(struct mpi_job *place, MPI_Comm all)
@@ -172,7 +173,7 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 	told = malloc((size_t)place->place.ranks * sizeof(*told));
 	if (!told)
 		return MPI_ERR_NO_MEM;
-	rc = MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, all);
+	rc = mpi_allgather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, all);
 	for (int rank = 0; rc == MPI_SUCCESS && rank < place->place.ranks; rank++) {
 		played = played || told[rank].played;
 		one = one && told[rank].machine == mine.machine;
@@ -188,7 +189,7 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 int mpi_job_tell_node(const struct mpi_job *place, int *number)
 {
 	return place->node == MPI_COMM_NULL ? MPI_SUCCESS
-					    : MPI_Bcast(number, 1, MPI_INT, 0, place->node);
+					    : mpi_bcast(number, 1, MPI_INT, 0, place->node);
 }
 
 int mpi_job_leave(struct mpi_job *place)

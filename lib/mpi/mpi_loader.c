@@ -13,6 +13,7 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_node.h"
+#include "mpi/mpi_wait.h"
 #include "util/log.h"
 #include "util/settings.h"
 
@@ -54,7 +55,7 @@ static int same_on_all(struct opening *opening, const void *mine, size_t size, i
 	int rc;
 
 	memcpy(first, mine, size);
-	rc = mpi_error_code(MPI_Bcast(first, (int)size, MPI_BYTE, 0, opening->place.all));
+	rc = mpi_error_code(mpi_bcast(first, (int)size, MPI_BYTE, 0, opening->place.all));
 	return agree(opening, rc ? rc : memcmp(first, mine, size) ? otherwise : 0);
 }
 
@@ -65,7 +66,7 @@ static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader
 	int rc = MPI_SUCCESS;
 
 	if (opening->place.node != MPI_COMM_NULL)
-		rc = MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.node);
+		rc = mpi_allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.node);
 	loader_lends(loader, all);
 	return mpi_error_code(rc);
 }
@@ -85,7 +86,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	if (!rc)
 		rc = same_on_all(opening, identity, sizeof(identity), ESTALE);
 	if (!rc)
-		rc = agree(opening, mpi_error_code(MPI_Allreduce(&packed, &any, 1, MPI_INT, MPI_MAX,
+		rc = agree(opening, mpi_error_code(mpi_allreduce(&packed, &any, 1, MPI_INT, MPI_MAX,
 								 opening->place.all)));
 	/* A container has an index of its own. */
 	if (rc || any || opening->place.place.ranks == 1)
@@ -195,7 +196,7 @@ static int residents_share(struct opening *opening, const struct lmdbio_loader *
 	if (spec->policy != ORDER_OPPORTUNISTIC || opening->options.resident || opening->why_not)
 		return 0;
 	rc = mpi_error_code(
-		MPI_Allreduce(&room, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.all));
+		mpi_allreduce(&room, &all, 1, MPI_UINT64_T, MPI_SUM, opening->place.all));
 	all -= all / RESIDENT_SPARE;
 	if (all)
 		spec->resident = all / each < spec->records ? all / each : spec->records;
@@ -233,7 +234,7 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 		rc = agree(opening, residents_share(opening, loader, spec));
 	/* What follows from memory differs between nodes. */
 	if (!rc)
-		rc = agree(opening, mpi_error_code(MPI_Bcast(spec, sizeof(*spec), MPI_BYTE, 0,
+		rc = agree(opening, mpi_error_code(mpi_bcast(spec, sizeof(*spec), MPI_BYTE, 0,
 							     opening->place.all)));
 	if (!rc && !opening->why_not) {
 		rc = job_make(opening, loader, spec, stage, &planned);
@@ -282,7 +283,7 @@ static int can_keep(struct opening *opening)
 	int mine = MPI_THREAD_SINGLE, least = MPI_THREAD_SINGLE, rc;
 
 	MPI_Query_thread(&mine);
-	rc = mpi_error_code(MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, opening->place.all));
+	rc = mpi_error_code(mpi_allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, opening->place.all));
 	if (opening->place.place.nodes < 2)
 		opening->why_not = "there is one node";
 	else if (least < MPI_THREAD_MULTIPLE)

@@ -2,12 +2,12 @@
 #include "config.h"
 #include "mpi/mpi_module.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_convert.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_inside.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_server.h"
+#include "mpi/mpi_wait.h"
 #include "mpi/stage.h"
 #include "origin/origin.h"
 

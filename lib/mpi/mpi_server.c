@@ -5,6 +5,7 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_node.h"
+#include "mpi/mpi_wait.h"
 #include "mpi/server_private.h"
 
 #include "node/node_socket.h"
@@ -201,7 +202,7 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
 		sums[1] += set->counts.read_requests;
 		sums[2] += set->lasting && !job->place.rank ? set->identity.size : 0;
 	}
-	(void)MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_UINT64_T, MPI_SUM, job->all);
+	(void)mpi_allreduce(MPI_IN_PLACE, sums, 3, MPI_UINT64_T, MPI_SUM, job->all);
 	*report = (struct lmdbio_stage_report){
 		.size = sizeof(*report),
 		.file_bytes = sums[2],

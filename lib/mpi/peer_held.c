@@ -9,6 +9,7 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static int sums_make(const struct mpi_job *place, const struct index_kept *kept,
 	for (uint64_t at = 0; at < 2 * units && !rc; at += SUMS_AT_ONCE) {
 		uint64_t n = 2 * units - at < SUMS_AT_ONCE ? 2 * units - at : SUMS_AT_ONCE;
 
-		rc = mpi_error_code(MPI_Allreduce(MPI_IN_PLACE, sums + at, (int)n, MPI_UINT64_T,
+		rc = mpi_error_code(mpi_allreduce(MPI_IN_PLACE, sums + at, (int)n, MPI_UINT64_T,
 						  MPI_SUM, place->all));
 	}
 	return rc;

@@ -13,6 +13,7 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64
 			(int64_t)(room[i] < INT64_MAX / 2 ? room[i] : INT64_MAX / 2);
 	least[place->place.node * PLACES + PLACE_DISK] -=
 		least[place->place.node * PLACES + PLACE_DISK] / PEER_SPARE;
-	rc = mpi_error_code(MPI_Allreduce(least, least + n, n, MPI_INT64_T, MPI_MIN, place->all));
+	rc = mpi_error_code(mpi_allreduce(least, least + n, n, MPI_INT64_T, MPI_MIN, place->all));
 	for (int i = 0; i < n; i++)
 		rooms[i] = (uint64_t)least[n + i];
 	free(least);
@@ -272,7 +273,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 		rc = rooms_share(place, size->room, rooms);
 	/* Of one rank, for all must plan alike. */
 	if (!rc)
-		rc = mpi_error_code(MPI_Bcast(sizes, 3, MPI_UINT64_T, 0, place->all));
+		rc = mpi_error_code(mpi_bcast(sizes, 3, MPI_UINT64_T, 0, place->all));
 	for (int i = 0; !rc && i < place->place.nodes * PLACES; i++)
 		all |= rooms[i];
 	if (!rc && !(plan.node_of_rank = nodes_of_ranks(place, &again->peers)))

@@ -6,6 +6,7 @@
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_node.h"
+#include "mpi/mpi_wait.h"
 #include "mpi/stage_exchange.h"
 #include "mpi/stage_reader.h"
 #include "mpi/stage_share.h"
@@ -83,7 +84,7 @@ static int options_agree(struct stage *stage, int rc)
 	uint64_t first[sizeof(mine) / sizeof(mine[0])];
 
 	memcpy(first, mine, sizeof(first));
-	if (MPI_Bcast(first, sizeof(first), MPI_BYTE, 0, stage->job.all) != MPI_SUCCESS)
+	if (mpi_bcast(first, sizeof(first), MPI_BYTE, 0, stage->job.all) != MPI_SUCCESS)
 		return EIO;
 	if (!rc && memcmp(first, mine, sizeof(first)))
 		rc = EINVAL;
@@ -242,7 +243,7 @@ static int shares_cut(struct stage *stage)
 		stage->sharers, round_up(stage->options.buffer, ARENA_CHUNK), spread->unit);
 	steps = (int64_t)stage->shares.steps;
 	rc = mpi_error_code(
-		MPI_Allreduce(MPI_IN_PLACE, &steps, 1, MPI_INT64_T, MPI_MAX, stage->job.all));
+		mpi_allreduce(MPI_IN_PLACE, &steps, 1, MPI_INT64_T, MPI_MAX, stage->job.all));
 	stage->shares.steps = (uint64_t)steps;
 	return rc;
 }
@@ -269,8 +270,8 @@ static void report_fill(struct stage *stage, int rc)
 	uint64_t sums[4] = {0}, slowest = 0;
 
 	/* Everybody takes part, whether it wants the report or not. */
-	MPI_Allreduce(mine, sums, 4, MPI_UINT64_T, MPI_SUM, stage->job.all);
-	MPI_Allreduce(&stage->waited, &slowest, 1, MPI_INT64_T, MPI_MAX, stage->job.all);
+	mpi_allreduce(mine, sums, 4, MPI_UINT64_T, MPI_SUM, stage->job.all);
+	mpi_allreduce(&stage->waited, &slowest, 1, MPI_INT64_T, MPI_MAX, stage->job.all);
 	if (!wanted || wanted->size < sizeof(wanted->size))
 		return;
 	report = (struct lmdbio_stage_report){
@@ -325,7 +326,7 @@ static int target_fill(struct stage *stage)
 				.nodes = stage->job.place.nodes,
 			},
 	};
-	rc = mpi_error_code(MPI_Bcast(&nonce, 1, MPI_UINT64_T, 0, stage->job.all));
+	rc = mpi_error_code(mpi_bcast(&nonce, 1, MPI_UINT64_T, 0, stage->job.all));
 	stage->target.nonce = nonce;
 	mpi_node_name(&stage->job, stage->target.node);
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);

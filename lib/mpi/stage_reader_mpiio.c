@@ -17,6 +17,7 @@
 #include "container/container.h"
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 	int nfs, rc;
 
 	nfs = !fstatfs(source->fd, &fs) && fs.f_type == NFS_MAGIC;
-	MPI_Bcast(&nfs, 1, MPI_INT, 0, reader->comm);
+	mpi_bcast(&nfs, 1, MPI_INT, 0, reader->comm);
 	if (MPI_Info_create(&info) != MPI_SUCCESS)
 		return ENOMEM;
 	/* Also where ROMIO_HINTS names a file that says otherwise. */

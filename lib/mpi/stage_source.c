@@ -6,6 +6,7 @@
 #include "format/layout.h"
 #include "io/io.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 #include "util/checked.h"
 
 #include <errno.h>
@@ -116,7 +117,7 @@ int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *pa
 	rc = open_file(source, path);
 	if (!source->rank)
 		first.rc = rc ? rc : look(source->fd, unpack, &first);
-	mpi = MPI_Bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
+	mpi = mpi_bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
 	if (mpi != MPI_SUCCESS)
 		return mpi_error_code(mpi);
 	source->identity = first.identity;

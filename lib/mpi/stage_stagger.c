@@ -2,8 +2,8 @@
 #include "config.h"
 #include "mpi/stage_stagger.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 
 #include <lmdbio_stage.h>
 

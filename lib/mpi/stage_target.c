@@ -5,6 +5,7 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 
 #include <errno.h>
 
@@ -71,7 +72,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	if (rc)
 		goto fail;
 	there = target->there;
-	rc = mpi_error_code(one ? MPI_Bcast(&there, 1, MPI_INT, 0, comm)
+	rc = mpi_error_code(one ? mpi_bcast(&there, 1, MPI_INT, 0, comm)
 				: mpi_job_tell_node(target->job, &there));
 	target->there = there;
 	if (!rc && !target->maker)
@@ -80,7 +81,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	if (rc)
 		goto fail;
 	counted = there && !at->node_rank;
-	rc = mpi_error_code(MPI_Allreduce(&counted, nodes_before, 1, MPI_INT, MPI_SUM, comm));
+	rc = mpi_error_code(mpi_allreduce(&counted, nodes_before, 1, MPI_INT, MPI_SUM, comm));
 	if (!rc)
 		return 0;
 fail:
