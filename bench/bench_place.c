@@ -33,9 +33,9 @@ static void slowfs_exec(const struct place *place, const struct slowfs_settings 
 {
 	char options[64];
 
-	snprintf(options, sizeof(options), "latency=%u,bandwidth=%u", settings->latency,
+	/* Whatever becomes of this process, the mount and its folder go with it. */
+	snprintf(options, sizeof(options), "transient,latency=%u,bandwidth=%u", settings->latency,
 		 settings->bandwidth);
-	/* Whatever becomes of this process, the mount goes with it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() == 1)
 		_exit(127);
 	execl(settings->program, settings->program, "-f", "-o", options, place->backing,

@@ -26,6 +26,7 @@ struct slowfs_options {
 	unsigned int bandwidth;
 	int nocache;
 	int log;
+	int transient;
 	char *stats;
 	char *lock;
 	struct slowfs *fs;
@@ -38,6 +39,7 @@ static const struct fuse_opt options_spec[] = {
 	{.templ = "bandwidth=%u", .offset = offsetof(struct slowfs_options, bandwidth)},
 	{.templ = "nocache", .offset = offsetof(struct slowfs_options, nocache), .value = 1},
 	{.templ = "log", .offset = offsetof(struct slowfs_options, log), .value = 1},
+	{.templ = "transient", .offset = offsetof(struct slowfs_options, transient), .value = 1},
 	{.templ = "stats=%s", .offset = offsetof(struct slowfs_options, stats)},
 	{.templ = "lock=%s", .offset = offsetof(struct slowfs_options, lock)},
 	FUSE_OPT_KEY("fail=", OPTION_FAIL),
@@ -55,6 +57,7 @@ static void print_help(const char *program)
 	       "                           [NAME@]OFF[-OFF]:eio|short[:COUNT]\n"
 	       "    -o nocache             each open forgets the file's pages\n"
 	       "    -o log                 every read is logged from the start\n"
+	       "    -o transient           MOUNT is removed when unmounted\n"
 	       "    -o stats=FILE          writes the counters there when unmounted\n"
 	       "    -o lock=FILE           holds a lock (flock) on it as long as it lives\n\n"
 	       "While mounted: MOUNT/.slowfs/stats and MOUNT/.slowfs/log are read;\n"
@@ -235,6 +238,8 @@ int main(int argc, char **argv)
 	rc = apply_options(&fs, &options, &stats);
 	if (rc == 0)
 		rc = mount_and_serve(&fs, &args, &cmdline);
+	if (options.transient && rmdir(cmdline.mountpoint) != 0)
+		fprintf(stderr, "%s: %s\n", cmdline.mountpoint, strerror(errno));
 	if (stats != NULL) {
 		slowfs_stats_print(&fs.stats, stats);
 		fclose(stats);

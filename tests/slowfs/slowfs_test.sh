@@ -50,7 +50,7 @@ cold()
 help_names_every_option()
 {
 	"$SLOWFS" --help >"$dir/help"
-	for word in latency= bandwidth= fail= nocache stats= lock= drop max_threads; do
+	for word in latency= bandwidth= fail= nocache stats= lock= transient drop max_threads; do
 		grep -q -e "$word" "$dir/help" || fail "--help does not tell of $word"
 	done
 	if "$SLOWFS" -o fail=12:nothing "$backing" "$mount" 2>/dev/null; then
@@ -253,6 +253,9 @@ stop_leaves_nothing()
 	within "bytes of a second open under nocache" $((64 * mib)) $((70 * mib)) \
 		"$(slowfs_stat bytes)"
 	slowfs_stop
+	slowfs_start "$backing" "$mount" -o transient
+	slowfs_stop
+	[ ! -e "$mount" ] || fail "a transient mount leaves its folder"
 }
 
 help_names_every_option

@@ -1,0 +1,75 @@
+#!/bin/sh
+# What only this file knows: that lmdbio-bench measures what it says, and leaves nothing.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
+. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+slowfs_require
+need python3
+bench=$top_builddir/bench/lmdbio-bench
+cd "$scratch"
+mkdir tmp
+TMPDIR=$scratch/tmp
+export TMPDIR
+small="--data=$scratch/data --set=small --scale=0.002 --pairs=1"
+
+# --- what it tells ---
+# shellcheck disable=SC2086
+status bench_of_reads_in_memory_ends_well 0 "$bench" $small --work=scan,get --count=1000 --json
+judge bench_tells_as_json_what_was_read python3 - out <<'END'
+import json, sys
+scan, get = json.load(open(sys.argv[1]))["cases"]
+for case, times in (scan, 1), (get, 0):
+    for library in "original", "lmdbio":
+        run = case[library]
+        assert run["seconds"] > 0 and run["bytes"] == 100 * run["records"], run
+        assert run["requests"] == 0, run
+    assert case["original"]["sum"] == case["lmdbio"]["sum"], case
+assert scan["lmdbio"]["records"] % 20000 == 0 and get["lmdbio"]["records"] == 1000
+END
+# shellcheck disable=SC2086
+status bench_of_cold_reads_ends_well 0 "$bench" $small --work=scan --state=cold --slowfs="$SLOWFS" --json
+judge bench_counts_what_storage_was_asked python3 - out <<'END'
+import json, sys
+case, = json.load(open(sys.argv[1]))["cases"]
+size = case["file_size"]
+assert size > 2 << 20
+for library in "original", "lmdbio":
+    assert size * 0.9 < case[library]["asked"] < size * 1.2, case
+assert case["lmdbio"]["requests"] < case["original"]["requests"], case
+END
+status suite_is_told_in_a_table 0 "$bench" --data="$scratch/data" --suite=storms --scale=0.002 --pairs=1 \
+	--only='small: sequential scan, cold' --slowfs="$SLOWFS"
+judge suite_tells_of_each_figure_whether_it_is_met \
+	grep -qE '^small: .*requests per MiB of file +<= +1\.10 +[0-9.]+ .*(yes|NO)' out
+
+# --- what it leaves ---
+judge bench_leaves_no_mount_and_no_folder test -z "$(ls tmp)"
+# Killed when its file system is there, it is in the middle of it.
+"$bench" --data="$scratch/data" --set=small --scale=0.002 --pairs=99 --work=scan --state=cold \
+	--slowfs="$SLOWFS" > killed 2>&1 &
+victim=$!
+judge bench_that_is_killed_leaves_none_either python3 - "$scratch/tmp/" $victim <<'END'
+import os, select, signal, sys, time
+where, victim = sys.argv[1], int(sys.argv[2])
+until = time.monotonic() + 60
+
+def wait_for(wanted):
+    with open("/proc/self/mounts") as mounts:
+        poll = select.poll()
+        poll.register(mounts, select.POLLPRI | select.POLLERR)
+        while any(where in line for line in mounts) != wanted:
+            if time.monotonic() > until:
+                sys.exit("the mount is %s" % ("gone" if wanted else "there"))
+            poll.poll(1000)
+            mounts.seek(0)
+
+wait_for(True)
+os.kill(victim, signal.SIGKILL)
+wait_for(False)
+while os.listdir(where) and time.monotonic() < until:
+    time.sleep(0.01)
+sys.exit(len(os.listdir(where)))
+END
+wait $victim || true
+finish
