@@ -219,8 +219,11 @@ stop = threading.Event()
 def writer():
     n = 300
     while not stop.is_set():
-        write(n)
-        n += 1
+        try:
+            write(n)
+            n += 1
+        except lmdb.MapFullError:
+            stop.wait(0.01) # who converts keeps all that has been written since
 thread = threading.Thread(target=writer)
 thread.start()
 try:
