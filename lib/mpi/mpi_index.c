@@ -104,8 +104,7 @@ static int share_parts(MPI_Comm comm, struct index_part *parts, int ranks, int r
 
 	if (rc)
 		goto done;
-	rc = mpi_error_code(
-		mpi_allgather(&mine, sizeof(mine), MPI_BYTE, sizes, sizeof(mine), MPI_BYTE, comm));
+	rc = mpi_error_code(mpi_allgather(&mine, sizes, sizeof(mine), MPI_BYTE, comm));
 	if (!rc)
 		rc = parts_allocate(parts, sizes, ranks, rank);
 	rc = mpi_agree(comm, rc, NULL);
@@ -133,8 +132,7 @@ static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t co
 		mine = (uint64_t)((unsigned __int128)count * kept->room / kept->needed);
 	if (!rc)
 		rc = mpi_agree(comm,
-			       mpi_error_code(mpi_allgather(&mine, 1, MPI_UINT64_T, can, 1,
-							    MPI_UINT64_T, comm)),
+			       mpi_error_code(mpi_allgather(&mine, can, 1, MPI_UINT64_T, comm)),
 			       NULL);
 	if (!rc)
 		index_share(count, can, ranks, *firsts);

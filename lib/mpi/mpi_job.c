@@ -173,7 +173,7 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 	told = malloc((size_t)place->place.ranks * sizeof(*told));
 	if (!told)
 		return MPI_ERR_NO_MEM;
-	rc = mpi_allgather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, all);
+	rc = mpi_allgather(&mine, told, sizeof(mine), MPI_BYTE, all);
 	for (int rank = 0; rc == MPI_SUCCESS && rank < place->place.ranks; rank++) {
 		played = played || told[rank].played;
 		one = one && told[rank].machine == mine.machine;

@@ -50,11 +50,10 @@ int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI
 	return rc == MPI_SUCCESS ? mpi_await_soon(&request) : rc;
 }
 
-int mpi_allgather(const void *mine, int count, MPI_Datatype type, void *all, int each,
-		  MPI_Datatype type_each, MPI_Comm comm)
+int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm)
 {
 	MPI_Request request;
-	int rc = MPI_Iallgather(mine, count, type, all, each, type_each, comm, &request);
+	int rc = MPI_Iallgather(mine, count, type, all, count, type, comm, &request);
 
 	return rc == MPI_SUCCESS ? mpi_await_soon(&request) : rc;
 }

@@ -12,12 +12,11 @@ int mpi_await_soon(MPI_Request *request);
  * what may take long. Returns an MPI code. */
 int mpi_await(MPI_Request *request);
 
-/* MPI's calls of the same names, with the same arguments and codes, that wait by
- * mpi_await_soon(). */
+/* MPI's collective calls of the same names, with the same codes, that wait by mpi_await_soon().
+ * mpi_allgather: `count` of each rank. */
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm);
-int mpi_allgather(const void *mine, int count, MPI_Datatype type, void *all, int each,
-		  MPI_Datatype type_each, MPI_Comm comm);
+int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm);
 
 #endif
