@@ -287,6 +287,24 @@ static void wait_announced(struct residency *residency, uint64_t offset, uint64_
 	pthread_mutex_unlock(&residency->lock);
 }
 
+/* For what the page cache has no arena is made. */
+static bool is_left_to_cache(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	bool left;
+
+	pthread_mutex_lock(&residency->lock);
+	left = !residency->arena && residency->believe_cache;
+	for (uint64_t next; left && offset < end; offset = next) {
+		uint64_t chunk = offset / ARENA_CHUNK;
+
+		next = chunk_end(residency, chunk) < end ? chunk_end(residency, chunk) : end;
+		left = residency_has(residency, chunk, offset, next - offset) ||
+		       leave_to_cache(residency, chunk, offset, next);
+	}
+	pthread_mutex_unlock(&residency->lock);
+	return left;
+}
+
 static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
@@ -367,7 +385,7 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	began = clock_now();
 	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
 		wait_announced(residency, offset, end - offset);
-	rc = bring(residency, offset, end);
+	rc = is_left_to_cache(residency, offset, end) ? 0 : bring(residency, offset, end);
 	if (!rc && is_shown_in_runs(residency, offset, end) &&
 	    !residency_covers(residency, offset, end - offset))
 		rc = bring(residency, offset, end);

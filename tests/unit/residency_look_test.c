@@ -222,6 +222,19 @@ static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 	assert_right(&f->first, value, 8 * ARENA_BLOCK);
 }
 
+static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
+{
+	struct fixture *f = *state;
+
+	value_bring(f, 1);
+	assert_int_equal(residency_bring(&f->first.residency, 2 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+	assert_null(f->first.residency.arena);
+	hole = 5 * ARENA_CHUNK;
+	assert_int_equal(residency_bring(&f->first.residency, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+	assert_non_null(f->first.residency.arena);
+	assert_right(&f->first, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK);
+}
+
 #define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, residency_teardown)
 
@@ -237,6 +250,7 @@ int main(void)
 		TOLD_CASE(chunks_when_found_in_a_row_then_most_of_them_are_tried),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
+		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
