@@ -2,6 +2,9 @@
 # Sourced, after tests/tools/harness.sh.
 # shellcheck shell=sh
 
+# What MPICH stands on intercepts calls that ThreadSanitizer does, in threads without its state.
+[ "${with_sanitizer:-no}" != thread ] || export UCX_MEM_EVENTS=no
+
 # mpi_require: skips the test where there is no MPI to build with or to start jobs by; where there is
 # one, a build without the module is a failure.
 mpi_require() {
@@ -12,8 +15,6 @@ mpi_require() {
 		echo "MPICH is here, and liblmdbio-mpi was not built"
 		exit 1
 	fi
-	# What MPICH stands on intercepts calls that ThreadSanitizer does, in threads without its state.
-	[ "${with_sanitizer:-no}" != thread ] || export UCX_MEM_EVENTS=no
 	# Other tests' servers are not for this one's programs.
 	LMDBIO_NODE=${LMDBIO_NODE:-${scratch##*/}}
 	export LMDBIO_NODE
