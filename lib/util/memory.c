@@ -3,6 +3,8 @@
  *   /proc/meminfo           MemAvailable (Linux 3.14), MemTotal; KiB
  *   memory.max, memory.high           control groups, version 2: bytes or "max"
  *   memory.limit_in_bytes             version 1: bytes, about 2^63 for none
+ *   memory.current, memory.usage_in_bytes      what the group has, its page cache with it
+ *   memory.stat             of which the kernel takes back what is in use by files alone
  */
 #include "util/memory.h"
 
@@ -67,12 +69,49 @@ static uint64_t machine_memory(const char *root)
 	return pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : UINT64_MAX;
 }
 
+/* Whether the kernel takes that back before anybody goes without; shared memory is no file. */
+static bool is_reclaimed(const char *name, bool v2)
+{
+	static const char *const names[2][3] = {
+		{"total_inactive_file", "total_active_file", ""},
+		{"inactive_file", "active_file", "slab_reclaimable"},
+	};
+
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(name, names[v2][i]))
+			return true;
+	return false;
+}
+
+/* What a group has and keeps, in bytes. */
+static uint64_t group_used(const char *root, const char *directory, bool v2)
+{
+	uint64_t used =
+		limit_read(root, directory, v2 ? "memory.current" : "memory.usage_in_bytes");
+	FILE *file = group_file(root, directory, "memory.stat");
+	uint64_t value, back = 0;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %" SCNu64, name, &value) == 2)
+		if (is_reclaimed(name, v2))
+			back += value;
+	if (file)
+		fclose(file);
+	return used == UINT64_MAX || back > used ? 0 : used - back;
+}
+
+/* What is left of a group's limit. */
 static uint64_t group_memory(const char *root, const char *directory, bool v2)
 {
-	if (!v2)
-		return limit_read(root, directory, "memory.limit_in_bytes");
-	return smaller(limit_read(root, directory, "memory.max"),
-		       limit_read(root, directory, "memory.high"));
+	uint64_t limit = limit_read(root, directory, v2 ? "memory.max" : "memory.limit_in_bytes");
+	uint64_t used;
+
+	if (v2)
+		limit = smaller(limit, limit_read(root, directory, "memory.high"));
+	if (limit == UINT64_MAX)
+		return limit;
+	used = group_used(root, directory, v2);
+	return limit > used ? limit - used : 0;
 }
 
 uint64_t memory_allowed(const char *root)

@@ -1,7 +1,8 @@
 /* What only this file knows: how much memory lmdbio lets itself have.
  *
- * Allowed is the smallest of what the machine has available and every limit that a control group
- * puts on this process, from its own group up to the root of the hierarchy. A quarter of that is
+ * Allowed is the smallest of what the machine has available and what is left of every limit that a
+ * control group puts on this process, from its own group up to the root of the hierarchy: nobody
+ * can take back the memory of an arena, and a process that exceeds a limit is killed. A quarter is
  * lmdbio's budget, at least 16 MiB; LMDBIO_MEMORY sets another, at most three quarters.
  */
 #ifndef LMDBIO_UTIL_MEMORY_H

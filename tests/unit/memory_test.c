@@ -135,6 +135,34 @@ static void allowed_v2_blank_in_the_mount_point_is_understood(void **state)
 	assert_true(memory_allowed(machine->root) == GIB);
 }
 
+static void allowed_v2_is_what_is_left_of_a_limit(void **state)
+{
+	const struct machine *machine = machine_with(state, "0::/job\n", machine_mount_v2);
+
+	machine_put(machine, "/sys/fs/cgroup/job/memory.max", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/job/memory.current", "805306368\n");
+	assert_true(memory_allowed(machine->root) == 256 * MIB);
+	/* Shared memory is among what counts as file, but stays. */
+	machine_put(machine, "/sys/fs/cgroup/job/memory.stat",
+		    "anon 1048576\nfile 734003200\nshmem 209715200\ninactive_file 314572800\n"
+		    "active_file 209715200\nslab_reclaimable 10485760\n");
+	assert_true(memory_allowed(machine->root) == (256 + 300 + 200 + 10) * MIB);
+	machine_put(machine, "/sys/fs/cgroup/job/memory.current", "2147483648\n");
+	assert_true(memory_allowed(machine->root) == 0);
+}
+
+static void allowed_v1_is_what_is_left_of_a_limit(void **state)
+{
+	const struct machine *machine = machine_with(state, "4:memory:/job\n", machine_mount_v1);
+
+	machine_put(machine, "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1073741824\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "805306368\n");
+	machine_put(machine, "/sys/fs/cgroup/memory/job/memory.stat",
+		    "inactive_file 4096\ntotal_inactive_file 209715200\n"
+		    "total_active_file 104857600\n");
+	assert_true(memory_allowed(machine->root) == (256 + 200 + 100) * MIB);
+}
+
 static void allowed_v1_smallest_of_the_path_counts(void **state)
 {
 	const struct machine *machine = machine_with(
@@ -352,6 +380,8 @@ int main(void)
 		ON_A_MACHINE(allowed_v2_mount_of_a_part_is_read_from_there),
 		ON_A_MACHINE(allowed_v2_mount_with_a_similar_name_is_not_mine),
 		ON_A_MACHINE(allowed_v2_blank_in_the_mount_point_is_understood),
+		ON_A_MACHINE(allowed_v2_is_what_is_left_of_a_limit),
+		ON_A_MACHINE(allowed_v1_is_what_is_left_of_a_limit),
 		ON_A_MACHINE(allowed_v1_smallest_of_the_path_counts),
 		ON_A_MACHINE(allowed_v1_without_a_limit_is_the_machine),
 		ON_A_MACHINE(allowed_v1_beside_other_controllers_counts),
