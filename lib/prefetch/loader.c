@@ -132,14 +132,8 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 		job.offset += length;
 		job.length -= length < job.length ? length : job.length;
 	}
-	if (job.length) {
-		/* In front again: order is what makes look-ahead exact. */
-		struct job_queue *queue = &prefetch->jobs;
-
-		queue->first = (queue->first + PREFETCH_JOBS - 1) % PREFETCH_JOBS;
-		queue->jobs[queue->first] = job;
-		queue->count++;
-	}
+	if (job.length)
+		jobs_put_back(again ? &prefetch->later : &prefetch->jobs, job);
 	return there;
 }
 

@@ -105,6 +105,17 @@ static inline bool jobs_put(struct job_queue *queue, struct job job)
 	return true;
 }
 
+/* In front, whence it was taken: order is what makes look-ahead exact. */
+static inline bool jobs_put_back(struct job_queue *queue, struct job job)
+{
+	if (queue->count == PREFETCH_JOBS)
+		return false;
+	queue->first = (queue->first + PREFETCH_JOBS - 1) % PREFETCH_JOBS;
+	queue->jobs[queue->first] = job;
+	queue->count++;
+	return true;
+}
+
 static inline struct job jobs_take(struct job_queue *queue)
 {
 	struct job job = queue->jobs[queue->first];

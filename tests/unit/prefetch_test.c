@@ -148,6 +148,24 @@ static void wishes_when_one_leaves_then_the_others_stay(void **state)
 	assert_int_equal(jobs_take(&queue).offset, 3);
 }
 
+static void jobs_when_the_queue_is_full_then_nothing_is_overwritten(void **state)
+{
+	static struct job_queue queue;
+
+	(void)state;
+	queue = (struct job_queue){.first = 7};
+	for (unsigned i = 0; i < PREFETCH_JOBS; i++)
+		assert_true(jobs_put(&queue, (struct job){.offset = i}));
+	assert_false(jobs_put(&queue, (struct job){.offset = PREFETCH_JOBS}));
+	assert_false(jobs_put_back(&queue, (struct job){.offset = PREFETCH_JOBS}));
+	assert_int_equal(jobs_take(&queue).offset, 0);
+	assert_true(jobs_put_back(&queue, (struct job){.offset = 1000}));
+	assert_int_equal(jobs_take(&queue).offset, 1000);
+	for (unsigned i = 1; i < PREFETCH_JOBS; i++)
+		assert_int_equal(jobs_take(&queue).offset, i);
+	assert_int_equal(queue.count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +194,7 @@ int main(void)
 			range_when_one_read_has_failed_then_the_next_brings_all, setup_big,
 			teardown),
 		cmocka_unit_test(wishes_when_one_leaves_then_the_others_stay),
+		cmocka_unit_test(jobs_when_the_queue_is_full_then_nothing_is_overwritten),
 	};
 
 	return cmocka_run_group_tests_name("prefetch", tests, NULL, NULL);
