@@ -324,11 +324,11 @@ struct lmdbio_stats {
 	uint64_t storage_requests;  /* requests: reads that lmdbio asked of storage */
 	uint64_t storage_bytes;	    /* bytes: their length */
 	uint64_t served_bytes;	    /* bytes: values handed to the program */
-	uint64_t waits;		    /* times that the program had to wait for bytes */
+	uint64_t waits;		    /* calls that had to wait for bytes; not page faults */
 	uint64_t wait_ns;	    /* nanoseconds that it waited */
-	uint64_t hits_cache;	    /* extents found in the page cache, brought ahead of need */
-	uint64_t hits_arena_own;    /* extents found in the arena, loaded by this process */
-	uint64_t hits_arena_peer;   /* extents found in the arena, loaded by another process */
+	uint64_t hits_cache;	    /* extents that were in the page cache, and left to it */
+	uint64_t hits_arena_own;    /* extents that this process has loaded into the arena */
+	uint64_t hits_arena_peer;   /* extents in the arena that another process had loaded */
 	uint64_t at_rest;	    /* extents read through the file mapping as it was */
 	uint64_t evictions;	    /* extents given back to stay within the memory budget */
 	uint64_t populate_calls;    /* calls: batches of page-table entries made */

@@ -19,6 +19,7 @@ enum {
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
+	FAULT_MOST = 64 << 20,      /* bytes of one value */
 };
 
 /* One is kept, because most reads are of a chunk or less and come one after another. */
@@ -143,10 +144,22 @@ static bool keep_scanned(struct residency *residency, uint64_t offset, uint64_t 
 	return true;
 }
 
-/* All of it as one request to the page cache; who touches it waits there. */
+/* Waits for bytes in the file's own map, where a read that fails is an errno; a program that
+ * touched them would get a signal. One before Linux 5.14 does. */
+static int fault_in(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
+	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
+		return 0;
+	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
+}
+
+/* All of it as one request to the page cache. */
 static int bring_cached(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	unsigned streak, skip;
+	uint64_t began;
+	int rc = 0;
 
 	/* The more often values were found there, the more of them pass unasked; but not in front
 	 * of what a scan has read. */
@@ -168,16 +181,24 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 		}
 		atomic_store_explicit(&residency->streak, 0, memory_order_relaxed);
 	}
+	began = clock_now();
 	if (keep_scanned(residency, offset, end))
-		return 0;
+		goto done;
+	/* Where there is no such service the faults do it. */
 	for (uint64_t step = offset; step < end; step += READAHEAD_STEP)
 		if (readahead(residency->fd, (off_t)step,
 			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
-			return 0; /* no such service there: the map's own faults do it */
+			break;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, end - offset);
-	mark_run(residency, block_of(offset), block_end(end));
-	return 0;
+	/* More is more than one who wants its beginning should wait for. */
+	rc = fault_in(residency, offset, end - offset < FAULT_MOST ? end : offset + FAULT_MOST);
+	if (!rc)
+		mark_run(residency, block_of(offset), block_end(end));
+done:
+	stats_add(STATS_WAITS, 1);
+	stats_add(STATS_WAIT_NS, clock_now() - began);
+	return rc;
 }
 
 /* The file's own map serves from here on. Returns 0, or ENOMEM when the kernel has no map left. */
@@ -207,8 +228,7 @@ static bool is_scanned(struct residency *residency)
 	return scanned;
 }
 
-/* What stays with the file's own map is faulted in here, where a read that fails is an errno; a
- * program that touched it would get a signal. */
+/* What stays with the file's own map. */
 static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	uint64_t first = offset, last = end;
@@ -223,9 +243,7 @@ static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end
 		for (; first < last; first += READAHEAD_STEP)
 			(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	}
-	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
-		return 0;
-	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
+	return fault_in(residency, offset, end);
 }
 
 /* Where no plain file can serve instead: past the arena. */

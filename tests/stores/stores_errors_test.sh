@@ -45,6 +45,26 @@ for set in "img $img" "small $small"; do
 	# shellcheck disable=SC2086
 	LMDBIO_STORE=arena LMDBIO_MEMORY=1M faults "budget_of_1_mib" $set env
 done
+
+# Through the page cache it is the kernel that reads; but a large value is waited for in the call.
+export LMDBIO_STORE=cache
+for how in eio short; do
+	for part in 1 2 3 4; do
+		at=$(($(file_size img) * part / 5))
+		slowfs_control clear
+		slowfs_control "fail img/data.mdb@$at-$at:$how"
+		for order in "" --backward; do
+			slowfs_drop
+			rc=0
+			LD_LIBRARY_PATH=$library "$build/stores_reader" $order scan "$scratch/mount/img" \
+				>"$scratch/log" 2>&1 || rc=$?
+			equal "page_cache_${how}_${part}${order}_is_an_errno" "3 error 5 Input/output error" \
+				"$rc $(tail -n 1 "$scratch/log")"
+		done
+	done
+done
+slowfs_control clear
+unset LMDBIO_STORE
 nothing_left "faults"
 slowfs_stop
 finish
