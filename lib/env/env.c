@@ -454,6 +454,7 @@ void env_close(MDB_env *env)
 		io_close(&env->io);
 		dbi_free_all(env);
 		free(env->path);
+		free(env->spare);
 	}
 	lmdbio_orig_mdb_env_close(env->orig);
 	packed_close(env->packed);

@@ -75,6 +75,7 @@ struct MDB_env {
 	struct kept_index *indexes;
 	MDB_dbi dbis; /* slots in use, core ones included */
 	struct dbi_slot *slots;
+	_Atomic(MDB_txn *) spare; /* one that has ended, for the next to begin */
 };
 
 enum txn_dbi { TXN_DBI_NEW = 1, TXN_DBI_VALID = 2, TXN_DBI_USER = 4 };
@@ -90,6 +91,9 @@ struct MDB_txn {
 	/* Of our own: */
 	unsigned generation; /* the process whose reader slot `orig` holds */
 	size_t id;
+	/* What the file was found to be, kept from one snapshot to the next: */
+	uint64_t looked_at; /* by the coarse clock; 0: never */
+	uint64_t file_size;
 	struct arena_identity identity;
 	struct snapshot snapshot;
 	MDB_dbi dbis;        /* 0 once it has ended */

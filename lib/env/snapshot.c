@@ -9,6 +9,8 @@
  */
 #include "env/env.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -86,19 +88,36 @@ int snapshot_identify(const MDB_env *env, struct arena_identity *identity)
 	return rc;
 }
 
+/* The same, but not again for a snapshot that was there in this tick of the kernel's clock: asking
+ * takes longer than all else that beginning a transaction does. */
+static int file_look(MDB_txn *txn, size_t id)
+{
+	uint64_t now = clock_coarse();
+	int rc;
+
+	if (txn->looked_at == now && txn->identity.snapshot == id)
+		return 0;
+	txn->looked_at = 0;
+	rc = file_size(txn->env, &txn->file_size, &txn->identity);
+	if (!rc)
+		txn->looked_at = now;
+	return rc;
+}
+
 int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 	struct look look, newest, before = {0};
 	uint8_t copy[META_END];
 	struct meta meta;
-	uint64_t size = 0;
+	size_t id;
 	int rc;
 
 	for (unsigned looks = 0;; looks++) {
-		if ((rc = file_size(env, &size, &txn->identity)))
+		id = lmdbio_orig_mdb_txn_id(txn->orig);
+		if ((rc = file_look(txn, id)))
 			return rc;
-		if (meta_copy(&env->window, lmdbio_orig_mdb_txn_id(txn->orig), copy, &look))
+		if (meta_copy(&env->window, id, copy, &look))
 			break;
 		/* Nobody writes, and still the pages and the lock file's id do not fit: somebody
 		 * wrote without the lock file, or the file is damaged. The original believes the
@@ -129,7 +148,7 @@ int snapshot_take(MDB_txn *txn)
 		return rc;
 	if (meta.page_size != env->window.page_size || meta.last_page == UINT64_MAX)
 		return MDB_CORRUPTED;
-	rc = window_look(&env->window, meta.last_page + 1, size, &txn->snapshot.view);
+	rc = window_look(&env->window, meta.last_page + 1, txn->file_size, &txn->snapshot.view);
 	if (rc)
 		return rc;
 	txn->id = txn->identity.snapshot = look.id;

@@ -2,7 +2,9 @@
 #include "env/env.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static MDB_txn *txn_alloc(MDB_env *env, bool own)
 {
@@ -17,6 +19,28 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 	return txn;
 }
 
+/* Many programs begin a transaction for each record that they read: the one before it has what
+ * the file was found to be. */
+static MDB_txn *txn_alloc_own(MDB_env *env)
+{
+	MDB_txn *txn = atomic_exchange(&env->spare, NULL);
+	struct snapshot fresh = {0};
+
+	if (!txn)
+		return txn_alloc(env, true);
+	/* So that what still looks at the one before it does not take this for that. */
+	fresh.serial = txn->snapshot.serial;
+	txn->snapshot = fresh;
+	txn->dbis = 0;
+	memset(txn->trees, 0, env->maxdbs * (sizeof(struct tree) + 1));
+	return txn;
+}
+
+static void txn_free_own(MDB_txn *txn)
+{
+	free(atomic_exchange(&txn->env->spare, txn));
+}
+
 static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 {
 	MDB_txn *txn;
@@ -24,7 +48,7 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 
 	if (env->generation != fork_generation && (rc = env_adopt(env)))
 		return rc;
-	txn = txn_alloc(env, true);
+	txn = txn_alloc_own(env);
 	if (!txn)
 		return ENOMEM;
 	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
@@ -36,7 +60,7 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 			lmdbio_orig_mdb_txn_abort(txn->orig);
 	}
 	if (rc) {
-		free(txn);
+		txn_free_own(txn);
 		return rc;
 	}
 	txn->generation = fork_generation;
@@ -138,7 +162,7 @@ static void txn_end_own(MDB_txn *txn, bool keep)
 	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
 	if (txn->generation == fork_generation)
 		lmdbio_orig_mdb_txn_abort(txn->orig);
-	free(txn);
+	txn_free_own(txn);
 }
 
 int txn_commit(MDB_txn *txn)

@@ -3,6 +3,7 @@
 #include "env_fixture.h"
 
 #include "format/layout.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -227,11 +228,49 @@ static void take_when_last_page_is_out_of_reach_then_resized_or_corrupted(void *
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
 }
 
+/* Until the file is asked again what it is. */
+static void cut(struct fixture *f, uint64_t size)
+{
+	place_cut(&f->place, size);
+	while (clock_coarse() == f->txn->looked_at)
+		;
+}
+
+/* With a size that it would not be found to have. */
+static uint64_t size_after_taking(struct fixture *f, uint64_t other_id)
+{
+	uint64_t tick;
+
+	do {
+		assert_int_equal(snapshot_take(f->txn), 0);
+		tick = f->txn->looked_at;
+		f->txn->file_size -= f->page_size;
+		f->txn->identity.snapshot += other_id;
+		assert_int_equal(snapshot_take(f->txn), 0);
+	} while (clock_coarse() != tick);
+	return f->txn->file_size;
+}
+
+static void take_when_the_snapshot_was_there_this_tick_then_the_file_is_not_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t size;
+
+	assert_int_equal(snapshot_take(f->txn), 0);
+	f->txn->looked_at = 0;
+	assert_int_equal(snapshot_take(f->txn), 0);
+	size = f->txn->file_size;
+	f->txn->looked_at = 0;
+	assert_int_equal(size_after_taking(f, 0), size - f->page_size);
+	f->txn->looked_at = 0;
+	assert_int_equal(size_after_taking(f, 1), size);
+}
+
 static void take_when_file_is_cut_then_no_page_behind_its_end(void **state)
 {
 	struct fixture *f = *state;
 
-	place_cut(&f->place, 2ull * f->page_size + 10);
+	cut(f, 2ull * f->page_size + 10);
 	assert_int_equal(snapshot_take(f->txn), 0);
 	assert_int_equal(f->txn->snapshot.view.limit, 2);
 	f->txn->snapshot.blocked = 0;
@@ -239,9 +278,9 @@ static void take_when_file_is_cut_then_no_page_behind_its_end(void **state)
 				  &f->env->slots[DBI_MAIN].order, &(MDB_val){1, (char[]){"k"}},
 				  &(MDB_val){0}),
 			 MDB_CORRUPTED);
-	place_cut(&f->place, 2ull * f->page_size - 1);
+	cut(f, 2ull * f->page_size - 1);
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
-	place_cut(&f->place, 0);
+	cut(f, 0);
 	assert_int_equal(snapshot_take(f->txn), MDB_CORRUPTED);
 }
 
@@ -344,6 +383,7 @@ int main(void)
 		TEST(take_when_page_size_changes_then_corrupted_or_invalid),
 		TEST(take_when_last_page_is_out_of_reach_then_resized_or_corrupted),
 		TEST(take_when_file_is_cut_then_no_page_behind_its_end),
+		TEST(take_when_the_snapshot_was_there_this_tick_then_the_file_is_not_asked),
 		TEST(begin_when_it_fails_200_times_then_no_slot_is_lost),
 		TEST(renew_when_it_fails_then_may_be_tried_again),
 		TEST(renew_when_snapshot_was_damaged_then_starts_clean),
