@@ -17,9 +17,9 @@ enum { SORTED_MAX = (int)PAIRS_MAX > (int)STARTS ? (int)PAIRS_MAX : (int)STARTS 
 static const char *const work_titles[WORKS] = {
 	[WORK_SCAN] = "sequential scan",     [WORK_BACKWARD] = "backward scan",
 	[WORK_STRIDE] = "each n-th record",  [WORK_KEYS] = "scan of keys",
-	[WORK_GET] = "random mdb_get",	     [WORK_BATCH] = "announced batches",
+	[WORK_GET] = "random mdb_get",       [WORK_BATCH] = "announced batches",
 	[WORK_KEEP] = "scan, pointers kept", [WORK_OPEN] = "open, get, close",
-	[WORK_LOAD] = "start of `true`",
+	[WORK_LOAD] = "start of `true`",     [WORK_BEGIN] = "begin, mdb_get, abort",
 };
 
 void case_title(const struct bench_case *what, char title[TITLE_ROOM])
@@ -59,7 +59,8 @@ static struct bench_job case_job(const struct measured *m, const char *path, uin
 	/* A small part of a set is over too soon to be timed: as many records as in all of it. */
 	if (what->work == WORK_OPEN)
 		job.count = what->count ? what->count : OPENS;
-	else if (what->state != STATE_COLD && (what->work == WORK_GET || what->work == WORK_BATCH))
+	else if (what->state != STATE_COLD &&
+		 (what->work == WORK_GET || what->work == WORK_BEGIN || what->work == WORK_BATCH))
 		job.repeat = what->count ? 0 : m->data.set->gets / job.count - 1;
 	else if (what->state != STATE_COLD)
 		job.repeat = m->data.set->records / m->data.records - 1;

@@ -129,6 +129,24 @@ static int work_get(struct bench_state *state, struct bench_result *result)
 	return 0;
 }
 
+static int work_begin(struct bench_state *state, struct bench_result *result)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < state->job->count && !rc; i++) {
+		MDB_val key = bench_key_set(&state->key, state->order[i]), value;
+
+		mdb_txn_abort(state->txn);
+		state->txn = NULL;
+		rc = mdb_txn_begin(state->env, NULL, MDB_RDONLY, &state->txn);
+		if (!rc)
+			rc = mdb_get(state->txn, state->dbi, &key, &value);
+		if (!rc)
+			value_use(state->job, &value, result);
+	}
+	return rc;
+}
+
 static int work_batch(struct bench_state *state, struct bench_result *result)
 {
 	const struct bench_job *job = state->job;
@@ -259,6 +277,7 @@ static const struct {
 	[WORK_STRIDE] = {.run = work_stride},
 	[WORK_KEYS] = {.run = work_scan},
 	[WORK_GET] = {.run = work_get, .random = true},
+	[WORK_BEGIN] = {.run = work_begin, .random = true},
 	[WORK_BATCH] = {.run = work_batch, .random = true},
 	[WORK_KEEP] = {.run = work_keep},
 	[WORK_OPEN] = {.run = work_open, .opens_for_itself = true},
