@@ -63,6 +63,10 @@ struct container_options {
 	size_t cache; /* bytes of partly read chunks to keep; 0: 8 MiB. At least two chunks are */
 };
 
+/* Whether a file begins as a container does, in whatever version, finished or not, and also where a
+ * transfer has changed ends of lines: io_open_container() says what is wrong with one. */
+bool container_is_one(int fd);
+
 /* Opens the container that `below` reads as an io of the data in it: io_read() and requests at any
  * offset and length (alignment 1), io_size() the data's. Reads the header, the last 64 KiB and the
  * dictionary: less than 600 KiB, however large the container. `below` stays the caller's and must

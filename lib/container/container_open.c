@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zstd.h>
 
 enum {
@@ -57,6 +58,16 @@ int container_read_below(struct container *container, uint64_t offset, size_t le
 		memcpy(out, (const uint8_t *)buffer + lead, length);
 	free(buffer);
 	return rc;
+}
+
+bool container_is_one(int fd)
+{
+	static const char name[] = "lmdbio"; /* of LAYOUT_HEADER_MAGIC what no transfer changes */
+	uint8_t first[END_MAGIC + sizeof(name) - 1];
+
+	return pread(fd, first, sizeof(first), 0) == sizeof(first) &&
+	       get32(first) == LAYOUT_SKIPPABLE &&
+	       !memcmp(first + END_MAGIC, name, sizeof(name) - 1);
 }
 
 /* The first 24 bytes and the checksum stand so in every version of the format. */

@@ -131,6 +131,13 @@ static int judge_file(int fd, struct look *look)
 	return meta_judge(look->first, look->second, &look->newer);
 }
 
+/* After open() of a data file: whether a container may stand in its directory instead. One that is
+ * there and cannot be opened is the original's to refuse. */
+static bool is_missing(int fd, unsigned flags)
+{
+	return fd < 0 && errno == ENOENT && !(flags & MDB_NOSUBDIR);
+}
+
 /* Puts the staged copy of a data set, if one is wanted and there, in place of *fd, which is the
  * data file or container that `path` leads to. Returns the descriptor that it has taken the place
  * of, or -1.
@@ -215,17 +222,19 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	char *name = env_data_path(path, flags);
 	struct look look = {.newer = {.page_size = 0}};
 	int rc = 0, container, before;
+	bool missing;
 
 	if (!name)
 		return ENOMEM;
 	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs.
 	 */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
+	missing = is_missing(loan->fd, flags);
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);
 	/* What is a data file is no container. */
 	if (!rc && !look.newer.page_size &&
-	    (container = packed_find(name, loan->fd, !(flags & MDB_NOSUBDIR))) >= 0) {
+	    (container = packed_find(name, loan->fd, missing)) >= 0) {
 		rc = container_open(env, path, container, loan);
 	} else if (!rc && look.newer.page_size) {
 		before = staged_take(env, path, &loan->fd);
@@ -369,7 +378,7 @@ static bool is_container(const char *path, unsigned flags)
 	if (!name)
 		return false;
 	fd = open(name, O_RDONLY | O_CLOEXEC);
-	container = packed_find(name, fd, !(flags & MDB_NOSUBDIR));
+	container = packed_find(name, fd, is_missing(fd, flags));
 	if (fd >= 0)
 		close(fd);
 	if (container >= 0 && container != fd)

@@ -26,22 +26,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SKIPPABLE = 0x184d2a50, COPY_STEP = 1 << 20 };
+enum { COPY_STEP = 1 << 20 };
 
-int packed_find(const char *name, int fd, bool subdir)
+int packed_find(const char *name, int fd, bool missing)
 {
-	uint8_t magic[4];
 	char *beside;
 	int found = -1;
 
 	if (fd >= 0)
-		return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-				       (load32(magic) & ~0xfu) == SKIPPABLE
-			       ? fd
-			       : -1;
-	if (subdir && asprintf(&beside, "%s.zst", name) >= 0) {
-		found = open(beside, O_RDONLY | O_CLOEXEC);
+		return container_is_one(fd) ? fd : -1;
+	if (missing && asprintf(&beside, "%s.zst", name) >= 0) {
+		/* Anything may have that name, a pipe too; whoever reads a container may wait. */
+		found = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		free(beside);
+	}
+	if (found >= 0 && (!container_is_one(found) || fcntl(found, F_SETFL, 0))) {
+		close(found);
+		found = -1;
 	}
 	return found;
 }

@@ -21,9 +21,9 @@ struct packed {
 };
 
 /* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one
- * beside it (name.zst) when there is no data file (fd is -1). Returns its descriptor, which is `fd`
- * or a new one, or -1. */
-int packed_find(const char *name, int fd, bool subdir);
+ * beside it (name.zst) when fd is -1 and the data file of a directory is `missing`. What only has
+ * such a name is none. Returns its descriptor, which is `fd` or a new one, or -1. */
+int packed_find(const char *name, int fd, bool missing);
 
 /* Opens the container behind a descriptor, which becomes the packed's when this succeeds. Returns
  * 0, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an errno. */

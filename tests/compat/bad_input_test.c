@@ -337,6 +337,123 @@ static void no_permission_says_what_the_original_says(void **state)
 	}
 }
 
+/* How a container begins; what follows in the file is nothing. */
+static const unsigned char container_start[512] = {0x5c, 0x2a, 0x4d, 0x18, 0xf8, 0,   0,    0,
+						   'l',  'm',  'd',  'b',  'i',  'o', '\r', '\n'};
+
+/* A directory with nothing but a data.mdb.zst of these bytes. */
+static const char *directory_with_zst(const char *name, const void *bytes, size_t size)
+{
+	const char *path = room_path(name);
+	char file[8192];
+
+	assert_int_equal(mkdir(path, 0777), 0);
+	assert_int_equal(chmod(path, 0777), 0);
+	snprintf(file, sizeof(file), "%s/data.mdb.zst", path);
+	file_write(file, bytes, size);
+	return path;
+}
+
+/* Opened for writing the data set is made, whatever has that name. */
+static int attempt_to_write(const char *path, const struct library *library)
+{
+	struct attempt attempt = {.library = library, .path = path, .free_descriptors = -1};
+	int code = child_run(attempt_read, &attempt);
+	char file[8192];
+
+	snprintf(file, sizeof(file), "%s/data.mdb", path);
+	if (unlink(file))
+		code += 5000000;
+	lock_remove(&attempt);
+	return code;
+}
+
+static void zst_that_is_no_container_says_what_the_original_says(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+	} files[] = {
+		{"", 0},
+		{"lmdbio\r\nlmdbio\r\nlmdbio\r\n", 24},
+		{"\x28\xb5\x2f\xfd\x20\0\1\0\0", 9},            /* of nothing */
+		{"\x50\x2a\x4d\x18\4\0\0\0abcdefghijkl", 20},   /* another program's */
+		{"\x5c\x2a\x4d\x18\xf8\0\0\0abcdefghijkl", 20}, /* so is this */
+		{"\x5c\x2a\x4d\x18\xf8\0\0\0lmdb", 12},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char name[16];
+		const char *path;
+
+		snprintf(name, sizeof(name), "data%zu", i);
+		path = directory_with_zst(name, files[i].bytes, files[i].size);
+		assert_int_equal(attempt_all(path, 0), 2000000 + ENOENT);
+		for (int library = 0; library < 2; library++)
+			assert_int_equal(attempt_to_write(path, &libraries[library]), MDB_NOTFOUND);
+	}
+}
+
+static void zst_that_is_no_file_says_what_the_original_says(void **state)
+{
+	const char *path;
+	char file[8192];
+
+	(void)state;
+	for (int pipe = 0; pipe < 2; pipe++) {
+		path = directory_with_zst(pipe ? "pipe" : "directory", "", 0);
+		snprintf(file, sizeof(file), "%s/data.mdb.zst", path);
+		assert_int_equal(unlink(file), 0);
+		assert_int_equal(pipe ? mkfifo(file, 0644) : mkdir(file, 0755), 0);
+		assert_int_equal(attempt_all(path, 0), 2000000 + ENOENT);
+		assert_int_equal(attempt_to_write(path, &libraries[1]), MDB_NOTFOUND);
+	}
+}
+
+static void container_that_is_damaged_says_so(void **state)
+{
+	static const struct {
+		size_t size;
+		int code;
+	} lengths[] = {{16, MDB_INVALID}, {255, MDB_INVALID}, {512, MDB_CORRUPTED}};
+
+	(void)state;
+	if (getenv("LMDBIO_DISABLE"))
+		skip(); /* the original knows of no containers */
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct attempt attempt = {.library = &libraries[1], .free_descriptors = -1};
+		char name[16];
+
+		snprintf(name, sizeof(name), "data%zu", i);
+		attempt.path = directory_with_zst(name, container_start, lengths[i].size);
+		attempt.flags = MDB_RDONLY;
+		assert_int_equal(child_run(attempt_read, &attempt), 2000000 + lengths[i].code);
+		attempt.flags = 0;
+		assert_int_equal(child_run(attempt_read, &attempt), 2000000 + EACCES);
+		assert_int_equal(directory_count(attempt.path), 3); /* ., .. and the container */
+	}
+}
+
+/* The container beside it is not what the program has asked for. */
+static void data_beside_a_container_without_permission_is_refused(void **state)
+{
+	struct attempt attempt = {.uid = NOBODY, .free_descriptors = -1};
+	char file[8192];
+
+	(void)state;
+	if (getuid())
+		skip(); /* only root can become somebody else */
+	attempt.path = directory_with_zst("data", container_start, sizeof(container_start));
+	snprintf(file, sizeof(file), "%s/data.mdb", attempt.path);
+	file_write(file, "", 0);
+	assert_int_equal(chmod(file, 0600), 0);
+	for (size_t f = 0; f < sizeof(all_flags) / sizeof(all_flags[0]); f++) {
+		attempt.flags = all_flags[f];
+		assert_int_equal(attempt_both(attempt), 2000000 + EACCES);
+	}
+}
+
 static void full_descriptor_table_says_what_the_original_says(void **state)
 {
 	static const unsigned flags[] = {MDB_RDONLY | MDB_NOTLS, MDB_RDONLY | MDB_NOLOCK};
@@ -419,6 +536,10 @@ int main(void)
 		IN_A_ROOM(file_of_noise_says_what_the_original_says),
 		IN_A_ROOM(foreign_versions_say_what_the_original_says),
 		IN_A_ROOM(no_permission_says_what_the_original_says),
+		IN_A_ROOM(zst_that_is_no_container_says_what_the_original_says),
+		IN_A_ROOM(zst_that_is_no_file_says_what_the_original_says),
+		IN_A_ROOM(container_that_is_damaged_says_so),
+		IN_A_ROOM(data_beside_a_container_without_permission_is_refused),
 		IN_A_ROOM(full_descriptor_table_says_what_the_original_says),
 		IN_A_ROOM(descriptor_table_full_after_opening_does_not_matter),
 		IN_A_ROOM(no_room_for_the_map_says_what_the_original_says),
