@@ -29,6 +29,12 @@ static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	return rc;
 }
 
+/* Readies the original for a copy, which takes a reader slot: in a child one of the child's own. */
+static int origin_ready(MDB_env *env)
+{
+	return env->mode == ENV_OWN ? env_adopt(env) : 0;
+}
+
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	int rc;
@@ -39,6 +45,9 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 		return MDB_INCOMPATIBLE;
 	if (is_ours(env, flags))
 		return copy_own(env, fd, flags, txn);
+	rc = origin_ready(env);
+	if (rc)
+		return rc;
 	/* The original copies out of its map, which may be our window. */
 	rc = store_pause(env);
 	if (!rc)
@@ -53,6 +62,9 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 	int fd, rc;
 
 	if (!txn && !is_ours(env, flags)) {
+		rc = origin_ready(env);
+		if (rc)
+			return rc;
 		rc = store_pause(env);
 		if (!rc)
 			rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);

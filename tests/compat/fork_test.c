@@ -5,10 +5,13 @@
 
 #include "origin/origin.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -380,6 +383,96 @@ static void grandchild_reads_right(void **state)
 	}
 }
 
+/* The first that the child does with the environment. */
+static int child_copies(void *context)
+{
+	struct inherited *in = context;
+	int rc = mdb_env_copy(in->env, room_path("copy")), fd;
+
+	if (rc)
+		return rc;
+	fd = open(room_path("copy.mdb"), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	rc = mdb_env_copyfd2(in->env, fd, 0);
+	close(fd);
+	return rc;
+}
+
+static int copy_check(const char *path, unsigned flags)
+{
+	MDB_env *env;
+	int rc = mdb_env_create(&env);
+
+	if (!rc)
+		rc = mdb_env_open(env, path, flags, 0);
+	if (!rc)
+		rc = data_check_env(env, 0);
+	mdb_env_close(env);
+	return rc;
+}
+
+static void child_that_copies_gets_right_data(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 6; round++) {
+		bool with_txn = round / 3;
+		struct inherited in;
+
+		inherited_open(&in, data_make("data"), kinds[round % 3], with_txn);
+		assert_int_equal(mkdir(room_path("copy"), 0755), 0);
+		assert_int_equal(with_txn ? data_check(in.txn, 0) : data_check_env(in.env, 0), 0);
+		assert_int_equal(child_run(child_copies, &in), 0);
+		assert_int_equal(with_txn ? data_check(in.txn, 0) : data_check_env(in.env, 0), 0);
+		assert_int_equal(copy_check(room_path("copy"), MDB_RDONLY), 0);
+		assert_int_equal(copy_check(room_path("copy.mdb"), MDB_RDONLY | MDB_NOSUBDIR), 0);
+		inherited_close(&in);
+		room_remove();
+		assert_non_null(room_make());
+	}
+}
+
+static int child_copies_into_a_pipe(void *context)
+{
+	struct inherited *in = context;
+
+	return mdb_env_copyfd2(in->env, in->go[1], 0);
+}
+
+/* The pipe holds the child in the middle of its copy. */
+static void parent_begins_while_a_child_copies(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 2; kind++) {
+		char name[20], bytes[4096];
+		struct inherited in;
+		struct child child;
+		size_t got = 0;
+		int dead, slots;
+
+		snprintf(name, sizeof(name), "data%u", kind);
+		inherited_open(&in, data_make(name), kinds[kind], false);
+		assert_int_equal(data_check_env(in.env, 0), 0);
+		slots = readers_count(in.env);
+		child = child_start(child_copies_into_a_pipe, &in);
+		/* Past the meta pages, for which it locks writers out. */
+		while (got < 100000) {
+			ssize_t n = read(in.go[0], bytes, sizeof(bytes));
+
+			assert_true(n > 0);
+			got += (size_t)n;
+		}
+		assert_int_equal(readers_count(in.env), slots + 1);
+		assert_int_equal(data_check_env(in.env, 0), 0);
+		assert_int_equal(kill(child.pid, SIGKILL), 0);
+		assert_int_equal(child_result(&child), 1000 + SIGKILL);
+		/* The slot was the child's, so it goes with the child. */
+		assert_int_equal(mdb_reader_check(in.env, &dead), 0);
+		assert_int_equal(dead, 1);
+		assert_int_equal(readers_count(in.env), slots);
+		assert_int_equal(data_check_env(in.env, 0), 0);
+		inherited_close(&in);
+	}
+}
+
 int main(void)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
@@ -394,6 +487,8 @@ int main(void)
 		IN_A_ROOM(three_hundred_workers_in_turn_all_get_a_reader_slot),
 		IN_A_ROOM(eight_workers_at_once_read_right_and_leave_no_slot),
 		IN_A_ROOM(grandchild_reads_right),
+		IN_A_ROOM(child_that_copies_gets_right_data),
+		IN_A_ROOM(parent_begins_while_a_child_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
