@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
 	COMPACT_BUFFER = 1 << 20,
@@ -426,21 +425,7 @@ fail:
 
 static int put_into_file(void *to, const uint8_t *bytes, size_t left)
 {
-	int fd = *(const int *)to;
-
-	while (left) {
-		ssize_t n = write(fd, bytes, left);
-
-		if (n < 0 && errno != EINTR)
-			return errno;
-		if (n == 0)
-			return EIO;
-		if (n > 0) {
-			bytes += n;
-			left -= (size_t)n;
-		}
-	}
-	return 0;
+	return copy_write(*(const int *)to, bytes, left);
 }
 
 int copy_compact(MDB_txn *txn, int fd)

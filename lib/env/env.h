@@ -208,7 +208,10 @@ int copy_compact(MDB_txn *txn, int fd);
  * multiple. */
 typedef int compact_put_fn(void *to, const uint8_t *bytes, size_t size);
 int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to);
-/* copy.c: mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given
+/* copy.c: writes all of a copy's piece to a file, pipe or socket. Returns 0 or an errno; a broken
+ * pipe is EPIPE alone, without SIGPIPE, as it is with the original. */
+int copy_write(int fd, const uint8_t *bytes, size_t length);
+/* mdb_env_copy2() and mdb_env_copyfd2(), for own environments also from a given
  * transaction. */
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);

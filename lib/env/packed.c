@@ -8,6 +8,7 @@
  * The same file takes what must leave memory while pointers into it live.
  */
 #include "env/packed.h"
+#include "env/env.h"
 
 #include "container/container.h"
 #include "format/layout.h"
@@ -169,21 +170,6 @@ void packed_close(struct packed *packed)
 	free(packed);
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t length)
-{
-	while (length > 0) {
-		ssize_t n = write(fd, bytes, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : EIO;
-		bytes += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
 int packed_copy(struct packed *packed, int fd, uint64_t length)
 {
 	uint8_t *bytes = malloc(COPY_STEP);
@@ -195,7 +181,7 @@ int packed_copy(struct packed *packed, int fd, uint64_t length)
 
 		rc = container_code(io_read(&packed->data, bytes, part, offset, &done));
 		if (!rc)
-			rc = done ? write_all(fd, bytes, done) : MDB_CORRUPTED;
+			rc = done ? copy_write(fd, bytes, done) : MDB_CORRUPTED;
 		offset += done;
 	}
 	free(bytes);
