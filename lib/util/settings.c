@@ -52,6 +52,8 @@ static bool parse_unsigned(const char *text, void *field)
 	char *end;
 	unsigned long value;
 
+	if (!*text)
+		return true; /* as if it were not set */
 	if (*text < '0' || *text > '9')
 		return false;
 	errno = 0;
@@ -145,9 +147,15 @@ static bool parse_store(const char *text, void *field)
 
 static bool parse_around(const char *text, void *field)
 {
-	static const char *const words[] = {"auto", "0", "1", NULL};
+	static const char *const words[] = {"auto", NULL};
+	bool on;
 
-	return parse_word(text, field, words);
+	if (parse_word(text, field, words))
+		return true;
+	if (!parse_boolean(text, &on))
+		return false;
+	*(const char **)field = on ? "1" : "0";
+	return true;
 }
 
 static bool parse_node(const char *text, void *field)

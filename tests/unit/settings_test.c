@@ -23,10 +23,10 @@ static void print_settings(void)
 
 	dprintf(STDERR_FILENO,
 		"io=%s store=%s memory=%" PRIu64 ",%u node=%s share=%d prefetch=%d stats=%d,%s "
-		"staged=%s around=%s\n",
+		"staged=%s around=%s%s\n",
 		s->io, s->store, s->memory.bytes, s->memory.percent, s->node ? s->node : "-",
 		s->share, s->prefetch, (int)s->stats.how, s->stats.file ? s->stats.file : "-",
-		s->staged ? s->staged : "-", s->around);
+		s->staged ? s->staged : "-", s->around, s->verbose ? " verbose" : "");
 }
 
 #define DEFAULTS                                                                                   \
@@ -81,6 +81,13 @@ static void settings_with_sound_values_take_them(void **state)
 		{"LMDBIO_AROUND", "1",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
 		 "around=1\n"},
+		{"LMDBIO_AROUND", "off",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=0\n"},
+		{"LMDBIO_AROUND", "True",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=1\n"},
+		{"LMDBIO_AROUND", "AUTO", DEFAULTS},
 		{"LMDBIO_STATS", "yes",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,- staged=- "
 		 "around=auto\n"},
@@ -94,6 +101,12 @@ static void settings_with_sound_values_take_them(void **state)
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- "
 		 "staged=/proc around=auto\n"},
 		{"LMDBIO_MEMORY", "auto", DEFAULTS},
+		{"LMDBIO_VERBOSE", "1",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto verbose\n"},
+		{"LMDBIO_VERBOSE", "0", DEFAULTS},
+		{"LMDBIO_VERBOSE", "", DEFAULTS},
+		{"LMDBIO_DISABLE", "", DEFAULTS},
 		{"LMDBIO_IO", "", DEFAULTS},
 		{"LMDBIO_STORE", "", DEFAULTS},
 		{"LMDBIO_MEMORY", "", DEFAULTS},
@@ -128,7 +141,9 @@ static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
 		{"LMDBIO_MEMORY", "-5%", "1% to 100%"},
 		{"LMDBIO_MEMORY", "5%%", "1% to 100%"},
 		{"LMDBIO_NODE", "a\tb", "control character"},
+		{"LMDBIO_VERBOSE", "yes", "0 or 1"},
 		{"LMDBIO_SHARE", "perhaps", "0 or 1"},
+		{"LMDBIO_AROUND", "2", "auto, 0 or 1"},
 		{"LMDBIO_PREFETCH", "2", "0 or 1"},
 		{"LMDBIO_STAGED", "/proc/nothing", "a directory that is there"},
 		{"LMDBIO_STAGED", "/proc/version", "a directory that is there"},
