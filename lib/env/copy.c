@@ -55,6 +55,13 @@ static bool is_ours(const MDB_env *env, unsigned flags)
 	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed);
 }
 
+/* A copy of a given snapshot is made of its reachable pages, and where the original reads we know
+ * none. */
+static bool may_be_given(const MDB_env *env, unsigned flags)
+{
+	return env->mode == ENV_OWN && flags & MDB_CP_COMPACT;
+}
+
 static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	MDB_txn *begun = NULL;
@@ -80,9 +87,7 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	int rc;
 
-	/* A copy of a given snapshot is made of its reachable pages, and where the original reads
-	 * we know none. */
-	if (txn && !(env->mode == ENV_OWN && flags & MDB_CP_COMPACT))
+	if (txn && !may_be_given(env, flags))
 		return MDB_INCOMPATIBLE;
 	if (is_ours(env, flags))
 		return copy_own(env, fd, flags, txn);
@@ -112,6 +117,8 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 		store_resume(env);
 		return rc;
 	}
+	if (txn && !may_be_given(env, flags))
+		return MDB_INCOMPATIBLE; /* before there is an empty file */
 	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);
 	if (!name)
 		return ENOMEM;

@@ -129,11 +129,45 @@ static void sigpipe_blocked_or_pending_before_a_copy_stays_so(void **state)
 	assert_int_equal(copy_broken_after(copying, 100000), EPIPE);
 }
 
+int mdb_env_copy3(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
+int mdb_env_copyfd3(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);
+
+static void copy_of_a_transaction_that_is_refused_leaves_no_file(void **state)
+{
+	const char *path = data_make("data"), *to = room_path("copy");
+	MDB_env *env;
+	MDB_txn *txn;
+
+	(void)state;
+	assert_non_null(path);
+	assert_int_equal(mkdir(to, 0755), 0);
+	for (int reading = 0; reading < 2; reading++) {
+		assert_int_equal(mdb_env_create(&env), 0);
+		assert_int_equal(mdb_env_open(env, path, reading ? MDB_RDONLY : 0, 0644), 0);
+		assert_int_equal(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+		assert_int_equal(mdb_env_copy3(env, to, 0, txn), MDB_INCOMPATIBLE);
+		assert_int_equal(mdb_env_copyfd3(env, -1, 0, txn), MDB_INCOMPATIBLE);
+		if (!reading)
+			assert_int_equal(mdb_env_copy3(env, to, MDB_CP_COMPACT, txn),
+					 MDB_INCOMPATIBLE);
+		assert_int_equal(directory_count(to), 2); /* . and .. */
+		if (reading)
+			assert_int_equal(mdb_env_copy3(env, to, MDB_CP_COMPACT, txn), 0);
+		mdb_txn_abort(txn);
+		mdb_env_close(env);
+	}
+	assert_int_equal(mdb_env_create(&env), 0);
+	assert_int_equal(mdb_env_open(env, to, MDB_RDONLY, 0), 0);
+	assert_int_equal(data_check_env(env, 0), 0);
+	mdb_env_close(env);
+}
+
 int main(void)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
 	const struct CMUnitTest tests[] = {
 		IN_A_ROOM(compacted_copy_into_a_broken_pipe_is_epipe_without_a_signal),
+		IN_A_ROOM(copy_of_a_transaction_that_is_refused_leaves_no_file),
 		IN_A_ROOM(sigpipe_blocked_or_pending_before_a_copy_stays_so),
 	};
 
