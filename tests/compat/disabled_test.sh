@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$scratch"
-for program in habits_test bad_input_test; do
+for program in habits_test bad_input_test forward_test; do
 	test -x "$top_builddir/tests/compat/$program" || skip "$program was not built"
 	rc=0
 	LMDBIO_DISABLE=1 TMPDIR=$scratch "$top_builddir/tests/compat/$program" > out 2>&1 || rc=$?
