@@ -261,6 +261,7 @@ static int batch_put(struct prefetch *prefetch, struct batch *batch)
 		for (link = &prefetch->batches; *link; link = &(*link)->next)
 			;
 		*link = batch;
+		atomic_store(&prefetch->owned, true);
 		prefetch->keys += batch->left;
 		loader_announce(prefetch);
 	}

@@ -442,10 +442,16 @@ struct cursor_watch *prefetch_watch(struct prefetch *prefetch)
 
 void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 {
+	bool left = false;
+
+	/* What a transaction has begun it knows of when it ends; most have begun nothing. */
+	if (!atomic_load_explicit(&prefetch->owned, memory_order_relaxed))
+		return;
 	pthread_mutex_lock(&prefetch->lock);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
+		left |= stream && stream->owner != snapshot;
 		if (!stream || stream->owner != snapshot)
 			continue;
 		if (stream->cursor)
@@ -454,6 +460,7 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 		stream_free(prefetch, stream);
 	}
 	batches_free(prefetch, snapshot);
+	atomic_store(&prefetch->owned, left || prefetch->batches);
 	loader_announce(prefetch);
 	pthread_mutex_unlock(&prefetch->lock);
 }

@@ -93,6 +93,7 @@ struct prefetch {
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the jobs are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
+	_Atomic bool owned; /* there may be a stream, or a batch, of some transaction */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };

@@ -123,6 +123,7 @@ static int stream_start(struct prefetch *prefetch, struct stream *stream)
 		rc = loader_wake(prefetch);
 	if (!rc) {
 		prefetch->streams[i] = stream;
+		atomic_store(&prefetch->owned, true);
 		stream->brought = prefetch->brought;
 		if (stream->dense)
 			residency_scan(prefetch->residency, 1);

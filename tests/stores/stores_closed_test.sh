@@ -73,7 +73,7 @@ with env.begin() as txn:
 read -r _ <&"${COPROC[0]}"
 closes 4000 forward >"$scratch/log"
 equal "another_process_sees_the_data_set" "$expected" "$(closes 2 forward)"
-exec {COPROC[1]}>&-
+eval "exec ${COPROC[1]}>&-"
 wait
 nothing_left "closed"
 slowfs_stop
