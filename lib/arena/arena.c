@@ -72,6 +72,19 @@ static int make_memfd(bool shared)
 	return fd;
 }
 
+bool arena_may_be(uint64_t bytes)
+{
+	int fd;
+
+	/* Some more for the tables. */
+	if (!limits_allow_file(bytes + bytes / 32 + ARENA_CHUNK))
+		return false;
+	fd = make_memfd(false);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 /* A huge page is mapped as one only where its address is a multiple of its size. */
 static uint8_t *reserve_aligned(uint64_t length)
 {

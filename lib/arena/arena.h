@@ -83,6 +83,10 @@ void arena_keeper_watch(void);
 /* Before the library is unloaded: closes the two. What they have kept stays with the descendants. */
 void arena_keeper_end(void);
 
+/* Whether an arena for a file of so many bytes can be made at all here, as far as can be told
+ * without making one: memory files, and ones so long, may be forbidden. Any thread. */
+bool arena_may_be(uint64_t bytes);
+
 /* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
  * Returns 0 or errno. */
 int arena_open_again(struct arena *arena);

@@ -63,16 +63,28 @@ static bool is_held(const MDB_env *env, const struct arena_options *options)
 }
 
 /* Whether the page cache is to have what this environment reads, whatever the file system. */
-static bool is_for_cache(const MDB_env *env, const struct arena_options *options)
+static bool is_for_cache(const MDB_env *env, const struct arena_options *options, const char **why)
 {
 	const struct settings *settings = settings_get();
 
-	if (strcmp(settings->io, "auto"))
-		return false;
+	if (!strcmp(settings->store, "cache")) {
+		*why = strcmp(settings->io, "auto") ? "direct reads pass the page cache by"
+						    : "asked for";
+		return true;
+	}
 	if (strcmp(settings->store, "auto"))
-		return !strcmp(settings->store, "cache");
-	return !env->plans && env->bytes + fork_arena_bytes(env) > memory_budget(settings) &&
-	       !is_served(options) && !is_held(env, options);
+		return false;
+	if (!arena_may_be(env->bytes)) {
+		stats_add(STATS_FALLBACKS, 1);
+		*why = "no shared memory can be made";
+		return true;
+	}
+	if (strcmp(settings->io, "auto") || env->plans ||
+	    env->bytes + fork_arena_bytes(env) <= memory_budget(settings) || is_served(options) ||
+	    is_held(env, options))
+		return false;
+	*why = "more than the memory budget";
+	return true;
 }
 
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. */
@@ -88,11 +100,9 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 	}
 	rc = io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
 	/* Direct reads would pass the page cache by. */
-	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options)) {
+	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options, why)) {
 		io_close(&env->reads);
 		*backend = "pread";
-		*why = strcmp(settings_get()->store, "auto") ? "asked for"
-							     : "more than the memory budget";
 		rc = io_open_file(&env->reads, *backend, env->fd);
 	}
 	return rc;

@@ -69,6 +69,26 @@ for set in img cifar; do
 	fi
 done
 
+# Where no arena can be made, and where it is not to be filled by such reads, the page cache is.
+in_the_page_cache() {
+	local name=$1 why=$2 line
+
+	shift 2
+	cold
+	line=$(LD_LIBRARY_PATH=$apart LMDBIO_VERBOSE=1 "$@" "$apart/stores_reader" --nordahead scan "$scratch/mount/img" \
+		2>"$scratch/log")
+	equal "${name}_sees_the_same" "$(original scan "$scratch/backing/img" | seen)" "$(echo "$line" | seen)"
+	judge "${name}_says_so" grep -q "page cache, reads by pread ($why)" "$scratch/log"
+	# One leaf: nothing is read ahead, each value is two requests. By page faults they are thousands.
+	at_most "${name}_requests" "$(slowfs_stat requests)" 220
+	at_most "${name}_bytes" "$(slowfs_stat bytes)" $(($(file_size img) * 21 / 20))
+}
+# shellcheck disable=SC2016
+in_the_page_cache "short_files" "no shared memory can be made" bash -c 'ulimit -f 10000 && exec "$@"' short
+in_the_page_cache "no_memory_files" "no shared memory can be made" "$confine" --no-memfd
+LMDBIO_STORE=cache LMDBIO_IO=direct \
+	in_the_page_cache "direct_reads_asked_for" "direct reads pass the page cache by" env
+
 # A data set in many files: the program's descriptors are not used up by ours.
 shards() {
 	LD_LIBRARY_PATH=$1 timeout -s KILL $seconds "$confine" --nofile=100 /usr/bin/python3 -c '
