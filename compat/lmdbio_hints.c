@@ -127,5 +127,7 @@ EXPORT int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, u
 		return rc;
 	txn->trees[dbi].pattern = patterns[advice];
 	txn->trees[dbi].stride = advice == LMDBIO_STRIDE ? stride : 1;
+	if (advice == LMDBIO_RANDOM && txn->env->stored)
+		residency_guess(&txn->env->residency, GUESS_NOTHING);
 	return 0;
 }

@@ -80,12 +80,13 @@ enum lmdbio_advice {
 };
 
 /* Says how a database will be read in a transaction. It holds for its cursors, those open already
- * included, until the next advice for the same database or the end of the transaction. A hint: it
- * changes no answer. In a forwarded environment nothing happens and 0 is returned.
- *   txn     a read-only transaction
- *   dbi     a database of it
- *   advice  the pattern
- *   stride  records from one that is read to the next, 1 or more; only LMDBIO_STRIDE looks at it
+ * included, until the next advice for the same database or the end of the transaction; but once
+ * LMDBIO_RANDOM was said nothing around a value is brought in this environment any more. What the
+ * other readers of a stride read lies between, so that it is brought as for LMDBIO_SEQUENTIAL, for
+ * all of them on the node. A hint: it changes no answer. In a forwarded environment nothing happens
+ * and 0 is returned. txn     a read-only transaction dbi     a database of it advice  the pattern
+ *   stride  records from one that is read to the next, 1 or more, for LMDBIO_STRIDE; its size makes
+ *           no difference yet
  * Collective: no.
  * Threads: as mdb_get(): one thread at a time on a transaction.
  * Lifetime: nothing is handed out or kept.

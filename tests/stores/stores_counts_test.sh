@@ -197,6 +197,11 @@ equal "random_cifar_nothing_else_sees_the_same" "$expected" "$(echo "$line" | se
 at_most "random_cifar_nothing_else_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((2000 * 4096 + $(file_size cifar) / 50 + opening_bytes))
 cold
+line=$(LMDBIO_AROUND=1 reader --random --records=20000 --count=2000 get "$scratch/mount/cifar")
+equal "random_cifar_advised_sees_the_same" "$expected" "$(echo "$line" | seen)"
+at_most "random_cifar_advised_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
+	$((2000 * 4096 + $(file_size cifar) / 50 + opening_bytes))
+cold
 line=$(LMDBIO_AROUND=1 reader --nordahead --records=20000 --count=2000 get "$scratch/mount/cifar")
 equal "random_cifar_around_sees_the_same" "$expected" "$(echo "$line" | seen)"
 at_most "random_cifar_around_requests" "$(slowfs_stat cifar/data.mdb:requests)" \

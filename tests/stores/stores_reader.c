@@ -30,7 +30,7 @@ struct options {
 	uint64_t record;   /* counted from 1; 0: by seed */
 	uint64_t anon_kib; /* of the process before it opened anything */
 	unsigned flags;
-	bool announce, numbers, hold;
+	bool announce, numbers, random, hold;
 };
 
 struct costs {
@@ -54,6 +54,7 @@ static void usage(FILE *out)
 		     "  --batch=N    records of a mini-batch (256)\n"
 		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
 		     "  --numbers    the same by lmdbio_prefetch_records\n"
+		     "  --random     says so by lmdbio_advise first\n"
 		     "  --seed=N     of the order (1)\n"
 		     "  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
 		     "  --together=N:FILE  begins when N processes have opened the set; FILE has\n"
@@ -109,9 +110,20 @@ static int get_one(struct stores_db *db, uint64_t record, struct stores_sum *sum
 	return rc;
 }
 
+/* That records are read in no order. */
+static int advise(struct stores_db *db)
+{
+	enum { RANDOM = 2 }; /* LMDBIO_RANDOM */
+	void *symbol = dlsym(RTLD_DEFAULT, "lmdbio_advise");
+	int (*call)(MDB_txn * txn, MDB_dbi dbi, int advice, unsigned stride);
+
+	memcpy(&call, &symbol, sizeof(call));
+	return call ? call(db->txn, db->dbi, RANDOM, 0) : MDB_INVALID;
+}
+
 static int run_get(struct stores_db *db, const struct options *options, struct stores_sum *sum)
 {
-	int rc = 0;
+	int rc = options->random ? advise(db) : 0;
 
 	if (options->record)
 		return get_one(db, options->record - 1, sum);
@@ -281,6 +293,7 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"batch", required_argument, NULL, 'm'},
 		{"announce", no_argument, NULL, 'a'},
 		{"numbers", no_argument, NULL, 'N'},
+		{"random", no_argument, NULL, 'R'},
 		{"seed", required_argument, NULL, 'e'},
 		{"start", required_argument, NULL, 'w'},
 		{"together", required_argument, NULL, 't'},
@@ -325,6 +338,9 @@ static bool parse(int argc, char **argv, struct options *options)
 			break;
 		case 'N':
 			options->numbers = true;
+			break;
+		case 'R':
+			options->random = true;
 			break;
 		case 'e':
 			options->seed = number;
