@@ -6,7 +6,6 @@
 #include "format/layout.h"
 #include "format/meta.h"
 #include "origin/origin_loan.h"
-#include "util/descriptor.h"
 #include "util/settings.h"
 #include "util/log.h"
 
@@ -16,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -288,33 +286,6 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 	return 0;
 }
 
-/* Programs close descriptors that they did not open, and their own files get the numbers: what the
- * original has read through its map would then be read out of those. */
-static int descriptor_take(MDB_env *env)
-{
-	int theirs, rc = lmdbio_orig_mdb_env_get_fd(env->orig, &theirs);
-	struct stat st;
-
-	if (rc)
-		return rc;
-	env->fd = descriptor_high(theirs);
-	env->keeps_fd = env->fd >= 0;
-	if (!env->keeps_fd)
-		env->fd = theirs;
-	if (fstat(env->fd, &st))
-		return errno;
-	env->file = (struct arena_identity){.device = st.st_dev, .inode = st.st_ino};
-	return 0;
-}
-
-static void descriptor_drop(MDB_env *env)
-{
-	if (env->keeps_fd && descriptor_is(env->fd, env->file.device, env->file.inode))
-		close(env->fd);
-	env->keeps_fd = false;
-	env->fd = -1;
-}
-
 static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	struct origin_loan loan;
@@ -324,7 +295,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (!rc && !meta.page_size)
 		rc = MDB_INVALID; /* it has changed between the two looks */
 	if (!rc)
-		rc = descriptor_take(env);
+		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
 	if (rc)
 		goto fail;
 	rc = window_renew(env, meta.page_size, &loan);
@@ -361,7 +332,6 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	return env->packed ? rc : 0;
 
 fail:
-	descriptor_drop(env);
 	free(env->slots);
 	free(env->path);
 	env->slots = NULL;
@@ -491,7 +461,6 @@ void env_close(MDB_env *env)
 		store_close(env);
 		window_close(&env->window);
 		io_close(&env->io);
-		descriptor_drop(env);
 		dbi_free_all(env);
 		free(env->path);
 		free(env->spare);

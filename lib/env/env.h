@@ -55,9 +55,7 @@ struct MDB_env {
 	bool plans; /* its user knows what will be read, and how much of it there is room for */
 	unsigned flags;
 	mdb_mode_t permissions;
-	int fd;        /* the data file; that of the first `orig`, unless there was one to spare */
-	bool keeps_fd; /* it is this one's own */
-	struct arena_identity file; /* what `fd` was when it was opened: device and inode */
+	int fd;       /* the data file: the descriptor of the first `orig` */
 	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */

@@ -61,9 +61,6 @@ static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *
 
 	if (fstat(env->fd, &st))
 		return errno;
-	/* Somebody has closed it, and its number is another file's. */
-	if (st.st_dev != env->file.device || st.st_ino != env->file.inode)
-		return EBADF;
 	*size = (uint64_t)st.st_size;
 	*identity = (struct arena_identity){
 		.device = st.st_dev,

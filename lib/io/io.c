@@ -73,16 +73,13 @@ const char *io_backend_name(const char *name)
 int io_open_file(struct io *io, const char *backend, int fd)
 {
 	const struct io_ops *ops = find_backend(backend);
-	struct stat st;
 
 	memset(io, 0, sizeof(*io));
 	io->fd = fd;
 	if (!ops)
 		return EINVAL;
-	if (fstat(fd, &st))
+	if (fcntl(fd, F_GETFD) < 0)
 		return errno;
-	io->device = st.st_dev;
-	io->inode = st.st_ino;
 	return open_backend(io, ops);
 }
 

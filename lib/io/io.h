@@ -73,8 +73,6 @@ struct io {
 	const struct io_ops *ops;
 	void *state;         /* the back end's */
 	int fd;              /* the data file, or -1 */
-	uint64_t device;     /* what it was when it was opened */
-	uint64_t inode;
 	const void *bytes;   /* the memory back end's file, else NULL */
 	uint64_t bytes_size; /* of `bytes` */
 	struct io *below;    /* what a stacked back end sits on, else NULL */
@@ -85,9 +83,8 @@ struct io {
 };
 
 /* Opens a back end ("pread", "direct", "direct-threads") over a descriptor, which stays the
- * caller's and must outlive the io: where it has become another file's, reads are EBADF. No thread
- * or ring is made before the first io_submit(). Returns 0, EINVAL for an unknown name, EBADF, or
- * the errno of the back end. */
+ * caller's and must outlive the io. No thread or ring is made before the first io_submit().
+ * Returns 0, EINVAL for an unknown name, EBADF, or the errno of the back end. */
 int io_open_file(struct io *io, const char *backend, int fd);
 
 /* Names the back end for a file: the one that suits its file system, or `wanted` (NULL, "" and

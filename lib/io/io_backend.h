@@ -3,9 +3,6 @@
 #define LMDBIO_IO_BACKEND_H
 
 #include "io/io.h"
-#include "util/descriptor.h"
-
-#include <errno.h>
 
 extern const struct io_ops io_pread_ops;
 extern const struct io_ops io_direct_ops;
@@ -23,16 +20,6 @@ int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below);
 /* Forks that lie between the program's start and this process. A back end whose reads take a lock
  * frees it when this has moved: a lock that another thread held at the fork stays so in the child. */
 unsigned io_forks(void);
-
-/* Whether a descriptor is the data file's still: programs close what they did not open. If not,
- * errno is EBADF. Any thread. */
-static inline bool io_is_file(const struct io *io, int fd)
-{
-	if (descriptor_is(fd, io->device, io->inode))
-		return true;
-	errno = EBADF;
-	return false;
-}
 
 /* The same name, of static storage, if it is one of a back end for files; else NULL. */
 const char *io_backend_name(const char *name);

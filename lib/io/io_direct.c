@@ -39,10 +39,7 @@ static int open_direct(int fd, int *direct_fd)
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	*direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	if (*direct_fd < 0)
-		return errno;
-	*direct_fd = descriptor_lift(*direct_fd);
-	return 0;
+	return *direct_fd < 0 ? errno : 0;
 }
 
 /* Linux 6.1 tells, for most local file systems. 0 there: this file takes no direct I/O. */
@@ -98,15 +95,13 @@ static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t 
 	ssize_t n;
 
 	if (!is_buffered(direct)) {
-		if (!io_is_file(io, direct->fd))
-			return -1;
 		n = pread(direct->fd, buffer, length, (off_t)offset);
 		if (n >= 0 || (errno != EINVAL && errno != EOPNOTSUPP))
 			return n;
 		/* The door has checked the range, so it is the alignment or O_DIRECT itself. */
 		__atomic_store_n(&direct->buffered, true, __ATOMIC_RELAXED);
 	}
-	return io_is_file(io, io->fd) ? pread(io->fd, buffer, length, (off_t)offset) : -1;
+	return pread(io->fd, buffer, length, (off_t)offset);
 }
 
 static int submit_to_threads(struct io *io, struct io_request *const *requests, size_t n)
@@ -124,13 +119,12 @@ static int submit_to_threads(struct io *io, struct io_request *const *requests, 
 static int direct_submit(struct io *io, struct io_request *const *requests, size_t n)
 {
 	struct direct *direct = io->state;
-	int fd = is_buffered(direct) ? io->fd : direct->fd;
 
 	if (!direct->ring && !direct->threads)
 		direct->ring = io_ring_new(io);
 	if (!direct->ring)
 		return submit_to_threads(io, requests, n);
-	io_ring_submit(direct->ring, io_is_file(io, fd) ? fd : -1, requests, n);
+	io_ring_submit(direct->ring, is_buffered(direct) ? io->fd : direct->fd, requests, n);
 	return 0;
 }
 
@@ -159,8 +153,7 @@ static void direct_close(struct io *io)
 
 	io_ring_free(direct->ring);
 	io_threads_free(direct->threads);
-	if (io_is_file(io, direct->fd))
-		(void)close(direct->fd);
+	(void)close(direct->fd);
 	free(direct);
 }
 

@@ -9,12 +9,12 @@
 
 static ssize_t pread_read(struct io *io, void *buffer, size_t length, uint64_t offset)
 {
-	return io_is_file(io, io->fd) ? pread(io->fd, buffer, length, (off_t)offset) : -1;
+	return pread(io->fd, buffer, length, (off_t)offset);
 }
 
 static bool pread_keep(struct io *io, uint64_t offset, size_t length)
 {
-	return io_is_file(io, io->fd) && io_huge_keep(io->fd, offset, length);
+	return io_huge_keep(io->fd, offset, length);
 }
 
 /* io->state is the pool, from the first submit on. */

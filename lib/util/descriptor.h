@@ -9,19 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One more for the same open file, by a number that is not soon given to a file of a program that
- * has closed what it did not open. Returns -1 where there is none left. */
-static inline int descriptor_high(int fd)
-{
-	enum { HIGH = 1000 };
-
-	return fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
-}
-
-/* The same in place of `fd`, or `fd`. */
+/* A number that is not soon given to a file of a program that has closed what it did not open. */
 static inline int descriptor_lift(int fd)
 {
-	int high = descriptor_high(fd);
+	enum { HIGH = 1000 };
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
 
 	if (high < 0)
 		return fd;

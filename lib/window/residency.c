@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 enum {
 	LINK_AGAIN_NS = 20000000,
@@ -74,18 +73,12 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
 		   bool believe_cache)
 {
-	struct stat st;
-
 	memset(residency, 0, sizeof(*residency));
-	if (fstat(fd, &st))
-		return errno;
 	if (tables_new(residency, (window_length + ARENA_CHUNK - 1) / ARENA_CHUNK))
 		return ENOMEM;
 	residency->kind = kind;
 	residency->base = base;
 	residency->fd = fd;
-	residency->device = st.st_dev;
-	residency->inode = st.st_ino;
 	residency->spill = -1;
 	residency->io = io;
 	residency->length = window_length;
@@ -302,9 +295,9 @@ void residency_forked(struct residency *residency)
 	bool kept = residency->spill >= 0 && residency->transactions && residency->mapped_count;
 
 	if (residency->arena) {
-		/* Else what the arena shows stays, for as long as the parent keeps it. */
 		if (!kept)
-			(void)show_file(residency, 0, residency->length);
+			(void)!mmap(residency->base, residency->length, PROT_READ,
+				    MAP_SHARED | MAP_FIXED, residency->fd, 0);
 		arena_forked(residency->arena);
 		node_link_close(&residency->link);
 		/* The child attaches afresh, when it first wants bytes. */

@@ -58,8 +58,6 @@ struct residency {
 	enum residency_kind kind;
 	uint8_t *base;      /* the window */
 	int fd;             /* the data file, or the scratch file */
-	uint64_t device;    /* what it was when it was opened */
-	uint64_t inode;
 	int spill;          /* the scratch file, for writing; -1: it is the data file */
 	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
 	struct io *io;      /* reads for those who wait */

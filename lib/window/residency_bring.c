@@ -340,8 +340,8 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 
 		if (n) {
 			rc = load_now(residency, loads, n);
-			/* No memory for the arena, or no descriptor: the file's own map serves. */
-			if (rc == ENOMEM || rc == EBADF)
+			/* No memory for the arena: the file's own map serves. */
+			if (rc == ENOMEM)
 				rc = chunks_rest(residency, start, offset);
 			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
 				/* Perhaps it was not our bytes that failed. */

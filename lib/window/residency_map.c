@@ -1,7 +1,6 @@
 /* What only this file knows: how the arena is laid over the window, and the file put back. */
 #include "window/residency_private.h"
 
-#include "util/descriptor.h"
 #include "util/stats.h"
 
 #include <stdlib.h>
@@ -9,11 +8,11 @@
 
 enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 
-bool show_file(struct residency *residency, uint64_t offset, uint64_t end)
+/* The file under [offset, end). Should the kernel refuse, the map stays as it is, right all the
+ * same; the chunk must then stay pinned. */
+static bool show_file(struct residency *residency, uint64_t offset, uint64_t end)
 {
-	/* Unless the program has closed it, and opened another by its number. */
-	return descriptor_is(residency->fd, residency->device, residency->inode) &&
-	       mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+	return mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
 		    residency->fd, (off_t)offset) != MAP_FAILED;
 }
 
@@ -179,7 +178,8 @@ bool rest_all(struct residency *residency)
 	if (residency->spill >= 0)
 		return false;
 	/* Piece by piece it does not go; as one it takes the kernel less. */
-	if (!show_file(residency, 0, residency->length))
+	if (mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
+		 residency->fd, 0) == MAP_FAILED)
 		return false;
 	for (; residency->mapped_count > 0; residency->mapped_count--) {
 		uint64_t chunk = residency->mapped[residency->mapped_first];
