@@ -3,7 +3,6 @@
 #include "io/io_backend.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -73,13 +72,16 @@ const char *io_backend_name(const char *name)
 int io_open_file(struct io *io, const char *backend, int fd)
 {
 	const struct io_ops *ops = find_backend(backend);
+	struct stat st;
 
 	memset(io, 0, sizeof(*io));
 	io->fd = fd;
 	if (!ops)
 		return EINVAL;
-	if (fcntl(fd, F_GETFD) < 0)
+	if (fstat(fd, &st))
 		return errno;
+	io->device = st.st_dev;
+	io->inode = st.st_ino;
 	return open_backend(io, ops);
 }
 
@@ -96,6 +98,8 @@ int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below)
 {
 	memset(io, 0, sizeof(*io));
 	io->fd = below->fd;
+	io->device = below->device;
+	io->inode = below->inode;
 	io->below = below;
 	return open_backend(io, ops);
 }
@@ -248,6 +252,8 @@ int io_size(struct io *io, uint64_t *size)
 	}
 	if (fstat(io->fd, &st) != 0)
 		return errno;
+	if (st.st_dev != io->device || st.st_ino != io->inode)
+		return EBADF;
 	*size = (uint64_t)st.st_size;
 	return 0;
 }
@@ -262,6 +268,8 @@ const void *io_map(struct io *io, size_t length)
 		errno = ENOTSUP;
 		return NULL;
 	}
+	if (!io_is_ours(io, io->fd))
+		return NULL;
 	base = mmap(NULL, length, PROT_READ, MAP_SHARED, io->fd, 0);
 	return base == MAP_FAILED ? NULL : base;
 }

@@ -73,6 +73,7 @@ struct io {
 	const struct io_ops *ops;
 	void *state;         /* the back end's */
 	int fd;              /* the data file, or -1 */
+	uint64_t device, inode; /* ... which it was when it was opened */
 	const void *bytes;   /* the memory back end's file, else NULL */
 	uint64_t bytes_size; /* of `bytes` */
 	struct io *below;    /* what a stacked back end sits on, else NULL */
@@ -84,6 +85,8 @@ struct io {
 
 /* Opens a back end ("pread", "direct", "direct-threads") over a descriptor, which stays the
  * caller's and must outlive the io. No thread or ring is made before the first io_submit().
+ * Should the program close it all the same, and open another file in its place, then every read
+ * is EBADF and no byte is that file's.
  * Returns 0, EINVAL for an unknown name, EBADF, or the errno of the back end. */
 int io_open_file(struct io *io, const char *backend, int fd);
 

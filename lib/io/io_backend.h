@@ -4,6 +4,10 @@
 
 #include "io/io.h"
 
+#include "util/descriptor.h"
+
+#include <errno.h>
+
 extern const struct io_ops io_pread_ops;
 extern const struct io_ops io_direct_ops;
 extern const struct io_ops io_direct_threads_ops;
@@ -16,6 +20,16 @@ int io_read_rest(struct io *io, void *buffer, size_t length, uint64_t offset, si
 
 /* Opens a back end on top of another io. Returns 0 or the errno of the back end. */
 int io_open_stacked(struct io *io, const struct io_ops *ops, struct io *below);
+
+/* Whether a descriptor still is io's file, to be asked before bytes are taken from it: a program
+ * may have closed it, and what has its number now is another file. errno is set if not. */
+static inline bool io_is_ours(const struct io *io, int fd)
+{
+	if (descriptor_is(fd, io->device, io->inode))
+		return true;
+	errno = EBADF;
+	return false;
+}
 
 /* Forks that lie between the program's start and this process. A back end whose reads take a lock
  * frees it when this has moved: a lock that another thread held at the fork stays so in the child. */

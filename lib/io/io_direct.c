@@ -39,7 +39,10 @@ static int open_direct(int fd, int *direct_fd)
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	*direct_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	return *direct_fd < 0 ? errno : 0;
+	if (*direct_fd < 0)
+		return errno;
+	*direct_fd = descriptor_lift(*direct_fd);
+	return 0;
 }
 
 /* Linux 6.1 tells, for most local file systems. 0 there: this file takes no direct I/O. */
@@ -95,12 +98,16 @@ static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t 
 	ssize_t n;
 
 	if (!is_buffered(direct)) {
+		if (!io_is_ours(io, direct->fd))
+			return -1;
 		n = pread(direct->fd, buffer, length, (off_t)offset);
 		if (n >= 0 || (errno != EINVAL && errno != EOPNOTSUPP))
 			return n;
 		/* The door has checked the range, so it is the alignment or O_DIRECT itself. */
 		__atomic_store_n(&direct->buffered, true, __ATOMIC_RELAXED);
 	}
+	if (!io_is_ours(io, io->fd))
+		return -1;
 	return pread(io->fd, buffer, length, (off_t)offset);
 }
 
@@ -153,7 +160,7 @@ static void direct_close(struct io *io)
 
 	io_ring_free(direct->ring);
 	io_threads_free(direct->threads);
-	(void)close(direct->fd);
+	descriptor_close(direct->fd, io->device, io->inode);
 	free(direct);
 }
 

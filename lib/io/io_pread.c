@@ -9,12 +9,14 @@
 
 static ssize_t pread_read(struct io *io, void *buffer, size_t length, uint64_t offset)
 {
+	if (!io_is_ours(io, io->fd))
+		return -1;
 	return pread(io->fd, buffer, length, (off_t)offset);
 }
 
 static bool pread_keep(struct io *io, uint64_t offset, size_t length)
 {
-	return io_huge_keep(io->fd, offset, length);
+	return io_is_ours(io, io->fd) && io_huge_keep(io->fd, offset, length);
 }
 
 /* io->state is the pool, from the first submit on. */

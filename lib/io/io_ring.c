@@ -37,6 +37,7 @@ struct io_ring {
 	int fd;
 	bool working;               /* uring is there; else all goes to `threads` */
 	struct io_uring uring;
+	uint64_t device, inode;     /* of the ring's own descriptor */
 	struct io_threads *threads; /* NULL for want of memory: then reads are synchronous */
 	struct request_list pending, staged, done;
 	size_t n_staged, in_kernel;
@@ -111,6 +112,14 @@ static void submit_to_threads(struct io_ring *ring, struct io_request *r)
 		read_now(ring, r);
 }
 
+/* Another file may have the number of the ring's descriptor: it stays open. */
+static void exit_ring(struct io_ring *ring)
+{
+	if (!descriptor_is(ring->uring.ring_fd, ring->device, ring->inode))
+		ring->uring.ring_fd = -1;
+	io_uring_queue_exit(&ring->uring);
+}
+
 /* poll(2) sees completions without io_uring_enter(2). */
 static void give_up_ring(struct io_ring *ring)
 {
@@ -120,7 +129,7 @@ static void give_up_ring(struct io_ring *ring)
 		if (poll(&completed, 1, 100) < 0 && errno != EINTR)
 			(void)sched_yield();
 	}
-	io_uring_queue_exit(&ring->uring);
+	exit_ring(ring);
 	ring->working = false;
 	ring->threads = io_threads_new(ring->io);
 	while (ring->staged.first)
@@ -130,8 +139,18 @@ static void give_up_ring(struct io_ring *ring)
 		submit_to_threads(ring, pop(&ring->pending));
 }
 
+static void refuse_pending(struct io_ring *ring)
+{
+	while (ring->pending.first) {
+		ring->pending.first->error = EBADF;
+		push(&ring->done, pop(&ring->pending));
+	}
+}
+
 static void stage(struct io_ring *ring)
 {
+	if (ring->pending.first && !io_is_ours(ring->io, ring->fd))
+		refuse_pending(ring);
 	while (ring->pending.first && ring->in_kernel + ring->n_staged < RING_DEPTH) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
 		struct io_request *r;
@@ -184,6 +203,22 @@ static void allow_workers(struct io_ring *ring)
 	(void)io_uring_register_iowq_max_workers(&ring->uring, workers);
 }
 
+/* Out of the way of a program that closes what it did not open. */
+static bool lift_ring(struct io_ring *ring)
+{
+	struct stat st;
+
+#ifdef HAVE_STRUCT_IO_URING_ENTER_RING_FD
+	ring->uring.ring_fd = descriptor_lift(ring->uring.ring_fd);
+	ring->uring.enter_ring_fd = ring->uring.ring_fd;
+#endif
+	if (fstat(ring->uring.ring_fd, &st))
+		return false;
+	ring->device = st.st_dev;
+	ring->inode = st.st_ino;
+	return true;
+}
+
 struct io_ring *io_ring_new(struct io *io)
 {
 	struct io_ring *ring = calloc(1, sizeof(*ring));
@@ -197,6 +232,8 @@ struct io_ring *io_ring_new(struct io *io)
 	if (io_uring_queue_init(RING_DEPTH, &ring->uring, 0) != 0)
 		goto fail;
 	ring->working = true;
+	if (!lift_ring(ring))
+		goto fail;
 	/* Came together with the plain read operation, in Linux 5.6. */
 	if (!(ring->uring.features & IORING_FEAT_RW_CUR_POS))
 		goto fail;
@@ -257,7 +294,7 @@ void io_ring_free(struct io_ring *ring)
 	if (!ring)
 		return;
 	if (ring->working)
-		io_uring_queue_exit(&ring->uring);
+		exit_ring(ring);
 	io_threads_free(ring->threads);
 	free(ring);
 }
@@ -268,7 +305,7 @@ void io_ring_forget(struct io_ring *ring)
 	if (!ring)
 		return;
 	if (ring->working)
-		io_uring_queue_exit(&ring->uring);
+		exit_ring(ring);
 	io_threads_forget(ring->threads);
 	free(ring);
 }

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -319,6 +320,47 @@ static void signal_of_the_program_runs_on_no_helper(void **state)
 	close_subject(&s);
 }
 
+/* All that it did not open: the data file's, and those that a back end has opened since. */
+static void take_all_places(int fd)
+{
+	for (int place = 3; place < 4096; place++)
+		if (place != fd)
+			(void)dup2(fd, place);
+}
+
+static int read_taken(struct subject *subject, const void *arg)
+{
+	struct io_request *back[8];
+	size_t done, n;
+
+	(void)arg;
+	/* What a back end makes at its first requests is there. */
+	if (submit_some(&subject->io, 8, MIB, 0, 0) || io_wait(&subject->io, back, 8, 8) != 8)
+		return 1;
+	take_all_places(small_file.fd);
+	if (io_read(&subject->io, arena, 4096, 0, &done) != EBADF || done)
+		return 2;
+	if (submit_some(&subject->io, 8, MIB, 0, 0))
+		return 3;
+	n = io_wait(&subject->io, back, 8, 8);
+	for (size_t i = 0; i < n; i++)
+		if (back[i]->error != EBADF || back[i]->done)
+			return 4;
+	close_subject(subject);
+	return n == 8 && fcntl(3, F_GETFD) >= 0 ? 0 : 5;
+}
+
+static void descriptors_taken_by_another_file_give_none_of_its_bytes(void **state)
+{
+	struct subject s;
+	int rc;
+
+	open_subject(&s, *state, &big_file);
+	rc = end_child(start_child(&s, read_taken, NULL));
+	close_subject(&s);
+	assert_int_equal(rc, 0);
+}
+
 const struct contract_test process_tests[] = {
 	TEST(ALL_ROWS, fork_with_requests_in_flight_leaves_both_reading),
 	TEST(ALL_ROWS, fork_beside_a_reading_thread_leaves_both_reading),
@@ -326,5 +368,6 @@ const struct contract_test process_tests[] = {
 	TEST(ALL_ROWS, rounds_of_open_and_close_leave_nothing),
 	TEST(ALL_ROWS, signals_under_way_do_no_harm),
 	TEST(ALL_ROWS, signal_of_the_program_runs_on_no_helper),
+	TEST(FILE_ROWS, descriptors_taken_by_another_file_give_none_of_its_bytes),
 };
 const size_t n_process_tests = sizeof(process_tests) / sizeof(process_tests[0]);
