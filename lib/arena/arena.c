@@ -450,7 +450,7 @@ int arena_open_again(struct arena *arena)
 
 int arena_fd(const struct arena *arena)
 {
-	return arena->fd;
+	return descriptor_is(arena->fd, arena->device, arena->inode) ? arena->fd : -1;
 }
 
 uint8_t *arena_bytes(const struct arena *arena)

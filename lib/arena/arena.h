@@ -91,7 +91,8 @@ bool arena_may_be(uint64_t bytes);
  * Returns 0 or errno. */
 int arena_open_again(struct arena *arena);
 
-/* The memfd, for read-only maps at the data file's own offsets. The arena's to close. */
+/* The memfd, for read-only maps at the data file's own offsets. The arena's to close. -1: the
+ * program has closed it. */
 int arena_fd(const struct arena *arena);
 
 /* Puts bytes read from storage at the data file's own offset, in whole blocks. Only the holder of

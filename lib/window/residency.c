@@ -73,12 +73,18 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
 		   bool believe_cache)
 {
+	struct stat st;
+
 	memset(residency, 0, sizeof(*residency));
+	if (fstat(fd, &st))
+		return errno;
 	if (tables_new(residency, (window_length + ARENA_CHUNK - 1) / ARENA_CHUNK))
 		return ENOMEM;
 	residency->kind = kind;
 	residency->base = base;
 	residency->fd = fd;
+	residency->device = st.st_dev;
+	residency->inode = st.st_ino;
 	residency->spill = -1;
 	residency->io = io;
 	residency->length = window_length;
@@ -185,8 +191,7 @@ void residency_close(struct residency *residency)
 	detach(residency);
 	residency_bury(residency);
 	borders_clear(residency);
-	if (atomic_load(&residency->probe) >= 0)
-		close(atomic_load(&residency->probe));
+	descriptor_close(atomic_load(&residency->probe), residency->device, residency->inode);
 	free(residency->retired);
 	tables_free(residency);
 	free(residency->mapped);
@@ -296,8 +301,7 @@ void residency_forked(struct residency *residency)
 
 	if (residency->arena) {
 		if (!kept)
-			(void)!mmap(residency->base, residency->length, PROT_READ,
-				    MAP_SHARED | MAP_FIXED, residency->fd, 0);
+			(void)show_file(residency, 0, residency->length);
 		arena_forked(residency->arena);
 		node_link_close(&residency->link);
 		/* The child attaches afresh, when it first wants bytes. */

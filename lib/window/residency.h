@@ -58,6 +58,7 @@ struct residency {
 	enum residency_kind kind;
 	uint8_t *base;      /* the window */
 	int fd;             /* the data file, or the scratch file */
+	uint64_t device, inode; /* ... which it is, as long as the program leaves it alone */
 	int spill;          /* the scratch file, for writing; -1: it is the data file */
 	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
 	struct io *io;      /* reads for those who wait */

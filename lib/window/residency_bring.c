@@ -340,8 +340,9 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 
 		if (n) {
 			rc = load_now(residency, loads, n);
-			/* No memory for the arena: the file's own map serves. */
-			if (rc == ENOMEM)
+			/* No memory for the arena, or the program has closed the descriptor: the
+			 * file's own map serves. */
+			if (rc == ENOMEM || rc == EBADF)
 				rc = chunks_rest(residency, start, offset);
 			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
 				/* Perhaps it was not our bytes that failed. */

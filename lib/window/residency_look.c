@@ -2,6 +2,7 @@
 #include "window/residency_private.h"
 
 #include "io/io_told.h"
+#include "util/descriptor.h"
 #include "util/stats.h"
 
 #include <fcntl.h>
@@ -87,7 +88,10 @@ static int probe_of(struct residency *residency)
 		return probe < 0 ? -1 : probe;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", residency->fd);
 	probe = open(path, O_RDONLY | O_CLOEXEC);
-	if (probe < 0 || posix_fadvise(probe, 0, 0, POSIX_FADV_RANDOM)) {
+	if (probe >= 0)
+		probe = descriptor_lift(probe);
+	if (probe < 0 || !descriptor_is(probe, residency->device, residency->inode) ||
+	    posix_fadvise(probe, 0, 0, POSIX_FADV_RANDOM)) {
 		if (probe >= 0)
 			close(probe);
 		probe = PROBE_NONE;

@@ -1,6 +1,7 @@
 /* What only this file knows: how the arena is laid over the window, and the file put back. */
 #include "window/residency_private.h"
 
+#include "util/descriptor.h"
 #include "util/stats.h"
 
 #include <stdlib.h>
@@ -8,10 +9,27 @@
 
 enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 
-/* The file under [offset, end). Should the kernel refuse, the map stays as it is, right all the
- * same; the chunk must then stay pinned. */
-static bool show_file(struct residency *residency, uint64_t offset, uint64_t end)
+/* The same without a descriptor, which the program has closed. The window's front is always the
+ * file's; of a shared map Linux makes a second one, which may be longer and begins where the first
+ * does, and of that a part can be moved. */
+static bool show_file_again(const struct residency *residency, uint64_t offset, uint64_t end)
 {
+	size_t length = end - offset;
+	uint8_t *twin = mremap(residency->base, 0, end, MREMAP_MAYMOVE);
+	bool shown;
+
+	if (twin == MAP_FAILED)
+		return false;
+	shown = mremap(twin + offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       residency->base + offset) != MAP_FAILED;
+	munmap(twin, end);
+	return shown;
+}
+
+bool show_file(const struct residency *residency, uint64_t offset, uint64_t end)
+{
+	if (!descriptor_is(residency->fd, residency->device, residency->inode))
+		return show_file_again(residency, offset, end);
 	return mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
 		    residency->fd, (off_t)offset) != MAP_FAILED;
 }
@@ -178,8 +196,7 @@ bool rest_all(struct residency *residency)
 	if (residency->spill >= 0)
 		return false;
 	/* Piece by piece it does not go; as one it takes the kernel less. */
-	if (mmap(residency->base, residency->length, PROT_READ, MAP_SHARED | MAP_FIXED,
-		 residency->fd, 0) == MAP_FAILED)
+	if (!show_file(residency, 0, residency->length))
 		return false;
 	for (; residency->mapped_count > 0; residency->mapped_count--) {
 		uint64_t chunk = residency->mapped[residency->mapped_first];

@@ -62,6 +62,10 @@ void residency_bury(struct residency *residency);
 /* residency_map.c: all under the lock. */
 /* The part of a chunk that may show the arena, in whole blocks. */
 void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end);
+/* Lays the file under [offset, end) of the window, whatever has become of its descriptor. Should
+ * the kernel refuse (false), the map stays as it is, right all the same; what it shows of the arena
+ * must then stay pinned. */
+bool show_file(const struct residency *residency, uint64_t offset, uint64_t end);
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. false: the kernel
  * refuses; nothing has changed. */
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end);

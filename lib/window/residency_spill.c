@@ -7,6 +7,7 @@
  */
 #include "window/residency_private.h"
 
+#include "util/descriptor.h"
 #include "util/limits.h"
 #include "util/stats.h"
 
@@ -16,6 +17,9 @@
 static int spill_write(struct residency *residency, uint64_t offset, const uint8_t *bytes,
 		       uint64_t length)
 {
+	/* It is the one under the window; a file of the program's is not to be written to. */
+	if (!descriptor_is(residency->spill, residency->device, residency->inode))
+		return EBADF;
 	if (!limits_allow_file(offset + length))
 		return EFBIG;
 	while (length > 0) {
