@@ -80,7 +80,15 @@ static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 /* Readies the original for a copy, which takes a reader slot: in a child one of the child's own. */
 static int origin_ready(MDB_env *env)
 {
-	return env->mode == ENV_OWN ? env_adopt(env) : 0;
+	int fd, rc;
+
+	if (env->mode != ENV_OWN)
+		return 0;
+	rc = env_adopt(env);
+	if (!rc)
+		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &fd);
+	/* It copies as much as its descriptor's file has. */
+	return rc ? rc : env_file_is(env, fd) ? 0 : EBADF;
 }
 
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)

@@ -56,7 +56,7 @@ int env_create(MDB_env **ret)
 	env = calloc(1, sizeof(*env));
 	if (!env)
 		return ENOMEM;
-	env->fd = -1;
+	env->fd = env->data = -1;
 	env->maxdbs = DBI_CORE;
 	rc = lmdbio_orig_mdb_env_create(&env->orig);
 	if (rc) {
@@ -186,7 +186,7 @@ static char *stand_in_path(const MDB_env *env, unsigned flags)
 	return strndup(env->staged, (size_t)(strrchr(env->staged, '/') - env->staged));
 }
 
-static unsigned stand_in_flags(const MDB_env *env, unsigned flags)
+unsigned env_origin_flags(const MDB_env *env, unsigned flags)
 {
 	if (env->packed)
 		return packed_flags(flags);
@@ -243,7 +243,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	}
 	if (!rc && has_stand_in(env)) {
 		path = env->path = stand_in_path(env, flags);
-		flags = stand_in_flags(env, flags);
+		flags = env_origin_flags(env, flags);
 		rc = path ? judge_file(loan->fd, &look) : ENOMEM;
 	}
 	if (!rc) {
@@ -275,7 +275,7 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 	} else {
 		rc = lmdbio_orig_mdb_env_info(env->orig, &info);
 		if (!rc && !env->io.ops)
-			rc = io_open_file(&env->io, "pread", env->fd);
+			rc = io_open_file(&env->io, "pread", env->data);
 		if (!rc)
 			rc = window_open(&window, &env->io, info.me_mapsize, page_size);
 	}
@@ -296,6 +296,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 		rc = MDB_INVALID; /* it has changed between the two looks */
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
+	if (!rc)
+		rc = env_file_hold(env);
 	if (rc)
 		goto fail;
 	rc = window_renew(env, meta.page_size, &loan);
@@ -332,6 +334,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	return env->packed ? rc : 0;
 
 fail:
+	env_file_release(env);
 	free(env->slots);
 	free(env->path);
 	env->slots = NULL;
@@ -388,7 +391,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 	if (!lmdbio_orig_mdb_env_get_maxreaders(env->orig, &readers))
 		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
 	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
-	rc = lmdbio_orig_mdb_env_open(orig, env->path, stand_in_flags(env, env->flags),
+	rc = lmdbio_orig_mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
 				      env->permissions);
 	if (rc)
 		lmdbio_orig_mdb_env_close(orig);
@@ -402,6 +405,9 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	struct origin_loan loan = {.fd = -1};
 	int rc;
 
+	/* Its new map would be another file's. */
+	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
+		return EBADF;
 	/* The original takes its map down, which is our window. */
 	store_close(env);
 	origin_loan_begin(&loan);
@@ -461,6 +467,7 @@ void env_close(MDB_env *env)
 		store_close(env);
 		window_close(&env->window);
 		io_close(&env->io);
+		env_file_release(env);
 		dbi_free_all(env);
 		free(env->path);
 		free(env->spare);

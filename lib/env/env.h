@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 struct record_index;
 
@@ -56,6 +57,8 @@ struct MDB_env {
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig` */
+	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
+	struct stat seen; /* which file that is, whatever the program does to these */
 	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
@@ -111,11 +114,25 @@ struct MDB_cursor {
 	struct duplicates duplicates[]; /* one, if the database has MDB_DUPSORT */
 };
 
+/* env_file.c: how the data file is held in a program that may close what it did not open. */
+/* Learns which file env->fd is. Returns 0 or errno. */
+int env_file_hold(MDB_env *env);
+/* Takes a descriptor of our own of it, if there are enough. */
+void env_file_lift(MDB_env *env);
+void env_file_release(MDB_env *env);
+/* Whether a descriptor is the data file. Where the original takes a size or a map from its own,
+ * another file's would be wrong. */
+bool env_file_is(const MDB_env *env, int fd);
+/* What the data file is now, by any way that still leads to it; else what it was. */
+void env_file_look(const MDB_env *env, struct stat *st);
+
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
 char *env_data_path(const char *path, unsigned flags);
+/* With which flags the original opens env->path, where the program has given these. */
+unsigned env_origin_flags(const MDB_env *env, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
 int env_get_flags(MDB_env *env, unsigned *flags);
 int env_get_path(MDB_env *env, const char **path);

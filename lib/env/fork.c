@@ -11,7 +11,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 
 unsigned fork_generation;
 
@@ -107,11 +106,9 @@ void fork_delist(MDB_env *env)
 /* Whether the path still leads to the file that is open. */
 static bool same_file(const MDB_env *env, MDB_env *orig)
 {
-	struct stat ours, theirs;
 	int fd;
 
-	return !lmdbio_orig_mdb_env_get_fd(orig, &fd) && !fstat(env->fd, &ours) &&
-	       !fstat(fd, &theirs) && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+	return !lmdbio_orig_mdb_env_get_fd(orig, &fd) && env_file_is(env, fd);
 }
 
 static int adopt(MDB_env *env)

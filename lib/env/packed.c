@@ -13,6 +13,7 @@
 #include "container/container.h"
 #include "format/layout.h"
 #include "util/checked.h"
+#include "util/descriptor.h"
 #include "util/limits.h"
 #include "util/settings.h"
 
@@ -88,6 +89,7 @@ static size_t metas_make(const struct container_info *info, uint8_t *pages)
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
 	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
+	struct stat st;
 	uint8_t *bytes;
 	size_t done = 0;
 	int rc = 0;
@@ -97,7 +99,14 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 	if (!limits_allow_file(info->size))
 		return EFBIG;
 	packed->scratch = scratch_make();
-	if (packed->scratch < 0 || ftruncate(packed->scratch, (off_t)info->size))
+	if (packed->scratch < 0)
+		return errno;
+	packed->scratch = descriptor_lift(packed->scratch);
+	if (fstat(packed->scratch, &st))
+		return errno;
+	packed->scratch_device = st.st_dev;
+	packed->scratch_inode = st.st_ino;
+	if (ftruncate(packed->scratch, (off_t)info->size))
 		return errno;
 	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d",
 		 packed->scratch);
@@ -124,12 +133,16 @@ int packed_open(struct packed **ret, int fd, const char *path)
 
 	if (!packed)
 		return ENOMEM;
-	packed->fd = fd;
+	packed->fd = descriptor_twin(fd);
+	if (packed->fd < 0)
+		packed->fd = fd;
 	packed->scratch = -1;
 	packed->path = strdup(path);
 	rc = packed->path ? 0 : ENOMEM;
 	if (!rc && fstat(fd, &st))
 		rc = errno;
+	if (!rc)
+		packed->identity = (struct arena_identity){.device = st.st_dev, .inode = st.st_ino};
 	if (!rc)
 		rc = io_open_chosen(&packed->below, packed->fd, settings_get()->io,
 				    &packed->backend, &packed->why);
@@ -148,10 +161,13 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		rc = scratch_open(packed, info);
 	}
 	if (rc) {
-		packed->fd = -1; /* the caller's still */
+		if (packed->fd == fd)
+			packed->fd = -1; /* the caller's still */
 		packed_close(packed);
 		return rc;
 	}
+	if (packed->fd != fd)
+		close(fd);
 	*ret = packed;
 	return 0;
 }
@@ -162,10 +178,8 @@ void packed_close(struct packed *packed)
 		return;
 	io_close(&packed->data);
 	io_close(&packed->below);
-	if (packed->scratch >= 0)
-		close(packed->scratch);
-	if (packed->fd >= 0)
-		close(packed->fd);
+	descriptor_close(packed->scratch, packed->scratch_device, packed->scratch_inode);
+	descriptor_close(packed->fd, packed->identity.device, packed->identity.inode);
 	free(packed->path);
 	free(packed);
 }

@@ -13,6 +13,7 @@ struct packed {
 	struct io below; /* reads it */
 	struct io data;  /* the data file that is in it */
 	int scratch;     /* stands in for the data file: see packed.c */
+	uint64_t scratch_device, scratch_inode;
 	char scratch_path[32];
 	const char *backend, *why; /* of `below`; static */
 	char *path;                /* as the program named the environment */

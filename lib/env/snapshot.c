@@ -11,7 +11,6 @@
 
 #include "util/clock.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -59,8 +58,7 @@ static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *
 {
 	struct stat st;
 
-	if (fstat(env->fd, &st))
-		return errno;
+	env_file_look(env, &st);
 	*size = (uint64_t)st.st_size;
 	*identity = (struct arena_identity){
 		.device = st.st_dev,

@@ -58,7 +58,7 @@ static bool is_held(const MDB_env *env, const struct arena_options *options)
 	struct arena_options found = *options;
 	struct arena_identity identity;
 
-	found.changed_ns = arena_changed_ns(env->fd);
+	found.changed_ns = arena_changed_ns(env->data);
 	return !snapshot_identify(env, &identity) && arena_found(&identity, &found) >= env->bytes;
 }
 
@@ -98,12 +98,12 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 		*why = env->packed->why;
 		return 0;
 	}
-	rc = io_open_chosen(&env->reads, env->fd, settings_get()->io, backend, why);
+	rc = io_open_chosen(&env->reads, env->data, settings_get()->io, backend, why);
 	/* Direct reads would pass the page cache by. */
 	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options, why)) {
 		io_close(&env->reads);
 		*backend = "pread";
-		rc = io_open_file(&env->reads, *backend, env->fd);
+		rc = io_open_file(&env->reads, *backend, env->data);
 	}
 	return rc;
 }
@@ -152,6 +152,7 @@ int store_open(MDB_env *env)
 
 	if (!is_worth_it(env))
 		return 0;
+	env_file_lift(env);
 	rc = reads_open(env, &options, &backend, &why);
 	if (rc)
 		return rc;
@@ -163,7 +164,7 @@ int store_open(MDB_env *env)
 	}
 	reads = env->packed ? &env->packed->data : &env->reads;
 	rc = residency_open(&env->residency, kind, (uint8_t *)(uintptr_t)env->window.base,
-			    env->window.length, env->fd, reads, &options, believe_cache);
+			    env->window.length, env->data, reads, &options, believe_cache);
 	if (rc)
 		goto fail_reads;
 	if (env->packed)

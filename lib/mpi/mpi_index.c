@@ -234,7 +234,7 @@ static int still_newest(const MDB_env *env, const MDB_txn *txn)
 
 	if (env->packed)
 		return 0;
-	rc = staged_identify(env->fd, &now);
+	rc = staged_identify(env->data, &now);
 	return rc ? rc : now.snapshot == txn->id ? 0 : ESTALE;
 }
 
