@@ -7,6 +7,7 @@
 #include "format/meta.h"
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/memory.h"
 #include "util/settings.h"
 
@@ -167,7 +168,8 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 		close(fd);
 		return rc;
 	}
-	set->fd = fd;
+	/* Inside a program of MPI it is that one's to close, too. */
+	set->fd = fd = descriptor_lift(fd);
 	set->part.fd = -1;
 	set->packed = is_packed(fd);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
