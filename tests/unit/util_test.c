@@ -301,7 +301,6 @@ static void settings_when_value_makes_no_sense_then_one_line_and_the_default(voi
 		"LMDBIO_VERBOSE=1x",
 		"LMDBIO_VERBOSE=0x1",
 		"LMDBIO_VERBOSE=1.0",
-		"LMDBIO_VERBOSE=",
 		"LMDBIO_VERBOSE=99999999999999999999999",
 		"LMDBIO_VERBOSE=4294967296",
 		"LMDBIO_VERBOSE=%s%n",
