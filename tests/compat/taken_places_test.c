@@ -100,17 +100,17 @@ static void take_places(void)
 			(void)dup2(fd, place);
 }
 
-static int read_early(MDB_txn *txn)
+/* Its cursor stays open, as does what is read ahead of it. */
+static int read_early(MDB_txn *txn, MDB_cursor **cursor)
 {
-	MDB_cursor *cursor;
 	MDB_val key, data;
 	MDB_dbi dbi;
 	int rc = mdb_dbi_open(txn, NULL, 0, &dbi);
 
 	if (!rc)
-		rc = mdb_cursor_open(txn, dbi, &cursor);
+		rc = mdb_cursor_open(txn, dbi, cursor);
 	for (unsigned i = 0; i < EARLY && !rc; i++) {
-		rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+		rc = mdb_cursor_get(*cursor, &key, &data, MDB_NEXT);
 		if (!rc && !data_is_record(i, 0, &key, &data))
 			rc = 1;
 	}
@@ -130,17 +130,19 @@ static int check_forked(MDB_env *env)
 /* The first call that fails is told as its number and its code. */
 static int read_on(MDB_env *env)
 {
+	MDB_cursor *early = NULL;
 	MDB_txn *txn;
 	int rc = mdb_env_open(env, shared->path, MDB_RDONLY | MDB_NOTLS, 0);
 
 	if (!rc)
 		rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
 	if (!rc && !shared->late)
-		rc = read_early(txn);
+		rc = read_early(txn, &early);
 	if (rc)
 		return rc + 1000000;
 	take_places();
 	rc = data_check(txn, 0);
+	mdb_cursor_close(early);
 	mdb_txn_abort(txn);
 	if (rc)
 		return rc + 2000000;
