@@ -67,8 +67,8 @@ bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t o
 
 		return arena && arena_present(arena, first, end - first);
 	}
-	if (state != CHUNK_RUNS && residency->kind == RESIDENCY_ARENA)
-		return false;
+	if (state == CHUNK_REST && residency->spill >= 0)
+		return false; /* a scratch file, that holds nothing */
 	for (; first < end; first++)
 		if (!(atomic_load_explicit(&residency->runs[first / 64], memory_order_acquire) >>
 			      (first % 64) &
@@ -206,8 +206,7 @@ bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset
 	stats_add(STATS_HITS_CACHE, 1);
 	if (residency->kind == RESIDENCY_ARENA)
 		residency->taints[chunk] = residency->epoch;
-	else
-		mark_run(residency, block_of(start), block_end(end));
+	mark_run(residency, block_of(start), block_end(end));
 	if (whole || is_warm(residency, first, last))
 		set_state(residency, chunk, CHUNK_WARM);
 	return true;

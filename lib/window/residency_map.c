@@ -276,6 +276,8 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 	/* Of what is warm pointers have been handed out unasked, in any epoch since it is. */
 	if (state == CHUNK_WARM)
 		residency->taints[chunk] = residency->epoch;
+	if (fresh)
+		runs_clear(residency, chunk); /* those told of the page cache */
 	borders = borders_around(residency, chunk);
 	if (!chunk_map(residency, chunk, whole, first, end, &state))
 		return false;

@@ -222,6 +222,28 @@ static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 	assert_right(&f->first, value, 8 * ARENA_BLOCK);
 }
 
+/* Who looks ahead and does not wait goes on over what is left to the page cache, as the program
+ * does without asking again; until the arena shows something else of the chunk. */
+static void part_when_the_page_cache_has_it_then_it_counts_as_there(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = ARENA_BLOCK;
+	struct residency_load load;
+
+	hole = 2 * ARENA_CHUNK;
+	assert_int_equal(residency_plan(residency, value, &length, false, &load), PLAN_READY);
+	assert_true(residency_covers(residency, value, ARENA_BLOCK));
+	assert_false(residency_covers(residency, value, 2 * ARENA_BLOCK));
+	assert_false(residency_covers(residency, hole, ARENA_BLOCK));
+	assert_int_equal(residency_bring(residency, hole, ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, hole, ARENA_BLOCK));
+	assert_false(residency_covers(residency, value, ARENA_BLOCK));
+	assert_int_equal(residency_bring(residency, value, ARENA_BLOCK), 0);
+	assert_true(residency_covers(residency, value, ARENA_BLOCK));
+	assert_right(&f->first, 2 * ARENA_CHUNK, ARENA_CHUNK);
+}
+
 static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
 {
 	struct fixture *f = *state;
@@ -247,6 +269,7 @@ int main(void)
 		CASE(file_of_another_when_it_is_cold_then_brought_and_seldom_tried),
 		CASE(file_of_another_when_it_becomes_warm_then_that_is_seen),
 		CASE(file_of_another_when_an_arena_has_it_then_no_try),
+		TOLD_CASE(part_when_the_page_cache_has_it_then_it_counts_as_there),
 		TOLD_CASE(chunks_when_found_in_a_row_then_most_of_them_are_tried),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
