@@ -99,7 +99,14 @@ struct duplicates {
 	struct cursor cursor;
 	struct tree tree;
 	struct comparator order;
+	struct cursor *outer; /* whose it is, or NULL */
 };
+
+/* The cursor over the keys of one inside their duplicates, or NULL. */
+static inline struct cursor *cursor_outer(struct cursor *cursor)
+{
+	return cursor->tree->duplicates ? ((struct duplicates *)cursor)->outer : NULL;
+}
 
 /* Makes a fresh cursor. `duplicates` is room for the second cursor, used when the tree has
  * MDB_DUPSORT. All pointers must outlive the cursor's use. */
@@ -121,11 +128,15 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
  * *number is then. Returns 0, or as cursor_get(), or EAGAIN for a view that does not wait. */
 enum tree_step {
 	TREE_CHILD, /* the page to look at next */
+	TREE_FIRST, /* the same, and on it the first entry: of the key's duplicates the first is
+		       wanted */
 	TREE_RUN,   /* the first of *pages pages of the value */
 	TREE_END,   /* nothing more to bring: the value is in the leaf, or there is none */
 };
 int tree_step(struct snapshot *snapshot, const struct comparator *order, const MDB_val *key,
 	      uint64_t *number, uint64_t *pages, enum tree_step *step);
+/* The next one after TREE_FIRST, to the same, or to TREE_END. */
+int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step *step);
 
 /* For one who knows a page's number: a page of a tree and how many nodes or items it has. Returns
  * as cursor_get(). */

@@ -22,6 +22,7 @@ void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 	struct cursor *cursor = &duplicates->cursor;
 
 	duplicates->order = *order;
+	duplicates->outer = NULL;
 	duplicates->tree = (struct tree){.duplicates = true, .record.root = PAGE_NONE};
 	cursor_begin(cursor, snapshot);
 	cursor->tree = &duplicates->tree;
@@ -39,6 +40,7 @@ void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *
 	if (tree->record.flags & MDB_DUPSORT) {
 		cursor->duplicates = duplicates;
 		duplicates_init(duplicates, snapshot, &comparators->data);
+		duplicates->outer = cursor;
 	}
 	if (tree->stale) {
 		/* An error is met again, and returned, at the first use. */
@@ -105,7 +107,8 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 	return edge(&cursor->duplicates->cursor, data, NULL);
 }
 
-/* All items of the page under the second cursor, which then stands at the last of them. */
+/* All items of the page under the second cursor, which then stands at the last of them: a step for
+ * each. */
 static int get_items(struct cursor *cursor, MDB_val *data)
 {
 	struct cursor *inner = &cursor->duplicates->cursor;
@@ -117,6 +120,7 @@ static int get_items(struct cursor *cursor, MDB_val *data)
 	data->mv_size = (size_t)level->count * pad;
 	data->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER);
 	level->index = (uint16_t)(level->count - 1);
+	inner->pace -= level->count - 1;
 	return 0;
 }
 
@@ -144,8 +148,11 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 		return rc;
 	if (!(inner->state & CURSOR_PLACED))
 		return MDB_NOTFOUND;
-	if (op == MDB_PREV_MULTIPLE)
+	if (op == MDB_PREV_MULTIPLE) {
 		rc = cursor_sibling(inner, false);
+		if (!rc)
+			cursor_stepped(inner, false);
+	}
 	return rc ? rc : get_items(cursor, data);
 }
 

@@ -1,8 +1,6 @@
 /* What only this file knows: first, last, next and previous, of keys and of their duplicates. */
 #include "cursor/cursor_private.h"
 
-#include <limits.h>
-
 /* Where the cursor stands now: hands out key and value, entering the duplicates at their first or
  * last one. */
 static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
@@ -79,21 +77,6 @@ static bool cursor_on_duplicates(struct cursor *cursor, struct node *node)
 	if (!page_leaf_node(level->page, cursor->page_size, level->index, node))
 		return false;
 	return node->flags & NODE_DUPS;
-}
-
-/* After a step from one entry to the next: counts towards telling the watch. */
-static inline void cursor_stepped(struct cursor *cursor, bool forward)
-{
-	if (likely(--cursor->pace > 0 && cursor->forward == forward))
-		return;
-	if (cursor->forward != forward) {
-		cursor_leave(cursor);
-		cursor->forward = forward;
-	} else if (cursor->snapshot->watch && cursor->depth > 1) {
-		cursor->snapshot->watch->moved(cursor->snapshot->watch, cursor, forward);
-	} else {
-		cursor->pace = cursor->paced = INT_MAX;
-	}
 }
 
 int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)

@@ -6,6 +6,7 @@
 #include "format/page.h"
 
 #include <errno.h>
+#include <limits.h>
 
 enum descent { DESCEND_FIRST, DESCEND_LAST, DESCEND_KEY };
 
@@ -77,6 +78,27 @@ static inline void node_key(const struct node *node, MDB_val *key)
 	if (key) {
 		key->mv_size = node->key_size;
 		key->mv_data = (void *)(uintptr_t)node->key;
+	}
+}
+
+/* Whether there is anything in a tree but the page under a cursor. */
+static inline bool cursor_leads_on(const struct cursor *cursor)
+{
+	return cursor->depth > 1 || cursor->tree->record.overflow_pages || cursor->duplicates;
+}
+
+/* After a step from one entry to the next: counts towards telling the watch. */
+static inline void cursor_stepped(struct cursor *cursor, bool forward)
+{
+	if (likely(--cursor->pace > 0 && cursor->forward == forward))
+		return;
+	if (cursor->forward != forward) {
+		cursor_leave(cursor);
+		cursor->forward = forward;
+	} else if (cursor->snapshot->watch && cursor_leads_on(cursor)) {
+		cursor->snapshot->watch->moved(cursor->snapshot->watch, cursor, forward);
+	} else {
+		cursor->pace = cursor->paced = INT_MAX;
 	}
 }
 

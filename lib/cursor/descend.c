@@ -315,11 +315,18 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
 	if (place < 0)
 		return MDB_CORRUPTED;
-	if (exact && page_leaf_node(page, snapshot->page_size, (unsigned)place, &node) &&
-	    node.flags & NODE_BIG) {
+	if (!exact || !page_leaf_node(page, snapshot->page_size, (unsigned)place, &node))
+		return 0;
+	if (node.flags & NODE_BIG) {
 		*step = TREE_RUN;
-		*number = load64(node.data);
-		*pages = node_run_pages(snapshot, &node);
+		tree_run(snapshot, &node, number, pages);
+	} else if (node.flags & NODE_DUPS && node.flags & NODE_SUBTREE &&
+		   node.data_size == TREE_SIZE) {
+		struct tree_record record;
+
+		tree_record_parse(&record, node.data);
+		*step = TREE_FIRST;
+		*number = record.root;
 	}
 	return 0;
 }
@@ -345,6 +352,20 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 	duplicates_init(&duplicates, snapshot, &comparators->data);
 	rc = duplicates_enter(snapshot, tree, &duplicates, &node);
 	return rc ? rc : cursor_first(&duplicates.cursor, data, NULL);
+}
+
+int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step *step)
+{
+	const uint8_t *page;
+	unsigned count;
+	int rc = tree_page(snapshot, *number, &page, &count);
+
+	if (rc)
+		return rc;
+	*step = page_flags(page) & PAGE_LEAF ? TREE_END : TREE_FIRST;
+	return *step == TREE_END || page_child(page, snapshot->page_size, 0, number)
+		       ? 0
+		       : MDB_CORRUPTED;
 }
 
 int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data)

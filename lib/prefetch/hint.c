@@ -16,11 +16,12 @@
 enum { KEYS_MAX = 1 << 20, BATCH_GAP = 4 << 10 };
 #define NODE_UNKNOWN UINT64_MAX
 #define NODE_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
+#define NODE_FIRST   (UINT64_MAX - 2) /* the first one below the page */
 
 struct pending {
 	MDB_val key;
 	uint64_t number; /* the page to look at next */
-	uint64_t node;   /* of a leaf page that is known, or NODE_UNKNOWN, or NODE_NONE */
+	uint64_t node;   /* of a leaf page that is known, or NODE_UNKNOWN ... */
 	unsigned depth;
 	bool asked; /* for that page */
 };
@@ -112,6 +113,17 @@ static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *numb
 	return 0;
 }
 
+/* From the page that a key has come to, one on. Returns as tree_step(). */
+static int pending_step(struct batch *batch, struct pending *key, uint64_t *pages,
+			enum tree_step *step)
+{
+	if (key->node == NODE_FIRST)
+		return tree_step_first(&batch->snapshot, &key->number, step);
+	if (key->node != NODE_UNKNOWN)
+		return place_step(&batch->snapshot, key->node, &key->number, pages, step);
+	return tree_step(&batch->snapshot, &batch->order, &key->key, &key->number, pages, step);
+}
+
 /* Takes every key as far down as the pages are there. */
 static void batch_round(struct prefetch *prefetch, struct batch *batch)
 {
@@ -125,14 +137,11 @@ static void batch_round(struct prefetch *prefetch, struct batch *batch)
 		uint64_t pages;
 		int rc = 0;
 
-		while (step == TREE_CHILD && !rc && key.depth < FORMAT_DEPTH_MAX) {
+		while ((step == TREE_CHILD || step == TREE_FIRST) && !rc &&
+		       key.depth < 2 * FORMAT_DEPTH_MAX) {
 			uint64_t here = key.number;
 
-			rc = key.node == NODE_UNKNOWN
-				     ? tree_step(&batch->snapshot, &batch->order, &key.key,
-						 &key.number, &pages, &step)
-				     : place_step(&batch->snapshot, key.node, &key.number, &pages,
-						  &step);
+			rc = pending_step(batch, &key, &pages, &step);
 			if (rc == EAGAIN) {
 				if (!key.asked)
 					page_want(prefetch, batch, here);
@@ -141,6 +150,8 @@ static void batch_round(struct prefetch *prefetch, struct batch *batch)
 			} else {
 				key.depth++;
 				key.asked = false;
+				if (step == TREE_FIRST)
+					key.node = NODE_FIRST;
 				batch->moved = true;
 			}
 		}

@@ -11,6 +11,7 @@ enum {
 	PREFETCH_DEPTH_MAX = 64,
 	PREFETCH_STREAMS = 16,
 	PREFETCH_JOBS = 256,
+	PREFETCH_SUBTREES = 256,
 };
 
 /* A range of the file that somebody will want. */
@@ -33,6 +34,29 @@ struct flight {
 	void *scratch;       /* where it lands, or NULL */
 };
 
+/* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
+ * goes: they become one request. */
+struct gathered {
+	uint64_t number, pages;
+	bool map;
+};
+
+/* A page of the tree of one key's duplicates. */
+struct subtree_page {
+	uint64_t number;
+	uint16_t below; /* levels below it */
+	bool edge;      /* on each of them the first page alone, or the last one */
+	bool lone;      /* and what lies around them is not wanted */
+	bool asked;     /* for this page */
+};
+
+/* Those that are on their way and lead on to others. */
+struct subtrees {
+	unsigned first, count;
+	uint64_t chunk, chunk_mapped; /* as the stream's, of these */
+	struct subtree_page pages[PREFETCH_SUBTREES];
+};
+
 /* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
  * which has no program's cursor behind it. */
 struct stream {
@@ -45,8 +69,14 @@ struct stream {
 	struct tree tree;
 	struct cursor walker; /* the leaf whose values are looked at next */
 	struct cursor scout;  /* the branch above the leaf that is asked for next */
+	struct subtrees *subtrees; /* of an MDB_DUPSORT database, else NULL */
+	uint64_t pages;            /* of the database, duplicates and all, as far as is known */
 	bool forward;
-	bool dense; /* the tree is most of the file: whole chunks are worth it */
+	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
+		     */
+	bool bounded;       /* a range that ends somewhere: what lies around is not wanted */
+	unsigned requests;  /* made while it was not dense, */
+	uint64_t requested; /* of so many bytes */
 	bool walker_done, scout_done;
 	bool limited;             /* by what the node's memory has room for */
 	bool big;                 /* values stand in overflow runs */
@@ -58,6 +88,7 @@ struct stream {
 	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
 	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
 	_Atomic uint64_t taken;   /* the program's steps */
+	atomic_bool inside;       /* ... go through duplicates, not from key to key */
 	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
 	uint64_t chunk;           /* asked for last */
 	uint64_t chunk_mapped;    /* the same of those that are mapped */
@@ -163,6 +194,34 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 uint64_t faults_taken(void);
 /* Whether mapping so many bytes took as many faults that it saved the program some worth it. */
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
+
+/* stream_want.c */
+/* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table entries.
+ * false: the queue is full. Under the lock. */
+bool stream_want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
+		 bool map);
+bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
+		       uint64_t count, bool map);
+/* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
+ * stream_gathered() asks for what is left of it. */
+bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
+		   uint64_t number, uint64_t pages);
+bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run);
+bool queue_is_full(const struct prefetch *prefetch);
+/* Nothing that has been asked for is still to come. */
+bool is_quiet(const struct prefetch *prefetch);
+
+/* subtrees.c */
+/* Whether the tree of a key's duplicates comes along as a whole when the keys are looked ahead of;
+ * else the program's second cursor is looked ahead of by itself. */
+bool subtree_comes_whole(const struct stream *stream, const struct tree_record *record);
+/* Takes up the duplicates of a key that the walk has come to. Returns the bytes that they are. */
+uint64_t subtrees_add(struct stream *stream, const struct node *node);
+bool subtrees_are_full(const struct stream *stream);
+/* Asks for their pages as those above them come. Under the lock. */
+void subtrees_advance(struct prefetch *prefetch, struct stream *stream);
+/* Pages of the trees of duplicates, by those in the leaf under a cursor over the keys. */
+uint64_t subtrees_estimate(const struct cursor *cursor);
 
 /* stream.c */
 /* Whether a range has nothing more to ask for. */

@@ -15,49 +15,8 @@ enum {
 	AHEAD_FIRST = 2 << 20,  /* bytes, before it is known how long the walk will be */
 	AHEAD_MAPPED = 8 << 20, /* bytes, of a walk that finds all in memory */
 	LEAVES_AHEAD = 64,      /* of the scout over the walker, when values are in overflow runs */
-	MERGE_GAP = 32 << 10,   /* bytes worth reading for one request less */
-	JOBS_SPARE = 8,         /* places in the queue that one more wish may take */
 	RANGE_SHARE = 2,        /* an announced range may take so many times a cursor's share */
 };
-
-/* --- asking ----------------------------------------------------------------------------------- */
-
-static bool want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
-		 bool map)
-{
-	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
-
-	if (!stream->dense)
-		return loader_want(prefetch, (struct job){offset, length, map, stream});
-	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
-	for (uint64_t n = 0; n <= last - first; n++) {
-		uint64_t chunk = stream->forward ? first + n : last - n;
-		uint64_t start = chunk * ARENA_CHUNK, end = start + ARENA_CHUNK;
-		bool map_now = map && chunk != stream->chunk_mapped;
-
-		if (chunk == stream->chunk && !map_now)
-			continue;
-		if (end > prefetch->residency->size)
-			end = prefetch->residency->size;
-		if (start >= end ||
-		    !loader_want(prefetch, (struct job){start, end - start, map_now, stream}))
-			return false;
-		stream->chunk = chunk;
-		if (map_now)
-			stream->chunk_mapped = chunk;
-	}
-	return true;
-}
-
-static bool want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
-		       uint64_t count, bool map)
-{
-	const struct window_view *view = &stream->snapshot.view;
-
-	if (number >= view->limit || count > view->limit - number)
-		return true; /* damage is the program's to find */
-	return want(prefetch, stream, number << view->page_shift, count << view->page_shift, map);
-}
 
 /* Of a walk that maps what is there: either the leaves or the values that they lead to, whichever
  * are more of the tree. The others lie among them, or are too few to matter. */
@@ -111,49 +70,6 @@ static int step_page(struct cursor *cursor, bool forward)
 	return rc;
 }
 
-/* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
- * goes: they become one request. */
-struct gathered {
-	uint64_t number, pages;
-	bool map;
-};
-
-static bool gathered_want(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
-{
-	bool taken = !run->pages || want_pages(prefetch, stream, run->number, run->pages, run->map);
-
-	run->pages = 0;
-	return taken;
-}
-
-static bool gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
-		   uint64_t number, uint64_t pages)
-{
-	unsigned shift = stream->snapshot.view.page_shift;
-	uint64_t gap = MERGE_GAP >> shift, end = run->number + run->pages;
-	bool taken = true;
-
-	if (run->pages && number >= end && number - end <= gap) {
-		run->pages = number + pages - run->number;
-	} else if (run->pages && number + pages <= run->number &&
-		   run->number - (number + pages) <= gap) {
-		run->pages += run->number - number;
-		run->number = number;
-	} else {
-		taken = gathered_want(prefetch, stream, run);
-		run->number = number;
-		run->pages = pages;
-	}
-	if (run->pages << shift >= ARENA_CHUNK)
-		taken &= gathered_want(prefetch, stream, run);
-	return taken;
-}
-
-static bool queue_is_full(const struct prefetch *prefetch)
-{
-	return prefetch->jobs.count >= PREFETCH_JOBS - JOBS_SPARE;
-}
-
 /* Whether a key lies behind the end of an announced range. */
 static bool is_behind(const struct stream *stream, const uint8_t *bytes, size_t size)
 {
@@ -184,8 +100,8 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 	else if (!(rc = step_page(&stream->scout, stream->forward)) && stream->branches_ahead)
 		stream->branches_ahead--;
 	if (rc == EAGAIN)
-		want(prefetch, stream, stream->snapshot.view.wanted_offset,
-		     stream->snapshot.view.wanted_length, false);
+		stream_want(prefetch, stream, stream->snapshot.view.wanted_offset,
+			    stream->snapshot.view.wanted_length, false);
 	return rc;
 }
 
@@ -214,7 +130,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		if (!page_child(above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
-		    !want_pages(prefetch, stream, number, 1, false))
+		    !stream_want_pages(prefetch, stream, number, 1, false))
 			break;
 		stream->branches_ahead++;
 	}
@@ -269,12 +185,12 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 		}
 		map = maps_leaves(stream) && !scout_is_behind(stream, taken);
 		if (map != run.map)
-			gathered_want(prefetch, stream, &run);
+			stream_gathered(prefetch, stream, &run);
 		run.map = map;
-		gather(prefetch, stream, &run, leaf, 1);
+		stream_gather(prefetch, stream, &run, leaf, 1);
 		stream->leaves_ahead++;
 	}
-	gathered_want(prefetch, stream, &run);
+	stream_gathered(prefetch, stream, &run);
 }
 
 static bool leaf_is_done(const struct stream *stream, const struct level *level)
@@ -305,11 +221,12 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	bool more = true;
 
 	/* No entry leads anywhere, and none is the last one wanted. */
-	if (!stream->tree.record.overflow_pages && !stream->to.mv_data) {
+	if (!stream->tree.record.overflow_pages && !stream->to.mv_data && !stream->subtrees) {
 		skip_leaf(stream, level);
 		return bytes_ahead(stream, taken) < limit;
 	}
-	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch)) {
+	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch) &&
+	       !subtrees_are_full(stream)) {
 		struct node node;
 
 		if (!page_leaf_node(level->page, walker->page_size, level->index, &node))
@@ -324,8 +241,11 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 
 			/* What the program has passed it has faulted for. */
 			if (!stream->mapped || stream->steps >= taken)
-				gather(prefetch, stream, &run, load64(node.data), pages);
+				stream_gather(prefetch, stream, &run, load64(node.data), pages);
 			stream->bytes += pages << shift;
+			stream->big = true;
+		} else if (stream->subtrees && node.flags & NODE_SUBTREE) {
+			stream->bytes += subtrees_add(stream, &node);
 			stream->big = true;
 		} else {
 			stream->bytes += NODE_KEY + node.key_size + node.data_size;
@@ -335,13 +255,15 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
 		more = bytes_ahead(stream, taken) < limit;
 	}
-	gathered_want(prefetch, stream, &run);
-	return more && !queue_is_full(prefetch);
+	stream_gathered(prefetch, stream, &run);
+	subtrees_advance(prefetch, stream);
+	return more && !queue_is_full(prefetch) && !subtrees_are_full(stream);
 }
 
 bool stream_is_over(const struct stream *stream)
 {
-	return !stream->cursor && stream->walker_done;
+	return !stream->cursor && stream->walker_done &&
+	       (!stream->subtrees || !stream->subtrees->count);
 }
 
 /* Brings the walker of a range to its first leaf; false as long as pages on the way are missing. */
@@ -353,8 +275,8 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 				&stream->from);
 
 	if (rc == EAGAIN) {
-		want(prefetch, stream, stream->snapshot.view.wanted_offset,
-		     stream->snapshot.view.wanted_length, false);
+		stream_want(prefetch, stream, stream->snapshot.view.wanted_offset,
+			    stream->snapshot.view.wanted_length, false);
 		return false;
 	}
 	if (!rc && stream->from.mv_data)
@@ -368,6 +290,7 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 	stream->scout = *walker;
 	stream->scout.depth--;
 	stream->scout_done = walker->depth < 2;
+	stream->pages += subtrees_estimate(walker);
 	stream->placed = true;
 	return true;
 }
@@ -376,13 +299,6 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 {
 	for (unsigned i = 0; i < cursor->depth; i++)
 		residency_use(prefetch->residency, cursor->levels[i].page);
-}
-
-/* Nothing that has been asked for is still to come. */
-static bool is_quiet(const struct prefetch *prefetch)
-{
-	return !prefetch->jobs.count && !prefetch->later.count && !prefetch->trees.count &&
-	       !prefetch->in_flight;
 }
 
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
@@ -401,6 +317,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 	if (!stream->placed && !range_place(prefetch, stream))
 		return;
+	subtrees_advance(prefetch, stream);
 	while (!stream->walker_done && bytes_ahead(stream, taken) < limit &&
 	       prefetch->jobs.count < PREFETCH_JOBS / 2) {
 		struct level *level = cursor_top(&stream->walker);

@@ -7,6 +7,7 @@
 #include "util/stats.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,12 +32,21 @@ static bool find_next(const struct prefetch *prefetch, const struct cursor *curs
 	const struct window_view *view = &cursor->snapshot->view;
 	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
 	uint64_t number, offset;
-	struct node node;
+	struct node node = {0};
 
-	if (!page_leaf_node(level->page, cursor->page_size, level->index, &node))
+	if (!(level->flags & PAGE_LEAF2) &&
+	    !page_leaf_node(level->page, cursor->page_size, level->index, &node))
 		return false;
 	if (node.flags & NODE_BIG) {
 		number = load64(node.data);
+	} else if (node.flags & NODE_DUPS && node.data_size == TREE_SIZE &&
+		   node.flags & NODE_SUBTREE) {
+		struct tree_record record;
+
+		tree_record_parse(&record, node.data);
+		number = record.root;
+	} else if (cursor->depth < 2) {
+		return false;
 	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
 		return false;
 	} else if (!page_child(up->page, cursor->page_size,
@@ -69,16 +79,26 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 
-/* A stream over a tree, whose view does not wait; `key_bytes` are allocated behind it. */
-static struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree,
-				  bool forward, size_t key_bytes)
+/* Pages of a tree, those of its duplicates' trees left out. */
+static uint64_t pages_of(const struct tree_record *record)
 {
-	const struct tree_record *record = &tree->record;
-	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
-	struct stream *stream = calloc(1, sizeof(*stream) + key_bytes);
+	return record->branch_pages + record->leaf_pages + record->overflow_pages;
+}
+
+/* A stream over a tree of so many pages, whose view does not wait; `key_bytes` are allocated behind
+ * it. */
+static struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree,
+				  uint64_t pages, bool forward, size_t key_bytes)
+{
+	size_t room = tree->record.flags & MDB_DUPSORT ? sizeof(struct subtrees) : 0;
+	struct stream *stream = calloc(1, sizeof(*stream) + room + key_bytes);
 
 	if (!stream)
 		return NULL;
+	if (room) {
+		stream->subtrees = (struct subtrees *)(stream + 1);
+		stream->subtrees->chunk = stream->subtrees->chunk_mapped = UINT64_MAX;
+	}
 	stream->owner = snapshot;
 	stream->snapshot = *snapshot;
 	stream->snapshot.watch = NULL;
@@ -86,17 +106,31 @@ static struct stream *stream_make(const struct snapshot *snapshot, const struct 
 	stream->snapshot.view.residency = snapshot->view.runs;
 	stream->tree = *tree;
 	stream->forward = forward;
+	stream->pages = pages;
 	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
 	stream->chunk = stream->chunk_mapped = stream->asked = UINT64_MAX;
 	return stream;
 }
 
+/* Whether a program that goes over keys has gone through the duplicates of the last one. */
+static bool steps_inside(const struct cursor *cursor)
+{
+	const struct cursor *inner = cursor->duplicates ? &cursor->duplicates->cursor : NULL;
+
+	return inner && (inner->pace != inner->paced || inner->paced != CURSOR_PACE_FIRST);
+}
+
 static struct stream *stream_follow(struct cursor *cursor, bool forward)
 {
-	struct stream *stream = stream_make(cursor->snapshot, cursor->tree, forward, 0);
+	const struct cursor *outer = cursor_outer(cursor);
+	const struct cursor *keys = outer ? outer : cursor;
+	uint64_t pages = pages_of(&keys->tree->record) + subtrees_estimate(keys);
+	struct stream *stream = stream_make(cursor->snapshot, cursor->tree, pages, forward, 0);
 
 	if (!stream)
 		return NULL;
+	/* Who has come so far without a step inside goes from key to key. */
+	atomic_init(&stream->inside, outer || steps_inside(cursor));
 	stream->cursor = cursor;
 	stream->walker = *cursor;
 	stream->walker.snapshot = &stream->snapshot;
@@ -105,6 +139,7 @@ static struct stream *stream_follow(struct cursor *cursor, bool forward)
 	stream->walker.ahead = NULL;
 	stream->scout = stream->walker;
 	stream->scout.depth--;
+	stream->scout_done = !stream->scout.depth;
 	stream->placed = true;
 	return stream;
 }
@@ -151,21 +186,25 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 {
 	size_t from = first ? first->mv_size : 0, to = last ? last->mv_size : 0;
 	struct stream *stream;
+	uint8_t *keys;
 
 	if (tree->record.root == PAGE_NONE || (first && last && compare(order, first, last) > 0))
 		return 0;
-	stream = stream_make(snapshot, tree, true, from + to + 2);
+	stream = stream_make(snapshot, tree, pages_of(&tree->record), true, from + to + 2);
 	if (!stream)
 		return ENOMEM;
-	key_keep(&stream->from, first, (uint8_t *)(stream + 1));
-	key_keep(&stream->to, last, (uint8_t *)(stream + 1) + from + 1);
+	keys = (uint8_t *)(stream + 1) + (stream->subtrees ? sizeof(*stream->subtrees) : 0);
+	key_keep(&stream->from, first, keys);
+	key_keep(&stream->to, last, keys + from + 1);
+	atomic_init(&stream->inside, true);
 	stream->order = *order;
 	stream->walker.snapshot = &stream->snapshot;
 	stream->walker.tree = &stream->tree;
 	stream->walker.order = &stream->order;
 	stream->walker.page_size = snapshot->page_size;
 	/* Its end is known, so what lies around it is not worth reading along. */
-	stream->dense = stream->dense && !first && !last;
+	stream->bounded = first || last;
+	stream->dense = stream->dense && !stream->bounded;
 	return stream_start(prefetch, stream);
 }
 
@@ -203,9 +242,16 @@ static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 
 static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
-	enum gain gain = gain_try(prefetch, cursor, forward);
-	struct stream *stream;
+	struct cursor *outer = cursor_outer(cursor);
+	struct stream *stream = outer ? outer->ahead : NULL;
+	enum gain gain;
 
+	/* It comes with the keys. */
+	if (stream && subtree_comes_whole(stream, &cursor->tree->record)) {
+		cursor->pace = cursor->paced = INT_MAX;
+		return;
+	}
+	gain = gain_try(prefetch, cursor, forward);
 	if (gain == GAIN_NOTHING) {
 		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
 		cursor->pace = cursor->paced;
@@ -256,7 +302,11 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 		cursor->seen.at = 0;
 		return;
 	}
-	atomic_fetch_add_explicit(&stream->taken, (uint64_t)cursor->paced, memory_order_relaxed);
+	/* What came a page at a time may have taken more of them than were given. */
+	atomic_fetch_add_explicit(&stream->taken, (uint64_t)(cursor->paced - cursor->pace),
+				  memory_order_relaxed);
+	if (cursor->duplicates)
+		atomic_store_explicit(&stream->inside, steps_inside(cursor), memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
 	levels_use(prefetch, cursor);
 	/* Held, the lock is in the hands of a loader that is awake. */

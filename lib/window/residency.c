@@ -232,16 +232,35 @@ void residency_announce(struct residency *residency, bool announced)
 	}
 }
 
+/* Under the lock. */
+static uint64_t room_of_cache(struct residency *residency)
+{
+	if (!residency->room)
+		residency->room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
+	return residency->room;
+}
+
+bool residency_holds_all(struct residency *residency)
+{
+	uint64_t room = 0;
+
+	pthread_mutex_lock(&residency->lock);
+	if (residency->kind == RESIDENCY_CACHE)
+		room = room_of_cache(residency);
+	else if (residency->arena)
+		room = arena_budget(residency->arena);
+	pthread_mutex_unlock(&residency->lock);
+	return residency->data <= room;
+}
+
 void residency_scan(struct residency *residency, int change)
 {
 	pthread_mutex_lock(&residency->lock);
 	atomic_fetch_add(&residency->scans, (unsigned)change);
-	if (residency->kind == RESIDENCY_CACHE) {
-		if (!residency->room)
-			residency->room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
+	if (residency->kind == RESIDENCY_CACHE)
 		atomic_store(&residency->keeps,
-			     atomic_load(&residency->scans) && residency->data <= residency->room);
-	}
+			     atomic_load(&residency->scans) &&
+				     residency->data <= room_of_cache(residency));
 	if (residency->arena)
 		arena_scanning(residency->arena, atomic_load(&residency->scans));
 	pthread_mutex_unlock(&residency->lock);

@@ -25,12 +25,14 @@
 #include <stdbool.h>
 
 enum chunk_state {
-	CHUNK_REST = 0, /* the file */
-	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
-	CHUNK_RUNS,     /* the file, with runs of the arena over it (residency->runs tells which) */
-	CHUNK_IDLE,     /* as CHUNK_FULL, and nobody has come for it since this process was short of room */
-	CHUNK_FULL,     /* the arena, all of it published */
-	CHUNK_WARM,     /* the file, which the page cache holds; or to which it has been spilled */
+	CHUNK_REST =
+		0,  /* the file; residency->runs tells what of it the page cache was seen to hold */
+	CHUNK_PART, /* the arena; a page counts when its blocks are published */
+	CHUNK_RUNS, /* the file, with runs of the arena over it (residency->runs tells which) */
+	CHUNK_IDLE, /* as CHUNK_FULL, and nobody has come for it since this process was short of
+		       room */
+	CHUNK_FULL, /* the arena, all of it published */
+	CHUNK_WARM, /* the file, which the page cache holds; or to which it has been spilled */
 };
 
 enum residency_kind {
@@ -93,7 +95,8 @@ struct residency {
 	uint32_t epoch;         /* grows when no transaction is left */
 	uint32_t all_tainted;   /* every chunk, in this epoch */
 	unsigned transactions;  /* alive */
-	_Atomic uint64_t *runs; /* a bit per block mapped in a CHUNK_RUNS chunk */
+	_Atomic uint64_t *runs; /* a bit per block: mapped in a CHUNK_RUNS chunk; in one at rest,
+				   seen in the page cache */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
@@ -166,6 +169,9 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
 uint64_t residency_ahead(struct residency *residency);
+
+/* Whether memory has room for all of the file. */
+bool residency_holds_all(struct residency *residency);
 
 /* Processes of the node that scan the file now, this one included; at least 1. */
 unsigned residency_scanners(struct residency *residency);

@@ -130,6 +130,12 @@ for set in img cifar; do
 done
 nothing_left "many_processes"
 
+# All large values in one leaf, with no branch above it.
+make_set leaf 90 196620
+expected=$(original scan "$scratch/backing/leaf" | seen)
+one scan_leaf leaf "$expected" scan
+one backward_leaf leaf "$expected" --backward scan
+
 # Where the kernel makes huge pages for who asks, a scan tries them: how far it goes on with them
 # depends on how long the kernel takes.
 huge_pages_possible() {
@@ -215,6 +221,12 @@ equal "announced_cifar_sees_the_same" "$expected" "$(echo "$line" | seen)"
 at_most "announced_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$((4096 * 3090 * 2 + opening_bytes))
 at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
+
+# They come ahead, and hardly one is asked for when its turn has come.
+cold
+LMDBIO_STATS=$scratch/announced reader --announce --records=600 --count=256 batch "$scratch/mount/img" >/dev/null
+at_most "announced_img_requests_in_a_call" "$(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))
+print(s["storage_requests"] - s["prefetch_requests"])' "$scratch/announced")" 16
 
 # By their numbers: the leaf pages too, once, to number the records.
 cold
