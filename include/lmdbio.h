@@ -73,7 +73,7 @@ int lmdbio_prefetch_records(MDB_txn *txn, MDB_dbi dbi, const uint64_t *numbers, 
 
 /* How a database will be read. */
 enum lmdbio_advice {
-	LMDBIO_NORMAL = 0,     /* lmdbio sees for itself, from how cursors move */
+	LMDBIO_NORMAL = 0, /* lmdbio sees for itself, from how cursors move and keys are looked up */
 	LMDBIO_SEQUENTIAL = 1, /* record after record, forward or backward: look ahead at once */
 	LMDBIO_RANDOM = 2,     /* never look ahead: only what is asked for is read */
 	LMDBIO_STRIDE = 3      /* every stride-th record, as one of `stride` readers does */
@@ -81,12 +81,16 @@ enum lmdbio_advice {
 
 /* Says how a database will be read in a transaction. It holds for its cursors, those open already
  * included, until the next advice for the same database or the end of the transaction; but once
- * LMDBIO_RANDOM was said nothing around a value is brought in this environment any more. What the
- * other readers of a stride read lies between, so that it is brought as for LMDBIO_SEQUENTIAL, for
- * all of them on the node. A hint: it changes no answer. In a forwarded environment nothing happens
- * and 0 is returned. txn     a read-only transaction dbi     a database of it advice  the pattern
- *   stride  records from one that is read to the next, 1 or more, for LMDBIO_STRIDE; its size makes
- *           no difference yet
+ * LMDBIO_RANDOM was said nothing around a value is brought in this environment any more. A reader of
+ * a stride that looks its records up by their keys has those alone brought, if they are large and
+ * few others of the node read what lies between; of one that steps over the others with MDB_NEXT,
+ * which hands each of them out, all comes as for LMDBIO_SEQUENTIAL.
+ * A hint: it changes no answer. In a forwarded environment nothing happens and 0 is returned.
+ *   txn     a read-only transaction
+ *   dbi     a database of it
+ *   advice  the pattern
+ *   stride  records from one that is read to the next, 1 or more, for LMDBIO_STRIDE; how many they
+ *           are is seen, not believed
  * Collective: no.
  * Threads: as mdb_get(): one thread at a time on a transaction.
  * Lifetime: nothing is handed out or kept.

@@ -126,10 +126,11 @@ unsigned arena_members(struct arena *arena);
 /* Tells the node how many of this process's look-aheads go over all that the file holds: as long as
  * there is one anywhere, a chunk of which a part is missing is worth bringing as a whole. What a
  * dead process has told counts until it is buried. */
-void arena_scanning(struct arena *arena, unsigned scans);
+void arena_scanning(struct arena *arena, unsigned scans, unsigned steppers);
 
-/* How many living processes have such a look-ahead now, this one included. */
-unsigned arena_scanners(const struct arena *arena);
+/* How many living processes have such a look-ahead now, this one included; and of the others in
+ * *steppers how many have one that wants each n-th record alone, of which the same is told. */
+unsigned arena_scanners(const struct arena *arena, unsigned *steppers);
 
 /* --- blocks --------------------------------------------------------------------------------- */
 

@@ -48,7 +48,7 @@ struct arena_row {
 	_Atomic int64_t claims;             /* never less than the claims that this row has */
 	_Atomic int64_t reserved;           /* blocks counted in head->used and not published */
 	_Atomic uint64_t began, ended;      /* changes of the accounts: equal when none is under way */
-	_Atomic uint32_t scans;             /* arena_scanning() */
+	_Atomic uint16_t scans, steppers;   /* arena_scanning() */
 	_Atomic uint32_t wishes;            /* nonzero: its page of wishes has memory */
 };
 

@@ -16,13 +16,21 @@
 #include <stdbool.h>
 
 struct cursor;
+struct lookup;
 struct node;
+struct snapshot;
+struct tree;
 
 /* What a cursor tells whoever looks ahead of it: after every cursor->pace steps one way it calls
- * moved(), which sets the next pace; a cursor that is set elsewhere or closed calls left(). */
+ * moved(), which sets the next pace; a cursor that is set elsewhere or closed calls left(). Of
+ * records that are looked up in equal steps the same is told by looked_up() and lost(). */
 struct cursor_watch {
 	void (*moved)(struct cursor_watch *watch, struct cursor *cursor, bool forward);
 	void (*left)(struct cursor_watch *watch, struct cursor *cursor);
+	void (*looked_up)(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
+			  const struct comparator *order, const MDB_val *key,
+			  struct lookup *lookup);
+	void (*lost)(struct cursor_watch *watch, struct lookup *lookup);
 };
 
 /* When a watch last looked at a cursor that it does not look ahead of. */
@@ -38,6 +46,30 @@ enum snapshot_block {
 	SNAPSHOT_DAMAGED = 2,  /* a page was not sound */
 };
 
+/* Where a record stood that was looked up. Addresses are compared alone, never followed. */
+struct lookup_place {
+	const uint8_t *leaf, *above; /* its leaf, and the branch over that or NULL */
+	uint16_t index, count;       /* its place in the leaf, of so many */
+	uint16_t place, places;      /* the leaf's in the branch */
+};
+
+/* Records of one tree that are looked up one after another, each a step forward from the last. */
+struct lookup {
+	uint64_t root; /* the tree's; 0: none */
+	struct lookup_place last;
+	uint64_t step; /* entries; 0: not known yet */
+	int pace;      /* equal steps left before the watch is told */
+	int paced;     /* what `pace` was set to */
+	void *ahead;   /* the watch's */
+};
+
+/* Those of one thread: two, as of pictures and their labels. */
+enum { LOOKUPS = 2 };
+struct lookups {
+	struct lookup each[LOOKUPS];
+	unsigned next; /* to be given up for another */
+};
+
 /* What all cursors of one transaction share. */
 struct snapshot {
 	struct window_view view;
@@ -45,6 +77,7 @@ struct snapshot {
 	unsigned blocked; /* enum snapshot_block bits; not 0: every call is MDB_BAD_TXN */
 	unsigned serial;  /* grows with each renewal of the transaction */
 	struct cursor_watch *watch; /* or NULL */
+	struct lookups *lookups;    /* or NULL: nobody wants to know of them */
 	uint64_t served; /* bytes of values handed out */
 };
 
@@ -146,6 +179,9 @@ int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, 
 int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data);
 void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t *number,
 	      uint64_t *pages);
+
+/* All of them end: the snapshot has changed, or will not be used any more. */
+void lookups_end(struct lookups *lookups, struct cursor_watch *watch);
 
 /* A cursor that will not be used any more, or not as it was. */
 static inline void cursor_leave(struct cursor *cursor)

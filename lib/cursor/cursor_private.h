@@ -16,6 +16,11 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
 int cursor_sibling(struct cursor *cursor, bool forward);
 
+/* lookups.c */
+/* Counts a record that was looked up by its key, and tells the watch of equal steps. */
+void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
+		  const MDB_val *key, const struct lookup_place *place);
+
 /* cursor_move.c */
 int cursor_first(struct cursor *cursor, MDB_val *key, MDB_val *data);
 int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data);

@@ -117,6 +117,22 @@ static int set_value(struct cursor *cursor, const struct node *node, MDB_val *da
 	return 0;
 }
 
+/* Where it has come to, by a key. */
+static void seek_take(struct cursor *cursor, const MDB_val *key)
+{
+	const struct level *level = cursor_top(cursor), *up = cursor->depth > 1 ? level - 1 : NULL;
+	const struct lookup_place at = {
+		.leaf = level->page,
+		.above = up ? up->page : NULL,
+		.index = level->index,
+		.count = level->count,
+		.place = up ? up->index : 0,
+		.places = up ? up->count : 0,
+	};
+
+	lookups_take(cursor->snapshot, cursor->tree, cursor->order, key, &at);
+}
+
 static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	bool wants_key = op == MDB_SET_RANGE || op == MDB_SET_KEY;
@@ -125,6 +141,8 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 	int rc;
 
 	cursor->state = CURSOR_PLACED;
+	if (cursor->snapshot->lookups && !cursor->tree->duplicates)
+		seek_take(cursor, key);
 	if (level->flags & PAGE_LEAF2)
 		return wants_key ? level_item(cursor, level, key) : 0;
 	rc = cursor_node(cursor, level, &node);

@@ -256,9 +256,10 @@ fail:
 	return rc;
 }
 
-/* The node of a key, without a cursor. */
-static int tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
-		     const MDB_val *key, struct node *node)
+/* The node of a key, without a cursor, and where it stands. */
+static inline __attribute__((always_inline)) int
+tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
+	  const MDB_val *key, struct node *node, struct lookup_place *at)
 {
 	uint64_t number = tree->record.root;
 	const uint8_t *page;
@@ -278,6 +279,9 @@ static int tree_find(struct snapshot *snapshot, struct tree *tree, const struct 
 		if (unlikely(place < 0 ||
 			     !page_child(page, snapshot->page_size, (unsigned)place, &number)))
 			return snapshot_fail(snapshot, MDB_CORRUPTED);
+		at->above = page;
+		at->place = (uint16_t)place;
+		at->places = (uint16_t)count;
 	}
 	if (unlikely(depth == FORMAT_DEPTH_MAX || page_flags(page) & PAGE_LEAF2))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
@@ -288,6 +292,9 @@ static int tree_find(struct snapshot *snapshot, struct tree *tree, const struct 
 		return MDB_NOTFOUND;
 	if (unlikely(!page_leaf_node(page, snapshot->page_size, (unsigned)place, node)))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
+	at->leaf = page;
+	at->index = (uint16_t)place;
+	at->count = (uint16_t)count;
 	return 0;
 }
 
@@ -335,6 +342,7 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 	     const MDB_val *key, MDB_val *data)
 {
 	struct duplicates duplicates;
+	struct lookup_place at = {0};
 	struct node node;
 	int rc;
 
@@ -342,9 +350,11 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 		return MDB_BAD_VALSIZE;
 	if (unlikely(tree->stale) && (rc = tree_refresh(snapshot, tree)))
 		return rc;
-	rc = tree_find(snapshot, tree, &comparators->key, key, &node);
+	rc = tree_find(snapshot, tree, &comparators->key, key, &node, &at);
 	if (rc)
 		return rc;
+	if (snapshot->lookups)
+		lookups_take(snapshot, tree, &comparators->key, key, &at);
 	if (likely(!(node.flags & NODE_DUPS)))
 		return node_value(snapshot, &node, data);
 	if (!(tree->record.flags & MDB_DUPSORT))
@@ -383,12 +393,13 @@ void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t
 int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct comparator *order,
 		    const MDB_val *name, struct tree_record *record)
 {
+	struct lookup_place at;
 	struct node node;
 	int rc;
 
 	if (unlikely(!name->mv_size))
 		return MDB_BAD_VALSIZE;
-	rc = tree_find(snapshot, home, order, name, &node);
+	rc = tree_find(snapshot, home, order, name, &node, &at);
 	if (rc)
 		return rc;
 	if ((node.flags & (NODE_DUPS | NODE_SUBTREE)) != NODE_SUBTREE)

@@ -464,13 +464,13 @@ void env_close(MDB_env *env)
 	if (env->mode == ENV_OWN) {
 		fork_delist(env);
 		records_close(env);
+		txn_forget(env->spare);
 		store_close(env);
 		window_close(&env->window);
 		io_close(&env->io);
 		env_file_release(env);
 		dbi_free_all(env);
 		free(env->path);
-		free(env->spare);
 	}
 	lmdbio_orig_mdb_env_close(env->orig);
 	packed_close(env->packed);

@@ -99,6 +99,8 @@ struct MDB_txn {
 	uint64_t file_size;
 	struct arena_identity identity;
 	struct snapshot snapshot;
+	struct lookups lookups; /* kept from one transaction to the next ... */
+	size_t lookups_id;      /* ... of this snapshot */
 	MDB_dbi dbis;        /* 0 once it has ended */
 	uint8_t *dbi_state;  /* enum txn_dbi bits, env->maxdbs of them */
 	struct tree trees[]; /* env->maxdbs of them */
@@ -155,6 +157,8 @@ int store_open(MDB_env *env);
 void store_close(MDB_env *env);
 int store_begin(MDB_txn *txn);
 void store_end(MDB_txn *txn);
+/* What outlives a transaction, and serves the next one in its place, ends. */
+void store_forget(MDB_txn *txn);
 void store_forked(MDB_env *env);
 /* Around a fork, in the parent: nothing of the store is changing. */
 void store_hold(MDB_env *env, bool hold);
@@ -181,6 +185,8 @@ int txn_renew(MDB_txn *txn);
 void txn_reset(MDB_txn *txn);
 int txn_commit(MDB_txn *txn);
 void txn_abort(MDB_txn *txn);
+/* Frees one of our own that has ended; may be NULL. */
+void txn_forget(MDB_txn *txn);
 
 /* dbi.c: of own transactions. */
 void dbi_begin(MDB_txn *txn);

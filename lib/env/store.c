@@ -240,8 +240,20 @@ int store_begin(MDB_txn *txn)
 	txn->snapshot.view.runs = &env->residency;
 	if (env->residency.kind == RESIDENCY_ARENA)
 		txn->snapshot.view.residency = &env->residency;
-	txn->snapshot.watch = env->prefetch ? prefetch_watch(env->prefetch) : NULL;
+	if (!env->prefetch)
+		return 0;
+	if (txn->lookups_id != txn->id)
+		store_forget(txn);
+	txn->lookups_id = txn->id;
+	txn->snapshot.lookups = &txn->lookups;
+	txn->snapshot.watch = prefetch_watch(env->prefetch);
 	return 0;
+}
+
+void store_forget(MDB_txn *txn)
+{
+	if (txn->env->prefetch)
+		lookups_end(&txn->lookups, prefetch_watch(txn->env->prefetch));
 }
 
 void store_end(MDB_txn *txn)

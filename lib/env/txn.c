@@ -36,9 +36,17 @@ static MDB_txn *txn_alloc_own(MDB_env *env)
 	return txn;
 }
 
+void txn_forget(MDB_txn *txn)
+{
+	if (!txn)
+		return;
+	store_forget(txn);
+	free(txn);
+}
+
 static void txn_free_own(MDB_txn *txn)
 {
-	free(atomic_exchange(&txn->env->spare, txn));
+	txn_forget(atomic_exchange(&txn->env->spare, txn));
 }
 
 static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)

@@ -199,6 +199,9 @@ static bool start_all(struct prefetch *prefetch)
 			continue;
 		if (prefetch->failed)
 			stream->walker_done = stream->scout_done = true;
+		/* It may stand in a snapshot that nobody holds now. */
+		if (stream->lookup)
+			continue;
 		stream_advance(prefetch, stream);
 		if (stream_is_over(stream)) {
 			prefetch->streams[i] = NULL;
@@ -370,7 +373,10 @@ int prefetch_open(struct prefetch **ret, struct residency *residency, struct io 
 
 	if (!prefetch)
 		return ENOMEM;
-	prefetch->watch = (struct cursor_watch){.moved = stream_moved, .left = stream_left};
+	prefetch->watch = (struct cursor_watch){.moved = stream_moved,
+						.left = stream_left,
+						.looked_up = stream_looked_up,
+						.lost = stream_lost};
 	prefetch->residency = residency;
 	prefetch->io = io;
 	prefetch->options = *options;
@@ -426,6 +432,8 @@ void prefetch_forked(struct prefetch *prefetch)
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i] && prefetch->streams[i]->cursor)
 			prefetch->streams[i]->cursor->ahead = NULL;
+		if (prefetch->streams[i] && prefetch->streams[i]->lookup)
+			prefetch->streams[i]->lookup->ahead = NULL;
 		free(prefetch->streams[i]);
 		prefetch->streams[i] = NULL;
 	}
@@ -451,8 +459,10 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
-		left |= stream && stream->owner != snapshot;
-		if (!stream || stream->owner != snapshot)
+		if (!stream || stream->lookup)
+			continue;
+		left |= stream->owner != snapshot;
+		if (stream->owner != snapshot)
 			continue;
 		if (stream->cursor)
 			stream->cursor->ahead = NULL;

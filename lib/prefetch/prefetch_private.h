@@ -12,6 +12,7 @@ enum {
 	PREFETCH_STREAMS = 16,
 	PREFETCH_JOBS = 256,
 	PREFETCH_SUBTREES = 256,
+	PREFETCH_GAP = 32 << 10, /* bytes worth reading for one request less */
 };
 
 /* A range of the file that somebody will want. */
@@ -61,6 +62,11 @@ struct subtrees {
  * which has no program's cursor behind it. */
 struct stream {
 	struct cursor *cursor;   /* the program's, or NULL */
+	struct lookup *lookup;   /* what looks records up one by one instead, or NULL */
+	uint64_t stride;         /* entries from one that is wanted to the next */
+	uint64_t step_bytes;     /* ... and how much comes for one, if not just its own; else 0 */
+	uint64_t skip;           /* of them left before the next one */
+	bool stepping;           /* counted by residency_step() */
 	struct comparator order; /* of a range's keys */
 	MDB_val from, to;        /* of a range; mv_data NULL: open */
 	bool placed;             /* the walker stands in a leaf */
@@ -74,6 +80,7 @@ struct stream {
 	bool forward;
 	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
 		     */
+	bool whole; /* ... as far as the tree goes, whether or not single records are wanted now */
 	bool bounded;       /* a range that ends somewhere: what lies around is not wanted */
 	unsigned requests;  /* made while it was not dense, */
 	uint64_t requested; /* of so many bytes */
@@ -232,9 +239,29 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream);
 void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
 
 /* stream_begin.c */
+/* Where in the file a walk will be in a moment. false: that is to be asked on the next leaf. */
+bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
+	       uint64_t *ret);
+/* A stream over a tree of so many pages, duplicates and all, whose view does not wait; `key_bytes`
+ * are allocated behind it. NULL: no memory. */
+struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
+			   bool forward, size_t key_bytes);
+/* Gives a stream to the loader, or frees it. Under no lock. Returns 0, EAGAIN (too many) or the
+ * errno of a thread that cannot be made. */
+int stream_start(struct prefetch *prefetch, struct stream *stream);
+/* Steps after which a stream's program tells where it is. */
+int pace_of(const struct prefetch *prefetch, const struct stream *stream);
+/* Ends a look-ahead. Under no lock. false: it had ended. */
+bool stream_drop(struct prefetch *prefetch, const void *stream);
+uint64_t pages_of(const struct tree_record *record);
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);
 void stream_left(struct cursor_watch *watch, struct cursor *cursor);
 void stream_free(struct prefetch *prefetch, struct stream *stream);
+
+/* lookups_ahead.c */
+void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
+		      const struct comparator *order, const MDB_val *key, struct lookup *lookup);
+void stream_lost(struct cursor_watch *watch, struct lookup *lookup);
 
 /* hint.c */
 /* Takes every batch on as far as it goes. true: something was asked for. Under the lock. */

@@ -42,7 +42,7 @@ static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream
 	/* Until something is missing. */
 	if (stream->mapped && !prefetch->in_flight && limit > AHEAD_MAPPED)
 		limit = AHEAD_MAPPED;
-	if (!stream->cursor)
+	if (!stream->cursor && !stream->lookup)
 		return prefetch->options.ahead * RANGE_SHARE;
 	return limit < prefetch->options.ahead ? limit : prefetch->options.ahead;
 }
@@ -210,6 +210,16 @@ static void skip_leaf(struct stream *stream, struct level *level)
 	level->index = stream->forward ? level->count : UINT16_MAX;
 }
 
+/* Goes over entries that are not wanted, as far as the leaf goes. */
+static void skip_entries(struct stream *stream, struct level *level)
+{
+	uint64_t left = (uint64_t)level->count - level->index;
+	uint64_t n = stream->skip < left ? stream->skip : left;
+
+	level->index = (uint16_t)(level->index + n);
+	stream->skip -= n;
+}
+
 /* The entries of the walker's leaf from where it stands; false when it must stop for now. */
 static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t limit,
 		      uint64_t taken)
@@ -221,14 +231,20 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	bool more = true;
 
 	/* No entry leads anywhere, and none is the last one wanted. */
-	if (!stream->tree.record.overflow_pages && !stream->to.mv_data && !stream->subtrees) {
+	if (!stream->tree.record.overflow_pages && !stream->to.mv_data && !stream->subtrees &&
+	    stream->stride == 1) {
 		skip_leaf(stream, level);
 		return bytes_ahead(stream, taken) < limit;
 	}
 	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch) &&
 	       !subtrees_are_full(stream)) {
 		struct node node;
+		uint64_t bytes;
 
+		if (stream->skip) {
+			skip_entries(stream, level);
+			continue;
+		}
 		if (!page_leaf_node(level->page, walker->page_size, level->index, &node))
 			break;
 		if (is_behind(stream, node.key, node.key_size)) {
@@ -242,15 +258,17 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 			/* What the program has passed it has faulted for. */
 			if (!stream->mapped || stream->steps >= taken)
 				stream_gather(prefetch, stream, &run, load64(node.data), pages);
-			stream->bytes += pages << shift;
+			bytes = pages << shift;
 			stream->big = true;
 		} else if (stream->subtrees && node.flags & NODE_SUBTREE) {
-			stream->bytes += subtrees_add(stream, &node);
+			bytes = subtrees_add(stream, &node);
 			stream->big = true;
 		} else {
-			stream->bytes += NODE_KEY + node.key_size + node.data_size;
+			bytes = NODE_KEY + node.key_size + node.data_size;
 		}
+		stream->bytes += stream->step_bytes ? stream->step_bytes : bytes;
 		stream->steps++;
+		stream->skip = stream->stride - 1;
 		/* Before the first: an index that no leaf has. */
 		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
 		more = bytes_ahead(stream, taken) < limit;

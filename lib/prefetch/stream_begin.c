@@ -25,9 +25,8 @@ enum gain {
 	GAIN_FAULTS, /* it is, but the program's page faults for it are dear */
 };
 
-/* Where in the file a cursor will be in a moment. false: that is to be asked on the next leaf. */
-static bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
-		      uint64_t *ret)
+bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
+	       uint64_t *ret)
 {
 	const struct window_view *view = &cursor->snapshot->view;
 	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
@@ -79,16 +78,14 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 
-/* Pages of a tree, those of its duplicates' trees left out. */
-static uint64_t pages_of(const struct tree_record *record)
+/* Those of its duplicates' trees left out. */
+uint64_t pages_of(const struct tree_record *record)
 {
 	return record->branch_pages + record->leaf_pages + record->overflow_pages;
 }
 
-/* A stream over a tree of so many pages, whose view does not wait; `key_bytes` are allocated behind
- * it. */
-static struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree,
-				  uint64_t pages, bool forward, size_t key_bytes)
+struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
+			   bool forward, size_t key_bytes)
 {
 	size_t room = tree->record.flags & MDB_DUPSORT ? sizeof(struct subtrees) : 0;
 	struct stream *stream = calloc(1, sizeof(*stream) + room + key_bytes);
@@ -106,6 +103,7 @@ static struct stream *stream_make(const struct snapshot *snapshot, const struct 
 	stream->snapshot.view.residency = snapshot->view.runs;
 	stream->tree = *tree;
 	stream->forward = forward;
+	stream->stride = 1;
 	stream->pages = pages;
 	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
 	stream->chunk = stream->chunk_mapped = stream->asked = UINT64_MAX;
@@ -144,9 +142,7 @@ static struct stream *stream_follow(struct cursor *cursor, bool forward)
 	return stream;
 }
 
-/* Gives a stream to the loader, or frees it. Under no lock. Returns 0, EAGAIN (too many) or the
- * errno of a thread that cannot be made. */
-static int stream_start(struct prefetch *prefetch, struct stream *stream)
+int stream_start(struct prefetch *prefetch, struct stream *stream)
 {
 	unsigned i;
 	int rc = EAGAIN;
@@ -158,12 +154,15 @@ static int stream_start(struct prefetch *prefetch, struct stream *stream)
 		rc = loader_wake(prefetch);
 	if (!rc) {
 		prefetch->streams[i] = stream;
-		atomic_store(&prefetch->owned, true);
+		if (!stream->lookup)
+			atomic_store(&prefetch->owned, true);
 		stream->brought = prefetch->brought;
 		if (stream->dense)
 			residency_scan(prefetch->residency, 1);
 		if (stream->cursor)
 			stream->cursor->ahead = stream;
+		if (stream->lookup)
+			stream->lookup->ahead = stream;
 	}
 	pthread_mutex_unlock(&prefetch->lock);
 	if (rc)
@@ -219,12 +218,14 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	stats_add(STATS_PREFETCH_USED, used < brought ? used : brought);
 	if (stream->dense)
 		residency_scan(prefetch->residency, -1);
+	if (stream->stepping)
+		residency_step(prefetch->residency, -1);
 	if (stream->mapped)
 		prefetch->there.count = 0;
 	free(stream);
 }
 
-static int pace_of(const struct prefetch *prefetch, const struct stream *stream)
+int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 {
 	uint64_t average = atomic_load_explicit(&stream->average, memory_order_relaxed);
 	uint64_t limit = atomic_load_explicit(&stream->limit, memory_order_relaxed);
@@ -265,14 +266,13 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 }
 
-/* Ends a cursor's look-ahead. Under no lock. false: it had none. */
-static bool stream_drop(struct prefetch *prefetch, struct cursor *cursor)
+bool stream_drop(struct prefetch *prefetch, const void *stream)
 {
 	bool found = false;
 
 	pthread_mutex_lock(&prefetch->lock);
 	for (unsigned i = 0; i < PREFETCH_STREAMS && !found; i++)
-		if (prefetch->streams[i] == cursor->ahead) {
+		if (prefetch->streams[i] == stream) {
 			/* What it has asked for and was not begun is of no use now; others' wishes
 			 * are. */
 			jobs_forget(&prefetch->jobs, prefetch->streams[i]);
@@ -282,8 +282,16 @@ static bool stream_drop(struct prefetch *prefetch, struct cursor *cursor)
 			found = true;
 		}
 	pthread_mutex_unlock(&prefetch->lock);
-	cursor->ahead = NULL;
 	return found;
+}
+
+/* The same of a cursor. */
+static bool cursor_drop(struct prefetch *prefetch, struct cursor *cursor)
+{
+	const void *stream = cursor->ahead;
+
+	cursor->ahead = NULL;
+	return stream_drop(prefetch, stream);
 }
 
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
@@ -297,7 +305,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	}
 	if (atomic_load_explicit(&stream->vain, memory_order_relaxed)) {
 		/* What comes next may be worth another. */
-		stream_drop(prefetch, cursor);
+		cursor_drop(prefetch, cursor);
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
 		cursor->seen.at = 0;
 		return;
@@ -318,6 +326,6 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 
 void stream_left(struct cursor_watch *watch, struct cursor *cursor)
 {
-	if (stream_drop((struct prefetch *)watch, cursor))
+	if (cursor_drop((struct prefetch *)watch, cursor))
 		stats_add(STATS_STREAMS_BROKEN, 1);
 }

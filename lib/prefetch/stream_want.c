@@ -2,7 +2,6 @@
 #include "prefetch/prefetch_private.h"
 
 enum {
-	MERGE_GAP = 32 << 10, /* bytes worth reading for one request less */
 	JOBS_SPARE = 8,       /* places in the queue that one more wish may take */
 	SCATTERED = 64 << 10, /* bytes a request, of so many requests: */
 	SCATTERED_AFTER = 64,
@@ -88,7 +87,7 @@ bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gath
 		   uint64_t number, uint64_t pages)
 {
 	unsigned shift = stream->snapshot.view.page_shift;
-	uint64_t gap = MERGE_GAP >> shift, end = run->number + run->pages;
+	uint64_t gap = PREFETCH_GAP >> shift, end = run->number + run->pages;
 	bool taken = true;
 
 	if (run->pages && number >= end && number - end <= gap) {

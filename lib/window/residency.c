@@ -123,6 +123,14 @@ static void taint_all(struct residency *residency)
 		residency->all_tainted = residency->epoch;
 }
 
+/* How many look-aheads go over the file here. Under the lock. */
+static void scanners_tell(struct residency *residency)
+{
+	if (residency->arena)
+		arena_scanning(residency->arena, atomic_load(&residency->scans),
+			       residency->steppers);
+}
+
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
@@ -148,7 +156,7 @@ bool residency_attach(struct residency *residency)
 		log_line("not shared with the other processes of the node: %s",
 			 residency->private_reason);
 	residency_link(residency);
-	arena_scanning(residency->arena, atomic_load(&residency->scans));
+	scanners_tell(residency);
 	return true;
 }
 
@@ -261,8 +269,15 @@ void residency_scan(struct residency *residency, int change)
 		atomic_store(&residency->keeps,
 			     atomic_load(&residency->scans) &&
 				     residency->data <= room_of_cache(residency));
-	if (residency->arena)
-		arena_scanning(residency->arena, atomic_load(&residency->scans));
+	scanners_tell(residency);
+	pthread_mutex_unlock(&residency->lock);
+}
+
+void residency_step(struct residency *residency, int change)
+{
+	pthread_mutex_lock(&residency->lock);
+	residency->steppers += (unsigned)change;
+	scanners_tell(residency);
 	pthread_mutex_unlock(&residency->lock);
 }
 

@@ -81,6 +81,7 @@ struct residency {
 	_Atomic unsigned warm;         /* chunks found there in a row */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when nobody pauses */
+	unsigned steppers;   /* look-aheads of every n-th record */
 	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
 	atomic_bool keeps;   /* ... and the page cache can keep all of it */
 	struct arena *arena; /* NULL before the first byte is brought */
@@ -170,10 +171,15 @@ int residency_snapshot(struct residency *residency, const struct arena_identity 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
 uint64_t residency_ahead(struct residency *residency);
 
+/* The same of one that wants each n-th record, which is no reason to bring whole chunks for others.
+ */
+void residency_step(struct residency *residency, int change);
+
 /* Whether memory has room for all of the file. */
 bool residency_holds_all(struct residency *residency);
 
-/* Processes of the node that scan the file now, this one included; at least 1. */
+/* Processes of the node that go over the file now, all of it or each n-th record, this one
+ * included; at least 1. */
 unsigned residency_scanners(struct residency *residency);
 
 /* That somebody goes on reading a page without asking for it again. Any thread, no lock. */

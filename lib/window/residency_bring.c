@@ -217,13 +217,14 @@ static int chunks_rest(struct residency *residency, uint64_t offset, uint64_t en
 /* Whether somebody on the node goes over all of the file. */
 static bool is_scanned(struct residency *residency)
 {
+	unsigned steppers;
 	bool scanned;
 
 	if (atomic_load_explicit(&residency->scans, memory_order_relaxed))
 		return true;
 	pthread_mutex_lock(&residency->lock);
 	scanned = atomic_load(&residency->enabled) && residency_attach(residency) &&
-		  arena_scanners(residency->arena);
+		  arena_scanners(residency->arena, &steppers);
 	pthread_mutex_unlock(&residency->lock);
 	return scanned;
 }

@@ -349,13 +349,13 @@ uint64_t residency_ahead(struct residency *residency)
 
 unsigned residency_scanners(struct residency *residency)
 {
-	unsigned scanners = 0;
+	unsigned scanners = 0, steppers = 0;
 
 	pthread_mutex_lock(&residency->lock);
 	if (residency->arena)
-		scanners = arena_scanners(residency->arena);
+		scanners = arena_scanners(residency->arena, &steppers);
 	pthread_mutex_unlock(&residency->lock);
-	return scanners ? scanners : 1;
+	return scanners + steppers ? scanners + steppers : 1;
 }
 
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length)

@@ -302,7 +302,7 @@ static void be_killed(struct control *control, unsigned number)
 	child_die_at(steps[number], number >= CLAIMED && number < BURIED ? number % 3 : 0);
 	alarm(20);
 	arena = child_open(&worker_data, LITTLE);
-	arena_scanning(arena, 3);
+	arena_scanning(arena, 3, 1);
 	for (;;)
 		worker_read_all(control, arena);
 }
@@ -312,9 +312,10 @@ static void follow(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, LITTLE);
 	uint64_t published = 0;
+	unsigned steppers;
 
 	(void)number;
-	check(arena_members(arena) == 1 && !arena_scanners(arena));
+	check(arena_members(arena) == 1 && !arena_scanners(arena, &steppers) && !steppers);
 	(void)arena_bury_dead(arena);
 	(void)arena_recount(arena);
 	for (uint64_t chunk = 0; chunk < WORKER_CHUNKS; chunk++) {

@@ -30,7 +30,7 @@ struct options {
 	uint64_t record;   /* counted from 1; 0: by seed */
 	uint64_t anon_kib; /* of the process before it opened anything */
 	unsigned flags;
-	bool announce, numbers, random, hold;
+	bool announce, numbers, random, hold, set, renew;
 };
 
 struct costs {
@@ -43,24 +43,26 @@ typedef int (*prefetch_call)(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, siz
 
 static void usage(FILE *out)
 {
-	fprintf(out, "usage: stores_reader [options] scan|get|batch|keep DIRECTORY\n"
-		     "Reads a data set of eight-digit keys and prints\n"
-		     "RECORDS BYTES HASH major N minor N seconds N memfd N anon N shmem N (KiB)\n"
-		     "from N to N (seconds of the machine's clock, of what follows the opening)\n"
-		     "  --backward  --stride=N --first=K  --nordahead --no-lock\n"
-		     "  --records=N  of the set (get, batch)\n"
-		     "  --count=N    records to get, none twice\n"
-		     "  --record=K   get this one alone, of 0, 1 ...\n"
-		     "  --batch=N    records of a mini-batch (256)\n"
-		     "  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
-		     "  --numbers    the same by lmdbio_prefetch_records\n"
-		     "  --random     says so by lmdbio_advise first\n"
-		     "  --seed=N     of the order (1)\n"
-		     "  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
-		     "  --together=N:FILE  begins when N processes have opened the set; FILE has\n"
-		     "               four bytes of zero at first\n"
-		     "  --hold       prints, then waits for the end of standard input\n"
-		     "Exit: 0, 3 an LMDB error, 2 usage.\n");
+	fprintf(out,
+		"usage: stores_reader [options] scan|lookup|get|batch|keep DIRECTORY\n"
+		"Reads a data set of eight-digit keys and prints\n"
+		"RECORDS BYTES HASH major N minor N seconds N memfd N anon N shmem N (KiB)\n"
+		"from N to N (seconds of the machine's clock, of what follows the opening)\n"
+		"  --backward  --stride=N --first=K  --nordahead --no-lock\n"
+		"  --records=N  of the set (lookup, get, batch)\n"
+		"  --set        by a cursor (lookup); --renew: each in a transaction of its own\n"
+		"  --count=N    records to get, none twice\n"
+		"  --record=K   get this one alone, of 0, 1 ...\n"
+		"  --batch=N    records of a mini-batch (256)\n"
+		"  --announce   each mini-batch by lmdbio_prefetch_keys first\n"
+		"  --numbers    the same by lmdbio_prefetch_records\n"
+		"  --random     says so by lmdbio_advise first\n"
+		"  --seed=N     of the order (1)\n"
+		"  --start=FILE prints \"ready\", then waits for a shared lock on FILE\n"
+		"  --together=N:FILE  begins when N processes have opened the set; FILE has\n"
+		"               four bytes of zero at first\n"
+		"  --hold       prints, then waits for the end of standard input\n"
+		"Exit: 0, 3 an LMDB error, 2 usage.\n");
 }
 
 static void costs_sample(struct costs *costs, const struct costs *before)
@@ -76,22 +78,30 @@ static void costs_sample(struct costs *costs, const struct costs *before)
 		costs->shmem_kib = shmem;
 }
 
-/* Place i of a permutation of 0 .. n - 1: a step that has no factor in common with n. */
+/* Place i of a permutation of 0 .. n - 1 that has no pattern: a Feistel network over as many bits
+ * as n needs, gone through again until it is below n. */
 static uint64_t place(uint64_t i, uint64_t n, uint64_t seed)
 {
-	uint64_t step = stores_mix(seed) % n | 1, a, b;
+	enum { ROUNDS = 4 };
+	unsigned half = 1;
+	uint64_t mask;
 
-	for (;; step += 2) {
-		for (a = n, b = step % n; b;) {
-			uint64_t rest = a % b;
+	while (n > (uint64_t)1 << 2 * half)
+		half++;
+	mask = ((uint64_t)1 << half) - 1;
+	do {
+		uint64_t left = i >> half, right = i & mask;
 
-			a = b;
-			b = rest;
+		for (uint64_t round = 0; round < ROUNDS; round++) {
+			uint64_t next =
+				left ^ (stores_mix(seed << 40 ^ round << 32 ^ right) & mask);
+
+			left = right;
+			right = next;
 		}
-		if (a == 1)
-			break;
-	}
-	return (stores_mix(seed + 1) % n + (unsigned __int128)i * step % n) % n;
+		i = left << half | right;
+	} while (i >= n);
+	return i;
 }
 
 static int run_scan(struct stores_db *db, const struct options *options, struct stores_sum *sum)
@@ -107,6 +117,30 @@ static int get_one(struct stores_db *db, uint64_t record, struct stores_sum *sum
 
 	if (!rc)
 		stores_take(sum, &key, &value);
+	return rc;
+}
+
+/* By their keys, in order. */
+static int run_lookup(struct stores_db *db, const struct options *options, struct stores_sum *sum)
+{
+	uint64_t stride = options->walk.stride ? options->walk.stride : 1;
+	int rc = 0;
+
+	for (uint64_t i = options->walk.first; i < options->records && !rc; i += stride) {
+		struct stores_key text;
+		MDB_val key = stores_key(&text, i), value;
+
+		if (options->renew) {
+			stores_end(db);
+			rc = stores_begin(db);
+		}
+		if (!rc && options->set)
+			rc = mdb_cursor_get(db->cursor, &key, &value, MDB_SET);
+		else if (!rc)
+			rc = mdb_get(db->txn, db->dbi, &key, &value);
+		if (!rc)
+			stores_take(sum, &key, &value);
+	}
 	return rc;
 }
 
@@ -233,6 +267,8 @@ static int run(struct stores_db *db, const struct options *options, struct store
 {
 	if (!strcmp(options->work, "scan"))
 		return run_scan(db, options, sum);
+	if (!strcmp(options->work, "lookup"))
+		return run_lookup(db, options, sum);
 	if (!strcmp(options->work, "get"))
 		return run_get(db, options, sum);
 	if (!strcmp(options->work, "batch"))
@@ -298,6 +334,8 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"start", required_argument, NULL, 'w'},
 		{"together", required_argument, NULL, 't'},
 		{"hold", no_argument, NULL, 'h'},
+		{"set", no_argument, NULL, 'S'},
+		{"renew", no_argument, NULL, 'W'},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
@@ -353,6 +391,12 @@ static bool parse(int argc, char **argv, struct options *options)
 			break;
 		case 'h':
 			options->hold = true;
+			break;
+		case 'S':
+			options->set = true;
+			break;
+		case 'W':
+			options->renew = true;
 			break;
 		default:
 			return false;

@@ -72,7 +72,7 @@ static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(
 	for (unsigned i = 0; i < OTHERS; i++) {
 		assert_int_equal(arena_open(&f.others[i], &f.identity, &options, &why), 0);
 		assert_null(why);
-		arena_scanning(f.others[i], 1);
+		arena_scanning(f.others[i], 1, 0);
 	}
 	residency_scan(&f.residency, 1);
 	announce(NULL, NULL);

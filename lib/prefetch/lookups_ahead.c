@@ -1,0 +1,149 @@
+/* What only this file knows: how records are looked ahead of that a program looks up by their keys,
+ * in equal steps.
+ *
+ * The walk is a stream's, but it goes on in the program's thread, each time that the program has
+ * come some records further: programs that begin a transaction for each record hold no snapshot
+ * between two of them, and nobody may look at its pages then. What is asked for is read by the
+ * loader all the same.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "cursor/cursor_private.h"
+#include "util/stats.h"
+
+#include <stdlib.h>
+
+enum {
+	PACE_COLD = 4096,  /* as in stream_begin.c */
+	PROBE_STEPS = 4,   /* records ahead that are looked for in memory */
+	SCANNERS_SHARE = 2 /* what nobody here wants may be so large a part of what is read */
+};
+
+/* Brings the walk to the record that has been found, along pages that the program has just read,
+ * wherever they are. false: the record is gone. */
+static bool walk_place(struct stream *stream, struct snapshot *snapshot, const MDB_val *key)
+{
+	struct cursor *walker = &stream->walker;
+	bool found;
+
+	walker->snapshot = snapshot;
+	walker->tree = &stream->tree;
+	walker->order = &stream->order;
+	walker->page_size = stream->snapshot.page_size;
+	if (cursor_descend(walker, DESCEND_KEY, key) || cursor_top(walker)->flags & PAGE_LEAF2 ||
+	    level_search(walker, cursor_top(walker), key, &found) || !found)
+		return false;
+	walker->snapshot = &stream->snapshot;
+	stream->scout = *walker;
+	stream->scout.depth--;
+	stream->scout_done = !stream->scout.depth;
+	stream->placed = true;
+	return true;
+}
+
+/* Where one of the next records is. false: that is to be asked on the next leaf. */
+static bool find_step(const struct prefetch *prefetch, const struct stream *stream,
+		      uint64_t *offset)
+{
+	const struct cursor *walker = &stream->walker;
+	const struct window_view *view = &stream->snapshot.view;
+	const struct level *level = &walker->levels[walker->depth - 1];
+	uint64_t index = level->index + PROBE_STEPS * stream->stride;
+	struct node node;
+
+	if (stream->stride == 1 || index >= level->count)
+		return find_next(prefetch, walker, true, offset);
+	if (!page_leaf_node(level->page, walker->page_size, (unsigned)index, &node) ||
+	    !(node.flags & NODE_BIG) || load64(node.data) >= view->limit)
+		return false;
+	*offset = load64(node.data) << view->page_shift;
+	return true;
+}
+
+/* Whether what lies between the records comes along: where they lie in the leaves or so close
+ * together that it is not worth leaving out, and where enough processes of the node want it. Under
+ * the lock. */
+static void density_set(struct prefetch *prefetch, struct stream *stream)
+{
+	const struct tree_record *record = &stream->tree.record;
+	uint64_t bytes = pages_of(record) << stream->snapshot.view.page_shift;
+	uint64_t each = bytes / (record->entries ? record->entries : 1);
+	bool near = record->overflow_pages < record->leaf_pages ||
+		    (stream->stride - 1) * each <= PREFETCH_GAP;
+	bool dense =
+		stream->whole &&
+		(near || SCANNERS_SHARE * residency_scanners(prefetch->residency) > stream->stride);
+
+	if (stream->stride == 1)
+		return;
+	stream->step_bytes = dense || near ? stream->stride * each : 0;
+	if (dense == stream->dense)
+		return;
+	stream->dense = dense;
+	residency_scan(prefetch->residency, dense ? 1 : -1);
+}
+
+static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *snapshot,
+				 struct tree *tree, const struct comparator *order,
+				 const MDB_val *key, struct lookup *lookup)
+{
+	struct stream *stream = stream_make(snapshot, tree, pages_of(&tree->record), true, 0);
+	uint64_t offset;
+
+	if (!stream)
+		return NULL;
+	stream->order = *order;
+	stream->lookup = lookup;
+	stream->stride = lookup->step;
+	if (!walk_place(stream, snapshot, key) ||
+	    (tree->pattern == PATTERN_UNKNOWN &&
+	     (!find_step(prefetch, stream, &offset) ||
+	      residency_idle(prefetch->residency, offset, 1)))) {
+		free(stream);
+		return NULL;
+	}
+	stream->whole = stream->dense;
+	stream->bounded = stream->stride > 1;
+	stream->dense &= !stream->bounded;
+	if (stream_start(prefetch, stream))
+		return NULL;
+	/* No other thread looks into it. */
+	stream->stepping = stream->stride > 1;
+	if (stream->stepping)
+		residency_step(prefetch->residency, 1);
+	return stream;
+}
+
+void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
+		      const struct comparator *order, const MDB_val *key, struct lookup *lookup)
+{
+	struct prefetch *prefetch = (struct prefetch *)watch;
+	struct stream *stream = lookup->ahead;
+
+	if (stream)
+		atomic_fetch_add_explicit(&stream->taken, (uint64_t)(lookup->paced - lookup->pace),
+					  memory_order_relaxed);
+	else if (tree->pattern != PATTERN_RANDOM)
+		stream = look_ahead(prefetch, snapshot, tree, order, key, lookup);
+	if (!stream) {
+		lookup->paced = lookup->paced < PACE_COLD ? 2 * lookup->paced : PACE_COLD;
+		lookup->pace = lookup->paced;
+		return;
+	}
+	pthread_mutex_lock(&prefetch->lock);
+	density_set(prefetch, stream);
+	stream_advance(prefetch, stream);
+	if (prefetch->jobs.count)
+		pthread_cond_signal(&prefetch->wake);
+	pthread_mutex_unlock(&prefetch->lock);
+	lookup->pace = lookup->paced = pace_of(prefetch, stream);
+}
+
+void stream_lost(struct cursor_watch *watch, struct lookup *lookup)
+{
+	const void *stream = lookup->ahead;
+
+	lookup->ahead = NULL;
+	if (stream_drop((struct prefetch *)watch, stream))
+		stats_add(STATS_STREAMS_BROKEN, 1);
+}

@@ -1,0 +1,195 @@
+/* What only this file knows: which records that are looked up by their keys are taken to come in
+ * equal steps, and what is read ahead of them then. */
+#include "prefetch_fixture.h"
+
+#include "util/checked.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Lookups from the first on after which a look-ahead begins; of which far fewer would be chance. */
+enum { ENOUGH = 3 + CURSOR_PACE_FIRST, EACH = 8 };
+
+static struct lookups lookups;
+
+static int setup_lookups(void **state)
+{
+	int rc = setup_big(state);
+
+	memset(&lookups, 0, sizeof(lookups));
+	f.snapshot.lookups = &lookups;
+	return rc;
+}
+
+static int teardown_lookups(void **state)
+{
+	lookups_end(&lookups, f.snapshot.watch);
+	return teardown(state);
+}
+
+/* Returns where the value stands in the file. */
+static uint64_t look_up(unsigned record)
+{
+	char text[16];
+	MDB_val key, data;
+
+	key_make(text, &key, record);
+	assert_int_equal(tree_get(&f.snapshot, &f.tree, &f.order, &key, &data), 0);
+	return (uint64_t)((const uint8_t *)data.mv_data - f.window.base);
+}
+
+static unsigned aheads(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < LOOKUPS; i++)
+		n += lookups.each[i].ahead != NULL;
+	return n;
+}
+
+static unsigned streams(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&f.prefetch->lock);
+	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
+		n += f.prefetch->streams[i] != NULL;
+	pthread_mutex_unlock(&f.prefetch->lock);
+	return n;
+}
+
+static bool is_there(uint64_t value)
+{
+	return residency_covers(&f.residency, value, VALUE_BIG);
+}
+
+static void records_when_looked_up_in_order_then_the_next_are_brought(void **state)
+{
+	uint64_t first, last = 0;
+
+	(void)state;
+	first = look_up(0);
+	for (unsigned i = 1; i < ENOUGH; i++)
+		last = look_up(i);
+	assert_int_equal(aheads(), 1);
+	assert_comes_to_rest();
+	assert_true(is_there(last + 2 * (last - first)));
+}
+
+/* By a cursor, too, and with a record looked up twice now and then. */
+static void records_when_set_by_a_cursor_then_the_same(void **state)
+{
+	static struct comparators order;
+	struct cursor cursor;
+
+	(void)state;
+	order = f.order;
+	cursor_init(&cursor, &f.snapshot, &f.tree, &order, NULL);
+	for (unsigned i = 0; i < ENOUGH; i++) {
+		char text[16];
+		MDB_val key, data;
+
+		key_make(text, &key, i);
+		assert_int_equal(cursor_get(&cursor, &key, &data, MDB_SET), 0);
+		assert_int_equal(cursor_get(&cursor, &key, &data, MDB_SET_KEY), 0);
+	}
+	assert_int_equal(aheads(), 1);
+	cursor_leave(&cursor);
+}
+
+/* What lies between is not wanted here, and each value is more than what two share a request for.
+ */
+static void each_nth_record_then_those_alone_are_brought(void **state)
+{
+	unsigned record = 0;
+	uint64_t here, next;
+
+	(void)state;
+	for (unsigned i = 0; i < ENOUGH; i++, record += EACH)
+		here = look_up(record);
+	assert_int_equal(aheads(), 1);
+	assert_comes_to_rest();
+	next = here + EACH * (uint64_t)(look_up(1) - look_up(0));
+	assert_true(is_there(next));
+	assert_false(is_there(here + (next - here) / 2));
+}
+
+static void two_that_take_turns_then_both_are_looked_ahead_of(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < ENOUGH; i++) {
+		look_up(i);
+		look_up(RECORDS_BIG / 2 + i);
+	}
+	assert_int_equal(aheads(), 2);
+	assert_int_equal(streams(), 2);
+}
+
+static void steps_when_they_are_not_equal_then_no_look_ahead(void **state)
+{
+	static const unsigned records[] = {3, 5, 8, 9, 14, 16, 20, 21, 30, 33, 34, 40, 42, 45, 50};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
+		look_up(records[i]);
+	assert_int_equal(aheads(), 0);
+	for (unsigned i = 0; i < 2 * ENOUGH; i++)
+		look_up(RECORDS_BIG - 1 - i);
+	assert_int_equal(streams(), 0);
+}
+
+static void pattern_when_it_breaks_then_the_look_ahead_ends(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < ENOUGH; i++)
+		look_up(i);
+	assert_int_equal(streams(), 1);
+	look_up(ENOUGH + 1);
+	assert_int_equal(aheads(), 0);
+	assert_int_equal(streams(), 0);
+}
+
+/* As with a transaction for each record. */
+static void transaction_when_it_ends_then_the_look_ahead_goes_on(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < ENOUGH; i++) {
+		look_up(i);
+		prefetch_end(f.prefetch, &f.snapshot);
+	}
+	assert_int_equal(streams(), 1);
+	lookups_end(&lookups, f.snapshot.watch);
+	assert_int_equal(streams(), 0);
+}
+
+static void advice_when_random_then_no_look_ahead(void **state)
+{
+	(void)state;
+	f.tree.pattern = PATTERN_RANDOM;
+	for (unsigned i = 0; i < 2 * ENOUGH; i++)
+		look_up(i);
+	assert_int_equal(streams(), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_lookups, teardown_lookups)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(records_when_looked_up_in_order_then_the_next_are_brought),
+		CASE(records_when_set_by_a_cursor_then_the_same),
+		CASE(each_nth_record_then_those_alone_are_brought),
+		CASE(two_that_take_turns_then_both_are_looked_ahead_of),
+		CASE(steps_when_they_are_not_equal_then_no_look_ahead),
+		CASE(pattern_when_it_breaks_then_the_look_ahead_ends),
+		CASE(transaction_when_it_ends_then_the_look_ahead_goes_on),
+		CASE(advice_when_random_then_no_look_ahead),
+	};
+
+	return cmocka_run_group_tests_name("prefetch_lookups", tests, NULL, NULL);
+}
