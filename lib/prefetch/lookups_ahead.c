@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 enum {
-	PACE_COLD = 4096,  /* as in stream_begin.c */
 	PROBE_STEPS = 4,   /* records ahead that are looked for in memory */
 	SCANNERS_SHARE = 2 /* what nobody here wants may be so large a part of what is read */
 };
@@ -126,11 +125,16 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 	else if (tree->pattern != PATTERN_RANDOM)
 		stream = look_ahead(prefetch, snapshot, tree, order, key, lookup);
 	if (!stream) {
-		lookup->paced = lookup->paced < PACE_COLD ? 2 * lookup->paced : PACE_COLD;
+		lookup->paced =
+			lookup->paced < PREFETCH_PACE_COLD ? 2 * lookup->paced : PREFETCH_PACE_COLD;
 		lookup->pace = lookup->paced;
 		return;
 	}
-	pthread_mutex_lock(&prefetch->lock);
+	/* The loader is at work: a few records later, then. */
+	if (pthread_mutex_trylock(&prefetch->lock)) {
+		lookup->pace = lookup->paced = CURSOR_PACE_FIRST;
+		return;
+	}
 	density_set(prefetch, stream);
 	stream_advance(prefetch, stream);
 	if (prefetch->jobs.count)

@@ -12,7 +12,8 @@ enum {
 	PREFETCH_STREAMS = 16,
 	PREFETCH_JOBS = 256,
 	PREFETCH_SUBTREES = 256,
-	PREFETCH_GAP = 32 << 10, /* bytes worth reading for one request less */
+	PREFETCH_PACE_COLD = 4096, /* steps at most before looking again for anything to gain */
+	PREFETCH_GAP = 32 << 10,   /* bytes worth reading for one request less */
 };
 
 /* A range of the file that somebody will want. */

@@ -13,7 +13,6 @@
 
 enum {
 	PACES_PER_WINDOW = 16,   /* how often the program reports, per window of look-ahead */
-	PACE_COLD = 4096,        /* steps at most before looking again for anything to gain */
 	PROBE_AHEAD = 512 << 10, /* bytes */
 	DENSE_PERCENT = 90,
 };
@@ -254,11 +253,12 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 	}
 	gain = gain_try(prefetch, cursor, forward);
 	if (gain == GAIN_NOTHING) {
-		cursor->paced = cursor->paced < PACE_COLD ? 2 * cursor->paced : PACE_COLD;
+		cursor->paced =
+			cursor->paced < PREFETCH_PACE_COLD ? 2 * cursor->paced : PREFETCH_PACE_COLD;
 		cursor->pace = cursor->paced;
 		return;
 	}
-	cursor->pace = cursor->paced = PACE_COLD;
+	cursor->pace = cursor->paced = PREFETCH_PACE_COLD;
 	stream = stream_follow(cursor, forward);
 	if (stream)
 		stream->mapped = gain == GAIN_FAULTS;
