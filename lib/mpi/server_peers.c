@@ -21,13 +21,14 @@ struct question {
 	int32_t version;
 	int32_t tag;
 	struct arena_identity identity;
+	uint64_t changed_ns;
 	uint64_t chunk;
 	uint32_t urgent;
 	uint32_t length; /* of the path */
 	char path[SERVER_PATH];
 };
 
-enum { QUESTION_VERSION = 2 };
+enum { QUESTION_VERSION = 3 };
 
 /* --- sending --------------------------------------------------------------------------------- */
 
@@ -164,7 +165,8 @@ void server_answer_all(struct server *server, struct server_load *load, int erro
 
 static void question_answer(struct server *server, const struct question *question, int from)
 {
-	struct server_set *set = server_set_find(server, question->path, &question->identity);
+	struct server_set *set =
+		server_set_find(server, question->path, &question->identity, question->changed_ns);
 	struct server_load *load;
 	struct server_ask *ask;
 
@@ -248,6 +250,7 @@ bool server_ask(struct server *server, struct server_load *load)
 		.version = QUESTION_VERSION,
 		.tag = tag,
 		.identity = set->identity,
+		.changed_ns = set->changed_ns,
 		.chunk = load->chunk,
 		.urgent = load->urgent,
 		.length = (uint32_t)path,

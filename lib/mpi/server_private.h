@@ -36,6 +36,7 @@ struct server_set {
 	bool packed;
 	struct arena *arena;
 	struct arena_identity identity;
+	uint64_t changed_ns;        /* of the file, as arena_changed_ns() */
 	struct chunk_spread spread; /* which node has what: all nodes agree on it */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
 	int failed;         /* the errno of the first read that has failed, or 0 */
@@ -156,7 +157,7 @@ int server_set_join(struct server *server, int fd, const struct arena_identity *
 /* The one that a peer means; the device in its identity is not looked at. NULL: there is none such
  * here. */
 struct server_set *server_set_find(struct server *server, const char *path,
-				   const struct arena_identity *identity);
+				   const struct arena_identity *identity, uint64_t changed_ns);
 /* Opens a set by its path, to be brought and kept; 0 or an errno. */
 int server_set_open(struct server *server, const char *path);
 /* Whether the file still is what it was when the set was made. */

@@ -23,7 +23,8 @@
 enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
 static const uint64_t idle_ns = 10000000000;
 
-/* The device is a number of this node's own. */
+/* The device is a number of this node's own. Between nodes that leaves little: copies of two data
+ * sets, each on a node's own disk, can agree in all of it, but for when they were changed last. */
 static bool is_same(const struct arena_identity *one, const struct arena_identity *other)
 {
 	return one->inode == other->inode && one->size == other->size &&
@@ -154,9 +155,10 @@ static int set_attach(struct server *server, struct server_set *set)
 	return rc;
 }
 
-/* The set of a descriptor, which is taken in any case. `identity`: what it must be, or NULL. */
+/* The set of a descriptor, which is taken in any case. `identity`: what it must be, or NULL;
+ * changed_ns: the same, or 0. */
 static int set_make(struct server *server, int fd, const struct arena_identity *identity,
-		    struct server_set **made)
+		    uint64_t changed_ns, struct server_set **made)
 {
 	struct server_set *set = calloc(1, sizeof(*set));
 	char name[64], path[SERVER_PATH];
@@ -187,7 +189,9 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	if (!rc)
 		rc = newest_snapshot(set, &newest);
 	set->identity.snapshot = newest;
-	if (!rc && identity && !is_same(&set->identity, identity))
+	set->changed_ns = arena_changed_ns(fd);
+	if (!rc && ((identity && !is_same(&set->identity, identity)) ||
+		    (changed_ns && changed_ns != set->changed_ns)))
 		rc = ESTALE;
 	if (!rc)
 		rc = set_attach(server, set);
@@ -217,7 +221,7 @@ int server_set_join(struct server *server, int fd, const struct arena_identity *
 			*found = set;
 			return 0;
 		}
-	return set_make(server, fd, identity, found);
+	return set_make(server, fd, identity, 0, found);
 }
 
 /* The file of a data set that is named as mdb_env_open() names it, or directly. */
@@ -240,7 +244,7 @@ int server_set_open(struct server *server, const char *path)
 
 	if (fd < 0)
 		return errno;
-	rc = set_make(server, fd, NULL, &set);
+	rc = set_make(server, fd, NULL, 0, &set);
 	if (!rc)
 		set->lasting = true;
 	return rc;
@@ -293,16 +297,17 @@ int server_sets_lack(const struct server *server)
 }
 
 struct server_set *server_set_find(struct server *server, const char *path,
-				   const struct arena_identity *identity)
+				   const struct arena_identity *identity, uint64_t changed_ns)
 {
 	struct server_set *set;
 	int fd;
 
 	for (set = server->sets; set; set = set->next)
-		if (is_same(&set->identity, identity) && !strcmp(set->path, path))
+		if (is_same(&set->identity, identity) && set->changed_ns == changed_ns &&
+		    !strcmp(set->path, path))
 			return set;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || set_make(server, fd, identity, &set))
+	if (fd < 0 || set_make(server, fd, identity, changed_ns, &set))
 		return NULL;
 	return set;
 }
