@@ -95,6 +95,9 @@ int io_open_file(struct io *io, const char *backend, int fd);
  * why `wanted` cannot be had (EINVAL: no such back end); *name and *why are good in any case. */
 int io_choose(int fd, const char *wanted, const char **name, const char **why);
 
+/* Whether a file is on a file system of this machine's own disks, as far as that is known. */
+bool io_is_local(int fd);
+
 /* Chooses and opens in one; where that fails with another, "pread". Returns 0, or as io_choose()
  * and io_open_file(). */
 int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name, const char **why);

@@ -156,6 +156,15 @@ static void choose_by_system(int fd, const char **name, const char **why)
 		choose_by_measure(fd, name, why);
 }
 
+bool io_is_local(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) &&
+	       find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),
+			   (uint32_t)fs.f_type);
+}
+
 int io_choose(int fd, const char *wanted, const char **name, const char **why)
 {
 	const char *known = wanted ? io_backend_name(wanted) : NULL;

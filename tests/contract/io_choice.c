@@ -77,6 +77,10 @@ static void file_system_decides_when_nothing_is_wanted(void **state)
 		const struct expectation *e = &expectations[i];
 
 		pretended = e->magic;
+		/* One that nobody knows is taken for no local one. */
+		assert_int_equal(io_is_local(file),
+				 !strcmp(e->name, "pread") &&
+					 strncmp(e->why, "file system", 11) != 0);
 		for (w = 0; w < 3; w++) {
 			assert_int_equal(io_choose(file, nothing[w], &name, &why), 0);
 			if (!has_direct && strcmp(e->name, "direct") == 0) {
