@@ -170,6 +170,8 @@ int store_open(MDB_env *env)
 	if (env->packed)
 		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
 	residency_guess(&env->residency, guess_of(env));
+	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !io_is_local(env->data)))
+		residency_take_care(&env->residency);
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)
@@ -240,6 +242,8 @@ int store_begin(MDB_txn *txn)
 	txn->snapshot.view.runs = &env->residency;
 	if (env->residency.kind == RESIDENCY_ARENA)
 		txn->snapshot.view.residency = &env->residency;
+	else
+		txn->snapshot.view.sure = env->residency.sure;
 	if (!env->prefetch)
 		return 0;
 	if (txn->lookups_id != txn->id)

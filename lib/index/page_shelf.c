@@ -207,6 +207,7 @@ struct snapshot shelf_snapshot(const struct page_shelf *shelf, const struct snap
 
 	shown.view.base = shelf->base;
 	shown.view.residency = shown.view.runs = NULL;
+	shown.view.sure = NULL;
 	shown.blocked = 0;
 	shown.watch = NULL;
 	return shown;

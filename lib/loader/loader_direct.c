@@ -68,6 +68,7 @@ bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
 	if (values.view.limit > limit)
 		values.view.limit = limit;
 	values.view.residency = values.view.runs = NULL;
+	values.view.sure = NULL;
 	if (index_get_apart(leaves, &values, &loader->tree, place, key, data))
 		return false;
 	at = (uintptr_t)data->mv_data;

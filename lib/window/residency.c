@@ -31,7 +31,7 @@ static void locks_init(struct residency *residency)
 
 static size_t tables_length(uint64_t chunks)
 {
-	return chunks * (ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar));
+	return chunks * (2 * ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar));
 }
 
 /* What is known of each chunk, for as much as the window could ever show, which may be a thousand
@@ -48,7 +48,8 @@ static int tables_new(struct residency *residency, uint64_t chunks)
 		return ENOMEM;
 	residency->chunks = chunks;
 	residency->runs = tables;
-	residency->taints = (uint32_t *)(residency->runs + chunks * ARENA_BLOCKS / 64);
+	residency->sure = residency->runs + chunks * ARENA_BLOCKS / 64;
+	residency->taints = (uint32_t *)(residency->sure + chunks * ARENA_BLOCKS / 64);
 	residency->states = (atomic_uchar *)(residency->taints + chunks);
 	return 0;
 }

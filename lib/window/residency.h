@@ -79,6 +79,9 @@ struct residency {
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
 	_Atomic unsigned warm;         /* chunks found there in a row */
+	atomic_bool careful;           /* there: nothing at all is taken for granted */
+	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
+						 residency_sure.c */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when nobody pauses */
 	unsigned steppers;   /* look-aheads of every n-th record */
@@ -98,6 +101,8 @@ struct residency {
 	unsigned transactions;  /* alive */
 	_Atomic uint64_t *runs; /* a bit per block: mapped in a CHUNK_RUNS chunk; in one at rest,
 				   seen in the page cache */
+	_Atomic uint64_t *sure; /* without an arena: a bit per block that has been in memory, or
+				   is taken to be there: the program may touch it */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
@@ -154,6 +159,14 @@ void residency_spill_to(struct residency *residency, int fd, const struct reside
 /* What comes along with bytes that somebody waits for, as far as the arena has room for the file.
  * GUESS_NOTHING at first, and where somebody tells what is wanted. Any thread. */
 void residency_guess(struct residency *residency, enum residency_guess guess);
+
+/* Without an arena: from now on each page is known to be in memory before it is handed out; without
+ * this most of those that follow many which were there are taken to be. Any thread. */
+void residency_take_care(struct residency *residency);
+static inline bool residency_is_careful(const struct residency *residency)
+{
+	return atomic_load_explicit(&residency->careful, memory_order_relaxed);
+}
 
 /* Before a fork, under the lock: a parent that has a snapshot holds the arena that its children
  * will fill, so that it does not go with the last of them. */
@@ -233,9 +246,35 @@ static inline bool residency_covers(const struct residency *residency, uint64_t 
 	return true;
 }
 
+/* The same of what is whole, within a chunk; nothing else. */
+static inline bool residency_shows(const struct residency *residency, uint64_t offset,
+				   uint64_t length)
+{
+	uint64_t chunk = offset / ARENA_CHUNK;
+
+	return (offset + length - 1) / ARENA_CHUNK == chunk &&
+	       atomic_load_explicit(&residency->states[chunk], memory_order_acquire) >= CHUNK_FULL;
+}
+
 /* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
  * of a read that failed. */
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length);
+
+/* Whether the program may touch a page, or all of a range, by residency->sure. What is sure of a
+ * page is so of all of it, for pages and pieces of the file are asked for as a whole. Any thread,
+ * no lock. */
+static inline bool residency_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
+{
+	uint64_t block = offset / ARENA_BLOCK;
+
+	return atomic_load_explicit(&sure[block / 64], memory_order_relaxed) >> block % 64 & 1;
+}
+bool residency_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
+
+/* Without an arena: waits for what is not known to be in memory. Returns 0 or the errno of a read
+ * that failed. Any thread, no lock. */
+int residency_assure(struct residency *residency, uint64_t offset, uint64_t length);
+
 /* Brings pages of a tree by themselves out of a container's index, as long as nobody goes over all of
  * the file. false: they are to be brought in the ordinary way, whatever the reason. */
 bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64_t bytes);

@@ -19,7 +19,6 @@ enum {
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
-	FAULT_MOST = 64 << 20,      /* bytes of one value */
 };
 
 /* One is kept, because most reads are of a chunk or less and come one after another. */
@@ -141,17 +140,8 @@ static bool keep_scanned(struct residency *residency, uint64_t offset, uint64_t 
 		stats_add(STATS_STORAGE_BYTES, end - offset);
 	}
 	mark_run(residency, block_of(offset), block_end(end));
+	mark_sure(residency, offset, end);
 	return true;
-}
-
-/* Waits for bytes in the file's own map, where a read that fails is an errno; a program that
- * touched them would get a signal. One before Linux 5.14 does. */
-static int fault_in(struct residency *residency, uint64_t offset, uint64_t end)
-{
-	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
-	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
-		return 0;
-	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
 }
 
 /* All of it as one request to the page cache. */
@@ -191,10 +181,12 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 			break;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, end - offset);
-	/* More is more than one who wants its beginning should wait for. */
-	rc = fault_in(residency, offset, end - offset < FAULT_MOST ? end : offset + FAULT_MOST);
-	if (!rc)
+	rc = fault_in(residency, offset, end);
+	sure_failed(residency, rc);
+	if (!rc) {
 		mark_run(residency, block_of(offset), block_end(end));
+		mark_sure(residency, offset, end);
+	}
 done:
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, clock_now() - began);

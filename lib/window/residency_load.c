@@ -303,8 +303,11 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 	pthread_mutex_lock(&residency->lock);
 	if (!load->arena) {
 		residency->taints[load->chunk] = 0;
-		if (!error)
+		sure_failed(residency, error);
+		if (!error) {
 			mark_run(residency, block_of(load->offset), block_end(end));
+			mark_sure(residency, load->offset, end);
+		}
 	} else if (error) {
 		arena_unreserve(load->arena, load->blocks);
 		arena_release(load->arena, load->chunk);

@@ -130,6 +130,14 @@ struct residency_waiter {
 	struct residency_waiter *next;
 };
 
+/* residency_sure.c */
+/* Waits for bytes in the file's own map. 0, or EIO: a read has failed. */
+int fault_in(struct residency *residency, uint64_t offset, uint64_t end);
+/* That the bytes have been in memory just now. */
+void mark_sure(struct residency *residency, uint64_t offset, uint64_t end);
+/* What an errno of a read tells of the ones to come. */
+void sure_failed(struct residency *residency, int error);
+
 /* residency_look.c */
 /* Whether the page cache holds all of a range; `offset` is a page's. */
 bool is_cached(struct residency *residency, uint64_t offset, uint64_t end);

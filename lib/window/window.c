@@ -46,18 +46,33 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 	return 0;
 }
 
-int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
-		 uint64_t length, bool tree)
+/* Pages that only the kernel may have to read. Whether a large value is there residency_bring() has
+ * judged, unless nothing is taken for granted. */
+static int assure(struct window_view *view, uint64_t offset, uint64_t length, bool large)
 {
-	int rc;
+	if ((large && !residency_is_careful(view->runs)) ||
+	    residency_are_sure(view->sure, offset, length))
+		return 0;
+	return residency_assure(view->runs, offset, length);
+}
 
-	if (view->nowait) {
-		view->wanted_offset = offset;
-		view->wanted_length = length;
-		return EAGAIN;
+int window_bring(struct window_view *view, struct residency *residency, uint64_t number,
+		 uint64_t count, bool tree)
+{
+	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
+	int rc = 0;
+
+	if (residency && !residency_covers(residency, offset, length)) {
+		if (view->nowait) {
+			view->wanted_offset = offset;
+			view->wanted_length = length;
+			return EAGAIN;
+		}
+		rc = tree ? residency_bring_tree(residency, offset, length)
+			  : residency_bring(residency, offset, length);
 	}
-	rc = tree ? residency_bring_tree(residency, offset, length)
-		  : residency_bring(residency, offset, length);
+	if (!rc && view->sure)
+		rc = assure(view, offset, length, !tree && count >= WINDOW_RUN_MIN);
 	/* What a checksum says of a container's bytes, or of a file system's. */
 	return rc == EBADMSG ? MDB_CORRUPTED : rc;
 }

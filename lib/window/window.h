@@ -32,6 +32,7 @@ struct window_view {
 	bool nowait;                 /* what is not there is EAGAIN, and `wanted` tells which */
 	struct residency *residency; /* of every page, or NULL: at rest */
 	struct residency *runs;      /* of overflow runs, or NULL */
+	const _Atomic uint64_t *sure; /* what of `runs` the program may touch, or NULL: all */
 	uint64_t wanted_offset, wanted_length;
 };
 
@@ -58,23 +59,27 @@ static inline const uint8_t *window_meta(const struct window *window, unsigned w
 }
 
 /* Slow half of window_pages(): the bytes are not known to be there. */
-int window_bring(struct window_view *view, struct residency *residency, uint64_t offset,
-		 uint64_t length, bool tree);
+int window_bring(struct window_view *view, struct residency *residency, uint64_t number,
+		 uint64_t count, bool tree);
 
 static inline int window_locate(struct window_view *view, uint64_t number, uint64_t count,
 				struct residency *residency, bool tree, const uint8_t **address)
 {
+	const _Atomic uint64_t *sure = view->sure;
 	size_t offset;
+	bool there;
 
 	if (unlikely(number >= view->limit || count > view->limit - number))
 		return number >= view->pages || count > view->pages - number ? MDB_PAGE_NOTFOUND
 									     : MDB_CORRUPTED;
 	offset = (size_t)number << view->page_shift;
 	*address = view->base + offset;
-	if (likely(!residency) ||
-	    residency_covers(residency, offset, (uint64_t)count << view->page_shift))
-		return 0;
-	return window_bring(view, residency, offset, (uint64_t)count << view->page_shift, tree);
+	if (unlikely(residency != NULL))
+		there = !sure &&
+			residency_shows(residency, offset, (uint64_t)count << view->page_shift);
+	else
+		there = !sure || (likely(count == 1) && residency_is_sure(sure, offset));
+	return likely(there) ? 0 : window_bring(view, residency, number, count, tree);
 }
 
 /* The address of `count` pages of a tree from `number` on. Returns 0; MDB_PAGE_NOTFOUND when they
