@@ -20,13 +20,14 @@
 
 enum {
 	PAGE = 4096,
-	HEAD = 16,	   /* bytes of a page's head */
+	HEAD = 16,         /* bytes of a page's head */
 	FLAG_OVERFLOW = 4, /* in the 16-bit word at offset 10 of it */
 	CHUNK = 1 << 20,
 	CASE_SECONDS = 30,
 	POSITIONS_MAX = 512,
 	OTHERS_MAX = 4, /* pages that are neither a leaf nor a value's */
 	LEAVES_MAX = 6,
+	PAGES_FEW = 80, /* of a file of no more all are tried */
 };
 
 struct record {
@@ -278,13 +279,18 @@ static int run_open(const struct set *set, uint64_t page, const char *kind)
 	return WEXITSTATUS(status);
 }
 
-/* The ends and the middle of each chunk, some leaves, some pages that are neither leaf nor value.
- */
+/* All of a small file; else the ends and the middle of each chunk, some leaves, some pages that are
+ * neither leaf nor value. */
 static unsigned choose_pages(const struct set *set, uint64_t *pages)
 {
 	unsigned n = 0, others = 0, leaves = 0;
 	uint64_t leaf = 0, every = set->count / LEAVES_MAX + 1;
 
+	if (set->pages <= PAGES_FEW) {
+		for (uint64_t page = 2; page < set->pages; page++)
+			pages[n++] = page;
+		return n;
+	}
 	for (uint64_t at = 0; at < set->pages && n + 3 < POSITIONS_MAX / 2; at += CHUNK / PAGE) {
 		pages[n++] = at < 2 ? 2 : at;
 		if (at + CHUNK / PAGE / 2 < set->pages)

@@ -131,6 +131,26 @@ make_set() {
 	"$build/stores_make" "$scratch/backing/$1" "$2" "$3" "${4:-0}"
 }
 
+# faults NAME SET RECORDS COMMAND...: each read of a set fails; the command runs what follows it
+# with something forbidden, or as it is (env).
+faults() {
+	local name=$1 set=$2 records=$3 rc=0 hash
+
+	shift 3
+	hash=$(original scan "$scratch/backing/$set" | cut -d ' ' -f 3)
+	SECONDS=0
+	LD_LIBRARY_PATH=$library "$@" "$build/stores_errors" "$scratch/mount" "$set" \
+		"$scratch/backing/$set" "$records" "$hash" >"$scratch/log" 2>&1 || rc=$?
+	cases=$((cases + 1))
+	if [ "$rc" = 0 ]; then
+		echo "ok ${name}_$set: $(tail -n 1 "$scratch/log") in $SECONDS s"
+	else
+		echo "NOT OK ${name}_$set: exit $rc, $(tail -n 1 "$scratch/log")"
+		head -n 20 "$scratch/log"
+		failures=$((failures + 1))
+	fi
+}
+
 # A line of stores_reader without what it cost.
 seen() {
 	sed 's/ major .*//'

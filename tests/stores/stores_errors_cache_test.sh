@@ -1,0 +1,49 @@
+#!/bin/bash
+# What only this file knows: in which ways every read of a file into the page cache is made to fail.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+slowfs_require
+stores_alone "$@"
+stores_begin
+
+# More by night: a fault at each place costs a process of its own.
+img=$((times > 1 ? 40 : 20)) small=620
+make_set img $img 196620
+make_set small $small 1900
+# Of this one each page fails: leaves, their root, values of one, two and five pages.
+make_set whole 24 1900,3000,5000,20000
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0,bandwidth=0
+export LMDBIO_SHARE=0
+
+for set in "img $img" "small $small"; do
+	# shellcheck disable=SC2086
+	LMDBIO_MEMORY=1M faults "page_cache_for_want_of_memory" $set env
+done
+export LMDBIO_STORE=cache
+for set in "img $img" "small $small" "whole 24"; do
+	# shellcheck disable=SC2086
+	faults "page_cache" $set env
+	# shellcheck disable=SC2086
+	LMDBIO_PREFETCH=0 faults "page_cache_without_prefetch" $set env
+done
+
+# A scan of large values ends with the errno, not with a signal.
+for how in eio short; do
+	for part in 1 2 3 4; do
+		at=$(($(file_size img) * part / 5))
+		slowfs_control clear
+		slowfs_control "fail img/data.mdb@$at-$at:$how"
+		for order in "" --backward; do
+			slowfs_drop
+			rc=0
+			LD_LIBRARY_PATH=$library "$build/stores_reader" $order scan "$scratch/mount/img" \
+				>"$scratch/log" 2>&1 || rc=$?
+			equal "page_cache_${how}_${part}${order}_is_an_errno" "3 error 5 Input/output error" \
+				"$rc $(tail -n 1 "$scratch/log")"
+		done
+	done
+done
+slowfs_control clear
+nothing_left "faults"
+slowfs_stop
+finish
