@@ -232,6 +232,7 @@ static struct batch *batch_new(struct snapshot *snapshot, size_t n, size_t bytes
 	batch->snapshot.watch = NULL;
 	batch->snapshot.view.nowait = true;
 	batch->snapshot.view.residency = snapshot->view.runs;
+	batch->snapshot.view.sure = NULL;
 	return batch;
 }
 

@@ -100,6 +100,7 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->snapshot.watch = NULL;
 	stream->snapshot.view.nowait = true;
 	stream->snapshot.view.residency = snapshot->view.runs;
+	stream->snapshot.view.sure = NULL;
 	stream->tree = *tree;
 	stream->forward = forward;
 	stream->stride = 1;
