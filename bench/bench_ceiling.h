@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Seconds to read a file once by O_DIRECT, in requests of 1 MiB, 16 in flight, each in a thread of
- * its own (what `fio --rw=read --bs=1M --iodepth=16 --direct=1` does). Returns 0 or an errno. */
+ * its own. Returns 0 or an errno. */
 int ceiling_direct(const char *path, double *seconds);
 
 /* Bytes a second that memcpy moves between buffers larger than the caches: the best of a few. */

@@ -2,6 +2,7 @@
 #include "bench_measure.h"
 
 #include "bench_ceiling.h"
+#include "bench_fio.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -153,13 +154,24 @@ static int check_same(const struct bench_result *a, const struct bench_result *b
 	return EIO;
 }
 
-static int direct_run(const struct measured *m, struct place *place, double *seconds)
+/* The file read by who knows nothing of LMDB, cold each time. */
+static int plain_readers(struct measured *m, struct place *place, unsigned i)
 {
 	char file[PATH_MAX];
-	int rc = place_prepare(place, &m->data, STATE_COLD);
+	int rc;
 
+	if (m->what->state != STATE_COLD)
+		return 0;
 	place_file(place, &m->data, file);
-	return rc ? rc : ceiling_direct(file, seconds);
+	rc = place_prepare(place, &m->data, STATE_COLD);
+	if (!rc)
+		rc = ceiling_direct(file, &m->direct[i]);
+	if (rc || !m->what->fio)
+		return rc;
+	rc = place_prepare(place, &m->data, STATE_COLD);
+	if (!rc)
+		rc = fio_read(file, m->data.file_size, &m->fio[i]);
+	return rc == ENOENT ? 0 : rc;
 }
 
 int measure_case(struct measured *m, const struct bench_case *what, struct place *place,
@@ -169,14 +181,16 @@ int measure_case(struct measured *m, const struct bench_case *what, struct place
 	for (m->pairs = 0; m->pairs < pairs; m->pairs++) {
 		unsigned i = m->pairs;
 		enum library first = i % 2 ? LMDBIO : ORIGINAL;
-		int rc = one_run(m, place, first, seed, &m->runs[first][i]);
+		int rc = i % 2 ? plain_readers(m, place, i) : 0;
 
+		if (!rc)
+			rc = one_run(m, place, first, seed, &m->runs[first][i]);
 		if (!rc)
 			rc = one_run(m, place, !first, seed, &m->runs[!first][i]);
 		if (!rc)
 			rc = check_same(&m->runs[ORIGINAL][i], &m->runs[LMDBIO][i]);
-		if (!rc && what->state == STATE_COLD)
-			rc = direct_run(m, place, &m->direct[i]);
+		if (!rc && i % 2 == 0)
+			rc = plain_readers(m, place, i);
 		if (rc)
 			return rc;
 	}
@@ -235,4 +249,9 @@ double measured_seconds(const struct measured *m, enum library library, int run)
 double measured_direct(const struct measured *m, int run)
 {
 	return run >= 0 ? m->direct[run] : median(m->direct, m->pairs);
+}
+
+double measured_fio(const struct measured *m, int run)
+{
+	return run >= 0 ? m->fio[run] : median(m->fio, m->pairs);
 }

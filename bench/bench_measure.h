@@ -16,6 +16,7 @@ struct bench_case {
 	unsigned processes;
 	bool nordahead;
 	bool hash;
+	bool fio; /* reads the file as well */
 	unsigned touch;
 	uint64_t count;	      /* 0: the set's own */
 	const char *variable; /* set for lmdbio, "NAME=value", or NULL */
@@ -27,6 +28,7 @@ struct measured {
 	unsigned pairs;
 	struct bench_result runs[LIBRARIES][PAIRS_MAX];
 	double direct[PAIRS_MAX]; /* seconds of the O_DIRECT reader beside each cold pair, else 0 */
+	double fio[PAIRS_MAX];    /* and of fio, if it was to read and there is one */
 	uint64_t instructions[LIBRARIES];
 };
 
@@ -34,8 +36,9 @@ struct measured {
 void case_title(const struct bench_case *what, char title[TITLE_ROOM]);
 
 /* A case is one run on each library, `pairs` times: A B, B A, A B ... Each run is a fresh process
- * (or several). Both must have seen the same. m->data is made already. Returns 0, an errno, or EIO
- * after a line on standard error. */
+ * (or several). Both must have seen the same. Who reads the file without LMDB does so in turn with
+ * them, behind the first pair and in front of the second ... m->data is made already. Returns 0, an
+ * errno, or EIO after a line on standard error. */
 int measure_case(struct measured *m, const struct bench_case *what, struct place *place,
 		 unsigned pairs, uint64_t seed);
 
@@ -46,6 +49,7 @@ int measure_instructions(struct measured *m, const struct bench_case *what, stru
 /* Of pair `run`, or MEDIANS. */
 double measured_seconds(const struct measured *m, enum library library, int run);
 double measured_direct(const struct measured *m, int run);
+double measured_fio(const struct measured *m, int run);
 double measured_field(const struct measured *m, enum library library, int run, size_t offset);
 #define MEASURED(m, library, run, member)                                                          \
 	measured_field(m, library, run, offsetof(struct bench_result, member))

@@ -79,6 +79,10 @@ void print_case(FILE *out, const struct measured *m, const struct figure_input *
 		cpu_ratio(m));
 	if (measured_direct(m, MEDIANS) > 0)
 		fprintf(out, "; the O_DIRECT reader takes %.4f s", measured_direct(m, MEDIANS));
+	if (m->what->fio && measured_fio(m, MEDIANS) > 0)
+		fprintf(out, "; fio takes %.4f s", measured_fio(m, MEDIANS));
+	else if (m->what->fio)
+		fprintf(out, "; there is no fio here");
 	fprintf(out, "\n");
 	fflush(out);
 }
@@ -98,14 +102,15 @@ void print_figures(FILE *out, const struct suite_row *row, const struct figure_i
 		const struct figure *figure = &row->figures[i];
 		double value = figure_value(figure->kind, input, MEDIANS), least, greatest;
 
+		fprintf(out, "%-52s %-25s %s%7.2f ", title, figure_name(figure->kind),
+			figure_is_minimum(figure->kind) ? ">=" : "<=", figure->asked);
+		if (isnan(value)) {
+			fprintf(out, "%9s %-19s %s\n", "-", "", figure_why_not(figure->kind));
+			continue;
+		}
 		figure_spread(figure->kind, input, &least, &greatest);
-		fprintf(out, "%-52s %-25s %s%7.2f %9.3f %8.3f..%-9.3f %s\n", title,
-			figure_name(figure->kind),
-			figure_is_minimum(figure->kind) ? ">=" : "<=", figure->asked, value, least,
-			greatest,
-			isnan(value)		       ? "not measured"
-			: figure_is_met(figure, value) ? "yes"
-						       : "NO");
+		fprintf(out, "%9.3f %8.3f..%-9.3f %s\n", value, least, greatest,
+			figure_is_met(figure, value) ? "yes" : "NO");
 	}
 }
 
@@ -160,7 +165,8 @@ static void json_figures(FILE *out, const struct suite_row *row, const struct fi
 			figure_name(figure->kind),
 			figure_is_minimum(figure->kind) ? "at_least" : "at_most", figure->asked);
 		if (isnan(value))
-			fprintf(out, "\"measured\":null,\"met\":null}");
+			fprintf(out, "\"measured\":null,\"met\":null,\"why\":\"%s\"}",
+				figure_why_not(figure->kind));
 		else
 			fprintf(out, "\"measured\":%g,\"met\":%s}", value,
 				figure_is_met(figure, value) ? "true" : "false");
@@ -186,6 +192,10 @@ void print_json(FILE *out, const struct measured *m, const struct suite_row *row
 		",\"pairs\":%u,\"direct_seconds\":%.9f,",
 		m->data.records, m->data.set->value_size, m->data.file_size, m->pairs,
 		measured_direct(m, MEDIANS));
+	if (what->fio && measured_fio(m, MEDIANS) > 0)
+		fprintf(out, "\"fio_seconds\":%.9f,", measured_fio(m, MEDIANS));
+	else if (what->fio)
+		fprintf(out, "\"fio_seconds\":null,");
 	json_library(out, m, ORIGINAL);
 	fprintf(out, ",");
 	json_library(out, m, LMDBIO);

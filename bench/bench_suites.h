@@ -14,6 +14,7 @@ enum figure_kind {
 	FIGURE_BYTES,	 /* read, over the file's */
 	FIGURE_CEILING,	 /* seconds, over slowfs's bandwidth's or O_DIRECT reader's */
 	FIGURE_DIRECT,	 /* MiB a second, over the O_DIRECT reader's */
+	FIGURE_FIO,	 /* MiB a second, over fio's */
 	FIGURE_ONE,	 /* seconds, over one process's scan */
 	FIGURE_REQUESTS_VALUE, /* for each value */
 	FIGURE_BYTES_VALUE,    /* read, over the values' */
@@ -56,5 +57,8 @@ bool figure_is_minimum(enum figure_kind kind);
 /* Of pair `run`, or from the MEDIANS. NaN: it cannot be said. */
 double figure_value(enum figure_kind kind, const struct figure_input *input, int run);
 bool figure_is_met(const struct figure *figure, double value);
+
+/* What is said of one that is NaN. */
+const char *figure_why_not(enum figure_kind kind);
 
 #endif

@@ -34,6 +34,7 @@ enum {
 	OPTION_JSON,
 	OPTION_INSTRUCTIONS,
 	OPTION_DROP,
+	OPTION_FIO,
 	OPTION_HASH,
 	OPTION_TOUCH,
 	OPTION_STATE,
@@ -62,6 +63,8 @@ static const struct argp_option argp_options[] = {
 	{"touch", OPTION_TOUCH, "N", 0,
 	 "read each N-th byte of a value, from its first on; 0: none (64)", 0},
 	{"hash", OPTION_HASH, NULL, 0, "read every byte of a value instead", 0},
+	{"fio", OPTION_FIO, NULL, 0,
+	 "beside cold runs, `fio --rw=read --bs=1M --iodepth=16 --direct=1` reads the file", 0},
 	{0, 0, 0, 0, "How", 2},
 	{"pairs", 'n', "N", 0, "runs on each library, in alternation (5)", 0},
 	{"scale", OPTION_SCALE, "F", 0, "of the data sets: 0.1 is a tenth of the records (1)", 0},
@@ -119,6 +122,9 @@ static error_t parse_case(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_HASH:
 		options->what.hash = true;
+		return 0;
+	case OPTION_FIO:
+		options->what.fio = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -412,6 +418,10 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "loader"))
 		return run_nodes(argv + 1);
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	if (options.what.fio && !options.suite && options.state != STATE_COLD) {
+		fprintf(stderr, "lmdbio-bench: --fio goes with --state=cold\n");
+		return 2;
+	}
 	bench.options = &options;
 	rc = run_init(options.library);
 	if (!rc)

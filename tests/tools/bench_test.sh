@@ -39,9 +39,46 @@ for library in "original", "lmdbio":
 assert case["lmdbio"]["requests"] < case["original"]["requests"], case
 END
 status suite_is_told_in_a_table 0 "$bench" --data="$scratch/data" --suite=storms --scale=0.002 --pairs=1 \
-	--only='small: sequential scan, cold' --slowfs="$SLOWFS"
+	--only='small: sequential scan, cold, slowfs' --slowfs="$SLOWFS"
 judge suite_tells_of_each_figure_whether_it_is_met \
 	grep -qE '^small: .*requests per MiB of file +<= +1\.10 +[0-9.]+ .*(yes|NO)' out
+
+# --- fio beside it ---
+mkdir empty odd
+printf '#!/bin/sh\necho "fio: all is well"\necho "3;fio-9;read;0;0;many"\n' > odd/fio
+chmod +x odd/fio
+direct=yes
+dd if="$(ls data/*/data.mdb)" of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null || direct=no
+row="--data=$scratch/data --suite=storms --scale=0.002 --pairs=1"
+if [ $direct = no ]; then
+	not_run suite_without_fio_says_so "no direct reads here"
+else
+	# shellcheck disable=SC2086
+	status suite_without_fio_ends_well 0 env PATH="$scratch/empty" "$bench" $row --only='small: sequential scan, cold'
+	judge suite_without_fio_says_so \
+		grep -qE "^small: sequential scan, cold +rate / fio's +>= +0\.90 +- +not measured: no fio here$" out
+	# shellcheck disable=SC2086
+	status suite_with_a_fio_that_tells_no_number_fails 1 env PATH="$scratch/odd:$PATH" "$bench" $row \
+		--only='small: sequential scan, cold'
+	judge fio_that_tells_no_number_is_complained_of grep -q 'fio cannot read .*/data.mdb' err
+fi
+if [ $direct = no ] || ! command -v fio >/dev/null; then
+	not_run suite_with_fio_tells_the_ratio "no fio, or no direct reads, here"
+else
+	# shellcheck disable=SC2086
+	status suite_with_fio_ends_well 0 "$bench" $row --only='small: sequential scan, cold'
+	judge suite_with_fio_tells_the_ratio \
+		grep -qE "^small: sequential scan, cold +rate / fio's +>= +0\.90 +[0-9]+\.[0-9]+ .*(yes|NO)$" out
+	# shellcheck disable=SC2086
+	status bench_with_fio_on_a_slow_place_ends_well 0 "$bench" $small --work=scan --state=cold --fio --json \
+		--slowfs="$SLOWFS" --bandwidth=10
+	judge fio_reads_the_file_at_the_pace_of_its_place python3 - out <<'END'
+import json, sys
+case, = json.load(open(sys.argv[1]))["cases"]
+least = case["file_size"] / (10 << 20)
+assert least * 0.9 < case["fio_seconds"] < least * 10, (least, case)
+END
+fi
 
 # --- what it leaves ---
 judge bench_leaves_no_mount_and_no_folder test -z "$(ls tmp)"
