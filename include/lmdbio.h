@@ -327,12 +327,12 @@ void lmdbio_loader_close(struct lmdbio_loader *loader);
 struct lmdbio_stats {
 	uint64_t size;		    /* bytes; set to sizeof(struct lmdbio_stats) before the call */
 	uint64_t storage_requests;  /* requests: reads that lmdbio asked of storage */
-	uint64_t storage_bytes;	    /* bytes: their length */
-	uint64_t served_bytes;	    /* bytes: values handed to the program */
+	uint64_t storage_bytes;	    /* bytes: their length; of a container, of the data in it */
+	uint64_t served_bytes;	    /* bytes: values handed out by transactions that have ended */
 	uint64_t waits;		    /* calls that had to wait for bytes; not page faults */
 	uint64_t wait_ns;	    /* nanoseconds that it waited */
 	uint64_t hits_cache;	    /* extents that were in the page cache, and left to it */
-	uint64_t hits_arena_own;    /* extents that this process has loaded into the arena */
+	uint64_t hits_arena_own;    /* extents in the arena that this process has loaded */
 	uint64_t hits_arena_peer;   /* extents in the arena that another process had loaded */
 	uint64_t at_rest;	    /* extents read through the file mapping as it was */
 	uint64_t evictions;	    /* extents given back to stay within the memory budget */

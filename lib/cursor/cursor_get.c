@@ -118,6 +118,7 @@ static int get_items(struct cursor *cursor, MDB_val *data)
 	if (!page_items_fit(inner->page_size, level->count, pad))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	data->mv_size = (size_t)level->count * pad;
+	cursor->snapshot->served += data->mv_size;
 	data->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER);
 	level->index = (uint16_t)(level->count - 1);
 	inner->pace -= level->count - 1;
@@ -305,6 +306,7 @@ static __attribute__((noinline)) int get_by_operation(struct cursor *cursor, MDB
 
 int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
+	uint64_t served;
 	int rc;
 
 	if (unlikely(cursor->snapshot->blocked))
@@ -315,7 +317,13 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 		return 0;
 	if (op == MDB_PREV && likely(step_inside(cursor, key, data, -1)))
 		return 0;
-	return get_by_operation(cursor, key, data, op);
+	served = cursor->snapshot->served;
+	rc = get_by_operation(cursor, key, data, op);
+	/* A duplicate is a key of the second cursor, whose keys are not counted. */
+	if (cursor->duplicates && data && !rc && cursor->snapshot->served == served &&
+	    op != MDB_GET_MULTIPLE)
+		cursor->snapshot->served += data->mv_size;
+	return rc;
 }
 
 int cursor_count(struct cursor *cursor, size_t *count)

@@ -361,7 +361,11 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	duplicates_init(&duplicates, snapshot, &comparators->data);
 	rc = duplicates_enter(snapshot, tree, &duplicates, &node);
-	return rc ? rc : cursor_first(&duplicates.cursor, data, NULL);
+	if (!rc)
+		rc = cursor_first(&duplicates.cursor, data, NULL);
+	if (!rc)
+		snapshot->served += data->mv_size;
+	return rc;
 }
 
 int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step *step)

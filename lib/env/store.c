@@ -233,12 +233,12 @@ int store_begin(MDB_txn *txn)
 	MDB_env *env = txn->env;
 	int rc;
 
+	txn->snapshot.served = 0;
 	if (!env->stored)
 		return 0;
 	if ((txn->id != env->store_id || !env->store_armed) && (rc = store_move(env, txn)))
 		return rc;
 	residency_enter(&env->residency);
-	txn->snapshot.served = 0;
 	txn->snapshot.view.runs = &env->residency;
 	if (env->residency.kind == RESIDENCY_ARENA)
 		txn->snapshot.view.residency = &env->residency;
@@ -264,9 +264,11 @@ void store_end(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 
-	if (!env->stored || txn->snapshot.blocked & SNAPSHOT_FINISHED)
+	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
 		return;
 	stats_add(STATS_SERVED_BYTES, txn->snapshot.served);
+	if (!env->stored)
+		return;
 	if (env->prefetch)
 		prefetch_end(env->prefetch, &txn->snapshot);
 	residency_leave(&env->residency);

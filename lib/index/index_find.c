@@ -208,8 +208,12 @@ int index_get_apart(struct snapshot *leaves, struct snapshot *values, const stru
 	struct node node;
 	int rc;
 
-	if (place->nested)
-		return get_nested(leaves, place, key, data);
+	if (place->nested) {
+		rc = get_nested(leaves, place, key, data);
+		if (!rc && data)
+			values->served += data->mv_size;
+		return rc;
+	}
 	if (tree->record.flags & MDB_DUPSORT)
 		rc = node_of_place(leaves, tree, place, &node, &duplicate);
 	else
@@ -219,13 +223,15 @@ int index_get_apart(struct snapshot *leaves, struct snapshot *values, const stru
 	key_of(&node, key);
 	if (!data)
 		return 0;
-	if (node.flags & NODE_DUPS)
-		return tree->record.flags & MDB_DUPSORT
-			       ? duplicate_at(node.data, node.data_size,
-					      page_count(node.data, node.data_size),
-					      load16(node.data + PAGE_PAD), duplicate, data)
-			       : MDB_CORRUPTED;
-	return tree_value(values, &node, data);
+	if (!(node.flags & NODE_DUPS))
+		return tree_value(values, &node, data);
+	if (!(tree->record.flags & MDB_DUPSORT))
+		return MDB_CORRUPTED;
+	rc = duplicate_at(node.data, node.data_size, page_count(node.data, node.data_size),
+			  load16(node.data + PAGE_PAD), duplicate, data);
+	if (!rc)
+		values->served += data->mv_size;
+	return rc;
 }
 
 int index_get(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,

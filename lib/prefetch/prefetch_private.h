@@ -126,6 +126,7 @@ struct prefetch {
 	unsigned in_flight;
 	uint64_t landed;  /* reads that have come */
 	uint64_t brought; /* bytes of all that were begun */
+	uint64_t used;    /* of them, that streams have told */
 	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */
 	uint64_t faults;  /* that they took */
 	uint64_t planned; /* offset of the last that was begun */

@@ -212,10 +212,16 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	uint64_t used = atomic_load(&stream->taken) * atomic_load(&stream->average);
 	uint64_t brought = prefetch->brought - stream->brought;
 
+	/* What another stream has told is not told again. */
+	if (brought > prefetch->brought - prefetch->used)
+		brought = prefetch->brought - prefetch->used;
 	if (used > stream->bytes)
 		used = stream->bytes;
 	/* The rest was in memory before. */
-	stats_add(STATS_PREFETCH_USED, used < brought ? used : brought);
+	if (used > brought)
+		used = brought;
+	prefetch->used += used;
+	stats_add(STATS_PREFETCH_USED, used);
 	if (stream->dense)
 		residency_scan(prefetch->residency, -1);
 	if (stream->stepping)
@@ -325,8 +331,22 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	}
 }
 
+/* Whether nothing lies ahead of a cursor any more. */
+static bool is_at_end(const struct cursor *cursor)
+{
+	for (unsigned i = 0; i < cursor->depth; i++) {
+		const struct level *level = &cursor->levels[i];
+
+		if (cursor->forward ? level->index + 1 < level->count : level->index > 0)
+			return false;
+	}
+	return true;
+}
+
 void stream_left(struct cursor_watch *watch, struct cursor *cursor)
 {
-	if (cursor_drop((struct prefetch *)watch, cursor))
+	bool ended = is_at_end(cursor);
+
+	if (cursor_drop((struct prefetch *)watch, cursor) && !ended)
 		stats_add(STATS_STREAMS_BROKEN, 1);
 }

@@ -29,9 +29,16 @@ static void locks_init(struct residency *residency)
 	pthread_condattr_destroy(&monotonic);
 }
 
+/* A bit for each chunk. */
+static uint64_t own_words(uint64_t chunks)
+{
+	return (chunks + 63) / 64;
+}
+
 static size_t tables_length(uint64_t chunks)
 {
-	return chunks * (2 * ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar));
+	return chunks * (2 * ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar)) +
+	       own_words(chunks) * sizeof(uint64_t);
 }
 
 /* What is known of each chunk, for as much as the window could ever show, which may be a thousand
@@ -49,7 +56,8 @@ static int tables_new(struct residency *residency, uint64_t chunks)
 	residency->chunks = chunks;
 	residency->runs = tables;
 	residency->sure = residency->runs + chunks * ARENA_BLOCKS / 64;
-	residency->taints = (uint32_t *)(residency->sure + chunks * ARENA_BLOCKS / 64);
+	residency->own = (uint64_t *)(residency->sure + chunks * ARENA_BLOCKS / 64);
+	residency->taints = (uint32_t *)(residency->own + own_words(chunks));
 	residency->states = (atomic_uchar *)(residency->taints + chunks);
 	return 0;
 }
@@ -156,6 +164,7 @@ bool residency_attach(struct residency *residency)
 	if (residency->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 residency->private_reason);
+	memset(residency->own, 0, own_words(chunks_used(residency)) * sizeof(*residency->own));
 	residency_link(residency);
 	scanners_tell(residency);
 	return true;

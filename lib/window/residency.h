@@ -103,6 +103,7 @@ struct residency {
 				   seen in the page cache */
 	_Atomic uint64_t *sure; /* without an arena: a bit per block that has been in memory, or
 				   is taken to be there: the program may touch it */
+	uint64_t *own; /* a bit per chunk: this process has brought some of it to the arena */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */

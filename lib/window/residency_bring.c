@@ -107,7 +107,6 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 			break;
 		}
 		if (plan == PLAN_REST) {
-			stats_add(STATS_AT_REST, 1);
 			if (!chunk_leave(residency, *offset / ARENA_CHUNK))
 				break;
 		}
@@ -119,25 +118,36 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 	return plan;
 }
 
+/* The program has waited since `began`. */
+static void count_wait(uint64_t began)
+{
+	stats_add(STATS_WAITS, 1);
+	stats_add(STATS_WAIT_NS, clock_now() - began);
+}
+
 /* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
- * spoil what that has not asked for. */
+ * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
+ */
 static bool keep_scanned(struct residency *residency, uint64_t offset, uint64_t end)
 {
-	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK;
-	bool asked;
+	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK, asked = 0;
 
 	if (!residency_keeps(residency))
 		return false;
 	pthread_mutex_lock(&residency->lock);
-	asked = residency->taints[first] && residency->taints[last];
+	for (uint64_t chunk = first; chunk <= last; chunk++)
+		if (!residency->taints[chunk] &&
+		    !residency_has(residency, chunk, chunk * ARENA_CHUNK,
+				   chunk_end(residency, chunk) - chunk * ARENA_CHUNK))
+			asked += chunk_end(residency, chunk) - chunk * ARENA_CHUNK;
 	pthread_mutex_unlock(&residency->lock);
 	offset = first * ARENA_CHUNK;
 	end = chunk_end(residency, last);
 	if (!io_keep(residency->io, offset, end - offset))
 		return false;
-	if (!asked) {
+	if (asked) {
 		stats_add(STATS_STORAGE_REQUESTS, 1);
-		stats_add(STATS_STORAGE_BYTES, end - offset);
+		stats_add(STATS_STORAGE_BYTES, asked);
 	}
 	mark_run(residency, block_of(offset), block_end(end));
 	mark_sure(residency, offset, end);
@@ -188,8 +198,7 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 		mark_sure(residency, offset, end);
 	}
 done:
-	stats_add(STATS_WAITS, 1);
-	stats_add(STATS_WAIT_NS, clock_now() - began);
+	count_wait(began);
 	return rc;
 }
 
@@ -221,18 +230,23 @@ static bool is_scanned(struct residency *residency)
 	return scanned;
 }
 
-/* What stays with the file's own map. */
-static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end)
+/* What stays with the file's own map. *waited: it was not there yet. */
+static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end, bool *waited)
 {
 	uint64_t first = offset, last = end;
 
+	stats_add(STATS_AT_REST, 1);
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (!is_cached(residency, offset, end)) {
+		*waited = true;
 		if (is_scanned(residency) || clock_now() < residency->impatient_until) {
 			first -= first % ARENA_CHUNK;
 			last = chunk_end(residency, (last - 1) / ARENA_CHUNK);
 		}
 		/* The kernel's requests are small, but these it sends off together. */
+		stats_add(STATS_STORAGE_REQUESTS,
+			  (last - first + READAHEAD_STEP - 1) / READAHEAD_STEP);
+		stats_add(STATS_STORAGE_BYTES, last - first);
 		for (; first < last; first += READAHEAD_STEP)
 			(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	}
@@ -278,24 +292,28 @@ static bool wait_on(struct residency *residency, uint64_t offset, struct patienc
 	return true;
 }
 
-/* What has been announced comes in the order of the file and many at once. */
-static void wait_announced(struct residency *residency, uint64_t offset, uint64_t length)
+/* What has been announced comes in the order of the file and many at once. Returns whether it was
+ * not there yet. */
+static bool wait_announced(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	uint64_t end = clock_now() + ANNOUNCED_NS;
 	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (long)(end % 1000000000)};
 	struct residency_waiter self = {.offset = offset, .end = offset + length}, **link;
+	bool waited = false;
 
 	pthread_mutex_lock(&residency->lock);
 	self.next = residency->waiters;
 	residency->waiters = &self;
 	while (atomic_load(&residency->announced) && !residency_covers(residency, offset, length) &&
+	       (waited = true) &&
 	       !pthread_cond_timedwait(&residency->landed, &residency->lock, &until))
 		;
 	for (link = &residency->waiters; *link != &self; link = &(*link)->next)
 		;
 	*link = self.next;
 	pthread_mutex_unlock(&residency->lock);
+	return waited;
 }
 
 /* For what the page cache has no arena is made. */
@@ -316,7 +334,8 @@ static bool is_left_to_cache(struct residency *residency, uint64_t offset, uint6
 	return left;
 }
 
-static int bring(struct residency *residency, uint64_t offset, uint64_t end)
+/* *waited: somebody was waited for, who reads. */
+static int bring(struct residency *residency, uint64_t offset, uint64_t end, bool *waited)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
@@ -331,6 +350,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end)
 		unsigned n;
 		enum residency_plan plan = plan_many(residency, &offset, end, &how, loads, &n);
 
+		*waited |= n || plan == PLAN_BUSY;
 		if (n) {
 			rc = load_now(residency, loads, n);
 			/* No memory for the arena, or the program has closed the descriptor: the
@@ -388,6 +408,7 @@ static bool is_shown_in_runs(const struct residency *residency, uint64_t offset,
 int residency_bring(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, began;
+	bool waited = false;
 	int rc;
 
 	if (end > residency->size)
@@ -396,20 +417,21 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 		return bring_cached(residency, offset, end);
 	began = clock_now();
 	if (atomic_load_explicit(&residency->announced, memory_order_relaxed))
-		wait_announced(residency, offset, end - offset);
-	rc = is_left_to_cache(residency, offset, end) ? 0 : bring(residency, offset, end);
+		waited = wait_announced(residency, offset, end - offset);
+	rc = is_left_to_cache(residency, offset, end) ? 0 : bring(residency, offset, end, &waited);
 	if (!rc && is_shown_in_runs(residency, offset, end) &&
 	    !residency_covers(residency, offset, end - offset))
-		rc = bring(residency, offset, end);
+		rc = bring(residency, offset, end, &waited);
 	if (!rc && atomic_load(&residency->enabled) && end > offset &&
 	    !residency_covers(residency, offset, end - offset)) {
 		rc = leave_uncovered(residency, offset, end);
+		waited |= residency->spill >= 0;
 		if (!rc)
-			rc = residency->spill < 0 ? touch_rest(residency, offset, end)
+			rc = residency->spill < 0 ? touch_rest(residency, offset, end, &waited)
 						  : bring_spilled(residency, offset, end);
 	}
-	stats_add(STATS_WAITS, 1);
-	stats_add(STATS_WAIT_NS, clock_now() - began);
+	if (waited)
+		count_wait(began);
 	return rc;
 }
 

@@ -52,7 +52,8 @@ static enum residency_plan show_published(struct residency *residency, uint64_t 
 	}
 	arena_touch(residency->arena, chunk);
 	if (chunk_show(residency, chunk, first, last)) {
-		stats_add(STATS_HITS_ARENA_PEER, fresh);
+		stats_add(is_own(residency, chunk) ? STATS_HITS_ARENA_OWN : STATS_HITS_ARENA_PEER,
+			  fresh);
 		return PLAN_READY;
 	}
 	if (fresh)
@@ -62,10 +63,14 @@ static enum residency_plan show_published(struct residency *residency, uint64_t 
 
 static bool reserve(struct residency *residency, uint64_t blocks)
 {
+	uint64_t before;
+
 	shed(residency);
 	if (arena_reserve(residency->arena, blocks))
 		return true;
+	before = residency->mapped_count;
 	shed_all(residency);
+	stats_add(STATS_EVICTIONS, before - residency->mapped_count);
 	return arena_reserve(residency->arena, blocks);
 }
 
@@ -315,6 +320,8 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 		bool fresh = !is_shown(residency, load->chunk);
 
 		arena_publish(load->arena, block_of(load->offset), load->length / ARENA_BLOCK);
+		if (load->arena == residency->arena)
+			set_own(residency, load->chunk);
 		if (load->arena != residency->arena || !atomic_load(&residency->enabled)) {
 			arena_release(load->arena, load->chunk); /* nobody wants to see it now */
 		} else {

@@ -52,6 +52,17 @@ static inline enum chunk_state get_state(const struct residency *residency, uint
 	return atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
 }
 
+/* Both under the lock. */
+static inline bool is_own(const struct residency *residency, uint64_t chunk)
+{
+	return residency->own[chunk / 64] >> chunk % 64 & 1;
+}
+
+static inline void set_own(struct residency *residency, uint64_t chunk)
+{
+	residency->own[chunk / 64] |= 1ull << chunk % 64;
+}
+
 /* residency.c, under the lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
 /* Under the lock: looks for somebody who serves the arena; again when link_at has come. */

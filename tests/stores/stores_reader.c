@@ -48,7 +48,7 @@ static void usage(FILE *out)
 		"Reads a data set of eight-digit keys and prints\n"
 		"RECORDS BYTES HASH major N minor N seconds N memfd N anon N shmem N (KiB)\n"
 		"from N to N (seconds of the machine's clock, of what follows the opening)\n"
-		"  --backward  --stride=N --first=K  --nordahead --no-lock\n"
+		"  --backward  --stride=N --first=K --most=N  --nordahead --no-lock\n"
 		"  --records=N  of the set (lookup, get, batch)\n"
 		"  --set        by a cursor (lookup); --renew: each in a transaction of its own\n"
 		"  --count=N    records to get, none twice\n"
@@ -321,6 +321,7 @@ static bool parse(int argc, char **argv, struct options *options)
 		{"backward", no_argument, NULL, 'b'},
 		{"stride", required_argument, NULL, 's'},
 		{"first", required_argument, NULL, 'f'},
+		{"most", required_argument, NULL, 'M'},
 		{"nordahead", no_argument, NULL, 'r'},
 		{"no-lock", no_argument, NULL, 'l'},
 		{"records", required_argument, NULL, 'n'},
@@ -352,6 +353,9 @@ static bool parse(int argc, char **argv, struct options *options)
 			break;
 		case 'f':
 			options->walk.first = number;
+			break;
+		case 'M':
+			options->walk.most = number;
 			break;
 		case 'r':
 			options->flags |= MDB_NORDAHEAD;
