@@ -1,0 +1,199 @@
+#!/bin/sh
+# What only this file knows: that what `make install` leaves is enough to build programs and to run
+# them, wherever it is put, and that `make uninstall` takes all of it away.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+cc=${CC:-gcc}
+need "${cc%% *}" make pkg-config readelf
+sanitize=
+case ${with_sanitizer:-no} in
+no) ;;
+*)
+	# Programs of our own are sanitized too; lmdbio-run puts the library in front of the sanitizer's.
+	sanitize="-fsanitize=$with_sanitizer"
+	ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+	export ASAN_OPTIONS
+	;;
+esac
+# The test's own make is none of those that `make check` counts.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+cd "$scratch"
+
+# made TARGET: in the build tree, for a tree of our own.
+# shellcheck disable=SC2317
+made() {
+	make -C "$top_builddir" --no-print-directory "$1" DESTDIR="$scratch/root" > "$1.log" 2>&1
+}
+
+# directory VARIABLE: where make installs.
+directory() {
+	# shellcheck disable=SC2016
+	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
+		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
+}
+
+# left: all files, and the directories below the prefix that have our name.
+left() {
+	find root ! -type d
+	find "root$(directory prefix)" -mindepth 1 -type d -name '*lmdbio*'
+}
+
+judge install_ends_well made install
+test -d root || cat install.log
+bin=$scratch/root$(directory bindir) lib=$scratch/root$(directory libdir)
+headers=$scratch/root$(directory includedir) manual=$scratch/root$(directory mandir)
+private=$lib/lmdbio
+
+# --- what is there ---
+judge soname_leads_to_the_library test "$(readlink "$private/liblmdb.so.0")" = liblmdb.so.0.0.0
+judge library_for_linkers_is_the_same test "$(readlink -f "$private/liblmdb.so")" = \
+	"$(readlink -f "$private/liblmdb.so.0")"
+readelf -d "$private/liblmdb.so.0" > dynamic
+judge library_has_the_originals_soname grep -q '(SONAME).*\[liblmdb\.so\.0\]' dynamic
+# Not where a linker, or the loader, would find it unasked.
+judge library_is_in_no_common_directory test -z "$(find root -name 'liblmdb.*' ! -path '*/lmdbio/*')"
+judge no_description_for_libtool_is_left test -z "$(find root -name '*.la')"
+for page in "$top_srcdir"/doc/*.[137]; do
+	name=${page##*/}
+	judge "manual_has_$name" cmp -s "$page" "$manual/man${name##*.}/$name"
+done
+programs=0
+for program in "$bin"/*; do
+	"$program" --version > version 2>&1 || true
+	judge "${program##*/}_tells_its_version" grep -q "^${program##*/} (lmdbio) [0-9]" version
+	programs=$((programs + 1))
+done
+judge programs_are_as_many_as_were_built test "$programs" -eq \
+	"$(find "$top_builddir/tools" -maxdepth 1 -type f -name 'lmdbio-*' -perm -100 | wc -l)"
+
+# --- programs that are built with it ---
+cat > user.c <<'END'
+#define _GNU_SOURCE
+#ifdef OURS
+#include <lmdbio.h>
+#endif
+#include <dlfcn.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	MDB_cursor *cursor;
+	MDB_val key, data;
+	unsigned long sum = 0;
+	Dl_info where;
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	int make = argc > 2, rc = mdb_env_create(&env);
+	if (rc || mdb_env_set_mapsize(env, 64 << 20) || mdb_env_open(env, argv[1], make ? 0 : MDB_RDONLY, 0600) ||
+	    mdb_txn_begin(env, NULL, make ? 0 : MDB_RDONLY, &txn) || mdb_dbi_open(txn, NULL, 0, &dbi))
+		return 1;
+	for (unsigned i = 0; make && i < 500 && !rc; i++) {
+		char name[16], bytes[5000];
+		memset(bytes, (int)(i % 251), sizeof(bytes));
+		key.mv_size = (size_t)snprintf(name, sizeof(name), "%08u", i);
+		key.mv_data = name;
+		data.mv_size = sizeof(bytes);
+		data.mv_data = bytes;
+		rc = mdb_put(txn, dbi, &key, &data, 0);
+	}
+	if (make)
+		return rc || mdb_txn_commit(txn) || (mdb_env_close(env), 0);
+	if (mdb_cursor_open(txn, dbi, &cursor))
+		return 1;
+	while (!(rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)))
+		for (size_t i = 0; i < data.mv_size; i++)
+			sum = sum * 31 + ((unsigned char *)data.mv_data)[i];
+	mdb_cursor_close(cursor);
+	mdb_txn_abort(txn);
+	mdb_env_close(env);
+	if (rc != MDB_NOTFOUND || !dladdr((void *)mdb_env_open, &where))
+		return 1;
+	printf("%lu\n%s\n", sum, where.dli_fname);
+#ifdef OURS
+	struct lmdbio_stats stats = {.size = sizeof(stats)};
+	rc = lmdbio_stats(&stats);
+	printf("%s %d\n", lmdbio_version(), rc == 0 && stats.served_bytes == 500 * 5000);
+	return rc;
+#else
+	return 0;
+#endif
+}
+END
+
+# package DIRECTORY ARGUMENT...: pkg-config as somebody asks it who has moved the tree.
+package() {
+	PKG_CONFIG_PATH=$1
+	export PKG_CONFIG_PATH
+	shift
+	pkg-config --define-variable=libdir="$lib" --define-variable=includedir="$headers" "$@"
+	unset PKG_CONFIG_PATH
+}
+
+# bound NAME PROGRAM-COMMAND...: it reads the same, by the library in our tree.
+bound() {
+	who=$1
+	shift
+	status "${who}_runs" 0 "$@"
+	judge "${who}_reads_the_same" test "$(sed -n 1p out)" = "$sum"
+	judge "${who}_is_bound_to_what_was_installed" test \
+		"$(readlink -f "$(sed -n 2p out)")" = "$(readlink -f "$private/liblmdb.so.0")"
+}
+
+mkdir data
+# shellcheck disable=SC2086
+$cc $sanitize -o ordinary user.c -llmdb -ldl
+./ordinary data make
+sum=$(./ordinary data | sed -n 1p)
+judge ordinary_program_reads_something test "${sum:-0}" != 0
+judge description_names_the_release test "$(package "$lib/pkgconfig" --modversion lmdbio)" = \
+	"$("$bin/lmdbio-run" --version | sed 's/.* //')"
+judge description_names_the_directories test "$(PKG_CONFIG_PATH=$lib/pkgconfig \
+	pkg-config --variable=libdir lmdbio)" = "$(directory libdir)"
+# shellcheck disable=SC2046,SC2086
+judge program_that_includes_our_header_builds $cc $sanitize -DOURS -o ours user.c \
+	$(package "$lib/pkgconfig" --cflags --libs lmdbio) -ldl
+bound ours ./ours data
+judge ours_has_its_release_and_its_counters test "$(sed -n 3p out)" = \
+	"$(package "$lib/pkgconfig" --modversion lmdbio) 1"
+# An unchanged program, whose own description of LMDB is looked up where ours stands in for it.
+# shellcheck disable=SC2046,SC2086
+judge program_that_asks_for_lmdb_builds $cc $sanitize -o relinked user.c \
+	$(package "$private/pkgconfig" --cflags --libs lmdb) -ldl
+bound relinked ./relinked data
+if [ -e "$lib/pkgconfig/lmdbio-mpi.pc" ]; then
+	cat > job.c <<'END'
+#include <lmdbio_mpi.h>
+int main(int argc, char **argv)
+{
+	return argc > 1 ? lmdbio_mpi_stage(MPI_COMM_WORLD, argv[1], 0) : 0;
+}
+END
+	# shellcheck disable=SC2046,SC2086
+	judge program_of_mpi_builds $cc $sanitize -o job job.c \
+		$(package "$lib/pkgconfig" --cflags --libs lmdbio-mpi) $(pkg-config --cflags --libs mpich)
+	status program_of_mpi_runs 0 ./job
+	ldd ./job > needed || true
+	judge program_of_mpi_finds_its_library grep -qF "$private/liblmdbio-mpi.so.0" needed
+else
+	not_run program_of_mpi_builds "built without MPI"
+fi
+
+# --- programs that know nothing of it ---
+bound run "$bin/lmdbio-run" -- ./ordinary data
+judge run_without_it_is_the_original test "$(./ordinary data | sed -n 2p)" != "$(sed -n 2p out)"
+told run_checks_a_program 0 'takes effect' "$bin/lmdbio-run" --check -- ./ordinary data
+# A tree that is moved as a whole stays in order.
+mv root moved
+status moved_run_runs 0 "moved${bin#"$scratch/root"}/lmdbio-run" -- ./ordinary data
+judge moved_run_finds_its_library test "$(readlink -f "$(sed -n 2p out)")" = \
+	"$(readlink -f "moved${private#"$scratch/root"}/liblmdb.so.0")"
+mv moved root
+
+# --- and away ---
+judge uninstall_ends_well made uninstall
+left > leftovers
+judge uninstall_leaves_nothing test ! -s leftovers
+cat leftovers
+finish
