@@ -122,6 +122,7 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 			break;
 		case PLAN_READY:
 			there = true;
+			prefetch->landed++;
 			if (job.map)
 				jobs_put(&prefetch->there,
 					 (struct job){job.offset, length, true, job.whose});

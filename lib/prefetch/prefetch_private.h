@@ -124,7 +124,7 @@ struct prefetch {
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
-	uint64_t landed;  /* reads that have come */
+	uint64_t landed;  /* reads that have come, and what was there already */
 	uint64_t brought; /* bytes of all that were begun */
 	uint64_t used;    /* of them, that streams have told */
 	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */

@@ -223,10 +223,13 @@ at_most "announced_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 at_most "announced_cifar_major_faults" "$(field major "$line")" "$faults"
 
 # They come ahead, and hardly one is asked for when its turn has come.
-cold
-LMDBIO_STATS=$scratch/announced reader --announce --records=600 --count=256 batch "$scratch/mount/img" >/dev/null
-at_most "announced_img_requests_in_a_call" "$(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))
-print(s["storage_requests"] - s["prefetch_requests"])' "$scratch/announced")" 16
+for set in img:600 leaf:90; do
+	cold
+	LMDBIO_STATS=$scratch/announced.${set%:*} reader --announce --records="${set#*:}" --count=90 batch \
+		"$scratch/mount/${set%:*}" >/dev/null
+	at_most "announced_${set%:*}_requests_in_a_call" "$(python3 -c 'import json, sys; s = json.load(open(sys.argv[1]))
+print(s["storage_requests"] - s["prefetch_requests"])' "$scratch/announced.${set%:*}")" 16
+done
 
 # By their numbers: the leaf pages too, once, to number the records.
 cold
