@@ -7,7 +7,7 @@ const char *const bench_work_names[WORKS] = {
 	[WORK_SCAN] = "scan", [WORK_BACKWARD] = "backward", [WORK_STRIDE] = "stride",
 	[WORK_KEYS] = "keys", [WORK_GET] = "get",           [WORK_BATCH] = "batch",
 	[WORK_KEEP] = "keep", [WORK_OPEN] = "open",         [WORK_MAKE] = "make",
-	[WORK_LOAD] = "load", [WORK_BEGIN] = "begin",
+	[WORK_LOAD] = "load", [WORK_BEGIN] = "begin",       [WORK_LOOKUP] = "lookup",
 };
 
 const struct field bench_job_fields[] = {

@@ -21,6 +21,7 @@ static const char *const work_titles[WORKS] = {
 	[WORK_GET] = "random mdb_get",       [WORK_BATCH] = "announced batches",
 	[WORK_KEEP] = "scan, pointers kept", [WORK_OPEN] = "open, get, close",
 	[WORK_LOAD] = "start of `true`",     [WORK_BEGIN] = "begin, mdb_get, abort",
+	[WORK_LOOKUP] = "mdb_get in order",
 };
 
 void case_title(const struct bench_case *what, char title[TITLE_ROOM])

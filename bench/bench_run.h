@@ -19,7 +19,7 @@ int run_init(const char *library);
 /* One process on the original that needs no start signal (WORK_MAKE). */
 int run_worker(const struct bench_job *job, struct bench_result *result);
 
-/* `processes` workers that begin together, each a fresh process; with WORK_STRIDE, process i takes
+/* `processes` workers that begin together, each a fresh process; with WORK_STRIDE or _LOOKUP process i takes
  * the records i, i + processes, ... The result is the sum; its time is from the first one's begin
  * to the last one's end, its rss and own the largest. `variable`, "NAME=value" or NULL, is set for
  * them. Returns 0, or EIO after a line on standard error. */

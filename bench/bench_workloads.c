@@ -129,6 +129,21 @@ static int work_get(struct bench_state *state, struct bench_result *result)
 	return 0;
 }
 
+static int work_lookup(struct bench_state *state, struct bench_result *result)
+{
+	const struct bench_job *job = state->job;
+
+	for (uint64_t i = job->first; i < job->records; i += job->step) {
+		MDB_val key = bench_key_set(&state->key, i), value;
+		int rc = mdb_get(state->txn, state->dbi, &key, &value);
+
+		if (rc)
+			return rc;
+		value_use(job, &value, result);
+	}
+	return 0;
+}
+
 static int work_begin(struct bench_state *state, struct bench_result *result)
 {
 	int rc = 0;
@@ -277,6 +292,7 @@ static const struct {
 	[WORK_STRIDE] = {.run = work_stride},
 	[WORK_KEYS] = {.run = work_scan},
 	[WORK_GET] = {.run = work_get, .random = true},
+	[WORK_LOOKUP] = {.run = work_lookup},
 	[WORK_BEGIN] = {.run = work_begin, .random = true},
 	[WORK_BATCH] = {.run = work_batch, .random = true},
 	[WORK_KEEP] = {.run = work_keep},
@@ -311,7 +327,8 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 	int rc = 0;
 
 	if (job->work >= WORKS || !workloads[job->work].run || !job->path ||
-	    job->records > UINT32_MAX || (job->work == WORK_STRIDE && !job->step) ||
+	    job->records > UINT32_MAX ||
+	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP) && !job->step) ||
 	    (workloads[job->work].random && job->count > job->records)) {
 		fprintf(stderr, "bench_worker: the job makes no sense\n");
 		return EINVAL;

@@ -51,7 +51,7 @@ static const struct argp_option argp_options[] = {
 	{"only", OPTION_ONLY, "TEXT", 0, "the suite's rows with this in their titles", 0},
 	{"set", 's', "LIST", 0, "img, cifar, small, tiny (small)", 0},
 	{"work", 'w', "LIST", 0,
-	 "scan, backward, stride, keys, get, begin, batch, keep, open, load (scan)", 0},
+	 "scan, backward, stride, keys, lookup, get, begin, batch, keep, open, load (scan)", 0},
 	{"state", OPTION_STATE, "WORD", 0,
 	 "cold: nothing in memory; warm: in the page cache, each process maps it anew; hot: after "
 	 "an untimed pass in the same process; again: in the page "
