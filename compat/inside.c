@@ -45,8 +45,8 @@ static void start_once(void)
 		why = "the module is of another release";
 	else if (found->inside())
 		why = "no thread";
-	if (why && settings_get()->verbose)
-		log_line("without MPI: %s", why);
+	if (why)
+		log_refused("the node is not served: no MPI: %s", why);
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -263,6 +263,10 @@ static int program_start(const struct options *options, const char *library, con
 	}
 	if (options->check && !options->check_by_running)
 		return (int)preload_check(program, library, preload);
+	/* The program finds it beside the library, which a person may have named. */
+	if (options->mpi_inside && !options->check && !options->library &&
+	    !tool_place_module("lmdbio-run"))
+		return EXIT_OURS;
 	if (environment_set(options, preload)) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
 		return EXIT_OURS;

@@ -48,3 +48,12 @@ int mpi_error_tell(int mpi_code, const char *what)
 	log_line("%s: %.*s", what, length, text);
 	return mpi_error_code(mpi_code);
 }
+
+void mpi_error_refuse(int mpi_code, const char *what)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int length = 0;
+
+	MPI_Error_string(mpi_code, text, &length);
+	log_refused("%s: %.*s", what, length, text);
+}

@@ -9,4 +9,7 @@ int mpi_error_code(int mpi_code);
 /* The same, and a line on standard error with MPI's own words: "lmdbio: WHAT: ...". */
 int mpi_error_tell(int mpi_code, const char *what);
 
+/* The line alone, as log_refused() has it. */
+void mpi_error_refuse(int mpi_code, const char *what);
+
 #endif

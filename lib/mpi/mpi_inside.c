@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -57,6 +58,8 @@ static bool is_gathered(void)
 			return true;
 		nanosleep(&pause, NULL);
 	}
+	log_refused("the node was not served: not all ranks have begun MPI with "
+		    "MPI_THREAD_MULTIPLE");
 	return false;
 }
 
@@ -144,8 +147,9 @@ static bool program_allows(void)
 	if (!begun || ended)
 		return false;
 	MPI_Query_thread(&level);
-	if (level != MPI_THREAD_MULTIPLE && settings_get()->verbose)
-		log_line("the node is not served: the program has not asked for MPI_THREAD_MULTIPLE");
+	if (level != MPI_THREAD_MULTIPLE)
+		log_refused("the node is not served: the program has not asked for "
+			    "MPI_THREAD_MULTIPLE");
 	return level == MPI_THREAD_MULTIPLE;
 }
 
@@ -193,12 +197,12 @@ static void *inside_run(void *argument)
 		rc = mpi_job_adopt(all);
 	if (rc == MPI_SUCCESS) {
 		rc = mpi_server_begin(&work);
-		if (rc && rc != EADDRINUSE && settings_get()->verbose)
-			log_line("the node is not served: errno %d", rc);
+		if (rc && rc != EADDRINUSE)
+			log_refused("the node is not served: %s", strerror(rc));
 		mpi_server_run(&work);
 		mpi_job_return();
-	} else if (settings_get()->verbose) {
-		(void)mpi_error_tell(rc, "the ranks do not come together");
+	} else {
+		mpi_error_refuse(rc, "the node is not served: the ranks do not come together");
 	}
 	if (all != MPI_COMM_NULL)
 		MPI_Comm_free(&all);

@@ -1,24 +1,26 @@
-/* What only this file knows: that a line leaves the process in one piece. */
+/* What only this file knows: that a line leaves the process in one piece, and which
+ * process of many says it. */
 #include "util/log.h"
+
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-void log_line(const char *format, ...)
+static void line_write(const char *format, va_list arguments)
 {
 	static const char prefix[] = "lmdbio: ";
 	char line[1024];
 	int saved = errno;
 	size_t used = sizeof(prefix) - 1;
-	va_list arguments;
 	int n;
 
 	__builtin_memcpy(line, prefix, used);
-	va_start(arguments, format);
 	n = vsnprintf(line + used, sizeof(line) - used - 1, format, arguments);
-	va_end(arguments);
 	if (n > 0)
 		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
 	line[used++] = '\n';
@@ -26,4 +28,36 @@ void log_line(const char *format, ...)
 		/* Nowhere is left to say it. */
 	}
 	errno = saved;
+}
+
+void log_line(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	line_write(format, arguments);
+	va_end(arguments);
+}
+
+/* Whether the launcher (MPICH's, Slurm's) has numbered the processes of the node, and this is not
+ * the first. MPI cannot be asked where it is MPI that is refused. */
+static bool is_numbered_behind(void)
+{
+	static const char *const numbers[] = {"MPI_LOCALRANKID", "SLURM_LOCALID"};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (getenv(numbers[i]))
+			return atoi(getenv(numbers[i])) > 0;
+	return false;
+}
+
+void log_refused(const char *format, ...)
+{
+	va_list arguments;
+
+	if (is_numbered_behind() && !settings_get()->verbose)
+		return;
+	va_start(arguments, format);
+	line_write(format, arguments);
+	va_end(arguments);
 }

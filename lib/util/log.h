@@ -6,4 +6,8 @@
  * a person asked to see (LMDBIO_VERBOSE) or configured wrongly; errno is kept. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same for what a job has configured and does not get, which all its processes would say: the
+ * first of each node does, where the launcher numbers them; with LMDBIO_VERBOSE each. */
+void log_refused(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #endif

@@ -72,9 +72,9 @@ static void tell(const char *how, uint64_t rank, struct part part)
 	       (unsigned long long)part.sum);
 }
 
-/* HOW is never; single, plain (MPI_Init), multiple (before reading); later (after it); early
- * (MPI_Finalize before mdb_env_close); absent (the last rank opens nothing); exit (the last rank
- * leaves without MPI_Finalize, and the others wait for it). */
+/* HOW is never; single, funneled, plain (MPI_Init), multiple (before reading); later (after it);
+ * early (MPI_Finalize before mdb_env_close); absent (the last rank opens nothing); exit (the last
+ * rank leaves without MPI_Finalize, and the others wait for it). */
 int main(int argc, char **argv)
 {
 	uint64_t rank = number("PMI_RANK", 0), ranks = number("PMI_SIZE", 1);
@@ -87,6 +87,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(how, "single"))
 		MPI_Init_thread(NULL, NULL, MPI_THREAD_SINGLE, &level);
+	else if (!strcmp(how, "funneled"))
+		MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
 	else if (!strcmp(how, "plain"))
 		MPI_Init(NULL, NULL);
 	else if (strcmp(how, "never") && strcmp(how, "later"))

@@ -37,6 +37,11 @@ print(sum(int(l[0]) for l in lines), sum(int(l[1]) for l in lines),
       "%016x" % (sum(int(l[2], 16) for l in lines) % 2**64))' <"$scratch/out"
 }
 
+# refusals WHY: lines that say so.
+refusals() {
+	grep -c "^lmdbio: the node \(is\|was\) not served: .*$1" "$scratch/err" || true
+}
+
 expected=$(INSIDE_READY=true "$program" never "$scratch/backing/img")
 
 # served HOW RANKS: the job reads each byte once. It is made again when it cost more: whom a machine that is busy
@@ -59,9 +64,14 @@ for ranks in 2 4; do
 		served "$how" "$ranks"
 	done
 	# Not served, and right all the same.
-	for how in never single later; do
+	for how in never single funneled later; do
 		INSIDE_READY=true inside "$how" "$ranks"
 		equal "${how}_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
+		# The launcher's node is this machine, however many MPICH plays.
+		case $how in
+		single | funneled) equal "${how}_with_${ranks}_ranks_is_said_once" 1 "$(refusals MPI_THREAD_MULTIPLE)" ;;
+		*) equal "${how}_with_${ranks}_ranks_says_nothing" 0 "$(refusals .)" ;;
+		esac
 	done
 	# The last rank opens nothing.
 	inside absent "$ranks"

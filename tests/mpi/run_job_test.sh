@@ -113,4 +113,11 @@ cp "$(dirname "$lmdbio_run")/.libs/lmdbio-run" alone/tools/ 2> /dev/null || cp "
 cp "$dropin" alone/compat/.libs/
 status "no_module_is_said" 2 alone/tools/lmdbio-run --mpi true
 says "no_module_is_said_why" 'no MPI'
+status "no_module_for_inside_is_said" 2 alone/tools/lmdbio-run --mpi=inside true
+says "no_module_for_inside_is_said_why" 'no MPI'
+# Nor is a program silent that has been started without lmdbio-run: once for the node.
+LMDBIO_MPI=1 mpi_job 2 2 env LD_PRELOAD="$PWD/alone/compat/.libs/liblmdb.so.0" \
+	"$top_builddir/tests/mpi/inside_reader" never . > out 2> err || true
+judge "no_module_is_said_by_the_program_once" \
+	test "$(grep -c '^lmdbio: the node is not served: no MPI: ' err)" = 1
 finish
