@@ -5,12 +5,16 @@
 #include "mpi/mpi_module.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 /* Beside this library; or, in a build tree, where it is built. */
 static void *module_open(void)
@@ -51,13 +55,42 @@ static void start_once(void)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A rank that opens nothing is waited for by those that do. So all ranks come at once where the program
- * is linked with MPI; one that loads it later comes at its first environment. What has no MPI, as a
- * shell in front of the program, never does. */
+/* Whether the program has the MPI that the module is linked with. */
+static bool has_mpi(void)
+{
+	void *library = dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (library)
+		dlclose(library);
+	return library != NULL;
+}
+
+/* Nobody tells when a library is loaded. */
+static void *watch_run(void *argument)
+{
+	static const struct timespec pause = {.tv_nsec = 5000000};
+
+	(void)argument;
+	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	while (!has_mpi())
+		nanosleep(&pause, NULL);
+	pthread_once(&once, start_once);
+	return NULL;
+}
+
+/* A rank that opens nothing is waited for by those that do. So all ranks come as soon as they have
+ * MPI: at once where the program is linked with it, else, as in an interpreter, when that has
+ * loaded it. What never does, as a shell in front of the program, never comes. */
 static void __attribute__((constructor)) inside_come(void)
 {
-	if (settings_get()->mpi && dlsym(RTLD_DEFAULT, "MPI_Init"))
+	pthread_t watch;
+
+	if (!settings_get()->mpi)
+		return;
+	if (dlsym(RTLD_DEFAULT, "MPI_Init"))
 		pthread_once(&once, start_once);
+	else if (!thread_start(&watch, watch_run, NULL))
+		pthread_detach(watch);
 }
 
 void inside_start(void)

@@ -12,13 +12,21 @@ size=$(file_size img)
 MPI_SECONDS=20
 export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1"
 
-# inside_job HOW RANKS: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
-inside_job() {
+# inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
+inside_run() {
+	local ranks=$1
+
+	shift
 	rc=0
 	cold
 	# shellcheck disable=SC2016
-	mpi_job "$2" "$2" bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
-		"$lmdbio_run" --mpi=inside -- "$program" "$1" "$set_path" >"$scratch/out" 2>"$scratch/err" || rc=$?
+	mpi_job "$ranks" "$ranks" bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
+		"$lmdbio_run" --mpi=inside -- "$@" >"$scratch/out" 2>"$scratch/err" || rc=$?
+}
+
+# inside_job HOW RANKS: the program.
+inside_job() {
+	inside_run "$2" "$program" "$1" "$set_path"
 }
 
 # inside HOW RANKS: the same, which ends well.
@@ -59,6 +67,23 @@ served() {
 	at_most "$1_with_$2_ranks_bytes" "$bytes" "$most"
 }
 
+# An interpreter loads MPI when it has begun, and the last rank opens nothing: nobody waits for it.
+interpreted() {
+	local try bytes most=$((size * 103 / 100))
+
+	for try in $job_tries; do
+		inside_run "$1" /usr/bin/python3 "$top_srcdir/tests/mpi/inside_python.py" "$set_path"
+		equal "interpreter_with_$1_ranks_ends_well" 0 "$rc"
+		[ "$rc" = 0 ] || cat "$scratch/err"
+		equal "interpreter_with_$1_ranks_sees_all" "300 $((300 * 196620))" \
+			"$(awk '{ n += $1; bytes += $2 } END { printf "%d %d", n, bytes }' "$scratch/out")"
+		bytes=$(slowfs_stat img/data.mdb:bytes)
+		[ "$bytes" -gt "$most" ] || break
+		echo "-- interpreter_with_$1_ranks: $bytes bytes at try $try"
+	done
+	at_most "interpreter_with_$1_ranks_bytes" "$bytes" "$most"
+}
+
 for ranks in 2 4; do
 	for how in plain multiple early; do
 		served "$how" "$ranks"
@@ -75,6 +100,11 @@ for ranks in 2 4; do
 	done
 	# The last rank opens nothing.
 	inside absent "$ranks"
+	if /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
+		interpreted "$ranks"
+	else
+		echo "-- no python3-lmdb here"
+	fi
 	job_left "programs_with_$ranks"
 	# A rank that fails ends the job, as it would without a server: served, or before all have come.
 	for ready in "$INSIDE_READY" true; do
