@@ -164,6 +164,9 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
  * process's own it changes with every call. */
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
+/* Whether the one whom such a number was of has got anything done since. */
+bool arena_progressed(const struct arena *arena, uint64_t progress);
+
 /* --- pins ----------------------------------------------------------------------------------- */
 
 /* Before this process maps a chunk: keeps it from being evicted. Counted once per process, not per

@@ -350,6 +350,16 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 	}
 }
 
+/* Who it is, and what he has done. */
+enum { PROGRESS_ROW_BIT = 48 };
+
+static uint64_t progress_of(const struct arena *arena, unsigned row)
+{
+	uint64_t done = atomic_load_explicit(&arena->rows[row].ended, memory_order_relaxed);
+
+	return (uint64_t)row << PROGRESS_ROW_BIT | (done & ((UINT64_C(1) << PROGRESS_ROW_BIT) - 1));
+}
+
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
@@ -363,7 +373,14 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 	/* Whoever asks is not stopped. */
 	if (owner == arena->row)
 		return clock_now();
-	return atomic_load_explicit(&arena->rows[owner].ended, memory_order_relaxed);
+	return progress_of(arena, owner);
+}
+
+bool arena_progressed(const struct arena *arena, uint64_t progress)
+{
+	uint64_t row = progress >> PROGRESS_ROW_BIT;
+
+	return row >= ARENA_ROWS || progress_of(arena, (unsigned)row) != progress;
 }
 
 /* --- pins ----------------------------------------------------------------------------------- */

@@ -109,6 +109,10 @@ struct residency {
 	int64_t borders; /* between file and arena in the window */
 	_Atomic uint64_t
 		impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
+	/* Nor is anybody until then (ns), as long as the one with that arena_progress() gets
+	 * nothing done: he is stopped. */
+	uint64_t stopped_until, stopped_at;
+	uint64_t stopped_ns;     /* how long that was said for */
 	unsigned loads;          /* reads on their way into the arena */
 	atomic_bool announced;   /* a few bytes are about to come by themselves */
 	pthread_cond_t landed;   /* some of them have, for which one of these waits: */

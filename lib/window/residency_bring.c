@@ -16,6 +16,7 @@ enum {
 	WAIT_MAX = 2000,
 	ANNOUNCED_NS = 20000000,    /* for bytes that were announced */
 	IMPATIENT_NS = 1000000000,  /* how long nobody slow is waited for any more */
+	STOPPED_TIMES = 60,         /* ... at most, if he has got nothing done meanwhile */
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
@@ -274,15 +275,46 @@ struct patience {
 	uint64_t progress;
 };
 
-/* Whether to ask again for it, after a while; false: go without it. Waiting long once is enough:
- * who is stopped has more than one chunk in hand. */
+bool is_impatient(const struct residency *residency)
+{
+	uint64_t now = clock_now();
+
+	return now < residency->impatient_until ||
+	       (now < residency->stopped_until &&
+		!(residency->arena && arena_progressed(residency->arena, residency->stopped_at)));
+}
+
+/* Waiting long once is enough: who is stopped has more than one chunk in hand. One who may be
+ * stopped for ever is tried again ever more rarely, so that he costs next to nothing; one who only
+ * is slow, as soon as ever. Under the lock. */
+static void lose_patience(struct residency *residency, const struct patience *patience)
+{
+	uint64_t now = clock_now(), longer = 2 * residency->stopped_ns;
+
+	residency->impatient_until = now + IMPATIENT_NS;
+	if (patience->idle < WAIT_IDLE || patience->progress != residency->stopped_at || !longer)
+		longer = IMPATIENT_NS;
+	if (longer > STOPPED_TIMES * (uint64_t)IMPATIENT_NS)
+		longer = STOPPED_TIMES * (uint64_t)IMPATIENT_NS;
+	residency->stopped_at = patience->progress;
+	residency->stopped_ns = longer;
+	residency->stopped_until = now + longer;
+}
+
+/* Whether to ask again for it, after a while; false: go without it. */
 static bool wait_on(struct residency *residency, uint64_t offset, struct patience *patience)
 {
-	uint64_t now = clock_now(), progress;
+	bool impatient;
+	uint64_t progress;
 
-	if (patience->idle >= WAIT_IDLE || patience->waited >= WAIT_MAX)
-		residency->impatient_until = now + IMPATIENT_NS;
-	if (now < residency->impatient_until)
+	pthread_mutex_lock(&residency->lock);
+	impatient = is_impatient(residency);
+	if (!impatient && (patience->idle >= WAIT_IDLE || patience->waited >= WAIT_MAX)) {
+		lose_patience(residency, patience);
+		impatient = true;
+	}
+	pthread_mutex_unlock(&residency->lock);
+	if (impatient)
 		return false;
 	if (residency_wait(residency, offset, &progress))
 		return true;

@@ -103,8 +103,7 @@ bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 	bool whole;
 
 	if (!is_linked(residency) || how->alone ||
-	    !arena_is_served(residency->arena, chunk, &whole) ||
-	    clock_now() < residency->impatient_until)
+	    !arena_is_served(residency->arena, chunk, &whole) || is_impatient(residency))
 		return false;
 	return whole || how->widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
 }
@@ -380,15 +379,16 @@ bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *prog
 {
 	uint64_t chunk = offset / ARENA_CHUNK;
 	struct arena *arena;
-	bool free_now;
+	bool free_now, impatient;
 
 	pthread_mutex_lock(&residency->lock);
 	arena = residency->arena;
+	impatient = is_impatient(residency);
 	residency->loads++; /* so that it is not closed under the wait */
 	pthread_mutex_unlock(&residency->lock);
 	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
 	/* One that nobody has claimed may be the server's to bring. */
-	if (free_now && arena && clock_now() >= residency->impatient_until)
+	if (free_now && arena && !impatient)
 		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
 	if (!free_now && progress)
 		*progress = arena_progress(arena, chunk);

@@ -70,6 +70,9 @@ void residency_link(struct residency *residency);
 /* Closes arenas of older snapshots, if nobody is left who looks at them. */
 void residency_bury(struct residency *residency);
 
+/* residency_bring.c, under the lock: whether somebody was waited for in vain, and nobody is now. */
+bool is_impatient(const struct residency *residency);
+
 /* residency_map.c: all under the lock. */
 /* The part of a chunk that may show the arena, in whole blocks. */
 void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end);

@@ -1,0 +1,119 @@
+/* What only this file knows: how often a reader waits for a server that is stopped. Time is this
+ * file's own: it passes while somebody waits, and between two reads. */
+#include "residency_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PAUSE_MS = 500, MINUTE = 60000 / PAUSE_MS /* reads */ };
+
+static uint64_t ns = 1000000000, waited; /* waited: of it, for somebody */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	(void)clock;
+	*now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+				 .tv_nsec = (long)(ns % 1000000000)};
+	return 0;
+}
+
+bool __wrap_arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit);
+
+bool __wrap_arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
+{
+	(void)word, (void)value;
+	ns += limit;
+	waited += limit;
+	return false;
+}
+
+/* The second reader serves the first one, and nobody steps it. */
+static int setup(void **state)
+{
+	struct fixture *f;
+
+	if (residency_setup(state))
+		return -1;
+	f = *state;
+	if (residency_bring(&f->first.residency, LOW, ARENA_BLOCK) ||
+	    residency_bring(&f->second.residency, LOW, ARENA_BLOCK))
+		return -1;
+	f->first.residency.link.fd =
+		f->fd; /* not a socket of ours: it is neither rung nor closed */
+	return arena_serve(f->second.residency.arena, 0, true);
+}
+
+/* Reads a block every PAUSE_MS, from the `first` on. Returns how many had to wait. */
+static unsigned read_paced(struct reader *reader, uint64_t first, unsigned reads)
+{
+	unsigned waits = 0;
+
+	for (uint64_t n = first; n < first + reads; n++) {
+		uint64_t before = waited;
+
+		ns += PAUSE_MS * UINT64_C(1000000);
+		assert_int_equal(residency_bring(&reader->residency, LOW + n * ARENA_BLOCK, 1), 0);
+		assert_right(reader, LOW + n * ARENA_BLOCK, ARENA_BLOCK);
+		waits += waited > before;
+	}
+	return waits;
+}
+
+static void server_when_it_is_stopped_then_waits_are_ever_more_rare(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t before = waited;
+	unsigned waits = read_paced(&f->first, 1, MINUTE);
+
+	/* After 1, 2, 4, 8, 16, 32 seconds; then each minute. */
+	assert_in_range(waits, 5, 6);
+	waits += read_paced(&f->first, 1 + MINUTE, 10 * MINUTE);
+	assert_in_range(waits, 14, 17);
+	assert_true(waited - before <= waits * UINT64_C(300000000));
+}
+
+static void server_when_it_goes_on_then_it_is_waited_for_as_at_first(void **state)
+{
+	struct fixture *f = *state;
+	unsigned few = 16000 / PAUSE_MS;
+
+	assert_in_range(read_paced(&f->first, 1, 2 * MINUTE), 6, 8);
+	arena_serve_beat(f->second.residency.arena);
+	assert_in_range(read_paced(&f->first, 1 + 2 * MINUTE, few), 4, 5);
+}
+
+static void server_when_it_only_is_slow_then_it_is_waited_for_after_a_second(void **state)
+{
+	struct fixture *f = *state;
+	unsigned waits = 0;
+
+	for (uint64_t n = 0; n < 20; n++) {
+		waits += read_paced(&f->first, 1 + 2 * n, 2);
+		arena_serve_beat(f->second.residency.arena);
+	}
+	assert_int_equal(waits, 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			server_when_it_is_stopped_then_waits_are_ever_more_rare, setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			server_when_it_goes_on_then_it_is_waited_for_as_at_first, setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			server_when_it_only_is_slow_then_it_is_waited_for_after_a_second, setup,
+			residency_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
