@@ -20,7 +20,9 @@ extern "C" {
  * options say. Each rank reads one contiguous share in few large requests; what other nodes need
  * goes to them over MPI. A copy in a directory gets its final name when all of it is on the disk on
  * all nodes; before that, and after any error, there is nothing under that name. Where all nodes
- * have the copy already nothing is read. A node is what MPI_COMM_TYPE_SHARED says.
+ * have the copy already nothing is read. Ranks are of one node when they run on one machine and in
+ * the same namespaces of network and process ids; where MPICH makes several nodes of a machine
+ * (MPIR_CVAR_NUM_CLIQUES), when MPI_COMM_TYPE_SHARED says so.
  *   comm     its ranks take part, and share the reading
  *   path     an environment's directory, its data file, or a container (data.mdb.zst); the same
  *            file on all ranks
@@ -104,7 +106,7 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
 
 /* Opens a loader of <lmdbio.h> on each rank of a job, over one database of which each has an
  * environment of its own. Which share of the batches a rank gets, and which ranks share a node
- * (MPI_COMM_TYPE_SHARED), follows from the communicator. All other calls are those of <lmdbio.h>,
+ * (as for lmdbio_mpi_stage()), follows from the communicator. All other calls are those of <lmdbio.h>,
  * on the loader that comes back.
  *
  * Where there are several nodes, and MPI was begun with MPI_THREAD_MULTIPLE, the nodes keep the

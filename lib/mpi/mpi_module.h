@@ -15,8 +15,9 @@
 enum { MPI_MODULE_VERSION = 4 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
-/* A process's place in the job. A node is what MPICH takes for one (MPI_COMM_TYPE_SHARED), so
- * MPIR_CVAR_NUM_CLIQUES makes several of one machine. */
+/* A process's place in the job. Ranks are of one node when they can meet: on one machine, in the
+ * same namespaces of network and process ids. MPICH is asked (MPI_COMM_TYPE_SHARED) only where it
+ * makes several nodes of one machine, as MPIR_CVAR_NUM_CLIQUES says. */
 struct mpi_place {
 	int rank, ranks;           /* in the job */
 	int node, nodes;           /* nodes are numbered in the order of their lowest rank */
