@@ -143,18 +143,30 @@ static void program_look(struct program *program)
 					      : EXIT_SIGNAL + WTERMSIG(status);
 }
 
+/* Before the program has begun: its process has them all blocked, so the kernel keeps for it what
+ * it is sent. */
+static void signal_keep(struct program *program, int number)
+{
+	if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+		program->over = true;
+		program->status = EXIT_SIGNAL + number;
+	} else if (program->pid && (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM)) {
+		kill(program->pid, number);
+	}
+}
+
 /* What the terminal has sent reached the program too, which is of the same process group. */
 static void signal_pass(struct program *program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
 	sigset_t stop;
 
-	/* Nobody is there to take it yet, or at all. */
-	if (!program->begun || !program->pid) {
-		if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
-			program->over = true;
-			program->status = program->begun ? program->status : EXIT_SIGNAL + number;
-		}
+	if (!program->begun) {
+		signal_keep(program, number);
+		return;
+	}
+	if (!program->pid) { /* nobody is there to take it */
+		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
 		return;
 	}
 	if (info->ssi_code <= 0)

@@ -44,6 +44,16 @@ judge program_that_fails_is_the_status test $rc -eq 7
 rc=0
 "$stage" --quiet --to=to0 img -- no-such-program > out 2>&1 || rc=$?
 judge program_that_is_not_there_is_127 test $rc -eq 127
+# Signals that come while its data is brought are the program's when it begins; this one looks itself.
+python3 -c '
+import os, signal, sys
+kept = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM]
+signal.pthread_sigmask(signal.SIG_BLOCK, kept)
+for number in kept:
+    os.kill(os.getpid(), number)
+os.execv(sys.argv[1], sys.argv[1:])' "$stage" --quiet --tier=memory img -- \
+	python3 -c 'import signal; print(*sorted(n.name for n in signal.sigpending()))' > out 2>&1 || true
+judge signals_before_the_program_has_begun_are_kept test "$(cat out)" = "SIGALRM SIGUSR1 SIGUSR2"
 rc=0
 mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" img \
 	> out 2> err || rc=$?
