@@ -114,7 +114,7 @@ for ranks in 2 4; do
 	until [ -z "$(job_processes)" ]; do
 		sleep 0.05
 	done
-	job_left "exit_of_one_of_$ranks"
+	job_killed=1 job_left "exit_of_one_of_$ranks"
 done
 slowfs_stop
 finish

@@ -92,7 +92,7 @@ judge "killed_server_ends_the_job" test "$job_status" -ne 0
 until [ -z "$(job_processes)" ]; do
 	sleep 0.05
 done
-job_left "killed_server"
+job_killed=1 job_left "killed_server"
 # Without a launcher the program goes on by itself.
 rm -f "$scratch"/seen.*
 cold

@@ -82,7 +82,7 @@ for ranks in 2 4; do
 	until [ -z "$(job_processes)" ]; do
 		sleep 0.05
 	done
-	job_left "exit_with_${ranks}"
+	job_killed=1 job_left "exit_with_${ranks}"
 done
 
 # --- a rank that is stopped: the others finish, by storage, before it goes on ---

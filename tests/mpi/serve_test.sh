@@ -103,7 +103,7 @@ for signal in STOP KILL; do
 	kill -KILL "$pid" 2>/dev/null || true
 	wait "$served" 2>/dev/null || true
 	slowfs_control "latency 500"
-	job_left "server_after_$signal"
+	job_killed=1 job_left "server_after_$signal"
 done
 slowfs_stop
 finish
