@@ -76,7 +76,7 @@ job_left storage_failing_always
 slowfs_control clear
 
 # Another version under the same name on one node: to each its own.
-if unshare -m true 2>/dev/null; then
+if unshare -m --propagation unchanged true 2>/dev/null; then
 	for ranks in 2 4; do
 		job_faulty another_version "$ranks" "$ranks" version 0
 		last_saw another_version "$ranks" other

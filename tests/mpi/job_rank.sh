@@ -41,8 +41,10 @@ both) # two sets, the other one first
 	;;
 version) # the same name is another file here
 	export -f read_part
+	# Nothing but this mount need be its own: below a changed root the root cannot be.
 	# shellcheck disable=SC2016
-	unshare -m bash -c 'mount --bind "$job_other" "$job_set" && read_part scan "$job_set"'
+	unshare -m --propagation unchanged bash -c \
+		'mount --make-private "$job_mount" && mount --bind "$job_other" "$job_set" && read_part scan "$job_set"'
 	;;
 stop) # the server of this node, until the program has read its part
 	read_part scan "$job_set" &
