@@ -10,9 +10,9 @@
 #include "cursor/cursor_private.h"
 
 enum {
-	WHOLE_MOST = 1 << 20,  /* bytes of a tree */
-	LONE_FROM = 256 << 10, /* bytes of one of which the edge is wanted */
+	WHOLE_MOST = 1 << 20,  /* bytes of a tree that comes as a whole, */
 	WHOLE_SHARE = 4,       /* and of what may be ahead of the program one part in so many */
+	LONE_FROM = 256 << 10, /* bytes of one around whose first value the rest is not wanted */
 	SPARE = 64,            /* places that are left to what the trees' roots lead to */
 };
 
@@ -139,12 +139,13 @@ void subtrees_advance(struct prefetch *prefetch, struct stream *stream)
 
 uint64_t subtrees_estimate(const struct cursor *cursor)
 {
-	const struct level *level = &cursor->levels[cursor->depth - 1];
 	const struct tree_record *record = &cursor->tree->record;
+	const struct level *level;
 	uint64_t pages = 0, values = 0;
 
 	if (!(record->flags & MDB_DUPSORT) || !cursor->depth)
 		return 0;
+	level = &cursor->levels[cursor->depth - 1];
 	for (unsigned i = 0; i < level->count; i++) {
 		struct tree_record one;
 		struct node node;
