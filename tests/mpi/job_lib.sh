@@ -88,7 +88,7 @@ print(records, size, "%016x" % (sum(int(line[2], 16) for line in lines) % 2**64)
 job_processes() {
 	grep -slz "^job_scratch=$scratch" /proc/[0-9]*/environ |
 		while read -r environ; do readlink "${environ%/environ}/exe" || true; done |
-		grep -e lmdbio-run -e lmdbio-serve -e lmdbio-stage -e stores_reader -e loader_job -e inside_reader || true
+		grep -e lmdbio-run -e lmdbio-serve -e lmdbio-stage -e stores_reader -e loader_job -e inside_reader -e sets_reader || true
 }
 
 # What has come to shared memory since the test began under the names of MPICH and of what it stands on,

@@ -36,7 +36,7 @@ close) # opens, reads a little, and closes, again and again, while much is on it
 	done
 	read_part scan "$job_set"
 	;;
-both) # two sets, the other one first
+both) # another set than all others
 	read_part scan "$job_other"
 	;;
 version) # the same name is another file here
