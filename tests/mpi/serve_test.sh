@@ -40,8 +40,10 @@ at() {
 # The process of a server, by its place among the launcher's.
 server_of() {
 	pgrep -f "^$serve|/lt-lmdbio-serve" | while read -r pid; do
-		[ "$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^PMI_RANK=//p')" = "$1" ] &&
-			grep -qz "^job_scratch=$scratch" "/proc/$pid/environ" && echo "$pid"
+		if [ "$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^PMI_RANK=//p')" = "$1" ] &&
+			grep -qz "^job_scratch=$scratch" "/proc/$pid/environ"; then
+			echo "$pid"
+		fi
 	done
 }
 
@@ -84,26 +86,47 @@ rc=0
 wait "$served" || rc=$?
 equal "terminated_server_ends_well" 0 "$rc"
 
-# Stopped and killed while a program reads.
-for signal in STOP KILL; do
-	serve_start 1
+# program_disturbed SIGNAL PERCENT NODES: two ranks on the first node read their parts while its server
+# is sent that, when storage has been asked for so much of the set. The launcher of a server that is
+# killed ends the others'.
+program_disturbed() {
+	local name=program_$1_at_$2_of_$3_nodes program pid rc=0
+
+	serve_start "$3"
+	pid=$(server_of 0)
 	cold
-	slowfs_control "latency 2000"
-	LD_LIBRARY_PATH=$library LMDBIO_NODE=$node "$build/stores_reader" scan "$set_path" >"$scratch/seen" &
+	# The moment must not pass while it is looked for.
+	slowfs_control "bandwidth 60"
+	rm -f "$scratch"/seen.*
+	MPI_SECONDS=15 LD_LIBRARY_PATH=$library epochs=1 job_set=$set_path \
+		at 0 mpi_job 2 1 sh -c "$job_part" >"$scratch/job.log" 2>&1 &
 	program=$!
-	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size / 4)) ]; do
+	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size * $2 / 100)) ] ||
+		! kill -0 "$program" 2>/dev/null; do
 		sleep 0.01
 	done
-	pid=$(server_of 0)
-	kill -s "$signal" "$pid"
-	rc=0
+	# At its beginning a program may not have come to it yet.
+	if [ "$2" != 0 ]; then
+		at 0 "$serve" --status >"$scratch/out" || true
+		judge "${name}_is_served_till_then" grep -q "^$set_path/data.mdb: node" "$scratch/out"
+	fi
+	kill -s "$1" "$pid"
+	judge "${name}_is_not_through_by_then" kill -0 "$program"
 	wait "$program" || rc=$?
-	equal "program_goes_on_after_$signal" 0 "$rc"
-	equal "program_sees_the_same_after_$signal" "$whole" "$(seen <"$scratch/seen")"
+	equal "${name}_goes_on" 0 "$rc"
+	[ "$rc" = 0 ] || cat "$scratch/job.log"
+	equal "${name}_sees_the_same" "$whole" "$(job_seen 1)"
 	kill -KILL "$pid" 2>/dev/null || true
 	wait "$served" 2>/dev/null || true
-	slowfs_control "latency 500"
-	job_killed=1 job_left "server_after_$signal"
+	slowfs_control "bandwidth 1500"
+	job_killed=1 job_left "$name"
+}
+
+program_disturbed STOP 25 1
+for nodes_killed in 1 2; do
+	for percent in 0 30 60; do
+		program_disturbed KILL "$percent" "$nodes_killed"
+	done
 done
 slowfs_stop
 finish
