@@ -3,12 +3,15 @@
 # at most an error of the calls on its own.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh disable=SC2317
 . "$(dirname "$0")/job_lib.sh"
-unshare -m true 2>/dev/null || skip "no mount namespaces here"
+unshare -m --propagation unchanged true 2>/dev/null || skip "no mount namespaces here"
 job_begin
-trap 'mounts_each slowfs_abandon; job_clean' EXIT
+trap 'umount "$scratch/mount" 2>/dev/null || true; mounts_each slowfs_abandon; job_clean' EXIT
 make_set img 400 98316
 size=$(file_size img)
+# A mount, so that what is mounted over it is nobody else's: below a changed root the root can't be private.
 mkdir "$scratch/mount"
+mount --bind "$scratch/mount" "$scratch/mount"
+mount --make-private "$scratch/mount"
 export MPI_SECONDS=10 node_mount=$scratch/mount job_set=$scratch/mount/img
 
 # Each rank is a node with a mount of its own, by the same name on all.
@@ -17,7 +20,7 @@ for node in 0 1 2 3; do
 done
 cat >"$scratch/node" <<END
 #!/bin/bash
-exec unshare -m bash -c 'mount --bind "\$node_mount\$PMI_RANK" "\$node_mount" && exec "\$@"' - \
+exec unshare -m --propagation unchanged bash -c 'mount --bind "\$node_mount\$PMI_RANK" "\$node_mount" && exec "\$@"' - \
 	"$lmdbio_run" "\$@"
 END
 chmod +x "$scratch/node"
@@ -102,5 +105,6 @@ node_failing half_failing_always 4 0 "$half:eio" 50 told_or_right
 # Not even to be opened there.
 node_failing all_failing_always 2 0 "0-$size:eio" 100 told_or_right
 node_failing all_failing_always 4 2 "0-$size:eio" 100 told_or_right
+umount "$scratch/mount"
 mounts_each slowfs_stop
 finish
