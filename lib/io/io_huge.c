@@ -11,6 +11,8 @@
 #include "io/io_huge.h"
 #include "io/io_told.h"
 
+#include "util/checked.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -39,26 +41,18 @@ static bool is_vain(void)
 	       atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed) % VAIN_AGAIN;
 }
 
-/* Faults the first page of each folio in; who waits for that has all of it. One bad block spoils all
- * of a folio: what is good of it is to be read singly. Where the kernel does not know what it is
- * asked for, nothing is lost that others have brought beside us. */
-static bool folios_bring(int fd, uint64_t offset, uint64_t end)
+/* Faults the first page of each folio of a map in; who waits for that has all of it. One bad block
+ * spoils all of a folio: what is good of it is to be read singly. Where the kernel does not know
+ * what it is asked for, nothing is lost that others have brought beside us. */
+static bool folios_bring(int fd, uint8_t *map, uint64_t offset, size_t length)
 {
-	bool brought = true, bad;
+	/* Random: what comes behind a folio is asked for by others beside us. */
+	bool brought = !madvise(map, length, MADV_HUGEPAGE) && !madvise(map, length, MADV_RANDOM);
 
-	for (offset &= ~(uint64_t)(HUGE - 1); brought && offset < end; offset += HUGE) {
-		void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, (off_t)offset);
-
-		if (page == MAP_FAILED)
-			return false;
-		/* Random: what comes behind this folio is asked for by others beside us. */
-		brought = !madvise(page, PAGE, MADV_HUGEPAGE) &&
-			  !madvise(page, PAGE, MADV_RANDOM) &&
-			  !madvise(page, PAGE, MADV_POPULATE_READ);
-		bad = !brought && (errno == EFAULT || errno == EIO || errno == EHWPOISON);
-		munmap(page, PAGE);
-		if (bad)
-			(void)posix_fadvise(fd, (off_t)offset, HUGE, POSIX_FADV_DONTNEED);
+	for (size_t at = 0; brought && at < length; at += HUGE) {
+		brought = !madvise(map + at, PAGE, MADV_POPULATE_READ);
+		if (!brought && (errno == EFAULT || errno == EIO || errno == EHWPOISON))
+			(void)posix_fadvise(fd, (off_t)(offset + at), HUGE, POSIX_FADV_DONTNEED);
 	}
 	return brought;
 }
@@ -85,7 +79,9 @@ static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 
 bool io_huge_keep(int fd, uint64_t offset, size_t length)
 {
-	void *range;
+	uint64_t start = offset & ~(uint64_t)(HUGE - 1);
+	size_t around = round_up(offset + length, HUGE) - start;
+	uint8_t *map, *range;
 	bool kept, told;
 
 	/* Elsewhere a huge page has far more bytes. */
@@ -93,10 +89,12 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 		return false;
 	if (offset % PAGE || length > RANGE_MAX || length < HUGE / 4 || is_vain())
 		return false;
-	range = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, (off_t)offset);
-	if (range == MAP_FAILED)
+	/* One map for all: threads beside one another wait for the process's lock of maps. */
+	map = mmap(NULL, around, PROT_READ, MAP_SHARED, fd, (off_t)start);
+	if (map == MAP_FAILED)
 		return false;
-	kept = folios_bring(fd, offset, offset + length);
+	range = map + (offset - start);
+	kept = folios_bring(fd, map, start, around);
 	/* Of somebody else's file the kernel says that all is there: it is asked for once more. */
 	told = !kept || io_is_told(fd);
 	kept = kept && told && is_there(range, length);
@@ -105,6 +103,6 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 	else if (told)
 		atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed);
 	kept = kept || rest_bring(fd, range, offset, length);
-	munmap(range, length);
+	munmap(map, around);
 	return kept;
 }
