@@ -27,8 +27,7 @@ enum {
 	SHARE = 4,             /* of the program's time at least one part in so many */
 };
 
-/* Bytes of the file that a step leads over. */
-static uint64_t step_bytes(const struct cursor *cursor, uint64_t *all)
+uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all)
 {
 	const struct tree_record *record = &cursor->tree->record;
 	uint64_t pages = record->leaf_pages + record->overflow_pages;
@@ -71,7 +70,7 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 {
 	struct residency *residency = prefetch->residency;
 	struct cursor_seen seen = cursor->seen, now;
-	uint64_t all, bytes = (uint64_t)cursor->paced * step_bytes(cursor, &all), faults, most;
+	uint64_t all, bytes = (uint64_t)cursor->paced * bytes_of_step(cursor, &all), faults, most;
 
 	if (bytes < LOOKED_AT / 2 || all < LEFT)
 		return false;

@@ -192,6 +192,8 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 void loader_announce(struct prefetch *prefetch);
 
 /* faults.c */
+/* Bytes of the file that a step of a cursor leads over; *all: those of all of its tree. */
+uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all);
 /* Whether the program goes over bytes that are there at the cost of so many page faults that a
  * thread should take them; `offset` is what it will come to next. Looks at a cursor twice, from one
  * pace to the next, and then takes a few of the faults of the next 32 MiB to know. In its thread,

@@ -14,6 +14,7 @@
 enum {
 	PACES_PER_WINDOW = 16,   /* how often the program reports, per window of look-ahead */
 	PROBE_AHEAD = 512 << 10, /* bytes */
+	AGAIN_AFTER = 16 << 20,  /* bytes at most before looking again for anything to gain */
 	DENSE_PERCENT = 90,
 };
 
@@ -247,6 +248,17 @@ int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 					 : (int)steps;
 }
 
+/* The pace of one for whom there is nothing to gain as yet. */
+static int pace_alone(const struct cursor *cursor)
+{
+	uint64_t all, each = bytes_of_step(cursor, &all), most = AGAIN_AFTER / (each ? each : 1);
+	int pace = cursor->paced < PREFETCH_PACE_COLD / 2 ? 2 * cursor->paced : PREFETCH_PACE_COLD;
+
+	if (most < CURSOR_PACE_FIRST)
+		most = CURSOR_PACE_FIRST;
+	return (uint64_t)pace < most ? pace : (int)most;
+}
+
 static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
 	struct cursor *outer = cursor_outer(cursor);
@@ -260,9 +272,7 @@ static void stream_begin(struct prefetch *prefetch, struct cursor *cursor, bool 
 	}
 	gain = gain_try(prefetch, cursor, forward);
 	if (gain == GAIN_NOTHING) {
-		cursor->paced =
-			cursor->paced < PREFETCH_PACE_COLD ? 2 * cursor->paced : PREFETCH_PACE_COLD;
-		cursor->pace = cursor->paced;
+		cursor->pace = cursor->paced = pace_alone(cursor);
 		return;
 	}
 	cursor->pace = cursor->paced = PREFETCH_PACE_COLD;
@@ -306,6 +316,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	struct prefetch *prefetch = (struct prefetch *)watch;
 	struct stream *stream = cursor->ahead;
 
+	levels_use(prefetch, cursor);
 	if (!stream) {
 		stream_begin(prefetch, cursor, forward);
 		return;
@@ -323,7 +334,6 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	if (cursor->duplicates)
 		atomic_store_explicit(&stream->inside, steps_inside(cursor), memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
-	levels_use(prefetch, cursor);
 	/* Held, the lock is in the hands of a loader that is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
 		pthread_cond_signal(&prefetch->wake);

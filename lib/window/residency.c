@@ -37,7 +37,7 @@ static uint64_t own_words(uint64_t chunks)
 
 static size_t tables_length(uint64_t chunks)
 {
-	return chunks * (2 * ARENA_BLOCKS / 8 + sizeof(uint32_t) + sizeof(atomic_uchar)) +
+	return chunks * (2 * ARENA_BLOCKS / 8 + 2 * sizeof(uint32_t) + sizeof(atomic_uchar)) +
 	       own_words(chunks) * sizeof(uint64_t);
 }
 
@@ -58,7 +58,8 @@ static int tables_new(struct residency *residency, uint64_t chunks)
 	residency->sure = residency->runs + chunks * ARENA_BLOCKS / 64;
 	residency->own = (uint64_t *)(residency->sure + chunks * ARENA_BLOCKS / 64);
 	residency->taints = (uint32_t *)(residency->own + own_words(chunks));
-	residency->states = (atomic_uchar *)(residency->taints + chunks);
+	residency->uses = (_Atomic uint32_t *)(residency->taints + chunks);
+	residency->states = (atomic_uchar *)(residency->uses + chunks);
 	return 0;
 }
 

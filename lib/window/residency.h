@@ -104,6 +104,9 @@ struct residency {
 	_Atomic uint64_t *sure; /* without an arena: a bit per block that has been in memory, or
 				   is taken to be there: the program may touch it */
 	uint64_t *own; /* a bit per chunk: this process has brought some of it to the arena */
+	_Atomic uint32_t
+		*uses;         /* residency->maps when a cursor was last said to stand in a chunk */
+	_Atomic uint32_t maps; /* chunks that have come to show the arena */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
@@ -200,7 +203,8 @@ bool residency_holds_all(struct residency *residency);
  * included; at least 1. */
 unsigned residency_scanners(struct residency *residency);
 
-/* That somebody goes on reading a page without asking for it again. Any thread, no lock. */
+/* That somebody goes on reading a page without asking for it again: it stays until half of what
+ * this process may have mapped has been mapped anew. Any thread, no lock. */
 void residency_use(struct residency *residency, const void *page);
 
 /* Bytes that the kernel maps with one fault, from a multiple on. */

@@ -65,9 +65,12 @@ static bool reserve(struct residency *residency, uint64_t blocks)
 {
 	uint64_t before;
 
-	shed(residency);
-	if (arena_reserve(residency->arena, blocks))
-		return true;
+	/* A try that fails says to all that memory is short. */
+	for (unsigned tries = 0; tries < 2; tries++) {
+		shed(residency);
+		if (arena_reserve(residency->arena, blocks))
+			return true;
+	}
 	before = residency->mapped_count;
 	shed_all(residency);
 	stats_add(STATS_EVICTIONS, before - residency->mapped_count);

@@ -41,9 +41,10 @@ void residency_use(struct residency *residency, const void *page)
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)page - residency->base);
 
-	if (offset < residency->length &&
-	    get_state(residency, offset / ARENA_CHUNK) == CHUNK_IDLE)
-		(void)use_idle(residency, offset / ARENA_CHUNK);
+	if (offset < residency->length)
+		atomic_store_explicit(&residency->uses[offset / ARENA_CHUNK],
+				      atomic_load_explicit(&residency->maps, memory_order_relaxed),
+				      memory_order_relaxed);
 }
 
 bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t offset,

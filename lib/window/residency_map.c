@@ -150,15 +150,25 @@ static bool has_too_much(const struct residency *residency)
 				   : residency->mapped_count > share / ARENA_CHUNK;
 }
 
-/* What somebody has come for since it was looked at last is passed over once: a cursor's leaf is read
- * for as long as all of its values last. */
+/* Whether a cursor stands there: its leaf is read for as long as all of its values last. */
+static bool is_stood_on(const struct residency *residency, uint64_t chunk)
+{
+	uint32_t since = atomic_load_explicit(&residency->maps, memory_order_relaxed) -
+			 atomic_load_explicit(&residency->uses[chunk], memory_order_relaxed);
+
+	return since < residency->mapped_count / 2;
+}
+
+/* What somebody has come for since it was looked at last is passed over once; what a cursor stands
+ * on, always. All may have been come for: then the oldest of them goes. */
 static void pass_over_used(struct residency *residency)
 {
-	for (uint64_t n = residency->mapped_count; n > 0; n--) {
+	for (uint64_t n = 2 * residency->mapped_count; n > 0; n--) {
 		uint64_t chunk = residency->mapped[residency->mapped_first];
 		unsigned char full = CHUNK_FULL;
 
-		if (!atomic_compare_exchange_strong(&residency->states[chunk], &full, CHUNK_IDLE))
+		if (!is_stood_on(residency, chunk) &&
+		    !atomic_compare_exchange_strong(&residency->states[chunk], &full, CHUNK_IDLE))
 			return;
 		ring_turn(residency);
 	}
@@ -283,7 +293,9 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 		return false;
 	set_state(residency, chunk, state);
 	borders_add(residency, borders_around(residency, chunk) - borders);
-	if (fresh)
+	if (fresh) {
 		ring_put(residency, chunk);
+		atomic_fetch_add_explicit(&residency->maps, 1, memory_order_relaxed);
+	}
 	return true;
 }

@@ -469,6 +469,23 @@ static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **s
 }
 
 /* Nobody asks for what the page cache holds, so nobody remembers the pointers into it. */
+static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+
+	residency->options.budget = SIZE - 2 * ARENA_CHUNK;
+	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+	for (uint64_t n = 0; n < 4 * CHUNKS; n++) {
+		residency_use(residency, residency->base + ARENA_CHUNK);
+		assert_int_equal(residency_bring(residency, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK,
+						 ARENA_CHUNK),
+				 0);
+		assert_true(residency_shows(residency, ARENA_CHUNK, ARENA_CHUNK));
+	}
+	assert_true(io_counted(&f->first.io).bytes > SIZE);
+}
+
 static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
@@ -576,6 +593,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right,
 			residency_setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			page_that_a_cursor_stands_on_when_room_is_short_then_stays, residency_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			file_that_served_for_want_of_a_map_then_pointers_stay_right,
 			residency_setup, teardown),
