@@ -87,6 +87,7 @@ struct stream {
 	uint64_t requested; /* of so many bytes */
 	bool walker_done, scout_done;
 	bool limited;             /* by what the node's memory has room for */
+	bool held;                /* memory has room for all of the file */
 	bool big;                 /* values stand in overflow runs */
 	bool mapped;              /* what is there is mapped ahead of the program, too */
 	unsigned leaves_ahead;    /* of the scout, over the walker */

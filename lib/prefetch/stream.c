@@ -141,8 +141,10 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 static uint64_t leaf_bytes(const struct stream *stream)
 {
 	const struct level *level = &stream->walker.levels[stream->walker.depth - 1];
-	uint64_t average = stream->steps ? stream->bytes / stream->steps : 0;
+	uint64_t all, average = bytes_of_step(&stream->walker, &all);
 
+	if (stream->steps)
+		average = stream->bytes / stream->steps;
 	return stream->snapshot.page_size + average * level->count;
 }
 
@@ -166,8 +168,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	/* Where leaves only lead to the values, few of them lead far. */
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;
-	/* Where whole chunks come and room is short, leaves are as far ahead as their values. */
-	if (stream->dense && stream->limited && most > 1 + limit / leaf_bytes(stream))
+	/* Where whole chunks come and not all can stay, leaves are as far ahead as their values. */
+	if (stream->dense && !stream->held && most > 1 + limit / leaf_bytes(stream))
 		most = 1 + limit / leaf_bytes(stream);
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
 		struct level *level;
@@ -328,7 +330,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 	atomic_store_explicit(&stream->average, average, memory_order_relaxed);
 	atomic_store_explicit(&stream->limit, limit, memory_order_relaxed);
 	stream->limited = residency_ahead(prefetch->residency) < prefetch->options.ahead;
-	if (stream->limited && stream->placed) {
+	stream->held = residency_holds_all(prefetch->residency);
+	if (!stream->held && stream->placed) {
 		levels_use(prefetch, &stream->walker);
 		levels_use(prefetch, &stream->scout);
 	}

@@ -45,6 +45,20 @@ done
 kept "small_with_1_mib" small 200000 1024
 nothing_left "small_budgets"
 
+# An arena that holds a part of the data alone does not let go of what a scan is about to come to.
+for set in img cifar; do
+	for way in "" --backward; do
+		cold
+		# shellcheck disable=SC2086
+		line=$(LMDBIO_MEMORY=32M reader $way scan "$scratch/mount/$set")
+		equal "scan_of_$set${way}_with_32_mib_sees_the_same" "${whole[$set]}" "$(echo "$line" | seen)"
+		at_most "scan_of_$set${way}_with_32_mib_bytes" "$(slowfs_stat "$set/data.mdb:bytes")" \
+			$(($(file_size "$set") * 106 / 100))
+		at_most "scan_of_$set${way}_with_32_mib_requests" "$(slowfs_stat "$set/data.mdb:requests")" \
+			$(($(file_size "$set") * 13 / 10 >> 20))
+	done
+done
+
 # A node's budget is one for all its processes.
 mkfifo "$scratch/lines"
 exec 7<>"$scratch/lines"
