@@ -150,7 +150,7 @@ static int set_attach(struct server *server, struct server_set *set)
 		return ENOSPC; /* members would do nothing but wait for room */
 	/* Room for the copies that are in use must be left. */
 	rc = arena_serve(set->arena, nodes > 1 ? arena_chunks(set->arena) / nodes + 1 : 0,
-			 set->identity.size / nodes <= arena_budget(set->arena) / 4 * 3);
+			 set->identity.size / nodes <= arena_budget(set->arena) / 8 * 7);
 	set->serving = !rc;
 	return rc;
 }
