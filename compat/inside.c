@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Beside this library; or, in a build tree, where it is built. */
 static void *module_open(void)
@@ -36,6 +37,16 @@ static void *module_open(void)
 	return module;
 }
 
+/* Whether this is a process of the job's own, as its launcher and lmdbio-run began it. Its children
+ * have its environment, too, and must not speak to the launcher in its name. */
+static bool is_rank(void)
+{
+	return settings_get()->mpi_pid == (unsigned)getpid();
+}
+
+/* Where a program that is linked with MPI is being loaded. */
+static bool loading;
+
 static void start_once(void)
 {
 	void *library = module_open();
@@ -47,7 +58,7 @@ static void start_once(void)
 	else if (!found || found->version != MPI_MODULE_VERSION ||
 		 strcmp(found->release, PACKAGE_VERSION))
 		why = "the module is of another release";
-	else if (found->inside())
+	else if (found->inside(loading && is_rank()))
 		why = "no thread";
 	if (why)
 		log_refused("the node is not served: no MPI: %s", why);
@@ -87,10 +98,13 @@ static void __attribute__((constructor)) inside_come(void)
 
 	if (!settings_get()->mpi)
 		return;
-	if (dlsym(RTLD_DEFAULT, "MPI_Init"))
+	loading = dlsym(RTLD_DEFAULT, "MPI_Init") != NULL;
+	if (loading) {
 		pthread_once(&once, start_once);
-	else if (!thread_start(&watch, watch_run, NULL))
+		loading = false;
+	} else if (!thread_start(&watch, watch_run, NULL)) {
 		pthread_detach(watch);
+	}
 }
 
 void inside_start(void)

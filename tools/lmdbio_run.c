@@ -213,13 +213,18 @@ static int environment_print(const struct options *options, const char *preload)
 
 static int environment_set(const struct options *options, const char *preload)
 {
+	char self[16];
+
+	snprintf(self, sizeof(self), "%d", (int)getpid());
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i] && setenv(variables[i], options->settings[i], 1))
 			return -1;
 	return setenv("LD_PRELOAD", preload, 1) ||
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
 	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1)) ||
-	       (options->mpi_inside && (setenv("LMDBIO_MPI", "1", 1) || setenv(threads[0], threads[1], 0)));
+	       (options->mpi_inside &&
+		(setenv("LMDBIO_MPI", "1", 1) || setenv("LMDBIO_MPI_PID", self, 1) ||
+		 setenv(threads[0], threads[1], 0)));
 }
 
 /* A program that has been looked for, and what looking has brought. */

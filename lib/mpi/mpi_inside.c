@@ -129,9 +129,8 @@ static bool is_ending(void *context)
 	return atomic_load(&inside.ending);
 }
 
-/* Waits until the program has begun MPI. A session made before would have to live with whatever level
- * of threads the program asks for then; so the program comes first, and must have asked for all.
- * false: it has not, or it ends. */
+/* Waits until the program has begun MPI. The level of threads is that of the first who begins it
+ * (MPICH 4.0), so it must have asked for all. false: it has not, or it ends. */
 static bool program_allows(void)
 {
 	static const struct timespec pause = {.tv_nsec = 2000000};
@@ -153,9 +152,8 @@ static bool program_allows(void)
 	return level == MPI_THREAD_MULTIPLE;
 }
 
-static int all_ranks(MPI_Comm *all)
+static int session_open(void)
 {
-	MPI_Group group;
 	MPI_Info info;
 	int rc;
 
@@ -163,6 +161,16 @@ static int all_ranks(MPI_Comm *all)
 	MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
 	rc = MPI_Session_init(info, MPI_ERRORS_RETURN, &inside.session);
 	MPI_Info_free(&info);
+	if (rc != MPI_SUCCESS)
+		inside.session = MPI_SESSION_NULL;
+	return rc;
+}
+
+static int all_ranks(MPI_Comm *all)
+{
+	MPI_Group group;
+	int rc = inside.session == MPI_SESSION_NULL ? session_open() : MPI_SUCCESS;
+
 	if (rc != MPI_SUCCESS)
 		return rc;
 	finalize_watch();
@@ -187,7 +195,7 @@ static void *inside_run(void *argument)
 
 	(void)argument;
 	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
-	if (!program_allows()) {
+	if (inside.session == MPI_SESSION_NULL && !program_allows()) {
 		atomic_store(&inside.state, INSIDE_OVER);
 		return NULL;
 	}
@@ -212,9 +220,9 @@ static void *inside_run(void *argument)
 	return NULL;
 }
 
-int mpi_inside_begin(void)
+int mpi_inside_begin(bool first)
 {
-	int rc = 0;
+	int begun = 0, rc = 0;
 
 	pthread_mutex_lock(&inside.lock);
 	if (inside.process)
@@ -225,10 +233,16 @@ int mpi_inside_begin(void)
 		goto done;
 	}
 	inside.process = getpid();
+	MPI_Initialized(&begun);
+	/* What fails now is tried again, and said, when the program has begun. */
+	if (first && !begun)
+		(void)session_open();
 	rc = thread_start(&inside.thread, inside_run, NULL);
 	inside.running = !rc;
 	if (!rc)
 		atexit(exit_begins);
+	else if (inside.session != MPI_SESSION_NULL)
+		MPI_Session_finalize(&inside.session);
 done:
 	pthread_mutex_unlock(&inside.lock);
 	return rc;

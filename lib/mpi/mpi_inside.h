@@ -1,15 +1,17 @@
 /* What only this file knows: how the server runs inside a program that is an MPI program itself.
  *
- * When the program has begun MPI, and has asked it for threads, a thread of ours makes an MPI session of its own and a communicator of all ranks, which waits for those
- * that have not come yet; only it waits. From then on it does what lmdbio-run does for programs
- * without MPI. A process that has made a session must end it: the thread ends when
+ * A thread of ours waits in an MPI session of its own, and on a communicator of all ranks, for
+ * those that have not come yet; only it waits. From then on it does what lmdbio-run does for
+ * programs without MPI. A process that has made a session must end it: the thread ends when
  * MPI_Finalize ends MPI (an attribute of MPI_COMM_SELF is deleted then) or when the process exits,
  * with all other ranks.
  */
 #ifndef LMDBIO_MPI_MPI_INSIDE_H
 #define LMDBIO_MPI_MPI_INSIDE_H
 
+#include <stdbool.h>
+
 /* As struct mpi_module says of inside. */
-int mpi_inside_begin(void);
+int mpi_inside_begin(bool first);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 4 };
+enum { MPI_MODULE_VERSION = 5 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. Ranks are of one node when they can meet: on one machine, in the
@@ -82,10 +82,11 @@ struct mpi_module {
 	 */
 	int (*serve_fill)(const struct mpi_work *work, struct lmdbio_stage_report *report);
 
-	/* Has a thread of this process serve, in an MPI session of its own, from when the program has
-	 * begun MPI with MPI_THREAD_MULTIPLE until the process ends. Returns at once: 0, also when it
-	 * has been called before, or an errno. */
-	int (*inside)(void);
+	/* Has a thread of this process serve, in an MPI session of its own, until the process ends:
+	 * `first`, before the program begins MPI, whose threads are MPI_THREAD_MULTIPLE then,
+	 * whatever it asks for; else when it has begun it with that. Returns 0, also when it has
+	 * been called before, or an errno. */
+	int (*inside)(bool first);
 
 	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
 	void (*serve)(const struct mpi_work *work);

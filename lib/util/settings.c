@@ -47,6 +47,8 @@ static bool parse_boolean(const char *text, void *field)
 	return false;
 }
 
+enum { UNSIGNED_MOST = 1 << 22 }; /* processes that Linux can number */
+
 static bool parse_unsigned(const char *text, void *field)
 {
 	char *end;
@@ -58,7 +60,7 @@ static bool parse_unsigned(const char *text, void *field)
 		return false;
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	if (*end || errno || value > 1000000)
+	if (*end || errno || value > UNSIGNED_MOST)
 		return false;
 	*(unsigned *)field = (unsigned)value;
 	return true;
@@ -258,6 +260,7 @@ static const struct variable {
 	 "a directory that is there"},
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
+	{"LMDBIO_MPI_PID", parse_unsigned, offsetof(struct settings, mpi_pid), "a number"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),

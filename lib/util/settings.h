@@ -29,6 +29,8 @@ struct settings {
 	const char *staged;       /* LMDBIO_STAGED: a directory, its real name, or NULL */
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
 	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
+	unsigned mpi_pid; /* LMDBIO_MPI_PID: the process that lmdbio-run has become for that; 0:
+			     none */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
 	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess at what is wanted
 				    next where values are read at random */

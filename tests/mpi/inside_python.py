@@ -28,7 +28,7 @@ def main(path):
 				if i % readers == rank.value:
 					records += 1
 					size += len(value)
-		print(records, size, flush=True)
+		print(f"{records} {size}", flush=True)
 	mpi.MPI_Barrier(COMM_WORLD)
 	mpi.MPI_Finalize()
 

@@ -12,7 +12,9 @@ size=$(file_size img)
 MPI_SECONDS=20
 export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1"
 
-# inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out.
+# inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out. With
+# by_hand=_by_hand as LMDBIO_MPI=1 has it, where nobody says which process is the rank.
+by_hand=
 inside_run() {
 	local ranks=$1
 
@@ -21,7 +23,7 @@ inside_run() {
 	cold
 	# shellcheck disable=SC2016
 	mpi_job "$ranks" "$ranks" bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
-		"$lmdbio_run" --mpi=inside -- "$@" >"$scratch/out" 2>"$scratch/err" || rc=$?
+		"$lmdbio_run" --mpi=inside -- env ${by_hand:+-u LMDBIO_MPI_PID} "$@" >"$scratch/out" 2>"$scratch/err" || rc=$?
 }
 
 # inside_job HOW RANKS: the program.
@@ -32,7 +34,7 @@ inside_job() {
 # inside HOW RANKS: the same, which ends well.
 inside() {
 	inside_job "$@"
-	equal "$1_with_$2_ranks_ends_well" 0 "$rc"
+	equal "$1_with_$2_ranks${by_hand}_ends_well" 0 "$rc"
 	[ "$rc" = 0 ] || cat "$scratch/err"
 }
 
@@ -59,12 +61,12 @@ served() {
 
 	for try in $job_tries; do
 		inside "$@"
-		equal "$1_with_$2_ranks_sees_the_same" "$expected" "$(sum)"
+		equal "$1_with_$2_ranks${by_hand}_sees_the_same" "$expected" "$(sum)"
 		bytes=$(slowfs_stat img/data.mdb:bytes)
 		[ "$bytes" -gt "$most" ] || break
-		echo "-- $1_with_$2_ranks: $bytes bytes at try $try"
+		echo "-- $1_with_$2_ranks$by_hand: $bytes bytes at try $try"
 	done
-	at_most "$1_with_$2_ranks_bytes" "$bytes" "$most"
+	at_most "$1_with_$2_ranks${by_hand}_bytes" "$bytes" "$most"
 }
 
 # An interpreter loads MPI when it has begun, and the last rank opens nothing: nobody waits for it.
@@ -85,19 +87,31 @@ interpreted() {
 }
 
 for ranks in 2 4; do
-	for how in plain multiple early; do
+	# Also before they begin MPI, without it, and whatever threads they ask for.
+	for how in plain multiple early single funneled later never; do
+		served "$how" "$ranks"
+		equal "${how}_with_${ranks}_ranks_says_nothing" 0 "$(refusals .)"
+	done
+	by_hand=_by_hand
+	for how in plain multiple; do
 		served "$how" "$ranks"
 	done
-	# Not served, and right all the same.
+	# Not served, and right all the same: MPI has the threads that were asked for first.
 	for how in never single funneled later; do
 		INSIDE_READY=true inside "$how" "$ranks"
-		equal "${how}_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
+		equal "${how}_with_${ranks}_ranks_by_hand_sees_the_same" "$expected" "$(sum)"
 		# The launcher's node is this machine, however many MPICH plays.
 		case $how in
-		single | funneled) equal "${how}_with_${ranks}_ranks_is_said_once" 1 "$(refusals MPI_THREAD_MULTIPLE)" ;;
-		*) equal "${how}_with_${ranks}_ranks_says_nothing" 0 "$(refusals .)" ;;
+		single | funneled) equal "${how}_with_${ranks}_ranks_by_hand_is_said_once" 1 \
+			"$(refusals MPI_THREAD_MULTIPLE)" ;;
+		*) equal "${how}_with_${ranks}_ranks_by_hand_says_nothing" 0 "$(refusals .)" ;;
 		esac
 	done
+	by_hand=
+	# A rank's child that is linked with MPI as well does not begin it in the rank's name.
+	INSIDE_READY="$INSIDE_READY && INSIDE_READY=true $program never $set_path >&2" inside plain "$ranks"
+	equal "parent_of_another_with_${ranks}_ranks_sees_the_same" "$expected" "$(sum)"
+	equal "child_with_${ranks}_ranks_sees_its_part" "$ranks" "$(grep -c '^[1-9][0-9]* [0-9]* [0-9a-f]*$' "$scratch/err")"
 	# The last rank opens nothing.
 	inside absent "$ranks"
 	if /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
