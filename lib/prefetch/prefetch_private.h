@@ -36,9 +36,20 @@ struct flight {
 	void *scratch;       /* where it lands, or NULL */
 };
 
+/* Who of a look-ahead wants something. */
+enum wish { WISH_BRANCH, WISH_LEAF, WISH_VALUE, WISH_SUBTREE, WISHES };
+
+/* The chunk that each has asked for last, so that neighbours which share one ask for it once. Of
+ * each alone: scout and walker ask in turns, for chunks far apart. */
+struct wish_last {
+	uint64_t chunk;
+	uint64_t mapped; /* the same of those that are mapped */
+};
+
 /* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
  * goes: they become one request. */
 struct gathered {
+	enum wish wish;
 	uint64_t number, pages;
 	bool map;
 };
@@ -55,7 +66,6 @@ struct subtree_page {
 /* Those that are on their way and lead on to others. */
 struct subtrees {
 	unsigned first, count;
-	uint64_t chunk, chunk_mapped; /* as the stream's, of these */
 	struct subtree_page pages[PREFETCH_SUBTREES];
 };
 
@@ -99,8 +109,7 @@ struct stream {
 	_Atomic uint64_t taken;   /* the program's steps */
 	atomic_bool inside;       /* ... go through duplicates, not from key to key */
 	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
-	uint64_t chunk;           /* asked for last */
-	uint64_t chunk_mapped;    /* the same of those that are mapped */
+	struct wish_last last[WISHES];
 	uint64_t brought;         /* the loader's, when it began */
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
@@ -210,10 +219,10 @@ bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 /* stream_want.c */
 /* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table entries.
  * false: the queue is full. Under the lock. */
-bool stream_want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
-		 bool map);
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
-		       uint64_t count, bool map);
+bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
+		 uint64_t length, bool map);
+bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum wish wish,
+		       uint64_t number, uint64_t count, bool map);
 /* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
  * stream_gathered() asks for what is left of it. */
 bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,

@@ -100,7 +100,7 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 	else if (!(rc = step_page(&stream->scout, stream->forward)) && stream->branches_ahead)
 		stream->branches_ahead--;
 	if (rc == EAGAIN)
-		stream_want(prefetch, stream, stream->snapshot.view.wanted_offset,
+		stream_want(prefetch, stream, WISH_BRANCH, stream->snapshot.view.wanted_offset,
 			    stream->snapshot.view.wanted_length, false);
 	return rc;
 }
@@ -112,7 +112,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 {
 	const struct cursor *scout = &stream->scout;
 	const struct level *level, *above;
-	uint64_t each, most, chunk = stream->chunk;
+	uint64_t each, most;
 
 	if (!stream->dense || stream->big || stream->limited || stream->to.mv_data ||
 	    scout->depth < 2)
@@ -130,22 +130,21 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		if (!page_child(above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
-		    !stream_want_pages(prefetch, stream, number, 1, false))
+		    !stream_want_pages(prefetch, stream, WISH_BRANCH, number, 1, false))
 			break;
 		stream->branches_ahead++;
 	}
-	stream->chunk = chunk; /* the leaves' */
 }
 
-/* Bytes that a leaf of the walker's leads to. */
-static uint64_t leaf_bytes(const struct stream *stream)
+/* Pages that a leaf leads to, itself among them: of all alike, for the first one and the last may
+ * lead to far less. At least 1, whatever the record says. */
+static uint64_t pages_of_leaf(const struct stream *stream)
 {
-	const struct level *level = &stream->walker.levels[stream->walker.depth - 1];
-	uint64_t all, average = bytes_of_step(&stream->walker, &all);
+	const struct tree_record *record = &stream->tree.record;
+	uint64_t pages = stream->subtrees ? stream->pages : pages_of(record);
 
-	if (stream->steps)
-		average = stream->bytes / stream->steps;
-	return stream->snapshot.page_size + average * level->count;
+	pages /= record->leaf_pages ? record->leaf_pages : 1;
+	return pages ? pages : 1;
 }
 
 /* Whether the program has passed the scout's leaf, and faulted for it. */
@@ -161,7 +160,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 {
 	uint64_t ahead = maps_leaves(stream) ? bytes_ahead(stream, taken) : 0;
 	uint64_t most = (limit > ahead ? limit - ahead : 0) >> stream->snapshot.view.page_shift;
-	struct gathered run = {0};
+	uint64_t fit = (limit >> stream->snapshot.view.page_shift) / pages_of_leaf(stream);
+	struct gathered run = {.wish = WISH_LEAF};
 
 	if (!stream->scout_done)
 		branches_want(prefetch, stream, limit);
@@ -169,8 +169,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;
 	/* Where whole chunks come and not all can stay, leaves are as far ahead as their values. */
-	if (stream->dense && !stream->held && most > 1 + limit / leaf_bytes(stream))
-		most = 1 + limit / leaf_bytes(stream);
+	if (stream->dense && !stream->held && most > 1 + fit)
+		most = 1 + fit;
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
 		struct level *level;
 		uint64_t leaf;
@@ -229,7 +229,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	struct cursor *walker = &stream->walker;
 	struct level *level = cursor_top(walker);
 	unsigned shift = stream->snapshot.view.page_shift;
-	struct gathered run = {.map = maps_values(stream)};
+	struct gathered run = {.wish = WISH_VALUE, .map = maps_values(stream)};
 	bool more = true;
 
 	/* No entry leads anywhere, and none is the last one wanted. */
@@ -295,7 +295,7 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 				&stream->from);
 
 	if (rc == EAGAIN) {
-		stream_want(prefetch, stream, stream->snapshot.view.wanted_offset,
+		stream_want(prefetch, stream, WISH_BRANCH, stream->snapshot.view.wanted_offset,
 			    stream->snapshot.view.wanted_length, false);
 		return false;
 	}

@@ -92,10 +92,8 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 
 	if (!stream)
 		return NULL;
-	if (room) {
+	if (room)
 		stream->subtrees = (struct subtrees *)(stream + 1);
-		stream->subtrees->chunk = stream->subtrees->chunk_mapped = UINT64_MAX;
-	}
 	stream->owner = snapshot;
 	stream->snapshot = *snapshot;
 	stream->snapshot.watch = NULL;
@@ -107,7 +105,9 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->stride = 1;
 	stream->pages = pages;
 	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
-	stream->chunk = stream->chunk_mapped = stream->asked = UINT64_MAX;
+	stream->asked = UINT64_MAX;
+	for (unsigned i = 0; i < WISHES; i++)
+		stream->last[i] = (struct wish_last){UINT64_MAX, UINT64_MAX};
 	return stream;
 }
 

@@ -32,9 +32,10 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 	residency_scan(prefetch->residency, 1);
 }
 
-bool stream_want(struct prefetch *prefetch, struct stream *stream, uint64_t offset, uint64_t length,
-		 bool map)
+bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
+		 uint64_t length, bool map)
 {
+	struct wish_last *asked = &stream->last[wish];
 	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	if (!stream->dense) {
@@ -47,37 +48,37 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, uint64_t offs
 	for (uint64_t n = 0; n <= last - first; n++) {
 		uint64_t chunk = stream->forward ? first + n : last - n;
 		uint64_t start = chunk * ARENA_CHUNK, end = start + ARENA_CHUNK;
-		bool map_now = map && chunk != stream->chunk_mapped;
+		bool map_now = map && chunk != asked->mapped;
 
-		if (chunk == stream->chunk && !map_now)
+		if (chunk == asked->chunk && !map_now)
 			continue;
 		if (end > prefetch->residency->size)
 			end = prefetch->residency->size;
 		if (start >= end ||
 		    !loader_want(prefetch, (struct job){start, end - start, map_now, stream}))
 			return false;
-		stream->chunk = chunk;
+		asked->chunk = chunk;
 		if (map_now)
-			stream->chunk_mapped = chunk;
+			asked->mapped = chunk;
 	}
 	return true;
 }
 
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, uint64_t number,
-		       uint64_t count, bool map)
+bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum wish wish,
+		       uint64_t number, uint64_t count, bool map)
 {
 	const struct window_view *view = &stream->snapshot.view;
 
 	if (number >= view->limit || count > view->limit - number)
 		return true; /* damage is the program's to find */
-	return stream_want(prefetch, stream, number << view->page_shift, count << view->page_shift,
-			   map);
+	return stream_want(prefetch, stream, wish, number << view->page_shift,
+			   count << view->page_shift, map);
 }
 
 bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
 {
-	bool taken = !run->pages ||
-		     stream_want_pages(prefetch, stream, run->number, run->pages, run->map);
+	bool taken = !run->pages || stream_want_pages(prefetch, stream, run->wish, run->number,
+						      run->pages, run->map);
 
 	run->pages = 0;
 	return taken;

@@ -109,13 +109,10 @@ static void page_open(struct prefetch *prefetch, struct stream *stream, struct g
 void subtrees_advance(struct prefetch *prefetch, struct stream *stream)
 {
 	struct subtrees *subtrees = stream->subtrees;
-	struct gathered run = {.map = stream->mapped};
-	uint64_t chunk = stream->chunk, chunk_mapped = stream->chunk_mapped;
+	struct gathered run = {.wish = WISH_SUBTREE, .map = stream->mapped};
 
 	if (!subtrees || !subtrees->count)
 		return;
-	stream->chunk = subtrees->chunk;
-	stream->chunk_mapped = subtrees->chunk_mapped;
 	for (unsigned n = subtrees->count; n && !queue_is_full(prefetch); n--) {
 		struct subtree_page at = page_take(subtrees);
 		const uint8_t *page;
@@ -131,10 +128,6 @@ void subtrees_advance(struct prefetch *prefetch, struct stream *stream)
 		}
 	}
 	stream_gathered(prefetch, stream, &run);
-	subtrees->chunk = stream->chunk;
-	subtrees->chunk_mapped = stream->chunk_mapped;
-	stream->chunk = chunk;
-	stream->chunk_mapped = chunk_mapped;
 }
 
 uint64_t subtrees_estimate(const struct cursor *cursor)
