@@ -219,9 +219,11 @@ bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 /* --- memory --------------------------------------------------------------------------------- */
 
 /* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that
- * nobody has pinned or claimed, those not used for longest first (arena_touch), kept ones last and
- * only as far as they leave members too little room (while there is a server). true: they are
- * counted as the node's from now on. false: there is no room now; read without the arena. */
+ * nobody has pinned or claimed, those not used for longest first (arena_touch); those that a served
+ * node retains for the next time that somebody goes over the file only when there is nothing else;
+ * kept ones last and only as far as they leave members too little room (while there is a server).
+ * true: they are counted as the node's from now on. false: there is no room now; read without the
+ * arena. */
 bool arena_reserve(struct arena *arena, uint64_t blocks);
 
 /* Whether so many blocks more would find room without anybody's going for them. */

@@ -9,9 +9,11 @@
 #include <sys/mman.h>
 
 enum {
-	SAMPLE = 32, /* chunks that are compared before the oldest of them goes */
-	MEMBER_ROOM = 4, /* chunks that a member needs at least */
-	AHEAD = 8    /* chunks that one call evicts beyond its need while the node is pressed */
+	SAMPLE = 32,        /* chunks that are compared before the oldest of them goes */
+	MEMBER_ROOM = 4,    /* chunks that a member needs at least */
+	READER_WINDOW = 20, /* chunks that one who reads has use for at one time */
+	STALE = 2,          /* times that as many chunks have come as the file has */
+	AHEAD = 8 /* chunks that one call evicts beyond its need while the node is pressed */
 };
 
 /* --- accounts ------------------------------------------------------------------------------- */
@@ -116,6 +118,65 @@ busy:
 	return false;
 }
 
+/* --- who has how much of the room ------------------------------------------------------------- */
+
+uint64_t arena_keep_limit(const struct arena *arena)
+{
+	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
+	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS, all = arena_limit(arena);
+
+	if (room < all / 8)
+		room = all / 8;
+	return room < all ? all - room : 0;
+}
+
+static bool is_served(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->head->server, memory_order_relaxed);
+}
+
+/* Blocks for copies of what others keep, beside what the server does. */
+static uint64_t room_of_copies(const struct arena *arena)
+{
+	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
+	uint64_t limit = arena_keep_limit(arena);
+
+	return arena_limit(arena) - (keeps < limit ? keeps : limit);
+}
+
+/* Members but the server. */
+static uint64_t readers(const struct arena *arena)
+{
+	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
+
+	return members > 2 ? members - 1 : 1;
+}
+
+/* How much of that is for what comes and goes; the rest is for what stays. */
+static uint64_t room_to_pass(const struct arena *arena)
+{
+	uint64_t room = room_of_copies(arena);
+	uint64_t window = readers(arena) * READER_WINDOW * ARENA_BLOCKS;
+
+	if (window < room / 4)
+		window = room / 4;
+	return window < room ? window : room;
+}
+
+uint64_t arena_share(struct arena *arena)
+{
+	const uint64_t least = MEMBER_ROOM * ARENA_BLOCKS;
+	uint64_t room;
+
+	if (!is_served(arena) || arena->chunks * ARENA_BLOCKS <= arena_limit(arena))
+		return UINT64_MAX;
+	(void)arena_members(arena); /* counts them */
+	room = room_to_pass(arena);
+	/* The server pins little, but what is on its way has its room already. */
+	room = room > 2 * least ? room - least : least;
+	return room / readers(arena) * ARENA_BLOCK;
+}
+
 /* --- eviction ------------------------------------------------------------------------------- */
 
 static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned word)
@@ -150,6 +211,8 @@ uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t ch
 	atomic_fetch_and(&group->refused[chunk % ARENA_GROUP / 64], ~bit);
 	if (atomic_fetch_and(&group->kept[chunk % ARENA_GROUP / 64], ~bit) & bit)
 		atomic_fetch_sub(&arena->head->kept, 1);
+	if (atomic_fetch_and(&group->retained[chunk % ARENA_GROUP / 64], ~bit) & bit)
+		atomic_fetch_sub(&arena->head->retained, 1);
 	return blocks;
 }
 
@@ -176,11 +239,19 @@ static bool evict(struct arena *arena, uint64_t chunk)
 	return !pinned;
 }
 
+/* What may go: each of these only when there is nothing left of the one before. */
+enum reach {
+	REACH_PASSING,  /* what is neither retained nor kept, or was retained and is stale */
+	REACH_RETAINED, /* what stays for the next round, too */
+	REACH_KEPT,     /* and what the server keeps for other nodes */
+};
+
 /* A search for something to evict: once around, in steps of 64 chunks. */
 struct search {
 	uint64_t at;   /* chunk */
 	uint64_t left; /* chunks */
-	bool kept;     /* those that are kept, too */
+	enum reach reach;
+	uint32_t stale; /* claims since it was last used */
 	struct {
 		uint64_t chunk;
 		uint32_t age;
@@ -188,9 +259,11 @@ struct search {
 	unsigned count;
 };
 
-static void search_begin(struct search *search, const struct arena *arena, bool kept)
+static void search_begin(struct search *search, const struct arena *arena, enum reach reach)
 {
-	search->kept = kept;
+	search->reach = reach;
+	search->stale = STALE * arena->chunks < UINT32_MAX / 2 ? (uint32_t)(STALE * arena->chunks)
+							       : UINT32_MAX / 2;
 	search->at = atomic_load(&arena->head->hand) % arena->chunks;
 	search->left = arena->chunks + 64; /* the first word is looked at twice, in parts */
 	search->count = 0;
@@ -212,9 +285,10 @@ static void search_word(struct search *search, const struct arena *arena, struct
 	unsigned word = search->at % ARENA_GROUP / 64;
 	uint64_t first = search->at & ~UINT64_C(63);
 	uint64_t bits = atomic_load(&group->pins[0][word]) >> search->at % 64 << search->at % 64;
-	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
+	uint64_t retained = atomic_load(&group->retained[word]);
+	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed), age;
 
-	if (!search->kept)
+	if (search->reach < REACH_KEPT)
 		bits &= ~atomic_load(&group->kept[word]);
 	if (bits)
 		bits &= ~pinned_in(arena, search->at / ARENA_GROUP, word);
@@ -223,10 +297,13 @@ static void search_word(struct search *search, const struct arena *arena, struct
 
 		if (chunk >= arena->chunks || atomic_load(&group->words[chunk % ARENA_GROUP]))
 			continue;
+		age = clock - atomic_load_explicit(&group->stamps[chunk % ARENA_GROUP],
+						   memory_order_relaxed);
+		if (search->reach < REACH_RETAINED && retained >> chunk % 64 & 1 &&
+		    age < search->stale)
+			continue;
 		search->found[search->count].chunk = chunk;
-		search->found[search->count++].age =
-			clock - atomic_load_explicit(&group->stamps[chunk % ARENA_GROUP],
-						     memory_order_relaxed);
+		search->found[search->count++].age = age;
 	}
 }
 
@@ -257,17 +334,45 @@ static uint64_t search_oldest(struct search *search)
 	return chunk;
 }
 
+/* Whoever goes over a file again and again comes first for what was used longest ago: if that is
+ * what goes, nothing is found, however much there was room for. So of the copies that a served node
+ * has the first to be given up stay instead, a part of them all, and what comes later goes (as of
+ * MinIO: Mohan et al., VLDB 2021), whatever the order of the rounds, until nobody comes for them
+ * any more. What is used more often than that stays among what passes, too. */
+static bool retain(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = arena_group_of(arena, chunk);
+	uint64_t bit = UINT64_C(1) << chunk % 64, retained = atomic_load(&arena->head->retained);
+
+	if (!group || !is_served(arena) ||
+	    (retained + 1) * ARENA_BLOCKS > room_of_copies(arena) - room_to_pass(arena))
+		return false;
+	/* Who dies in the middle leaves the count too high. */
+	atomic_fetch_add(&arena->head->retained, 1);
+	if (!(atomic_fetch_or(&group->retained[chunk % ARENA_GROUP / 64], bit) & bit))
+		return true;
+	atomic_fetch_sub(&arena->head->retained, 1);
+	return false;
+}
+
 /* The oldest of the next few that may go; false when there is none in the whole arena. */
-static bool evict_any(struct arena *arena, bool kept)
+static bool evict_any(struct arena *arena, enum reach reach)
 {
 	struct search search;
+	unsigned others = 1; /* that must be left where one is spared */
 
-	search_begin(&search, arena, kept);
+	search_begin(&search, arena, reach);
 	while (search.left) {
 		search_sample(&search, arena);
 		while (search.count) {
 			uint64_t chunk = search_oldest(&search);
 
+			/* One at a time where there are few. */
+			if (reach == REACH_PASSING && search.count >= others &&
+			    retain(arena, chunk)) {
+				others = SAMPLE / 2;
+				continue;
+			}
 			if (evict(arena, chunk)) {
 				atomic_store(&arena->head->hand, chunk + 1);
 				return true;
@@ -275,16 +380,6 @@ static bool evict_any(struct arena *arena, bool kept)
 		}
 	}
 	return false;
-}
-
-uint64_t arena_keep_limit(const struct arena *arena)
-{
-	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
-	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS, all = arena_limit(arena);
-
-	if (room < all / 8)
-		room = all / 8;
-	return room < all ? all - room : 0;
 }
 
 /* What the server keeps, it keeps for other nodes too: that goes only when it leaves too little for
@@ -297,26 +392,11 @@ static bool may_kept_go(const struct arena *arena)
 			kept * ARENA_BLOCKS > arena_keep_limit(arena));
 }
 
-uint64_t arena_share(struct arena *arena)
-{
-	uint64_t keeps = atomic_load(&arena->head->keeps) * ARENA_BLOCKS;
-	uint64_t limit = arena_keep_limit(arena), members, all = arena_limit(arena);
-	const uint64_t least = MEMBER_ROOM * ARENA_BLOCKS;
-
-	if (!atomic_load_explicit(&arena->head->server, memory_order_relaxed) ||
-	    arena->chunks * ARENA_BLOCKS <= all)
-		return UINT64_MAX;
-	if (keeps > limit)
-		keeps = limit;
-	/* The server pins little, but what is on its way has its room already. */
-	members = arena_members(arena);
-	all = all > keeps + 2 * least ? all - keeps - least : least;
-	return all / (members > 2 ? members - 1 : 1) * ARENA_BLOCK;
-}
-
 static bool evict_one(struct arena *arena)
 {
-	return evict_any(arena, false) || (may_kept_go(arena) && evict_any(arena, true));
+	return evict_any(arena, REACH_PASSING) ||
+	       (atomic_load(&arena->head->retained) && evict_any(arena, REACH_RETAINED)) ||
+	       (may_kept_go(arena) && evict_any(arena, REACH_KEPT));
 }
 
 static bool is_over(const struct arena *arena, uint64_t limit)
@@ -413,9 +493,10 @@ void arena_touch(struct arena *arena, uint64_t chunk)
 	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
 
 	if (group)
-		atomic_store_explicit(&group->stamps[chunk % ARENA_GROUP],
-				      atomic_load_explicit(&arena->head->clock, memory_order_relaxed),
-				      memory_order_relaxed);
+		atomic_store_explicit(
+			&group->stamps[chunk % ARENA_GROUP],
+			atomic_load_explicit(&arena->head->clock, memory_order_relaxed),
+			memory_order_relaxed);
 }
 
 bool arena_pressed(const struct arena *arena)

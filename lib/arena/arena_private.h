@@ -82,6 +82,7 @@ struct arena_head {
 	_Atomic uint32_t awaited;             /* somebody may sleep on the answers */
 	_Atomic uint32_t kept;                /* chunks marked to be kept, about */
 	_Atomic uint64_t keeps;               /* chunks that it wants to keep */
+	_Atomic uint32_t retained;            /* chunks marked to stay for the next round, about */
 };
 
 enum { SERVER_WHOLE = 0x100 };
@@ -92,6 +93,7 @@ struct arena_group {
 	_Atomic uint32_t stamps[ARENA_GROUP];
 	_Atomic uint64_t published[ARENA_GROUP][ARENA_BLOCKS / 64];
 	_Atomic uint64_t kept[ARENA_GROUP / 64];    /* bits: arena_keep() */
+	_Atomic uint64_t retained[ARENA_GROUP / 64]; /* bits: it stays for the next round */
 	_Atomic uint64_t refused[ARENA_GROUP / 64]; /* the server does not bring it */
 	_Atomic uint64_t asked[ARENA_GROUP / 64];   /* somebody has tried to make huge pages here */
 	_Atomic uint64_t huge[ARENA_GROUP / 64];    /* and has succeeded */

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 enum {
-	AHEAD_SHARE = 4,    /* of what may be pinned, as one part in so many */
+	AHEAD_SHARE = 3,    /* of what may be pinned, as one part in so many */
 	PREPARE = 8,        /* chunks at a time */
 	PREPARE_AHEAD = 24, /* chunks: as far as that */
 	AROUND = 128 << 10, /* bytes: the kernel's own */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What only this file knows: what an epoch after the first asks storage for, where the memory of all nodes
-# together holds the data set and the programs keep it open: nothing.
+# together holds the data set and the programs keep it open: nothing; and the other nodes: not for all again.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
@@ -89,6 +89,35 @@ second_epoch cifar 4 4 80M
 second_epoch img 4 2 88M
 # Nearly all of a node's memory is its part of the set.
 second_epoch cifar 4 2 72M
+
+# kept SET RANKS NODES MEMORY MIB: what the nodes ask of one another in four epochs. With nothing kept from
+# one to the next it would be four times what is not a node's own.
+kept() {
+	local name=kept_of_$1_of_$2_ranks_on_$3_nodes_with_$4 most=$(($(file_size "$1") * 101 / 100)) bytes others try
+
+	whole=$(original scan "$scratch/backing/$1" | seen)
+	for try in $job_tries; do
+		rm -f "$scratch"/told.* "$scratch"/seen.*
+		cold
+		# shellcheck disable=SC2016
+		LMDBIO_VERBOSE=1 LMDBIO_MEMORY=$4 job_set=$scratch/mount/$1 job_run "$2" "$3" sh -c \
+			'unset SETS_GATE; exec "$SETS_READER" 4 "$job_set" >"$job_scratch/told.$PMI_RANK"'
+		bytes=$(slowfs_stat "$1/data.mdb:bytes")
+		others=$(sed -n 's/.* \([0-9]*\) MiB from other nodes.*/\1/p' "$scratch/job.log" | awk '{ n += $1 } END { print n + 0 }')
+		[ "$others" -gt "$5" ] || [ "$bytes" -gt "$most" ] || break
+		echo "-- $name: $others MiB of others, $bytes bytes at try $try"
+	done
+	equal "${name}_ends_well" 0 "$job_status"
+	equal "${name}_sees_the_same" "$whole" "$(epoch_seen 4)"
+	at_most "${name}_bytes" "$bytes" "$most"
+	judge "${name}_asks_others" test "$others" -gt $(($(file_size "$1") * ($3 - 1) >> 20))
+	at_most "${name}_mib_of_others" "$others" "$5"
+	job_left "$name"
+}
+
+# 456 and 1311 with nothing kept; there is room for 26 chunks of 57, and for 31 of 82.
+kept img 2 2 104M 340
+kept cifar 4 4 80M 1000
 
 # Each rank reads all of the set in an order of its own, once and again, one program after another.
 # shellcheck disable=SC2016
