@@ -155,7 +155,13 @@ static void signal_keep(struct program *program, int number)
 	}
 }
 
-/* What the terminal has sent reached the program too, which is of the same process group. */
+/* What the terminal has sent reached the program too, which is of the same process group; but that
+ * there is no terminal any more, the leader of its session alone is told. */
+static bool is_ours_alone(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
+}
+
 static void signal_pass(struct program *program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
@@ -169,7 +175,7 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
 		return;
 	}
-	if (info->ssi_code <= 0)
+	if (is_ours_alone(info))
 		kill(program->pid, number);
 	if (number != SIGTSTP)
 		return;

@@ -1,0 +1,16 @@
+#!/bin/sh
+# What only this file knows: that a program under lmdbio-run --mpi has the terminal that it would have
+# without. Each case is in terminal_test.py.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
+. "$(dirname "$0")/mpi_lib.sh"
+mpi_require
+need python3
+cd "$scratch"
+script=$top_srcdir/tests/mpi/terminal_test.py
+
+for case in $(python3 "$script"); do
+	judge "terminal_$case" timeout -k 5 100 python3 "$script" "$case" "$lmdbio_run"
+done
+finish
