@@ -152,6 +152,33 @@ static bool program_allows(void)
 	return level == MPI_THREAD_MULTIPLE;
 }
 
+/* The wait for the others in MPI_Session_init, which nothing can end. */
+struct gathering {
+	pthread_mutex_t lock;
+	pthread_cond_t over;
+	bool is_over;
+};
+
+/* Says what a program waits for that has not come as far as main(). */
+static void *gathering_watch(void *argument)
+{
+	struct gathering *gathering = argument;
+	struct timespec until;
+	int rc = 0;
+
+	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += GATHER_LIMIT / 1000;
+	pthread_mutex_lock(&gathering->lock);
+	while (!gathering->is_over && !rc)
+		rc = pthread_cond_timedwait(&gathering->over, &gathering->lock, &until);
+	if (!gathering->is_over)
+		log_refused("MPI waits for ranks of the job that have not begun it: all must be "
+			    "started with --mpi=inside");
+	pthread_mutex_unlock(&gathering->lock);
+	return NULL;
+}
+
 static int session_open(void)
 {
 	MPI_Info info;
@@ -164,6 +191,24 @@ static int session_open(void)
 	if (rc != MPI_SUCCESS)
 		inside.session = MPI_SESSION_NULL;
 	return rc;
+}
+
+/* Before the program. What fails now is tried again, and said, when that has begun MPI. */
+static void session_open_first(void)
+{
+	struct gathering gathering = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				      .over = PTHREAD_COND_INITIALIZER};
+	pthread_t watch;
+	bool watched = !thread_start(&watch, gathering_watch, &gathering);
+
+	(void)session_open();
+	if (!watched)
+		return;
+	pthread_mutex_lock(&gathering.lock);
+	gathering.is_over = true;
+	pthread_cond_signal(&gathering.over);
+	pthread_mutex_unlock(&gathering.lock);
+	pthread_join(watch, NULL);
 }
 
 static int all_ranks(MPI_Comm *all)
@@ -234,9 +279,8 @@ int mpi_inside_begin(bool first)
 	}
 	inside.process = getpid();
 	MPI_Initialized(&begun);
-	/* What fails now is tried again, and said, when the program has begun. */
 	if (first && !begun)
-		(void)session_open();
+		session_open_first();
 	rc = thread_start(&inside.thread, inside_run, NULL);
 	inside.running = !rc;
 	if (!rc)

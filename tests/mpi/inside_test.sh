@@ -130,5 +130,22 @@ for ranks in 2 4; do
 	done
 	job_killed=1 job_left "exit_of_one_of_$ranks"
 done
+# A rank that never begins MPI: who is linked with it waits for that, and it is said.
+rm -f "$scratch/out" "$scratch/err"
+# shellcheck disable=SC2016
+MPI_SECONDS=60 mpi_job 2 2 bash -c '[ "$PMI_RANK" = 0 ] || exec sleep 50; exec "$@"' - \
+	"$lmdbio_run" --mpi=inside -- "$program" never "$set_path" >"$scratch/out" 2>"$scratch/err" &
+job=$!
+until grep -qs "^lmdbio: MPI waits for ranks of the job" "$scratch/err" || ! kill -0 "$job" 2>/dev/null; do
+	sleep 0.05
+done
+judge "rank_that_never_begins_mpi_is_waited_for" kill -0 "$job"
+equal "rank_that_never_begins_mpi_is_said" 1 "$(grep -c '^lmdbio: MPI waits for ranks of the job' "$scratch/err")"
+pkill -KILL -f "$program never $set_path" || true
+wait "$job" 2>/dev/null || true
+until [ -z "$(job_processes)" ]; do
+	sleep 0.05
+done
+job_killed=1 job_left "rank_that_never_begins_mpi"
 slowfs_stop
 finish
