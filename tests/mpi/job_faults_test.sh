@@ -46,10 +46,12 @@ job_faulty_at 0 program_killed 2 2 die 137
 job_faulty_at 60 program_killed 2 2 die 137
 job_faulty_at 30 program_killed 4 2 die 137
 job_faulty_at 95 program_killed 4 4 die 137
-job_faulty_at 50 server_stopped 2 2 stop 0
-last_saw server_stopped_at_50 2 img
-job_faulty_at 0 server_stopped 4 4 stop 0
-last_saw server_stopped_at_0 4 img
+for ranks in 2 4; do
+	for percent in 0 50 80; do
+		job_faulty_at "$percent" server_stopped "$ranks" "$ranks" stop 0
+		last_saw "server_stopped_at_$percent" "$ranks" img
+	done
+done
 for ranks in 2 4; do
 	job_faulty rank_that_opens_nothing "$ranks" 2 none 0
 	job_faulty early_close "$ranks" 2 close 0

@@ -115,11 +115,11 @@ rc=0
 wait "$served" || rc=$?
 equal "terminated_server_ends_well" 0 "$rc"
 
-# program_disturbed SIGNAL PERCENT NODES: two ranks on the first node read their parts while its server
+# program_disturbed SIGNAL PERCENT NODES RANKS: ranks on the first node read their parts while its server
 # is sent that, when storage has been asked for so much of the set. The launcher of a server that is
 # killed ends the others'.
 program_disturbed() {
-	local name=program_$1_at_$2_of_$3_nodes program pid rc=0
+	local name=$4_programs_$1_at_$2_of_$3_nodes program pid rc=0
 
 	serve_start "$3"
 	pid=$(server_of 0)
@@ -128,7 +128,7 @@ program_disturbed() {
 	slowfs_control "bandwidth 60"
 	rm -f "$scratch"/seen.*
 	MPI_SECONDS=15 LD_LIBRARY_PATH=$library epochs=1 job_set=$set_path \
-		at 0 mpi_job 2 1 sh -c "$job_part" >"$scratch/job.log" 2>&1 &
+		at 0 mpi_job "$4" 1 sh -c "$job_part" >"$scratch/job.log" 2>&1 &
 	program=$!
 	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size * $2 / 100)) ] ||
 		! kill -0 "$program" 2>/dev/null; do
@@ -151,10 +151,12 @@ program_disturbed() {
 	job_killed=1 job_left "$name"
 }
 
-program_disturbed STOP 25 1
-for nodes_killed in 1 2; do
-	for percent in 0 30 60; do
-		program_disturbed KILL "$percent" "$nodes_killed"
+for ranks in 2 4; do
+	program_disturbed STOP 25 1 "$ranks"
+	for nodes_killed in 1 2; do
+		for percent in 0 30 60; do
+			program_disturbed KILL "$percent" "$nodes_killed" "$ranks"
+		done
 	done
 done
 slowfs_stop
