@@ -75,6 +75,8 @@ for try in $job_tries; do
 	echo "-- short_memory: $requests requests at try $try"
 done
 at_most "short_memory_requests" "$requests" "$most"
+# No more than the two nodes would read in their two epochs without each other.
+at_most "short_memory_bytes" "$(slowfs_stat img/data.mdb:bytes)" $(($(file_size img) * 9 / 2))
 job_left "short_memory"
 slowfs_stop
 finish
