@@ -84,8 +84,8 @@ struct mpi_module {
 
 	/* Has a thread of this process serve, in an MPI session of its own, until the process ends:
 	 * `first`, before the program begins MPI, whose threads are MPI_THREAD_MULTIPLE then,
-	 * whatever it asks for; else when it has begun it with that. Returns 0, also when it has
-	 * been called before, or an errno. */
+	 * whatever it asks for; else when it has begun it with that. With `first` it waits for all
+	 * ranks, as MPI_Init does. Returns 0, also when it has been called before, or an errno. */
 	int (*inside)(bool first);
 
 	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
