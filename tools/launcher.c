@@ -2,10 +2,11 @@
 #include "config.h"
 #include "launcher.h"
 
-#include <stdbool.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -41,4 +42,57 @@ void launcher_forget(void)
 		if (!is_of_launcher(*entry))
 			*kept++ = *entry;
 	*kept = NULL;
+}
+
+int launcher_descriptor(void)
+{
+	const char *number = getenv("PMI_FD");
+	int fd = number ? atoi(number) : -1;
+
+	return fd > STDERR_FILENO ? fd : -1;
+}
+
+static bool line_write(const char *line)
+{
+	ssize_t n;
+
+	do {
+		n = send(launcher_descriptor(), line, strlen(line), MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)strlen(line);
+}
+
+/* What has been answered, of which each line comes whole. */
+static bool line_read(char *line, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = recv(launcher_descriptor(), line, size - 1, 0);
+	} while (n < 0 && errno == EINTR);
+	line[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+bool launcher_meet(void)
+{
+	return line_write("cmd=barrier_in\n");
+}
+
+bool launcher_has_met(void)
+{
+	char line[1024];
+
+	return !line_read(line, sizeof(line)) || strstr(line, "cmd=barrier_out");
+}
+
+void launcher_leave(void)
+{
+	char line[1024];
+
+	if (!line_write("cmd=finalize\n"))
+		return;
+	/* What was meant for the one that is gone may come before. */
+	while (line_read(line, sizeof(line)) && !strstr(line, "cmd=finalize_ack"))
+		;
 }

@@ -1,24 +1,33 @@
-/* What only this file knows: how a program becomes one rank of a job whose MPI it never sees. */
+/* What only this file knows: how a program becomes one rank of a job whose MPI it never sees: the
+ * process that the launcher waits for, between the program and the server. */
 #include "config.h"
 #include "launcher.h"
 #include "run_job.h"
+#include "run_server.h"
 
-#include "tool_place.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
+
+/* Milliseconds from when all programs are over until a server that has not ended MPI with the
+ * others is killed, and until the launcher is told of an end in its place: nobody is in a barrier
+ * of MPI's any more then. */
+enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
 	pid_t pid; /* 0: there is none */
@@ -68,21 +77,6 @@ static void program_wait(int from, const sigset_t *mask, const struct run_job *j
 	_exit(job->start(job->context));
 }
 
-/* This process has the streams only so that the program can: who writes to the program's input must
- * see it end. */
-static void streams_leave(void)
-{
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (nothing < 0)
-		return;
-	fflush(stdout);
-	dup2(nothing, STDIN_FILENO);
-	dup2(nothing, STDOUT_FILENO);
-	if (nothing > STDERR_FILENO)
-		close(nothing);
-}
-
 static int program_fork(struct program *program, const struct run_job *job)
 {
 	sigset_t set, before;
@@ -117,7 +111,7 @@ static void program_release(struct program *program, const char *node, const cha
 
 	program->begun = node != NULL;
 	if (program->begun && program->pid) {
-		streams_leave();
+		run_streams_leave();
 		told[0].iov_len = strlen(node) + 1;
 		told[1].iov_len = strlen(staged) + 1;
 		(void)!writev(program->pipe, told, 2);
@@ -127,20 +121,10 @@ static void program_release(struct program *program, const char *node, const cha
 		(void)waitpid(program->pid, NULL, 0);
 }
 
-static void program_look(struct program *program)
+static void program_end(struct program *program, int status)
 {
-	int status;
-	pid_t pid;
-
-	do {
-		pid = waitpid(program->pid, &status, WNOHANG);
-	} while (pid < 0 && errno == EINTR);
-	if (!pid)
-		return;
 	program->over = true;
-	program->status = pid < 0             ? EXIT_OURS
-			  : WIFEXITED(status) ? WEXITSTATUS(status)
-					      : EXIT_SIGNAL + WTERMSIG(status);
+	program->status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
 }
 
 /* Before the program has begun: its process has them all blocked, so the kernel keeps for it what
@@ -188,77 +172,209 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-/* struct mpi_work's look: whether the program is over. */
-static bool program_is_over(void *context)
-{
-	struct program *program = context;
-	struct signalfd_siginfo info;
+/* --- the rank -------------------------------------------------------------------------------- */
 
-	while (read(program->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		if (info.ssi_signo != SIGCHLD && !program->over)
-			signal_pass(program, &info);
-	if (!program->over && program->pid)
-		program_look(program);
-	return program->over;
+/* How far the ranks are with telling each other that all programs are over. */
+enum meeting {
+	MEETING_NONE, /* they have not begun, or are told by their servers */
+	MEETING_COMING,
+	MEETING_WAITING, /* this one's program is over */
+	MEETING_MET,
+};
+
+struct rank {
+	const struct run_job *job;
+	struct program program;
+	pid_t server;
+	int talk;          /* with the server; -1: nothing is to be heard any more */
+	bool server_over;  /* it has ended, */
+	int server_status; /* so, as waitpid() says */
+	bool told_over;
+	enum meeting meeting;
+	uint64_t met_at; /* ns */
+	int ranks;       /* of the job, once the server has told */
+};
+
+static void server_tell(struct rank *rank, enum run_word word)
+{
+	char byte = (char)word;
+
+	if (rank->talk >= 0)
+		(void)send(rank->talk, &byte, 1, MSG_NOSIGNAL);
 }
 
-/* --- the job --------------------------------------------------------------------------------- */
-
-/* What all ranks do before a program begins: they bring what it must find. Returns whether that is
- * there, the same on all. */
-static bool job_stage(const struct run_job *job, const struct mpi_module *module,
-		      const struct mpi_work *work, const struct mpi_place *at)
+/* The server's news of how the start went. */
+static void news_take(struct rank *rank)
 {
-	struct lmdbio_stage_report report = {.size = sizeof(report)};
-	int rc = module->serve_fill(work, &report);
+	static struct run_news news;
+	const struct run_job *job = rank->job;
+	ssize_t n;
 
-	job->tell(rc,
-		  rc == EADDRINUSE ? "a node has a server already"
-		  : rc == ENOSPC   ? "No space left in a node's memory budget"
-				   : module->error_text(rc),
-		  at, &report);
-	return !rc;
+	do {
+		n = recv(rank->talk, &news, sizeof(news), MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n == 0) { /* it ends */
+		close(rank->talk);
+		rank->talk = -1;
+	}
+	if (n != (ssize_t)sizeof(news))
+		return;
+	if (job->paths)
+		job->tell(news.rc, news.text, &news.place, &news.report);
+	if (news.rc)
+		return;
+	rank->ranks = news.place.ranks;
+	if (job->start && news.pmi1 && launcher_descriptor() >= 0)
+		rank->meeting = MEETING_COMING;
+	else
+		server_tell(rank, RUN_LEAVE);
+	if (!job->start)
+		rank->program.status = 0;
+	if (!rank->program.over) /* by a signal, before it could begin */
+		program_release(&rank->program, news.node, news.staged);
+}
+
+/* What has ended. */
+static void ended_take(struct rank *rank)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0 || (pid < 0 && errno == EINTR)) {
+		if (pid == rank->program.pid && pid && !rank->program.over)
+			program_end(&rank->program, status);
+		if (pid != rank->server)
+			continue;
+		rank->server_over = true;
+		rank->server_status = status;
+		if (WIFSIGNALED(status) && rank->program.begun && !rank->program.over)
+			fprintf(stderr,
+				"%s: the server of this rank has ended by signal %d; the program "
+				"goes on without it\n",
+				rank->job->tool, WTERMSIG(status));
+	}
+}
+
+static void signals_take(struct rank *rank)
+{
+	struct signalfd_siginfo info;
+
+	while (read(rank->program.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			ended_take(rank);
+		else if (!rank->program.over)
+			signal_pass(&rank->program, &info);
+	}
+}
+
+/* What follows from the program's end, when it is known how the start went. */
+static void end_step(struct rank *rank)
+{
+	if (rank->program.over && !rank->told_over) {
+		rank->told_over = true;
+		server_tell(rank, RUN_OVER);
+	}
+	if (rank->program.over && rank->meeting == MEETING_COMING)
+		rank->meeting = launcher_meet() ? MEETING_WAITING : MEETING_MET;
+	if (rank->meeting == MEETING_MET && !rank->met_at) {
+		rank->met_at = clock_now();
+		server_tell(rank, RUN_LEAVE);
+	}
+}
+
+/* Milliseconds from now until `after` the programs' end; -1: that is not known to have come. */
+static int patience_left(const struct rank *rank, int after)
+{
+	enum { MS_NS = 1000000 };
+	uint64_t gone = (clock_now() - rank->met_at) / MS_NS;
+
+	if (!rank->met_at)
+		return -1;
+	return gone < (uint64_t)after ? after - (int)gone : 0;
+}
+
+static void rank_step(struct rank *rank)
+{
+	enum { SIGNALS, TALK, LAUNCHER };
+	struct pollfd ready[] = {
+		[SIGNALS] = {.fd = rank->program.signals, .events = POLLIN},
+		[TALK] = {.fd = rank->talk, .events = POLLIN},
+		[LAUNCHER] = {.fd = rank->meeting == MEETING_WAITING ? launcher_descriptor() : -1,
+			      .events = POLLIN},
+	};
+	int patience = patience_left(rank, END_PATIENCE);
+
+	if (!patience && !rank->server_over)
+		kill(rank->server, SIGKILL);
+	if (poll(ready, sizeof(ready) / sizeof(*ready), patience ? patience : -1) < 0)
+		return;
+	if (ready[TALK].revents)
+		news_take(rank);
+	if (ready[LAUNCHER].revents && launcher_has_met())
+		rank->meeting = MEETING_MET;
+	if (ready[SIGNALS].revents)
+		signals_take(rank);
+	end_step(rank);
+}
+
+/* Whether there is nothing to wait for. A program that has no news by now gets none. */
+static bool rank_is_over(const struct rank *rank)
+{
+	const struct program *program = &rank->program;
+
+	return rank->server_over && rank->talk < 0 &&
+	       (program->over || !program->begun || !program->pid) &&
+	       (rank->meeting == MEETING_NONE || rank->meeting == MEETING_MET);
+}
+
+static int server_fork(struct rank *rank)
+{
+	pid_t mine = getpid();
+	int ends[2];
+
+	fflush(NULL);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return errno;
+	rank->server = fork();
+	if (!rank->server) {
+		close(ends[0]);
+		close(rank->program.pipe);
+		close(rank->program.signals);
+		exit(run_server(rank->job, mine, ends[1]));
+	}
+	close(ends[1]);
+	rank->talk = ends[0];
+	return rank->server < 0 ? errno : 0;
+}
+
+/* The end, for a server that could not tell the launcher, or the other ranks, of it. */
+static void end_without_server(struct rank *rank)
+{
+	if (rank->meeting == MEETING_MET) {
+		(void)poll(NULL, 0, patience_left(rank, LEAVE_PATIENCE));
+		launcher_leave();
+	} else if (rank->ranks > 1 && !rank->program.status) { /* whose servers wait for this one */
+		rank->program.status = EXIT_OURS;
+	}
 }
 
 int run_job(const struct run_job *job)
 {
-	struct program program = {.status = EXIT_OURS};
-	const struct mpi_module *module;
-	struct mpi_work work = {.look = program_is_over,
-				.context = &program,
-				.together = !job->start,
-				.paths = job->paths,
-				.fills = job->paths != NULL};
-	const char *staged;
-	struct mpi_place at;
-	int rc = program_fork(&program, job);
+	struct rank rank = {.job = job, .program = {.status = EXIT_OURS}, .talk = -1};
+	int rc = program_fork(&rank.program, job);
 
 	if (rc) {
 		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
 		return EXIT_OURS;
 	}
-	module = tool_place_module(job->tool);
-	rc = module ? module->begin(false, &at) : 0;
-	if (!module || rc) {
-		if (rc)
-			fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
-		program_release(&program, NULL, NULL);
-		return EXIT_OURS;
-	}
-	work.fd = program.signals;
-	staged = tool_place_staged(&at);
-	rc = module->serve_begin(&work);
-	if (rc && rc != EADDRINUSE && !job->paths) /* the programs read for themselves then */
-		fprintf(stderr, "%s: the node is not served: %s\n", job->tool, strerror(rc));
-	if (!job->paths || job_stage(job, module, &work, &at)) {
-		program_release(&program, work.node ? work.node : "", staged);
-		program.over = !job->start && at.node_rank > 0; /* one a node is enough */
-		program.status = job->start ? program.status : 0;
-	} else {
-		program_release(&program, NULL, NULL);
-		program.over = true;
-	}
-	module->serve(&work);
-	module->end();
-	return program.status;
+	rc = server_fork(&rank);
+	if (rc)
+		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
+	while (!rc && !rank_is_over(&rank))
+		rank_step(&rank);
+	if (!rank.program.begun)
+		program_release(&rank.program, NULL, NULL);
+	if (!rc && WIFSIGNALED(rank.server_status))
+		end_without_server(&rank);
+	return rank.program.status;
 }

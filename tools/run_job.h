@@ -1,9 +1,10 @@
 /* What only this file knows: how a program becomes one rank of a job whose MPI it never sees.
  *
- * The program is forked first and waits; then this process starts MPI, learns which node it is on,
- * and lets the program begin. From then on it serves the node (one process a node does), passes
- * signals on and waits. Only when every program of the job is over does it end MPI: so a program
- * that crashes takes no other with it.
+ * The program is forked first and waits; then a process that starts MPI, learns which node it is
+ * on, and from then on serves the node (one process a node does). This one lets the program begin,
+ * passes signals on and waits. Only when every program of the job is over is MPI ended: so a
+ * program that crashes takes no other with it; nor does a server, as the launcher waits for this
+ * process.
  */
 #ifndef LMDBIO_TOOLS_RUN_JOB_H
 #define LMDBIO_TOOLS_RUN_JOB_H

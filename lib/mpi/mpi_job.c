@@ -226,6 +226,16 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 	return 0;
 }
 
+/* MPICH's own client of PMI is of version 1, unless it was configured with another. */
+bool mpi_job_is_pmi1(void)
+{
+	char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+	int length;
+
+	return MPI_Get_library_version(version, &length) == MPI_SUCCESS &&
+	       !strncmp(version, "MPICH", 5) && !strstr(version, "--with-pmi");
+}
+
 int mpi_job_adopt(MPI_Comm all)
 {
 	return mpi_job_place(&job, all);

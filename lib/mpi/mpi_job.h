@@ -20,8 +20,9 @@ struct mpi_job {
 	bool played;      /* the nodes are one machine */
 };
 
-/* As struct mpi_module says of begin, end and abort. */
+/* As struct mpi_module says of begin, is_pmi1, end and abort. */
 int mpi_job_begin(bool threads, struct mpi_place *place);
+bool mpi_job_is_pmi1(void);
 int mpi_job_end(void);
 void mpi_job_abort(int status);
 

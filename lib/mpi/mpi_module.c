@@ -34,6 +34,7 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.version = MPI_MODULE_VERSION,
 	.release = PACKAGE_VERSION,
 	.begin = mpi_job_begin,
+	.is_pmi1 = mpi_job_is_pmi1,
 	.serve_begin = mpi_server_begin,
 	.serve_fill = mpi_server_fill,
 	.serve = mpi_server_run,

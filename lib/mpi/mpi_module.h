@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 5 };
+enum { MPI_MODULE_VERSION = 6 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. Ranks are of one node when they can meet: on one machine, in the
@@ -67,6 +67,10 @@ struct mpi_module {
 	 * once. Returns 0; ENOTSUP: MPI has less than the threads that are needed; else as
 	 * mpi_error_code(). */
 	int (*begin)(bool threads, struct mpi_place *place);
+
+	/* Whether this MPI speaks PMI's version 1 with a launcher that has given it a descriptor
+	 * for that, and nothing at all between begin and end. */
+	bool (*is_pmi1)(void);
 
 	/* One process of each node begins to serve it. Collective: when it returns, programs of the node
 	 * find their server. Returns 0, or the errno of why this node has none of this job's

@@ -31,6 +31,11 @@ job_faulty() {
 	job_left "$name"
 }
 
+# said NAME TEXT: the last job did.
+said() {
+	judge "$1_is_said" grep -q -- "$2" "$scratch/job.log"
+}
+
 # last_saw NAME RANKS SET: so did the last rank.
 last_saw() {
 	equal "$1_with_$2_ranks_sees_the_same_itself" "$(part "$3" "$2" $(($2 - 1)))" \
@@ -52,6 +57,23 @@ for ranks in 2 4; do
 		last_saw "server_stopped_at_$percent" "$ranks" img
 	done
 done
+# Killed, or stopped for ever, it takes nobody with it: not the programs of its own node, nor the other
+# servers, nor the job.
+for ranks in 2 4; do
+	for percent in 0 50 80; do
+		job_faulty_at "$percent" server_killed "$ranks" "$ranks" kill 0
+		last_saw "server_killed_at_$percent" "$ranks" img
+		[ "$percent" -gt 0 ] || said "server_killed_at_0_with_$ranks" "the program goes on without it"
+	done
+	job_faulty server_killed_after_its_program "$ranks" "$ranks" kill_after 0
+	last_saw server_killed_after_its_program "$ranks" img
+done
+UCX_TLS=tcp,self job_faulty_at 30 server_killed_over_tcp 4 4 kill 0
+last_saw server_killed_over_tcp_at_30 4 img
+job_faulty_at 50 server_of_two_killed 4 2 kill 0
+last_saw server_of_two_killed_at_50 4 img
+job_faulty_at 20 server_stopped_for_ever 2 2 keep_stopped 0
+last_saw server_stopped_for_ever_at_20 2 img
 for ranks in 2 4; do
 	job_faulty rank_that_opens_nothing "$ranks" 2 none 0
 	job_faulty early_close "$ranks" 2 close 0
@@ -87,14 +109,36 @@ else
 	echo "-- another_version: no mount namespaces here"
 fi
 
-# The launcher ends the job of a server that is killed; nothing of it stays.
+# A server that is killed while it begins: before MPI is there the job ends, and no program has begun.
+# shellcheck disable=SC2016
+job_started='
+	if [ "$PMI_RANK" = 1 ]; then
+		until pkill -KILL -P $$ -x lmdbio-server || [ -e "$job_scratch/begun" ]; do :; done &
+	fi
+	exec "$0" --mpi -- touch "$job_scratch/begun"'
+for ranks in 2 4; do
+	rm -f "$scratch/begun"
+	status=0
+	mpi_job "$ranks" "$ranks" bash -c "$job_started" "$lmdbio_run" >"$scratch/job.log" 2>&1 || status=$?
+	if [ -e "$scratch/begun" ]; then
+		equal "server_killed_at_begin_with_$ranks" 0 "$status"
+	else
+		judge "server_killed_at_begin_with_$ranks" test "$status" -ne 0 -a "$status" -ne 124
+	fi
+	until [ -z "$(job_processes)" ]; do
+		sleep 0.05
+	done
+	job_killed=1 job_left "server_killed_at_begin_with_$ranks"
+done
+
+# The launcher ends the job when the process is killed that it has started; nothing of it stays.
 # shellcheck disable=SC2016
 job_run 4 2 bash -c '[ "$PMI_RANK" = 3 ] && kill -KILL $PPID; exec "$job_reader" scan "$job_set"'
-judge "killed_server_ends_the_job" test "$job_status" -ne 0
+judge "killed_rank_ends_the_job" test "$job_status" -ne 0
 until [ -z "$(job_processes)" ]; do
 	sleep 0.05
 done
-job_killed=1 job_left "killed_server"
+job_killed=1 job_left "killed_rank"
 # Without a launcher the program goes on by itself.
 rm -f "$scratch"/seen.*
 cold

@@ -17,6 +17,11 @@ wait_for_bytes() {
 	done
 }
 
+# signal_server NAME: to the server that this rank's lmdbio-run has started.
+signal_server() {
+	pkill "-$1" -P "$PPID" -x lmdbio-server
+}
+
 if [ "$PMI_RANK" != "$job_rank" ]; then
 	read_part scan "$job_set"
 	exit
@@ -49,11 +54,29 @@ version) # the same name is another file here
 stop) # the server of this node, until the program has read its part
 	read_part scan "$job_set" &
 	wait_for_bytes "$job_bytes" $!
-	kill -STOP $PPID
+	signal_server STOP
 	wait $!
 	rc=$?
-	kill -CONT $PPID
+	signal_server CONT
 	exit $rc
+	;;
+keep_stopped) # it is not let go on any more
+	read_part scan "$job_set" &
+	wait_for_bytes "$job_bytes" $!
+	signal_server STOP
+	wait $!
+	;;
+kill) # the server of this node
+	read_part scan "$job_set" &
+	wait_for_bytes "$job_bytes" $!
+	signal_server KILL || exit 98
+	wait $!
+	;;
+kill_after) # the program is over, and the others read
+	server=$(pgrep -P "$PPID" -x lmdbio-server) || exit 98
+	read_part scan "$job_set"
+	(until [ ! -e /proc/$$ ]; do sleep 0.01; done
+		kill -KILL "$server") &
 	;;
 *) exit 99 ;;
 esac

@@ -1,0 +1,126 @@
+/* What only this file knows: the life of the process that serves a rank's node. */
+#include "config.h"
+#include "run_server.h"
+
+#include "tool_place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { EXIT_OURS = 2 };
+
+struct serving {
+	int talk;
+	bool over, may_leave;
+};
+
+/* Takes a word; returns whether there was one. `flags` 0: waits for it. */
+static bool word_take(struct serving *serving, int flags)
+{
+	char word;
+	ssize_t n;
+
+	do {
+		n = recv(serving->talk, &word, 1, flags);
+	} while (n < 0 && errno == EINTR);
+	serving->over |= n == 0 || (n == 1 && word == RUN_OVER);
+	serving->may_leave |= n == 0 || (n == 1 && word == RUN_LEAVE);
+	return n == 1;
+}
+
+/* struct mpi_work's look. */
+static bool work_is_over(void *context)
+{
+	struct serving *serving = context;
+
+	while (word_take(serving, MSG_DONTWAIT))
+		;
+	return serving->over;
+}
+
+/* What all ranks do before a program begins: they bring what it must find. */
+static void news_of_fill(struct run_news *news, const struct mpi_module *module,
+			 const struct mpi_work *work)
+{
+	news->rc = module->serve_fill(work, &news->report);
+	snprintf(news->text, sizeof(news->text), "%s",
+		 news->rc == EADDRINUSE ? "a node has a server already"
+		 : news->rc == ENOSPC   ? "No space left in a node's memory budget"
+					: module->error_text(news->rc));
+}
+
+/* Between begin and end of MPI. */
+static void server_work(const struct run_job *job, const struct mpi_module *module,
+			struct serving *serving, struct run_news *news)
+{
+	struct mpi_work work = {.look = work_is_over,
+				.context = serving,
+				.fd = serving->talk,
+				.together = !job->start,
+				.paths = job->paths,
+				.fills = job->paths != NULL};
+	int rc;
+
+	snprintf(news->staged, sizeof(news->staged), "%s", tool_place_staged(&news->place));
+	rc = module->serve_begin(&work);
+	if (rc && rc != EADDRINUSE && !job->paths) /* the programs read for themselves then */
+		fprintf(stderr, "%s: the node is not served: %s\n", job->tool, strerror(rc));
+	if (job->paths)
+		news_of_fill(news, module, &work);
+	snprintf(news->node, sizeof(news->node), "%s", work.node ? work.node : "");
+	news->pmi1 = module->is_pmi1();
+	if (send(serving->talk, news, sizeof(*news), MSG_NOSIGNAL) != (ssize_t)sizeof(*news) ||
+	    news->rc)
+		serving->over = serving->may_leave = true;
+	if (!news->rc && job->start)
+		run_streams_leave();
+	if (!job->start && news->place.node_rank > 0) /* one a node is enough */
+		serving->over = true;
+	module->serve(&work);
+	while (!serving->may_leave)
+		(void)word_take(serving, 0);
+}
+
+static int server_main(const struct run_job *job, int talk)
+{
+	static struct run_news news = {.report = {.size = sizeof(news.report)}};
+	const struct mpi_module *module = tool_place_module(job->tool);
+	struct serving serving = {.talk = talk};
+	int rc = module ? module->begin(false, &news.place) : 0;
+
+	if (rc)
+		fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
+	if (!module || rc)
+		return EXIT_OURS;
+	server_work(job, module, &serving, &news);
+	module->end();
+	return news.rc ? EXIT_OURS : 0;
+}
+
+int run_server(const struct run_job *job, pid_t parent, int talk)
+{
+	(void)prctl(PR_SET_NAME, "lmdbio-server");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		return EXIT_OURS;
+	return server_main(job, talk);
+}
+
+void run_streams_leave(void)
+{
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (nothing < 0)
+		return;
+	fflush(stdout);
+	dup2(nothing, STDIN_FILENO);
+	dup2(nothing, STDOUT_FILENO);
+	if (nothing > STDERR_FILENO)
+		close(nothing);
+}
