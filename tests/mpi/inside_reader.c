@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	const char *how = argc > 2 ? argv[1] : "";
 	struct part part = {0};
 	MDB_env *env = NULL;
-	int level, rc = 0;
+	int level, status, rc = 0;
 
 	if (argc != 3)
 		return 2;
@@ -98,8 +98,12 @@ int main(int argc, char **argv)
 		if (!rc)
 			rc = mdb_env_open(env, argv[2], MDB_RDONLY | MDB_NOLOCK, 0);
 		/* A command that returns when the node is served. */
-		if (getenv("INSIDE_READY") && system(getenv("INSIDE_READY")))
+		status = getenv("INSIDE_READY") ? system(getenv("INSIDE_READY")) : 0;
+		if (status) {
+			fprintf(stderr, "rank %d: the command's status is %#x\n", (int)rank,
+				(unsigned)status);
 			rc = EAGAIN;
+		}
 		for (int epoch = 0; epoch < 2 && !rc; epoch++) {
 			part = (struct part){0};
 			rc = read_part(env, rank, ranks, &part);
