@@ -10,7 +10,7 @@ program=$top_builddir/tests/mpi/inside_reader
 set_path=$scratch/mount/img
 size=$(file_size img)
 MPI_SECONDS=20
-export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1"
+export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status >/dev/null 2>&1; do sleep 0.05; done"
 
 # inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out. With
 # by_hand=_by_hand as LMDBIO_MPI=1 has it, where nobody says which process is the rank.
