@@ -16,6 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
 enum { MOUNT_SECONDS = 10, READ_SIZE = 1 << 20 };
 
 const char *const state_names[STATES] = {
@@ -242,8 +246,9 @@ static int file_forget(struct place *place, const char *path)
 }
 
 /* Memory for all of a file, in use until just now. A virtual machine's host may take back what has
- * long been free, and giving it again took 4 to 6 ms a MiB here: whoever came first after a pause
- * would pay for that, the original or lmdbio. */
+ * long been free, and giving it again took 1.7 to 6 ms a MiB here: whoever came first after a pause
+ * would pay for that, the original or lmdbio. In huge pages, which come from the large pieces of
+ * memory; single ones come from what is left of others, whose large pieces stay as they were. */
 static void memory_touch(const char *path)
 {
 	struct stat st;
@@ -251,10 +256,13 @@ static void memory_touch(const char *path)
 
 	if (stat(path, &st) || st.st_size <= 0)
 		return;
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (at != MAP_FAILED)
-		munmap(at, (size_t)st.st_size);
+	at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		  0);
+	if (at == MAP_FAILED)
+		return;
+	(void)madvise(at, (size_t)st.st_size, MADV_HUGEPAGE);
+	(void)madvise(at, (size_t)st.st_size, MADV_POPULATE_WRITE);
+	munmap(at, (size_t)st.st_size);
 }
 
 int place_reset(struct place *place)
