@@ -117,8 +117,13 @@ static int map(struct arena *arena)
 	if (!base)
 		return errno;
 	arena->base = base;
-	if (mmap(base, arena->length, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena->fd, 0) == MAP_FAILED)
+	/* Where a program has locked its future memory (mlockall(2), MCL_FUTURE), a map that may be
+	 * read would have all of its pages made here, and count them all. */
+	if (mmap(base, arena->length, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena->fd,
+		 0) == MAP_FAILED)
+		return errno;
+	(void)munlock(base, arena->length);
+	if (mprotect(base, arena->length, PROT_READ | PROT_WRITE))
 		return errno;
 	/* Not in a core file, and not in a forked child, which has no row yet. */
 	(void)madvise(base, arena->length, MADV_DONTDUMP);

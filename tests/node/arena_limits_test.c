@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -284,6 +285,35 @@ static void arena_when_files_must_be_small_then_no_signal(void **state)
 	assert_int_equal(child_wait(child_start(child_control(), open_with_small_files, 0)), 0);
 }
 
+static void fill_with_locked_memory(struct control *control, unsigned number)
+{
+	struct arena *arena;
+
+	(void)number;
+	if (mlockall(MCL_FUTURE)) {
+		atomic_store(&control->stop, 1);
+		return;
+	}
+	arena = child_open(&dataset, CHUNKS);
+	check(arena_memory(arena) == 0);
+	check(arena_claim(arena, 1) && arena_reserve(arena, 1));
+	check(arena_fill(arena, ARENA_CHUNK, block, sizeof(block)) == 0);
+	arena_publish(arena, ARENA_BLOCKS, 1);
+	arena_release(arena, 1);
+	check(arena_memory(arena) == ARENA_BLOCK);
+	arena_close(arena);
+}
+
+static void arena_when_the_program_locks_its_memory_then_it_has_what_was_brought(void **state)
+{
+	struct control *control = child_control();
+
+	(void)state;
+	assert_int_equal(child_wait(child_start(control, fill_with_locked_memory, 0)), 0);
+	if (atomic_load(&control->stop))
+		skip();
+}
+
 static void fill_with_small_dev_shm(struct control *control, unsigned number)
 {
 	struct arena *arena;
@@ -450,10 +480,13 @@ int main(void)
 		cmocka_unit_test(arena_when_descriptors_run_out_then_clean),
 		cmocka_unit_test(arena_when_address_space_is_short_then_an_errno),
 		cmocka_unit_test(arena_when_files_must_be_small_then_no_signal),
+		cmocka_unit_test(
+			arena_when_the_program_locks_its_memory_then_it_has_what_was_brought),
 		cmocka_unit_test(arena_when_dev_shm_is_small_then_it_does_not_matter),
 		cmocka_unit_test(arena_when_a_call_is_forbidden_then_alone_or_an_errno),
 		cmocka_unit_test(table_when_memory_runs_out_then_readers_go_on_without),
-		cmocka_unit_test(newcomer_when_ten_thousand_have_come_and_gone_then_still_finds_the_arena),
+		cmocka_unit_test(
+			newcomer_when_ten_thousand_have_come_and_gone_then_still_finds_the_arena),
 	};
 	struct arena *key;
 	int failed;
