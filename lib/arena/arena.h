@@ -114,6 +114,10 @@ bool arena_may_prepare(const struct arena *arena, uint64_t chunk);
  * arena_fill() hold for it. */
 uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length);
 
+/* Whether a chunk is half of a huge page, with its neighbour up to or from a multiple of
+ * ARENA_PAIR. Any thread, no lock; it may cease to be one when either is evicted. */
+bool arena_is_huge(const struct arena *arena, uint64_t chunk);
+
 /* The arena's bytes as this process may see them, published or not; to look, not to write: where
  * memory is short a store of the program's own would be a signal. */
 uint8_t *arena_bytes(const struct arena *arena);

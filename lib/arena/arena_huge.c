@@ -20,7 +20,8 @@
 #endif
 
 enum {
-	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves */
+	SLOW_NS = 1500000, /* a huge page that takes longer costs more than it saves a process, */
+	SAVED_NS = 500000, /* and so much more for each other that goes over the file: its faults */
 	MISSES = 3, /* in a row: the kernel does not know how, or memory is in small pieces */
 };
 
@@ -89,17 +90,25 @@ static bool pairs_make(struct arena *arena, uint64_t first, uint64_t end)
 	return true;
 }
 
+/* Nanoseconds that a huge page may take. */
+static uint64_t worth_of_page(const struct arena *arena)
+{
+	unsigned steppers, scanners = arena_scanners(arena, &steppers);
+
+	return SLOW_NS + (scanners + steppers > 1 ? scanners + steppers - 1 : 0) * SAVED_NS;
+}
+
 /* Pairs that are neighbours, as one. Returns whether that was worth it. */
 static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 {
+	uint64_t worth = (end - first) / ARENA_PAIR * worth_of_page(arena);
 	/* Not the time that passes: who waits for a processor learns nothing about memory. */
 	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
 	bool made = pairs_make(arena, first, end);
 
 	arena_step("prepared");
 	pairs_end(arena, first, end, made);
-	return made &&
-	       clock_of(CLOCK_THREAD_CPUTIME_ID) - began < (end - first) / ARENA_PAIR * SLOW_NS;
+	return made && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < worth;
 }
 
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count)
@@ -137,13 +146,18 @@ bool arena_may_prepare(const struct arena *arena, uint64_t chunk)
 			   pair_bits(chunk));
 }
 
+bool arena_is_huge(const struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
+
+	return group && atomic_load(&group->huge[chunk % ARENA_GROUP / 64]) >> chunk % 64 & 1;
+}
+
 uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length)
 {
 	uint64_t chunk = offset / ARENA_CHUNK;
-	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
 
-	if (!group || (offset + length - 1) / ARENA_CHUNK != chunk ||
-	    !(atomic_load(&group->huge[chunk % ARENA_GROUP / 64]) & UINT64_C(1) << chunk % 64))
+	if ((offset + length - 1) / ARENA_CHUNK != chunk || !arena_is_huge(arena, chunk))
 		return NULL;
 	return arena->base + offset;
 }

@@ -4,6 +4,7 @@
 #include "arena_support.h"
 
 #include "arena/arena_private.h"
+#include "util/clock.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -16,7 +17,10 @@
 
 #include <cmocka.h>
 
-enum { CHUNKS = 21 }; /* odd: the last has no neighbour to make a huge page with */
+enum {
+	CHUNKS = 21, /* odd: the last has no neighbour to make a huge page with */
+	OTHERS = 15
+};
 
 static struct dataset dataset;
 
@@ -297,6 +301,39 @@ static void preparer_when_it_is_killed_then_its_claims_and_memory_go(void **stat
 	arena_close(arena);
 }
 
+static void take_2_ms(const char *step)
+{
+	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+	while (!strcmp(step, "prepared") && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < 2000000)
+		;
+}
+
+/* What a page saves it saves each of them. */
+static void prepare_when_many_processes_scan_then_a_page_may_take_longer(void **state)
+{
+	struct arena *arena = child_open(&dataset, CHUNKS), *others[OTHERS];
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	step_taken = take_2_ms;
+	arena_prepare(arena, 0, ARENA_PAIR);
+	assert_true(has_place(arena, 0));
+	assert_int_equal(atomic_load(&arena->trust), -1);
+	for (unsigned i = 0; i < OTHERS; i++) {
+		others[i] = child_open(&dataset, CHUNKS);
+		arena_scanning(others[i], 1, 0);
+	}
+	arena_prepare(arena, ARENA_PAIR, ARENA_PAIR);
+	assert_true(has_place(arena, ARENA_PAIR));
+	assert_int_equal(atomic_load(&arena->trust), 1);
+	step_taken = NULL;
+	for (unsigned i = 0; i < OTHERS; i++)
+		arena_close(others[i]);
+	arena_close(arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +342,7 @@ int main(void)
 		cmocka_unit_test(prepare_when_asked_twice_then_tries_once),
 		cmocka_unit_test(prepare_when_untried_then_one_first),
 		cmocka_unit_test(prepare_when_it_took_too_long_three_times_then_no_more),
+		cmocka_unit_test(prepare_when_many_processes_scan_then_a_page_may_take_longer),
 		cmocka_unit_test(prepare_when_a_chunk_is_claimed_or_published_then_leaves_it),
 		cmocka_unit_test(place_when_read_into_then_others_see_the_bytes),
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
