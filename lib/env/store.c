@@ -170,6 +170,8 @@ int store_open(MDB_env *env)
 	if (env->packed)
 		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
 	residency_guess(&env->residency, guess_of(env));
+	if (env->flags & MDB_NORDAHEAD)
+		residency_read_singly(&env->residency);
 	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !io_is_local(env->data)))
 		residency_take_care(&env->residency);
 	if (settings->prefetch)

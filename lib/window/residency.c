@@ -346,7 +346,7 @@ void residency_forked(struct residency *residency)
 
 	if (residency->arena) {
 		if (!kept)
-			(void)show_file(residency, 0, residency->length);
+			(void)show_file_whole(residency);
 		arena_forked(residency->arena);
 		node_link_close(&residency->link);
 		/* The child attaches afresh, when it first wants bytes. */

@@ -69,6 +69,7 @@ struct residency {
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
 	_Atomic uint64_t low; /* bytes in front that always show the file: the meta pages */
 	bool believe_cache; /* what the page cache holds is left at rest */
+	bool random;        /* the program wants no reading ahead of page faults */
 	_Atomic enum residency_told told; /* whether the kernel tells what it holds */
 	_Atomic int probe;  /* else a description of the file of its own, to try it; -1: there is
 			       none  yet, PROBE_NONE: there can be none */
@@ -168,6 +169,13 @@ void residency_spill_to(struct residency *residency, int fd, const struct reside
  * GUESS_NOTHING at first, and where somebody tells what is wanted. Any thread. */
 void residency_guess(struct residency *residency, enum residency_guess guess);
 
+/* The window's pages are read singly where the file's own map serves (MDB_NORDAHEAD): it is as the
+ * window was mapped, and will be so again. Before the first snapshot. */
+static inline void residency_read_singly(struct residency *residency)
+{
+	residency->random = true;
+}
+
 /* Without an arena: from now on each page is known to be in memory before it is handed out; without
  * this most of those that follow many which were there are taken to be. Any thread. */
 void residency_take_care(struct residency *residency);
@@ -210,8 +218,9 @@ void residency_use(struct residency *residency, const void *page);
 /* Bytes that the kernel maps with one fault, from a multiple on. */
 enum { RESIDENCY_FAULT = 64 << 10 };
 
-/* Makes the page-table entries of bytes that are there, so that the program need not fault for
- * them; of less than RESIDENCY_FAULT none, for a fault does as much. Any thread, no lock. */
+/* Makes the page-table entries of bytes that are there, and looks at each page, so that the program
+ * need not fault for them; of less than RESIDENCY_FAULT none, for a fault does as much. Any thread,
+ * no lock. */
 void residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
 
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */

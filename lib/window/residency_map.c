@@ -34,6 +34,15 @@ bool show_file(const struct residency *residency, uint64_t offset, uint64_t end)
 		    residency->fd, (off_t)offset) != MAP_FAILED;
 }
 
+bool show_file_whole(const struct residency *residency)
+{
+	if (!show_file(residency, 0, residency->length))
+		return false;
+	if (residency->random)
+		(void)madvise(residency->base, residency->length, MADV_RANDOM);
+	return true;
+}
+
 static bool show_arena(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	return mmap(residency->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
@@ -90,12 +99,12 @@ bool chunk_leave(struct residency *residency, uint64_t chunk)
 	return true;
 }
 
-/* Room for one chunk more in the ring. */
+/* Room for two chunks more in the ring. */
 static bool ring_room(struct residency *residency)
 {
 	uint64_t room = residency->mapped_room ? residency->mapped_room * 2 : 64, *ring;
 
-	if (residency->mapped_count < residency->mapped_room)
+	if (residency->mapped_count + ARENA_PAIR <= residency->mapped_room)
 		return true;
 	ring = malloc(room * sizeof(*ring));
 	if (!ring)
@@ -199,15 +208,14 @@ bool shed_all(struct residency *residency)
 	return true;
 }
 
+/* In one piece: a call for each chunk would split each huge page, and wait each time for the locks
+ * of the files, which the node's processes share. */
 bool rest_all(struct residency *residency)
 {
-	if (shed_all(residency))
+	if (!residency->mapped_count)
 		return true;
-	if (residency->spill >= 0)
-		return false;
-	/* Piece by piece it does not go; as one it takes the kernel less. */
-	if (!show_file(residency, 0, residency->length))
-		return false;
+	if (residency->spill >= 0 || !show_file_whole(residency))
+		return shed_all(residency);
 	for (; residency->mapped_count > 0; residency->mapped_count--) {
 		uint64_t chunk = residency->mapped[residency->mapped_first];
 
@@ -245,23 +253,112 @@ void mark_run(struct residency *residency, uint64_t first, uint64_t end)
 					 memory_order_release);
 }
 
-/* Changes the map so that it shows the blocks [first, end); *state: what the chunk is in then. */
-static bool chunk_map(struct residency *residency, uint64_t chunk, bool whole, uint64_t first,
-		      uint64_t end, enum chunk_state *state)
+bool is_half(const struct residency *residency, uint64_t chunk)
+{
+	return (uintptr_t)residency->base % (ARENA_PAIR * ARENA_CHUNK) == 0 &&
+	       arena_is_huge(residency->arena, chunk);
+}
+
+static bool is_whole(const struct residency *residency, uint64_t chunk)
 {
 	uint64_t start, stop;
 
 	chunk_span(residency, chunk, &start, &stop);
-	if (whole || !is_tainted(residency, chunk)) {
-		*state = whole ? CHUNK_FULL : CHUNK_PART;
-		return show_arena(residency, start, stop);
+	return arena_present(residency->arena, block_of(start), block_of(stop - start));
+}
+
+/* Adds the other half of a huge page to the range that shows all of a chunk, if that shows it, or
+ * may: the kernel maps the page with one entry, but only where both halves are laid at once, for
+ * those of the first would stand in the way. true: the other half was at rest, and is pinned now.
+ */
+static bool join_halves(const struct residency *residency, uint64_t chunk, uint64_t *start,
+			uint64_t *stop)
+{
+	uint64_t other = chunk ^ (ARENA_PAIR - 1), other_start, other_stop;
+	enum chunk_state state;
+
+	if (!is_half(residency, chunk))
+		return false;
+	state = get_state(residency, other);
+	if (state == CHUNK_REST) {
+		if (!is_whole(residency, other) || !arena_pin(residency->arena, other))
+			return false;
+		/* Only a pin makes the look last. */
+		if (!is_whole(residency, other)) {
+			arena_unpin(residency->arena, other);
+			return false;
+		}
+	} else if (state != CHUNK_FULL && state != CHUNK_IDLE) {
+		return false;
+	}
+	chunk_span(residency, other, &other_start, &other_stop);
+	if (other < chunk)
+		*start = other_start;
+	else
+		*stop = other_stop;
+	return state == CHUNK_REST;
+}
+
+/* What is known of a chunk that has come to show the arena. */
+static void chunk_shown(struct residency *residency, uint64_t chunk, enum chunk_state state,
+			bool fresh)
+{
+	int64_t borders = borders_around(residency, chunk);
+
+	set_state(residency, chunk, state);
+	borders_add(residency, borders_around(residency, chunk) - borders);
+	if (fresh) {
+		ring_put(residency, chunk);
+		atomic_fetch_add_explicit(&residency->maps, 1, memory_order_relaxed);
+	}
+}
+
+/* Lays all of a chunk, and the other half of a huge page with it. */
+static bool chunk_map(struct residency *residency, uint64_t chunk, bool fresh)
+{
+	uint64_t other = chunk ^ (ARENA_PAIR - 1), start, stop;
+	bool both;
+
+	chunk_span(residency, chunk, &start, &stop);
+	both = join_halves(residency, chunk, &start, &stop);
+	if (!show_arena(residency, start, stop)) {
+		if (both)
+			arena_unpin(residency->arena, other);
+		return false;
+	}
+	chunk_shown(residency, chunk, CHUNK_FULL, fresh);
+	if (both) {
+		runs_clear(residency, other);
+		chunk_shown(residency, other, CHUNK_FULL, true);
+		stats_add(is_own(residency, other) ? STATS_HITS_ARENA_OWN : STATS_HITS_ARENA_PEER,
+			  1);
+	}
+	return true;
+}
+
+/* Lays blocks [first, end) of a chunk of which not all is there; the holes too, where no old
+ * pointer could lead into one. */
+static bool chunk_map_part(struct residency *residency, uint64_t chunk, uint64_t first,
+			   uint64_t end, bool fresh)
+{
+	uint64_t start, stop;
+	int64_t borders;
+
+	chunk_span(residency, chunk, &start, &stop);
+	if (!is_tainted(residency, chunk)) {
+		if (!show_arena(residency, start, stop))
+			return false;
+		chunk_shown(residency, chunk, CHUNK_PART, fresh);
+		return true;
 	}
 	if (first * ARENA_BLOCK < start)
 		first = block_of(start);
 	if (first < end && !show_arena(residency, first * ARENA_BLOCK, end * ARENA_BLOCK))
 		return false;
+	borders = borders_around(residency, chunk);
 	mark_run(residency, first, end);
-	*state = CHUNK_RUNS;
+	borders_add(residency, borders_around(residency, chunk) - borders);
+	chunk_shown(residency, chunk, CHUNK_RUNS, fresh);
 	return true;
 }
 
@@ -269,12 +366,8 @@ static bool chunk_map(struct residency *residency, uint64_t chunk, bool whole, u
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end)
 {
 	enum chunk_state state = get_state(residency, chunk);
-	bool fresh = !is_shown(residency, chunk), whole;
-	uint64_t start, stop;
-	int64_t borders;
+	bool fresh = !is_shown(residency, chunk), whole = is_whole(residency, chunk);
 
-	chunk_span(residency, chunk, &start, &stop);
-	whole = arena_present(residency->arena, block_of(start), block_of(stop - start));
 	if (state == CHUNK_FULL || state == CHUNK_IDLE || (state == CHUNK_PART && !whole))
 		return true;
 	if (state == CHUNK_PART) {
@@ -288,14 +381,6 @@ bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uin
 		residency->taints[chunk] = residency->epoch;
 	if (fresh)
 		runs_clear(residency, chunk); /* those told of the page cache */
-	borders = borders_around(residency, chunk);
-	if (!chunk_map(residency, chunk, whole, first, end, &state))
-		return false;
-	set_state(residency, chunk, state);
-	borders_add(residency, borders_around(residency, chunk) - borders);
-	if (fresh) {
-		ring_put(residency, chunk);
-		atomic_fetch_add_explicit(&residency->maps, 1, memory_order_relaxed);
-	}
-	return true;
+	return whole ? chunk_map(residency, chunk, fresh)
+		     : chunk_map_part(residency, chunk, first, end, fresh);
 }

@@ -80,6 +80,10 @@ void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *sta
  * the kernel refuse (false), the map stays as it is, right all the same; what it shows of the arena
  * must then stay pinned. */
 bool show_file(const struct residency *residency, uint64_t offset, uint64_t end);
+/* The same for all of the window, as the program has opened it: with the advice for its reads. */
+bool show_file_whole(const struct residency *residency);
+/* Whether a chunk is half of a huge page that the window can show with one entry. */
+bool is_half(const struct residency *residency, uint64_t chunk);
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. false: the kernel
  * refuses; nothing has changed. */
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end);

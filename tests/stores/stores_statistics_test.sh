@@ -115,7 +115,8 @@ for way in "scan" "--backward scan"; do
 	at_least "${name}_prefetch_used" "$(told prefetch_used)" $(($(told prefetch_bytes) * 9 / 10))
 	equal "${name}_streams_started" 1 "$(told streams_started)"
 	at_least "${name}_hits_arena_own" "$(told hits_arena_own)" "$(chunks img)"
-	at_least "${name}_populate_calls" "$(told populate_calls)" "$(chunks img)"
+	# Half a huge page is populated with the other half.
+	at_least "${name}_populate_calls" "$(told populate_calls)" $(($(chunks img) / 2))
 	none "$name" streams_broken hits_arena_peer evictions at_rest fallbacks
 done
 

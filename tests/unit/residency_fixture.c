@@ -1,10 +1,12 @@
 /* What only this file knows: how the file and its readers are made. */
 #include "residency_fixture.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,6 +40,26 @@ void assert_right(const struct reader *reader, uint64_t offset, uint64_t length)
 {
 	for (uint64_t i = offset; i < offset + length; i += 97)
 		assert_int_equal(reader->base[i], byte_at(i));
+}
+
+void reader_map_says(const struct reader *reader, uint64_t offset, const char *name,
+		     char said[MAP_LINE])
+{
+	uintptr_t at = (uintptr_t)reader->base + offset, from, to;
+	FILE *maps = fopen("/proc/self/smaps", "re");
+	size_t length = strlen(name);
+	bool here = false;
+	char line[MAP_LINE];
+
+	assert_non_null(maps);
+	said[0] = 0;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+			here = from <= at && at < to;
+		else if (here && !strncmp(line, name, length))
+			strcpy(said, line + length);
+	}
+	fclose(maps);
 }
 
 int residency_setup(void **state)

@@ -29,6 +29,12 @@ void reader_close(struct reader *reader);
 /* That a reader's window shows what the file holds. */
 void assert_right(const struct reader *reader, uint64_t offset, uint64_t length);
 
+enum { MAP_LINE = 512 };
+/* What /proc/self/smaps says, behind a name as "VmFlags:", of the map that shows a place of a
+ * reader's window. */
+void reader_map_says(const struct reader *reader, uint64_t offset, const char *name,
+		     char said[MAP_LINE]);
+
 int residency_setup(void **state);
 int residency_teardown(void **state);
 

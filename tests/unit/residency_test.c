@@ -545,6 +545,32 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 }
 
+/* Whether the kernel was told to read the pages at the middle of a window singly. */
+static bool is_read_singly(const struct reader *reader)
+{
+	char said[MAP_LINE];
+
+	reader_map_says(reader, SIZE / 2, "VmFlags:", said);
+	return strstr(said, " rr") != NULL;
+}
+
+/* MDB_NORDAHEAD is for the map that the file is under again. */
+static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void **state)
+{
+	struct fixture *f = *state;
+	struct residency *residency = &f->first.residency;
+	struct arena_identity next = f->identity;
+
+	assert_int_equal(madvise(f->first.base, SIZE, MADV_RANDOM), 0);
+	residency_read_singly(residency);
+	assert_int_equal(residency_bring(residency, 0, SIZE), 0);
+	assert_false(is_read_singly(&f->first));
+	next.snapshot++;
+	assert_int_equal(residency_snapshot(residency, &next, SIZE, LOW, true), 0);
+	assert_true(is_read_singly(&f->first));
+	assert_right(&f->first, 0, SIZE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +634,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, residency_setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(
+			snapshot_when_pages_are_to_be_read_singly_then_they_are_again,
+			residency_setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,175 @@
+/* What only this file knows: that a window shows a huge page of the arena by one entry of the page
+ * table, whoever brought its two halves and in whichever order. */
+#include "residency_fixture.h"
+
+#include "arena/arena_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PAIR = 4, OTHER = PAIR + 1 }; /* the chunks of the huge page */
+
+/* A window may show a huge page as one only from a multiple of its size on. */
+static void align(struct reader *reader, const struct fixture *f)
+{
+	uint8_t *place =
+		mmap(NULL, SIZE + ARENA_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(place != MAP_FAILED);
+	place = (uint8_t *)round_up((uintptr_t)place, ARENA_HUGE);
+	munmap(reader->base, SIZE);
+	reader->base = mmap(place, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, f->fd, 0);
+	assert_ptr_equal(reader->base, place);
+	reader->residency.base = reader->base;
+}
+
+/* Both readers' arena, with a huge page for the pair. false: this kernel makes none. */
+static bool begin(struct fixture *f)
+{
+	align(&f->first, f);
+	align(&f->second, f);
+	assert_int_equal(residency_bring(&f->first.residency, 0, ARENA_CHUNK), 0);
+	assert_int_equal(residency_bring(&f->second.residency, 0, ARENA_CHUNK), 0);
+	atomic_store(&f->first.residency.arena->trust, 1);
+	arena_prepare(f->first.residency.arena, PAIR, ARENA_PAIR);
+	return arena_is_huge(f->first.residency.arena, PAIR);
+}
+
+static void load(struct fixture *f, uint64_t chunk)
+{
+	struct reader *reader = &f->first;
+	uint64_t length = ARENA_CHUNK;
+	struct residency_load load;
+	void *place;
+
+	assert_int_equal(
+		residency_plan(&reader->residency, chunk * ARENA_CHUNK, &length, false, &load),
+		PLAN_LOAD);
+	place = residency_place(&load);
+	assert_non_null(place);
+	assert_int_equal(pread(f->fd, place, length, (off_t)(chunk * ARENA_CHUNK)), length);
+	assert_int_equal(residency_finish(&reader->residency, &load, place, 0, length), 0);
+}
+
+/* Kibibytes of the pair's part of a window that stand in entries of a huge page each. */
+static unsigned long mapped_as_one(const struct reader *reader)
+{
+	char said[MAP_LINE];
+
+	reader_map_says(reader, PAIR * (uint64_t)ARENA_CHUNK, "ShmemPmdMapped:", said);
+	return strtoul(said, NULL, 10);
+}
+
+static void assert_shown_as_one(const struct reader *reader)
+{
+	assert_true(residency_covers(&reader->residency, PAIR * (uint64_t)ARENA_CHUNK, ARENA_HUGE));
+	assert_right(reader, PAIR * (uint64_t)ARENA_CHUNK, ARENA_HUGE);
+	assert_int_equal(mapped_as_one(reader), ARENA_HUGE / 1024);
+}
+
+static void halves_when_both_are_loaded_then_shown_as_one(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!begin(f))
+		skip();
+	load(f, PAIR);
+	load(f, OTHER);
+	assert_shown_as_one(&f->first);
+}
+
+static void halves_when_loaded_backwards_then_the_same(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!begin(f))
+		skip();
+	load(f, OTHER);
+	load(f, PAIR);
+	assert_shown_as_one(&f->first);
+}
+
+/* A program that was waiting for the first has entries of its pages. */
+static void halves_when_the_first_was_in_use_then_the_same(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!begin(f))
+		skip();
+	load(f, PAIR);
+	assert_right(&f->first, PAIR * (uint64_t)ARENA_CHUNK, ARENA_CHUNK);
+	load(f, OTHER);
+	assert_shown_as_one(&f->first);
+}
+
+/* It asks for the first only. */
+static void halves_when_another_process_wants_one_then_it_has_both(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!begin(f))
+		skip();
+	load(f, PAIR);
+	load(f, OTHER);
+	assert_int_equal(residency_bring(&f->second.residency, PAIR * (uint64_t)ARENA_CHUNK, 1), 0);
+	assert_shown_as_one(&f->second);
+}
+
+static void half_when_the_other_was_never_read_then_it_is_shown_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!begin(f))
+		skip();
+	load(f, OTHER);
+	assert_int_equal(residency_bring(&f->second.residency, OTHER * (uint64_t)ARENA_CHUNK, 1),
+			 0);
+	assert_false(residency_covers(&f->second.residency, PAIR * (uint64_t)ARENA_CHUNK, 1));
+	assert_right(&f->second, OTHER * (uint64_t)ARENA_CHUNK, ARENA_CHUNK);
+	assert_right(&f->second, PAIR * (uint64_t)ARENA_CHUNK, ARENA_CHUNK);
+}
+
+static void halves_when_a_newer_snapshot_comes_then_the_file_is_shown(void **state)
+{
+	struct fixture *f = *state;
+	struct arena_identity newer = f->identity;
+
+	if (!begin(f))
+		skip();
+	load(f, PAIR);
+	load(f, OTHER);
+	newer.snapshot++;
+	assert_int_equal(residency_snapshot(&f->first.residency, &newer, SIZE, LOW, true), 0);
+	assert_int_equal(mapped_as_one(&f->first), 0);
+	assert_right(&f->first, 0, SIZE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(halves_when_both_are_loaded_then_shown_as_one,
+						residency_setup, residency_teardown),
+		cmocka_unit_test_setup_teardown(halves_when_loaded_backwards_then_the_same,
+						residency_setup, residency_teardown),
+		cmocka_unit_test_setup_teardown(halves_when_the_first_was_in_use_then_the_same,
+						residency_setup, residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			halves_when_another_process_wants_one_then_it_has_both, residency_setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_the_other_was_never_read_then_it_is_shown_alone, residency_setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			halves_when_a_newer_snapshot_comes_then_the_file_is_shown, residency_setup,
+			residency_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
