@@ -148,6 +148,7 @@ int store_open(MDB_env *env)
 	const char *backend, *why;
 	enum residency_kind kind;
 	struct io *reads;
+	bool local;
 	int rc;
 
 	if (!is_worth_it(env))
@@ -172,8 +173,10 @@ int store_open(MDB_env *env)
 	residency_guess(&env->residency, guess_of(env));
 	if (env->flags & MDB_NORDAHEAD)
 		residency_read_singly(&env->residency);
-	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !io_is_local(env->data)))
+	local = io_is_local(env->data);
+	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !local))
 		residency_take_care(&env->residency);
+	ahead.kernel = kind == RESIDENCY_CACHE && local && !(env->flags & MDB_NORDAHEAD);
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
 	if (rc)

@@ -82,12 +82,21 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	residency_scan(prefetch->residency, dense ? 1 : -1);
 }
 
+/* Whether nothing has to be read for the next records, or not by us. */
+static bool needs_nothing(struct prefetch *prefetch, const struct stream *stream)
+{
+	uint64_t offset;
+
+	return !find_step(prefetch, stream, &offset) ||
+	       residency_idle(prefetch->residency, offset, 1) ||
+	       (stream->stride == 1 && kernel_reads(prefetch, &stream->walker));
+}
+
 static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *snapshot,
 				 struct tree *tree, const struct comparator *order,
 				 const MDB_val *key, struct lookup *lookup)
 {
 	struct stream *stream = stream_make(snapshot, tree, pages_of(&tree->record), true, 0);
-	uint64_t offset;
 
 	if (!stream)
 		return NULL;
@@ -95,9 +104,7 @@ static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *sna
 	stream->lookup = lookup;
 	stream->stride = lookup->step;
 	if (!walk_place(stream, snapshot, key) ||
-	    (tree->pattern == PATTERN_UNKNOWN &&
-	     (!find_step(prefetch, stream, &offset) ||
-	      residency_idle(prefetch->residency, offset, 1)))) {
+	    (tree->pattern == PATTERN_UNKNOWN && needs_nothing(prefetch, stream))) {
 		free(stream);
 		return NULL;
 	}

@@ -16,6 +16,8 @@ struct prefetch_options {
 	uint64_t ahead; /* bytes at most between a program and its look-ahead; 0: a share of the
 			   budget */
 	unsigned depth; /* reads in flight at most */
+	bool kernel;    /* page faults of the window make the kernel read ahead, as far as it is set
+			   to */
 };
 
 /* Over a window's residency; reads go through `io`, whose io_submit() and io_wait() become the

@@ -121,6 +121,7 @@ struct prefetch {
 	struct residency *residency;
 	struct io *io;
 	struct prefetch_options options;
+	_Atomic uint64_t kernel_ahead; /* bytes, and one; 0: not asked yet */
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t wake;
 	pthread_t thread;
@@ -256,6 +257,9 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
 /* Where in the file a walk will be in a moment. false: that is to be asked on the next leaf. */
 bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
 	       uint64_t *ret);
+/* Whether the kernel will have read what follows a cursor by the time that it is wanted: it reads
+ * far ahead of who goes through a file by page faults, and what comes next lies close behind. */
+bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor);
 /* A stream over a tree of so many pages, duplicates and all, whose view does not wait; `key_bytes`
  * are allocated behind it. NULL: no memory. */
 struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,

@@ -4,6 +4,7 @@
 #include "prefetch/prefetch_private.h"
 
 #include "cursor/cursor_private.h"
+#include "io/io_ahead.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -16,6 +17,10 @@ enum {
 	PROBE_AHEAD = 512 << 10, /* bytes */
 	AGAIN_AFTER = 16 << 20,  /* bytes at most before looking again for anything to gain */
 	DENSE_PERCENT = 90,
+	FOLLOWERS = 8,          /* entries, or leaves: as far as their order is looked at */
+	KERNEL_AHEAD = 2 << 20, /* bytes ahead with which the kernel's own thread-less reading is as
+				   fast as any, in huge folios too, and takes half the processor
+				   time */
 };
 
 /* What a look-ahead would do for a program. */
@@ -64,6 +69,63 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	return true;
 }
 
+/* The page of the large value, or of the leaf, that is so many on from the cursor's. false: it
+ * stands in another page, or there is none. */
+static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint64_t *number)
+{
+	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
+	struct node node;
+
+	if (!big)
+		return up->index + n < up->count &&
+		       page_child(up->page, cursor->page_size, up->index + n, number);
+	if (level->index + n >= level->count ||
+	    !page_leaf_node(level->page, cursor->page_size, level->index + n, &node) ||
+	    !(node.flags & NODE_BIG))
+		return false;
+	*number = load64(node.data);
+	return true;
+}
+
+/* Whether what follows an entry lies close behind it in the file. Of two that follow one is enough:
+ * here and there a page that was free has been used again. */
+static bool is_in_order(const struct cursor *cursor, unsigned page_shift)
+{
+	const struct level *level = &cursor->levels[cursor->depth - 1];
+	uint64_t here, then;
+	struct node node;
+	bool big;
+
+	if (level->flags & PAGE_LEAF2 ||
+	    !page_leaf_node(level->page, cursor->page_size, level->index, &node))
+		return false;
+	big = node.flags & NODE_BIG;
+	if ((!big && (node.flags & NODE_DUPS || cursor->depth < 2)) ||
+	    !page_behind(cursor, big, 0, &here))
+		return false;
+	if (!page_behind(cursor, big, 1, &then))
+		return big;
+	for (unsigned n = 1; n <= FOLLOWERS; n += FOLLOWERS - 1)
+		if (page_behind(cursor, big, n, &then) && then > here &&
+		    ((then - here) << page_shift) / n <= KERNEL_AHEAD / 2)
+			return true;
+	return false;
+}
+
+bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor)
+{
+	uint64_t ahead;
+
+	if (!prefetch->options.kernel || !is_in_order(cursor, cursor->snapshot->view.page_shift))
+		return false;
+	ahead = atomic_load_explicit(&prefetch->kernel_ahead, memory_order_relaxed);
+	if (!ahead) {
+		ahead = io_kernel_ahead(prefetch->residency->fd) + 1;
+		atomic_store_explicit(&prefetch->kernel_ahead, ahead, memory_order_relaxed);
+	}
+	return ahead > KERNEL_AHEAD;
+}
+
 /* Tries what it finds in memory: a few pages, and of a scan some page faults. */
 static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool forward)
 {
@@ -74,7 +136,7 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 	if (!find_next(prefetch, cursor, forward, &offset))
 		return GAIN_NOTHING;
 	if (!residency_idle(prefetch->residency, offset, 1))
-		return GAIN_READS;
+		return forward && kernel_reads(prefetch, cursor) ? GAIN_NOTHING : GAIN_READS;
 	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
 

@@ -45,4 +45,28 @@ else
 	# As before, then: nothing is worse.
 	at_most "faults_after_lmdbio_where_singly_$singly" "$faults" $((singly * 11 / 10))
 fi
+
+# What a scan has asked for ahead of need, on the disk as it is set.
+asked_ahead() {
+	forget
+	line=$(LMDBIO_STATS=$scratch/stats reader "$@" scan "$place/img")
+	equal "scan_with_$*_sees_the_same" "$wanted" "$(echo "$line" | seen)"
+	asked=$(sed 's/.*"prefetch_requests": \([0-9]*\).*/\1/' "$scratch/stats")
+	rm -f "$scratch/stats"
+}
+
+# A kernel that reads 2 MiB ahead and more is left to it, forward; else we do.
+disk=$(stat -c %Hd:%Ld "$place")
+ahead=$(cat "/sys/class/bdi/$disk/read_ahead_kb" 2>/dev/null ||
+	cat "/sys/dev/block/$disk/../queue/read_ahead_kb" 2>/dev/null || echo 0)
+asked_ahead --nordahead
+judge "scan_told_not_to_read_ahead_is_looked_ahead_of" [ "$asked" -gt 0 ]
+asked_ahead --backward
+judge "backward_scan_is_looked_ahead_of" [ "$asked" -gt 0 ]
+asked_ahead
+if [ "$ahead" -ge 2048 ]; then
+	equal "scan_where_the_kernel_reads_${ahead}_kib_ahead_asks_for" 0 "$asked"
+else
+	judge "scan_where_the_kernel_reads_${ahead}_kib_ahead_is_looked_ahead_of" [ "$asked" -gt 0 ]
+fi
 finish

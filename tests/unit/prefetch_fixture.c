@@ -194,6 +194,12 @@ int setup_big(void **state)
 	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
 }
 
+int setup_large(void **state)
+{
+	(void)state;
+	return setup(RECORDS_LARGE, VALUE_LARGE, RESIDENCY_ARENA);
+}
+
 int setup_longer(void **state)
 {
 	(void)state;

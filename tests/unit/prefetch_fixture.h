@@ -15,6 +15,8 @@ enum {
 	RECORDS_LONGER = 1200,
 	RECORDS_LEAVES = 300000,
 	VALUE_BIG = 40000,
+	RECORDS_LARGE = 40,
+	VALUE_LARGE = 1200000,
 	RECORDS_SMALL = 60000,
 	VALUE_SMALL = 100
 };
@@ -63,6 +65,7 @@ uint64_t bytes_read(void);
 
 /* In an arena that nobody else knows of, or in the page cache, which has it from the writing. */
 int setup_big(void **state);
+int setup_large(void **state);
 int setup_longer(void **state);
 int setup_small(void **state);
 int setup_cached(void **state);

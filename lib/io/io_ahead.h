@@ -1,0 +1,12 @@
+/* What only this file knows: how far the kernel reads ahead by itself. */
+#ifndef LMDBIO_IO_AHEAD_H
+#define LMDBIO_IO_AHEAD_H
+
+#include <stdint.h>
+
+/* Bytes that the kernel reads ahead of who goes through a file, if nobody asks it not to. 0: it
+ * does not tell, as of a file system over several devices, or where sysfs is not mounted. Any
+ * thread. */
+uint64_t io_kernel_ahead(int fd);
+
+#endif
