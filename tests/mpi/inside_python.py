@@ -28,7 +28,9 @@ def main(path):
 				if i % readers == rank.value:
 					records += 1
 					size += len(value)
-		print(f"{records} {size}", flush=True)
+		# In one piece: ranks share the pipe, and print() alone may write the line's end by itself.
+		sys.stdout.write(f"{records} {size}\n")
+		sys.stdout.flush()
 	mpi.MPI_Barrier(COMM_WORLD)
 	mpi.MPI_Finalize()
 
