@@ -83,7 +83,8 @@ at_most img_half_resident_third_epoch_bytes "$(of 2 storage)" $((size * 62 / 100
 size=$(file_size img)
 export LMDBIO_MEMORY=$((size / 4))
 mkdir "$scratch/local"
-slowfs_control "latency 20000"
+# So slow that a disk is the faster one also where it waits for a processor.
+slowfs_control "latency 100000"
 loader img --order=sequential --epochs=1 --batch=10
 expected=$(awk '{ print $4, $6, $8 }' "$scratch/epochs")
 loader img --epochs=3 --batch=10 --memory=$((size / 8)) --stage="$scratch/local"
