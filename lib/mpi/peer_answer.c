@@ -199,6 +199,8 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 	int lengths[PEER_ASKS] = {0}, n = answer->read.n;
 	bool any = false;
 
+	if (told)
+		told->version = TALK_VERSION;
 	for (const struct peer_answer *other = job->answers; told && other; other = other->next)
 		told->load++;
 	for (int i = 0; i < n; i++) {
@@ -218,6 +220,7 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 		told->each[i].key = (uint32_t)found->key.mv_size;
 		runs[i] = found->data.mv_data;
 		lengths[i] = (int)(found->data.mv_size + found->key.mv_size);
+		told->each[i].sum = sealed_sum(runs[i], (size_t)lengths[i], fetch->record);
 		any |= lengths[i] > 0;
 		job->counts.answered += (uint64_t)lengths[i];
 		if (job->store.at[store_unit(&job->store, fetch->record)].role != ROLE_HOME)

@@ -267,6 +267,18 @@ static int data_receive(struct peer_job *job, struct peer_ask *ask)
 		       : -1;
 }
 
+/* Of an answer that its sender's end has broken off MPI may say that it has come. */
+static void data_check(struct peer_ask *ask)
+{
+	for (int i = 0; i < ask->n; i++) {
+		size_t size = (size_t)ask->told.each[i].data + ask->told.each[i].key;
+
+		if (!ask->told.each[i].error && ask->memory[i] &&
+		    ask->told.each[i].sum != sealed_sum(ask->memory[i], size, ask->records[i]))
+			ask->told.each[i].error = EBADMSG;
+	}
+}
+
 static void note_answer(struct peer_job *job, const struct peer_ask *ask, uint64_t now)
 {
 	struct peer *peer = &job->peers[ask->to];
@@ -305,16 +317,18 @@ static bool ask_step(struct peer_job *job, struct peer_ask *ask, uint64_t now, b
 		return true;
 	}
 	note_answer(job, ask, now);
-	if (!ask->has_told) {
+	if (ask->has_told) {
+		data_check(ask);
+	} else {
 		ask->has_told = true;
-		more = data_receive(job, ask);
+		more = ask->told.version == TALK_VERSION ? data_receive(job, ask) : 0;
 	}
 	if (more < 0)
 		ask_give_up(job, ask);
 	if (more)
 		return true;
 	*ended = true;
-	ask_end(job, ask, 0);
+	ask_end(job, ask, ask->told.version == TALK_VERSION ? 0 : EBADMSG);
 	return true;
 }
 

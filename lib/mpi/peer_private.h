@@ -21,6 +21,7 @@
 #include "loader/loader_plan.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_sealed.h"
 #include "mpi/stage_exchange.h"
 
 #include <mpi.h>
@@ -301,7 +302,7 @@ bool sends_step(struct peer_job *job);
  * them behind each other, each a value and its key. */
 enum { TAG_TALK = 1, TAG_FIRST = 16, TAG_COUNT = 16384 };
 enum peer_talk_kind { TALK_ASK, TALK_BEAT, TALK_BITS };
-enum { TALK_VERSION = 1 };
+enum { TALK_VERSION = 2 };
 
 struct peer_talk {
 	int32_t version, kind, tag, n;
@@ -309,10 +310,11 @@ struct peer_talk {
 };
 
 struct peer_told {
-	uint32_t load;
+	uint32_t version, load;
 	struct {
 		int32_t error;
 		uint32_t data, key; /* bytes */
+		uint64_t sum;       /* of both, as sealed_sum() of the record's number */
 	} each[PEER_ASKS];
 };
 

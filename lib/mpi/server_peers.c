@@ -2,8 +2,9 @@
  *
  * A question is one message with the data set's whole identity and a chunk; its answer comes under
  * a tag that the question names: the chunk's bytes, or none at all if there are none to be had, so
- * that what comes too late cannot harm bytes that have come otherwise. A peer that does not answer
- * in time is not asked again before it has answered what it owes.
+ * that what comes too late cannot harm bytes that have come otherwise. Their sum comes with them,
+ * for of a peer that dies MPI may say that all of it has come. A peer that does not answer in time
+ * is not asked again before it has answered what it owes.
  */
 #include "config.h"
 #include "mpi/server_private.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_ASK = 1, TAG_STOP, TAG_ANSWER = 16, TAG_ANSWERS = 16384, ASKS_AT_ONCE = 64 };
+enum { TAG_ASK = 1, TAG_STOP, TAG_ANSWER = 16, TAG_ANSWERS = 8192, ASKS_AT_ONCE = 64 };
 static const uint64_t late_ns = 1000000000;
 
 struct question {
@@ -28,27 +29,27 @@ struct question {
 	char path[SERVER_PATH];
 };
 
-enum { QUESTION_VERSION = 3 };
+enum { QUESTION_VERSION = 4 };
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-static struct server_send *send_new(int peer)
+static struct server_message *message_new(int peer)
 {
-	struct server_send *send = calloc(1, sizeof(*send));
+	struct server_message *message = calloc(1, sizeof(*message));
 
-	if (send) {
-		send->peer = peer;
-		send->request = MPI_REQUEST_NULL;
+	if (message) {
+		message->peer = peer;
+		sealed_init(&message->sealed);
 	}
-	return send;
+	return message;
 }
 
-static bool is_in(const struct server_send *send, const struct server_set *set,
+static bool is_in(const struct server_message *message, const struct server_set *set,
 		  const uint64_t *chunk)
 {
-	while (send && (send->set != set || (chunk && send->chunk != *chunk)))
-		send = send->next;
-	return send;
+	while (message && (message->set != set || (chunk && message->chunk != *chunk)))
+		message = message->next;
+	return message;
 }
 
 bool server_peers_use(const struct server *server, const struct server_set *set)
@@ -56,80 +57,109 @@ bool server_peers_use(const struct server *server, const struct server_set *set)
 	return is_in(server->sends, set, NULL) || is_in(server->strays, set, NULL);
 }
 
-/* A pin is counted once for this process, however many sends need it. */
+/* A pin is counted once for this process, however many messages need it. */
 static bool is_needed(const struct server *server, const struct server_set *set, uint64_t chunk)
 {
 	return is_in(server->sends, set, &chunk) || is_in(server->strays, set, &chunk);
 }
 
 /* It is in no list any more. */
-static void send_free(struct server *server, struct server_send *send)
+static void message_free(struct server *server, struct server_message *message)
 {
-	if (send->buffer)
-		server_buffer_release(server, send->buffer);
-	if (send->set && !is_needed(server, send->set, send->chunk))
-		arena_unpin(send->set->arena, send->chunk);
-	free(send->message);
-	free(send);
+	if (message->buffer)
+		server_buffer_release(server, message->buffer);
+	if (message->set && !is_needed(server, message->set, message->chunk))
+		arena_unpin(message->set->arena, message->chunk);
+	free(message->words);
+	free(message);
 }
 
-static bool send_begin(struct server *server, struct server_send *send, const void *bytes,
-		       size_t length, int tag)
+/* What was begun is looked at in message_is_over(), be it on its way or not. */
+static bool send_put(struct server *server, struct server_message *message)
 {
-	if (MPI_Isend(bytes, (int)length, MPI_BYTE, send->peer, tag, server->comm, &send->request) !=
-	    MPI_SUCCESS) {
-		server->peers[send->peer].gone = true;
-		send_free(server, send);
-		return false;
-	}
-	send->next = server->sends;
-	server->sends = send;
-	return true;
+	message->next = server->sends;
+	server->sends = message;
+	if (message->sealed.failed)
+		server->peers[message->peer].gone = true;
+	return !message->sealed.failed;
+}
+
+static bool message_is_over(struct server *server, struct server_message *message)
+{
+	bool over = sealed_is_over(&message->sealed);
+
+	if (message->sealed.failed)
+		server->peers[message->peer].gone = true;
+	return over;
+}
+
+/* A few words, or none. */
+static bool words_send(struct server *server, struct server_message *message, size_t length,
+		       int tag)
+{
+	sealed_send_bare(&message->sealed, message->words, length, message->peer, tag,
+			 server->comm);
+	return send_put(server, message);
 }
 
 static void answer_none(struct server *server, int to, int tag)
 {
-	struct server_send *send = send_new(to);
+	struct server_message *message = message_new(to);
 
-	if (send) /* else it waits in vain, and knows how long */
-		(void)send_begin(server, send, NULL, 0, tag);
+	if (!message) /* it waits in vain, and knows how long */
+		return;
+	sealed_send(&message->sealed, NULL, 0, 0, to, tag, server->comm);
+	(void)send_put(server, message);
+}
+
+/* The bytes are a chunk's, wherever they stand. */
+static void answer_chunk(struct server *server, struct server_message *message,
+			 struct server_set *set, uint64_t chunk, const void *bytes, int tag)
+{
+	uint64_t length = server_chunk_length(set, chunk);
+
+	if (!set->sums[chunk])
+		set->sums[chunk] = sealed_sum(bytes, length, chunk);
+	set->counts.answered_bytes += length;
+	sealed_send(&message->sealed, bytes, length, set->sums[chunk], message->peer, tag,
+		    server->comm);
+	(void)send_put(server, message);
 }
 
 static void answer_buffer(struct server *server, const struct server_load *load, int to, int tag)
 {
-	struct server_send *send = send_new(to);
-	uint64_t length = server_chunk_length(load->set, load->chunk);
+	struct server_message *message = message_new(to);
 
-	if (!send)
+	if (!message)
 		return;
-	send->buffer = load->buffer;
-	send->buffer->users++;
-	load->set->counts.answered_bytes += length;
-	(void)send_begin(server, send, load->buffer->bytes, length, tag);
+	message->buffer = load->buffer;
+	message->buffer->users++;
+	answer_chunk(server, message, load->set, load->chunk, load->buffer->bytes, tag);
 }
 
 /* Straight out of the arena, whose chunk stays pinned meanwhile. false: it is not there. */
 static bool answer_arena(struct server *server, struct server_set *set, uint64_t chunk, int to,
 			 int tag)
 {
-	uint64_t first = chunk * ARENA_BLOCKS, length = server_chunk_length(set, chunk);
-	struct server_send *send;
+	uint64_t first = chunk * ARENA_BLOCKS,
+		 blocks = server_chunk_length(set, chunk) / ARENA_BLOCK;
+	struct server_message *message;
 
-	if (!arena_present(set->arena, first, length / ARENA_BLOCK) || !(send = send_new(to)))
+	if (!arena_present(set->arena, first, blocks) || !(message = message_new(to)))
 		return false;
 	if (!arena_pin(set->arena, chunk)) {
-		free(send);
+		free(message);
 		return false;
 	}
-	send->set = set;
-	send->chunk = chunk;
-	if (!arena_present(set->arena, first, length / ARENA_BLOCK)) {
-		send_free(server, send);
+	message->set = set;
+	message->chunk = chunk;
+	if (!arena_present(set->arena, first, blocks)) {
+		message_free(server, message);
 		return false;
 	}
 	arena_touch(set->arena, chunk);
-	set->counts.answered_bytes += length;
-	(void)send_begin(server, send, arena_bytes(set->arena) + chunk * ARENA_CHUNK, length, tag);
+	answer_chunk(server, message, set, chunk, arena_bytes(set->arena) + chunk * ARENA_CHUNK,
+		     tag);
 	return true;
 }
 
@@ -229,21 +259,38 @@ static void stops_step(struct server *server)
 
 /* --- asking ---------------------------------------------------------------------------------- */
 
+/* What the owner will say, under which tag; NULL: it cannot be asked. */
+static struct server_message *answer_expect(struct server *server, const struct server_load *load,
+					    int tag)
+{
+	struct server_message *answer = message_new(load->owner);
+
+	if (answer && !sealed_receive(&answer->sealed, server_load_bytes(load),
+				      server_chunk_length(load->set, load->chunk), load->owner, tag,
+				      server->comm)) {
+		server->peers[load->owner].gone = true;
+		free(answer);
+		return NULL;
+	}
+	return answer;
+}
+
 bool server_ask(struct server *server, struct server_load *load)
 {
 	struct server_set *set = load->set;
 	size_t path = strlen(set->path) + 1, length = offsetof(struct question, path) + path;
 	struct server_peer *peer = &server->peers[load->owner];
 	struct question *question;
-	struct server_send *send;
+	struct server_message *message;
 	int tag = TAG_ANSWER + server->serial++ % TAG_ANSWERS;
 
-	if (peer->gone || peer->strays || path > SERVER_PATH || !(send = send_new(load->owner)))
+	if (peer->gone || peer->strays || path > SERVER_PATH ||
+	    !(message = message_new(load->owner)))
 		return false;
-	question = malloc(sizeof(*question));
-	send->message = question;
-	if (!question) {
-		send_free(server, send);
+	message->words = question = malloc(sizeof(*question));
+	load->answer = question ? answer_expect(server, load, tag) : NULL;
+	if (!load->answer) {
+		message_free(server, message);
 		return false;
 	}
 	*question = (struct question){
@@ -256,102 +303,84 @@ bool server_ask(struct server *server, struct server_load *load)
 		.length = (uint32_t)path,
 	};
 	memcpy(question->path, set->path, path);
-	if (MPI_Irecv(server_load_bytes(load), (int)server_chunk_length(set, load->chunk), MPI_BYTE,
-		      load->owner, tag, server->comm, &load->answer) != MPI_SUCCESS) {
-		peer->gone = true;
-		send_free(server, send);
-		return false;
-	}
-	if (send_begin(server, send, question, length, TAG_ASK))
+	if (words_send(server, message, length, TAG_ASK))
 		return true;
-	MPI_Cancel(&load->answer);
-	MPI_Request_free(&load->answer);
+	sealed_cancel(&load->answer->sealed);
+	free(load->answer);
+	load->answer = NULL;
 	return false;
 }
 
 /* Nobody waits for this answer any more; its memory does, because it may come yet. */
 static void stray_make(struct server *server, struct server_load *load)
 {
-	struct server_send *stray = send_new(load->owner);
+	struct server_message *stray = load->answer;
 
-	if (!stray)
-		return; /* wait on */
 	if (load->place) {
-		if (!arena_pin(load->set->arena, load->chunk)) {
-			free(stray);
-			return;
-		}
+		if (!arena_pin(load->set->arena, load->chunk))
+			return; /* wait on */
 		stray->set = load->set;
 		stray->chunk = load->chunk;
 	}
-	stray->request = load->answer;
 	stray->buffer = load->buffer;
 	stray->buffer->is_stray = true;
 	server->asks--;
 	stray->next = server->strays;
 	server->strays = stray;
 	server->peers[load->owner].strays++;
+	load->answer = NULL;
 	load->buffer = NULL;
 	server_load_alone(server, load);
 }
 
 bool server_asked(struct server *server, struct server_load *load, uint64_t now)
 {
-	MPI_Status status;
-	int there = 0, length = 0;
+	struct server_message *answer = load->answer;
+	uint64_t length = server_chunk_length(load->set, load->chunk);
 
-	if (MPI_Test(&load->answer, &there, &status) != MPI_SUCCESS) {
-		server->peers[load->owner].gone = true;
-		there = 1;
-	} else if (there) {
-		MPI_Get_count(&status, MPI_BYTE, &length);
-	}
-	if (!there && now - load->began > late_ns) {
+	if (!message_is_over(server, answer)) {
+		if (now - load->began <= late_ns)
+			return false;
 		stray_make(server, load);
 		return true;
 	}
-	if (!there)
-		return false;
-	if ((uint64_t)length == server_chunk_length(load->set, load->chunk)) {
-		load->set->counts.asked_bytes += (uint64_t)length;
+	load->answer = NULL;
+	if (sealed_is_right(&answer->sealed, server_load_bytes(load), length, load->chunk)) {
+		load->set->counts.asked_bytes += length;
 		server_load_land(server, load, 0);
 	} else {
 		server_buffer_release(server, load->buffer);
 		load->buffer = NULL;
 		server_load_alone(server, load);
 	}
+	free(answer);
 	return true;
 }
 
 void server_stop_peers(struct server *server)
 {
 	for (int peer = 0; server->comm != MPI_COMM_NULL && peer < server->place.nodes; peer++) {
-		struct server_send *send = peer == server->place.node ? NULL : send_new(peer);
+		struct server_message *message =
+			peer == server->place.node ? NULL : message_new(peer);
 
-		if (send)
-			(void)send_begin(server, send, NULL, 0, TAG_STOP);
+		if (message)
+			(void)words_send(server, message, 0, TAG_STOP);
 	}
 }
 
-static bool list_step(struct server *server, struct server_send **link, bool strays)
+static bool list_step(struct server *server, struct server_message **link, bool strays)
 {
 	bool any = false;
 
-	for (struct server_send *send; (send = *link);) {
-		int there = 0;
-
-		if (MPI_Test(&send->request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-			server->peers[send->peer].gone = true;
-			there = 1;
-		}
-		if (!there) {
-			link = &send->next;
+	for (struct server_message *message; (message = *link);) {
+		if (!message_is_over(server, message)) {
+			link = &message->next;
 			continue;
 		}
-		*link = send->next;
+		*link = message->next;
 		if (strays)
-			server->peers[send->peer].strays--;
-		send_free(server, send);
+			server->peers[message->peer].strays--;
+		message_free(server, message);
 		any = true;
 	}
 	return any;

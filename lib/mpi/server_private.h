@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "mpi/chunk_spread.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_sealed.h"
 #include "mpi/part_file.h"
 
 #include <mpi.h>
@@ -38,6 +39,7 @@ struct server_set {
 	struct arena_identity identity;
 	uint64_t changed_ns;        /* of the file, as arena_changed_ns() */
 	struct chunk_spread spread; /* which node has what: all nodes agree on it */
+	uint64_t *sums;             /* of chunks that were sent, as sealed_sum(); 0: not known */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
 	int failed;         /* the errno of the first read that has failed, or 0 */
 	uint64_t next_own;  /* the next chunk to be brought for nobody; those that are not owned too */
@@ -95,9 +97,8 @@ struct server_load {
 	uint8_t *
 		place; /* claimed memory of the arena that the bytes come to, or NULL: the buffer */
 	struct io_request request;
-	MPI_Request answer;
+	struct server_message *answer; /* that it waits for, or NULL */
 	int owner;
-	size_t length; /* of the answer */
 	struct server_ask *asks;
 };
 
@@ -105,16 +106,17 @@ struct server_queue {
 	struct server_load *first, **last;
 };
 
-/* An answer on its way to a peer, out of a buffer, or (NULL) out of the pinned chunk of an arena;
- * or one that comes too late, to a buffer and perhaps to such a chunk. */
-struct server_send {
-	struct server_send *next;
-	MPI_Request request;
+/* A message on its way: an answer to a peer, out of a buffer or (NULL) out of the pinned chunk of
+ * an arena; a question; or an answer from a peer, whose memory is the load's, and its own when it
+ * comes too late: a buffer, and perhaps such a chunk. */
+struct server_message {
+	struct server_message *next;
+	struct mpi_sealed sealed;
 	struct server_buffer *buffer;
 	struct server_set *set;
 	uint64_t chunk;
 	int peer;
-	void *message; /* a question's words, or NULL */
+	void *words; /* a question's, or NULL */
 };
 
 struct server_peer {
@@ -142,8 +144,8 @@ struct server {
 	struct server_load *buckets[SERVER_BUCKETS];
 	struct server_queue urgent, ahead; /* not started */
 	struct server_load *under_way;
-	struct server_send *sends;
-	struct server_send *strays;  /* answers that nobody waits for any more */
+	struct server_message *sends;
+	struct server_message *strays; /* answers that nobody waits for any more */
 	struct server_buffer *spare; /* buffers not in use */
 	unsigned reads, asks;        /* buffers in use */
 	struct server_peer *peers;

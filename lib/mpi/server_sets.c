@@ -94,6 +94,7 @@ static void set_free(struct server_set *set)
 	io_close(&set->file);
 	if (set->fd >= 0)
 		close(set->fd);
+	free(set->sums);
 	free(set->path);
 	free(set);
 }
@@ -152,7 +153,9 @@ static int set_attach(struct server *server, struct server_set *set)
 	rc = arena_serve(set->arena, nodes > 1 ? arena_chunks(set->arena) / nodes + 1 : 0,
 			 set->identity.size / nodes <= arena_budget(set->arena) / 8 * 7);
 	set->serving = !rc;
-	return rc;
+	/* Memory that is not there before a chunk is sent. */
+	set->sums = rc ? NULL : calloc(arena_chunks(set->arena), sizeof(*set->sums));
+	return rc ? rc : set->sums ? 0 : ENOMEM;
 }
 
 /* The set of a descriptor, which is taken in any case. `identity`: what it must be, or NULL;

@@ -4,6 +4,7 @@
 
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_sealed.h"
 #include "mpi/mpi_wait.h"
 
 #include <errno.h>
@@ -48,27 +49,31 @@ static int count_of(const struct stage_peers *peers, int node)
 	return peers->first[node + 1] - peers->first[node];
 }
 
-/* Of a node's ranks those that send to this one are as many apart as this node has ranks. */
+/* Of a node's ranks those that send to this one are as many apart as this node has ranks. *taken:
+ * what became of the first part that did not come, or was not taken. */
 static int receive_from(const struct stage_exchange *exchange, int node, int *taken)
 {
 	const struct stage_peers *peers = exchange->peers;
 	const struct mpi_place *at = &exchange->job->place;
 
 	for (int i = at->node_rank; i < count_of(peers, node); i += at->node_ranks) {
-		int rank = peers->ranks[peers->first[node] + i], rc;
+		int rank = peers->ranks[peers->first[node] + i];
 		struct stage_part part = stage_shares_part(exchange->shares, rank, exchange->step);
-		MPI_Request request;
+		struct mpi_sealed sealed;
 
 		if (!part.length)
 			continue;
-		rc = MPI_Irecv(exchange->buffer, (int)part.length, MPI_BYTE, rank, STAGE_TAG,
-			       exchange->job->all, &request);
-		if (rc == MPI_SUCCESS)
-			rc = mpi_await_soon(&request);
-		if (rc != MPI_SUCCESS)
-			return mpi_error_code(rc);
-		if (!*taken)
-			*taken = exchange->take(exchange->argument, part, exchange->buffer);
+		if (!sealed_receive(&sealed, exchange->buffer, part.length, rank, STAGE_TAG,
+				    exchange->job->all))
+			return EIO;
+		sealed_await_soon(&sealed);
+		if (sealed.failed)
+			return EIO;
+		if (*taken)
+			continue;
+		*taken = sealed_is_right(&sealed, exchange->buffer, part.length, part.offset)
+				 ? exchange->take(exchange->argument, part, exchange->buffer)
+				 : EIO;
 	}
 	return 0;
 }
@@ -78,23 +83,25 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 	const struct stage_peers *peers = exchange->peers;
 	const struct mpi_place *at = &exchange->job->place;
 	struct stage_part mine = stage_shares_part(exchange->shares, at->rank, exchange->step);
+	uint64_t sum = at->nodes > 1 ? sealed_sum(exchange->mine, mine.length, mine.offset) : 0;
 	int taken = 0, rc = 0;
 
 	for (int distance = 1; distance < at->nodes && !rc; distance++) {
 		int to = (at->node + distance) % at->nodes;
 		int from = (at->node - distance + at->nodes) % at->nodes;
 		int peer = peers->ranks[peers->first[to] + at->node_rank % count_of(peers, to)];
-		MPI_Request sent = MPI_REQUEST_NULL;
+		struct mpi_sealed sent;
 
+		sealed_init(&sent);
 		if (mine.length) {
-			rc = mpi_error_code(MPI_Isend(exchange->mine, (int)mine.length, MPI_BYTE,
-						      peer, STAGE_TAG, exchange->job->all, &sent));
+			sealed_send(&sent, exchange->mine, mine.length, sum, peer, STAGE_TAG,
+				    exchange->job->all);
 			*moved += mine.length;
 		}
-		if (!rc)
-			rc = receive_from(exchange, from, &taken);
-		if (!rc)
-			rc = mpi_error_code(mpi_await_soon(&sent));
+		rc = receive_from(exchange, from, &taken);
+		sealed_await_soon(&sent);
+		if (!rc && sent.failed)
+			rc = EIO;
 	}
 	return rc ? rc : taken;
 }
