@@ -18,6 +18,7 @@
 #include "util/stats.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,11 +30,20 @@ enum {
 
 static void store_report(const MDB_env *env, const char *backend, const char *why)
 {
-	if (settings_get()->verbose)
-		log_line("%s: %s, reads by %s (%s)", env->packed ? env->packed->path : env->path,
-			 env->residency.kind == RESIDENCY_ARENA ? "shared memory of the node"
-								: "page cache",
-			 backend, why);
+	const char *path = env->packed ? env->packed->path : env->path;
+	uint64_t ahead;
+
+	if (!settings_get()->verbose)
+		return;
+	log_line("%s: %s, reads by %s (%s)", path,
+		 env->residency.kind == RESIDENCY_ARENA ? "shared memory of the node"
+							: "page cache",
+		 backend, why);
+	ahead = env->prefetch ? prefetch_kernel_ahead(env->prefetch) : 0;
+	if (ahead)
+		log_line("%s: forward scans are left to the kernel, which reads %" PRIu64
+			 " KiB ahead",
+			 path, ahead >> 10);
 }
 
 /* Whether somebody here brings chunks for the node's processes, out of the memory of many nodes. */

@@ -25,6 +25,10 @@ struct prefetch_options {
 int prefetch_open(struct prefetch **prefetch, struct residency *residency, struct io *io,
 		  const struct prefetch_options *options);
 
+/* Bytes that the kernel reads ahead by itself, if that is far enough for forward scans to be left to
+ * it; else 0. Any thread. */
+uint64_t prefetch_kernel_ahead(struct prefetch *prefetch);
+
 /* Ends the thread, after what is in flight has come. */
 void prefetch_close(struct prefetch *prefetch);
 

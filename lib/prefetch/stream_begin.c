@@ -112,18 +112,25 @@ static bool is_in_order(const struct cursor *cursor, unsigned page_shift)
 	return false;
 }
 
-bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor)
+uint64_t prefetch_kernel_ahead(struct prefetch *prefetch)
 {
 	uint64_t ahead;
 
-	if (!prefetch->options.kernel || !is_in_order(cursor, cursor->snapshot->view.page_shift))
-		return false;
+	if (!prefetch->options.kernel)
+		return 0;
 	ahead = atomic_load_explicit(&prefetch->kernel_ahead, memory_order_relaxed);
 	if (!ahead) {
 		ahead = io_kernel_ahead(prefetch->residency->fd) + 1;
 		atomic_store_explicit(&prefetch->kernel_ahead, ahead, memory_order_relaxed);
 	}
-	return ahead > KERNEL_AHEAD;
+	return ahead > KERNEL_AHEAD ? ahead - 1 : 0;
+}
+
+bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor)
+{
+	return prefetch->options.kernel &&
+	       is_in_order(cursor, cursor->snapshot->view.page_shift) &&
+	       prefetch_kernel_ahead(prefetch);
 }
 
 /* Tries what it finds in memory: a few pages, and of a scan some page faults. */

@@ -49,7 +49,7 @@ fi
 # What a scan has asked for ahead of need, on the disk as it is set.
 asked_ahead() {
 	forget
-	line=$(LMDBIO_STATS=$scratch/stats reader "$@" scan "$place/img")
+	line=$(LMDBIO_VERBOSE=1 LMDBIO_STATS=$scratch/stats reader "$@" scan "$place/img" 2>"$scratch/said")
 	equal "scan_with_$*_sees_the_same" "$wanted" "$(echo "$line" | seen)"
 	asked=$(sed 's/.*"prefetch_requests": \([0-9]*\).*/\1/' "$scratch/stats")
 	rm -f "$scratch/stats"
@@ -64,8 +64,10 @@ judge "scan_told_not_to_read_ahead_is_looked_ahead_of" [ "$asked" -gt 0 ]
 asked_ahead --backward
 judge "backward_scan_is_looked_ahead_of" [ "$asked" -gt 0 ]
 asked_ahead
+left="left to the kernel, which reads $ahead KiB ahead"
 if [ "$ahead" -ge 2048 ]; then
 	equal "scan_where_the_kernel_reads_${ahead}_kib_ahead_asks_for" 0 "$asked"
+	equal "scan_where_the_kernel_reads_${ahead}_kib_ahead_says_so" 1 "$(grep -c "$left" "$scratch/said")"
 else
 	judge "scan_where_the_kernel_reads_${ahead}_kib_ahead_is_looked_ahead_of" [ "$asked" -gt 0 ]
 fi
