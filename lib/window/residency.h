@@ -218,9 +218,9 @@ void residency_use(struct residency *residency, const void *page);
 /* Bytes that the kernel maps with one fault, from a multiple on. */
 enum { RESIDENCY_FAULT = 64 << 10 };
 
-/* Makes the page-table entries of bytes that are there, and looks at each page, so that the program
- * need not fault for them; of less than RESIDENCY_FAULT none, for a fault does as much. Any thread,
- * no lock. */
+/* Makes the page-table entries of bytes that are there, and looks at each page where that is dear, so
+ * that the program need not fault for them; of less than RESIDENCY_FAULT none, for a fault does as
+ * much. Any thread, no lock. */
 void residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
 
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */

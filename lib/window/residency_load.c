@@ -17,52 +17,6 @@ enum {
 	ALONE_TIMES = 6,    /* the same of who wants nothing around: then they were far more */
 };
 
-/* The part of a range that need not be left to the window's front; false: it is less than a fault.
- */
-static bool clip_to_faults(const struct residency *residency, uint64_t *offset, uint64_t end)
-{
-	if (*offset < residency->low)
-		*offset = residency->low;
-	if (*offset >= end || end - *offset < RESIDENCY_FAULT)
-		return false;
-	*offset &= ~(uint64_t)(ARENA_BLOCK - 1);
-	stats_add(STATS_POPULATE_CALLS, 1);
-	return true;
-}
-
-/* Entries are made with all that is there, so that a read that fails is no signal. Each page is
- * looked at afterwards, because the tables that the processor uses may be a hypervisor's, which an
- * access alone fills: with shadow tables that takes three quarters of the program's time. */
-void residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
-{
-	uint64_t end = offset + length, next;
-
-	if (!clip_to_faults(residency, &offset, end))
-		return;
-	for (; offset < end; offset = next) {
-		next = round_up(offset + 1, RESIDENCY_FAULT);
-		if (next > end)
-			next = round_up(end, ARENA_BLOCK);
-		if (madvise(residency->base + offset, next - offset, MADV_POPULATE_READ))
-			return;
-		for (uint64_t page = offset; page < next; page += ARENA_BLOCK)
-			(void)*(const volatile uint8_t *)(residency->base + page);
-	}
-}
-
-/* What has just been read, for which one page of each fault is enough: what is there already is
- * mapped with it, and to go over all pages takes the kernel half as long again. A kernel that does
- * not know the advice leaves the faults to the program. */
-static void map_read(const struct residency *residency, uint64_t offset, uint64_t length)
-{
-	uint64_t end = offset + length;
-
-	if (!clip_to_faults(residency, &offset, end))
-		return;
-	for (; offset < end; offset = round_up(offset + 1, RESIDENCY_FAULT))
-		(void)madvise(residency->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
-}
-
 /* Half a huge page gets no entries before the other half is shown: they would stand in the way of
  * the one for all of it. */
 static void map_landed(const struct residency *residency, const struct residency_load *load)

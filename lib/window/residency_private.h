@@ -148,6 +148,10 @@ struct residency_waiter {
 	struct residency_waiter *next;
 };
 
+/* residency_entries.c */
+/* Makes the page-table entries of what has just been read. */
+void map_read(const struct residency *residency, uint64_t offset, uint64_t length);
+
 /* residency_sure.c */
 /* Waits for bytes in the file's own map. 0, or EIO: a read has failed. */
 int fault_in(struct residency *residency, uint64_t offset, uint64_t end);

@@ -1,0 +1,128 @@
+/* What only this file knows: that page-table entries are made ahead of a program by as little work
+ * as the machine asks for. */
+#include "residency_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+enum { PIECES = (SIZE - ARENA_CHUNK) / RESIDENCY_FAULT };
+
+static uint64_t now, tick; /* nanoseconds; of a look at the clock */
+static unsigned calls;     /* for entries */
+static size_t asked;       /* bytes of the largest of them */
+static bool refused;       /* storage fails */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	now += tick;
+	*time = (struct timespec){.tv_sec = (time_t)(now / 1000000000),
+				  .tv_nsec = (long)(now % 1000000000)};
+	return 0;
+}
+
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+	if (advice != MADV_POPULATE_READ)
+		return __real_madvise(address, length, advice);
+	calls++;
+	if (length > asked)
+		asked = length;
+	return refused ? -1 : __real_madvise(address, length, advice);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f;
+
+	if (residency_setup(state))
+		return -1;
+	f = *state;
+	refused = false;
+	reader_close(&f->first);
+	return reader_open(&f->first, f, RESIDENCY_CACHE, true);
+}
+
+/* What a look at all pages of a piece takes, as the clock tells. */
+static void map_all(struct fixture *f, uint64_t look_ns)
+{
+	tick = look_ns;
+	calls = 0;
+	asked = 0;
+	residency_map(&f->first.residency, ARENA_CHUNK, SIZE - ARENA_CHUNK);
+}
+
+/* Bytes of a reader's window that have entries. */
+static unsigned long mapped(const struct reader *reader)
+{
+	char said[MAP_LINE];
+
+	reader_map_says(reader, ARENA_CHUNK, "Rss:", said);
+	return strtoul(said, NULL, 10) << 10;
+}
+
+static void map_when_looks_are_dear_then_all_pages_and_looked_at(void **state)
+{
+	struct fixture *f = *state;
+
+	/* However often: nothing cheaper is tried. */
+	for (unsigned i = 0; i < 3; i++) {
+		map_all(f, 100000);
+		assert_int_equal(calls, PIECES);
+		assert_int_equal(asked, RESIDENCY_FAULT);
+	}
+	assert_in_range(mapped(&f->first), SIZE - ARENA_CHUNK, SIZE);
+}
+
+/* A look that is not looked at again must not be a signal. */
+static void map_when_a_page_cannot_be_read_then_nothing_behind_it(void **state)
+{
+	struct fixture *f = *state;
+
+	refused = true;
+	map_all(f, 100000);
+	assert_int_equal(calls, 1);
+}
+
+static void map_when_looks_are_cheap_then_one_page_for_each_fault(void **state)
+{
+	struct fixture *f = *state;
+
+	map_all(f, 100);
+	assert_int_equal(asked, RESIDENCY_FAULT);
+	map_all(f, 100);
+	assert_int_equal(calls, PIECES);
+	assert_int_equal(asked, ARENA_BLOCK);
+	assert_in_range(mapped(&f->first), SIZE - ARENA_CHUNK, SIZE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			map_when_looks_are_dear_then_all_pages_and_looked_at, setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			map_when_a_page_cannot_be_read_then_nothing_behind_it, setup,
+			residency_teardown),
+		cmocka_unit_test_setup_teardown(
+			map_when_looks_are_cheap_then_one_page_for_each_fault, setup,
+			residency_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
