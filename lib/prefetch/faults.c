@@ -24,7 +24,8 @@ enum {
 	PROBE = FAULTS * RESIDENCY_FAULT,
 	PROBES = 8,            /* the cheapest of which tells: readahead begins with small folios */
 	APART = LEFT / PROBES, /* bytes from one to the next */
-	SHARE = 4,             /* of the program's time at least one part in so many */
+	SHARE = 8,             /* of the program's time at least one part in so many */
+	TAKEN = 4,             /* of the faults for all that a thread maps, the same */
 };
 
 uint64_t bytes_of_step(const struct cursor *cursor, uint64_t *all)
@@ -93,8 +94,7 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 	       processor_is_free();
 }
 
-/* The same share as of the program's time. */
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes)
 {
-	return faults * SHARE >= bytes / RESIDENCY_FAULT;
+	return faults * TAKEN >= bytes / RESIDENCY_FAULT;
 }
