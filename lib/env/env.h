@@ -159,9 +159,10 @@ int store_begin(MDB_txn *txn);
 void store_end(MDB_txn *txn);
 /* What outlives a transaction, and serves the next one in its place, ends. */
 void store_forget(MDB_txn *txn);
-void store_forked(MDB_env *env);
 /* Around a fork, in the parent: nothing of the store is changing. */
 void store_hold(MDB_env *env, bool hold);
+/* In the child, in place of the second of them: a store of its own. */
+void store_forked(MDB_env *env);
 /* While the original reads through the window: 0, or ENOMEM (resume all the same). */
 int store_pause(MDB_env *env);
 void store_resume(MDB_env *env);

@@ -38,11 +38,11 @@ static void fork_in_parent(void)
 static void fork_in_child(void)
 {
 	fork_generation++;
-	pthread_mutex_init(&list_lock, NULL);
 	for (MDB_env *env = list; env; env = env->next) {
 		store_forked(env);
 		records_forked(env);
 	}
+	pthread_mutex_unlock(&list_lock);
 	/* Another thread of the parent may have held it. */
 	pthread_mutex_init(&adopt_lock, NULL);
 }

@@ -296,7 +296,7 @@ void store_forked(MDB_env *env)
 	if (env->prefetch)
 		prefetch_forked(env->prefetch);
 	residency_forked(&env->residency);
-	pthread_mutex_init(&env->store_lock, NULL);
+	store_hold(env, false);
 }
 
 int store_pause(MDB_env *env)

@@ -421,8 +421,7 @@ void prefetch_hold(struct prefetch *prefetch, bool hold)
 
 void prefetch_forked(struct prefetch *prefetch)
 {
-	pthread_mutex_init(&prefetch->lock, NULL);
-	pthread_cond_init(&prefetch->wake, NULL);
+	pthread_cond_init(&prefetch->wake, NULL); /* the parent's loader may wait for it */
 	prefetch->running = false;
 	prefetch->in_flight = prefetch->starting_count = 0;
 	prefetch->jobs.count = 0;

@@ -35,7 +35,8 @@ void prefetch_close(struct prefetch *prefetch);
 /* Around a fork, in the parent: nothing of the loader is changing. */
 void prefetch_hold(struct prefetch *prefetch, bool hold);
 
-/* In a forked child, at once: the thread is the parent's, and so is what it has in flight. */
+/* In a forked child, at once, before prefetch_hold() ends there too: the thread is the parent's,
+ * and so is what it has in flight. */
 void prefetch_forked(struct prefetch *prefetch);
 
 /* To be set in the snapshots whose cursors shall be looked ahead of. Lifetime: the prefetch's. */

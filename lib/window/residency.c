@@ -18,11 +18,10 @@ enum {
 	TABLES_SMALL = 16 << 10, /* bytes that are sooner cleared than mapped */
 };
 
-static void locks_init(struct residency *residency)
+static void landed_init(struct residency *residency)
 {
 	pthread_condattr_t monotonic;
 
-	pthread_mutex_init(&residency->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&residency->landed, &monotonic);
@@ -104,7 +103,8 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	atomic_store(&residency->probe, kind == RESIDENCY_CACHE ? -1 : PROBE_NONE);
 	residency->epoch = 1;
 	residency->link.fd = -1;
-	locks_init(residency);
+	pthread_mutex_init(&residency->lock, NULL);
+	landed_init(residency);
 	return 0;
 }
 
@@ -372,5 +372,5 @@ void residency_forked(struct residency *residency)
 	atomic_store(&residency->announced, false);
 	residency->waiters = NULL;
 	atomic_store(&residency->spare, NULL);
-	locks_init(residency);
+	landed_init(residency); /* threads of the parent's may wait for it */
 }

@@ -240,8 +240,9 @@ void residency_resume(struct residency *residency);
 void residency_enter(struct residency *residency);
 void residency_leave(struct residency *residency);
 
-/* In a forked child, at once: everything back to rest, the parent's arena cut off (its memory in
- * this process stays mapped, unused). System calls alone. */
+/* In a forked child, at once, under the lock, which its parent has taken before the fork:
+ * everything back to rest, the parent's arena cut off (its memory in this process stays mapped,
+ * unused). System calls alone. */
 void residency_forked(struct residency *residency);
 
 /* Slow half of residency_covers(). */
