@@ -123,6 +123,8 @@ static long faults_of_a_look(void)
 	return after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
 }
 
+/* A machine that takes back what nobody has looked at for a while (DAMON's schemes) may have taken
+ * some pages of it; what is at stake are folios of 2 MiB. */
 static bool is_cached(void)
 {
 	unsigned char there[SIZE / PAGE];
@@ -134,7 +136,7 @@ static bool is_cached(void)
 	munmap(range, SIZE);
 	for (size_t i = 0; i < SIZE / PAGE; i++)
 		found += there[i] & 1;
-	return found == SIZE / PAGE;
+	return found >= SIZE / PAGE * 15 / 16;
 }
 
 /* ext4 since Linux 6.16, xfs since 5.18. */
