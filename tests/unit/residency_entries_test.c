@@ -75,7 +75,7 @@ static unsigned long mapped(const struct reader *reader)
 	return strtoul(said, NULL, 10) << 10;
 }
 
-static void map_when_looks_are_dear_then_all_pages_and_looked_at(void **state)
+static void map_when_looks_are_dear_then_each_page_is_asked_for(void **state)
 {
 	struct fixture *f = *state;
 
@@ -88,7 +88,7 @@ static void map_when_looks_are_dear_then_all_pages_and_looked_at(void **state)
 	assert_in_range(mapped(&f->first), SIZE - ARENA_CHUNK, SIZE);
 }
 
-/* A look that is not looked at again must not be a signal. */
+/* A look at it would be a signal. */
 static void map_when_a_page_cannot_be_read_then_nothing_behind_it(void **state)
 {
 	struct fixture *f = *state;
@@ -113,9 +113,8 @@ static void map_when_looks_are_cheap_then_one_page_for_each_fault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			map_when_looks_are_dear_then_all_pages_and_looked_at, setup,
-			residency_teardown),
+		cmocka_unit_test_setup_teardown(map_when_looks_are_dear_then_each_page_is_asked_for,
+						setup, residency_teardown),
 		cmocka_unit_test_setup_teardown(
 			map_when_a_page_cannot_be_read_then_nothing_behind_it, setup,
 			residency_teardown),
