@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the plainest fast reader there is, and memcpy. */
 #include "bench_ceiling.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how fast the machine itself is, without any LMDB. */
 #ifndef BENCH_CEILING_H
 #define BENCH_CEILING_H

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what a container costs and brings, measured: making one and undoing it
 # beside zstd on the same file, scanning it from slow storage beside the plain file, opening it.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the words that carry a struct's fields. */
 #include "bench_fields.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how driver and worker write a struct down for each other.
  *
  * Both ends describe the same struct by the same const table; on the wire it is words

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: fio's arguments and what it answers.
  *
  * Its terse answer of version 3 is one line of fields with semicolons between them; the first nine

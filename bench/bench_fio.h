@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how fast fio, which everybody measures storage with, reads a file. */
 #ifndef BENCH_FIO_H
 #define BENCH_FIO_H

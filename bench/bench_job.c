@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the names of workloads and of a job's and a result's fields. */
 #include "bench_job.h"
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what the batch loader of one node is measured by: its rate beside the
 # sequential one, the original's and memory's, and what staging costs and gains.
 #

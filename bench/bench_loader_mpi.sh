@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what the batch loader of a job gains when the nodes keep records for each
 # other, over real MPI on slowfs.
 #

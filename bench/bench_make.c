@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a data set of the benchmark is written: keys in order, by
  * MDB_APPEND, 1,000 records a transaction, as Caffe's convert_imageset does it. */
 #include "bench_make.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a data set of the benchmark is written. */
 #ifndef BENCH_MAKE_H
 #define BENCH_MAKE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the order of runs, and what makes a pair of them comparable. */
 #include "bench_measure.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how one case is run on both libraries in turn, and what its median is.
  */
 #ifndef BENCH_MEASURE_H

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what a job of several nodes asks of storage and how long it waits, with the
 # original in every rank, with lmdbio in every node alone, and with the ways of reading together.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a policy is run for real: processes as nodes, the loader and its
  * reads in earnest, the computing slept.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what simulated nodes share while a policy is measured. */
 #ifndef BENCH_NODES_H
 #define BENCH_NODES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a node of a policy that plans for itself fills its memory beside
  * the training, as NoPFS does: each of its copies read from storage, in the order of first use.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a policy's nodes keep, as a tier of the real loader. */
 #include "bench_nodes.h"
 

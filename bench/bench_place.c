@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the mount of slowfs and the kernel's page cache. */
 #include "bench_place.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where a data set is read from, and how its bytes are made cold or warm
  * there. */
 #ifndef BENCH_PLACE_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how the simulator is held against the real loader: the same policies on
 # slowfs, with processes as nodes, and whether lmdbio-sim is within 15 % of what they took and read.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the columns of the tables and the members of the JSON objects. The
  * strings in the JSON are the benchmark's own constants, so nothing needs escaping. */
 #include "bench_print.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the pipes, arguments and environment of a worker process. */
 #include "bench_run.h"
 

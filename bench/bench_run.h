@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how worker processes are started, on either library, and how what they
  * say is put together. */
 #ifndef BENCH_RUN_H

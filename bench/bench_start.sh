@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how long a job takes that does nothing, without lmdbio, with MPI alone, and
 # under lmdbio-run --mpi: the difference is what a job's start costs.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the tables of figures to reach, and how each is computed. */
 #include "bench_suites.h"
 

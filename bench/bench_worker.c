@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how one measured process gets its job, waits for the start, and tells
  * what came of it. It is linked to the system's liblmdb.so.0 like any program; lmdbio takes that
  * one's place by LD_PRELOAD. */

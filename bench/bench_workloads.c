@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the loops that are timed.
  *
  * They use <lmdb.h> alone, so the same program runs on the original and on lmdbio. What is read of

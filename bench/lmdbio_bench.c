@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: lmdbio-bench's command line, and which cases it asks for. */
 #include "bench_ceiling.h"
 #include "bench_print.h"

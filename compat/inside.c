@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when the drop-in loads the module with MPI into the program. */
 #include "config.h"
 #include "inside.h"

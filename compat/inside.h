@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when the drop-in loads the module with MPI into the program. */
 #ifndef LMDBIO_COMPAT_INSIDE_H
 #define LMDBIO_COMPAT_INSIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported lmdbio_* calls of <lmdbio.h> that need no transaction. */
 #include <lmdbio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported hints of <lmdbio.h>. */
 #include "env/env.h"
 #include "index/record_index.h"

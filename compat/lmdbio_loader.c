@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported calls of the batch loader. */
 #include "config.h"
 #include "env/env.h"

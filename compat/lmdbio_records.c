@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported call for a record by its number. */
 #include "env/env.h"
 #include "index/record_index.h"

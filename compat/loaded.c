@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the drop-in does as soon as it is loaded, and when it is unloaded,
  * whatever the program does.
  */

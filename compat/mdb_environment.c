@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported mdb_env_* calls and those without a handle. */
 #include "env/env.h"
 #include "inside.h"

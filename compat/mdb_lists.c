@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: LMDB's lists of page numbers, internals that liblmdb.so.0 exports and
  * some programs link to. They have no header of their own; the names and types are the library's. */
 #include "origin/origin.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported calls that read and write records. */
 #include "env/env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the exported calls on transactions and database handles. */
 #include "env/env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* lmdbio.h - what lmdbio adds to <lmdb.h>.
  *
  * The functions stand in the same library as lmdbio's mdb_*: a program links (or finds by dlsym)

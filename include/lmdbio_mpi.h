@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* lmdbio_mpi.h - what lmdbio does for jobs of many ranks that act together.
  *
  * The functions stand in liblmdbio-mpi.so.0 (pkg-config: lmdbio-mpi). They are collective: each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* lmdbio_stage.h - how a job stages a data set in: the options and what is told of it.
  *
  * What only this file knows: everything of lmdbio_mpi_stage() that needs no <mpi.h>. Programs

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What only this file knows: which layer may include which, and who may see MPI.
+# SPDX-License-Identifier: OLDAP-2.8
+# Checks which layer includes which, which files see MPI, and that file names are unique.
 #
 # A folder of lib/ is a layer; an include never points up or sideways unless this table says so.
 set -eu
@@ -57,9 +58,9 @@ twice=$(find lib include compat tools tests bench -name '*.[ch]' -o -name '*.sh'
 	sed 's|.*/||' | sort | uniq -d)
 [ -z "$twice" ] || complain "file names used twice: $twice"
 
-# Each source opens with what only it knows.
+# After its licence each source opens with a sentence that names its subject.
 for file in $(find lib compat tools tests bench include -name '*.[ch]' ! -name lmdbio.h ! -name lmdbio_mpi.h); do
-	head -n 3 "$file" | grep -q 'What only this file knows' || complain "$file: no opening sentence"
+	sed -n 2p "$file" | grep -q '^/\* [A-Z][^ ]* ' || complain "$file: no opening sentence"
 done
 
 [ "$failures" -eq 0 ] || { echo "$failures complaints"; exit 1; }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: in which order a container's parts are read, and how they are called.
  */
 #include "check_container.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether a container's record index leads to the leaf pages that are
  * really there.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what may stand in the fields of a meta page. */
 #include "check_meta.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the free list is judged, and what a page is called that nobody
  * has.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether all pages of a snapshot are accounted for: each in one tree,
  * in the free list, or a meta page.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a finding reads, as a line and as JSON. */
 #include "check_report.h"
 

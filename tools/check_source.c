@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which ways there are to one snapshot of a file that may be damaged. */
 #include "check_source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a check comes to the bytes that it judges, whatever state they are
  * in.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where in an ELF file the dynamic loader's work is written down. */
 #include "elf_inspect.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what an ELF file says about its use of LMDB, without running it. */
 #ifndef LMDBIO_TOOLS_ELF_INSPECT_H
 #define LMDBIO_TOOLS_ELF_INSPECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: by which variables and descriptors a launcher's process reaches it. */
 #include "config.h"
 #include "launcher.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a process that mpiexec or srun has started reaches its launcher,
  * and that a program must not inherit that.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the flat-text format of mdb_dump and mdb_load. */
 #include "tool_common.h"
 #include "tool_env.h"

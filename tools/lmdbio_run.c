@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a program is started so that it reads through lmdbio. */
 #include "config.h"
 #include "preload_check.h"

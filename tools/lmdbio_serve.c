@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a server is started that keeps data sets in the memory of nodes, how
  * it is asked and how it is ended. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: in which order mdb_stat says what it knows, and lmdbio-stat's further
  * options. */
 #include "stat_container.h"

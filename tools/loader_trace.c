@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the text that glibc's loader prints in its trace modes. */
 #include "loader_trace.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how one bit for each page of a file is kept. */
 #ifndef LMDBIO_TOOLS_PAGE_MAP_H
 #define LMDBIO_TOOLS_PAGE_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the reasons why a preloaded library does not reach a program. */
 #include "preload_check.h"
 

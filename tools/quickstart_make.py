@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: how the files of a machine become two data sets.
 
 usage: quickstart_make.py DIRECTORY MEBIBYTES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: how a plain python3-lmdb script reads a whole data set. It knows nothing of lmdbio.
 
 usage: quickstart_read.py PATH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a plain C program reads a whole LMDB data set. It is linked with
  * the original liblmdb and knows nothing of lmdbio.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a program becomes one rank of a job whose MPI it never sees: the
  * process that the launcher waits for, between the program and the server. */
 #include "config.h"

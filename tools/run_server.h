@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the process that serves a rank's node, and what passes between it and
  * the one that the launcher has started.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the waiting child is told, and what it must forget. */
 #include "config.h"
 #include "launcher.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the list of a transaction is its length and then page numbers,
  * the highest first. */
 #include "stat_free.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the free list is shown. */
 #ifndef LMDBIO_TOOLS_STAT_FREE_H
 #define LMDBIO_TOOLS_STAT_FREE_H

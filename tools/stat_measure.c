@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a walk over a tree becomes numbers. */
 #include "stat_measure.h"
 

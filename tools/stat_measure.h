@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what lmdbio-stat measures by walking through a database, which
  * mdb_stat does not know.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the words and the order in which numbers are shown. */
 #include "stat_report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how lmdbio-stat's findings read: mdb_stat's lines, its own below them,
  * and the same as one JSON object.
  */

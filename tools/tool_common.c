@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the table of a command's options becomes a parser and a help
  * text. */
 #include "tool_common.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what every lmdbio command has in common with the others: how options
  * are declared and explained, what exit statuses mean, how sizes are read and shown, how a signal
  * ends the work.

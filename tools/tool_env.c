@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which calls of the original stand behind each step of opening. */
 #include "tool_env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a command opens an environment for reading, and how it says that
  * it cannot: in the words of the original's own commands.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a command finds the libraries that came with it. */
 #include "config.h"
 #include "tool_place.h"

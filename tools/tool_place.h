@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the libraries of this installation, or of this build tree, lie
  * as seen from the running command; and what a directory is called on a node.
  */

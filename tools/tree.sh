@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how a fresh checkout becomes a built tree. Sourced, not run; the
 # caller's $root is the top of the source.
 # shellcheck shell=sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when the nodes of one page are where they should be and in order. */
 #include "tree_walk_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what each page of a tree must be for the tree to be whole. */
 #include "tree_walk_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how every page that a tree reaches is visited once and judged.
  *
  * A walk trusts nothing: each page is entered at most once, whatever leads to it, so that it ends

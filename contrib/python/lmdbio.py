@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: lmdbio's batch loader for Python, by ctypes alone: nothing is compiled.
 
     import lmdbio

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: an epoch by lmdbio's batch loader beside the same epoch by py-lmdb.
 
     lmdbio-run -- python3 lmdbio_batches.py DATASET

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: how a loader in Python tells lmdbio which records come next.
 
 An example to copy from. Records are read by py-lmdb as ever; beside it, the calls of <lmdbio.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: which files of this machine the example trainer learns to tell apart.
 #
 #	fragments.sh FRAGMENTS_MAKE MOST TRAIN TEST

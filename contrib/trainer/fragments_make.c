@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how files become a data set of fragments with a class each.
  *
  * Standard input has a line for each file: its class (a number), a blank, its path. Of each file up

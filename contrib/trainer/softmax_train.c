@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: softmax regression, fed by lmdbio's loader.
  *
  * It learns to tell what kind of file a fragment of 4096 bytes is from, by how often each byte

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an attachment is made, mapped and taken down. */
 #include "arena/arena_private.h"
 

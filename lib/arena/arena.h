@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the processes of a node keep one copy of a snapshot's bytes.
  *
  * An arena is a sparse memfd as long as the data file, byte for byte at the file's own offsets,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which blocks are published, and when a table's page has memory. */
 #include "arena/arena_private.h"
 

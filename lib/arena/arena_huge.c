@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how chunks to come get their memory in huge pages.
  *
  * A memfd has 4 KiB pages, unless the machine's owner allows more; making, filling, mapping and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an arena outlives the processes that were attached to it.
  *
  * A program whose workers come and go, each opening the data set for itself, would read storage

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how much the node keeps, and what goes when there is no room.
  *
  * head->used counts blocks that are published or reserved. Every change is made in such an order

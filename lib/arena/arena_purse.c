@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the data sets of a node divide one budget.
  *
  * The purse is an arena of no file: it is met like any other, its rows are processes, and in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the processes of a node find one another without a file.
  *
  * Each listens on one of 64 abstract socket names that are made of the identity. Nobody accepts:

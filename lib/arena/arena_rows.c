@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: who lives, what each has claimed and pinned, and what becomes of it.
  *
  * A claim is the owner's row number in the chunk's word; a pin is a bit of the owner's row. Both

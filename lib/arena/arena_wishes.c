@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how members ask the one that serves, and how it answers.
  *
  * Each process puts its wishes into a ring of its own, so that one that dies at any instruction

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a container, the compressed and checked form of a data file, is
  * read: as one more kind of io, in the data file's own (uncompressed) offsets.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which of the things that were read goes when another comes: the one
  * that nobody has asked for the longest. */
 #include "container/container_cache.h"

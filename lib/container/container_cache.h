@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how threads share a bounded number of things that were read.
  *
  * A slot holds one thing of fixed size under a key. Whoever takes a key that is not there gets a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what must be true between pages of the index, which a reader that
  * takes one page at a time cannot see. */
 #include "container/container_hash.h"

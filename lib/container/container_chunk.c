@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a zstd frame is believed.
  *
  * libzstd's decoder is made for hostile input, but it goes on to a second frame behind the first,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how copies of pages are gathered to groups while a container is
  * written.
  *

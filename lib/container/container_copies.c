@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a page is found among the copies, and when they are believed.
  *
  * Groups are in the order of page numbers, and the index names the first of each, so a page's group

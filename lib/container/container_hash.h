@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which checksums a container is made of. */
 #ifndef LMDBIO_CONTAINER_HASH_H
 #define LMDBIO_CONTAINER_HASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a page of the index is brought and believed.
  *
  * The place of every page follows from its number, so one page is all that is read for an entry. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how several threads compress what one thread gives and writes in
  * order.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where things stand in a container, format version 1.
  *
  * doc/container-format.md is the full description. All numbers are little-endian; offsets are in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a container is believed from its header and footer alone.
  *
  * All sections lie one behind the other, so their places follow from a few counts, and the counts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which options a container can have, and how its header tells them. */
 #include "container/container_hash.h"
 #include "container/container_private.h"

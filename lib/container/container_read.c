@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a read of data becomes few reads of compressed bytes.
  *
  * A read is cut into runs of neighbouring chunks, each brought by one request. Chunks that lie

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a record's number leads to its leaf page.
  *
  * A tree's leaves are an array in key order with the number of each one's first record. Leaves of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how much of a partial container is good.
  *
  * There is no index yet, so the frames are walked from the first on. Each names its own size, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which pages of a data file are worth a second place in the index:
  * those that a lookup passes on its way to a value that lies elsewhere.
  *

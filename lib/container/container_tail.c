@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where index pages are kept until the data before them is written: the
  * first ones in memory, more in a file without a name, so that no data set is too large. */
 #include "container/container_hash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: in which order the parts of a container come into its file. */
 #include "container/container_hash.h"
 #include "container/container_private.h"

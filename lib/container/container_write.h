@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a container is written.
  *
  * One process:  container_write_open() or _resume(); container_write_buffer() and _commit() until

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which order a database's flags name, and the rarer orders. */
 #include "cursor/compare.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how two keys, or two values of one key, are ordered. */
 #ifndef LMDBIO_CURSOR_COMPARE_H
 #define LMDBIO_CURSOR_COMPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a database of one snapshot is searched and walked.
  *
  * A cursor behaves as LMDB 0.9's, state for state: also after a miss, past the end, and between a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what each MDB_cursor_op asks of a cursor. */
 #include "cursor/cursor_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: first, last, next and previous, of keys and of their duplicates. */
 #include "cursor/cursor_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a cursor is set on a key, and where it stands after a miss. */
 #include "cursor/cursor_private.h"
 

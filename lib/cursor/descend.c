@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the way from a root to a leaf, and from a leaf to the next one. */
 #include "cursor/cursor_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the two forms in which the duplicates of a key are kept. */
 #include "cursor/cursor_private.h"
 

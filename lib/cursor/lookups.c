@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when records that are looked up by their keys come in equal steps, as
  * with samplers that go through a data set in order, or take each n-th record of it.
  */

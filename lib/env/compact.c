@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the pages of a snapshot are renumbered for a compacted copy.
  *
  * The order is the original's (mdb_env_copy2() with MDB_CP_COMPACT): depth first, a node's overflow

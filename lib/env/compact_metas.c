@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which pages of a compacted copy hold no records: the two in front, and
  * the free list, where there are gaps.
  *

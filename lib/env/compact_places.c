@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how values are packed between borders.
  *
  * First fit, with a view of one leaf: a value that would cross a border goes behind it, and what is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: who makes a copy of an environment, the original or we. */
 #include "env/env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how long a database handle is valid, and for whom.
  *
  * As in LMDB: a handle opened in a transaction belongs to it until the transaction is committed,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an environment is opened, and which of its two kinds it becomes.
  */
 #include "env/env.h"

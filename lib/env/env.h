@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the objects behind the handles of <lmdb.h>.
  *
  * An environment is either our own (opened with MDB_RDONLY: we read its pages) or forwarded (all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an environment keeps its data file in a program that closes
  * descriptors which it did not open.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a forked child may go on using.
  *
  * The child inherits our maps and descriptors, which serve it as they are; only what it would share

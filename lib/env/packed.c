@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an environment stands on a container instead of a data file.
  *
  * The original gets a data file all the same: an unlinked sparse one, as long as the data, in which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which record indexes an environment has made, and for how long.
  *
  * An index is of one tree in one snapshot. It is made when somebody first asks for a record by its

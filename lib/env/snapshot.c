@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how one moment of a data file is pinned while others write to it.
  *
  * The original's read transaction holds a slot in the reader table, so no writer reuses a page of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a data file is told from others of the same name. */
 #include "env/staged.h"
 

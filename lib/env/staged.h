@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the staged copy of a data set is called, and when it is believed.
  *
  * lmdbio-stage puts a copy of DATASET's data file to DIR/NAME/data.mdb (a container's to

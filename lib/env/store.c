@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which of the stores stands under an environment, and since when.
  *
  * A local file system's page cache is shared, kept and coherent: there the window shows the file

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a transaction begins and ends, and what ends with it. */
 #include "env/env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which meta pages are sound. */
 #include "format/meta.h"
 

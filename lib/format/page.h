@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether the bytes of a page are a page, and of a node a node.
  *
  * Every number is checked against the page's own end before it is followed, each time that it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the record index that a container carries becomes ours.
  *
  * It names leaf pages of the database alone; where a key may have a tree of duplicates, the pages

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how many records stand in a leaf page, its trees of duplicates
  * included.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a record's number becomes a page and a node, and these a record.
  */
 #include "index/index_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what memory a shelf's pages take, and how it is given back; and where
  * they are in its file: at their own offsets, so that nothing has to be remembered of them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how leaf pages that were read to number their records are kept until
  * somebody takes the records out of them.
  *

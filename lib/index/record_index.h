@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the number of a record leads to where it stands.
  *
  * A record is what MDB_NEXT steps to: a key with its value, or a key with one of its duplicates.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what every read is checked for, and how it is made whole. */
 #include "io/io.h"
 #include "io/io_backend.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how bytes of a data set are asked for, whatever delivers them.
  *
  * This is the one door of the layer: io_*() below check every range and count every request; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the kernel tells how far it reads ahead.
  *
  *   /sys/class/bdi/MAJOR:MINOR/read_ahead_kb               of a whole disk, FUSE, NFS: kibibytes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how far the kernel reads ahead by itself. */
 #ifndef LMDBIO_IO_AHEAD_H
 #define LMDBIO_IO_AHEAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what memory direct reads may land in. */
 #include "io/io.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which back end suits which file system. */
 #include "io/io.h"
 #include "io/io_backend.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: reading around the kernel's page cache (O_DIRECT), which lets a
  * request reach the file system as large as it was asked for.
  *

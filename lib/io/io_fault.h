@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a test plans a failure of the storage. */
 #ifndef LMDBIO_IO_FAULT_H
 #define LMDBIO_IO_FAULT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the kernel is brought to keep a file in huge folios.
  *
  * Reads beside one another fill the page cache with single pages, of which each is looked up,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a page cache may hold a file in huge pieces. */
 #ifndef LMDBIO_IO_HUGE_H
 #define LMDBIO_IO_HUGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: a data set that is memory already. The example of a back end, and
  * the test double. */
 #include "io/io_backend.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how reads go through io_uring, and on without it when it is taken
  * away.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how helper threads share out blocking reads.
  *
  * Threads start as requests find all others busy, up to a limit, and stay until the pool goes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a back end lets helper threads do its reads. */
 #ifndef LMDBIO_IO_THREADS_H
 #define LMDBIO_IO_THREADS_H

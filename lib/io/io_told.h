@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the kernel does not tell everybody what its page cache holds. */
 #ifndef LMDBIO_IO_TOLD_H
 #define LMDBIO_IO_TOLD_H

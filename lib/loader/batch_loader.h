@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what may be asked of a batch loader: <lmdbio.h>'s calls, and those
  * that a library with more tiers makes. What each call does stands in <lmdbio.h>.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a batch is complete, and who decodes it. */
 #include "loader/loader_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how pieces are read: by how many at once, at which rate, and what
  * becomes of a read that fails.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which records of an opportunistic order stay in this process's memory.
  *
  * Those that the order calls resident, as they come by, until the memory for it is used. None of

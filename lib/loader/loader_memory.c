@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the memory of large samples is used again.
  *
  * Memory that has just come from the system costs a fault and the clearing of each page, which is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how batches go to those who use them and come back, and how an epoch
  * begins.
  */

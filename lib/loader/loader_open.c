@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a loader is made of, and how it ends while others still use it.
  */
 #include "loader/loader_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the arithmetic of the orders, forward and back.
  *
  * Everything that is not sequential is one scheme. Records are counted from `shift` on, chunks are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which record stands at which place of an epoch, and whose it is.
  *
  * An order is a pure function of the spec below and the epoch. It knows no rank: the global batch

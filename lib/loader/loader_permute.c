@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the rounds of the network and how its keys are made.
  *
  * The image of one number is uniform after two rounds; the others make pairs, triples and so on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a key makes a permutation of the numbers below any n, without a
  * table: where a number goes, and what comes to a place, each in constant time.
  *

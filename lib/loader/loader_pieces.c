@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how records that are to be read become pieces, in the order of the
  * file.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: in which order units choose their homes.
  *
  * Nothing is sorted: a byte a unit says how often its best node reads it, and the units of each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a job asks where its records are to be kept.
  *
  * A plan says, for every unit of the data set (`unit_records` records in their own order; 1, or as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where a unit's further copies are, without a list of them.
  *
  * A node ranks the units that it may want a copy of by how often it reads them and, among equals,

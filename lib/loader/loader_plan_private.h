@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a plan remembers of its making. */
 #ifndef LMDBIO_LOADER_PLAN_PRIVATE_H
 #define LMDBIO_LOADER_PLAN_PRIVATE_H

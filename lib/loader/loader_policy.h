@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the published ways of feeding a training job have in common, and
  * in what they differ.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the files of the batch loader share.
  *
  * A record goes through three hands. The planner's thread computes which records come next, a round

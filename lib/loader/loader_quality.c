@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the randomness of an order is measured: by its positions and by
  * its content.
  *

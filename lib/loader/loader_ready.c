@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how ties between sources are broken. */
 #include "loader/loader_ready.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how it is told which units are there, and which of several sources is
  * asked.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a loader tells of itself. */
 #include "loader/loader_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a run of neighbouring records is read for somebody who keeps them,
  * and how two ranks know that they look at the same data. A leaf on the loader's shelf is not read.
  *

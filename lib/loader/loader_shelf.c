@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which records stand on the shelf of a job's rank, and when their pages
  * may go.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how records are kept in a file on a local disk.
  *
  * One sparse file per data set and directory, shared by the processes of the node:

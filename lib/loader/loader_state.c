@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the 64 bytes that a place in an order is kept in.
  *
  *   0 "LBO1"   4 policy   5 tail   6 epoch (6)   12 batch in the epoch (6)   18 zero (2)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a shuffled epoch is read out of a file that memory cannot hold,
  * with one way through the file for nearly every two memories full of records.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the table of tiers, and which of them is the fastest at this moment.
  */
 #include "loader/loader_tier.h"

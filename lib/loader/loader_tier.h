@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where a record may come from, besides its data file.
  *
  * A tier keeps some records near: in this process's memory, on a local disk, with another node. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how far ahead batches are made, and in which order their records are
  * asked of the file.
  *

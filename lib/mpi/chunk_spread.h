@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which node of a job has which chunk of a data set, in memory and on
  * disk. Pure arithmetic, so that every process knows it of all nodes without asking.
  *

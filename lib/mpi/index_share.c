@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a level is found up to which all ranks are filled. */
 #include "mpi/index_share.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how all ranks come to the same return code. */
 #ifndef LMDBIO_MPI_MPI_AGREE_H
 #define LMDBIO_MPI_MPI_AGREE_H

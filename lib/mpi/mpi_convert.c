@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the ranks of a conversion write one file, and bring what they know
  * of it to one of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which MPI error class is which errno. */
 #include "config.h"
 #include "mpi/mpi_error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what of an index goes from rank to rank, and in which order. */
 #include "config.h"
 #include "mpi/mpi_index.h"

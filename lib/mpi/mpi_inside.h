@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the server runs inside a program that is an MPI program itself.
  *
  * A thread of ours waits in an MPI session of its own, and on a communicator of all ranks, for

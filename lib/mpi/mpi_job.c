@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how MPI is started and ended, and which ranks share a node. */
 #include "config.h"
 #include "mpi/mpi_job.h"

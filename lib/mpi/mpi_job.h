@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the job that this process is a rank of, when lmdbio itself has started
  * MPI.
  *

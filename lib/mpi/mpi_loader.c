@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the ranks of a job open one loader each together, and where they
  * have to agree, so that none waits for one that has failed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a program that has no MPI of its own asks of the module that has.
  *
  * MPI lives in liblmdbio-mpi.so alone. A tool finds it by module_load() and calls the functions of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when two nodes are one machine. */
 #include "config.h"
 #include "mpi/mpi_node.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a node of the job is called, so that its processes share memory
  * and those of other nodes do not. */
 #ifndef LMDBIO_MPI_MPI_NODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which requests of MPI's a message with a sum is made of. */
 #include "config.h"
 #include "mpi/mpi_sealed.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how bytes go to another rank so that it knows that all of them have
  * come.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a process serves its node while its work goes on: when the server
  * looks around, when it sleeps, and how all servers end together. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a process serves its node while its work goes on.
  *
  * The server is one more member of each arena that the node's processes have: it takes their wishes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that MPI is asked again and again, and what is done in between. */
 #include "config.h"
 #include "mpi/mpi_wait.h"

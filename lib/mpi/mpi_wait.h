@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a rank waits for others and leaves them the processor. */
 #ifndef LMDBIO_MPI_MPI_WAIT_H
 #define LMDBIO_MPI_MPI_WAIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the fields of a part's head and rows stand. */
 #include "config.h"
 #include "mpi/part_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a node's part of a data set lies in a file, and when its bytes are
  * believed.
  *

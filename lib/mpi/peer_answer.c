@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how other ranks' questions are answered, when all units that they name
  * have been read: out of memory, or after the disk has been read for them; and what is on its way
  * to others. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a question for records, or for a peer's bits, comes to its answer,
  * and what becomes of one that is not answered.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a unit whose home is here is read from storage, and that it is
  * read once, whoever wants it. What the numbering has read of it is not read again.
  *

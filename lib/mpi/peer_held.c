@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a job's units come to, which rank has one already because it has
  * numbered its records, and which rank of a node a unit's home is.
  *

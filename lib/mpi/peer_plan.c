@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how large a unit is, for how many epochs a job plans, how much room
  * nodes have in memory and on their disks, and which rank of a node keeps what the plan gives to
  * the node.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the files of the peers' tier share.
  *
  * The ranks of a job that read one data set by its batch loader keep its records for each other.

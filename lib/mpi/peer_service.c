@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a rank's service looks around and when it sleeps, and how all
  * services of a job end, whenever and in whatever order loaders are closed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the loader sees what its job keeps: rows of its table of tiers:
  * what is in memory here, what is on the disk here, and what others have. */
 #include "config.h"

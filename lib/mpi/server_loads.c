@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which chunks are on their way to this node, in which order they are
  * fetched, and what becomes of them when they are here. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a server makes of the part of a data set that lies on its node's
  * local disk: it takes the place of storage, as far as it is there and right. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what servers say to each other.
  *
  * A question is one message with the data set's whole identity and a chunk; its answer comes under

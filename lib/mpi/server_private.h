@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the server's files share. One thread owns all of it.
  *
  * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is

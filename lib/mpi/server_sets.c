@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which data sets the server has, and that they are what others mean. */
 #include "config.h"
 #include "mpi/server_private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a staging goes from its options to its return code. */
 #include "config.h"
 #include "mpi/stage.h"

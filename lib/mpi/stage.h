@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a staging leaves behind for those who go on using it. */
 #ifndef LMDBIO_MPI_STAGE_H
 #define LMDBIO_MPI_STAGE_H

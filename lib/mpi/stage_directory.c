@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a copy gets into a directory whole or not at all.
  *
  * DIR/NAME/data.mdb, NAME as env/staged.h says. It is written as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a file gets into a directory whole or not at all: what the targets
  * share that put one there. */
 #ifndef LMDBIO_MPI_STAGE_DIRECTORY_H

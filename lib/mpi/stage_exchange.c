@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: who sends to whom. */
 #include "config.h"
 #include "mpi/stage_exchange.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how what one rank has read comes to the other nodes.
  *
  * In each step, for each distance d, every node sends to the one d behind it and receives from the

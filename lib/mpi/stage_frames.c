@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which bytes of a container a part of its data is in. */
 #include "config.h"
 #include "mpi/stage_frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how compressed bytes that one way of reading has brought are unpacked
  * by what knows containers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a job fills its nodes' arenas, and keeps them filled.
  *
  * Each rank attaches to its node's arena, which programs find by the data set's identity, and fills

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how each node of a job gets its own part of a data set, and nothing
  * else, into a local directory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the list of readers. */
 #include "config.h"
 #include "mpi/stage_reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a rank's share is read, whatever reads it.
  *
  * Adding a reader takes: a file stage_reader_<name>.c with a const, designated struct

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a share is read without MPI: by the io layer, as the file system
  * likes it, many requests of a megabyte in flight. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where shares begin and end. */
 #include "config.h"
 #include "mpi/stage_share.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which rank reads which bytes, in which step. Pure arithmetic, so that
  * every rank knows every other's part without asking. */
 #ifndef LMDBIO_MPI_STAGE_SHARE_H

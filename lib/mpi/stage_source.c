@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what must be equal for two ranks to see the same data set. */
 #include "config.h"
 #include "mpi/stage_source.h"

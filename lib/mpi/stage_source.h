@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the file that a job stages, which must be one and the same for all
  * ranks, from the first look to the last byte. */
 #ifndef LMDBIO_MPI_STAGE_SOURCE_H

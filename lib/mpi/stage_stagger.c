@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the best number of readers at a time is looked for. */
 #include "config.h"
 #include "mpi/stage_stagger.h"

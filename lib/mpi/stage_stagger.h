@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how only so many ranks read at the same time.
  *
  * A token goes from rank r to rank r + group: who has none waits. Ranks that read together are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: in which order the ranks of a job make, fill and show what is staged.
  */
 #include "config.h"

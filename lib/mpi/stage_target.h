@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where staged bytes go, whatever that is.
  *
  * Adding a target takes: a file stage_<name>.c with a const, designated struct stage_target_ops; a

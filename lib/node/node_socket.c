@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the server of a node is found, and what is said to it. */
 #include "node/node_socket.h"
 

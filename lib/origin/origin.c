@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the original, held inside this library, needs to run there. */
 #include "origin/origin.h"
 

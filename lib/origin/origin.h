@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the original LMDB's functions under the names that we call them by.
  *
  * lmdbio_orig_mdb_env_open() is the original's mdb_env_open(), and so on for each name in

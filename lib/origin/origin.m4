@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: OLDAP-2.8
 dnl What only this file knows: whether the system's liblmdb.a can live inside our shared library.
 dnl
 dnl Debian's archive is compiled for PIE, not PIC. Its one relocation that a shared object cannot

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the original is called where its archive cannot be built in.
  *
  * Three traps, each seen to bite: the path may lead to ourselves (installed over the original); an

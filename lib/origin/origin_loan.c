@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the original's calls of open(2), pread(2) and mmap(2) come by
  * here.
  *

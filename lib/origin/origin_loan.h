@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what we and the original share, so that it costs neither of us twice:
  * the data file's descriptor, what was read of it already, and its map. */
 #ifndef LMDBIO_ORIGIN_LOAN_H

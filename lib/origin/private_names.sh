@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how every public name of the original's archive becomes private.
 # usage: private_names.sh NM OBJCOPY liblmdb.a OUT.a
 #

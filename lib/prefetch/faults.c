@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when the page faults of a scan alone are worth a look-ahead.
  *
  * Where the bytes are in the page cache there is nothing to read, but their page-table entries are

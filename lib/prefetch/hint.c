@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the pages of many announced keys are found and brought at once.
  *
  * All keys go down the tree side by side, as far as the pages are there. What is missing is asked

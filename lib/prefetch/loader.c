@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the thread that keeps reads in flight.
  *
  * It alone submits and reaps, so that what it has read is shown to others as soon as it has come,

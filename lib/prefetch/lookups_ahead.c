@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how records are looked ahead of that a program looks up by their keys,
  * in equal steps.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what may be asked of the thread that reads ahead of a program.
  *
  * One loader per environment. It has no thread before there is something to gain: a cursor that

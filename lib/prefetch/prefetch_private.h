@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the loader's files share. */
 #ifndef LMDBIO_PREFETCH_PRIVATE_H
 #define LMDBIO_PREFETCH_PRIVATE_H

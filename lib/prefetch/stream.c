@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the future of a moving cursor is read off the tree.
  *
  * Two cursors walk in front of the program's. The scout goes along the branch pages above the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a look-ahead begins, at which pace its program tells where it is,
  * and when it ends.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the pages that a walk wants become few and large requests. */
 #include "prefetch/prefetch_private.h"
 

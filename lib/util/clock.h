@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how time is told: nanoseconds of a clock that nobody sets. */
 #ifndef LMDBIO_UTIL_CLOCK_H
 #define LMDBIO_UTIL_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a library keeps a descriptor in a program that may close it. */
 #ifndef LMDBIO_UTIL_DESCRIPTOR_H
 #define LMDBIO_UTIL_DESCRIPTOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a line leaves the process in one piece, and which
  * process of many says it. */
 #include "util/log.h"

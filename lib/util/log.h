@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how lmdbio speaks to a person, on standard error alone. */
 #ifndef LMDBIO_UTIL_LOG_H
 #define LMDBIO_UTIL_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where Linux says how much memory a process may use.
  *
  *   /proc/meminfo           MemAvailable (Linux 3.14), MemTotal; KiB

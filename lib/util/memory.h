@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how much memory lmdbio lets itself have.
  *
  * Allowed is the smallest of what the machine has available and what is left of every limit that a

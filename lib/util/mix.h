@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a number is spread over all bits of a word. */
 #ifndef LMDBIO_UTIL_MIX_H
 #define LMDBIO_UTIL_MIX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the kernel tells how many tasks run, and how many may.
  *
  *   /proc/loadavg                 "0.20 0.18 0.12 1/80 11206": of the machine's 80 tasks one runs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the LMDBIO_* variables, their values and defaults. */
 #include "util/settings.h"
 

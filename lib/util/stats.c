@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the counters are told at the end of a process.
  *
  * The end is the library's destructor: unlike an atexit() function it is also right for a library

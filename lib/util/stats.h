@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what lmdbio counts, per process, always.
  *
  * A counter is one relaxed add on a cache line of its own: nothing until something happens. On

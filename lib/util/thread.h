@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a library's threads take none of the program's signals. */
 #ifndef LMDBIO_UTIL_THREAD_H
 #define LMDBIO_UTIL_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a call may read or write less than it was told to. */
 #ifndef LMDBIO_UTIL_WHOLE_H
 #define LMDBIO_UTIL_WHOLE_H

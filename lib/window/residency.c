@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when an arena is attached to, and when it is let go. */
 #include "window/residency_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which bytes stand under each part of a window.
  *
  * At rest every part shows the data file, as LMDB's own map does. With an arena, a chunk that has

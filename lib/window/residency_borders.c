@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how many of the kernel's maps the windows of this process take.
  *
  * The kernel gives a process so many (vm.max_map_count, 65,530 if nobody has changed it), and after

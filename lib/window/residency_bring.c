@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how bytes are brought to one who waits for them, and for how long
  * others are waited for. */
 #include "window/residency_private.h"

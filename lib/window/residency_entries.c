@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how page-table entries are made so that the program need not fault.
  *
  * With the page at which it asks the kernel maps all others of the same 64 KiB that are in memory;

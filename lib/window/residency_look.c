@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether bytes are there already, and where. */
 #include "window/residency_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the arena is laid over the window, and the file put back. */
 #include "window/residency_private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the pieces that the residency's files share. */
 #ifndef LMDBIO_WINDOW_RESIDENCY_PRIVATE_H
 #define LMDBIO_WINDOW_RESIDENCY_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when bytes that are used once are read past the arena.
  *
  * Of a data set larger than the arena what is read once would take another's place there, who would

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what becomes of chunks that leave the arena where no plain file stands
  * under the window.
  *

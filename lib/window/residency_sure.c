@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which pages of the file's own map the program may touch.
  *
  * A read that fails is a signal to who takes the page fault, and an errno to who asks for the page

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the address space of a window is reserved. */
 #include "window/window.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a page number becomes a pointer.
  *
  * A window is one reservation of address space as long as the environment's map size; page n

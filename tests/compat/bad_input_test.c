@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what an unusable path, file or limit is answered with: what the
  * original says, call by call. Each try runs in a process of its own.
  */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: which unmodified programs of Debian must read the same through lmdbio.
 #
 # Each runs on the original, on lmdbio and on lmdbio with everything forwarded; the outputs must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that what writes goes through lmdbio to the original unchanged. */
 #include "habit_data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the habit tests' data, rooms and child processes are made. */
 #include "habit_data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what callers of LMDB do that its manual does not mention. */
 #include "habit_data.h"
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that a program with more rights than its caller lets nobody steer it.
 #
 # The reader is linked to the drop-in for good, since the loader preloads nothing into such a

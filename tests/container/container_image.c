@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the container format once more, as a stranger would write it down. */
 #include "container_image.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that no lie with a right checksum is believed, and that none costs
  * more memory than the limits say. */
 #ifndef _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that what goes into a container comes out of it, whatever the data,
  * the options and the way of reading, and with how few bytes of storage. */
 #ifndef _GNU_SOURCE

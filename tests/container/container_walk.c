@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which errors damage may lead to. */
 #include "container_walk.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a container's bytes follow from data and options alone, however
  * it was written: by how many threads, in pieces, after being killed, into a pipe; and how writing
  * fails. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what every back end of the io layer has to do, and the list of them.
  */
 #ifndef _GNU_SOURCE

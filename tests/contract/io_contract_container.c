@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the files of the io contract become containers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

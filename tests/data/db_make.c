@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the original is made to write a planned database. */
 #include "db_make.h"
 #include "random_stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which databases a seed stands for. */
 #include "db_make.h"
 #include "random_stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the name that libc's stderr has in the renamed archive. */
 #ifndef TESTS_ORIGIN_STDERR_H
 #define TESTS_ORIGIN_STDERR_H

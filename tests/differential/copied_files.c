@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which bytes of a page are in use. */
 #include "copied_files.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how many databases and sequences make up the comparison, and how a
  * difference is reported.
  *

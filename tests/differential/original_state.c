@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how LMDB 0.9 lays out a cursor, and what can be told from it. */
 #include "original_state.h"
 #include "db_make.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the original's own behaviour is undefined.
  *
  * A comparison there would compare leftovers of memory. These are all the cases (the

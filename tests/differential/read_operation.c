@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how often each kind of operation is drawn, and what it is called. */
 #include "read_operation.h"
 

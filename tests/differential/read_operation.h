@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what one random operation consists of.
  *
  * An operation names slots, ways and picks, never handles or bytes: it means something in every

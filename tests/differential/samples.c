@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the samples are collected, and where the files lie. */
 #include "samples.h"
 #include "origin/origin.h"

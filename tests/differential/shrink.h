@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a failing sequence of operations becomes a short one. */
 #ifndef TESTS_SHRINK_H
 #define TESTS_SHRINK_H

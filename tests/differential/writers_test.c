@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a reader must see while another process writes.
  *
  * A process with the original LMDB writes, in each of its modes; a second one reads, first with

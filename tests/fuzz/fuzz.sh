@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how a fuzz target is built with clang's libFuzzer and fed a corpus.
 # usage: fuzz.sh BUILD tree|settings|container_index|container_chunk [SECONDS [libFuzzer's options]]
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that no bytes in the place of a container make the reader crash, take
  * memory by their word, or give an answer that the format has not. The input is a container.
  *

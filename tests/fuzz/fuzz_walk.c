@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the rules that every answer of the read engine keeps, over any bytes.
  */
 #include "fuzz_walk.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that no single byte in front of any page, whatever its value, leads
  * outside of the file.
  *

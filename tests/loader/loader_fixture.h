@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the data set that tests of the batch loader read, and what is right in
  * it.
  */

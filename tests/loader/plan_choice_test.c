@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: who keeps what where not all can. */
 #include "plan_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: plans that tests make. */
 #ifndef LMDBIO_TESTS_PLAN_FIXTURE_H
 #define LMDBIO_TESTS_PLAN_FIXTURE_H

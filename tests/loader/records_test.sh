@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that records by number are the cursor's in random databases of every
 # kind and page size, in containers of them, and on either store.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that any number of takers may take batches from a loader, and that it
  * ends at any time. */
 #include "loader_fixture.h"

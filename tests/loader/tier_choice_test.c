@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: from which of the tiers that have a record it is fetched. */
 #include "loader/loader_tier.h"
 

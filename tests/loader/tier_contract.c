@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what every tier promises, asked of each row in turn; and what becomes
  * of a local disk that lies, fills up or fails. */
 #include "env_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how MPICH 4.0 tells of a receive that its sender's death has broken
  * off: as of one that is complete, with all of its length (recv_cmpl_cb of ucx_recv.h).
  *

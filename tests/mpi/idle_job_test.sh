@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that the service of nodes whose programs compute takes next to no processor.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

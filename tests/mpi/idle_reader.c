@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the service of a node costs while its program computes, or waits.
  */
 #include <errno.h>

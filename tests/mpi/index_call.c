@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether the index that ranks make together is the one that a process
  * makes by itself.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether all leaves are dealt out, evenly, and to those who can keep
  * them.
  */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: a rank in Python, which loads MPI itself, reads by py-lmdb, and as the last one
 opens nothing.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what may happen to one rank of a job while all others see what they should,
 # and the job ends in order.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh

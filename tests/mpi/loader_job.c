@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: a job's rank that reads a data set by the batch loader and says what
  * came, to be compared with what one process gets alone; and what it may do to the others.
  *

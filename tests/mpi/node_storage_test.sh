@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that storage which fails on one node of a job is no other node's concern, and
 # at most an error of the calls on its own.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh disable=SC2317

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: whether a part of a data set is believed when it is what it should be,
  * and only then.
  */

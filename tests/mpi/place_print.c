@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a program without MPI asks the module for its place. */
 #include "config.h"
 #include "mpi/mpi_module.h"

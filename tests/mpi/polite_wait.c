@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how ranks that wait in MPI leave the processor to those they wait for.
  *
  * Preloaded under a test's job. MPICH waits by looking again and again, and on a machine with fewer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a program that uses MPI itself calls lmdbio_mpi_stage(), rightly,
  * wrongly, and while the file changes.
  *

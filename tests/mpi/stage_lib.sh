@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how a test of staging stages, and what it expects to find. Sourced, after
 # mpi_lib.sh.
 # shellcheck shell=sh

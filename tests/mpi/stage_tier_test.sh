@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: what lmdbio-stage --tier=ssd asks of storage and leaves on each node's disk,
 # and that it leaves nothing when it fails anywhere, with the same code on all ranks.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: what a program under lmdbio-run --mpi has of the terminal that it is started
 from. Usage: terminal_test.py CASE LMDBIO-RUN; 0: as it would be without lmdbio-run."""
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that a program under lmdbio-run --mpi has the terminal that it would have
 # without. Each case is in terminal_test.py.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that a job reads what lmdbio-stage --tier has spread over its nodes instead of
 # storage, and storage where that is not there or not right.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that ranks which have two data sets open at once, and read them in different
 # orders, never wait for one another, see the right bytes of both, and cost storage one reading of each.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when an arena has huge pages, and that bytes put there directly are
  * the arena's like all others. */
 #include "arena_children.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what stays of an arena when the processes that had it have gone, for
  * whom, and for how long.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how much stays when the processes that had it have gone, and what goes.
  *
  * The data sets need not exist, as nobody reads them. */

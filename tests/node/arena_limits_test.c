@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an arena gets by where the system, or another user, gives it less
  * than it would like: never by a signal, never by wrong bytes, never by blocking. */
 #include "arena_children.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what becomes of the others when a process of the node comes, goes,
  * stops or is killed, at any step of what it does with the arena.
  *

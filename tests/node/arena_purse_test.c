@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the arenas of a node divide its memory. */
 #include "arena_children.h"
 #include "arena_support.h"

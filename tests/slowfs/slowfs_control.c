@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the folder .slowfs of the mount's root: what can be read in it and
  * which commands can be written to it.
  *

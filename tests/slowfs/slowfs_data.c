@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how contents pass through, and where reads meet model, faults and
  * counters.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a fault is written, which reads meet it and what it does. */
 #include "slowfs_faults.h"
 

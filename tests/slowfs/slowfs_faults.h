@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how to plant faults and to ask whether a read meets one. */
 #ifndef SLOWFS_FAULTS_H
 #define SLOWFS_FAULTS_H

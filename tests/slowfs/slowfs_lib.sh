@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 # shellcheck shell=sh
 # What only this file knows: how a shell test mounts slowfs, asks it and takes it away again.
 #

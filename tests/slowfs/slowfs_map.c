@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a file is mapped anew. */
 #include "slowfs_map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the bytes of a backing file are at hand.
  *
  * They are answered out of a map of the file: one copy, made by the kernel. (Reading them into a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how long a read takes on the modelled storage.
  *
  * A request first waits its latency, alongside all others, and then occupies the one shared link

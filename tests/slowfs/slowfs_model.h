@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how to ask for the time that a read takes on the modelled storage. */
 #ifndef SLOWFS_MODEL_H
 #define SLOWFS_MODEL_H

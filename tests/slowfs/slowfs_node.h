@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how inode numbers stand for files of the backing folder. */
 #ifndef SLOWFS_NODE_H
 #define SLOWFS_NODE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 """What only this file knows: single accesses to a file, each told on one line, for slowfs's tests.
 
 	read FILE OFFSET LENGTH [direct]	"LENGTH-OF-RESULT SHA256" or the errno's name

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how reads are counted, in total and for each file, and logged. */
 #include "slowfs_stats.h"
 

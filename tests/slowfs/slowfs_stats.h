@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how reads are reported for counting and how the counts are printed. */
 #ifndef SLOWFS_STATS_H
 #define SLOWFS_STATS_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: whether slowfs counts, delays, fails and passes through as it says.
 set -eu
 top_srcdir=${top_srcdir:-.}

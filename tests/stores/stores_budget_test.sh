@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that a small memory budget is kept, and that every pointer of a scan is
 # right to the end all the same.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh

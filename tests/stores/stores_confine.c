@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a command is run with something forbidden or scarce: system calls,
  * address space, descriptors, locked memory, processes. */
 #ifndef _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the readers of these tests open a data set of stores_make.c
  * and what they make of its records. */
 #ifndef STORES_DB_H

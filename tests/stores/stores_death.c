@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what it costs the others of a node when one of them is killed or
  * stopped at any moment of their reading together.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: a program whose worker processes come and go with each epoch and open the
 # data set themselves, as PyTorch's loaders do.
 #

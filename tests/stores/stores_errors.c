@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what each mdb_* call may answer while some bytes of the file cannot be
  * read: an errno for those alone, once the fault is over the bytes, and never a signal or a hang.
  *

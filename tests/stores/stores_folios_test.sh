@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: how a scan of a local file leaves it in the page cache, which is what
 # every later reader of the machine pays for.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a reader and its forked child may do to one another while an
  * arena is in use: nothing, whoever evicts, goes on or dies.
  *

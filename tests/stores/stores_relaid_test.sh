@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that of a relaid container every value costs one chunk and the index, and
 # what the free pages for that cost.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that lmdbio-bench measures what it says, and leaves nothing.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the commands end, without a signal, on any damaged file, and that
  * lmdbio-check finds what any reader stumbles over.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a record index which is whole in itself, but does not fit the
  * trees in its container, is found. */
 #include "check_pages.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that lmdbio-check finds sound files intact, whatever wrote them, and each
 # kind of damage where it is, and that nothing else comes out of it than its three answers.
 # shellcheck source-path=SCRIPTDIR source=harness.sh

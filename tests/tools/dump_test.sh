@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that lmdbio-dump writes byte for byte what mdb_dump writes, for every
 # kind of database and every option, and more carefully where mdb_dump says nothing of damage.
 # shellcheck source-path=SCRIPTDIR source=harness.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that what `make install` leaves is enough to build programs and to run
 # them, wherever it is put, and that `make uninstall` takes all of it away.
 # shellcheck source-path=SCRIPTDIR source=harness.sh

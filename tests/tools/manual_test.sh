@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that the manual pages format without a warning, and that lmdbio(3) and
 # lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
 # shellcheck source-path=SCRIPTDIR source=harness.sh

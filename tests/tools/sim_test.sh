@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
 # What only this file knows: that lmdbio-sim's options do what they say, and that its table and its
 # JSON tell the same.
 # shellcheck source-path=SCRIPTDIR source=harness.sh

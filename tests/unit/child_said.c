@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a child's standard error comes to its parent. */
 #include "child_said.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where each MDB_cursor_op leaves a cursor of single values. */
 #include "tree_fixture.h"
 

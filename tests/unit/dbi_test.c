@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how long a database handle must be valid, and in which order its keys
  * are read. */
 #include "env_fixture.h"

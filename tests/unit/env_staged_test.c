@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how an environment behaves that stands on a staged copy. */
 #include "env_fixture.h"
 

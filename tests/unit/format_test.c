@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the format layer must accept and refuse, byte by byte. */
 #include "page_builder.h"
 

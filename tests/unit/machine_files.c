@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how such a machine is put together. */
 #include "machine_files.h"
 

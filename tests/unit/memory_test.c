@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the memory budget follows from made-up machines as it should. */
 #include "util/memory.h"
 

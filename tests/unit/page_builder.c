@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how LMDB fills a page: offsets from the front, nodes from the back. */
 #include "page_builder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the data set is made, and how the loader is watched. */
 #include "prefetch_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that the processors that one may use follow from made-up machines. */
 #include "util/processor.h"
 

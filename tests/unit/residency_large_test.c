@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: that a window far larger than its file, as of a data set that was made
  * with a map of a TiB, costs what the file does. */
 #include "residency_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the page cache is asked what it holds, and what is believed of it
  * where the kernel does not tell, because the file belongs to somebody else. */
 #include "residency_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which bytes are read past the arena, and that they leave it alone. */
 #include "residency_fixture.h"
 

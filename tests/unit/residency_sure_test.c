@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which pages of the file's own map are asked of the kernel before they
  * are handed out, which with them, and what is done about a read that fails. */
 #include "residency_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what stands under a window when others read too, and when the kernel
  * refuses a map. */
 #include "residency_fixture.h"

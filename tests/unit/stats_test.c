@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the counters tell, to whom, and when they keep silent. */
 #include "util/stats.h"
 

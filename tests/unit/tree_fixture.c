@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how answers of a cursor are compared and shown. */
 #include "tree_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what numbers, settings and lines of text must come out as. */
 #include "util/checked.h"
 #include "util/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the damage that values, duplicates and named databases can have, and
  * the answer to each. */
 #include "damaged_tree.h"

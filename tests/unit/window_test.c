@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which page numbers a view must turn into pointers, and which not. */
 #include "io/io.h"
 #include "window/window.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what was asked of lmdbio-convert, and what came of it so far.
  *
  * The parts of the command hand one struct convert on to each other. Unless a comment says

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how threads divide the chunks of a process among them. */
 #include "convert_chunks.h"
 #include "convert_job.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which samples of a source a dictionary is trained on. */
 #include "convert_dictionary.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where a container's dictionary comes from. */
 #ifndef LMDBIO_TOOLS_CONVERT_DICTIONARY_H
 #define LMDBIO_TOOLS_CONVERT_DICTIONARY_H

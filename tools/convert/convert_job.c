@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a launcher is known, and which answer all ranks take. */
 #include "convert_job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how this process stands to the others of an MPI job that do one
  * conversion together.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what the container's writer and the record index are told of data. */
 #include "convert_pack.h"
 #include "convert_dictionary.h"

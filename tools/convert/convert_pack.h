@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how data becomes a container, with its record index, wherever the data
  * comes from and however often the work was cut short. */
 #ifndef LMDBIO_TOOLS_CONVERT_PACK_H

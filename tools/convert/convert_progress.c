@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a line of progress says. */
 #include "convert_progress.h"
 #include "tool_common.h"

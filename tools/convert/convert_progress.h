@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how far the work is, and how and when a person is told.
  *
  * On a terminal one line is written over again; in a log a plain line comes every so many seconds;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where a compacted copy that comes in pieces tells its length. */
 #include "convert_relayout.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which steps a conversion takes, in which order. */
 #include "convert_run.h"
 #include "convert_job.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how chunks are dealt out to ranks.
  *
  * In rounds: in each every rank takes some chunks that follow each other, the ranks' one behind the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the ranks of a job make one file of a source together, chunk by
  * chunk, the same as one process would make. */
 #ifndef LMDBIO_TOOLS_CONVERT_SHARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which pages of a data file are needed again to know the order of its
  * leaves.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a snapshot of an LMDB file is read byte for byte while others
  * write.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: where the bytes of a data.mdb come from: an LMDB environment that
  * others may be writing to, or a container. */
 #ifndef LMDBIO_TOOLS_CONVERT_SOURCE_H

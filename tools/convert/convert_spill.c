@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a list goes from memory to its file. */
 #include "convert_spill.h"
 

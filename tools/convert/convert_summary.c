@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the words of the summary, and the names in its JSON form. */
 #include "convert_summary.h"
 

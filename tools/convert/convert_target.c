@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the steps between a partial file and a whole one. */
 #include "convert_target.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a file comes to stand under its final name only when it is whole
  * and on the disk.
  *

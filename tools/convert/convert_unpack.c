@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which bytes of a data.mdb are written, and which need not be. */
 #include "convert_unpack.h"
 #include "convert_chunks.h"

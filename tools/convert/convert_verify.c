@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what of two data sets is compared, and how a difference is told. */
 #include "convert_verify.h"
 #include "convert_chunks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: libarchive. */
 #include "import_archive.h"
 #include "import_records.h"

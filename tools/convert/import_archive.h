@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the members of tars come, one after the other. */
 #ifndef LMDBIO_TOOLS_IMPORT_ARCHIVE_H
 #define LMDBIO_TOOLS_IMPORT_ARCHIVE_H

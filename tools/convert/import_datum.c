@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the fields of Caffe's Datum, and where an image says how large it is.
  *
  *   message Datum { optional int32 channels = 1, height = 2, width = 3; optional bytes data = 4;

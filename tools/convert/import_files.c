@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how a file becomes a value, and who reads which. */
 #include "import_files.h"
 #include "import_records.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the files that records name are read, several at a time. */
 #ifndef LMDBIO_TOOLS_IMPORT_FILES_H
 #define LMDBIO_TOOLS_IMPORT_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a line of Caffe's image list means: "path label", where the path
  * may hold spaces, and what its record's key looks like (convert_imageset's: line number, path). */
 #include "import_sources.h"

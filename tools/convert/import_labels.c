@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a line of "path label" may look like. */
 #include "import_labels.h"
 #include "convert.h"

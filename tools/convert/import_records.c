@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a batch is full, and how it gets into the environment. */
 #include "import_records.h"
 #include "import_datum.h"

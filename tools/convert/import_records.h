@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how records from anywhere become a new LMDB environment.
  *
  * Records are taken in any order. They are collected to batches; a batch reads the files that its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what records can be imported from.
  *
  * Each function puts all records of one kind of source into an import. They are told apart by

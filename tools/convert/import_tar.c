@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: which keys the members of a tar get, by themselves or in samples. */
 #include "import_archive.h"
 #include "import_sources.h"

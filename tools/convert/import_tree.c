@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the order in which a directory tree is walked, and what is a record
  * there.
  *

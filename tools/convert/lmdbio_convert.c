@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the command line of lmdbio-convert. */
 #include "convert.h"
 #include "convert_dictionary.h"

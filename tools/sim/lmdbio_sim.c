@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: lmdbio-sim's options, and what each of them sets. */
 #include "sim_report.h"
 #include "tool_common.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: what a simulated cluster and its job are, and what comes out.
  *
  * The model is the one of NoPFS (Dryden et al., SC'21, section 4), with devices that can be full:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: when a copy that is brought beside the training has come.
  *
  * Copies come in the order of their first use, each from storage. Instead of a list, each node and

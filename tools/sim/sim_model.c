@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how long a cluster takes for what it is asked. */
 #include "sim_private.h"
 

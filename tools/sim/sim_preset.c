@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the numbers of clusters and jobs that have been published.
  *
  * Scenarios 1 to 4 are those of R. Boehringer's thesis (ETH Zurich, 2020), out of which NoPFS came:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: the columns of the table and the words of the JSON. */
 #include "sim_report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how results of a simulation are shown. */
 #ifndef LMDBIO_TOOLS_SIM_REPORT_H
 #define LMDBIO_TOOLS_SIM_REPORT_H

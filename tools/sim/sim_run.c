@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
 /* What only this file knows: how the steps of a run follow each other. */
 #include "loader/loader_ready.h"
 #include "sim_private.h"
