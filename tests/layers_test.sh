@@ -59,7 +59,7 @@ twice=$(find lib include compat tools tests bench -name '*.[ch]' -o -name '*.sh'
 [ -z "$twice" ] || complain "file names used twice: $twice"
 
 # After its licence each source opens with a sentence that names its subject.
-for file in $(find lib compat tools tests bench include -name '*.[ch]' ! -name lmdbio.h ! -name lmdbio_mpi.h); do
+for file in $(find lib compat tools tests bench include -name '*.[ch]' -not -path "include/*"); do
 	sed -n 2p "$file" | grep -q '^/\* [A-Z][^ ]* ' || complain "$file: no opening sentence"
 done
 
