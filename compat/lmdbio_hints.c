@@ -20,7 +20,7 @@ static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
 	if (!txn)
 		return EINVAL;
 	if (!txn->own)
-		return lmdbio_orig_mdb_dbi_flags(txn->orig, dbi, &flags) ? EINVAL : 0;
+		return txn->env->origin->call.mdb_dbi_flags(txn->orig, dbi, &flags) ? EINVAL : 0;
 	if (txn->snapshot.blocked)
 		return MDB_BAD_TXN;
 	if (!dbi_exists(txn, dbi, TXN_DBI_USER))

@@ -70,22 +70,22 @@ EXPORT int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags
 
 EXPORT int mdb_env_stat(MDB_env *env, MDB_stat *stat)
 {
-	return env ? lmdbio_orig_mdb_env_stat(env->orig, stat) : EINVAL;
+	return env ? env->origin->call.mdb_env_stat(env->orig, stat) : EINVAL;
 }
 
 EXPORT int mdb_env_info(MDB_env *env, MDB_envinfo *info)
 {
-	return env ? lmdbio_orig_mdb_env_info(env->orig, info) : EINVAL;
+	return env ? env->origin->call.mdb_env_info(env->orig, info) : EINVAL;
 }
 
 EXPORT int mdb_env_sync(MDB_env *env, int force)
 {
-	return lmdbio_orig_mdb_env_sync(env->orig, force);
+	return env->origin->call.mdb_env_sync(env->orig, force);
 }
 
 EXPORT int mdb_env_set_flags(MDB_env *env, unsigned int flags, int onoff)
 {
-	return lmdbio_orig_mdb_env_set_flags(env->orig, flags, onoff);
+	return env->origin->call.mdb_env_set_flags(env->orig, flags, onoff);
 }
 
 EXPORT int mdb_env_get_flags(MDB_env *env, unsigned int *flags)
@@ -100,7 +100,7 @@ EXPORT int mdb_env_get_path(MDB_env *env, const char **path)
 
 EXPORT int mdb_env_get_fd(MDB_env *env, mdb_filehandle_t *fd)
 {
-	return env ? lmdbio_orig_mdb_env_get_fd(env->orig, fd) : EINVAL;
+	return env ? env->origin->call.mdb_env_get_fd(env->orig, fd) : EINVAL;
 }
 
 EXPORT int mdb_env_set_mapsize(MDB_env *env, size_t size)
@@ -110,12 +110,12 @@ EXPORT int mdb_env_set_mapsize(MDB_env *env, size_t size)
 
 EXPORT int mdb_env_set_maxreaders(MDB_env *env, unsigned int readers)
 {
-	return lmdbio_orig_mdb_env_set_maxreaders(env->orig, readers);
+	return env->origin->call.mdb_env_set_maxreaders(env->orig, readers);
 }
 
 EXPORT int mdb_env_get_maxreaders(MDB_env *env, unsigned int *readers)
 {
-	return env ? lmdbio_orig_mdb_env_get_maxreaders(env->orig, readers) : EINVAL;
+	return env ? env->origin->call.mdb_env_get_maxreaders(env->orig, readers) : EINVAL;
 }
 
 EXPORT int mdb_env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
@@ -125,7 +125,8 @@ EXPORT int mdb_env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 
 EXPORT int mdb_env_get_maxkeysize(MDB_env *env)
 {
-	return lmdbio_orig_mdb_env_get_maxkeysize(env ? env->orig : NULL);
+	return env ? env->origin->call.mdb_env_get_maxkeysize(env->orig)
+		   : lmdbio_orig_mdb_env_get_maxkeysize(NULL);
 }
 
 EXPORT int mdb_env_set_userctx(MDB_env *env, void *ctx)
@@ -148,10 +149,12 @@ EXPORT int mdb_env_set_assert(MDB_env *env, MDB_assert_func *func)
 
 EXPORT int mdb_reader_list(MDB_env *env, MDB_msg_func *func, void *ctx)
 {
-	return lmdbio_orig_mdb_reader_list(env ? env->orig : NULL, func, ctx);
+	return env ? env->origin->call.mdb_reader_list(env->orig, func, ctx)
+		   : lmdbio_orig_mdb_reader_list(NULL, func, ctx);
 }
 
 EXPORT int mdb_reader_check(MDB_env *env, int *dead)
 {
-	return lmdbio_orig_mdb_reader_check(env ? env->orig : NULL, dead);
+	return env ? env->origin->call.mdb_reader_check(env->orig, dead)
+		   : lmdbio_orig_mdb_reader_check(NULL, dead);
 }

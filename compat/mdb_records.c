@@ -12,7 +12,7 @@ EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 	int rc;
 
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_get(txn->orig, dbi, key, data);
+		return txn->env->origin->call.mdb_get(txn->orig, dbi, key, data);
 	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	if ((rc = txn_here(txn)))
@@ -34,14 +34,14 @@ EXPORT int mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsig
 			       MDB_APPENDDUP;
 
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_put(txn->orig, dbi, key, data, flags);
+		return txn->env->origin->call.mdb_put(txn->orig, dbi, key, data, flags);
 	return !data || flags & ~known ? EINVAL : refuse_write(txn, dbi, key);
 }
 
 EXPORT int mdb_del(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_del(txn->orig, dbi, key, data);
+		return txn->env->origin->call.mdb_del(txn->orig, dbi, key, data);
 	return refuse_write(txn, dbi, key);
 }
 
@@ -52,7 +52,8 @@ static int cursor_open_forwarded(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 
 	if (!cursor)
 		return ENOMEM;
-	rc = lmdbio_orig_mdb_cursor_open(txn->orig, dbi, &cursor->orig);
+	cursor->origin = txn->env->origin;
+	rc = cursor->origin->call.mdb_cursor_open(txn->orig, dbi, &cursor->orig);
 	if (rc) {
 		free(cursor);
 		return rc;
@@ -108,7 +109,7 @@ EXPORT void mdb_cursor_close(MDB_cursor *cursor)
 			cursor->next->link = cursor->link;
 	}
 	if (cursor->orig)
-		lmdbio_orig_mdb_cursor_close(cursor->orig);
+		cursor->origin->call.mdb_cursor_close(cursor->orig);
 	else
 		cursor_end(&cursor->cursor);
 	free(cursor);
@@ -121,7 +122,7 @@ EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
 	if (!txn || !cursor || txn->own == !!cursor->orig)
 		return EINVAL;
 	if (!txn->own) {
-		rc = lmdbio_orig_mdb_cursor_renew(txn->orig, cursor->orig);
+		rc = txn->env->origin->call.mdb_cursor_renew(txn->orig, cursor->orig);
 		if (!rc)
 			cursor->txn = txn;
 		return rc;
@@ -151,7 +152,7 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 	if (!cursor->orig)
 		return cursor->txn;
 	/* The original lends a parent's cursor to the nested transaction that runs. */
-	orig = lmdbio_orig_mdb_cursor_txn(cursor->orig);
+	orig = cursor->origin->call.mdb_cursor_txn(cursor->orig);
 	for (txn = cursor->txn; txn; txn = txn->child)
 		if (txn->orig == orig)
 			return txn;
@@ -160,7 +161,7 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 
 EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)
 {
-	return cursor->orig ? lmdbio_orig_mdb_cursor_dbi(cursor->orig) : cursor->dbi;
+	return cursor->orig ? cursor->origin->call.mdb_cursor_dbi(cursor->orig) : cursor->dbi;
 }
 
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
@@ -170,7 +171,7 @@ EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_c
 	if (unlikely(!cursor))
 		return EINVAL;
 	if (unlikely(cursor->orig))
-		return lmdbio_orig_mdb_cursor_get(cursor->orig, key, data, op);
+		return cursor->origin->call.mdb_cursor_get(cursor->orig, key, data, op);
 	if (unlikely(rc = txn_here(cursor->txn)))
 		return rc;
 	return cursor_get(&cursor->cursor, key, data, op);
@@ -179,7 +180,7 @@ EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_c
 EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsigned int flags)
 {
 	if (cursor && cursor->orig)
-		return lmdbio_orig_mdb_cursor_put(cursor->orig, key, data, flags);
+		return cursor->origin->call.mdb_cursor_put(cursor->orig, key, data, flags);
 	if (!cursor || !key)
 		return EINVAL;
 	if (flags & MDB_MULTIPLE) {
@@ -192,7 +193,7 @@ EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsig
 
 EXPORT int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
 {
-	return cursor->orig ? lmdbio_orig_mdb_cursor_del(cursor->orig, flags) : EACCES;
+	return cursor->orig ? cursor->origin->call.mdb_cursor_del(cursor->orig, flags) : EACCES;
 }
 
 EXPORT int mdb_cursor_count(MDB_cursor *cursor, size_t *count)
@@ -200,7 +201,7 @@ EXPORT int mdb_cursor_count(MDB_cursor *cursor, size_t *count)
 	int rc;
 
 	if (cursor && cursor->orig)
-		return lmdbio_orig_mdb_cursor_count(cursor->orig, count);
+		return cursor->origin->call.mdb_cursor_count(cursor->orig, count);
 	if (!cursor || !count)
 		return EINVAL;
 	if ((rc = txn_here(cursor->txn)))

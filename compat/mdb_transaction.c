@@ -20,7 +20,7 @@ EXPORT size_t mdb_txn_id(MDB_txn *txn)
 {
 	if (!txn)
 		return 0;
-	return txn->own ? txn->id : lmdbio_orig_mdb_txn_id(txn->orig);
+	return txn->own ? txn->id : txn->env->origin->call.mdb_txn_id(txn->orig);
 }
 
 EXPORT int mdb_txn_commit(MDB_txn *txn)
@@ -50,7 +50,7 @@ EXPORT int mdb_dbi_open(MDB_txn *txn, const char *name, unsigned int flags, MDB_
 	int rc;
 
 	if (!txn->own)
-		return lmdbio_orig_mdb_dbi_open(txn->orig, name, flags, dbi);
+		return txn->env->origin->call.mdb_dbi_open(txn->orig, name, flags, dbi);
 	return (rc = txn_here(txn)) ? rc : dbi_open(txn, name, flags, dbi);
 }
 
@@ -59,13 +59,13 @@ EXPORT void mdb_dbi_close(MDB_env *env, MDB_dbi dbi)
 	if (env->mode == ENV_OWN)
 		dbi_close(env, dbi);
 	else
-		lmdbio_orig_mdb_dbi_close(env->orig, dbi);
+		env->origin->call.mdb_dbi_close(env->orig, dbi);
 }
 
 EXPORT int mdb_dbi_flags(MDB_txn *txn, MDB_dbi dbi, unsigned int *flags)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_dbi_flags(txn->orig, dbi, flags);
+		return txn->env->origin->call.mdb_dbi_flags(txn->orig, dbi, flags);
 	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	*flags = txn->trees[dbi].record.flags & DBI_PERSISTENT;
@@ -78,7 +78,7 @@ EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
 	int rc;
 
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_stat(txn->orig, dbi, stat);
+		return txn->env->origin->call.mdb_stat(txn->orig, dbi, stat);
 	if (!stat || !dbi_exists(txn, dbi, TXN_DBI_VALID))
 		return EINVAL;
 	if ((rc = txn_here(txn)))
@@ -101,7 +101,7 @@ EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
 EXPORT int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_drop(txn->orig, dbi, del);
+		return txn->env->origin->call.mdb_drop(txn->orig, dbi, del);
 	if ((unsigned)del > 1 || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	return EACCES;
@@ -125,14 +125,14 @@ static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_
 EXPORT int mdb_set_compare(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_set_compare(txn->orig, dbi, cmp);
+		return txn->env->origin->call.mdb_set_compare(txn->orig, dbi, cmp);
 	return set_order(txn, dbi, cmp, false);
 }
 
 EXPORT int mdb_set_dupsort(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_set_dupsort(txn->orig, dbi, cmp);
+		return txn->env->origin->call.mdb_set_dupsort(txn->orig, dbi, cmp);
 	return set_order(txn, dbi, cmp, true);
 }
 
@@ -140,21 +140,21 @@ EXPORT int mdb_set_dupsort(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 EXPORT int mdb_set_relfunc(MDB_txn *txn, MDB_dbi dbi, MDB_rel_func *rel)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_set_relfunc(txn->orig, dbi, rel);
+		return txn->env->origin->call.mdb_set_relfunc(txn->orig, dbi, rel);
 	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
 }
 
 EXPORT int mdb_set_relctx(MDB_txn *txn, MDB_dbi dbi, void *ctx)
 {
 	if (txn && !txn->own)
-		return lmdbio_orig_mdb_set_relctx(txn->orig, dbi, ctx);
+		return txn->env->origin->call.mdb_set_relctx(txn->orig, dbi, ctx);
 	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
 }
 
 EXPORT int mdb_cmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
 {
 	if (!txn->own)
-		return lmdbio_orig_mdb_cmp(txn->orig, dbi, a, b);
+		return txn->env->origin->call.mdb_cmp(txn->orig, dbi, a, b);
 	return compare(&txn->env->slots[dbi].order.key, a, b);
 }
 
@@ -163,7 +163,7 @@ EXPORT int mdb_dcmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *
 	struct comparator order;
 
 	if (!txn->own)
-		return lmdbio_orig_mdb_dcmp(txn->orig, dbi, a, b);
+		return txn->env->origin->call.mdb_dcmp(txn->orig, dbi, a, b);
 	order = txn->env->slots[dbi].order.data;
 	if (order.kind == COMPARE_UINT && a->mv_size == 8)
 		order.kind = COMPARE_ULONG;

@@ -228,7 +228,7 @@ int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compac
 	if (!first)
 		return ENOMEM;
 	second = first + size;
-	rc = lmdbio_orig_mdb_env_info(txn->env->orig, &info);
+	rc = txn->env->origin->call.mdb_env_info(txn->env->orig, &info);
 	if (rc)
 		goto fail;
 	pages = plan->end + (plan->free ? free_runs(plan, size) + 1 : 0);

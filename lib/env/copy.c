@@ -87,7 +87,7 @@ static int origin_ready(MDB_env *env)
 		return 0;
 	rc = env_adopt(env);
 	if (!rc)
-		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &fd);
+		rc = env->origin->call.mdb_env_get_fd(env->orig, &fd);
 	/* It copies as much as its descriptor's file has. */
 	return rc ? rc : env_file_is(env, fd) ? 0 : EBADF;
 }
@@ -106,7 +106,7 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	/* The original copies out of its map, which may be our window. */
 	rc = store_pause(env);
 	if (!rc)
-		rc = lmdbio_orig_mdb_env_copyfd2(env->orig, fd, flags);
+		rc = env->origin->call.mdb_env_copyfd2(env->orig, fd, flags);
 	store_resume(env);
 	return rc;
 }
@@ -122,7 +122,7 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 			return rc;
 		rc = store_pause(env);
 		if (!rc)
-			rc = lmdbio_orig_mdb_env_copy2(env->orig, path, flags);
+			rc = env->origin->call.mdb_env_copy2(env->orig, path, flags);
 		store_resume(env);
 		return rc;
 	}

@@ -24,7 +24,10 @@ static pthread_once_t banner_once = PTHREAD_ONCE_INIT;
 
 static void banner_print(void)
 {
-	log_line("%s, the original is LMDB %s%s", PACKAGE_VERSION, origin_describe(),
+	const struct origin *origin = origin_built_in();
+
+	log_line("%s, the original is LMDB %u.%u.%u, %s%s", PACKAGE_VERSION, origin->version >> 16,
+		 origin->version >> 8 & 255, origin->version & 255, origin->where,
 		 settings_get()->disable ? "; disabled by LMDBIO_DISABLE, all is forwarded" : "");
 }
 
@@ -47,24 +50,32 @@ static void forward_assert(MDB_env *orig, const char *message)
 int env_create(MDB_env **ret)
 {
 	const char *why;
-	MDB_env *env;
 	int rc;
 
 	if ((rc = origin_check(&why))) {
 		log_line("%s", why);
 		return rc;
 	}
+	return env_create_by(origin_built_in(), ret);
+}
+
+int env_create_by(const struct origin *origin, MDB_env **ret)
+{
+	MDB_env *env;
+	int rc;
+
 	env = calloc(1, sizeof(*env));
 	if (!env)
 		return ENOMEM;
 	env->fd = env->data = -1;
 	env->maxdbs = DBI_CORE;
-	rc = lmdbio_orig_mdb_env_create(&env->orig);
+	env->origin = origin;
+	rc = env->origin->call.mdb_env_create(&env->orig);
 	if (rc) {
 		free(env);
 		return rc;
 	}
-	lmdbio_orig_mdb_env_set_userctx(env->orig, env);
+	env->origin->call.mdb_env_set_userctx(env->orig, env);
 	*ret = env;
 	return 0;
 }
@@ -161,7 +172,7 @@ static int staged_take(MDB_env *env, const char *path, int *fd)
 		env->staged = NULL;
 		if (settings_get()->verbose)
 			log_line("%s: no staged copy in %s: %s", path, directory,
-				 lmdbio_orig_mdb_strerror(rc));
+				 env->origin->call.mdb_strerror(rc));
 		return -1;
 	}
 	*fd = copy;
@@ -254,7 +265,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 								   look.newer.page_size};
 		}
 		origin_loan_begin(loan);
-		rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
+		rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 		origin_loan_end();
 		*newer = look.newer;
 	}
@@ -274,7 +285,7 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 	if (loan->map) {
 		window_borrow(&window, loan->map, loan->length, page_size);
 	} else {
-		rc = lmdbio_orig_mdb_env_info(env->orig, &info);
+		rc = env->origin->call.mdb_env_info(env->orig, &info);
 		if (!rc && !env->io.ops)
 			rc = io_open_file(&env->io, "pread", env->data);
 		if (!rc)
@@ -296,7 +307,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (!rc && !meta.page_size)
 		rc = MDB_INVALID; /* it has changed between the two looks */
 	if (!rc)
-		rc = lmdbio_orig_mdb_env_get_fd(env->orig, &env->fd);
+		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
 		rc = env_file_hold(env);
 	if (rc)
@@ -371,7 +382,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 		if (is_container(path, flags))
 			return EACCES;
 	}
-	rc = lmdbio_orig_mdb_env_open(env->orig, path, flags, mode);
+	rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;
 		env_report(path, flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
@@ -382,20 +393,21 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 
 int env_open_origin(const MDB_env *env, MDB_env **ret)
 {
+	const struct origin_functions *call = &env->origin->call;
 	unsigned readers;
 	MDB_env *orig;
-	int rc = lmdbio_orig_mdb_env_create(&orig);
+	int rc = call->mdb_env_create(&orig);
 
 	if (rc)
 		return rc;
-	lmdbio_orig_mdb_env_set_userctx(orig, (void *)(uintptr_t)env);
-	if (!lmdbio_orig_mdb_env_get_maxreaders(env->orig, &readers))
-		lmdbio_orig_mdb_env_set_maxreaders(orig, readers);
-	lmdbio_orig_mdb_env_set_mapsize(orig, env->window.length);
-	rc = lmdbio_orig_mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
-				      env->permissions);
+	call->mdb_env_set_userctx(orig, (void *)(uintptr_t)env);
+	if (!call->mdb_env_get_maxreaders(env->orig, &readers))
+		call->mdb_env_set_maxreaders(orig, readers);
+	call->mdb_env_set_mapsize(orig, env->window.length);
+	rc = call->mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
+				env->permissions);
 	if (rc)
-		lmdbio_orig_mdb_env_close(orig);
+		call->mdb_env_close(orig);
 	else
 		*ret = orig;
 	return rc;
@@ -412,7 +424,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	/* The original takes its map down, which is our window. */
 	store_close(env);
 	origin_loan_begin(&loan);
-	rc = lmdbio_orig_mdb_env_set_mapsize(env->orig, size);
+	rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
 	origin_loan_end();
 	if (env->mode != ENV_OWN)
 		return rc;
@@ -427,7 +439,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 int env_get_flags(MDB_env *env, unsigned *flags)
 {
 	const unsigned other = packed_flags(0);
-	int rc = lmdbio_orig_mdb_env_get_flags(env->orig, flags);
+	int rc = env->origin->call.mdb_env_get_flags(env->orig, flags);
 
 	if (!rc && has_stand_in(env))
 		*flags = (*flags & ~other) | (env->flags & other);
@@ -436,7 +448,7 @@ int env_get_flags(MDB_env *env, unsigned *flags)
 
 int env_get_path(MDB_env *env, const char **path)
 {
-	int rc = lmdbio_orig_mdb_env_get_path(env->orig, path);
+	int rc = env->origin->call.mdb_env_get_path(env->orig, path);
 
 	if (!rc && has_stand_in(env))
 		*path = env->packed ? env->packed->path : env->named;
@@ -445,7 +457,7 @@ int env_get_path(MDB_env *env, const char **path)
 
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 {
-	int rc = lmdbio_orig_mdb_env_set_maxdbs(env->orig, dbs);
+	int rc = env->origin->call.mdb_env_set_maxdbs(env->orig, dbs);
 
 	if (!rc)
 		env->maxdbs = dbs + DBI_CORE;
@@ -455,7 +467,7 @@ int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 int env_set_assert(MDB_env *env, MDB_assert_func *func)
 {
 	env->assert_func = func;
-	return lmdbio_orig_mdb_env_set_assert(env->orig, func ? forward_assert : NULL);
+	return env->origin->call.mdb_env_set_assert(env->orig, func ? forward_assert : NULL);
 }
 
 void env_close(MDB_env *env)
@@ -473,7 +485,7 @@ void env_close(MDB_env *env)
 		dbi_free_all(env);
 		free(env->path);
 	}
-	lmdbio_orig_mdb_env_close(env->orig);
+	env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);
 	free(env->staged);
 	free(env->named);

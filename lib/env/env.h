@@ -42,6 +42,7 @@ enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
 
 struct MDB_env {
 	MDB_env *orig;
+	const struct origin *origin; /* the LMDB that `orig` belongs to */
 	enum env_mode mode;
 	void *userctx;
 	MDB_assert_func *assert_func;
@@ -110,6 +111,7 @@ struct MDB_txn {
 struct MDB_cursor {
 	MDB_txn *txn;
 	MDB_cursor *orig;  /* of a forwarded transaction, else NULL */
+	const struct origin *origin; /* that `orig` belongs to: a cursor may outlive its txn */
 	MDB_cursor **link; /* in the transaction's list of cursors, else NULL */
 	MDB_cursor *next;
 	MDB_dbi dbi;
@@ -131,6 +133,8 @@ void env_file_look(const MDB_env *env, struct stat *st);
 
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
+/* The same, by another original than the built-in one. */
+int env_create_by(const struct origin *origin, MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
 char *env_data_path(const char *path, unsigned flags);

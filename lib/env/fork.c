@@ -109,7 +109,7 @@ static bool same_file(const MDB_env *env, MDB_env *orig)
 {
 	int fd;
 
-	return !lmdbio_orig_mdb_env_get_fd(orig, &fd) && env_file_is(env, fd);
+	return !env->origin->call.mdb_env_get_fd(orig, &fd) && env_file_is(env, fd);
 }
 
 static int adopt(MDB_env *env)
@@ -120,7 +120,7 @@ static int adopt(MDB_env *env)
 	if (rc)
 		return rc;
 	if (!same_file(env, orig)) {
-		lmdbio_orig_mdb_env_close(orig);
+		env->origin->call.mdb_env_close(orig);
 		return MDB_INVALID;
 	}
 	env->orig = orig;
@@ -148,12 +148,12 @@ int txn_adopt(MDB_txn *txn)
 		return 0; /* nothing to hold */
 	rc = env_adopt(txn->env);
 	if (!rc)
-		rc = lmdbio_orig_mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY, &orig);
+		rc = txn->env->origin->call.mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY, &orig);
 	if (rc)
 		return rc;
-	if (lmdbio_orig_mdb_txn_id(orig) != txn->id) {
+	if (txn->env->origin->call.mdb_txn_id(orig) != txn->id) {
 		/* Somebody has committed since; this process can no more hold the old snapshot. */
-		lmdbio_orig_mdb_txn_abort(orig);
+		txn->env->origin->call.mdb_txn_abort(orig);
 		return MDB_BAD_TXN;
 	}
 	txn->orig = orig;

@@ -113,7 +113,7 @@ int snapshot_take(MDB_txn *txn)
 	int rc;
 
 	for (unsigned looks = 0;; looks++) {
-		id = lmdbio_orig_mdb_txn_id(txn->orig);
+		id = txn->env->origin->call.mdb_txn_id(txn->orig);
 		if ((rc = file_look(txn, id)))
 			return rc;
 		if (meta_copy(&env->window, id, copy, &look))
@@ -139,8 +139,8 @@ int snapshot_take(MDB_txn *txn)
 		before = look;
 		if (looks % LOOKS_YIELD == LOOKS_YIELD - 1)
 			sched_yield();
-		lmdbio_orig_mdb_txn_reset(txn->orig);
-		if ((rc = lmdbio_orig_mdb_txn_renew(txn->orig)))
+		txn->env->origin->call.mdb_txn_reset(txn->orig);
+		if ((rc = txn->env->origin->call.mdb_txn_renew(txn->orig)))
 			return rc;
 	}
 	if ((rc = meta_parse(&meta, copy)))

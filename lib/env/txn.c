@@ -60,13 +60,13 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 	txn = txn_alloc_own(env);
 	if (!txn)
 		return ENOMEM;
-	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
+	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (!rc) {
 		rc = snapshot_take(txn);
 		if (!rc)
 			rc = store_begin(txn);
 		if (rc)
-			lmdbio_orig_mdb_txn_abort(txn->orig);
+			txn->env->origin->call.mdb_txn_abort(txn->orig);
 	}
 	if (rc) {
 		txn_free_own(txn);
@@ -88,7 +88,7 @@ int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 	txn = txn_alloc(env, false);
 	if (!txn)
 		return ENOMEM;
-	rc = lmdbio_orig_mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
+	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (rc) {
 		free(txn);
 		return rc;
@@ -122,16 +122,16 @@ int txn_renew(MDB_txn *txn)
 	int rc;
 
 	if (!txn->own)
-		return lmdbio_orig_mdb_txn_renew(txn->orig);
+		return txn->env->origin->call.mdb_txn_renew(txn->orig);
 	if (!(txn->snapshot.blocked & SNAPSHOT_FINISHED))
 		return EINVAL;
 	if (txn->generation == fork_generation) {
-		rc = lmdbio_orig_mdb_txn_renew(txn->orig);
+		rc = txn->env->origin->call.mdb_txn_renew(txn->orig);
 	} else {
 		/* The slot of an inherited transaction is the parent's. */
 		rc = txn->env->generation == fork_generation ? 0 : env_adopt(txn->env);
 		if (!rc)
-			rc = lmdbio_orig_mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY,
+			rc = txn->env->origin->call.mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY,
 						       &txn->orig);
 		if (!rc)
 			txn->generation = fork_generation;
@@ -144,7 +144,7 @@ int txn_renew(MDB_txn *txn)
 	if (rc) {
 		/* snapshot_take() has unblocked it. */
 		txn->snapshot.blocked |= SNAPSHOT_FINISHED;
-		lmdbio_orig_mdb_txn_reset(txn->orig);
+		txn->env->origin->call.mdb_txn_reset(txn->orig);
 		return rc;
 	}
 	dbi_begin(txn);
@@ -154,14 +154,14 @@ int txn_renew(MDB_txn *txn)
 void txn_reset(MDB_txn *txn)
 {
 	if (!txn->own) {
-		lmdbio_orig_mdb_txn_reset(txn->orig);
+		txn->env->origin->call.mdb_txn_reset(txn->orig);
 		return;
 	}
 	dbi_end(txn, false);
 	store_end(txn);
 	txn->snapshot.blocked |= SNAPSHOT_FINISHED;
 	if (txn->generation == fork_generation)
-		lmdbio_orig_mdb_txn_reset(txn->orig);
+		txn->env->origin->call.mdb_txn_reset(txn->orig);
 }
 
 static void txn_end_own(MDB_txn *txn, bool keep)
@@ -170,7 +170,7 @@ static void txn_end_own(MDB_txn *txn, bool keep)
 	store_end(txn);
 	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
 	if (txn->generation == fork_generation)
-		lmdbio_orig_mdb_txn_abort(txn->orig);
+		txn->env->origin->call.mdb_txn_abort(txn->orig);
 	txn_free_own(txn);
 }
 
@@ -182,7 +182,7 @@ int txn_commit(MDB_txn *txn)
 		txn_end_own(txn, true);
 		return 0;
 	}
-	rc = lmdbio_orig_mdb_txn_commit(txn->orig);
+	rc = txn->env->origin->call.mdb_txn_commit(txn->orig);
 	txn_free_forwarded(txn);
 	return rc;
 }
@@ -193,6 +193,6 @@ void txn_abort(MDB_txn *txn)
 		txn_end_own(txn, false);
 		return;
 	}
-	lmdbio_orig_mdb_txn_abort(txn->orig);
+	txn->env->origin->call.mdb_txn_abort(txn->orig);
 	txn_free_forwarded(txn);
 }

@@ -1,12 +1,40 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the original, held inside this library, needs to run there. */
+/* The built-in original: its table, and what its archive needs to run inside this library. */
 #include "origin/origin.h"
 
 #include "config.h"
 
-#ifndef ORIGIN_LIBRARY
-
+#include <pthread.h>
 #include <stdio.h>
+
+static struct origin built_in = {
+	.call = {
+#define F(result, name, parameters, arguments) .name = lmdbio_orig_##name,
+#define P(name, parameters, arguments)	       .name = lmdbio_orig_##name,
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+	},
+};
+
+static void built_in_prepare(void)
+{
+	int major = 0, minor = 0, patch = 0;
+
+	lmdbio_orig_mdb_version(&major, &minor, &patch);
+	built_in.version = ORIGIN_VERSION(major, minor, patch);
+	built_in.where = origin_place();
+}
+
+const struct origin *origin_built_in(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, built_in_prepare);
+	return &built_in;
+}
+
+#ifndef ORIGIN_LIBRARY
 
 /* The one object of libc that the original's archive may not reach from inside a shared library:
  * its reference has been renamed to this. Used for the message before a failed assertion. */
@@ -24,16 +52,9 @@ int origin_check(const char **why)
 	return 0;
 }
 
-const char *origin_describe(void)
+const char *origin_place(void)
 {
-	static char text[64];
-	int major, minor, patch;
-
-	if (!*text) {
-		lmdbio_orig_mdb_version(&major, &minor, &patch);
-		snprintf(text, sizeof(text), "%d.%d.%d, built in", major, minor, patch);
-	}
-	return text;
+	return "built in";
 }
 
 #endif

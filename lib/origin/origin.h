@@ -1,26 +1,54 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the original LMDB's functions under the names that we call them by.
+/* The original LMDB that serves an environment: a table of its functions, and which one it is.
  *
- * lmdbio_orig_mdb_env_open() is the original's mdb_env_open(), and so on for each name in
- * origin_functions.def. The handles they take are the original's own, never ours.
+ * `origin->call.mdb_env_open()` is that original's mdb_env_open(), and so on for each name in
+ * origin_functions.def. The handles they take are that original's own, never ours.
  */
 #ifndef LMDBIO_ORIGIN_H
 #define LMDBIO_ORIGIN_H
 
 #include <lmdb.h>
+#include <stdbool.h>
 #include <stddef.h>
 
+/* The built-in original, directly: lmdbio_orig_mdb_env_open() and so on. */
 #define F(result, name, parameters, arguments) result lmdbio_orig_##name parameters;
-#define P(name, parameters, arguments) void lmdbio_orig_##name parameters;
+#define P(name, parameters, arguments)	       void lmdbio_orig_##name parameters;
 #include "origin/origin_functions.def"
 #undef F
 #undef P
 
-/* Which original this is and how it is held, for the banner: "0.9.24, built in" or
- * "0.9.24, /usr/lib/.../liblmdb.so.0". Lifetime: the program's. */
-const char *origin_describe(void);
+struct origin_functions {
+#define F(result, name, parameters, arguments) result(*name) parameters;
+#define P(name, parameters, arguments)	       void(*name) parameters;
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+};
 
-/* 0, or why the original cannot be called (dlopen only): an errno. *why is one line. */
+struct origin {
+	struct origin_functions call;
+	unsigned version; /* see ORIGIN_VERSION(); known before the first environment is created */
+	const char *where; /* "built in", or the path of the library or program that it is part of */
+};
+
+/* Versions compare as numbers. */
+#define ORIGIN_VERSION(major, minor, patch)                                                        \
+	((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
+
+static inline unsigned origin_version(const struct origin *origin)
+{
+	return origin->version;
+}
+
+/* The original that is part of this library, or that configure has found for it. Any thread.
+ * Lifetime: the program's. */
+const struct origin *origin_built_in(void);
+
+/* 0, or why the built-in original cannot be called (dlopen only): an errno. *why is one line. */
 int origin_check(const char **why);
+
+/* Where the built-in original is (origin.where). */
+const char *origin_place(void);
 
 #endif

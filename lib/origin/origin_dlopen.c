@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the original is called where its archive cannot be built in.
+/* Calls the built-in original in a shared library, where its archive cannot be linked in.
  *
  * Three traps, each seen to bite: the path may lead to ourselves (installed over the original); an
  * original that is not linked with -Bsymbolic finds our exports for its own internal calls unless
@@ -104,16 +104,9 @@ int origin_check(const char **why)
 	return *problem ? ELIBACC : 0;
 }
 
-const char *origin_describe(void)
+const char *origin_place(void)
 {
-	static char text[256];
-	int major, minor, patch;
-
-	if (!*text) {
-		lmdbio_orig_mdb_version(&major, &minor, &patch);
-		snprintf(text, sizeof(text), "%d.%d.%d, %s", major, minor, patch, ORIGIN_LIBRARY);
-	}
-	return text;
+	return ORIGIN_LIBRARY;
 }
 
 /* origin_check() has failed before any of these can be reached without a function behind it,
