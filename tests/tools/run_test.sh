@@ -42,7 +42,7 @@ END
 sed 's/int main(.*)/int inner(void); int inner(void)/; s/(argc > 9 .*))/mdb_env_open(env, ".", MDB_RDONLY, 0) == 0/' \
 	"$scratch/static.c" > "$scratch/inner.c"
 echo 'int main(void) { return 0; }' > "$scratch/none.c"
-archive=$("${cc%% *}" -print-file-name=liblmdb.a)
+archive=$($cc -print-file-name=liblmdb.a)
 cd "$scratch"
 $cc -pie -fPIE -o user user.c -llmdb
 $cc -static -o static static.c "$archive" -pthread
