@@ -66,8 +66,9 @@ int tool_usage_hint(const struct tool *tool);
 int tool_usage_error(const struct tool *tool, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A size in bytes: "123", "64k", "64M", "64MiB", "2G", "1T", in steps of 1024. false, and the
- * person has been told, for anything else. `option` is what the person wrote it after. */
+/* A size in bytes: "123", "64k", "64M", "64MiB", "2G", "1T", in steps of 1024; "64MB", in steps of
+ * 1000. false, and the person has been told, for anything else. `option` is what the person wrote
+ * it after. */
 bool tool_size_parse(const struct tool *tool, const char *option, const char *text,
 		     uint64_t *bytes);
 

@@ -70,10 +70,11 @@ static bool parse_unsigned(const char *text, void *field)
 bool size_parse(const char *text, uint64_t *bytes)
 {
 	static const char units[] = "kmgt";
-	const char *unit;
-	char *end;
 	unsigned long long value;
+	const char *unit;
+	bool decimal;
 	uint64_t size;
+	char *end;
 
 	if (*text < '0' || *text > '9')
 		return false;
@@ -84,12 +85,13 @@ bool size_parse(const char *text, uint64_t *bytes)
 	size = value;
 	if (*end) {
 		unit = strchr(units, tolower((unsigned char)*end));
-		if (!unit || !checked_multiply(size, UINT64_C(1024) << 10 * (unit - units), &size))
+		decimal = !strcasecmp(end + 1, "B");
+		if (!unit || (end[1] && !decimal && strcasecmp(end + 1, "iB")))
 			return false;
-		end++;
+		for (size_t steps = (size_t)(unit - units) + 1; steps; steps--)
+			if (!checked_multiply(size, decimal ? 1000 : 1024, &size))
+				return false;
 	}
-	if (*end && strcmp(end, "iB"))
-		return false;
 	*bytes = size;
 	return true;
 }

@@ -47,8 +47,8 @@ enum { SETTINGS_MEMORY_LEAST = 1 << 20, SETTINGS_NODE_LONGEST = 255 };
  * one line on standard error and the default. Threads: any. Lifetime: the process's. */
 const struct settings *settings_get(void);
 
-/* "123", "64k", "64K", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024. false, and *bytes as
- * it was, for anything else or more than 64 bits hold. */
+/* "123", "64k", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024; "64MB": in steps of 1000.
+ * false, and *bytes as it was, for anything else or more than 64 bits hold. */
 bool size_parse(const char *text, uint64_t *bytes);
 
 #endif

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that each kind of import makes the records that its manual promises.
+# Each kind of import makes the records that its manual promises, and refuses what a stranger may
+# have put into its source.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need mdb_stat cmp
@@ -106,6 +107,43 @@ status value_of_2_gib_is_refused 2 "$convert" -q huge none.d
 says value_of_2_gib_is_explained 'more than 2 GiB'
 judge refused_imports_leave_nothing test ! -e none.d
 
+# --- what leads out of the source ---
+mkdir -p stranger/in
+echo secret > secret
+echo inside > stranger/in/file
+ln -s in/file stranger/link
+status link_inside_the_tree_is_followed 0 "$convert" -q stranger inner.mdb
+judge link_inside_the_tree_is_a_record test "$(mdb_stat -n inner.mdb | sed -n 's/ *Entries: //p')" = 2
+ln -s ../secret stranger/leak
+status link_out_of_the_tree_is_refused 2 "$convert" -q stranger none.d
+says link_out_of_the_tree_names_the_option 'stranger/leak: it leads out of .*--outside'
+status link_out_of_the_tree_is_allowed 0 "$convert" -q --outside stranger outer.mdb
+judge link_out_of_the_tree_is_a_record test "$(mdb_stat -n outer.mdb | sed -n 's/ *Entries: //p')" = 3
+echo "$PWD/secret 1" > list
+status absolute_path_in_a_list_is_refused 2 "$convert" -q --from=caffe list none.d
+says absolute_path_in_a_list_names_line_and_option "line 1: '$PWD/secret' leads out of this directory; --outside"
+status absolute_path_in_a_list_is_allowed 0 "$convert" -q --outside --from=caffe list absolute.mdb
+printf 'in/file 1\nin/../../secret 2\n' > list
+status dots_in_a_list_are_refused 2 "$convert" -q --from=caffe --root=stranger list none.d
+says dots_in_a_list_name_the_line "line 2: 'in/../../secret' leads out of stranger"
+status dots_in_a_list_are_allowed 0 "$convert" -q --outside --from=caffe --root=stranger list dots.mdb
+printf 'in/file 1\nleak 2\n' > list
+status link_in_a_list_is_refused 2 "$convert" -q --from=caffe --root=stranger list none.d
+says link_in_a_list_is_named 'stranger/leak: it leads out of'
+printf 'in/..file 1\n' > list
+cp secret stranger/in/..file
+status name_that_begins_with_dots_is_no_way_out 0 "$convert" -q --from=caffe --root=stranger list named.mdb
+judge refused_ways_out_leave_nothing test ! -e none.d
+# --- values that are too large ---
+mkdir big
+truncate -s 300M big/zeros
+status value_above_the_limit_is_refused 2 "$convert" -q big none.d
+says value_above_the_limit_names_the_option 'zeros: more than 256.0 MiB; --max-value='
+truncate -s 3M big/zeros
+status value_above_a_lower_limit_is_refused 2 "$convert" -q --max-value=2M big none.d
+status value_below_a_limit_is_taken 0 "$convert" -q --max-value=4MB big zeros.mdb
+status limit_above_2_gib_is_wrong_usage 2 "$convert" -q --max-value=3G big none.d
+
 # --- archives ---
 if "$convert" --from=tar /dev/null none.d 2>&1 | grep -q 'without libarchive'; then
 	not_run archives "built without libarchive"
@@ -163,4 +201,82 @@ says name_that_is_there_twice_is_told 'same: this key is there twice'
 head -c 5000 gnu.tar > cut.tar
 status cut_off_tar_is_refused 2 "$convert" -q cut.tar none.d
 judge failed_tars_leave_nothing test ! -e none.d
+
+# --- archives that a stranger has made ---
+mkdir bin
+for program in lrzip grzip lzop gzip zstd; do
+	printf '#!/bin/sh\necho started >> %s/started\nexec cat\n' "$scratch" > bin/$program
+done
+chmod +x bin/*
+printf 'LRZI\0\6%0500d' 0 > lrzip.tar
+printf 'GRZipII\0\2\4:)%0500d' 0 > grzip.tar
+printf '\211LZO\0\r\n\032\n%0500d' 0 > lzop.tar
+for program in lrzip grzip lzop; do
+	status "archive_that_wants_${program}_is_refused" 2 \
+		env PATH="$scratch/bin:$PATH" "$convert" -q $program.tar none.d
+done
+says archive_that_wants_a_program_is_told_so 'it is compressed by lzop, which this command does not start'
+env PATH="$scratch/bin:$PATH" "$convert" -q pax.tar.gz unstarted.d
+judge no_archive_starts_a_program test ! -e started
+"$python" - <<'END'
+import gzip, io, tarfile
+# GNU's sparse format: 10 KB that say they are one value of 1.9 GB.
+def number(n): return b"%011o\0" % n
+size = 1900 << 20
+head = bytearray(512)
+head[0:4] = b"void"
+head[100:108] = b"0000644\0"
+head[108:116] = head[116:124] = b"0000000\0"
+head[124:136] = number(512)
+head[136:148] = number(0)
+head[148:156] = b" " * 8
+head[156:157] = b"S"
+head[257:265] = b"ustar  \0"
+head[386:398] = number(size - 512)
+head[398:410] = number(512)
+head[483:495] = number(size)
+head[148:156] = b"%06o\0 " % sum(head)
+open("sparse.tar", "wb").write(bytes(head) + bytes(512) + bytes(8192 + 1024))
+def bomb(name, members, links=0):
+    with gzip.open(name, "wb") as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+        for i in range(members):
+            info = tarfile.TarInfo("m%d" % i)
+            info.size = 16 << 20
+            tar.addfile(info, io.BytesIO(bytes(info.size)))
+        for i in range(links):
+            info = tarfile.TarInfo("l%d" % i)
+            info.type, info.linkname = tarfile.LNKTYPE, "m0"
+            tar.addfile(info)
+bomb("bomb.tar.gz", 12)
+bomb("links.tar.gz", 1, 40)
+with gzip.open("headers.tar.gz", "wb") as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+    for i in range(160000):
+        info = tarfile.TarInfo("d")
+        info.type = tarfile.DIRTYPE
+        tar.addfile(info)
+END
+# The address space bounds what may be taken: half of a gibibyte, where the value says 1.9.
+limited() {
+	(
+		[ "${with_sanitizer:-no}" != no ] || ulimit -v 524288
+		exec "$@"
+	)
+}
+for from in tar webdataset; do
+	status "sparse_archive_from_${from}_is_refused_within_its_memory" 2 \
+		limited "$convert" -q --from=$from sparse.tar none.d
+	[ $from = webdataset ] || says sparse_archive_names_the_option 'void: more than 256.0 MiB; --max-value='
+done
+status sparse_archive_is_refused_with_large_values_too 2 \
+	limited "$convert" -q --max-value=2G sparse.tar none.d
+says sparse_archive_expands_too_far 'void: the archive expands to more than 65.0 MiB.*--max-expansion='
+for bomb in bomb links headers; do
+	status "archive_of_${bomb}_is_refused" 2 limited "$convert" -q --max-expansion=10 $bomb.tar.gz none.d
+	says "archive_of_${bomb}_expands_too_far" 'the archive expands to more than'
+done
+status expansion_is_allowed 0 "$convert" -q --max-expansion=0 bomb.tar.gz bomb.mdb
+status expansion_of_so_many_times_is_allowed 0 "$convert" -q --max-expansion=1000 bomb.tar.gz times.mdb
+"$convert" -q --from=tar <(cat gnu.tar) pipe.mdb
+imported pipe_has_every_member tar pipe.mdb gnu.tar
+judge refused_archives_leave_nothing test ! -e none.d
 finish

@@ -259,7 +259,7 @@ static void size_parse_when_at_its_edges_then_bytes_or_false(void **state)
 {
 	static const char *const bad[] = {
 		"",    "x",	    "-1",  "+1",   " 1",
-		"1 ",  "1x",	    "1kB", "1ki",  "1iB",
+		"1 ",  "1x",	    "1bB", "1ki",  "1iB",
 		"1k1", "16777216T", "1P",  "0x10", "18446744073709551616"};
 	uint64_t bytes = 77;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what was asked of lmdbio-convert, and what came of it so far.
+/* What was asked of lmdbio-convert, and what came of it so far.
  *
  * The parts of the command hand one struct convert on to each other. Unless a comment says
  * otherwise, a function returns 0, or an exit status, and then the person has been told.
@@ -34,6 +34,16 @@ enum {
 
 struct convert_job;
 
+/* What an import may take from its source, which a stranger may have made. */
+struct convert_limits {
+	uint64_t value;      /* bytes of the largest value, and of all values of one sample */
+	uint64_t expansion;  /* bytes taken out of an archive for each of its own; 0: no limit */
+	bool outside;        /* files may lie outside of the source's directory */
+	const char *inside;  /* that directory, without links in its name; NULL: anywhere */
+	uint64_t may_expand; /* bytes that the archive which is being read may give */
+	uint64_t expanded;   /* bytes of values that it has given */
+};
+
 struct convert {
 	struct convert_job *job; /* NULL: this process works alone */
 	/* What was asked. */
@@ -51,6 +61,7 @@ struct convert {
 	const char *root;       /* where the paths of an image list begin, or NULL */
 	bool caffe, relayout, verify, no_subdir;
 	bool force, remove, resume, keep_partial;
+	struct convert_limits limits;
 	bool json;
 	unsigned verbose; /* 0: quiet, 1: as usual, 2: more */
 	/* What came of it. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: libarchive. */
+/* Reads tars through libarchive, which is given nothing that could start a program.
+ *
+ * What an archive says of itself is not believed: before room is made for a member, its size is
+ * held against the largest value that is allowed and against the bytes of the archive.
+ */
 #include "import_archive.h"
 #include "import_records.h"
 
@@ -7,11 +11,35 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ARCHIVE_BLOCK = 1 << 20 /* bytes of one read */ };
+enum {
+	ARCHIVE_BLOCK = 1 << 20,   /* bytes of one read */
+	EXPANSION_FREE = 64 << 20, /* bytes that any archive may give, however small it is */
+	MAGIC_MOST = 8,
+};
+
+/* The compressions that libarchive may have built in. Where its build lacks one, it would start the
+ * program of that name, and says so by ARCHIVE_WARN. */
+static int (*const filters[])(struct archive *) = {
+	archive_read_support_filter_gzip,     archive_read_support_filter_bzip2,
+	archive_read_support_filter_compress, archive_read_support_filter_xz,
+	archive_read_support_filter_lzma,     archive_read_support_filter_lzip,
+	archive_read_support_filter_lz4,      archive_read_support_filter_zstd,
+	archive_read_support_filter_lzop,
+};
+
+/* Compressions of which libarchive would start a program, or may, by the files' first bytes. */
+static const struct {
+	const char *magic, *program;
+} by_program[] = {
+	{"LRZI", "lrzip"},
+	{"GRZipII", "grzip"},
+	{"\x89LZO", "lzop"},
+};
 
 /* Names in a tar are bytes, or UTF-8 where its format says so. */
 static const char *plain_name(const char *utf8, const char *bytes)
@@ -24,22 +52,83 @@ static const char *plain_name(const char *utf8, const char *bytes)
 	return name;
 }
 
+/* An archive that libarchive cannot read without a program: which one, or NULL. */
+static const char *program_wanted(const char *path)
+{
+	char head[MAGIC_MOST] = {0};
+	FILE *file = fopen(path, "re");
+
+	if (file) {
+		if (fread(head, 1, sizeof(head), file) < sizeof(head))
+			head[0] = 0;
+		fclose(file);
+	}
+	for (size_t i = 0; i < sizeof(by_program) / sizeof(*by_program); i++)
+		if (!memcmp(head, by_program[i].magic, strlen(by_program[i].magic)))
+			return by_program[i].program;
+	return NULL;
+}
+
 static int archive_fail(const char *path, struct archive *archive)
 {
-	const char *why = archive_error_string(archive);
+	const char *why = archive_error_string(archive), *program = program_wanted(path);
 
+	if (program)
+		return convert_refuse(path,
+				      "it is compressed by %s, which this command does not "
+				      "start: decompress it first",
+				      program);
 	return convert_refuse(path, "%s", why ? why : "not a tar archive that can be read");
 }
 
-static int member_read(struct archive *archive, struct archive_entry *entry,
-		       struct archive_member *member)
+int archive_charge(struct convert *convert, const char *path, const char *name, uint64_t size)
+{
+	struct convert_limits *limits = &convert->limits;
+	char text[TOOL_SIZE_TEXT];
+
+	limits->expanded += size;
+	if (!limits->expansion || limits->expanded <= limits->may_expand)
+		return 0;
+	return convert_refuse(path,
+			      "%s: the archive expands to more than %s, which are 64 MiB and %llu "
+			      "times its size; --max-expansion=N allows N times, 0 any size",
+			      name, tool_size_text(limits->may_expand, text),
+			      (unsigned long long)limits->expansion);
+}
+
+/* The limit for an archive of that size. */
+static void archive_allow(struct convert_limits *limits, uint64_t size)
+{
+	if (__builtin_mul_overflow(size, limits->expansion, &limits->may_expand) ||
+	    limits->may_expand > UINT64_MAX - EXPANSION_FREE)
+		limits->may_expand = UINT64_MAX;
+	else
+		limits->may_expand += EXPANSION_FREE;
+}
+
+static void filters_allow(struct archive *archive)
+{
+	for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
+		struct archive *probe = archive_read_new();
+
+		if (probe && filters[i](probe) == ARCHIVE_OK)
+			filters[i](archive);
+		archive_read_free(probe);
+	}
+}
+
+static int member_read(struct convert *convert, struct archive *archive,
+		       struct archive_entry *entry, struct archive_member *member)
 {
 	int64_t size = archive_entry_size(entry);
 	size_t done = 0;
+	int rc;
 
-	if (size < 0 || (uint64_t)size > IMPORT_VALUE_MOST)
-		return convert_refuse(member->archive, "%s: more than 2 GiB, which no value may be",
-				      member->name);
+	if (size < 0 || (uint64_t)size > convert->limits.value)
+		return import_too_large(convert, member->name, (uint64_t)size);
+	rc = archive_charge(convert, member->archive, member->name, (uint64_t)size);
+	if (rc)
+		return rc;
 	member->size = (size_t)size;
 	member->value = malloc(member->size + 1);
 	if (!member->value)
@@ -80,9 +169,23 @@ static int member_take(struct convert *convert, struct archive *archive,
 			convert->skipped++;
 		return 0;
 	}
-	if (!member.hardlink && (rc = member_read(archive, entry, &member)))
+	if (!member.hardlink && (rc = member_read(convert, archive, entry, &member)))
 		return rc;
 	return take(to, &member);
+}
+
+/* What is around the values counts as well: names and skipped members. The size of a pipe is what
+ * has come out of it so far. */
+static int archive_count(struct convert *convert, struct archive *archive, const char *path,
+			 bool pipe)
+{
+	uint64_t unpacked = (uint64_t)archive_filter_bytes(archive, 0);
+
+	if (pipe)
+		archive_allow(&convert->limits, (uint64_t)archive_filter_bytes(archive, -1));
+	if (unpacked > convert->limits.expanded)
+		convert->limits.expanded = unpacked;
+	return archive_charge(convert, path, "headers", 0);
 }
 
 static int archive_read_one(struct convert *convert, const char *path,
@@ -100,7 +203,9 @@ static int archive_read_one(struct convert *convert, const char *path,
 		rc = convert_fail(path, S_ISDIR(st.st_mode) ? EISDIR : errno);
 		goto fail;
 	}
-	archive_read_support_filter_all(archive);
+	convert->limits.expanded = 0;
+	archive_allow(&convert->limits, (uint64_t)st.st_size);
+	filters_allow(archive);
 	archive_read_support_format_tar(archive);
 	if (archive_read_open_filename(archive, path, ARCHIVE_BLOCK) != ARCHIVE_OK) {
 		rc = archive_fail(path, archive);
@@ -109,6 +214,8 @@ static int archive_read_one(struct convert *convert, const char *path,
 	while ((got = archive_read_next_header(archive, &entry)) == ARCHIVE_OK ||
 	       got == ARCHIVE_WARN) {
 		rc = convert_interrupted();
+		if (!rc)
+			rc = archive_count(convert, archive, path, !S_ISREG(st.st_mode));
 		if (!rc)
 			rc = member_take(convert, archive, entry, path, take, to);
 		if (rc)

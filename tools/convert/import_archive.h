@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the members of tars come, one after the other. */
+/* Reads the members of tars, one after the other, within the limits of struct convert_limits. */
 #ifndef LMDBIO_TOOLS_IMPORT_ARCHIVE_H
 #define LMDBIO_TOOLS_IMPORT_ARCHIVE_H
 
@@ -20,5 +20,9 @@ struct archive_member {
  * which ends it. */
 int archive_walk(struct convert *convert, int (*take)(void *to, struct archive_member *member),
 		 void *to);
+
+/* Counts `size` bytes that come out of the archive that is being walked, before they are taken, and
+ * once more when a link repeats them. Returns 0, or an exit status when it expands too far. */
+int archive_charge(struct convert *convert, const char *path, const char *name, uint64_t size);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a file becomes a value, and who reads which. */
+/* Reads files into values with several threads, and judges where each file really lies. */
 #include "import_files.h"
-#include "import_records.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ enum { THREADS_MOST = 64 };
 struct reading {
 	struct import_file *const *files;
 	size_t count;
+	const struct import_allowed *allowed;
 	_Atomic size_t next;
 };
 
@@ -37,7 +39,22 @@ static int file_fill(int fd, struct import_file *file)
 	return 0;
 }
 
-static int file_read(struct import_file *file)
+/* Whether an open file lies below the directory. The kernel is asked for its name, so that neither
+ * a link in the path nor an exchange of the file meanwhile deceives. */
+static bool is_inside(int fd, const char *directory)
+{
+	char link[32], path[PATH_MAX];
+	size_t length = strlen(directory);
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path));
+	if (length == 1) /* the root */
+		return n > 0 && *path == '/';
+	return n > (ssize_t)length && !memcmp(path, directory, length) && path[length] == '/';
+}
+
+static int file_read(struct import_file *file, const struct import_allowed *allowed)
 {
 	struct stat st;
 	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
@@ -48,9 +65,11 @@ static int file_read(struct import_file *file)
 		rc = errno;
 	else if (!S_ISREG(st.st_mode))
 		rc = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-	else if ((uint64_t)st.st_size > IMPORT_VALUE_MOST)
+	else if ((uint64_t)st.st_size > allowed->size)
 		file->too_large = true;
-	if (rc || file->too_large)
+	else if (allowed->inside && !is_inside(fd, allowed->inside))
+		file->outside = true;
+	if (rc || file->too_large || file->outside)
 		goto fail;
 	file->size = (size_t)st.st_size;
 	file->value = malloc(file->size + 1);
@@ -67,13 +86,14 @@ static void *reading_run(void *argument)
 
 	while ((i = atomic_fetch_add(&reading->next, 1)) < reading->count)
 		if (reading->files[i]->path)
-			reading->files[i]->error = file_read(reading->files[i]);
+			reading->files[i]->error = file_read(reading->files[i], reading->allowed);
 	return NULL;
 }
 
-void import_files_read(struct import_file *const *files, size_t count, unsigned threads)
+void import_files_read(struct import_file *const *files, size_t count, unsigned threads,
+		       const struct import_allowed *allowed)
 {
-	struct reading reading = {.files = files, .count = count};
+	struct reading reading = {.files = files, .count = count, .allowed = allowed};
 	pthread_t helpers[THREADS_MOST];
 	unsigned started = 0;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a line of Caffe's image list means: "path label", where the path
- * may hold spaces, and what its record's key looks like (convert_imageset's: line number, path). */
+/* Makes a record of each line of Caffe's image list.
+ *
+ * A line is "path label", where the path may hold spaces. The key is convert_imageset's: the line's
+ * number, "_" and the path. */
 #include "import_sources.h"
 
 #include <errno.h>
@@ -8,6 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* A list that a stranger has made could name any file of the one who imports it. */
+static bool leads_out(const struct convert *convert, const char *path)
+{
+	if (*path == '/' && !convert->root)
+		return true;
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += strspn(at, "/");
+		if (!strncmp(at, "..", 2) && (at[2] == '/' || !at[2]))
+			return true;
+	}
+	return false;
+}
 
 static int line_put(struct import *import, const struct convert *convert, uint64_t number,
 		    char *line)
@@ -21,6 +36,11 @@ static int line_put(struct import *import, const struct convert *convert, uint64
 	if (!label || !label_number(label, &record.label))
 		return convert_refuse(list, "line %llu: a path and a whole number are wanted",
 				      (unsigned long long)number + 1);
+	if (!convert->limits.outside && leads_out(convert, line))
+		return convert_refuse(list,
+				      "line %llu: '%s' leads out of %s; --outside allows that",
+				      (unsigned long long)number + 1, line,
+				      convert->root ? convert->root : "this directory");
 	length = asprintf(&key, "%08llu_%s", (unsigned long long)number, line);
 	if (length < 0)
 		return convert_fail(list, ENOMEM);
@@ -54,6 +74,7 @@ int import_images(struct import *import, struct convert *convert)
 
 	if (!file)
 		return convert_fail(list, errno);
+	rc = import_stay_inside(convert, convert->root ? convert->root : ".");
 	while (!rc && getline(&line, &room, file) >= 0) {
 		rc = convert_interrupted();
 		if (!rc && line[strspn(line, " \t\r\n")])

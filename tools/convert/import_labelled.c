@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a record's label goes. */
+/* Puts a record together with its label, and bounds where files may lie. */
 #include "import_sources.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,19 @@ static int label_put(struct import *import, const struct import_record *of, cons
 	rc = import_put(import, &record);
 	free(key);
 	return rc;
+}
+
+int import_stay_inside(struct convert *convert, const char *directory)
+{
+	static char path[PATH_MAX]; /* an import has one source of files */
+
+	convert->limits.inside = NULL;
+	if (convert->limits.outside)
+		return 0;
+	if (!realpath(directory, path))
+		return convert_fail(directory, errno);
+	convert->limits.inside = path;
+	return 0;
 }
 
 /* Keys come from paths here, so they end in a zero byte that is not counted. */

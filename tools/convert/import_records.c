@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a batch is full, and how it gets into the environment. */
+/* Collects records to batches, and puts each batch into the environment as one transaction. */
 #include "import_records.h"
 #include "import_datum.h"
 #include "import_files.h"
@@ -193,8 +193,18 @@ static int batch_compare(struct import *import)
 	return rc;
 }
 
+int import_too_large(const struct convert *convert, const char *name, uint64_t size)
+{
+	char text[TOOL_SIZE_TEXT];
+
+	if (size > IMPORT_VALUE_MOST)
+		return convert_refuse(name, "more than 2 GiB, which no value may be");
+	return convert_refuse(name, "more than %s; --max-value=SIZE allows larger values",
+			      tool_size_text(convert->limits.value, text));
+}
+
 /* Brings an entry's value into the form that is stored. */
-static int entry_complete(struct entry *entry)
+static int entry_complete(struct convert *convert, struct entry *entry)
 {
 	struct import_file *file = &entry->file;
 	char text[KEY_TEXT];
@@ -203,7 +213,10 @@ static int entry_complete(struct entry *entry)
 	int rc = file->error;
 
 	if (file->too_large)
-		return convert_refuse(file->path, "more than 2 GiB, which no value may be");
+		return import_too_large(convert, file->path, convert->limits.value + 1);
+	if (file->outside)
+		return convert_refuse(file->path, "it leads out of %s; --outside allows that",
+				      convert->limits.inside);
 	if (rc)
 		return convert_fail(file->path, rc);
 	if (!entry->labelled)
@@ -219,14 +232,16 @@ static int entry_complete(struct entry *entry)
 
 static int batch_fill(struct import *import)
 {
+	const struct convert_limits *limits = &import->convert->limits;
+	const struct import_allowed allowed = {limits->value, limits->inside};
 	struct import_file *files[IMPORT_BATCH_RECORDS];
 	int rc = 0;
 
 	for (size_t i = 0; i < import->count; i++)
 		files[i] = &import->batch[i]->file;
-	import_files_read(files, import->count, import->convert->threads);
+	import_files_read(files, import->count, import->convert->threads, &allowed);
 	for (size_t i = 0; i < import->count && !rc; i++)
-		rc = entry_complete(import->batch[i]);
+		rc = entry_complete(import->convert, import->batch[i]);
 	return rc;
 }
 
@@ -295,8 +310,8 @@ static int record_judge(const struct import *import, const struct import_record 
 	if (record->key_size > import->key_most)
 		return convert_refuse(text, "a key of %zu bytes; LMDB holds at most %zu",
 				      record->key_size, import->key_most);
-	if (record->size > IMPORT_VALUE_MOST)
-		return convert_refuse(text, "more than 2 GiB, which no value may be");
+	if (record->size > import->convert->limits.value)
+		return import_too_large(import->convert, text, record->size);
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how records from anywhere become a new LMDB environment.
+/* Makes a new LMDB environment of records from anywhere.
  *
  * Records are taken in any order. They are collected to batches; a batch reads the files that its
  * records name with several threads, is sorted, and goes into the environment as one transaction,
  * which is done again with a larger map when the map is full. Memory: two batches' bytes (ours and
- * LMDB's dirty pages), or twice the largest value if that is more.
+ * LMDB's dirty pages), or twice the largest value if that is more, which convert.limits bounds.
  */
 #ifndef LMDBIO_TOOLS_IMPORT_RECORDS_H
 #define LMDBIO_TOOLS_IMPORT_RECORDS_H
@@ -18,7 +18,7 @@ enum {
 	IMPORT_BATCH_RECORDS = 4096,
 };
 
-#define IMPORT_VALUE_MOST ((uint64_t)INT32_MAX) /* bytes: 2 GiB less one */
+#define IMPORT_VALUE_MOST ((uint64_t)INT32_MAX) /* bytes: 2 GiB less one; LMDB holds no more */
 
 struct import;
 
@@ -40,9 +40,13 @@ int import_open(struct import **import, struct convert *convert, const char *pat
 		bool comparing);
 
 /* Takes a record; with convert.caffe the value becomes an encoded Datum with this label. A key that
- * LMDB cannot hold, that was there before, or a value of more than IMPORT_VALUE_MOST bytes is an
+ * LMDB cannot hold, that was there before, or a value of more than convert.limits.value bytes is an
  * error; it may be told of one batch late. */
 int import_put(struct import *import, const struct import_record *record);
+
+/* Tells the person that the value of `name` has more bytes than are allowed. Returns TOOL_FAILED.
+ */
+int import_too_large(const struct convert *convert, const char *name, uint64_t size);
 
 /* The value of a record that was put. *value is malloc()ed, or NULL when there is none. */
 int import_get(struct import *import, const char *key, size_t key_size, void **value, size_t *size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what records can be imported from.
+/* The kinds of sources that records are imported from.
  *
  * Each function puts all records of one kind of source into an import. They are told apart by
  * convert->from; convert->sources are their files.
@@ -15,8 +15,13 @@
 int import_tree(struct import *import, struct convert *convert, struct labels *labels);
 
 /* The lines of Caffe's list convert->sources[0]: key, the line's number from 0 in eight digits, "_"
- * and the path; value, a Datum. Paths begin at convert->root, or else where we are. */
+ * and the path; value, a Datum. Paths begin at convert->root, or else where we are, and stay below
+ * it unless convert->limits.outside. */
 int import_images(struct import *import, struct convert *convert);
+
+/* Sets convert->limits.inside: from now on files are read only if they lie below `directory` when
+ * all links in their names are followed, unless convert->limits.outside. */
+int import_stay_inside(struct convert *convert, const char *directory);
 
 /* The members of the tars convert->sources: key, the member's name; value, its bytes. */
 int import_tar(struct import *import, struct convert *convert, struct labels *labels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which keys the members of a tar get, by themselves or in samples. */
+/* Makes records of the members of tars, each by itself or grouped to samples. */
 #include "import_archive.h"
 #include "import_sources.h"
 
@@ -38,6 +38,11 @@ static int plain_take(void *to, struct archive_member *member)
 			return convert_refuse(member->archive,
 					      "%s: a link to %s, which is not there", member->name,
 					      member->hardlink);
+		rc = archive_charge(plain->convert, member->archive, member->name, size);
+		if (rc) {
+			free(record.value);
+			return rc;
+		}
 		record.size = size;
 		/* The value has its Datum already, and a label of its own it cannot have. */
 		return import_put(plain->import, &record);
@@ -68,6 +73,7 @@ struct samples {
 	const char *archive; /* that it is in; a sample does not go on in the next */
 	struct part parts[SAMPLE_MEMBERS];
 	size_t count;
+	uint64_t bytes; /* of all parts */
 };
 
 static int compare_parts(const void *a, const void *b)
@@ -84,6 +90,7 @@ static void samples_drop(struct samples *samples)
 	}
 	free(samples->name);
 	samples->name = NULL;
+	samples->bytes = 0;
 }
 
 static int part_put(struct samples *samples, struct part *part)
@@ -113,6 +120,11 @@ static int samples_add(struct samples *samples, const char *extension, void *val
 		free(value);
 		return convert_refuse(samples->name, "a sample of more than %d members",
 				      SAMPLE_MEMBERS - 1);
+	}
+	samples->bytes += size;
+	if (samples->bytes > samples->convert->limits.value) {
+		free(value);
+		return import_too_large(samples->convert, samples->name, samples->bytes);
 	}
 	*part = (struct part){strdup(extension), value, size};
 	if (!part->extension) {

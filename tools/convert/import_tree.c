@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the order in which a directory tree is walked, and what is a record
- * there.
+/* Walks a directory tree in the order of keys and makes a record of each file.
  *
  * Keys are to come in LMDB's order, so that the environment is written from front to back. The
  * order of paths is that of the names in each directory if a directory's name is taken to end in a
@@ -152,8 +151,10 @@ int import_tree(struct import *import, struct convert *convert, struct labels *l
 {
 	struct walk walk = {import, convert, labels, 0};
 	char *path;
-	int rc;
+	int rc = import_stay_inside(convert, convert->sources[0]);
 
+	if (rc)
+		return rc;
 	if (asprintf(&path, "%s/", convert->sources[0]) < 0)
 		return convert_fail(convert->sources[0], ENOMEM);
 	walk.root = strlen(path);

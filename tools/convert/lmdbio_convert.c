@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the command line of lmdbio-convert. */
+/* The command line of lmdbio-convert. */
 #include "convert.h"
 #include "convert_dictionary.h"
 #include "convert_job.h"
 #include "convert_run.h"
 #include "convert_source.h"
 #include "convert_summary.h"
+#include "import_records.h"
 
 #include "config.h"
 #include "origin/origin.h"
@@ -38,12 +39,23 @@ enum {
 	KEY_LABELS,
 	KEY_ROOT,
 	KEY_CAFFE,
+	KEY_OUTSIDE,
+	KEY_MAX_VALUE,
+	KEY_MAX_EXPANSION,
 	KEY_PROGRESS,
 	KEY_NO_PROGRESS,
 	KEY_JSON,
 };
 
-enum { FAST_MOST = 131072, LONG_LEAST = 10, LONG_MOST = 31, LONG_DEFAULT = 27, THREADS_MOST = 200 };
+enum {
+	FAST_MOST = 131072,
+	LONG_LEAST = 10,
+	LONG_MOST = 31,
+	LONG_DEFAULT = 27,
+	THREADS_MOST = 200,
+	VALUE_DEFAULT = 256 << 20,
+	EXPANSION = 100
+};
 
 static const struct tool_option options[] = {
 	{KEY_LEVEL, "level", "N", "the compression level, 1 to 19, as -1 to -19 too (3)"},
@@ -70,6 +82,14 @@ static const struct tool_option options[] = {
 	{KEY_CAFFE, "caffe", NULL, "values become Caffe's Datums"},
 	{KEY_LABELS, "labels", "FILE", "lines of a file's path and its label"},
 	{KEY_ROOT, "root", "DIR", "where the paths of an image list begin"},
+	{KEY_OUTSIDE, "outside", NULL,
+	 "import files that lie outside of the tree or list's directory, by a link, an absolute "
+	 "path or .."},
+	{KEY_MAX_VALUE, "max-value", "SIZE",
+	 "the largest value that an import takes, up to 2 GiB (256M)"},
+	{KEY_MAX_EXPANSION, "max-expansion", "N",
+	 "how many times its size an archive may expand to, beyond 64 MiB; 0: without limit "
+	 "(100)"},
 	{'o', NULL, "FILE", "the target; then all operands are sources"},
 	{'f', "force", NULL, "overwrite the target"},
 	{'k', "keep", NULL, "keep the source (the default)"},
@@ -94,8 +114,9 @@ const struct tool convert_tool = {
 		   "make either of them from files, tar archives or a list of images.",
 	.options = options,
 	.closing =
-		"Sizes may end in K, M or G (1024, 1024^2, 1024^3).\nExit status: 0 done, 1 damage "
-		"or a difference was found, 2 it could not be done, 130 interrupted.",
+		"Sizes may end in K, M, G or T (steps of 1024) or KB, MB, GB, TB (steps of 1000).\n"
+		"Exit status: 0 done, 1 damage or a difference was found, 2 it could not be done, "
+		"130 interrupted.",
 };
 
 static const char *const form_names[] = {
@@ -265,6 +286,20 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 		tool_usage_error(&convert_tool, "--train-dictionary wants 1K to 16M, not '%s'",
 				 text);
 		return false;
+	case KEY_MAX_VALUE:
+		if (!tool_size_parse(&convert_tool, "--max-value", text, &convert->limits.value))
+			return false;
+		/* 2 GiB are one byte more than LMDB holds. */
+		if (convert->limits.value == IMPORT_VALUE_MOST + 1)
+			convert->limits.value--;
+		if (convert->limits.value && convert->limits.value <= IMPORT_VALUE_MOST)
+			return true;
+		tool_usage_error(&convert_tool, "--max-value wants a size up to 2G, not '%s'",
+				 text);
+		return false;
+	case KEY_MAX_EXPANSION:
+		return tool_number_parse(&convert_tool, "--max-expansion", text, 0, UINT32_MAX,
+					 &convert->limits.expansion);
 	case KEY_TO:
 		if (!form_parse("--to", text, &convert->to))
 			return false;
@@ -311,6 +346,9 @@ static bool option_take(struct parsing *parsing, int key)
 		break;
 	case KEY_CAFFE:
 		convert->caffe = true;
+		break;
+	case KEY_OUTSIDE:
+		convert->limits.outside = true;
 		break;
 	case KEY_LABELS:
 		convert->labels = optarg;
@@ -497,7 +535,10 @@ static int work(struct convert *convert)
 
 int main(int argc, char **argv)
 {
-	struct convert convert = {.level = CONVERT_LEVEL, .verbose = 1, .threads = cores()};
+	struct convert convert = {.level = CONVERT_LEVEL,
+				  .verbose = 1,
+				  .threads = cores(),
+				  .limits = {.value = VALUE_DEFAULT, .expansion = EXPANSION}};
 	struct parsing parsing = {.convert = &convert};
 	int key, rc;
 
