@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program becomes one rank of a job whose MPI it never sees: the
- * process that the launcher waits for, between the program and the server. */
+/* A program as one rank of a job whose MPI it never sees: the process that the launcher waits for,
+ * between the program and the server. */
 #include "config.h"
 #include "launcher.h"
 #include "run_job.h"
@@ -150,7 +150,6 @@ static bool is_ours_alone(const struct signalfd_siginfo *info)
 static void signal_pass(struct program *program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
-	sigset_t stop;
 
 	if (!program->begun) {
 		signal_keep(program, number);
@@ -162,10 +161,16 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 	}
 	if (is_ours_alone(info))
 		kill(program->pid, number);
-	if (number != SIGTSTP)
-		return;
-	/* Who waits for this process sees the job stop; where nobody does, in an orphaned process
-	 * group, the kernel stops neither it nor the program. */
+}
+
+/* The program has stopped, as the user of the terminal wants: the shell, which waits for this
+ * process, must see the job stop, and not before the program has: it could still read what is typed
+ * for the shell. A program that ignores the signal or ends by it stops nothing. In an orphaned
+ * process group the kernel stops neither of the two. */
+static void stop_with_program(void)
+{
+	sigset_t stop;
+
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &stop, NULL);
@@ -235,13 +240,18 @@ static void news_take(struct rank *rank)
 		program_release(&rank->program, news.node, news.staged);
 }
 
-/* What has ended. */
-static void ended_take(struct rank *rank)
+/* Which children have ended, or stopped. */
+static void children_take(struct rank *rank)
 {
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0 || (pid < 0 && errno == EINTR)) {
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0 || (pid < 0 && errno == EINTR)) {
+		if (pid > 0 && WIFSTOPPED(status)) {
+			if (pid == rank->program.pid && WSTOPSIG(status) == SIGTSTP)
+				stop_with_program();
+			continue;
+		}
 		if (pid == rank->program.pid && pid && !rank->program.over)
 			program_end(&rank->program, status);
 		if (pid != rank->server)
@@ -262,7 +272,7 @@ static void signals_take(struct rank *rank)
 
 	while (read(rank->program.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
-			ended_take(rank);
+			children_take(rank);
 		else if (!rank->program.over)
 			signal_pass(&rank->program, &info);
 	}

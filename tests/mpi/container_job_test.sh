@@ -5,7 +5,6 @@
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
-export MPI_SECONDS=20
 convert=$top_builddir/tools/lmdbio-convert
 make_set plain 500 196620 50
 whole=$(original scan "$scratch/backing/plain" | seen)

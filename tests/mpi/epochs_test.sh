@@ -8,7 +8,7 @@ job_begin
 make_set img 600 196620
 make_set cifar 28000 3090
 slowfs_start "$scratch/backing" "$scratch/mount"
-export MPI_SECONDS=20 SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_GATE=$scratch/gate job_set
+export SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_GATE=$scratch/gate job_set
 
 # shellcheck disable=SC2016
 epochs_part='exec "$SETS_READER" 2 "$job_set" >"$job_scratch/told.$PMI_RANK"'

@@ -10,7 +10,6 @@ slowfs_start "$scratch/backing" "$scratch/mount"
 program=$top_builddir/tests/mpi/inside_reader
 set_path=$scratch/mount/img
 size=$(file_size img)
-MPI_SECONDS=20
 export INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status >/dev/null 2>&1; do sleep 0.05; done"
 
 # inside_run RANKS PROGRAM...: as lmdbio-run --mpi=inside; each rank a node. What it told is in out. With
@@ -134,7 +133,7 @@ done
 # A rank that never begins MPI: who is linked with it waits for that, and it is said.
 rm -f "$scratch/out" "$scratch/err"
 # shellcheck disable=SC2016
-MPI_SECONDS=60 mpi_job 2 2 bash -c '[ "$PMI_RANK" = 0 ] || exec sleep 50; exec "$@"' - \
+mpi_job 2 2 bash -c '[ "$PMI_RANK" = 0 ] || exec sleep 100; exec "$@"' - \
 	"$lmdbio_run" --mpi=inside -- "$program" never "$set_path" >"$scratch/out" 2>"$scratch/err" &
 job=$!
 until grep -qs "^lmdbio: MPI waits for ranks of the job" "$scratch/err" || ! kill -0 "$job" 2>/dev/null; do

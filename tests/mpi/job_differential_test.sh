@@ -8,7 +8,7 @@ stores_begin
 export TMPDIR=$scratch job_scratch=$scratch LMDBIO_STORE=arena
 export job_differential=$top_builddir/tests/differential/differential job_operations=$((times * 15000))
 [ -x "$job_differential" ] || skip "the comparisons were not built"
-MPI_SECONDS=$((times * 60))
+MPI_SECONDS=$((times * 120))
 
 # agrees NAME RANKS NODES: each rank its own databases, which are the other nodes' to serve in part.
 agrees() {

@@ -9,7 +9,6 @@ make_set img 400 98316
 make_set other 300 98316
 slowfs_start "$scratch/backing" "$scratch/mount"
 export job_mount=$scratch/mount job_set=$scratch/mount/img job_other=$scratch/mount/other
-export MPI_SECONDS=20
 size=$(file_size img)
 
 # part SET RANKS RANK: what the original sees of a rank's part.

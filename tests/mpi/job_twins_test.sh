@@ -10,7 +10,6 @@ unshare -m --propagation unchanged true 2>/dev/null || {
 	exit 77
 }
 job_begin
-export MPI_SECONDS=20
 
 # twin NAME PERCENT: a data set of the same sizes, by itself on a file system of its own, whose numbers
 # begin anew.

@@ -13,7 +13,7 @@ slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 program=$top_builddir/tests/mpi/loader_job
 MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
 size=$(file_size img)
-export LMDBIO_MEMORY=64M MPI_SECONDS=40 LOADER_JOB=$scratch/job
+export LMDBIO_MEMORY=64M LOADER_JOB=$scratch/job
 mkdir "$scratch/job"
 
 # Each rank's words to a file of its own. As $job_act says, $job_rank is given $job_more, or another set.

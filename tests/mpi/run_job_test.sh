@@ -9,7 +9,6 @@
 . "$(dirname "$0")/mpi_lib.sh"
 mpi_require
 cd "$scratch"
-MPI_SECONDS=20
 
 status "one_rank_ends_with_the_programs_status" 7 mpi_job 1 1 "$lmdbio_run" --mpi sh -c 'exit 7'
 status "no_launcher_is_a_job_of_one" 5 "$lmdbio_run" --mpi sh -c 'exit 5'

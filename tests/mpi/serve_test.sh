@@ -128,7 +128,7 @@ program_disturbed() {
 	# The moment must not pass while it is looked for.
 	slowfs_control "bandwidth 60"
 	rm -f "$scratch"/seen.*
-	MPI_SECONDS=15 LD_LIBRARY_PATH=$library epochs=1 job_set=$set_path \
+	LD_LIBRARY_PATH=$library epochs=1 job_set=$set_path \
 		at 0 mpi_job "$4" 1 sh -c "$job_part" >"$scratch/job.log" 2>&1 &
 	program=$!
 	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size * $2 / 100)) ] ||

@@ -15,7 +15,6 @@ slowfs_require
 make=$top_builddir/tests/stores/stores_make
 reader=$top_builddir/tests/data/db_read
 trap 'stage_clean' EXIT
-MPI_SECONDS=20
 cd "$scratch"
 
 stage_clean() {

@@ -13,7 +13,6 @@
 stage_require
 slowfs_require
 trap 'tier_clean' EXIT
-MPI_SECONDS=20
 cd "$scratch"
 
 tier_clean() {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: what a program under lmdbio-run --mpi has of the terminal that it is started
-from. Usage: terminal_test.py CASE LMDBIO-RUN; 0: as it would be without lmdbio-run."""
+"""The terminal of a program under lmdbio-run --mpi: streams, keys, job control and hanging up.
+Usage: terminal_test.py CASE LMDBIO-RUN; 0: the program has the terminal as it would without lmdbio-run."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 
-SECONDS = 60
+SECONDS = 90  # a hang
 
 LOOK = """
 import fcntl, os, struct, termios
@@ -22,16 +22,25 @@ print(f"terminal {[os.isatty(n) for n in range(3)]} {os.ttyname(0) == os.ttyname
 print(f"said {input('say: ')}", flush=True)
 """
 
+# A thread takes the signals: a handler that prints may interrupt print() itself, which Python refuses.
 COUNT = """
-import signal, sys
-seen = []
-for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH):
-    signal.signal(number, lambda number, _: (seen.append(number), print(f"had {number:d}", flush=True)))
-print("ready", flush=True)
+import os, signal, sys, threading
+
+NUMBERS = {signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH, signal.SIGUSR1}
+
+def take():
+    while True:
+        info = signal.sigwaitinfo(NUMBERS)
+        sender = "kernel" if info.si_code > 0 else "process"
+        os.write(1, f"had {info.si_signo:d} of the {sender}\\n".encode())
+
+signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+threading.Thread(target=take, daemon=True).start()
+os.write(1, b"ready\\n")
 for line in sys.stdin:
     if line.strip() == "end":
-        sys.exit(10 + len(seen))
-    print(f"line {line.strip()}", flush=True)
+        os._exit(10)
+    os.write(1, f"line {line.strip()}\\n".encode())
 """
 
 WAIT = """
@@ -67,7 +76,7 @@ class Terminal:
                 raise AssertionError(f"no {pattern!r} in {self.said!r}")
             try:
                 self.said += os.read(self.master, 4096)
-            except OSError:  # nobody has the terminal any more
+            except OSError:  # no process has the terminal any more
                 raise AssertionError(f"no {pattern!r} at the end of {self.said!r}") from None
         self.said = self.said[found.end():]
         return found
@@ -91,12 +100,16 @@ def equal(expected, found):
         raise AssertionError(f"{found!r}, not {expected!r}")
 
 
-def gone(process):
+def wait_until(condition):
     end = time.monotonic() + SECONDS
-    while os.path.exists(f"/proc/{process}"):
+    while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"{process} is left")
-        time.sleep(0.01)
+            raise AssertionError("it never becomes so")
+        time.sleep(0.005)
+
+
+def gone(process):
+    wait_until(lambda: not os.path.exists(f"/proc/{process}"))
 
 
 def program(lmdbio_run, text, launcher=()):
@@ -114,17 +127,46 @@ def streams(lmdbio_run):
     equal(0, terminal.status())
 
 
+def pending(process, number):
+    """Whether a signal waits for a process that has not taken it."""
+    with open(f"/proc/{process}/status", encoding="ascii") as status:
+        masks = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def state(process):
+    with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
+        return stat.read().rpartition(") ")[2][0]
+
+
+def reaches_once(terminal, number, press):
+    """The program takes the terminal's signal while lmdbio-run is stopped, or the kernel would make one
+    signal of it and of one that lmdbio-run sends. SIGUSR1 tells when lmdbio-run has taken its own."""
+    os.kill(terminal.process, signal.SIGSTOP)
+    wait_until(lambda: state(terminal.process) == "T")
+    press()
+    terminal.until(f"had {number:d} of the kernel")
+    os.kill(terminal.process, signal.SIGCONT)
+    has_taken(terminal, terminal.process, number)
+
+
+def has_taken(terminal, job, number):
+    """lmdbio-run has taken a signal of the terminal, and has not sent it to the program once more."""
+    wait_until(lambda: not pending(job, number))
+    os.kill(job, signal.SIGUSR1)
+    found = terminal.until(r"had (\d+) of the process")
+    equal(signal.SIGUSR1, int(found[1]))
+
+
 def keys(lmdbio_run):
-    """Each reaches the program once, and lmdbio-run goes on."""
+    """Each reaches the program exactly once, and lmdbio-run goes on."""
     terminal = Terminal(program(lmdbio_run, COUNT))
     terminal.until("ready")
     for key, number in ("\x03", signal.SIGINT), ("\x1c", signal.SIGQUIT), ("\x03", signal.SIGINT):
-        terminal.type(key)
-        terminal.until(f"had {number:d}")
-    terminal.size(20, 50)
-    terminal.until(f"had {signal.SIGWINCH:d}")
+        reaches_once(terminal, number, lambda key=key: terminal.type(key))
+    reaches_once(terminal, signal.SIGWINCH, lambda: terminal.size(20, 50))
     terminal.type("end\n")
-    equal(14, terminal.status())
+    equal(10, terminal.status())
 
 
 def interrupt(lmdbio_run):
@@ -167,8 +209,21 @@ def stop(lmdbio_run):
     equal(10, terminal.status())
 
 
+def stop_ignored(lmdbio_run):
+    """A program that ignores the key goes on, and so does the job."""
+    terminal = Terminal(program(lmdbio_run, "import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + COUNT),
+                        job_shell)
+    terminal.until("ready")
+    terminal.type("\x1ahere\n")
+    terminal.until("line here")
+    with open(f"/proc/{terminal.process}/task/{terminal.process}/children", encoding="ascii") as children:
+        has_taken(terminal, int(children.read()), signal.SIGTSTP)
+    terminal.type("end\n")
+    equal(10, terminal.status())
+
+
 def hang_up(lmdbio_run):
-    """Who has the terminal closes it."""
+    """The process at the other end of the terminal closes it."""
     terminal = Terminal(program(lmdbio_run, WAIT))
     process = int(terminal.until(r"program (\d+) ready")[1])
     os.close(terminal.master)
@@ -177,7 +232,7 @@ def hang_up(lmdbio_run):
 
 
 def job(lmdbio_run):
-    """Under the launcher, whose own the status of an interrupted job is. The first rank has the input."""
+    """Under the launcher, which decides the status of an interrupted job. The first rank has the input."""
     first = 'import os\nif os.environ["PMI_RANK"] == "0": print(f"said {input()}", flush=True)\n'
     terminal = Terminal(program(lmdbio_run, first + WAIT, ("mpiexec", "-n", "2")))
     terminal.type("hello\n")
@@ -194,7 +249,7 @@ def job(lmdbio_run):
         gone(process)
 
 
-CASES = {case.__name__: case for case in (streams, keys, interrupt, stop, hang_up, job)}
+CASES = {case.__name__: case for case in (streams, keys, interrupt, stop, stop_ignored, hang_up, job)}
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:

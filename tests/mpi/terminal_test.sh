@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a program under lmdbio-run --mpi has the terminal that it would have
-# without. Each case is in terminal_test.py.
+# Runs the cases of terminal_test.py: a program under lmdbio-run --mpi and its terminal.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -12,6 +11,6 @@ cd "$scratch"
 script=$top_srcdir/tests/mpi/terminal_test.py
 
 for case in $(python3 "$script"); do
-	judge "terminal_$case" timeout -k 5 100 python3 "$script" "$case" "$lmdbio_run"
+	judge "terminal_$case" timeout -k 5 200 python3 "$script" "$case" "$lmdbio_run"
 done
 finish

@@ -9,7 +9,7 @@ job_begin
 make_set img 300 98316
 make_set other 9000 3090
 slowfs_start "$scratch/backing" "$scratch/mount"
-export MPI_SECONDS=20 SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_AT=$scratch/mount
+export SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_AT=$scratch/mount
 
 # shellcheck disable=SC2016
 sets_part='exec "$SETS_READER" 1 "$SETS_AT/img" "$SETS_AT/other" >"$job_scratch/told.$PMI_RANK"'

@@ -63,7 +63,8 @@ static void print_help(const char *program)
 	       "    -o lock=FILE           holds a lock (flock) on it as long as it lives\n\n"
 	       "While mounted: MOUNT/.slowfs/stats and MOUNT/.slowfs/log are read;\n"
 	       "MOUNT/.slowfs/control shows the settings and takes lines: reset, latency US,\n"
-	       "bandwidth MIB, fail SPEC, clear, drop, log on|off.\n\n"
+	       "bandwidth MIB, hold N, fail SPEC, clear, drop, log on|off. hold N makes the next\n"
+	       "N requests wait for each other, once.\n\n"
 	       "What follows is libfuse's; here the default of max_threads is %s and that of\n"
 	       "max_background %d.\n\n",
 	       program, SLOWFS_THREADS, SLOWFS_BACKGROUND);

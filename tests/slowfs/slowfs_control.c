@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the folder .slowfs of the mount's root: what can be read in it and
- * which commands can be written to it.
+/* The folder .slowfs of the mount's root: what can be read in it and which commands can be written
+ * to it.
  *
  * It is found by name but not listed, so that a copy or comparison of the mount is one of the
  * backing folder. What is read from a file in it was true when that file was opened. */
@@ -89,6 +89,16 @@ static int control_bandwidth(struct slowfs *fs, const char *rest)
 	return 0;
 }
 
+static int control_hold(struct slowfs *fs, const char *rest)
+{
+	uint64_t requests;
+
+	if (!control_number(rest, &requests))
+		return EINVAL;
+	slowfs_model_set_hold(&fs->model, requests);
+	return 0;
+}
+
 static int control_fail(struct slowfs *fs, const char *rest)
 {
 	return slowfs_faults_add(&fs->faults, rest);
@@ -140,6 +150,7 @@ static const struct {
 	{.name = "reset", .run = control_reset},
 	{.name = "latency", .run = control_latency},
 	{.name = "bandwidth", .run = control_bandwidth},
+	{.name = "hold", .run = control_hold},
 	{.name = "fail", .run = control_fail},
 	{.name = "clear", .run = control_clear},
 	{.name = "drop", .run = control_drop},

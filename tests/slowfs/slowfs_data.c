@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how contents pass through, and where reads meet model, faults and
- * counters.
+/* Contents of files pass through; reads meet model, faults and counters here.
  *
  * Locks are not passed on: the kernel keeps them for the mount's own inodes, so all users of one
  * mount exclude each other, with every kind of lock, and no thread here ever waits for one. */
@@ -108,7 +107,7 @@ void slowfs_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	held = read.error == 0;
 	if (held)
 		data_judge(fs, fi, &read);
-	slowfs_model_wait(&fs->model, arrival, read.served);
+	read.delay_ns = slowfs_model_wait(&fs->model, arrival, read.served);
 	slowfs_stats_end(&fs->stats, &read);
 	if (read.error != 0)
 		fuse_reply_err(req, read.error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how long a read takes on the modelled storage.
+/* How long a read takes on the modelled storage.
  *
  * A request first waits its latency, alongside all others, and then occupies the one shared link
  * for its bytes. The link is a virtual clock: each arrival reserves the next free slot on it and
@@ -23,7 +23,8 @@ uint64_t slowfs_model_now(void)
 
 void slowfs_model_init(struct slowfs_model *model)
 {
-	*model = (struct slowfs_model){.lock = PTHREAD_MUTEX_INITIALIZER};
+	*model = (struct slowfs_model){
+		.lock = PTHREAD_MUTEX_INITIALIZER, .let_go = PTHREAD_COND_INITIALIZER};
 }
 
 /* The clock starts anew, or a former setting's reservations would go on being paid for. */
@@ -80,7 +81,36 @@ static uint64_t model_reserve(struct slowfs_model *model, uint64_t arrival, uint
 	return end;
 }
 
-void slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t bytes)
+static void model_let_go(struct slowfs_model *model)
+{
+	model->hold = 0;
+	model->held = 0;
+	model->round++;
+	pthread_cond_broadcast(&model->let_go);
+}
+
+void slowfs_model_set_hold(struct slowfs_model *model, uint64_t requests)
+{
+	pthread_mutex_lock(&model->lock);
+	model_let_go(model);
+	model->hold = requests;
+	pthread_mutex_unlock(&model->lock);
+}
+
+static void model_gather(struct slowfs_model *model)
+{
+	uint64_t round;
+
+	pthread_mutex_lock(&model->lock);
+	round = model->round;
+	if (model->hold > 0 && ++model->held == model->hold)
+		model_let_go(model);
+	while (model->hold > 0 && model->round == round)
+		pthread_cond_wait(&model->let_go, &model->lock);
+	pthread_mutex_unlock(&model->lock);
+}
+
+uint64_t slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t bytes)
 {
 	uint64_t end = model_reserve(model, arrival, bytes);
 	struct timespec ts = {
@@ -88,6 +118,8 @@ void slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t by
 		.tv_nsec = (long)(end % NS_PER_SEC),
 	};
 
+	model_gather(model);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		continue;
+	return end - arrival;
 }

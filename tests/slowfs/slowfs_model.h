@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how to ask for the time that a read takes on the modelled storage. */
+/* The time that a read takes on the modelled storage. */
 #ifndef SLOWFS_MODEL_H
 #define SLOWFS_MODEL_H
 
@@ -11,6 +11,10 @@ struct slowfs_model {
 	uint64_t latency_ns;	/* of each request; overlaps with the others' */
 	uint64_t bytes_per_sec; /* shared by all requests; 0: unlimited */
 	uint64_t busy_until_ns; /* CLOCK_MONOTONIC; the shared link is reserved up to here */
+	pthread_cond_t let_go;
+	uint64_t hold;	/* requests wait until so many are here; 0: no request waits */
+	uint64_t held;	/* requests that wait for others */
+	uint64_t round; /* counts how often waiting requests were let go */
 };
 
 void slowfs_model_init(struct slowfs_model *model);
@@ -24,7 +28,11 @@ uint64_t slowfs_model_bandwidth(struct slowfs_model *model); /* MiB per second *
 
 uint64_t slowfs_model_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/* Returns when a request of so many bytes that arrived at that time would have been served. */
-void slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t bytes);
+/* The next requests wait for each other until so many have arrived, once. 0 lets all go on. */
+void slowfs_model_set_hold(struct slowfs_model *model, uint64_t requests);
+
+/* Returns when a request of so many bytes that arrived at that time would have been served: the
+ * nanoseconds from its arrival that the model gave it, which it waited for at least. */
+uint64_t slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t bytes);
 
 #endif

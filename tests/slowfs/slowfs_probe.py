@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: single accesses to a file, each told on one line, for slowfs's tests.
+"""Single accesses to a file, each told on one line, for slowfs's tests.
 
 	read FILE OFFSET LENGTH [direct]	"LENGTH-OF-RESULT SHA256" or the errno's name
-	time FILE COUNT LENGTH THREADS		seconds that COUNT O_DIRECT reads took, from offset 0 on
+	parts FILE COUNT LENGTH THREADS		COUNT O_DIRECT reads, from offset 0 on, dealt out to threads;
+						microseconds that they took
 	map FILE OFFSET LENGTH			as read, through a mapping
 	mapwrite FILE OFFSET TEXT		stores TEXT through a shared mapping
 	lock FILE FLAVOUR			"free", or "held" by another process; posix, ofd or flock
@@ -35,7 +36,7 @@ def read(path, offset, length, how=""):
 	return told(buffer[:count])
 
 
-def timed(path, count, length, threads):
+def parts(path, count, length, threads):
 	count, length, threads = int(count), int(length), int(threads)
 	fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
 
@@ -46,12 +47,12 @@ def timed(path, count, length, threads):
 				os._exit(1)
 
 	workers = [threading.Thread(target=part, args=(i,)) for i in range(threads)]
-	begin = time.monotonic()
+	begin = time.monotonic_ns()
 	for worker in workers:
 		worker.start()
 	for worker in workers:
 		worker.join()
-	return "%.6f" % (time.monotonic() - begin)
+	return "%d" % ((time.monotonic_ns() - begin) // 1000)
 
 
 def mapped(path, offset, length):
@@ -115,7 +116,7 @@ def lmdb_sum(folder):
 
 
 COMMANDS = {
-	"read": read, "time": timed, "map": mapped, "mapwrite": mapwrite, "lock": lock,
+	"read": read, "parts": parts, "map": mapped, "mapwrite": mapwrite, "lock": lock,
 	"hold": hold, "lmdb_put": lmdb_put, "lmdb_sum": lmdb_sum,
 }
 print(COMMANDS[sys.argv[1]](*sys.argv[2:]))

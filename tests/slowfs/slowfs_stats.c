@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how reads are counted, in total and for each file, and logged. */
+/* Counts reads, in total and for each file, and logs them. */
 #include "slowfs_stats.h"
 
 #include <errno.h>
@@ -89,20 +89,25 @@ static void counters_print(struct slowfs_counters *counters, const char *prefix,
 	}
 }
 
+static void raise_to(atomic_uint_fast64_t *most, uint_fast64_t value)
+{
+	uint_fast64_t max = atomic_load(most);
+
+	while (max < value && !atomic_compare_exchange_weak(most, &max, value))
+		continue;
+}
+
 void slowfs_stats_begin(struct slowfs_stats *stats, struct slowfs_read *read)
 {
-	uint_fast64_t inflight = atomic_fetch_add(&stats->inflight, 1) + 1;
-	uint_fast64_t max = atomic_load(&stats->inflight_max);
-
-	while (max < inflight &&
-	       !atomic_compare_exchange_weak(&stats->inflight_max, &max, inflight))
-		continue;
+	raise_to(&stats->inflight_max, atomic_fetch_add(&stats->inflight, 1) + 1);
 	read->microseconds = stats_now_us() - atomic_load(&stats->reset_us);
 }
 
 void slowfs_stats_end(struct slowfs_stats *stats, const struct slowfs_read *read)
 {
 	atomic_fetch_sub(&stats->inflight, 1);
+	atomic_fetch_add(&stats->delay_us, (read->delay_ns + 999) / 1000);
+	raise_to(&stats->delay_max_us, (read->delay_ns + 999) / 1000);
 	counters_add(&stats->total, read);
 	counters_add(&read->file->counters, read);
 	if (!atomic_load(&stats->logging))
@@ -118,6 +123,8 @@ void slowfs_stats_reset(struct slowfs_stats *stats)
 	counters_reset(&stats->total);
 	for (struct slowfs_file *file = stats->files; file != NULL; file = file->next)
 		counters_reset(&file->counters);
+	atomic_store(&stats->delay_us, 0);
+	atomic_store(&stats->delay_max_us, 0);
 	stats->log_count = 0;
 	atomic_store(&stats->inflight_max, atomic_load(&stats->inflight));
 	atomic_store(&stats->reset_us, stats_now_us());
@@ -146,6 +153,8 @@ void slowfs_stats_print(struct slowfs_stats *stats, FILE *out)
 	counters_print(&stats->total, "", out);
 	fprintf(out, "inflight %" PRIuFAST64 "\n", atomic_load(&stats->inflight));
 	fprintf(out, "inflight_max %" PRIuFAST64 "\n", atomic_load(&stats->inflight_max));
+	fprintf(out, "delay_us %" PRIuFAST64 "\n", atomic_load(&stats->delay_us));
+	fprintf(out, "delay_max_us %" PRIuFAST64 "\n", atomic_load(&stats->delay_max_us));
 	pthread_mutex_lock(&stats->lock);
 	for (struct slowfs_file *file = stats->files; file != NULL; file = file->next) {
 		if (atomic_load(&file->counters.requests) == 0)

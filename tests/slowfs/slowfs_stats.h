@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how reads are reported for counting and how the counts are printed. */
+/* Counters and a log of reads: how a read is reported, and how the counts are printed. */
 #ifndef SLOWFS_STATS_H
 #define SLOWFS_STATS_H
 
@@ -36,6 +36,7 @@ struct slowfs_read {
 	uint64_t offset;
 	uint64_t asked;
 	uint64_t served;
+	uint64_t delay_ns; /* that the model gave it */
 	bool shortened;
 	int error; /* errno, or 0 */
 };
@@ -46,6 +47,8 @@ struct slowfs_stats {
 	struct slowfs_counters total;
 	atomic_uint_fast64_t inflight;
 	atomic_uint_fast64_t inflight_max;
+	atomic_uint_fast64_t delay_us; /* that the model gave all reads together, each rounded up */
+	atomic_uint_fast64_t delay_max_us;
 	atomic_uint_fast64_t reset_us;
 	atomic_bool logging;
 	uint64_t log_count; /* ever written; row is log_count % SLOWFS_LOG_ROWS */
