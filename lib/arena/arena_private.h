@@ -115,8 +115,8 @@ struct arena {
 
 	int fd;       /* the memfd, for maps */
 	int life;     /* another description of it, never mapped: the row's lock hangs on it */
-	int listener; /* the name under which others find this process */
-	unsigned slot;
+	int listener;  /* the name under which others find this process */
+	unsigned slot; /* its number; ARENA_SLOTS: it has a random end */
 	unsigned row;
 
 	uint8_t *base; /* data and table, one map */
@@ -224,7 +224,7 @@ static inline uint64_t arena_limit(const struct arena *arena)
 
 /* arena_purse.c */
 /* Gives an arena a line in the purse, so that its limit follows from what others want and have.
- * Without a purse, or a line, the limit is the budget. */
+ * Without a purse, or a line, the limit is an even part of the budget. */
 void purse_join(struct arena *arena);
 void purse_leave(struct arena *arena);
 /* Tells how much the arena has, and works out its limit anew where that may have changed. */
@@ -232,10 +232,14 @@ void purse_refresh(struct arena *arena);
 /* In a forked child: the lines are the parent's. */
 void purse_forked(struct arena *arena);
 
+/* arena_names.c */
+int arena_listen(struct arena *arena); /* on a name that leads others here; 0 or errno */
+void arena_drain(struct arena *arena); /* the names' queue of connections */
+
 /* arena_rendezvous.c */
 int arena_meet(struct arena *arena, const char **why);
 int arena_look(const struct arena *arena); /* the memfd that would be met, the caller's; -1: none */
-void arena_drain(struct arena *arena);
+unsigned arena_count(void); /* arenas of this user, as far as /proc tells */
 
 /* arena_keeper.c; any thread */
 bool keeper_is_there(void); /* whether a fork has made one; no system call */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the data sets of a node divide one budget.
+/* Divides one budget among the data sets of a node.
  *
- * The purse is an arena of no file: it is met like any other, its rows are processes, and in the
- * place of data it has a table with a line for each arena that the user has on this node: how much
- * it could use, and how much it has. From that everybody works out the same shares: who wants more
- * has no less than any other, and what one does not need is divided among the others (max-min
- * fairness). Of its share an arena has what the others have left: one that brings nothing new gives
- * nothing back, also above its share. A little it always has, to read through.
+ * The purse is an arena of no file: processes meet there as at any other, its rows are processes,
+ * and in the place of data it has a table with a line for each arena that the user has on this node:
+ * how much it could use, and how much it has. From that every process works out the same shares: an
+ * arena that wants more has no less than any other, and what one does not need is divided among the
+ * others (max-min fairness). Of its share an arena has what the others have left: an arena that
+ * brings nothing new gives nothing back, also above its share. An even part of the budget, or less,
+ * it always has, to read through.
+ *
+ * A process that cannot meet the purse does not know what other arenas need. It counts them instead
+ * (arena_count()), assumes one for each processor at least, and gives its own an even part.
  *
  * A line belongs to the processes whose bits are set in it, as far as they live. Lines are given
  * out under the claim on the purse's only chunk, which is lost with its holder. What of a chunk is
@@ -22,12 +26,14 @@
 
 enum {
 	LINES = 512,
-	LEAST = 16 * ARENA_BLOCKS, /* blocks that an arena always has */
+	READ_THROUGH = 16 * ARENA_BLOCKS, /* blocks: as much as an arena has whatever others have */
+	LEAST = ARENA_PAIR * ARENA_BLOCKS, /* blocks: an even part is not less */
 	LOCK_WAIT = 50,            /* milliseconds, so often: */
 	LOCK_TRIES = 20,
 };
 
 static const uint64_t refresh_every = 250000000; /* ns */
+static const uint64_t count_every = 2000000000;	 /* ns: neighbours, which takes more */
 
 struct line {
 	uint64_t key[2];
@@ -105,12 +111,20 @@ static uint64_t fair_share(uint64_t *wants, unsigned n, uint64_t budget)
 	return n ? budget / n : UINT64_MAX;
 }
 
+/* An even part of what n arenas have together. */
+static uint64_t even_part(uint64_t budget, unsigned n)
+{
+	uint64_t part = budget / n;
+
+	return part < LEAST ? LEAST : part;
+}
+
 static uint64_t limit_of(const struct arena *arena)
 {
 	const struct line *lines = table()->lines;
 	uint64_t wants[LINES], budget = 0, others = 0, limit = arena->budget, share, left;
-	uint64_t line_budget;
-	unsigned n = 0;
+	uint64_t line_budget, least;
+	unsigned n = 0, arenas;
 
 	for (int i = 0; i < LINES; i++) {
 		if (i != arena->line && !is_live(&lines[i]))
@@ -122,14 +136,18 @@ static uint64_t limit_of(const struct arena *arena)
 		if (i != arena->line)
 			others += atomic_load_explicit(&lines[i].used, memory_order_relaxed);
 	}
+	arenas = n; /* this one counts */
 	share = fair_share(wants, n, budget);
 	left = budget > others ? budget - others : 0;
 	if (limit > share)
 		limit = share;
 	if (limit > left)
 		limit = left;
-	if (limit < LEAST)
-		limit = LEAST;
+	least = even_part(budget, arenas);
+	if (least > READ_THROUGH)
+		least = READ_THROUGH;
+	if (limit < least)
+		limit = least;
 	return limit < arena->budget ? limit : arena->budget;
 }
 
@@ -152,13 +170,33 @@ static void make_room(const struct arena *arena)
 	keeper_fit(arena, budget, wants);
 }
 
+/* The limit of an arena that has no line. */
+static void refresh_by_count(struct arena *arena)
+{
+	uint64_t at = atomic_load_explicit(&arena->refresh_at, memory_order_relaxed);
+	uint64_t now = clock_coarse(), limit;
+	long processors;
+	unsigned n;
+
+	if (now < at || !atomic_compare_exchange_strong(&arena->refresh_at, &at, now + count_every))
+		return;
+	n = arena_count();
+	processors = sysconf(_SC_NPROCESSORS_ONLN);
+	if (processors > 0 && n < (unsigned)processors)
+		n = (unsigned)processors;
+	limit = even_part(arena->budget, n ? n : 1);
+	atomic_store(&arena->limit, limit < arena->budget ? limit : arena->budget);
+}
+
 void purse_refresh(struct arena *arena)
 {
 	uint64_t at, now, changes, limit;
 	bool rises;
 
-	if (arena->line < 0)
+	if (arena->line < 0) {
+		refresh_by_count(arena);
 		return;
+	}
 	atomic_store_explicit(&table()->lines[arena->line].used, atomic_load(&arena->head->used),
 			      memory_order_relaxed);
 	at = atomic_load_explicit(&arena->refresh_at, memory_order_relaxed);
@@ -246,7 +284,7 @@ static bool purse_open(uint64_t node)
 	if (arena_attach(&purse.arena, &identity, &options, false, &why))
 		return false;
 	purse.node = node;
-	if (!table_make()) {
+	if (purse.arena->alone || !table_make()) {
 		purse_drop();
 		return false;
 	}
@@ -317,10 +355,13 @@ void purse_join(struct arena *arena)
 {
 	arena->line = -1;
 	atomic_store(&arena->limit, arena->budget);
+	atomic_store(&arena->refresh_at, 0);
 	arena_watch_forks();
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);
+	else if (purse.arena) /* of another node, whose budget this one's does not touch */
+		atomic_store(&arena->refresh_at, UINT64_MAX);
 	purse_close();
 	pthread_mutex_unlock(&purse.lock);
 	if (keeper_is_there())

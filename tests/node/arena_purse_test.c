@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the arenas of a node divide its memory. */
+/* The arenas of a node divide its memory. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -140,6 +140,22 @@ static void limit_when_others_have_all_then_a_little(void **state)
 	assert_int_equal(used(one), BUDGET);
 	arena_close(one);
 	arena_close(two);
+}
+
+static void limit_when_others_are_many_then_an_even_part(void **state)
+{
+	enum { SETS = 8 };
+	struct arena *one = open_set(1, BUDGET), *others[SETS - 1];
+
+	(void)state;
+	bring_all(one);
+	for (unsigned i = 0; i < SETS - 1; i++)
+		others[i] = open_set(2 + i, 1000);
+	for (unsigned i = 0; i < SETS - 1; i++)
+		limit_becomes(others[i], BUDGET / SETS);
+	for (unsigned i = 0; i < SETS - 1; i++)
+		arena_close(others[i]);
+	arena_close(one);
 }
 
 static void arena_when_it_is_above_its_share_then_shrinks_as_it_reads(void **state)
@@ -350,6 +366,7 @@ int main(void)
 		cmocka_unit_test(limit_when_two_want_more_then_half_each),
 		cmocka_unit_test(limit_when_one_needs_little_then_the_rest_is_the_others),
 		cmocka_unit_test(limit_when_others_have_all_then_a_little),
+		cmocka_unit_test(limit_when_others_are_many_then_an_even_part),
 		cmocka_unit_test(arena_when_it_is_above_its_share_then_shrinks_as_it_reads),
 		cmocka_unit_test(budget_when_they_differ_then_the_largest_is_divided),
 		cmocka_unit_test(node_when_it_is_another_then_another_budget),

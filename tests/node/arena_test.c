@@ -425,7 +425,7 @@ static void arena_when_more_attach_than_it_has_rows_then_the_last_is_alone(void 
 		assert_int_equal(arena_inode(arenas[i]), arena_inode(arenas[0]));
 		assert_true(arena_pin(arenas[i], 0));
 	}
-	assert_int_equal(names_left(arenas[0], true), ARENA_SLOTS);
+	assert_int_equal(names_left(arenas[0], true), ARENA_ROWS - 1);
 	assert_int_equal(arena_open(&more, &dataset.identity, &options, &why), 0);
 	assert_non_null(why);
 	assert_true(arena_claim(more, 0));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a command is run with something forbidden or scarce: system calls,
- * address space, descriptors, locked memory, processes. */
+/* Runs a command with something forbidden or scarce: system calls, address space, descriptors,
+ * locked memory, processes, the length of files. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -12,6 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -66,6 +69,91 @@ static int refuse_threads(void)
 	return rc ? rc : install(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
+/* What --refuse knows by name: calls, or those of them that have a certain argument. */
+struct call {
+	const char *name;
+	unsigned first, last;
+	int argument; /* counted from 0; -1: whatever the arguments */
+	unsigned least, most;
+};
+
+static const struct call calls[] = {
+	{"madvise", SYS_madvise, SYS_madvise, -1, 0, 0},
+	{"populate", SYS_madvise, SYS_madvise, 2, 22, 23}, /* MADV_POPULATE_* */
+	{"dontfork", SYS_madvise, SYS_madvise, 2, MADV_DONTFORK, MADV_DONTFORK},
+	{"collapse", SYS_madvise, SYS_madvise, 2, 25, 25}, /* MADV_COLLAPSE */
+	{"mincore", SYS_mincore, SYS_mincore, -1, 0, 0},
+	{"cachestat", 451, 451, -1, 0, 0},
+	{"memfd", SYS_memfd_create, SYS_memfd_create, -1, 0, 0},
+	{"io_uring", SYS_io_uring_setup, SYS_io_uring_register, -1, 0, 0},
+	{"userfaultfd", SYS_userfaultfd, SYS_userfaultfd, -1, 0, 0},
+	{"sched", SYS_sched_setparam, SYS_sched_rr_get_interval, -1, 0, 0},
+	{"affinity", SYS_sched_setaffinity, SYS_sched_getaffinity, -1, 0, 0},
+	{"sched_attr", SYS_sched_setattr, SYS_sched_getattr, -1, 0, 0},
+	{"sched_yield", SYS_sched_yield, SYS_sched_yield, -1, 0, 0},
+	{"fadvise", SYS_fadvise64, SYS_fadvise64, -1, 0, 0},
+	{"readahead", SYS_readahead, SYS_readahead, -1, 0, 0},
+	{"fallocate", SYS_fallocate, SYS_fallocate, -1, 0, 0},
+	{"getrandom", SYS_getrandom, SYS_getrandom, -1, 0, 0},
+	{"membarrier", SYS_membarrier, SYS_membarrier, -1, 0, 0},
+	{"mlock", SYS_mlock, SYS_munlockall, -1, 0, 0},
+	{"socket", SYS_socket, SYS_socket, -1, 0, 0},
+	{"bind", SYS_bind, SYS_bind, -1, 0, 0},
+	{"connect", SYS_connect, SYS_connect, -1, 0, 0},
+	{"socketpair", SYS_socketpair, SYS_socketpair, -1, 0, 0},
+	{"statfs", SYS_statfs, SYS_fstatfs, -1, 0, 0},
+	{"statx", SYS_statx, SYS_statx, -1, 0, 0},
+	{"clone3", SYS_clone3, SYS_clone3, -1, 0, 0},
+	{"preadv2", SYS_preadv2, SYS_preadv2, -1, 0, 0},
+	{"prctl", SYS_prctl, SYS_prctl, -1, 0, 0},
+	{"priority", SYS_getpriority, SYS_setpriority, -1, 0, 0},
+	{"ioctl", SYS_ioctl, SYS_ioctl, -1, 0, 0},
+	{"seals", SYS_fcntl, SYS_fcntl, 1, F_ADD_SEALS, F_GET_SEALS},
+	{"ofd_locks", SYS_fcntl, SYS_fcntl, 1, F_OFD_GETLK, F_OFD_SETLKW},
+};
+
+static int refuse_call(const struct call *call, int error)
+{
+	unsigned argument = (unsigned)(call->argument < 0 ? 0 : call->argument);
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, call->first, 0, 5),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, call->last, 4, 0),
+		/* Little-endian: the lower half of an argument comes first. */
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 (unsigned)(offsetof(struct seccomp_data, args) + argument * 8)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, call->least, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, call->most, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	if (call->argument < 0)
+		return refuse(&(struct refusal){call->first, call->last, error});
+	return install(filter, sizeof(filter) / sizeof(filter[0]));
+}
+
+/* CALL:EPERM or CALL:ENOSYS. */
+static int refuse_named(const char *text)
+{
+	size_t length = strcspn(text, ":");
+	int error = !strcmp(text + length, ":EPERM")	? EPERM
+		    : !strcmp(text + length, ":ENOSYS") ? ENOSYS
+							: 0;
+
+	for (size_t i = 0; error && i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (strlen(calls[i].name) == length && !strncmp(calls[i].name, text, length))
+			return refuse_call(&calls[i], error);
+	return EINVAL;
+}
+
+static int list_calls(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		puts(calls[i].name);
+	return 0;
+}
+
 static int limit(int resource, const char *text)
 {
 	struct rlimit most = {.rlim_cur = strtoull(text, NULL, 0)};
@@ -107,6 +195,10 @@ static int confine(int option, const char *text)
 		return limit(RLIMIT_MEMLOCK, text);
 	case 'p':
 		return no_processes();
+	case 's':
+		return limit(RLIMIT_FSIZE, text);
+	case 'R':
+		return refuse_named(text);
 	default:
 		return EINVAL;
 	}
@@ -123,12 +215,19 @@ int main(int argc, char **argv)
 		{"nofile", required_argument, NULL, 'n'},
 		{"memlock", required_argument, NULL, 'l'},
 		{"no-processes", no_argument, NULL, 'p'},
+		{"fsize", required_argument, NULL, 's'},
+		{"refuse", required_argument, NULL, 'R'},
+		{"list", no_argument, NULL, 'L'},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "+", known, NULL)) != -1) {
-		int rc = confine(option, optarg);
+		int rc;
+
+		if (option == 'L')
+			return list_calls();
+		rc = confine(option, optarg);
 
 		if (rc == EINVAL)
 			return EXIT_USAGE;
