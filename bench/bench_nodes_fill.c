@@ -50,6 +50,7 @@ static uint64_t uses_find(const struct nodes_tier *tier, unsigned number, struct
 
 static void *filler_run(void *argument)
 {
+	static const _Atomic int haste = RUN_LATER;
 	struct filling filling = *(struct filling *)argument;
 	struct nodes_tier *tier = filling.tier;
 	struct use *uses = calloc(tier->area->records + 1, sizeof(*uses));
@@ -61,7 +62,7 @@ static void *filler_run(void *argument)
 		if (ready_test(tier->area->kept[tier->node], uses[i].record) ||
 		    ready_test(tier->coming, uses[i].record))
 			continue;
-		if (loader_run(tier->loader, uses[i].record, 1, false, take, tier))
+		if (loader_run(tier->loader, uses[i].record, 1, &haste, take, tier))
 			break;
 	}
 	free(uses);

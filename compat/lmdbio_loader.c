@@ -101,6 +101,7 @@ EXPORT const struct loader_door lmdbio_loader_door = {
 	.open = loader_open,
 	.close = loader_close,
 	.run = loader_run,
+	.hurry = loader_hurry,
 	.shelved = loader_shelved,
 	.unshelve = loader_unshelve,
 	.shelf_close = loader_shelf_close,

@@ -257,7 +257,8 @@ int lmdbio_loader_save(struct lmdbio_loader *loader, uint8_t state[LMDBIO_LOADER
 int lmdbio_loader_restore(struct lmdbio_loader *loader, const uint8_t state[LMDBIO_LOADER_STATE]);
 
 /* Around a collective of the program's own: between begin (not 0) and end (0) no read is started,
- * unless somebody waits for a batch. Pairs nest.
+ * unless a consumer waits for a batch, or another rank of the job for a record that is to be read
+ * here. Pairs nest.
  * Collective: no. Threads: any. Lifetime: nothing is handed out. Returns: nothing. */
 void lmdbio_loader_quiet(struct lmdbio_loader *loader, int begin);
 

@@ -72,12 +72,21 @@ void loader_lends(struct lmdbio_loader *loader, uint64_t bytes);
 typedef void loader_take_fn(void *context, uint64_t record, int error, const MDB_val *key,
 			    const MDB_val *data);
 
+/* How soon a run is wanted: RUN_LATER keeps to the loader's bandwidth and quiet times; RUN_NOW does
+ * not, because a consumer, here or on another node, waits for it; RUN_NOT gives up a run that has
+ * not begun. */
+enum run_haste { RUN_LATER, RUN_NOW, RUN_NOT };
+
 /* Reads n records from `first` on out of the data set, in few large requests, and nothing that does
- * not belong to them. For a tier's own threads, of a loader that is open. It keeps to the loader's
- * bandwidth and quiet times, unless it is urgent. Returns 0 (each record has its own error);
- * ECANCELED: the loader is being closed; ENOMEM. Then nothing was taken. */
-int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+ * not belong to them. For a tier's own threads, of a loader that is open. *haste is a run_haste. Any
+ * thread may change it meanwhile, and calls loader_hurry() then. Returns 0 (each record has its own
+ * error); ECANCELED: the loader is being closed; EAGAIN: the run was given up by RUN_NOT; ENOMEM.
+ * Then nothing was taken. */
+int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _Atomic int *haste,
 	       loader_take_fn *take, void *context);
+
+/* Has all runs that have not begun look at their haste again. */
+void loader_hurry(struct lmdbio_loader *loader);
 
 /* Takes what stands on the loader's shelf of n records from `first` on, values in overflow pages
  * left out. While `prepare` runs. */
@@ -102,8 +111,9 @@ struct loader_door {
 	int (*open)(struct lmdbio_loader **loader, const struct loader_place *place,
 		    const struct lmdbio_loader_options *options, const struct loader_hooks *hooks);
 	void (*close)(struct lmdbio_loader *loader);
-	int (*run)(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+	int (*run)(struct lmdbio_loader *loader, uint64_t first, size_t n, const _Atomic int *haste,
 		   loader_take_fn *take, void *context);
+	void (*hurry)(struct lmdbio_loader *loader);
 	void (*shelved)(struct lmdbio_loader *loader, uint64_t first, uint64_t n,
 			loader_take_fn *take, void *context);
 	uint64_t (*unshelve)(struct lmdbio_loader *loader, uint64_t first, uint64_t end);

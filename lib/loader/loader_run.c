@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a run of neighbouring records is read for somebody who keeps them,
- * and how two ranks know that they look at the same data. A leaf on the loader's shelf is not read.
+/* Reads a run of neighbouring records for a tier that keeps them, and tells two ranks whether they
+ * look at the same data. A leaf on the loader's shelf is not read.
  *
- * A run is read once by the job as a whole, so nothing is read with it: what lies beside it is
- * another one's, and the pages of the tree in between have been read before the values.
+ * A run is read once by the job as a whole, so nothing is read with it: what lies beside it belongs
+ * to another run, and the pages of the tree in between have been read before the values.
  */
 #include "loader/loader_private.h"
 
@@ -49,14 +49,16 @@ static int by_place(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Returns when a run may be read: 0, or ECANCELED. One that nobody waits for keeps to quiet times
- * and the bandwidth; and no more are read than the arena holds for that. */
-static int run_begin(struct lmdbio_loader *loader, bool urgent)
+/* Returns when a run may be read: 0; or ECANCELED or EAGAIN. No more runs are read at once than the
+ * arena has room for. The haste is looked at under the lock, which loader_hurry() takes, so that no
+ * change of it is missed. */
+static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 {
-	int rc;
+	int rc = 0;
 
 	pthread_mutex_lock(&loader->lock);
-	while (!loader->closing) {
+	while (!loader->closing && *haste != RUN_NOT) {
+		bool urgent = *haste == RUN_NOW;
 		uint64_t until = urgent ? 0 : loader->free_at;
 		struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
 				      .tv_nsec = (long)(until % 1000000000)};
@@ -69,10 +71,20 @@ static int run_begin(struct lmdbio_loader *loader, bool urgent)
 		else
 			break;
 	}
-	rc = loader->closing ? ECANCELED : 0;
+	if (loader->closing)
+		rc = ECANCELED;
+	else if (*haste == RUN_NOT)
+		rc = EAGAIN;
 	loader->running += !rc;
 	pthread_mutex_unlock(&loader->lock);
 	return rc;
+}
+
+void loader_hurry(struct lmdbio_loader *loader)
+{
+	pthread_mutex_lock(&loader->lock);
+	pthread_cond_broadcast(&loader->turn);
+	pthread_mutex_unlock(&loader->lock);
 }
 
 static void run_end(struct lmdbio_loader *loader)
@@ -169,7 +181,7 @@ static void take_some(struct lmdbio_loader *loader, struct views *views,
 	}
 }
 
-int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urgent,
+int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _Atomic int *haste,
 	       loader_take_fn *take, void *context)
 {
 	struct views views = {.file = loader_view(loader)};
@@ -178,7 +190,7 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, bool urge
 
 	if (!parts)
 		return ENOMEM;
-	rc = run_begin(loader, urgent);
+	rc = run_begin(loader, haste);
 	if (rc) {
 		free(parts);
 		return rc;

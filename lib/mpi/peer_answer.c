@@ -141,8 +141,8 @@ bool sends_step(struct peer_job *job)
 
 /* --- being asked ------------------------------------------------------------------------------ */
 
-/* Whether all that can be had of the units is there; those that nobody has read yet are read now.
- * Under the lock. */
+/* Whether all that can be had of the units is there. A unit that was not read yet is read now, in
+ * quiet times too: the rank that asks has a consumer that waits. Under the lock. */
 static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 {
 	bool urged = answer->urged, ready = true;
@@ -156,10 +156,12 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 		if (unit->role != ROLE_HOME || unit->state == UNIT_READY ||
 		    store_holds(&job->store, record))
 			continue;
-		if (unit->state == UNIT_LOADING)
+		if (unit->state == UNIT_LOADING) {
+			fill_hurry(job, number);
 			ready = false;
-		else if (urged ? !job->stop_fillers : fill_urgently(job, number))
+		} else if (urged ? !job->stop_fillers : fill_urgently(job, number)) {
 			ready = false;
+		}
 	}
 	return ready;
 }

@@ -307,8 +307,10 @@ static bool ask_step(struct peer_job *job, struct peer_ask *ask, uint64_t now, b
 		return true;
 	}
 	if (!there) {
-		if (ask->wait && (now - heard > silent_ns || now - ask->began > owed_ns))
+		if (ask->wait && (now - heard > silent_ns || now - ask->began > owed_ns)) {
+			job->counts.owed += now - heard <= silent_ns;
 			ask_give_up(job, ask);
+		}
 		return false;
 	}
 	if (ask->bits) {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a unit whose home is here is read from storage, and that it is
- * read once, whoever wants it. What the numbering has read of it is not read again.
+/* Reads the units whose home is here from storage, each once. What the numbering has read of a unit
+ * is not read again.
  *
- * Units that somebody waits for come first, then all others by when the plan's epochs want them.
+ * Units that a reader waits for, here or on another rank, come first; then all others by when the
+ * plan's epochs want them. A unit of the others keeps to the loader's quiet times and bandwidth, so
+ * its read may not have begun long after a thread has claimed it. When a reader asks for it, it is
+ * hurried; when a reader asks for another unit, it is put back, and its thread takes that one.
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -41,29 +44,72 @@ static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint
 	return end - *first;
 }
 
-/* Reads a unit that the calling thread has claimed. Under the lock, which it takes down meanwhile.
- */
-static void load(struct peer_job *job, uint64_t unit, bool urgent)
+/* Without the lock. Returns as loader_run(). */
+static int read_unit(struct peer_job *job, const struct peer_load *load)
 {
 	struct peer_store *store = &job->store;
-	uint64_t first, n;
+	uint64_t first, n = unit_missing(store, load->unit, &first);
+	int rc = 0;
+
+	/* What the store has no room for is not read. */
+	if (n && store_takes(store, load->unit))
+		rc = job->door->run(job->loader, first, n, &load->haste, take, job);
+	if (!rc)
+		(void)job->door->unshelve(job->loader, load->unit * store->unit_records,
+					  (load->unit + 1) * store->unit_records);
+	return rc;
+}
+
+/* Claims a unit and reads it. Under the lock, which it takes down meanwhile. */
+static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
+{
+	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste}, **link;
+	struct peer_unit *at = &job->store.at[unit];
 	int rc;
 
-	pthread_mutex_unlock(&job->lock);
-	n = unit_missing(store, unit, &first);
-	/* What nobody could keep is not read for nothing. */
-	rc = n && store_takes(store, unit)
-		     ? job->door->run(job->loader, first, n, urgent, take, job)
-		     : 0;
-	if (!rc)
-		(void)job->door->unshelve(job->loader, unit * store->unit_records,
-					  (unit + 1) * store->unit_records);
-	pthread_mutex_lock(&job->lock);
-	/* What could not be read is not read again here: those who want it read it for themselves.
-	 */
-	store->at[unit].state = rc == ECANCELED ? UNIT_EMPTY : UNIT_READY;
+	at->state = UNIT_LOADING;
+	job->fills.loads = &load;
+	do {
+		pthread_mutex_unlock(&job->lock);
+		rc = read_unit(job, &load);
+		pthread_mutex_lock(&job->lock);
+		/* A reader may have asked for the unit after it was given up. */
+	} while (rc == EAGAIN && load.haste == RUN_NOW);
+	for (link = &job->fills.loads; *link != &load; link = &(*link)->next)
+		;
+	*link = load.next;
+	/* What could not be read is not read again here: its readers ask storage themselves. */
+	at->state = rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY;
+	if (rc == EAGAIN)
+		job->fills.own[--job->fills.next] = unit; /* it has come from there */
 	pthread_cond_broadcast(&job->filled);
 	pthread_cond_signal(&job->wake);
+}
+
+void fill_hurry(struct peer_job *job, uint64_t unit)
+{
+	for (struct peer_load *load = job->fills.loads; load; load = load->next) {
+		if (load->unit != unit || load->haste == RUN_NOW)
+			continue;
+		load->haste = RUN_NOW;
+		if (job->loader)
+			job->door->hurry(job->loader);
+	}
+}
+
+/* All threads that fill may wait for a quiet time to end. */
+static void put_back_later(struct peer_job *job)
+{
+	bool any = false;
+
+	for (struct peer_load *load = job->fills.loads; load; load = load->next) {
+		if (load->haste != RUN_LATER)
+			continue;
+		load->haste = RUN_NOT;
+		any = true;
+	}
+	if (any)
+		job->door->hurry(job->loader);
 }
 
 /* The shelf's pages go as their records are taken, but for those that say where the other values of
@@ -91,23 +137,23 @@ void fill_from_shelf(struct peer_job *job)
 }
 
 /* The next unit to be read. false: there is none now. Under the lock. */
-static bool next_unit(struct peer_job *job, uint64_t *unit, bool *urgent)
+static bool next_unit(struct peer_job *job, uint64_t *unit, enum run_haste *haste)
 {
 	struct peer_urgent *first;
 
-	*urgent = true;
-	while ((first = job->urgent)) {
+	*haste = RUN_NOW;
+	while ((first = job->fills.urgent)) {
 		*unit = first->unit;
-		job->urgent = first->next;
-		if (!job->urgent)
-			job->urgent_last = &job->urgent;
+		job->fills.urgent = first->next;
+		if (!job->fills.urgent)
+			job->fills.urgent_last = &job->fills.urgent;
 		free(first);
 		if (job->store.at[*unit].state == UNIT_EMPTY)
 			return true;
 	}
-	*urgent = false;
-	while (job->begun && job->own_next < job->own_count) {
-		*unit = job->own[job->own_next++];
+	*haste = RUN_LATER;
+	while (job->begun && job->fills.next < job->fills.count) {
+		*unit = job->fills.own[job->fills.next++];
 		if (job->store.at[*unit].state == UNIT_EMPTY)
 			return true;
 	}
@@ -117,8 +163,8 @@ static bool next_unit(struct peer_job *job, uint64_t *unit, bool *urgent)
 static void *filler_run(void *argument)
 {
 	struct peer_job *job = argument;
+	enum run_haste haste;
 	uint64_t unit;
-	bool urgent;
 
 	prctl(PR_SET_NAME, "lmdbio-fill", 0, 0, 0);
 	pthread_mutex_lock(&job->lock);
@@ -127,12 +173,11 @@ static void *filler_run(void *argument)
 			peer_plan_again(job);
 			continue;
 		}
-		if (!next_unit(job, &unit, &urgent)) {
+		if (!next_unit(job, &unit, &haste)) {
 			pthread_cond_wait(&job->fill, &job->lock);
 			continue;
 		}
-		job->store.at[unit].state = UNIT_LOADING;
-		load(job, unit, urgent);
+		load(job, unit, haste);
 	}
 	pthread_mutex_unlock(&job->lock);
 	return NULL;
@@ -155,11 +200,11 @@ void fillers_stop(struct peer_job *job)
 
 	pthread_mutex_lock(&job->lock);
 	job->stop_fillers = true;
-	while ((urgent = job->urgent)) {
-		job->urgent = urgent->next;
+	while ((urgent = job->fills.urgent)) {
+		job->fills.urgent = urgent->next;
 		free(urgent);
 	}
-	job->urgent_last = &job->urgent;
+	job->fills.urgent_last = &job->fills.urgent;
 	pthread_cond_broadcast(&job->fill);
 	pthread_mutex_unlock(&job->lock);
 	for (unsigned i = 0; i < job->fillers; i++)
@@ -177,9 +222,10 @@ bool fill_urgently(struct peer_job *job, uint64_t unit)
 	if (!urgent)
 		return false;
 	*urgent = (struct peer_urgent){.unit = unit};
-	*job->urgent_last = urgent;
-	job->urgent_last = &urgent->next;
+	*job->fills.urgent_last = urgent;
+	job->fills.urgent_last = &urgent->next;
 	pthread_cond_signal(&job->fill);
+	put_back_later(job);
 	return true;
 }
 
@@ -188,10 +234,9 @@ void fill_now(struct peer_job *job, uint64_t unit)
 	struct peer_unit *at = &job->store.at[unit];
 
 	pthread_mutex_lock(&job->lock);
-	if (at->state == UNIT_EMPTY) {
-		at->state = UNIT_LOADING;
-		load(job, unit, true);
-	}
+	if (at->state == UNIT_EMPTY)
+		load(job, unit, RUN_NOW);
+	fill_hurry(job, unit);
 	while (at->state == UNIT_LOADING)
 		pthread_cond_wait(&job->filled, &job->lock);
 	pthread_mutex_unlock(&job->lock);

@@ -112,7 +112,7 @@ static void places_take(struct peer_job *job, const struct plan *plan,
 			job->copies[unit * PEER_COPIES + i] = PEER_NOBODY;
 		if (job->homes[unit] == (uint32_t)job->rank) {
 			job->store.at[unit].role = ROLE_HOME;
-			job->own_count++;
+			job->fills.count++;
 		}
 		if (copies)
 			copies_take(job, plan, peers, unit);
@@ -133,11 +133,11 @@ static int compare_times(const void *a, const void *b)
 /* Homes here, by when somebody wants them first. */
 static int own_sort(struct peer_job *job, const struct plan *plan)
 {
-	struct wanted *wanted = calloc(job->own_count + 1, sizeof(*wanted));
+	struct wanted *wanted = calloc(job->fills.count + 1, sizeof(*wanted));
 	uint64_t n = 0;
 
-	job->own = calloc(job->own_count + 1, sizeof(*job->own));
-	if (!wanted || !job->own) {
+	job->fills.own = calloc(job->fills.count + 1, sizeof(*job->fills.own));
+	if (!wanted || !job->fills.own) {
 		free(wanted);
 		return ENOMEM;
 	}
@@ -146,7 +146,7 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 			wanted[n++] = (struct wanted){plan_next(plan, unit, PLAN_NOBODY, 0), unit};
 	qsort(wanted, n, sizeof(*wanted), compare_times);
 	for (uint64_t i = 0; i < n; i++)
-		job->own[i] = wanted[i].unit;
+		job->fills.own[i] = wanted[i].unit;
 	free(wanted);
 	return 0;
 }

@@ -136,10 +136,26 @@ struct peer_read {
 	struct tier_fetch each[PEER_ASKS];
 };
 
+/* A unit that a thread reads, or is about to. */
+struct peer_load {
+	struct peer_load *next;
+	uint64_t unit;
+	_Atomic int haste; /* enum run_haste; changed under the job's lock */
+};
+
+struct peer_urgent;
+
+/* What is to be read of the units whose home is here. */
+struct peer_fills {
+	struct peer_urgent *urgent, **urgent_last; /* units that a reader waits for */
+	struct peer_load *loads;                   /* units in the state UNIT_LOADING */
+	uint64_t *own;                             /* all, by when they are wanted first */
+	uint64_t count, next;
+};
+
 struct peer_ask;
 struct peer_answer;
 struct peer_send;
-struct peer_urgent;
 struct peer_again;
 
 struct peer_job {
@@ -167,9 +183,7 @@ struct peer_job {
 	pthread_cond_t fill;                       /* the fillers */
 	pthread_cond_t read;                       /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
-	struct peer_urgent *urgent, **urgent_last; /* units that somebody waits for */
-	uint64_t *own; /* units whose home is here, by when they are wanted first */
-	uint64_t own_count, own_next;
+	struct peer_fills fills;
 	bool begun;  /* a first record was asked for: fill */
 	bool closed; /* the loader is gone */
 	bool gone;   /* the service is */
@@ -194,6 +208,7 @@ struct peer_job {
 	struct {
 		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
 		uint64_t received, given_up; /* bytes that came; questions asked in vain */
+		uint64_t owed; /* of them those that a rank owed for too long, but said so */
 		_Atomic uint64_t plans;      /* made after the first one */
 	} counts;
 };
@@ -250,8 +265,10 @@ void fill_from_shelf(struct peer_job *job);
 int fillers_start(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);
-/* Somebody waits for a unit whose home is here. Under the lock. false: it cannot be read. */
+/* A reader waits for a unit whose home is here. Under the lock. false: it cannot be read. */
 bool fill_urgently(struct peer_job *job, uint64_t unit);
+/* A reader waits for a unit in the state UNIT_LOADING, if it is. Under the lock. */
+void fill_hurry(struct peer_job *job, uint64_t unit);
 /* Returns when a unit whose home is here has been read, by the calling thread or another. */
 void fill_now(struct peer_job *job, uint64_t unit);
 

@@ -47,7 +47,7 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 	job->door = door;
 	job->comm = MPI_COMM_NULL;
 	job->name = strdup(name);
-	job->urgent_last = &job->urgent;
+	job->fills.urgent_last = &job->fills.urgent;
 	job->reads_last = &job->reads;
 	job->end = MPI_REQUEST_NULL;
 	pthread_condattr_init(&attributes);
@@ -90,7 +90,7 @@ void job_free(struct peer_job *job)
 	free(job->peers);
 	free(job->homes);
 	free((void *)job->copies);
-	free(job->own);
+	free(job->fills.own);
 	free(job->name);
 	pthread_mutex_destroy(&job->lock);
 	pthread_cond_destroy(&job->wake);
@@ -145,11 +145,12 @@ static void job_tell(struct peer_job *job)
 	used = job->store.used;
 	pthread_mutex_unlock(&job->store.lock);
 	log_line("%s: rank %d has kept %llu bytes and %llu on disk, sent %llu (%llu of further "
-		 "copies), received %llu; %llu questions were given up; %llu plans were made anew",
+		 "copies), received %llu; %llu questions were given up, %llu of them to ranks that "
+		 "were alive; %llu plans were made anew",
 		 job->name, job->rank, (unsigned long long)used, (unsigned long long)written,
 		 (unsigned long long)job->counts.answered, (unsigned long long)job->counts.copies,
 		 (unsigned long long)job->counts.received, (unsigned long long)job->counts.given_up,
-		 (unsigned long long)job->counts.plans);
+		 (unsigned long long)job->counts.owed, (unsigned long long)job->counts.plans);
 }
 
 /* What MPI may still read or write stays, when they did not end together. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that any number of takers may take batches from a loader, and that it
- * ends at any time. */
+/* Tests that any number of takers may take batches from a loader, that it ends at any time, and what
+ * a quiet time holds back. */
 #include "loader_fixture.h"
 
 #include <errno.h>
@@ -151,6 +151,66 @@ static void quiet_when_begun_then_waiting_still_works(void **state)
 	loader_close(loader);
 }
 
+/* A thread of a tier that reads a run. */
+struct run {
+	struct lmdbio_loader *loader;
+	_Atomic int haste;
+	uint64_t taken;
+	int rc;
+};
+
+static void run_take(void *context, uint64_t record, int error, const MDB_val *key,
+		     const MDB_val *data)
+{
+	struct lmdbio_sample sample = {.record = record, .error = error, .key = *key, .data = *data};
+
+	((struct run *)context)->taken += !error && is_right(&sample);
+}
+
+static void *run_read(void *argument)
+{
+	struct run *run = argument;
+
+	run->rc = loader_run(run->loader, 10, 20, &run->haste, run_take, run);
+	return NULL;
+}
+
+/* What becomes of a run that has begun as RUN_LATER in a quiet time, when its haste changes. */
+static int run_changed(struct lmdbio_loader *loader, enum run_haste haste, uint64_t *taken)
+{
+	struct run run = {.loader = loader, .haste = RUN_LATER};
+	pthread_t thread;
+
+	loader_quiet(loader, true);
+	assert_int_equal(pthread_create(&thread, NULL, run_read, &run), 0);
+	run.haste = haste;
+	loader_hurry(loader);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	loader_quiet(loader, false);
+	*taken = run.taken;
+	return run.rc;
+}
+
+static void run_when_quiet_then_its_haste_decides(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
+	struct lmdbio_loader *loader;
+	uint64_t taken;
+
+	(void)state;
+	/* Without haste a run would wait for the bandwidth for hours, too. */
+	options.bandwidth = 1;
+	loader = loader_make(&options);
+	assert_int_equal(run_changed(loader, RUN_NOT, &taken), EAGAIN);
+	assert_int_equal(taken, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(run_changed(loader, RUN_NOW, &taken), 0);
+		assert_int_equal(taken, 20);
+	}
+	assert_int_equal(run_changed(loader, RUN_NOT, &taken), EAGAIN);
+	loader_close(loader);
+}
+
 static void child_when_forked_then_it_has_no_loader(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
@@ -185,6 +245,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(close_when_at_any_batch_then_no_hang),
 		cmocka_unit_test(close_when_a_round_is_being_planned_then_no_hang),
 		cmocka_unit_test(quiet_when_begun_then_waiting_still_works),
+		cmocka_unit_test(run_when_quiet_then_its_haste_decides),
 		cmocka_unit_test(child_when_forked_then_it_has_no_loader),
 	};
 

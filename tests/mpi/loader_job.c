@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a job's rank that reads a data set by the batch loader and says what
- * came, to be compared with what one process gets alone; and what it may do to the others.
+/* Reads a data set by the batch loader as a rank of a job and prints what came, to be compared with
+ * what one process gets alone; and does to the other ranks what it is told to.
  *
  *	loader_job [--batch=N] [--seed=N] [--order=WORD] [--block=N] [--buffer=N] [--resident=N]
- *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--single]
+ *	           [--epochs=N] [--first=N] [--memory=BYTES] [--skip] [--apart] [--hush] [--single]
  *	           [--compute=MICROSECONDS] [--quiet] [--act=WORD --rank=N --at=BATCH]
  *	           [--save=BATCHES | --restore] [--state=FILE]
  *	           [--stage=DIRECTORY] [--stage-size=BYTES] PATH
  *
  * Standard output has a line for each sample: epoch, batch, record, sum of its bytes; for each
  * epoch a line "# epoch ..." of the loader's statistics; and "# rank R: CODE" at the end. After
- * each batch the ranks wait for each other, unless --apart, and sleep for --compute. --single asks
+ * each batch the ranks wait for each other, unless --apart, and sleep for --compute. With --hush
+ * they do so as contrib/trainer does: each rank keeps its loader quiet meanwhile. --single asks
  * MPI for no threads. With --quiet samples are neither looked at nor printed. What `rank` does when
- * it has read `at` batches: close; stop (and say so first, by a file `stopped` in $LOADER_JOB; the
- * others wait for that); end (MPI_Finalize without closing); exit; kill (itself); run (the program
- * $LOADER_JOB/command, while the others wait, and go on; it may be at 0). Rank 0 saves the place
- * where it is after `save` batches; all ranks go on from what is saved with --restore, which is a
- * place in epoch `first`.
+ * it has read `at` batches: close; quiet (it reads no more, and its loader is quiet from then on);
+ * stop (and say so first, by a file `stopped` in $LOADER_JOB; the others wait for that); end
+ * (MPI_Finalize without closing); exit; kill (itself); run (the program $LOADER_JOB/command, while
+ * the others wait, and go on). All may be at 0. Rank 0 saves the place where it is after `save`
+ * batches; all ranks go on from what is saved with --restore, which is a place in epoch `first`.
  */
 #include <lmdbio_mpi.h>
 
@@ -34,7 +35,7 @@ static struct {
 	const char *act, *state;
 	uint64_t save, left;
 	int acting, rank;
-	bool apart, single, quiet, restore;
+	bool apart, hush, single, quiet, restore;
 } job = {.epochs = 3, .act = ""};
 
 static const struct option flags[] = {
@@ -45,6 +46,7 @@ static const struct option flags[] = {
 	{"memory", required_argument, NULL, 'm'},
 	{"skip", no_argument, NULL, 'x'},
 	{"apart", no_argument, NULL, 'p'},
+	{"hush", no_argument, NULL, 'h'},
 	{"single", no_argument, NULL, '1'},
 	{"block", required_argument, NULL, 'B'},
 	{"buffer", required_argument, NULL, 'u'},
@@ -117,6 +119,9 @@ static int options_parse(struct lmdbio_loader_options *options, int argc, char *
 			break;
 		case 'p':
 			job.apart = true;
+			break;
+		case 'h':
+			job.hush = true;
 			break;
 		case '1':
 			job.single = true;
@@ -256,9 +261,11 @@ static bool act(struct lmdbio_loader *loader, uint64_t batches)
 	if (!strcmp(job.act, "kill"))
 		raise(SIGKILL);
 	/* What the others still do together: after this batch, each one to come, and at last. */
-	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 2;
+	job.left = lmdbio_loader_batches(loader) * job.epochs - batches + 1 + (batches != 0);
 	if (!strcmp(job.act, "close"))
 		lmdbio_loader_close(loader);
+	if (!strcmp(job.act, "quiet"))
+		lmdbio_loader_quiet(loader, 1);
 	return true;
 }
 
@@ -301,10 +308,21 @@ static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, uint64_t *ba
 			return 0;
 		if (*batches == job.save && !job.rank && (rc = state_save(loader)))
 			return rc;
+		if (job.hush)
+			lmdbio_loader_quiet(loader, 1);
 		if (!job.apart)
 			gather();
+		if (job.hush)
+			lmdbio_loader_quiet(loader, 0);
 	}
 	return rc;
+}
+
+/* With the others, which read on. */
+static void stay(void)
+{
+	while (!job.apart && job.left--)
+		gather();
 }
 
 static int read_all(const char *path, const struct lmdbio_loader_options *options)
@@ -317,14 +335,16 @@ static int read_all(const char *path, const struct lmdbio_loader_options *option
 	rc = lmdbio_mpi_loader_open(MPI_COMM_WORLD, &loader, path, MDB_NOLOCK, NULL, options);
 	if (rc)
 		return rc;
-	if (!strcmp(job.act, "run")) {
-		(void)act(loader, 0);
-		gather();
+	if (act(loader, 0)) {
+		stay();
+		return 0;
 	}
+	if (!strcmp(job.act, "run"))
+		gather();
 	for (uint64_t epoch = job.first; epoch < job.first + job.epochs; epoch++) {
 		rc = read_epoch(loader, epoch, &batches);
-		while (!rc && !job.apart && job.left--)
-			gather();
+		if (!rc)
+			stay();
 		if (rc != MDB_NOTFOUND)
 			return rc;
 		stats_print(loader, epoch);

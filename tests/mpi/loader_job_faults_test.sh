@@ -76,6 +76,15 @@ for ranks in 2 4; do
 	others_are_right end_without_close $ranks 0
 done
 
+# --- a rank that is quiet from the beginning, and reads nothing, still reads what others ask for ---
+# With little read ahead the others ask for a few records at a time: others than those that come first.
+for ranks in 2 4; do
+	LMDBIO_VERBOSE=1 job_loader $ranks $ranks --memory=1000000 --act=quiet --rank=1 --at=0
+	others_are_right quiet $ranks 1
+	equal "quiet_with_${ranks}_ranks_owes_no_answer" 0 "$(sed -n 's/.* given up, \([0-9]*\) of them to .*/\1/p' \
+		"$scratch/err" | awk '{ sum += $1 } END { print sum + 0 }')"
+done
+
 # --- a rank that fails ends the job, as it would without a loader ---
 for ranks in 2 4; do
 	job_loader $ranks $ranks --act=exit --rank=1 --at=3 2>/dev/null >"$scratch/log"
