@@ -220,7 +220,8 @@ int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char
 /* Begins an epoch at its first batch. Batches of another one that were read ahead are dropped;
  * those that are out stay valid. While the last batches of an epoch are used, the first ones of the
  * next are read ahead already.
- * Collective: no (ranks need not wait for one another). Threads: any. Lifetime: nothing is handed
+ * Collective: no (ranks need not wait for one another). Threads: any; of several that begin or
+ * restore at once one goes after the other, and the last one holds. Lifetime: nothing is handed
  * out. Returns: 0; EINVAL (not below 2^48); ECANCELED (the loader is being closed); ECHILD (in a
  * forked child). */
 int lmdbio_loader_epoch(struct lmdbio_loader *loader, uint64_t epoch);
@@ -238,8 +239,10 @@ uint64_t lmdbio_loader_records(struct lmdbio_loader *loader);
  * are taken, when another epoch begins, and when the loader is closed. Only `decoded` may be
  * written to.
  * Returns: 0; MDB_NOTFOUND (the epoch is through); EINVAL (no epoch has begun); ECANCELED (the
- * loader is being closed, or another epoch has begun meanwhile); ECHILD; ENOMEM; without
- * skip_errors, the first error of the batch's samples: that batch is passed over. */
+ * loader is being closed, or another epoch begins); ECHILD; ENOMEM (not even one batch can be made:
+ * the next call tries again); without skip_errors, the first error of the batch's samples, which
+ * may be ENOMEM as well: that batch is passed over. Which of the two an ENOMEM was, save() tells.
+ * It never waits for memory that only the caller could give back. */
 int lmdbio_loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **batch);
 
 /* Gives a batch back. Collective: no. Threads: any, not only the one that took it. Lifetime: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which record indexes an environment has made, and for how long.
+/* Keeps the record indexes that an environment has made.
  *
  * An index is of one tree in one snapshot. It is made when somebody first asks for a record by its
  * number, and kept until one of a newer snapshot is made and nobody uses it any more.
@@ -96,6 +96,7 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 {
 	struct tree *tree = &txn->trees[dbi];
 	MDB_env *env = txn->env;
+	struct record_index *made;
 	struct kept_index *kept;
 	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
 
@@ -104,9 +105,9 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 	pthread_mutex_lock(&env->records_lock);
 	kept = find(env, txn->id, tree->record.root);
 	if (!kept) {
-		rc = make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name, index);
-		if (!rc && !(kept = keep(txn, tree, *index))) {
-			index_free(*index);
+		rc = make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name, &made);
+		if (!rc && !(kept = keep(txn, tree, made))) {
+			index_free(made);
 			rc = ENOMEM;
 		}
 	}

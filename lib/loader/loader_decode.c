@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a batch is complete, and who decodes it. */
+/* Decodes the samples of batches that are complete. */
 #include "loader/loader_private.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void *decoder_run(void *argument)
 
 	pthread_mutex_lock(&loader->lock);
 	while (!loader->closing) {
-		struct batch *batch = loader->dropping ? NULL : batch_to_decode(loader);
+		struct batch *batch = loader->life == LIFE_CHANGING ? NULL : batch_to_decode(loader);
 		size_t first, end;
 
 		if (!batch) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how pieces are read: by how many at once, at which rate, and what
- * becomes of a read that fails.
- */
+/* Reads pieces: how many at once, at which rate, and what becomes of a read that fails. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
@@ -20,6 +18,7 @@ enum {
 	DEPTH_LEAST = 2,
 	DEPTH_READS = 8, /* looked at before the depth changes, and twice the depth */
 	AVERAGE = 8,
+	SHORT_GROWTH = 8, /* this part of what came more is tried to be held */
 };
 
 #define SECOND UINT64_C(1000000000)
@@ -97,6 +96,14 @@ void pieces_drop(struct lmdbio_loader *loader)
 	loader->pieces_last = &loader->pieces;
 }
 
+/* Whether memory is a reason to read a piece later. Who waits for it must get it, whatever it
+ * takes; and where nothing is held, nothing will be given back. */
+static bool piece_must_wait(const struct lmdbio_loader *loader, const struct piece *piece)
+{
+	return piece->bytes && loader->held && piece->round > loader->waited_round &&
+	       loader->held + piece->bytes > loader_memory(loader);
+}
+
 /* The piece to be read now, taken from the queue; or NULL, and *until is when to look again (0:
  * when something has changed). Under the lock. */
 static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
@@ -108,9 +115,7 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 		return NULL;
 	if (loader->quiet && !loader->waiting)
 		return NULL;
-	/* Who waits for it must get it, whatever it takes. */
-	if (piece->bytes && loader->held && loader->held + piece->bytes > loader->memory &&
-	    piece->round > loader->waited_round)
+	if (piece_must_wait(loader, piece))
 		return NULL;
 	if (loader->free_at > clock_now()) {
 		*until = loader->free_at;
@@ -358,9 +363,46 @@ static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigne
 	}
 }
 
-/* Counts a piece's samples as come. Under the lock. */
+/* Moves the works for whose samples there was no memory to the front. They are tried once more: when
+ * memory is given back, or at once if their batch is waited for. Returns how many; 0 as well when it
+ * is for good. Under the lock. */
+static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
+{
+	bool waited = piece->round <= loader->waited_round || loader->held <= piece->bytes;
+	size_t n = 0;
+
+	if (loader->life != LIFE_RUNNING || loader->closing || (piece->again && waited))
+		return 0;
+	for (size_t i = 0; i < piece->n; i++) {
+		struct work *work = piece->works[i];
+		struct lmdbio_sample *sample = &work->batch->samples[work->slot];
+
+		if (sample->error != ENOMEM)
+			continue;
+		sample->error = 0;
+		atomic_fetch_add(&work->tier->queue, 1);
+		piece->works[i] = piece->works[n];
+		piece->works[n++] = work;
+	}
+	return n;
+}
+
+/* Puts a piece back whose first works are to be read once more. What is held now is all that there
+ * is memory for. Under the lock. */
+static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_t works)
+{
+	piece->bytes = piece->bytes / piece->n * works;
+	piece->n = works;
+	piece->next = NULL;
+	piece->again = true;
+	loader->memory_short = loader->held;
+	pieces_put_first(loader, piece);
+}
+
+/* Counts a piece's samples as come, and frees it or puts it back. Under the lock. */
 static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const struct tally *tally)
 {
+	size_t again = works_short(loader, piece);
 	uint64_t small = 0;
 
 	loader->held -= piece->bytes;
@@ -368,7 +410,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
 	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
 	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
-	for (size_t i = 0; i < piece->n; i++) {
+	for (size_t i = again; i < piece->n; i++) {
 		struct work *work = piece->works[i];
 		struct batch *batch = work->batch;
 		const struct lmdbio_sample *sample = &batch->samples[work->slot];
@@ -387,10 +429,18 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	}
 	sample_memory_fit(loader, small);
 	/* A batch that is complete frees its works. */
-	for (size_t i = 0; i < piece->n; i++)
+	for (size_t i = again; i < piece->n; i++)
 		batch_came(loader, piece->works[i]->batch, 1);
 	if (!piece->n)
 		pages_done(loader);
+	if (again) {
+		piece_again(loader, piece, again);
+		return;
+	}
+	/* A shortage may have been another program's, and over. */
+	if (loader->memory_short)
+		loader->memory_short += piece->bytes / SHORT_GROWTH;
+	piece_free(piece);
 }
 
 static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,
@@ -443,7 +493,6 @@ void *reader_run(void *argument)
 		pthread_mutex_lock(&loader->lock);
 		loader->reading--;
 		piece_came(loader, piece, &tally);
-		piece_free(piece);
 		pthread_cond_signal(&loader->work);
 		if (!loader->reading)
 			pthread_cond_broadcast(&loader->still);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the memory of large samples is used again.
+/* Uses the memory of large samples again.
  *
  * Memory that has just come from the system costs a fault and the clearing of each page, which is
  * more than reading a value into it. So large blocks are kept when their batch is given back, and
@@ -53,17 +53,31 @@ static void *take_fitting(struct sample_memory *memory, size_t size)
 	return NULL;
 }
 
+static void *from_system(size_t size)
+{
+	return size < SAMPLE_LARGE ? malloc(size)
+				   : aligned_alloc(MEMORY_PAGE, round_up(size, MEMORY_PAGE));
+}
+
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 {
 	struct sample_memory *memory = &loader->sample_memory;
 	void *block;
 
-	if (size < SAMPLE_LARGE)
-		return malloc(size);
+	if (size >= SAMPLE_LARGE) {
+		pthread_mutex_lock(&memory->lock);
+		block = take_fitting(memory, size);
+		pthread_mutex_unlock(&memory->lock);
+		if (block)
+			return block;
+	}
+	block = from_system(size);
+	if (block)
+		return block;
 	pthread_mutex_lock(&memory->lock);
-	block = take_fitting(memory, size);
+	give_up(memory, UINT64_MAX);
 	pthread_mutex_unlock(&memory->lock);
-	return block ? block : aligned_alloc(MEMORY_PAGE, round_up(size, MEMORY_PAGE));
+	return from_system(size);
 }
 
 uint64_t sample_memory_size(void *block, uint64_t size)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how batches go to those who use them and come back, and how an epoch
- * begins.
- */
+/* How takers get batches and give them back. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
-#include "util/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,128 +29,29 @@ void loader_release(struct lmdbio_loader *loader)
 		loader_free(loader);
 }
 
-/* Stops all reading ahead and forgets it. What is under way is waited for, which takes no longer
- * than a read. Under the lock, which it takes down meanwhile. */
-static void drop_all(struct lmdbio_loader *loader)
+/* What the takers that wait have a claim to, as many batches as they are: the first ones. Claims
+ * have no names, so that any taker may take the first of these that is ready, and a claim that is
+ * given up leaves no gap behind. */
+struct claims {
+	struct batch **ready; /* or NULL: none is */
+	bool planned;	      /* all of them are in the list */
+	uint64_t round;	      /* of the last one */
+};
+
+static struct claims claims_find(struct lmdbio_loader *loader)
 {
-	struct batch *batch;
-
-	loader->begun = false;
-	loader->generation++;
-	loader->dropping++;
-	pieces_drop(loader);
-	pthread_cond_broadcast(&loader->ready);
-	while (loader->reading || loader->planning || loader->decoding)
-		pthread_cond_wait(&loader->still, &loader->lock);
-	sweep_drop(loader);
-	while ((batch = loader->first)) {
-		loader->first = batch->next;
-		loader->held -= batch->held;
-		batch_free(batch);
-	}
-	loader->last = &loader->first;
-	loader->ahead = loader->batches_ahead = 0;
-	loader->round_samples = 0;
-	loader->out_of_memory = false;
-	loader->dropping--;
-}
-
-/* Whether what is read ahead begins with this batch. */
-static bool is_ahead(const struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
-{
-	if (!loader->begun)
-		return false;
-	if (loader->first)
-		return loader->first->shown.epoch == epoch && loader->first->shown.number == number;
-	return loader->plan_epoch == epoch && loader->plan_next == number;
-}
-
-static void begin(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
-{
-	uint64_t all = order_batches(&loader->order);
-
-	if (!is_ahead(loader, epoch, number)) {
-		drop_all(loader);
-		loader->plan_epoch = number < all ? epoch : epoch + 1;
-		loader->plan_next = number < all ? number : 0;
-	}
-	loader->epoch = epoch;
-	loader->next = number;
-	loader->begun = true;
-	loader->waited_round = 0;
-	loader->stats.stall_ns = 0;
-	loader->epoch_began = clock_now();
-	loader->epoch_ended = 0;
-	loader->storage_before = stats_get(STATS_STORAGE_BYTES);
-	pthread_cond_broadcast(&loader->room);
-	pthread_cond_broadcast(&loader->batch);
-	pthread_cond_broadcast(&loader->work);
-}
-
-int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)
-{
-	int rc = 0;
-
-	if (epoch >> 48)
-		return EINVAL;
-	if (!(loader = loader_enter(loader)))
-		return loader_gone();
-	pthread_mutex_lock(&loader->lock);
-	if (loader->closing)
-		rc = ECANCELED;
-	else
-		begin(loader, epoch, 0);
-	loader_release(loader);
-	return rc;
-}
-
-int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE])
-{
-	int rc = 0;
-
-	if (!(loader = loader_enter(loader)))
-		return loader_gone();
-	pthread_mutex_lock(&loader->lock);
-	if (loader->begun)
-		order_save(&loader->order, loader->epoch, loader->next, state);
-	else
-		rc = EINVAL;
-	loader_release(loader);
-	return rc;
-}
-
-int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE])
-{
-	uint64_t epoch, number;
-	struct order order;
-	int rc;
-
-	rc = order_restore(&order, &epoch, &number, state);
-	if (rc)
-		return rc;
-	if (!(loader = loader_enter(loader)))
-		return loader_gone();
-	pthread_mutex_lock(&loader->lock);
-	if (order.spec.records != index_records(loader->index)) {
-		rc = EINVAL;
-	} else if (loader->closing) {
-		rc = ECANCELED;
-	} else {
-		drop_all(loader);
-		loader->order = order;
-		begin(loader, epoch, number);
-	}
-	loader_release(loader);
-	return rc;
-}
-
-static struct batch **batch_find(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
-{
+	struct claims claims = {.round = loader->round};
 	struct batch **link = &loader->first;
+	unsigned i;
 
-	while (*link && ((*link)->shown.epoch != epoch || (*link)->shown.number != number))
-		link = &(*link)->next;
-	return link;
+	for (i = 0; *link && i < loader->waiting; i++, link = &(*link)->next) {
+		if (!claims.ready && (*link)->state == BATCH_READY)
+			claims.ready = link;
+		if (i + 1 == loader->waiting)
+			claims.round = (*link)->round;
+	}
+	claims.planned = i == loader->waiting;
+	return claims;
 }
 
 static void note_stall(struct lmdbio_loader *loader, const struct batch *batch, uint64_t ns)
@@ -190,28 +88,39 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	return loader->options.skip_errors ? 0 : rc;
 }
 
-/* Under the lock. */
-static int wait_for(struct lmdbio_loader *loader, uint64_t number, struct batch ***link)
+/* Waits for a batch, of the epoch that runs. Returns 0; ECANCELED; ENOMEM: then the claim is given
+ * up, and the batch is another call's. Under the lock. */
+static int wait_for(struct lmdbio_loader *loader, struct batch ***link)
 {
 	unsigned generation = loader->generation;
-	uint64_t epoch = loader->epoch, round;
+	struct claims claims;
 
+	/* Memory may be there again: each call has the planner try once more. */
+	if (loader->out_of_memory) {
+		loader->out_of_memory = false;
+		pthread_cond_broadcast(&loader->room);
+	}
 	for (;;) {
 		if (loader->closing || loader->generation != generation)
 			return ECANCELED;
-		*link = batch_find(loader, epoch, number);
-		if (**link && (**link)->state == BATCH_READY)
-			return 0;
-		if (!loader->first && loader->out_of_memory)
-			return ENOMEM;
+		claims = claims_find(loader);
+		*link = claims.ready;
+		if (*link || (!claims.planned && loader->out_of_memory))
+			break;
 		/* What stands between this batch and its reader must not be memory. */
-		round = **link ? (**link)->round : loader->round;
-		if (round > loader->waited_round)
-			loader->waited_round = round;
+		if (claims.round > loader->waited_round) {
+			loader->waited_round = claims.round;
+			pthread_cond_broadcast(&loader->room);
+		}
 		pthread_cond_broadcast(&loader->work);
 		pthread_cond_broadcast(&loader->turn);
 		pthread_cond_wait(&loader->ready, &loader->lock);
 	}
+	loader->waiting--;
+	if (*link)
+		return 0;
+	loader->next--;
+	return ENOMEM;
 }
 
 static void give_back(struct lmdbio_loader *loader, struct batch *batch)
@@ -226,26 +135,25 @@ static void give_back(struct lmdbio_loader *loader, struct batch *batch)
 int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 {
 	struct batch **link, *batch;
-	uint64_t number, began;
+	uint64_t began;
 	int rc;
 
 	*shown = NULL;
 	if (!(loader = loader_enter(loader)))
 		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
-	rc = loader->closing                                 ? ECANCELED
-	     : !loader->begun                                ? loader->dropping ? ECANCELED : EINVAL
-	     : loader->next >= order_batches(&loader->order) ? MDB_NOTFOUND
-							     : 0;
+	rc = loader->closing || loader->life == LIFE_CHANGING ? ECANCELED
+	     : loader->life != LIFE_RUNNING		     ? EINVAL
+	     : loader->next >= order_batches(&loader->order)  ? MDB_NOTFOUND
+							      : 0;
 	if (rc) {
 		loader_release(loader);
 		return rc;
 	}
-	number = loader->next++;
+	loader->next++;
 	loader->waiting++;
 	began = clock_now();
-	rc = wait_for(loader, number, &link);
-	loader->waiting--;
+	rc = wait_for(loader, &link);
 	if (!rc) {
 		batch = *link;
 		note_stall(loader, batch, clock_now() - began);

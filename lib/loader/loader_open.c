@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a loader is made of, and how it ends while others still use it.
- */
+/* Opens a loader, and ends it while others still use it. */
 #include "loader/loader_private.h"
 
 #include "util/memory.h"
@@ -263,6 +262,18 @@ static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 	return most < READ_MOST ? most : READ_MOST;
 }
 
+/* Starts threads; fewer than are wanted do as well. Returns 0, or why there is none. */
+static int some_start(pthread_t *threads, unsigned *n, unsigned wanted, void *(*run)(void *),
+		      struct lmdbio_loader *loader)
+{
+	int rc = 0;
+
+	while (!rc && *n < wanted)
+		if (!(rc = thread_start(&threads[*n], run, loader)))
+			++*n;
+	return *n ? 0 : rc;
+}
+
 static int threads_start(struct lmdbio_loader *loader)
 {
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
@@ -291,15 +302,12 @@ static int threads_start(struct lmdbio_loader *loader)
 	pthread_mutex_lock(&loader->lock);
 	rc = thread_start(&loader->planner, planner_run, loader);
 	loader->planner_runs = !rc;
-	while (!rc && loader->readers < readers)
-		if (!(rc = thread_start(&loader->reader[loader->readers], reader_run, loader)))
-			loader->readers++;
-	while (!rc && loader->decoders < decoders)
-		if (!(rc = thread_start(&loader->decoder[loader->decoders], decoder_run, loader)))
-			loader->decoders++;
+	if (!rc)
+		rc = some_start(loader->reader, &loader->readers, readers, reader_run, loader);
+	if (!rc)
+		rc = some_start(loader->decoder, &loader->decoders, decoders, decoder_run, loader);
 	pthread_mutex_unlock(&loader->lock);
-	/* Fewer do as well. */
-	return loader->planner_runs && loader->readers && loader->decoders >= !!decoders ? 0 : rc;
+	return rc;
 }
 
 void loader_free(struct lmdbio_loader *loader)
@@ -326,8 +334,6 @@ void loader_free(struct lmdbio_loader *loader)
 /* Ends the threads, and lets go of the handle's reference. */
 static void loader_end(struct lmdbio_loader *loader)
 {
-	struct batch *batch;
-
 	pthread_mutex_lock(&loader->lock);
 	loader->closing = true;
 	pieces_drop(loader);
@@ -336,6 +342,7 @@ static void loader_end(struct lmdbio_loader *loader)
 	pthread_cond_broadcast(&loader->turn);
 	pthread_cond_broadcast(&loader->room);
 	pthread_cond_broadcast(&loader->batch);
+	pthread_cond_broadcast(&loader->still);
 	pthread_mutex_unlock(&loader->lock);
 	if (loader->planner_runs)
 		pthread_join(loader->planner, NULL);
@@ -344,12 +351,7 @@ static void loader_end(struct lmdbio_loader *loader)
 	for (unsigned i = 0; i < loader->decoders; i++)
 		pthread_join(loader->decoder[i], NULL);
 	pthread_mutex_lock(&loader->lock);
-	sweep_drop(loader);
-	while ((batch = loader->first)) {
-		loader->first = batch->next;
-		batch_free(batch);
-	}
-	loader->last = &loader->first;
+	batches_drop(loader);
 	loader_release(loader);
 }
 

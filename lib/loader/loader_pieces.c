@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how records that are to be read become pieces, in the order of the
- * file.
- */
+/* Cuts the records that are to be read into pieces, in the order of the file. */
 #include "loader/loader_private.h"
 
 #include "window/residency.h"
@@ -111,8 +109,8 @@ static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
 	if (!count)
 		return;
 	pthread_mutex_lock(&loader->lock);
-	if (loader->closing) {
-		/* Nobody reads any more. */
+	/* Readers end, or are to be still, and read no page. */
+	if (loader->closing || loader->life != LIFE_RUNNING) {
 		pieces_free(first);
 		pthread_mutex_unlock(&loader->lock);
 		return;
@@ -159,12 +157,12 @@ void works_locate(struct lmdbio_loader *loader, struct plan *plan)
 }
 
 /* Cut at the arena's chunks: two readers in one would wait for each other. */
-struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *short_of_memory)
+struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, size_t *cut)
 {
 	struct piece *first = NULL, **last = &first;
 	uint64_t each = record_bytes(loader);
 
-	*short_of_memory = false;
+	*cut = 0;
 	if (!plan->n)
 		return NULL;
 	qsort(plan->works, plan->n, sizeof(*plan->works), by_offset);
@@ -180,10 +178,9 @@ struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *s
 				  : next - i >= TIER_SAMPLES))
 				break;
 		piece = piece_new(plan->round, next - i);
-		if (!piece) {
-			*short_of_memory = true;
+		if (!piece)
 			return first;
-		}
+		*cut = next;
 		piece->n = next - i;
 		piece->whole = loader->whole && !loader->copies && plan->round > ROUNDS_EXACT;
 		memcpy(piece->works, works, piece->n * sizeof(*works));

@@ -36,9 +36,12 @@ struct piece {
 	uint64_t bytes;          /* of memory that its samples will take */
 	uint64_t offset, length; /* pages: where */
 	bool whole;              /* all of the chunk is wanted in the end */
+	bool again;              /* there was no memory for its samples once */
 	size_t n;
 	struct work **works;
 };
+
+enum loader_life { LIFE_NONE, LIFE_CHANGING, LIFE_RUNNING };
 
 enum batch_state { BATCH_COMING, BATCH_DECODING, BATCH_READY };
 
@@ -118,27 +121,30 @@ struct lmdbio_loader {
 	pthread_cond_t work;  /* readers: a piece, or memory for one */
 	pthread_cond_t turn;  /* runs that are read for a tier: another one has ended, or may begin */
 	pthread_cond_t room;  /* the planner: something was used up, or its pages have come */
-	pthread_cond_t still; /* who drops everything: readers, planner and decoders pause */
+	pthread_cond_t still; /* changers: threads pause, or another change has ended */
 	pthread_cond_t batch; /* decoders: a batch is complete */
 	struct order order;
 	unsigned references; /* the handle, batches that are out, calls that wait */
 	bool closing;
-	unsigned generation; /* of batches: another epoch has begun */
-	bool begun;
+	enum loader_life life; /* of an epoch: loader_epoch.c */
+	unsigned generation;   /* of plans and claims: another epoch has begun */
 	uint64_t epoch, next; /* what consumers take next */
 	uint64_t plan_epoch, plan_next;
 	uint64_t round, round_samples;
 	struct sweep sweep;
 	uint64_t copied_bytes, copied_samples; /* into memory, so far */
 	uint64_t waited_round; /* somebody waits for a batch of it: memory is no reason to wait */
-	unsigned waiting;
+	unsigned waiting; /* takers, of this generation: each has a claim to one batch */
 	struct batch *first, **last; /* planned and not taken, in order */
 	uint64_t ahead;              /* samples in them */
 	uint64_t batches_ahead;
 	struct piece *pieces, **pieces_last;
 	unsigned pages_left; /* pieces of pages that the planner waits for */
-	unsigned reading, decoding, dropping;
-	bool planning, out_of_memory;
+	unsigned reading, decoding;
+	bool planning;
+	bool out_of_memory;    /* not even one batch could be planned: the next call tries again */
+	uint64_t plan_most;    /* batches, as memory is short; 0: as many as suit */
+	uint64_t memory_short; /* bytes held when there was no memory for more; 0: there was */
 	unsigned quiet;
 	unsigned running, runs_most; /* runs read for a tier at once */
 	uint64_t held;
@@ -157,8 +163,15 @@ struct lmdbio_loader {
 	pthread_t decoder[LOADER_THREADS];
 };
 
+/* loader_epoch.c */
+/* Frees all batches that are not taken. No thread may hold one. Under the lock. */
+void batches_drop(struct lmdbio_loader *loader);
+
 /* loader_window.c: the planner's thread. */
 void *planner_run(void *loader);
+/* What becomes of planning so many batches: fewer are tried next, or it waits for a call. Under the
+ * lock. */
+void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc);
 /* Makes so many batches from one on, also over the end of its epoch, but not over the one after it.
  * Moves *epoch and *number behind them. Returns 0 or ENOMEM. */
 int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
@@ -174,8 +187,9 @@ uint64_t record_bytes(const struct lmdbio_loader *loader);
 /* Finds where works stand: offset and length, or their samples' errors. It may have pages read, and
  * waits for them. */
 void works_locate(struct lmdbio_loader *loader, struct plan *plan);
-/* Sorts works by their place, and cuts them into pieces. */
-struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, bool *short_of_memory);
+/* Sorts works by their place, and cuts them into pieces. *cut: how many works are in them, those in
+ * front; fewer than all when memory is short. */
+struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, size_t *cut);
 /* The last pieces first: in a database larger than memory every other round goes backward through
  * the file, because what was read last may still be there. */
 struct piece *pieces_turned(struct piece *pieces);
@@ -270,6 +284,13 @@ bool loader_delist(struct lmdbio_loader *loader);
 struct lmdbio_loader *loader_enter(struct lmdbio_loader *loader);
 void loader_leave(struct lmdbio_loader *loader);
 int loader_gone(void);
+
+/* Bytes that batches may take together, as far as is known. Under the lock. */
+static inline uint64_t loader_memory(const struct lmdbio_loader *loader)
+{
+	return loader->memory_short && loader->memory_short < loader->memory ? loader->memory_short
+									     : loader->memory;
+}
 
 static inline bool loader_is_here(const struct lmdbio_loader *loader)
 {

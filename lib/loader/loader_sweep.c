@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a shuffled epoch is read out of a file that memory cannot hold,
- * with one way through the file for nearly every two memories full of records.
+/* Reads a shuffled epoch out of a file that memory cannot hold, with one way through the file for
+ * nearly every two memories full of records.
  *
  * Rounds as long as memory need a way through the file each. A sweep never stops: it goes around
  * the file, sector by sector, and takes of each sector all records of the window, the batches from
@@ -10,9 +10,9 @@
  * snowplow of replacement selection: Knuth, TAOCP 3, 5.4.1). On the first way the window grows with
  * the sectors, so that it ends as every other way does.
  *
- * Nobody can hang: a batch is complete when all sectors have been read after it was planned, pieces
- * of that many steps do not wait for memory when somebody waits for the batch, and steps go on,
- * with no new batches if need be, until its step has been planned.
+ * No taker waits for ever: a batch is complete when all sectors have been read after it was planned;
+ * pieces of that many steps do not wait for memory when a taker waits for the batch; and steps go
+ * on, with no new batches if need be or where memory is short, until its step has been planned.
  */
 #include "loader/loader_private.h"
 
@@ -72,19 +72,25 @@ bool sweep_begin(struct lmdbio_loader *loader)
 static uint64_t batches_next(const struct lmdbio_loader *loader)
 {
 	const struct sweep *sweep = &loader->sweep;
-	uint64_t share = share_of(loader), step = sweep->window / sweep->sectors / share;
+	uint64_t share = share_of(loader), window = sweep->window;
+	uint64_t step = window / sweep->sectors / share;
 
-	if (loader->plan_epoch > loader->epoch + 1)
+	if (loader->plan_epoch > loader->epoch + 1 || loader->out_of_memory)
 		return 0;
+	if (loader->plan_most && step > loader->plan_most)
+		step = loader->plan_most;
+	if (loader_memory(loader) < loader->memory)
+		window = (uint64_t)((unsigned __int128)window * loader_memory(loader) /
+				    loader->memory);
 	/* What rounds before the sweep have planned counts as well. */
-	if (loader->ahead + step * share > sweep->window)
+	if (loader->ahead && loader->ahead + step * share > window)
 		return 0;
 	return step;
 }
 
 bool sweep_has_room(const struct lmdbio_loader *loader)
 {
-	if (!loader->begun || loader->closing)
+	if (loader->life != LIFE_RUNNING || loader->closing)
 		return false;
 	/* While a step is being read, the one after it is asked for. */
 	if (loader->pieces && loader->pieces->round != loader->round)
@@ -136,7 +142,8 @@ static void sectors_fill(struct lmdbio_loader *loader, const struct plan *plan)
 	}
 }
 
-/* The first half of a step: the window moves on. Under the lock, which it takes down while it
+/* The first half of a step: the window moves on, unless there is no memory for new batches: those
+ * that are planned need the step all the same. Under the lock, which it takes down while it
  * computes. false: this step is not to be made after all. */
 static bool window_move(struct lmdbio_loader *loader)
 {
@@ -157,8 +164,6 @@ static bool window_move(struct lmdbio_loader *loader)
 	pthread_mutex_lock(&loader->lock);
 	if (rc || generation != loader->generation || loader->closing) {
 		plan_drop(&plan);
-		/* Memory may be there again when batches have been given back. */
-		loader->out_of_memory = rc != 0;
 	} else {
 		for (struct batch *batch = plan.first; batch; batch = batch->next)
 			batch->round += loader->sweep.sectors - 1;
@@ -168,7 +173,10 @@ static bool window_move(struct lmdbio_loader *loader)
 		loader->plan_next = number;
 	}
 	free(plan.works);
-	return !rc && generation == loader->generation && !loader->closing;
+	if (generation != loader->generation || loader->closing)
+		return false;
+	plan_went(loader, batches, rc);
+	return true;
 }
 
 /* Samples that will not come: for want of memory, or because their place cannot be told. */
@@ -207,8 +215,7 @@ void sweep_step(struct lmdbio_loader *loader)
 	struct plan plan = {0};
 	struct piece *pieces = NULL;
 	unsigned generation;
-	size_t n;
-	bool short_of_memory = false;
+	size_t n, cut;
 
 	if (!window_move(loader))
 		return;
@@ -222,19 +229,18 @@ void sweep_step(struct lmdbio_loader *loader)
 	works_locate(loader, &plan);
 	n = plan.n;
 	plan.n = works_found(plan.works, n);
-	pieces = works_cut(loader, &plan, &short_of_memory);
+	pieces = works_cut(loader, &plan, &cut);
 	pthread_mutex_lock(&loader->lock);
 	if (generation != loader->generation || loader->closing) {
 		pieces_free(pieces);
 		plan.n = n;
 		plan_drop(&plan);
 	} else {
-		works_fail(loader, plan.works + plan.n, n - plan.n, 0);
-		if (short_of_memory) {
-			pieces_free(pieces);
-			works_fail(loader, plan.works, plan.n, ENOMEM);
-		} else {
-			pieces_put(loader, pieces);
+		pieces_put(loader, pieces);
+		/* An empty sector has no array of works. */
+		if (cut < n) {
+			works_fail(loader, plan.works + cut, plan.n - cut, ENOMEM);
+			works_fail(loader, plan.works + plan.n, n - plan.n, 0);
 		}
 	}
 	free(sector.works);

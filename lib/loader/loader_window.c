@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how far ahead batches are made, and in which order their records are
- * asked of the file.
+/* Makes batches ahead of need, and asks the file for their records.
  *
  * A round is as many batches as memory holds; its records are read in the order of the file, so
  * that neighbours come in one read, while the round before is being used and makes room: two halves
@@ -32,7 +31,7 @@ static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 	uint64_t size = record_bytes(loader), most = SAMPLES_AHEAD, merged;
 
 	if (loader->copies) {
-		most = loader->memory / size;
+		most = loader_memory(loader) / size;
 		merged = loader->file_bytes / (most ? most : 1);
 		if (merged > 2 * loader_gap(loader) && most > APART_ROUND / size)
 			most = APART_ROUND / size;
@@ -51,8 +50,8 @@ static bool has_room(const struct lmdbio_loader *loader)
 {
 	if (loader->sweep.sectors)
 		return sweep_has_room(loader);
-	if (!loader->begun || loader->closing || loader->plan_epoch > loader->epoch + 1 ||
-	    loader->pieces)
+	if (loader->life != LIFE_RUNNING || loader->closing || loader->out_of_memory ||
+	    loader->plan_epoch > loader->epoch + 1 || loader->pieces)
 		return false;
 	if (loader->options.ahead && loader->batches_ahead >= loader->options.ahead)
 		return false;
@@ -244,7 +243,7 @@ static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, 
 {
 	struct snapshot snapshot = loader_view(loader);
 	struct piece *pieces;
-	bool short_of_memory;
+	size_t cut;
 
 	*rc = plan_batches(loader, plan, batches, epoch, number);
 	if (*rc)
@@ -253,8 +252,8 @@ static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, 
 	take_failed(plan);
 	if (!loader->copies)
 		take_covered(loader, plan, &snapshot);
-	pieces = works_cut(loader, plan, &short_of_memory);
-	if (short_of_memory)
+	pieces = works_cut(loader, plan, &cut);
+	if (cut < plan->n)
 		*rc = ENOMEM;
 	return loader->copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
 }
@@ -267,11 +266,26 @@ static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 
 	if (batches > SAMPLES_AHEAD)
 		batches = SAMPLES_AHEAD;
+	if (loader->plan_most && batches > loader->plan_most)
+		batches = loader->plan_most;
 	loader->round_samples =
 		batches * share * (loader->copies && loader->waiting ? GROWTH_STARVED : GROWTH);
 	if (options->ahead && batches > options->ahead - loader->batches_ahead)
 		batches = options->ahead - loader->batches_ahead;
 	return batches;
+}
+
+void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc)
+{
+	if (!rc) {
+		loader->plan_most *= 2;
+		if (loader->plan_most > SAMPLES_AHEAD)
+			loader->plan_most = 0;
+	} else if (batches > 1) {
+		loader->plan_most = batches / 2;
+	} else {
+		loader->out_of_memory = true;
+	}
 }
 
 /* The next round. Under the lock, which it takes down while it computes. */
@@ -295,9 +309,7 @@ static void plan_round(struct lmdbio_loader *loader)
 	if (rc || generation != loader->generation || loader->closing) {
 		pieces_free(pieces);
 		plan_drop(&plan);
-		/* Memory may be there again when batches have been given back. */
 		loader->round_samples = 0;
-		loader->out_of_memory = rc != 0;
 	} else {
 		plan_publish(loader, &plan, pieces);
 		/* The next one will be no other, and had better come soon. */
@@ -306,6 +318,8 @@ static void plan_round(struct lmdbio_loader *loader)
 		loader->plan_epoch = epoch;
 		loader->plan_next = number;
 	}
+	if (generation == loader->generation)
+		plan_went(loader, batches, rc);
 	free(plan.works);
 }
 
@@ -315,7 +329,7 @@ void *planner_run(void *argument)
 
 	pthread_mutex_lock(&loader->lock);
 	while (!loader->closing) {
-		if (!has_room(loader) || !order_batches(&loader->order) || loader->out_of_memory) {
+		if (!has_room(loader) || !order_batches(&loader->order)) {
 			pthread_cond_wait(&loader->room, &loader->lock);
 			continue;
 		}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The life of an epoch in a loader: how it begins, how its order is saved and restored, and how
+ * everything that was read ahead of it is dropped.
+ *
+ *   LIFE_NONE      no epoch has begun
+ *   LIFE_RUNNING   the planner publishes batches, readers and decoders fill them, takers take them
+ *   LIFE_CHANGING  one thread, the changer, takes everything down and sets another place
+ *
+ *   NONE or RUNNING --epoch(), restore()--> CHANGING --> RUNNING; close() sets `closing` in any
+ *
+ * The changer is the only thread that frees batches that no taker has taken, but for loader_end(),
+ * which has joined all threads before. It works in four steps, under the loader's lock, which it
+ * gives up only where it waits:
+ *
+ * 1. It waits until no other thread is the changer. So a second epoch begins after the first has
+ *    begun, never in the middle of it, and the last one holds.
+ * 2. It voids all claims, whose takers return ECANCELED, and all plans (`generation`), and drops
+ *    the pieces that no reader has begun. From here on the planner publishes nothing, puts no piece
+ *    and begins no plan; decoders begin no batch. So readers, too, run out of work.
+ * 3. It waits until the planner, all readers and all decoders are still, which takes no longer than
+ *    a read. Nothing holds a pointer to a batch now.
+ * 4. It frees the batches, sets the place, and wakes the planner and the next changer.
+ *
+ * Locks are taken in this order: the list of loaders (loader_live.c), the loader's, that of the
+ * samples' memory.
+ */
+#include "loader/loader_private.h"
+
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+
+void batches_drop(struct lmdbio_loader *loader)
+{
+	struct batch *batch;
+
+	sweep_drop(loader);
+	while ((batch = loader->first)) {
+		loader->first = batch->next;
+		loader->held -= batch->held;
+		batch_free(batch);
+	}
+	loader->last = &loader->first;
+	loader->ahead = loader->batches_ahead = 0;
+}
+
+/* Steps 2 to 4, but for the place. Returns 0, or ECANCELED: the loader is being closed. */
+static int drop_all(struct lmdbio_loader *loader)
+{
+	loader->life = LIFE_CHANGING;
+	loader->generation++;
+	loader->waiting = 0;
+	pieces_drop(loader);
+	pthread_cond_broadcast(&loader->ready);
+	while (loader->reading || loader->planning || loader->decoding)
+		pthread_cond_wait(&loader->still, &loader->lock);
+	loader->life = LIFE_NONE;
+	pthread_cond_broadcast(&loader->still);
+	if (loader->closing)
+		return ECANCELED;
+	batches_drop(loader);
+	loader->round_samples = 0;
+	return 0;
+}
+
+/* Whether what is read ahead begins with this batch. Takers that wait for others are not ahead. */
+static bool is_ahead(const struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
+{
+	if (loader->life != LIFE_RUNNING || loader->waiting)
+		return false;
+	if (loader->first)
+		return loader->first->shown.epoch == epoch && loader->first->shown.number == number;
+	return loader->plan_epoch == epoch && loader->plan_next == number;
+}
+
+/* Sets the place. Everything that is ahead begins there, or there is nothing. */
+static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
+{
+	loader->epoch = epoch;
+	loader->next = number;
+	loader->life = LIFE_RUNNING;
+	loader->waited_round = 0;
+	loader->plan_most = loader->memory_short = 0;
+	loader->out_of_memory = false;
+	loader->stats.stall_ns = 0;
+	loader->epoch_began = clock_now();
+	loader->epoch_ended = 0;
+	loader->storage_before = stats_get(STATS_STORAGE_BYTES);
+	pthread_cond_broadcast(&loader->room);
+	pthread_cond_broadcast(&loader->batch);
+	pthread_cond_broadcast(&loader->work);
+}
+
+/* Waits for the end of another thread's change. Returns 0 or ECANCELED. */
+static int change_await(struct lmdbio_loader *loader)
+{
+	while (loader->life == LIFE_CHANGING && !loader->closing)
+		pthread_cond_wait(&loader->still, &loader->lock);
+	return loader->closing ? ECANCELED : 0;
+}
+
+/* Begins at a batch of an epoch; `order`: of another order than before, or NULL. Under the lock,
+ * which it takes down meanwhile. Returns 0 or ECANCELED. */
+static int change(struct lmdbio_loader *loader, const struct order *order, uint64_t epoch,
+		  uint64_t number)
+{
+	int rc = change_await(loader);
+	uint64_t all;
+
+	if (rc)
+		return rc;
+	if (order || !is_ahead(loader, epoch, number)) {
+		rc = drop_all(loader);
+		if (rc)
+			return rc;
+		if (order)
+			loader->order = *order;
+		all = order_batches(&loader->order);
+		loader->plan_epoch = number < all ? epoch : epoch + 1;
+		loader->plan_next = number < all ? number : 0;
+	}
+	run_from(loader, epoch, number);
+	return 0;
+}
+
+int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)
+{
+	int rc;
+
+	if (epoch >> 48)
+		return EINVAL;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
+	pthread_mutex_lock(&loader->lock);
+	rc = change(loader, NULL, epoch, 0);
+	loader_release(loader);
+	return rc;
+}
+
+int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE])
+{
+	int rc;
+
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
+	pthread_mutex_lock(&loader->lock);
+	rc = change_await(loader);
+	if (!rc && loader->life != LIFE_RUNNING)
+		rc = EINVAL;
+	if (!rc)
+		order_save(&loader->order, loader->epoch, loader->next, state);
+	loader_release(loader);
+	return rc;
+}
+
+int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE])
+{
+	uint64_t epoch, number;
+	struct order order;
+	int rc;
+
+	rc = order_restore(&order, &epoch, &number, state);
+	if (rc)
+		return rc;
+	if (!(loader = loader_enter(loader)))
+		return loader_gone();
+	pthread_mutex_lock(&loader->lock);
+	rc = order.spec.records == index_records(loader->index)
+		     ? change(loader, &order, epoch, number)
+		     : EINVAL;
+	loader_release(loader);
+	return rc;
+}
