@@ -58,7 +58,7 @@ tree_install() {
 tree_generate() {
 	if [ ! -e "$root/configure" ] || [ ! -e "$root/Makefile.in" ] ||
 		[ -n "$(find "$root" -path "$root/build*" -prune -o \
-			\( -name '*.am' -o -name 'configure.ac' -o -name 'origin.m4' \) \
+			\( -name '*.am' -o -name 'configure.ac' -o -name 'origin.m4' -o -name 'python.m4' \) \
 			-newer "$root/Makefile.in" -print)" ]; then
 		tree_say "autoreconf"
 		(cd "$root" && mkdir -p m4 && autoreconf -fi) >&2 || return 1

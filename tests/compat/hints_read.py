@@ -3,7 +3,7 @@
 
 usage: hints_read.py make DIRECTORY     a data set: records of 10 bytes to many pages, and a named one
        hints_read.py plain DIRECTORY    py-lmdb alone
-       hints_read.py hints DIRECTORY    the same through contrib/python/lmdbio_loader.py
+       hints_read.py hints DIRECTORY    the same with lmdbio.Hints
        hints_read.py refused DIRECTORY  what the example must not accept
 
 The lines of "plain" and "hints" must be the same.
@@ -14,8 +14,10 @@ import sys
 
 import lmdb
 
-sys.path.insert(0, os.path.join(os.environ["top_srcdir"], "contrib", "python"))
-import lmdbio_loader as loader
+sys.path[:0] = [os.path.join(os.environ["top_srcdir"], "python", *more) for more in ((), ("examples",))]
+import lmdbio
+import hinted_epoch as loader
+from lmdbio.hints import NORMAL, STRIDE, Unusable
 
 RECORDS, NAMED = 3000, 600
 
@@ -50,7 +52,7 @@ def batches():
 def read(path, hinted):
 	env = lmdb.open(path, readonly=True, lock=False, max_dbs=2)
 	named = env.open_db(b"named", create=False)
-	hints = loader.Hints(env) if hinted else None
+	hints = lmdbio.Hints(env) if hinted else None
 	names = loader.shuffled_batches([b"%04d" % i for i in range(NAMED)], 50, 3)
 	with env.begin() as txn:
 		for batch in loader.read_batches(txn, hints, batches()):
@@ -63,10 +65,10 @@ def read(path, hinted):
 	with env.begin() as txn:  # a C transaction that py-lmdb may have used before
 		if hints:
 			hints.prefetch_range(txn, b"00000100", b"00000400")
-			hints.advise(txn, loader.STRIDE, 3)
+			hints.advise(txn, STRIDE, 3)
 		told("range", [bytes(v) for k, v in txn.cursor() if b"00000100" <= k <= b"00000400"])
 		if hints:
-			hints.advise(txn, loader.NORMAL)
+			hints.advise(txn, NORMAL)
 			hints.prefetch_range(txn)
 	if hints:
 		print("why not:", hints.why_not, file=sys.stderr)
@@ -77,19 +79,19 @@ def read(path, hinted):
 def refused(path):
 	"""One word a line: what happens where the C handles are not there or not the right ones."""
 	env = lmdb.open(path, readonly=True, lock=False)
-	hints = loader.Hints(env)
+	hints = lmdbio.Hints(env)
 	print("usable" if hints.why_not is None else hints.why_not)
 	txn = env.begin()
 	txn.abort()
 	other = lmdb.open(os.path.join(path, "other"), map_size=1 << 20)
-	print("writing:", loader.Hints(other).why_not)
+	print("writing:", lmdbio.Hints(other).why_not)
 	for what, call in (("ended", lambda: hints.prefetch_keys(txn, [b"a"])),
 			("other", lambda: hints.prefetch_keys(other.begin(), [b"a"])),
 			("dbi", lambda: hints.prefetch_keys(env.begin(), [b"a"], 77))):
 		try:
 			call()
 			print(what, "accepted")
-		except (lmdb.Error, loader.Unusable):
+		except (lmdb.Error, Unusable):
 			print(what, "refused")
 
 

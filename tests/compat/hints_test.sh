@@ -6,9 +6,9 @@
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3
 "$python" -c 'import lmdb' 2>/dev/null || skip "no python3-lmdb here"
-export top_srcdir PYTHONDONTWRITEBYTECODE=1
+export top_srcdir PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/python"
 reader=$top_srcdir/tests/compat/hints_read.py
-example=$top_srcdir/contrib/python/lmdbio_loader.py
+example=$top_srcdir/python/examples/hinted_epoch.py
 cd "$scratch"
 
 # number NAME FILE: the largest number of that name in the statistics' lines.

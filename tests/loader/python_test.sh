@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../tools/harness.sh"
 python=/usr/bin/python3
 "$python" -c 'import lmdb' 2>/dev/null || skip "no python3-lmdb here"
-export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/contrib/python"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/python"
 cd "$scratch"
 
 "$python" "$top_srcdir/tests/loader/python_batches.py" make db
@@ -22,7 +22,7 @@ for store in cache arena; do
 done
 judge stage_is_empty test -z "$(ls stage)"
 rc=0
-"$lmdbio_run" -- "$python" "$top_srcdir/contrib/python/lmdbio_batches.py" --batch=50 db > out 2> err || rc=$?
+"$lmdbio_run" -- "$python" "$top_srcdir/python/examples/loader_epoch.py" --batch=50 db > out 2> err || rc=$?
 judge example_agrees_with_py_lmdb test $rc -eq 0
 test $rc -eq 0 || cat err
 judge example_tells_both_rates test "$(grep -c ' a second' out)" -eq 2

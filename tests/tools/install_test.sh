@@ -192,6 +192,18 @@ judge moved_run_finds_its_library test "$(readlink -f "$(sed -n 2p out)")" = \
 	"$(readlink -f "moved${private#"$scratch/root"}/liblmdb.so.0")"
 mv moved root
 
+# --- the Python package: it finds the library and the commands beside it, wherever the tree lies ---
+modules=$scratch/root$(directory pythondir)
+judge python_package_is_installed test -e "$modules/lmdbio/py.typed"
+status python_package_is_imported 0 env "PYTHONPATH=$modules" /usr/bin/python3 -c \
+	'import lmdbio; print(lmdbio.library()._name)'
+judge python_package_finds_its_library test "$(readlink -f "$(cat out)")" = \
+	"$(readlink -f "$private/liblmdb.so.0")"
+echo 'print("a script runs")' > script.py
+status python_package_starts_a_script 0 env "PYTHONPATH=$modules" /usr/bin/python3 -m lmdbio run script.py
+judge python_package_runs_the_script grep -qx 'a script runs' out
+find "$modules" -name __pycache__ -exec rm -r {} +
+
 # --- and away ---
 judge uninstall_ends_well made uninstall
 left > leftovers

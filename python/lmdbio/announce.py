@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Announcer: an environment of lmdbio's own that brings records into the node's store."""
+from __future__ import annotations
+
+import array
+import ctypes
+import os
+from typing import Any, Optional, Sequence
+
+from ._native import MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTLS, MDB_RDONLY, check, library
+from .hints import key_values
+from .loader import Path
+
+
+class Announcer:
+    """Brings records of a data set into this node's store, for whichever process reads them.
+
+    It opens the data set beside the program's own environments. Processes of the node that read
+    the same file on lmdbio share the store (lmdbio(7)), so that what is announced here is found
+    there by workers.
+
+    path    a directory with a data set or a container in it, or the file itself
+    name    a named database; None is the main one
+    lock    True takes a slot in the data set's reader table, beside live writers
+    depth   announcements that may be under way; an older one is dropped if it has not begun
+
+    An announcement lives in a transaction, and what has not been begun is dropped with it.
+    `depth` transactions take turns, so that the newest snapshot is read and old pages give way.
+    """
+
+    def __init__(self, path: Path, name: Optional[str] = None, lock: bool = False,
+                 depth: int = 64) -> None:
+        if depth < 1:
+            raise ValueError(f"depth={depth}: must be 1 or more")
+        self._path, self._process = os.fsdecode(path), os.getpid()
+        self._txns: list[Any] = []
+        self._turn, self._depth = 0, depth
+        self._env: Any = None
+        env = ctypes.c_void_p()
+        lib = library()
+        check(lib.mdb_env_create(ctypes.byref(env)), self._path)
+        self._env = env
+        try:
+            check(lib.mdb_env_set_maxdbs(env, 4), self._path)
+            flags = MDB_RDONLY | MDB_NOTLS | (0 if lock else MDB_NOLOCK)
+            flags |= 0 if os.path.isdir(path) else MDB_NOSUBDIR
+            check(lib.mdb_env_open(env, os.fsencode(path), flags, 0o644), self._path)
+            self._dbi = self._open_database(name)
+        except Exception:
+            self.close()
+            raise
+
+    def _open_database(self, name: Optional[str]) -> int:
+        dbi, txn = ctypes.c_uint(), self._begin()
+        code = library().mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
+                                      ctypes.byref(dbi))
+        check(code, f"{self._path}: database {name!r}")
+        return dbi.value
+
+    def _begin(self) -> Any:
+        txn = ctypes.c_void_p()
+        check(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)), self._path)
+        self._txns.append(txn)
+        return txn
+
+    def _next(self) -> Any:
+        """The transaction of the next announcement: a new one, or the oldest, renewed."""
+        if len(self._txns) < self._depth:
+            return self._begin()
+        self._turn = (self._turn + 1) % self._depth
+        txn = self._txns[self._turn]
+        library().mdb_txn_reset(txn)
+        check(library().mdb_txn_renew(txn), self._path)
+        return txn
+
+    def keys(self, keys: Sequence[bytes]) -> None:
+        """Announces the records of some keys."""
+        if keys:
+            address, kept = key_values(keys)
+            check(library().lmdbio_prefetch_keys(self._next(), self._dbi, address, len(keys)),
+                  self._path)
+            del kept
+
+    def records(self, numbers: Sequence[int]) -> None:
+        """Announces records by their numbers, counted from 0 in the order of the keys."""
+        if numbers:
+            values = array.array("Q", numbers)
+            check(library().lmdbio_prefetch_records(self._next(), self._dbi,
+                                                    values.buffer_info()[0], len(values)),
+                  self._path)
+
+    def close(self) -> None:
+        """Drops what has not been read, and closes the environment."""
+        env, self._env = self._env, None
+        txns, self._txns = self._txns, []
+        if env is not None and self._process == os.getpid():
+            for txn in txns:
+                library().mdb_txn_abort(txn)
+            library().mdb_env_close(env)
+
+    def __del__(self) -> None:
+        if getattr(self, "_env", None) is not None:
+            self.close()

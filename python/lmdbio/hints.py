@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Hints: announces to lmdbio what a py-lmdb program reads next.
+
+In a PyTorch data set whose sampler yields each batch of keys together with the batch that the same
+worker gets next:
+
+    class Pictures(torch.utils.data.Dataset):
+        def __init__(self, path):
+            self.path, self.txn = path, None
+
+        def __getitems__(self, pair):       # once for each batch, in the worker
+            now, following = pair
+            if self.txn is None:            # opened in the process that uses it
+                self.env = lmdb.open(self.path, readonly=True, lock=False)
+                self.txn, self.hints = self.env.begin(), lmdbio.Hints(self.env)
+                self.hints.prefetch_keys(self.txn, now)
+            self.hints.prefetch_keys(self.txn, following)
+            return [decode(self.txn.get(key)) for key in now]
+
+The transaction stays open: when it ends, lmdbio drops what was announced and is not yet being
+read. lmdbio.torch.AnnouncingSampler does the same for a data set that is not to be changed.
+"""
+from __future__ import annotations
+
+import array
+import ctypes
+import importlib
+import sys
+from typing import Any, Optional, Sequence
+
+from ._native import POINTER_SIZE, Stats, declare
+
+NORMAL, SEQUENTIAL, RANDOM, STRIDE = range(4)  # enum lmdbio_advice
+
+
+class Unusable(Exception):
+    """Hints cannot be given; the text says why."""
+
+
+class _Place(ctypes.Structure):
+    """Dl_info, see dladdr(3)"""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def _is_cffi() -> bool:
+    lmdb: Any = sys.modules["lmdb"]
+    return bool(lmdb.Transaction.__module__ == "lmdb.cffi")
+
+
+def _library_of_binding() -> ctypes.CDLL:
+    """The library that py-lmdb itself calls, if it is lmdbio.
+
+    The functions are looked up from the binding's own module, which depends on the library: that
+    finds it under LD_PRELOAD and LD_LIBRARY_PATH alike. ctypes.CDLL(None) would also show lmdbio
+    to a binding that has an LMDB of its own inside, whose handles lmdbio must not be given.
+    """
+    module = importlib.import_module("lmdb_cffi" if _is_cffi() else "lmdb.cpython")
+    lib = ctypes.CDLL(module.__file__)
+    bases = []
+    for name in ("mdb_txn_begin", "lmdbio_prefetch_keys"):
+        place = _Place()
+        try:
+            function = ctypes.cast(getattr(lib, name), ctypes.c_void_p)
+        except AttributeError:
+            raise Unusable("this program does not run on lmdbio: start it by lmdbio-run") from None
+        ctypes.CDLL(None).dladdr(function, ctypes.byref(place))
+        bases.append(place.base)
+    if bases[0] != bases[1]:
+        raise Unusable("py-lmdb has an LMDB of its own, which lmdbio does not reach")
+    return declare(lib)
+
+
+def _unknown_layout() -> Unusable:
+    lmdb: Any = sys.modules["lmdb"]
+    return Unusable(f"the objects of py-lmdb {lmdb.__version__} have a layout that is not known")
+
+
+def _word_at(thing: Any, offset: int) -> Optional[int]:
+    """The pointer at an offset of a Python object, which must lie inside of the object."""
+    if offset < 2 * POINTER_SIZE or offset % POINTER_SIZE or \
+            offset + POINTER_SIZE > type(thing).__basicsize__:
+        raise _unknown_layout()
+    return ctypes.c_void_p.from_address(id(thing) + offset).value
+
+
+def _handles(env: Any, txn: Any) -> tuple[Optional[int], Optional[int]]:
+    """The MDB_env * and MDB_txn * behind py-lmdb's objects. The second is None after the end of txn.
+
+    The cffi binding keeps them as attributes. The CPython binding's objects are C structures
+    without accessors; in all of its versions the list of weak references is followed by
+
+        Environment:  MDB_env *env;
+        Transaction:  EnvObject *env;  MDB_txn *txn;   (env is NULL when the transaction has ended)
+
+    and Python tells the list's place, as __weakrefoffset__. The word before the MDB_txn * must be
+    the address of `env` itself; this is checked at each call, before the next word is believed.
+    """
+    lmdb: Any = sys.modules["lmdb"]
+    if _is_cffi():
+        found = [int(lmdb.cffi._ffi.cast("uintptr_t", h)) for h in (env._env, txn._txn)]
+        return found[0], found[1] or None
+    offset = lmdb.Transaction.__weakrefoffset__ + POINTER_SIZE
+    owner = _word_at(txn, offset)
+    if owner is None:
+        return None, None
+    if owner != id(env):
+        raise Unusable("the transaction belongs to another environment, or " +
+                       str(_unknown_layout()))
+    return (_word_at(env, lmdb.Environment.__weakrefoffset__ + POINTER_SIZE),
+            _word_at(txn, offset + POINTER_SIZE))
+
+
+def address_of(text: bytes) -> int:
+    """Where the bytes of an object begin; they stay there as long as the object lives."""
+    return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
+
+
+def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[int]"]]:
+    """The address of an array of MDB_val for some keys, and what must be kept alive with it."""
+    joined = b"".join(keys)
+    address = address_of(joined)
+    values = array.array("Q" if POINTER_SIZE == 8 else "I")
+    for key in keys:  # an MDB_val is a size and an address
+        values.append(len(key))
+        values.append(address)
+        address += len(key)
+    return values.buffer_info()[0], (joined, values)
+
+
+class Hints:
+    """lmdbio's hints for an environment that py-lmdb has opened with readonly=True.
+
+    Where hints cannot be given (the program does not run on lmdbio, the environment is open for
+    writing) each method does nothing, and `why_not` says why; it is None where they can.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.why_not: Optional[str] = None
+        self.library: Optional[ctypes.CDLL] = None
+        try:
+            self.library = _library_of_binding()
+            with env.begin() as txn:
+                self._check(self.library, txn)
+        except (Unusable, OSError, ImportError, KeyError) as error:
+            self.why_not = str(error)
+
+    def _check(self, lib: ctypes.CDLL, txn: Any) -> None:
+        """Checks that the library says of the handles what the binding says."""
+        if not self.env.flags()["readonly"]:
+            raise Unusable("the environment is open for writing")
+        env, handle = _handles(self.env, txn)
+        if not env or not handle or lib.mdb_txn_env(handle) != env or \
+                lib.mdb_txn_id(handle) != txn.id():
+            raise _unknown_layout()
+
+    def _handle(self, txn: Any) -> int:
+        """The MDB_txn * of a transaction; not kept, as py-lmdb uses one for several objects."""
+        handle = _handles(self.env, txn)[1]
+        if not handle:
+            raise self._error("the transaction has ended")
+        return handle
+
+    @staticmethod
+    def _error(text: str) -> Exception:
+        lmdb: Any = sys.modules["lmdb"]
+        error: Exception = lmdb.Error(text)
+        return error
+
+    def _call(self, name: str, txn: Any, *arguments: Any) -> None:
+        assert self.library is not None
+        code = getattr(self.library, name)(self._handle(txn), *arguments)
+        if code:
+            raise self._error(self.library.mdb_strerror(code).decode())
+
+    def dbi(self, txn: Any, name: Optional[bytes] = None) -> int:
+        """The MDB_dbi of a database by its name; one that env.open_db() has opened keeps its own."""
+        if self.why_not:
+            return 0
+        number = ctypes.c_uint()
+        self._call("mdb_dbi_open", txn, name, 0, ctypes.byref(number))
+        return number.value
+
+    def prefetch_keys(self, txn: Any, keys: Sequence[bytes], dbi: int = 1) -> None:
+        """Announces the records of some keys. 1 is the MDB_dbi of the unnamed database."""
+        if self.why_not or not keys:
+            return
+        address, kept = key_values(keys)
+        self._call("lmdbio_prefetch_keys", txn, dbi, address, len(keys))
+        del kept
+
+    def prefetch_range(self, txn: Any, first: Optional[bytes] = None, last: Optional[bytes] = None,
+                       dbi: int = 1) -> None:
+        """Announces the records from key `first` to key `last`, both included; None: to the end."""
+        if self.why_not:
+            return
+        kept = [None if key is None else bytes(key) for key in (first, last)]
+        ends = [None if key is None else
+                (ctypes.c_size_t * 2)(len(key), address_of(key))
+                for key in kept]
+        self._call("lmdbio_prefetch_range", txn, dbi, *ends)
+
+    def prefetch_records(self, txn: Any, numbers: Sequence[int], dbi: int = 1) -> None:
+        """Announces records by their numbers, counted from 0 in the order of the keys."""
+        if self.why_not or not numbers:
+            return
+        values = array.array("Q", numbers)
+        self._call("lmdbio_prefetch_records", txn, dbi, values.buffer_info()[0], len(values))
+
+    def advise(self, txn: Any, advice: int, stride: int = 1, dbi: int = 1) -> None:
+        """Says how a database will be read: NORMAL, SEQUENTIAL, RANDOM or STRIDE."""
+        if not self.why_not:
+            self._call("lmdbio_advise", txn, dbi, advice, stride)
+
+    def statistics(self) -> dict[str, int]:
+        """lmdbio's counters in this process, by name; empty where the program is not on lmdbio."""
+        if self.library is None:
+            return {}
+        found = Stats(size=ctypes.sizeof(Stats))
+        code = self.library.lmdbio_stats(ctypes.byref(found))
+        if code:
+            raise self._error(self.library.mdb_strerror(code).decode())
+        return {name: getattr(found, name) for name, *_ in Stats._fields_ if name != "size"}

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""The batch loader: mini-batches over lmdbio's memory, without a copy."""
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+from types import TracebackType
+from typing import Any, Iterator, Optional, Type, Union
+
+from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_SIZE, BatchFields,
+                      LoaderOptions, LoaderStats, Quality, Value, check, library, mpi_library)
+
+ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
+TAILS = {"pad": 0, "drop": 1, "wrap": 2}
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
+    """The number of a word, or a ValueError that names the argument and what it may be."""
+    if value not in allowed:
+        words = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"{argument}={value!r}: must be one of {words}")
+    return allowed[value]
+
+
+def _handle_of(comm: Any) -> int:
+    """MPICH's own number of a communicator."""
+    if isinstance(comm, int):
+        return comm
+    MPI: Any = importlib.import_module("mpi4py.MPI")
+    if MPI._sizeof(MPI.Comm) != ctypes.sizeof(ctypes.c_int):
+        raise TypeError("comm: this mpi4py is built for another MPI than MPICH")
+    return ctypes.c_int.from_address(MPI._addressof(comm)).value
+
+
+class Batch:
+    """One batch: a sequence of (key, value) memoryviews.
+
+    The views show lmdbio's own memory. It stays valid as long as any view of the batch is alive:
+    a view holds its batch, and the batch goes back to the loader with the last one.
+
+    epoch    the epoch
+    number   the number of the global batch in the epoch
+    records  the records' numbers
+    errors   for each record 0, or the code of the error that stands in its place (skip_errors)
+    """
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer, self._process = pointer, os.getpid()
+        shown = pointer.contents
+        self.epoch: int = shown.epoch
+        self.number: int = shown.number
+        samples = [shown.samples[i] for i in range(shown.count)]
+        self._samples = [sample for sample in samples if sample.record != NO_RECORD]
+        self.records: list[int] = [sample.record for sample in self._samples]
+        self.errors: list[int] = [sample.error for sample in self._samples]
+
+    def __del__(self) -> None:
+        pointer, self._pointer = getattr(self, "_pointer", None), None
+        if pointer is not None and self._process == os.getpid():
+            library().lmdbio_batch_done(pointer)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def _view(self, value: Value) -> memoryview:
+        kind = ctypes.c_ubyte * value.size
+        array: Any = kind.from_address(value.data) if value.size else kind()
+        array._batch = self  # the view holds the array, and the array its batch
+        return memoryview(array).cast("B").toreadonly()
+
+    def key(self, i: int) -> memoryview:
+        """The key of the i-th record."""
+        return self._view(self._samples[i].key)
+
+    def value(self, i: int) -> memoryview:
+        """The value of the i-th record."""
+        return self._view(self._samples[i].data)
+
+    def __getitem__(self, i: int) -> tuple[memoryview, memoryview]:
+        if not -len(self) <= i < len(self):
+            raise IndexError(i)
+        return self.key(i), self.value(i)
+
+    def __iter__(self) -> Iterator[tuple[memoryview, memoryview]]:
+        return (self[i] for i in range(len(self)))
+
+    def arrays(self, dtype: Any = "uint8") -> list[Any]:
+        """The values as read-only numpy arrays over lmdbio's memory."""
+        import numpy
+        return [numpy.frombuffer(self.value(i), dtype=dtype) for i in range(len(self))]
+
+
+class _Quiet:
+    """What Loader.quiet() returns: a context in which the loader begins no read ahead."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __enter__(self) -> None:
+        library().lmdbio_loader_quiet(self._loader._handle, 1)
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        library().lmdbio_loader_quiet(self._loader._handle, 0)
+
+
+class Loader:
+    """Mini-batches of an LMDB data set or of a container, read ahead of the program.
+
+    The order is a pure function of seed, epoch and policy: the same on all machines and for any
+    number of ranks. Arguments that are None have the defaults of struct lmdbio_loader_options
+    (lmdbio-loader(3)).
+
+    path         a directory with a data set or a container in it, or the file itself
+    batch        records in a global batch, all ranks together
+    name         a named database; None is the main one
+    order        'shuffle', 'sequential', 'block' or 'opportunistic'
+    tail         what becomes of a last batch that is not full: 'pad', 'drop' or 'wrap'
+    seed         the order's seed
+    ranks, rank  how many processes share each batch, and which of them this one is
+    lock         False opens the data set without its lock file (MDB_NOLOCK)
+    comm         an mpi4py communicator built for MPICH, or MPICH's own number of one: all its
+                 ranks open one loader together, and their nodes keep the records for each other
+    memory       bytes for batches that are read ahead
+    ahead        batches that are read ahead at most
+    threads      reads in flight at most
+    bandwidth    bytes a second from storage at most
+    stage_dir    a folder on a local disk where records are kept that came from storage
+    stage_size   bytes in it at most
+    shares       'sequential': how many runs of neighbours go side by side
+    block        'block', 'opportunistic': records in a run
+    buffer       'block', 'opportunistic': runs that are shuffled together
+    resident     'opportunistic': records that stay in memory
+    skip_errors  True: a record that cannot be read is an entry in Batch.errors, not an exception
+    """
+
+    _handle: Any = None
+
+    def __init__(self, path: Path, batch: int, *, name: Optional[str] = None,
+                 order: str = "shuffle", tail: str = "pad", seed: int = 0,
+                 ranks: int = 1, rank: int = 0, lock: bool = True, comm: Any = None,
+                 memory: Optional[int] = None, ahead: Optional[int] = None,
+                 threads: Optional[int] = None, bandwidth: Optional[int] = None,
+                 stage_dir: Optional[Path] = None, stage_size: Optional[int] = None,
+                 shares: Optional[int] = None, block: Optional[int] = None,
+                 buffer: Optional[int] = None, resident: Optional[int] = None,
+                 skip_errors: bool = False) -> None:
+        fields = LoaderOptions(
+            size=ctypes.sizeof(LoaderOptions), batch=batch, seed=seed, ranks=ranks, rank=rank,
+            order=choice("order", order, ORDERS), tail=choice("tail", tail, TAILS),
+            skip_errors=skip_errors, memory=memory or 0, ahead=ahead or 0, threads=threads or 0,
+            bandwidth=bandwidth or 0, stage_size=stage_size or 0, shares=shares or 0,
+            block=block or 0, buffer=buffer or 0, resident=resident or 0,
+            stage_dir=os.fsencode(stage_dir) if stage_dir is not None else None)
+        if batch < 1:
+            raise ValueError(f"batch={batch}: must be 1 or more")
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank={rank}: must be from 0 to ranks - 1, which is {ranks - 1}")
+        flags = (0 if os.path.isdir(path) else MDB_NOSUBDIR) | (0 if lock else MDB_NOLOCK)
+        handle = ctypes.c_void_p()
+        arguments = (ctypes.byref(handle), os.fsencode(path), flags,
+                     name.encode() if name is not None else None, ctypes.byref(fields))
+        if comm is None:
+            code = library().lmdbio_loader_open(*arguments)
+        else:
+            code = mpi_library().lmdbio_mpi_loader_open(_handle_of(comm), *arguments)
+        check(code, os.fsdecode(path))
+        self._handle, self._process = handle, os.getpid()
+        self._next = 0
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the loader, at any time. Batches that are in use stay valid."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._process == os.getpid():
+            library().lmdbio_loader_close(handle)
+
+    @property
+    def records(self) -> int:
+        """The number of records in the database."""
+        return int(library().lmdbio_loader_records(self._handle))
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return int(library().lmdbio_loader_batches(self._handle))
+
+    def _batches(self) -> Iterator[Batch]:
+        pointer = ctypes.POINTER(BatchFields)()
+        while True:
+            code = library().lmdbio_loader_next(self._handle, ctypes.byref(pointer))
+            if code == MDB_NOTFOUND:
+                return
+            check(code, "the next batch")
+            batch, pointer = Batch(pointer), ctypes.POINTER(BatchFields)()
+            yield batch
+            del batch
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Begins an epoch and returns an iterator over its batches."""
+        check(library().lmdbio_loader_epoch(self._handle, epoch), f"epoch {epoch}")
+        self._next = epoch + 1
+        return self._batches()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The next epoch, from 0 on."""
+        return self.epoch(self._next)
+
+    def state(self) -> bytes:
+        """64 bytes that name the batch that comes next, for resume()."""
+        state = ctypes.create_string_buffer(STATE_SIZE)
+        check(library().lmdbio_loader_save(self._handle, state), "saving the state")
+        return state.raw
+
+    def resume(self, state: bytes) -> Iterator[Batch]:
+        """Goes on where a state was saved; returns an iterator over the rest of that epoch."""
+        if len(state) != STATE_SIZE:
+            raise ValueError(f"state: must have {STATE_SIZE} bytes, not {len(state)}")
+        check(library().lmdbio_loader_restore(self._handle, bytes(state)), "resuming")
+        self._next = int.from_bytes(state[6:12], "little") + 1
+        return self._batches()
+
+    def quiet(self) -> _Quiet:
+        """`with loader.quiet():` begins no read that nothing waits for, around an allreduce."""
+        return _Quiet(self)
+
+    def stats(self) -> dict[str, Any]:
+        """The loader's counters, by the names of struct lmdbio_loader_stats in lmdbio.h."""
+        stats = LoaderStats(size=ctypes.sizeof(LoaderStats))
+        check(library().lmdbio_loader_stats(self._handle, ctypes.byref(stats)), "statistics")
+        found = {name: getattr(stats, name) for name, *_ in LoaderStats._fields_
+                 if name != "size"}
+        found["stalls"] = list(found["stalls"])
+        return found
+
+    def verdict(self) -> str:
+        """One line that answers "is I/O my bottleneck?"."""
+        line = ctypes.create_string_buffer(1024)
+        library().lmdbio_loader_verdict(self._handle, line, len(line))
+        return line.value.decode()
+
+    def quality(self, epoch: int, start: int, length: int) -> dict[str, float]:
+        """How random the order of an epoch is; `length` bytes of a key from `start` are its label.
+
+        Returns the fields of struct lmdbio_quality in lmdbio.h.
+        """
+        quality = Quality(size=ctypes.sizeof(Quality))
+        check(library().lmdbio_loader_quality(self._handle, epoch, start, length,
+                                              ctypes.byref(quality)), "the quality of the order")
+        return {name: getattr(quality, name) for name, *_ in Quality._fields_ if name != "size"}

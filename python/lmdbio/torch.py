@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""For PyTorch: read-ahead for a map-style Dataset over LMDB that is not to be changed.
+
+    from lmdbio.torch import AnnouncingSampler
+
+    sampler = AnnouncingSampler(RandomSampler(dataset), "train.lmdb", key="{:08d}")
+    loader = DataLoader(dataset, batch_size=256, sampler=sampler, num_workers=4)
+
+The main process draws the indices of coming batches before its workers read them. The sampler
+announces the records of these indices to lmdbio, and the workers find them in the node's store.
+Start the program by lmdbio-run, so that the workers read through lmdbio.
+"""
+from __future__ import annotations
+
+import collections
+import importlib
+import itertools
+import os
+from typing import Any, Iterable, Iterator, Sequence, Union
+
+from .announce import Announcer
+from .keys import Key, key_function
+from .loader import Path
+
+__all__ = ["AnnouncingSampler", "LazyEnvironment"]
+
+
+class AnnouncingSampler:
+    """Yields what another sampler yields, and announces the records of it to lmdbio before.
+
+    sampler  a Sampler of indices or a BatchSampler (DataLoader's sampler= or batch_sampler=)
+    path     the data set: a directory, or a data file
+    key      which records an index stands for: a function that returns a key or several, a format
+             string ('{:08d}'), or a preset: 'order' (the n-th record of the database), 'caffe',
+             'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
+             (fairchem's .aselmdb), 'deepmd' (DeePMD-kit's frames)
+    name     a named database; None is the main one
+    lock     True takes a slot in the data set's reader table, beside live writers
+    ahead    records that are announced before the first of them is yielded; DataLoader's own
+             prefetch_factor comes on top of it
+
+    The announcements are made by the process that iterates, in an environment of its own. It is
+    opened at the first iteration, so that the sampler can be made before workers are forked.
+    """
+
+    def __init__(self, sampler: Iterable[Any], path: Path, key: Key, *, name: Union[str, None] = None,
+                 lock: bool = False, ahead: int = 256) -> None:
+        if ahead < 1:
+            raise ValueError(f"ahead={ahead}: must be 1 or more")
+        self.sampler, self.path, self.key = sampler, path, key
+        self.name, self.lock, self.ahead = name, lock, ahead
+        self._announcer: Any = None
+        self._keys: Any = None
+        self._process = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_announcer": None, "_keys": None, "_process": 0}
+
+    def __len__(self) -> int:
+        return len(self.sampler)  # type: ignore[arg-type]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Passes the epoch on to the other sampler (DistributedSampler has one)."""
+        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def _announce(self, drawn: Sequence[Any]) -> None:
+        indices: list[Any] = []
+        for entry in drawn:
+            if isinstance(entry, (list, tuple)):
+                indices.extend(entry)
+            else:
+                indices.append(entry)
+        if self._keys is None:
+            self._announcer.records([int(index) for index in indices])
+            return
+        keys: list[bytes] = []
+        for index in indices:
+            found = self._keys(index)
+            if isinstance(found, (bytes, str)):
+                found = [found]
+            keys += [key if isinstance(key, bytes) else key.encode() for key in found]
+        self._announcer.keys(keys)
+
+    def _open(self) -> None:
+        if self._process != os.getpid():
+            self._keys = key_function(self.key, self.path)
+            self._announcer = Announcer(self.path, self.name, self.lock)
+            self._process = os.getpid()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._open()
+        source = iter(self.sampler)
+        waiting: collections.deque[Any] = collections.deque()
+        group = 0  # entries that are drawn, and announced, together: about half of `ahead`
+        while True:
+            if len(waiting) <= group:
+                first = list(itertools.islice(source, 1)) if not group else []
+                if first:
+                    width = len(first[0]) if isinstance(first[0], (list, tuple)) else 1
+                    group = max(1, self.ahead // 2 // max(1, width))
+                drawn = first + list(itertools.islice(source, max(group, 1)))
+                if drawn:
+                    self._announce(drawn)
+                    waiting.extend(drawn)
+            if not waiting:
+                return
+            yield waiting.popleft()
+
+
+class LazyEnvironment:
+    """An lmdb.Environment that each process opens for itself, at its first use.
+
+    DataLoader pickles a Dataset for workers that are started by "spawn", and an open
+    lmdb.Environment refuses that; one that was opened before a fork is shared by mistake. This
+    object keeps the arguments of lmdb.open() instead:
+
+        def __init__(self, path):
+            self.env = LazyEnvironment(path, lock=False, readahead=False)
+
+        def __getitem__(self, index):
+            with self.env().begin() as txn:
+                ...
+    """
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.path = path
+        self.options = {"readonly": True, "subdir": os.path.isdir(path), **options}
+        self._env: Any = None
+        self._process = 0
+
+    def __call__(self) -> Any:
+        if self._process != os.getpid():
+            lmdb: Any = importlib.import_module("lmdb")
+            self._env = lmdb.open(os.fspath(self.path), **self.options)
+            self._process = os.getpid()
+        return self._env
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_env": None, "_process": 0}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Asks the Python package what its documentation promises; one line a case.
+
+usage: package_check.py DIRECTORY, which is made
+"""
+import pickle
+import sys
+
+import lmdb
+
+import lmdbio
+from lmdbio.announce import Announcer
+from lmdbio.keys import PRESETS, key_function
+
+RECORDS = 103
+bad = False
+
+
+def judge(name, good):
+    global bad
+    print("ok" if good else "NOT OK", name)
+    bad |= not good
+
+
+def refuses(name, kind, words, call):
+    """The call raises an error of this kind whose text has all the words."""
+    try:
+        call()
+        judge(name, False)
+    except kind as error:
+        judge(name, all(word in str(error) for word in words))
+
+
+def main(path):
+    judge("import_leaves_torch_alone", "torch" not in sys.modules)
+    with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for i in range(RECORDS):
+            txn.put(b"%04d" % i, b"v" * (i + 1))
+    judge("version_is_named", lmdbio.__version__ == lmdbio.library().lmdbio_version().decode())
+    refuses("order_names_its_words", ValueError, ["order='random'", "'shuffle'", "'block'"],
+            lambda: lmdbio.Loader(path, 8, order="random"))
+    refuses("tail_names_its_words", ValueError, ["tail='cut'", "'pad'"],
+            lambda: lmdbio.Loader(path, 8, tail="cut"))
+    refuses("batch_is_checked", ValueError, ["batch=0"], lambda: lmdbio.Loader(path, 0))
+    refuses("rank_is_checked", ValueError, ["rank=2"],
+            lambda: lmdbio.Loader(path, 8, ranks=2, rank=2))
+    refuses("misspelt_option_is_refused", TypeError, ["sed"], lambda: lmdbio.Loader(path, 8, sed=1))
+    refuses("missing_data_set_is_named", lmdbio.Error, ["/nowhere"],
+            lambda: lmdbio.Loader("/nowhere", 8))
+    error = pickle.loads(pickle.dumps(lmdbio.Error(2, "text")))
+    judge("errors_cross_processes", (error.code, str(error)) == (2, "text"))
+    for options in ({}, {"tail": "drop"}, {"tail": "wrap"}, {"order": "sequential"},
+                    {"ranks": 3, "rank": 1}, {"ranks": 3, "rank": 2, "order": "sequential"}):
+        records = lmdbio.Records(path, 8, lock=False, **options)
+        judge("records_have_their_length_%s" % "_".join(map(str, options.values())),
+              len(records) == sum(1 for _ in records))
+    judge("whole_batches_have_their_length",
+          len(lmdbio.Records(path, 8, batches=True, lock=False)) == 13)
+    stats = lmdbio.stats()
+    judge("stats_are_named_as_in_lmdbio_h", stats.keys() >= {"storage_bytes", "prefetch_used", "huge_bytes"})
+    announcer = Announcer(path, depth=2)
+    for i in range(5):  # more than depth: transactions take turns
+        announcer.keys([b"%04d" % i, b"absent"])
+        announcer.records([i, RECORDS + 7])
+    announcer.close()
+    refuses("announcer_names_the_database", lmdbio.Error, ["'absent'", path],
+            lambda: Announcer(path, name="absent"))
+    refuses("key_names_its_presets", ValueError, ["key='cafe'", "'caffe'", "'ase'"],
+            lambda: key_function("cafe", path))
+    refuses("ase_without_nextid_says_so", ValueError, ["nextid", path],
+            lambda: key_function("ase", path))
+    judge("format_makes_keys", key_function("{:04d}", path)(7) == b"0007")
+    judge("presets_are_those_documented", sorted(PRESETS) == [
+        "ase", "caffe", "deepmd", "lsun", "mmengine", "order"])
+    sys.exit(bad)
+
+
+main(sys.argv[1])

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# Tests the Python package: its types, its errors, its commands, and what importing it costs.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+python=/usr/bin/python3
+"$python" -c 'import lmdb, mypy, numpy' 2> /dev/null || skip "no python3-lmdb, python3-mypy or python3-numpy here"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/python" LIBLMDBIO="$dropin"
+cd "$scratch"
+
+status package_passes_mypy_strict 0 "$python" -m mypy --strict --cache-dir="$scratch/mypy" \
+	"$top_srcdir/python/lmdbio"
+status package_check_ends_well 0 "$python" "$top_srcdir/tests/python/package_check.py" db
+grep -v '^ok ' out || true
+judge package_check_has_cases test "$(grep -c '^ok ' out)" -ge 12
+
+status usage_on_request 0 "$python" -m lmdbio --help
+judge usage_names_both_commands grep -q 'lmdbio check' out
+status usage_without_words 2 "$python" -m lmdbio
+status usage_without_script 2 "$python" -m lmdbio run --verbose
+PATH=$(dirname "$lmdbio_run"):$PATH
+export PATH
+cat > script.py <<'END'
+import sys, lmdb, lmdbio
+with lmdb.open("db", readonly=True, lock=False) as env:
+    print(sys.argv[1:], lmdbio.Hints(env).why_not)
+END
+status run_starts_a_script 0 "$python" -m lmdbio run --prefetch=0 script.py a --b
+judge run_passes_arguments_and_takes_effect grep -qx "\['a', '--b'\] None" out
+status check_says_that_it_takes_effect 0 "$python" -m lmdbio check
+finish

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# Tests that pip makes a wheel of the sdist, and that the wheel alone is enough to read through lmdbio.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+python=/usr/bin/python3
+"$python" -c 'import setuptools, pip, wheel, lmdb' 2> /dev/null ||
+	skip "no python3-pip, python3-setuptools, python3-wheel or python3-lmdb here"
+unset PYTHONPATH MAKEFLAGS MFLAGS
+export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+cd "$scratch"
+
+# pip asks the backend in the source's folder; here the calls are made as pip makes them.
+(cd "$top_srcdir" && "$python" -B -c 'import sys
+sys.path.insert(0, "python")
+import build_backend
+print(build_backend.build_sdist(sys.argv[1]))' "$scratch") > out 2> err
+judge sdist_is_made test -s "$(cat out)"
+cat err
+sdist=$(cat out)
+status pip_makes_a_wheel_of_the_sdist 0 "$python" -m pip wheel --no-build-isolation --no-deps -q -w wheels "$sdist"
+wheel=$(ls wheels)
+judge wheel_serves_every_python3 expr "$wheel" : 'lmdbio-[0-9.]*-py3-none-linux_.*\.whl'
+status pip_installs_the_wheel 0 "$python" -m pip install --no-deps -q --target site "wheels/$wheel"
+export PYTHONPATH="$scratch/site"
+"$python" -c 'import lmdbio; print(lmdbio.library()._name)' > out
+judge wheel_brings_its_library test "$(dirname "$(cat out)")" = "$scratch/site/lmdbio/native/lib/lmdbio"
+status wheel_takes_effect_on_py_lmdb 0 "$python" -m lmdbio check
+status wheel_has_lmdbio_run 0 site/bin/lmdbio-run --verbose -- "$python" -c \
+	'import lmdb; lmdb.open("db", map_size=1 << 20).close(); lmdb.open("db", readonly=True).close()'
+judge wheel_reads_through_lmdbio grep -q 'db: read by lmdbio' err
+finish
