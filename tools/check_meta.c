@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what may stand in the fields of a meta page. */
+/* Judges the fields of the two meta pages. */
 #include "check_meta.h"
 
+#include "format/identify.h"
 #include "util/checked.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <lmdb.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What a program has of x86-64's address space; no data file was ever mapped at this length. */
@@ -20,29 +22,28 @@ static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_END], siz
 	return io_read(io, page, META_END, offset, done);
 }
 
-/* What LMDB 1.0 and the development branches before it write, which is no damage. One meta page of
- * another version beside a usual one is. */
-static int other_format(struct io *io, const uint8_t *first, const char **format)
+/* What lmdbio does not read, which is no damage: report->unchecked says what it is. An empty file
+ * is what is left of one. */
+static int other_format(struct io *io, struct check_report *report)
 {
-	enum { MAGIC_LATER = 24, PAGE_LATER = 2 * FORMAT_PAGE_MAX };
-	uint32_t version = load32(first + META_VERSION);
-	uint8_t page[META_END];
-	size_t done;
-	int rc;
+	static char text[FORMAT_TEXT]; /* there is one check in a process */
+	struct format_identity identity;
+	uint8_t *bytes = malloc(FORMAT_LOOK);
+	size_t done = 0;
+	int rc = bytes ? io_read(io, bytes, FORMAT_LOOK, 0, &done) : ENOMEM;
 
-	*format = NULL;
-	if (load32(first + MAGIC_LATER) == FORMAT_MAGIC)
-		*format = "this is a data file of LMDB 1.0, another format";
-	if (load32(first + META_MAGIC) != FORMAT_MAGIC || version == FORMAT_VERSION)
-		return 0;
-	for (uint32_t size = FORMAT_PAGE_MIN; size <= PAGE_LATER && !*format; size *= 2) {
-		if ((rc = meta_read(io, size, page, &done)))
-			return rc;
-		if (load32(page + META_MAGIC) == FORMAT_MAGIC &&
-		    load32(page + META_VERSION) == version)
-			*format = "this is a data file of another version of LMDB's format";
+	if (!rc) {
+		identity = format_identify(bytes, done);
+		if (identity.kind == FORMAT_KIND_SKIPPABLE) {
+			check_found(report, CHECK_DAMAGE, "container", 0, "%s",
+				    format_explain(&identity, text));
+			rc = EBADMSG;
+		} else if (identity.kind != FORMAT_KIND_EMPTY) {
+			report->unchecked = format_explain(&identity, text);
+		}
 	}
-	return 0;
+	free(bytes);
+	return rc;
 }
 
 /* The page size: as the first meta page says, when the second one is there and says the same; else
@@ -201,7 +202,7 @@ int check_metas(struct check_report *report, struct io *io, struct check_metas *
 
 	*metas = (struct check_metas){.newest = -1};
 	if ((rc = io_size(io, &metas->file_size)) || (rc = meta_read(io, 0, pages[0], &done[0])) ||
-	    (rc = other_format(io, pages[0], &report->unchecked)))
+	    (rc = other_format(io, report)))
 		return rc;
 	if (report->unchecked)
 		return ENOTSUP;

@@ -21,8 +21,8 @@ struct check_metas {
 
 /* Reads and judges both. What is wrong with them goes to the report, whose page size is then known,
  * and nothing else of the file can be judged when metas->newest is -1. Returns 0, ENOTSUP when the
- * file is in a format that is none of this project's (report->unchecked says which), or the errno
- * of a read. */
+ * file is in a format that is none of this project's (report->unchecked says which), EBADMSG when
+ * what is wrong has been told and there is nothing more to judge, or the errno of a read. */
 int check_metas(struct check_report *report, struct io *io, struct check_metas *metas);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which ways there are to one snapshot of a file that may be damaged. */
+/* Finds a way to one snapshot of a file that may be damaged. */
 #include "check_source.h"
 
 #include "tool_common.h"
@@ -44,7 +44,7 @@ int check_source_open(struct check_source *source, const char *path, struct chec
 		return 0;
 	}
 	if (rc == MDB_VERSION_MISMATCH) {
-		report->unchecked = "a container of a newer format";
+		report->unchecked = "this is a container of a newer lmdbio: check it with that one";
 		return ENOTSUP;
 	}
 	source->data = &source->container;
@@ -52,14 +52,13 @@ int check_source_open(struct check_source *source, const char *path, struct chec
 }
 
 /* As a reader: the original's rules for opening, its reader slot, our pages. */
-static int pin_as_reader(struct check_source *source, unsigned flags, const char **call)
+static int pin_as_reader(struct check_source *source, unsigned flags)
 {
 	MDB_txn *txn;
-	int rc = tool_env_try(source->path, flags, 0, &source->env, call);
+	int rc = tool_env_try(source->path, flags, 0, &source->env);
 
 	if (rc)
 		return rc;
-	*call = "mdb_txn_begin";
 	rc = txn_begin(source->env, NULL, MDB_RDONLY, &source->txn);
 	if (rc) {
 		source->txn = NULL;
@@ -107,19 +106,18 @@ static bool rc_is_damage(int rc)
 void check_source_pin(struct check_source *source, unsigned flags, const struct check_metas *metas,
 		      struct check_report *report)
 {
-	const char *call;
-	int rc = pin_as_reader(source, flags, &call);
+	int rc = pin_as_reader(source, flags);
 
 	/* No lock file can be made or locked, it is full, or damaged itself: better unpinned than
 	 * not at all. */
 	if (rc && !(flags & MDB_NOLOCK)) {
-		rc = pin_as_reader(source, flags | MDB_NOLOCK, &call);
+		rc = pin_as_reader(source, flags | MDB_NOLOCK);
 		source->unpinned = !rc;
 	}
 	if (!rc)
 		return;
 	if (rc_is_damage(rc))
-		check_found(report, CHECK_DAMAGE, "the file", 0, "%s refuses it: %s", call,
+		check_found(report, CHECK_DAMAGE, "the file", 0, "LMDB refuses it: %s",
 			    lmdbio_orig_mdb_strerror(rc));
 	else
 		report->unchecked = lmdbio_orig_mdb_strerror(rc);

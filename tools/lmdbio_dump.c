@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the flat-text format of mdb_dump and mdb_load. */
+/* The command line of lmdbio-dump, and the walk of a sound database in the order of its keys. */
+#include "dump_format.h"
+#include "dump_salvage.h"
 #include "tool_common.h"
 #include "tool_env.h"
+#include "tool_output.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,30 +12,29 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	DUMP_DATABASES = 2, /* the original's: how many named ones are open at once */
-	DUMP_PIECE = 4096,  /* bytes of a key or value that are turned into text at once */
-};
+enum { DUMP_DATABASES = 2 /* the original's: how many named ones are open at once */ };
 
-struct dump {
-	const char *program, *path, *subdb;
+static struct {
+	const char *path, *subdb, *output;
 	unsigned flags;
-	bool all, list, print;
-};
+	bool all, list, salvage;
+	struct dump_form form;
+} dump;
 
-static struct dump dump;
+enum { OPTION_NO_LOCK = TOOL_LONG_ONLY, OPTION_SALVAGE };
 
 static const struct tool_option dump_options[] = {
 	{'a', "all", NULL, "dump every named database, not the main one"},
-	{'f', "output", "FILE", "write to FILE instead of to standard output"},
+	{'f', "output", "FILE", "write to FILE, which is whole or not there"},
 	{'l', "list", NULL, "only list the names of the databases"},
 	{'n', "no-subdir", NULL,
 	 "PATH is the data file, not its directory (a file is recognised without this)"},
 	{'p', "print", NULL, "write printable characters as they are"},
 	{'s', "subdb", "NAME", "dump the database NAME instead of the main one"},
-	{TOOL_LONG_ONLY, "no-lock", NULL,
-	 "leave the lock file alone: nobody may write to the database meanwhile"},
-	{'V', NULL, NULL, "print the version of LMDB and exit"},
+	{OPTION_NO_LOCK, "no-lock", NULL,
+	 "leave the lock file alone: no program may write to the database meanwhile"},
+	{OPTION_SALVAGE, "salvage", NULL,
+	 "dump what can be read of a damaged file, and tell what is left out"},
 	{0},
 };
 
@@ -42,90 +44,26 @@ static const struct tool dump_tool = {
 	.purpose = "Write an LMDB database in the flat-text format of mdb_dump(1), which "
 		   "mdb_load(1) reads.",
 	.options = dump_options,
-	.closing = "Exit status: 0 all is written; 1 wrong usage, or something could not be read "
-		   "or written; 130 interrupted.",
+	.closing = "Exit status: 0 all is written; 1 damage was found; 2 something could not be "
+		   "read or written, or wrong usage; 130 interrupted.",
 };
-
-static const struct {
-	unsigned bit;
-	const char *name;
-} flag_names[] = {
-	{MDB_REVERSEKEY, "reversekey"}, {MDB_DUPSORT, "dupsort"},
-	{MDB_INTEGERKEY, "integerkey"}, {MDB_DUPFIXED, "dupfixed"},
-	{MDB_INTEGERDUP, "integerdup"}, {MDB_REVERSEDUP, "reversedup"},
-};
-
-/* The original's words and status: its users' scripts look for both. */
-static int dump_usage(const char *program)
-{
-	fprintf(stderr, "usage: %s [-V] [-f output] [-l] [-n] [-p] [-a|-s subdb] dbpath\n",
-		program);
-	return EXIT_FAILURE;
-}
-
-static void dump_header(const struct tree_record *record, uint32_t page_size,
-			const MDB_envinfo *info, const char *name)
-{
-	printf("VERSION=3\nformat=%s\n", dump.print ? "print" : "bytevalue");
-	if (name)
-		printf("database=%s\n", name);
-	printf("type=btree\nmapsize=%zu\n", info->me_mapsize);
-	if (info->me_mapaddr)
-		printf("mapaddr=%p\n", info->me_mapaddr);
-	printf("maxreaders=%u\n", info->me_maxreaders);
-	if (record->flags & MDB_DUPSORT)
-		printf("duplicates=1\n");
-	for (size_t i = 0; i < sizeof(flag_names) / sizeof(*flag_names); i++)
-		if (record->flags & flag_names[i].bit)
-			printf("%s=1\n", flag_names[i].name);
-	printf("db_pagesize=%u\nHEADER=END\n", page_size);
-}
-
-static void dump_bytes(const MDB_val *value)
-{
-	static const char digits[] = "0123456789abcdef";
-	const uint8_t *at = value->mv_data, *end = at + value->mv_size;
-	char text[3 * DUMP_PIECE];
-
-	putchar_unlocked(' ');
-	while (at < end) {
-		const uint8_t *stop = end - at > DUMP_PIECE ? at + DUMP_PIECE : end;
-		char *out = text;
-
-		for (; at < stop; at++) {
-			if (dump.print && *at >= ' ' && *at <= '~') {
-				*out++ = (char)*at;
-				continue;
-			}
-			if (dump.print)
-				*out++ = '\\';
-			*out++ = digits[*at >> 4];
-			*out++ = digits[*at & 15];
-		}
-		fwrite_unlocked(text, 1, (size_t)(out - text), stdout);
-	}
-	putchar_unlocked('\n');
-}
 
 /* One database. Unlike the original, the end is marked only when it has been reached. */
 static int dump_database(MDB_txn *txn, MDB_dbi dbi, const char *name)
 {
 	struct tool_cursor cursor;
 	MDB_val key, data;
-	MDB_envinfo info;
-	int rc = tool_env_info(txn->env, &info);
+	int rc;
 
-	if (rc)
-		return rc;
-	dump_header(&txn->trees[dbi].record, txn->snapshot.page_size, &info, name);
+	dump_header(&dump.form, &txn->trees[dbi].record, name);
 	tool_cursor_open(&cursor, txn, dbi);
 	while (!(rc = cursor_get(&cursor.cursor, &key, &data, MDB_NEXT))) {
 		if (tool_signal || ferror(stdout)) {
 			rc = tool_signal ? EINTR : 0;
 			break;
 		}
-		dump_bytes(&key);
-		dump_bytes(&data);
+		dump_bytes(&dump.form, &key);
+		dump_bytes(&dump.form, &data);
 	}
 	tool_cursor_close(&cursor);
 	if (rc != MDB_NOTFOUND)
@@ -155,105 +93,131 @@ static int dump_all(MDB_txn *txn, MDB_dbi main)
 	}
 	tool_cursor_close(&cursor);
 	if (rc == MDB_NOTFOUND && !keys) {
-		fprintf(stderr, "%s: %s does not contain multiple databases\n", dump.program,
-			dump.path);
+		tool_complain(&dump_tool,
+			      "%s: it has no named databases: without -a and -l its records are "
+			      "dumped",
+			      dump.path);
 		return rc;
 	}
 	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Returns an exit status. */
+static int dump_sound(MDB_txn *txn)
+{
+	MDB_dbi dbi;
+	int rc = tool_dbi_open(&dump_tool, dump.path, txn, dump.subdb, &dbi);
+
+	if (rc)
+		return tool_read_status(rc);
+	rc = dump.all ? dump_all(txn, dbi) : dump_database(txn, dbi, dump.subdb);
+	if (rc && rc != MDB_NOTFOUND && !tool_signal)
+		tool_read_failed(&dump_tool, dump.path, rc);
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
+		tool_complain(&dump_tool, "%s: --salvage dumps what can be read", dump.path);
+	return tool_read_status(rc);
+}
+
+static int dump_salvaged(MDB_txn *txn)
+{
+	struct salvage salvage = {.tool = &dump_tool,
+				  .path = dump.path,
+				  .form = &dump.form,
+				  .subdb = dump.subdb,
+				  .all = dump.all,
+				  .list = dump.list};
+
+	return salvage_run(&salvage, txn);
 }
 
 static int dump_run(void)
 {
 	MDB_env *env = NULL;
 	MDB_txn *txn = NULL;
-	MDB_dbi dbi;
-	int rc = tool_env_open(dump.path, dump.flags, dump.all || dump.subdb ? DUMP_DATABASES : 0,
-			       &env);
+	int status, rc;
 
+	rc = tool_env_open(&dump_tool, dump.path, dump.flags,
+			   dump.all || dump.subdb ? DUMP_DATABASES : 0, &env);
 	if (rc)
-		return EXIT_FAILURE;
-	rc = tool_txn_begin(env, &txn);
-	if (rc)
-		goto fail;
-	rc = tool_dbi_open(txn, dump.subdb, &dbi);
-	if (rc)
-		goto fail;
-	rc = dump.all ? dump_all(txn, dbi) : dump_database(txn, dbi, dump.subdb);
-	if (rc && rc != MDB_NOTFOUND && !tool_signal)
-		fprintf(stderr, "%s: %s: %s\n", dump.program, dump.path,
-			lmdbio_orig_mdb_strerror(rc));
-fail:
+		return tool_read_status(rc);
+	rc = tool_txn_begin(&dump_tool, dump.path, env, &txn);
+	if (!rc && (rc = tool_env_info(env, &dump.form.info)))
+		tool_read_failed(&dump_tool, dump.path, rc);
+	status = tool_read_status(rc);
+	if (!rc) {
+		dump.form.page_size = txn->snapshot.page_size;
+		status = dump.salvage ? dump_salvaged(txn) : dump_sound(txn);
+	}
 	if (txn)
 		txn_abort(txn);
 	env_close(env);
-	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }
 
 static void on_unreadable(void)
 {
-	tool_output_end(&dump_tool, EXIT_FAILURE);
-	fprintf(stderr, "%s: %s: %s\n", dump.program, dump.path, strerror(EIO));
-	_exit(EXIT_FAILURE);
+	int status = tool_output_commit(&dump_tool, TOOL_FAILED, false);
+
+	tool_complain(&dump_tool, "%s: %s", dump.path, strerror(EIO));
+	_exit(status);
 }
 
-/* Returns whether the command line makes sense. */
-static bool dump_parse(int argc, char **argv)
+static int dump_parse(int argc, char **argv)
 {
 	int key;
 
 	while ((key = tool_option_next(&dump_tool, argc, argv)) != -1) {
 		switch (key) {
-		case 'V':
-			printf("%s\n", lmdbio_orig_mdb_version(NULL, NULL, NULL));
-			exit(tool_output_end(&dump_tool, EXIT_SUCCESS) != EXIT_SUCCESS);
 		case 'l':
 			dump.list = true;
 			/* fall through */
 		case 'a':
-			if (dump.subdb)
-				return false;
 			dump.all = true;
 			break;
 		case 'f':
-			if (!freopen(optarg, "w", stdout)) {
-				fprintf(stderr, "%s: %s: reopen: %s\n", dump.program, optarg,
-					strerror(errno));
-				exit(EXIT_FAILURE);
-			}
+			dump.output = optarg;
 			break;
 		case 'n':
 			dump.flags |= MDB_NOSUBDIR;
 			break;
 		case 'p':
-			dump.print = true;
+			dump.form.print = true;
 			break;
 		case 's':
-			if (dump.all)
-				return false;
 			dump.subdb = optarg;
 			break;
-		case TOOL_LONG_ONLY:
+		case OPTION_NO_LOCK:
 			dump.flags |= MDB_NOLOCK;
 			break;
+		case OPTION_SALVAGE:
+			dump.salvage = true;
+			break;
 		default:
-			return false;
+			return tool_usage_hint(&dump_tool);
 		}
 	}
-	return optind == argc - 1;
+	if (dump.all && dump.subdb)
+		return tool_usage_error(&dump_tool, "--all and --list exclude --subdb");
+	if (optind != argc - 1)
+		return tool_usage_error(&dump_tool, "one data set is wanted");
+	dump.path = argv[optind];
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	int status;
+	int status = dump_parse(argc, argv);
 
-	dump.program = argv[0];
-	if (argc < 2 || !dump_parse(argc, argv))
-		return dump_usage(argv[0]);
-	dump.path = argv[optind];
+	if (status)
+		return status;
 	tool_signals_catch();
 	tool_unreadable_catch(on_unreadable);
+	if (dump.output && (status = tool_output_file(&dump_tool, dump.output)))
+		return status;
 	status = dump_run();
 	if (tool_signal)
-		return tool_signal_status();
-	return tool_output_end(&dump_tool, status) == TOOL_FAILED ? EXIT_FAILURE : status;
+		status = tool_signal_status();
+	return tool_output_commit(&dump_tool, status,
+				  !tool_signal &&
+					  (!status || (dump.salvage && status != TOOL_FAILED)));
 }

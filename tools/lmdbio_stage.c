@@ -4,6 +4,7 @@
 #include "run_job.h"
 #include "stage_program.h"
 #include "tool_common.h"
+#include "tool_env.h"
 #include "tool_place.h"
 
 #include "mpi/mpi_module.h"
@@ -307,6 +308,20 @@ static void tell_line(const struct lmdbio_stage_report *report)
 			      rate));
 }
 
+/* Of a file that LMDB does not take, more can be said than the code. */
+static void tell_failure(int rc, const char *text, const struct lmdbio_stage_report *report)
+{
+	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED;
+	char *line = file ? tool_env_explain(options.path, 0, rc) : NULL;
+
+	if (line)
+		tool_complain(&stage_tool, "%s (rank %" PRIu64 ")", line, report->failed_rank);
+	else
+		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")", options.path, text,
+			      report->failed_rank);
+	free(line);
+}
+
 static void tell(int rc, const char *text, const struct lmdbio_stage_report *report)
 {
 	if (on_terminal())
@@ -317,8 +332,7 @@ static void tell(int rc, const char *text, const struct lmdbio_stage_report *rep
 	if (place.rank)
 		return;
 	if (rc)
-		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")", options.path, text,
-			      report->failed_rank);
+		tell_failure(rc, text, report);
 	else if (options.json)
 		tell_json(report);
 	else if (!options.quiet)

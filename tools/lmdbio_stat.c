@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: in which order mdb_stat says what it knows, and lmdbio-stat's further
- * options. */
+/* The command line of lmdbio-stat: what mdb_stat tells, in its order, and more. */
 #include "stat_container.h"
 #include "stat_free.h"
 #include "stat_measure.h"
@@ -59,8 +58,7 @@ static const struct tool_option stat_options[] = {
 	 "-aef, --records, --sizes, --layout, and --chunks for a container"},
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of lines"},
 	{OPTION_NO_LOCK, "no-lock", NULL,
-	 "leave the lock file alone: nobody may write to the database meanwhile"},
-	{'V', NULL, NULL, "print the version of LMDB and exit"},
+	 "leave the lock file alone: no program may write to the database meanwhile"},
 	{0},
 };
 
@@ -69,17 +67,10 @@ static const struct tool stat_tool = {
 	.synopsis = "[OPTION]... PATH",
 	.purpose = "Tell what an LMDB environment is made of, as mdb_stat(1) does, and more.",
 	.options = stat_options,
-	.closing = "Exit status: 0 all was told; 1 wrong usage, or something could not be read; "
-		   "130 interrupted.",
+	.closing =
+		"Exit status: 0 all was told; 1 damage was found; 2 something could not be read, "
+		"or wrong usage; 130 interrupted.",
 };
-
-/* The original's words and status: its users' scripts look for both. */
-static int stat_usage(const char *program)
-{
-	fprintf(stderr, "usage: %s [-V] [-n] [-e] [-r[r]] [-f[f[f]]] [-a|-s subdb] dbpath\n",
-		program);
-	return EXIT_FAILURE;
-}
 
 static int show_environment(struct stat_run *run)
 {
@@ -88,7 +79,7 @@ static int show_environment(struct stat_run *run)
 	int rc = tool_env_info(run->env, &info);
 
 	if (rc)
-		return tool_call_failed("mdb_env_info", rc);
+		return tool_read_failed(&stat_tool, run->options->path, rc);
 	if (run->json) {
 		json_object_set_new(run->json, "environment",
 				    stat_json_environment(&info, page_size));
@@ -145,7 +136,7 @@ static int show_free(struct stat_run *run)
 	int rc = stat_free_list(run->txn, run->options->freed, run->json ? &json : NULL);
 
 	if (rc)
-		return tool_call_failed("mdb_cursor_get", rc);
+		return tool_read_failed(&stat_tool, run->options->path, rc);
 	if (run->json)
 		json_object_set_new(run->json, "free_list", json);
 	return 0;
@@ -195,7 +186,7 @@ static int show_named(struct stat_run *run, MDB_dbi main)
 static int show_databases(struct stat_run *run)
 {
 	MDB_dbi dbi;
-	int rc = tool_dbi_open(run->txn, run->options->subdb, &dbi);
+	int rc = tool_dbi_open(&stat_tool, run->options->path, run->txn, run->options->subdb, &dbi);
 
 	if (rc)
 		return rc;
@@ -206,8 +197,7 @@ static int show_databases(struct stat_run *run)
 	if (!rc && run->options->all)
 		rc = show_named(run, dbi);
 	if (rc && !tool_signal)
-		tool_complain(&stat_tool, "%s: %s", run->options->path,
-			      lmdbio_orig_mdb_strerror(rc));
+		tool_read_failed(&stat_tool, run->options->path, rc);
 	return rc;
 }
 
@@ -221,17 +211,18 @@ static int show_container(struct stat_run *run)
 	if (rc == MDB_INVALID && !run->options->chunks)
 		return 0; /* it is a plain data file, and nobody said that it is not */
 	if (rc == MDB_INVALID)
-		tool_complain(&stat_tool, "%s is no container", run->options->path);
+		tool_complain(&stat_tool,
+			      "%s: --chunks is for containers, which lmdbio-convert makes",
+			      run->options->path);
 	else if (rc)
-		tool_complain(&stat_tool, "%s: %s", run->options->path,
-			      lmdbio_orig_mdb_strerror(rc));
+		tool_read_failed(&stat_tool, run->options->path, rc);
 	return rc;
 }
 
 static int stat_show(struct stat_run *run)
 {
 	const struct options *options = run->options;
-	int rc = tool_env_open(options->path, options->flags,
+	int rc = tool_env_open(&stat_tool, options->path, options->flags,
 			       options->all || options->subdb ? STAT_DATABASES : 0, &run->env);
 
 	if (rc || ((options->info || run->json) && (rc = show_environment(run))))
@@ -242,7 +233,7 @@ static int stat_show(struct stat_run *run)
 		if (!options->subdb && !options->all && !options->freed && !options->parts)
 			return 0;
 	}
-	if ((rc = tool_txn_begin(run->env, &run->txn)))
+	if ((rc = tool_txn_begin(&stat_tool, options->path, run->env, &run->txn)))
 		return rc;
 	if (options->freed && (rc = show_free(run)))
 		return rc;
@@ -261,9 +252,9 @@ static struct options options;
 
 static void on_unreadable(void)
 {
-	tool_output_end(&stat_tool, EXIT_FAILURE);
+	tool_output_end(&stat_tool, TOOL_FAILED);
 	tool_complain(&stat_tool, "%s: %s", options.path, strerror(EIO));
-	_exit(EXIT_FAILURE);
+	_exit(TOOL_FAILED);
 }
 
 static int stat_run(void)
@@ -287,19 +278,16 @@ static int stat_run(void)
 	if (run.txn)
 		txn_abort(run.txn);
 	env_close(run.env);
-	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+	return tool_read_status(rc);
 }
 
-/* Returns whether the letter or option is known and makes sense beside the others. */
+/* Returns whether the option is known. */
 static bool parse_option(int key)
 {
 	switch (key) {
-	case 'V':
-		printf("%s\n", lmdbio_orig_mdb_version(NULL, NULL, NULL));
-		exit(tool_output_end(&stat_tool, EXIT_SUCCESS) != EXIT_SUCCESS);
 	case 'a':
 		options.all = true;
-		return !options.subdb;
+		return true;
 	case 'e':
 		options.info++;
 		return true;
@@ -314,7 +302,7 @@ static bool parse_option(int key)
 		return true;
 	case 's':
 		options.subdb = optarg;
-		return !options.all;
+		return true;
 	case OPTION_RECORDS:
 		options.parts |= STAT_RECORDS;
 		return true;
@@ -332,7 +320,7 @@ static bool parse_option(int key)
 		options.info++;
 		options.freed += !options.freed;
 		options.all = options.container = true;
-		return !options.subdb;
+		return true;
 	case OPTION_JSON:
 		options.json = true;
 		return true;
@@ -348,18 +336,16 @@ int main(int argc, char **argv)
 {
 	int key, status;
 
-	if (argc < 2)
-		return stat_usage(argv[0]);
 	while ((key = tool_option_next(&stat_tool, argc, argv)) != -1)
 		if (!parse_option(key))
-			return stat_usage(argv[0]);
+			return tool_usage_hint(&stat_tool);
+	if (options.all && options.subdb)
+		return tool_usage_error(&stat_tool, "--all and --subdb exclude each other");
 	if (optind != argc - 1)
-		return stat_usage(argv[0]);
+		return tool_usage_error(&stat_tool, "one data set is wanted");
 	options.path = argv[optind];
 	tool_signals_catch();
 	tool_unreadable_catch(on_unreadable);
 	status = stat_run();
-	if (tool_signal)
-		return tool_signal_status();
-	return tool_output_end(&stat_tool, status) == TOOL_FAILED ? EXIT_FAILURE : status;
+	return tool_signal ? tool_signal_status() : tool_output_end(&stat_tool, status);
 }

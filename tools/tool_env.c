@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which calls of the original stand behind each step of opening. */
+/* Opens an environment as env_open() does, and explains what fails. */
 #include "tool_env.h"
 
-#include "tool_common.h"
+#include "env/explain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,10 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int tool_call_failed(const char *call, int rc)
+int tool_read_failed(const struct tool *tool, const char *path, int rc)
 {
-	fprintf(stderr, "%s failed, error %d %s\n", call, rc, lmdbio_orig_mdb_strerror(rc));
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
+		tool_complain(tool, "%s: it is damaged: lmdbio-check says where", path);
+	else
+		tool_complain(tool, "%s: %s", path, lmdbio_orig_mdb_strerror(rc));
 	return rc;
+}
+
+int tool_read_status(int rc)
+{
+	if (!rc)
+		return TOOL_OK;
+	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ? TOOL_PROBLEM : TOOL_FAILED;
 }
 
 /* The path under which env_open() finds what a person named, and the flag that it takes. A file
@@ -34,7 +44,7 @@ static char *environment_path(const char *path, unsigned *flags)
 	return slash ? strndup(path, (size_t)(name - path)) : strdup(".");
 }
 
-int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret, const char **call)
+int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 {
 	MDB_env *env = NULL;
 	char *name;
@@ -42,12 +52,10 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret, c
 
 	/* The commands know nothing of forwarded environments. */
 	unsetenv("LMDBIO_DISABLE");
-	*call = "mdb_env_create";
 	if ((rc = env_create(&env)))
 		return rc;
 	if (dbs)
 		(void)env_set_maxdbs(env, dbs);
-	*call = "mdb_env_open";
 	name = environment_path(path, &flags);
 	rc = name ? env_open(env, name, flags | MDB_RDONLY, 0664) : ENOMEM;
 	free(name);
@@ -61,26 +69,48 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret, c
 	return 0;
 }
 
-int tool_env_open(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env)
+char *tool_env_explain(const char *path, unsigned flags, int rc)
 {
-	const char *call;
-	int rc = tool_env_try(path, flags, dbs, env, &call);
+	char *name = environment_path(path, &flags);
+	char *line = name ? env_explain(name, flags, rc) : NULL;
 
-	return rc ? tool_call_failed(call, rc) : 0;
+	free(name);
+	return line;
 }
 
-int tool_txn_begin(MDB_env *env, MDB_txn **txn)
+int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB_dbi dbs,
+		  MDB_env **env)
+{
+	char *line;
+	int rc = tool_env_try(path, flags, dbs, env);
+
+	if (!rc)
+		return 0;
+	line = tool_env_explain(path, flags, rc);
+	tool_complain(tool, "%s", line ? line : path);
+	free(line);
+	return rc;
+}
+
+int tool_txn_begin(const struct tool *tool, const char *path, MDB_env *env, MDB_txn **txn)
 {
 	int rc = txn_begin(env, NULL, MDB_RDONLY, txn);
 
-	return rc ? tool_call_failed("mdb_txn_begin", rc) : 0;
+	return rc ? tool_read_failed(tool, path, rc) : 0;
 }
 
-int tool_dbi_open(MDB_txn *txn, const char *name, MDB_dbi *dbi)
+int tool_dbi_open(const struct tool *tool, const char *path, MDB_txn *txn, const char *name,
+		  MDB_dbi *dbi)
 {
 	int rc = dbi_open(txn, name, 0, dbi);
 
-	return rc ? tool_call_failed("mdb_open", rc) : 0;
+	if (rc == MDB_NOTFOUND && name)
+		tool_complain(tool, "%s: no database '%s': lmdbio-dump -l lists them", path, name);
+	else if (rc == MDB_INCOMPATIBLE && name)
+		tool_complain(tool, "%s: '%s' is a record, no database", path, name);
+	else if (rc)
+		tool_read_failed(tool, path, rc);
+	return rc;
 }
 
 int tool_env_info(MDB_env *env, MDB_envinfo *info)

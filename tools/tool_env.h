@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a command opens an environment for reading, and how it says that
- * it cannot: in the words of the original's own commands.
+/* Opens an environment for reading, and says which file is to blame where that fails.
  *
  * All reading is lmdbio's own, whatever LMDBIO_DISABLE says, and goes through lib/env: what
  * env_open() can open, these commands can read.
@@ -8,23 +7,31 @@
 #ifndef LMDBIO_TOOLS_TOOL_ENV_H
 #define LMDBIO_TOOLS_TOOL_ENV_H
 
+#include "tool_common.h"
+
 #include "env/env.h"
 
 #include <stdbool.h>
 
 /* env_create() and env_open() with MDB_RDONLY, with room for `dbs` named databases at once (0:
  * none). Without MDB_NOSUBDIR in `flags` the path may be a file all the same, also the data.mdb of
- * a directory. Returns 0, or their code, with *call naming the call of the original that failed. */
-int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env, const char **call);
+ * a directory. Returns 0, or their code. */
+int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
+
+/* Why it has failed with `rc`, as one line: "FILE: what is wrong: what to do". malloc'ed; NULL: no
+ * memory. */
+char *tool_env_explain(const char *path, unsigned flags, int rc);
 
 /* The same; a person is told why not. */
-int tool_env_open(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
+int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB_dbi dbs,
+		  MDB_env **env);
 
-/* txn_begin() for reading; a person is told why not. */
-int tool_txn_begin(MDB_env *env, MDB_txn **txn);
+/* txn_begin() for reading in the environment of `path`; a person is told why not. */
+int tool_txn_begin(const struct tool *tool, const char *path, MDB_env *env, MDB_txn **txn);
 
 /* dbi_open() of a database that exists (NULL: the main one); a person is told why not. */
-int tool_dbi_open(MDB_txn *txn, const char *name, MDB_dbi *dbi);
+int tool_dbi_open(const struct tool *tool, const char *path, MDB_txn *txn, const char *name,
+		  MDB_dbi *dbi);
 
 /* mdb_env_info() and mdb_reader_list(). */
 int tool_env_info(MDB_env *env, MDB_envinfo *info);
@@ -34,8 +41,12 @@ int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context);
  * there is none, data.mdb.zst there. malloc'ed; NULL: no memory. */
 char *tool_data_name(const char *path);
 
-/* "mdb_env_open failed, error 2 No such file or directory", onto standard error. Returns rc. */
-int tool_call_failed(const char *call, int rc);
+/* Tells a person that reading `path` has failed with an errno or a code of LMDB: "FILE: what is
+ * wrong". Returns rc. */
+int tool_read_failed(const struct tool *tool, const char *path, int rc);
+
+/* The exit status for such a code: TOOL_PROBLEM for damage, else TOOL_FAILED; TOOL_OK for 0. */
+int tool_read_status(int rc);
 
 /* A cursor of one database: room for both of its halves. */
 struct tool_cursor {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when the nodes of one page are where they should be and in order. */
+/* Judges whether the nodes of one page are where they should be and in order. */
 #include "tree_walk_private.h"
 
 #include <string.h>
@@ -88,6 +88,8 @@ void walk_judge_nodes(struct walker *walker, struct walk_tree *tree, struct walk
 			walk_damage(walker, tree, where,
 				    "node %u lies over another; what comes behind it is left out",
 				    i);
+			if (walker->lenient && !branch)
+				continue;
 			page->count = i;
 			return;
 		}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what each page of a tree must be for the tree to be whole. */
+/* Judges what each page of a tree must be for the tree to be whole. */
 #include "tree_walk_private.h"
+
+#include <errno.h>
 
 static const uint16_t tree_flags = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY | MDB_DUPFIXED |
 				   MDB_INTEGERDUP | MDB_REVERSEDUP;
@@ -49,9 +51,9 @@ static bool pages_reach(struct walker *walker, struct walk_tree *tree, struct wa
 		return false;
 	}
 	rc = window_pages(view, number, count, bytes);
-	if (rc == MDB_CORRUPTED)
-		walk_damage(walker, tree, (struct walk_place){number, 0},
-			    "cannot be read: damaged");
+	if (rc == MDB_CORRUPTED || (rc == EIO && walker->lenient))
+		walk_damage(walker, tree, (struct walk_place){number, 0}, "cannot be read: %s",
+			    rc == EIO ? "I/O error" : "damaged");
 	else if (rc)
 		walker->rc = rc;
 	return !rc;
@@ -90,6 +92,8 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 			    "should begin a value of %u bytes, but is no overflow page",
 			    node->data_size);
 		page_take(walker, tree, from, number);
+		if (walker->lenient && needed <= view->limit - number)
+			*pages = needed;
 		return;
 	}
 	*pages = load32(run + PAGE_RUN);
@@ -104,13 +108,14 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 		walk_damage(walker, tree, where, "%llu pages of a value are more than there are",
 			    (unsigned long long)*pages);
 		page_take(walker, tree, from, number);
-		*pages = 0;
+		*pages = walker->lenient && needed <= view->limit - number ? needed : 0;
 		return;
 	}
 	/* What is behind the end of the file is spare. */
 	for (i = number; i < view->limit && i - number < *pages; i++) {
 		if (!page_take(walker, tree, from, i)) {
-			*pages = 0;
+			if (!walker->lenient)
+				*pages = 0;
 			return;
 		}
 	}
@@ -209,6 +214,7 @@ static void walk_record(struct walker *walker, struct walk_tree *tree, const str
 				   .data = node->data};
 	struct tree_record record;
 
+	walker->key = value.key;
 	tree->counts.keys++;
 	tree->counts.key_bytes += node->key_size;
 	switch (node->flags) {
@@ -258,9 +264,12 @@ static bool judge_header(struct walker *walker, struct walk_tree *tree, struct w
 	unsigned flags = page_flags(page->bytes), kind = flags & (PAGE_BRANCH | PAGE_LEAF);
 
 	if (load64(page->bytes + PAGE_NUMBER) != page->where.page) {
-		walk_damage(walker, tree, page->where, "calls itself page %llu",
+		walk_damage(walker, tree, page->where,
+			    "calls itself page %llu, at which LMDB does not look: lmdbio-dump "
+			    "--salvage reads it",
 			    (unsigned long long)load64(page->bytes + PAGE_NUMBER));
-		return false;
+		if (!walker->lenient)
+			return false;
 	}
 	if (flags != PAGE_BRANCH && flags != PAGE_LEAF && flags != (PAGE_LEAF | PAGE_LEAF2)) {
 		walk_damage(walker, tree, page->where, "has flags %#x, which no page of a tree has",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how every page that a tree reaches is visited once and judged.
+/* Visits and judges every page that a tree reaches, each once.
  *
  * A walk trusts nothing: each page is entered at most once, whatever leads to it, so that it ends
  * on any file. What is wrong is told to the one who walks, and the walk goes on beside it.
@@ -57,6 +57,7 @@ struct walker {
 	struct page_map *used;       /* the pages that have been reached */
 	const struct page_map *free; /* pages that must not be reached, or NULL */
 	bool unordered;              /* the order of keys is not judged */
+	bool lenient; /* what LMDB 0.9 never looks at is told, and read all the same */
 	uint64_t disorders;          /* keys that were found in the wrong place */
 	int rc;                      /* not 0: a page could not be read, or somebody wants an end */
 	void *context;
@@ -74,6 +75,7 @@ struct walker {
 	void (*value)(void *context, const struct walk_tree *tree, const struct walk_value *value);
 	void (*database)(void *context, const MDB_val *name, const struct tree_record *record,
 			 struct walk_place where);
+	MDB_val key; /* of the record that is visited, also for its duplicates */
 	uint64_t taken[FORMAT_PAGE_MAX / 128 + 1]; /* scratch: a bit for two bytes of a page */
 };
 

@@ -2,6 +2,7 @@
 /* What only this file knows: how an environment is opened, and which of its two kinds it becomes.
  */
 #include "env/env.h"
+#include "env/explain.h"
 #include "env/staged.h"
 
 #include "format/layout.h"
@@ -372,7 +373,21 @@ static bool is_container(const char *path, unsigned flags)
 	return container >= 0;
 }
 
-int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
+/* With LMDBIO_VERBOSE the person learns which file is to blame, and what to do. */
+static void env_report_failure(const char *path, unsigned flags, int rc)
+{
+	char *line;
+
+	if (!settings_get()->verbose)
+		return;
+	pthread_once(&banner_once, banner_print);
+	line = path ? env_explain(path, flags, rc) : NULL;
+	if (line)
+		log_line("cannot open %s", line);
+	free(line);
+}
+
+static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	int rc;
 
@@ -388,6 +403,15 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 		env_report(path, flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
 						    : "forwarded, it is opened for writing");
 	}
+	return rc;
+}
+
+int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
+{
+	int rc = env_open_either(env, path, flags, mode);
+
+	if (rc)
+		env_report_failure(path, flags, rc);
 	return rc;
 }
 

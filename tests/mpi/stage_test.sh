@@ -66,7 +66,7 @@ status path_that_is_missing_is_refused 2 "$stage" --to=to0 nowhere
 says path_that_is_missing_is_named 'nowhere: No such file'
 echo "no data set" > text
 status file_that_is_no_data_set_is_refused 2 "$stage" --to=to0 text
-says file_that_is_no_data_set_is_told 'text: MDB_INVALID'
+says file_that_is_no_data_set_is_told 'text: this is no LMDB data file'
 status no_target_is_refused 2 "$stage" img
 status two_targets_are_refused 2 "$stage" --hold --to=to0 img
 status odd_reader_is_refused 2 "$stage" --reader=odd --to=to0 img

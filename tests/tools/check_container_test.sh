@@ -32,7 +32,7 @@ lie order 1 '^damage: byte [0-9]*: container: the index is damaged'
 lie records 1 '^damage: .*the record index'
 judge lying_record_index_names_page_and_byte grep -q '^damage: page [0-9]*, byte [0-9]*: ' out
 lie source 1 '^damage: byte 0: container: the data is not from the file that it is said to be from'
-lie version 2 'unchecked: a container of a newer format'
+lie version 2 'unchecked: this is a container of a newer lmdbio'
 
 # hurt NAME BYTE CODE TEXT: one bit of the sound container, at its byte.
 hurt() {
@@ -50,7 +50,7 @@ if [ -x "$top_builddir/tools/lmdbio-stat" ]; then
 	hurt page_of_chunks $((size - 256 - 4096 - 1000)) 1 "^damage: byte $((size - 256 - 8192)): container: the index is damaged"
 	hurt page_of_copies $((size - 256 - 1000)) 1 "^damage: byte $((size - 256 - 4096)): container: the index is damaged"
 fi
-hurt magic 9 1 'this is no LMDB data file, or damaged'
+hurt magic 9 1 'begins as a container of lmdbio-convert does, but is damaged or none'
 hurt header 40 1 '^damage: byte 0: container: its header or its end is damaged or cut off'
 hurt footer $((size - 100)) 1 '^damage: byte 0: container: its header or its end is damaged or cut off'
 for left in 100 300 70000 $((size - 1)); do

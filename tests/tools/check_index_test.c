@@ -100,14 +100,14 @@ static int fixture_open(void **state)
 	static struct db_plan plan;
 	const MDB_val no_name = {0, fixture.directory};
 	struct page_map used;
-	const char *bad, *call;
+	const char *bad;
 
 	db_plan_make(&plan, 1, 0);
 	assert_int_equal(db_plan_restrict(&plan, "named,dupsort,keys300,dups900,rounds1", &bad), 0);
 	strcpy(fixture.directory, "/tmp/lmdbio-check-index.XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
 	assert_int_equal(db_make(&plan, fixture.directory), 0);
-	assert_int_equal(tool_env_try(fixture.directory, MDB_NOLOCK, 0, &fixture.env, &call), 0);
+	assert_int_equal(tool_env_try(fixture.directory, MDB_NOLOCK, 0, &fixture.env), 0);
 	assert_int_equal(txn_begin(fixture.env, NULL, MDB_RDONLY, &fixture.txn), 0);
 	assert_int_equal(page_map_open(&used, fixture.txn->snapshot.view.limit), 0);
 	fixture.walker = (struct walker){.snapshot = &fixture.txn->snapshot,

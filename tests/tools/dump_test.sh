@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-dump writes byte for byte what mdb_dump writes, for every
-# kind of database and every option, and more carefully where mdb_dump says nothing of damage.
+# lmdbio-dump writes byte for byte what mdb_dump writes, for every kind of database and every option,
+# and more carefully where mdb_dump says nothing of damage.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 testdb=$top_builddir/tests/data/lmdbio-testdb
@@ -10,6 +10,13 @@ need mdb_dump mdb_load
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 cd "$scratch"
 beside mdb_dump "$tool"
+
+# Where mdb_dump fails, lmdbio-dump says so in its own words and ends with 2.
+both_prepare() {
+	if grep -qx 'exit 1' theirs.err && grep -q '^lmdbio-dump: db: ' ours.err && grep -qx 'exit 2' ours.err; then
+		cp theirs.err ours.err
+	fi
+}
 
 # --- random databases, every option ---
 count=21
@@ -34,24 +41,47 @@ judge dump_of_random_databases_is_the_originals test $differences -eq 0 -a $comp
 
 # --- usage and errors ---
 "$testdb" --flags=named,keys50 db2 > /dev/null
-both_same dump_without_arguments_same
-both_same dump_unknown_letter_same -x db2
-both_same dump_missing_argument_same -s
-both_same dump_two_paths_same db2 db2
-both_same dump_all_and_subdb_same -a -s named db2
-both_same dump_subdb_and_list_same -s named -l db2
-both_same dump_missing_subdb_same -s nosuch db2
-both_same dump_empty_subdb_name_same -s '' db2
-both_same dump_missing_directory_same nosuch
-both_same dump_version_same -V
-both_same dump_output_not_writable_same -f /no/such/file db2
-mkdir garbage && head -c 9000 /dev/zero > garbage/data.mdb
-both_same dump_no_database_same garbage
+told dump_without_arguments_is_wrong_usage 2 'one data set is wanted' "$tool"
+told dump_unknown_letter_is_wrong_usage 2 "invalid option -- 'x'" "$tool" -x db2
+told dump_missing_argument_is_wrong_usage 2 'requires an argument' "$tool" -s
+told dump_two_paths_are_wrong_usage 2 'one data set is wanted' "$tool" db2 db2
+told dump_all_and_subdb_are_wrong_usage 2 'exclude' "$tool" -a -s named db2
+told dump_subdb_and_list_are_wrong_usage 2 'exclude' "$tool" -s named -l db2
+told dump_missing_subdb_is_named 2 "^lmdbio-dump: db2: no database 'nosuch': lmdbio-dump -l lists them" "$tool" -s nosuch db2
+told dump_missing_directory_is_named 2 '^lmdbio-dump: nosuch: No such file' "$tool" nosuch
+told dump_version_is_ours 0 '^lmdbio-dump (lmdbio) [0-9]' "$tool" -V
+told dump_output_not_writable_is_named 2 '^lmdbio-dump: /no/such/file: No such file' "$tool" -f /no/such/file db2
 "$testdb" --flags=plain,keys5 plain > /dev/null
 both_same dump_all_of_plain_values_same -a plain
+mkdir none && printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\nDATA=END\n' | mdb_load none
+told dump_all_of_nothing_says_what_to_do 2 '^lmdbio-dump: none: it has no named databases: without -a' "$tool" -a none
 mdb_dump -f theirs.file -a db2
 "$tool" -f ours.file -a db2
 same dump_into_a_file_same theirs.file ours.file
+# --- into a file: whole or not there ---
+echo before > kept
+chmod 640 kept
+told dump_of_nothing_leaves_the_file 2 'nosuch' "$tool" -f kept nosuch
+judge dump_of_nothing_keeps_what_was_there test "$(cat kept)" = before
+"$tool" -f kept -a db2
+same dump_over_a_file_same theirs.file kept
+judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
+judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
+told dump_into_a_full_device_names_it 2 '^lmdbio-dump: /dev/full: No space left' "$tool" -f /dev/full -a db2
+"$tool" -a -f /dev/stdout db2 > through
+same dump_into_a_device_same theirs.file through
+ln -s kept link
+"$tool" -f link -a db2
+judge dump_into_a_link_follows_it test -L link
+"$testdb" --flags=plain,mixed,keys300 plenty > /dev/null
+if [ "$(id -u)" -eq 0 ] && mkdir full && mount -t tmpfs -o size=16k none full 2> /dev/null; then
+	told dump_to_a_full_disk_names_the_file 2 '^lmdbio-dump: full/out: No space left' "$tool" -f full/out plenty
+	left=$(find full -type f)
+	umount full
+	judge dump_to_a_full_disk_leaves_nothing test -z "$left"
+else
+	not_run dump_to_a_full_disk_names_the_file "no mount here"
+fi
 
 # --- long names ---
 mdb_dump -ap db2 > expected
@@ -91,6 +121,37 @@ else
 	not_run dump_of_a_container_is_the_same "no lmdbio-convert in this build"
 fi
 
+# --- what can be read of a damaged file ---
+"$testdb" --flags=named,mixed,dupsort,keys300,dups900 wrecked > /dev/null
+"$tool" -a wrecked > whole
+"$tool" --salvage -a wrecked > found
+same salvage_of_a_sound_file_is_the_whole whole found
+"$tool" --salvage wrecked > found
+"$tool" wrecked > expected
+same salvage_of_a_sound_main_database_is_the_whole expected found
+"$tool" --salvage -l wrecked > found
+"$tool" -l wrecked > expected
+same salvage_lists_the_databases expected found
+told salvage_of_a_missing_database_is_named 2 'there is no database nosuch' "$tool" --salvage -s nosuch wrecked
+# Every page's own number, at which the original never looks.
+size=$(wc -c < wrecked/data.mdb)
+at=2
+while [ $at -lt $((size / 4096)) ]; do
+	printf '\377' | dd of=wrecked/data.mdb bs=1 seek=$((at * 4096 + 7)) conv=notrunc 2> /dev/null
+	at=$((at + 1))
+done
+mdb_dump -a wrecked > expected
+told page_of_another_number_is_damage 1 'damaged: lmdbio-check says where' "$tool" -a wrecked
+rc=0
+"$tool" --salvage -f found -a wrecked 2> err || rc=$?
+same salvage_reads_what_the_original_reads expected found
+judge salvage_of_damage_ends_with_1 test $rc -eq 1
+judge salvage_tells_of_the_pages grep -q 'calls itself page' err
+judge salvage_bounds_what_it_tells test "$(wc -l < err)" -le 101
+[ ! -x "$top_builddir/tools/lmdbio-check" ] ||
+	told check_names_a_page_of_another_number 1 'calls itself page .*lmdbio-dump --salvage reads it' \
+		"$top_builddir/tools/lmdbio-check" wrecked
+
 # --- what mdb_dump does not notice ---
 "$testdb" --flags=plain,keys3000 broken > /dev/null
 "$tool" broken > whole
@@ -101,12 +162,19 @@ dd if=/dev/zero of=broken/data.mdb bs=4096 seek=$((size / 4096 / 2)) count=1 con
 rc=0
 "$tool" broken > found 2> err || rc=$?
 judge dump_of_damage_fails test $rc -eq 1
-judge dump_of_damage_says_so grep -q 'broken: MDB_CORRUPTED' err
+judge dump_of_damage_says_so grep -q '^lmdbio-dump: broken: it is damaged: lmdbio-check' err
 judge dump_of_damage_has_no_end_mark sh -c '! grep -q DATA=END found'
+told dump_of_damage_into_a_file_fails 1 'damaged' "$tool" -f half broken
+judge dump_of_damage_leaves_no_file test ! -e half
+rc=0
+"$tool" --salvage broken > found 2> err || rc=$?
+judge salvage_leaves_out_what_is_lost test $rc -eq 1
+judge salvage_goes_on_behind_damage test "$(wc -l < found)" -gt $(($(wc -l < whole) * 9 / 10))
+judge salvage_invents_nothing sh -c 'sort whole > a && sort found > b && test -z "$(comm -13 a b)"'
 rc=0
 "$tool" db > /dev/full 2> err || rc=$?
-judge dump_to_a_full_disk_fails test $rc -eq 1
-judge dump_to_a_full_disk_says_so grep -q 'No space left' err
+judge dump_to_a_full_output_fails test $rc -eq 2
+judge dump_to_a_full_output_says_so grep -q 'No space left' err
 LMDBIO_DISABLE=1 "$tool" plain > found
 mdb_dump plain > expected
 same dump_disabled_reads_all_the_same expected found

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a snapshot of an LMDB file is read byte for byte while others
- * write.
+/* Reads a snapshot of an LMDB file byte for byte while other processes write.
  *
  * A read transaction keeps the snapshot's pages as they are; only the meta pages change under it.
  * What mdb_env_copy() locks writers out for, a copy of both meta pages as they stood between two
@@ -206,8 +205,7 @@ static int lmdb_pin(struct source *source)
 
 static int tree_begin(struct source *source, unsigned flags)
 {
-	const char *call;
-	int rc = tool_env_try(source->path, flags, 0, &source->env, &call);
+	int rc = tool_env_try(source->path, flags, 0, &source->env);
 
 	if (rc)
 		return rc;
@@ -276,6 +274,7 @@ static int container_open(struct source *source, const char *path)
 
 int source_open(struct source *source, const char *path, enum convert_form form, bool no_subdir)
 {
+	char *line;
 	int rc;
 
 	*source = (struct source){.form = form, .fd = -1, .io.fd = -1, .below.fd = -1};
@@ -288,7 +287,9 @@ int source_open(struct source *source, const char *path, enum convert_form form,
 	}
 	if (!rc)
 		return 0;
-	convert_fail(source->file ? source->file : path, rc);
+	line = tool_env_explain(path, no_subdir ? MDB_NOSUBDIR : 0, rc);
+	tool_complain(&convert_tool, "%s", line ? line : path);
+	free(line);
 	source_close(source);
 	return form == FORM_CONTAINER && rc == MDB_CORRUPTED ? TOOL_PROBLEM : TOOL_FAILED;
 }

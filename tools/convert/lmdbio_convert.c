@@ -7,6 +7,7 @@
 #include "convert_source.h"
 #include "convert_summary.h"
 #include "import_records.h"
+#include "tool_env.h"
 
 #include "config.h"
 #include "origin/origin.h"
@@ -455,6 +456,17 @@ static bool target_looks_like(const struct convert *convert, const char *end)
 	return a > b && !strcmp(convert->target + a - b, end);
 }
 
+static int source_unknown(const struct convert *convert)
+{
+	char *line = tool_env_explain(convert->sources[0], convert->no_subdir ? MDB_NOSUBDIR : 0,
+				      MDB_INVALID);
+
+	tool_complain(&convert_tool, "%s; --from names it if it is an archive or a list",
+		      line ? line : convert->sources[0]);
+	free(line);
+	return TOOL_FAILED;
+}
+
 static int forms_decide(struct convert *convert)
 {
 	bool import;
@@ -464,9 +476,7 @@ static int forms_decide(struct convert *convert)
 			return convert_fail(convert->sources[0], errno);
 		convert->from = source_form(convert->sources[0], convert->no_subdir);
 		if (convert->from == FORM_AUTO)
-			return convert_refuse(convert->sources[0],
-					      "neither LMDB nor a container nor a tar archive; "
-					      "--from says what it is");
+			return source_unknown(convert);
 	}
 	import = convert->from != FORM_LMDB && convert->from != FORM_CONTAINER;
 	if (convert->to == FORM_AUTO)

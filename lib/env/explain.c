@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Explains to a person why a data set cannot be opened.
+ *
+ * LMDB's codes name neither the file nor the reason: EACCES may be of the data file or of the lock
+ * file, MDB_INVALID a text file, another format or damage. The files are looked at once more, after
+ * the failure, so that nothing is added to an opening that goes well.
+ */
+#include "env/explain.h"
+#include "env/env.h"
+
+#include "container/container.h"
+#include "format/identify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXPLAINED = 256 };
+
+struct explained {
+	const char *file; /* that is to blame */
+	char text[EXPLAINED];
+};
+
+static void explain_as(struct explained *explained, const char *file, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void explain_as(struct explained *explained, const char *file, const char *format, ...)
+{
+	va_list arguments;
+
+	explained->file = file;
+	va_start(arguments, format);
+	vsnprintf(explained->text, sizeof(explained->text), format, arguments);
+	va_end(arguments);
+}
+
+/* The data file can be opened, and LMDB does not take it. */
+static void explain_content(struct explained *explained, const char *data, int fd, int rc)
+{
+	struct format_identity identity;
+	char text[FORMAT_TEXT];
+	uint8_t *bytes;
+	ssize_t n;
+
+	if (container_is_one(fd)) {
+		explain_as(explained, data,
+			   rc == MDB_VERSION_MISMATCH
+				   ? "this is a container of a newer lmdbio: read it with that one"
+				   : "the container is damaged or cut off: lmdbio-check says where");
+		return;
+	}
+	bytes = malloc(FORMAT_LOOK);
+	n = bytes ? pread(fd, bytes, FORMAT_LOOK, 0) : -1;
+	if (n < 0) {
+		free(bytes);
+		explain_as(explained, data, "%s", strerror(bytes ? errno : ENOMEM));
+		return;
+	}
+	identity = format_identify(bytes, (size_t)n);
+	free(bytes);
+	if (format_explain(&identity, text))
+		explain_as(explained, data, "%s", text);
+	else if (rc == MDB_VERSION_MISMATCH)
+		explain_as(explained, data, "a program that has it open uses another version of "
+					    "LMDB, whose lock file differs");
+	else
+		explain_as(explained, data, "it is damaged: lmdbio-check says where");
+}
+
+static void explain_missing(struct explained *explained, const char *path, const char *data)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		explain_as(explained, path, "%s", strerror(errno));
+	else if (S_ISDIR(st.st_mode))
+		explain_as(explained, path, "this directory holds no data.mdb and no data.mdb.zst");
+	else
+		explain_as(explained, data, "%s", strerror(ENOENT));
+}
+
+/* The name of the lock file. malloc'ed. */
+static char *lock_name(const char *path, unsigned flags)
+{
+	char *name;
+
+	return asprintf(&name, "%s%s", path, flags & MDB_NOSUBDIR ? "-lock" : "/lock.mdb") < 0 ? NULL
+											      : name;
+}
+
+static void explain_refused(struct explained *explained, const char *data, const char *lock, int fd,
+			    int rc)
+{
+	if (fd < 0)
+		explain_as(explained, data, "%s: your user may not read it", strerror(errno));
+	else
+		explain_as(explained, lock,
+			   "the lock file cannot be used (%s): if no program writes to the data, "
+			   "open it with MDB_NOLOCK (lock=False, --no-lock)",
+			   strerror(rc));
+}
+
+static void explain(struct explained *explained, const char *path, const char *data,
+		    const char *lock, unsigned flags, int rc)
+{
+	int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (rc == ENOENT && fd < 0 && errno == ENOENT)
+		explain_missing(explained, path, data);
+	else if (rc == ENOTDIR && !(flags & MDB_NOSUBDIR) && !stat(path, &st) &&
+		 !S_ISDIR(st.st_mode))
+		explain_as(explained, path, "this is a file, and a directory was asked for: open "
+					    "it with MDB_NOSUBDIR (subdir=False)");
+	else if (rc == EISDIR || (fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode)))
+		explain_as(explained, path, "this is a directory, and a file was asked for: open "
+					    "it without MDB_NOSUBDIR (subdir=True)");
+	else if (fd >= 0 && (rc == MDB_INVALID || rc == MDB_CORRUPTED ||
+			     rc == MDB_VERSION_MISMATCH || rc == EBADF))
+		explain_content(explained, data, fd, rc);
+	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
+		 rc == EOPNOTSUPP)
+		explain_refused(explained, data, lock, fd, rc);
+	else if (rc == ENOMEM)
+		explain_as(explained, data, "memory or address space is too small to map it: "
+					    "ulimit -v");
+	else
+		explain_as(explained, data, "%s", lmdbio_orig_mdb_strerror(rc));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The data file, or the container that stands for it. malloc'ed. */
+static char *data_name(const char *path, unsigned flags)
+{
+	char *data = env_data_path(path, flags), *packed;
+
+	if (!data || flags & MDB_NOSUBDIR || !access(data, F_OK) ||
+	    asprintf(&packed, "%s.zst", data) < 0)
+		return data;
+	if (!access(packed, F_OK)) {
+		free(data);
+		return packed;
+	}
+	free(packed);
+	return data;
+}
+
+char *env_explain(const char *path, unsigned flags, int rc)
+{
+	char *data = data_name(path, flags), *lock = lock_name(path, flags), *line = NULL;
+	struct explained explained;
+
+	if (data && lock) {
+		explain(&explained, path, data, lock, flags, rc);
+		if (asprintf(&line, "%s: %s", explained.file, explained.text) < 0)
+			line = NULL;
+	}
+	free(data);
+	free(lock);
+	return line;
+}

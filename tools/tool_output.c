@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Writes a command's standard output to a named file that is whole or not there. */
+#include "tool_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct {
+	const char *name; /* as the person wrote it; NULL: there is no such file */
+	char *path;       /* it, with links followed */
+	char *partial;    /* what is written, or NULL: the file itself */
+} output;
+
+static int output_failed(const struct tool *tool, int rc)
+{
+	tool_complain(tool, "%s: %s", output.name, strerror(rc));
+	return TOOL_FAILED;
+}
+
+/* A new file beside the one that is wanted, with its mode if it is there. Returns a descriptor, or
+ * -1: none can be made there. */
+static int partial_make(const struct stat *like)
+{
+	const char *slash = strrchr(output.path, '/'), *base = slash ? slash + 1 : output.path;
+	int fd;
+
+	if (asprintf(&output.partial, "%.*s.%s.lmdbio-partial", (int)(base - output.path),
+		     output.path, base) < 0) {
+		output.partial = NULL;
+		return -1;
+	}
+	/* What a command that was killed has left. */
+	if (unlink(output.partial) && errno != ENOENT)
+		fd = -1;
+	else
+		fd = open(output.partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd >= 0 && like && (fchmod(fd, like->st_mode & 0777) ||
+				(fchown(fd, like->st_uid, like->st_gid) && errno != EPERM))) {
+		close(fd);
+		unlink(output.partial);
+		fd = -1;
+	}
+	if (fd < 0) {
+		free(output.partial);
+		output.partial = NULL;
+	}
+	return fd;
+}
+
+int tool_output_file(const struct tool *tool, const char *path)
+{
+	struct stat st;
+	bool exists = !stat(path, &st);
+	int fd = -1;
+
+	output.name = path;
+	output.path = exists ? realpath(path, NULL) : strdup(path);
+	if (!output.path)
+		return output_failed(tool, errno);
+	if (!exists || (S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
+		fd = partial_make(exists ? &st : NULL);
+	if (fd < 0)
+		fd = open(output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return output_failed(tool, errno);
+	if (dup2(fd, STDOUT_FILENO) < 0)
+		return output_failed(tool, errno);
+	close(fd);
+	return 0;
+}
+
+/* Takes away what is not whole. */
+static void output_drop(const struct tool *tool)
+{
+	struct stat st;
+
+	if (output.partial)
+		unlink(output.partial);
+	else if (!fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode))
+		tool_complain(tool, "%s: it is not whole", output.name);
+}
+
+int tool_output_commit(const struct tool *tool, int status, bool whole)
+{
+	bool failed;
+
+	if (!output.name)
+		return tool_output_end(tool, status);
+	failed = ferror(stdout);
+	errno = 0;
+	failed = fflush(stdout) || failed;
+	/* Some file systems tell only now that they are full. */
+	if (!failed && output.partial && fsync(STDOUT_FILENO) && errno != EINVAL)
+		failed = true;
+	if (!failed && whole) {
+		if (!output.partial || !rename(output.partial, output.path))
+			return status;
+		failed = true;
+	}
+	if (failed && !tool_signal) {
+		/* stdio forgets which error it was when a later write goes well. */
+		tool_complain(tool, "%s: %s", output.name,
+			      errno ? strerror(errno) : "it could not be written");
+		status = TOOL_FAILED;
+	}
+	output_drop(tool);
+	return tool_signal ? tool_signal_status() : status;
+}
