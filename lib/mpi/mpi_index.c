@@ -250,7 +250,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 	MDB_dbi dbi;
 	int rc;
 
-	if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) {
+	if (mpi_comm_dup(comm, &own) != MPI_SUCCESS) {
 		free(index);
 		return EIO;
 	}

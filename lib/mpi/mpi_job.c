@@ -255,7 +255,9 @@ int mpi_job_end(void)
 	int rc = mpi_job_leave(&job);
 
 	job.all = MPI_COMM_NULL;
-	/* Whatever could not be freed: who does not finalize takes the whole job down. */
+	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
+	(void)mpi_barrier(MPI_COMM_WORLD);
+	/* Whatever could not be freed: a rank that does not finalize takes the whole job down. */
 	return mpi_error_code(MPI_Finalize() == MPI_SUCCESS ? rc : MPI_ERR_OTHER);
 }
 

@@ -384,7 +384,7 @@ lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **ret, const char *pa
 
 	if (ret)
 		*ret = NULL;
-	if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS)
+	if (mpi_comm_dup(comm, &own) != MPI_SUCCESS)
 		return EIO;
 	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
 	opening.place =

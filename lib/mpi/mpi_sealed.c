@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which requests of MPI's a message with a sum is made of. */
+/* A message with a sum, and the requests of MPI's that it is made of. */
 #include "config.h"
 #include "mpi/mpi_sealed.h"
 
 #include "container/container_hash.h"
+#include "mpi/mpi_wait.h"
 
-#include <sched.h>
 
 enum { BYTES, SUM, PARTS };
 
@@ -98,10 +98,12 @@ bool sealed_is_over(struct mpi_sealed *sealed)
 	return over;
 }
 
-void sealed_await_soon(struct mpi_sealed *sealed)
+void sealed_await(struct mpi_sealed *sealed)
 {
+	struct mpi_nap nap = {0};
+
 	while (!sealed_is_over(sealed) && !sealed->failed)
-		sched_yield();
+		mpi_pause(&nap);
 }
 
 bool sealed_is_right(const struct mpi_sealed *sealed, const void *bytes, size_t length,

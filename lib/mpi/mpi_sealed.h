@@ -47,8 +47,8 @@ void sealed_cancel(struct mpi_sealed *sealed);
 
 /* Looks whether all of it has been sent, or has come, or has failed. */
 bool sealed_is_over(struct mpi_sealed *sealed);
-/* Waits for that as mpi_await_soon() does; at once back from what has failed. */
-void sealed_await_soon(struct mpi_sealed *sealed);
+/* Waits for that as mpi_await() does; at once back from what has failed. */
+void sealed_await(struct mpi_sealed *sealed);
 /* Whether it is over, and what has come are the bytes that were sent: `length` of them, of this
  * number.
  */

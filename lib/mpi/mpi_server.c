@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a process serves its node while its work goes on: when the server
- * looks around, when it sleeps, and how all servers end together. */
+/* Serves a node while the process's work goes on: when the server looks around, when it sleeps, and
+ * how all servers end together. */
 #include "config.h"
 #include "mpi/mpi_server.h"
 
@@ -20,9 +20,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
- * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
-enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000, NAP_DEEP = 500000 };
+/* Nanoseconds of a nap: from which on members ring for their wishes; at most where the program is to
+ * be looked at often. */
+enum { NAP_DEEP = 500000, NAP_LOOK = 4000000 };
 static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
 static struct server *server; /* of this process, or NULL */
@@ -70,7 +70,7 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 	server->epoll = server->listener = -1;
 	server->peers = calloc((size_t)job->place.nodes, sizeof(*server->peers));
 	if (job->place.nodes > 1)
-		rc = MPI_Comm_dup(job->leaders, &server->comm);
+		rc = mpi_comm_dup(job->leaders, &server->comm);
 	if (rc == MPI_SUCCESS && server->comm != MPI_COMM_NULL)
 		MPI_Comm_set_errhandler(server->comm, MPI_ERRORS_RETURN);
 	rc = !server->peers ? ENOMEM : rc == MPI_SUCCESS ? server_door_open(server) : EIO;
@@ -142,30 +142,31 @@ static void nap(const struct mpi_work *work, uint64_t ns)
 		server_door_step(server);
 }
 
-/* How long to sleep after a step; `quiet` is how long the last sleep was. */
-static uint64_t nap_length(bool any, bool polls, uint64_t quiet)
+/* How long to sleep after a step; `polls`: there is more to look at than what wakes the server. */
+static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, struct mpi_nap *rest)
 {
-	uint64_t most = server && !server_is_idle(server) ? NAP_BUSY : NAP_IDLE;
+	bool idle = !server || server_is_idle(server);
+	uint64_t ns;
 
-	if (any)
-		return 0;
-	/* With nobody but the members, who ring, there is nothing to come back for. */
-	if (!polls && (!server || (server->comm == MPI_COMM_NULL && server_is_idle(server))))
+	/* Members ring. Without peers there is nothing else to come back for. */
+	if (!any && !polls && idle && (!server || server->comm == MPI_COMM_NULL)) {
+		*rest = (struct mpi_nap){0};
 		return UINT64_MAX;
-	if (quiet < NAP_FIRST)
-		return NAP_FIRST;
-	return quiet + quiet / 4 < most ? quiet + quiet / 4 : most;
+	}
+	ns = mpi_nap_next(rest, any, idle ? NAP_IDLE : NAP_BUSY);
+	return work->looks_often && ns > NAP_LOOK ? NAP_LOOK : ns;
 }
 
 /* Steps and sleeps until a request of MPI's is complete, or (MPI_REQUEST_NULL) the work over. */
 static void serve_until(const struct mpi_work *work, MPI_Request *request,
 			bool (*done)(const struct mpi_work *work))
 {
-	uint64_t quiet = 0;
+	struct mpi_nap rest = {0};
 	bool polls = work->looks_often || *request != MPI_REQUEST_NULL || done;
 
 	for (;;) {
 		bool any = server && server_step(clock_now());
+		uint64_t ns;
 		int there = 0;
 
 		if (*request != MPI_REQUEST_NULL) {
@@ -176,9 +177,9 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request,
 				: work->look(work->context) || (server && server->stopped)) {
 			return;
 		}
-		quiet = nap_length(any, polls, quiet == UINT64_MAX ? 0 : quiet);
-		if (quiet)
-			nap(work, quiet);
+		ns = nap_length(work, any, polls, &rest);
+		if (ns)
+			nap(work, ns);
 	}
 }
 

@@ -1,37 +1,88 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that MPI is asked again and again, and what is done in between. */
+/* Waits for MPI by looking again and again, and sleeps in between.
+ *
+ * MPI has no descriptor to wait for, and its own waits keep a processor: of four ranks on two
+ * processors, three that waited three seconds for the fourth had all of both. A sleep is a fixed
+ * part of the wait so far, so a long wait ends little later than it could, and costs little.
+ */
 #include "config.h"
 #include "mpi/mpi_wait.h"
+
+#include "util/clock.h"
 
 #include <sched.h>
 #include <time.h>
 
-int mpi_await_soon(MPI_Request *request)
-{
-	int done = 0, rc;
+enum {
+	LOOKS_SOON = 64,  /* looks that only yield the processor: some ten microseconds */
+	NAP_FIRST = 20000 /* nanoseconds */
+};
 
-	for (;;) {
-		rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-		if (rc != MPI_SUCCESS || done)
-			return rc;
-		sched_yield();
+/* Sleeps: at most 1 / `part` of the wait so far, within these bounds of nanoseconds. */
+static const struct {
+	uint64_t part, least, most;
+} naps[] = {
+	[NAP_BUSY] = {32, 200000, 4000000},
+	[NAP_IDLE] = {64, 4000000, 16000000},
+};
+
+uint64_t mpi_nap_next(struct mpi_nap *nap, bool found, enum mpi_nap_kind kind)
+{
+	uint64_t now, most;
+
+	if (found || !nap->since) {
+		*nap = (struct mpi_nap){.since = clock_now()};
+		return 0;
 	}
+	now = clock_now();
+	most = (now - nap->since) / naps[kind].part;
+	most = most < naps[kind].least ? naps[kind].least : most;
+	most = most > naps[kind].most ? naps[kind].most : most;
+	nap->ns = nap->ns < NAP_FIRST ? NAP_FIRST : nap->ns + nap->ns / 4;
+	nap->ns = nap->ns < most ? nap->ns : most;
+	return nap->ns;
+}
+
+void mpi_pause(struct mpi_nap *nap)
+{
+	struct timespec pause = {0};
+
+	if (nap->looks++ < LOOKS_SOON) {
+		sched_yield();
+		return;
+	}
+	pause.tv_nsec = (long)mpi_nap_next(nap, false, NAP_BUSY);
+	if (pause.tv_nsec)
+		nanosleep(&pause, NULL);
 }
 
 int mpi_await(MPI_Request *request)
 {
-	enum { SHORT_NS = 20000, LONG_NS = 2000000 };
-	struct timespec pause = {.tv_nsec = SHORT_NS};
+	struct mpi_nap nap = {0};
 	int done = 0, rc;
 
 	for (;;) {
 		rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
 		if (rc != MPI_SUCCESS || done)
 			return rc;
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < LONG_NS)
-			pause.tv_nsec *= 2;
+		mpi_pause(&nap);
 	}
+}
+
+int mpi_barrier(MPI_Comm comm)
+{
+	MPI_Request request;
+	int rc = MPI_Ibarrier(comm, &request);
+
+	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+}
+
+/* A communicator is made by blocking calls: they begin when all ranks have come. */
+int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy)
+{
+	int rc = mpi_barrier(comm);
+
+	return rc == MPI_SUCCESS ? MPI_Comm_dup(comm, copy) : rc;
 }
 
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm)
@@ -39,7 +90,7 @@ int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm
 	MPI_Request request;
 	int rc = MPI_Ibcast(bytes, count, type, root, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await_soon(&request) : rc;
+	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
 }
 
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
@@ -48,7 +99,7 @@ int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI
 	MPI_Request request;
 	int rc = MPI_Iallreduce(mine, all, count, type, op, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await_soon(&request) : rc;
+	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
 }
 
 int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm)
@@ -56,5 +107,5 @@ int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI
 	MPI_Request request;
 	int rc = MPI_Iallgather(mine, count, type, all, count, type, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await_soon(&request) : rc;
+	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
 }

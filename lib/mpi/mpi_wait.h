@@ -1,20 +1,39 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a rank waits for others and leaves them the processor. */
+/* How a rank waits for others and leaves them the processor. No code of lmdbio's waits in a blocking
+ * call of MPI for a rank that may come later. */
 #ifndef LMDBIO_MPI_MPI_WAIT_H
 #define LMDBIO_MPI_MPI_WAIT_H
 
 #include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Waits for a request that others are about to serve. MPI's own wait keeps the processor: where
- * ranks are more than processors that takes up to 40 ms each time. Returns an MPI code. */
-int mpi_await_soon(MPI_Request *request);
+/* A wait that looks again and again; begins zeroed. */
+struct mpi_nap {
+	unsigned looks; /* of mpi_pause() */
+	uint64_t since; /* ns: when a look has found something last */
+	uint64_t ns;    /* of the sleep before */
+};
 
-/* Waits for a request with little use of the processor, which others of this machine may need: for
- * what may take long. Returns an MPI code. */
+enum mpi_nap_kind {
+	NAP_BUSY, /* for what is under way: 4 ms at most */
+	NAP_IDLE, /* for what may come at any time or never: 16 ms at most */
+};
+
+/* How many nanoseconds to sleep after a look that has found something, or not; 0: look again. */
+uint64_t mpi_nap_next(struct mpi_nap *nap, bool found, enum mpi_nap_kind kind);
+
+/* Gives the processor away between two looks at what is under way: at first for others that are
+ * ready to run, soon by sleeping. */
+void mpi_pause(struct mpi_nap *nap);
+
+/* Waits for a request. Returns an MPI code. */
 int mpi_await(MPI_Request *request);
 
-/* MPI's collective calls of the same names, with the same codes, that wait by mpi_await_soon().
- * mpi_allgather: `count` of each rank. */
+/* MPI's collective calls of the same names, with the same codes, that wait so. mpi_allgather:
+ * `count` of each rank. */
+int mpi_barrier(MPI_Comm comm);
+int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy);
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm);

@@ -115,7 +115,7 @@ void asks_put(struct peer_job *job, struct peer_ask *asks)
 		}
 	}
 	if (asks)
-		pthread_cond_signal(&job->wake);
+		service_wake(job);
 }
 
 /* It is in no list any more. */

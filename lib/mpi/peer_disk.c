@@ -42,7 +42,7 @@ static void *disk_run(void *argument)
 		read_each(job, read);
 		pthread_mutex_lock(&job->lock);
 		read->done = true;
-		pthread_cond_signal(&job->wake);
+		service_wake(job);
 	}
 	pthread_mutex_unlock(&job->lock);
 	return NULL;

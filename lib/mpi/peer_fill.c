@@ -83,7 +83,7 @@ static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 	if (rc == EAGAIN)
 		job->fills.own[--job->fills.next] = unit; /* it has come from there */
 	pthread_cond_broadcast(&job->filled);
-	pthread_cond_signal(&job->wake);
+	service_wake(job);
 }
 
 void fill_hurry(struct peer_job *job, uint64_t unit)

@@ -184,6 +184,7 @@ struct peer_job {
 	pthread_cond_t read;                       /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
 	struct peer_fills fills;
+	bool news;   /* for the service, since it slept last */
 	bool begun;  /* a first record was asked for: fill */
 	bool closed; /* the loader is gone */
 	bool gone;   /* the service is */
@@ -208,6 +209,7 @@ struct peer_job {
 	struct {
 		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
 		uint64_t received, given_up; /* bytes that came; questions asked in vain */
+		uint64_t naps; /* of the service */
 		uint64_t owed; /* of them those that a rank owed for too long, but said so */
 		_Atomic uint64_t plans;      /* made after the first one */
 	} counts;
@@ -288,6 +290,8 @@ extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
  * without that. Returns 0 or an errno. */
 int service_start(struct peer_job *job);
 void service_go(struct peer_job *job);
+/* Has the service look around. Under the lock. */
+void service_wake(struct peer_job *job);
 /* Ends one that has not begun. */
 void service_cancel(struct peer_job *job);
 /* A job without tiers, service and communicator. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a rank's service looks around and when it sleeps, and how all
+/* The thread that serves a rank's peers: when it looks around and when it sleeps, and how all
  * services of a job end, whenever and in whatever order loaders are closed.
+ *
+ * Work of its own process wakes the service. What peers send it finds when it looks: often while it
+ * waits for an answer, else the more seldom the longer nothing has come.
  *
  * A rank that has closed its loader, and has all answers that it has asked for, says so by a
  * barrier that nobody waits in, and goes on answering. When all have said so nobody asks any more.
@@ -10,6 +13,7 @@
 #include "mpi/peer_private.h"
 
 #include "mpi/mpi_error.h"
+#include "mpi/mpi_wait.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
@@ -20,10 +24,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-/* Nanoseconds of a nap: while something is under way, and at most when nothing is. MPI has no
- * descriptor to wait for, so a peer's question is found up to NAP_IDLE late. */
-enum { NAP_FIRST = 20000, NAP_BUSY = 200000, NAP_IDLE = 4000000 };
 
 static struct {
 	pthread_mutex_t lock;
@@ -66,7 +66,7 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 
 int job_join(struct peer_job *job, MPI_Comm comm)
 {
-	int rc = MPI_Comm_dup(comm, &job->comm);
+	int rc = mpi_comm_dup(comm, &job->comm);
 
 	if (rc != MPI_SUCCESS)
 		return rc;
@@ -104,11 +104,17 @@ void job_free(struct peer_job *job)
 
 enum ending { GOES_ON, ENDS, BREAKS_OFF };
 
+void service_wake(struct peer_job *job)
+{
+	job->news = true;
+	pthread_cond_signal(&job->wake);
+}
+
 static void ending_begins(struct peer_job *job)
 {
 	pthread_mutex_lock(&job->lock);
 	job->finalizing = true;
-	pthread_cond_signal(&job->wake);
+	service_wake(job);
 	pthread_mutex_unlock(&job->lock);
 }
 
@@ -146,11 +152,12 @@ static void job_tell(struct peer_job *job)
 	pthread_mutex_unlock(&job->store.lock);
 	log_line("%s: rank %d has kept %llu bytes and %llu on disk, sent %llu (%llu of further "
 		 "copies), received %llu; %llu questions were given up, %llu of them to ranks that "
-		 "were alive; %llu plans were made anew",
+		 "were alive; %llu plans were made anew; it slept %llu times",
 		 job->name, job->rank, (unsigned long long)used, (unsigned long long)written,
 		 (unsigned long long)job->counts.answered, (unsigned long long)job->counts.copies,
 		 (unsigned long long)job->counts.received, (unsigned long long)job->counts.given_up,
-		 (unsigned long long)job->counts.owed, (unsigned long long)job->counts.plans);
+		 (unsigned long long)job->counts.owed, (unsigned long long)job->counts.plans,
+		 (unsigned long long)job->counts.naps);
 }
 
 /* What MPI may still read or write stays, when they did not end together. */
@@ -213,8 +220,10 @@ static void nap(struct peer_job *job, uint64_t ns)
 			      .tv_nsec = (long)(until % 1000000000)};
 
 	pthread_mutex_lock(&job->lock);
-	if (!job->asked)
+	job->counts.naps++;
+	if (!job->news)
 		pthread_cond_timedwait(&job->wake, &job->lock, &at);
+	job->news = false;
 	pthread_mutex_unlock(&job->lock);
 }
 
@@ -234,26 +243,24 @@ static void *service_run(void *argument)
 {
 	struct peer_job *job = argument;
 	enum ending ending = GOES_ON;
-	uint64_t quiet = 0;
+	struct mpi_nap rest = {0};
 
 	prctl(PR_SET_NAME, "lmdbio-peers", 0, 0, 0);
 	if (!may_begin(job))
 		return NULL;
 	pthread_detach(pthread_self());
 	while (ending == GOES_ON) {
-		uint64_t now = clock_now(), most;
+		uint64_t now = clock_now(), ns;
 		bool any = talks_step(job, now);
 
 		any |= asks_step(job, now);
 		any |= answers_step(job, now);
 		any |= sends_step(job);
 		ending = end_step(job);
-		most = job->asks || job->answers || job->sends ? NAP_BUSY : NAP_IDLE;
-		quiet = any ? 0 : quiet < NAP_FIRST ? NAP_FIRST : quiet + quiet / 4;
-		if (quiet > most)
-			quiet = most;
-		if (quiet && ending == GOES_ON)
-			nap(job, quiet);
+		/* An answer waits for a unit or a disk here, whose threads wake the service. */
+		ns = mpi_nap_next(&rest, any, job->asks || job->sends ? NAP_BUSY : NAP_IDLE);
+		if (ns && ending == GOES_ON)
+			nap(job, ns);
 	}
 	job_end(job, ending == ENDS);
 	return NULL;

@@ -87,7 +87,7 @@ static void peer_close(void *state)
 	job->closed = true;
 	/* What broke off may still be written to. */
 	last = job->gone && job->comm == MPI_COMM_NULL;
-	pthread_cond_signal(&job->wake);
+	service_wake(job);
 	pthread_mutex_unlock(&job->lock);
 	if (last)
 		job_free(job);

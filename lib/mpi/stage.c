@@ -374,7 +374,7 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 	struct stage *stage = &own;
 	int rc;
 
-	rc = MPI_Comm_dup(comm, &stage->job.all);
+	rc = mpi_comm_dup(comm, &stage->job.all);
 	if (rc == MPI_SUCCESS)
 		rc = MPI_Comm_set_errhandler(stage->job.all, MPI_ERRORS_RETURN);
 	if (rc == MPI_SUCCESS)

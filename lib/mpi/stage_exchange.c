@@ -67,7 +67,7 @@ static int receive_from(const struct stage_exchange *exchange, int node, int *ta
 		if (!sealed_receive(&sealed, exchange->buffer, part.length, rank, STAGE_TAG,
 				    exchange->job->all))
 			return EIO;
-		sealed_await_soon(&sealed);
+		sealed_await(&sealed);
 		if (sealed.failed)
 			return EIO;
 		if (*taken)
@@ -100,7 +100,7 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 			*moved += mine.length;
 		}
 		rc = receive_from(exchange, from, &taken);
-		sealed_await_soon(&sent);
+		sealed_await(&sent);
 		if (!rc && sent.failed)
 			rc = EIO;
 	}

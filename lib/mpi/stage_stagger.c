@@ -53,7 +53,7 @@ int stage_stagger_judge(struct stage_stagger *stagger, uint64_t ns)
 		return 0;
 	rc = MPI_Iallreduce(&ns, &slowest, 1, MPI_INT64_T, MPI_MAX, stagger->comm, &request);
 	if (rc == MPI_SUCCESS)
-		rc = mpi_await_soon(&request);
+		rc = mpi_await(&request);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);
 	if (!stagger->best || slowest < stagger->best_ns) {

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# Sees that a rank that waits for others sleeps, and that a service that has nothing to do sleeps longer and
+# longer.
+#
+# Sleeps are counted, and processor time as a share of the wait, which other processes do not lengthen. What
+# is measured is far below the bounds: 1 % of a processor for a rank, 0.2 % for a service, 60 sleeps a second.
+# shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
+. "$(dirname "$0")/loader_job_lib.sh"
+stores_alone "$@"
+job_begin
+make_set img 100 49160
+loader_job_begin
+export LMDBIO_MEMORY=64M
+
+job_status=0
+mpi_job 4 4 "$top_builddir/tests/mpi/waiting_job" 4000 "$scratch/mount/img" >"$scratch/out" 2>"$scratch/err" || job_status=$?
+[ "$job_status" = 0 ] || cat "$scratch/err"
+equal job_ends_well 0 "$job_status"
+awk '$4 > 500000' "$scratch/out" | sort -k 2,3 -k 1,1
+
+# most WAIT THREAD WHAT [FIRST-RANK]: of all these threads, thousandths of the wait that they had a processor,
+# or sleeps a second.
+most() {
+	awk -v wait="$1" -v thread="$2" -v what="$3" -v first="${4:-0}" '
+		$2 == wait && $3 == thread && $1 >= first {
+			n++
+			value = what == "sleeps" ? $5 * 1e9 / $6 : $4 * 1000 / $6
+			if (value > most) most = value
+		}
+		END { print n ? int(most) : "none" }' "$scratch/out"
+}
+
+equal services_there_are 4 "$(grep -c ' idle lmdbio-peers ' "$scratch/out")"
+at_most idle_services_sleeps_a_second "$(most idle lmdbio-peers sleeps)" 150
+at_most idle_services_thousandths_of_a_processor "$(most idle lmdbio-peers processor)" 20
+# All but the rank that the others wait for.
+at_most waiting_ranks_thousandths_of_a_processor "$(most open program processor 1)" 100
+job_left waiting_job
+slowfs_stop
+finish
