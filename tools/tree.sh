@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a fresh checkout becomes a built tree. Sourced, not run; the
-# caller's $root is the top of the source.
+# Makes a built tree of a fresh checkout. Sourced, not run; the caller's $root is the top of the
+# source.
 # shellcheck shell=sh
 # shellcheck disable=SC2154
 
@@ -9,18 +9,23 @@ tree_say() {
 	echo "== $*" >&2
 }
 
-# tree_missing SET...: the packages of these sets that are not installed, one a line.
+# tree_missing SET...: the packages of these sets that are neither installed nor provided by an
+# installed package, one a line.
 tree_missing() {
-	for set in "$@"; do
-		awk -v set="$set" '$1 == set { print $2 }' "$root/tools/packages"
-	done | sort -u | while read -r package; do
-		# shellcheck disable=SC2016
-		state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || state=none
-		test "$state" = installed || echo "$package"
-	done
+	# shellcheck disable=SC2016
+	dpkg-query -W -f='${db:Status-Status}, ${Package}, ${Provides}\n' 2>/dev/null |
+		awk -v sets=" $* " '
+			FILENAME == "-" && /^installed, / {
+				gsub(/ \([^)]*\)/, "")
+				count = split($0, names, ", ")
+				for (i = 2; i <= count; i++)
+					present[names[i]]
+			}
+			FILENAME != "-" && index(sets, " " $1 " ") && !($2 in present) { print $2 }
+		' - "$root/tools/packages" | sort -u
 }
 
-# tree_as_root COMMAND...: directly, or by sudo; asks for a password only where somebody can type one.
+# tree_as_root COMMAND...: directly, or by sudo, which asks for a password only on a terminal.
 tree_as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		env DEBIAN_FRONTEND=noninteractive "$@"
@@ -45,7 +50,13 @@ tree_install() {
 	# shellcheck disable=SC2086
 	if ! tree_as_root apt-get install -y -q --no-install-recommends $missing >/dev/null 2>&1; then
 		tree_as_root apt-get update -q >&2 || true
-		tree_as_root apt-get install -y -q --no-install-recommends $missing >&2 || true
+		known=
+		for package in $missing; do
+			# A package that this release lacks keeps no other one out.
+			! apt-get install -s --no-install-recommends "$package" >/dev/null 2>&1 ||
+				known="$known $package"
+		done
+		tree_as_root apt-get install -y -q --no-install-recommends $known >&2 || true
 	fi
 	missing=$(tree_missing "$@" | tr '\n' ' ')
 	test -z "$missing" || {

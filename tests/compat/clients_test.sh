@@ -62,7 +62,7 @@ if php -r 'exit(in_array("lmdb", dba_handlers()) ? 0 : 1);' 2>/dev/null; then
 	linked php_dba "$(php -r 'echo ini_get("extension_dir");')/dba.so"
 	client php_dba php "$here/php_read.php" db
 else
-	not_run php_dba "no php8.2-dba"
+	not_run php_dba "no php-dba"
 fi
 
 # A setting that makes no sense is one line, and everything goes on.
