@@ -46,6 +46,8 @@ void dump_bytes(const struct dump_form *form, const MDB_val *value)
 
 		for (; at < stop; at++) {
 			if (form->print && *at >= ' ' && *at <= '~') {
+				if (*at == '\\' && form->escapes)
+					*out++ = '\\';
 				*out++ = (char)*at;
 				continue;
 			}

@@ -10,7 +10,8 @@
 
 /* What is the same for all databases of a dump. */
 struct dump_form {
-	bool print; /* printable characters as they are */
+	bool print;   /* printable characters as they are ... */
+	bool escapes; /* ... but a backslash as two */
 	uint32_t page_size;
 	MDB_envinfo info;
 };

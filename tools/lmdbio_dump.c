@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DUMP_DATABASES = 2 /* the original's: how many named ones are open at once */ };
+enum {
+	DUMP_DATABASES = 2, /* the original's: how many named ones are open at once */
+	DUMP_ESCAPES = ORIGIN_VERSION(0, 9, 25), /* whose mdb_dump writes a backslash as two */
+};
 
 static struct {
 	const char *path, *subdb, *output;
@@ -182,6 +185,7 @@ static int dump_parse(int argc, char **argv)
 			break;
 		case 'p':
 			dump.form.print = true;
+			dump.form.escapes = origin_version(origin_built_in()) >= DUMP_ESCAPES;
 			break;
 		case 's':
 			dump.subdb = optarg;
