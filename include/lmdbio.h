@@ -114,8 +114,8 @@ int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned
  * Collective: no.
  * Threads: as mdb_get(): one thread at a time on a transaction.
  * Lifetime: the pointers are those that mdb_get() gives, valid until the transaction ends.
- * Returns: 0; MDB_NOTFOUND (there are not so many records); EINVAL (no transaction, no such
- * database); MDB_BAD_TXN; MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the records are not
+ * Returns: 0; MDB_NOTFOUND (there are not so many records, or the database was dropped); MDB_BAD_DBI
+ * (it was dropped, from LMDB 0.9.33 on); EINVAL (no transaction, no such database); MDB_BAD_TXN; MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the records are not
  * as many as the database says); ENOTSUP (the environment is forwarded to the original); ENOMEM; the
  * errno of a read that failed. */
 int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val *key, MDB_val *data);

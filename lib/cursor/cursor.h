@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a database of one snapshot is searched and walked.
+/* Searches and walks a database of one snapshot.
  *
  * A cursor behaves as LMDB 0.9's, state for state: also after a miss, past the end, and between a
  * key and its duplicates. What it reads is distrusted; the answer to damage is MDB_CORRUPTED or
@@ -8,6 +8,7 @@
 #ifndef LMDBIO_CURSOR_CURSOR_H
 #define LMDBIO_CURSOR_CURSOR_H
 
+#include "cursor/answers.h"
 #include "cursor/compare.h"
 #include "format/layout.h"
 #include "format/meta.h"
@@ -80,6 +81,7 @@ struct snapshot {
 	struct cursor_watch *watch; /* or NULL */
 	struct lookups *lookups;    /* or NULL: nobody wants to know of them */
 	uint64_t served; /* bytes of values handed out */
+	unsigned answers; /* enum answers bits: those of the original that serves the environment */
 };
 
 /* What a program has said of how it will read a database. */
@@ -148,7 +150,7 @@ void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *
 		 const struct comparators *comparators, struct duplicates *duplicates);
 
 /* mdb_cursor_get(). Returns 0, MDB_NOTFOUND, EINVAL, MDB_INCOMPATIBLE, MDB_BAD_VALSIZE,
- * MDB_BAD_TXN, MDB_CORRUPTED, MDB_PAGE_NOTFOUND. */
+ * MDB_BAD_TXN, MDB_BAD_DBI (as tree_refresh()), MDB_CORRUPTED, MDB_PAGE_NOTFOUND. */
 int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
 
 /* mdb_cursor_count(). Returns 0, MDB_NOTFOUND, EINVAL, MDB_INCOMPATIBLE, MDB_BAD_TXN. */
@@ -207,7 +209,7 @@ int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct c
 		    const MDB_val *name, struct tree_record *record);
 
 /* Reads the record of a stale tree. Returns 0, MDB_INCOMPATIBLE (the database has other flags
- * now) or as tree_find_named(). */
+ * now), MDB_BAD_DBI (its name is gone, and the original says it so) or as tree_find_named(). */
 int tree_refresh(struct snapshot *snapshot, struct tree *tree);
 
 #endif

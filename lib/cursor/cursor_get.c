@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what each MDB_cursor_op asks of a cursor. */
+/* Runs each MDB_cursor_op on a cursor. */
 #include "cursor/cursor_private.h"
 
 /* What all cursors begin with. */
@@ -79,6 +79,20 @@ static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	return get_current(&cursor->duplicates->cursor, data, NULL);
 }
 
+/* Whether a cursor that is not simply placed stands anywhere; at the end it may leave that state. */
+static __attribute__((noinline)) bool edge_state(struct cursor *cursor)
+{
+	const struct level *level;
+
+	if (!(cursor->state & CURSOR_PLACED))
+		return false;
+	level = cursor_top(cursor);
+	if (cursor->snapshot->answers & ANSWERS_EDGE_ENDS_END && cursor->duplicates &&
+	    level->index < level->count)
+		cursor->state &= (uint16_t)~CURSOR_AT_END;
+	return true;
+}
+
 /* MDB_FIRST_DUP, MDB_LAST_DUP. */
 static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data,
 			      int (*edge)(struct cursor *, MDB_val *, MDB_val *))
@@ -87,7 +101,7 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 	struct node node;
 	int rc;
 
-	if (!data || !(cursor->state & CURSOR_PLACED))
+	if (!data || (unlikely(cursor->state != CURSOR_PLACED) && !edge_state(cursor)))
 		return EINVAL;
 	if (!cursor->duplicates)
 		return MDB_INCOMPATIBLE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: first, last, next and previous, of keys and of their duplicates. */
+/* Moves a cursor to the first, last, next and previous entry, of keys and of their duplicates. */
 #include "cursor/cursor_private.h"
 
 /* Where the cursor stands now: hands out key and value, entering the duplicates at their first or
@@ -19,7 +19,7 @@ static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, boo
 		struct duplicates *dups = cursor->duplicates;
 
 		rc = duplicates_enter(cursor->snapshot, cursor->tree, dups, &node);
-		if (!rc && data)
+		if (!rc && (data || cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA))
 			rc = at_first ? cursor_first(&dups->cursor, data, NULL)
 				      : cursor_last(&dups->cursor, data, NULL);
 	} else if (data) {
@@ -30,7 +30,8 @@ static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, boo
 	return rc;
 }
 
-static int cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
+static inline __attribute__((always_inline)) int
+cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 {
 	struct level *level;
 	struct node node;
@@ -49,7 +50,8 @@ static int cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool 
 	cursor->state = at_first ? CURSOR_PLACED : CURSOR_PLACED | CURSOR_AT_END;
 	if (data || level->flags & PAGE_LEAF2)
 		return cursor_arrive(cursor, key, data, at_first);
-	/* Asked for the key alone, LMDB leaves the duplicates unentered. */
+	if (cursor->duplicates && cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA)
+		return cursor_arrive(cursor, key, NULL, at_first);
 	rc = cursor_node(cursor, level, &node);
 	if (!rc)
 		node_key(&node, key);
@@ -66,9 +68,10 @@ int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	return cursor_edge(cursor, key, data, false);
 }
 
-/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through.
- * Past the last entry LMDB looks at whatever stands there; what is no node counts as single. */
-static bool cursor_on_duplicates(struct cursor *cursor, struct node *node)
+/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through. Behind
+ * the last entry LMDB looks at whatever lies there; what is no node counts as single. */
+static inline __attribute__((always_inline)) bool
+cursor_on_duplicates(struct cursor *cursor, struct node *node)
 {
 	struct level *level = cursor_top(cursor);
 
@@ -134,7 +137,8 @@ int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_curs
 		cursor_top(cursor)->index++;
 	}
 	level = cursor_top(cursor);
-	if (cursor->duplicates) {
+	if (cursor->duplicates && !(unlikely(level->index >= level->count) &&
+				    cursor->snapshot->answers & ANSWERS_BACK_FROM_BEHIND)) {
 		if (!cursor_on_duplicates(cursor, &node)) {
 			duplicates_leave(cursor);
 			if (op == MDB_PREV_DUP)

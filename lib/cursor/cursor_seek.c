@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a cursor is set on a key, and where it stands after a miss. */
+/* Sets a cursor on a key; after a miss it stands where LMDB leaves it. */
 #include "cursor/cursor_private.h"
 
 enum place {
@@ -149,7 +149,8 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 	rc = cursor_node(cursor, level, &node);
 	if (!rc && node.flags & NODE_DUPS)
 		rc = duplicates_enter(cursor->snapshot, cursor->tree, cursor->duplicates, &node);
-	if (!rc && data)
+	if (!rc && (data || (node.flags & NODE_DUPS &&
+			     cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA)))
 		rc = set_value(cursor, &node, data, op);
 	if (!rc && wants_key)
 		node_key(&node, key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the way from a root to a leaf, and from a leaf to the next one. */
+/* Descends from a root to a leaf, and steps from a leaf to the next one. */
 #include "cursor/cursor_private.h"
 
 /* Binary search among entries [low, count); `kind` is a constant in each instance, so that the
@@ -421,9 +421,13 @@ int tree_refresh(struct snapshot *snapshot, struct tree *tree)
 	struct tree_record record;
 	int rc = tree_find_named(snapshot, tree->home, tree->home_order, tree->name, &record);
 
+	/* In a home without any record LMDB does not come as far as looking for the name. */
+	if (rc == MDB_NOTFOUND && tree->home->record.root != PAGE_NONE &&
+	    snapshot->answers & ANSWERS_GONE_IS_BAD_DBI)
+		return MDB_BAD_DBI;
 	if (rc)
 		return rc;
-	/* Somebody may have dropped the database and made it anew with other flags. */
+	/* A writer may have dropped the database and made it anew with other flags. */
 	if ((tree->record.flags & persistent) != record.flags)
 		return MDB_INCOMPATIBLE;
 	tree->record = record;

@@ -15,6 +15,7 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 	if (txn) {
 		txn->env = env;
 		txn->own = own;
+		txn->snapshot.answers = answers_of_release(origin_version(env->origin) & 255);
 		txn->dbi_state = (uint8_t *)(txn->trees + dbis);
 	}
 	return txn;
@@ -31,6 +32,7 @@ static MDB_txn *txn_alloc_own(MDB_env *env)
 		return txn_alloc(env, true);
 	/* So that what still looks at the one before it does not take this for that. */
 	fresh.serial = txn->snapshot.serial;
+	fresh.answers = txn->snapshot.answers;
 	txn->snapshot = fresh;
 	txn->dbis = 0;
 	memset(txn->trees, 0, env->maxdbs * (sizeof(struct tree) + 1));

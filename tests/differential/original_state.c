@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how LMDB 0.9 lays out a cursor, and what can be told from it. */
+/* Reads the state of the original's cursor, whose layout all releases from 0.9.24 to 0.9.36 share. */
 #include "original_state.h"
 #include "db_make.h"
 #include "origin/origin.h"
@@ -102,6 +102,15 @@ static bool last_leftover_is_harmless(MDB_cursor *original)
 	return harmless;
 }
 
+/* Whether the original is 0.9.`patch` or newer. */
+static bool original_since(int patch)
+{
+	int major, minor, found;
+
+	lmdbio_orig_mdb_version(&major, &minor, &found);
+	return found >= patch;
+}
+
 static bool moves_on(MDB_cursor_op op)
 {
 	return op == MDB_NEXT || op == MDB_NEXT_DUP || op == MDB_NEXT_NODUP ||
@@ -132,6 +141,9 @@ const char *original_state_forbids(MDB_cursor *original, MDB_cursor_op op, bool 
 	/* a transaction that is reset refuses before it looks */
 	if (lmdbio_orig_mdb_stat(cursor->txn, cursor->dbi, &stat) != 0)
 		return NULL;
+	if (moves_back(op) && original_since(27) &&
+	    (!(cursor->flags & cursor_initialized) || is_past(cursor)))
+		return NULL; /* it ignores what lies behind the last node */
 	if (!(cursor->flags & cursor_initialized))
 		return moves_back(op) && !last_leftover_is_harmless(original) ? "leftover-node"
 									      : NULL;
@@ -167,7 +179,7 @@ bool original_state_prepared(bool before, MDB_cursor_op op, bool fresh, bool nul
 	switch (op) {
 	case MDB_FIRST:
 	case MDB_LAST:
-		return rc == 0 && !null_data;
+		return rc == 0 && (!null_data || original_since(27));
 	case MDB_SET:
 	case MDB_SET_KEY:
 	case MDB_SET_RANGE:
@@ -181,7 +193,7 @@ bool original_state_prepared(bool before, MDB_cursor_op op, bool fresh, bool nul
 	case MDB_NEXT_NODUP:
 	case MDB_NEXT_MULTIPLE:
 		if (fresh) /* the same as MDB_FIRST */
-			return !null_data;
+			return !null_data || original_since(27);
 		return rc == 0 || before;
 	case MDB_PREV:
 	case MDB_PREV_DUP:

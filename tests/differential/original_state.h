@@ -8,17 +8,17 @@
  *  leftover-node   In a database of duplicates NEXT*, PREV* (and NEXT_MULTIPLE) look at the node
  *                  under the cursor before they move, also when the cursor stands past the last
  *                  node of its page: after a missed SET or SET_RANGE, and always when PREV* is the
- *                  first operation of a cursor (mdb_cursor_prev: last, then index + 1). What lies
- *                  there is an unused slot. If the "node" it names carries no F_DUPDATA the
+ *                  first operation of a cursor (mdb_cursor_prev: last, then index + 1). From 0.9.27
+ *                  on PREV* does not look there, and is compared. What lies there is an unused slot. If the "node" it names carries no F_DUPDATA the
  *                  original goes on as from a single item, which is compared; if it does, or lies
  *                  outside the page, the operation is left out. mdb_cursor_count looks at the
  *                  same slot without a check and is always left out there.
  *  stale-subcursor On a key with duplicates whose sub-cursor was not set up for this key NEXT,
  *                  NEXT_DUP, PREV, PREV_DUP and NEXT_MULTIPLE search the duplicates of whatever
  *                  the sub-cursor held before, or of uninitialised memory. Two ways lead there:
- *                  a missed SET* or GET_BOTH* that leaves the cursor on such a key, and FIRST or
- *                  LAST with a NULL data (mdb_cursor_set clears, mdb_cursor_first does not call
- *                  mdb_xcursor_init1).
+ *                  a missed SET* or GET_BOTH* that leaves the cursor on such a key, and, before
+ *                  0.9.27, FIRST or LAST with a NULL data (mdb_cursor_set clears, mdb_cursor_first
+ *                  does not call mdb_xcursor_init1).
  *  null-fixed      NEXT, NEXT_DUP, PREV, PREV_DUP with a NULL data on a key with duplicates of
  *                  fixed size: the sub-cursor writes through the NULL pointer.
  *  dbi-of-another  mdb_cursor_renew() when the cursor's handle was closed and its number belongs to
