@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# Runs every command and snippet of README.md, as they stand there, on an installation of this build.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+/usr/bin/python3 -c 'import lmdb, torch, numpy' 2> /dev/null ||
+	skip "no python3-lmdb, python3-torch or python3-numpy here"
+need mpiexec
+trap 'lmdbio-serve --stop > /dev/null 2>&1 || :; rm -rf "$scratch"' EXIT
+unset MAKEFLAGS MFLAGS PYTHONPATH
+export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1 LMDBIO_NODE="$scratch"
+cd "$scratch"
+
+mkdir blocks work bin ssd
+status every_block_has_a_test 0 /usr/bin/python3 "$top_srcdir/tests/docs/page_blocks.py" \
+	"$top_srcdir/README.md" blocks
+blocks=$(ls blocks)
+untested=" $(cat out | tr '\n' ' ') "
+
+# ran BLOCK COMMAND...: the block's own case, which ends with 0.
+ran() {
+	untested=${untested/ $1 / }
+	local block=$1
+	shift
+	status "${block}_works" 0 "$@"
+}
+
+# --- the two commands and the installation: this build is what they make ---
+ran source test -x "$top_srcdir/tools/quickstart" -a -x "$top_srcdir/tests/run"
+while read -r command _; do
+	judge "${command##*/}_is_what_README_names" test -x "$top_srcdir/$command"
+done < blocks/source.sh
+judge install_ends_with_make_install grep -q '&& \.\./configure && make && make install$' blocks/install.sh
+ran install make -C "$top_builddir" --no-print-directory install DESTDIR="$scratch/root"
+directory() {
+	# shellcheck disable=SC2016
+	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
+		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
+}
+python_modules=$scratch/root$(directory pythondir)
+export PYTHONPATH=$python_modules
+export PATH="$scratch/bin:$scratch/root$(directory bindir):$PATH"
+# README says python3; the one with Debian's packages is meant. srun starts a program, as here.
+ln -s /usr/bin/python3 bin/python3
+printf '#!/bin/sh\nexec "$@"\n' > bin/srun
+chmod +x bin/srun
+
+# --- Python ---
+cd work
+cp ../blocks/dataset.python train.py
+python3 -c 'import lmdb
+with lmdb.open("train", map_size=1 << 26) as env, env.begin(write=True) as txn:
+    for i in range(1000):
+        txn.put(b"%08d" % i, b"%08d" % i * 500)'
+ran dataset lmdbio-run -- python3 train.py
+for block in loader records; do
+	cp "../blocks/$block.python" "$block.py"
+	ran "$block" lmdbio-run -- python3 "$block.py"
+done
+
+# --- shell ---
+for block in thirty stats check convert; do
+	ran "$block" bash -euo pipefail "../blocks/$block.sh"
+	case $block in
+	stats) judge stats_are_printed grep -q 'lmdbio' err ;;
+	check)
+		judge check_says_that_it_takes_effect grep -qi 'lmdbio' out
+		judge verbose_names_the_data_set grep -q 'train: read by lmdbio' err
+		;;
+	convert) judge converted_back_is_the_same cmp train/data.mdb back/data.mdb ;;
+	esac
+done
+printf '#!/bin/sh\nexec %s plain "$1"\n' "$top_builddir/tests/mpi/inside_reader" > program
+chmod +x program
+sed "s|/local/ssd|$scratch/ssd|" ../blocks/cluster.sh > cluster.sh
+echo 'lmdbio-serve --stop' >> cluster.sh
+ran cluster bash -euo pipefail cluster.sh
+
+# --- C ---
+{ cat ../blocks/hints.c; echo 'int main(void) { return read_batch(0, 0, 0, 0, 0) == 0; }'; } > hints.c
+export PKG_CONFIG_PATH="$scratch/root$(directory libdir)/pkgconfig"
+# shellcheck disable=SC2046
+ran hints cc -std=gnu11 -Wall -Werror -o hints hints.c $(pkg-config \
+	--define-variable=libdir="$scratch/root$(directory libdir)" \
+	--define-variable=includedir="$scratch/root$(directory includedir)" --cflags --libs lmdbio)
+status hints_program_runs 0 ./hints
+judge no_block_is_left_out test -z "${untested// /}"
+test -z "${untested// /}" || echo "not run: $untested of $blocks"
+rm -rf "$scratch/root"
+finish
