@@ -226,6 +226,12 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 	return loan->fd < 0 ? errno : 0;
 }
 
+/* Whether a file may be there that could not be opened for want of something else. */
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
@@ -240,6 +246,12 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	/* Not O_CLOEXEC: it becomes mdb_env_get_fd()'s, which LMDB leaves open to other programs.
 	 */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
+	/* What cannot be looked at must not be judged by what the original sees a moment later. */
+	if (loan->fd < 0 && is_shortage(errno)) {
+		rc = errno;
+		free(name);
+		return rc;
+	}
 	missing = is_missing(loan->fd, flags);
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);

@@ -32,18 +32,15 @@ static struct batch *batch_to_decode(const struct lmdbio_loader *loader)
 	return batch;
 }
 
-static void decode(const struct lmdbio_loader *loader, struct batch *batch, size_t first,
-		   size_t end)
+void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size_t i)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
+	struct lmdbio_sample *sample = &batch->samples[i];
 
-	for (size_t i = first; i < end; i++) {
-		struct lmdbio_sample *sample = &batch->samples[i];
-		uint8_t *output = (uint8_t *)batch->shown.decoded + i * options->decode_size;
-
-		if (sample->record != LMDBIO_NO_RECORD && !sample->error)
-			sample->error = options->decode(options->decode_context, sample, output);
-	}
+	if (options->decode && sample->record != LMDBIO_NO_RECORD && !sample->error)
+		sample->error = options->decode(options->decode_context, sample,
+						(uint8_t *)batch->shown.decoded +
+							i * options->decode_size);
 }
 
 void *decoder_run(void *argument)
@@ -65,7 +62,8 @@ void *decoder_run(void *argument)
 		batch->taken = end;
 		loader->decoding++;
 		pthread_mutex_unlock(&loader->lock);
-		decode(loader, batch, first, end);
+		for (size_t i = first; i < end; i++)
+			sample_decode(loader, batch, i);
 		pthread_mutex_lock(&loader->lock);
 		batch->decoded += end - first;
 		if (batch->decoded == batch->shown.count) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PLAN_TRIES = 2 };
+
 void batch_free(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->shown.count && batch->memory; i++)
@@ -67,11 +69,27 @@ static void note_stall(struct lmdbio_loader *loader, const struct batch *batch, 
 		loader->epoch_ended = clock_now();
 }
 
-/* Takes a batch that is ready out of the list. Returns 0 or its first error. */
+/* The first error of a batch's samples, or 0. */
+static int batch_error(const struct batch *batch, uint64_t *errors)
+{
+	int rc = 0;
+
+	*errors = 0;
+	for (size_t i = 0; i < batch->shown.count; i++) {
+		*errors += batch->samples[i].error != 0;
+		if (!rc)
+			rc = batch->samples[i].error;
+	}
+	return rc;
+}
+
+/* Takes a batch that is ready out of the list. Returns 0 or its first error. Under the lock, which
+ * it takes down when a sample is to be read once more. */
 static int take(struct lmdbio_loader *loader, struct batch **link)
 {
 	struct batch *batch = *link;
-	int rc = 0;
+	uint64_t errors, held;
+	int rc;
 
 	*link = batch->next;
 	if (loader->last == &batch->next)
@@ -79,12 +97,16 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	batch->next = NULL;
 	loader->ahead -= batch->shown.count;
 	loader->batches_ahead--;
-	for (size_t i = 0; i < batch->shown.count; i++) {
-		loader->stats.errors += batch->samples[i].error != 0;
-		if (!rc)
-			rc = batch->samples[i].error;
-	}
 	pthread_cond_broadcast(&loader->room);
+	if (batch_error(batch, &errors)) {
+		pthread_mutex_unlock(&loader->lock);
+		held = batch_again(loader, batch);
+		pthread_mutex_lock(&loader->lock);
+		batch->held += held;
+		loader->held += held;
+	}
+	rc = batch_error(batch, &errors);
+	loader->stats.errors += errors;
 	return loader->options.skip_errors ? 0 : rc;
 }
 
@@ -92,21 +114,23 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
  * up, and the batch is another call's. Under the lock. */
 static int wait_for(struct lmdbio_loader *loader, struct batch ***link)
 {
-	unsigned generation = loader->generation;
+	unsigned generation = loader->generation, tries = 0;
 	struct claims claims;
 
-	/* Memory may be there again: each call has the planner try once more. */
-	if (loader->out_of_memory) {
-		loader->out_of_memory = false;
-		pthread_cond_broadcast(&loader->room);
-	}
 	for (;;) {
 		if (loader->closing || loader->generation != generation)
 			return ECANCELED;
 		claims = claims_find(loader);
 		*link = claims.ready;
-		if (*link || (!claims.planned && loader->out_of_memory))
+		if (*link)
 			break;
+		if (!claims.planned && loader->out_of_memory) {
+			/* Memory may be there again: each call has the planner try twice. */
+			if (++tries > PLAN_TRIES)
+				break;
+			loader->out_of_memory = false;
+			pthread_cond_broadcast(&loader->room);
+		}
 		/* What stands between this batch and its reader must not be memory. */
 		if (claims.round > loader->waited_round) {
 			loader->waited_round = claims.round;

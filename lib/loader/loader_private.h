@@ -264,8 +264,15 @@ bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_pl
 
 /* loader_decode.c */
 void *decoder_run(void *loader);
+/* Decodes one sample of a batch, if it has come. */
+void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size_t i);
 /* Some samples of a batch have come, or there are none. Under the lock. */
 void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples);
+
+/* loader_again.c */
+/* Reads again what there was no memory for, of a batch that is in no list. Returns the bytes that
+ * it holds more. */
+uint64_t batch_again(struct lmdbio_loader *loader, struct batch *batch);
 
 /* loader_next.c */
 void batch_free(struct batch *batch);

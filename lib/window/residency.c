@@ -142,6 +142,17 @@ static void scanners_tell(struct residency *residency)
 			       residency->steppers);
 }
 
+/* A place for the arena that is attached next, so that it can be retired whatever happens. */
+static bool retired_reserve(struct residency *residency)
+{
+	struct arena **retired = realloc(residency->retired, (residency->retired_count + 1) *
+								     sizeof(*residency->retired));
+
+	if (retired)
+		residency->retired = retired;
+	return retired != NULL;
+}
+
 /* The arena, made at the first need. Under the lock. */
 bool residency_attach(struct residency *residency)
 {
@@ -153,6 +164,7 @@ bool residency_attach(struct residency *residency)
 	if (!residency->options.budget)
 		residency->options.budget = residency->options.node_budget;
 	if ((residency->spill < 0 && !descriptors_spare(residency->fd)) ||
+	    !retired_reserve(residency) ||
 	    arena_open(&residency->arena, &residency->identity, &residency->options,
 		       &residency->private_reason)) {
 		residency->arena = NULL;
@@ -183,23 +195,21 @@ void residency_bury(struct residency *residency)
 	residency->retired_count = 0;
 }
 
+static void retire(struct residency *residency)
+{
+	node_link_close(&residency->link);
+	residency->retired[residency->retired_count++] = residency->arena;
+	residency->arena = NULL;
+	residency_bury(residency);
+}
+
 static bool detach(struct residency *residency)
 {
-	struct arena **retired;
-
 	if (!residency->arena)
 		return true;
 	if (!rest_all(residency))
 		return false;
-	node_link_close(&residency->link);
-	retired = realloc(residency->retired,
-			  (residency->retired_count + 1) * sizeof(*residency->retired));
-	if (retired) {
-		residency->retired = retired;
-		retired[residency->retired_count++] = residency->arena;
-	} /* else it is never closed, which harms nobody */
-	residency->arena = NULL;
-	residency_bury(residency);
+	retire(residency);
 	return true;
 }
 
@@ -208,7 +218,10 @@ void residency_close(struct residency *residency)
 	if (!residency->states)
 		return;
 	residency->transactions = 0;
-	detach(residency);
+	/* The window that still shows an arena's chunks for want of maps is closed next: nothing looks
+	 * at them any more. */
+	if (!detach(residency))
+		retire(residency);
 	residency_bury(residency);
 	borders_clear(residency);
 	descriptor_close(atomic_load(&residency->probe), residency->device, residency->inode);
