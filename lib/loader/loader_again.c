@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads samples once more for which there was no memory when they were read ahead.
  *
- * The taker does so itself: the batches before this one may have been given back since then, and no
- * thread has to be waited for.
+ * The taker does so itself. The batches before this one may have been given back since then; if that
+ * is not enough, what is read ahead goes for it.
  */
 #include "loader/loader_private.h"
 
@@ -36,16 +36,20 @@ static int sample_read(struct lmdbio_loader *loader, struct lmdbio_sample *sampl
 	return 0;
 }
 
-uint64_t batch_again(struct lmdbio_loader *loader, struct batch *batch)
+/* Takes the lock down. Returns whether samples still lack memory. */
+static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 {
 	uint64_t held = 0;
+	bool lacking = false;
 
+	pthread_mutex_unlock(&loader->lock);
 	for (size_t i = 0; i < batch->shown.count; i++) {
 		struct lmdbio_sample *sample = &batch->samples[i];
 
 		if (!is_lacking(sample))
 			continue;
 		sample->error = sample_read(loader, sample, &batch->memory[i]);
+		lacking |= is_lacking(sample);
 		if (sample->error)
 			continue;
 		if (batch->memory[i])
@@ -53,5 +57,16 @@ uint64_t batch_again(struct lmdbio_loader *loader, struct batch *batch)
 						   sample->key.mv_size + sample->data.mv_size);
 		sample_decode(loader, batch, i);
 	}
-	return held;
+	pthread_mutex_lock(&loader->lock);
+	batch->held += held;
+	loader->held += held;
+	return lacking;
+}
+
+void batch_again(struct lmdbio_loader *loader, struct batch *batch)
+{
+	if (!read_lacking(loader, batch) || !ahead_begin_drop(loader))
+		return;
+	(void)read_lacking(loader, batch);
+	ahead_end_drop(loader);
 }

@@ -21,6 +21,10 @@
  *    a read. Nothing holds a pointer to a batch now.
  * 4. It frees the batches, sets the place, and wakes the planner and the next changer.
  *
+ * A taker whose batch lacks memory is a changer, too: it drops what is read ahead, reads its samples
+ * in the memory that this gives, and lets the epoch run on from the next batch (`shrinking`).
+ * Other takers wait for that.
+ *
  * Locks are taken in this order: the list of loaders (loader_live.c), the loader's, that of the
  * samples' memory.
  */
@@ -30,6 +34,8 @@
 #include "util/stats.h"
 
 #include <errno.h>
+
+enum { SHORT_PART = 2 }; /* of what was held when memory ran out, what is held from then on */
 
 void batches_drop(struct lmdbio_loader *loader)
 {
@@ -45,7 +51,8 @@ void batches_drop(struct lmdbio_loader *loader)
 	loader->ahead = loader->batches_ahead = 0;
 }
 
-/* Steps 2 to 4, but for the place. Returns 0, or ECANCELED: the loader is being closed. */
+/* Steps 2 to 4, but for the place: the caller is the changer until run_on(). Returns 0, or
+ * ECANCELED: the loader is being closed, and there is no changer. */
 static int drop_all(struct lmdbio_loader *loader)
 {
 	loader->life = LIFE_CHANGING;
@@ -55,13 +62,35 @@ static int drop_all(struct lmdbio_loader *loader)
 	pthread_cond_broadcast(&loader->ready);
 	while (loader->reading || loader->planning || loader->decoding)
 		pthread_cond_wait(&loader->still, &loader->lock);
-	loader->life = LIFE_NONE;
-	pthread_cond_broadcast(&loader->still);
-	if (loader->closing)
+	if (loader->closing) {
+		loader->life = LIFE_NONE;
+		pthread_cond_broadcast(&loader->still);
 		return ECANCELED;
+	}
 	batches_drop(loader);
 	loader->round_samples = 0;
 	return 0;
+}
+
+/* The planner begins at this batch when the epoch runs. */
+static void plan_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
+{
+	uint64_t all = order_batches(&loader->order);
+
+	loader->plan_epoch = number < all ? epoch : epoch + 1;
+	loader->plan_next = number < all ? number : 0;
+}
+
+static void run_on(struct lmdbio_loader *loader)
+{
+	loader->life = LIFE_RUNNING;
+	loader->shrinking = false;
+	loader->waited_round = 0;
+	loader->out_of_memory = false;
+	pthread_cond_broadcast(&loader->still);
+	pthread_cond_broadcast(&loader->room);
+	pthread_cond_broadcast(&loader->batch);
+	pthread_cond_broadcast(&loader->work);
 }
 
 /* Whether what is read ahead begins with this batch. Takers that wait for others are not ahead. */
@@ -79,17 +108,12 @@ static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t numb
 {
 	loader->epoch = epoch;
 	loader->next = number;
-	loader->life = LIFE_RUNNING;
-	loader->waited_round = 0;
 	loader->plan_most = loader->memory_short = 0;
-	loader->out_of_memory = false;
 	loader->stats.stall_ns = 0;
 	loader->epoch_began = clock_now();
 	loader->epoch_ended = 0;
 	loader->storage_before = stats_get(STATS_STORAGE_BYTES);
-	pthread_cond_broadcast(&loader->room);
-	pthread_cond_broadcast(&loader->batch);
-	pthread_cond_broadcast(&loader->work);
+	run_on(loader);
 }
 
 /* Waits for the end of another thread's change. Returns 0 or ECANCELED. */
@@ -106,7 +130,6 @@ static int change(struct lmdbio_loader *loader, const struct order *order, uint6
 		  uint64_t number)
 {
 	int rc = change_await(loader);
-	uint64_t all;
 
 	if (rc)
 		return rc;
@@ -116,12 +139,32 @@ static int change(struct lmdbio_loader *loader, const struct order *order, uint6
 			return rc;
 		if (order)
 			loader->order = *order;
-		all = order_batches(&loader->order);
-		loader->plan_epoch = number < all ? epoch : epoch + 1;
-		loader->plan_next = number < all ? number : 0;
+		plan_from(loader, epoch, number);
 	}
 	run_from(loader, epoch, number);
 	return 0;
+}
+
+bool ahead_begin_drop(struct lmdbio_loader *loader)
+{
+	uint64_t held = loader->held;
+
+	/* Batches that other takers have a claim to stay. */
+	if (loader->life != LIFE_RUNNING || loader->closing || loader->waiting || !loader->first)
+		return false;
+	loader->shrinking = true;
+	if (drop_all(loader))
+		return false;
+	loader->memory_short = held / SHORT_PART + 1;
+	loader->plan_most = 1;
+	plan_from(loader, loader->epoch, loader->next);
+	sample_memory_give_up(loader);
+	return true;
+}
+
+void ahead_end_drop(struct lmdbio_loader *loader)
+{
+	run_on(loader);
 }
 
 int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)

@@ -59,6 +59,15 @@ static void *from_system(size_t size)
 				   : aligned_alloc(MEMORY_PAGE, round_up(size, MEMORY_PAGE));
 }
 
+void sample_memory_give_up(struct lmdbio_loader *loader)
+{
+	struct sample_memory *memory = &loader->sample_memory;
+
+	pthread_mutex_lock(&memory->lock);
+	give_up(memory, UINT64_MAX);
+	pthread_mutex_unlock(&memory->lock);
+}
+
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 {
 	struct sample_memory *memory = &loader->sample_memory;
@@ -74,9 +83,7 @@ void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 	block = from_system(size);
 	if (block)
 		return block;
-	pthread_mutex_lock(&memory->lock);
-	give_up(memory, UINT64_MAX);
-	pthread_mutex_unlock(&memory->lock);
+	sample_memory_give_up(loader);
 	return from_system(size);
 }
 

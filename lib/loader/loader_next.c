@@ -88,7 +88,7 @@ static int batch_error(const struct batch *batch, uint64_t *errors)
 static int take(struct lmdbio_loader *loader, struct batch **link)
 {
 	struct batch *batch = *link;
-	uint64_t errors, held;
+	uint64_t errors;
 	int rc;
 
 	*link = batch->next;
@@ -98,13 +98,8 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	loader->ahead -= batch->shown.count;
 	loader->batches_ahead--;
 	pthread_cond_broadcast(&loader->room);
-	if (batch_error(batch, &errors)) {
-		pthread_mutex_unlock(&loader->lock);
-		held = batch_again(loader, batch);
-		pthread_mutex_lock(&loader->lock);
-		batch->held += held;
-		loader->held += held;
-	}
+	if (batch_error(batch, &errors))
+		batch_again(loader, batch);
 	rc = batch_error(batch, &errors);
 	loader->stats.errors += errors;
 	return loader->options.skip_errors ? 0 : rc;
@@ -166,6 +161,8 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	if (!(loader = loader_enter(loader)))
 		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
+	while (loader->shrinking && !loader->closing)
+		pthread_cond_wait(&loader->still, &loader->lock);
 	rc = loader->closing || loader->life == LIFE_CHANGING ? ECANCELED
 	     : loader->life != LIFE_RUNNING		     ? EINVAL
 	     : loader->next >= order_batches(&loader->order)  ? MDB_NOTFOUND

@@ -142,6 +142,7 @@ struct lmdbio_loader {
 	unsigned pages_left; /* pieces of pages that the planner waits for */
 	unsigned reading, decoding;
 	bool planning;
+	bool shrinking;        /* it changes for a taker that lacks memory, and runs on */
 	bool out_of_memory;    /* not even one batch could be planned: the next call tries again */
 	uint64_t plan_most;    /* batches, as memory is short; 0: as many as suit */
 	uint64_t memory_short; /* bytes held when there was no memory for more; 0: there was */
@@ -166,6 +167,11 @@ struct lmdbio_loader {
 /* loader_epoch.c */
 /* Frees all batches that are not taken. No thread may hold one. Under the lock. */
 void batches_drop(struct lmdbio_loader *loader);
+/* Drops what is read ahead, for the memory, if no other taker waits for it: between the two calls
+ * the epoch stands still. Under the lock, which the first takes down. false: there is nothing to
+ * drop, or the loader is being closed. */
+bool ahead_begin_drop(struct lmdbio_loader *loader);
+void ahead_end_drop(struct lmdbio_loader *loader);
 
 /* loader_window.c: the planner's thread. */
 void *planner_run(void *loader);
@@ -234,6 +240,8 @@ uint64_t sample_memory_size(void *block, uint64_t size);
 void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size);
 /* Of a batch that the loader does not count as held any more. Under the lock. */
 void sample_memory_free(struct lmdbio_loader *loader, void *block);
+/* Frees all blocks that no batch has. */
+void sample_memory_give_up(struct lmdbio_loader *loader);
 void sample_memory_end(struct lmdbio_loader *loader);
 
 /* loader_direct.c: bytes of the file in memory of the loader's own. */
@@ -270,9 +278,9 @@ void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size
 void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples);
 
 /* loader_again.c */
-/* Reads again what there was no memory for, of a batch that is in no list. Returns the bytes that
- * it holds more. */
-uint64_t batch_again(struct lmdbio_loader *loader, struct batch *batch);
+/* Reads again what there was no memory for, of a batch that is in no list. Under the lock, which it
+ * takes down. */
+void batch_again(struct lmdbio_loader *loader, struct batch *batch);
 
 /* loader_next.c */
 void batch_free(struct batch *batch);
