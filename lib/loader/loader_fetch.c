@@ -387,16 +387,24 @@ static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 	return n;
 }
 
-/* Puts a piece back whose first works are to be read once more. What is held now is all that there
- * is memory for. Under the lock. */
+/* Puts a piece back whose first works are to be read once more: in front of later rounds, and
+ * behind earlier ones, which a taker may wait for when memory keeps this one waiting. What is held
+ * now is all that there is memory for. Under the lock. */
 static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_t works)
 {
+	struct piece **link = &loader->pieces;
+
 	piece->bytes = piece->bytes / piece->n * works;
 	piece->n = works;
-	piece->next = NULL;
 	piece->again = true;
 	loader->memory_short = loader->held;
-	pieces_put_first(loader, piece);
+	while (*link && (!(*link)->n || (*link)->round < piece->round))
+		link = &(*link)->next;
+	piece->next = *link;
+	*link = piece;
+	if (!piece->next)
+		loader->pieces_last = &piece->next;
+	pthread_cond_broadcast(&loader->work);
 }
 
 /* Counts a piece's samples as come, and frees it or puts it back. Under the lock. */
