@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when the drop-in loads the module with MPI into the program. */
+/* Loads the module with MPI into the program, in time for all ranks to come together. */
 #include "config.h"
 #include "inside.h"
 
@@ -77,15 +77,20 @@ static bool has_mpi(void)
 	return library != NULL;
 }
 
-/* Nobody tells when a library is loaded. */
+/* Nothing tells when a library is loaded. A program that never loads MPI is looked at 50 times a
+ * second after a second. */
 static void *watch_run(void *argument)
 {
-	static const struct timespec pause = {.tv_nsec = 5000000};
+	enum { LONGEST_NS = 20000000 };
+	struct timespec pause = {.tv_nsec = 5000000};
 
 	(void)argument;
 	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
-	while (!has_mpi())
+	while (!has_mpi()) {
 		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < LONGEST_NS)
+			pause.tv_nsec += pause.tv_nsec / 64;
+	}
 	pthread_once(&once, start_once);
 	return NULL;
 }

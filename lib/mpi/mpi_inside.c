@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the server runs inside a program that is an MPI program itself. */
+/* Runs the node's server inside a program that is an MPI program itself. */
 #include "config.h"
 #include "mpi/mpi_inside.h"
 
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_server.h"
+#include "mpi/mpi_wait.h"
 
 #include "util/log.h"
 #include "util/settings.h"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <mpi.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -134,14 +136,17 @@ static bool is_ending(void *context)
  * (MPICH 4.0), so it must have asked for all. false: it has not, or it ends. */
 static bool program_allows(void)
 {
-	static const struct timespec pause = {.tv_nsec = 2000000};
+	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};
 	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
+	struct mpi_nap rest = {0};
+	struct timespec pause = {0};
 
 	for (;;) {
 		MPI_Initialized(&begun);
 		if (begun || atomic_load(&inside.ending))
 			break;
-		nanosleep(&pause, NULL);
+		pause.tv_nsec = (long)mpi_nap_next(&rest, false, NAP_IDLE);
+		(void)ppoll(&wake, 1, &pause, NULL);
 	}
 	MPI_Finalized(&ended);
 	if (!begun || ended)
