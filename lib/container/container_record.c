@@ -119,13 +119,11 @@ static uint64_t range_guess(const struct range *range, uint64_t record, bool hal
 	double pages = (double)(range->high - range->low) + 1;
 	double part = (double)(record - range->low_first) /
 		      (double)(range->high_first - range->low_first);
-	uint64_t guess = range->low + (uint64_t)(part * pages);
+	uint64_t step = halve ? (range->high - range->low + 1) / 2 : clamp_u64(part * pages);
 
-	if (halve)
-		guess = range->low + (range->high - range->low + 1) / 2;
-	if (guess <= range->low)
+	if (!step)
 		return range->low + 1;
-	return guess > range->high ? range->high : guess;
+	return step > range->high - range->low ? range->high : range->low + step;
 }
 
 static int find_page(struct container *container, const struct container_tree *tree,

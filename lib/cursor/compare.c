@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which order a database's flags name, and the rarer orders. */
+/* The order that a database's flags name, and the rarer orders. */
 #include "cursor/compare.h"
 
 void comparators_default(struct comparators *comparators, unsigned flags)
@@ -14,6 +14,12 @@ void comparators_default(struct comparators *comparators, unsigned flags)
 		comparators->data.kind = flags & MDB_DUPFIXED ? COMPARE_UINT : COMPARE_INTEGER;
 	else
 		comparators->data.kind = flags & MDB_REVERSEDUP ? COMPARE_REVERSE : COMPARE_BYTES;
+}
+
+bool comparators_equal(const struct comparators *a, const struct comparators *b)
+{
+	return a->key.kind == b->key.kind && a->key.function == b->key.function &&
+	       a->data.kind == b->data.kind && a->data.function == b->data.function;
 }
 
 int compare_reverse(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how two keys, or two values of one key, are ordered. */
+/* The order of two keys, or of two values of one key. */
 #ifndef LMDBIO_CURSOR_COMPARE_H
 #define LMDBIO_CURSOR_COMPARE_H
 
 #include "util/checked.h"
 
 #include <lmdb.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum compare_kind {
@@ -30,6 +31,8 @@ struct comparators {
 
 /* What the flags of a database ask for. */
 void comparators_default(struct comparators *comparators, unsigned flags);
+
+bool comparators_equal(const struct comparators *a, const struct comparators *b);
 
 /* The sign says how a stands to b. */
 int compare(const struct comparator *comparator, const MDB_val *a, const MDB_val *b);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how long a database handle is valid, and for whom.
+/* Database handles: how long one is valid, and for which transactions.
  *
  * As in LMDB: a handle opened in a transaction belongs to it until the transaction is committed,
  * then to the environment; ended in any other way, the transaction takes its new handles with it.
- * Comparators belong to the environment's slot and take effect at once. No locks: LMDB's rule that
- * one transaction at a time may open handles is the program's to keep.
+ * Comparators belong to the environment's slot and take effect at once. LMDB's rule that one
+ * transaction at a time may open handles is the program's to keep; any number may begin and end
+ * meanwhile.
  */
 #include "env/env.h"
 
@@ -28,9 +29,28 @@ static void tree_begin(MDB_txn *txn, MDB_dbi dbi)
 static void main_order(MDB_txn *txn)
 {
 	struct dbi_slot *slot = &txn->env->slots[DBI_MAIN];
+	struct comparators order;
 
-	comparators_default(&slot->order, txn->trees[DBI_MAIN].record.flags);
+	comparators_default(&order, txn->trees[DBI_MAIN].record.flags);
+	pthread_mutex_lock(&txn->env->records_lock);
+	/* What is right already stays untouched: other transactions may be comparing by it. */
+	if (!slot->ordered || !comparators_equal(&slot->order, &order))
+		slot->order = order;
 	slot->ordered = true;
+	pthread_mutex_unlock(&txn->env->records_lock);
+}
+
+/* For a program that never opens the main database and uses its handle all the same: the first of
+ * the transactions that begin at once sets the order. */
+static void main_order_first(MDB_txn *txn)
+{
+	struct dbi_slot *slot = &txn->env->slots[DBI_MAIN];
+
+	pthread_mutex_lock(&txn->env->records_lock);
+	if (!slot->ordered)
+		comparators_default(&slot->order, txn->trees[DBI_MAIN].record.flags);
+	slot->ordered = true;
+	pthread_mutex_unlock(&txn->env->records_lock);
 }
 
 void dbi_begin(MDB_txn *txn)
@@ -45,9 +65,8 @@ void dbi_begin(MDB_txn *txn)
 		txn->dbi_state[i] =
 			env->slots[i].flags & DBI_OPEN ? TXN_DBI_VALID | TXN_DBI_USER : 0;
 	}
-	/* A program that never opens the main database may still use its handle. */
 	if (!env->slots[DBI_MAIN].ordered)
-		main_order(txn);
+		main_order_first(txn);
 }
 
 static void slot_clear(struct dbi_slot *slot)

@@ -33,9 +33,9 @@ enum env_mode { ENV_NEW, ENV_FORWARDED, ENV_OWN };
 /* A database handle as the environment knows it. */
 struct dbi_slot {
 	MDB_val name;   /* malloc'ed; size 0: the slot is free */
-	uint16_t flags; /* persistent flags and DBI_OPEN */
+	_Atomic uint16_t flags; /* persistent flags and DBI_OPEN */
 	struct comparators order;
-	bool ordered; /* `order` has been set */
+	_Atomic bool ordered; /* `order` has been set; under records_lock */
 };
 
 enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
@@ -48,7 +48,7 @@ struct MDB_env {
 	MDB_assert_func *assert_func;
 	MDB_dbi maxdbs; /* the core ones included */
 	/* Of an own environment: */
-	unsigned generation; /* the process (see fork.c) that opened `orig` */
+	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
 	char *named;         /* if there is one: the path that the program gave */
@@ -78,7 +78,7 @@ struct MDB_env {
 	struct prefetch *prefetch;    /* NULL: no look-ahead */
 	pthread_mutex_t records_lock; /* of the indexes (records.c) */
 	struct kept_index *indexes;
-	MDB_dbi dbis; /* slots in use, core ones included */
+	_Atomic MDB_dbi dbis; /* slots in use, core ones included */
 	struct dbi_slot *slots;
 	_Atomic(MDB_txn *) spare; /* one that has ended, for the next to begin */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an environment stands on a container instead of a data file.
+/* An environment on a container instead of a data file.
  *
  * The original gets a data file all the same: an unlinked sparse one, as long as the data, in which
  * there are two meta pages and nothing else: the newest, of which the container's footer has what
@@ -93,18 +93,22 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 	struct stat st;
 	uint8_t *bytes;
 	size_t done = 0;
-	int rc = 0;
+	int fd, rc = 0;
 
 	if (front > info->size)
 		front = info->size;
 	if (!limits_allow_file(info->size))
 		return EFBIG;
-	packed->scratch = scratch_make();
-	if (packed->scratch < 0)
+	fd = scratch_make();
+	if (fd < 0)
 		return errno;
-	packed->scratch = descriptor_lift(packed->scratch);
-	if (fstat(packed->scratch, &st))
-		return errno;
+	fd = descriptor_lift(fd);
+	if (fstat(fd, &st)) {
+		rc = errno;
+		close(fd);
+		return rc;
+	}
+	packed->scratch = fd;
 	packed->scratch_device = st.st_dev;
 	packed->scratch_inode = st.st_ino;
 	if (ftruncate(packed->scratch, (off_t)info->size))
@@ -127,23 +131,24 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 
 int packed_open(struct packed **ret, int fd, const char *path)
 {
-	struct packed *packed = calloc(1, sizeof(*packed));
 	const struct container_info *info;
+	struct packed *packed;
 	struct stat st;
 	int rc;
 
+	if (fstat(fd, &st))
+		return errno;
+	packed = calloc(1, sizeof(*packed));
 	if (!packed)
 		return ENOMEM;
+	/* First of all: packed_close() closes what still is that file. */
+	packed->identity = (struct arena_identity){.device = st.st_dev, .inode = st.st_ino};
+	packed->scratch = -1;
 	packed->fd = descriptor_twin(fd);
 	if (packed->fd < 0)
 		packed->fd = fd;
-	packed->scratch = -1;
 	packed->path = strdup(path);
 	rc = packed->path ? 0 : ENOMEM;
-	if (!rc && fstat(fd, &st))
-		rc = errno;
-	if (!rc)
-		packed->identity = (struct arena_identity){.device = st.st_dev, .inode = st.st_ino};
 	if (!rc)
 		rc = io_open_chosen(&packed->below, packed->fd, settings_get()->io,
 				    &packed->backend, &packed->why);

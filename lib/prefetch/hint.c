@@ -62,9 +62,10 @@ static void ranges_merge(struct batch *batch)
 
 	qsort(batch->ranges, batch->wanted, sizeof(*batch->ranges), by_offset);
 	for (size_t i = 0; i < batch->wanted; i++) {
-		struct job *job = &batch->ranges[i], *last = &batch->ranges[kept - 1];
+		struct job *job = &batch->ranges[i];
+		struct job *last = kept ? &batch->ranges[kept - 1] : NULL;
 
-		if (kept && job->offset <= last->offset + last->length + BATCH_GAP) {
+		if (last && job->offset <= last->offset + last->length + BATCH_GAP) {
 			uint64_t end = job->offset + job->length;
 
 			if (end > last->offset + last->length)

@@ -54,7 +54,7 @@ static uint64_t bytes_ahead(const struct stream *stream, uint64_t taken)
 	uint64_t steps = stream->steps > taken ? stream->steps - taken : 0;
 
 	return stream->steps
-		       ? (uint64_t)((double)stream->bytes / (double)stream->steps * (double)steps)
+		       ? clamp_u64((double)stream->bytes / (double)stream->steps * (double)steps)
 		       : 0;
 }
 

@@ -35,7 +35,8 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	       uint64_t *ret)
 {
 	const struct window_view *view = &cursor->snapshot->view;
-	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
+	const struct level *level = &cursor->levels[cursor->depth - 1];
+	const struct level *up = cursor->depth > 1 ? level - 1 : NULL;
 	uint64_t number, offset;
 	struct node node = {0};
 
@@ -50,7 +51,7 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 
 		tree_record_parse(&record, node.data);
 		number = record.root;
-	} else if (cursor->depth < 2) {
+	} else if (!up) {
 		return false;
 	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
 		return false;
@@ -74,11 +75,12 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
  * stands in another page, or there is none. */
 static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint64_t *number)
 {
-	const struct level *level = &cursor->levels[cursor->depth - 1], *up = level - 1;
+	const struct level *level = &cursor->levels[cursor->depth - 1];
+	const struct level *up = cursor->depth > 1 ? level - 1 : NULL;
 	struct node node;
 
 	if (!big)
-		return up->index + n < up->count &&
+		return up && up->index + n < up->count &&
 		       page_child(up->page, cursor->page_size, up->index + n, number);
 	if (level->index + n >= level->count ||
 	    !page_leaf_node(level->page, cursor->page_size, level->index + n, &node) ||

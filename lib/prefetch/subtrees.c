@@ -153,5 +153,6 @@ uint64_t subtrees_estimate(const struct cursor *cursor)
 		pages += one.branch_pages + one.leaf_pages;
 		values += one.entries - 1;
 	}
-	return values ? (uint64_t)((double)pages / (double)values * (double)record->entries) : 0;
+	/* The numbers of a damaged file may be anything. */
+	return clamp_u64((double)pages / (double)(values ? values : 1) * (double)record->entries);
 }

@@ -32,6 +32,15 @@ static inline bool is_power_of_two(uint64_t value)
 	return value && !(value & (value - 1));
 }
 
+/* A number that was worked out in floating point; what a uint64_t cannot hold (a damaged file may
+ * lead to that) becomes its least or its largest value, NaN 0. */
+static inline uint64_t clamp_u64(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
 /* Numbers at any address, as this machine writes them (LMDB's files are in native order). */
 static inline uint16_t load16(const void *p)
 {

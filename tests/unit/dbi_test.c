@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how long a database handle must be valid, and in which order its keys
- * are read. */
+/* How long a database handle is valid, and in which order its keys are read. */
 #include "env_fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -408,6 +409,93 @@ static void fixed_duplicates_when_of_any_size_then_all_walked(void **state)
 	}
 }
 
+/* ThreadSanitizer judges the two below; without it they see that the answers are right. */
+
+enum { THREADS = 4, ROUNDS = 20 };
+
+struct crowd {
+	struct fixture *fixture;
+	pthread_barrier_t together;
+	atomic_uint wrong;
+	atomic_bool over;
+};
+
+static void *begin_first(void *argument)
+{
+	struct crowd *crowd = argument;
+	MDB_txn *txn;
+
+	pthread_barrier_wait(&crowd->together);
+	if (txn_begin(crowd->fixture->env, NULL, MDB_RDONLY, &txn))
+		return NULL;
+	atomic_fetch_add(&crowd->wrong, !txn_has(txn, DBI_MAIN, "plain", "value"));
+	txn_abort(txn);
+	return crowd; /* it has begun */
+}
+
+static void main_handle_when_never_opened_and_threads_begin_at_once_then_ordered(void **state)
+{
+	struct crowd crowd = {.fixture = *state};
+	pthread_t threads[THREADS];
+	void *begun;
+
+	pthread_barrier_init(&crowd.together, NULL, THREADS);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		env_close(crowd.fixture->env);
+		crowd.fixture->env = own_open(&crowd.fixture->place, 3, MDB_NOTLS);
+		for (unsigned i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, begin_first, &crowd), 0);
+		for (unsigned i = 0; i < THREADS; i++) {
+			assert_int_equal(pthread_join(threads[i], &begun), 0);
+			assert_non_null(begun);
+		}
+	}
+	assert_int_equal(crowd.wrong, 0);
+	pthread_barrier_destroy(&crowd.together);
+}
+
+static void *begin_on_and_on(void *argument)
+{
+	struct crowd *crowd = argument;
+	MDB_txn *txn;
+
+	while (!atomic_load(&crowd->over)) {
+		if (txn_begin(crowd->fixture->env, NULL, MDB_RDONLY, &txn)) {
+			atomic_fetch_add(&crowd->wrong, 1);
+			break;
+		}
+		atomic_fetch_add(&crowd->wrong, !txn_has(txn, DBI_MAIN, "plain", "value"));
+		txn_abort(txn);
+	}
+	return NULL;
+}
+
+static void handle_when_committed_while_others_begin_then_valid(void **state)
+{
+	static const char *const names[] = {"one", "two", "three"};
+	struct crowd crowd = {.fixture = *state};
+	pthread_t threads[THREADS];
+	MDB_dbi dbi;
+	MDB_txn *txn;
+
+	env_close(crowd.fixture->env);
+	crowd.fixture->env = own_open(&crowd.fixture->place, 3, MDB_NOTLS);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, begin_on_and_on, &crowd), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		txn = begin(crowd.fixture);
+		assert_int_equal(dbi_open(txn, names[i], 0, &dbi), 0);
+		assert_int_equal(txn_commit(txn), 0);
+		txn = begin(crowd.fixture);
+		assert_true(dbi_exists(txn, dbi, TXN_DBI_USER));
+		txn_abort(txn);
+	}
+	atomic_store(&crowd.over, true);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(crowd.wrong, 0);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -425,6 +513,8 @@ int main(void)
 		TEST(order_when_databases_differ_then_each_slot_has_its_own),
 		TEST(handle_when_database_changes_flags_then_incompatible),
 		TEST(handle_when_database_is_dropped_then_notfound_and_back_again),
+		TEST(main_handle_when_never_opened_and_threads_begin_at_once_then_ordered),
+		TEST(handle_when_committed_while_others_begin_then_valid),
 		cmocka_unit_test(number_keys_when_of_any_size_then_all_found),
 		cmocka_unit_test(fixed_duplicates_when_of_any_size_then_all_walked),
 	};

@@ -5,6 +5,7 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,6 +43,16 @@ static void checked_multiply_when_at_the_edge_then_fits_or_not(void **state)
 	assert_true(checked_multiply(UINT64_MAX, 1, &product));
 	assert_true(checked_multiply(UINT64_MAX, 0, &product));
 	assert_true(product == 0);
+}
+
+static void clamp_when_no_integer_holds_it_then_the_nearest_or_0(void **state)
+{
+	(void)state;
+	assert_true(clamp_u64(0) == 0 && clamp_u64(1.9) == 1);
+	assert_true(clamp_u64(-1) == 0 && clamp_u64(-1e300) == 0 && clamp_u64(NAN) == 0);
+	assert_true(clamp_u64(0x1p63) == UINT64_C(1) << 63);
+	assert_true(clamp_u64(0x1.fffffffffffffp63) == UINT64_MAX - 2047);
+	assert_true(clamp_u64(0x1p64) == UINT64_MAX && clamp_u64(INFINITY) == UINT64_MAX);
 }
 
 static void round_up_when_on_a_multiple_then_stays(void **state)
@@ -445,6 +456,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(checked_add_when_at_the_edge_then_fits_or_not),
 		cmocka_unit_test(checked_multiply_when_at_the_edge_then_fits_or_not),
+		cmocka_unit_test(clamp_when_no_integer_holds_it_then_the_nearest_or_0),
 		cmocka_unit_test(round_up_when_on_a_multiple_then_stays),
 		cmocka_unit_test(is_power_of_two_when_each_bit_then_true_and_sums_false),
 		cmocka_unit_test(load_and_store_when_unaligned_then_round_trip),
