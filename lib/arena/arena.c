@@ -126,10 +126,10 @@ static int map(struct arena *arena)
 	(void)munlock(base, arena->length);
 	if (mprotect(base, arena->length, PROT_READ | PROT_WRITE))
 		return errno;
-	/* Not in a core file, and not in a forked child, which has no row yet. */
+	/* Not in a core file, and not in a forked child, which has no row yet. A sandbox may refuse
+	 * both; arena_cut() unmaps what a child inherits. */
 	(void)madvise(base, arena->length, MADV_DONTDUMP);
-	if (madvise(base, arena->length, MADV_DONTFORK))
-		return errno;
+	arena->inherited = madvise(base, arena->length, MADV_DONTFORK) != 0;
 	table = arena->base + arena->data_length;
 	arena->head = (struct arena_head *)table;
 	table += round_up(sizeof(struct arena_head), 4096);
@@ -422,9 +422,11 @@ bool arena_shrink(const struct arena_identity *identity, const uint64_t key[2], 
 	return done;
 }
 
-/* The maps did not come along (MADV_DONTFORK), so closing is all there is to do. */
+/* The map did not come along (MADV_DONTFORK), or it goes here; the table is not touched. */
 void arena_cut(struct arena *arena)
 {
+	if (arena->base && arena->inherited)
+		munmap(arena->base, arena->length);
 	close_one(&arena->listener);
 	close_one(&arena->life);
 	close_one(&arena->fd);

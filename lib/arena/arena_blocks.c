@@ -247,5 +247,5 @@ void arena_free_unpublished(struct arena *arena, uint64_t chunk)
 
 	arena_huge_break(&arena->groups[chunk / ARENA_GROUP], chunk);
 	for (; (length = arena_missing(arena, first, end, &run)) > 0; first = run + length)
-		(void)madvise(arena->base + run * ARENA_BLOCK, length * ARENA_BLOCK, MADV_REMOVE);
+		(void)arena_give_back(arena, run * ARENA_BLOCK, length * ARENA_BLOCK);
 }

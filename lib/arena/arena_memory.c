@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how much the node keeps, and what goes when there is no room.
+/* How much the node keeps, and what goes when there is no room.
  *
  * head->used counts blocks that are published or reserved. Every change is made in such an order
- * that who dies in the middle leaves the count too high, never too low; it is then in doubt, and
- * the next who needs room counts again.
+ * that a process which dies in the middle leaves the count too high, never too low; it is then in
+ * doubt, and the next process that needs room counts again.
  */
 #include "arena/arena_private.h"
 
+#include "util/descriptor.h"
+
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
 	SAMPLE = 32,        /* chunks that are compared before the oldest of them goes */
@@ -195,8 +199,27 @@ static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned wo
 	return pinned;
 }
 
+/* By the descriptor, for a sandbox that refuses madvise(2). A program may have given the number to a
+ * file of its own: what is looked at and cut is a descriptor that it has never seen. */
+static bool punch(const struct arena *arena, uint64_t offset, uint64_t length)
+{
+	int fd = descriptor_twin(arena->fd);
+	bool punched = fd >= 0 && descriptor_is(fd, arena->device, arena->inode) &&
+		       !fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+				  (off_t)length);
+
+	if (fd >= 0)
+		close(fd);
+	return punched;
+}
+
 /* The memory goes through the map, not the descriptor: whatever a program has done to its
- * descriptors, a hole can be punched in nothing but the arena. */
+ * descriptors, a hole is punched in nothing but the arena. */
+bool arena_give_back(const struct arena *arena, uint64_t offset, uint64_t length)
+{
+	return !madvise(arena->base + offset, length, MADV_REMOVE) || punch(arena, offset, length);
+}
+
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk)
 {
 	uint64_t blocks = arena_published(group, chunk), bit = UINT64_C(1) << chunk % 64;
@@ -205,7 +228,7 @@ uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t ch
 		atomic_store(&group->published[chunk % ARENA_GROUP][i], 0);
 	arena_step("evict-cleared");
 	arena_huge_break(group, chunk);
-	if (madvise(arena->base + chunk * ARENA_CHUNK, ARENA_CHUNK, MADV_REMOVE))
+	if (!arena_give_back(arena, chunk * ARENA_CHUNK, ARENA_CHUNK))
 		blocks = 0; /* still there, so still counted */
 	arena_step("evict-punched");
 	atomic_fetch_and(&group->pins[0][chunk % ARENA_GROUP / 64], ~bit);

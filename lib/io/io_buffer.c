@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what memory direct reads may land in. */
+/* Memory that direct reads may land in.
+ *
+ * A read that is under way while the program forks must not land in a page that the fork has copied:
+ * the memory is not inherited, or, where a sandbox refuses to say so, it is shared and never copied. */
 #include "io/io.h"
 
 #include <sys/mman.h>
 
 void *io_buffer_new(size_t length)
 {
-	void *buffer =
-		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int protection = PROT_READ | PROT_WRITE;
+	void *buffer = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	if (buffer != MAP_FAILED && madvise(buffer, length, MADV_DONTFORK)) {
+		munmap(buffer, length);
+		buffer = mmap(NULL, length, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	}
 	if (buffer == MAP_FAILED)
 		return NULL;
 	(void)madvise(buffer, length, MADV_DONTDUMP);
-	if (madvise(buffer, length, MADV_DONTFORK)) {
-		munmap(buffer, length);
-		return NULL;
-	}
 	return buffer;
 }
 

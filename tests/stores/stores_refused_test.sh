@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# A sandbox that refuses a system call costs neither right answers, nor the memory budget, nor a
+# container's readability: each call in turn, with each of the codes that sandboxes use.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+stores_alone "$@"
+stores_begin
+confine=$build/stores_confine
+make_set img 450 98316
+make_set cifar 3000 3090
+mkdir "$scratch/backing/packed"
+"$top_builddir/tools/lmdbio-convert" -q "$scratch/backing/img" "$scratch/backing/packed"
+declare -A whole
+whole[img]=$(original scan "$scratch/backing/img" | seen)
+whole[packed]=${whole[img]}
+whole[cifar]=$(original --records=3000 --count=500 get "$scratch/backing/cifar" | seen)
+
+# reads NAME SET COMMAND-TO-READ...: as reader does, confined; its line in $line.
+reads() {
+	local name=$1 set=$2 rc=0
+
+	shift 2
+	line=$(LD_LIBRARY_PATH=$library timeout -s KILL 120 "$confine" --refuse="$refused" "$build/stores_reader" \
+		"$@" "$scratch/backing/$set" 2>"$scratch/log") || rc=$?
+	equal "${name}_ends_well" 0 "$rc"
+	equal "${name}_sees_the_same" "${whole[$set]}" "$(echo "$line" | seen)"
+	[ "$rc" = 0 ] || cat "$scratch/log"
+}
+
+for call in $("$confine" --list); do
+	for code in EPERM ENOSYS; do
+		refused=$call:$code
+		LMDBIO_STORE=arena LMDBIO_MEMORY=4M reads "${call}_${code}_arena" img --nordahead --records=450 keep
+		at_most "${call}_${code}_arena_kib" "$(field memfd "$line")" $((4096 + 16384))
+		LMDBIO_STORE=cache reads "${call}_${code}_cache" cifar --records=3000 --count=500 get
+		LMDBIO_MEMORY=16M reads "${call}_${code}_container" packed scan
+	done
+done
+
+# A forked child has nothing of its parent's memory in hand, also where it inherits the maps.
+hash=$(original scan "$scratch/backing/img" | cut -d ' ' -f 3)
+for set in img packed; do
+	ran "forks_of_$set" env LD_LIBRARY_PATH="$library" LMDBIO_STORE=arena "$confine" --refuse=madvise:EPERM \
+		"$build/stores_fork" "$scratch/backing/$set" 450 "$hash" 1
+done
+
+# What cannot be opened leaves no descriptor, however few there may be.
+head -c 100000 "$scratch/backing/packed/data.mdb.zst" >"$scratch/cut.zst"
+mkdir "$scratch/backing/cut"
+mv "$scratch/cut.zst" "$scratch/backing/cut/data.mdb.zst"
+descriptors() {
+	LD_LIBRARY_PATH=$library "$confine" --nofile="$2" python3 -c '
+import ctypes, os, sys
+lmdb = ctypes.CDLL("liblmdb.so.0")
+def count():
+    return sum(os.path.exists(f"/proc/self/fd/{number}") for number in range(64))
+def attempt():
+    env = ctypes.c_void_p()
+    assert not lmdb.mdb_env_create(ctypes.byref(env))
+    rc = lmdb.mdb_env_open(env, sys.argv[1].encode(), 0x20000, 0)
+    lmdb.mdb_env_close(env)
+    return rc
+attempt()
+before = count()
+codes = {attempt() for _ in range(8)}
+print(count() - before, "left")
+' "$scratch/backing/$1" 2>&1
+}
+if python3 -c 'import ctypes' 2>/dev/null; then
+	for set in cut packed img; do
+		for files in 6 7 8 9 10 12 14 16 20 40 64; do
+			equal "opening_${set}_with_${files}_descriptors" "0 left" "$(descriptors $set $files)"
+		done
+	done
+else
+	echo "-- descriptors of failed openings: no python3 here"
+fi
+nothing_left "refused"
+finish
