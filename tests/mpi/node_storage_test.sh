@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that storage which fails on one node of a job is no other node's concern, and
-# at most an error of the calls on its own.
+# Storage that fails on one node of a job is no other node's concern, and at most an error of the calls on
+# that node.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh disable=SC2317
 . "$(dirname "$0")/job_lib.sh"
 unshare -m --propagation unchanged true 2>/dev/null || skip "no mount namespaces here"
@@ -13,7 +13,7 @@ size=$(file_size img)
 mkdir "$scratch/mount"
 mount --bind "$scratch/mount" "$scratch/mount"
 mount --make-private "$scratch/mount"
-export MPI_SECONDS=10 node_mount=$scratch/mount job_set=$scratch/mount/img
+export node_mount=$scratch/mount job_set=$scratch/mount/img
 
 # Each rank is a node with a mount of its own, by the same name on all.
 for node in 0 1 2 3; do
@@ -40,9 +40,9 @@ mounts_each() {
 	done
 }
 
-# node_job RANKS BAD FAULT: what the others have cost is in bytes, of all, and slowest, ms.
+# node_job RANKS BAD FAULT: what the others have cost is in bytes, of all.
 node_job() {
-	local rank took
+	local rank
 
 	rm -f "$scratch"/seen.* "$scratch"/status.*
 	mounts_each slowfs_control clear
@@ -50,13 +50,11 @@ node_job() {
 	SLOWFS_MOUNT=$scratch/mount$2
 	slowfs_control "fail img/data.mdb@$3"
 	job_run "$1" "$1" sh -c "$node_part"
-	bytes=0 slowest=0
+	bytes=0
 	for ((rank = 0; rank < $1; rank++)); do
 		[ "$rank" != "$2" ] || continue
 		SLOWFS_MOUNT=$scratch/mount$rank
 		bytes=$((bytes + $(slowfs_stat img/data.mdb:bytes)))
-		took=$(awk '/ seconds / { sub(".* seconds ", ""); print int($1 * 1000) }' "$scratch/seen.$rank.1" || true)
-		[ "${took:=$((MPI_SECONDS * 1000))}" -le "$slowest" ] || slowest=$took
 	done
 	SLOWFS_MOUNT=$scratch/mount$2
 }
@@ -74,16 +72,15 @@ rank_told_or_right() {
 
 # node_failing NAME RANKS BAD FAULT PERCENT JUDGE: so much of the file is never read there. The others
 # read what they own, and each for itself what the bad one owns of that; a quarter more if the chunks are
-# spread unevenly. Nor do they ever wait until the bad one counts as gone, which is a second. On a machine
-# that is busy with other things either counts only if it happens each time.
+# spread unevenly. On a machine that is busy with other things it counts only if it happens each time.
 node_failing() {
 	local name=$1_with_$2_ranks rank try most
 
 	most=$((size * ($2 - 1) * (100 + $5) * 5 / ($2 * 400)))
 	for try in $job_tries; do
 		node_job "$2" "$3" "$4"
-		[ "$bytes" -gt "$most" ] || [ "$slowest" -ge 1000 ] || break
-		echo "-- $name: $bytes bytes and $slowest ms at try $try"
+		[ "$bytes" -gt "$most" ] || break
+		echo "-- $name: $bytes bytes at try $try"
 	done
 	judge "${name}_is_met" test "$(slowfs_stat img/data.mdb:failed)" -gt 0
 	for ((rank = 0; rank < $2; rank++)); do
@@ -92,7 +89,6 @@ node_failing() {
 	judge "${name}_bad_$6" "rank_$6" "$2" "$3"
 	equal "${name}_ends_with_its_status" "$(cat "$scratch/status.$3")" "$job_status"
 	at_most "${name}_bytes_of_others" "$bytes" "$most"
-	at_most "${name}_ms_of_others" "$slowest" 999
 	job_left "$name"
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: which readers of a node are killed and stopped, and how often.
+# Kills and stops readers of a node, and looks at what the others see.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require
@@ -10,26 +10,25 @@ make_set img 160 196620
 make_set cifar 6000 3090
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=3000,bandwidth=1500
 
-# deaths NAME SET kill|stop ROUNDS SECONDS: how much longer than undisturbed the others may take.
+# deaths NAME SET kill|stop ROUNDS: while the others read to their end.
 deaths() {
 	local expected
 
 	expected=$(original scan "$scratch/backing/$2" | seen)
 	ran "$1" env LD_LIBRARY_PATH="$library" "$build/stores_death" "$3" \
 		"$scratch/mount/.slowfs/control" "$build/stores_reader" "$scratch/mount/$2" "$expected" \
-		$((times * $4)) "$5"
+		$((times * $4))
 	nothing_left "$1"
 }
 
-deaths "killed_at_random_moments" img kill 120 1
-LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 30 1
-# The stopped one goes on after 10 s; the others must not have waited for that.
-deaths "stopped_at_random_moments" img stop 6 2
-# With requests of 100 ms a reader that goes on through the kernel's small requests has at times not
-# finished in its 10 s: open, and so in the long run alone.
+deaths "killed_at_random_moments" img kill 120
+LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 30
+# The stopped one goes on when the others are through.
+deaths "stopped_at_random_moments" img stop 6
+# With requests of 100 ms a round takes long: in the long run alone.
 if [ -n "${TESTS_LONG:-}" ]; then
 	slowfs_control "latency 100000"
-	deaths "stopped_while_it_reads" cifar stop 12 2
+	deaths "stopped_while_it_reads" cifar stop 12
 fi
 slowfs_stop
 finish
