@@ -173,8 +173,10 @@ static void stop_with_program(void)
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
-	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	/* Before it is let in, so that it is one with the terminal's, which may be pending: else this
+	 * process would stop once more after the shell has continued the job. */
 	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
