@@ -19,7 +19,9 @@ static int hint_check(MDB_txn *txn, MDB_dbi dbi, bool *own)
 	*own = false;
 	if (!txn)
 		return EINVAL;
-	if (!txn->own)
+	if (!txn_is_ours(txn))
+		return 0; /* an LMDB's that lmdbio leaves to itself */
+	if (!txn_is_own(txn))
 		return txn->env->origin->call.mdb_dbi_flags(txn->orig, dbi, &flags) ? EINVAL : 0;
 	if (txn->snapshot.blocked)
 		return MDB_BAD_TXN;

@@ -18,7 +18,7 @@ EXPORT int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val
 
 	if (!txn)
 		return EINVAL;
-	if (!txn->own)
+	if (!txn_is_own(txn))
 		return ENOTSUP;
 	if (txn->snapshot.blocked)
 		return MDB_BAD_TXN;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported mdb_env_* calls and those without a handle. */
+/* The exported mdb_env_* calls and those without a handle. */
 #include "env/env.h"
+#include "handles.h"
 #include "inside.h"
 
 #include <errno.h>
@@ -9,21 +10,25 @@
 
 EXPORT char *mdb_version(int *major, int *minor, int *patch)
 {
-	return lmdbio_orig_mdb_version(major, minor, patch);
+	return origin_of(CALLER)->call.mdb_version(major, minor, patch);
 }
 
 EXPORT char *mdb_strerror(int err)
 {
-	return lmdbio_orig_mdb_strerror(err);
+	return origin_of(CALLER)->call.mdb_strerror(err);
 }
 
 EXPORT int mdb_env_create(MDB_env **env)
 {
-	return env_create(env);
+	const struct origin *origin = origin_of(CALLER);
+
+	return origin == origin_built_in() ? env_create(env) : env_create_by(origin, env);
 }
 
 EXPORT int mdb_env_open(MDB_env *env, const char *path, unsigned int flags, mdb_mode_t mode)
 {
+	if (!env_is_ours(env))
+		return origin_of(CALLER)->call.mdb_env_open(env, path, flags, mode);
 	if (flags & MDB_RDONLY)
 		inside_start();
 	return env_open(env, path, flags, mode);
@@ -31,27 +36,36 @@ EXPORT int mdb_env_open(MDB_env *env, const char *path, unsigned int flags, mdb_
 
 EXPORT void mdb_env_close(MDB_env *env)
 {
-	env_close(env);
+	if (env_is_ours(env))
+		env_close(env);
+	else
+		origin_of(CALLER)->call.mdb_env_close(env);
 }
 
 EXPORT int mdb_env_copy(MDB_env *env, const char *path)
 {
-	return env_copy(env, path, 0, NULL);
+	return env_is_ours(env) ? env_copy(env, path, 0, NULL)
+				: origin_enter(origin_of(CALLER))->call.mdb_env_copy(env, path);
 }
 
 EXPORT int mdb_env_copy2(MDB_env *env, const char *path, unsigned int flags)
 {
-	return env_copy(env, path, flags, NULL);
+	return env_is_ours(env)
+		       ? env_copy(env, path, flags, NULL)
+		       : origin_enter(origin_of(CALLER))->call.mdb_env_copy2(env, path, flags);
 }
 
 EXPORT int mdb_env_copyfd(MDB_env *env, mdb_filehandle_t fd)
 {
-	return env_copyfd(env, fd, 0, NULL);
+	return env_is_ours(env) ? env_copyfd(env, fd, 0, NULL)
+				: origin_enter(origin_of(CALLER))->call.mdb_env_copyfd(env, fd);
 }
 
 EXPORT int mdb_env_copyfd2(MDB_env *env, mdb_filehandle_t fd, unsigned int flags)
 {
-	return env_copyfd(env, fd, flags, NULL);
+	return env_is_ours(env)
+		       ? env_copyfd(env, fd, flags, NULL)
+		       : origin_enter(origin_of(CALLER))->call.mdb_env_copyfd2(env, fd, flags);
 }
 
 /* Builds of py-lmdb with a patched LMDB of their own call these two; <lmdb.h> has them not. */
@@ -60,101 +74,113 @@ int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags, MDB_t
 
 EXPORT int mdb_env_copy3(MDB_env *env, const char *path, unsigned int flags, MDB_txn *txn)
 {
-	return env_copy(env, path, flags, txn);
+	const struct origin *origin;
+
+	if (env_is_ours(env))
+		return env_copy(env, path, flags, txn);
+	origin = origin_enter(origin_of(CALLER));
+	return origin->copy3 ? origin->copy3(env, path, flags, txn) : MDB_INCOMPATIBLE;
 }
 
 EXPORT int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags, MDB_txn *txn)
 {
-	return env_copyfd(env, fd, flags, txn);
+	const struct origin *origin;
+
+	if (env_is_ours(env))
+		return env_copyfd(env, fd, flags, txn);
+	origin = origin_enter(origin_of(CALLER));
+	return origin->copyfd3 ? origin->copyfd3(env, fd, flags, txn) : MDB_INCOMPATIBLE;
 }
 
 EXPORT int mdb_env_stat(MDB_env *env, MDB_stat *stat)
 {
-	return env ? env->origin->call.mdb_env_stat(env->orig, stat) : EINVAL;
+	return env_origin(env, CALLER)->call.mdb_env_stat(env_orig(env), stat);
 }
 
 EXPORT int mdb_env_info(MDB_env *env, MDB_envinfo *info)
 {
-	return env ? env->origin->call.mdb_env_info(env->orig, info) : EINVAL;
+	return env_origin(env, CALLER)->call.mdb_env_info(env_orig(env), info);
 }
 
 EXPORT int mdb_env_sync(MDB_env *env, int force)
 {
-	return env->origin->call.mdb_env_sync(env->orig, force);
+	return env_origin(env, CALLER)->call.mdb_env_sync(env_orig(env), force);
 }
 
 EXPORT int mdb_env_set_flags(MDB_env *env, unsigned int flags, int onoff)
 {
-	return env->origin->call.mdb_env_set_flags(env->orig, flags, onoff);
+	return env_origin(env, CALLER)->call.mdb_env_set_flags(env_orig(env), flags, onoff);
 }
 
 EXPORT int mdb_env_get_flags(MDB_env *env, unsigned int *flags)
 {
-	return env ? env_get_flags(env, flags) : EINVAL;
+	return env_is_ours(env) ? env_get_flags(env, flags)
+				: origin_of(CALLER)->call.mdb_env_get_flags(env, flags);
 }
 
 EXPORT int mdb_env_get_path(MDB_env *env, const char **path)
 {
-	return env ? env_get_path(env, path) : EINVAL;
+	return env_is_ours(env) ? env_get_path(env, path)
+				: origin_of(CALLER)->call.mdb_env_get_path(env, path);
 }
 
 EXPORT int mdb_env_get_fd(MDB_env *env, mdb_filehandle_t *fd)
 {
-	return env ? env->origin->call.mdb_env_get_fd(env->orig, fd) : EINVAL;
+	return env_origin(env, CALLER)->call.mdb_env_get_fd(env_orig(env), fd);
 }
 
 EXPORT int mdb_env_set_mapsize(MDB_env *env, size_t size)
 {
-	return env_set_mapsize(env, size);
+	return env_is_ours(env) ? env_set_mapsize(env, size)
+				: origin_of(CALLER)->call.mdb_env_set_mapsize(env, size);
 }
 
 EXPORT int mdb_env_set_maxreaders(MDB_env *env, unsigned int readers)
 {
-	return env->origin->call.mdb_env_set_maxreaders(env->orig, readers);
+	return env_origin(env, CALLER)->call.mdb_env_set_maxreaders(env_orig(env), readers);
 }
 
 EXPORT int mdb_env_get_maxreaders(MDB_env *env, unsigned int *readers)
 {
-	return env ? env->origin->call.mdb_env_get_maxreaders(env->orig, readers) : EINVAL;
+	return env_origin(env, CALLER)->call.mdb_env_get_maxreaders(env_orig(env), readers);
 }
 
 EXPORT int mdb_env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 {
-	return env_set_maxdbs(env, dbs);
+	return env_is_ours(env) ? env_set_maxdbs(env, dbs)
+				: origin_of(CALLER)->call.mdb_env_set_maxdbs(env, dbs);
 }
 
 EXPORT int mdb_env_get_maxkeysize(MDB_env *env)
 {
-	return env ? env->origin->call.mdb_env_get_maxkeysize(env->orig)
-		   : lmdbio_orig_mdb_env_get_maxkeysize(NULL);
+	return env_origin(env, CALLER)->call.mdb_env_get_maxkeysize(env_orig(env));
 }
 
 EXPORT int mdb_env_set_userctx(MDB_env *env, void *ctx)
 {
-	if (!env)
-		return EINVAL;
+	if (!env_is_ours(env))
+		return origin_of(CALLER)->call.mdb_env_set_userctx(env, ctx);
 	env->userctx = ctx;
 	return 0;
 }
 
 EXPORT void *mdb_env_get_userctx(MDB_env *env)
 {
-	return env ? env->userctx : NULL;
+	return env_is_ours(env) ? env->userctx : origin_of(CALLER)->call.mdb_env_get_userctx(env);
 }
 
 EXPORT int mdb_env_set_assert(MDB_env *env, MDB_assert_func *func)
 {
-	return env ? env_set_assert(env, func) : EINVAL;
+	return env_is_ours(env) ? env_set_assert(env, func)
+				: origin_of(CALLER)->call.mdb_env_set_assert(env, func);
 }
 
 EXPORT int mdb_reader_list(MDB_env *env, MDB_msg_func *func, void *ctx)
 {
-	return env ? env->origin->call.mdb_reader_list(env->orig, func, ctx)
-		   : lmdbio_orig_mdb_reader_list(NULL, func, ctx);
+	return env_origin(env, CALLER)->call.mdb_reader_list(env_orig(env), func, ctx);
 }
 
 EXPORT int mdb_reader_check(MDB_env *env, int *dead)
 {
-	return env ? env->origin->call.mdb_reader_check(env->orig, dead)
-		   : lmdbio_orig_mdb_reader_check(NULL, dead);
+	return env_origin(env, CALLER)->call.mdb_reader_check(env_orig(env), dead);
 }

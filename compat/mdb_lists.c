@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: LMDB's lists of page numbers, internals that liblmdb.so.0 exports and
- * some programs link to. They have no header of their own; the names and types are the library's. */
-#include "origin/origin.h"
+/* The exported calls on LMDB's lists of page numbers, internals that liblmdb.so.0 exports and some
+ * programs link to. They have no header of their own; the names and types are the library's. */
+#include "handles.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -13,65 +13,65 @@
 
 EXPORT unsigned mdb_midl_search(size_t *ids, size_t id)
 {
-	return lmdbio_orig_mdb_midl_search(ids, id);
+	return origin_of(CALLER)->call.mdb_midl_search(ids, id);
 }
 
 EXPORT size_t *mdb_midl_alloc(int num)
 {
-	return lmdbio_orig_mdb_midl_alloc(num);
+	return origin_of(CALLER)->call.mdb_midl_alloc(num);
 }
 
 EXPORT void mdb_midl_free(size_t *ids)
 {
-	lmdbio_orig_mdb_midl_free(ids);
+	origin_of(CALLER)->call.mdb_midl_free(ids);
 }
 
 EXPORT void mdb_midl_shrink(size_t **idp)
 {
-	lmdbio_orig_mdb_midl_shrink(idp);
+	origin_of(CALLER)->call.mdb_midl_shrink(idp);
 }
 
 EXPORT int mdb_midl_need(size_t **idp, unsigned num)
 {
-	return lmdbio_orig_mdb_midl_need(idp, num);
+	return origin_of(CALLER)->call.mdb_midl_need(idp, num);
 }
 
 EXPORT int mdb_midl_append(size_t **idp, size_t id)
 {
-	return lmdbio_orig_mdb_midl_append(idp, id);
+	return origin_of(CALLER)->call.mdb_midl_append(idp, id);
 }
 
 EXPORT int mdb_midl_append_list(size_t **idp, size_t *app)
 {
-	return lmdbio_orig_mdb_midl_append_list(idp, app);
+	return origin_of(CALLER)->call.mdb_midl_append_list(idp, app);
 }
 
 EXPORT int mdb_midl_append_range(size_t **idp, size_t id, unsigned n)
 {
-	return lmdbio_orig_mdb_midl_append_range(idp, id, n);
+	return origin_of(CALLER)->call.mdb_midl_append_range(idp, id, n);
 }
 
 EXPORT void mdb_midl_xmerge(size_t *idl, size_t *merge)
 {
-	lmdbio_orig_mdb_midl_xmerge(idl, merge);
+	origin_of(CALLER)->call.mdb_midl_xmerge(idl, merge);
 }
 
 EXPORT void mdb_midl_sort(size_t *ids)
 {
-	lmdbio_orig_mdb_midl_sort(ids);
+	origin_of(CALLER)->call.mdb_midl_sort(ids);
 }
 
 EXPORT unsigned mdb_mid2l_search(void *ids, size_t id)
 {
-	return lmdbio_orig_mdb_mid2l_search(ids, id);
+	return origin_of(CALLER)->call.mdb_mid2l_search(ids, id);
 }
 
 EXPORT int mdb_mid2l_insert(void *ids, void *id)
 {
-	return lmdbio_orig_mdb_mid2l_insert(ids, id);
+	return origin_of(CALLER)->call.mdb_mid2l_insert(ids, id);
 }
 
 EXPORT int mdb_mid2l_append(void *ids, void *id)
 {
-	return lmdbio_orig_mdb_mid2l_append(ids, id);
+	return origin_of(CALLER)->call.mdb_mid2l_append(ids, id);
 }

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported calls that read and write records. */
+/* The exported calls that read and write records. */
 #include "env/env.h"
+#include "handles.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Apart, so that a hit has no registers to save for it. */
+static __attribute__((cold, noinline)) int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key,
+							 MDB_val *data, const void *caller)
+{
+	return txn_origin(txn, caller)->call.mdb_get(txn_orig(txn), dbi, key, data);
+}
+
 EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
 	int rc;
 
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_get(txn->orig, dbi, key, data);
+	if (!txn_is_own(txn))
+		return get_elsewhere(txn, dbi, key, data, CALLER);
 	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	if ((rc = txn_here(txn)))
@@ -33,15 +41,15 @@ EXPORT int mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsig
 	const unsigned known = MDB_NOOVERWRITE | MDB_NODUPDATA | MDB_RESERVE | MDB_APPEND |
 			       MDB_APPENDDUP;
 
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_put(txn->orig, dbi, key, data, flags);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_put(txn_orig(txn), dbi, key, data, flags);
 	return !data || flags & ~known ? EINVAL : refuse_write(txn, dbi, key);
 }
 
 EXPORT int mdb_del(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_del(txn->orig, dbi, key, data);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_del(txn_orig(txn), dbi, key, data);
 	return refuse_write(txn, dbi, key);
 }
 
@@ -58,6 +66,7 @@ static int cursor_open_forwarded(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 		free(cursor);
 		return rc;
 	}
+	cursor->kind = HANDLE_FORWARDED;
 	cursor->txn = txn;
 	if (txn->writes) {
 		/* The original closes it with the transaction. */
@@ -77,8 +86,11 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	MDB_cursor *cursor;
 	int rc;
 
-	if (txn && ret && !txn->own)
-		return cursor_open_forwarded(txn, dbi, ret);
+	if (!txn_is_own(txn))
+		return txn_is_ours(txn) && ret
+			       ? cursor_open_forwarded(txn, dbi, ret)
+			       : txn_origin(txn, CALLER)
+					 ->call.mdb_cursor_open(txn_orig(txn), dbi, ret);
 	if (!ret || !dbi_exists(txn, dbi, TXN_DBI_VALID))
 		return EINVAL;
 	if ((rc = txn_here(txn)))
@@ -89,6 +101,7 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	cursor = malloc(sizeof(*cursor) + (dups ? sizeof(struct duplicates) : 0));
 	if (!cursor)
 		return ENOMEM;
+	cursor->kind = HANDLE_OWN;
 	cursor->txn = txn;
 	cursor->orig = NULL;
 	cursor->link = NULL;
@@ -101,8 +114,10 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 
 EXPORT void mdb_cursor_close(MDB_cursor *cursor)
 {
-	if (!cursor)
+	if (!cursor_is_ours(cursor)) {
+		origin_of(CALLER)->call.mdb_cursor_close(cursor);
 		return;
+	}
 	if (cursor->link) {
 		*cursor->link = cursor->next;
 		if (cursor->next)
@@ -112,6 +127,7 @@ EXPORT void mdb_cursor_close(MDB_cursor *cursor)
 		cursor->origin->call.mdb_cursor_close(cursor->orig);
 	else
 		cursor_end(&cursor->cursor);
+	handle_end(&cursor->kind);
 	free(cursor);
 }
 
@@ -119,9 +135,11 @@ EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
 {
 	int rc;
 
-	if (!txn || !cursor || txn->own == !!cursor->orig)
+	if (!txn_is_ours(txn) && !cursor_is_ours(cursor))
+		return origin_of(CALLER)->call.mdb_cursor_renew(txn, cursor);
+	if (!txn_is_ours(txn) || !cursor_is_ours(cursor) || txn->kind != cursor->kind)
 		return EINVAL;
-	if (!txn->own) {
+	if (!txn_is_own(txn)) {
 		rc = txn->env->origin->call.mdb_cursor_renew(txn->orig, cursor->orig);
 		if (!rc)
 			cursor->txn = txn;
@@ -147,9 +165,9 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 {
 	MDB_txn *txn, *orig;
 
-	if (!cursor)
-		return NULL;
-	if (!cursor->orig)
+	if (!cursor_is_ours(cursor))
+		return origin_of(CALLER)->call.mdb_cursor_txn(cursor);
+	if (cursor_is_own(cursor))
 		return cursor->txn;
 	/* The original lends a parent's cursor to the nested transaction that runs. */
 	orig = cursor->origin->call.mdb_cursor_txn(cursor->orig);
@@ -161,17 +179,25 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 
 EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)
 {
-	return cursor->orig ? cursor->origin->call.mdb_cursor_dbi(cursor->orig) : cursor->dbi;
+	return cursor_is_own(cursor)
+		       ? cursor->dbi
+		       : cursor_origin(cursor, CALLER)->call.mdb_cursor_dbi(cursor_orig(cursor));
+}
+
+static __attribute__((cold, noinline)) int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key,
+								MDB_val *data, MDB_cursor_op op,
+								const void *caller)
+{
+	return cursor_origin(cursor, caller)
+		->call.mdb_cursor_get(cursor_orig(cursor), key, data, op);
 }
 
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	int rc;
 
-	if (unlikely(!cursor))
-		return EINVAL;
-	if (unlikely(cursor->orig))
-		return cursor->origin->call.mdb_cursor_get(cursor->orig, key, data, op);
+	if (!cursor_is_own(cursor))
+		return cursor_get_elsewhere(cursor, key, data, op, CALLER);
 	if (unlikely(rc = txn_here(cursor->txn)))
 		return rc;
 	return cursor_get(&cursor->cursor, key, data, op);
@@ -179,9 +205,10 @@ EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_c
 
 EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsigned int flags)
 {
-	if (cursor && cursor->orig)
-		return cursor->origin->call.mdb_cursor_put(cursor->orig, key, data, flags);
-	if (!cursor || !key)
+	if (!cursor_is_own(cursor))
+		return cursor_origin(cursor, CALLER)
+			->call.mdb_cursor_put(cursor_orig(cursor), key, data, flags);
+	if (!key)
 		return EINVAL;
 	if (flags & MDB_MULTIPLE) {
 		data[1].mv_size = 0; /* how many were written */
@@ -193,16 +220,19 @@ EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsig
 
 EXPORT int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
 {
-	return cursor->orig ? cursor->origin->call.mdb_cursor_del(cursor->orig, flags) : EACCES;
+	return cursor_is_own(cursor) ? EACCES
+				     : cursor_origin(cursor, CALLER)
+					       ->call.mdb_cursor_del(cursor_orig(cursor), flags);
 }
 
 EXPORT int mdb_cursor_count(MDB_cursor *cursor, size_t *count)
 {
 	int rc;
 
-	if (cursor && cursor->orig)
-		return cursor->origin->call.mdb_cursor_count(cursor->orig, count);
-	if (!cursor || !count)
+	if (!cursor_is_own(cursor))
+		return cursor_origin(cursor, CALLER)
+			->call.mdb_cursor_count(cursor_orig(cursor), count);
+	if (!count)
 		return EINVAL;
 	if ((rc = txn_here(cursor->txn)))
 		return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported calls on transactions and database handles. */
+/* The exported calls on transactions and database handles. */
 #include "env/env.h"
+#include "handles.h"
 
 #include <errno.h>
 
@@ -8,64 +9,67 @@
 
 EXPORT int mdb_txn_begin(MDB_env *env, MDB_txn *parent, unsigned int flags, MDB_txn **txn)
 {
-	return txn_begin(env, parent, flags, txn);
+	return env_is_ours(env) ? txn_begin(env, parent, flags, txn)
+				: origin_of(CALLER)->call.mdb_txn_begin(env, parent, flags, txn);
 }
 
 EXPORT MDB_env *mdb_txn_env(MDB_txn *txn)
 {
-	return txn ? txn->env : NULL;
+	return txn_is_ours(txn) ? txn->env : origin_of(CALLER)->call.mdb_txn_env(txn);
 }
 
 EXPORT size_t mdb_txn_id(MDB_txn *txn)
 {
-	if (!txn)
-		return 0;
-	return txn->own ? txn->id : txn->env->origin->call.mdb_txn_id(txn->orig);
+	return txn_is_own(txn) ? txn->id : txn_origin(txn, CALLER)->call.mdb_txn_id(txn_orig(txn));
 }
 
 EXPORT int mdb_txn_commit(MDB_txn *txn)
 {
-	return txn ? txn_commit(txn) : EINVAL;
+	return txn_is_ours(txn) ? txn_commit(txn) : origin_of(CALLER)->call.mdb_txn_commit(txn);
 }
 
 EXPORT void mdb_txn_abort(MDB_txn *txn)
 {
-	if (txn)
+	if (txn_is_ours(txn))
 		txn_abort(txn);
+	else
+		origin_of(CALLER)->call.mdb_txn_abort(txn);
 }
 
 EXPORT void mdb_txn_reset(MDB_txn *txn)
 {
-	if (txn)
+	if (txn_is_ours(txn))
 		txn_reset(txn);
+	else
+		origin_of(CALLER)->call.mdb_txn_reset(txn);
 }
 
 EXPORT int mdb_txn_renew(MDB_txn *txn)
 {
-	return txn ? txn_renew(txn) : EINVAL;
+	return txn_is_ours(txn) ? txn_renew(txn) : origin_of(CALLER)->call.mdb_txn_renew(txn);
 }
 
 EXPORT int mdb_dbi_open(MDB_txn *txn, const char *name, unsigned int flags, MDB_dbi *dbi)
 {
 	int rc;
 
-	if (!txn->own)
-		return txn->env->origin->call.mdb_dbi_open(txn->orig, name, flags, dbi);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_dbi_open(txn_orig(txn), name, flags, dbi);
 	return (rc = txn_here(txn)) ? rc : dbi_open(txn, name, flags, dbi);
 }
 
 EXPORT void mdb_dbi_close(MDB_env *env, MDB_dbi dbi)
 {
-	if (env->mode == ENV_OWN)
+	if (env_is_ours(env) && env->mode == ENV_OWN)
 		dbi_close(env, dbi);
 	else
-		env->origin->call.mdb_dbi_close(env->orig, dbi);
+		env_origin(env, CALLER)->call.mdb_dbi_close(env_orig(env), dbi);
 }
 
 EXPORT int mdb_dbi_flags(MDB_txn *txn, MDB_dbi dbi, unsigned int *flags)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_dbi_flags(txn->orig, dbi, flags);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_dbi_flags(txn_orig(txn), dbi, flags);
 	if (!dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	*flags = txn->trees[dbi].record.flags & DBI_PERSISTENT;
@@ -77,8 +81,8 @@ EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
 	const struct tree_record *record;
 	int rc;
 
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_stat(txn->orig, dbi, stat);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_stat(txn_orig(txn), dbi, stat);
 	if (!stat || !dbi_exists(txn, dbi, TXN_DBI_VALID))
 		return EINVAL;
 	if ((rc = txn_here(txn)))
@@ -100,8 +104,8 @@ EXPORT int mdb_stat(MDB_txn *txn, MDB_dbi dbi, MDB_stat *stat)
 
 EXPORT int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_drop(txn->orig, dbi, del);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_drop(txn_orig(txn), dbi, del);
 	if ((unsigned)del > 1 || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	return EACCES;
@@ -124,37 +128,37 @@ static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_
 
 EXPORT int mdb_set_compare(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_set_compare(txn->orig, dbi, cmp);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_set_compare(txn_orig(txn), dbi, cmp);
 	return set_order(txn, dbi, cmp, false);
 }
 
 EXPORT int mdb_set_dupsort(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *cmp)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_set_dupsort(txn->orig, dbi, cmp);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_set_dupsort(txn_orig(txn), dbi, cmp);
 	return set_order(txn, dbi, cmp, true);
 }
 
 /* LMDB 0.9 stores these two and never uses them. */
 EXPORT int mdb_set_relfunc(MDB_txn *txn, MDB_dbi dbi, MDB_rel_func *rel)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_set_relfunc(txn->orig, dbi, rel);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_set_relfunc(txn_orig(txn), dbi, rel);
 	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
 }
 
 EXPORT int mdb_set_relctx(MDB_txn *txn, MDB_dbi dbi, void *ctx)
 {
-	if (txn && !txn->own)
-		return txn->env->origin->call.mdb_set_relctx(txn->orig, dbi, ctx);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_set_relctx(txn_orig(txn), dbi, ctx);
 	return dbi_exists(txn, dbi, TXN_DBI_USER) ? 0 : EINVAL;
 }
 
 EXPORT int mdb_cmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *b)
 {
-	if (!txn->own)
-		return txn->env->origin->call.mdb_cmp(txn->orig, dbi, a, b);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_cmp(txn_orig(txn), dbi, a, b);
 	return compare(&txn->env->slots[dbi].order.key, a, b);
 }
 
@@ -162,8 +166,8 @@ EXPORT int mdb_dcmp(MDB_txn *txn, MDB_dbi dbi, const MDB_val *a, const MDB_val *
 {
 	struct comparator order;
 
-	if (!txn->own)
-		return txn->env->origin->call.mdb_dcmp(txn->orig, dbi, a, b);
+	if (!txn_is_own(txn))
+		return txn_origin(txn, CALLER)->call.mdb_dcmp(txn_orig(txn), dbi, a, b);
 	order = txn->env->slots[dbi].order.data;
 	if (order.kind == COMPARE_UINT && a->mv_size == 8)
 		order.kind = COMPARE_ULONG;

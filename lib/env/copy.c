@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who makes a copy of an environment, the original or we. */
+/* Copies an environment, by the original or by our own reading. */
 #include "env/env.h"
+
+#include "origin/origin_find.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,17 +52,38 @@ int copy_write(int fd, const uint8_t *bytes, size_t length)
 	return rc;
 }
 
+/* By the original, which reads out of its map. */
+static int origin_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
+{
+	const struct origin *origin = origin_enter(env->origin);
+
+	return txn ? origin->copyfd3(env->orig, fd, flags, txn->orig)
+		   : origin->call.mdb_env_copyfd2(env->orig, fd, flags);
+}
+
+static int origin_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
+{
+	const struct origin *origin = origin_enter(env->origin);
+
+	return txn ? origin->copy3(env->orig, path, flags, txn->orig)
+		   : origin->call.mdb_env_copy2(env->orig, path, flags);
+}
+
 /* Whether we make the copy: the original's would be of its own map. */
 static bool is_ours(const MDB_env *env, unsigned flags)
 {
 	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed);
 }
 
-/* A copy of a given snapshot is made of its reachable pages, and where the original reads we know
- * none. */
-static bool may_be_given(const MDB_env *env, unsigned flags)
+/* Whether a copy can be made of a given transaction's snapshot. Ours is made of its reachable
+ * pages; where the original makes it, that must be an LMDB with these two functions. */
+static bool may_be_given(const MDB_env *env, unsigned flags, const MDB_txn *txn)
 {
-	return env->mode == ENV_OWN && flags & MDB_CP_COMPACT;
+	if (!txn)
+		return true;
+	if (env->mode == ENV_OWN)
+		return flags & MDB_CP_COMPACT;
+	return txn->env == env && env->origin->copy3 && env->origin->copyfd3;
 }
 
 static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
@@ -96,7 +119,7 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	int rc;
 
-	if (txn && !may_be_given(env, flags))
+	if (!may_be_given(env, flags, txn))
 		return MDB_INCOMPATIBLE;
 	if (is_ours(env, flags))
 		return copy_own(env, fd, flags, txn);
@@ -106,7 +129,7 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	/* The original copies out of its map, which may be our window. */
 	rc = store_pause(env);
 	if (!rc)
-		rc = env->origin->call.mdb_env_copyfd2(env->orig, fd, flags);
+		rc = origin_copyfd(env, fd, flags, txn);
 	store_resume(env);
 	return rc;
 }
@@ -116,18 +139,18 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 	char *name;
 	int fd, rc;
 
-	if (!txn && !is_ours(env, flags)) {
+	if (!may_be_given(env, flags, txn))
+		return MDB_INCOMPATIBLE; /* before there is an empty file */
+	if (!is_ours(env, flags)) {
 		rc = origin_ready(env);
 		if (rc)
 			return rc;
 		rc = store_pause(env);
 		if (!rc)
-			rc = env->origin->call.mdb_env_copy2(env->orig, path, flags);
+			rc = origin_copy(env, path, flags, txn);
 		store_resume(env);
 		return rc;
 	}
-	if (txn && !may_be_given(env, flags))
-		return MDB_INCOMPATIBLE; /* before there is an empty file */
 	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);
 	if (!name)
 		return ENOMEM;

@@ -7,13 +7,14 @@
 
 #include "format/layout.h"
 #include "format/meta.h"
+#include "origin/origin_find.h"
 #include "origin/origin_loan.h"
 #include "util/settings.h"
 #include "util/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,28 +22,37 @@
 
 #include "config.h"
 
-static pthread_once_t banner_once = PTHREAD_ONCE_INIT;
-
-static void banner_print(void)
+/* Once for each original: which one it is, and what becomes of its environments. */
+static void banner_print(const struct origin *origin)
 {
-	const struct origin *origin = origin_built_in();
+	char text[32];
 
-	log_line("%s, the original is LMDB %u.%u.%u, %s%s", PACKAGE_VERSION, origin->version >> 16,
-		 origin->version >> 8 & 255, origin->version & 255, origin->where,
-		 settings_get()->disable ? "; disabled by LMDBIO_DISABLE, all is forwarded" : "");
+	if (atomic_exchange(origin->told, true))
+		return;
+	snprintf(text, sizeof(text), "LMDB %u.%u.%u", origin->version >> 16,
+		 origin->version >> 8 & 255, origin->version & 255);
+	if (origin->whole)
+		log_line("%s, %s is left to itself: lmdbio does not know this version (%s)",
+			 PACKAGE_VERSION, text, origin->where);
+	else
+		log_line("%s, the original is %s, %s%s", PACKAGE_VERSION, text, origin->where,
+			 settings_get()->disable ? "; disabled by LMDBIO_DISABLE, all is forwarded"
+						 : "");
 }
 
-static void env_report(const char *path, const char *how)
+static void env_report(const MDB_env *env, const char *path, const char *how)
 {
 	if (settings_get()->verbose == 0)
 		return;
-	pthread_once(&banner_once, banner_print);
+	banner_print(env->origin);
 	log_line("%s: %s", path, how);
 }
 
+/* Called by the original, so its code tells which one that is. */
 static void forward_assert(MDB_env *orig, const char *message)
 {
-	MDB_env *env = lmdbio_orig_mdb_env_get_userctx(orig);
+	const struct origin *origin = origin_of(__builtin_return_address(0));
+	MDB_env *env = origin->call.mdb_env_get_userctx(orig);
 
 	if (env && env->assert_func)
 		env->assert_func(env, message);
@@ -65,14 +75,21 @@ int env_create_by(const struct origin *origin, MDB_env **ret)
 	MDB_env *env;
 	int rc;
 
+	if (origin->whole) {
+		if (settings_get()->verbose)
+			banner_print(origin);
+		return origin->call.mdb_env_create(ret);
+	}
 	env = calloc(1, sizeof(*env));
 	if (!env)
 		return ENOMEM;
 	env->fd = env->data = -1;
 	env->maxdbs = DBI_CORE;
+	env->kind = HANDLE_ENV;
 	env->origin = origin;
 	rc = env->origin->call.mdb_env_create(&env->orig);
 	if (rc) {
+		handle_end(&env->kind);
 		free(env);
 		return rc;
 	}
@@ -346,9 +363,9 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env->slots[DBI_FREE].order.key.kind = COMPARE_INTEGER;
 	fork_watch();
 	env->generation = fork_generation;
-	env_report(path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
+	env_report(env, path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
 	if (env->staged)
-		env_report(env->staged, "its staged copy, which is what is read");
+		env_report(env, env->staged, "its staged copy, which is what is read");
 	env->bytes = (meta.last_page + 1) * meta.page_size;
 	rc = store_open(env);
 	if (rc && settings_get()->verbose)
@@ -386,13 +403,13 @@ static bool is_container(const char *path, unsigned flags)
 }
 
 /* With LMDBIO_VERBOSE the person learns which file is to blame, and what to do. */
-static void env_report_failure(const char *path, unsigned flags, int rc)
+static void env_report_failure(const MDB_env *env, const char *path, unsigned flags, int rc)
 {
 	char *line;
 
 	if (!settings_get()->verbose)
 		return;
-	pthread_once(&banner_once, banner_print);
+	banner_print(env->origin);
 	line = path ? env_explain(path, flags, rc) : NULL;
 	if (line)
 		log_line("cannot open %s", line);
@@ -412,8 +429,9 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 	rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;
-		env_report(path, flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
-						    : "forwarded, it is opened for writing");
+		env_report(env, path,
+			   flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
+					      : "forwarded, it is opened for writing");
 	}
 	return rc;
 }
@@ -423,7 +441,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 	int rc = env_open_either(env, path, flags, mode);
 
 	if (rc)
-		env_report_failure(path, flags, rc);
+		env_report_failure(env, path, flags, rc);
 	return rc;
 }
 
@@ -526,5 +544,6 @@ void env_close(MDB_env *env)
 	free(env->staged);
 	free(env->named);
 	free(env->node);
+	handle_end(&env->kind);
 	free(env);
 }

@@ -40,7 +40,23 @@ struct dbi_slot {
 
 enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
 
+/* The first word of each handle that we give out. Those of an LMDB begin with a pointer or a file
+ * descriptor, and none of either is odd and above 2^30. */
+enum handle_kind {
+	HANDLE_ENDED = 0,
+	HANDLE_ENV = 0x4c4d4281,
+	HANDLE_OWN = 0x4c4d4283,       /* transactions and cursors: lmdbio reads */
+	HANDLE_FORWARDED = 0x4c4d4285, /* the original does */
+};
+
+/* Before its memory is freed: an LMDB may find the word in memory that it has not filled yet. */
+static inline void handle_end(uint32_t *kind)
+{
+	*(volatile uint32_t *)kind = HANDLE_ENDED;
+}
+
 struct MDB_env {
+	uint32_t kind;
 	MDB_env *orig;
 	const struct origin *origin; /* the LMDB that `orig` belongs to */
 	enum env_mode mode;
@@ -86,9 +102,9 @@ struct MDB_env {
 enum txn_dbi { TXN_DBI_NEW = 1, TXN_DBI_VALID = 2, TXN_DBI_USER = 4 };
 
 struct MDB_txn {
+	uint32_t kind;
 	MDB_env *env;
 	MDB_txn *orig;
-	bool own;
 	/* Of a forwarded transaction: */
 	bool writes;
 	MDB_txn *parent, *child;
@@ -109,6 +125,7 @@ struct MDB_txn {
 };
 
 struct MDB_cursor {
+	uint32_t kind;
 	MDB_txn *txn;
 	MDB_cursor *orig;  /* of a forwarded transaction, else NULL */
 	const struct origin *origin; /* that `orig` belongs to: a cursor may outlive its txn */
@@ -118,6 +135,32 @@ struct MDB_cursor {
 	struct cursor cursor;           /* of our own */
 	struct duplicates duplicates[]; /* one, if the database has MDB_DUPSORT */
 };
+
+/* NULL is none of ours. */
+static inline bool env_is_ours(const MDB_env *env)
+{
+	return likely(env && env->kind == HANDLE_ENV);
+}
+
+static inline bool txn_is_own(const MDB_txn *txn)
+{
+	return likely(txn && txn->kind == HANDLE_OWN);
+}
+
+static inline bool txn_is_ours(const MDB_txn *txn)
+{
+	return txn && (txn->kind == HANDLE_OWN || txn->kind == HANDLE_FORWARDED);
+}
+
+static inline bool cursor_is_own(const MDB_cursor *cursor)
+{
+	return likely(cursor && cursor->kind == HANDLE_OWN);
+}
+
+static inline bool cursor_is_ours(const MDB_cursor *cursor)
+{
+	return cursor && (cursor->kind == HANDLE_OWN || cursor->kind == HANDLE_FORWARDED);
+}
 
 /* env_file.c: how the data file is held in a program that may close what it did not open. */
 /* Learns which file env->fd is. Returns 0 or errno. */
@@ -133,7 +176,8 @@ void env_file_look(const MDB_env *env, struct stat *st);
 
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
-/* The same, by another original than the built-in one. */
+/* The same, by another original than the built-in one; the original's own handle if lmdbio does not
+ * understand it. */
 int env_create_by(const struct origin *origin, MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */

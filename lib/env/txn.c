@@ -14,7 +14,7 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 
 	if (txn) {
 		txn->env = env;
-		txn->own = own;
+		txn->kind = own ? HANDLE_OWN : HANDLE_FORWARDED;
 		txn->snapshot.answers = answers_of_release(origin_version(env->origin) & 255);
 		txn->dbi_state = (uint8_t *)(txn->trees + dbis);
 	}
@@ -44,6 +44,7 @@ void txn_forget(MDB_txn *txn)
 	if (!txn)
 		return;
 	store_forget(txn);
+	handle_end(&txn->kind);
 	free(txn);
 }
 
@@ -92,6 +93,7 @@ int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 		return ENOMEM;
 	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (rc) {
+		handle_end(&txn->kind);
 		free(txn);
 		return rc;
 	}
@@ -112,10 +114,12 @@ static void txn_free_forwarded(MDB_txn *txn)
 		txn_free_forwarded(txn->child);
 	for (cursor = txn->cursors; cursor; cursor = next) {
 		next = cursor->next;
+		handle_end(&cursor->kind);
 		free(cursor);
 	}
 	if (txn->parent)
 		txn->parent->child = NULL;
+	handle_end(&txn->kind);
 	free(txn);
 }
 
@@ -123,7 +127,7 @@ int txn_renew(MDB_txn *txn)
 {
 	int rc;
 
-	if (!txn->own)
+	if (!txn_is_own(txn))
 		return txn->env->origin->call.mdb_txn_renew(txn->orig);
 	if (!(txn->snapshot.blocked & SNAPSHOT_FINISHED))
 		return EINVAL;
@@ -155,7 +159,7 @@ int txn_renew(MDB_txn *txn)
 
 void txn_reset(MDB_txn *txn)
 {
-	if (!txn->own) {
+	if (!txn_is_own(txn)) {
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
 		return;
 	}
@@ -180,7 +184,7 @@ int txn_commit(MDB_txn *txn)
 {
 	int rc;
 
-	if (txn->own) {
+	if (txn_is_own(txn)) {
 		txn_end_own(txn, true);
 		return 0;
 	}
@@ -191,7 +195,7 @@ int txn_commit(MDB_txn *txn)
 
 void txn_abort(MDB_txn *txn)
 {
-	if (txn->own) {
+	if (txn_is_own(txn)) {
 		txn_end_own(txn, false);
 		return;
 	}

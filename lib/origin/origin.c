@@ -1,21 +1,36 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The built-in original: its table, and what its archive needs to run inside this library. */
 #include "origin/origin.h"
+#include "origin/origin_names.h"
 
 #include "config.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
+static _Atomic bool built_in_told;
+
 static struct origin built_in = {
-	.call = {
+	.told = &built_in_told,
+	.call =
+		{
 #define F(result, name, parameters, arguments) .name = lmdbio_orig_##name,
 #define P(name, parameters, arguments)	       .name = lmdbio_orig_##name,
 #include "origin/origin_functions.def"
 #undef F
 #undef P
-	},
+		},
 };
+
+const struct origin_name origin_names[] = {
+#define F(result, name, parameters, arguments) {#name, offsetof(struct origin_functions, name)},
+#define P(name, parameters, arguments)         {#name, offsetof(struct origin_functions, name)},
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+};
+
+const size_t origin_names_count = sizeof(origin_names) / sizeof(origin_names[0]);
 
 static void built_in_prepare(void)
 {

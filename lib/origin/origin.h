@@ -30,6 +30,13 @@ struct origin {
 	struct origin_functions call;
 	unsigned version; /* see ORIGIN_VERSION(); known before the first environment is created */
 	const char *where; /* "built in", or the path of the library or program that it is part of */
+	/* lmdbio does not understand this LMDB (1.0, for instance): its callers get its own
+	 * handles, and every call is passed on. Never the built-in one. */
+	bool whole;
+	/* py-lmdb's patched LMDB copies from a given transaction; NULL elsewhere. */
+	int (*copy3)(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
+	int (*copyfd3)(MDB_env *env, mdb_filehandle_t fd, unsigned flags, MDB_txn *txn);
+	_Atomic bool *told; /* LMDBIO_VERBOSE has named it */
 };
 
 /* Versions compare as numbers. */

@@ -6,6 +6,7 @@
  * it is bound deeply; and a library that lacks a name would be found out only at the call.
  */
 #include "origin/origin.h"
+#include "origin/origin_names.h"
 
 #include "config.h"
 
@@ -17,24 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct {
-#define F(result, name, parameters, arguments) result(*name) parameters;
-#define P(name, parameters, arguments)	       void(*name) parameters;
-#include "origin/origin_functions.def"
-#undef F
-#undef P
-} functions;
-
-static const struct {
-	const char *name;
-	void *place;
-} names[] = {
-#define F(result, name, parameters, arguments) {#name, &functions.name},
-#define P(name, parameters, arguments)	       {#name, &functions.name},
-#include "origin/origin_functions.def"
-#undef F
-#undef P
-};
+static struct origin_functions functions;
 
 static char problem[256] = "the original LMDB has not been loaded";
 
@@ -85,15 +69,15 @@ static __attribute__((constructor)) void origin_load(void)
 			return;
 		}
 	}
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		void *symbol = dlsym(handle, names[i].name);
+	for (size_t i = 0; i < origin_names_count; i++) {
+		void *symbol = dlsym(handle, origin_names[i].name);
 
 		if (!symbol) {
 			snprintf(problem, sizeof(problem), "%s has no %s", ORIGIN_LIBRARY,
-				 names[i].name);
+				 origin_names[i].name);
 			return;
 		}
-		memcpy(names[i].place, &symbol, sizeof(symbol));
+		memcpy((char *)&functions + origin_names[i].offset, &symbol, sizeof(symbol));
 	}
 	problem[0] = 0;
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tells lmdbio's handles from those of an LMDB that a program carries, and where a call goes on.
+ *
+ * An LMDB with visible names calls its own public functions through the dynamic loader, which binds
+ * them to us, with handles of its own; and a module may hand such a handle to another one. A call
+ * with a handle that is not ours, or with none, goes on to the original of the module that made it.
+ */
+#ifndef LMDBIO_COMPAT_HANDLES_H
+#define LMDBIO_COMPAT_HANDLES_H
+
+#include "env/env.h"
+#include "origin/origin_find.h"
+
+/* The calling module's code. In the exported function itself. */
+#define CALLER __builtin_return_address(0)
+
+/* The original that a call goes on to, and its handle for it: what ours wraps, or the same one. */
+static inline const struct origin *env_origin(const MDB_env *env, const void *caller)
+{
+	return env_is_ours(env) ? env->origin : origin_of(caller);
+}
+
+static inline MDB_env *env_orig(MDB_env *env)
+{
+	return env_is_ours(env) ? env->orig : env;
+}
+
+static inline const struct origin *txn_origin(const MDB_txn *txn, const void *caller)
+{
+	return txn_is_ours(txn) ? txn->env->origin : origin_of(caller);
+}
+
+static inline MDB_txn *txn_orig(MDB_txn *txn)
+{
+	return txn_is_ours(txn) ? txn->orig : txn;
+}
+
+/* Not of a cursor over an own transaction, which has nothing to go on with. */
+static inline const struct origin *cursor_origin(const MDB_cursor *cursor, const void *caller)
+{
+	return cursor_is_ours(cursor) ? cursor->origin : origin_of(caller);
+}
+
+static inline MDB_cursor *cursor_orig(MDB_cursor *cursor)
+{
+	return cursor_is_ours(cursor) ? cursor->orig : cursor;
+}
+
+#endif

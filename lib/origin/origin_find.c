@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Finds the original LMDB of a caller by the address of its code.
+ *
+ * The dynamic loader binds a module that carries LMDB with visible names to us, because a preloaded
+ * library comes first. What it would have bound is asked for in the loader's own order: the module
+ * and the libraries that it needs, then what comes after us in the global scope. A program's own
+ * handle searches from the beginning of the global scope, where we stand, so it is of no use here.
+ *
+ * An original that is not built in calls its own public functions through the loader as well, so
+ * such calls come here often: the list of sites answers those without a lock and without asking the
+ * loader. For callers that have the built-in original a thread keeps the last answer as long as the
+ * loader has loaded and unloaded nothing.
+ */
+#include "origin/origin_find.h"
+#include "origin/origin_names.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Versions from this one on are LMDB's development branches, with another lock file. */
+#define VERSION_END ORIGIN_VERSION(0, 9, 70)
+
+/* The loaded segment of a module whose calls go to an original that is not built in. Pushed in
+ * front, never taken out. */
+struct site {
+	const char *start, *end;
+	const struct origin *origin;
+	struct site *next;
+};
+
+static struct site *_Atomic sites;
+
+/* The module that an address belongs to, as the loader tells it. */
+struct module {
+	const char *start, *end; /* the segment with the address */
+	uintptr_t base;
+	const ElfW(Dyn) * dynamic;
+	char name[PATH_MAX]; /* "": the program */
+};
+
+/* How often the loader has loaded and unloaded a module. */
+struct changes {
+	unsigned long long loads, unloads;
+};
+
+/* The segment of this thread's last caller that has the built-in original. */
+static _Thread_local struct {
+	const char *start, *end;
+	struct changes changes;
+} last;
+
+/* The original whose function this thread has called last among those that end in a jump. */
+static _Thread_local const struct origin *entered;
+
+struct search {
+	const char *address;
+	struct module *module; /* NULL: only `last` is looked at */
+	struct changes changes;
+	bool found, is_last;
+};
+
+static const char *segment_with(const struct dl_phdr_info *info, const char *address,
+				const char **end)
+{
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		const char *start = (const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr);
+
+		if (segment->p_type == PT_LOAD && address >= start &&
+		    address < start + segment->p_memsz) {
+			*end = start + segment->p_memsz;
+			return start;
+		}
+	}
+	return NULL;
+}
+
+static int module_visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct search *search = context;
+	const char *start, *end;
+
+	(void)size;
+	search->changes = (struct changes){info->dlpi_adds, info->dlpi_subs};
+	if (!search->module) {
+		search->is_last = search->address >= last.start && search->address < last.end &&
+				  search->changes.loads == last.changes.loads &&
+				  search->changes.unloads == last.changes.unloads;
+		return 1;
+	}
+	start = segment_with(info, search->address, &end);
+	if (!start)
+		return 0;
+	search->found = true;
+	search->module->start = start;
+	search->module->end = end;
+	search->module->base = info->dlpi_addr;
+	search->module->dynamic = NULL;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			search->module->dynamic =
+				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	snprintf(search->module->name, sizeof(search->module->name), "%s", info->dlpi_name);
+	return 1;
+}
+
+static bool module_find(const void *address, struct module *module, struct changes *changes)
+{
+	struct search search = {.address = address, .module = module};
+
+	dl_iterate_phdr(module_visit, &search);
+	if (changes)
+		*changes = search.changes;
+	return search.found;
+}
+
+static bool is_last(const void *address)
+{
+	struct search search = {.address = address};
+
+	if (last.end)
+		dl_iterate_phdr(module_visit, &search);
+	return search.is_last;
+}
+
+/* The program's dynamic section is not in any handle that dlinfo() would tell. */
+static int program_visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct module *program = context;
+
+	(void)size;
+	program->base = info->dlpi_addr;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			program->dynamic =
+				(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	return 1; /* the first one is the program */
+}
+
+/* Whether the program was linked with liblmdb.so.0, which is what we stand for: the built-in
+ * original then comes before any LMDB that another of its libraries brings. */
+static bool program_needs_us(void)
+{
+	struct module program = {.dynamic = NULL};
+	const char *strings = NULL;
+
+	dl_iterate_phdr(program_visit, &program);
+	for (const ElfW(Dyn) *entry = program.dynamic; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_STRTAB)
+			/* Some machines' loaders leave the address as it is in the file. */
+			strings = (const char *)(entry->d_un.d_ptr < program.base
+							 ? program.base + entry->d_un.d_ptr
+							 : entry->d_un.d_ptr);
+	for (const ElfW(Dyn) *entry = program.dynamic; strings && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_NEEDED &&
+		    !strcmp(strings + entry->d_un.d_val, "liblmdb.so.0"))
+			return true;
+	return false;
+}
+
+static void *module_open(const struct module *module)
+{
+	return dlopen(*module->name ? module->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static bool is_in(const struct module *module, const void *address)
+{
+	struct module other;
+
+	return address && module_find(address, &other, NULL) && other.base == module->base;
+}
+
+/* What the loader would have bound the caller's mdb_env_create to without us, or NULL: to the
+ * library that we stand for. */
+static const void *target_find(void *handle, const struct module *caller, const struct module *us)
+{
+	static const char name[] = "mdb_env_create";
+	const void *target = dlsym(handle, name);
+
+	if (target && !is_in(us, target))
+		return target;
+	if (target && *caller->name)
+		return NULL;
+	if (program_needs_us())
+		return NULL;
+	target = dlsym(RTLD_NEXT, name);
+	return is_in(us, target) ? NULL : target;
+}
+
+static const char *place_name(const struct module *module)
+{
+	char path[PATH_MAX];
+	ssize_t length;
+
+	if (*module->name)
+		return strdup(module->name);
+	length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	path[length < 0 ? 0 : length] = 0;
+	return strdup(path);
+}
+
+static void *symbol_of(void *handle, const char *name, const struct module *module)
+{
+	void *symbol = dlsym(handle, name);
+
+	return is_in(module, symbol) ? symbol : NULL;
+}
+
+/* The table of the LMDB in a module. NULL: it is no original, or memory is short. */
+static struct origin *origin_read(void *handle, const struct module *module)
+{
+	const struct origin *built_in = origin_built_in();
+	int major = 0, minor = 0, patch = 0;
+	struct origin *origin;
+	bool whole = false;
+
+	/* Another copy of lmdbio would read for itself what we read. */
+	if (symbol_of(handle, "lmdbio_version", module) ||
+	    !symbol_of(handle, "mdb_version", module))
+		return NULL;
+	origin = calloc(1, sizeof(*origin));
+	if (!origin)
+		return NULL;
+	for (size_t i = 0; i < origin_names_count; i++) {
+		const struct origin_name *name = &origin_names[i];
+		void *symbol = symbol_of(handle, name->name, module);
+		const void *other = (const char *)&built_in->call + name->offset;
+
+		/* Without us, too, nothing would serve a name that the module lacks; the lists of
+		 * page numbers are no part of LMDB's interface. */
+		if (!symbol && strncmp(name->name, "mdb_mid", 7))
+			whole = true;
+		memcpy((char *)&origin->call + name->offset, symbol ? (void *)&symbol : other,
+		       sizeof(symbol));
+	}
+	origin->call.mdb_version(&major, &minor, &patch);
+	origin->version = ORIGIN_VERSION(major, minor, patch);
+	origin->whole = whole || major != 0 || minor != 9 || origin->version >= VERSION_END;
+	*(void **)&origin->copy3 = symbol_of(handle, "mdb_env_copy3", module);
+	*(void **)&origin->copyfd3 = symbol_of(handle, "mdb_env_copyfd3", module);
+	origin->where = place_name(module);
+	origin->told = calloc(1, sizeof(*origin->told));
+	if (origin->where && origin->told)
+		return origin;
+	free((char *)(uintptr_t)origin->where);
+	free(origin->told);
+	free(origin);
+	return NULL;
+}
+
+static const struct site *site_with(const char *address)
+{
+	const struct site *site = atomic_load_explicit(&sites, memory_order_acquire);
+
+	while (site && (address < site->start || address >= site->end))
+		site = site->next;
+	return site;
+}
+
+static const struct origin *site_push(const struct module *module, const struct origin *origin)
+{
+	struct site *site = malloc(sizeof(*site));
+
+	if (!site)
+		return origin_built_in();
+	*site = (struct site){module->start, module->end, origin,
+			      atomic_load_explicit(&sites, memory_order_relaxed)};
+	while (!atomic_compare_exchange_weak_explicit(&sites, &site->next, site,
+						      memory_order_release, memory_order_relaxed))
+		;
+	return origin;
+}
+
+/* The origin in the module at `target`; made if this is the first call for it. Two threads may
+ * both make one: each serves. */
+static const struct origin *origin_at(const void *target)
+{
+	const struct site *known = site_with(target);
+	struct module module;
+	struct origin *origin;
+	void *handle;
+
+	if (known)
+		return known->origin;
+	if (!module_find(target, &module, NULL) || !(handle = module_open(&module)))
+		return origin_built_in();
+	origin = origin_read(handle, &module);
+	if (!origin) {
+		dlclose(handle);
+		return origin_built_in();
+	}
+	return site_push(&module, origin);
+}
+
+static const struct origin *origin_search(const void *address)
+{
+	const struct origin *origin = origin_built_in();
+	struct module caller, us;
+	struct changes changes;
+	const void *target;
+	void *handle;
+
+	if (!module_find((const void *)(uintptr_t)origin_of, &us, NULL) ||
+	    !module_find(address, &caller, &changes))
+		return origin;
+	if (caller.base == us.base)
+		return entered ? entered : origin;
+	handle = module_open(&caller);
+	target = handle ? target_find(handle, &caller, &us) : NULL;
+	if (target)
+		origin = origin_at(target);
+	if (origin == origin_built_in()) {
+		last.start = caller.start;
+		last.end = caller.end;
+		last.changes = changes;
+		if (handle)
+			dlclose(handle);
+	} else if (!site_with(address)) {
+		site_push(&caller, origin); /* the handle stays: it keeps the caller loaded */
+	}
+	return origin;
+}
+
+const struct origin *origin_enter(const struct origin *origin)
+{
+	entered = origin;
+	return origin;
+}
+
+const struct origin *origin_of(const void *caller)
+{
+	const struct site *site = site_with(caller);
+
+	if (site)
+		return site->origin;
+	return is_last(caller) ? origin_built_in() : origin_search(caller);
+}

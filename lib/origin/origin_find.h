@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The original LMDB of a caller: the one that its module would call if lmdbio were not there. */
+#ifndef LMDBIO_ORIGIN_FIND_H
+#define LMDBIO_ORIGIN_FIND_H
+
+#include "origin/origin.h"
+
+/* The original of the module (program or library) that holds this code address: the LMDB inside
+ * that module if its names are visible, else another one that the dynamic loader would bind it to,
+ * else the built-in one. A module whose original is not the built-in one stays loaded.
+ * Any thread, also in a forked child. Lifetime: the program's. */
+const struct origin *origin_of(const void *caller);
+
+/* Before a call of a function that may end in a jump to another public one, as those that copy do:
+ * the other then seems to be called from here, and origin_of() answers with this original.
+ * Returns the same. */
+const struct origin *origin_enter(const struct origin *origin);
+
+#endif

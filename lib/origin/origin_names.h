@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The names of the original's functions, and where each stands in struct origin_functions. */
+#ifndef LMDBIO_ORIGIN_NAMES_H
+#define LMDBIO_ORIGIN_NAMES_H
+
+#include "origin/origin.h"
+
+struct origin_name {
+	const char *name;
+	size_t offset; /* bytes, in struct origin_functions */
+};
+
+extern const struct origin_name origin_names[];
+extern const size_t origin_names_count;
+
+#endif
