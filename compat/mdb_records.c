@@ -8,26 +8,37 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Apart, so that a hit has no registers to save for it. */
-static __attribute__((cold, noinline)) int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key,
-							 MDB_val *data, const void *caller)
+/* What is not a hit stands apart and is jumped to, so that a hit has no registers to save. */
+#define APART __attribute__((cold, noinline)) static
+
+APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, const void *caller)
 {
 	return txn_origin(txn, caller)->call.mdb_get(txn_orig(txn), dbi, key, data);
 }
 
+static inline int get_own(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	if (unlikely(txn->snapshot.blocked))
+		return MDB_BAD_TXN;
+	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
+}
+
+APART int get_adopted(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	int rc = txn_adopt(txn);
+
+	return rc ? rc : get_own(txn, dbi, key, data);
+}
+
 EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
-	int rc;
-
 	if (!txn_is_own(txn))
 		return get_elsewhere(txn, dbi, key, data, CALLER);
 	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
-	if ((rc = txn_here(txn)))
-		return rc;
-	if (unlikely(txn->snapshot.blocked))
-		return MDB_BAD_TXN;
-	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
+	if (unlikely(!txn_is_here(txn)))
+		return get_adopted(txn, dbi, key, data);
+	return get_own(txn, dbi, key, data);
 }
 
 /* Writing in a read-only environment: the original's codes. */
@@ -184,22 +195,26 @@ EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)
 		       : cursor_origin(cursor, CALLER)->call.mdb_cursor_dbi(cursor_orig(cursor));
 }
 
-static __attribute__((cold, noinline)) int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key,
-								MDB_val *data, MDB_cursor_op op,
-								const void *caller)
+APART int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op,
+			       const void *caller)
 {
 	return cursor_origin(cursor, caller)
 		->call.mdb_cursor_get(cursor_orig(cursor), key, data, op);
 }
 
+APART int cursor_get_adopted(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
+{
+	int rc = txn_adopt(cursor->txn);
+
+	return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
+}
+
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
-	int rc;
-
 	if (!cursor_is_own(cursor))
 		return cursor_get_elsewhere(cursor, key, data, op, CALLER);
-	if (unlikely(rc = txn_here(cursor->txn)))
-		return rc;
+	if (unlikely(!txn_is_here(cursor->txn)))
+		return cursor_get_adopted(cursor, key, data, op);
 	return cursor_get(&cursor->cursor, key, data, op);
 }
 

@@ -264,9 +264,14 @@ uint64_t fork_arena_bytes(const MDB_env *env);
 int env_adopt(MDB_env *env);
 int txn_adopt(MDB_txn *txn);
 
+static inline bool txn_is_here(const MDB_txn *txn)
+{
+	return likely(txn->generation == fork_generation);
+}
+
 static inline int txn_here(MDB_txn *txn)
 {
-	return likely(txn->generation == fork_generation) ? 0 : txn_adopt(txn);
+	return txn_is_here(txn) ? 0 : txn_adopt(txn);
 }
 
 /* compact.c: a compacted copy of a transaction's snapshot, written to fd as the original would.

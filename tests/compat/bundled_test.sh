@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# The original of an environment is the LMDB that the calling module brings with it: extensions that
+# carry one with visible names, bound to themselves, of version 1.0, or linked with one beside.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+cc=${CC:-gcc}
+sources=$top_srcdir/tests/compat
+bundle="$sources/bundled_lmdb.c $sources/bundled_names.c hidden.o"
+flags="-fPIC -O2 -I$top_srcdir/lib -I$top_srcdir/tests -shared -Wl,--exclude-libs,ALL"
+archive=$top_builddir/lib/origin/liborigin.a
+cd "$scratch"
+$cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
+
+# module FILE FLAG...: an extension with LMDB inside.
+module() {
+	file=$1
+	shift
+	# shellcheck disable=SC2086
+	$cc $flags -o "$file" "$sources/bundled_module.c" $bundle "$@" "$archive" -pthread
+}
+module visible.so
+module twin.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=31
+module functions.so -Wl,-Bsymbolic-functions
+module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1
+module development.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=70
+$cc -fPIC -shared -o system.so "$sources/bundled_module.c" -llmdb
+# A library of another name, as conda has it, and a module and a program that are linked with it.
+mkdir beside
+# shellcheck disable=SC2086
+$cc $flags -Wl,-soname,liblmdb.so -o beside/liblmdb.so $bundle "$archive" -pthread
+$cc -fPIC -shared -o linked.so "$sources/bundled_module.c" -Lbeside -llmdb -Wl,-rpath,"$scratch/beside"
+$cc -o program "$sources/bundled_program.c" -ldl -pthread
+$cc -o direct -DDIRECT "$sources/bundled_program.c" "$sources/bundled_module.c" -Lbeside -llmdb -pthread \
+	-Wl,-rpath,"$scratch/beside"
+
+# run NAME WHAT MODULE...: without lmdbio, then with it; the same must come out.
+run() {
+	name=$1 what=$2
+	shift 2
+	rm -f data*
+	timeout 60 "${program:-./program}" "$what" data "$@" > plain 2> err || echo "ended with $?" >> plain
+	with_lmdbio "$@"
+	same "${name}_gives_the_same" plain out
+}
+
+# with_lmdbio MODULE...: with it alone.
+with_lmdbio() {
+	rm -f data*
+	rc=0
+	LD_PRELOAD=$dropin LMDBIO_VERBOSE=1 timeout 60 "${program:-./program}" "$what" data "$@" \
+		> out 2> err || rc=$?
+	judge "${name}_ends_well" test $rc -eq 0
+	test $rc -eq 0 || cat err
+}
+
+# served VERSION PLACE: the banner's words for it.
+served() {
+	grep -q "the original is LMDB $1, .*$2\$" err
+}
+
+run visible all ./visible.so
+judge visible_is_its_own_original served 0.9.35 visible.so
+judge visible_reports_its_version grep -q '^version 0.9.35, LMDB 0.9.3' out
+# Of a writable environment it makes all six copies, of a read-only one the three that are of the
+# whole file.
+judge visible_has_written_and_copied_itself grep -q '^opens 10, copies 9, puts 3005$' err
+judge visible_read_only_is_read_by_lmdbio grep -q 'data: read by lmdbio' err
+judge visible_writable_is_forwarded grep -q 'data: forwarded, it is opened for writing' err
+judge visible_has_no_other_original test "$(grep -c 'the original is' err)" -eq 1
+
+run functions all ./functions.so
+judge functions_bound_to_themselves_are_not_reached sh -c '! grep -q lmdbio err'
+
+for later in later development; do
+	run "$later" all ./$later.so
+	judge "${later}_is_left_to_itself" grep -q "is left to itself: .*$later.so" err
+	judge "${later}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
+done
+
+run system all ./system.so
+judge system_has_the_built_in_original served '[0-9.]*' 'built in'
+
+run linked all ./linked.so
+judge linked_has_the_library_beside served 0.9.35 beside/liblmdb.so
+program=./direct
+run direct all -
+judge direct_has_the_library_beside served 0.9.35 beside/liblmdb.so
+program=./program
+
+run deep deep ./visible.so
+run crossing crossing ./visible.so ./system.so
+judge crossing_has_both_originals sh -c \
+	'grep -q "LMDB 0.9.35, .*visible.so" err && grep -q "built in" err'
+run twins crossing ./visible.so ./twin.so
+judge twins_have_an_original_each sh -c \
+	'grep -q "LMDB 0.9.35, .*visible.so" err && grep -q "LMDB 0.9.31, .*twin.so" err'
+# Without lmdbio this program dies: the module's LMDB is gone while its environment lives.
+name=closing what=closing
+with_lmdbio ./visible.so ./system.so
+judge closing_reads_all test "$(grep -c "^$(grep -m 1 records out)$" out)" -eq 7
+run fork fork ./visible.so
+judge fork_is_read_by_lmdbio grep -q 'data: read by lmdbio' err
+run threads threads ./visible.so
+LMDBIO_DISABLE=1
+export LMDBIO_DISABLE
+run disabled all ./visible.so
+judge disabled_has_its_own_original grep -q 'LMDB 0.9.35, .*visible.so; disabled' err
+finish
