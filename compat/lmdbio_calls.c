@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported lmdbio_* calls of <lmdbio.h> that need no transaction. */
+/* The exported lmdbio_* calls of <lmdbio.h> that need no transaction. */
 #include <lmdbio.h>
 
 #include "config.h"
+#include "env/env.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -13,6 +14,13 @@
 EXPORT const char *lmdbio_version(void)
 {
 	return PACKAGE_VERSION;
+}
+
+EXPORT int lmdbio_serves(const MDB_env *env)
+{
+	if (!env_is_ours(env))
+		return LMDBIO_FOREIGN;
+	return env->mode == ENV_OWN ? LMDBIO_READS : LMDBIO_FORWARDED;
 }
 
 /* The public struct is its size and the counters in their order: one loop fills it. */

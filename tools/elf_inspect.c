@@ -16,7 +16,7 @@
 /* The one function that every user of LMDB must call; mdb_open and the like are names that other
  * libraries have too. */
 static const char lmdb_symbol[] = "mdb_env_open";
-static const char lmdb_version_text[] = "LMDB 0.9.";
+static const char lmdb_version_text[] = "LMDB ";
 static const char *const reaching[] = {"dlopen",      "dlmopen",      "execve", "execv", "execvp",
 				       "posix_spawn", "posix_spawnp", "system", "popen"};
 
@@ -221,6 +221,29 @@ static void segments_read(const struct image *image, struct elf_facts *facts)
 		facts->calls_lmdb = false; /* -Bsymbolic: its own definition comes first */
 }
 
+/* mdb_version()'s text: "LMDB 0.9.35: (" and a date. */
+static void version_read(const struct image *image, struct elf_facts *facts)
+{
+	const unsigned char *at = image->bytes, *end = image->bytes + image->size;
+	const size_t front = sizeof(lmdb_version_text) - 1;
+	size_t length, dots;
+
+	while ((at = memmem(at, (size_t)(end - at), lmdb_version_text, front))) {
+		at += front;
+		dots = 0;
+		for (length = 0; length < (size_t)(end - at) && length < sizeof(facts->version) &&
+				 (at[length] == '.' || (at[length] >= '0' && at[length] <= '9'));
+		     length++)
+			dots += at[length] == '.';
+		if (dots != 2 || length >= sizeof(facts->version) ||
+		    (size_t)(end - at) < length + 3 || memcmp(at + length, ": (", 3))
+			continue;
+		memcpy(facts->version, at, length);
+		facts->carries_lmdb = true;
+		return;
+	}
+}
+
 static void image_read(struct image *image, struct elf_facts *facts)
 {
 	static const unsigned char native[] = {
@@ -246,8 +269,7 @@ static void image_read(struct image *image, struct elf_facts *facts)
 	if (!image->segments || image->header->e_phentsize != sizeof(*image->segments))
 		return;
 	segments_read(image, facts);
-	facts->carries_lmdb = memmem(image->bytes, image->size, lmdb_version_text,
-				     sizeof(lmdb_version_text) - 1) != NULL;
+	version_read(image, facts);
 }
 
 int elf_inspect(const char *path, struct elf_facts *facts)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an ELF file says about its use of LMDB, without running it. */
+/* Reads what an ELF file says about its use of LMDB, without running it. */
 #ifndef LMDBIO_TOOLS_ELF_INSPECT_H
 #define LMDBIO_TOOLS_ELF_INSPECT_H
 
@@ -18,7 +18,8 @@ struct elf_facts {
 	char loader[PATH_MAX]; /* a program's dynamic loader; empty for a library */
 	bool calls_lmdb;       /* its mdb_env_open is looked up by the dynamic loader */
 	bool defines_lmdb;     /* it exports an mdb_env_open of its own */
-	bool carries_lmdb;     /* LMDB's version text is in it */
+	bool carries_lmdb;     /* LMDB's version text is in it ... */
+	char version[16];      /* ... which says "0.9.35"; else empty */
 	bool reaches_out;      /* it can load libraries or start programs later */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the reasons why a preloaded library does not reach a program. */
+/* Judges whether a preloaded library reaches a program, and says why not. */
 #include "preload_check.h"
 
 #include "elf_inspect.h"
@@ -23,6 +23,7 @@ struct findings {
 	char defines[PATH_MAX];	  /* exports one and keeps it to itself */
 	char carries[PATH_MAX];	  /* has LMDB's version text */
 	char version_1[PATH_MAX]; /* LMDB 1.0 */
+	char beside[PATH_MAX];    /* an LMDB library of another name than the drop-in's */
 	char missing[PATH_MAX];	  /* a library that the loader does not find */
 	bool loaded;		  /* the loader takes the drop-in */
 	bool reaches_out;
@@ -134,6 +135,8 @@ static void file_note(const char *path, void *context)
 		finding_note(findings->defines, path);
 	else if (facts.carries_lmdb && strncmp(base, "liblmdb.so", 10))
 		finding_note(findings->carries, path);
+	if (facts.defines_lmdb && !strncmp(base, "liblmdb.so", 10))
+		finding_note(findings->beside, path);
 	/* libc itself is made of such functions; what counts is who asks for them. */
 	if (strncmp(base, "libc.so", 7) && strncmp(base, "ld-linux", 8))
 		findings->reaches_out |= facts.reaches_out;
@@ -144,24 +147,78 @@ static void missing_note(const char *name, void *context)
 	finding_note(((struct findings *)context)->missing, name);
 }
 
+/* Whether lmdbio works with an LMDB of this version (lib/origin/origin_find.c). */
+static bool is_understood(const char *version)
+{
+	unsigned major, minor, patch;
+
+	return sscanf(version, "%u.%u.%u", &major, &minor, &patch) == 3 && major == 0 &&
+	       minor == 9 && patch < 70;
+}
+
+/* What to do about an LMDB that cannot be reached. */
+static const char *remedy_of(const char *path)
+{
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+
+	/* py-lmdb's two bindings. */
+	if ((!strncmp(base, "cpython.", 8) && strstr(path, "/lmdb/")) ||
+	    !strncmp(base, "lmdb_cffi.", 10))
+		return ": build it with the system's LMDB (LMDB_FORCE_SYSTEM=1 pip install "
+		       "--force-reinstall --no-binary lmdb lmdb)";
+	return ": link it with liblmdb.so.0 instead";
+}
+
 /* Files that have LMDB where a preloaded library does not reach it; "" when there are none. */
 static bool hidden_describe(const struct findings *findings, char *text, size_t size)
 {
+	const char *path = *findings->defines ? findings->defines : findings->carries;
+	char version[24] = "";
+	struct elf_facts facts;
+
 	*text = 0;
-	if (*findings->defines)
-		snprintf(text, size,
-			 "%s exports an LMDB of its own and is bound to that (-Bsymbolic "
-			 "or the program itself)",
-			 findings->defines);
-	else if (*findings->carries)
-		snprintf(text, size, "%s has LMDB linked into it, hidden or static",
-			 findings->carries);
-	return *text != 0;
+	if (!*path || elf_inspect(path, &facts))
+		return false;
+	if (*facts.version)
+		snprintf(version, sizeof(version), " (%s)", facts.version);
+	snprintf(text, size,
+		 *findings->defines ? "%s exports an LMDB of its own%s and is bound to that "
+				      "(-Bsymbolic or the program itself)%s"
+				    : "%s has LMDB linked into it%s, hidden or static%s",
+		 path, version, remedy_of(path));
+	return true;
+}
+
+/* A file whose calls reach lmdbio: `how` they do, which original serves them, and `but` what else.
+ */
+static enum preload_verdict reached_judge(const char *program, const struct findings *findings,
+					  const char *file, const char *how, const char *but)
+{
+	const char *original = findings->library, *place = " inside lmdbio";
+	struct elf_facts facts, beside;
+
+	if (elf_inspect(file, &facts))
+		return say(PRELOAD_UNKNOWN, program, "%s cannot be read", file);
+	if (facts.defines_lmdb && !is_understood(facts.version))
+		return say(PRELOAD_FAILS, program,
+			   "%s carries LMDB %s, which lmdbio leaves to itself: start the program "
+			   "without lmdbio",
+			   file, facts.version);
+	if (facts.defines_lmdb)
+		return say(PRELOAD_WORKS, program,
+			   "%s %s; its own LMDB %s opens and writes its data%s", file, how,
+			   facts.version, but);
+	if (*findings->beside)
+		original = place = findings->beside;
+	if (elf_inspect(original, &beside))
+		*beside.version = 0;
+	return say(PRELOAD_WORKS, program, "%s %s; LMDB %s%s%s opens and writes its data%s", file,
+		   how, beside.version, *findings->beside ? " of " : "", place, but);
 }
 
 static enum preload_verdict findings_judge(const char *program, const struct findings *findings)
 {
-	char hidden[PATH_MAX + 128];
+	char hidden[PATH_MAX + 256];
 
 	if (*findings->missing)
 		return say(PRELOAD_FAILS, program, "the dynamic loader does not find %s",
@@ -175,7 +232,8 @@ static enum preload_verdict findings_judge(const char *program, const struct fin
 			   "does not read: start it without lmdbio",
 			   findings->version_1);
 	if (*findings->calls)
-		return say(PRELOAD_WORKS, program, "%s looks for LMDB by name", findings->calls);
+		return reached_judge(program, findings, findings->calls, "looks for LMDB by name",
+				     "");
 	if (hidden_describe(findings, hidden, sizeof(hidden)))
 		return say(PRELOAD_FAILS, program, "%s", hidden);
 	if (findings->reaches_out)
@@ -273,16 +331,17 @@ enum preload_verdict preload_check_run(const char *program, char *const *argumen
 {
 	struct findings findings = {.library = library};
 	struct loader_bindings bindings = {.symbol = "mdb_env_open", .library = library};
-	char hidden[PATH_MAX + 128];
+	char hidden[PATH_MAX + 256], but[PATH_MAX + 264] = "";
 	int rc = loader_run(program, arguments, &bindings, file_note, &findings);
 
 	if (rc)
 		return say(PRELOAD_UNKNOWN, program, "it could not be run and traced: %s",
 			   strerror(rc));
-	hidden_describe(&findings, hidden, sizeof(hidden));
+	if (hidden_describe(&findings, hidden, sizeof(hidden)))
+		snprintf(but, sizeof(but), "; but %s", hidden);
 	if (bindings.to_library)
-		return say(PRELOAD_WORKS, program, "%s was bound to lmdbio%s%s", bindings.caller,
-			   *hidden ? "; but " : "", hidden);
+		return reached_judge(program, &findings, bindings.caller, "was bound to lmdbio",
+				     but);
 	if (*bindings.elsewhere)
 		return say(PRELOAD_FAILS, program, "%s was bound to %s", bindings.caller,
 			   bindings.elsewhere);

@@ -16,6 +16,9 @@ int mdb_env_copy3(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 extern unsigned bundled_opens __attribute__((weak)), bundled_copies __attribute__((weak)),
 	bundled_puts __attribute__((weak));
 
+/* Where lmdbio is in the process. */
+int lmdbio_serves(const MDB_env *env) __attribute__((weak));
+
 static void must(const char *what, int rc)
 {
 	if (!rc)
@@ -40,6 +43,8 @@ MDB_env *module_open(const char *path, unsigned flags)
 	must("maxdbs", mdb_env_set_maxdbs(env, 2));
 	must("mapsize", mdb_env_set_mapsize(env, 16 << 20));
 	must("open", mdb_env_open(env, path, flags | MDB_NOSUBDIR | MDB_NOTLS, 0644));
+	if (lmdbio_serves)
+		fprintf(stderr, "serves %d\n", lmdbio_serves(env));
 	return env;
 }
 

@@ -8,8 +8,10 @@ cc=${CC:-gcc}
 sources=$top_srcdir/tests/compat
 bundle="$sources/bundled_lmdb.c $sources/bundled_names.c hidden.o"
 flags="-fPIC -O2 -I$top_srcdir/lib -I$top_srcdir/tests -shared -Wl,--exclude-libs,ALL"
-archive=$top_builddir/lib/origin/liborigin.a
 cd "$scratch"
+# An LMDB tells its version in one text; the archive's gives way to that of bundled_lmdb.c.
+sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a" > bundled.a
+archive=bundled.a
 $cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
 
 # module FILE FLAG...: an extension with LMDB inside.
@@ -69,12 +71,16 @@ judge visible_read_only_is_read_by_lmdbio grep -q 'data: read by lmdbio' err
 judge visible_writable_is_forwarded grep -q 'data: forwarded, it is opened for writing' err
 judge visible_has_no_other_original test "$(grep -c 'the original is' err)" -eq 1
 
+judge visible_environments_are_lmdbio_s sh -c 'grep -q "^serves 1$" err && grep -q "^serves 2$" err &&
+	! grep -q "^serves 0$" err'
+
 run functions all ./functions.so
 judge functions_bound_to_themselves_are_not_reached sh -c '! grep -q lmdbio err'
 
 for later in later development; do
 	run "$later" all ./$later.so
 	judge "${later}_is_left_to_itself" grep -q "is left to itself: .*$later.so" err
+	judge "${later}_has_handles_of_its_own" sh -c '! grep -q "^serves [12]$" err'
 	judge "${later}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
 done
 
@@ -106,4 +112,26 @@ LMDBIO_DISABLE=1
 export LMDBIO_DISABLE
 run disabled all ./visible.so
 judge disabled_has_its_own_original grep -q 'LMDB 0.9.35, .*visible.so; disabled' err
+unset LMDBIO_DISABLE
+
+# checked NAME EXPECTED-CODE EXPECTED-WORDS PROGRAM WHAT MODULE: what lmdbio-run says of it.
+checked() {
+	name=$1 code=$2 words=$3
+	shift 3
+	rm -f data*
+	rc=0
+	"$lmdbio_run" --check=run -- "$1" "$2" data "$3" > out 2> err || rc=$?
+	judge "check_of_${name}_ends_with_${code}" test $rc -eq "$code"
+	judge "check_of_${name}_says_why" grep -q "$words" out
+}
+built_in=$(grep -a -o 'LMDB [0-9.]*: (' "$dropin" | sed -n '1s/LMDB \(.*\): (/\1/p')
+checked system 0 "system.so was bound to lmdbio; LMDB $built_in inside lmdbio" ./program all ./system.so
+checked visible 0 'visible.so was bound to lmdbio; its own LMDB 0.9.35 opens' ./program all ./visible.so
+judge check_of_visible_knows_no_other_lmdb sh -c '! grep -q "but " out'
+checked linked 0 'linked.so was bound to lmdbio; LMDB .* of .*beside/liblmdb.so opens' ./program all ./linked.so
+checked functions 1 'functions.so exports an LMDB of its own (0.9.35) .* link it with liblmdb.so.0' \
+	./program all ./functions.so
+mkdir -p lmdb && cp functions.so lmdb/cpython.so
+checked python 1 'LMDB_FORCE_SYSTEM=1 pip install' ./program all ./lmdb/cpython.so
+checked later 1 'later.so carries LMDB 1.0.1, which lmdbio leaves to itself' ./program all ./later.so
 finish
