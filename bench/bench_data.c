@@ -18,6 +18,7 @@
 static const struct data_set sets[] = {
 	{"img", 10000, 196620, "_train/image.JPEG", 10000},
 	{"cifar", 500000, 3090, "_train/image.png", 200000},
+	{"mid", 160000, 12000, "", 20000},
 	{"small", 10000000, 100, "", 1000000},
 	{"tiny", 1, 100, "", 1},
 };

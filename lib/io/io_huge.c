@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the kernel is brought to keep a file in huge folios.
+/* Brings the kernel to keep a file in huge folios.
  *
  * Reads beside one another fill the page cache with single pages, of which each is looked up,
  * mapped and counted by itself whenever the file is mapped: a scan of 90 MiB that finds all of it
@@ -11,10 +11,10 @@
  */
 #include "io/io_huge.h"
 #include "io/io_told.h"
+#include "io/io_touch.h"
 
 #include "util/checked.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -42,17 +42,17 @@ static bool is_vain(void)
 	       atomic_fetch_add_explicit(&in_vain, 1, memory_order_relaxed) % VAIN_AGAIN;
 }
 
-/* Faults the first page of each folio of a map in; who waits for that has all of it. One bad block
+/* Faults the first page of each folio of a map in, which brings all of the folio. One bad block
  * spoils all of a folio: what is good of it is to be read singly. Where the kernel does not know
- * what it is asked for, nothing is lost that others have brought beside us. */
+ * huge folios, what other threads have brought meanwhile stays. */
 static bool folios_bring(int fd, uint8_t *map, uint64_t offset, size_t length)
 {
 	/* Random: what comes behind a folio is asked for by others beside us. */
 	bool brought = !madvise(map, length, MADV_HUGEPAGE) && !madvise(map, length, MADV_RANDOM);
 
 	for (size_t at = 0; brought && at < length; at += HUGE) {
-		brought = !madvise(map + at, PAGE, MADV_POPULATE_READ);
-		if (!brought && (errno == EFAULT || errno == EIO || errno == EHWPOISON))
+		brought = !io_touch(map + at);
+		if (!brought)
 			(void)posix_fadvise(fd, (off_t)(offset + at), HUGE, POSIX_FADV_DONTNEED);
 	}
 	return brought;

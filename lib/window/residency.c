@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when an arena is attached to, and when it is let go. */
+/* Opens a window's residency, attaches it to an arena, and lets the arena go. */
 #include "window/residency_private.h"
 
 #include "util/clock.h"
@@ -53,6 +53,10 @@ static int tables_new(struct residency *residency, uint64_t chunks)
 
 	if (!tables || tables == MAP_FAILED)
 		return ENOMEM;
+	/* Little of them is ever written. Where programs get huge pages unasked, each table would
+	 * have 2 MiB cleared at its first entry. */
+	if (length > TABLES_SMALL)
+		(void)madvise(tables, length, MADV_NOHUGEPAGE);
 	residency->chunks = chunks;
 	residency->runs = tables;
 	residency->sure = residency->runs + chunks * ARENA_BLOCKS / 64;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes stand under each part of a window.
+/* Decides which bytes stand under each part of a window.
  *
  * At rest every part shows the data file, as LMDB's own map does. With an arena, a chunk that has
  * been brought shows the arena instead; putting the file back under it is the way to evict, so a
@@ -84,6 +84,7 @@ struct residency {
 	atomic_bool careful;           /* there: nothing at all is taken for granted */
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
 						 residency_sure.c */
+	_Atomic unsigned missed; /* ... and what had to be read, in excess of what was there */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when nobody pauses */
 	unsigned steppers;   /* look-aheads of every n-th record */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how bytes are brought to one who waits for them, and for how long
- * others are waited for. */
+/* Brings bytes to a reader that waits for them, and bounds how long it waits for other readers. */
 #include "window/residency_private.h"
 
 #include "util/clock.h"
@@ -161,6 +160,7 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 {
 	unsigned streak, skip;
 	uint64_t began;
+	bool there;
 	int rc = 0;
 
 	/* The more often values were found there, the more of them pass unasked; but not in front
@@ -186,14 +186,9 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 	began = clock_now();
 	if (keep_scanned(residency, offset, end))
 		goto done;
-	/* Where there is no such service the faults do it. */
-	for (uint64_t step = offset; step < end; step += READAHEAD_STEP)
-		if (readahead(residency->fd, (off_t)step,
-			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
-			break;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, end - offset);
-	rc = fault_in(residency, offset, end);
+	rc = fault_in(residency, offset, end, &there);
 	sure_failed(residency, rc);
 	if (!rc) {
 		mark_run(residency, block_of(offset), block_end(end));
@@ -236,6 +231,7 @@ static bool is_scanned(struct residency *residency)
 static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end, bool *waited)
 {
 	uint64_t first = offset, last = end;
+	bool there;
 
 	stats_add(STATS_AT_REST, 1);
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
@@ -252,7 +248,7 @@ static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end
 		for (; first < last; first += READAHEAD_STEP)
 			(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	}
-	return fault_in(residency, offset, end);
+	return fault_in(residency, offset, end, &there);
 }
 
 /* Where no plain file can serve instead: past the arena. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether bytes are there already, and where. */
+/* Finds out whether bytes are in memory already, and where. */
 #include "window/residency_private.h"
 
 #include "io/io_told.h"
@@ -79,9 +79,7 @@ bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t o
 	return true;
 }
 
-/* A description of the file of our own, with which a read that finds nothing makes the kernel read
- * no more than the one page. Returns it, or -1. */
-static int probe_of(struct residency *residency)
+int probe_of(struct residency *residency)
 {
 	int probe = atomic_load(&residency->probe), none = -1;
 	char path[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the pieces that the residency's files share. */
+/* Declares what the files of the residency share. */
 #ifndef LMDBIO_WINDOW_RESIDENCY_PRIVATE_H
 #define LMDBIO_WINDOW_RESIDENCY_PRIVATE_H
 
@@ -154,8 +154,9 @@ struct residency_waiter {
 void map_read(const struct residency *residency, uint64_t offset, uint64_t length);
 
 /* residency_sure.c */
-/* Waits for bytes in the file's own map. 0, or EIO: a read has failed. */
-int fault_in(struct residency *residency, uint64_t offset, uint64_t end);
+/* Waits for bytes in the file's own map. Returns 0, or EIO: a read has failed. *there: nothing had
+ * to be read, as far as the first page tells. */
+int fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there);
 /* That the bytes have been in memory just now. */
 void mark_sure(struct residency *residency, uint64_t offset, uint64_t end);
 /* What an errno of a read tells of the ones to come. */
@@ -165,6 +166,9 @@ void sure_failed(struct residency *residency, int error);
 /* Whether the page cache holds all of a range; `offset` is a page's. */
 bool is_cached(struct residency *residency, uint64_t offset, uint64_t end);
 bool is_cached_at(struct residency *residency, uint64_t offset);
+/* A description of the file of this process's own, with which a read brings the pages that it asks
+ * for and no others. Returns it, or -1. */
+int probe_of(struct residency *residency);
 /* What the page cache holds needs no second copy. Under the lock. */
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end);
 

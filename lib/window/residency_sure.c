@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which pages of the file's own map the program may touch.
+/* Makes sure of pages of the file's own map before the program touches them.
  *
- * A read that fails is a signal to who takes the page fault, and an errno to who asks for the page
- * by madvise(MADV_POPULATE_READ), which goes the same way through the kernel and takes the place of
- * the fault. So a page is asked for before it is handed out for the first time. Later on the kernel
- * may give it up and read it once more: that is out of our hands.
+ * A read that fails is a signal to a program that takes the page fault, and an errno to a system
+ * call that takes it (io_touch()). So a page is touched in a system call before it is handed out
+ * for the first time, which costs 0.2 us more than the program's own fault. Later on the kernel may
+ * give the page up and read it once more; a failure then is a signal.
  *
- * Where all is in memory there is nothing to fail, and with a page's fault the kernel maps what
- * lies around it; to be told of each page that it is there took a scan of 98 MiB 6 to 14 % longer.
- * On a local disk that is not paid for: after many pages in a row that were there the next ones are
- * taken to be there, too, as long as no read of the file has failed.
+ * A fault waits for one page. Where the kernel reads nothing around a fault, several pages are read
+ * into the page cache by one request instead, and the program maps them by minor faults: 0.09 ms
+ * for 3 cold pages in place of 0.22, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD).
+ *
+ * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
+ * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
  */
 #include "window/residency_private.h"
 
+#include "io/io_touch.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/stats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 enum {
@@ -25,17 +30,118 @@ enum {
 	PIECE = RESIDENCY_FAULT,
 	PIECE_LARGE = 4 * PIECE, /* the most that may be read singly for one that was wanted */
 	FAULT_MOST = 64 << 20,   /* bytes of one value: who wants its beginning waits for no more */
+	READ_NS = 15000,         /* a fault that takes longer has read */
+	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
+	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
+	/* The kernel reads around faults until so many more had to read than did not
+	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
+	AROUND_MISSES = 100,
+	AROUND_HIT = RESIDENCY_FAULT / ARENA_BLOCK,
 };
 
-int fault_in(struct residency *residency, uint64_t offset, uint64_t end)
+/* Page faults of this thread that had to read. */
+static long faults_major(void)
 {
+	struct rusage usage = {0};
+
+	(void)getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_majflt;
+}
+
+/* Whether the kernel would read what lies around a page fault. */
+static bool reads_around(const struct residency *residency)
+{
+	return !residency->random && atomic_load_explicit(&residency->missed,
+							  memory_order_relaxed) <= AROUND_MISSES;
+}
+
+static void count_missed(struct residency *residency, bool there)
+{
+	unsigned missed = atomic_load_explicit(&residency->missed, memory_order_relaxed);
+
+	if (!there)
+		missed += missed <= AROUND_MISSES;
+	else
+		missed -= missed < AROUND_HIT ? missed : AROUND_HIT;
+	atomic_store_explicit(&residency->missed, missed, memory_order_relaxed);
+}
+
+/* One page, by a fault. Where pages are there in a row it is looked up whether this one was; else
+ * the clock tells, which costs a read less. */
+static int touch_one(const struct residency *residency, uint64_t offset, bool *there)
+{
+	bool in_row = atomic_load_explicit(&residency->sure_row, memory_order_relaxed) > 0;
+	uint64_t began = clock_now();
+	long before = in_row ? faults_major() : 0;
+	int rc = io_touch(residency->base + offset);
+
+	*there = in_row ? faults_major() == before : clock_now() - began < READ_NS;
+	return rc;
+}
+
+/* Reads pages that are known to be missing, as few requests. The file's own map is what counts: a
+ * failure is for the faults to find. */
+static bool pass_read(struct residency *residency, int fd, uint64_t offset, uint64_t end)
+{
+	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
+	     step += READAHEAD_STEP)
+		if (readahead(residency->fd, (off_t)step,
+			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
+			break;
+	return fd >= 0 && !io_pass(fd, offset, end - offset);
+}
+
+/* A description of the file that reads no more than it is asked for; -1: the program has closed it.
+ */
+static int pass_fd(struct residency *residency)
+{
+	int fd = probe_of(residency);
+
+	fd = fd < 0 ? residency->fd : fd;
+	return descriptor_is(fd, residency->device, residency->inode) ? fd : -1;
+}
+
+/* Several pages without a fault for each. Returns 0; EIO: a read has failed, of which the faults are
+ * to tell; or an errno: the file system does not know this. */
+static int pass_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+{
+	int fd = pass_fd(residency);
+	int rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
+
+	*there = !rc;
+	if (rc == EAGAIN)
+		rc = pass_read(residency, fd, offset, end) ? 0 : EIO;
+	return rc;
+}
+
+static int fault_in_pages(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+{
+	int passed = EOPNOTSUPP, rc;
+
+	if (end - offset > ARENA_BLOCK && !reads_around(residency))
+		passed = pass_in(residency, offset, end, there);
+	if (!passed)
+		return 0;
+	rc = touch_one(residency, offset, there);
+	offset += ARENA_BLOCK;
+	if (!rc && !*there && offset < end && passed != EIO &&
+	    pass_read(residency, pass_fd(residency), offset, end))
+		return 0;
+	for (; !rc && offset < end; offset += ARENA_BLOCK)
+		rc = io_touch(residency->base + offset);
+	return rc;
+}
+
+int fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+{
+	int rc;
+
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (end - offset > FAULT_MOST)
 		end = offset + FAULT_MOST;
-	/* Before Linux 5.14 it is the program that faults. */
-	if (!madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
-		return 0;
-	return errno == EFAULT || errno == EIO || errno == EHWPOISON ? EIO : 0;
+	rc = fault_in_pages(residency, offset, end, there);
+	count_missed(residency, *there);
+	return rc;
 }
 
 void mark_sure(struct residency *residency, uint64_t offset, uint64_t end)
@@ -88,15 +194,6 @@ static bool is_granted(struct residency *residency)
 	return true;
 }
 
-/* Page faults of this thread that had to read. */
-static long faults_major(void)
-{
-	struct rusage usage = {0};
-
-	(void)getrusage(RUSAGE_THREAD, &usage);
-	return usage.ru_majflt;
-}
-
 /* What a range has shown: when it had to be read, what lies around the next pages has to be read as
  * well, and not with them, before they are wanted. */
 static void note(struct residency *residency, bool there)
@@ -110,25 +207,36 @@ static void note(struct residency *residency, bool there)
 				      memory_order_relaxed);
 }
 
-static int ask(struct residency *residency, uint64_t offset, uint64_t end)
+static int ask(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
 {
 	uint64_t began = clock_now();
-	long before = faults_major();
-	int rc = fault_in(residency, offset, end);
-	bool there = faults_major() == before;
+	int rc = fault_in(residency, offset, end, there);
 
-	stats_add(STATS_POPULATE_CALLS, 1);
 	if (rc) {
 		sure_failed(residency, rc);
 		return rc;
 	}
-	if (!there) {
+	if (!*there) {
 		stats_add(STATS_WAITS, 1);
 		stats_add(STATS_WAIT_NS, clock_now() - began);
 	}
 	mark_sure(residency, offset, end);
-	note(residency, there);
+	note(residency, *there);
 	return 0;
+}
+
+/* All pages of a piece; false: one of them cannot be read. */
+static bool ask_piece(struct residency *residency, uint64_t offset, uint64_t end)
+{
+	long before = faults_major();
+
+	/* Pages that are there are no reason for a call each. */
+	if (madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
+		return false;
+	stats_add(STATS_POPULATE_CALLS, 1);
+	mark_sure(residency, offset, end);
+	note(residency, faults_major() == before);
+	return true;
 }
 
 /* The piece of the file in which a range lies; false: it is not to be asked for as a whole. */
@@ -148,15 +256,17 @@ static bool piece_around(const struct residency *residency, uint64_t *offset, ui
 int residency_assure(struct residency *residency, uint64_t offset, uint64_t length)
 {
 	uint64_t first = offset, end = offset + length, last = end;
+	bool piece = piece_around(residency, &first, &last), there;
+	int rc;
 
-	if (piece_around(residency, &first, &last)) {
-		if (is_granted(residency)) {
-			mark_sure(residency, first, last);
-			return 0;
-		}
-		/* Perhaps it is not these bytes that fail. */
-		if (!ask(residency, first, last))
-			return 0;
+	if (piece && is_granted(residency)) {
+		mark_sure(residency, first, last);
+		return 0;
 	}
-	return ask(residency, offset, end);
+	if (piece && residency_is_careful(residency) && ask_piece(residency, first, last))
+		return 0;
+	rc = ask(residency, offset, end, &there);
+	if (!rc && piece && there && !residency_is_careful(residency))
+		mark_sure(residency, first, last);
+	return rc;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a window far larger than its file, as of a data set that was made
- * with a map of a TiB, costs what the file does. */
+/* Tests that a window far larger than its file, as of a data set that was made with a map of a TiB,
+ * costs what the file does. */
 #include "residency_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ static size_t pages_of_tables(const struct residency *residency)
 	return there;
 }
 
+/* ... also where the kernel gives huge pages to every program. A kernel that has none has no flag. */
+static void assert_no_huge_pages(const struct residency *residency)
+{
+	const struct reader tables = {.base = (uint8_t *)(uintptr_t)residency->runs};
+	char said[MAP_LINE];
+
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+		return;
+	reader_map_says(&tables, 0, "VmFlags:", said);
+	assert_non_null(strstr(said, " nh"));
+}
+
 static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
 {
 	struct fixture *f = *state;
@@ -47,6 +60,7 @@ static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
 		residency_leave(&residency);
 		assert_int_equal(residency_snapshot(&residency, &f->identity, SIZE, LOW, true), 0);
 		assert_in_range(pages_of_tables(&residency), 0, TABLE_PAGES_MOST);
+		assert_no_huge_pages(&residency);
 		residency_close(&residency);
 	}
 }

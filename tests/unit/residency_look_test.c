@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the page cache is asked what it holds, and what is believed of it
- * where the kernel does not tell, because the file belongs to somebody else. */
+/* Tests how the page cache is asked what it holds, and what is believed of it where the kernel does
+ * not tell, because the file belongs to another user. */
 #include "residency_fixture.h"
+#include "window/residency_private.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +22,7 @@ static unsigned looked_at;         /* pages */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
-ssize_t __wrap_readahead(int fd, off64_t offset, size_t length);
+int __wrap_fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there);
 
 /* Also what is behind the file's end. */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
@@ -45,10 +46,11 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int 
 	return -1;
 }
 
-ssize_t __wrap_readahead(int fd, off64_t offset, size_t length)
+int __wrap_fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
 {
-	(void)fd, (void)offset, (void)length;
+	(void)residency, (void)offset, (void)end;
 	asks++;
+	*there = false;
 	return 0;
 }
 

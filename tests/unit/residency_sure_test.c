@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which pages of the file's own map are asked of the kernel before they
- * are handed out, which with them, and what is done about a read that fails. */
+/* Tests which pages of the file's own map are touched in a system call before they are handed out,
+ * which are read into the page cache by one request, and what a read that fails changes. */
 #include "residency_fixture.h"
+#include "io/io_touch.h"
 #include "window/window.h"
 
 #include <errno.h>
@@ -9,32 +10,75 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 enum { PAGE = 4096, PIECE = RESIDENCY_FAULT, ROW = 16 };
 
-static unsigned asks;
-static uint64_t asked_from, asked; /* bytes, of the last one */
+static unsigned asks;                /* of the kernel, in any way */
+static unsigned touches, populates;  /* ... by a fault of one page, by madvise() */
+static unsigned tries, passes;       /* ... by a read without a wait, with one */
+static uint64_t asked_from, asked;   /* bytes, of the last one */
 static uint8_t *map;
 static uint64_t bad; /* the page that cannot be read; 0: none */
 static bool cold;    /* all has to be read */
+static bool untold;  /* by a read without a wait */
 static long major_faults;
+static uint64_t now; /* nanoseconds; a read takes a while */
 
 int __wrap_madvise(void *address, size_t length, int advice);
 int __wrap_getrusage(int who, struct rusage *usage);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_io_touch(const void *page);
+int __wrap_io_pass(int fd, uint64_t offset, size_t length);
+int __wrap_io_pass_now(int fd, uint64_t offset, size_t length);
+
+static int answer(uint64_t offset, size_t length)
+{
+	asks++;
+	asked_from = offset;
+	asked = length;
+	return bad && bad >= offset && bad < offset + length ? EIO : 0;
+}
+
+static int fault(uint64_t offset, size_t length)
+{
+	major_faults += cold;
+	now += cold ? 100000 : 0;
+	return answer(offset, length);
+}
 
 int __wrap_madvise(void *address, size_t length, int advice)
 {
 	(void)advice;
-	asks++;
-	asked_from = (uint64_t)((uint8_t *)address - map);
-	asked = length;
-	major_faults += cold;
-	if (!bad || bad < asked_from || bad >= asked_from + length)
+	populates++;
+	if (!fault((uint64_t)((uint8_t *)address - map), length))
 		return 0;
 	errno = EFAULT;
 	return -1;
+}
+
+int __wrap_io_touch(const void *page)
+{
+	touches++;
+	return fault((uint64_t)((const uint8_t *)page - map), PAGE);
+}
+
+int __wrap_io_pass(int fd, uint64_t offset, size_t length)
+{
+	assert_true(fd >= 0);
+	passes++;
+	return answer(offset, length);
+}
+
+int __wrap_io_pass_now(int fd, uint64_t offset, size_t length)
+{
+	assert_true(fd >= 0);
+	tries++;
+	if (untold)
+		return EOPNOTSUPP;
+	return cold ? EAGAIN : answer(offset, length);
 }
 
 int __wrap_getrusage(int who, struct rusage *usage)
@@ -42,6 +86,19 @@ int __wrap_getrusage(int who, struct rusage *usage)
 	assert_int_equal(who, RUSAGE_THREAD);
 	*usage = (struct rusage){.ru_majflt = major_faults};
 	return 0;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	*time = (struct timespec){.tv_sec = (time_t)(now / 1000000000),
+				  .tv_nsec = (long)(now % 1000000000)};
+	return 0;
+}
+
+static void counts_clear(void)
+{
+	asks = touches = populates = tries = passes = 0;
 }
 
 static struct residency *first(void **state)
@@ -61,8 +118,8 @@ static int setup(void **state)
 		return -1;
 	map = f->first.base;
 	bad = 0;
-	cold = false;
-	asks = 0;
+	cold = untold = false;
+	counts_clear();
 	return 0;
 }
 
@@ -201,7 +258,7 @@ static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
 	uint64_t at = 63 * PAGE; /* up to the end of a word and beyond */
 
 	assert_int_equal(residency_assure(residency, at, 3 * PAGE), 0);
-	assert_int_equal(asked, 3 * PAGE);
+	assert_int_equal(touches, 3);
 	assert_true(residency_are_sure(residency->sure, at, 3 * PAGE));
 	assert_false(residency_are_sure(residency->sure, at, 4 * PAGE));
 	assert_false(residency_are_sure(residency->sure, at - PAGE, PAGE));
@@ -235,6 +292,122 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 	assert_ptr_equal(run, map + 516 * PAGE);
 }
 
+/* What a value costs that has to be read: a page, three, fifty. */
+static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
+{
+	static const uint64_t pages[] = {3, 50};
+	struct residency *residency = first(state);
+
+	residency_read_singly(residency);
+	cold = true;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t at = (i + 1) * ARENA_CHUNK;
+
+		counts_clear();
+		assert_int_equal(residency_assure(residency, at, pages[i] * PAGE), 0);
+		assert_int_equal(tries, 1);
+		assert_int_equal(passes, 1);
+		assert_int_equal(asked_from, at);
+		assert_int_equal(asked, pages[i] * PAGE);
+		assert_int_equal(touches + populates, 0);
+		assert_true(residency_are_sure(residency->sure, at, pages[i] * PAGE));
+	}
+	counts_clear();
+	assert_int_equal(hand_out(residency, 4 * ARENA_CHUNK), 0);
+	assert_int_equal(touches, 1);
+	assert_int_equal(tries + passes + populates, 0);
+}
+
+static void value_when_it_is_there_then_no_read_waits(void **state)
+{
+	struct residency *residency = first(state);
+
+	residency_read_singly(residency);
+	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(tries, 1);
+	assert_int_equal(touches + passes + populates, 0);
+}
+
+/* As long as the kernel reads around faults it is to take one; what is missing then is one request.
+ */
+static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain(void **state)
+{
+	struct residency *residency = first(state);
+	unsigned value;
+
+	cold = true;
+	for (value = 0; value < 100; value++)
+		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
+						  3 * PAGE),
+				 0);
+	assert_int_equal(touches, value);
+	assert_int_equal(passes, value);
+	assert_int_equal(asked, 2 * PAGE);
+	assert_int_equal(tries + populates, 0);
+	for (; value < 110; value++)
+		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
+						  3 * PAGE),
+				 0);
+	assert_in_range(touches, 100, 101);
+	assert_int_equal(asked, 3 * PAGE);
+	/* What is there then makes it read around again. */
+	cold = false;
+	for (; value < 120; value++)
+		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
+						  3 * PAGE),
+				 0);
+	cold = true;
+	counts_clear();
+	assert_int_equal(residency_assure(residency, 6 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(touches, 1);
+	assert_int_equal(populates, 0);
+}
+
+static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
+{
+	struct residency *residency = first(state);
+
+	residency_read_singly(residency);
+	cold = true;
+	bad = ARENA_CHUNK + 2 * PAGE;
+	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), EIO);
+	assert_int_equal(passes, 1);
+	assert_int_equal(touches, 3);
+	assert_false(residency_is_sure(residency->sure, ARENA_CHUNK));
+	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 2 * PAGE), 0);
+}
+
+static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(void **state)
+{
+	struct residency *residency = first(state);
+
+	residency_read_singly(residency);
+	untold = true;
+	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(touches, 3);
+	assert_int_equal(passes, 0);
+	cold = true;
+	counts_clear();
+	assert_int_equal(residency_assure(residency, 2 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(touches, 1);
+	assert_int_equal(passes, 1);
+	assert_int_equal(asked, 2 * PAGE);
+}
+
+static void values_when_the_program_has_closed_the_file_then_by_faults(void **state)
+{
+	struct residency *residency = first(state);
+	int fd = residency->fd;
+
+	residency_read_singly(residency);
+	residency->fd = -1;
+	cold = true;
+	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(touches, 3);
+	assert_int_equal(tries + passes + populates, 0);
+	residency->fd = fd;
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, residency_teardown)
 
 int main(void)
@@ -250,6 +423,12 @@ int main(void)
 		CASE(bytes_when_they_have_been_read_ahead_then_not_asked_for),
 		CASE(range_when_a_page_of_it_is_unknown_then_not_sure),
 		CASE(run_when_it_is_large_then_asked_for_where_nothing_is_granted),
+		CASE(values_when_nothing_is_read_around_then_one_request_for_each),
+		CASE(value_when_it_is_there_then_no_read_waits),
+		CASE(values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
+		CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
+		CASE(value_when_the_file_system_does_not_tell_then_by_faults_and_a_read),
+		CASE(values_when_the_program_has_closed_the_file_then_by_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tests that a page fault taken in a system call leaves what the program's own leaves, has an errno
+ * where that has a signal, and makes no call to madvise(2), which submits reads late. */
+#include "io/io_touch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PAGE = 4096, PAGES = 300 };
+
+static unsigned populates;
+static bool refused; /* by a sandbox */
+
+int __real_madvise(void *address, size_t length, int advice);
+int __wrap_madvise(void *address, size_t length, int advice);
+long __wrap_syscall(long number, ...);
+long __real_syscall(long number, ...);
+
+int __wrap_madvise(void *address, size_t length, int advice)
+{
+	populates++;
+	return __real_madvise(address, length, advice);
+}
+
+long __wrap_syscall(long number, ...)
+{
+	va_list rest;
+	long which;
+	const void *page;
+	void *old;
+
+	va_start(rest, number);
+	which = va_arg(rest, int);
+	page = va_arg(rest, const void *);
+	old = va_arg(rest, void *);
+	va_end(rest);
+	assert_int_equal(number, SYS_setitimer);
+	if (refused) {
+		errno = EPERM;
+		return -1;
+	}
+	return __real_syscall(number, which, page, old);
+}
+
+struct file {
+	int fd;
+	uint8_t *map; /* one page longer than the file */
+};
+
+static int setup(void **state)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file || (file->fd = memfd_create("io-touch-test", MFD_CLOEXEC)) < 0 ||
+	    ftruncate(file->fd, PAGES * PAGE) ||
+	    fallocate(file->fd, 0, 0, PAGES * PAGE))
+		return -1;
+	file->map = mmap(NULL, (PAGES + 1) * PAGE, PROT_READ, MAP_SHARED, file->fd, 0);
+	*state = file;
+	populates = 0;
+	return file->map == MAP_FAILED;
+}
+
+static int teardown(void **state)
+{
+	struct file *file = *state;
+
+	munmap(file->map, (PAGES + 1) * PAGE);
+	close(file->fd);
+	free(file);
+	return 0;
+}
+
+static long faults(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+	return usage.ru_minflt + usage.ru_majflt;
+}
+
+static void page_when_touched_then_the_program_takes_no_fault_for_it(void **state)
+{
+	const struct file *file = *state;
+	long before;
+
+	assert_int_equal(io_touch(file->map + 7 * PAGE), 0);
+	before = faults();
+	assert_int_equal(*(const volatile uint8_t *)(file->map + 7 * PAGE), 0);
+	assert_int_equal(faults(), before);
+	assert_int_equal(populates, 0);
+}
+
+static void page_when_there_is_none_then_eio(void **state)
+{
+	const struct file *file = *state;
+	void *hidden = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(hidden, MAP_FAILED);
+	assert_int_equal(io_touch(file->map + PAGES * PAGE), EIO); /* behind the file's end */
+	assert_int_equal(io_touch(hidden), EIO);
+	munmap(hidden, PAGE);
+	assert_int_equal(io_touch(file->map + (PAGES - 1) * PAGE), 0);
+	assert_int_equal(populates, 0);
+}
+
+/* Whether a process whose sandbox refuses the call has the same answers. */
+static int touches_refused(const struct file *file)
+{
+	long before;
+
+	refused = true;
+	if (io_touch(file->map + 9 * PAGE))
+		return 1;
+	before = faults();
+	(void)*(const volatile uint8_t *)(file->map + 9 * PAGE);
+	if (faults() != before)
+		return 2;
+	if (io_touch(file->map + PAGES * PAGE) != EIO)
+		return 3;
+	return populates == 2 ? 0 : 4;
+}
+
+/* First: what is found out is kept. */
+static void page_when_the_call_is_refused_then_madvise_answers(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(touches_refused(*state));
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void bytes_when_passed_then_all_are_asked_for(void **state)
+{
+	const struct file *file = *state;
+
+	assert_int_equal(io_pass(file->fd, 0, PAGES * PAGE), 0);
+	assert_int_equal(io_pass(file->fd, 5 * PAGE + 100, 200), 0);
+	assert_int_equal(io_pass(file->fd, 5 * PAGE, (PAGES - 5) * PAGE), 0);
+	assert_int_equal(io_pass(file->fd, 5 * PAGE, (PAGES - 4) * PAGE), EIO);
+	assert_int_equal(io_pass(file->fd, PAGES * PAGE, 1), EIO);
+	assert_int_equal(io_pass(-1, 0, PAGE), EBADF);
+}
+
+static void bytes_when_passed_now_then_told_whether_they_were_there(void **state)
+{
+	const struct file *file = *state;
+	int rc = io_pass_now(file->fd, 0, PAGES * PAGE);
+
+	/* Memory files do not tell everywhere. */
+	assert_true(rc == 0 || rc == EOPNOTSUPP);
+	assert_int_equal(io_pass_now(-1, 0, PAGE), EBADF);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(page_when_the_call_is_refused_then_madvise_answers),
+		CASE(page_when_touched_then_the_program_takes_no_fault_for_it),
+		CASE(page_when_there_is_none_then_eio),
+		CASE(bytes_when_passed_then_all_are_asked_for),
+		CASE(bytes_when_passed_now_then_told_whether_they_were_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
