@@ -28,6 +28,8 @@ const struct field bench_job_fields[] = {
 	{"passes", offsetof(struct bench_job, passes), FIELD_NUMBER},
 	{"repeat", offsetof(struct bench_job, repeat), FIELD_NUMBER},
 	{"seed", offsetof(struct bench_job, seed), FIELD_NUMBER},
+	{"busy", offsetof(struct bench_job, busy), FIELD_NUMBER},
+	{"nice", offsetof(struct bench_job, nice), FIELD_NUMBER},
 };
 const size_t bench_job_n = sizeof(bench_job_fields) / sizeof(bench_job_fields[0]);
 

@@ -39,6 +39,8 @@ struct bench_job {
 	uint64_t passes;    /* untimed ones first, in the same process and transaction */
 	uint64_t repeat;    /* how often the timed part is done again, opening included */
 	uint64_t seed;
+	uint64_t busy; /* processes beside it that use a processor each, while it is timed */
+	uint64_t nice; /* of the worker, while it is timed */
 };
 
 /* From before mdb_env_create() to after mdb_env_close(), but that the time does not go on while an

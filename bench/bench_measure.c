@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the order of runs, and what makes a pair of them comparable. */
+/* Orders the runs of a case, and checks that a pair of them is comparable. */
 #include "bench_measure.h"
 
 #include "bench_ceiling.h"
@@ -27,7 +27,7 @@ static const char *const work_titles[WORKS] = {
 
 void case_title(const struct bench_case *what, char title[TITLE_ROOM])
 {
-	char processes[24] = "";
+	char processes[24] = "", busy[40] = "";
 
 	if (what->work == WORK_LOAD) {
 		snprintf(title, TITLE_ROOM, "%s", work_titles[WORK_LOAD]);
@@ -35,9 +35,11 @@ void case_title(const struct bench_case *what, char title[TITLE_ROOM])
 	}
 	if (what->processes > 1)
 		snprintf(processes, sizeof(processes), ", %u processes", what->processes);
-	snprintf(title, TITLE_ROOM, "%s: %s, %s%s%s%s%s", what->set, work_titles[what->work],
+	if (what->busy || what->nice)
+		snprintf(busy, sizeof(busy), ", %u busy, nice %u", what->busy, what->nice);
+	snprintf(title, TITLE_ROOM, "%s: %s, %s%s%s%s%s%s", what->set, work_titles[what->work],
 		 state_names[what->state], what->slow ? ", slowfs" : "", processes,
-		 what->nordahead ? ", NORDAHEAD" : "", what->hash ? ", every byte" : "");
+		 what->nordahead ? ", NORDAHEAD" : "", what->hash ? ", every byte" : "", busy);
 }
 
 static struct bench_job case_job(const struct measured *m, const char *path, uint64_t seed)
@@ -57,6 +59,8 @@ static struct bench_job case_job(const struct measured *m, const char *path, uin
 		.nordahead = what->nordahead,
 		.passes = what->state == STATE_HOT,
 		.seed = seed,
+		.busy = what->busy,
+		.nice = what->nice,
 	};
 
 	/* A small part of a set is over too soon to be timed: as many records as in all of it. */
@@ -116,6 +120,7 @@ static int first_epoch(const struct measured *m, struct place *place,
 	int rc;
 
 	job.repeat = 0;
+	job.busy = 0;
 	rc = run_group(&job, library, m->what->processes,
 		       library == LMDBIO ? m->what->variable : NULL, result);
 	return rc ? rc : place_reset(place);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how one case is run on both libraries in turn, and what its median is.
- */
+/* Runs one case on both libraries in turn and takes medians. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
@@ -15,6 +14,8 @@ struct bench_case {
 	enum state state;
 	bool slow; /* on slowfs */
 	unsigned processes;
+	unsigned busy; /* processes beside the readers that use a processor each */
+	unsigned nice; /* of the readers */
 	bool nordahead;
 	bool hash;
 	bool fio; /* reads the file as well */

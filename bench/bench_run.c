@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the pipes, arguments and environment of a worker process. */
+/* Starts worker processes: their pipes, arguments and environment. */
 #include "bench_run.h"
+
+#include "bench_busy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,6 +207,7 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 	struct worker *workers = calloc(processes, sizeof(*workers));
 	struct bench_job own = *job;
 	struct bench_result one;
+	struct busy busy = {.n = 0};
 	unsigned started = 0;
 	int rc = 0, ended;
 
@@ -218,6 +221,8 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 	}
 	for (unsigned i = 0; i < started && !rc; i++)
 		rc = worker_ready(&workers[i]);
+	if (!rc)
+		rc = busy_start(&busy, (unsigned)job->busy);
 	for (unsigned i = 0; i < started && !rc; i++)
 		if (write(workers[i].to, "!", 1) != 1)
 			rc = errno;
@@ -227,6 +232,7 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 			rc = check_library(&one, library);
 		result_add(sum, &one);
 	}
+	busy_stop(&busy);
 	for (unsigned i = 0; i < started; i++) {
 		ended = worker_end(&workers[i]);
 		rc = rc ? rc : ended;

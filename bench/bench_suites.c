@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the tables of figures to reach, and how each is computed. */
+/* Holds the tables of figures to reach, and computes each. */
 #include "bench_suites.h"
 
 #include <math.h>
@@ -131,11 +131,44 @@ static const struct suite_row storms[] = {
 	{COLD_LOCAL("small")},
 };
 
+/* Cold values in no order on a local disk, beside other processes, as fast as the original's at
+ * the least; values of several pages are one request each where the kernel reads nothing around. At
+ * nice 19 beside others a reader has a 200th of a processor, so it reads a tenth of the values. */
+#define RANDOM(set_, count_, nordahead_, busy_, nice_, least)                                      \
+	{                                                                                          \
+		.what = {.set = set_,                                                              \
+			 .work = WORK_GET,                                                         \
+			 .state = STATE_COLD,                                                      \
+			 .processes = 1,                                                           \
+			 .touch = TOUCH,                                                           \
+			 .count = (count_) / ((nice_) && (busy_) ? 10 : 1),                        \
+			 .nordahead = nordahead_,                                                  \
+			 .busy = busy_,                                                            \
+			 .nice = nice_},                                                           \
+		RATE(least)                                                                        \
+	}
+#define RANDOM_BESIDE(set_, count_, nordahead_, least)                                             \
+	RANDOM(set_, count_, nordahead_, 0, 0, least),                                             \
+		RANDOM(set_, count_, nordahead_, 0, 19, least),                                    \
+		RANDOM(set_, count_, nordahead_, 2, 0, least),                                     \
+		RANDOM(set_, count_, nordahead_, 2, 19, least),                                    \
+		RANDOM(set_, count_, nordahead_, 8, 0, least),                                     \
+		RANDOM(set_, count_, nordahead_, 8, 19, least)
+
+static const struct suite_row random_rows[] = {
+	RANDOM_BESIDE("small", 1000, true, 1.0),  RANDOM_BESIDE("small", 1000, false, 1.0),
+	RANDOM_BESIDE("cifar", 1000, true, 1.0),  RANDOM_BESIDE("cifar", 1000, false, 1.0),
+	RANDOM_BESIDE("mid", 1000, true, 2.0),    RANDOM_BESIDE("mid", 1000, false, 1.0),
+	RANDOM_BESIDE("img", 200, true, 2.0),     RANDOM_BESIDE("img", 200, false, 1.0),
+};
+
 static const struct suite suites[] = {
 	{"speed2", "as fast as the original where the data is in memory", speed2,
 	 sizeof(speed2) / sizeof(speed2[0])},
 	{"storms", "no page-fault storms: each byte once, in large requests", storms,
 	 sizeof(storms) / sizeof(storms[0])},
+	{"random", "cold random reading of a local disk, beside busy processes", random_rows,
+	 sizeof(random_rows) / sizeof(random_rows[0])},
 };
 
 const struct suite *suite_find(const char *name)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how one measured process gets its job, waits for the start, and tells
- * what came of it. It is linked to the system's liblmdb.so.0 like any program; lmdbio takes that
- * one's place by LD_PRELOAD. */
+/* The measured process: gets its job, waits for the start, and tells what came of it. It is linked
+ * to the system's liblmdb.so.0 like any program; lmdbio takes its place by LD_PRELOAD. */
 #include "bench_make.h"
 #include "bench_workloads.h"
 
@@ -9,6 +8,7 @@
 #include <lmdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* All processes of a run begin together, after their preparations. */
@@ -54,7 +54,8 @@ int main(int argc, char **argv)
 		rc = workload_prepare(&job, &state);
 		if (rc)
 			return 2;
-		if (wait_for_start()) {
+		if (wait_for_start() ||
+		    (job.nice && setpriority(PRIO_PROCESS, 0, (int)job.nice))) {
 			workload_free(state);
 			return 2;
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: lmdbio-bench's command line, and which cases it asks for. */
+/* lmdbio-bench's command line, and the cases that it asks for. */
+#include "bench_busy.h"
 #include "bench_ceiling.h"
 #include "bench_print.h"
 #include "config.h"
@@ -41,6 +42,8 @@ enum {
 	OPTION_STATE,
 	OPTION_NORDAHEAD,
 	OPTION_SCALE,
+	OPTION_BUSY,
+	OPTION_NICE,
 };
 
 const char *argp_program_version = "lmdbio-bench (lmdbio) " PACKAGE_VERSION;
@@ -48,9 +51,9 @@ const char *argp_program_version = "lmdbio-bench (lmdbio) " PACKAGE_VERSION;
 static const struct argp_option argp_options[] = {
 	{0, 0, 0, 0, "What is measured", 1},
 	{"suite", OPTION_SUITE, "NAME", 0,
-	 "speed2 or storms: the figures to reach, and whether they are", 0},
+	 "speed2, storms or random: the figures to reach, and whether they are", 0},
 	{"only", OPTION_ONLY, "TEXT", 0, "the suite's rows with this in their titles", 0},
-	{"set", 's', "LIST", 0, "img, cifar, small, tiny (small)", 0},
+	{"set", 's', "LIST", 0, "img, mid, cifar, small, tiny (small)", 0},
 	{"work", 'w', "LIST", 0,
 	 "scan, backward, stride, keys, lookup, get, begin, batch, keep, open, load (scan)", 0},
 	{"state", OPTION_STATE, "WORD", 0,
@@ -60,6 +63,9 @@ static const struct argp_option argp_options[] = {
 	 0},
 	{"processes", 'p', "N", 0, "readers at a time, 1 to 64 (1)", 0},
 	{"nordahead", OPTION_NORDAHEAD, NULL, 0, "open with MDB_NORDAHEAD", 0},
+	{"busy", OPTION_BUSY, "N", 0,
+	 "beside the readers N processes use a processor each, 0 to 64 (0)", 0},
+	{"nice", OPTION_NICE, "N", 0, "of the readers, 0 to 19 (0)", 0},
 	{"count", 'c', "N", 0, "random reads, or opens (as many as suit the set)", 0},
 	{"touch", OPTION_TOUCH, "N", 0,
 	 "read each N-th byte of a value, from its first on; 0: none (64)", 0},
@@ -123,6 +129,12 @@ static error_t parse_case(int key, char *argument, struct argp_state *state)
 		return 0;
 	case OPTION_HASH:
 		options->what.hash = true;
+		return 0;
+	case OPTION_BUSY:
+		options->what.busy = (unsigned)parse_number(argument, 0, BUSY_MAX, state);
+		return 0;
+	case OPTION_NICE:
+		options->what.nice = (unsigned)parse_number(argument, 0, 19, state);
 		return 0;
 	case OPTION_FIO:
 		options->what.fio = true;
