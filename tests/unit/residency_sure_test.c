@@ -23,6 +23,7 @@ static uint64_t asked_from, asked;   /* bytes, of the last one */
 static uint8_t *map;
 static uint64_t bad; /* the page that cannot be read; 0: none */
 static bool cold;    /* all has to be read */
+static bool slow;    /* a fault takes as long as a read */
 static bool untold;  /* by a read without a wait */
 static long major_faults;
 static uint64_t now; /* nanoseconds; a read takes a while */
@@ -45,7 +46,7 @@ static int answer(uint64_t offset, size_t length)
 static int fault(uint64_t offset, size_t length)
 {
 	major_faults += cold;
-	now += cold ? 100000 : 0;
+	now += cold || slow ? 100000 : 0;
 	return answer(offset, length);
 }
 
@@ -118,7 +119,7 @@ static int setup(void **state)
 		return -1;
 	map = f->first.base;
 	bad = 0;
-	cold = untold = false;
+	cold = slow = untold = false;
 	counts_clear();
 	return 0;
 }
@@ -162,6 +163,16 @@ static void pages_when_many_were_there_then_most_are_taken_to_be_there(void **st
 {
 	struct residency *residency = first(state);
 
+	be_warm(residency);
+	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 2, 8);
+}
+
+static void pages_when_faults_are_slow_then_told_from_reads_by_their_number(void **state)
+{
+	struct residency *residency = first(state);
+
+	slow = true;
+	(void)hand_out(residency, 0); /* another thread's faults were the last ones seen */
 	be_warm(residency);
 	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 2, 8);
 }
@@ -415,6 +426,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(page_when_handed_out_again_then_not_asked_for_again),
 		CASE(pages_when_many_were_there_then_most_are_taken_to_be_there),
+		CASE(pages_when_faults_are_slow_then_told_from_reads_by_their_number),
 		CASE(pages_when_nothing_is_granted_then_every_piece_is_asked_for),
 		CASE(pages_when_they_have_to_be_read_then_by_themselves),
 		CASE(page_when_it_cannot_be_read_then_eio_until_it_can),
