@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* lmdbio-bench's command line, and the cases that it asks for. */
+/* Parses the command line of lmdbio-bench, and runs the cases that it asks for. */
 #include "bench_busy.h"
 #include "bench_ceiling.h"
 #include "bench_print.h"
