@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The identity of a data set's bytes: which file they are in, and which state of it.
+ *
+ * Whatever keeps a data set's bytes outside of its file (the arena, a staged copy, a node's part, the
+ * loader's stage file, a server, a peer) names them by this one type, and uses them only where it is
+ * equal. No path is in it: a name may lead to another file by now.
+ *
+ * One type has three forms, because nodes do not agree on everything:
+ *   node      all fields: what processes of one machine agree on
+ *   job       without `device`, which each node numbers for itself; sealed on disks as well, because a
+ *             device's number is another one after a reboot
+ *   content   size and snapshot alone: what byte copies of a data set agree on
+ */
+#ifndef LMDBIO_UTIL_IDENTITY_H
+#define LMDBIO_UTIL_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Written to disks and sent between nodes as it stands: eight words, no padding. A field that is not
+ * known is 0. */
+struct identity {
+	uint64_t device;   /* st_dev */
+	uint64_t system;   /* the file system's own id, see identity_system() */
+	uint64_t inode;
+	uint64_t size;     /* bytes of the data: of the file, or of what a container holds */
+	int64_t mtime_ns;
+	int64_t ctime_ns;  /* no program can set it, so a file with another's bytes has another one */
+	uint64_t snapshot; /* transaction id */
+	uint64_t metas;    /* identity_metas() of the data file, or a hash of the container's footer */
+};
+
+_Static_assert(sizeof(struct identity) == 8 * sizeof(uint64_t), "it is hashed and compared whole");
+
+/* What a file's status says: device, inode, size and times; the other fields are 0. */
+static inline struct identity identity_of(const struct stat *st)
+{
+	return (struct identity){
+		.device = st->st_dev,
+		.inode = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec,
+		.ctime_ns = st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec,
+	};
+}
+
+static inline struct identity identity_job(const struct identity *identity)
+{
+	struct identity job = *identity;
+
+	job.device = 0;
+	return job;
+}
+
+static inline struct identity identity_content(const struct identity *identity)
+{
+	return (struct identity){.size = identity->size, .snapshot = identity->snapshot};
+}
+
+static inline bool identity_equal(const struct identity *one, const struct identity *other)
+{
+	return !memcmp(one, other, sizeof(*one));
+}
+
+static inline bool identity_equal_job(const struct identity *one, const struct identity *other)
+{
+	struct identity a = identity_job(one), b = identity_job(other);
+
+	return identity_equal(&a, &b);
+}
+
+/* Whether a file is in the state that an identity was taken in, as far as its status tells. */
+static inline bool identity_holds(const struct identity *identity, const struct stat *st)
+{
+	return st->st_ino == identity->inode &&
+	       identity_of(st).mtime_ns == identity->mtime_ns &&
+	       identity_of(st).ctime_ns == identity->ctime_ns;
+}
+
+/* The id that the file system of an open file has given itself when it was made (statfs(2), f_fsid),
+ * which two images of equal content differ in, and which is the same on all nodes and after a remount;
+ * 0: it has none. Many file systems fill f_fsid with the number of the device or of the mount: theirs is
+ * left out. One system call, which a network file system may answer by asking its server. */
+uint64_t identity_system(int fd);
+
+/* The hash of two meta pages, of which `size` bytes each are there. */
+uint64_t identity_metas(const void *first, const void *second, size_t size);
+
+/* XXH3 of the whole of it; `seed` keeps apart what may share names. */
+uint64_t identity_hash(const struct identity *identity, uint64_t seed);
+void identity_hash128(const struct identity *identity, uint64_t seed, uint64_t hash[2]);
+
+#endif
