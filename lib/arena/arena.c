@@ -24,26 +24,24 @@
 
 static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
 static const uint64_t arena_largest = UINT64_C(1) << 46;
-enum { ARENA_VERSION = 6, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { ARENA_VERSION = 7, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* --- who shares ----------------------------------------------------------------------------- */
 
-static void key_add(uint64_t key[2], uint64_t word)
+/* What keeps the arenas of simulated nodes, and of other versions, apart. */
+static uint64_t node_hash(const char *node)
 {
-	key[0] = mix64(key[0] ^ word);
-	key[1] = mix64(key[1] + mix64(word) + key[0]);
+	uint64_t hash = 0;
+
+	for (; node && *node; node++)
+		hash = mix64(hash ^ (unsigned char)*node);
+	return hash;
 }
 
-static void key_make(uint64_t key[2], const struct arena_identity *identity, const char *node)
+static void key_make(struct arena *arena, const char *node)
 {
-	key[0] = key[1] = ARENA_VERSION;
-	key_add(key, identity->device);
-	key_add(key, identity->inode);
-	key_add(key, identity->size);
-	key_add(key, (uint64_t)identity->mtime_ns);
-	key_add(key, identity->snapshot);
-	for (; node && *node; node++)
-		key_add(key, (unsigned char)*node);
+	arena->node = node_hash(node);
+	identity_hash128(&arena->identity, mix64(arena->node ^ ARENA_VERSION), arena->key);
 }
 
 /* --- the memfd ------------------------------------------------------------------------------ */
@@ -229,7 +227,7 @@ bool arena_fits(const struct arena *arena, int fd, struct arena_head *head)
 	if (pread(fd, head, sizeof(*head), (off_t)arena->data_length) != (ssize_t)sizeof(*head))
 		return false;
 	return head->magic == arena_magic && head->version == ARENA_VERSION && head->shared == 1 &&
-	       !memcmp(&head->identity, &arena->identity, sizeof(head->identity)) &&
+	       identity_equal(&head->identity, &arena->identity) &&
 	       !memcmp(head->key, arena->key, sizeof(head->key));
 }
 
@@ -286,16 +284,7 @@ static int attach(struct arena *arena, const char **why)
 	return rc;
 }
 
-uint64_t arena_changed_ns(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return UINT64_MAX / 2; /* as if in the future: nothing is kept */
-	return (uint64_t)st.st_ctim.tv_sec * 1000000000U + (uint64_t)st.st_ctim.tv_nsec;
-}
-
-static struct arena *arena_new(const struct arena_identity *identity)
+static struct arena *arena_new(const struct identity *identity)
 {
 	struct arena *arena = calloc(1, sizeof(*arena));
 
@@ -309,7 +298,7 @@ static struct arena *arena_new(const struct arena_identity *identity)
 	return arena;
 }
 
-int arena_attach(struct arena **opened, const struct arena_identity *identity,
+int arena_attach(struct arena **opened, const struct identity *identity,
 		 const struct arena_options *options, bool keeps, const char **why)
 {
 	struct arena *arena;
@@ -327,12 +316,9 @@ int arena_attach(struct arena **opened, const struct arena_identity *identity,
 	arena->wanted = options->budget / ARENA_BLOCK;
 	arena->node_budget =
 		options->node_budget ? options->node_budget / ARENA_BLOCK : arena->wanted;
-	for (const char *c = options->node; c && *c; c++)
-		arena->node = mix64(arena->node ^ (unsigned char)*c);
-	arena->changed_ns = options->changed_ns;
 	arena->share = options->share;
 	arena->keeps = keeps;
-	key_make(arena->key, identity, options->node);
+	key_make(arena, options->node);
 	rc = attach(arena, why);
 	if (rc) {
 		free(arena);
@@ -342,7 +328,7 @@ int arena_attach(struct arena **opened, const struct arena_identity *identity,
 	return 0;
 }
 
-int arena_open(struct arena **arena, const struct arena_identity *identity,
+int arena_open(struct arena **arena, const struct identity *identity,
 	       const struct arena_options *options, const char **why)
 {
 	int rc = arena_attach(arena, identity, options, true, why);
@@ -352,7 +338,7 @@ int arena_open(struct arena **arena, const struct arena_identity *identity,
 	return rc;
 }
 
-uint64_t arena_found(const struct arena_identity *identity, const struct arena_options *options)
+uint64_t arena_found(const struct identity *identity, const struct arena_options *options)
 {
 	bool sane = identity->size && identity->size <= arena_largest;
 	struct arena *arena = options->share && sane ? arena_new(identity) : NULL;
@@ -361,8 +347,7 @@ uint64_t arena_found(const struct arena_identity *identity, const struct arena_o
 
 	if (!arena)
 		return 0;
-	arena->changed_ns = options->changed_ns;
-	key_make(arena->key, identity, options->node);
+	key_make(arena, options->node);
 	arena->fd = arena_look(arena);
 	if (arena->fd >= 0 && arena_fits(arena, arena->fd, &head))
 		budget = head.budget;
@@ -392,7 +377,7 @@ void arena_close(struct arena *arena)
 	arena_detach(arena);
 }
 
-bool arena_shrink(const struct arena_identity *identity, const uint64_t key[2], int fd, uint64_t by,
+bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd, uint64_t by,
 		  _Atomic(struct arena *) *attached)
 {
 	bool sane = identity->size && identity->size <= arena_largest;

@@ -15,6 +15,8 @@
 #ifndef LMDBIO_ARENA_ARENA_H
 #define LMDBIO_ARENA_ARENA_H
 
+#include "util/identity.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,14 +29,6 @@ enum {
 	ARENA_PAIR = 2, /* chunks: a huge page, from a multiple of it on */
 };
 
-/* Which bytes: two processes share an arena when all of this is equal. */
-struct arena_identity {
-	uint64_t device, inode;
-	uint64_t size;     /* of the data file, bytes */
-	int64_t mtime_ns;
-	uint64_t snapshot; /* transaction id */
-};
-
 struct arena_options {
 	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts, and
 			     more for who finds it when all have gone */
@@ -42,25 +36,19 @@ struct arena_options {
 				 counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
 	bool share;       /* false: for this process alone */
-	uint64_t changed_ns; /* when the file was last changed (st_ctim; nobody can set that), as the
-				identity alone may come again when a file has been replaced: what is
-				kept is found by who tells the same. 0: it does not change */
 };
-
-/* What a data file has as changed_ns. */
-uint64_t arena_changed_ns(int fd);
 
 struct arena; /* this process's attachment */
 
-/* Attaches to the node's arena of this identity, or makes it. Where that fails in any way the
+/* Attaches to the node's arena of this identity (its node form), or makes it. Where that fails in any way the
  * process gets one of its own, and *why is a line that says so (else NULL; static text).
  * Returns 0, or an errno (ENOMEM, EMFILE ...) when not even that is possible. */
-int arena_open(struct arena **arena, const struct arena_identity *identity,
+int arena_open(struct arena **arena, const struct identity *identity,
 	       const struct arena_options *options, const char **why);
 
 /* The budget, in bytes, of the arena that the node has already and arena_open() would join; 0:
  * there is none. Takes about 64 system calls then. Any thread. */
-uint64_t arena_found(const struct arena_identity *identity, const struct arena_options *options);
+uint64_t arena_found(const struct identity *identity, const struct arena_options *options);
 
 /* Gives up claims and pins; maps made of arena_fd() must be gone. */
 void arena_close(struct arena *arena);

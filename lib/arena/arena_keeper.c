@@ -48,8 +48,7 @@ struct kept {
 	uint64_t key[2], nonce[2]; /* of its head */
 	uint64_t node;
 	uint64_t budget; /* of its node, blocks */
-	uint64_t changed_ns; /* arena_options */
-	struct arena_identity identity;
+	struct identity identity;
 };
 
 enum { IN, OUT };
@@ -349,7 +348,8 @@ static bool is_stale(const struct kept *kept, const struct arena *arena)
 {
 	return kept->identity.device == arena->identity.device &&
 	       kept->identity.inode == arena->identity.inode &&
-	       kept->identity.snapshot <= arena->identity.snapshot;
+	       (kept->identity.snapshot <= arena->identity.snapshot ||
+		kept->identity.ctime_ns < arena->identity.ctime_ns);
 }
 
 /* Not less where its budget was less: who takes it up later may raise that. */
@@ -433,8 +433,7 @@ int keeper_find(const struct arena *arena)
 		return -1;
 	/* The newest first: there is an older one for a moment only. */
 	while (count-- > 0 && found < 0) {
-		if (memcmp(all[count].key, arena->key, sizeof(arena->key)) ||
-		    all[count].changed_ns != arena->changed_ns)
+		if (memcmp(all[count].key, arena->key, sizeof(arena->key)))
 			continue;
 		found = fetch(count, &st);
 		if (found >= 0 &&
@@ -449,14 +448,15 @@ int keeper_find(const struct arena *arena)
 
 static bool is_young(const struct arena *arena)
 {
-	return arena->changed_ns && clock_of(CLOCK_REALTIME) < arena->changed_ns + young;
+	uint64_t changed = (uint64_t)arena->identity.ctime_ns;
+
+	return changed && clock_of(CLOCK_REALTIME) < changed + young;
 }
 
 void keeper_put(const struct arena *arena)
 {
 	struct kept all[KEPT_MOST], mine = {.node = arena->node,
 					    .budget = arena_node_budget(arena),
-					    .changed_ns = arena->changed_ns,
 					    .identity = arena->identity};
 	bool is_in = false;
 	unsigned count;

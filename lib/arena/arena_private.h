@@ -64,7 +64,7 @@ struct arena_wishes {
 struct arena_head {
 	uint64_t magic;
 	uint32_t version, shared;
-	struct arena_identity identity;
+	struct identity identity;
 	uint64_t key[2];   /* of identity and node */
 	uint64_t nonce[2]; /* of this very arena */
 	uint64_t budget;   /* blocks */
@@ -103,12 +103,11 @@ struct arena_group {
 };
 
 struct arena {
-	struct arena_identity identity;
+	struct identity identity;
 	uint64_t key[2];
 	uint64_t wanted; /* budget if this process makes the arena, blocks */
 	uint64_t node_budget; /* of all arenas together, as far as this process knows, blocks */
 	uint64_t node;        /* a hash of the node's name */
-	uint64_t changed_ns;  /* of arena_options */
 	bool share;      /* may be shared */
 	bool alone;      /* is not shared: there is no other row */
 	bool keeps;      /* has bytes that may outlive its members */
@@ -197,7 +196,7 @@ static inline bool arena_row_has_pins(const struct arena *arena, uint64_t group,
 
 /* arena.c */
 /* An attachment that has no part in the purse: without `keeps` that is the purse. */
-int arena_attach(struct arena **arena, const struct arena_identity *identity,
+int arena_attach(struct arena **arena, const struct identity *identity,
 		 const struct arena_options *options, bool keeps, const char **why);
 void arena_detach(struct arena *arena);
 void arena_cut(struct arena *arena); /* arena_forked() of such a one */
@@ -207,7 +206,7 @@ void arena_drop(struct arena *arena);         /* undoes either, also half done *
 bool arena_fits(const struct arena *arena, int fd, struct arena_head *head);
 /* Attaches to an arena by its memfd, which it takes, evicts so many blocks and leaves. *attached is the
  * attachment meanwhile, and one at a time: a forked child must cut it. false: could not attach. */
-bool arena_shrink(const struct arena_identity *identity, const uint64_t key[2], int fd, uint64_t by,
+bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd, uint64_t by,
 		  _Atomic(struct arena *) *attached);
 
 /* arena_blocks.c: gives a chunk's group, and a row's pins in it, their memory; NULL: none left. */

@@ -273,7 +273,7 @@ static void purse_drop(void)
 
 static bool purse_open(uint64_t node)
 {
-	const struct arena_identity identity = {.size = sizeof(struct table), .snapshot = node};
+	const struct identity identity = {.size = sizeof(struct table), .snapshot = node};
 	const struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
 	const char *why;
 

@@ -25,6 +25,7 @@ enum {
 	CONTAINER_DICTIONARY_MAX = 512 << 10,
 	CONTAINER_NAME_MAX = 511, /* bytes in a database's name */
 	CONTAINER_META = 136,     /* bytes of a meta page that say anything: from its byte 16 on */
+	CONTAINER_FOOTER = 256,   /* bytes at the file's end, which its contents' hash is among */
 };
 
 /* Where the data came from, so that a container can be told from a stale one. */

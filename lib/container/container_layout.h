@@ -14,6 +14,7 @@
 #ifndef LMDBIO_CONTAINER_LAYOUT_H
 #define LMDBIO_CONTAINER_LAYOUT_H
 
+#include "container/container.h"
 #include "util/checked.h"
 
 #include <endian.h>
@@ -27,7 +28,7 @@ enum {
 	LAYOUT_MINOR = 0,
 	LAYOUT_FRAME =
 		8, /* bytes in front of a skippable frame's content: magic (4), its size (4) */
-	LAYOUT_END = 256, /* bytes of the header and of the footer */
+	LAYOUT_END = CONTAINER_FOOTER, /* bytes of the header and of the footer */
 	LAYOUT_END_HASH = 248,
 	LAYOUT_PAGE = 4096,
 	LAYOUT_PAGE_HASH = 4088,

@@ -173,14 +173,14 @@ static bool is_missing(int fd, unsigned flags)
 static int staged_take(MDB_env *env, const char *path, int *fd)
 {
 	const char *directory = settings_get()->staged;
-	struct staged_identity identity;
+	struct staged_original original;
 	int copy, before = *fd, rc;
 
 	if (!directory)
 		return -1;
-	rc = staged_identify(before, &identity);
+	rc = staged_identify(before, &original);
 	if (!rc)
-		rc = staged_open(directory, &identity, &env->staged, &copy);
+		rc = staged_open(directory, &original, &env->staged, &copy);
 	if (!rc && !(env->named = strdup(path))) {
 		close(copy);
 		free(env->staged);

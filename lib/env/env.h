@@ -55,6 +55,20 @@ static inline void handle_end(uint32_t *kind)
 	*(volatile uint32_t *)kind = HANDLE_ENDED;
 }
 
+/* Which file the data file is, whatever the program does to its descriptors. */
+struct env_seen {
+	struct stat st;
+	uint64_t system; /* identity_system(), of an environment with a store; else 0 */
+};
+
+/* The snapshot that the store was brought to last (store.c). */
+struct store_at {
+	_Atomic bool armed;
+	_Atomic size_t id;        /* plus one if it is 0; 0: none */
+	_Atomic int64_t ctime_ns; /* of the file then; an arena's bytes are that file's */
+	uint64_t since;           /* nanoseconds; when it was first seen */
+};
+
 struct MDB_env {
 	uint32_t kind;
 	MDB_env *orig;
@@ -76,7 +90,7 @@ struct MDB_env {
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig` */
 	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
-	struct stat seen; /* which file that is, whatever the program does to these */
+	struct env_seen seen;
 	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
@@ -85,9 +99,7 @@ struct MDB_env {
 	uint64_t bytes;       /* of the data, when it was opened */
 	uint64_t arena_bytes; /* ... if it has an arena, and no other one here has it; else 0 */
 	bool stored;
-	_Atomic bool store_armed;
-	_Atomic size_t store_id; /* the newest snapshot seen */
-	uint64_t store_since;    /* nanoseconds; when it was first seen */
+	struct store_at store;
 	pthread_mutex_t store_lock;
 	struct io reads; /* unless packed */
 	struct residency residency;
@@ -115,7 +127,7 @@ struct MDB_txn {
 	/* What the file was found to be, kept from one snapshot to the next: */
 	uint64_t looked_at; /* by the coarse clock; 0: never */
 	uint64_t file_size;
-	struct arena_identity identity;
+	struct identity identity;
 	struct snapshot snapshot;
 	struct lookups lookups; /* kept from one transaction to the next ... */
 	size_t lookups_id;      /* ... of this snapshot */
@@ -173,6 +185,8 @@ void env_file_release(MDB_env *env);
 bool env_file_is(const MDB_env *env, int fd);
 /* What the data file is now, by any way that still leads to it; else what it was. */
 void env_file_look(const MDB_env *env, struct stat *st);
+/* Learns the file system's own id as well, which takes a system call more. */
+void env_file_know_system(MDB_env *env);
 
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
@@ -196,9 +210,9 @@ int env_open_origin(const MDB_env *env, MDB_env **orig);
 /* snapshot.c: brings the snapshot that txn->orig holds into *txn. Returns 0, MDB_MAP_RESIZED,
  * MDB_CORRUPTED, or what the original's mdb_txn_renew() says. txn->orig stays the caller's. */
 int snapshot_take(MDB_txn *txn);
-/* What the newest snapshot is known by, as far as one can tell without a transaction. Returns 0,
- * errno or MDB_CORRUPTED. */
-int snapshot_identify(const MDB_env *env, struct arena_identity *identity);
+/* The identity of the newest snapshot, as far as it can be told without a transaction. Returns 0 or
+ * MDB_CORRUPTED. */
+int snapshot_identify(const MDB_env *env, struct identity *identity);
 
 /* store.c: what stands under the window of an own environment. Opening returns 0 or an errno; in a
  * transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an environment keeps its data file in a program that closes
- * descriptors which it did not open.
+/* The data file of an environment, in a program that closes descriptors which it did not open.
  *
  * A daemon closes all from 3 on, and its next files get those numbers. The original goes on
  * reading: it has its map. Its own descriptor stays the one that mdb_env_get_fd() tells; we read
@@ -15,10 +14,15 @@
 
 int env_file_hold(MDB_env *env)
 {
-	if (fstat(env->fd, &env->seen))
+	if (fstat(env->fd, &env->seen.st))
 		return errno;
 	env->data = env->fd;
 	return 0;
+}
+
+void env_file_know_system(MDB_env *env)
+{
+	env->seen.system = identity_system(env->data);
 }
 
 /* No twin has a number of so many unless more than twice as many may be had. */
@@ -38,18 +42,18 @@ void env_file_lift(MDB_env *env)
 void env_file_release(MDB_env *env)
 {
 	if (env->data != env->fd)
-		descriptor_close(env->data, env->seen.st_dev, env->seen.st_ino);
+		descriptor_close(env->data, env->seen.st.st_dev, env->seen.st.st_ino);
 	env->data = -1;
 }
 
 bool env_file_is(const MDB_env *env, int fd)
 {
-	return descriptor_is(fd, env->seen.st_dev, env->seen.st_ino);
+	return descriptor_is(fd, env->seen.st.st_dev, env->seen.st.st_ino);
 }
 
 static bool is_ours(const MDB_env *env, const struct stat *st)
 {
-	return st->st_dev == env->seen.st_dev && st->st_ino == env->seen.st_ino;
+	return st->st_dev == env->seen.st.st_dev && st->st_ino == env->seen.st.st_ino;
 }
 
 void env_file_look(const MDB_env *env, struct stat *st)
@@ -62,6 +66,6 @@ void env_file_look(const MDB_env *env, struct stat *st)
 	 * been appended since it was opened is taken to be missing. */
 	name = env_data_path(env->path, env_origin_flags(env, env->flags));
 	if (!name || stat(name, st) || !is_ours(env, st))
-		*st = env->seen;
+		*st = env->seen.st;
 	free(name);
 }

@@ -10,6 +10,7 @@
  */
 #include "env/packed.h"
 #include "env/env.h"
+#include "env/staged.h"
 
 #include "container/container.h"
 #include "format/layout.h"
@@ -132,6 +133,7 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 int packed_open(struct packed **ret, int fd, const char *path)
 {
 	const struct container_info *info;
+	struct staged_original original;
 	struct packed *packed;
 	struct stat st;
 	int rc;
@@ -142,7 +144,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 	if (!packed)
 		return ENOMEM;
 	/* First of all: packed_close() closes what still is that file. */
-	packed->identity = (struct arena_identity){.device = st.st_dev, .inode = st.st_ino};
+	packed->identity = identity_of(&st);
 	packed->scratch = -1;
 	packed->fd = descriptor_twin(fd);
 	if (packed->fd < 0)
@@ -154,14 +156,12 @@ int packed_open(struct packed **ret, int fd, const char *path)
 				    &packed->backend, &packed->why);
 	if (!rc)
 		rc = io_open_container(&packed->data, &packed->below, NULL);
+	if (!rc)
+		rc = staged_identify(fd, &original);
 	if (!rc) {
 		info = container_info(&packed->data);
-		packed->identity = (struct arena_identity){
-			.device = st.st_dev,
-			.inode = st.st_ino,
-			.size = info->size,
-			.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
-		};
+		packed->identity = original.identity;
+		packed->identity.size = info->size;
 		packed->residency =
 			(struct residency_packed){info->chunk_size, container_read_copies};
 		rc = scratch_open(packed, info);

@@ -18,7 +18,7 @@ struct packed {
 	char scratch_path[32];
 	const char *backend, *why; /* of `below`; static */
 	char *path;                /* as the program named the environment */
-	struct arena_identity identity;
+	struct identity identity;
 	struct residency_packed residency;
 };
 

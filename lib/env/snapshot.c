@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how one moment of a data file is pinned while others write to it.
+/* Pins one moment of a data file while other processes write to it.
  *
  * The original's read transaction holds a slot in the reader table, so no writer reuses a page of
  * its snapshot. Which root belongs to that snapshot stands in meta page (id & 1), and LMDB's
@@ -55,25 +55,27 @@ static int meta_copy(const struct window *window, size_t id, uint8_t copy[META_E
 	return look->ours == look->id && look->other <= look->id;
 }
 
-static int file_size(const MDB_env *env, uint64_t *size, struct arena_identity *identity)
+static int file_size(const MDB_env *env, uint64_t *size, struct identity *identity)
 {
 	struct stat st;
 
 	env_file_look(env, &st);
 	*size = (uint64_t)st.st_size;
-	*identity = (struct arena_identity){
-		.device = st.st_dev,
-		.inode = st.st_ino,
-		.size = *size,
-		.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
-	};
-	if (env->packed)
-		*identity = env->packed->identity;
 	/* Both meta pages are about to be read through the map. */
-	return *size < FORMAT_METAS * (uint64_t)env->window.page_size ? MDB_CORRUPTED : 0;
+	if (*size < FORMAT_METAS * (uint64_t)env->window.page_size)
+		return MDB_CORRUPTED;
+	if (env->packed) {
+		*identity = env->packed->identity;
+		return 0;
+	}
+	*identity = identity_of(&st);
+	identity->system = env->seen.system;
+	identity->metas = identity_metas(window_meta(&env->window, 0), window_meta(&env->window, 1),
+					 META_END);
+	return 0;
 }
 
-int snapshot_identify(const MDB_env *env, struct arena_identity *identity)
+int snapshot_identify(const MDB_env *env, struct identity *identity)
 {
 	uint64_t size;
 	int rc = file_size(env, &size, identity);

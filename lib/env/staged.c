@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data file is told from others of the same name. */
+/* The staged copy of a data set: its name, its seal, and how it is opened. */
 #include "env/staged.h"
 
+#include "container/container.h"
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
@@ -12,24 +13,54 @@
 #include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-enum { SKIPPABLE = 0x184d2a50 }; /* how a container begins, its lowest four bits apart */
+enum {
+	SKIPPABLE = 0x184d2a50, /* how a container begins, its lowest four bits apart */
+	FILE_NAME = 32,         /* of a seal */
+};
 
-void staged_name(const struct staged_identity *identity, char name[STAGED_NAME])
+static const char magic[8] = {'l', 'm', 'd', 'b', 'i', 'o', 'S', '1'};
+
+struct seal {
+	char magic[sizeof(magic)];
+	struct identity original, copy;
+	uint64_t hash;
+};
+
+_Static_assert(sizeof(struct seal) == 144, "it is written as it stands");
+
+void staged_name(const struct identity *identity, char name[STAGED_NAME])
 {
-	snprintf(name, STAGED_NAME, "%llx-%llx-%llx-%llx", (unsigned long long)identity->inode,
-		 (unsigned long long)identity->size, (unsigned long long)identity->mtime_ns,
-		 (unsigned long long)identity->snapshot);
+	struct identity job = identity_job(identity);
+
+	snprintf(name, STAGED_NAME, "%llx-%llx-%016llx", (unsigned long long)job.inode,
+		 (unsigned long long)job.snapshot, (unsigned long long)identity_hash(&job, 0));
 }
 
-const char *staged_file(const struct staged_identity *identity)
+const char *staged_file(const struct staged_original *original)
 {
-	return identity->page_size ? "data.mdb" : "data.mdb.zst";
+	return original->page_size ? "data.mdb" : "data.mdb.zst";
 }
 
-static int read_metas(int fd, struct staged_identity *identity)
+static int read_container(int fd, struct identity *identity)
+{
+	uint8_t footer[CONTAINER_FOOTER];
+	int rc = identity->size < sizeof(footer)
+			 ? MDB_INVALID
+			 : whole_read(fd, footer, sizeof(footer), identity->size - sizeof(footer),
+				      MDB_INVALID);
+
+	if (!rc)
+		identity->metas = XXH3_64bits(footer, sizeof(footer));
+	return rc;
+}
+
+static int read_metas(int fd, struct staged_original *original)
 {
 	uint8_t first[META_END], second[META_END];
 	struct meta meta;
@@ -38,7 +69,7 @@ static int read_metas(int fd, struct staged_identity *identity)
 	if (rc)
 		return rc;
 	if ((load32(first) & ~0xfu) == SKIPPABLE)
-		return 0;
+		return read_container(fd, &original->identity);
 	rc = meta_parse(&meta, first);
 	if (!rc)
 		rc = whole_read(fd, second, sizeof(second), meta.page_size, MDB_INVALID);
@@ -46,12 +77,13 @@ static int read_metas(int fd, struct staged_identity *identity)
 		rc = meta_judge(first, second, &meta);
 	if (rc)
 		return rc;
-	identity->page_size = meta.page_size;
-	identity->snapshot = meta.txnid;
+	original->page_size = meta.page_size;
+	original->identity.snapshot = meta.txnid;
+	original->identity.metas = identity_metas(first, second, META_END);
 	return 0;
 }
 
-int staged_identify(int fd, struct staged_identity *identity)
+int staged_identify(int fd, struct staged_original *original)
 {
 	struct stat st;
 
@@ -59,54 +91,160 @@ int staged_identify(int fd, struct staged_identity *identity)
 		return errno;
 	if (!S_ISREG(st.st_mode))
 		return MDB_INVALID;
-	*identity = (struct staged_identity){
-		.inode = st.st_ino,
-		.size = (uint64_t)st.st_size,
-		.mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec,
-	};
-	return read_metas(fd, identity);
+	*original = (struct staged_original){.identity = identity_of(&st)};
+	original->identity.system = identity_system(fd);
+	return read_metas(fd, original);
 }
 
-int staged_trust(int fd)
+static void seal_make(struct seal *seal, const struct stat *copy, const struct identity *original)
 {
-	struct stat st;
+	struct identity own = identity_of(copy);
 
-	if (fstat(fd, &st))
+	*seal = (struct seal){.original = identity_job(original), .copy = identity_job(&own)};
+	memcpy(seal->magic, magic, sizeof(magic));
+	seal->hash = XXH3_64bits(seal, offsetof(struct seal, hash));
+}
+
+static int seal_write(const struct guarded *place, const char *name, const struct seal *seal,
+		      mode_t mode)
+{
+	int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int rc;
+
+	if (fd < 0)
 		return errno;
-	return (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & (S_IWGRP | S_IWOTH)
-		       ? EPERM
-		       : 0;
+	rc = whole_write(fd, seal, sizeof(*seal), 0);
+	if (!rc && (fchmod(fd, mode & 0644) || fsync(fd)))
+		rc = errno;
+	close(fd);
+	return rc;
 }
 
-/* What it holds has the same length and the same newest transaction. */
-static int judge(int fd, const struct staged_identity *identity)
+/* Its status is asked through its name, after the rename: on a network file system a descriptor from before
+ * may still have the old time of change. */
+int staged_seal(const struct guarded *place, const char *file, const struct identity *original)
 {
-	struct staged_identity found;
-	int rc = staged_trust(fd);
+	char name[FILE_NAME], partial[FILE_NAME + 24];
+	struct seal seal;
+	struct stat st;
+	int fd, rc;
+
+	snprintf(name, sizeof(name), "%s.seal", file);
+	/* As lmdbio-stage takes away what killed jobs have left. */
+	snprintf(partial, sizeof(partial), "%s.%x.partial", name, (unsigned)getpid());
+	fd = openat(place->fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	rc = fstat(fd, &st) ? errno : 0;
+	close(fd);
+	if (rc)
+		return rc;
+	seal_make(&seal, &st, original);
+	(void)unlinkat(place->fd, partial, 0);
+	rc = seal_write(place, partial, &seal, st.st_mode);
+	if (!rc && renameat(place->fd, partial, place->fd, name))
+		rc = errno;
+	if (rc)
+		(void)unlinkat(place->fd, partial, 0);
+	return rc;
+}
+
+void staged_unseal(const struct guarded *place, const char *file)
+{
+	char name[FILE_NAME];
+
+	snprintf(name, sizeof(name), "%s.seal", file);
+	(void)unlinkat(place->fd, name, 0);
+}
+
+/* Opens a file that other users cannot have put there. A FIFO is not waited for. */
+static int open_judged(const struct guarded *place, const char *name, int flags, int *fd)
+{
+	int rc;
+
+	*fd = openat(place->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | flags);
+	if (*fd < 0)
+		return errno;
+	rc = guarded_file(*fd);
+	if (rc)
+		close(*fd);
+	return rc;
+}
+
+/* The copy is the file that was sealed as a copy of that original, in the state that it was sealed in. */
+static int judge_seal(const struct guarded *place, const char *file, const struct stat *copy,
+		      const struct identity *original)
+{
+	struct seal found, right;
+	char name[FILE_NAME];
+	int fd, rc;
+
+	snprintf(name, sizeof(name), "%s.seal", file);
+	rc = open_judged(place, name, O_CLOEXEC, &fd);
+	if (rc)
+		return rc;
+	rc = whole_read(fd, &found, sizeof(found), 0, MDB_INVALID);
+	close(fd);
+	if (rc)
+		return rc;
+	seal_make(&right, copy, original);
+	return memcmp(&found, &right, sizeof(found)) ? MDB_INVALID : 0;
+}
+
+/* What it holds has the same length and the same meta pages as well. */
+static int judge(const struct guarded *place, int fd, const struct staged_original *original)
+{
+	struct staged_original found;
+	struct stat st;
+	int rc = fstat(fd, &st) ? errno : 0;
 
 	if (!rc)
+		rc = judge_seal(place, staged_file(original), &st, &original->identity);
+	if (!rc)
 		rc = staged_identify(fd, &found);
-	if (!rc && (found.size != identity->size || found.snapshot != identity->snapshot ||
-		    found.page_size != identity->page_size))
+	if (!rc && (found.identity.size != original->identity.size ||
+		    found.identity.metas != original->identity.metas ||
+		    found.page_size != original->page_size))
 		rc = MDB_INVALID;
 	return rc;
 }
 
-int staged_open(const char *directory, const struct staged_identity *identity, char **path, int *fd)
+/* The directory of the copies of that identity. */
+static int place_open(struct guarded *place, const char *directory, const struct identity *identity)
 {
 	char name[STAGED_NAME];
-	int rc;
+	struct guarded top;
+	int rc = guarded_open(&top, directory, false);
 
+	*place = (struct guarded){.fd = -1};
+	if (rc)
+		return rc;
 	staged_name(identity, name);
-	if (asprintf(path, "%s/%s/%s", directory, name, staged_file(identity)) < 0)
-		return ENOMEM;
-	/* Who made it is not known yet: a FIFO must not be waited for. */
-	*fd = open(*path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	rc = *fd < 0 ? errno : judge(*fd, identity);
-	if (rc) {
-		if (*fd >= 0)
-			close(*fd);
-		free(*path);
+	rc = guarded_below(place, &top, name, false);
+	guarded_close(&top);
+	return rc;
+}
+
+int staged_open(const char *directory, const struct staged_original *original, char **path, int *fd)
+{
+	const char *file = staged_file(original);
+	struct guarded place;
+	int rc = place_open(&place, directory, &original->identity);
+
+	*path = NULL;
+	if (rc)
+		return rc;
+	rc = open_judged(&place, file, 0, fd);
+	if (rc)
+		goto done;
+	rc = judge(&place, *fd, original);
+	if (!rc && asprintf(path, "%s/%s", place.path, file) < 0) {
+		*path = NULL;
+		rc = ENOMEM;
 	}
+	if (rc)
+		close(*fd);
+done:
+	guarded_close(&place);
 	return rc;
 }

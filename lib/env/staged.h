@@ -1,43 +1,60 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the staged copy of a data set is called, and when it is believed.
+/* The staged copy of a data set: where it lies, and when it is believed.
  *
  * lmdbio-stage puts a copy of DATASET's data file to DIR/NAME/data.mdb (a container's to
- * data.mdb.zst). NAME says which bytes they are: inode, size, time of modification and newest
- * transaction of the original, so that a copy of what the file held before is never found. The
- * device is no part of it: on a network file system each node counts its own.
+ * data.mdb.zst). NAME is made of the original's identity, so that copies of two data sets, or of two
+ * states of one, lie beside each other. It only leads to a copy; what is believed is the seal.
+ *
+ * The seal is a file of its own beside the copy, data.mdb.seal, because the copy is a data file that plain
+ * LMDB opens too and a container's footer is its end: nothing can be put into either, and not every file
+ * system has extended attributes. It says what the copy was made of and which file the copy is:
+ *
+ *   0    8  "lmdbioS1"
+ *   8   64  struct identity of the original, job form
+ *   72  64  struct identity of the copy's own file, as its status says, without device
+ *   136  8  XXH3-64 of the bytes before
+ *
+ * So a copy that was written to, replaced, restored from a backup or renamed since has another time of
+ * change than its seal and is not used; lmdbio-stage makes it again. In a directory for everybody the user's
+ * own subdirectory takes DIR's place (util/guarded.h).
  */
 #ifndef LMDBIO_ENV_STAGED_H
 #define LMDBIO_ENV_STAGED_H
 
+#include "util/guarded.h"
+#include "util/identity.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-struct staged_identity {
-	uint64_t inode, size;
-	int64_t mtime_ns;
-	uint64_t snapshot;  /* transaction id of the newer meta page; 0 for a container */
-	uint32_t page_size; /* bytes; 0 for a container */
+/* What is staged: a data file, or a container, as a file. */
+struct staged_original {
+	struct identity identity; /* size: the file's; snapshot: 0 for a container */
+	uint32_t page_size;       /* bytes; 0 for a container */
 };
 
-/* "INODE-SIZE-MTIME-TRANSACTION" in hexadecimal digits, and the final 0. */
-enum { STAGED_NAME = 72 };
-void staged_name(const struct staged_identity *identity, char name[STAGED_NAME]);
+/* "INODE-TRANSACTION-HASH" in hexadecimal digits, and the final 0. */
+enum { STAGED_NAME = 56 };
+void staged_name(const struct identity *identity, char name[STAGED_NAME]);
 
 /* What the copy's file is called in its directory. Static. */
-const char *staged_file(const struct staged_identity *identity);
+const char *staged_file(const struct staged_original *original);
 
-/* Identifies an open data file, or container, by its status and its meta pages: at most two small
- * reads. Returns 0, MDB_INVALID or MDB_VERSION_MISMATCH (it is neither), or an errno. */
-int staged_identify(int fd, struct staged_identity *identity);
+/* Identifies an open data file, or container, by its status and its meta pages, or its footer: at most two
+ * small reads. Returns 0, MDB_INVALID or MDB_VERSION_MISMATCH (it is neither), or an errno. */
+int staged_identify(int fd, struct staged_original *original);
 
-/* Whether an open file can only have been put there by this user or root: 0, EPERM or an errno. */
-int staged_trust(int fd);
+/* Writes the seal of the copy `file` in its directory, in place of one that is there. The copy has its
+ * final name and bytes. Returns 0 or an errno. */
+int staged_seal(const struct guarded *place, const char *file, const struct identity *original);
+/* Removes it. */
+void staged_unseal(const struct guarded *place, const char *file);
 
-/* Opens the staged copy of that identity below `directory`. *path is its data file's name,
- * malloc'ed, *fd its descriptor, not O_CLOEXEC. Returns 0; ENOENT (there is none); EPERM (it
- * belongs to another user, or others may write to it); MDB_INVALID (it is not what its name says);
+/* Opens the staged copy of that original below `directory`. *path is its data file's name,
+ * malloc'ed, *fd its descriptor, not O_CLOEXEC. Returns 0; ENOENT (there is none, or it has no seal);
+ * EPERM (other users can change it or a directory above it); MDB_INVALID (it is not what was staged);
  * another errno. */
-int staged_open(const char *directory, const struct staged_identity *identity, char **path,
+int staged_open(const char *directory, const struct staged_original *original, char **path,
 		int *fd);
 
 #endif

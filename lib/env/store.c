@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which of the stores stands under an environment, and since when.
+/* The store under an environment: which one, and since when.
  *
  * A local file system's page cache is shared, kept and coherent: there the window shows the file
  * and is read ahead of. Where the kernel's own requests are small and every process would ask
@@ -66,11 +66,9 @@ static bool is_served(const struct arena_options *options)
  * missing in the budget of who comes later. */
 static bool is_held(const MDB_env *env, const struct arena_options *options)
 {
-	struct arena_options found = *options;
-	struct arena_identity identity;
+	struct identity identity;
 
-	found.changed_ns = arena_changed_ns(env->data);
-	return !snapshot_identify(env, &identity) && arena_found(&identity, &found) >= env->bytes;
+	return !snapshot_identify(env, &identity) && arena_found(&identity, options) >= env->bytes;
 }
 
 /* Whether the page cache is to have what this environment reads, whatever the file system. */
@@ -165,6 +163,7 @@ int store_open(MDB_env *env)
 	if (!is_worth_it(env))
 		return 0;
 	env_file_lift(env);
+	env_file_know_system(env);
 	rc = reads_open(env, &options, &backend, &why);
 	if (rc)
 		return rc;
@@ -194,7 +193,7 @@ int store_open(MDB_env *env)
 		goto fail_residency;
 	pthread_mutex_init(&env->store_lock, NULL);
 	env->stored = true;
-	env->store_id = 0;
+	env->store.id = 0;
 	store_report(env, backend, why);
 	return 0;
 
@@ -217,29 +216,47 @@ void store_close(MDB_env *env)
 	env->stored = false;
 }
 
-/* Brings the store to the snapshot that a transaction has taken. */
-static int store_move(MDB_env *env, const MDB_txn *txn)
+/* Whether the file was changed since the store was brought to it without a newer transaction: another
+ * file's bytes may have replaced its own, and what the arena has is what they were. The page cache is the
+ * file. A transaction that began before another one's move may have an older time and an older id. */
+static bool is_changed(const MDB_env *env, const MDB_txn *txn)
+{
+	const struct store_at *at = &env->store;
+
+	return env->residency.kind == RESIDENCY_ARENA &&
+	       txn->identity.ctime_ns != at->ctime_ns &&
+	       (txn->id + !txn->id == at->id || txn->identity.ctime_ns > at->ctime_ns);
+}
+
+static int store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
 	uint64_t data = txn->snapshot.view.pages << txn->snapshot.view.page_shift;
+	int rc = residency_snapshot(&env->residency, &txn->identity, data, low, arm);
+
+	if (rc)
+		return rc;
+	env->store.armed = arm;
+	env->store.since = arm ? 0 : clock_now();
+	env->store.ctime_ns = txn->identity.ctime_ns;
+	env->store.id = txn->id + !txn->id;
+	return 0;
+}
+
+/* Brings the store to the snapshot that a transaction has taken. */
+static int store_move(MDB_env *env, const MDB_txn *txn)
+{
+	struct store_at *at = &env->store;
 	int rc = 0;
 
 	pthread_mutex_lock(&env->store_lock);
-	if (txn->id > env->store_id || !env->store_id) {
-		/* The first snapshot is taken to be quiet; a commit later on shows that it is not.
-		 */
-		bool arm = !env->store_id || env->residency.kind == RESIDENCY_CACHE;
-
-		rc = residency_snapshot(&env->residency, &txn->identity, data, low, arm);
-		if (!rc) {
-			env->store_armed = arm;
-			env->store_since = arm ? 0 : clock_now();
-			env->store_id = txn->id + !txn->id;
-		}
-	} else if (!env->store_armed && clock_now() - env->store_since > STORE_QUIET_NS) {
-		rc = residency_snapshot(&env->residency, &txn->identity, data, low, true);
-		env->store_armed = !rc;
-	}
+	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
+	if (txn->id > at->id || !at->id)
+		rc = store_take(env, txn, !at->id || env->residency.kind == RESIDENCY_CACHE);
+	else if (is_changed(env, txn))
+		rc = store_take(env, txn, false);
+	else if (txn->id + !txn->id == at->id && !at->armed && clock_now() - at->since > STORE_QUIET_NS)
+		rc = store_take(env, txn, true);
 	pthread_mutex_unlock(&env->store_lock);
 	return rc;
 }
@@ -252,7 +269,8 @@ int store_begin(MDB_txn *txn)
 	txn->snapshot.served = 0;
 	if (!env->stored)
 		return 0;
-	if ((txn->id != env->store_id || !env->store_armed) && (rc = store_move(env, txn)))
+	if ((txn->id != env->store.id || !env->store.armed || is_changed(env, txn)) &&
+	    (rc = store_move(env, txn)))
 		return rc;
 	residency_enter(&env->residency);
 	txn->snapshot.view.runs = &env->residency;

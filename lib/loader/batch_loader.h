@@ -98,9 +98,15 @@ uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t 
 /* Gives up the whole shelf. While `prepare` runs. */
 void loader_shelf_close(struct lmdbio_loader *loader);
 
-/* What is the same for all ranks that look at the same data set, be it a copy of its own. */
-enum { LOADER_IDENTITY = 6 };
-int loader_identify(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY]);
+/* What is the same for all ranks that look at the same data set, also where each has a copy of it. */
+struct loader_identity {
+	struct identity content; /* content form */
+	uint64_t root, entries;  /* of the tree */
+	uint64_t page_size;      /* bytes */
+	uint64_t root_hash;      /* XXH3-64 of the root page; 0: the tree is empty */
+};
+
+int loader_identify(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity);
 
 /* --- for a library that has a core of its own ------------------------------------------------- */
 
@@ -118,7 +124,7 @@ struct loader_door {
 			loader_take_fn *take, void *context);
 	uint64_t (*unshelve)(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
 	void (*shelf_close)(struct lmdbio_loader *loader);
-	int (*identify)(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY]);
+	int (*identify)(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity);
 	const struct index_calls *index;
 	int (*records_put)(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);
 };

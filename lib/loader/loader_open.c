@@ -194,13 +194,11 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 /* What needs no order is open when a job is prepared, which may make a plan of it. */
 static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *hooks)
 {
-	const struct arena_identity *identity = &loader->txn->identity;
 	struct order_spec spec;
 	struct tier_setup setup = {
 		.order = &loader->order,
-		.identity = {identity->device ^ identity->inode << 16, identity->size,
-			     identity->snapshot ^ (uint64_t)identity->mtime_ns,
-			     loader->tree.record.root},
+		.identity = loader->txn->identity,
+		.root = loader->tree.record.root,
 		.records = index_records(loader->index),
 		.keep = loader->copies && !loader->keep_room ? keep_bytes(loader) : 0,
 		.directory = loader->copies ? loader->options.stage_dir : NULL,

@@ -215,24 +215,24 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _At
 	return 0;
 }
 
-int loader_identify(MDB_txn *txn, MDB_dbi dbi, uint64_t identity[LOADER_IDENTITY])
+int loader_identify(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity)
 {
 	const struct tree *tree = &txn->trees[dbi];
 	struct snapshot snapshot = txn->snapshot;
 	const uint8_t *page;
 	int rc = 0;
 
-	identity[0] = txn->identity.size;
-	identity[1] = txn->id;
-	identity[2] = tree->record.root;
-	identity[3] = tree->record.entries;
-	identity[4] = snapshot.page_size;
-	identity[5] = 0;
+	*identity = (struct loader_identity){
+		.content = identity_content(&txn->identity),
+		.root = tree->record.root,
+		.entries = tree->record.entries,
+		.page_size = snapshot.page_size,
+	};
 	/* The keys in the root are seldom those of another data set. */
 	if (tree->record.root < snapshot.view.limit) {
 		rc = window_pages(&snapshot.view, tree->record.root, 1, &page);
 		if (!rc)
-			identity[5] = XXH3_64bits(page, snapshot.page_size);
+			identity->root_hash = XXH3_64bits(page, snapshot.page_size);
 	}
 	return rc;
 }

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how records are kept in a file on a local disk.
+/* The stage: records kept in a file on a local disk.
  *
  * One sparse file per data set and directory, shared by the processes of the node:
  *
- *   0 a head (4096): identity, how many records, the boot that wrote it, where the next record goes
- *   4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: somebody writes it),
+ *   0 a head (4096): what it was made of, how many records, the boot that wrote it, where the next record
+ *     goes
+ *   4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: a process writes it),
  *     value's size (4), key's size (4), XXH3-64 of both (8)
  *   then the records, value and key, in the order in which they came
  *
+ * Its name is a hash of the data set's identity; the identity in its head is what counts. The directory, or
+ * in one for everybody the user's own in it, is opened and judged once and used by its descriptor
+ * (util/guarded.h). A file is judged before any lock on it is asked for: another user may have put it there
+ * and hold one. The locks of this user's own processes are waited for LOCK_TRIES times.
+ *
  * Head and rows are mapped. A record is written, then its row, its place last; a row that was
  * written before a crash of the machine is not believed, because the boot is another one. The file
- * goes with its last user: everybody holds a shared lock on it, and who can turn it to an exclusive
+ * goes with its last user: each has a shared lock on it, and the user that can turn its own to an exclusive
  * one is the last, when it closes the stage or when its program ends. What users that were killed
  * have left is of use to the next ones; but not to a
  * job, whose plan has other records there. Every record is checked when it is read. A disk that is
@@ -22,6 +28,8 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/descriptor.h"
+#include "util/guarded.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/whole.h"
@@ -37,19 +45,38 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HEAD = 4096, SPARE = 20, BOOT = 40, CLAIMED = 1, SLOW_TIMES = 3 };
+enum {
+	HEAD = 4096,
+	SPARE = 20,
+	BOOT = 40,
+	CLAIMED = 1,
+	SLOW_TIMES = 3,
+	LOCK_TRIES = 1000, /* of lock_pause each: who has a lock needs it for microseconds */
+	OPEN_TRIES = 1000, /* names that went as soon as they were opened */
+	NAME = 32,
+};
+
+static const struct timespec lock_pause = {.tv_nsec = 2000000};
 
 /* Nanoseconds: longer than this, and than this for each byte, is slow for any disk. */
 static const uint64_t slow_ns = 2000000000, slow_byte_ns = 1000;
 
-static const uint64_t magic = UINT64_C(0x3167617473626d6c);
+static const uint64_t magic = UINT64_C(0x3267617473626d6c); /* "lmbstag2" */
+
+/* What a file's records are of. */
+struct made_of {
+	struct identity identity;
+	uint64_t root, records;
+};
 
 struct head {
-	uint64_t magic, identity[4], records;
+	uint64_t magic;
+	struct made_of made_of;
 	char boot[BOOT];
 	_Atomic uint64_t next; /* offset */
 };
@@ -62,7 +89,8 @@ struct row {
 
 struct stage {
 	int fd;
-	char path[4096];
+	struct guarded place;
+	char name[NAME]; /* in it */
 	struct head *head;
 	struct row *rows;
 	size_t mapped;
@@ -100,67 +128,91 @@ static void stage_drop(struct stage *stage, enum tier_state state, const char *w
 	       !atomic_compare_exchange_weak(&stage->health, &before, (int)state))
 		;
 	if (before < (int)state)
-		log_line("%s: %s: %s; %s", stage->path, what, strerror(error),
+		log_line("%s/%s: %s: %s; %s", stage->place.path ? stage->place.path : "stage_dir",
+			 stage->name, what, strerror(error),
 			 state == TIER_FULL ? "no more records are kept there"
 					    : "records are read from their data set");
 }
 
-/* Whether the file that is open is still the one of that name, ours, and nobody else's to read. */
-static bool is_ours(int fd, const char *path)
+/* Whether an open file can only be of this user's processes. */
+static bool is_private(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077) &&
+	       st->st_nlink <= 1;
+}
+
+/* Whether the file that is open is still the one of that name. */
+static bool is_named(int fd, const struct guarded *place, const char *name)
 {
 	struct stat open_file, named;
 
-	return !fstat(fd, &open_file) && !lstat(path, &named) && S_ISREG(named.st_mode) &&
-	       open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev &&
-	       open_file.st_uid == geteuid() && !(open_file.st_mode & 077);
+	return !fstat(fd, &open_file) &&
+	       !fstatat(place->fd, name, &named, AT_SYMLINK_NOFOLLOW) &&
+	       open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
-/* Whether the file that is open has no name any more. */
-static bool is_removed(int fd)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && !st.st_nlink;
-}
-
-/* Removes a file that nobody uses; one that is empty is just being made. true: it is gone. */
-static bool file_discard(int fd, const char *path)
+/* Removes a file that no process uses; an empty one is just being made. true: it is gone. */
+static bool file_discard(int fd, const struct guarded *place, const char *name)
 {
 	struct stat st;
 
 	return !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && st.st_size &&
-	       is_ours(fd, path) && !unlink(path);
+	       is_named(fd, place, name) && !unlinkat(place->fd, name, 0);
 }
 
-/* Opens the file and locks it as one of its users. Returns a descriptor or -1 with errno. */
-static int file_open(const char *path, bool fresh)
+/* Locks the file as one of its users. 0, or an errno: EWOULDBLOCK if it stays locked. */
+static int file_lock(int fd)
 {
-	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error;
+	int rc = EWOULDBLOCK;
 
-		if (fd < 0)
-			return -1;
-		if (fresh && file_discard(fd, path)) {
-			close(fd);
-			continue;
-		}
-		if (flock(fd, LOCK_SH)) {
-			error = errno;
-			close(fd);
-			errno = error;
-			return -1;
-		}
-		if (is_ours(fd, path))
-			return fd;
-		/* Its last user, or who begins anew, has just removed it, and there may be another
-		 * one by now; or it is somebody else's. */
-		if (!is_removed(fd) && !access(path, F_OK)) {
-			close(fd);
-			errno = EPERM;
-			return -1;
-		}
-		close(fd);
+	for (unsigned i = 0; i < LOCK_TRIES && rc == EWOULDBLOCK; i++) {
+		if (i)
+			nanosleep(&lock_pause, NULL);
+		rc = flock(fd, LOCK_SH | LOCK_NB) ? errno : 0;
+		if (rc == EINTR)
+			rc = EWOULDBLOCK;
 	}
+	return rc;
+}
+
+/* What becomes of a file that was just opened: 0: it is locked; EAGAIN: its name is another file's or none by
+ * now; another errno. */
+static int file_take(int fd, const struct guarded *place, const char *name, bool fresh)
+{
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st))
+		return errno;
+	if (!is_private(&st))
+		return EPERM;
+	if (fresh && file_discard(fd, place, name))
+		return EAGAIN;
+	rc = file_lock(fd);
+	if (rc)
+		return rc;
+	/* Its last user, or a job that begins anew, may have removed it before. */
+	return is_named(fd, place, name) ? 0 : EAGAIN;
+}
+
+/* Opens the file and locks it as one of its users. Returns 0 or an errno. */
+static int file_open(struct stage *stage, bool fresh)
+{
+	int rc = EAGAIN;
+
+	for (unsigned i = 0; i < OPEN_TRIES && rc == EAGAIN; i++) {
+		stage->fd = openat(stage->place.fd, stage->name,
+				   O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+				   0600);
+		if (stage->fd < 0)
+			return errno;
+		rc = file_take(stage->fd, &stage->place, stage->name, fresh);
+		if (rc) {
+			close(stage->fd);
+			stage->fd = -1;
+		}
+	}
+	return rc;
 }
 
 /* Where the file ends at most. What is in it already is no part of what is free. */
@@ -179,27 +231,41 @@ static uint64_t limit_of(const struct stage *stage, const struct tier_setup *set
 	return limits_file() < limit ? limits_file() : limit;
 }
 
-/* The head is right, or made so. One process at a time, by a byte lock on it. */
-static int head_check(struct stage *stage, const struct tier_setup *setup)
+/* One process at a time, by a byte lock on the head. */
+static int head_lock(int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	int rc = EAGAIN;
+
+	for (unsigned i = 0; i < LOCK_TRIES && (rc == EAGAIN || rc == EACCES || rc == EINTR); i++) {
+		if (i)
+			nanosleep(&lock_pause, NULL);
+		rc = fcntl(fd, F_OFD_SETLK, &lock) ? errno : 0;
+	}
+	return rc;
+}
+
+/* The head is right, or made so. */
+static int head_check(struct stage *stage, const struct tier_setup *setup)
+{
+	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	struct made_of made_of = {setup->identity, setup->root, setup->records};
 	struct head *head = stage->head;
 	char boot[BOOT];
+	int rc;
 
 	boot_id(boot);
-	if (fcntl(stage->fd, F_OFD_SETLKW, &lock))
-		return errno;
-	if (head->magic != magic || head->records != setup->records ||
-	    memcmp(head->boot, boot, BOOT) ||
-	    memcmp(head->identity, setup->identity, sizeof(head->identity))) {
+	rc = head_lock(stage->fd);
+	if (rc)
+		return rc;
+	if (head->magic != magic || memcmp(head->boot, boot, BOOT) ||
+	    memcmp(&head->made_of, &made_of, sizeof(made_of))) {
 		memset(stage->rows, 0, setup->records * sizeof(struct row));
-		head->records = setup->records;
 		memcpy(head->boot, boot, BOOT);
-		memcpy(head->identity, setup->identity, sizeof(head->identity));
+		head->made_of = made_of;
 		atomic_store(&head->next, stage->mapped);
 		head->magic = magic;
 	}
-	lock.l_type = F_UNLCK;
 	return fcntl(stage->fd, F_OFD_SETLK, &lock) ? errno : 0;
 }
 
@@ -265,8 +331,9 @@ static void stage_delist(const struct stage *stage)
 /* The last one takes the file along. */
 static void stage_leave(const struct stage *stage)
 {
-	if (!flock(stage->fd, LOCK_EX | LOCK_NB) && is_ours(stage->fd, stage->path))
-		unlink(stage->path);
+	if (!flock(stage->fd, LOCK_EX | LOCK_NB) &&
+	    is_named(stage->fd, &stage->place, stage->name))
+		unlinkat(stage->place.fd, stage->name, 0);
 }
 
 /* For programs that end without closing their loaders. Threads may still be at work with the file
@@ -291,7 +358,21 @@ static void stage_close(void *state)
 		stage_leave(stage);
 		close(stage->fd);
 	}
+	guarded_close(&stage->place);
 	free(stage);
+}
+
+static int place_open(struct stage *stage, const struct tier_setup *setup)
+{
+	uint64_t hash = identity_hash(&setup->identity, setup->root);
+	int rc = guarded_open(&stage->place, setup->directory, true);
+
+	snprintf(stage->name, sizeof(stage->name), "lmdbio-stage-%016llx", (unsigned long long)hash);
+	if (rc)
+		stage->place.path = strdup(setup->directory); /* to tell of */
+	else
+		stage->place.fd = descriptor_lift(stage->place.fd);
+	return rc;
 }
 
 /* A directory that cannot be used drops the tier, not the loader. */
@@ -305,11 +386,13 @@ static int stage_open(void **state, const struct tier_setup *setup)
 	stage = calloc(1, sizeof(*stage));
 	if (!stage)
 		return ENOMEM;
+	stage->fd = -1;
 	stage->records = setup->records;
-	snprintf(stage->path, sizeof(stage->path), "%s/lmdbio-stage-%016llx", setup->directory,
-		 (unsigned long long)XXH3_64bits(setup->identity, sizeof(setup->identity)));
-	stage->fd = file_open(stage->path, setup->fresh);
-	rc = stage->fd < 0 ? errno : stage_map(stage, setup);
+	rc = place_open(stage, setup);
+	if (!rc)
+		rc = file_open(stage, setup->fresh);
+	if (!rc)
+		rc = stage_map(stage, setup);
 	if (!rc) {
 		stage->limit = limit_of(stage, setup);
 		stage_enlist(stage);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a record may come from, besides its data file.
+/* A tier: where a record may come from, besides its data file.
  *
  * A tier keeps some records near: in this process's memory, on a local disk, with another node. The
  * loader asks each tier whether it has a record, and takes it from the one whose measured speed,
@@ -14,6 +14,7 @@
 #define LMDBIO_LOADER_TIER_H
 
 #include "loader/loader_order.h"
+#include "util/identity.h"
 
 #include <lmdb.h>
 #include <stdatomic.h>
@@ -30,7 +31,8 @@ struct tier_record {
 /* What a tier is made for. */
 struct tier_setup {
 	const struct order *order;
-	uint64_t identity[4]; /* of the data set's bytes, and of the tree in them */
+	struct identity identity; /* of the data set's bytes, node form ... */
+	uint64_t root;            /* ... and the tree in them, by its root page */
 	uint64_t records;
 	uint64_t keep;         /* bytes that the memory tier may keep */
 	const char *directory; /* stage: on a local disk, or NULL */

@@ -44,14 +44,10 @@ static int broadcast(MPI_Comm comm, void *bytes, uint64_t length, int from)
 /* Whether all ranks look at the same bytes. */
 static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 {
-	const struct arena_identity *mine = &txn->identity;
-	uint64_t numbers[] = {mine->inode, mine->size, (uint64_t)mine->mtime_ns, mine->snapshot};
-	uint64_t first[sizeof(numbers) / sizeof(numbers[0])];
-	int rc;
+	struct identity mine = identity_job(&txn->identity), first = mine;
+	int rc = broadcast(comm, &first, sizeof(first), 0);
 
-	memcpy(first, numbers, sizeof(first));
-	rc = broadcast(comm, first, sizeof(first), 0);
-	return rc ? rc : memcmp(first, numbers, sizeof(first)) ? ESTALE : 0;
+	return rc ? rc : identity_equal(&mine, &first) ? 0 : ESTALE;
 }
 
 /* The numbers of all leaf pages, read by rank 0. The code is agreed. */
@@ -230,13 +226,13 @@ static int transaction_open(const char *path, const char *database, MDB_env **en
 /* Without a reader's slot the pages of a snapshot are safe until the next commit. */
 static int still_newest(const MDB_env *env, const MDB_txn *txn)
 {
-	struct staged_identity now;
+	struct staged_original now;
 	int rc;
 
 	if (env->packed)
 		return 0;
 	rc = staged_identify(env->data, &now);
-	return rc ? rc : now.snapshot == txn->id ? 0 : ESTALE;
+	return rc ? rc : now.identity.snapshot == txn->id ? 0 : ESTALE;
 }
 
 __attribute__((visibility("default"))) int

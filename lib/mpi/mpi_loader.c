@@ -77,15 +77,15 @@ static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader
 static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi)
 {
 	struct opening *opening = context;
-	uint64_t identity[LOADER_IDENTITY] = {0};
+	struct loader_identity identity = {.root = 0};
 	struct record_index *index = NULL;
 	int packed = txn->env->packed != NULL, any = 0, rc;
 
 	if (packed)
 		opening->piece = txn->env->packed->residency.piece;
-	rc = agree(opening, opening->door->identify(txn, dbi, identity));
+	rc = agree(opening, opening->door->identify(txn, dbi, &identity));
 	if (!rc)
-		rc = same_on_all(opening, identity, sizeof(identity), ESTALE);
+		rc = same_on_all(opening, &identity, sizeof(identity), ESTALE);
 	if (!rc)
 		rc = agree(opening, mpi_error_code(mpi_allreduce(&packed, &any, 1, MPI_INT, MPI_MAX,
 								 opening->place.all)));

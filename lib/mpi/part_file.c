@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the fields of a part's head and rows stand. */
+/* A node's part of a data set in a file: its head and rows, written, checked and looked up. */
 #include "config.h"
 #include "mpi/part_file.h"
 
@@ -19,16 +19,13 @@ enum {
 	HEAD_NODE = 8,
 	HEAD_NODES = 12,
 	HEAD_SIZE = 16,
-	HEAD_INODE = 24,
-	HEAD_ORIGINAL = 32,
-	HEAD_MTIME = 40,
-	HEAD_SNAPSHOT = 48,
-	HEAD_COUNT = 56,
-	HEAD_HASH = 64,
-	HEAD_END = 72,
+	HEAD_ORIGINAL = 24,
+	HEAD_COUNT = 88,
+	HEAD_HASH = 96,
+	HEAD_END = 104,
 };
 
-static const char magic[HEAD_NODE] = {'l', 'm', 'd', 'b', 'i', 'o', 'P', '1'};
+static const char magic[HEAD_NODE] = {'l', 'm', 'd', 'b', 'i', 'o', 'P', '2'};
 
 struct part_row {
 	uint64_t chunk, hash;
@@ -68,14 +65,13 @@ int part_file_put(int fd, uint64_t size, uint64_t index, uint64_t chunk, const v
 static void head_make(uint8_t head[HEAD_END], const struct part_identity *identity,
 		      const struct part_row *rows, uint64_t count)
 {
+	struct identity original = identity_job(&identity->original);
+
 	memcpy(head, magic, sizeof(magic));
 	store32(head + HEAD_NODE, (uint32_t)identity->node);
 	store32(head + HEAD_NODES, (uint32_t)identity->nodes);
 	store64(head + HEAD_SIZE, identity->size);
-	store64(head + HEAD_INODE, identity->original.inode);
-	store64(head + HEAD_ORIGINAL, identity->original.size);
-	store64(head + HEAD_MTIME, (uint64_t)identity->original.mtime_ns);
-	store64(head + HEAD_SNAPSHOT, identity->original.snapshot);
+	memcpy(head + HEAD_ORIGINAL, &original, sizeof(original));
 	store64(head + HEAD_COUNT, count);
 	store64(head + HEAD_HASH,
 		hash_seeded(rows, count * sizeof(*rows), hash_bytes(head, HEAD_HASH)));
@@ -118,7 +114,7 @@ static int part_judge(struct part_file *part, const struct part_identity *identi
 {
 	uint8_t head[HEAD_END], right[HEAD_END];
 	struct stat st;
-	int rc = staged_trust(part->fd);
+	int rc = guarded_file(part->fd);
 
 	if (!rc && fstat(part->fd, &st))
 		rc = errno;
@@ -140,18 +136,25 @@ static int part_judge(struct part_file *part, const struct part_identity *identi
 int part_file_open(struct part_file *part, const char *directory,
 		   const struct part_identity *identity)
 {
-	char name[STAGED_NAME], file[PART_NAME], *path;
+	char name[STAGED_NAME], file[PART_NAME];
+	struct guarded top, place = {.fd = -1};
 	int rc;
 
 	*part = (struct part_file){.fd = -1, .size = identity->size};
+	rc = guarded_open(&top, directory, false);
+	if (rc)
+		return rc;
 	staged_name(&identity->original, name);
 	part_file_name(identity, file);
-	if (asprintf(&path, "%s/%s/%s", directory, name, file) < 0)
-		return ENOMEM;
-	/* Who made it is not known yet: a FIFO must not be waited for. */
-	part->fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	rc = guarded_below(&place, &top, name, false);
+	guarded_close(&top);
+	if (rc)
+		return rc;
+	/* The process that made it is not known yet: a FIFO must not be waited for. */
+	part->fd = openat(place.fd, file,
+			  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	rc = part->fd < 0 ? errno : part_judge(part, identity);
-	free(path);
+	guarded_close(&place);
 	if (rc)
 		part_file_close(part);
 	return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a node's part of a data set lies in a file, and when its bytes are
+/* A node's part of a data set in a file on its local disk: where its bytes lie, and when they are
  * believed.
  *
  * A sparse file, DIR/NAME/part-NODE-of-NODES, NAME as env/staged.h says. Numbers are in this
@@ -7,18 +7,16 @@
  *
  *   0     the data's bytes at their own offsets, in chunks of 1 MiB (the last one may be shorter);
  *         holes where other nodes have the chunk
- *   end   where the data ends, on a border of 4 KiB: a head of 72 bytes
- *          0  8  "lmdbioP1"
+ *   end   where the data ends, on a border of 4 KiB: a head of 104 bytes, which seals the part
+ *          0  8  "lmdbioP2"
  *          8  4  the node that the part was made for
  *         12  4  and of how many
  *         16  8  bytes of the data
- *         24  8  inode of the original's file
- *         32  8  its bytes: those of a container, where the data was in one
- *         40  8  its time of modification, nanoseconds
- *         48  8  its newest transaction; 0 for a container
- *         56  8  chunks in the part
- *         64  8  XXH3-64 of the rows, seeded with that of the 64 bytes before
- *   +72   a row of 16 bytes for each chunk, in the data's order
+ *         24 64  struct identity of the original's file, job form: of a container, where the data was
+ *                in one
+ *         88  8  chunks in the part
+ *         96  8  XXH3-64 of the rows, seeded with that of the 96 bytes before
+ *   +104  a row of 16 bytes for each chunk, in the data's order
  *          0  8  its number
  *          8  8  XXH3-64 of its bytes
  *
@@ -36,7 +34,7 @@
 
 /* Which part of what. */
 struct part_identity {
-	struct staged_identity original;
+	struct identity original; /* of the file */
 	uint64_t size; /* bytes of the data, more than 0 */
 	int node, nodes;
 };
@@ -64,8 +62,8 @@ int part_file_put(int fd, uint64_t size, uint64_t index, uint64_t chunk, const v
  * part_file_put() has written) or an errno. */
 int part_file_seal(int fd, const struct part_identity *identity, uint64_t count);
 
-/* Opens the part below `directory`. Returns 0; ENOENT (there is none); EPERM (it belongs to another
- * user, or others may write to it); EBADMSG (it is not what its name says); another errno. To be
+/* Opens the part below `directory`. Returns 0; ENOENT (there is none); EPERM (other users can change it,
+ * or a directory above it); EBADMSG (it is not what its name says); another errno. To be
  * closed if it was opened. */
 int part_file_open(struct part_file *part, const char *directory,
 		   const struct part_identity *identity);

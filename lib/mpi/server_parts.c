@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a server makes of the part of a data set that lies on its node's
- * local disk: it takes the place of storage, as far as it is there and right. */
+/* The part of a data set on a node's local disk: the server reads it in place of storage, as far as it is
+ * there and right. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -10,29 +10,21 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void server_part_open(const struct server *server, struct server_set *set)
 {
 	const char *directory = settings_get()->staged, *backend, *why;
 	struct part_identity identity = {
-		.original =
-			{
-				.inode = set->identity.inode,
-				.mtime_ns = set->identity.mtime_ns,
-				.snapshot = set->packed ? 0 : set->identity.snapshot,
-			},
+		.original = set->original,
 		.size = set->identity.size,
 		.node = server->place.node,
 		.nodes = server->place.nodes,
 	};
-	struct stat st;
 	int rc;
 
 	set->staged = directory != NULL;
-	if (!directory || fstat(set->fd, &st))
+	if (!directory)
 		return;
-	identity.original.size = (uint64_t)st.st_size;
 	rc = part_file_open(&set->part, directory, &identity);
 	if (!rc) {
 		rc = io_open_chosen(&set->local, set->part.fd, settings_get()->io, &backend, &why);

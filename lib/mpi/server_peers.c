@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what servers say to each other.
+/* The servers of a job: what they say to each other.
  *
  * A question is one message with the data set's whole identity and a chunk; its answer comes under
  * a tag that the question names: the chunk's bytes, or none at all if there are none to be had, so
@@ -22,15 +22,14 @@ static const uint64_t late_ns = 1000000000;
 struct question {
 	int32_t version;
 	int32_t tag;
-	struct arena_identity identity;
-	uint64_t changed_ns;
+	struct identity identity; /* job form */
 	uint64_t chunk;
 	uint32_t urgent;
 	uint32_t length; /* of the path */
 	char path[SERVER_PATH];
 };
 
-enum { QUESTION_VERSION = 4 };
+enum { QUESTION_VERSION = 5 };
 
 /* --- sending --------------------------------------------------------------------------------- */
 
@@ -197,7 +196,7 @@ void server_answer_all(struct server *server, struct server_load *load, int erro
 static void question_answer(struct server *server, const struct question *question, int from)
 {
 	struct server_set *set =
-		server_set_find(server, question->path, &question->identity, question->changed_ns);
+		server_set_find(server, question->path, &question->identity);
 	struct server_load *load;
 	struct server_ask *ask;
 
@@ -297,8 +296,7 @@ bool server_ask(struct server *server, struct server_load *load)
 	*question = (struct question){
 		.version = QUESTION_VERSION,
 		.tag = tag,
-		.identity = set->identity,
-		.changed_ns = set->changed_ns,
+		.identity = identity_job(&set->identity),
 		.chunk = load->chunk,
 		.urgent = load->urgent,
 		.length = (uint32_t)path,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the server's files share. One thread owns all of it.
+/* The node's server: what its files share. One thread owns all of it.
  *
  * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is
  * started when a buffer is free, as a read of storage (or of the local disk, where it was staged)
@@ -37,8 +37,8 @@ struct server_set {
 	bool part_failed, part_told;
 	bool packed;
 	struct arena *arena;
-	struct arena_identity identity;
-	uint64_t changed_ns;        /* of the file, as arena_changed_ns() */
+	struct identity identity;
+	struct identity original;   /* of the file: of a container that the data is in */
 	struct chunk_spread spread; /* which node has what: all nodes agree on it */
 	uint64_t *sums;             /* of chunks that were sent, as sealed_sum(); 0: not known */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
@@ -155,12 +155,11 @@ struct server {
 
 /* server_sets.c */
 /* The set behind a member's descriptor, which is taken in any case; 0 or an errno. */
-int server_set_join(struct server *server, int fd, const struct arena_identity *identity,
+int server_set_join(struct server *server, int fd, const struct identity *identity,
 		    struct server_set **set);
-/* The one that a peer means; the device in its identity is not looked at. NULL: there is none such
- * here. */
+/* The set that a peer means, by the job form of its identity. NULL: there is none such here. */
 struct server_set *server_set_find(struct server *server, const char *path,
-				   const struct arena_identity *identity, uint64_t changed_ns);
+				   const struct identity *identity);
 /* Opens a set by its path, to be brought and kept; 0 or an errno. */
 int server_set_open(struct server *server, const char *path);
 /* Whether the file still is what it was when the set was made. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which data sets the server has, and that they are what others mean. */
+/* The data sets of a server, and whether they are what its members and its peers mean. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -23,14 +23,6 @@
 
 enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
 static const uint64_t idle_ns = 10000000000;
-
-/* The device is a number of this node's own. Between nodes that leaves little: copies of two data
- * sets, each on a node's own disk, can agree in all of it, but for when they were changed last. */
-static bool is_same(const struct arena_identity *one, const struct arena_identity *other)
-{
-	return one->inode == other->inode && one->size == other->size &&
-	       one->mtime_ns == other->mtime_ns && one->snapshot == other->snapshot;
-}
 
 static bool is_packed(int fd)
 {
@@ -111,28 +103,29 @@ static int newest_snapshot(struct server_set *set, uint64_t *id)
 	return 0;
 }
 
-/* What the descriptor's file is now; the snapshot is left as it was. */
-static int identity_of(int fd, bool packed, struct arena_identity *identity)
+/* Identifies the file, and the data in it. */
+static int set_identify(struct server_set *set)
 {
-	struct stat st;
+	struct staged_original original;
+	uint64_t newest = 0;
+	int rc = staged_identify(set->fd, &original);
 
-	if (fstat(fd, &st))
-		return errno;
-	if (!S_ISREG(st.st_mode))
-		return EINVAL;
-	identity->device = st.st_dev;
-	identity->inode = st.st_ino;
-	identity->mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
-	if (!packed)
-		identity->size = (uint64_t)st.st_size;
-	return 0;
+	if (rc)
+		return rc < 0 ? EINVAL : rc; /* an LMDB code */
+	rc = newest_snapshot(set, &newest);
+	set->original = set->identity = original.identity;
+	if (set->packed)
+		set->identity.size = container_info(&set->data)->size;
+	set->identity.snapshot = newest;
+	return rc;
 }
 
 bool server_set_holds(const struct server_set *set)
 {
-	struct arena_identity now = set->identity;
+	struct stat st;
 
-	return !identity_of(set->fd, set->packed, &now) && is_same(&now, &set->identity);
+	return !fstat(set->fd, &st) && identity_holds(&set->original, &st) &&
+	       (uint64_t)st.st_size == set->original.size;
 }
 
 /* Joins, or makes, the node's arena of the set. */
@@ -159,14 +152,13 @@ static int set_attach(struct server *server, struct server_set *set)
 	return rc ? rc : set->sums ? 0 : ENOMEM;
 }
 
-/* The set of a descriptor, which is taken in any case. `identity`: what it must be, or NULL;
- * changed_ns: the same, or 0. */
-static int set_make(struct server *server, int fd, const struct arena_identity *identity,
-		    uint64_t changed_ns, struct server_set **made)
+/* The set of a descriptor, which is taken in any case. `identity`: the job form of what it must be, or
+ * NULL. */
+static int set_make(struct server *server, int fd, const struct identity *identity,
+		    struct server_set **made)
 {
 	struct server_set *set = calloc(1, sizeof(*set));
 	char name[64], path[SERVER_PATH];
-	uint64_t newest = 0;
 	ssize_t length;
 	int rc = ENOMEM;
 
@@ -187,15 +179,8 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	if (set->path)
 		rc = set_read(set);
 	if (!rc)
-		rc = identity_of(fd, set->packed, &set->identity);
-	if (!rc && set->packed)
-		set->identity.size = container_info(&set->data)->size;
-	if (!rc)
-		rc = newest_snapshot(set, &newest);
-	set->identity.snapshot = newest;
-	set->changed_ns = arena_changed_ns(fd);
-	if (!rc && ((identity && !is_same(&set->identity, identity)) ||
-		    (changed_ns && changed_ns != set->changed_ns)))
+		rc = set_identify(set);
+	if (!rc && identity && !identity_equal_job(&set->identity, identity))
 		rc = ESTALE;
 	if (!rc)
 		rc = set_attach(server, set);
@@ -216,16 +201,16 @@ static int set_make(struct server *server, int fd, const struct arena_identity *
 	return 0;
 }
 
-int server_set_join(struct server *server, int fd, const struct arena_identity *identity,
+int server_set_join(struct server *server, int fd, const struct identity *identity,
 		    struct server_set **found)
 {
 	for (struct server_set *set = server->sets; set; set = set->next)
-		if (set->identity.device == identity->device && is_same(&set->identity, identity)) {
+		if (identity_equal(&set->identity, identity)) {
 			close(fd);
 			*found = set;
 			return 0;
 		}
-	return set_make(server, fd, identity, 0, found);
+	return set_make(server, fd, identity, found);
 }
 
 /* The file of a data set that is named as mdb_env_open() names it, or directly. */
@@ -248,7 +233,7 @@ int server_set_open(struct server *server, const char *path)
 
 	if (fd < 0)
 		return errno;
-	rc = set_make(server, fd, NULL, 0, &set);
+	rc = set_make(server, fd, NULL, &set);
 	if (!rc)
 		set->lasting = true;
 	return rc;
@@ -301,17 +286,16 @@ int server_sets_lack(const struct server *server)
 }
 
 struct server_set *server_set_find(struct server *server, const char *path,
-				   const struct arena_identity *identity, uint64_t changed_ns)
+				   const struct identity *identity)
 {
 	struct server_set *set;
 	int fd;
 
 	for (set = server->sets; set; set = set->next)
-		if (is_same(&set->identity, identity) && set->changed_ns == changed_ns &&
-		    !strcmp(set->path, path))
+		if (identity_equal_job(&set->identity, identity) && !strcmp(set->path, path))
 			return set;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || set_make(server, fd, identity, changed_ns, &set))
+	if (fd < 0 || set_make(server, fd, identity, &set))
 		return NULL;
 	return set;
 }

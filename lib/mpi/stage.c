@@ -317,11 +317,13 @@ static int target_fill(struct stage *stage)
 		.source = &stage->source,
 		.options = &stage->options,
 		.job = &stage->job,
+		.top = {.fd = -1},
+		.place = {.fd = -1},
 		.fd = -1,
 		.spread =
 			{
-				.place = chunk_spread_place(stage->source.identity.inode,
-							    stage->source.identity.mtime_ns),
+				.place = chunk_spread_place(stage->source.original.identity.inode,
+							    stage->source.original.identity.mtime_ns),
 				.size = stage->source.size,
 				.unit = chunk_spread_unit(stage->source.piece),
 				.nodes = stage->job.place.nodes,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a copy gets into a directory whole or not at all.
+/* A copy in a directory: how it gets there whole or not at all.
  *
  * DIR/NAME/data.mdb, NAME as env/staged.h says. It is written as
  * DIR/NAME/data.mdb.NONCE-NODE.partial by all ranks of the node, each at its own offsets; its
- * length is allocated before the first byte, so that a full disk is known at once. In a directory
- * that all nodes see there is one such file.
+ * length is allocated before the first byte, so that a full disk is known at once. When all bytes are
+ * on the disk it gets its name, and then its seal, without which no program uses it. In a directory
+ * that all nodes see there is one such file. Each rank opens and judges the directories for itself, and
+ * names files in them by their descriptors (util/guarded.h).
  */
 #include "config.h"
 #include "mpi/stage_directory.h"
@@ -27,25 +29,21 @@ static const char partial_end[] = ".partial";
 
 int stage_directory_name(struct stage_target *target, const char *file, int of)
 {
-	char name[STAGED_NAME];
-	int rc = ENOMEM;
-
-	staged_name(&target->source->identity, name);
-	if (asprintf(&target->directory, "%s/%s", target->options->directory, name) < 0)
-		target->directory = NULL;
-	else if (asprintf(&target->final, "%s/%s", target->directory, file) < 0)
-		target->final = NULL;
-	else if (asprintf(&target->partial, "%s.%llx-%d%s", target->final,
-			  (unsigned long long)target->nonce, of, partial_end) < 0)
+	staged_name(&target->source->original.identity, target->name);
+	target->final = strdup(file);
+	if (!target->final)
+		return ENOMEM;
+	if (asprintf(&target->partial, "%s.%llx-%d%s", file, (unsigned long long)target->nonce, of,
+		     partial_end) < 0) {
 		target->partial = NULL;
-	else
-		rc = 0;
-	return rc;
+		return ENOMEM;
+	}
+	return 0;
 }
 
 static int copy_name(struct stage_target *target)
 {
-	return stage_directory_name(target, staged_file(&target->source->identity),
+	return stage_directory_name(target, staged_file(&target->source->original),
 				    stage_target_spreads(target) ? target->job->place.node : 0);
 }
 
@@ -55,7 +53,7 @@ static bool is_there(const struct stage_target *target)
 	char *path;
 	int fd;
 
-	if (staged_open(target->options->directory, &target->source->identity, &path, &fd))
+	if (staged_open(target->options->directory, &target->source->original, &path, &fd))
 		return false;
 	close(fd);
 	free(path);
@@ -77,43 +75,60 @@ int stage_directory_allocate(const struct stage_target *target, uint64_t offset,
 		       : rc;
 }
 
-/* Takes away what jobs that were killed have left: nobody has a lock on it, and it is not so young that
- * its maker could be about to take one. */
-static void stale_remove(const char *path)
+/* Whether it was left by a job that was killed: it is ours, no process has a lock on it, and it is not so
+ * young that its maker could be about to take one. */
+static bool is_stale(int fd)
 {
 	enum { STALE_SECONDS = 60 };
-	DIR *directory = opendir(path);
-	struct dirent *entry;
 	struct stat st;
 
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       time(NULL) - st.st_mtime > STALE_SECONDS && !flock(fd, LOCK_EX | LOCK_NB);
+}
+
+static void stale_remove(const struct guarded *place)
+{
+	int listed = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = listed < 0 ? NULL : fdopendir(listed);
+	struct dirent *entry;
+
+	if (!directory && listed >= 0)
+		close(listed);
 	while (directory && (entry = readdir(directory))) {
 		size_t length = strlen(entry->d_name), end = sizeof(partial_end) - 1;
 		int fd;
 
 		if (length <= end || strcmp(entry->d_name + length - end, partial_end))
 			continue;
-		fd = openat(dirfd(directory), entry->d_name,
+		fd = openat(place->fd, entry->d_name,
 			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		if (!fstat(fd, &st) && time(NULL) - st.st_mtime > STALE_SECONDS &&
-		    !flock(fd, LOCK_EX | LOCK_NB))
-			(void)unlinkat(dirfd(directory), entry->d_name, 0);
+		if (is_stale(fd))
+			(void)unlinkat(place->fd, entry->d_name, 0);
 		close(fd);
 	}
 	if (directory)
 		closedir(directory);
 }
 
+static int places_open(struct stage_target *target, bool make)
+{
+	int rc = guarded_open(&target->top, target->options->directory, make);
+
+	return rc ? rc : guarded_below(&target->place, &target->top, target->name, make);
+}
+
 int stage_directory_create(struct stage_target *target)
 {
 	mode_t mode = (target->source->mode & 0444) | S_IRUSR | S_IWUSR;
+	int rc = places_open(target, true);
 
-	if (mkdir(target->directory, 0777) && errno != EEXIST)
-		return errno;
-	stale_remove(target->directory);
-	target->fd =
-		open(target->partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (rc)
+		return rc;
+	stale_remove(&target->place);
+	target->fd = openat(target->place.fd, target->partial,
+			    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (target->fd < 0)
 		return errno;
 	/* As long as this process lives. Where that cannot be had nothing is removed either. */
@@ -125,8 +140,12 @@ int stage_directory_create(struct stage_target *target)
 
 int stage_directory_open(struct stage_target *target)
 {
-	target->fd = open(target->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	return target->fd < 0 ? errno : 0;
+	int rc = places_open(target, false);
+
+	if (rc)
+		return rc;
+	target->fd = openat(target->place.fd, target->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return target->fd < 0 ? errno : guarded_file(target->fd);
 }
 
 static int copy_make(struct stage_target *target)
@@ -139,7 +158,7 @@ static int copy_make(struct stage_target *target)
 	if (target->there)
 		return 0;
 	rc = stage_directory_create(target);
-	return rc ? rc : stage_directory_allocate(target, 0, target->source->identity.size);
+	return rc ? rc : stage_directory_allocate(target, 0, target->source->original.identity.size);
 }
 
 static int copy_join(struct stage_target *target)
@@ -161,9 +180,9 @@ int stage_directory_settle(struct stage_target *target)
 	return fsync(target->fd) ? errno : 0;
 }
 
-static int sync_directory(const char *path)
+static int place_sync(const struct guarded *place)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+	int fd = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
 		return errno;
@@ -175,26 +194,45 @@ static int sync_directory(const char *path)
 
 int stage_directory_show(struct stage_target *target)
 {
-	if (rename(target->partial, target->final))
+	if (renameat(target->place.fd, target->partial, target->place.fd, target->final))
 		return errno;
 	free(target->partial);
 	target->partial = NULL;
-	return sync_directory(target->directory);
+	return place_sync(&target->place);
+}
+
+static int copy_show(struct stage_target *target)
+{
+	int rc = stage_directory_show(target);
+
+	if (!rc)
+		rc = staged_seal(&target->place, target->final, &target->source->original.identity);
+	return rc ? rc : place_sync(&target->place);
 }
 
 void stage_directory_undo(struct stage_target *target)
 {
 	if (target->fd >= 0)
-		(void)unlink(target->partial ? target->partial : target->final);
-	if (target->directory) /* stays if anything else is in it */
-		(void)rmdir(target->directory);
+		(void)unlinkat(target->place.fd, target->partial ? target->partial : target->final,
+			       0);
+	if (target->place.fd >= 0) /* stays if anything else is in it */
+		(void)unlinkat(target->top.fd, target->name, AT_REMOVEDIR);
+	guarded_undo(&target->top);
+}
+
+static void copy_undo(struct stage_target *target)
+{
+	if (target->fd >= 0 && !target->partial)
+		staged_unseal(&target->place, target->final);
+	stage_directory_undo(target);
 }
 
 void stage_directory_close(struct stage_target *target)
 {
 	if (target->fd >= 0)
 		close(target->fd);
-	free(target->directory);
+	guarded_close(&target->place);
+	guarded_close(&target->top);
 	free(target->partial);
 	free(target->final);
 }
@@ -205,7 +243,7 @@ const struct stage_target_ops stage_directory = {
 	.join = copy_join,
 	.put = copy_put,
 	.settle = stage_directory_settle,
-	.show = stage_directory_show,
-	.undo = stage_directory_undo,
+	.show = copy_show,
+	.undo = copy_undo,
 	.close = stage_directory_close,
 };

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a file gets into a directory whole or not at all: what the targets
- * share that put one there. */
+/* A file that gets into a directory whole or not at all: what the targets share that put one there. */
 #ifndef LMDBIO_MPI_STAGE_DIRECTORY_H
 #define LMDBIO_MPI_STAGE_DIRECTORY_H
 
 #include "mpi/stage_target.h"
 
-/* Names the file, which lies below the directory that is made for the data set's identity, and what
- * it is called until it is whole. `of`: the node's number, or 0 where the file is all nodes'.
- * Returns 0 or ENOMEM. */
+/* Names the file, which lies in the directory of the data set's identity, and what it is called until it
+ * is whole. `of`: the node's number, or 0 where the file is all nodes'. Returns 0 or ENOMEM. */
 int stage_directory_name(struct stage_target *target, const char *file, int of);
 
-/* Makes the partial file, empty, and takes away what killed jobs have left. 0 or errno. */
+/* Makes the partial file, empty, with its directory, and takes away what killed jobs have left. Returns 0;
+ * EPERM: other users can change a directory on the way; another errno. */
 int stage_directory_create(struct stage_target *target);
 
 /* Takes room for bytes of it, so that a full disk is known at once; makes it so long at least. In

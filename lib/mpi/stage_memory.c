@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a job fills its nodes' arenas, and keeps them filled.
+/* Staging to memory: a job fills its nodes' arenas, and keeps them filled.
  *
  * Each rank attaches to its node's arena, which programs find by the data set's identity, and fills
  * it chunk by chunk under the chunk's claim, as readers do. Each rank then pins every
@@ -39,14 +39,7 @@ static bool is_whole(const struct stage_target *target)
 
 static int attach(struct stage_target *target)
 {
-	const struct staged_identity *staged = &target->source->identity;
-	struct arena_identity identity = {
-		.device = target->source->device,
-		.inode = staged->inode,
-		.size = target->source->size,
-		.mtime_ns = staged->mtime_ns,
-		.snapshot = target->source->snapshot,
-	};
+	struct identity identity = target->source->original.identity;
 	uint64_t budget = memory_budget(settings_get()), memory = target->options->memory;
 	/* What is asked for by name is had beside what other data sets may have. */
 	struct arena_options options = {
@@ -58,6 +51,10 @@ static int attach(struct stage_target *target)
 	const char *why;
 	int rc;
 
+	/* As a reader of this node identifies the bytes: see lib/env/snapshot.c and packed.c. */
+	identity.device = target->source->device;
+	identity.size = target->source->size;
+	identity.snapshot = target->source->snapshot;
 	rc = arena_open(&target->arena, &identity, &options, &why);
 	if (rc)
 		return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how each node of a job gets its own part of a data set, and nothing
- * else, into a local directory.
+/* Staging in parts: each node of a job gets its own part of a data set, and nothing else, into a local
+ * directory.
  *
  * DIR/NAME/part-NODE-of-NODES (mpi/part_file.h). Nodes exchange nothing: each reads what it has in
  * the spread, its ranks a contiguous share of that each.
@@ -16,7 +16,7 @@
 static struct part_identity part_of(const struct stage_target *target)
 {
 	return (struct part_identity){
-		.original = target->source->identity,
+		.original = target->source->original.identity,
 		.size = target->source->size,
 		.node = target->job->place.node,
 		.nodes = target->job->place.nodes,

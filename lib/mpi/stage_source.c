@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what must be equal for two ranks to see the same data set. */
+/* The file that a job stages: what must be equal for two ranks to see the same data set. */
 #include "config.h"
 #include "mpi/stage_source.h"
 
@@ -46,29 +46,20 @@ static int open_file(struct stage_source *source, const char *path)
 	return S_ISREG(st.st_mode) ? 0 : ENOENT; /* a directory without a data file */
 }
 
-/* By its status alone, which costs storage no read. */
-static int glance(int fd, struct staged_identity *identity)
+/* Whether it is the file that rank 0 has seen, by its status alone, which costs storage no read. */
+static int compare(int fd, const struct identity *first)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
 		return errno;
-	identity->inode = st.st_ino;
-	identity->size = (uint64_t)st.st_size;
-	identity->mtime_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
-	return 0;
-}
-
-static int compare(const struct staged_identity *a, const struct staged_identity *b)
-{
-	return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns ? 0
-											: ESTALE;
+	return identity_holds(first, &st) && (uint64_t)st.st_size == first->size ? 0 : ESTALE;
 }
 
 /* What rank 0 tells the others. */
 struct found {
 	int64_t rc;
-	struct staged_identity identity;
+	struct staged_original original;
 	uint64_t size, snapshot, page_size, piece, unpacked;
 };
 
@@ -98,11 +89,12 @@ static int look_inside(int fd, struct found *found)
 
 static int look(int fd, bool unpack, struct found *found)
 {
-	int rc = staged_identify(fd, &found->identity);
+	int rc = staged_identify(fd, &found->original);
 
-	found->size = found->identity.size;
-	found->snapshot = found->identity.snapshot;
-	found->page_size = found->identity.page_size;
+	found->original.identity = identity_job(&found->original.identity);
+	found->size = found->original.identity.size;
+	found->snapshot = found->original.identity.snapshot;
+	found->page_size = found->original.page_size;
 	found->piece = 1;
 	return rc || !unpack || found->page_size ? rc : look_inside(fd, found);
 }
@@ -110,7 +102,6 @@ static int look(int fd, bool unpack, struct found *found)
 int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path, bool unpack)
 {
 	struct found first = {0};
-	struct staged_identity mine = {0};
 	int rc, mpi;
 
 	*source = (struct stage_source){.fd = -1};
@@ -121,7 +112,7 @@ int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *pa
 	mpi = mpi_bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
 	if (mpi != MPI_SUCCESS)
 		return mpi_error_code(mpi);
-	source->identity = first.identity;
+	source->original = first.original;
 	source->size = first.size;
 	source->snapshot = first.snapshot;
 	source->page_size = (uint32_t)first.page_size;
@@ -129,25 +120,26 @@ int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *pa
 	source->unpacked = first.unpacked;
 	if (first.rc)
 		return (int)first.rc;
-	if (!rc)
-		rc = glance(source->fd, &mine);
-	return rc ? rc : compare(&mine, &first.identity);
+	return rc ? rc : compare(source->fd, &first.original.identity);
 }
 
 int stage_source_check(const struct stage_source *source)
 {
-	struct staged_identity now = {0};
+	const struct identity *before = &source->original.identity;
+	struct staged_original now;
 	struct stat named;
-	int rc = source->rank ? glance(source->fd, &now) : staged_identify(source->fd, &now);
+	int rc = 0;
 
+	if (!source->rank)
+		rc = staged_identify(source->fd, &now);
 	if (rc)
 		return rc == EIO || rc == ENOMEM ? rc : ESTALE;
-	if (!source->rank && now.snapshot != source->identity.snapshot)
+	if (!source->rank && !identity_equal_job(&now.identity, before))
 		return ESTALE;
 	/* A file that another one has replaced by rename still has all its bytes. */
-	if (stat(source->path, &named) || named.st_ino != source->identity.inode)
+	if (stat(source->path, &named) || named.st_ino != before->inode)
 		return ESTALE;
-	return compare(&now, &source->identity);
+	return compare(source->fd, before);
 }
 
 void stage_source_close(struct stage_source *source)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the file that a job stages, which must be one and the same for all
- * ranks, from the first look to the last byte. */
+/* The file that a job stages, which must be the same for all ranks from the first look to the last
+ * byte. */
 #ifndef LMDBIO_MPI_STAGE_SOURCE_H
 #define LMDBIO_MPI_STAGE_SOURCE_H
 
@@ -12,7 +12,7 @@
 struct stage_source {
 	int fd;
 	char *path; /* of the file itself */
-	struct staged_identity identity;
+	struct staged_original original; /* job form */
 	/* What is staged: the file; or, unpacked, the data in a container. */
 	bool unpacked;
 	uint64_t size;      /* bytes */

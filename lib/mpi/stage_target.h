@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where staged bytes go, whatever that is.
+/* Where staged bytes go: a directory, the node's memory, a part, or nowhere.
  *
  * Adding a target takes: a file stage_<name>.c with a const, designated struct stage_target_ops; a
  * name in include/lmdbio_stage.h and a row in stage_target.c; an option in tools/lmdbio_stage.c;
@@ -52,7 +52,8 @@ struct stage_target {
 	uint64_t nonce; /* one number for all ranks of this staging */
 	struct chunk_spread spread; /* of parts */
 	/* A directory's: */
-	char *directory, *partial, *final;
+	struct guarded top, place; /* DIR or the user's own in it; DIR/NAME */
+	char name[STAGED_NAME], *partial, *final; /* in `top`; in `place` */
 	int fd;
 	/* The memory's: */
 	struct arena *arena;

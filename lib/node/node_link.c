@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-bool node_link_open(struct node_link *link, const struct arena_identity *identity, const char *node,
+bool node_link_open(struct node_link *link, const struct identity *identity, const char *node,
 		    int fd)
 {
 	struct node_message hello = {

@@ -18,7 +18,7 @@ struct node_link {
 
 /* Tells the node's server of an arena that this process has attached to and that other processes can
  * find. `fd` is the data file, or the container. Returns whether it will be served. */
-bool node_link_open(struct node_link *link, const struct arena_identity *identity, const char *node,
+bool node_link_open(struct node_link *link, const struct identity *identity, const char *node,
 		    int fd);
 void node_link_close(struct node_link *link);
 

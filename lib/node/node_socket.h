@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { NODE_VERSION = 1, NODE_TEXT = 64 << 10 };
+enum { NODE_VERSION = 2, NODE_TEXT = 64 << 10 };
 
 enum node_word {
 	NODE_HELLO = 1, /* with a descriptor; answered with struct node_answer */
@@ -27,7 +27,7 @@ enum node_word {
 struct node_message {
 	uint32_t version;
 	uint32_t word; /* enum node_word */
-	struct arena_identity identity;
+	struct identity identity; /* node form */
 };
 
 struct node_answer {

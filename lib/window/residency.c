@@ -162,7 +162,6 @@ bool residency_attach(struct residency *residency)
 {
 	if (residency->arena)
 		return true;
-	residency->options.changed_ns = arena_changed_ns(storage_of(residency));
 	if (!residency->options.node_budget)
 		residency->options.node_budget = memory_budget(settings_get());
 	if (!residency->options.budget)
@@ -238,7 +237,7 @@ void residency_close(struct residency *residency)
 	residency->states = NULL;
 }
 
-int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+int residency_snapshot(struct residency *residency, const struct identity *identity,
 		       uint64_t data, uint64_t low, bool arm)
 {
 	pthread_mutex_lock(&residency->lock);

@@ -91,7 +91,7 @@ struct residency {
 	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
 	atomic_bool keeps;   /* ... and the page cache can keep all of it */
 	struct arena *arena; /* NULL before the first byte is brought */
-	struct arena_identity identity;
+	struct identity identity;
 	struct arena_options options;
 	pthread_mutex_t lock; /* of all below, and of every change to the map */
 	uint64_t room;        /* bytes that the page cache may keep; 0: not asked yet */
@@ -196,7 +196,7 @@ void residency_spill_all(struct residency *residency);
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
  * with `arm` the next bytes wanted make an arena of the new identity. `data`, `low`: see above.
  * Returns 0, or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
-int residency_snapshot(struct residency *residency, const struct arena_identity *identity,
+int residency_snapshot(struct residency *residency, const struct identity *identity,
 		       uint64_t data, uint64_t low, bool arm);
 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what every tier promises, asked of each row in turn; and what becomes
- * of a local disk that lies, fills up or fails. */
+/* What every tier promises, asked of each row in turn; and what becomes of a local disk that lies, fills
+ * up, fails, or has another user's files in the way. */
 #include "env_fixture.h"
 
 #include "loader/loader_tier.h"
@@ -43,7 +43,8 @@ static struct tier_setup setup_of(const char *directory)
 
 	assert_int_equal(order_init(&order, &spec), 0);
 	return (struct tier_setup){.order = &order,
-				   .identity = {1, 2, 3, 4},
+				   .identity = {.inode = 1, .size = 2, .snapshot = 3},
+				   .root = 4,
 				   .records = RECORDS,
 				   .keep = 1 << 20,
 				   .directory = directory};
@@ -210,7 +211,7 @@ static void stage_when_of_another_data_set_then_not_believed(void **state)
 	assert_int_equal(have(&tier_stage, tier), RECORDS);
 	assert_int_equal(link(path, other), 0);
 	tier_stage.close(tier);
-	setup.identity[2]++;
+	setup.identity.snapshot++;
 	tier = NULL;
 	assert_int_equal(tier_stage.open(&tier, &setup), 0);
 	assert_true(stage_file(path, sizeof(path)));
@@ -283,21 +284,26 @@ static void stage_when_to_be_fresh_then_only_what_the_living_have_is_there(void 
 	assert_false(stage_file(path, sizeof(path)));
 }
 
-/* A lock on the file that somebody waits for. */
-static bool is_waited_for(const char *path)
-{
-	char inode[40], line[200];
-	FILE *locks = fopen("/proc/locks", "re");
-	bool found = false;
-	struct stat st;
+/* Locks that were asked for, and those of a user that were refused. */
+static _Atomic unsigned asked, refused;
 
-	assert_non_null(locks);
-	assert_int_equal(stat(path, &st), 0);
-	snprintf(inode, sizeof(inode), ":%llu 0 EOF", (unsigned long long)st.st_ino);
-	while (!found && fgets(line, sizeof(line), locks))
-		found = strstr(line, "-> FLOCK") && strstr(line, inode);
-	fclose(locks);
-	return found;
+/* Takes the place of the library's. */
+int flock(int fd, int operation)
+{
+	int rc = (int)syscall(SYS_flock, fd, operation);
+
+	atomic_fetch_add(&asked, 1);
+	if (rc && operation & LOCK_SH)
+		atomic_fetch_add(&refused, 1);
+	return rc;
+}
+
+/* The same: pauses between tries take no time here. */
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	(void)wanted;
+	(void)left;
+	return sched_yield();
 }
 
 static void *open_fresh(void *state)
@@ -327,8 +333,9 @@ static void stage_when_replaced_while_it_is_opened_then_the_new_one_is_used(void
 	assert_true(left >= 0);
 	assert_int_equal(write(left, "left", 4), 4);
 	assert_int_equal(flock(left, LOCK_EX), 0);
+	atomic_store(&refused, 0);
 	assert_int_equal(pthread_create(&opener, NULL, open_fresh, &other), 0);
-	while (!is_waited_for(path))
+	while (!atomic_load(&refused))
 		sched_yield();
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(tier_stage.open(&tier, &setup), 0);
@@ -511,6 +518,137 @@ static void stage_when_a_link_stands_there_then_not_followed(void **state)
 	unlink(victim);
 }
 
+/* Where the stage file of this setup stands, though there is none. */
+static void stage_place(char *path, size_t size)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	void *tier = NULL;
+
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_true(stage_file(path, size));
+	tier_stage.close(tier);
+}
+
+static void is_refused(const struct tier_setup *setup)
+{
+	void *tier = NULL;
+
+	assert_int_equal(tier_stage.open(&tier, setup), 0);
+	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
+	assert_int_equal(offer_all(&tier_stage, tier), 0);
+	tier_stage.close(tier);
+}
+
+/* Whatever stands there and is not this user's alone is left as it is, and no lock on it is asked for. */
+static void stage_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	char path[260], second[280];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	stage_place(path, sizeof(path));
+	snprintf(second, sizeof(second), "%s.second", path);
+	for (unsigned how = 0; how < 4; how++) {
+		if (how == 0 && geteuid())
+			continue; /* only root can have another user's file made */
+		if (how == 3) {
+			assert_int_equal(mkfifo(path, 0600), 0);
+			is_refused(&setup);
+			assert_int_equal(unlink(path), 0);
+			continue;
+		}
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		assert_true(fd >= 0);
+		assert_int_equal(write(fd, "theirs", 6), 6);
+		if (how == 0)
+			assert_int_equal(fchown(fd, 65534, 65534), 0);
+		if (how == 1)
+			assert_int_equal(fchmod(fd, 0666), 0);
+		if (how == 2)
+			assert_int_equal(link(path, second), 0);
+		assert_int_equal(flock(fd, LOCK_EX), 0);
+		for (unsigned fresh = 0; fresh < 2; fresh++) {
+			setup.fresh = fresh;
+			atomic_store(&asked, 0);
+			is_refused(&setup);
+			assert_int_equal(atomic_load(&asked), 0);
+		}
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_size, 6);
+		close(fd);
+		assert_int_equal(unlink(path), 0);
+		if (how == 2)
+			assert_int_equal(unlink(second), 0);
+	}
+}
+
+/* As a process of this user that is stopped between two system calls. */
+static void stage_when_a_lock_is_never_given_back_then_not_waited_for_without_end(void **state)
+{
+	struct flock head = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	struct tier_setup setup = setup_of(place.directory);
+	char path[260];
+	int fd;
+
+	(void)state;
+	stage_place(path, sizeof(path));
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	is_refused(&setup);
+	assert_int_equal(flock(fd, LOCK_SH), 0);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &head), 0);
+	is_refused(&setup);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void stage_when_others_may_write_to_its_directory_then_not_used(void **state)
+{
+	struct tier_setup setup = setup_of(place.directory);
+	char elsewhere[260], own[260], path[260];
+	void *tier = NULL;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(chmod(place.directory, 0770), 0);
+	is_refused(&setup);
+	assert_int_equal(chmod(place.directory, 0777), 0);
+	is_refused(&setup);
+	assert_false(stage_file(path, sizeof(path)));
+
+	/* In one for everybody it is the user's own in it. */
+	assert_int_equal(chmod(place.directory, 01777), 0);
+	snprintf(own, sizeof(own), "%s/lmdbio-%u", place.directory, (unsigned)geteuid());
+	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(tier_stage.health(tier), TIER_GOOD);
+	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(lstat(own, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_true(offer_all(&tier_stage, tier) > 0);
+	tier_stage.close(tier);
+
+	/* Whatever another user has put there in its place is not. */
+	assert_int_equal(chmod(own, 0777), 0);
+	is_refused(&setup);
+	assert_int_equal(rmdir(own), 0);
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", place.directory);
+	assert_int_equal(mkdir(elsewhere, 0700), 0);
+	assert_int_equal(symlink(elsewhere, own), 0);
+	is_refused(&setup);
+	assert_int_equal(unlink(own), 0);
+	assert_int_equal(rmdir(elsewhere), 0); /* it is empty */
+	if (!geteuid()) {
+		assert_int_equal(mkdir(own, 0755), 0);
+		assert_int_equal(chown(own, 65534, 65534), 0);
+		is_refused(&setup);
+		assert_int_equal(rmdir(own), 0);
+	}
+	assert_int_equal(chmod(place.directory, 0700), 0);
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -542,6 +680,11 @@ int main(void)
 		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
 		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),
 		cmocka_unit_test(stage_when_a_link_stands_there_then_not_followed),
+		cmocka_unit_test(
+			stage_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for),
+		cmocka_unit_test(
+			stage_when_a_lock_is_never_given_back_then_not_waited_for_without_end),
+		cmocka_unit_test(stage_when_others_may_write_to_its_directory_then_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether a part of a data set is believed when it is what it should be,
- * and only then.
- */
+/* A node's part of a data set: it is believed when it is what it should be, and only then. */
 #include "mpi/part_file.h"
 
 #include <errno.h>
@@ -23,12 +21,12 @@ enum {
 	SIZE = 9 * CHUNK + 4000,
 	COUNT = 3,
 	HEAD = 9 * CHUNK + 4096,
-	ROWS = HEAD + 72
+	ROWS = HEAD + 104
 };
 static const uint64_t chunks[COUNT] = {1, 4, 9};
 
 static const struct part_identity identity = {
-	.original = {.inode = 11, .size = SIZE, .mtime_ns = 77, .snapshot = 5, .page_size = 4096},
+	.original = {.inode = 11, .size = SIZE, .mtime_ns = 77, .ctime_ns = 78, .snapshot = 5},
 	.size = SIZE,
 	.node = 2,
 	.nodes = 3,
@@ -162,8 +160,8 @@ static void part_of_another_length_is_not_believed(void **state)
 static void part_of_something_else_is_not_believed(void **state)
 {
 	struct made *made = *state;
-	struct part_identity others[] = {identity, identity, identity,
-					 identity, identity, identity};
+	struct part_identity others[] = {identity, identity, identity, identity, identity,
+					 identity, identity, identity, identity};
 
 	others[0].node = 1;
 	others[1].nodes = 4;
@@ -171,11 +169,15 @@ static void part_of_something_else_is_not_believed(void **state)
 	others[3].original.size++;
 	others[4].original.mtime_ns--;
 	others[5].original.snapshot++;
+	others[6].original.ctime_ns++;
+	others[7].original.system++;
+	others[8].original.metas++;
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		assert_int_equal(part_file_seal(made->fd, &others[i], COUNT), 0);
 		assert_int_equal(try_open(made, &identity), EBADMSG);
 	}
 	assert_int_equal(try_open(made, &others[0]), ENOENT);
+	assert_int_equal(try_open(made, &others[6]), ENOENT);
 }
 
 static void rows_that_are_no_chunks_of_the_data_are_not_sealed(void **state)
@@ -197,6 +199,11 @@ static void part_that_others_may_write_to_is_not_believed(void **state)
 
 	assert_int_equal(fchmod(made->fd, 0666), 0);
 	assert_int_equal(try_open(made, &identity), EPERM);
+	assert_int_equal(fchmod(made->fd, 0600), 0);
+	assert_int_equal(chmod(made->below, 0770), 0);
+	assert_int_equal(try_open(made, &identity), EPERM);
+	assert_int_equal(chmod(made->below, 0700), 0);
+	assert_int_equal(try_open(made, &identity), 0);
 }
 
 /* Whoever may make files there could have a server wait for ever. */
@@ -206,7 +213,7 @@ static void part_that_is_a_fifo_is_not_waited_for(void **state)
 
 	assert_int_equal(unlink(made->file), 0);
 	assert_int_equal(mkfifo(made->file, 0600), 0);
-	assert_int_equal(try_open(made, &identity), ESPIPE);
+	assert_int_equal(try_open(made, &identity), EPERM);
 }
 
 int main(void)

@@ -226,7 +226,8 @@ enum { DISK_UNIT = 8 };
 
 static void *disk_open(uint64_t limit)
 {
-	struct tier_setup setup = {.identity = {1, 2, 3, 4},
+	struct tier_setup setup = {.identity = {.inode = 1, .size = 2, .snapshot = 3},
+				   .root = 4,
 				   .records = RECORDS,
 				   .directory = directory,
 				   .limit = limit};

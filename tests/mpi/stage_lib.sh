@@ -22,13 +22,14 @@ staging() {
 	mpi_job "$staging_ranks" "$staging_nodes" "$stage" "$@" < /dev/null > out 2> err || rc=$?
 }
 
-# copies_are NUMBER FILE DIRECTORY...: so many files lie below the directories, each like FILE, and
-# nothing else does.
+# copies_are NUMBER FILE DIRECTORY...: so many files lie below the directories, each like FILE and with a
+# seal beside it, and nothing else does.
 copies_are() {
 	copies=$1
 	original=$2
 	shift 2
-	find "$@" -type f > found
+	find "$@" -type f ! -name '*.seal' > found
+	[ "$(find "$@" -name '*.seal' -size 1 | wc -l)" -eq "$copies" ] || { find "$@"; return 1; }
 	[ "$(wc -l < found)" -eq "$copies" ] || { cat found; return 1; }
 	while read -r copy; do
 		cmp "$original" "$copy" || return 1
@@ -43,7 +44,7 @@ parts_are() {
 	parts_unit=$parts_unit python3 - "$@" <<'PYTHON'
 import os, struct, sys
 
-CHUNK, HEAD_COUNT, HEAD = 1 << 20, 56, 72
+CHUNK, HEAD_COUNT, HEAD = 1 << 20, 88, 104
 nodes, data = int(sys.argv[1]), open(sys.argv[2], "rb").read()
 parts = sorted(os.path.join(where, name) for directory in sys.argv[3:]
                for where, _, names in os.walk(directory) for name in names)

@@ -54,7 +54,7 @@ first_chunk() {
 	python3 - "$1" "$size" <<'PYTHON'
 import struct, sys
 with open(sys.argv[1], "rb") as part:
-    part.seek((int(sys.argv[2]) + 4095) // 4096 * 4096 + 72)
+    part.seek((int(sys.argv[2]) + 4095) // 4096 * 4096 + 104)
     print(struct.unpack("=Q", part.read(8))[0] << 20)
 PYTHON
 }

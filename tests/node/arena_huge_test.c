@@ -247,7 +247,7 @@ static void bring(struct reader *reader, uint64_t chunk)
 
 static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down(void **state)
 {
-	const struct arena_identity identity = {
+	const struct identity identity = {
 		.device = 7, .inode = 7, .size = UINT64_C(1000) * ARENA_CHUNK};
 	const struct arena_options options = {
 		.budget = CHUNKS * ARENA_CHUNK, .share = true, .node = test_node()};

@@ -22,17 +22,17 @@ enum { BUDGET = 20 };
 static uint64_t snapshot; /* of this test's data sets */
 
 /* Of a data set that nobody reads: so many chunks, brought if they are not there. */
-static uint64_t visit_at(struct control *control, struct arena_identity identity, uint64_t changed_ns)
+static uint64_t visit_at(struct control *control, struct identity identity, uint64_t changed_ns)
 {
 	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK,
 					.share = true,
-					.node = test_node(),
-					.changed_ns = changed_ns};
+					.node = test_node()};
 	static const uint8_t block[ARENA_BLOCK] = {1};
 	uint64_t brought = 0, used;
 	struct arena *arena;
 	const char *why;
 
+	identity.ctime_ns = (int64_t)changed_ns;
 	check(!arena_open(&arena, &identity, &options, &why) && !why);
 	for (uint64_t i = 0; i < arena_chunks(arena) * ARENA_BLOCKS; i++) {
 		if (arena_present(arena, i, 1))
@@ -52,7 +52,7 @@ static uint64_t visit_at(struct control *control, struct arena_identity identity
 
 static void visit_in_child(struct control *control, unsigned number)
 {
-	struct arena_identity identity = {.device = 7,
+	struct identity identity = {.device = 7,
 					  .inode = number / 256,
 					  .size = number % 256 * (uint64_t)ARENA_CHUNK,
 					  .snapshot = snapshot + number % 2};
@@ -92,7 +92,7 @@ static void sets_when_they_do_not_fit_together_then_the_oldest_goes(void **state
 /* A living one's wants come first, also of what it does not have yet. */
 static void visit_beside_one(struct control *control, unsigned number)
 {
-	struct arena_identity identity = {
+	struct identity identity = {
 		.device = 7, .inode = 9, .size = BUDGET / 2 * (uint64_t)ARENA_CHUNK};
 	struct arena_options options = {
 		.budget = BUDGET * ARENA_CHUNK, .share = true, .node = test_node()};
@@ -118,7 +118,7 @@ static void sets_when_another_is_open_then_have_what_it_does_not_want(void **sta
 /* A reader with little leaves its budget in what it has met first. */
 static void visit_with_little(struct control *control, unsigned number)
 {
-	struct arena_identity identity = {
+	struct identity identity = {
 		.device = 7, .inode = number, .size = 12 * (uint64_t)ARENA_CHUNK, .snapshot = snapshot};
 	struct arena_options options = {
 		.budget = 3 * ARENA_CHUNK, .share = true, .node = test_node()};
@@ -148,7 +148,7 @@ enum { SHARED = 60, WANTS = 45 }; /* chunks; an arena always has 16 */
 
 static struct arena *open_one_of_two(unsigned number)
 {
-	struct arena_identity identity = {.device = 7,
+	struct identity identity = {.device = 7,
 					  .inode = 20 + number,
 					  .size = WANTS * (uint64_t)ARENA_CHUNK,
 					  .snapshot = snapshot};
@@ -230,7 +230,7 @@ static void visit_changed(struct control *control, uint64_t changed_ns, unsigned
 	pid_t pid = fork();
 
 	if (!pid) {
-		struct arena_identity identity = {
+		struct identity identity = {
 			.device = 7, .inode = 30, .size = ARENA_CHUNK, .snapshot = snapshot};
 
 		check(visit_at(control, identity, changed_ns) == brings);
@@ -239,7 +239,7 @@ static void visit_changed(struct control *control, uint64_t changed_ns, unsigned
 	check(!child_wait(pid));
 }
 
-/* The identity is the same each time, as that of a file whose place another has taken. */
+/* All but the time of the change is the same, as of a file whose bytes another file's have replaced. */
 static void visit_replaced(struct control *control, unsigned number)
 {
 	uint64_t now = clock_of(CLOCK_REALTIME), old = now - UINT64_C(3600000000000);
@@ -279,7 +279,7 @@ static void snapshot_when_there_is_a_newer_one_then_goes(void **state)
 /* Where it is, with the living and with nobody. */
 static void find_one(struct control *control, unsigned number)
 {
-	struct arena_identity identity = {
+	struct identity identity = {
 		.device = 7, .inode = number, .size = 2 * ARENA_CHUNK, .snapshot = snapshot};
 	struct arena_options options = {.budget = ARENA_CHUNK, .share = true, .node = test_node()};
 	struct arena_options alone = options, elsewhere = options;
@@ -310,7 +310,7 @@ static void arena_when_open_or_kept_then_found_with_its_budget(void **state)
 static void visit_many(struct control *control, unsigned number)
 {
 	for (unsigned i = 0; i < number; i++) {
-		struct arena_identity identity = {.device = 7, .inode = 1000 + i, .size = ARENA_BLOCK};
+		struct identity identity = {.device = 7, .inode = 1000 + i, .size = ARENA_BLOCK};
 		struct arena_options options = {
 			.budget = 1000 * ARENA_CHUNK, .share = true, .node = test_node()};
 		struct arena *arena;

@@ -26,7 +26,7 @@ static const uint8_t block[ARENA_BLOCK] = {1};
 /* Of a data set that need not exist, as nobody reads it. */
 static struct arena *open_sized(uint64_t number, uint64_t chunks, uint64_t budget, const char *node)
 {
-	struct arena_identity identity = {
+	struct identity identity = {
 		.device = 7, .inode = number, .size = chunks * ARENA_CHUNK};
 	struct arena_options options = {
 		.budget = budget * ARENA_CHUNK, .share = true, .node = node};
@@ -348,7 +348,7 @@ static void child_when_forked_then_counts_for_itself(void **state)
 
 static void memory_when_one_shares_with_nobody_then_counts_all_the_same(void **state)
 {
-	struct arena_identity identity = {
+	struct identity identity = {
 		.device = 7, .inode = 2, .size = UINT64_C(1000) * ARENA_CHUNK};
 	struct arena_options options = {.budget = BUDGET * ARENA_CHUNK, .node = test_node()};
 	struct arena *one = open_set(1, 1000), *two;

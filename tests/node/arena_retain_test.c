@@ -25,7 +25,7 @@ enum {
 	ROUNDS = 8,
 };
 
-static struct arena_identity identity;
+static struct identity identity;
 
 static int teardown(void **state)
 {
@@ -74,7 +74,7 @@ static int setup(void **state)
 	struct arena *arena;
 	const char *why;
 
-	identity = (struct arena_identity){
+	identity = (struct identity){
 		.device = 7,
 		.inode = (uint64_t)getpid(),
 		.size = CHUNKS * (uint64_t)ARENA_CHUNK,

@@ -59,7 +59,7 @@ struct dataset dataset_make(uint64_t chunks)
 		err(1, "%s", path);
 	/* The process id keeps apart test runs at the same time, on file systems that use inodes
 	 * again at once. */
-	dataset.identity = (struct arena_identity){
+	dataset.identity = (struct identity){
 		.device = st.st_dev,
 		.inode = st.st_ino,
 		.size = (uint64_t)st.st_size,

@@ -17,7 +17,7 @@ const char *test_node(void);
 struct dataset {
 	int fd;
 	uint64_t chunks;
-	struct arena_identity identity;
+	struct identity identity;
 };
 
 struct dataset dataset_make(uint64_t chunks); /* ends the program when it cannot */

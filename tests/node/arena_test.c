@@ -376,7 +376,7 @@ static void sweep_when_many_times_the_budget_then_memory_stays_bounded(void **st
 static void arena_when_another_node_or_identity_then_another_arena(void **state)
 {
 	struct arena_options options = {.budget = ARENA_CHUNK, .share = true, .node = "n1"};
-	struct arena_identity identity = dataset.identity;
+	struct identity identity = dataset.identity;
 	struct arena *one = open_arena(1, true), *two, *three;
 	const char *why;
 
@@ -441,7 +441,7 @@ static void arena_when_more_attach_than_it_has_rows_then_the_last_is_alone(void 
 
 static void arena_when_the_file_is_huge_then_the_table_stays_small(void **state)
 {
-	struct arena_identity identity = {.inode = 1, .size = (UINT64_C(40) << 40) + 12345};
+	struct identity identity = {.inode = 1, .size = (UINT64_C(40) << 40) + 12345};
 	struct arena_options options = {
 		.budget = UINT64_C(1) << 40, .share = true, .node = test_node()};
 	uint64_t last;
@@ -471,7 +471,7 @@ static void arena_when_the_file_is_huge_then_the_table_stays_small(void **state)
 static void arena_when_misused_then_errno(void **state)
 {
 	struct arena_options options = {.share = true, .node = test_node()};
-	struct arena_identity identity = {0};
+	struct identity identity = {0};
 	struct arena *arena;
 	const char *why;
 

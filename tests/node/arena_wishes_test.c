@@ -19,7 +19,7 @@
 
 enum { CHUNKS = 4 * ARENA_WISHES, BUDGET = 8, HANG = 120000 /* ms */ };
 
-static struct arena_identity identity;
+static struct identity identity;
 
 static struct arena *member(bool share)
 {
@@ -40,7 +40,7 @@ static int setup(void **state)
 {
 	static struct node node;
 
-	identity = (struct arena_identity){
+	identity = (struct identity){
 		.device = 7,
 		.inode = (uint64_t)getpid(),
 		.size = CHUNKS * (uint64_t)ARENA_CHUNK,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an environment behaves that stands on a staged copy. */
+/* An environment that stands on a staged copy: which copies it takes, and what the program sees. */
 #include "env_fixture.h"
 
 #include "env/staged.h"
@@ -21,27 +21,37 @@ static char staged[200];
 
 struct fixture {
 	struct place place;
+	struct staged_original original;
 	char below[300], copy[400];
 };
+
+static void seal(const struct fixture *f, const struct identity *original)
+{
+	struct guarded place;
+
+	assert_int_equal(guarded_open(&place, f->below, false), 0);
+	assert_int_equal(staged_seal(&place, staged_file(&f->original), original), 0);
+	guarded_close(&place);
+}
 
 /* A copy of the place where staging would put it; one byte of a value is another, to tell them by.
  */
 static void stage(struct fixture *f)
 {
-	struct staged_identity identity;
 	char name[STAGED_NAME], command[1000];
 	int fd = open(f->place.data, O_RDONLY);
 
-	assert_int_equal(staged_identify(fd, &identity), 0);
+	assert_int_equal(staged_identify(fd, &f->original), 0);
 	close(fd);
-	staged_name(&identity, name);
+	staged_name(&f->original.identity, name);
 	snprintf(f->below, sizeof(f->below), "%s/%s", staged, name);
-	snprintf(f->copy, sizeof(f->copy), "%s/%s", f->below, staged_file(&identity));
+	snprintf(f->copy, sizeof(f->copy), "%s/%s", f->below, staged_file(&f->original));
 	assert_int_equal(mkdir(f->below, 0700), 0);
 	snprintf(command, sizeof(command), "sed s/original/a-copy-:/ '%s' > '%s'", f->place.data,
 		 f->copy);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(chmod(f->copy, 0644), 0);
+	seal(f, &f->original.identity);
 }
 
 static int setup(void **state)
@@ -159,7 +169,109 @@ static void copy_is_a_link_is_not_believed(void **state)
 	env_close(env);
 }
 
-/* Whoever may make files there could have a program wait for ever. */
+static void original_is_read(struct fixture *f)
+{
+	MDB_env *env = own_open(&f->place, 0, 0);
+
+	assert_true(env_has(env, "original"));
+	env_close(env);
+}
+
+/* As a process that was killed before the end leaves it. */
+static void copy_has_no_seal_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	char name[440];
+
+	snprintf(name, sizeof(name), "%s.seal", f->copy);
+	assert_int_equal(unlink(name), 0);
+	original_is_read(f);
+}
+
+/* Under the right name, with the right length, transaction and meta pages. */
+static void copy_is_sealed_as_another_data_sets_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned field = 1; field < sizeof(struct identity) / 8; field++) {
+		struct identity other = f->original.identity;
+		uint64_t words[sizeof(other) / 8];
+
+		memcpy(words, &other, sizeof(other));
+		words[field]++;
+		memcpy(&other, words, sizeof(other));
+		seal(f, &other);
+		original_is_read(f);
+	}
+}
+
+static void copy_was_changed_after_its_seal_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	struct timespec times[2];
+	struct stat st;
+	int fd = open(f->copy, O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	/* The kernel's times move in ticks. */
+	do {
+		assert_int_equal(pwrite(fd, "X", 1, st.st_size - 1), 1);
+		times[0] = st.st_atim;
+		times[1] = st.st_mtim;
+		assert_int_equal(futimens(fd, times), 0);
+		assert_int_equal(fstat(fd, &st), 0);
+	} while (st.st_ctim.tv_sec == times[1].tv_sec && st.st_ctim.tv_nsec == times[1].tv_nsec);
+	close(fd);
+	original_is_read(f);
+}
+
+static void others_may_write_to_its_directory_is_not_believed(void **state)
+{
+	struct fixture *f = *state;
+	char aside[320];
+
+	assert_int_equal(chmod(f->below, 0777), 0);
+	original_is_read(f);
+	assert_int_equal(chmod(f->below, 0700), 0);
+	assert_int_equal(chmod(staged, 0770), 0);
+	original_is_read(f);
+	assert_int_equal(chmod(staged, 0700), 0);
+	snprintf(aside, sizeof(aside), "%s.aside", f->below);
+	assert_int_equal(rename(f->below, aside), 0);
+	assert_int_equal(symlink(aside, f->below), 0);
+	if (!geteuid()) { /* our own link to it would be ours to follow only above */
+		assert_int_equal(lchown(f->below, 65534, 65534), 0);
+		original_is_read(f);
+	}
+	assert_int_equal(unlink(f->below), 0);
+	assert_int_equal(rename(aside, f->below), 0);
+}
+
+/* In a directory for everybody the user's own in it is looked into. */
+static void directory_is_for_everybody_copy_of_the_users_own_is_read(void **state)
+{
+	struct fixture *f = *state;
+	char own[300], moved[400];
+	MDB_env *env;
+
+	snprintf(own, sizeof(own), "%s/lmdbio-%u", staged, (unsigned)geteuid());
+	snprintf(moved, sizeof(moved), "%s%s", own, strrchr(f->below, '/'));
+	assert_int_equal(chmod(staged, 01777), 0);
+	original_is_read(f); /* whoever has put the copy there */
+	assert_int_equal(mkdir(own, 0700), 0);
+	assert_int_equal(rename(f->below, moved), 0);
+	env = own_open(&f->place, 0, 0);
+	assert_true(env_has(env, "a-copy-:"));
+	env_close(env);
+	assert_int_equal(chmod(own, 0770), 0);
+	original_is_read(f);
+	assert_int_equal(rename(moved, f->below), 0);
+	assert_int_equal(rmdir(own), 0);
+	assert_int_equal(chmod(staged, 0700), 0);
+}
+
+/* A user who may make files there could have a program wait for ever. */
 static void copy_is_a_fifo_is_not_waited_for(void **state)
 {
 	struct fixture *f = *state;
@@ -214,6 +326,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(copy_is_cut_off_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_a_link_is_not_believed, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_is_a_fifo_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_has_no_seal_is_not_believed, setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_is_sealed_as_another_data_sets_is_not_believed,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(copy_was_changed_after_its_seal_is_not_believed,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(others_may_write_to_its_directory_is_not_believed,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			directory_is_for_everybody_copy_of_the_users_own_is_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(copy_of_the_environment_is_a_directory, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(forked_child_goes_on_reading_the_copy, setup,

@@ -155,7 +155,7 @@ static void look(enum residency_kind kind)
 	assert_int_equal(fstat(f.fd, &st), 0);
 	f.size = (uint64_t)st.st_size;
 	f.identity =
-		(struct arena_identity){.device = 1, .inode = 2, .size = f.size, .snapshot = 1};
+		(struct identity){.device = 1, .inode = 2, .size = f.size, .snapshot = 1};
 	snprintf(f.node, sizeof(f.node), "prefetch_test %d", (int)getpid());
 	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
 	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);

@@ -37,7 +37,7 @@ extern struct prefetch_fixture {
 	struct snapshot snapshot;
 	struct tree tree;
 	struct comparators order;
-	struct arena_identity identity;
+	struct identity identity;
 	char node[32];
 	struct arena *others[OTHERS]; /* as processes of the node have them */
 	size_t in_flight;             /* at most */

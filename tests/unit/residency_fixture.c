@@ -77,7 +77,7 @@ int residency_setup(void **state)
 	for (uint64_t i = 0; i < SIZE; i++)
 		bytes[i] = byte_at(i);
 	munmap(bytes, SIZE);
-	f->identity = (struct arena_identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
+	f->identity = (struct identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
 	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
 	*state = f;
 	return reader_open(&f->first, f, RESIDENCY_ARENA, false) ||

@@ -16,7 +16,7 @@ struct reader {
 
 struct fixture {
 	int fd;
-	struct arena_identity identity;
+	struct identity identity;
 	char node[32];
 	struct reader first, second;
 };

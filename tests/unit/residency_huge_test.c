@@ -140,7 +140,7 @@ static void half_when_the_other_was_never_read_then_it_is_shown_alone(void **sta
 static void halves_when_a_newer_snapshot_comes_then_the_file_is_shown(void **state)
 {
 	struct fixture *f = *state;
-	struct arena_identity newer = f->identity;
+	struct identity newer = f->identity;
 
 	if (!begin(f))
 		skip();

@@ -531,7 +531,7 @@ static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **
 static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 {
 	struct fixture *f = *state;
-	struct arena_identity next = f->identity;
+	struct identity next = f->identity;
 
 	next.snapshot++;
 	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
@@ -560,7 +560,7 @@ static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void *
 {
 	struct fixture *f = *state;
 	struct residency *residency = &f->first.residency;
-	struct arena_identity next = f->identity;
+	struct identity next = f->identity;
 
 	assert_int_equal(madvise(f->first.base, SIZE, MADV_RANDOM), 0);
 	residency_read_singly(residency);

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# A data set whose place another one of the same shape takes while a process holds its arena: new
+# readers see the new one's bytes, whichever way it came there.
+# shellcheck source-path=SCRIPTDIR source=stores_lib.sh
+. "$(dirname "$0")/stores_lib.sh"
+stores_alone "$@"
+stores_begin
+export LMDBIO_STORE=arena
+cd "$scratch/backing"
+
+# Two sets that their meta pages do not tell apart: the same keys and sizes, other values.
+make_set old 300 12000
+mkdir new
+cp old/data.mdb new/data.mdb
+python3 - new/data.mdb <<'PYTHON'
+import struct, sys
+PAGE, OVERFLOW = 4096, 0x04
+with open(sys.argv[1], "r+b") as file:
+    data = bytearray(file.read())
+    at = 2 * PAGE
+    while at < len(data):
+        pages = 1
+        if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
+            pages = struct.unpack_from("=I", data, at + 12)[0]
+            data[at + 16] ^= 0xff
+        at += pages * PAGE
+    file.seek(0)
+    file.write(data)
+PYTHON
+touch -d '2024-01-02 03:04:05.678901234' old/data.mdb new/data.mdb
+cp -p old/data.mdb kept
+hash_of() {
+	reader scan "$1" | cut -d ' ' -f 3
+}
+old=$(original scan old | cut -d ' ' -f 3)
+new=$(original scan new | cut -d ' ' -f 3)
+judge sets_differ test "$old" != "$new"
+judge sets_have_the_same_size_and_time test "$(stat -c '%s %y' old/data.mdb)" = "$(stat -c '%s %y' new/data.mdb)"
+
+# hold DIRECTORY: a process that has read all of it stays, until let_go.
+hold() {
+	mkfifo wait told
+	LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan "$1" < wait > told &
+	holder=$!
+	exec 8> wait 9< told
+	read -r -u 9 _ _ held _
+}
+
+let_go() {
+	exec 8>&- 9<&-
+	wait "$holder"
+	rm wait told
+}
+
+# until_changed FILE STATUS COMMAND...: the kernel's times move in ticks.
+until_changed() {
+	local file=$1 before=$2
+
+	shift 2
+	while
+		"$@"
+		[ "$(stat -c %z "$file")" = "$before" ]
+	do :; done
+}
+
+hold old
+equal a_process_holds_the_old_set "$old" "$held"
+equal another_one_reads_it "$old" "$(hash_of old)"
+inode=$(stat -c %i old/data.mdb)
+until_changed old/data.mdb "$(stat -c %z old/data.mdb)" cp -p new/data.mdb old/data.mdb
+equal overwriting_keeps_inode_size_and_time "$inode $(stat -c '%s %y' kept)" "$(stat -c '%i %s %y' old/data.mdb)"
+equal set_that_was_overwritten_is_read_anew "$new" "$(hash_of old)"
+let_go
+hold old
+equal set_that_was_overwritten_is_held "$new" "$held"
+mv kept old/data.mdb
+equal set_that_was_renamed_over_is_read_anew "$old" "$(hash_of old)"
+let_go
+
+# What no process changes is found in the arena as ever.
+hold new
+equal set_that_was_not_changed_is_the_same "$new" "$(LMDBIO_STATS=$scratch/stats hash_of new)"
+at_most bytes_read_again_of_a_set_that_was_not_changed \
+	"$(sed 's/.*"storage_bytes": \([0-9]*\).*/\1/' "$scratch/stats")" 65536
+let_go
+cd /
+finish
