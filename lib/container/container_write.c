@@ -243,6 +243,11 @@ int container_write_offset(struct container_writer *writer, uint64_t *offset)
 	return rc;
 }
 
+uint64_t container_write_content(const struct container_writer *writer)
+{
+	return writer->content;
+}
+
 int container_write_frame(struct container_writer *writer, const void *bytes,
 			  const struct container_frame *frame)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container is written.
+/* The writer of a container.
  *
  * One process:  container_write_open() or _resume(); container_write_buffer() and _commit() until
  *               all data is in, or container_write_bytes(); container_write_tree() and _leaf() at
@@ -111,6 +111,9 @@ int container_write_copy(struct container_writer *writer, uint64_t page, const v
 
 /* Where in the file the next frame goes, bytes. EBUSY: data of _commit() is under way. */
 int container_write_offset(struct container_writer *writer, uint64_t *offset);
+
+/* hash_chain() over the chunks that are in: of the data so far. */
+uint64_t container_write_content(const struct container_writer *writer);
 
 /* Writes header and dictionary now, if they are not yet: what others place comes behind them. */
 int container_write_begin(struct container_writer *writer);

@@ -123,7 +123,7 @@ static int sharing_open(const char *name)
  */
 static int write_plainly(const char *bytes, size_t length, uint64_t offset)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC), rc = fd < 0 ? errno : 0;
+	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC), rc = fd < 0 ? errno : 0;
 
 	if (!rc)
 		rc = whole_write(fd, bytes, length, offset);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the container's writer and the record index are told of data. */
+/* Packing: what the container's writer and the record index are told of data. */
 #include "convert_pack.h"
 #include "convert_dictionary.h"
 #include "convert_skeleton.h"
 
+#include "container/container_hash.h"
 #include "container/container_write.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 enum { SCRATCH = 1 << 20 /* bytes for data that the target has already */ };
 
@@ -22,6 +25,9 @@ struct pack {
 	void *room;        /* what pack_room() gave */
 	uint64_t size, at; /* bytes of data: all, given */
 	uint64_t resumed;
+	uint64_t looked;           /* bytes of it that the source has as well */
+	uint64_t content, expected; /* the source's hash_chain() over them, the target's over all */
+	XXH3_state_t hash;         /* of the chunk that is looked at */
 	uint64_t counted; /* bytes of the container that progress knows of */
 	uint32_t chunk_size;
 	uint64_t tree;
@@ -57,6 +63,8 @@ static int writer_begin(struct pack *pack, const struct container_write_options 
 		return rc ? pack_fail(pack, rc) : 0;
 	}
 	rc = container_write_resume(&pack->writer, fd, options, &pack->resumed);
+	if (!rc)
+		pack->expected = container_write_content(pack->writer);
 	if (rc == MDB_INCOMPATIBLE) {
 		tool_complain(&convert_tool,
 			      "%s: begun with another source or other options; it begins anew",
@@ -118,6 +126,7 @@ int pack_open(struct pack **result, struct convert *convert, struct target *targ
 				  &pack->dictionary);
 	if (!rc)
 		pack->chunk_size = options.chunk_size;
+	XXH3_64bits_reset(&pack->hash);
 	if (!rc)
 		rc = skeleton_begin(pack, source->page_size);
 	if (!rc)
@@ -143,6 +152,43 @@ struct skeleton *pack_skeleton(const struct pack *pack)
 uint64_t pack_resumed(const struct pack *pack)
 {
 	return pack->resumed;
+}
+
+int pack_look(struct pack *pack, uint64_t hash, size_t length)
+{
+	pack->content = hash_chain(pack->content, hash);
+	pack->looked += length;
+	if (pack->looked < pack->resumed || pack->content == pack->expected)
+		return 0;
+	progress_clear(&pack->convert->progress);
+	tool_complain(&convert_tool,
+		      "%s: begun with other data of the same shape: convert again without --resume",
+		      pack->target->partial);
+	return TOOL_FAILED;
+}
+
+/* The header tells of the source what its meta pages do, in which two data sets of one shape agree. The
+ * source is read anyway, for the index: so chunks that are there are compared with it. */
+static int look(struct pack *pack, const uint8_t *bytes, size_t length)
+{
+	int rc = 0;
+
+	for (uint64_t at = pack->at; length && !rc;) {
+		uint64_t end = (at / pack->chunk_size + 1) * pack->chunk_size;
+		size_t n;
+
+		end = end < pack->resumed ? end : pack->resumed;
+		n = length < end - at ? length : (size_t)(end - at);
+		XXH3_64bits_update(&pack->hash, bytes, n);
+		at += n;
+		bytes += n;
+		length -= n;
+		if (at < end)
+			break;
+		rc = pack_look(pack, XXH3_64bits_digest(&pack->hash), (size_t)(at - pack->looked));
+		XXH3_64bits_reset(&pack->hash);
+	}
+	return rc;
 }
 
 int pack_room(struct pack *pack, void **buffer, size_t *length)
@@ -176,11 +222,15 @@ static void pack_count(struct pack *pack, size_t length)
 int pack_filled(struct pack *pack, size_t length)
 {
 	int rc = skeleton_feed(pack->skeleton, pack->room, length);
+	bool is_there = pack->at < pack->resumed;
 
-	if (!rc && pack->at >= pack->resumed)
+	if (!rc && !is_there)
 		rc = container_write_commit(pack->writer, length);
 	if (rc)
 		return pack_fail(pack, rc);
+	rc = is_there ? look(pack, pack->room, length) : 0;
+	if (rc)
+		return rc;
 	pack_count(pack, length);
 	return convert_interrupted();
 }
@@ -198,6 +248,9 @@ int pack_bytes(struct pack *pack, const void *bytes, size_t length)
 					   length - known);
 	if (rc)
 		return pack_fail(pack, rc);
+	rc = look(pack, bytes, known);
+	if (rc)
+		return rc;
 	pack_count(pack, length);
 	return convert_interrupted();
 }

@@ -30,6 +30,10 @@ int pack_open(struct pack **pack, struct convert *convert, struct target *target
  * needs them. */
 uint64_t pack_resumed(const struct pack *pack);
 
+/* Tells of the next chunk of these the XXH3-64 of the source's data, `length` bytes; pack_filled() and
+ * pack_bytes() do so by themselves. TOOL_FAILED, told, at the last one: what is there is of other data. */
+int pack_look(struct pack *pack, uint64_t hash, size_t length);
+
 /* Where the next data is to be put: *length bytes, 0 when all is there; then that it has been. */
 int pack_room(struct pack *pack, void **buffer, size_t *length);
 int pack_filled(struct pack *pack, size_t length);

@@ -12,6 +12,7 @@
 #include "convert_skeleton.h"
 #include "convert_unpack.h"
 
+#include "container/container_hash.h"
 #include "container/container_write.h"
 
 #include <errno.h>
@@ -139,8 +140,10 @@ static int chunk_pack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 			spare_give(share, spare);
 		return spare ? source_fail(share->source, offset, rc) : share_fail(share, rc);
 	}
-	slot->frame.length = 0;
-	if (offset >= share->resumed)
+	slot->frame = (struct container_frame){.size = (uint32_t)length};
+	if (offset < share->resumed)
+		slot->frame.hash = hash_bytes(buffer, length);
+	else
 		rc = container_compress(spare->compressor, buffer, length, slot->bytes,
 					&slot->frame);
 	container_select(share->page_size, buffer, length, offset, spare->picked);
@@ -171,8 +174,9 @@ static int frames_take(struct share *share, const struct container_frame *frames
 	int rc = 0;
 
 	for (size_t i = 0; i < n && !rc; i++)
-		if (frames[i].length)
-			rc = container_write_frame(pack_writer(share->pack), NULL, &frames[i]);
+		rc = frames[i].length
+			     ? container_write_frame(pack_writer(share->pack), NULL, &frames[i])
+			     : pack_look(share->pack, frames[i].hash, frames[i].size);
 	return rc;
 }
 
