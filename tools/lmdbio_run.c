@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program is started so that it reads through lmdbio. */
+/* Starts a program so that it reads through lmdbio. */
 #include "config.h"
 #include "preload_check.h"
 #include "run_job.h"
+#include "tool_common.h"
 #include "tool_place.h"
 
-#include <argp.h>
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_OURS = TOOL_FAILED, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
 enum {
@@ -29,18 +30,20 @@ enum {
 	SET_STATS,
 	SETTINGS
 };
-enum { KEY_SETTING = 0x100, KEY_MPI = 0x200 }; /* no characters */
+enum { OPTION_MPI = TOOL_LONG_ONLY, OPTION_SETTING };
 
-static const char *const variables[SETTINGS] = {
-	[SET_IO] = "LMDBIO_IO",
-	[SET_STORE] = "LMDBIO_STORE",
-	[SET_MEMORY] = "LMDBIO_MEMORY",
-	[SET_NODE] = "LMDBIO_NODE",
-	[SET_STAGED] = "LMDBIO_STAGED",
-	[SET_SHARE] = "LMDBIO_SHARE",
-	[SET_PREFETCH] = "LMDBIO_PREFETCH",
-	[SET_AROUND] = "LMDBIO_AROUND",
-	[SET_STATS] = "LMDBIO_STATS",
+static const struct {
+	const char *option, *variable;
+} variables[SETTINGS] = {
+	[SET_IO] = {"--io", "LMDBIO_IO"},
+	[SET_STORE] = {"--store", "LMDBIO_STORE"},
+	[SET_MEMORY] = {"--memory", "LMDBIO_MEMORY"},
+	[SET_NODE] = {"--node", "LMDBIO_NODE"},
+	[SET_STAGED] = {"--staged", "LMDBIO_STAGED"},
+	[SET_SHARE] = {"--share", "LMDBIO_SHARE"},
+	[SET_PREFETCH] = {"--prefetch", "LMDBIO_PREFETCH"},
+	[SET_AROUND] = {"--around", "LMDBIO_AROUND"},
+	[SET_STATS] = {"--stats", "LMDBIO_STATS"},
 };
 
 struct options {
@@ -50,99 +53,110 @@ struct options {
 	char **program;                 /* its arguments, the name first; NULL-terminated */
 };
 
-/* libc looks for this by name, so it must not be hidden as our symbols are by default. */
-__attribute__((visibility("default"))) const char *argp_program_version =
-	"lmdbio-run (lmdbio) " PACKAGE_VERSION;
-
-static const struct argp_option argp_options[] = {
-	{"check", 'c', "run", OPTION_ARG_OPTIONAL,
+static const struct tool_option run_options[] = {
+	{'c', "check", "[run]",
 	 "say whether lmdbio will take effect, and if not, why; with =run, run the program to find "
-	 "out",
-	 0},
-	{"disable", 'd', NULL, 0, "preload, but leave all work to the original LMDB", 0},
-	{"library", 'l', "PATH", 0, "the drop-in library to preload instead of the installed one",
-	 0},
-	{"mpi", KEY_MPI, "inside", OPTION_ARG_OPTIONAL,
+	 "out"},
+	{'d', "disable", NULL, "preload, but leave all work to the original LMDB"},
+	{'l', "library", "PATH", "the drop-in library to preload instead of the installed one"},
+	{OPTION_MPI, "mpi", "[inside]",
 	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; "
-	 "with "
-	 "=inside, PROGRAM uses MPI itself",
-	 0},
-	{"print-env", 'p', NULL, 0, "print the environment's words for a batch script, run nothing",
-	 0},
-	{"verbose", 'v', NULL, 0, "one line on standard error when the first environment is opened",
-	 0},
-	{NULL, 0, NULL, 0, "Settings, as the variables of the same names in lmdbio(7):", 1},
-	{"io", KEY_SETTING + SET_IO, "HOW", 0, "how storage is read: auto, pread or direct", 1},
-	{"store", KEY_SETTING + SET_STORE, "WHERE", 0, "where to: auto, cache or arena", 1},
-	{"memory", KEY_SETTING + SET_MEMORY, "SIZE", 0, "the arena's budget", 1},
-	{"node", KEY_SETTING + SET_NODE, "NAME", 0, "a name for the node", 1},
-	{"staged", KEY_SETTING + SET_STAGED, "DIR", 0,
+	 "with =inside, PROGRAM uses MPI itself"},
+	{'p', "print-env", NULL, "print the environment's words for a batch script, run nothing"},
+	{'v', "verbose", NULL, "one line on standard error when the first environment is opened"},
+	{OPTION_SETTING + SET_IO, "io", "HOW", "how storage is read: auto, pread or direct"},
+	{OPTION_SETTING + SET_STORE, "store", "WHERE", "where to: auto, cache or arena"},
+	{OPTION_SETTING + SET_MEMORY, "memory", "SIZE", "the arena's budget"},
+	{OPTION_SETTING + SET_NODE, "node", "NAME", "a name for the node"},
+	{OPTION_SETTING + SET_STAGED, "staged", "DIR",
 	 "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
-	 "node's number",
-	 1},
-	{"share", KEY_SETTING + SET_SHARE, "0|1", 0, "share memory with other processes", 1},
-	{"prefetch", KEY_SETTING + SET_PREFETCH, "0|1", 0, "look ahead", 1},
-	{"around", KEY_SETTING + SET_AROUND, "auto|0|1", 0,
-	 "bring what is around values that are read at random", 1},
-	{"stats", KEY_SETTING + SET_STATS, "WHERE", 0, "counters at the end: 1, json or a file", 1},
+	 "node's number"},
+	{OPTION_SETTING + SET_SHARE, "share", "0|1", "share memory with other processes"},
+	{OPTION_SETTING + SET_PREFETCH, "prefetch", "0|1", "look ahead"},
+	{OPTION_SETTING + SET_AROUND, "around", "auto|0|1",
+	 "bring what is around values that are read at random"},
+	{OPTION_SETTING + SET_STATS, "stats", "WHERE", "counters at the end: 1, json or a file"},
 	{0},
 };
 
-static error_t option_parse(int key, char *argument, struct argp_state *state)
-{
-	struct options *options = state->input;
+static const struct tool run_tool = {
+	.name = "lmdbio-run",
+	.synopsis = "[OPTION]... PROGRAM [ARGUMENT]...\n[OPTION]... --print-env",
+	.purpose = "Start PROGRAM so that it reads its LMDB data sets through lmdbio.",
+	.options = run_options,
+	.closing = "--io to --stats are the variables of the same names in lmdbio(7).\n"
+		   "Exit status: the program's; 126 and 127 when it cannot be started or is not "
+		   "found; 2 when lmdbio-run itself cannot do its work. With --check: 0 takes "
+		   "effect, 1 does not, 2 not known.",
+	.in_order = true,
+};
 
-	if (key >= KEY_SETTING && key < KEY_SETTING + SETTINGS) {
-		options->settings[key - KEY_SETTING] = argument;
-		return 0;
-	}
+/* An option that takes nothing or one word. */
+static bool word_judge(const char *option, const char *word)
+{
+	if (!optarg || !strcmp(optarg, word))
+		return true;
+	tool_usage_error(&run_tool, "%s takes nothing or =%s, not '%s'", option, word, optarg);
+	return false;
+}
+
+static bool option_take(struct options *options, int key)
+{
 	switch (key) {
 	case 'c':
 		options->check = true;
-		if (argument && strcmp(argument, "run"))
-			argp_error(state, "--check takes nothing or =run, not '%s'", argument);
-		options->check_by_running = argument != NULL;
-		return 0;
+		options->check_by_running = optarg != NULL;
+		return word_judge("--check", "run");
 	case 'd':
 		options->disable = true;
-		return 0;
+		return true;
 	case 'l':
-		options->library = argument;
-		return 0;
-	case KEY_MPI:
-		if (argument && strcmp(argument, "inside"))
-			argp_error(state, "--mpi takes nothing or =inside, not '%s'", argument);
-		options->mpi = !argument;
-		options->mpi_inside = argument != NULL;
-		return 0;
+		options->library = optarg;
+		return true;
+	case OPTION_MPI:
+		options->mpi = !optarg;
+		options->mpi_inside = optarg != NULL;
+		return word_judge("--mpi", "inside");
 	case 'p':
 		options->print_env = true;
-		return 0;
+		return true;
 	case 'v':
 		options->verbose = true;
-		return 0;
-	case ARGP_KEY_ARGS:
-		options->program = state->argv + state->next;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		if (!options->print_env)
-			argp_error(state, "which program?");
-		return 0;
+		return true;
+	case '?':
+		tool_usage_hint(&run_tool);
+		return false;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		options->settings[key - OPTION_SETTING] = optarg;
+		return true;
 	}
 }
 
-static const struct argp argp = {
-	.options = argp_options,
-	.parser = option_parse,
-	.args_doc = "PROGRAM [ARGUMENT...]\n--print-env",
-	.doc = "Start PROGRAM so that it reads its LMDB data sets through lmdbio.\v"
-	       "Exit status: the program's; 126 and 127 when it cannot be started or is not found; "
-	       "2 when "
-	       "lmdbio-run itself cannot do its work. With --check: 0 takes effect, 1 does not, 2 "
-	       "not known.",
-};
+static bool settings_judge(const struct options *options)
+{
+	for (int i = 0; i < SETTINGS; i++) {
+		/* A node's directory need not be where a batch script is written. */
+		if (!options->settings[i] || (options->print_env && i == SET_STAGED))
+			continue;
+		if (!tool_setting_take(&run_tool, variables[i].option, variables[i].variable,
+				       options->settings[i]))
+			return false;
+	}
+	return true;
+}
+
+static int parse(struct options *options, int argc, char **argv)
+{
+	int key;
+
+	while ((key = tool_option_next(&run_tool, argc, argv)) != -1)
+		if (!option_take(options, key))
+			return EXIT_OURS;
+	options->program = argv + optind;
+	if (!*options->program && !options->print_env)
+		return tool_usage_error(&run_tool, "which program?");
+	return settings_judge(options) ? 0 : EXIT_OURS;
+}
 
 /* Resolves the library into `path`, or says why it cannot be preloaded. */
 static int library_resolve(const char *wanted, char *path)
@@ -207,7 +221,7 @@ static int environment_print(const struct options *options, const char *preload)
 		printf(" %s=%s", threads[0], threads[1]);
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i])
-			printf(" %s=%s", variables[i], options->settings[i]);
+			printf(" %s=%s", variables[i].variable, options->settings[i]);
 	putchar('\n');
 	return fflush(stdout) ? EXIT_OURS : 0;
 }
@@ -218,7 +232,7 @@ static int environment_set(const struct options *options, const char *preload)
 
 	snprintf(self, sizeof(self), "%d", (int)getpid());
 	for (int i = 0; i < SETTINGS; i++)
-		if (options->settings[i] && setenv(variables[i], options->settings[i], 1))
+		if (options->settings[i] && setenv(variables[i].variable, options->settings[i], 1))
 			return -1;
 	return setenv("LD_PRELOAD", preload, 1) ||
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
@@ -289,9 +303,9 @@ int main(int argc, char **argv)
 	char *preload;
 	int rc;
 
-	argp_err_exit_status = EXIT_OURS;
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options))
-		return EXIT_OURS;
+	rc = parse(&options, argc, argv);
+	if (rc)
+		return rc;
 	if (library_resolve(options.library, library))
 		return EXIT_OURS;
 	preload = preload_compose(library);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a server is started that keeps data sets in the memory of nodes, how
- * it is asked and how it is ended. */
-#include "config.h"
+/* Starts a server that keeps data sets in the memory of nodes, asks it and ends it. */
 #include "mpi/mpi_module.h"
 #include "node/node_socket.h"
+#include "tool_common.h"
+#include "tool_env.h"
 #include "tool_place.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,71 +16,103 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, STOP_PATIENCE = 60000 /* ms */ };
-enum { KEY_STATUS = 0x200, KEY_STOP, KEY_MEMORY, KEY_IO, KEY_NODE, KEY_STAGED };
+enum { STOP_PATIENCE = 60000 /* ms */ };
+enum {
+	OPTION_STATUS = TOOL_LONG_ONLY,
+	OPTION_STOP,
+	OPTION_IO,
+	OPTION_MEMORY,
+	OPTION_NODE,
+	OPTION_STAGED
+};
 
 struct options {
 	bool status, stop;
 	char **paths;
 };
 
-/* libc looks for this by name, so it must not be hidden as our symbols are by default. */
-__attribute__((visibility("default"))) const char *argp_program_version =
-	"lmdbio-serve (lmdbio) " PACKAGE_VERSION;
-
-static const struct argp_option argp_options[] = {
-	{"status", KEY_STATUS, NULL, 0, "print what the server of this node holds", 0},
-	{"stop", KEY_STOP, NULL, 0, "end the servers of all nodes of its job", 0},
-	{NULL, 0, NULL, 0, "Settings, as the variables of the same names in lmdbio(7):", 1},
-	{"io", KEY_IO, "HOW", 0, "how storage is read: auto, pread or direct", 1},
-	{"memory", KEY_MEMORY, "SIZE", 0, "the budget of each node", 1},
-	{"node", KEY_NODE, "NAME", 0, "a name for the node", 1},
-	{"staged", KEY_STAGED, "DIR", 0,
+static const struct tool_option serve_options[] = {
+	{OPTION_STATUS, "status", NULL, "print what the server of this node holds"},
+	{OPTION_STOP, "stop", NULL, "end the servers of all nodes of its job"},
+	{OPTION_IO, "io", "HOW", "how storage is read: auto, pread or direct"},
+	{OPTION_MEMORY, "memory", "SIZE", "the budget of each node"},
+	{OPTION_NODE, "node", "NAME", "a name for the node"},
+	{OPTION_STAGED, "staged", "DIR",
 	 "where lmdbio-stage --tier=ssd has put parts of data sets, %n in it being the node's "
-	 "number",
-	 1},
+	 "number"},
 	{0},
 };
 
-static error_t option_parse(int key, char *argument, struct argp_state *state)
-{
-	struct options *options = state->input;
+static const struct tool serve_tool = {
+	.name = "lmdbio-serve",
+	.synopsis = "[OPTION]... [PATH]...\n[--node=NAME] --status\n[--node=NAME] --stop",
+	.purpose = "Keep data sets in the memory of nodes, for programs that read them through "
+		   "lmdbio. Started by mpiexec or srun, once on each node. Without a PATH it keeps "
+		   "what programs read.",
+	.options = serve_options,
+	.closing = "--io, --memory, --node and --staged are the variables of the same names in "
+		   "lmdbio(7).\nExit status: 0 it has ended as it was told to; 1 there is no "
+		   "server to ask or to stop; 2 it could not be done, or wrong usage.",
+};
 
-	switch (key) {
-	case KEY_STATUS:
-		options->status = true;
-		return 0;
-	case KEY_STOP:
-		options->stop = true;
-		return 0;
-	case KEY_IO:
-		return setenv("LMDBIO_IO", argument, 1) ? errno : 0;
-	case KEY_MEMORY:
-		return setenv("LMDBIO_MEMORY", argument, 1) ? errno : 0;
-	case KEY_NODE:
-		return setenv("LMDBIO_NODE", argument, 1) ? errno : 0;
-	case KEY_STAGED:
-		return setenv("LMDBIO_STAGED", argument, 1) ? errno : 0;
-	case ARGP_KEY_ARGS:
-		if (options->status || options->stop)
-			argp_error(state, "--status and --stop take no paths");
-		options->paths = state->argv + state->next;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+static bool setting_take(int key)
+{
+	static const struct {
+		const char *option, *variable;
+	} settings[] = {{"--io", "LMDBIO_IO"},
+			{"--memory", "LMDBIO_MEMORY"},
+			{"--node", "LMDBIO_NODE"},
+			{"--staged", "LMDBIO_STAGED"}};
+	unsigned i = (unsigned)(key - OPTION_IO);
+
+	return tool_setting_take(&serve_tool, settings[i].option, settings[i].variable, optarg);
 }
 
-static const struct argp argp = {
-	.options = argp_options,
-	.parser = option_parse,
-	.args_doc = "[PATH...]\n--status\n--stop",
-	.doc = "Keep data sets in the memory of nodes, for programs that read them through lmdbio. "
-	       "Started by mpiexec or srun, once on each node.\v"
-	       "Exit status: 0; 1 when there is no server to ask or to stop; 2 otherwise.",
-};
+/* A path of which nothing can be served is told before MPI starts. */
+static int paths_judge(char **paths)
+{
+	int status = 0;
+
+	for (; *paths; paths++) {
+		char *data = tool_data_name(*paths), *line = NULL;
+
+		if (data && access(data, R_OK)) {
+			line = tool_env_explain(*paths, 0, errno);
+			tool_complain(&serve_tool, "%s", line ? line : *paths);
+			status = TOOL_FAILED;
+		}
+		free(line);
+		free(data);
+	}
+	return status;
+}
+
+static int parse(struct options *options, int argc, char **argv)
+{
+	int key;
+
+	while ((key = tool_option_next(&serve_tool, argc, argv)) != -1) {
+		switch (key) {
+		case OPTION_STATUS:
+			options->status = true;
+			break;
+		case OPTION_STOP:
+			options->stop = true;
+			break;
+		case '?':
+			return tool_usage_hint(&serve_tool);
+		default:
+			if (!setting_take(key))
+				return TOOL_FAILED;
+		}
+	}
+	options->paths = argv + optind;
+	if (options->status && options->stop)
+		return tool_usage_error(&serve_tool, "--status and --stop exclude each other");
+	if ((options->status || options->stop) && *options->paths)
+		return tool_usage_error(&serve_tool, "--status and --stop take no paths");
+	return paths_judge(options->paths);
+}
 
 /* --- a server that is there ------------------------------------------------------------------- */
 
@@ -91,7 +122,9 @@ static int server_reach(enum node_word word)
 	int fd = node_connect(getenv("LMDBIO_NODE"));
 
 	if (fd < 0 || node_send(fd, &message, sizeof(message), -1)) {
-		fprintf(stderr, "lmdbio-serve: no server on this node%s%s\n",
+		tool_complain(
+			&serve_tool,
+			"no server of yours on this node%s%s; mpiexec lmdbio-serve starts one",
 			getenv("LMDBIO_NODE") ? " of the name " : "",
 			getenv("LMDBIO_NODE") ? getenv("LMDBIO_NODE") : "");
 		if (fd >= 0)
@@ -119,15 +152,15 @@ static int status_print(void)
 	ssize_t n;
 
 	if (fd < 0)
-		return EXIT_FAILURE;
+		return TOOL_PROBLEM;
 	n = wait_readable(fd) ? recv(fd, text, sizeof(text), 0) : -1;
 	close(fd);
 	if (n <= 0) {
-		fputs("lmdbio-serve: the server does not answer\n", stderr);
-		return EXIT_FAILURE;
+		tool_complain(&serve_tool, "the server does not answer");
+		return TOOL_PROBLEM;
 	}
 	fwrite(text, 1, (size_t)n, stdout);
-	return fflush(stdout) ? EXIT_OURS : 0;
+	return tool_output_end(&serve_tool, TOOL_OK);
 }
 
 /* Returns when the server has given up its door. */
@@ -138,7 +171,7 @@ static int server_stop(void)
 	char end;
 
 	if (fd < 0)
-		return EXIT_FAILURE;
+		return TOOL_PROBLEM;
 	if (wait_readable(fd) && node_receive(fd, &answer, sizeof(answer), &passed) && !answer.error &&
 	    wait_readable(fd) && recv(fd, &end, 1, 0) <= 0)
 		answer.error = 0;
@@ -146,8 +179,8 @@ static int server_stop(void)
 		answer.error = EPROTO;
 	close(fd);
 	if (answer.error)
-		fputs("lmdbio-serve: the server does not end\n", stderr);
-	return answer.error ? EXIT_FAILURE : 0;
+		tool_complain(&serve_tool, "the server does not end");
+	return answer.error ? TOOL_PROBLEM : 0;
 }
 
 /* --- being one -------------------------------------------------------------------------------- */
@@ -179,10 +212,34 @@ static int signals_open(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* The name of the node's server is taken; by whom decides what the person can do. */
+static void tell_taken(const char *node)
+{
+	static const char other_name[] =
+		"--node=NAME gives it another, which programs need in LMDBIO_NODE";
+	pid_t process;
+	uid_t user;
+	int rc = node_holder(node, &user, &process);
+
+	if (!rc && user == geteuid())
+		tool_complain(&serve_tool,
+			      "this node has a server already (process %d): --status shows it, "
+			      "--stop ends it",
+			      (int)process);
+	else if (!rc)
+		tool_complain(&serve_tool,
+			      "user %u (process %d) has taken the name of this node's server: %s",
+			      (unsigned)user, (int)process, other_name);
+	else
+		tool_complain(&serve_tool,
+			      "another program has taken the name of this node's server: %s",
+			      other_name);
+}
+
 static int serve(const struct options *options)
 {
 	struct serving serving = {.signals = signals_open()};
-	const struct mpi_module *module = tool_place_module("lmdbio-serve");
+	const struct mpi_module *module = tool_place_module(serve_tool.name);
 	struct mpi_work work = {.look = is_told_to_end,
 				.context = &serving,
 				.fd = serving.signals,
@@ -192,32 +249,35 @@ static int serve(const struct options *options)
 	int rc;
 
 	if (!module)
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	rc = module->begin(false, &at);
 	if (rc) {
-		fprintf(stderr, "lmdbio-serve: MPI does not start: %s\n", strerror(rc));
-		return EXIT_OURS;
+		tool_complain(&serve_tool, "MPI does not start: %s", strerror(rc));
+		return TOOL_FAILED;
 	}
 	(void)tool_place_staged(&at);
+	if (!at.rank && !*options->paths)
+		tool_complain(&serve_tool, "without a PATH it keeps what programs read; "
+					   "lmdbio-serve --stop ends it");
 	serving.over = at.node_rank > 0; /* one a node is enough */
 	rc = module->serve_begin(&work);
-	if (rc) {
-		fprintf(stderr, "lmdbio-serve: %s\n",
-			rc == EADDRINUSE ? "this node has a server already" : strerror(rc));
-		serving.over = true;
-	}
+	if (rc && rc == EADDRINUSE && !at.node_rank)
+		tell_taken(work.node);
+	else if (rc && !at.node_rank)
+		tool_complain(&serve_tool, "%s", strerror(rc));
+	serving.over |= rc != 0;
 	module->serve(&work);
 	module->end();
-	return rc ? EXIT_OURS : 0;
+	return rc ? TOOL_FAILED : 0;
 }
 
 int main(int argc, char **argv)
 {
 	struct options options = {0};
+	int status = parse(&options, argc, argv);
 
-	argp_err_exit_status = EXIT_OURS;
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options))
-		return EXIT_OURS;
+	if (status)
+		return status;
 	if (options.status)
 		return status_print();
 	return options.stop ? server_stop() : serve(&options);

@@ -52,7 +52,8 @@ static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 {
 	news->rc = module->serve_fill(work, &news->report);
 	snprintf(news->text, sizeof(news->text), "%s",
-		 news->rc == EADDRINUSE ? "a node has a server already"
+		 news->rc == EADDRINUSE ? "a node has a server already, yours or another user's: "
+					  "LMDBIO_NODE gives this job's another name"
 		 : news->rc == ENOSPC   ? "No space left in a node's memory budget"
 					: module->error_text(news->rc));
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the table of a command's options becomes a parser and a help
- * text. */
+/* Makes a parser and a help text of the table of a command's options. */
 #include "tool_common.h"
 
 #include "util/settings.h"
@@ -42,7 +41,7 @@ static int option_arguments(const struct tool_option *option)
 
 /* What getopt_long() wants to be given. */
 struct getopt_tables {
-	char letters[3 * TOOL_OPTIONS_MAX + 3];
+	char letters[3 * TOOL_OPTIONS_MAX + 4];
 	struct option names[TOOL_OPTIONS_MAX + 3];
 };
 
@@ -51,6 +50,8 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 	struct option *name = tables->names;
 	char *letter = tables->letters;
 
+	if (tool->in_order)
+		*letter++ = '+';
 	for (const struct tool_option *option = tool->options; option->key; option++) {
 		int arguments = option_arguments(option);
 
@@ -230,6 +231,24 @@ bool tool_number_parse(const struct tool *tool, const char *option, const char *
 	}
 	tool_usage_error(tool, "%s wants a number from %llu to %llu, not '%s'", option,
 			 (unsigned long long)least, (unsigned long long)most, text);
+	return false;
+}
+
+bool tool_setting_take(const struct tool *tool, const char *option, const char *variable,
+		       const char *value)
+{
+	const char *allowed = settings_refuses(variable, value);
+
+	/* A directory of each node is not known before the node's number is. */
+	if (allowed && strstr(value, "%n") && !strcmp(variable, "LMDBIO_STAGED"))
+		allowed = NULL;
+	if (allowed) {
+		tool_usage_error(tool, "%s wants %s, not '%s'", option, allowed, value);
+		return false;
+	}
+	if (!setenv(variable, value, 1))
+		return true;
+	tool_complain(tool, "%s", strerror(errno));
 	return false;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what every lmdbio command has in common with the others: how options
- * are declared and explained, what exit statuses mean, how sizes are read and shown, how a signal
- * ends the work.
+/* What all lmdbio commands have in common: how options are declared and explained, what exit
+ * statuses mean, how sizes are read and shown, how a signal ends the work.
  *
  * A command declares one table of options; parsing, --help and --version come out of it.
  */
@@ -41,6 +40,7 @@ struct tool {
 	const char *purpose;  /* one paragraph */
 	const struct tool_option *options; /* ended by an empty one */
 	const char *closing;               /* the last paragraphs of --help, or NULL */
+	bool in_order; /* options end at the first operand, as before a program's own */
 };
 
 /* The next option of the command line, by getopt_long()'s rules (optarg, optind are set): its key,
@@ -75,6 +75,12 @@ bool tool_size_parse(const struct tool *tool, const char *option, const char *te
 /* A whole number from least to most, in the same way. */
 bool tool_number_parse(const struct tool *tool, const char *option, const char *text,
 		       uint64_t least, uint64_t most, uint64_t *number);
+
+/* Sets the variable of lmdbio(7) that an option stands for, for this process and its children.
+ * `option` is what the person wrote the value after. false, and the person has been told: the
+ * variable does not take such a value. */
+bool tool_setting_take(const struct tool *tool, const char *option, const char *variable,
+		       const char *value);
 
 /* "17 bytes", "1.5 GiB". Returns `text`. */
 enum { TOOL_SIZE_TEXT = 32 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the server of a node is found, and what is said to it. */
+/* Finds the server of a node and speaks to it. */
 #include "node/node_socket.h"
 
 #include <errno.h>
@@ -36,6 +36,38 @@ bool node_is_own(int fd)
 	socklen_t size = sizeof(peer);
 
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
+}
+
+/* Abstract names that are bound, and to which no process listens, are seen by binding alone. */
+static int address_try(const struct sockaddr_un *address, socklen_t length)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rc = 0;
+
+	if (fd < 0)
+		return errno;
+	rc = bind(fd, (const struct sockaddr *)address, length) ? errno : ENOENT;
+	close(fd);
+	return rc;
+}
+
+int node_holder(const char *node, uid_t *user, pid_t *process)
+{
+	struct sockaddr_un address;
+	socklen_t length = node_address(&address, node);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
+	struct ucred peer = {0};
+	socklen_t size = sizeof(peer);
+
+	if (fd < 0)
+		return errno;
+	if (connect(fd, (struct sockaddr *)&address, length))
+		rc = address_try(&address, length);
+	else
+		rc = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? errno : 0;
+	close(fd);
+	*user = peer.uid;
+	*process = peer.pid;
+	return rc;
 }
 
 int node_connect(const char *node)

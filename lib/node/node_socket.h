@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the server of a node is found, and what is said to it.
+/* Finds the server of a node and speaks to it.
  *
  * An abstract SOCK_SEQPACKET socket whose name is made of the user and the node's name. One
  * connection is one arena of one process: it opens with a hello, which carries the data file's
@@ -37,6 +37,11 @@ struct node_answer {
 
 /* The address of a node's server; `node` may be NULL. Returns its length. */
 socklen_t node_address(struct sockaddr_un *address, const char *node);
+
+/* Who holds the address of a node's server. Returns 0 with the user and the process, which is 0 if
+ * it is in another namespace; ENOENT: it is free; or another errno, when it is held and its holder
+ * cannot be found out. */
+int node_holder(const char *node, uid_t *user, pid_t *process);
 
 /* A connection to it, which is of this user. Returns a descriptor, or -1: there is no server. */
 int node_connect(const char *node);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the LMDBIO_* variables, their values and defaults. */
+/* Reads the LMDBIO_* variables and knows their values and defaults. */
 #include "util/settings.h"
 
 #include "util/checked.h"
@@ -298,6 +298,16 @@ static void settings_read(void)
 			log_line("%s=%s: wants %s, the default is used", variable->name, equals + 1,
 				 variable->allowed);
 	}
+}
+
+const char *settings_refuses(const char *name, const char *value)
+{
+	const struct variable *variable = variable_find(name, strlen(name));
+	struct settings scratch = {.io = NULL};
+
+	if (variable && variable->parse(value, (char *)&scratch + variable->field))
+		return NULL;
+	return variable ? variable->allowed : "nothing, as there is no such variable";
 }
 
 const struct settings *settings_get(void)

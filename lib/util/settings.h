@@ -47,6 +47,10 @@ enum { SETTINGS_MEMORY_LEAST = 1 << 20, SETTINGS_NODE_LONGEST = 255 };
  * one line on standard error and the default. Threads: any. Lifetime: the process's. */
 const struct settings *settings_get(void);
 
+/* Whether a variable ("LMDBIO_IO") takes a value, for a command that sets it by a flag. NULL: it
+ * does. Otherwise what it takes, as words that continue "wants". Threads: any. */
+const char *settings_refuses(const char *variable, const char *value);
+
 /* "123", "64k", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024; "64MB": in steps of 1000.
  * false, and *bytes as it was, for anything else or more than 64 bits hold. */
 bool size_parse(const char *text, uint64_t *bytes);

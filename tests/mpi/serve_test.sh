@@ -55,9 +55,52 @@ rc=0
 at 0 "$serve" --stop >"$scratch/out" 2>&1 || rc=$?
 equal "stop_without_a_server_is_1" 1 "$rc"
 
+# The names have no permissions: another user may take one.
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	cat >"$scratch/taker.py" <<'END'
+import socket, sys
+name = 0xcbf29ce484222325
+for byte in sys.argv[1].encode():
+    name = (name ^ byte) * 0x100000001b3 % (1 << 64)
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as taken:
+    taken.bind("\0lmdbio-server.0.%016x" % name)
+    if sys.argv[2] == "listen":
+        taken.listen()
+    print("taken", flush=True)
+    sys.stdin.read()
+END
+	chmod 711 "$scratch"
+	for how in listen bind; do
+		mkfifo "$scratch/taker.$how"
+		setpriv --reuid=65534 --clear-groups /usr/bin/python3 "$scratch/taker.py" "$node" "$how" \
+			<"$scratch/taker.$how" >"$scratch/taken.$how" &
+		taker=$!
+		exec 5>"$scratch/taker.$how"
+		until grep -q taken "$scratch/taken.$how"; do
+			kill -0 "$taker" || exit 1
+			sleep 0.05
+		done
+		rc=0
+		LMDBIO_NODE=$node "$serve" >"$scratch/out.$how" 2>&1 || rc=$?
+		equal "server_whose_name_is_taken_by_${how}_is_refused" 2 "$rc"
+		exec 5>&-
+		wait "$taker"
+	done
+	judge "user_that_has_taken_the_name_is_told" grep -q \
+		"user 65534 (process [0-9]*) has taken the name of this node's server: --node=NAME" "$scratch/out.listen"
+	judge "name_that_is_only_bound_is_told" grep -q "another program has taken the name" "$scratch/out.bind"
+fi
+
 cold
-serve_start 2 "$set_path" "$scratch/no-such-set"
-judge "missing_set_is_said" grep -q "no-such-set: not served: No such file" "$scratch/serve.log"
+rc=0
+at 0 "$serve" "$set_path" "$scratch/no-such-set" >"$scratch/out" 2>&1 || rc=$?
+equal "missing_set_is_refused" 2 "$rc"
+judge "missing_set_is_said" grep -q "^lmdbio-serve: $scratch/no-such-set: No such file" "$scratch/out"
+rc=0
+at 0 "$serve" --memory=lots "$set_path" >"$scratch/out" 2>&1 || rc=$?
+equal "setting_that_makes_no_sense_is_refused" 2 "$rc"
+judge "setting_that_makes_no_sense_is_said" grep -q -e "--memory wants auto, a size" "$scratch/out"
+serve_start 2 "$set_path"
 size=$(file_size img)
 until [ "$(slowfs_stat img/data.mdb:bytes)" -ge "$size" ]; do
 	sleep 0.05
@@ -71,7 +114,7 @@ judge "status_names_the_set" grep -q "^$set_path/data.mdb: node 1 of 2 holds" "$
 rc=0
 LMDBIO_NODE=$node#0 "$serve" >"$scratch/out" 2>&1 || rc=$?
 equal "second_server_is_refused" 2 "$rc"
-judge "second_server_is_told_why" grep -q "has a server already" "$scratch/out"
+judge "second_server_is_told_why" grep -q "this node has a server already (process [0-9]*): --status shows it" "$scratch/out"
 rc=0
 at 1 "$serve" --stop || rc=$?
 equal "stop_is_answered" 0 "$rc"

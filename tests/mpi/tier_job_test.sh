@@ -195,7 +195,7 @@ until grep -q 'spread over memory' serve.log; do
 	sleep 0.05
 done
 judge memory_that_is_served_already_is_refused test "$(mpi_job 2 2 "$stage" --tier=memory mount/img 2>&1 || true)" = \
-	"lmdbio-stage: mount/img: a node has a server already (rank 0)"
+	"lmdbio-stage: mount/img: a node has a server already, yours or another user's: LMDBIO_NODE gives this job's another name (rank 0)"
 equal program_of_another_job_sees_the_same "${whole[img]}" \
 	"$(LMDBIO_NODE=$LMDBIO_NODE#1 reader scan mount/img 2>/dev/null | seen)"
 at_most program_of_another_job_bytes "$(slowfs_stat img/data.mdb:bytes)" $((size * 103 / 100))
