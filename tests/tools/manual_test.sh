@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the manual pages format without a warning, and that lmdbio(3) and
-# lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
+# The manual pages format without a warning, and lmdbio(3) and lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 header=$top_srcdir/include/lmdbio.h
@@ -101,5 +100,26 @@ if command -v man >/dev/null && echo .TH A 7 | man -l -Tutf8 - >/dev/null 2>&1; 
 	judge warnings_are_seen test -s warnings
 else
 	not_run pages_format "no working man here"
+fi
+if command -v mandoc > /dev/null; then
+	mandoc -Tlint -W style "$top_srcdir"/doc/*.[1-9] 2>&1 | grep -v 'line longer than 80 bytes' > lint || true
+	judge pages_are_clean_for_mandoc test ! -s lint
+	head -n 20 lint
+else
+	not_run pages_are_clean_for_mandoc "no mandoc here"
+fi
+
+# --- a page for each function, which leads to the one that has it ---
+if [ -d "$top_builddir/doc/functions" ]; then
+	sed 's:/\*.*\*/::' "$header" "$top_srcdir/include/lmdbio_mpi.h" | grep -oE '^[a-z].*\blmdbio_[a-z_]+\(' |
+		grep -v '^typedef' | grep -oE 'lmdbio_[a-z_]+\(' | tr -d '(' | sort -u > functions
+	(cd "$top_builddir/doc/functions" && ls) | sed 's/\.3$//' | sort > pages
+	same each_function_has_a_page functions pages
+	wrong=0
+	while read -r function; do
+		page=$(sed -n 's/^\.so man3\///p' "$top_builddir/doc/functions/$function.3")
+		grep -q "$function" "$top_srcdir/doc/$page" || wrong=$((wrong + 1))
+	done < functions
+	judge each_page_leads_to_the_function test $wrong -eq 0
 fi
 finish
