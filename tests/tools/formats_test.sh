@@ -6,6 +6,7 @@
 . "$(dirname "$0")/harness.sh"
 tools=$top_builddir/tools
 testdb=$top_builddir/tests/data/lmdbio-testdb
+reader=$top_builddir/tests/data/db_read
 need python3
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
 cd "$scratch"
@@ -33,7 +34,7 @@ banner() {
 	shift 2
 	if [ "${with_sanitizer:-no}" = no ]; then
 		told "$name" 3 "^lmdbio: cannot open $reason" $user env LMDBIO_VERBOSE=1 \
-			LD_PRELOAD="$dropin" "$top_builddir/tests/data/db_read" "$@"
+			LD_PRELOAD="$dropin" "$reader" "$@"
 	fi
 }
 user=
@@ -79,6 +80,10 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	chmod 644 sound/data.mdb
 	rm -f sound/lock.mdb
 	user="setpriv --reuid=65534 --clear-groups"
+	# Another user may not look into the build tree of root.
+	cp "$dropin" liblmdb.so.0
+	cp "$reader" reader
+	dropin=$scratch/liblmdb.so.0 reader=$scratch/reader
 	banner lock_file_that_cannot_be_made_is_named 'sound/lock.mdb: the lock file cannot be used.*MDB_NOLOCK' sound
 	user=
 else
