@@ -103,12 +103,15 @@ same dump_of_a_file_elsewhere expected found
 judge dump_no_lock_makes_no_lock_file test ! -e db2.mdb-lock
 
 # --- there and back ---
-mkdir back
+mkdir back theirs
 "$testdb" --flags=named,dupsort,keys30,dups200 dups > /dev/null
 "$tool" -a dups > dumped
 mdb_load -f dumped back 2> /dev/null # it does not know two words of mdb_dump
 mdb_dump -a back > again
-same dump_loaded_again_is_the_same dumped again
+# Since 0.9.28 mdb_load forgets the flags of a dump's first database: so does what mdb_dump writes.
+mdb_dump -a dups | mdb_load theirs 2> /dev/null
+mdb_dump -a theirs > expected
+same dump_loaded_again_is_what_mdb_dumps_is expected again
 
 # --- containers ---
 convert=$top_builddir/tools/lmdbio-convert
