@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an environment is opened, and which of its two kinds it becomes.
- */
+/* Opens environments, and decides which of its two kinds each becomes. */
 #include "env/env.h"
 #include "env/explain.h"
 #include "env/staged.h"

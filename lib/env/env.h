@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the objects behind the handles of <lmdb.h>.
+/* The objects behind the handles of <lmdb.h>.
  *
  * An environment is either our own (opened with MDB_RDONLY: we read its pages) or forwarded (all
  * else: the original LMDB does everything and these objects only wrap its handles). Either way

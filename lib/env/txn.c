@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a transaction begins and ends, and what ends with it. */
+/* Begins and ends transactions, and frees what ends with them. */
 #include "env/env.h"
 
 #include <errno.h>
