@@ -73,7 +73,7 @@ done
 printf '#!/bin/sh\nexec %s plain "$1"\n' "$top_builddir/tests/mpi/inside_reader" > program
 chmod +x program
 sed "s|/local/ssd|$scratch/ssd|" ../blocks/cluster.sh > cluster.sh
-echo 'lmdbio-serve --stop' >> cluster.sh
+printf 'lmdbio-serve --stop\nwait\n' >> cluster.sh
 ran cluster bash -euo pipefail cluster.sh
 
 # --- C ---

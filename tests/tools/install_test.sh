@@ -163,6 +163,23 @@ judge ours_has_its_release_and_its_counters test "$(sed -n 3p out)" = \
 judge program_that_asks_for_lmdb_builds $cc $sanitize -o relinked user.c \
 	$(package "$private/pkgconfig" --cflags --libs lmdb) -ldl
 bound relinked ./relinked data
+judge description_of_lmdb_names_its_release test "$(PKG_CONFIG_PATH=$private/pkgconfig \
+	pkg-config --modversion lmdb)" = "$(echo '#include <lmdb.h>
+MDB_VERSION_MAJOR MDB_VERSION_MINOR MDB_VERSION_PATCH' | cpp -P | tail -n 1 | tr ' ' .)"
+mkdir cmake
+cat > cmake/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.18)
+project(user C)
+find_package(lmdbio REQUIRED)
+add_executable(cmade ../user.c)
+target_compile_definitions(cmade PRIVATE OURS)
+target_link_libraries(cmade lmdbio::lmdbio ${CMAKE_DL_LIBS})
+END
+judge program_of_cmake_is_configured cmake -S cmake -B cmade -DCMAKE_C_FLAGS="$sanitize" \
+	-DCMAKE_PREFIX_PATH="$scratch/root$(directory prefix)" > cmake.log 2>&1
+judge program_of_cmake_builds cmake --build cmade > cmake.log 2>&1
+test -x cmade/cmade || cat cmake.log
+bound cmade cmade/cmade data
 if [ -e "$lib/pkgconfig/lmdbio-mpi.pc" ]; then
 	cat > job.c <<'END'
 #include <lmdbio_mpi.h>
