@@ -22,17 +22,20 @@ const char *lmdbio_version(void);
 
 /* How an environment is served. */
 enum lmdbio_service {
-	LMDBIO_FOREIGN = 0,   /* the handle is not lmdbio's: an LMDB that lmdbio does not reach, or
-			       * leaves   to itself, has made it */
+	LMDBIO_FOREIGN = 0,   /* another LMDB made the handle, which lmdbio does not reach or leaves to
+				 itself */
 	LMDBIO_FORWARDED = 1, /* the original does all of it, or it is not open yet */
 	LMDBIO_READS = 2      /* lmdbio reads it: hints have an effect, records have numbers */
 };
 
-/* Whether an environment handle is lmdbio's, and whether lmdbio reads it. A program or a language's
- * binding may use an LMDB of its own beside lmdbio, whose transactions no function of this header
- * may be given. env  any LMDB's open environment, or NULL Collective: no. Threads: any, as long as
- * env is not closed. Lifetime: nothing is kept. Returns: one of enum lmdbio_service; NULL is
- * LMDBIO_FOREIGN. */
+/* Says whether an environment handle is lmdbio's, and whether lmdbio reads it. A program or a
+ * language's binding may use an LMDB of its own beside lmdbio; no function of this header may be
+ * given that LMDB's transactions.
+ *   env  any LMDB's open environment, or NULL
+ * Collective: no.
+ * Threads: any, as long as env is not closed.
+ * Lifetime: nothing is handed out or kept.
+ * Returns: one of enum lmdbio_service; for NULL LMDBIO_FOREIGN. */
 int lmdbio_serves(const MDB_env *env);
 
 /* --- hints: what will be read next ----------------------------------------------------------- */

@@ -145,6 +145,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("mdb_txn_id", _SIZE, [_HANDLE]),
     ("mdb_dbi_open", _INT, [_HANDLE, _TEXT, _UINT, _HANDLE]),
     ("lmdbio_version", _TEXT, []),
+    ("lmdbio_serves", _INT, [_HANDLE]),
     ("lmdbio_stats", _INT, [ctypes.POINTER(Stats)]),
     ("lmdbio_prefetch_keys", _INT, [_HANDLE, _UINT, _HANDLE, _SIZE]),
     ("lmdbio_prefetch_range", _INT, [_HANDLE, _UINT, _HANDLE, _HANDLE]),

@@ -31,21 +31,11 @@ from typing import Any, Optional, Sequence
 from ._native import POINTER_SIZE, Stats, declare
 
 NORMAL, SEQUENTIAL, RANDOM, STRIDE = range(4)  # enum lmdbio_advice
+FOREIGN = 0  # of enum lmdbio_service
 
 
 class Unusable(Exception):
     """Hints cannot be given; the text says why."""
-
-
-class _Place(ctypes.Structure):
-    """Dl_info, see dladdr(3)"""
-
-    _fields_ = [
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    ]
 
 
 def _is_cffi() -> bool:
@@ -56,24 +46,15 @@ def _is_cffi() -> bool:
 def _library_of_binding() -> ctypes.CDLL:
     """The library that py-lmdb itself calls, if it is lmdbio.
 
-    The functions are looked up from the binding's own module, which depends on the library: that
-    finds it under LD_PRELOAD and LD_LIBRARY_PATH alike. ctypes.CDLL(None) would also show lmdbio
-    to a binding that has an LMDB of its own inside, whose handles lmdbio must not be given.
+    The functions are looked up from the binding's own module, which finds lmdbio under LD_PRELOAD
+    and LD_LIBRARY_PATH alike. A binding with an LMDB of its own inside shows that one's mdb_*
+    there: where the calls go, lmdbio_serves() says of the handle.
     """
     module = importlib.import_module("lmdb_cffi" if _is_cffi() else "lmdb.cpython")
-    lib = ctypes.CDLL(module.__file__)
-    bases = []
-    for name in ("mdb_txn_begin", "lmdbio_prefetch_keys"):
-        place = _Place()
-        try:
-            function = ctypes.cast(getattr(lib, name), ctypes.c_void_p)
-        except AttributeError:
-            raise Unusable("this program does not run on lmdbio: start it by lmdbio-run") from None
-        ctypes.CDLL(None).dladdr(function, ctypes.byref(place))
-        bases.append(place.base)
-    if bases[0] != bases[1]:
-        raise Unusable("py-lmdb has an LMDB of its own, which lmdbio does not reach")
-    return declare(lib)
+    for lib in (ctypes.CDLL(module.__file__), ctypes.CDLL(None)):
+        if hasattr(lib, "lmdbio_serves"):
+            return declare(lib)
+    raise Unusable("this program does not run on lmdbio: start it by lmdbio-run")
 
 
 def _unknown_layout() -> Unusable:
@@ -156,6 +137,8 @@ class Hints:
         if not self.env.flags()["readonly"]:
             raise Unusable("the environment is open for writing")
         env, handle = _handles(self.env, txn)
+        if env and lib.lmdbio_serves(env) == FOREIGN:
+            raise Unusable("py-lmdb has an LMDB of its own, which lmdbio does not reach")
         if not env or not handle or lib.mdb_txn_env(handle) != env or \
                 lib.mdb_txn_id(handle) != txn.id():
             raise _unknown_layout()

@@ -147,7 +147,7 @@ done
 
 ran "survivors_of_the_killed" env LD_LIBRARY_PATH="$library" "$build/stores_death" kill \
 	"$scratch/mount/.slowfs/control" "$build/stores_reader" "$scratch/mount/img" "${whole[img]}" \
-	$((times * 20)) 1
+	$((times * 20))
 nothing_left "survivors_of_the_killed"
 
 # Damage is found before a byte of it is handed out, and the transaction says so.
