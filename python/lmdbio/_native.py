@@ -138,6 +138,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("mdb_env_open", _INT, [_HANDLE, _TEXT, _UINT, _UINT]),
     ("mdb_env_close", None, [_HANDLE]),
     ("mdb_txn_begin", _INT, [_HANDLE, _HANDLE, _UINT, _HANDLE]),
+    ("mdb_txn_commit", _INT, [_HANDLE]),
     ("mdb_txn_abort", None, [_HANDLE]),
     ("mdb_txn_reset", None, [_HANDLE]),
     ("mdb_txn_renew", _INT, [_HANDLE]),

@@ -51,22 +51,28 @@ class Announcer:
             raise
 
     def _open_database(self, name: Optional[str]) -> int:
+        """The MDB_dbi of a database; all transactions have it once the one that opens it is committed."""
         dbi, txn = ctypes.c_uint(), self._begin()
-        code = library().mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
-                                      ctypes.byref(dbi))
+        lib = library()
+        code = lib.mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
+                                ctypes.byref(dbi))
+        if code:
+            lib.mdb_txn_abort(txn)
+        else:
+            code = lib.mdb_txn_commit(txn)
         check(code, f"{self._path}: database {name!r}")
         return dbi.value
 
     def _begin(self) -> Any:
         txn = ctypes.c_void_p()
         check(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)), self._path)
-        self._txns.append(txn)
         return txn
 
     def _next(self) -> Any:
         """The transaction of the next announcement: a new one, or the oldest, renewed."""
         if len(self._txns) < self._depth:
-            return self._begin()
+            self._txns.append(self._begin())
+            return self._txns[-1]
         self._turn = (self._turn + 1) % self._depth
         txn = self._txns[self._turn]
         library().mdb_txn_reset(txn)

@@ -58,11 +58,17 @@ def main(path):
           len(lmdbio.Records(path, 8, batches=True, lock=False)) == 13)
     stats = lmdbio.stats()
     judge("stats_are_named_as_in_lmdbio_h", stats.keys() >= {"storage_bytes", "prefetch_used", "huge_bytes"})
-    announcer = Announcer(path, depth=2)
-    for i in range(5):  # more than depth: transactions take turns
-        announcer.keys([b"%04d" % i, b"absent"])
-        announcer.records([i, RECORDS + 7])
-    announcer.close()
+    with lmdb.open(path + "-named", max_dbs=1) as env:
+        with env.begin(write=True, db=env.open_db(b"inner")) as txn:
+            for i in range(RECORDS):
+                txn.put(b"%04d" % i, b"v")
+    for place, name in ((path, None), (path + "-named", "inner")):
+        announcer = Announcer(place, name, depth=2)
+        for i in range(5):  # more than depth: transactions take turns
+            announcer.keys([b"%04d" % i, b"absent"])
+            announcer.records([i, RECORDS + 7])
+        announcer.close()
+    judge("announcers_take_turns_in_named_databases_too", True)
     refuses("announcer_names_the_database", lmdbio.Error, ["'absent'", path],
             lambda: Announcer(path, name="absent"))
     refuses("key_names_its_presets", ValueError, ["key='cafe'", "'caffe'", "'ase'"],
