@@ -94,12 +94,27 @@ static char *lock_name(const char *path, unsigned flags)
 											      : name;
 }
 
+/* A data file that was opened for writing, and only can be read. Returns whether it is one. */
+static bool explain_unwritable(struct explained *explained, const char *data, int fd)
+{
+	static const char remedy[] = "open it with MDB_RDONLY (readonly=True)";
+
+	if (container_is_one(fd))
+		explain_as(explained, data, "a container cannot be written to: %s", remedy);
+	else if (faccessat(AT_FDCWD, data, W_OK, AT_EACCESS))
+		explain_as(explained, data, "it cannot be written to (%s): %s", strerror(errno),
+			   remedy);
+	else
+		return false;
+	return true;
+}
+
 static void explain_refused(struct explained *explained, const char *data, const char *lock, int fd,
-			    int rc)
+			    int rc, unsigned flags)
 {
 	if (fd < 0)
 		explain_as(explained, data, "%s: your user may not read it", strerror(errno));
-	else
+	else if (flags & MDB_RDONLY || !explain_unwritable(explained, data, fd))
 		explain_as(explained, lock,
 			   "the lock file cannot be used (%s): if no program writes to the data, "
 			   "open it with MDB_NOLOCK (lock=False, --no-lock)",
@@ -126,7 +141,7 @@ static void explain(struct explained *explained, const char *path, const char *d
 		explain_content(explained, data, fd, rc);
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)
-		explain_refused(explained, data, lock, fd, rc);
+		explain_refused(explained, data, lock, fd, rc, flags);
 	else if (rc == ENOMEM)
 		explain_as(explained, data, "memory or address space is too small to map it: "
 					    "ulimit -v");

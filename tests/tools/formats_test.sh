@@ -71,6 +71,21 @@ for tool in stat dump; do
 done
 told container_cut_off_in_convert 1 '^lmdbio-convert: cut.zst: the container is damaged or cut off: lmdbio-check' \
 	"$tools/lmdbio-convert" -q cut.zst made.d
+cat > writer.py << 'END'
+import ctypes, sys
+lmdb, env = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+lmdb.mdb_env_create(ctypes.byref(env))
+sys.exit(3 if lmdb.mdb_env_open(env, sys.argv[2].encode(), 0x4000, 0o644) else 0)
+END
+
+# write_banner NAME PATTERN FILE: what a program that opens FILE for writing says.
+write_banner() {
+	if [ "${with_sanitizer:-no}" = no ]; then
+		told "$1" 3 "^lmdbio: cannot open $2" $user env LMDBIO_VERBOSE=1 \
+			/usr/bin/python3 writer.py "$dropin" "$3"
+	fi
+}
+write_banner container_to_write_is_named 'sound.zst: a container cannot be written to: open it with MDB_RDONLY' sound.zst
 cp -r sound broken
 printf '\0\0\0\0' | dd of=broken/data.mdb bs=1 seek=16 conv=notrunc 2> /dev/null
 told damaged_meta_page_in_stat 2 'broken/data.mdb: it is damaged: lmdbio-check says where' "$tools/lmdbio-stat" broken
@@ -85,6 +100,10 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	cp "$reader" reader
 	dropin=$scratch/liblmdb.so.0 reader=$scratch/reader
 	banner lock_file_that_cannot_be_made_is_named 'sound/lock.mdb: the lock file cannot be used.*MDB_NOLOCK' sound
+	chmod 644 writer.py
+	chmod 777 sound
+	write_banner data_that_cannot_be_written_is_named \
+		'sound/data.mdb: it cannot be written to (Permission denied): open it with MDB_RDONLY' sound/data.mdb
 	user=
 else
 	not_run lock_file_that_cannot_be_made_is_named "no second user"
