@@ -212,7 +212,7 @@ static int signals_open(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The name of the node's server is taken; by whom decides what the person can do. */
+/* The name of the node's server is taken; its holder decides what the person can do. */
 static void tell_taken(const char *node)
 {
 	static const char other_name[] =

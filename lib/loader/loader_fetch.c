@@ -96,8 +96,8 @@ void pieces_drop(struct lmdbio_loader *loader)
 	loader->pieces_last = &loader->pieces;
 }
 
-/* Whether memory is a reason to read a piece later. Who waits for it must get it, whatever it
- * takes; and where nothing is held, nothing will be given back. */
+/* Whether memory is a reason to read a piece later. A taker that waits for it must get it, whatever
+ * it takes; and where nothing is held, nothing will be given back. */
 static bool piece_must_wait(const struct lmdbio_loader *loader, const struct piece *piece)
 {
 	return piece->bytes && loader->held && piece->round > loader->waited_round &&

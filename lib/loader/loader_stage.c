@@ -56,7 +56,7 @@ enum {
 	BOOT = 40,
 	CLAIMED = 1,
 	SLOW_TIMES = 3,
-	LOCK_TRIES = 1000, /* of lock_pause each: who has a lock needs it for microseconds */
+	LOCK_TRIES = 1000, /* of lock_pause each: a holder needs its lock for microseconds */
 	OPEN_TRIES = 1000, /* names that went as soon as they were opened */
 	NAME = 32,
 };

@@ -38,7 +38,7 @@ struct node_answer {
 /* The address of a node's server; `node` may be NULL. Returns its length. */
 socklen_t node_address(struct sockaddr_un *address, const char *node);
 
-/* Who holds the address of a node's server. Returns 0 with the user and the process, which is 0 if
+/* Finds the holder of the address of a node's server. Returns 0 with the user and the process, which is 0 if
  * it is in another namespace; ENOENT: it is free; or another errno, when it is held and its holder
  * cannot be found out. */
 int node_holder(const char *node, uid_t *user, pid_t *process);

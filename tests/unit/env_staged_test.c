@@ -258,7 +258,7 @@ static void directory_is_for_everybody_copy_of_the_users_own_is_read(void **stat
 	snprintf(own, sizeof(own), "%s/lmdbio-%u", staged, (unsigned)geteuid());
 	snprintf(moved, sizeof(moved), "%s%s", own, strrchr(f->below, '/'));
 	assert_int_equal(chmod(staged, 01777), 0);
-	original_is_read(f); /* whoever has put the copy there */
+	original_is_read(f); /* the copy may be another user's */
 	assert_int_equal(mkdir(own, 0700), 0);
 	assert_int_equal(rename(f->below, moved), 0);
 	env = own_open(&f->place, 0, 0);
