@@ -58,6 +58,6 @@ job_status=0
 LMDBIO_MEMORY=160M mpi_job 4 2 "$top_builddir/tools/lmdbio-stage" --hold "$scratch/mount/bad" -- true \
 	>"$scratch/job.log" 2>&1 || job_status=$?
 equal "damaged_container_is_not_held" 2 "$job_status"
-judge "damaged_container_is_told" grep -q MDB_CORRUPTED "$scratch/job.log"
+judge "damaged_container_is_told" grep -q 'damaged or cut off' "$scratch/job.log"
 slowfs_stop
 finish

@@ -9,7 +9,13 @@ program=$top_builddir/tests/mpi/loader_job
 loader_job_begin() {
 	slowfs_start "$scratch/backing" "$scratch/mount" -o latency=50,bandwidth=4000
 	export MPI_LEAKS=:detect_leaks=0 # see stage_call_test.sh
-	export LMDBIO_VERBOSE=1
+	export LMDBIO_VERBOSE=1 LOADER_SAYS="$scratch/said"
+}
+
+# ranks_said: adds what the ranks of a job have written to out.
+ranks_said() {
+	cat "$scratch"/said.* >>"$scratch/out" 2>/dev/null
+	rm -f "$scratch"/said.*
 }
 
 # reads RANKS NODES SET ARGUMENT...: cold; what came is in $scratch/came, sorted, the rest in out.
@@ -21,6 +27,7 @@ reads() {
 	job_status=0
 	mpi_job "$ranks" "$nodes" "$program" "$@" "$scratch/mount/$set" \
 		>"$scratch/out" 2>"$scratch/err" || job_status=$?
+	ranks_said
 	[ "$job_status" = 0 ] || cat "$scratch/err"
 	grep -v '^#' "$scratch/out" | sort >"$scratch/came"
 }

@@ -32,6 +32,7 @@ hushed() {
 	job_status=0
 	mpi_job "$ranks" "$ranks" bash -c "$rank_memory" - "$program" --hush --batch=12 --epochs=2 "$@" \
 		"$scratch/mount/img" >"$scratch/out" 2>"$scratch/err" || job_status=$?
+	ranks_said
 	[ "$job_status" = 0 ] || cat "$scratch/err"
 	grep -v '^#' "$scratch/out" | sort >"$scratch/came"
 	same_as_alone "$name"

@@ -43,8 +43,9 @@ for name in noise half; do
 	set -- $("$stat" --chunks "$scratch/backing/$name" | awk '
 		$1 ~ /^[0-9]+$/ && NF == 6 { if ($3 > most) most = $3; end = $2 + $3 }
 		END { print most, end }')
-	# The header and the tail come in blocks, and what is in the tail may be a chunk's end.
-	limit=$(($1 + size - $2 + 4 * 4096 + 65536))
+	# The header and the tail come in blocks, once to be read and once for the file's identity, and
+	# the tail's first block may hold a chunk's end.
+	limit=$(($1 + size - $2 + 6 * 4096 + 65536))
 	worst=0 wrong=0
 	for ((record = 0; record < records; record++)); do
 		cold
