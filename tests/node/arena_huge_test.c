@@ -265,7 +265,11 @@ static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down
 	assert_int_equal(arena_open(&other, &identity, &options, &why), 0);
 	bring(&reader, CHUNKS - 1);
 	assert_true(arena_budget(arena) < CHUNKS * (uint64_t)ARENA_CHUNK);
-	assert_int_equal(arena_used(arena), arena_budget(arena));
+	/* Two go for each that comes, until the arena has what its part allows. */
+	for (uint64_t chunk = 0; arena_used(arena) > arena_budget(arena) && chunk < CHUNKS; chunk++)
+		if (!has_place(arena, chunk))
+			bring(&reader, chunk);
+	assert_true(arena_used(arena) <= arena_budget(arena));
 	assert_int_equal(arena_memory(arena), arena_used(arena));
 	reader_end(&reader);
 	arena_close(other);
