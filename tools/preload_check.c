@@ -153,7 +153,7 @@ static bool is_understood(const char *version)
 	unsigned major, minor, patch;
 
 	return sscanf(version, "%u.%u.%u", &major, &minor, &patch) == 3 && major == 0 &&
-	       minor == 9 && patch < 70;
+	       minor == 9 && patch >= 17 && patch < 70;
 }
 
 /* What to do about an LMDB that cannot be reached. */

@@ -24,8 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Versions from this one on are LMDB's development branches, with another lock file. */
-#define VERSION_END ORIGIN_VERSION(0, 9, 70)
+/* Earlier versions lack mdb_txn_id(). Those from the end on are LMDB's development branches, with
+ * another lock file. */
+#define VERSION_FIRST ORIGIN_VERSION(0, 9, 17)
+#define VERSION_END   ORIGIN_VERSION(0, 9, 70)
 
 /* The loaded segment of a module whose calls go to an original that is not built in. Pushed in
  * front, never taken out. */
@@ -242,7 +244,7 @@ static struct origin *origin_read(void *handle, const struct module *module)
 	}
 	origin->call.mdb_version(&major, &minor, &patch);
 	origin->version = ORIGIN_VERSION(major, minor, patch);
-	origin->whole = whole || major != 0 || minor != 9 || origin->version >= VERSION_END;
+	origin->whole = whole || origin->version < VERSION_FIRST || origin->version >= VERSION_END;
 	*(void **)&origin->copy3 = symbol_of(handle, "mdb_env_copy3", module);
 	*(void **)&origin->copyfd3 = symbol_of(handle, "mdb_env_copyfd3", module);
 	origin->where = place_name(module);

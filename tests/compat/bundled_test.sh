@@ -25,6 +25,7 @@ module visible.so
 module twin.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=31
 module functions.so -Wl,-Bsymbolic-functions
 module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1
+module earlier.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=16
 module development.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=70
 $cc -fPIC -shared -o system.so "$sources/bundled_module.c" -llmdb
 # A library of another name, as conda has it, and a module and a program that are linked with it.
@@ -77,11 +78,11 @@ judge visible_environments_are_lmdbio_s sh -c 'grep -q "^serves 1$" err && grep 
 run functions all ./functions.so
 judge functions_bound_to_themselves_are_not_reached sh -c '! grep -q lmdbio err'
 
-for later in later development; do
-	run "$later" all ./$later.so
-	judge "${later}_is_left_to_itself" grep -q "is left to itself: .*$later.so" err
-	judge "${later}_has_handles_of_its_own" sh -c '! grep -q "^serves [12]$" err'
-	judge "${later}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
+for other in earlier later development; do
+	run "$other" all ./$other.so
+	judge "${other}_is_left_to_itself" grep -q "is left to itself: .*$other.so" err
+	judge "${other}_has_handles_of_its_own" sh -c '! grep -q "^serves [12]$" err'
+	judge "${other}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
 done
 
 run system all ./system.so
@@ -133,5 +134,6 @@ checked functions 1 'functions.so exports an LMDB of its own (0.9.35) .* link it
 	./program all ./functions.so
 mkdir -p lmdb && cp functions.so lmdb/cpython.so
 checked python 1 'LMDB_FORCE_SYSTEM=1 pip install' ./program all ./lmdb/cpython.so
+checked earlier 1 'earlier.so carries LMDB 0.9.16, which lmdbio leaves to itself' ./program all ./earlier.so
 checked later 1 'later.so carries LMDB 1.0.1, which lmdbio leaves to itself' ./program all ./later.so
 finish
