@@ -278,5 +278,11 @@ status expansion_is_allowed 0 "$convert" -q --max-expansion=0 bomb.tar.gz bomb.m
 status expansion_of_so_many_times_is_allowed 0 "$convert" -q --max-expansion=1000 bomb.tar.gz times.mdb
 "$convert" -q --from=tar <(cat gnu.tar) pipe.mdb
 imported pipe_has_every_member tar pipe.mdb gnu.tar
+truncate -s 70M large
+status large_member_in_a_pipe_does_not_count_as_expansion 0 \
+	"$convert" -q --from=tar <(tar cf - large) large.mdb
+status bomb_in_a_pipe_is_refused 2 \
+	limited "$convert" -q --from=tar --max-expansion=10 <(cat bomb.tar.gz) none.d
+rm -f large large.mdb*
 judge refused_archives_leave_nothing test ! -e none.d
 finish

@@ -40,6 +40,7 @@ struct convert_limits {
 	uint64_t expansion;  /* bytes taken out of an archive for each of its own; 0: no limit */
 	bool outside;        /* files may lie outside of the source's directory */
 	const char *inside;  /* that directory, without links in its name; NULL: anywhere */
+	bool piped;          /* the archive is no file: its size is what has come of it so far */
 	uint64_t may_expand; /* bytes that the archive which is being read may give */
 	uint64_t expanded;   /* bytes of values that it has given */
 };

@@ -117,16 +117,26 @@ static void filters_allow(struct archive *archive)
 	}
 }
 
+/* Bytes of a member that have come through a pipe. */
+static int piece_charge(struct convert *convert, struct archive *archive,
+			const struct archive_member *member, size_t size)
+{
+	archive_allow(&convert->limits, (uint64_t)archive_filter_bytes(archive, -1));
+	return archive_charge(convert, member->archive, member->name, size);
+}
+
 static int member_read(struct convert *convert, struct archive *archive,
 		       struct archive_entry *entry, struct archive_member *member)
 {
 	int64_t size = archive_entry_size(entry);
+	bool piped = convert->limits.piped;
 	size_t done = 0;
-	int rc;
+	int rc = 0;
 
 	if (size < 0 || (uint64_t)size > convert->limits.value)
 		return import_too_large(convert, member->name, (uint64_t)size);
-	rc = archive_charge(convert, member->archive, member->name, (uint64_t)size);
+	if (!piped)
+		rc = archive_charge(convert, member->archive, member->name, (uint64_t)size);
 	if (rc)
 		return rc;
 	member->size = (size_t)size;
@@ -134,15 +144,20 @@ static int member_read(struct convert *convert, struct archive *archive,
 	if (!member->value)
 		return convert_fail(member->archive, ENOMEM);
 	while (done < member->size) {
+		size_t left = member->size - done;
 		ssize_t n = archive_read_data(archive, (char *)member->value + done,
-					      member->size - done);
+					      piped && left > ARCHIVE_BLOCK ? ARCHIVE_BLOCK : left);
 
 		if (n > 0) {
 			done += (size_t)n;
-			continue;
+			rc = piped ? piece_charge(convert, archive, member, (size_t)n) : 0;
+			if (!rc)
+				continue;
 		}
 		free(member->value);
 		member->value = NULL;
+		if (rc)
+			return rc;
 		if (n == 0)
 			return convert_refuse(member->archive, "%s: cut off", member->name);
 		return archive_fail(member->archive, archive);
@@ -174,14 +189,12 @@ static int member_take(struct convert *convert, struct archive *archive,
 	return take(to, &member);
 }
 
-/* What is around the values counts as well: names and skipped members. The size of a pipe is what
- * has come out of it so far. */
-static int archive_count(struct convert *convert, struct archive *archive, const char *path,
-			 bool pipe)
+/* What is around the values counts as well: names and skipped members. */
+static int archive_count(struct convert *convert, struct archive *archive, const char *path)
 {
 	uint64_t unpacked = (uint64_t)archive_filter_bytes(archive, 0);
 
-	if (pipe)
+	if (convert->limits.piped)
 		archive_allow(&convert->limits, (uint64_t)archive_filter_bytes(archive, -1));
 	if (unpacked > convert->limits.expanded)
 		convert->limits.expanded = unpacked;
@@ -204,6 +217,7 @@ static int archive_read_one(struct convert *convert, const char *path,
 		goto fail;
 	}
 	convert->limits.expanded = 0;
+	convert->limits.piped = !S_ISREG(st.st_mode);
 	archive_allow(&convert->limits, (uint64_t)st.st_size);
 	filters_allow(archive);
 	archive_read_support_format_tar(archive);
@@ -215,7 +229,7 @@ static int archive_read_one(struct convert *convert, const char *path,
 	       got == ARCHIVE_WARN) {
 		rc = convert_interrupted();
 		if (!rc)
-			rc = archive_count(convert, archive, path, !S_ISREG(st.st_mode));
+			rc = archive_count(convert, archive, path);
 		if (!rc)
 			rc = member_take(convert, archive, entry, path, take, to);
 		if (rc)
