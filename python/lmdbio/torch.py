@@ -36,8 +36,8 @@ class AnnouncingSampler:
              (fairchem's .aselmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
     lock     True takes a slot in the data set's reader table, beside live writers
-    ahead    records that are announced before the first of them is yielded; DataLoader's own
-             prefetch_factor comes on top of it
+    ahead    how many records are announced in front of the one that is yielded: this many at most,
+             half as many at least; DataLoader's own prefetch_factor comes on top of it
 
     The announcements are made by the process that iterates, in an environment of its own. It is
     opened at the first iteration, so that the sampler can be made before workers are forked.
