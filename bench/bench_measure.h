@@ -6,7 +6,7 @@
 #include "bench_place.h"
 #include "bench_run.h"
 
-enum { PAIRS_MAX = 99, MEDIANS = -1, TITLE_ROOM = 80 };
+enum { PAIRS_MAX = 99, MEDIANS = -1, TITLE_ROOM = 128 };
 
 struct bench_case {
 	const char *set;
