@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A list that a stranger has made could name any file of the one who imports it. */
+/* A list from another user could name any file that the importing user can read. */
 static bool leads_out(const struct convert *convert, const char *path)
 {
 	if (*path == '/' && !convert->root)
