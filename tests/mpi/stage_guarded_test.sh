@@ -18,21 +18,7 @@ chmod 755 .
 mkdir img other
 "$top_builddir/tests/stores/stores_make" img 21 200000
 cp img/data.mdb other
-python3 - other/data.mdb <<'PYTHON'
-import struct, sys
-PAGE, OVERFLOW = 4096, 0x04
-with open(sys.argv[1], "r+b") as file:
-    data = bytearray(file.read())
-    at = 2 * PAGE
-    while at < len(data):
-        pages = 1
-        if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
-            pages = struct.unpack_from("=I", data, at + 12)[0]
-            data[at + 16] ^= 0xff
-        at += pages * PAGE
-    file.seek(0)
-    file.write(data)
-PYTHON
+python3 "$top_srcdir/tests/data/other_values.py" other/data.mdb
 "$reader" img > img.seen
 
 as_stranger() {

@@ -20,21 +20,7 @@ mkdir one two mount to
 "$top_builddir/tests/stores/stores_make" one 21 200000
 rm -f one/lock.mdb
 cp one/data.mdb two
-python3 - two/data.mdb <<'PYTHON'
-import struct, sys
-PAGE, OVERFLOW = 4096, 0x04
-with open(sys.argv[1], "r+b") as file:
-    data = bytearray(file.read())
-    at = 2 * PAGE
-    while at < len(data):
-        pages = 1
-        if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
-            pages = struct.unpack_from("=I", data, at + 12)[0]
-            data[at + 16] ^= 0xff
-        at += pages * PAGE
-    file.seek(0)
-    file.write(data)
-PYTHON
+python3 "$top_srcdir/tests/data/other_values.py" two/data.mdb
 
 image_make() {
 	touch -d '2024-01-02 03:04:05Z' "$1/data.mdb"

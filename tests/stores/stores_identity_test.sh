@@ -13,21 +13,7 @@ cd "$scratch/backing"
 make_set old 300 12000
 mkdir new
 cp old/data.mdb new/data.mdb
-python3 - new/data.mdb <<'PYTHON'
-import struct, sys
-PAGE, OVERFLOW = 4096, 0x04
-with open(sys.argv[1], "r+b") as file:
-    data = bytearray(file.read())
-    at = 2 * PAGE
-    while at < len(data):
-        pages = 1
-        if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
-            pages = struct.unpack_from("=I", data, at + 12)[0]
-            data[at + 16] ^= 0xff
-        at += pages * PAGE
-    file.seek(0)
-    file.write(data)
-PYTHON
+python3 "$top_srcdir/tests/data/other_values.py" new/data.mdb
 touch -d '2024-01-02 03:04:05.678901234' old/data.mdb new/data.mdb
 cp -p old/data.mdb kept
 hash_of() {

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Changes the first byte of each value that has overflow pages of its own: the same keys and sizes,
+the same meta pages, another data set. Pages are 4,096 bytes, as LMDB makes them on this machine.
+
+usage: other_values.py DATA-FILE
+"""
+
+import struct
+import sys
+
+PAGE, HEADER, OVERFLOW = 4096, 16, 0x04
+
+with open(sys.argv[1], "r+b") as file:
+    data = bytearray(file.read())
+    at = 2 * PAGE
+    while at < len(data):
+        pages = 1
+        if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
+            pages = struct.unpack_from("=I", data, at + 12)[0]
+            data[at + HEADER] ^= 0xff
+        at += pages * PAGE
+    file.seek(0)
+    file.write(data)
