@@ -102,6 +102,6 @@ int data_make(struct data *data, const struct data_set *set, double scale, const
 			rc = data_file_size(data);
 	}
 	if (rc)
-		fprintf(stderr, "lmdbio-bench: %s: %s\n", data->path, strerror(rc));
+		fprintf(stderr, "bench_figures: %s: %s\n", data->path, strerror(rc));
 	return rc;
 }

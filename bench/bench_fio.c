@@ -115,7 +115,7 @@ int fio_read(const char *path, uint64_t size, double *seconds)
 	if (!rc && (answer.kib < size / 1024 / REQUEST_KIB * REQUEST_KIB || !answer.kib))
 		rc = EIO;
 	if (rc && rc != ENOENT)
-		fprintf(stderr, "lmdbio-bench: fio cannot read %s by direct reads: %s\n", path,
+		fprintf(stderr, "bench_figures: fio cannot read %s by direct reads: %s\n", path,
 			strerror(rc));
 	if (rc)
 		return rc;

@@ -17,7 +17,7 @@ stores_begin
 runs=${RUNS:-5}
 read -r img cifar <<<"${RECORDS:-1500 60000}"
 # shellcheck disable=SC2154
-loader=$top_builddir/tests/loader/loader_read bench=$top_builddir/bench/lmdbio-bench
+loader=$top_builddir/tests/loader/loader_read bench=$top_builddir/bench/bench_figures
 make_set img "$img" 196620
 make_set cifar "$cifar" 3090
 slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=${LATENCY:-500},bandwidth=${BANDWIDTH:-1500}"

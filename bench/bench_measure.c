@@ -4,17 +4,17 @@
 
 #include "bench_ceiling.h"
 #include "bench_fio.h"
+#include "bench_statistics.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 256, OPENS = 1000, STARTS = 40, COUNTED_OPENS = 50, COUNTED_GETS = 20000 };
 
-/* Room for the median of either. */
-enum { SORTED_MAX = (int)PAIRS_MAX > (int)STARTS ? (int)PAIRS_MAX : (int)STARTS };
+_Static_assert((int)PAIRS_MAX <= NUMBERS_MAX && (int)STARTS <= NUMBERS_MAX,
+	       "room for either median");
 
 static const char *const work_titles[WORKS] = {
 	[WORK_SCAN] = "sequential scan",     [WORK_BACKWARD] = "backward scan",
@@ -72,24 +72,6 @@ static struct bench_job case_job(const struct measured *m, const char *path, uin
 	else if (what->state != STATE_COLD)
 		job.repeat = m->data.set->records / m->data.records - 1;
 	return job;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *numbers, unsigned n)
-{
-	double sorted[SORTED_MAX];
-
-	if (!n)
-		return 0;
-	memcpy(sorted, numbers, n * sizeof(*numbers));
-	qsort(sorted, n, sizeof(*sorted), compare_numbers);
-	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
 /* One run stands for the median of many starts: a single one is too short to mean anything. */
@@ -155,7 +137,7 @@ static int check_same(const struct bench_result *a, const struct bench_result *b
 	if (a->records == b->records && a->bytes == b->bytes && a->sum == b->sum && a->records)
 		return 0;
 	fprintf(stderr,
-		"lmdbio-bench: the original read %" PRIu64 " records, %" PRIu64
+		"bench_figures: the original read %" PRIu64 " records, %" PRIu64
 		" bytes, sum %" PRIu64 "; lmdbio %" PRIu64 ", %" PRIu64 ", %" PRIu64 "\n",
 		a->records, a->bytes, a->sum, b->records, b->bytes, b->sum);
 	return EIO;

@@ -2,6 +2,8 @@
 /* What only this file knows: the mount of slowfs and the kernel's page cache. */
 #include "bench_place.h"
 
+#include "bench_cache.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,18 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
-#define MADV_POPULATE_WRITE 23
-#endif
-
-enum { MOUNT_SECONDS = 10, READ_SIZE = 1 << 20 };
+enum { MOUNT_SECONDS = 10 };
 
 const char *const state_names[STATES] = {
 	[STATE_COLD] = "cold", [STATE_WARM] = "warm", [STATE_HOT] = "hot", [STATE_AGAIN] = "again"};
@@ -45,7 +42,7 @@ static void slowfs_exec(const struct place *place, const struct slowfs_settings 
 		_exit(127);
 	execl(settings->program, settings->program, "-f", "-o", options, place->backing,
 	      place->path, (char *)NULL);
-	fprintf(stderr, "lmdbio-bench: %s: %s\n", settings->program, strerror(errno));
+	fprintf(stderr, "bench_figures: %s: %s\n", settings->program, strerror(errno));
 	_exit(127);
 }
 
@@ -107,7 +104,7 @@ int place_slow(struct place *place, const char *directory, const struct slowfs_s
 	if (!rc)
 		rc = mount_wait(place, st.st_dev);
 	if (rc) {
-		fprintf(stderr, "lmdbio-bench: %s: no mount\n", settings->program);
+		fprintf(stderr, "bench_figures: %s: no mount\n", settings->program);
 		place_close(place);
 	}
 	return rc;
@@ -169,56 +166,15 @@ void place_file(const struct place *place, const struct data *data, char path[PA
 		path[0] = 0;
 }
 
-static int file_read_all(const char *path)
-{
-	char *buffer = malloc(READ_SIZE);
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
-	ssize_t n = 1;
-
-	if (fd < 0 || !buffer)
-		rc = fd < 0 ? errno : ENOMEM;
-	while (!rc && n > 0) {
-		n = read(fd, buffer, READ_SIZE);
-		if (n < 0)
-			rc = errno;
-	}
-	if (fd >= 0)
-		close(fd);
-	free(buffer);
-	return rc;
-}
-
-/* Pages of the file that are in the page cache, as a part of all. */
+/* The part of an open file that is in the page cache. */
 static double file_resident(int fd)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages, here = 0;
-	unsigned char *map;
+	uint64_t bytes;
 	struct stat st;
-	void *at;
 
-	if (fstat(fd, &st) || st.st_size == 0)
+	if (fstat(fd, &st) || st.st_size == 0 || cache_resident(fd, &bytes))
 		return 0;
-	pages = ((size_t)st.st_size + page - 1) / page;
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	map = malloc(pages);
-	if (at != MAP_FAILED && map && !mincore(at, (size_t)st.st_size, map))
-		for (size_t i = 0; i < pages; i++)
-			here += map[i] & 1;
-	if (at != MAP_FAILED)
-		munmap(at, (size_t)st.st_size);
-	free(map);
-	return (double)here / (double)pages;
-}
-
-static int drop_all_caches(void)
-{
-	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC), rc;
-
-	if (fd < 0)
-		return errno;
-	rc = write(fd, "3\n", 2) == 2 ? 0 : errno;
-	close(fd);
-	return rc;
+	return (double)bytes / (double)st.st_size;
 }
 
 /* The file's own pages suffice, and leave the rest of the machine alone; the whole machine's are
@@ -230,40 +186,19 @@ static int file_forget(struct place *place, const char *path)
 
 	if (fd < 0)
 		return errno;
-	if (fdatasync(fd) == 0)
-		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	cache_forget(fd);
 	left = file_resident(fd);
 	if (place->drop_caches || left > 0.01) {
-		rc = drop_all_caches();
+		rc = cache_drop_all();
 		left = file_resident(fd);
 		if (rc && !place->complained)
 			fprintf(stderr,
-				"lmdbio-bench: cold runs find %.0f %% of %s in memory: %s\n",
+				"bench_figures: cold runs find %.0f %% of %s in memory: %s\n",
 				100 * left, path, strerror(rc));
 		place->complained |= rc != 0;
 	}
 	close(fd);
 	return 0;
-}
-
-/* Memory for all of a file, in use until just now. A virtual machine's host may take back what has
- * long been free, and giving it again took 1.7 to 6 ms a MiB here: whoever came first after a pause
- * would pay for that, the original or lmdbio. In huge pages, which come from the large pieces of
- * memory; single ones come from what is left of others, whose large pieces stay as they were. */
-static void memory_touch(const char *path)
-{
-	struct stat st;
-	void *at;
-
-	if (stat(path, &st) || st.st_size <= 0)
-		return;
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		  0);
-	if (at == MAP_FAILED)
-		return;
-	(void)madvise(at, (size_t)st.st_size, MADV_HUGEPAGE);
-	(void)madvise(at, (size_t)st.st_size, MADV_POPULATE_WRITE);
-	munmap(at, (size_t)st.st_size);
 }
 
 int place_reset(struct place *place)
@@ -274,20 +209,21 @@ int place_reset(struct place *place)
 int place_prepare(struct place *place, const struct data *data, enum state state)
 {
 	char path[PATH_MAX], backing[PATH_MAX + 80];
+	struct stat st;
 	int rc = 0;
 
 	place_file(place, data, path);
 	if (state == STATE_WARM || state == STATE_HOT) {
-		rc = file_read_all(path);
+		rc = cache_fill(path, 0);
 	} else if (place->slow) {
 		snprintf(backing, sizeof(backing), "%s/%s/data.mdb", place->backing, data->name);
-		rc = file_read_all(backing);
+		rc = cache_fill(backing, 0);
 		if (!rc)
 			rc = slowfs_control(place, "drop\n");
 	} else {
 		rc = file_forget(place, path);
 	}
-	if (state == STATE_COLD)
-		memory_touch(path);
+	if (state == STATE_COLD && !stat(path, &st))
+		cache_touch_memory((uint64_t)st.st_size);
 	return rc ? rc : place_reset(place);
 }

@@ -29,7 +29,7 @@ slowfs_require
 directory=$(mktemp -d "${TMPDIR:-/tmp}/lmdbio-bench.XXXXXX")
 trap 'slowfs_abandon; rm -rf "$directory"' EXIT
 trap 'exit 1' HUP INT TERM
-"$top_builddir/bench/lmdbio-bench" -s img -w open -n 1 -c 1 -d "$directory/data" \
+"$top_builddir/bench/bench_figures" -s img -w open -n 1 -c 1 -d "$directory/data" \
 	--scale "$(awk -v n=$records 'BEGIN { print n / 10000 }')" > "$directory/made" 2>&1 ||
 	{ cat "$directory/made"; exit 1; }
 slowfs_start "$directory/data" "$directory/mount" -o latency=$latency,bandwidth=$bandwidth
@@ -73,7 +73,7 @@ for policy in "$@"; do
 		measure
 		slowfs_drop
 		slowfs_reset
-		LMDBIO_MEMORY=32M "$top_builddir/bench/lmdbio-bench" loader --policy="$policy" \
+		LMDBIO_MEMORY=32M "$top_builddir/bench/bench_figures" loader --policy="$policy" \
 			--nodes="$nodes" --batch=$batch --epochs=$epochs --threads=$threads \
 			--memory=$room --ssd=$room --buffer=$buffer --compute=$compute \
 			"$directory/mount/img-$records" > "$directory/once"

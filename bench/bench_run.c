@@ -41,13 +41,14 @@ int run_init(const char *library)
 	directory = dirname(here);
 	if (snprintf(worker_path, PATH_MAX, "%s/bench_worker", directory) >= PATH_MAX ||
 	    access(worker_path, X_OK)) {
-		fprintf(stderr, "lmdbio-bench: %s: %s\n", worker_path, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, worker_path,
+			strerror(errno));
 		return ENOENT;
 	}
 	snprintf(below, sizeof(below), "%s/../compat/.libs/liblmdb.so.0", directory);
 	if (!realpath(library ? library : below, drop_in_path)) {
-		fprintf(stderr, "lmdbio-bench: %s: %s\n", library ? library : below,
-			strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name,
+			library ? library : below, strerror(errno));
 		return ENOENT;
 	}
 	return 0;
@@ -117,7 +118,8 @@ static int worker_start(struct worker *worker, const char *const *front,
 	worker->from = fdopen(from[0], "r");
 	if (rc) {
 		worker->pid = 0;
-		fprintf(stderr, "lmdbio-bench: %s: %s\n", arguments[0], strerror(rc));
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, arguments[0],
+			strerror(rc));
 	}
 	return rc;
 }
@@ -163,7 +165,8 @@ static int worker_end(struct worker *worker)
 		if (errno != EINTR)
 			return errno;
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "lmdbio-bench: a worker died by signal %d\n", WTERMSIG(status));
+		fprintf(stderr, "%s: a worker died by signal %d\n", program_invocation_short_name,
+			WTERMSIG(status));
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
@@ -175,7 +178,8 @@ static int check_library(const struct bench_result *result, enum library library
 
 	if (ours == (library == LMDBIO))
 		return 0;
-	fprintf(stderr, "lmdbio-bench: the worker ran on %s\n", result->library);
+	fprintf(stderr, "%s: the worker ran on %s\n", program_invocation_short_name,
+		result->library);
 	return EIO;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Parses the command line of lmdbio-bench, and runs the cases that it asks for. */
+/* Parses the command line of bench_figures, and runs the cases that it asks for. */
 #include "bench_busy.h"
 #include "bench_ceiling.h"
 #include "bench_print.h"
@@ -46,7 +46,7 @@ enum {
 	OPTION_NICE,
 };
 
-const char *argp_program_version = "lmdbio-bench (lmdbio) " PACKAGE_VERSION;
+const char *argp_program_version = "bench_figures (lmdbio) " PACKAGE_VERSION;
 
 static const struct argp_option argp_options[] = {
 	{0, 0, 0, 0, "What is measured", 1},
@@ -211,8 +211,8 @@ static const struct argp argp = {
 	       "switches are from before mdb_env_create() to after mdb_env_close(); of a hot run, "
 	       "from the second pass's begin to its end. Of several processes they are the sum, "
 	       "and the time is from the first one's begin to the last one's end.\n\n"
-	       "\"lmdbio-bench loader --policy=P ENVIRONMENT\" measures a policy of lmdbio-sim(1) "
-	       "instead, with processes as nodes: see \"lmdbio-bench loader --help\".",
+	       "\"bench_figures loader --policy=P ENVIRONMENT\" measures a policy of lmdbio-sim(1) "
+	       "instead, with processes as nodes: see \"bench_figures loader --help\".",
 };
 
 struct bench {
@@ -241,7 +241,7 @@ static int add_cases(struct bench *bench)
 			what->state = options->state;
 			what->slow = options->on_slowfs;
 			if (!what->set || what->work == WORK_MAKE || what->work == WORKS) {
-				fprintf(stderr, "lmdbio-bench: no set or workload '%s %s'\n", set,
+				fprintf(stderr, "bench_figures: no set or workload '%s %s'\n", set,
 					work);
 				free(works);
 				free(sets);
@@ -323,7 +323,7 @@ static int run_rows(struct bench *bench)
 		if (!failed)
 			continue;
 		case_title(&bench->rows[i].what, title);
-		fprintf(stderr, "lmdbio-bench: failed: %s: %s\n", title, strerror(failed));
+		fprintf(stderr, "bench_figures: failed: %s: %s\n", title, strerror(failed));
 		bench->failed[i] = true;
 		rc = failed;
 	}
@@ -398,8 +398,8 @@ static int run_all(struct bench *bench)
 	return rc;
 }
 
-/* "lmdbio-bench loader ..." is a program of its own, beside this one: it holds lmdbio, which this one
- * must not. Returns only when it cannot be run. */
+/* "bench_figures loader ..." is a program of its own, beside this one: it holds lmdbio, which this
+ * one must not. Returns only when it cannot be run. */
 static int run_nodes(char **argv)
 {
 	char path[PATH_MAX];
@@ -408,7 +408,7 @@ static int run_nodes(char **argv)
 	path[n > 0 ? n : 0] = 0;
 	strcpy(strrchr(path, '/') ? strrchr(path, '/') : path, "/bench_nodes");
 	execv(path, argv);
-	fprintf(stderr, "lmdbio-bench: %s: %s\n", path, strerror(errno));
+	fprintf(stderr, "bench_figures: %s: %s\n", path, strerror(errno));
 	return 2;
 }
 
@@ -432,7 +432,7 @@ int main(int argc, char **argv)
 		return run_nodes(argv + 1);
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	if (options.what.fio && !options.suite && options.state != STATE_COLD) {
-		fprintf(stderr, "lmdbio-bench: --fio goes with --state=cold\n");
+		fprintf(stderr, "bench_figures: --fio goes with --state=cold\n");
 		return 2;
 	}
 	bench.options = &options;
@@ -450,6 +450,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < bench.n; i++)
 		free(bench.results[i]);
 	if (rc)
-		fprintf(stderr, "lmdbio-bench: not finished: %s\n", strerror(rc));
+		fprintf(stderr, "bench_figures: not finished: %s\n", strerror(rc));
 	return rc ? 1 : 0;
 }

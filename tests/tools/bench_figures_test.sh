@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-bench measures what it says, and leaves nothing.
+# What only this file knows: that bench_figures measures what it says, and leaves nothing.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
 . "$top_srcdir/tests/slowfs/slowfs_lib.sh"
 slowfs_require
 need python3
-bench=$top_builddir/bench/lmdbio-bench
+bench=$top_builddir/bench/bench_figures
 cd "$scratch"
 mkdir tmp
 TMPDIR=$scratch/tmp
