@@ -26,15 +26,15 @@ enum { OPTION_JSON = TOOL_LONG_ONLY, OPTION_MOST, OPTION_NO_LOCK, OPTION_NO_ORDE
 
 static const struct tool_option check_options[] = {
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of lines"},
-	{OPTION_MOST, "max-findings", "N", "tell at most N findings one by one (100)"},
+	{OPTION_MOST, "max-findings", "N", "print at most N findings one by one (100)"},
 	{'n', "no-subdir", NULL,
 	 "PATH is the data file, not its directory (a file is recognised without this)"},
 	{OPTION_NO_LOCK, "no-lock", NULL,
-	 "leave the lock file alone: nobody may write to the database meanwhile"},
+	 "leave the lock file alone: no program may write to the database meanwhile"},
 	{OPTION_NO_ORDER, "no-order", NULL,
-	 "do not judge the order of keys: for programs that bring their own comparison"},
-	{'q', "quiet", NULL, "print nothing, the exit status tells"},
-	{'v', "verbose", NULL, "tell how far it is, and what each database has"},
+	 "do not judge the order of keys: for data of a program with its own comparison"},
+	{'q', "quiet", NULL, "print nothing: the exit status says it"},
+	{'v', "verbose", NULL, "say how far the check is, and what each database has"},
 	{0},
 };
 

@@ -28,16 +28,16 @@ enum { OPTION_NO_LOCK = TOOL_LONG_ONLY, OPTION_SALVAGE };
 
 static const struct tool_option dump_options[] = {
 	{'a', "all", NULL, "dump every named database, not the main one"},
-	{'f', "output", "FILE", "write to FILE, which is whole or not there"},
+	{'f', "output", "FILE", "write to FILE, which appears when it is whole"},
 	{'l', "list", NULL, "only list the names of the databases"},
 	{'n', "no-subdir", NULL,
 	 "PATH is the data file, not its directory (a file is recognised without this)"},
 	{'p', "print", NULL, "write printable characters as they are"},
-	{'s', "subdb", "NAME", "dump the database NAME instead of the main one"},
+	{'s', "subdb", "DATABASE", "dump the named database DATABASE instead of the main one"},
 	{OPTION_NO_LOCK, "no-lock", NULL,
 	 "leave the lock file alone: no program may write to the database meanwhile"},
 	{OPTION_SALVAGE, "salvage", NULL,
-	 "dump what can be read of a damaged file, and tell what is left out"},
+	 "dump what can be read of a damaged file, and say what is left out"},
 	{0},
 };
 

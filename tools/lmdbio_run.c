@@ -57,25 +57,30 @@ static const struct tool_option run_options[] = {
 	{'c', "check", "[run]",
 	 "say whether lmdbio will take effect, and if not, why; with =run, run the program to find "
 	 "out"},
-	{'d', "disable", NULL, "preload, but leave all work to the original LMDB"},
-	{'l', "library", "PATH", "the drop-in library to preload instead of the installed one"},
+	{'d', "disable", NULL, "preload the library, but leave all work to the original LMDB"},
+	{'l', "library", "LIBRARY", "preload this drop-in library instead of the installed one"},
 	{OPTION_MPI, "mpi", "[inside]",
 	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; "
 	 "with =inside, PROGRAM uses MPI itself"},
-	{'p', "print-env", NULL, "print the environment's words for a batch script, run nothing"},
-	{'v', "verbose", NULL, "one line on standard error when the first environment is opened"},
-	{OPTION_SETTING + SET_IO, "io", "HOW", "how storage is read: auto, pread or direct"},
-	{OPTION_SETTING + SET_STORE, "store", "WHERE", "where to: auto, cache or arena"},
-	{OPTION_SETTING + SET_MEMORY, "memory", "SIZE", "the arena's budget"},
+	{'p', "print-env", NULL,
+	 "print the variables to put before a program in a batch script, and run nothing"},
+	{'v', "verbose", NULL,
+	 "say on standard error that lmdbio is there, and what it leaves to the original LMDB"},
+	{OPTION_SETTING + SET_IO, "io", "auto|pread|direct", "how storage is read"},
+	{OPTION_SETTING + SET_STORE, "store", "auto|cache|arena",
+	 "where data is kept: in the page cache or in the node's shared memory"},
+	{OPTION_SETTING + SET_MEMORY, "memory", "SIZE", "the budget of the node's shared memory"},
 	{OPTION_SETTING + SET_NODE, "node", "NAME", "a name for the node"},
 	{OPTION_SETTING + SET_STAGED, "staged", "DIR",
 	 "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
 	 "node's number"},
-	{OPTION_SETTING + SET_SHARE, "share", "0|1", "share memory with other processes"},
-	{OPTION_SETTING + SET_PREFETCH, "prefetch", "0|1", "look ahead"},
+	{OPTION_SETTING + SET_SHARE, "share", "0|1",
+	 "whether memory is shared with other processes"},
+	{OPTION_SETTING + SET_PREFETCH, "prefetch", "0|1", "whether data is read ahead of need"},
 	{OPTION_SETTING + SET_AROUND, "around", "auto|0|1",
-	 "bring what is around values that are read at random"},
-	{OPTION_SETTING + SET_STATS, "stats", "WHERE", "counters at the end: 1, json or a file"},
+	 "whether a read at random also brings the pages around the value"},
+	{OPTION_SETTING + SET_STATS, "stats", "1|json|FILE",
+	 "write the counters at the end: to standard error, as JSON, or into a file"},
 	{0},
 };
 
@@ -85,9 +90,9 @@ static const struct tool run_tool = {
 	.purpose = "Start PROGRAM so that it reads its LMDB data sets through lmdbio.",
 	.options = run_options,
 	.closing = "--io to --stats are the variables of the same names in lmdbio(7).\n"
-		   "Exit status: the program's; 126 and 127 when it cannot be started or is not "
-		   "found; 2 when lmdbio-run itself cannot do its work. With --check: 0 takes "
-		   "effect, 1 does not, 2 not known.",
+		   "Exit status: 2 lmdbio-run cannot do its work, or wrong usage; 126 PROGRAM "
+		   "cannot be executed; 127 PROGRAM is not found; else that of PROGRAM. With "
+		   "--check it is 0 (lmdbio takes effect), 1 (it does not) or 2 (not known).",
 	.in_order = true,
 };
 

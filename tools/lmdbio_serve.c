@@ -32,9 +32,11 @@ struct options {
 };
 
 static const struct tool_option serve_options[] = {
-	{OPTION_STATUS, "status", NULL, "print what the server of this node holds"},
-	{OPTION_STOP, "stop", NULL, "end the servers of all nodes of its job"},
-	{OPTION_IO, "io", "HOW", "how storage is read: auto, pread or direct"},
+	{OPTION_STATUS, "status", NULL,
+	 "print a table of the data sets that the server of this node has"},
+	{OPTION_STOP, "stop", NULL,
+	 "end the servers of all nodes of the job of this node's server, and wait for it"},
+	{OPTION_IO, "io", "auto|pread|direct", "how storage is read"},
 	{OPTION_MEMORY, "memory", "SIZE", "the budget of each node"},
 	{OPTION_NODE, "node", "NAME", "a name for the node"},
 	{OPTION_STAGED, "staged", "DIR",
@@ -51,8 +53,9 @@ static const struct tool serve_tool = {
 		   "what programs read.",
 	.options = serve_options,
 	.closing = "--io, --memory, --node and --staged are the variables of the same names in "
-		   "lmdbio(7).\nExit status: 0 it has ended as it was told to; 1 there is no "
-		   "server to ask or to stop; 2 it could not be done, or wrong usage.",
+		   "lmdbio(7).\nExit status: 0 the server ended as it was told to; 1 there "
+		   "is no server to ask or to stop; 2 the server could not be started, or wrong "
+		   "usage.",
 };
 
 static bool setting_take(int key)

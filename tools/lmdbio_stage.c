@@ -56,30 +56,31 @@ static const struct tool stage_tool = {
 			{'H', "hold", NULL,
 			 "stage to the node's memory, for as long as PROGRAM runs, or until a "
 			 "signal"},
-			{OPTION_TIER, "tier", "WHERE",
+			{OPTION_TIER, "tier", "ssd|memory",
 			 "one copy on all nodes together, a part of it on each: ssd: in DIR, for "
 			 "the servers of a job; memory: in the memory of such servers, for as "
 			 "long as PROGRAM runs, or until a signal"},
 			{OPTION_MEASURE, "measure", NULL, "read, and drop what was read"},
-			{OPTION_READER, "reader", "HOW",
-			 "how storage is read: posix, mpiio or collective (posix)"},
-			{OPTION_HINTS, "hints", "KEY=VALUE,...", "for mpiio and collective"},
+			{OPTION_READER, "reader", "posix|mpiio|collective",
+			 "how storage is read (posix)"},
+			{OPTION_HINTS, "hints", "KEY=VALUE,...",
+			 "hints for MPI-IO, with mpiio and collective"},
 			{OPTION_BUFFER, "buffer", "SIZE",
-			 "bytes that a rank reads at a time; it takes three times that (16M)"},
+			 "bytes that a rank reads at a time, 64k to 1G; it takes three times that "
+			 "much memory "
+			 "(16M)"},
 			{OPTION_MEMORY, "memory", "SIZE",
 			 "budget of the node's memory for --hold and --tier=memory (as "
 			 "LMDBIO_MEMORY)"},
-			{OPTION_STAGGER, "stagger", "N",
-			 "so many ranks read at a time; auto: find out how many; 0: all (0)"},
+			{OPTION_STAGGER, "stagger", "auto|N",
+			 "only N ranks read at a time; auto finds out how many; 0 is all (0)"},
 			{OPTION_JSON, "json", NULL, "print one JSON object instead of a line"},
 			{'q', "quiet", NULL, "print nothing but errors"},
-			{'v', "verbose", NULL,
-			 "each rank tells what came of it, on standard error"},
+			{'v', "verbose", NULL, "each rank says on standard error what it has done"},
 			{0},
 		},
-	.closing = "Exit status: 0 staged; 2 it could not be done, or a wrong option; 130 "
-		   "interrupted; the "
-		   "PROGRAM's, if there is one.",
+	.closing = "Exit status: 0 staged; 2 it could not be done, or wrong usage; 130 "
+		   "interrupted; with PROGRAM its own.",
 };
 
 static struct {

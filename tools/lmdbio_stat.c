@@ -42,20 +42,23 @@ enum {
 };
 
 static const struct tool_option stat_options[] = {
-	{'a', "all", NULL, "the main database and all named ones"},
-	{'e', "env-info", NULL, "the environment: map size, pages, transactions, readers"},
-	{'f', "free-list", NULL, "the free list; -ff each transaction's part, -fff each page"},
+	{'a', "all", NULL, "show the main database and all named ones"},
+	{'e', "env-info", NULL, "show the environment: map size, pages, transactions, readers"},
+	{'f', "free-list", NULL,
+	 "show the free list; with -ff each transaction's part, with -fff each page"},
 	{'n', "no-subdir", NULL,
 	 "PATH is the data file, not its directory (a file is recognised without this)"},
-	{'r', "readers", NULL, "the reader table; -rr clears stale readers out of it"},
-	{'s', "subdb", "NAME", "the database NAME instead of the main one"},
+	{'r', "readers", NULL,
+	 "show the reader table; with -rr also clear stale readers out of it"},
+	{'s', "subdb", "DATABASE", "show the named database DATABASE instead of the main one"},
 	{OPTION_RECORDS, "records", NULL, "count records and keys, and the bytes in them"},
 	{OPTION_SIZES, "sizes", NULL,
-	 "how many values there are of which size, and what overflows"},
-	{OPTION_LAYOUT, "layout", NULL, "how much of a scan leads from page to next page"},
-	{OPTION_CHUNKS, "chunks", NULL, "the chunks and the ratio of a container"},
+	 "show how many values there are of which size, and what is in overflow pages"},
+	{OPTION_LAYOUT, "layout", NULL,
+	 "show how much of a scan leads from a page to the next one in the file"},
+	{OPTION_CHUNKS, "chunks", NULL, "show the chunks and the ratio of a container"},
 	{OPTION_ALL_INFO, "all-info", NULL,
-	 "-aef, --records, --sizes, --layout, and --chunks for a container"},
+	 "show all: -aef, --records, --sizes, --layout, and --chunks for a container"},
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of lines"},
 	{OPTION_NO_LOCK, "no-lock", NULL,
 	 "leave the lock file alone: no program may write to the database meanwhile"},
@@ -68,7 +71,7 @@ static const struct tool stat_tool = {
 	.purpose = "Tell what an LMDB environment is made of, as mdb_stat(1) does, and more.",
 	.options = stat_options,
 	.closing =
-		"Exit status: 0 all was told; 1 damage was found; 2 something could not be read, "
+		"Exit status: 0 all was shown; 1 damage was found; 2 something could not be read, "
 		"or wrong usage; 130 interrupted.",
 };
 

@@ -18,19 +18,11 @@ enum { HELP_COLUMN = 28, HELP_WIDTH = 79 };
 
 volatile sig_atomic_t tool_signal;
 
-static const struct tool_option common_options[] = {
+const struct tool_option tool_common_options[] = {
 	{'h', "help", NULL, "print this help and exit"},
 	{'V', "version", NULL, "print the version and exit"},
 	{0},
 };
-
-static bool letter_taken(const struct tool *tool, int letter)
-{
-	for (const struct tool_option *option = tool->options; option->key; option++)
-		if (option->key == letter)
-			return true;
-	return false;
-}
 
 static int option_arguments(const struct tool_option *option)
 {
@@ -63,9 +55,8 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 		for (int colon = 0; colon < arguments; colon++)
 			*letter++ = ':';
 	}
-	for (const struct tool_option *option = common_options; option->key; option++)
-		if (!letter_taken(tool, option->key))
-			*letter++ = (char)option->key;
+	for (const struct tool_option *option = tool_common_options; option->key; option++)
+		*letter++ = (char)option->key;
 	*name++ = (struct option){"help", no_argument, NULL, TOOL_HELP};
 	*name++ = (struct option){"version", no_argument, NULL, TOOL_VERSION};
 	*name = (struct option){0};
@@ -81,13 +72,17 @@ int tool_option_next(const struct tool *tool, int argc, char **argv)
 	if (known != tool) {
 		tables_fill(&tables, tool);
 		known = tool;
+		if (argc == 2 && !strcmp(argv[1], "--table-of-options")) {
+			tool_table(tool);
+			exit(tool_output_end(tool, TOOL_OK));
+		}
 	}
 	key = getopt_long(argc, argv, tables.letters, tables.names, NULL);
-	if (key == TOOL_HELP || (key == 'h' && !letter_taken(tool, 'h'))) {
+	if (key == TOOL_HELP || key == 'h') {
 		tool_help(tool);
 		exit(tool_output_end(tool, TOOL_OK));
 	}
-	if (key == TOOL_VERSION || (key == 'V' && !letter_taken(tool, 'V'))) {
+	if (key == TOOL_VERSION || key == 'V') {
 		tool_version(tool);
 		exit(tool_output_end(tool, TOOL_OK));
 	}
@@ -119,10 +114,10 @@ static void help_fill(const char *text, int column, int at)
 	putchar('\n');
 }
 
-static void help_option(const struct tool *tool, const struct tool_option *option, bool common)
+static void help_option(const struct tool_option *option)
 {
 	const char *argument = option->argument;
-	bool lettered = option->key < TOOL_HELP && !(common && letter_taken(tool, option->key));
+	bool lettered = option->key < TOOL_HELP;
 	int at;
 
 	if (!option->help)
@@ -161,9 +156,9 @@ void tool_help(const struct tool *tool)
 	help_fill(tool->purpose, 0, 0);
 	putchar('\n');
 	for (const struct tool_option *option = tool->options; option->key; option++)
-		help_option(tool, option, false);
-	for (const struct tool_option *option = common_options; option->key; option++)
-		help_option(tool, option, true);
+		help_option(option);
+	for (const struct tool_option *option = tool_common_options; option->key; option++)
+		help_option(option);
 	if (tool->closing) {
 		putchar('\n');
 		help_fill(tool->closing, 0, 0);
@@ -303,7 +298,7 @@ void tool_signals_catch(void)
 	struct sigaction action = {.sa_handler = signal_note}, before;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		/* What whoever started us had ignored (nohup) stays so. */
+		/* What the caller ignores (nohup) stays ignored. */
 		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 }

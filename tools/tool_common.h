@@ -2,7 +2,10 @@
 /* What all lmdbio commands have in common: how options are declared and explained, what exit
  * statuses mean, how sizes are read and shown, how a signal ends the work.
  *
- * A command declares one table of options; parsing, --help and --version come out of it.
+ * A command declares one table of options. Parsing, --help and --version read it; the manual's list
+ * of options and the completion in bash, zsh and fish are made of it when lmdbio is built
+ * (tools/options.awk). Adding an option takes: a row in the command's table, a case where the
+ * command takes it, and a line "@option NAME@" in its manual page.
  */
 #ifndef LMDBIO_TOOLS_TOOL_COMMON_H
 #define LMDBIO_TOOLS_TOOL_COMMON_H
@@ -34,6 +37,10 @@ struct tool_option {
 	const char *help;     /* one sentence without a full stop; NULL: not listed */
 };
 
+/* What an argument is, for completion: words in lower case and numbers stand for themselves, with
+ * '|' between them ("auto|pread|direct"); FILE and LIBRARY are a file, DIR is a directory, DATABASE
+ * a named database, PRESET and POLICY,... are lmdbio-sim's; any other word stands for free text. */
+
 struct tool {
 	const char *name;     /* lmdbio-check */
 	const char *synopsis; /* what follows the name: "[OPTION]... PATH"; several, each by '\n' */
@@ -43,11 +50,17 @@ struct tool {
 	bool in_order; /* options end at the first operand, as before a program's own */
 };
 
+/* The rows that every command has, -h and -V, ended by an empty one. */
+extern const struct tool_option tool_common_options[];
+
 /* The next option of the command line, by getopt_long()'s rules (optarg, optind are set): its key,
  * -1 after the last one, '?' for one that is unknown or lacks its argument, of which the person has
  * been told. --help, -h, --version and -V need no row in the table, and end the process
- * with status 0; a letter that has a row of its own is the tool's. */
+ * with status 0; so does "--table-of-options" as the only word, for the build. */
 int tool_option_next(const struct tool *tool, int argc, char **argv);
+
+/* What --table-of-options prints, onto standard output. */
+void tool_table(const struct tool *tool);
 
 /* What --help prints, onto standard output. */
 void tool_help(const struct tool *tool);
@@ -59,7 +72,7 @@ void tool_version(const struct tool *tool);
 void tool_complain(const struct tool *tool, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The advice to try --help, for one who has been told what is wrong. Returns TOOL_FAILED. */
+/* The advice to try --help, after a message that says what is wrong. Returns TOOL_FAILED. */
 int tool_usage_hint(const struct tool *tool);
 
 /* tool_complain() and that advice. Returns TOOL_FAILED. */

@@ -323,15 +323,4 @@ END
 judge file_with_holes_comes_back cmp sparse.back/data.mdb sparse/data.mdb
 judge holes_come_back test "$(stat -c %b sparse.back/data.mdb)" -lt 20000
 
-# --- the manual ---
-"$convert" --help | grep -oE -e '--[a-z-]+' | sort -u > help.options
-sed 's/\\-/-/g' "$top_srcdir/doc/lmdbio-convert.1" | grep -oE -e '(^|[^a-z-])--[a-z-]+' |
-	grep -oE -e '--[a-z-]+' | sort -u > manual.options
-same manual_lists_the_options_of_help help.options manual.options
-# shellcheck source=/dev/null
-. "$top_srcdir/tools/completions/lmdbio-convert"
-COMP_WORDS=(lmdbio-convert --) COMP_CWORD=1
-_lmdbio_convert
-printf '%s\n' "${COMPREPLY[@]}" | sed 's/=$//' | sort -u > completed.options
-same completion_knows_the_options_of_help help.options completed.options
 finish

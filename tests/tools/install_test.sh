@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that what `make install` leaves is enough to build programs and to run
-# them, wherever it is put, and that `make uninstall` takes all of it away.
+# What `make install` leaves is enough to build programs and to run them, wherever it is put, and `make uninstall` takes
+# all of it away.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 cc=${CC:-gcc}
@@ -54,9 +54,17 @@ judge library_has_the_originals_soname grep -q '(SONAME).*\[liblmdb\.so\.0\]' dy
 # Not where a linker, or the loader, would find it unasked.
 judge library_is_in_no_common_directory test -z "$(find root -name 'liblmdb.*' ! -path '*/lmdbio/*')"
 judge no_description_for_libtool_is_left test -z "$(find root -name '*.la')"
-for page in "$top_srcdir"/doc/*.[137]; do
+for page in "$top_srcdir"/doc/*.[37] "$top_builddir"/doc/*.1; do
 	name=${page##*/}
 	judge "manual_has_$name" cmp -s "$page" "$manual/man${name##*.}/$name"
+done
+for name in bash zsh fish; do
+	case $name in
+	bash) there=$scratch/root$(directory datadir)/bash-completion/completions ;;
+	zsh) there=$scratch/root$(directory datadir)/zsh/site-functions ;;
+	fish) there=$scratch/root$(directory datadir)/fish/vendor_completions.d ;;
+	esac
+	status "${name}_has_the_completions" 0 diff -r "$there" "$top_builddir/tools/$name"
 done
 programs=0
 for program in "$bin"/*; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# The manual pages format without a warning, and lmdbio(3) and lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
+# The manual pages format without a warning, all commands speak alike, and lmdbio(3) and lmdbio-loader(3) together have the functions, advices, options, counters and codes of lmdbio.h.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 header=$top_srcdir/include/lmdbio.h
@@ -49,45 +49,32 @@ judge header_has_codes test -s header.codes
 same page_has_the_codes_of_the_header header.codes page.codes
 
 # --- the commands and their pages ---
-# help_options, page_options, completed_options: each option once, as it is written by a person.
-help_options() {
-	grep -oE '^ +(-[A-Za-z])?(, | +)?(--[a-z-]+)?' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
-}
-page_options() {
-	sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' "$1" | awk '/^\.TP/ { head = 1; next } head { print; head = 0 }' |
-		sed 's/\\-/-/g' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
-}
-completed_options() {
-	tr '\n' ' ' < "$1" | grep -oE 'compgen -W "--[^"]*"' | grep -oE -e '--[a-z-]+' | sort -u
-}
-for name in lmdbio-check lmdbio-sim lmdbio-stat lmdbio-dump lmdbio-stage; do
-	tool=$top_builddir/tools/$name
-	if [ ! -x "$tool" ]; then
-		not_run "${name}_page_has_the_options_of_help" "no $name in this build"
+pages=$(ls "$top_srcdir"/doc/*.[1-9] "$top_builddir"/doc/*.1)
+for tool in "$top_builddir"/tools/lmdbio-*; do
+	if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then
 		continue
 	fi
-	rc=0
-	"$tool" --help > help 2> help.err || rc=$?
-	judge "${name}_help_is_no_error" test $rc -eq 0 -a ! -s help.err
-	help_options < help > help.options
-	page_options "$top_srcdir/doc/$name.1" > page.options
-	judge "${name}_help_has_options" test "$(wc -l < help.options)" -ge 8
-	same "${name}_page_has_the_options_of_help" help.options page.options
-	grep -e '^--' help.options > long.options
-	completed_options "$top_srcdir/tools/completions/$name" > completed
-	same "${name}_completion_has_the_options_of_help" long.options completed
-	tr '\n' ' ' < help | sed 's/.*Exit status: //' | grep -oE '(^|; )[0-9]+' | tr -d '; ' > help.codes
-	sed -n '/^\.SH EXIT STATUS/,/^\.TE/s/^\([0-9]*\)|.*/\1/p' "$top_srcdir/doc/$name.1" > page.codes
-	judge "${name}_help_has_exit_codes" test -s help.codes
-	same "${name}_page_has_the_exit_codes_of_help" help.codes page.codes
-	"$tool" --version > version
-	judge "${name}_version_is_one_line" test "$(grep -c "^$name (lmdbio) [0-9]" version)" -eq 1
-	bash -n "$top_srcdir/tools/completions/$name"
+	command=${tool##*/}
+	status "${command}_help_is_no_error" 0 "$tool" --help
+	judge "${command}_help_has_no_message" test ! -s err
+	cp out help
+	status "${command}_has_h" 0 "$tool" -h
+	same "${command}_h_is_help" help out
+	status "${command}_has_version" 0 "$tool" --version
+	judge "${command}_version_is_one_line" grep -q "^$command (lmdbio) [0-9]" out
+	cp out version
+	status "${command}_has_V" 0 "$tool" -V
+	same "${command}_V_is_version" version out
+	told "${command}_refuses_an_option_that_is_none" 2 "Try '$command --help'" "$tool" --no-such-option
+	tr '\n' ' ' < help | sed 's/.*Exit status: //' | grep -oE '(^|; )[0-9]+ ' | tr -d '; ' | sort -n > help.codes
+	sed -n '/^\.SH EXIT STATUS/,/^\.TE/s/^\([0-9]*\)|.*/\1/p' "$top_builddir/doc/$command.1" | sort -n > page.codes
+	judge "${command}_help_has_exit_codes" grep -qx 2 help.codes
+	same "${command}_page_has_the_exit_codes_of_help" help.codes page.codes
 done
 
 # --- the pages ---
 if command -v man >/dev/null && echo .TH A 7 | man -l -Tutf8 - >/dev/null 2>&1; then
-	for file in "$top_srcdir"/doc/*.[1-9]; do
+	for file in $pages; do
 		name=$(basename "$file")
 		rc=0
 		man --warnings -E UTF-8 -l -Tutf8 "$file" > text 2> warnings || rc=$?
@@ -102,7 +89,8 @@ else
 	not_run pages_format "no working man here"
 fi
 if command -v mandoc > /dev/null; then
-	mandoc -Tlint -W style "$top_srcdir"/doc/*.[1-9] 2>&1 | grep -v 'line longer than 80 bytes' > lint || true
+	# shellcheck disable=SC2086
+	mandoc -Tlint -W style $pages > lint 2>&1 || true
 	judge pages_are_clean_for_mandoc test ! -s lint
 	head -n 20 lint
 else

@@ -231,12 +231,4 @@ while [ $n -lt 150 ]; do
 done
 judge check_damaged_programs_never_crash test $signals -eq 0
 
-# --- the manual ---
-"$lmdbio_run" --help | grep -oE -e '--[a-z-]+' | grep -v -x -e --with | sort -u > help.options
-sed 's/\\-/-/g' "$top_srcdir/doc/lmdbio-run.1" | grep -oE -e '--[a-z-]+' | sort -u > manual.options
-"$lmdbio_run" --help > out
-judge help_is_on_standard_output grep -q 'Usage: ' out
-"$lmdbio_run" --version > out
-judge version_is_one_line test "$(grep -c '^lmdbio-run (lmdbio) [0-9]' out)" -eq 1
-same manual_lists_the_options_of_help help.options manual.options
 finish

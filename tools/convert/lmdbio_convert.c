@@ -64,25 +64,24 @@ static const struct tool_option options[] = {
 	{KEY_FAST, "fast", "[N]", "a level below 1: the higher N, the faster (1)"},
 	{KEY_LONG, "long", "[N]", "long-distance matching, in a window of a chunk at most"},
 	{KEY_CHUNK_SIZE, "chunk-size", "SIZE",
-	 "of data that is compressed by itself: a power of "
+	 "how much data is compressed by itself: a power of "
 	 "two from 64k to 64M (1M)"},
 	{'D', NULL, "FILE", "compress with this dictionary"},
 	{KEY_TRAIN, "train-dictionary", "[SIZE]",
 	 "train a dictionary on the source and use it "
 	 "(110K)"},
-	{'T', "threads", "N", "how many threads; 0, the default: as many as cores"},
-	{KEY_TO, "to", "FORM", "container or lmdb"},
-	{KEY_FROM, "from", "FORM",
-	 "lmdb, container, tree, tar, webdataset or caffe, if it is not to "
-	 "be told from the source"},
+	{'T', "threads", "N", "how many threads work; 0 is as many as there are cores (0)"},
+	{KEY_TO, "to", "container|lmdb", "the form of the target"},
+	{KEY_FROM, "from", "lmdb|container|tree|tar|webdataset|caffe",
+	 "the form of the source, where its bytes do not tell"},
 	{KEY_RELAYOUT, "relayout", NULL, "lay pages in key order, each value within one chunk"},
 	{KEY_VERIFY, "verify", NULL,
 	 "read everything back, check all checksums, compare with the "
 	 "source; a target that exists is only verified"},
 	{'n', "no-subdir", NULL, "source and target are files, not directories with a data.mdb"},
-	{KEY_CAFFE, "caffe", NULL, "values become Caffe's Datums"},
-	{KEY_LABELS, "labels", "FILE", "lines of a file's path and its label"},
-	{KEY_ROOT, "root", "DIR", "where the paths of an image list begin"},
+	{KEY_CAFFE, "caffe", NULL, "make values Caffe's Datums"},
+	{KEY_LABELS, "labels", "FILE", "a file with a line for each file's path and label"},
+	{KEY_ROOT, "root", "DIR", "the directory where the paths of an image list begin"},
 	{KEY_OUTSIDE, "outside", NULL,
 	 "import files that lie outside of the tree or list's directory, by a link, an absolute "
 	 "path or .."},
@@ -96,14 +95,14 @@ static const struct tool_option options[] = {
 	{'k', "keep", NULL, "keep the source (the default)"},
 	{KEY_RM, "rm", NULL, "remove the source when the target is on the disk and verified"},
 	{KEY_RESUME, "resume", NULL,
-	 "go on with what an interrupted run has left; leave what can be "
-	 "gone on with"},
-	{KEY_KEEP_PARTIAL, "keep-partial", NULL, "leave what can be gone on with"},
+	 "continue what an interrupted run has left; implies --keep-partial"},
+	{KEY_KEEP_PARTIAL, "keep-partial", NULL,
+	 "leave the partial file of a run that fails, for --resume"},
 	{KEY_PROGRESS, "progress", "[SECONDS]",
 	 "show progress, in a log every so many seconds (30)"},
-	{KEY_NO_PROGRESS, "no-progress", NULL, "show none"},
-	{KEY_JSON, "json", NULL, "a summary as JSON on standard output"},
-	{'q', "quiet", NULL, "say nothing but errors"},
+	{KEY_NO_PROGRESS, "no-progress", NULL, "show no progress"},
+	{KEY_JSON, "json", NULL, "print a summary as one JSON object"},
+	{'q', "quiet", NULL, "print nothing but errors"},
 	{'v', "verbose", NULL, "say more"},
 	{0},
 };
@@ -116,8 +115,8 @@ const struct tool convert_tool = {
 	.options = options,
 	.closing =
 		"Sizes may end in K, M, G or T (steps of 1024) or KB, MB, GB, TB (steps of 1000).\n"
-		"Exit status: 0 done, 1 damage or a difference was found, 2 it could not be done, "
-		"130 interrupted.",
+		"Exit status: 0 done; 1 damage or a difference was found; 2 it could not be done, "
+		"or wrong usage; 130 interrupted.",
 };
 
 static const char *const form_names[] = {

@@ -1,0 +1,134 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# Each command's --help, manual page and completion in bash, zsh and fish have the same options, and real shells complete what an option takes.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+need python3 awk
+awk=${AWK:-awk}
+words=$top_srcdir/tests/tools/shell_words.py
+cd "$scratch"
+
+# --- where the shells look ---
+mkdir -p commands bash/completions zsh data/fish/vendor_completions.d
+for tool in "$top_builddir"/tools/lmdbio-*; do
+	if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then
+		continue
+	fi
+	name=${tool##*/}
+	echo "$name"
+	ln -s "$tool" commands/
+	cp "$top_builddir/tools/bash/$name" bash/completions/
+	cp "$top_builddir/tools/zsh/_$name" zsh/
+	cp "$top_builddir/tools/fish/$name.fish" data/fish/vendor_completions.d/
+done > names
+judge commands_are_found test "$(wc -l < names)" -ge 3
+shells=
+for shell in bash zsh fish; do
+	if ! command -v $shell > /dev/null; then
+		not_run "${shell}_completes" "no $shell here"
+	elif [ $shell = bash ] && [ ! -e /usr/share/bash-completion/bash_completion ]; then
+		not_run bash_completes "no bash-completion here"
+	else
+		shells="$shells $shell"
+	fi
+done
+
+# --- the same options everywhere ---
+help_options() {
+	grep -oE '^ +(-[A-Za-z])?(, | +)?(--[a-z-]+)?' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+}
+page_options() {
+	sed -n '/^\.SH OPTIONS/,/^\.SH [^O]/p' "$1" | awk '/^\.TP/ { head = 1; next } head { print; head = 0 }' |
+		sed 's/\\f[A-Z]//g; s/\\-/-/g; s/=.*//' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+}
+while read -r name; do
+	"commands/$name" --help > help
+	help_options < help > "$name.options"
+	judge "${name}_help_has_options" test "$(wc -l < "$name.options")" -ge 8
+	page_options "$top_builddir/doc/$name.1" > page.options
+	same "${name}_page_has_the_options_of_help" "$name.options" page.options
+	echo "$name -" >> lines
+done < names
+for shell in $shells; do
+	rc=0
+	python3 "$words" "$shell" . < lines > found || rc=$?
+	judge "${shell}_answers_each_line" test $rc -eq 0 -a "$(wc -l < found)" -eq "$(wc -l < lines)"
+	number=0
+	while read -r name; do
+		number=$((number + 1))
+		# Where a program can stand zsh adds "-", its own word before one.
+		sed -n "${number}p" found | tr ' ' '\n' | grep -vxe - | sort -u > completed
+		same "${shell}_completes_the_options_of_$name" "$name.options" completed
+	done < names
+done
+
+# --- what an option, or the place of an operand, takes ---
+cat > records <<'DUMP'
+VERSION=3
+format=print
+type=btree
+database=pictures
+mapsize=1048576
+HEADER=END
+ key
+ value
+DATA=END
+VERSION=3
+format=print
+type=btree
+database=labels
+mapsize=1048576
+HEADER=END
+ key
+ value
+DATA=END
+DUMP
+mkdir db folder
+mdb_load -f records db
+# "LINE|WORDS"; the command is the line's first word.
+cat > expected <<'LINES'
+lmdbio-run --io=|auto direct pread
+lmdbio-run --store c|cache
+lmdbio-run --check=|run
+lmdbio-run lmdbio-conv|lmdbio-convert
+lmdbio-run --io auto lmdbio-convert --max-v|--max-value
+lmdbio-serve --io=p|pread
+lmdbio-stage --tier=|memory ssd
+lmdbio-stage --to=fo|folder
+lmdbio-stage --hold db lmdbio-conv|lmdbio-convert
+lmdbio-convert --from=|caffe container lmdb tar tree webdataset
+lmdbio-convert --max-v|--max-value
+lmdbio-convert --root fo|folder
+lmdbio-convert recor|records
+lmdbio-dump db --subdb=|labels pictures
+lmdbio-stat db -s pic|pictures
+lmdbio-sim --preset=scen|scenario1 scenario2 scenario3 scenario4
+lmdbio-sim --policy=dee|deepio deepio-ordered
+LINES
+while IFS='|' read -r line meant; do
+	grep -qxF "${line%% *}" names || continue
+	echo "$line|$meant"
+done < expected > known
+cut -d'|' -f1 known > lines
+cut -d'|' -f2 known > meant
+for shell in $shells; do
+	# fish writes the option in front of a directory.
+	python3 "$words" "$shell" . < lines | sed 's:/\( \|$\):\1:g; s/--[a-z]*=folder/folder/' > found
+	same "${shell}_completes_what_an_option_takes" meant found
+done
+
+# --- a page and a table that differ are refused ---
+tool=commands/lmdbio-dump
+# shellcheck disable=SC2317
+made() {
+	"$tool" --table-of-options | "$awk" -v form=man -f "$top_srcdir/tools/options.awk" - "$1"
+}
+page=$top_srcdir/doc/lmdbio-dump.1.in
+told page_is_made_of_the_table 0 'SH OPTIONS' made "$page"
+sed '/^@option salvage@/d' "$page" > less
+told page_that_lacks_an_option_is_refused 1 'lacks @option salvage@' made less
+sed 's/^@option salvage@/@option salve@/' "$page" > other
+told page_with_another_option_is_refused 1 'has no option salve' made other
+sed 's/^@option salvage@/@option list@/' "$page" > twice
+told page_with_an_option_twice_is_refused 1 'option list is there twice' made twice
+finish
