@@ -1,41 +1,72 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Builds the Debian packages, and installs, runs and purges them in a bare system of the same release.
+# Builds the Debian packages in a bare Debian 12 and a bare Debian 13, and installs, runs and purges
+# them in another bare system of the same release.
 #
-# One of the long tests: it makes the system with debootstrap.
+# usage: tests/tools/packages_test.sh [RELEASE...]   bookworm and trixie if none is named
+# One of the long tests: it makes the systems with debootstrap.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
-need dpkg-buildpackage dh debootstrap lintian
+need debootstrap unshare git
 [ "$(id -u)" -eq 0 ] || skip "debootstrap wants root"
-# shellcheck source=/dev/null
-. /etc/os-release
 unset MAKEFLAGS MFLAGS CFLAGS LDFLAGS
 cd "$scratch"
 
-mkdir lmdbio
-(cd "$top_srcdir" && git ls-files -z | xargs -0 cp --parents -t "$scratch/lmdbio")
-status packages_are_built 0 env -C lmdbio dpkg-buildpackage -us -uc -b
-tail -n 5 err
-status lintian_finds_nothing 0 lintian --allow-root --fail-on warning --suppress-tags initial-upload-closes-no-bugs ./*.changes
-cat out
 mirror=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" && $2 ~ /^http/ { print $2; exit }' \
-	/etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2> /dev/null)
-status bare_system_is_made 0 debootstrap --variant=minbase "$VERSION_CODENAME" bare "$mirror"
-cp /etc/apt/apt.conf.d/* bare/etc/apt/apt.conf.d/ 2> /dev/null || :
-cp ./*.deb bare/root/
-rm -f bare/root/*dbgsym*
+	/etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null) || :
+mirror=${mirror:-http://deb.debian.org/debian}
+
+# inside NAME SYSTEM COMMANDS: one case, in that system. What is mounted there goes with the commands.
+# shellcheck disable=SC2016
 inside() {
-	status "$1" 0 chroot bare sh -euc "$2"
+	status "$release: $1" 0 env -i LC_ALL=C HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive \
+		PATH=/usr/sbin:/usr/bin:/sbin:/bin unshare --mount --pid --fork --kill-child bash -euc '
+			mount -t proc proc "$0/proc"
+			mount --rbind /dev "$0/dev"
+			mount -t tmpfs shm "$0/dev/shm"
+			exec chroot "$0" sh -euc "$1"' "$2" "$3"
 }
-inside packages_install 'apt-get update -q && apt-get install -y --no-install-recommends /root/*.deb python3-lmdb'
-inside lmdbio_takes_effect 'lmdbio-run --check=run -- python3 -c "import lmdb"'
-inside package_reads 'cd /root && python3 -c "
+
+# of_release: all cases of $release.
+of_release() {
+	local bare=$scratch/$release build=$scratch/$release-build
+
+	status "$release: bare system is made" 0 debootstrap --variant=minbase "$release" "$bare" "$mirror"
+	[ "$rc" -eq 0 ] || return 0
+	cp /etc/apt/apt.conf.d/*proxy* "$bare/etc/apt/apt.conf.d/" 2> /dev/null || :
+	cp /etc/resolv.conf "$bare/etc/"
+	cp -a "$bare" "$build"
+	mkdir "$build/src" "$build/src/lmdbio"
+	(cd "$top_srcdir" && git ls-files -z | xargs -0 cp --parents -t "$build/src/lmdbio")
+	inside "packages to build with install" "$build" 'apt-get update -q
+		apt-get install -y --no-install-recommends build-essential lintian
+		apt-get build-dep -y --no-install-recommends /src/lmdbio'
+	inside "packages are built" "$build" 'cd /src/lmdbio && dpkg-buildpackage -us -uc -b'
+	inside "lintian finds nothing" "$build" 'cd /src && lintian --allow-root --fail-on warning \
+		--suppress-tags initial-upload-closes-no-bugs ./*.changes'
+	cat out
+	cp "$build"/src/*.deb "$bare/root/" || return 0
+	rm -rf "$build" "$bare"/root/*dbgsym*
+	inside "packages install" "$bare" 'apt-get update -q &&
+		apt-get install -y --no-install-recommends /root/*.deb python3-lmdb'
+	inside "lmdbio takes effect" "$bare" 'lmdbio-run --check=run -- python3 -c "import lmdb"'
+	inside "packages read" "$bare" 'cd /root && python3 -c "
 import lmdb
 with lmdb.open(\"set\", map_size=1 << 24) as env, env.begin(write=True) as txn:
     for i in range(100): txn.put(b\"%04d\" % i, b\"v\" * 1000)" && lmdbio-check set && python3 -c "
 import lmdbio
 with lmdbio.Loader(\"set\", 10, seed=1) as loader:
     assert sum(len(b) for b in loader.epoch(0)) == 100"'
-inside packages_are_purged 'apt-get purge -y liblmdbio lmdbio-tools lmdbio-mpi liblmdbio-dev python3-lmdbio'
-inside nothing_is_left 'test -z "$(find /usr /etc /var/lib -path /var/lib/dpkg -prune -o -name "*lmdbio*" -print)"'
+	inside "packages are purged" "$bare" \
+		'apt-get purge -y liblmdbio lmdbio-tools lmdbio-mpi liblmdbio-dev python3-lmdbio'
+	# shellcheck disable=SC2016
+	inside "nothing is left" "$bare" \
+		'test -z "$(find /usr /etc /var/lib -path /var/lib/dpkg -prune -o -name "*lmdbio*" -print)"'
+	rm -rf "$bare"
+}
+
+[ $# -gt 0 ] || set -- bookworm trixie
+for release; do
+	of_release
+done
 finish
