@@ -322,93 +322,6 @@ static void handle_when_database_is_dropped_then_notfound_and_back_again(void **
 	txn_abort(txn);
 }
 
-/* A file that the original writes: whatever it takes as keys and duplicates is found again. */
-static void number_keys_when_of_any_size_then_all_found(void **state)
-{
-	struct place place;
-
-	(void)state;
-	for (size_t size = 1; size <= 9; size++) {
-		/* The original looks at one byte in front of an odd key: a zero here. */
-		uint8_t bytes[10] = {0};
-		MDB_env *orig, *env;
-		MDB_txn *txn;
-		MDB_dbi dbi;
-
-		place_make(&place);
-		orig = origin_open(&place);
-		for (uint8_t i = 0; i < 40; i++) {
-			bytes[1] = (uint8_t)(i * 37);
-			bytes[size] = i;
-			origin_put(orig, "numbers", MDB_INTEGERKEY, (MDB_val){size, bytes + 1},
-				   (MDB_val){1, &i});
-		}
-		lmdbio_orig_mdb_env_close(orig);
-		env = own_open(&place, 1, 0);
-		assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
-		assert_int_equal(dbi_open(txn, "numbers", 0, &dbi), 0);
-		assert_int_equal(txn->trees[dbi].record.entries, 40);
-		for (uint8_t i = 0; i < 40; i++) {
-			MDB_val key = {size, bytes + 1}, data;
-
-			bytes[1] = (uint8_t)(i * 37);
-			bytes[size] = i;
-			assert_int_equal(tree_get(&txn->snapshot, &txn->trees[dbi],
-						  &env->slots[dbi].order, &key, &data),
-					 0);
-			if (*(uint8_t *)data.mv_data != i)
-				print_error("keys of %zu bytes: number %u gives %u\n", size, i,
-					    *(uint8_t *)data.mv_data);
-			assert_int_equal(*(uint8_t *)data.mv_data, i);
-		}
-		txn_abort(txn);
-		env_close(env);
-		place_remove(&place);
-	}
-}
-
-static void fixed_duplicates_when_of_any_size_then_all_walked(void **state)
-{
-	static const size_t sizes[] = {1, 2, 3, 7, 8, 100};
-	struct place place;
-
-	(void)state;
-	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-		MDB_env *orig, *env;
-		struct duplicates duplicates;
-		struct cursor cursor;
-		MDB_val key, data;
-		unsigned walked = 0;
-		uint8_t value[100] = {0};
-		MDB_txn *txn;
-		MDB_dbi dbi;
-
-		place_make(&place);
-		orig = origin_open(&place);
-		for (unsigned i = 0; i < 200; i++) {
-			value[0] = (uint8_t)i;
-			origin_put(orig, "fixed", MDB_DUPSORT | MDB_DUPFIXED,
-				   (MDB_val){1, &(char){'k'}}, (MDB_val){sizes[s], value});
-		}
-		lmdbio_orig_mdb_env_close(orig);
-		env = own_open(&place, 1, 0);
-		assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
-		assert_int_equal(dbi_open(txn, "fixed", 0, &dbi), 0);
-		cursor_init(&cursor, &txn->snapshot, &txn->trees[dbi], &env->slots[dbi].order,
-			    &duplicates);
-		while (!cursor_get(&cursor, &key, &data, MDB_NEXT)) {
-			assert_int_equal(data.mv_size, sizes[s]);
-			assert_int_equal(*(uint8_t *)data.mv_data, walked++);
-		}
-		if (walked != 200)
-			print_error("values of %zu bytes\n", sizes[s]);
-		assert_int_equal(walked, 200);
-		txn_abort(txn);
-		env_close(env);
-		place_remove(&place);
-	}
-}
-
 /* ThreadSanitizer judges the two below; without it they see that the answers are right. */
 
 enum { THREADS = 4, ROUNDS = 20 };
@@ -515,8 +428,6 @@ int main(void)
 		TEST(handle_when_database_is_dropped_then_notfound_and_back_again),
 		TEST(main_handle_when_never_opened_and_threads_begin_at_once_then_ordered),
 		TEST(handle_when_committed_while_others_begin_then_valid),
-		cmocka_unit_test(number_keys_when_of_any_size_then_all_found),
-		cmocka_unit_test(fixed_duplicates_when_of_any_size_then_all_walked),
 	};
 
 	return cmocka_run_group_tests_name("database handles", tests, NULL, NULL);
