@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# Checks that the documents lead to files that exist, that each document is in the index, and that the short
+# ones stay short.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+cd "$top_srcdir"
+pages=$(ls README.md CONTRIBUTING.md doc/*.md doc/decisions/*.md)
+
+# links PAGE: the files that it links to, as paths from the top.
+links() {
+	grep -o '](\([^)#]*\)' "$1" | sed 's/^](//' | grep -v '^[a-z]*:' | sort -u |
+		while read -r link; do realpath -m --relative-to=. "$(dirname "$1")/$link"; done
+}
+
+# sources PAGE: the files and folders of the source that its text names.
+sources() {
+	grep -o '\(lib\|compat\|tools\|include\|tests\|bench\|contrib\|debian\)/[a-zA-Z0-9_./*-]*[a-zA-Z0-9*]' "$1" | sort -u
+}
+
+: > "$scratch/missing"
+for page in $pages; do
+	for link in $(links "$page"); do
+		[ -e "$link" ] || echo "$page links to $link" >> "$scratch/missing"
+	done
+done
+# These speak of the source alone; others name what a build makes, too.
+for page in doc/architecture.md doc/glossary.md doc/decisions/*.md; do
+	for name in $(sources "$page"); do
+		# A file, a pattern, or a program that is built.
+		compgen -G "$name" > /dev/null || compgen -G "$name.c" > /dev/null ||
+			echo "$page names $name" >> "$scratch/missing"
+	done
+done
+judge all_files_that_documents_name_exist sh -c "cat '$scratch/missing'; test ! -s '$scratch/missing'"
+
+links doc/README.md > "$scratch/index"
+for page in doc/*.md doc/decisions; do
+	[ "$page" = doc/README.md ] ||
+		judge "${page//[^a-z]/_}_is_in_the_index" grep -qx "$page" "$scratch/index"
+done
+links doc/architecture.md > "$scratch/linked"
+for page in doc/decisions/*.md; do
+	judge "${page//[^a-z]/_}_is_linked_by_the_architecture" grep -qx "$page" "$scratch/linked"
+done
+judge index_has_fewer_than_200_words test "$(wc -w < doc/README.md)" -lt 200
+judge architecture_has_at_most_3000_words test "$(wc -w < doc/architecture.md)" -le 3000
+judge readme_has_at_most_250_lines test "$(wc -l < README.md)" -le 250
+finish
