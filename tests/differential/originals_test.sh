@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Answers follow the original, whichever it is: the comparisons with the original run once more with
 # the liblmdb.a of each Debian release that the mirror has.
-#
-# apt works with lists, caches and a status of its own here; the system's packages stay as they are.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
+# shellcheck source=../tools/mirror.sh
+. "$top_srcdir/tests/tools/mirror.sh"
 need apt-get dpkg-deb make objcopy
 [ -x "$top_builddir/tests/differential/answers_test" ] || skip "the comparisons were not built"
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -15,33 +15,8 @@ operations=${DIFF_OPERATIONS:-150000}
 unset TESTS_LONG
 export TMPDIR="$scratch"
 
-# shellcheck disable=SC2016
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
-	awk '$2 == "Debian" && $3 == "main" && $1 ~ /debian\/$/ { print $1; exit }')
-mirror=${mirror:-http://deb.debian.org/debian/}
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e "$keys" ] || skip "no $keys: nothing of Debian's mirror can be verified"
-mkdir -p "$scratch/apt/state/lists/partial" "$scratch/apt/cache/archives/partial" "$scratch/apt/parts"
-for release in $releases; do
-	echo "deb [signed-by=$keys] $mirror $release main"
-done > "$scratch/apt/sources.list"
-
-# own_apt COMMAND...: apt-get on the mirror's lists alone.
-own_apt() {
-	apt-get -q -o Dir::Etc::sourcelist="$scratch/apt/sources.list" -o Dir::Etc::sourceparts="$scratch/apt/parts" \
-		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts="$scratch/apt/parts" \
-		-o Dir::State="$scratch/apt/state" -o Dir::State::status=/dev/null -o Dir::Cache="$scratch/apt/cache" \
-		-o Dir::Cache::pkgcache=pkgcache.bin -o Dir::Cache::srcpkgcache=srcpkgcache.bin \
-		-o APT::Sandbox::User="$(id -un)" -o Acquire::Languages=none -o Acquire::Retries=2 \
-		-o APT::Update::Error-Mode=any "$@"
-}
-own_apt update > "$scratch/update" 2>&1 || {
-	tail -n 5 "$scratch/update"
-	grep -q 'Could not resolve\|Could not connect\|Temporary failure\|Unable to connect\|Network is unreachable' \
-		"$scratch/update" && skip "$mirror cannot be reached"
-	echo "NOT OK the lists of $mirror"
-	exit 1
-}
+# shellcheck disable=SC2086
+mirror_open deb $releases
 
 # original RELEASE: its liblmdb.a, under private names, in $scratch/RELEASE/liborigin.a.
 original() {

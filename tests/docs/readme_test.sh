@@ -31,12 +31,7 @@ while read -r command _; do
 	judge "${command##*/}_is_what_README_names" test -x "$top_srcdir/$command"
 done < blocks/source.sh
 judge install_ends_with_make_install grep -q '&& \.\./configure && make && make install$' blocks/install.sh
-ran install make -C "$top_builddir" --no-print-directory install DESTDIR="$scratch/root"
-directory() {
-	# shellcheck disable=SC2016
-	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
-		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
-}
+ran install tree_make install
 python_modules=$scratch/root$(directory pythondir)
 export PYTHONPATH=$python_modules
 export PATH="$scratch/bin:$scratch/root$(directory bindir):$PATH"

@@ -130,6 +130,19 @@ agree() {
 	fi
 }
 
+# tree_make TARGET: of this build, for a tree in $scratch/root. One at a time: libtool links once more,
+# in the build's own folders.
+tree_make() {
+	flock "$top_builddir/compat" make -C "$top_builddir" --no-print-directory "$1" DESTDIR="$scratch/root"
+}
+
+# directory VARIABLE: where make installs.
+directory() {
+	# shellcheck disable=SC2016
+	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
+		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
+}
+
 # not_run NAME WHY...: a case that this machine cannot do; said, not counted.
 not_run() {
 	echo "-- $*"

@@ -23,14 +23,7 @@ cd "$scratch"
 # made TARGET: in the build tree, for a tree of our own.
 # shellcheck disable=SC2317
 made() {
-	make -C "$top_builddir" --no-print-directory "$1" DESTDIR="$scratch/root" > "$1.log" 2>&1
-}
-
-# directory VARIABLE: where make installs.
-directory() {
-	# shellcheck disable=SC2016
-	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
-		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
+	tree_make "$1" > "$1.log" 2>&1
 }
 
 # left: all files, and the directories below the prefix that have our name.
