@@ -10,6 +10,7 @@
 #include "origin/origin_loan.h"
 #include "util/settings.h"
 #include "util/log.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -355,6 +356,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 		goto fail;
 	}
 	env->mode = ENV_OWN;
+	stats_opened();
 	records_open(env);
 	env->flags = flags;
 	env->permissions = mode;
@@ -537,6 +539,9 @@ void env_close(MDB_env *env)
 		env_file_release(env);
 		dbi_free_all(env);
 		free(env->path);
+		/* A forked child has not come to use each of its parent's. */
+		if (env->generation == fork_generation)
+			stats_closed();
 	}
 	env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);

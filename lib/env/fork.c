@@ -10,6 +10,8 @@
  */
 #include "env/env.h"
 
+#include "util/stats.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -125,6 +127,7 @@ static int adopt(MDB_env *env)
 	}
 	env->orig = orig;
 	env->generation = fork_generation;
+	stats_opened();
 	return 0;
 }
 

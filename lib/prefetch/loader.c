@@ -81,6 +81,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	}
 	prefetch->starting[prefetch->starting_count++] = request;
 	prefetch->in_flight++;
+	stats_queue(1);
 	prefetch->brought += request->length;
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, request->length);
@@ -96,6 +97,7 @@ static void flights_submit(struct prefetch *prefetch)
 	if (!n || !io_submit(prefetch->io, prefetch->starting, n))
 		return;
 	prefetch->in_flight -= n;
+	stats_queue(-(int64_t)n);
 	for (unsigned i = 0; i < n; i++)
 		flight_land(prefetch, prefetch->starting[i]->tag, EAGAIN, 0);
 }
@@ -247,6 +249,7 @@ static void land_some(struct prefetch *prefetch, unsigned min)
 		prefetch->idle = flight;
 	}
 	prefetch->in_flight -= (unsigned)n;
+	stats_queue(-(int64_t)n);
 	prefetch->failed |= failed;
 	prefetch->landed += n;
 }

@@ -11,6 +11,7 @@
 
 #include "util/group.h"
 #include "util/log.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -150,5 +151,6 @@ uint64_t memory_budget(const struct settings *settings)
 		log_line("LMDBIO_MEMORY: more than three quarters of the %" PRIu64 " MiB that are "
 			 "allowed here, %" PRIu64 " MiB are used",
 			 allowed / MIB, budget / MIB);
+	stats_budget(budget);
 	return budget;
 }

@@ -244,6 +244,25 @@ static bool parse_stats(const char *text, void *field)
 	return true;
 }
 
+/* A process's number, a descriptor's and an inode's, with slashes between them. */
+static bool parse_place(const char *text, void *field)
+{
+	const char *at = text;
+	char *copy = NULL;
+
+	for (int i = 0; *text && i < 3; i++) {
+		size_t digits = strspn(at, "0123456789");
+
+		if (!digits || at[digits] != (i < 2 ? '/' : 0))
+			return false;
+		at += digits + (i < 2);
+	}
+	if (*text && !(copy = strdup(text)))
+		return false;
+	*(const char **)field = copy;
+	return true;
+}
+
 /* Adding a variable takes: a row here, a field in settings.h, a row in doc/lmdbio.7. */
 static const struct variable {
 	const char *name;
@@ -268,6 +287,7 @@ static const struct variable {
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
 	 "0, 1, json, or a file name with at most %h, %p and %%"},
+	{"LMDBIO_STATS_AT", parse_place, offsetof(struct settings, stats_at), "PID/FD/INODE"},
 };
 
 static const struct variable *variable_find(const char *name, size_t length)

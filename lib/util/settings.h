@@ -39,6 +39,8 @@ struct settings {
 		enum settings_stats how;
 		const char *file; /* absolute if that was possible, %h %p %% unexpanded */
 	} stats;		  /* LMDBIO_STATS */
+	const char *stats_at;     /* LMDBIO_STATS_AT: the table of the lmdbio-run that reports, as
+				     stats_table_join() reads it, or NULL */
 };
 
 enum { SETTINGS_MEMORY_LEAST = 1 << 20, SETTINGS_NODE_LONGEST = 255 };

@@ -1,57 +1,197 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the counters are told at the end of a process.
+/* Gives this process its slot of counters and takes leave of it at the end.
+ *
+ * stats_own is memory of this library until the first open, then the slot of a table: the one of an
+ * lmdbio-run or of the parent that this process was forked from, else one of its own. A forked
+ * child begins with memory of its own again, as most children read nothing.
  *
  * The end is the library's destructor: unlike an atexit() function it is also right for a library
- * that is unloaded. A process that ends by _exit() or a signal tells nothing. A forked child
- * starts from zero and tells its own.
+ * that is unloaded. A process that ends by _exit() or a signal tells nothing itself; what it has
+ * counted stays in its slot.
  */
 #include "util/stats.h"
 
+#include "util/clock.h"
+#include "util/descriptor.h"
 #include "util/log.h"
+#include "util/stats_table.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-struct stats stats_counters[STATS_COUNT];
+struct stats_slot stats_own;
 
 static atomic_flag told = ATOMIC_FLAG_INIT;
 static pid_t counted; /* the process whose counters these are */
 
-enum unit { NUMBER, BYTES, NANOSECONDS };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stats_table table = {.fd = -1};
+static bool shown; /* stats_own is a slot of the table */
 
-/* The names are those of struct lmdbio_stats. */
-static const struct row {
-	const char *name;
-	enum unit unit;
-	const char *text;
-} rows[] = {
-	[STATS_STORAGE_REQUESTS] = {"storage_requests", NUMBER, "requests to storage"},
-	[STATS_STORAGE_BYTES] = {"storage_bytes", BYTES, "asked of storage"},
-	[STATS_SERVED_BYTES] = {"served_bytes", BYTES, "served to the program"},
-	[STATS_WAITS] = {"waits", NUMBER, "waits for storage"},
-	[STATS_WAIT_NS] = {"wait_ns", NANOSECONDS, "time waited"},
-	[STATS_HITS_CACHE] = {"hits_cache", NUMBER, "extents from the page cache"},
-	[STATS_HITS_ARENA_OWN] = {"hits_arena_own", NUMBER, "extents from the arena, own"},
-	[STATS_HITS_ARENA_PEER] = {"hits_arena_peer", NUMBER, "extents from the arena, peers'"},
-	[STATS_AT_REST] = {"at_rest", NUMBER, "extents from the file mapping"},
-	[STATS_EVICTIONS] = {"evictions", NUMBER, "extents evicted"},
-	[STATS_POPULATE_CALLS] = {"populate_calls", NUMBER, "page-table populations"},
-	[STATS_PREFETCH_REQUESTS] = {"prefetch_requests", NUMBER, "requests ahead of need"},
-	[STATS_PREFETCH_BYTES] = {"prefetch_bytes", BYTES, "asked ahead of need"},
-	[STATS_PREFETCH_USED] = {"prefetch_used", BYTES, "of that, used"},
-	[STATS_STREAMS_STARTED] = {"streams_started", NUMBER, "look-aheads started"},
-	[STATS_STREAMS_BROKEN] = {"streams_broken", NUMBER, "look-aheads broken off"},
-	[STATS_FALLBACKS] = {"fallbacks", NUMBER, "fallbacks to a slower way"},
-	[STATS_HUGE_BYTES] = {"huge_bytes", BYTES, "read into huge pages"},
-};
-_Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
+/* Counts live threads that have waited. */
+static pthread_once_t waiters_once = PTHREAD_ONCE_INIT;
+static pthread_key_t waiters_key;
+static bool waiters_watched;
+
+/* --- the slot -------------------------------------------------------------------------------- */
+
+/* The table of lmdbio-run, if it can be had, else one of this process's own. */
+static int table_get(void)
+{
+	const char *where = settings_get()->stats_at;
+	int rc = where ? stats_table_join(&table, where) : ENOENT;
+
+	if (rc == EPROTO)
+		log_line("the lmdbio-run that started this process is of another version: the "
+			 "process counts for itself");
+	return rc ? stats_table_make(&table) : 0;
+}
+
+/* Whether a page can be mapped over stats_own: a loader of old glibc knows no alignment of more
+ * than a page, and a kernel's page may be larger than thought. */
+static bool can_show(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	return page > 0 && STATS_PAGE % page == 0 && (uintptr_t)&stats_own % STATS_PAGE == 0;
+}
+
+/* Memory of this process's own in place of what is mapped over stats_own. */
+static bool own_hide(void)
+{
+	return mmap(&stats_own, sizeof(stats_own), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/* By the descriptor, or by the map of the table where the program has closed that. */
+static bool own_show(struct stats_slot *slot)
+{
+	off_t at = (char *)slot - (char *)table.head;
+	void *to;
+
+	if (table.fd >= 0 && descriptor_is(table.fd, table.device, table.inode))
+		to = mmap(&stats_own, sizeof(stats_own), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_FIXED, table.fd, at);
+	else
+		to = mremap(slot, 0, sizeof(*slot), MREMAP_MAYMOVE | MREMAP_FIXED, &stats_own);
+	if (to != MAP_FAILED)
+		return true;
+	(void)own_hide(); /* the old map may be gone */
+	return false;
+}
+
+/* What has been counted before. */
+static void own_move(struct stats_slot *slot)
+{
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		atomic_fetch_add(&slot->counters[i].value, stats_get((enum stats_counter)i));
+	atomic_store(&slot->kind, atomic_load(&stats_own.kind));
+	atomic_store(&slot->budget, atomic_load(&stats_own.budget));
+	atomic_store(&slot->queue, atomic_load(&stats_own.queue));
+	atomic_store(&slot->waiters, atomic_load(&stats_own.waiters));
+	atomic_store(&slot->waiters_most, atomic_load(&stats_own.waiters_most));
+	memset(slot->program, 0, sizeof(slot->program));
+	snprintf(slot->program, sizeof(slot->program), "%s", program_invocation_short_name);
+}
+
+static void tell_full(void)
+{
+	if (!atomic_exchange(&table.head->told_full, 1))
+		log_line("%d processes that share one table of counters live: process %ld and "
+			 "those that follow count for themselves",
+			 (int)STATS_SLOTS, (long)getpid());
+}
+
+/* Under the lock. */
+static void slot_get(void)
+{
+	struct stats_slot *slot;
+
+	if (shown || settings_get()->secure || !can_show() || (!table.head && table_get()))
+		return;
+	slot = stats_table_take(&table, stats_owner_of(getpid()));
+	if (!slot) {
+		tell_full();
+		return;
+	}
+	own_move(slot);
+	shown = own_show(slot);
+	if (!shown)
+		atomic_store(&slot->owner, 0);
+}
+
+void stats_opened(void)
+{
+	if (!atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed)) {
+		pthread_mutex_lock(&lock);
+		if (!atomic_load(&stats_own.opened_ns)) {
+			slot_get();
+			atomic_store(&stats_own.seen_ns, clock_now());
+			atomic_store(&stats_own.opened_ns, atomic_load(&stats_own.seen_ns));
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	atomic_fetch_add(&stats_own.environments, 1);
+}
+
+void stats_closed(void)
+{
+	atomic_store_explicit(&stats_own.seen_ns, clock_now(), memory_order_relaxed);
+	atomic_fetch_sub(&stats_own.environments, 1);
+}
+
+void stats_budget(uint64_t bytes)
+{
+	atomic_store_explicit(&stats_own.budget, bytes, memory_order_relaxed);
+}
+
+const struct stats_table *stats_own_table(void)
+{
+	return shown ? &table : NULL;
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+/* A thread that has waited ends. */
+static void waiter_leave(void *unused)
+{
+	(void)unused;
+	atomic_fetch_sub(&stats_own.waiters, 1);
+}
+
+static void waiters_watch(void)
+{
+	waiters_watched = !pthread_key_create(&waiters_key, waiter_leave);
+}
+
+/* The first time that this thread has waited. */
+static void waiter_come(void)
+{
+	uint64_t now = atomic_fetch_add(&stats_own.waiters, 1) + 1;
+	uint64_t most = atomic_load(&stats_own.waiters_most);
+
+	while (most < now && !atomic_compare_exchange_weak(&stats_own.waiters_most, &most, now))
+		;
+	(void)pthread_setspecific(waiters_key, &waiters_key);
+}
+
+void stats_waited(uint64_t began)
+{
+	uint64_t now = clock_now();
+
+	stats_add(STATS_WAITS, 1);
+	stats_add(STATS_WAIT_NS, now - began);
+	atomic_store_explicit(&stats_own.seen_ns, now, memory_order_relaxed);
+	pthread_once(&waiters_once, waiters_watch);
+	if (waiters_watched && !pthread_getspecific(waiters_key))
+		waiter_come();
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
 
 bool stats_any(void)
 {
@@ -61,196 +201,37 @@ bool stats_any(void)
 	return false;
 }
 
-/* Text that grows in somebody's buffer and is cut, never overrun, at its end. */
-struct report {
-	char *text;
-	size_t size, used;
-};
-
-static void report_add(struct report *report, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void report_add(struct report *report, const char *format, ...)
+void stats_sum_own(struct stats_sum *sum)
 {
-	size_t room = report->size - report->used;
-	va_list arguments;
-	int n;
-
-	va_start(arguments, format);
-	n = vsnprintf(report->text + report->used, room, format, arguments);
-	va_end(arguments);
-	if (n > 0 && room)
-		report->used += (size_t)n < room ? (size_t)n : room - 1;
+	*sum = (struct stats_sum){.processes = 0};
+	stats_sum_slot(&stats_own, true, sum);
 }
 
-/* A JSON string. A name may be in any encoding: bytes beyond ASCII are told as Latin-1, which is
- * sound JSON whatever they were. */
-static void report_add_quoted(struct report *report, const char *text)
+/* Whether an lmdbio-run will tell what this process has counted. */
+static bool is_told_elsewhere(void)
 {
-	report_add(report, "\"");
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			report_add(report, "\\%c", *text);
-		else if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f)
-			report_add(report, "\\u%04x", (unsigned char)*text);
-		else
-			report_add(report, "%c", *text);
-	}
-	report_add(report, "\"");
-}
+	uint64_t reporter = shown ? atomic_load(&table.head->reporter) : 0;
 
-static void host_name(char *name, size_t size)
-{
-	if (gethostname(name, size) || !*name)
-		snprintf(name, size, "unknown");
-	name[size - 1] = 0;
-}
-
-static void report_add_size(struct report *report, uint64_t bytes)
-{
-	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-	double value = (double)bytes / 1024;
-	size_t i = 0;
-
-	if (bytes < 1024) {
-		report_add(report, " bytes");
-		return;
-	}
-	while (value >= 1024 && i + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1024;
-		i++;
-	}
-	report_add(report, " bytes (%.1f %s)", value, units[i]);
-}
-
-size_t stats_format_text(char *buffer, size_t size)
-{
-	struct report report = {buffer, size, 0};
-	char host[HOST_NAME_MAX + 1];
-
-	host_name(host, sizeof(host));
-	report_add(&report, "lmdbio: statistics of %.64s, process %ld on %s\n",
-		   program_invocation_short_name, (long)getpid(), host);
-	for (size_t i = 0; i < STATS_COUNT; i++) {
-		uint64_t value = stats_get((enum stats_counter)i);
-
-		report_add(&report, "lmdbio:   %-30s %15" PRIu64, rows[i].text, value);
-		if (rows[i].unit == BYTES)
-			report_add_size(&report, value);
-		else if (rows[i].unit == NANOSECONDS)
-			report_add(&report, " ns (%.3f s)", (double)value / 1e9);
-		report_add(&report, "\n");
-	}
-	return report.used;
-}
-
-size_t stats_format_json(char *buffer, size_t size)
-{
-	struct report report = {buffer, size, 0};
-	char host[HOST_NAME_MAX + 1];
-
-	host_name(host, sizeof(host));
-	report_add(&report, "{\"schema\": \"lmdbio-stats/1\", \"program\": ");
-	report_add_quoted(&report, program_invocation_short_name);
-	report_add(&report, ", \"host\": ");
-	report_add_quoted(&report, host);
-	report_add(&report, ", \"pid\": %ld", (long)getpid());
-	for (size_t i = 0; i < STATS_COUNT; i++)
-		report_add(&report, ", \"%s\": %" PRIu64, rows[i].name,
-			   stats_get((enum stats_counter)i));
-	report_add(&report, "}\n");
-	return report.used;
-}
-
-int stats_file_name(const char *pattern, char *path, size_t size)
-{
-	struct report report = {path, size, 0};
-	char host[HOST_NAME_MAX + 1];
-
-	for (const char *c = pattern; *c; c++) {
-		bool special = *c == '%' && c[1];
-
-		if (special)
-			c++;
-		if (special && *c == 'h') {
-			host_name(host, sizeof(host));
-			/* It names a file here, it must not lead into another directory. */
-			for (char *slash = host; (slash = strchr(slash, '/'));)
-				*slash = '_';
-			report_add(&report, "%s", host);
-		} else if (special && *c == 'p') {
-			report_add(&report, "%ld", (long)getpid());
-		} else {
-			report_add(&report, "%c", *c);
-		}
-	}
-	/* A path that just fits cannot be told from one that was cut. */
-	return report.used + 1 < size ? 0 : ENAMETOOLONG;
-}
-
-static int write_all(int fd, const char *text, size_t length)
-{
-	while (length) {
-		ssize_t n = write(fd, text, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno;
-		text += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
-/* A new file or none: a name that exists, be it a link, is never opened. */
-static void tell_file(const char *pattern, const char *text, size_t length)
-{
-	char path[PATH_MAX];
-	int rc = stats_file_name(pattern, path, sizeof(path));
-	int fd;
-
-	if (rc) {
-		log_line("LMDBIO_STATS=%s: %s", pattern, strerror(rc));
-		return;
-	}
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		rc = errno;
-		log_line("LMDBIO_STATS: %s: %s%s", path, strerror(rc),
-			 rc == EEXIST ? ", not overwritten; %p in the name keeps processes apart"
-				      : "");
-		return;
-	}
-	rc = write_all(fd, text, length);
-	if (close(fd) && !rc)
-		rc = errno;
-	if (rc)
-		log_line("LMDBIO_STATS: %s: %s", path, strerror(rc));
+	return reporter && stats_owner_lives(reporter);
 }
 
 void stats_tell(const struct settings *settings)
 {
-	char text[STATS_REPORT];
-	size_t length;
-
 	if (settings->secure || settings->stats.how == SETTINGS_STATS_OFF || !stats_any() ||
-	    atomic_flag_test_and_set(&told))
+	    is_told_elsewhere() || atomic_flag_test_and_set(&told))
 		return;
-	if (settings->stats.how == SETTINGS_STATS_TEXT)
-		length = stats_format_text(text, sizeof(text));
-	else
-		length = stats_format_json(text, sizeof(text));
-	if (settings->stats.how == SETTINGS_STATS_FILE)
-		tell_file(settings->stats.file, text, length);
-	else
-		write_all(STDERR_FILENO, text, length);
+	stats_report_own(&settings->stats);
 }
 
+/* In a forked child, which counts from zero. */
 static void forget(void)
 {
-	for (size_t i = 0; i < STATS_COUNT; i++)
-		atomic_store_explicit(&stats_counters[i].value, 0, memory_order_relaxed);
+	if (!shown || !own_hide())
+		memset(&stats_own, 0, sizeof(stats_own));
+	shown = false;
+	pthread_mutex_init(&lock, NULL); /* another thread of the parent may have it */
+	if (waiters_watched)
+		(void)pthread_setspecific(waiters_key, NULL);
 	atomic_flag_clear(&told);
 	counted = getpid();
 }
@@ -266,7 +247,15 @@ __attribute__((destructor)) static void stats_end(void)
 	int saved = errno;
 
 	/* A child made by a bare system call still has its parent's counters: not its to tell. */
-	if (stats_any() && counted == getpid())
+	if (counted != getpid())
+		return;
+	if (stats_any())
 		stats_tell(settings_get());
+	if (shown)
+		atomic_store(&stats_own.ended_ns, clock_now());
+	if (waiters_watched)
+		(void)pthread_key_delete(waiters_key);
+	if (table.head)
+		stats_table_close(&table);
 	errno = saved;
 }

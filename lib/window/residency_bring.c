@@ -119,13 +119,6 @@ static enum residency_plan plan_many(struct residency *residency, uint64_t *offs
 	return plan;
 }
 
-/* The program has waited since `began`. */
-static void count_wait(uint64_t began)
-{
-	stats_add(STATS_WAITS, 1);
-	stats_add(STATS_WAIT_NS, clock_now() - began);
-}
-
 /* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
  * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
  */
@@ -195,7 +188,7 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 		mark_sure(residency, offset, end);
 	}
 done:
-	count_wait(began);
+	stats_waited(began);
 	return rc;
 }
 
@@ -460,7 +453,7 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 						  : bring_spilled(residency, offset, end);
 	}
 	if (waited)
-		count_wait(began);
+		stats_waited(began);
 	return rc;
 }
 

@@ -54,8 +54,7 @@ int residency_read(struct residency *residency, void *buffer, uint64_t offset, s
 	rc = io_read(residency->io, buffer, length, offset, &done);
 	stats_add(STATS_STORAGE_REQUESTS, 1);
 	stats_add(STATS_STORAGE_BYTES, done);
-	stats_add(STATS_WAITS, 1);
-	stats_add(STATS_WAIT_NS, clock_now() - began);
+	stats_waited(began);
 	if (rc == EBADF) {
 		*served = false; /* the file's own map is there still */
 		return 0;

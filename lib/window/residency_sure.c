@@ -221,10 +221,8 @@ static int ask(struct residency *residency, uint64_t offset, uint64_t end, bool 
 		sure_failed(residency, rc);
 		return rc;
 	}
-	if (!*there) {
-		stats_add(STATS_WAITS, 1);
-		stats_add(STATS_WAIT_NS, clock_now() - began);
-	}
+	if (!*there)
+		stats_waited(began);
 	mark_sure(residency, offset, end);
 	note(residency, *there);
 	return 0;

@@ -72,7 +72,7 @@ def memory(readers):
     for reader in readers:
         folder = f"/proc/{reader.pid}/fd"
         for number in os.listdir(folder):
-            if os.readlink(f"{folder}/{number}").startswith("/memfd:lmdbio"):
+            if os.readlink(f"{folder}/{number}").startswith(("/memfd:lmdbio ", "/memfd:lmdbio-private ")):
                 state = os.stat(f"{folder}/{number}")
                 files[state.st_ino] = state.st_blocks * 512
     return sum(files.values()) >> 20, len(files)

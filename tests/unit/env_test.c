@@ -5,6 +5,7 @@
 
 #include "format/layout.h"
 #include "util/checked.h"
+#include "util/stats.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -86,13 +87,16 @@ static unsigned descriptors_count(void)
 	return n;
 }
 
-/* What opening answers; nothing stays open. */
+/* What opening answers; nothing stays open but the descriptor of the process's counters. */
 static int open_answer(const char *path, unsigned flags)
 {
-	unsigned before = descriptors_count();
+	unsigned before;
 	MDB_env *env;
 	int rc;
 
+	stats_opened();
+	stats_closed();
+	before = descriptors_count();
 	assert_int_equal(env_create(&env), 0);
 	rc = env_open(env, path, MDB_RDONLY | flags, 0600);
 	env_close(env);

@@ -307,11 +307,11 @@ static void report_in_a_small_buffer_is_cut(void **state)
 		assert_int_equal(stats_format_text(small, size), size - 1);
 	}
 	for (size_t i = 0; i < STATS_COUNT; i++)
-		stats_counters[i].value = UINT64_MAX;
+		stats_own.counters[i].value = UINT64_MAX;
 	assert_true(stats_format_json(full, sizeof(full)) < sizeof(full) / 2);
 	assert_true(stats_format_text(full, sizeof(full)) < sizeof(full) - 512);
 	for (size_t i = 0; i < STATS_COUNT; i++)
-		stats_counters[i].value = 0;
+		stats_own.counters[i].value = 0;
 }
 
 static void report_of_an_odd_program_name_is_quoted(void **state)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The counters as they lie in memory that the processes of a node share.
+ *
+ * A table is a memfd named "lmdbio-stats": one page of head, then STATS_SLOTS slots of a page each,
+ * of which memory is used by those that were given out. lmdbio-run makes one for its program and
+ * all of the program's children; a process without lmdbio-run makes one for itself and its forked
+ * children. A process maps its slot over stats_own (stats.h), so that an add goes to shared memory
+ * at no further cost, and outlives the process. The process keeps a descriptor of the table open,
+ * by which /proc shows the table to other processes of the same user; it also keeps the map of the
+ * whole table, as programs close descriptors that they have not opened.
+ *
+ * A slot's counters never go back. A slot that a dead process has left is given to another one
+ * when all have been given out: its counters go on from there, and base[] is where they stood.
+ */
+#ifndef LMDBIO_UTIL_STATS_LAYOUT_H
+#define LMDBIO_UTIL_STATS_LAYOUT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+	STATS_VERSION = 1, /* of this page; another one is another table */
+	STATS_SLOTS = 4096,
+	STATS_PROGRAM = 64, /* bytes of a program's name, the final 0 with them */
+#if defined(__x86_64__) || defined(__i386__)
+	STATS_PAGE = 4096,
+#else
+	STATS_PAGE = 65536, /* the largest page of any kernel of these processors */
+#endif
+};
+
+/* Bytes of /proc/PID/fd/N's link. */
+#define STATS_MEMFD      "lmdbio-stats"
+#define STATS_MEMFD_LINK "/memfd:" STATS_MEMFD " (deleted)"
+
+static const uint64_t stats_magic = UINT64_C(0x7374617473627664);
+
+enum stats_counter {
+	STATS_STORAGE_REQUESTS, /* reads that lmdbio asked of storage */
+	STATS_STORAGE_BYTES,    /* their length */
+	STATS_SERVED_BYTES,     /* values handed to the program */
+	STATS_WAITS,            /* times the program had to wait for bytes */
+	STATS_WAIT_NS,          /* for how long */
+	/* Extents that the program stepped on, by what stood under them: */
+	STATS_HITS_CACHE,      /* page cache, brought there ahead of need */
+	STATS_HITS_ARENA_OWN,  /* arena, loaded by this process */
+	STATS_HITS_ARENA_PEER, /* arena, loaded by another process */
+	STATS_AT_REST,         /* the file mapping as it was */
+	STATS_EVICTIONS,       /* extents given back to stay within the budget */
+	STATS_POPULATE_CALLS,  /* batches of page-table entries made */
+	STATS_PREFETCH_REQUESTS,
+	STATS_PREFETCH_BYTES,
+	STATS_PREFETCH_USED,   /* bytes of them that the program came for */
+	STATS_STREAMS_STARTED, /* look-ahead began */
+	STATS_STREAMS_BROKEN,  /* and ended because the program went elsewhere */
+	STATS_FALLBACKS,       /* times a slower way was taken because the better one failed */
+	STATS_HUGE_BYTES,      /* of STATS_PREFETCH_BYTES, read straight into huge pages */
+	STATS_COUNT
+};
+
+struct stats {
+	alignas(64) _Atomic uint64_t value;
+};
+
+/* A process: the number and the start time (in clock ticks, field 22 of /proc/PID/stat) in one
+ * word, so that a number that the kernel gives out again is another process. 0: none. */
+enum { STATS_PID_BITS = 22 };
+
+static inline int64_t stats_owner_pid(uint64_t owner)
+{
+	return (int64_t)(owner & ((UINT64_C(1) << STATS_PID_BITS) - 1));
+}
+
+static inline uint64_t stats_owner_start(uint64_t owner)
+{
+	return owner >> STATS_PID_BITS;
+}
+
+enum stats_kind {
+	STATS_PROGRAM_KIND, /* a program that reads */
+	STATS_SERVER_KIND,  /* a node's server: lmdbio-serve, or that of lmdbio-run --mpi */
+};
+
+/* Times are CLOCK_MONOTONIC's, in nanoseconds; 0 has not come yet. */
+struct stats_slot {
+	alignas(STATS_PAGE) _Atomic uint64_t owner;
+	_Atomic uint64_t kind;      /* enum stats_kind */
+	_Atomic uint64_t opened_ns; /* the first environment was opened */
+	_Atomic uint64_t seen_ns;   /* the process was last known to live */
+	_Atomic uint64_t ended_ns;  /* the process has ended by itself */
+	_Atomic uint64_t budget;    /* bytes of memory for the arenas; 0: not asked for yet */
+	/* What is so now, and how it was at most. A slot's next process begins from 0. */
+	_Atomic uint64_t environments; /* open ones that lmdbio reads */
+	_Atomic uint64_t queue;        /* reads in flight, ahead of need */
+	_Atomic uint64_t waiters;      /* threads that live and have waited */
+	_Atomic uint64_t waiters_most;
+	/* What the slot's former processes were. */
+	_Atomic uint64_t past_processes;
+	_Atomic uint64_t past_elapsed_ns; /* from the first open, of all of them */
+	_Atomic uint64_t past_of_ns;      /* the same for each waiting thread (stats_sum.of_ns) */
+	char program[STATS_PROGRAM];
+	_Atomic uint64_t base[STATS_COUNT];
+	struct stats counters[STATS_COUNT];
+};
+
+_Static_assert(sizeof(struct stats_slot) == STATS_PAGE, "a slot is a page");
+
+/* The first 48 bytes are the same in each version. */
+struct stats_head {
+	alignas(STATS_PAGE) uint64_t magic;
+	uint32_t version;
+	uint32_t head_size; /* of this struct */
+	uint32_t slot_size; /* of struct stats_slot */
+	uint32_t slots;
+	uint32_t counters; /* STATS_COUNT */
+	_Atomic uint32_t told_full;
+	_Atomic uint64_t given;    /* slots given out, those with them that were given out again */
+	_Atomic uint64_t reporter; /* the owner word of an lmdbio-run that reports for all; or 0 */
+};
+
+_Static_assert(sizeof(struct stats_head) == STATS_PAGE, "the head is a page");
+
+/* What a figure means that is not yet known to be a counter's: the verdict's numbers, of a process
+ * or of all in a table. */
+struct stats_sum {
+	uint64_t counters[STATS_COUNT];
+	uint64_t processes;  /* that have opened an environment */
+	uint64_t living;     /* of them */
+	uint64_t elapsed_ns; /* from the first open to the end or now, summed over the processes */
+	uint64_t of_ns;      /* the same over the processes that waited, for each thread that did */
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Shares among the files of the counters how a table is opened and a slot is read. */
+#ifndef LMDBIO_UTIL_STATS_PRIVATE_H
+#define LMDBIO_UTIL_STATS_PRIVATE_H
+
+#include "util/stats_table.h"
+
+/* Whether an entry of a folder of descriptors is a memfd with a table's name. */
+bool stats_link_is_memfd(int directory, const char *name);
+
+/* Opens and maps what it leads to. As stats_table_join() returns. */
+int stats_table_open(struct stats_table *table, int directory, const char *name, bool writes);
+
+/* Slots that may have an owner: the first so many. */
+unsigned stats_table_given(const struct stats_table *table);
+
+/* What the slot's present process has counted. */
+uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter);
+
+#endif

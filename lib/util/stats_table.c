@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Keeps tables of counters in memory that goes with the last process that has it. */
+#include "util/stats_private.h"
+
+#include "util/clock.h"
+#include "util/descriptor.h"
+#include "util/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+enum {
+	LENGTH = sizeof(struct stats_head) + STATS_SLOTS * sizeof(struct stats_slot),
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+};
+
+/* --- owners ---------------------------------------------------------------------------------- */
+
+/* Field 22 of /proc/PID/stat; 0: it cannot be read. No call that takes a lock: a forked child may
+ * be here. The name, which may hold anything, is field 2, in brackets. */
+static uint64_t start_of(pid_t pid)
+{
+	enum { NAME = 2, START = 22 };
+	char path[64], text[1024];
+	int saved = errno, fd;
+	const char *at;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	at = strrchr(text, ')');
+	for (int field = NAME; at && field < START; field++)
+		if ((at = strchr(at, ' ')))
+			at++;
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+static bool pid_lives(pid_t pid)
+{
+	int saved = errno;
+	bool lives = !kill(pid, 0) || errno == EPERM;
+
+	errno = saved;
+	return lives;
+}
+
+uint64_t stats_owner_of(pid_t pid)
+{
+	if (pid <= 0 || !pid_lives(pid))
+		return 0;
+	return start_of(pid) << STATS_PID_BITS | (uint64_t)pid;
+}
+
+bool stats_owner_lives(uint64_t owner)
+{
+	pid_t pid = (pid_t)stats_owner_pid(owner);
+	uint64_t start;
+
+	if (pid <= 0 || !pid_lives(pid))
+		return false;
+	start = start_of(pid);
+	return !start || !stats_owner_start(owner) || start == stats_owner_start(owner);
+}
+
+/* --- tables ---------------------------------------------------------------------------------- */
+
+static int table_map(struct stats_table *table, int protection)
+{
+	struct stat st;
+	void *base;
+
+	if (fstat(table->fd, &st))
+		return errno;
+	base = mmap(NULL, LENGTH, protection, MAP_SHARED, table->fd, 0);
+	if (base == MAP_FAILED)
+		return errno;
+	table->head = base;
+	table->slots = (struct stats_slot *)(table->head + 1);
+	table->device = st.st_dev;
+	table->inode = st.st_ino;
+	return 0;
+}
+
+int stats_table_make(struct stats_table *table)
+{
+	int rc = 0;
+
+	*table = (struct stats_table){.fd = -1};
+	if (!limits_allow_file(LENGTH))
+		return EFBIG;
+	table->fd = memfd_create(STATS_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	if (table->fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		table->fd = memfd_create(STATS_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (table->fd < 0)
+		return errno;
+	table->fd = descriptor_lift(table->fd);
+	if (fchmod(table->fd, 0600) || ftruncate(table->fd, LENGTH) ||
+	    fcntl(table->fd, F_ADD_SEALS, SEALS))
+		rc = errno;
+	if (!rc)
+		rc = table_map(table, PROT_READ | PROT_WRITE);
+	if (rc) {
+		close(table->fd);
+		table->fd = -1;
+		return rc;
+	}
+	table->head->version = STATS_VERSION;
+	table->head->head_size = sizeof(struct stats_head);
+	table->head->slot_size = sizeof(struct stats_slot);
+	table->head->slots = STATS_SLOTS;
+	table->head->counters = STATS_COUNT;
+	/* Last: a process that finds the table before does not take it for one. */
+	atomic_thread_fence(memory_order_release);
+	table->head->magic = stats_magic;
+	return 0;
+}
+
+void stats_table_where(const struct stats_table *table, char where[STATS_WHERE])
+{
+	snprintf(where, STATS_WHERE, "%ld/%d/%llu", (long)getpid(), table->fd,
+		 (unsigned long long)table->inode);
+}
+
+/* Whether what a descriptor of a process leads to may be a table of this user. */
+static int judge_file(int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 0077) || seals < 0 ||
+	    (seals & SEALS) != SEALS)
+		return ENOENT;
+	return st.st_size < (off_t)sizeof(struct stats_head) ? EPROTO : 0;
+}
+
+/* Before anything but the head's first bytes is looked at. */
+static int judge_head(int fd)
+{
+	struct stats_head head;
+	struct stat st;
+
+	/* The members, as what follows them is not read. */
+	if (pread(fd, &head, offsetof(struct stats_head, told_full), 0) !=
+		    (ssize_t)offsetof(struct stats_head, told_full) ||
+	    head.magic != stats_magic)
+		return ENOENT;
+	if (head.version != STATS_VERSION || head.head_size != sizeof(struct stats_head) ||
+	    head.slot_size != sizeof(struct stats_slot) || head.slots != STATS_SLOTS ||
+	    head.counters != STATS_COUNT)
+		return EPROTO;
+	return fstat(fd, &st) || st.st_size != LENGTH ? EPROTO : 0;
+}
+
+bool stats_link_is_memfd(int directory, const char *name)
+{
+	char target[sizeof(STATS_MEMFD_LINK)];
+	ssize_t length = readlinkat(directory, name, target, sizeof(target));
+
+	return length == (ssize_t)sizeof(target) - 1 &&
+	       !memcmp(target, STATS_MEMFD_LINK, (size_t)length);
+}
+
+int stats_table_open(struct stats_table *table, int directory, const char *name, bool writes)
+{
+	int rc;
+
+	*table = (struct stats_table){.fd = -1};
+	if (!stats_link_is_memfd(directory, name))
+		return ENOENT;
+	table->fd = openat(directory, name, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	if (table->fd < 0)
+		return errno;
+	rc = judge_file(table->fd);
+	if (!rc)
+		rc = judge_head(table->fd);
+	if (!rc)
+		rc = table_map(table, writes ? PROT_READ | PROT_WRITE : PROT_READ);
+	if (rc) {
+		close(table->fd);
+		table->fd = -1;
+	}
+	return rc;
+}
+
+int stats_table_join(struct stats_table *table, const char *where)
+{
+	unsigned long long inode;
+	char path[64];
+	long pid;
+	int fd, rc;
+
+	*table = (struct stats_table){.fd = -1};
+	if (sscanf(where, "%ld/%d/%llu", &pid, &fd, &inode) != 3 || pid <= 0 || fd < 0)
+		return ENOENT;
+	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", pid, fd);
+	rc = stats_table_open(table, AT_FDCWD, path, true);
+	if (rc)
+		return rc;
+	/* The number may be another process's by now. */
+	if (table->inode != inode) {
+		stats_table_close(table);
+		return ENOENT;
+	}
+	table->fd = descriptor_lift(table->fd);
+	return 0;
+}
+
+void stats_table_close(struct stats_table *table)
+{
+	if (table->head)
+		munmap(table->head, LENGTH);
+	descriptor_close(table->fd, table->device, table->inode);
+	*table = (struct stats_table){.fd = -1};
+}
+
+/* --- slots ----------------------------------------------------------------------------------- */
+
+static uint64_t load(const _Atomic uint64_t *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static bool slot_counts(const struct stats_slot *slot)
+{
+	return load(&slot->opened_ns) != 0;
+}
+
+/* What is known of a dead process's end is when it was last seen. */
+static uint64_t slot_elapsed(const struct stats_slot *slot, bool lives)
+{
+	uint64_t opened = load(&slot->opened_ns), end = load(&slot->ended_ns);
+
+	if (!end)
+		end = lives ? clock_now() : load(&slot->seen_ns);
+	return opened && end > opened ? end - opened : 0;
+}
+
+uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter)
+{
+	return load(&slot->counters[counter].value) - load(&slot->base[counter]);
+}
+
+/* The time that the process could have waited: that of each thread that did. Threads that come and
+ * go may have waited for more than that. */
+static uint64_t slot_of(const struct stats_slot *slot, uint64_t elapsed)
+{
+	uint64_t most = load(&slot->waiters_most), waited = stats_slot_value(slot, STATS_WAIT_NS);
+	uint64_t of = elapsed * (most ? most : 1);
+
+	if (!stats_slot_value(slot, STATS_WAITS))
+		return 0;
+	return of > waited ? of : waited;
+}
+
+/* Closes the account of the slot's last process and begins one for the next. */
+static void slot_renew(struct stats_slot *slot)
+{
+	uint64_t elapsed = slot_elapsed(slot, false);
+
+	if (slot_counts(slot)) {
+		atomic_fetch_add(&slot->past_of_ns, slot_of(slot, elapsed));
+		atomic_fetch_add(&slot->past_elapsed_ns, elapsed);
+		atomic_fetch_add(&slot->past_processes, 1);
+	}
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		slot->base[i] = load(&slot->counters[i].value);
+	slot->kind = slot->opened_ns = slot->seen_ns = slot->ended_ns = slot->budget = 0;
+	slot->environments = slot->queue = slot->waiters = slot->waiters_most = 0;
+}
+
+struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
+{
+	for (unsigned tries = 0; tries < 2 * STATS_SLOTS; tries++) {
+		uint64_t given = atomic_fetch_add(&table->head->given, 1), before;
+		struct stats_slot *slot = &table->slots[given % STATS_SLOTS];
+
+		before = atomic_load(&slot->owner);
+		if (before && (given < STATS_SLOTS || stats_owner_lives(before)))
+			continue;
+		if (!atomic_compare_exchange_strong(&slot->owner, &before, owner))
+			continue;
+		if (before)
+			slot_renew(slot);
+		return slot;
+	}
+	return NULL;
+}
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum *sum)
+{
+	uint64_t elapsed = slot_elapsed(slot, lives);
+
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		sum->counters[i] += stats_slot_value(slot, i);
+	sum->processes += slot_counts(slot);
+	sum->living += slot_counts(slot) && lives && !load(&slot->ended_ns);
+	sum->elapsed_ns += elapsed;
+	sum->of_ns += slot_of(slot, elapsed);
+}
+
+unsigned stats_table_given(const struct stats_table *table)
+{
+	uint64_t given = load(&table->head->given);
+
+	return given < STATS_SLOTS ? (unsigned)given : STATS_SLOTS;
+}
+
+void stats_sum_table(const struct stats_table *table, struct stats_sum *sum)
+{
+	unsigned n = stats_table_given(table);
+
+	*sum = (struct stats_sum){.processes = 0};
+	for (unsigned i = 0; i < n; i++) {
+		const struct stats_slot *slot = &table->slots[i];
+
+		stats_sum_slot(slot, stats_owner_lives(load(&slot->owner)), sum);
+		sum->processes += load(&slot->past_processes);
+		sum->elapsed_ns += load(&slot->past_elapsed_ns);
+		sum->of_ns += load(&slot->past_of_ns);
+		for (unsigned counter = 0; counter < STATS_COUNT; counter++)
+			sum->counters[counter] += load(&slot->base[counter]);
+	}
+}
+
+void stats_table_look(const struct stats_table *table)
+{
+	unsigned n = stats_table_given(table);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct stats_slot *slot = &table->slots[i];
+
+		if (slot_counts(slot) && !load(&slot->ended_ns) &&
+		    stats_owner_lives(load(&slot->owner)))
+			atomic_store_explicit(&slot->seen_ns, clock_now(), memory_order_relaxed);
+	}
+}
