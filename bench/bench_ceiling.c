@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the plainest fast reader there is, and memcpy. */
+/* Measures the plainest fast reader there is, and memcpy. */
 #include "bench_ceiling.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how fast the machine itself is, without any LMDB. */
+/* Measures how fast the machine itself is, without any LMDB. */
 #ifndef BENCH_CEILING_H
 #define BENCH_CEILING_H
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what a container costs and brings, measured: making one and undoing it
-# beside zstd on the same file, scanning it from slow storage beside the plain file, opening it.
+# Measures what a container costs and brings: making one and undoing it beside zstd on the same
+# file, scanning it from slow storage beside the plain file, opening it.
 #
 # bench_containers.sh [DATA.MDB]: of the file named, or of a made one of 1 GB whose values are half
 # zeroes. Pairs of runs alternate; what is printed are medians and the ratio of medians.

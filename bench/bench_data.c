@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the sizes of the data sets, and that a half-made one is never used: it
- * is written under another name and renamed when it is complete. */
+/* Holds the sizes of the data sets, and writes each under another name until it is complete. */
 #include "bench_data.h"
 
 #include "bench_job.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which data sets there are, and how one is made once and kept. */
+/* Names the data sets, and makes each once. */
 #ifndef BENCH_DATA_H
 #define BENCH_DATA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the words that carry a struct's fields. */
+/* Translates the fields of a struct to words and back. */
 #include "bench_fields.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how driver and worker write a struct down for each other.
+/* Writes a struct down for driver and worker.
  *
  * Both ends describe the same struct by the same const table; on the wire it is words
  * "name=value", which a person can type and read as well.

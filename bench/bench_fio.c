@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: fio's arguments and what it answers.
+/* Builds fio's arguments and parses what it answers.
  *
  * Its terse answer of version 3 is one line of fields with semicolons between them; the first nine
  * are version, program, job, group, error, KiB read, KiB a second, reads a second and milliseconds.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how fast fio, which everybody measures storage with, reads a file. */
+/* Measures how fast fio, the usual benchmark of storage, reads a file. */
 #ifndef BENCH_FIO_H
 #define BENCH_FIO_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the names of workloads and of a job's and a result's fields. */
+/* Names the workloads, and the fields of a job and of a result. */
 #include "bench_job.h"
 
 #include <string.h>

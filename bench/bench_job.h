@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what one worker process does, and what it tells afterwards. */
+/* Declares what one worker process does, and what it tells afterwards. */
 #ifndef BENCH_JOB_H
 #define BENCH_JOB_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the key of a record, and the order of random reads. */
+/* Makes the key of a record, and the order of random reads. */
 #ifndef BENCH_KEYS_H
 #define BENCH_KEYS_H
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what the batch loader of one node is measured by: its rate beside the
-# sequential one, the original's and memory's, and what staging costs and gains.
+# Measures the batch loader of one node: its rate beside the sequential one, the original's and
+# memory's, and what staging costs and gains.
 #
 # bench_loader.sh: in the build folder, after `make check` has built the tests' programs, as one who may
 # mount FUSE. RUNS=5; LATENCY=500 us, BANDWIDTH=1500 MiB/s; RECORDS="1500 60000" of img and cifar.

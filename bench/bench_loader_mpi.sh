@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what the batch loader of a job gains when the nodes keep records for each
-# other, over real MPI on slowfs.
+# Measures what the batch loader of a job gains when the nodes keep records for each other, over
+# real MPI on slowfs.
 #
 # bench_loader_mpi.sh [NODES]...: (1 2 4), one rank each. SETS="img cifar", RECORDS="400 16000";
 # LATENCY=500 us, BANDWIDTH=1500 MiB/s; COMPUTE=2000 us a batch; EPOCHS=4. In the build folder.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data set of the benchmark is written: keys in order, by
- * MDB_APPEND, 1,000 records a transaction, as Caffe's convert_imageset does it. */
+/* Writes a data set of the benchmark: keys in order, by MDB_APPEND, 1,000 records a transaction,
+ * as Caffe's convert_imageset does it. */
 #include "bench_make.h"
 
 #include "bench_keys.h"

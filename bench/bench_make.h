@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data set of the benchmark is written. */
+/* Writes a data set of the benchmark. */
 #ifndef BENCH_MAKE_H
 #define BENCH_MAKE_H
 

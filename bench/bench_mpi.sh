@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what a job of several nodes asks of storage and how long it waits, with the
-# original in every rank, with lmdbio in every node alone, and with the ways of reading together.
+# Measures what a job of several nodes asks of storage and how long it waits, with the original in
+# every rank, with lmdbio in every node alone, and with the ways of reading together.
 #
 # bench_mpi.sh [RANKSxNODES]...: (1x1 2x2 4x4 8x4). Every rank reads each RANKS-th record of the set.
 # Nodes are made of this machine; each has a mount of slowfs of its own, and with it a page cache of its

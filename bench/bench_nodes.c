@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a policy is run for real: processes as nodes, the loader and its
- * reads in earnest, the computing slept.
+/* Runs a policy for real: processes as nodes, the loader and its reads in earnest, the computing
+ * slept.
  *
  * Each process is a node with a loader, an arena and a budget of its own. After each batch all wait
  * for the slowest, as a job does that adds up its gradients.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what simulated nodes share while a policy is measured. */
+/* Declares what simulated nodes share while a policy is measured. */
 #ifndef BENCH_NODES_H
 #define BENCH_NODES_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a node of a policy that plans for itself fills its memory beside
- * the training, as NoPFS does: each of its copies read from storage, in the order of first use.
- */
+/* Fills the memory of a node whose policy plans for itself beside the training, as NoPFS does:
+ * each of its copies read from storage, in the order of first use. */
 #include "bench_nodes.h"
 
 #include "loader/loader_ready.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a policy's nodes keep, as a tier of the real loader. */
+/* Keeps what a policy's nodes keep, as a tier of the real loader. */
 #include "bench_nodes.h"
 
 #include "loader/loader_ready.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the mount of slowfs and the kernel's page cache. */
+/* Mounts slowfs, and handles the kernel's page cache. */
 #include "bench_place.h"
 
 #include "bench_cache.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a data set is read from, and how its bytes are made cold or warm
- * there. */
+/* Says where a data set is read from, and makes its bytes cold or warm there. */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H
 

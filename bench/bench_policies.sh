@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how the simulator is held against the real loader: the same policies on
-# slowfs, with processes as nodes, and whether lmdbio-sim is within 15 % of what they took and read.
+# Compares the simulator with the real loader: the same policies on slowfs, with processes as nodes,
+# and whether lmdbio-sim is within 15 % of what they took and read.
 #
 #	[RUNS=3] bench/bench_policies.sh [NODES [POLICY...]]
 #

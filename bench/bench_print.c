@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the columns of the tables and the members of the JSON objects. The
- * strings in the JSON are the benchmark's own constants, so nothing needs escaping. */
+/* Holds the columns of the tables and the members of the JSON objects. The strings in the JSON
+ * are the benchmark's own constants, so nothing needs escaping. */
 #include "bench_print.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how results look, to people and as JSON. */
+/* Prints results, for people and as JSON. */
 #ifndef BENCH_PRINT_H
 #define BENCH_PRINT_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how worker processes are started, on either library, and how what they
- * say is put together. */
+/* Starts worker processes, on either library, and puts together what they say. */
 #ifndef BENCH_RUN_H
 #define BENCH_RUN_H
 

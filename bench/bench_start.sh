@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how long a job takes that does nothing, without lmdbio, with MPI alone, and
-# under lmdbio-run --mpi: the difference is what a job's start costs.
+# Measures how long a job takes that does nothing, without lmdbio, with MPI alone, and under
+# lmdbio-run --mpi: the difference is what a job's start costs.
 #
 # bench_start.sh [RANKS]: (4). RUNS=25 of each in turn, medians in milliseconds. "mpi" begins MPI, finds its
 # place among the ranks and ends MPI; "program" is started by lmdbio-run without MPI.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which figures are asked of lmdbio, and whether they are met. */
+/* Lists the figures that are asked of lmdbio, and says whether they are met. */
 #ifndef BENCH_SUITES_H
 #define BENCH_SUITES_H
 

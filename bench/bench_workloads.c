@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the loops that are timed.
+/* Runs the loops that are timed.
  *
  * They use <lmdb.h> alone, so the same program runs on the original and on lmdbio. What is read of
  * a value is said by the job: each `touch`-th byte from the first on, or all of them.

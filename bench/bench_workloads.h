@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a worker does its job. */
+/* Declares how a worker does its job. */
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when the drop-in loads the module with MPI into the program. */
+/* Loads the module with MPI into a program that uses MPI itself. */
 #ifndef LMDBIO_COMPAT_INSIDE_H
 #define LMDBIO_COMPAT_INSIDE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported hints of <lmdbio.h>. */
+/* Exports the hints of <lmdbio.h>. */
 #include "env/env.h"
 #include "index/record_index.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported calls of the batch loader. */
+/* Exports the calls of the batch loader. */
 #include "config.h"
 #include "env/env.h"
 #include "loader/batch_loader.h"

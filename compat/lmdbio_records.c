@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the exported call for a record by its number. */
+/* Exports the call for a record by its number. */
 #include "env/env.h"
 #include "index/record_index.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the drop-in does as soon as it is loaded, and when it is unloaded,
- * whatever the program does.
- */
+/* Runs what the drop-in does when it is loaded and unloaded, whatever the program does. */
 #include "arena/arena.h"
 #include "env/env.h"
 #include "util/settings.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* lmdbio_stage.h - how a job stages a data set in: the options and what is told of it.
  *
- * What only this file knows: everything of lmdbio_mpi_stage() that needs no <mpi.h>. Programs
+ * Declares everything of lmdbio_mpi_stage() that needs no <mpi.h>. Programs
  * include lmdbio_mpi.h, which includes this.
  */
 #ifndef LMDBIO_STAGE_H

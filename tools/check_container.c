@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: in which order a container's parts are read, and how they are called.
- */
+/* Reads a container's parts in order, and names them. */
 #include "check_container.h"
 
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether a container gives back every byte that was put into it. */
+/* Checks that a container gives back every byte that was put into it. */
 #ifndef LMDBIO_TOOLS_CHECK_CONTAINER_H
 #define LMDBIO_TOOLS_CHECK_CONTAINER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an entry of the record index is compared with. One finding is
- * enough for a database: what follows a wrong entry is wrong as well. */
+/* Compares each entry of the record index with the data. One finding is enough for a database:
+ * what follows a wrong entry is wrong as well. */
 #include "check_index.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether a container's record index leads to the leaf pages that are
- * really there.
- */
+/* Checks that a container's record index leads to the leaf pages that are really there. */
 #ifndef LMDBIO_TOOLS_CHECK_INDEX_H
 #define LMDBIO_TOOLS_CHECK_INDEX_H
 

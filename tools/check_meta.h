@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether the two meta pages of a data file can be believed. */
+/* Checks that the two meta pages of a data file can be believed. */
 #ifndef LMDBIO_TOOLS_CHECK_META_H
 #define LMDBIO_TOOLS_CHECK_META_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the free list is judged, and what a page is called that nobody
- * has.
- */
+/* Judges the free list, and names the pages that nothing refers to. */
 #include "check_pages.h"
 
 #include "check_index.h"

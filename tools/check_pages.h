@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether all pages of a snapshot are accounted for: each in one tree,
- * in the free list, or a meta page.
- */
+/* Checks that all pages of a snapshot are accounted for: each in one tree, in the free list, or
+ * a meta page. */
 #ifndef LMDBIO_TOOLS_CHECK_PAGES_H
 #define LMDBIO_TOOLS_CHECK_PAGES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a finding reads, as a line and as JSON. */
+/* Prints a finding, as a line and as JSON. */
 #include "check_report.h"
 
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a check has found, and how a person or a program is told. */
+/* Collects what a check has found, and tells a person or a program. */
 #ifndef LMDBIO_TOOLS_CHECK_REPORT_H
 #define LMDBIO_TOOLS_CHECK_REPORT_H
 

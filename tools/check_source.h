@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a check comes to the bytes that it judges, whatever state they are
- * in.
- */
+/* Gives a check the bytes that it judges, whatever state they are in. */
 #ifndef LMDBIO_TOOLS_CHECK_SOURCE_H
 #define LMDBIO_TOOLS_CHECK_SOURCE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where in an ELF file the dynamic loader's work is written down. */
+/* Reads the dynamic section of an ELF file. */
 #include "elf_inspect.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: by which variables and descriptors a launcher's process reaches it. */
+/* Finds the launcher by the variables and descriptors that it hands on. */
 #include "config.h"
 #include "launcher.h"
 

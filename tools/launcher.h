@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a process that mpiexec or srun has started reaches its launcher,
- * and that a program must not inherit that.
+/* Connects a process that mpiexec or srun has started to its launcher, and keeps a program from
+ * inheriting that.
  *
  * Where the launcher has given a descriptor and speaks PMI's version 1 (lines of "cmd=...", as in
  * MPICH's src/pmi), whoever has the descriptor may speak while MPI does not: it does when it begins

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: lmdbio-check's command line, and what it says while it works. */
+/* Implements lmdbio-check's command line, and what it says while it works. */
 #include "check_container.h"
 #include "check_meta.h"
 #include "check_pages.h"

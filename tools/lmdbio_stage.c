@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: lmdbio-stage's command line, and what it tells of a staging. */
+/* Implements lmdbio-stage's command line, and what it tells of a staging. */
 #include "config.h"
 #include "run_job.h"
 #include "stage_program.h"

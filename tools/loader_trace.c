@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the text that glibc's loader prints in its trace modes. */
+/* Parses the text that glibc's loader prints in its trace modes. */
 #include "loader_trace.h"
 
 #include "elf_inspect.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the dynamic loader is asked what it does. */
+/* Asks the dynamic loader what it does. */
 #ifndef LMDBIO_TOOLS_LOADER_TRACE_H
 #define LMDBIO_TOOLS_LOADER_TRACE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how one bit for each page of a file is kept. */
+/* Keeps one bit for each page of a file. */
 #ifndef LMDBIO_TOOLS_PAGE_MAP_H
 #define LMDBIO_TOOLS_PAGE_MAP_H
 

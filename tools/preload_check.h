@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether a preloaded lmdbio will be used by a program. */
+/* Decides whether a program will use a preloaded lmdbio. */
 #ifndef LMDBIO_TOOLS_PRELOAD_CHECK_H
 #define LMDBIO_TOOLS_PRELOAD_CHECK_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: how one reader's run on the original is set beside its run on lmdbio.
+"""Compares one reader's run on the original with its run on lmdbio.
 
 usage: quickstart_compare.py DIRECTORY LMDBIO-RUN C-READER PYTHON-READER
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: how the files of a machine become two data sets.
+"""Makes two data sets of the files of a machine.
 
 usage: quickstart_make.py DIRECTORY MEBIBYTES
 

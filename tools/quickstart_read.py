@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: how a plain python3-lmdb script reads a whole data set. It knows nothing of lmdbio.
+"""Reads a whole data set by plain python3-lmdb. It knows nothing of lmdbio.
 
 usage: quickstart_read.py PATH
 Prints the number of records, of bytes in keys and values, and a checksum over all of them.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a plain C program reads a whole LMDB data set. It is linked with
- * the original liblmdb and knows nothing of lmdbio.
+/* Reads a whole LMDB data set as a plain C program. It is linked with the original liblmdb and
+ * knows nothing of lmdbio.
  *
  * usage: quickstart_reader PATH [no-readahead]
  * Prints the number of records, of bytes in keys and values, and a hash over all of them.

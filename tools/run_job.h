@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program becomes one rank of a job whose MPI it never sees.
+/* Makes a program one rank of a job whose MPI it never sees.
  *
  * The program is forked first and waits; then a process that starts MPI, learns which node it is
  * on, and from then on serves the node (one process a node does). This one lets the program begin,

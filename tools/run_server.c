@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the life of the process that serves a rank's node. */
+/* Runs the process that serves a rank's node. */
 #include "config.h"
 #include "run_server.h"
 

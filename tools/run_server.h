@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the process that serves a rank's node, and what passes between it and
- * the one that the launcher has started.
+/* Declares the process that serves a rank's node, and what passes between it and the process that
+ * the launcher has started.
  *
  * MPI is in a process of its own, so that the one that the launcher waits for outlives it. They are
  * joined by a socket of packets: the server says once how the start went, and is told words of one

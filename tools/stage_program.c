@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the waiting child is told, and what it must forget. */
+/* Tells the waiting child what it must know and what it must forget. */
 #include "config.h"
 #include "launcher.h"
 #include "stage_program.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program is started after a staging that must begin before it.
+/* Starts a program after a staging that must begin before it.
  *
  * MPI wants to find its process as the launcher has made it, so the program is forked first and
  * waits until it is told to begin.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what of a container's header and index is worth showing. */
+/* Chooses what of a container's header and index is worth showing. */
 #include "stat_container.h"
 
 #include "tool_common.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container's chunks are shown. */
+/* Shows a container's chunks. */
 #ifndef LMDBIO_TOOLS_STAT_CONTAINER_H
 #define LMDBIO_TOOLS_STAT_CONTAINER_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the list of a transaction is its length and then page numbers,
- * the highest first. */
+/* Reads the list of a transaction: its length, then page numbers, the highest first. */
 #include "stat_free.h"
 
 #include "stat_report.h"

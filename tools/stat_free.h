@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the free list is shown. */
+/* Shows the free list. */
 #ifndef LMDBIO_TOOLS_STAT_FREE_H
 #define LMDBIO_TOOLS_STAT_FREE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a walk over a tree becomes numbers. */
+/* Turns a walk over a tree into numbers. */
 #include "stat_measure.h"
 
 #include "tool_common.h"

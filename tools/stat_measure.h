@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what lmdbio-stat measures by walking through a database, which
- * mdb_stat does not know.
- */
+/* Declares what lmdbio-stat measures by walking through a database, which mdb_stat does not
+ * know. */
 #ifndef LMDBIO_TOOLS_STAT_MEASURE_H
 #define LMDBIO_TOOLS_STAT_MEASURE_H
 

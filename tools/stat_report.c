@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the words and the order in which numbers are shown. */
+/* Holds the words and the order in which numbers are shown. */
 #include "stat_report.h"
 
 #include "tool_common.h"

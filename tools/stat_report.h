@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how lmdbio-stat's findings read: mdb_stat's lines, its own below them,
- * and the same as one JSON object.
- */
+/* Prints lmdbio-stat's findings: mdb_stat's lines, its own below them, and the same as one JSON
+ * object. */
 #ifndef LMDBIO_TOOLS_STAT_REPORT_H
 #define LMDBIO_TOOLS_STAT_REPORT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a command finds the libraries that came with it. */
+/* Finds the libraries that came with a command. */
 #include "config.h"
 #include "tool_place.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the libraries of this installation, or of this build tree, lie
- * as seen from the running command; and what a directory is called on a node.
- */
+/* Declares where the libraries of this installation, or of this build tree, lie as seen from the
+ * running command; and what a directory is called on a node. */
 #ifndef LMDBIO_TOOLS_TOOL_PLACE_H
 #define LMDBIO_TOOLS_TOOL_PLACE_H
 

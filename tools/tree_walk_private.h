@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the pieces that the files of the walk share. */
+/* Declares the pieces that the files of the walk share. */
 #ifndef LMDBIO_TOOLS_TREE_WALK_PRIVATE_H
 #define LMDBIO_TOOLS_TREE_WALK_PRIVATE_H
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: which files of this machine the example trainer learns to tell apart.
+# Chooses the files of this machine that the example trainer learns to tell apart.
 #
 #	fragments.sh FRAGMENTS_MAKE MOST TRAIN TEST
 #

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how files become a data set of fragments with a class each.
+/* Turns files into a data set of fragments with a class each.
  *
  * Standard input has a line for each file: its class (a number), a blank, its path. Of each file up
  * to 16 fragments of 4096 bytes are taken, evenly spread, and up to MOST of each class. Key: class,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: softmax regression, fed by lmdbio's loader.
+/* Trains a softmax regression, fed by lmdbio's batch loader.
  *
  * It learns to tell what kind of file a fragment of 4096 bytes is from, by how often each byte
  * occurs in it. Each rank takes its share of every global batch from the loader, adds up the

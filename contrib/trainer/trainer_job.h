@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the example trainer needs of a job: who it is, and sums. */
+/* Declares what the example trainer needs of a job: its rank, and sums. */
 #ifndef TRAINER_JOB_H
 #define TRAINER_JOB_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a job of one process. */
+/* Implements a job of one process. */
 #include "trainer_job.h"
 
 #include <stdlib.h>

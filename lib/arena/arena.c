@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an attachment is made, mapped and taken down. */
+/* Makes, maps and takes down a process's attachment to an arena. */
 #include "arena/arena_private.h"
 
 #include "util/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the processes of a node keep one copy of a snapshot's bytes.
+/* Keeps one copy of a snapshot's bytes for the processes of a node.
  *
  * An arena is a sparse memfd as long as the data file, byte for byte at the file's own offsets,
  * with a table behind it. It is cut into chunks (1 MiB) and blocks (4 KiB). One process at a time

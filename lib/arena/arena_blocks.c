@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which blocks are published, and when a table's page has memory. */
+/* Publishes blocks, and gives the pages of the table their memory. */
 #include "arena/arena_private.h"
 
 #include "util/checked.h"

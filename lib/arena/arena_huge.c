@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how chunks to come get their memory in huge pages.
+/* Gives coming chunks their memory in huge pages.
  *
  * A memfd has 4 KiB pages, unless the machine's owner allows more; making, filling, mapping and
  * freeing those takes longer than the copy. MADV_COLLAPSE (Linux 6.1) makes huge pages of a range

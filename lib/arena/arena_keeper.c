@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an arena outlives the processes that were attached to it.
+/* Keeps an arena alive beyond the processes that were attached to it.
  *
  * A program whose workers come and go, each opening the data set for itself, would read storage
  * anew with every set of workers. So before its first fork a process makes a pair of connected

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the table behind the data, and what a process keeps for itself.
+/* Declares the table behind the data, and what a process keeps for itself.
  *
  *   [data: the file's length, rounded up to chunks][head][rows][ready words][groups][wishes]
  *

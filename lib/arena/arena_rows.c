@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who lives, what each has claimed and pinned, and what becomes of it.
+/* Records which processes live, what each has claimed and pinned, and cleans up after dead ones.
  *
  * A claim is the owner's row number in the chunk's word; a pin is a bit of the owner's row. Both
  * count while the kernel holds the owner's lock on the byte of that number. Whoever meets a dead

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how members ask the one that serves, and how it answers.
+/* Passes wishes for chunks from the members to the server, and its answers back.
  *
  * Each process puts its wishes into a ring of its own, so that one that dies at any instruction
  * leaves nothing but wishes that nobody waits for. A wish may be lost (the ring is full, the server

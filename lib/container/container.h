@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container, the compressed and checked form of a data file, is
- * read: as one more kind of io, in the data file's own (uncompressed) offsets.
+/* Reads a container, the compressed and checked form of a data file, as one more kind of io:
+ * offsets are those of the uncompressed data file.
  *
  * The format is in doc/container-format.md. Nothing in a container is believed before its checksum
  * and its sense have been checked, and nothing is allocated by a length that has not been.

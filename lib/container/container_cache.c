@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which of the things that were read goes when another comes: the one
- * that nobody has asked for the longest. */
+/* Evicts the cached object that was least recently asked for when another one comes. */
 #include "container/container_cache.h"
 
 #include <errno.h>

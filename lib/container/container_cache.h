@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how threads share a bounded number of things that were read.
+/* Shares a bounded number of objects that were read between threads.
  *
  * A slot holds one thing of fixed size under a key. Whoever takes a key that is not there gets a
  * slot to fill, and others who want it wait for that; nobody reads a thing twice at a time.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what must be true between pages of the index, which a reader that
- * takes one page at a time cannot see. */
+/* Checks what must hold between pages of the index, which a reader of single pages cannot see. */
 #include "container/container_hash.h"
 #include "container/container_private.h"
 

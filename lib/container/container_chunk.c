@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a zstd frame is believed.
+/* Decides when a zstd frame is believed.
  *
  * libzstd's decoder is made for hostile input, but it goes on to a second frame behind the first,
  * and says nothing about sizes that nobody asked it about. So the frame must be one, as long as its

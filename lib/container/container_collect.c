@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how copies of pages are gathered to groups while a container is
- * written.
+/* Gathers copies of pages into groups while a container is written.
  *
  * Pages come in the order of their numbers. A group that is full is compressed as a frame of its
  * own and laid aside until the data's end is written.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how data becomes a frame. */
+/* Compresses data into a frame. */
 #include "container/container_hash.h"
 #include "container/container_write_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a page is found among the copies, and when they are believed.
+/* Finds a page among the copies, and decides when the copies are believed.
  *
  * Groups are in the order of page numbers, and the index names the first of each, so a page's group
  * is found by bisection over what the reader has at hand, and brought whole: it has the neighbours

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: xxHash. It is compiled in here, so that the library needs no other. */
+/* Compiles xxHash in, so that the library needs no other. */
 #include "container/container_hash.h"
 #include "container/container.h"
 #include "container/container_layout.h"

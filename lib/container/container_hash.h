@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which checksums a container is made of. */
+/* Names the checksums that a container is made of. */
 #ifndef LMDBIO_CONTAINER_HASH_H
 #define LMDBIO_CONTAINER_HASH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a page of the index is brought and believed.
+/* Brings a page of the index and checks it.
  *
  * The place of every page follows from its number, so one page is all that is read for an entry. A
  * page is looked through once, when it is brought; who takes it from the cache need not look again.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how several threads compress what one thread gives and writes in
- * order.
+/* Compresses in several threads what one thread supplies, and writes it in order.
  *
  * Twice as many jobs as threads: each has one under way and one waiting while the writer's thread
  * reads or writes. A job's bytes do not depend on who compresses it, or when.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where things stand in a container, format version 1.
+/* Says where things stand in a container, format version 1.
  *
  * doc/container-format.md is the full description. All numbers are little-endian; offsets are in
  * bytes from the start of the block. A container is a row of zstd frames and skippable frames:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container is believed from its header and footer alone.
+/* Opens a container by its header and footer alone.
  *
  * All sections lie one behind the other, so their places follow from a few counts, and the counts
  * must come out at the file's own length to the byte. Nothing else is read, however large the file.

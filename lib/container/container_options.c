@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which options a container can have, and how its header tells them. */
+/* Lists the options of a container, and translates them to and from its header. */
 #include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container/container_write_private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an open container is made of.
+/* Declares what an open container is made of.
  *
  * Functions in here return 0 or an errno; EBADMSG is damage. container_code() makes MDB_CORRUPTED
  * of it where it leaves the folder for a caller that is not the io door.

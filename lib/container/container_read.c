@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a read of data becomes few reads of compressed bytes.
+/* Turns a read of data into few reads of compressed bytes.
  *
  * A read is cut into runs of neighbouring chunks, each brought by one request. Chunks that lie
  * wholly inside are decoded where the caller wants them; one that is wanted in part is decoded into

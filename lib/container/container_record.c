@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a record's number leads to its leaf page.
+/* Finds the leaf page of a record's number.
  *
  * A tree's leaves are an array in key order with the number of each one's first record. Leaves of a
  * data set mostly hold about as many records each, so the place is guessed by proportion; every

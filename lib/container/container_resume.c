@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how much of a partial container is good.
+/* Finds out how much of a partial container is good.
  *
  * There is no index yet, so the frames are walked from the first on. Each names its own size, and
  * its data is decoded, for zstd's checksum in it and for ours, which the index will need. The first

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which pages of a data file are worth a second place in the index:
- * those that a lookup passes on its way to a value that lies elsewhere.
+/* Selects the pages of a data file that get a second place in the index: those that a lookup passes
+ * on its way to a value that lies elsewhere.
  *
  * A page is judged by its own bytes alone, whether a tree leads to it or not: who compresses a
  * chunk can do it without knowing the others, and so the result is the same whoever does it. A page

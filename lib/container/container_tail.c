@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where index pages are kept until the data before them is written: the
- * first ones in memory, more in a file without a name, so that no data set is too large. */
+/* Keeps index pages until the data before them is written: the first ones in memory, more in a
+ * file without a name, so that no data set is too large. */
 #include "container/container_hash.h"
 #include "container/container_write_private.h"
 

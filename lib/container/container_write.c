@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: in which order the parts of a container come into its file. */
+/* Writes the parts of a container in their order. */
 #include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container/container_write_private.h"

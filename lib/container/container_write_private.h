@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a container's writer is made of. */
+/* Declares what a container's writer is made of. */
 #ifndef LMDBIO_CONTAINER_WRITE_PRIVATE_H
 #define LMDBIO_CONTAINER_WRITE_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the pieces that the files of this layer share. */
+/* Declares the pieces that the files of this layer share. */
 #ifndef LMDBIO_CURSOR_PRIVATE_H
 #define LMDBIO_CURSOR_PRIVATE_H
 

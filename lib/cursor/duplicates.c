@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the two forms in which the duplicates of a key are kept. */
+/* Walks both forms in which the duplicates of a key are kept. */
 #include "cursor/cursor_private.h"
 
 /* A few duplicates are a small page inside the node; many are a tree of their own. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when records that are looked up by their keys come in equal steps, as
- * with samplers that go through a data set in order, or take each n-th record of it.
- */
+/* Recognises lookups that come in equal steps, as with samplers that go through a data set in
+ * order, or take each n-th record of it. */
 #include "cursor/cursor_private.h"
 
 enum { STEP_MOST = 4096 }; /* entries; who leaps farther goes nowhere in particular */

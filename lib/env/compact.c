@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the pages of a snapshot are renumbered for a compacted copy.
+/* Renumbers the pages of a snapshot for a compacted copy.
  *
  * The order is the original's (mdb_env_copy2() with MDB_CP_COMPACT): depth first, a node's overflow
  * run or sub-tree before the leaf that holds it, children before their branch page, the root last.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which pages of a compacted copy hold no records: the two in front, and
- * the free list, where there are gaps.
+/* Writes the pages of a compacted copy that hold no records: the two in front, and the free list,
+ * where there are gaps.
  *
  * The free list is what a transaction would have left that freed the gaps: one leaf page, whose
  * records name the pages, the highest first, in overflow pages. Each record wants a transaction of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how values are packed between borders.
+/* Packs values between borders.
  *
  * First fit, with a view of one leaf: a value that would cross a border goes behind it, and what is
  * left in front takes the next values of that leaf that are small enough. A scan in the order of

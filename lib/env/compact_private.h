@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a compacted copy in the making is made of. */
+/* Declares what a compacted copy in the making is made of. */
 #ifndef LMDBIO_ENV_COMPACT_PRIVATE_H
 #define LMDBIO_ENV_COMPACT_PRIVATE_H
 

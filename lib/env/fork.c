@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a forked child may go on using.
+/* Says what a forked child may go on using.
  *
  * The child inherits our maps and descriptors, which serve it as they are; only what it would share
  * with its parent against the rules, the arena and the loader, is cut off at once. It also inherits

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an environment that stands on a container holds. */
+/* Declares what an environment that stands on a container holds. */
 #ifndef LMDBIO_ENV_PACKED_H
 #define LMDBIO_ENV_PACKED_H
 

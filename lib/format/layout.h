@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where things stand in a data file of LMDB 0.9 (data version 1).
+/* Says where things stand in a data file of LMDB 0.9 (data version 1).
  *
  * 64-bit, native byte order. Offsets are in bytes from the start of the page, node or record.
  *

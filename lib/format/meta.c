@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which meta pages are sound. */
+/* Decides which meta pages are sound. */
 #include "format/meta.h"
 
 #include "format/layout.h"

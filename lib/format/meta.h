@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a meta page and a tree record say, once they are believed. */
+/* Reads a meta page and a tree record once they are believed. */
 #ifndef LMDBIO_FORMAT_META_H
 #define LMDBIO_FORMAT_META_H
 

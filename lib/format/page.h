@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether the bytes of a page are a page, and of a node a node.
+/* Decides whether bytes are a sound page, and whether an entry of it is sound.
  *
  * Every number is checked against the page's own end before it is followed, each time that it is
  * followed: a verdict is not remembered, so that a page may change under a reader (a reset

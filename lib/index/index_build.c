@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the pages of a tree are dealt out to threads, level by level.
+/* Deals the pages of a tree out to threads, level by level.
  *
  * Threads here mostly wait for storage, so there may be more of them than processors. A small tree
  * starts none.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the record index that a container carries becomes ours.
+/* Turns the record index of a container into lmdbio's own.
  *
  * It names leaf pages of the database alone; where a key may have a tree of duplicates, the pages
  * themselves are asked.

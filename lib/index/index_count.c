@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how many records stand in a leaf page, its trees of duplicates
- * included.
- */
+/* Counts the records of a leaf page, its trees of duplicates included. */
 #include "index/index_private.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a record's number becomes a page and a node, and these a record.
- */
+/* Turns a record's number into a page and an entry, and these into a record. */
 #include "index/index_private.h"
 
 #include <stdlib.h>

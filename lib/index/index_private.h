@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the files of the record index share. */
+/* Declares what the files of the record index share. */
 #ifndef LMDBIO_INDEX_PRIVATE_H
 #define LMDBIO_INDEX_PRIVATE_H
 

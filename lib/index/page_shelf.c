@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what memory a shelf's pages take, and how it is given back; and where
- * they are in its file: at their own offsets, so that nothing has to be remembered of them.
- */
+/* Takes and frees the memory of a shelf's pages, and places them in its file at their own
+ * offsets, so that nothing has to be remembered of them. */
 #include "index/page_shelf.h"
 
 #include "util/limits.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how leaf pages that were read to number their records are kept until
- * somebody takes the records out of them.
+/* Keeps leaf pages that were read to number their records until the records are taken out.
  *
  * A shelf is a reservation of address space as long as the snapshot, page n at its own place, with
  * memory under those pages alone that were put there. So whatever reads a snapshot reads a shelf's

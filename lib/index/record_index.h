@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the number of a record leads to where it stands.
+/* Finds where the record of a number stands.
  *
  * A record is what MDB_NEXT steps to: a key with its value, or a key with one of its duplicates.
  * They are numbered from 0 in the order of the cursor. Only tree pages are read to number them: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what every read is checked for, and how it is made whole. */
+/* Checks every read, and makes it whole. */
 #include "io/io.h"
 #include "io/io_backend.h"
 

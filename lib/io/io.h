@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how bytes of a data set are asked for, whatever delivers them.
+/* Reads bytes of a data set, whatever delivers them.
  *
  * This is the one door of the layer: io_*() below check every range and count every request; a
  * back end (struct io_ops) may rely on it and is called by nobody else.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the kernel tells how far it reads ahead.
+/* Reads from the kernel how far it reads ahead.
  *
  *   /sys/class/bdi/MAJOR:MINOR/read_ahead_kb               of a whole disk, FUSE, NFS: kibibytes
  *   /sys/dev/block/MAJOR:MINOR/../queue/read_ahead_kb      of the disk that a partition is on

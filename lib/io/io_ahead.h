@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how far the kernel reads ahead by itself. */
+/* Tells how far the kernel reads ahead by itself. */
 #ifndef LMDBIO_IO_AHEAD_H
 #define LMDBIO_IO_AHEAD_H
 

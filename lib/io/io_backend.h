@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the door offers to its back ends, and the list of them. */
+/* Declares what the door offers to its back ends, and lists them. */
 #ifndef LMDBIO_IO_BACKEND_H
 #define LMDBIO_IO_BACKEND_H
 

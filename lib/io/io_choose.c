@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which back end suits which file system. */
+/* Chooses a back end for a file system. */
 #include "io/io.h"
 #include "io/io_backend.h"
 #include "util/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: reading around the kernel's page cache (O_DIRECT), which lets a
- * request reach the file system as large as it was asked for.
+/* Reads around the kernel's page cache (O_DIRECT), so that a request reaches the file system at its
+ * full length.
  *
  * The caller's descriptor is a buffered one, and O_DIRECT belongs to the open file, so the file
  * is opened again. Where O_DIRECT can be opened but not read, reads go on through the caller's.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how reads are made to fail, for the tests of the layers above. */
+/* Makes reads fail, for the tests of the layers above. */
 #include "io/io_fault.h"
 #include "io/io_backend.h"
 

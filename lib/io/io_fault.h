@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a test plans a failure of the storage. */
+/* Plans a failure of the storage for a test. */
 #ifndef LMDBIO_IO_FAULT_H
 #define LMDBIO_IO_FAULT_H
 

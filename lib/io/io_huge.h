@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a page cache may hold a file in huge pieces. */
+/* Has the page cache hold a file in huge folios. */
 #ifndef LMDBIO_IO_HUGE_H
 #define LMDBIO_IO_HUGE_H
 

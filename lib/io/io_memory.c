@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a data set that is memory already. The example of a back end, and
- * the test double. */
+/* Reads a data set that is in memory already: the example of a back end, and the test double. */
 #include "io/io_backend.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: reading through the kernel's page cache. */
+/* Reads through the kernel's page cache. */
 #include "io/io_backend.h"
 #include "io/io_threads.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how reads go through io_uring, and on without it when it is taken
- * away.
+/* Reads through io_uring, and goes on without it when it is taken away.
  *
  * A request is in one of four places: `pending` (the ring is full), `staged` (written into the
  * submission queue, not taken by the kernel), the kernel, `done`. When the kernel refuses a call

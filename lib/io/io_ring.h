@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a back end lets io_uring do its reads. (config.h comes first.) */
+/* Lets io_uring do the reads of a back end. (config.h comes first.) */
 #ifndef LMDBIO_IO_RING_H
 #define LMDBIO_IO_RING_H
 

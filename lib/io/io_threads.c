@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how helper threads share out blocking reads.
+/* Shares blocking reads out to helper threads.
  *
  * Threads start as requests find all others busy, up to a limit, and stay until the pool goes.
  * One queue in, one list out, one lock: a request is a large read, so the lock is never busy.

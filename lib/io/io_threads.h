@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a back end lets helper threads do its reads. */
+/* Lets helper threads do the reads of a back end. */
 #ifndef LMDBIO_IO_THREADS_H
 #define LMDBIO_IO_THREADS_H
 

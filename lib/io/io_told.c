@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how it is found out whether mincore(2) can be believed.
+/* Finds out whether mincore(2) can be believed.
  *
  * Of a file that is somebody else's and may not be written, it says since Linux 5.2 that all of it
  * is in the page cache, also what is behind its end.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the kernel does not tell everybody what its page cache holds. */
+/* Knows that the kernel does not tell every user what its page cache holds. */
 #ifndef LMDBIO_IO_TOLD_H
 #define LMDBIO_IO_TOLD_H
 

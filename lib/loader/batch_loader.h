@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what may be asked of a batch loader: <lmdbio.h>'s calls, and those
- * that a library with more tiers makes. What each call does stands in <lmdbio.h>.
- */
+/* Declares the calls of a batch loader: those of <lmdbio.h>, and those that a library with more
+ * tiers makes. What each call does stands in <lmdbio.h>. */
 #ifndef LMDBIO_LOADER_BATCH_LOADER_H
 #define LMDBIO_LOADER_BATCH_LOADER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how values come from storage straight to where a batch has them.
+/* Reads values from storage straight to where a batch has them.
  *
  * A large value is read into the memory that its sample will have. Smaller ones that come with one
  * read are copied out of it. Their leaves, and values that stand in leaves, come through the

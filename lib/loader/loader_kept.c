@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which records of an opportunistic order stay in this process's memory.
+/* Keeps records of an opportunistic order in this process's memory.
  *
  * Those that the order calls resident, as they come by, until the memory for it is used. None of
  * them is given up for another (CoorDL's rule: an epoch hits exactly what is kept).

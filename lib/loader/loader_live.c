@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which loaders are open, so that threads need not agree on when one is
- * closed: a call that comes too late finds it gone.
- */
+/* Lists the open loaders, so that threads need not agree on when one is closed: a call that
+ * comes too late finds it gone. */
 #include "loader/loader_private.h"
 
 #include <errno.h>

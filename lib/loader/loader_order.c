@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the arithmetic of the orders, forward and back.
+/* Computes the orders, forward and back.
  *
  * Everything that is not sequential is one scheme. Records are counted from `shift` on, chunks are
  * cut off; `chosen` lists the chunks, residents first. The remainder, less than a chunk, is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which record stands at which place of an epoch, and whose it is.
+/* Says which record stands at which place of an epoch, and which rank reads it.
  *
  * An order is a pure function of the spec below and the epoch. It knows no rank: the global batch
  * `b` of an epoch is the records at positions b * batch ... (b + 1) * batch - 1 for any number of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the rounds of the network and how its keys are made.
+/* Runs the rounds of the permutation network, and makes their keys.
  *
  * The image of one number is uniform after two rounds; the others make pairs, triples and so on
  * independent. A domain of a few bits has few networks, so small sizes are walked into from a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a key makes a permutation of the numbers below any n, without a
- * table: where a number goes, and what comes to a place, each in constant time.
+/* Makes a permutation of the numbers below any n from a key, without a table: each number's place,
+ * and each place's number, in constant time.
  *
  * A Feistel network (Luby and Rackoff 1988) over the least power of two that holds n, walked on
  * from what falls outside until it is inside (Black and Rogaway 2002, "Ciphers with Arbitrary

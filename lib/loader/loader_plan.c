@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: in which order units choose their homes.
+/* Chooses the homes of units, in an order that is fair to all ranks.
  *
  * Nothing is sorted: a byte a unit says how often its best node reads it, and the units of each
  * level are walked in turn. Who reads a unit follows from the inverse of the order, so a unit is

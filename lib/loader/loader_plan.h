@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a job asks where its records are to be kept.
+/* Plans where a job keeps its records.
  *
  * A plan says, for every unit of the data set (`unit_records` records in their own order; 1, or as
  * many as make a page run where records are small), which node keeps it in which tier over the

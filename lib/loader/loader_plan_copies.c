@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a unit's further copies are, without a list of them.
+/* Finds a unit's further copies without a list of them.
  *
  * A node ranks the units that it may want a copy of by how often it reads them and, among equals,
  * by a hash of unit and node. What it keeps in a tier is then a range of ranks, and two numbers say

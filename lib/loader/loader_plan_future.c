@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a unit is wanted again, and which may go.
+/* Says when a unit is wanted again, and which one may go.
  *
  * The inverse of the order answers for one record and one epoch in constant time, so no list of the
  * future is kept.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a plan remembers of its making. */
+/* Declares what a plan remembers of its making. */
 #ifndef LMDBIO_LOADER_PLAN_PRIVATE_H
 #define LMDBIO_LOADER_PLAN_PRIVATE_H
 

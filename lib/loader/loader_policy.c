@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the rows. */
+/* Holds the table of published policies. */
 #include "loader/loader_policy.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the published ways of feeding a training job have in common, and
- * in what they differ.
+/* Declares what the published ways of feeding a training job have in common, and how they differ.
  *
  * A policy is a row of one table; the simulator and the measured loader read the same rows. Adding
  * one takes: a row in loader_policy.c; where a field gets a new value, a case in tools/sim and in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the files of the batch loader share.
+/* Declares what the files of the batch loader share.
  *
  * A record goes through three hands. The planner's thread computes which records come next, a round
  * of batches at a time, finds their places and cuts them into pieces in the order of the file.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the randomness of an order is measured: by its positions and by
- * its content.
+/* Measures the randomness of an order, by its positions and by its content.
  *
  * Positions: after DeepIO's randomization level (Zhu et al., MASCOTS 2018): how free the choice of
  * the record at each place is, relative to a full shuffle. There, place i has N - i records left to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how ties between sources are broken. */
+/* Breaks ties between sources. */
 #include "loader/loader_ready.h"
 
 #define XXH_INLINE_ALL

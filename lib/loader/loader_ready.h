@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how it is told which units are there, and which of several sources is
- * asked.
+/* Tells which units are there, and which of several sources is asked.
  *
  * Readiness is exact: one bit a unit, in words of 64 that a node sets as units arrive and that
  * peers may read where they lie (the words may stand in shared memory or in an MPI window). A bit

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a loader tells of itself. */
+/* Formats what a loader tells of itself. */
 #include "loader/loader_private.h"
 
 #include "util/clock.h"

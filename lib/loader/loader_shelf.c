@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which records stand on the shelf of a job's rank, and when their pages
- * may go.
+/* Takes records off the shelf of a job's rank, and says when their pages may go.
  *
  * Numbering the records reads the leaf pages, and with them all values that lie inside. What the
  * rank keeps of them comes from here, so that nobody reads these pages again. What will have its

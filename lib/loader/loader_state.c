@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the 64 bytes that a place in an order is kept in.
+/* Encodes a place in an order in 64 bytes.
  *
  *   0 "LBO1"   4 policy   5 tail   6 epoch (6)   12 batch in the epoch (6)   18 zero (2)
  *  20 seed (8)  28 records (8)  36 resident (8)  44 batch size (4)  48 block (4)  52 buffer (4)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the table of tiers, and which of them is the fastest at this moment.
- */
+/* Holds the table of tiers, and chooses the fastest at this moment. */
 #include "loader/loader_tier.h"
 
 #include <errno.h>

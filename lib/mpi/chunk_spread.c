@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the order of the nodes in a run of units. */
+/* Orders the nodes in a run of units. */
 #include "config.h"
 #include "mpi/chunk_spread.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which node of a job has which chunk of a data set, in memory and on
- * disk. Pure arithmetic, so that every process knows it of all nodes without asking.
+/* Says which node of a job has which chunk of a data set, in memory and on disk. Pure arithmetic,
+ * so that every process knows it of all nodes without asking.
  *
  * Data is cut into units, which are chunks or what a container compresses as one where that is
  * more. Each run of as many units as there are nodes has one unit for each node, in an order of its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a level is found up to which all ranks are filled. */
+/* Finds the level up to which all ranks are filled. */
 #include "mpi/index_share.h"
 
 /* What the ranks have up to a level, no more than `most`. */

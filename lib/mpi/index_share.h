@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which leaf pages each rank of a job counts. */
+/* Says which leaf pages each rank of a job counts. */
 #ifndef LMDBIO_MPI_INDEX_SHARE_H
 #define LMDBIO_MPI_INDEX_SHARE_H
 

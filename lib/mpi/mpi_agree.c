@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that rank and code travel as one number, of which the least wins. */
+/* Packs rank and code into one number, of which the least wins. */
 #include "config.h"
 #include "mpi/mpi_agree.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how all ranks come to the same return code. */
+/* Brings all ranks to the same return code. */
 #ifndef LMDBIO_MPI_MPI_AGREE_H
 #define LMDBIO_MPI_MPI_AGREE_H
 

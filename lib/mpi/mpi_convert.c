@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the ranks of a conversion write one file, and bring what they know
- * of it to one of them.
+/* Has the ranks of a conversion write one file, and sends what they know of it to one rank.
  *
  * Ranks write ascending disjoint ranges by a collective call. ROMIO, left to itself, has each write
  * its own part then, so that a write that fails is an error of that rank and leaves nobody waiting

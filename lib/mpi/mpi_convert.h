@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the ranks that share a conversion ask of MPI. */
+/* Declares what the ranks that share a conversion ask of MPI. */
 #ifndef LMDBIO_MPI_MPI_CONVERT_H
 #define LMDBIO_MPI_MPI_CONVERT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which MPI error class is which errno. */
+/* Translates MPI error classes to errnos. */
 #include "config.h"
 #include "mpi/mpi_error.h"
 

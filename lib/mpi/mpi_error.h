@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an MPI error is called here. */
+/* Translates MPI errors. */
 #ifndef LMDBIO_MPI_MPI_ERROR_H
 #define LMDBIO_MPI_MPI_ERROR_H
 

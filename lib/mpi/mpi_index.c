@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what of an index goes from rank to rank, and in which order. */
+/* Sends the parts of an index from rank to rank, in their order. */
 #include "config.h"
 #include "mpi/mpi_index.h"
 

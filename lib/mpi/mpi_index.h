@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the ranks of a job number the records of a database together. */
+/* Numbers the records of a database by all ranks of a job together. */
 #ifndef LMDBIO_MPI_MPI_INDEX_H
 #define LMDBIO_MPI_MPI_INDEX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the server runs inside a program that is an MPI program itself.
+/* Runs the server inside a program that uses MPI itself.
  *
  * A thread of ours waits in an MPI session of its own, and on a communicator of all ranks, for
  * those that have not come yet; only it waits. From then on it does what lmdbio-run does for

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how MPI is started and ended, and which ranks share a node. */
+/* Starts and ends MPI, and finds the ranks that share a node. */
 #include "config.h"
 #include "mpi/mpi_job.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the job that this process is a rank of, when lmdbio itself has started
- * MPI.
+/* Describes the job that this process is a rank of, when lmdbio itself has started MPI.
  *
  * For programs whose only use of MPI is lmdbio (lmdbio-run, lmdbio-convert, lmdbio-stage). A
  * program that uses MPI itself is served on a communicator of its own or a session, never by this.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the ranks of a job open one loader each together, and where they
- * have to agree, so that none waits for one that has failed.
+/* Opens one loader on each rank together, and agrees wherever a failed rank would make others wait.
  *
  * The loader itself is the drop-in's, which the program has beside this library: it is found by its
  * door (loader/batch_loader.h), and calls back here before its threads begin.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which functions the module shows to programs without MPI. */
+/* Lists the functions that the module shows to programs without MPI. */
 #include "config.h"
 #include "mpi/mpi_module.h"
 

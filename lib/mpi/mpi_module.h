@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a program that has no MPI of its own asks of the module that has.
+/* Declares what a program without MPI asks of the module that has it.
  *
  * MPI lives in liblmdbio-mpi.so alone. A tool finds it by module_load() and calls the functions of
  * its one table; no type of <mpi.h> is seen here, so that whoever includes this needs no MPI.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when two nodes are one machine. */
+/* Decides when two nodes are one machine. */
 #include "config.h"
 #include "mpi/mpi_node.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a node of the job is called, so that its processes share memory
- * and those of other nodes do not. */
+/* Names the nodes of a job, so that the processes of one share memory and those of different
+ * ones do not. */
 #ifndef LMDBIO_MPI_MPI_NODE_H
 #define LMDBIO_MPI_MPI_NODE_H
 

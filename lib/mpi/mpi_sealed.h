@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how bytes go to another rank so that it knows that all of them have
- * come.
+/* Sends bytes to another rank so that it knows that all of them have come.
  *
  * MPI's word is not enough: MPICH 4.0 over UCX tells of a receive that its sender's death has
  * broken off that it is complete, with the length that was announced (recv_cmpl_cb of ucx_recv.h

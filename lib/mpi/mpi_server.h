@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a process serves its node while its work goes on.
+/* Serves a node while the process's own work goes on.
  *
  * The server is one more member of each arena that the node's processes have: it takes their wishes
  * and brings chunks. A chunk has an owner among the nodes; the owner's server alone reads it from

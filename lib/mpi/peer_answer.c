@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how other ranks' questions are answered, when all units that they name
- * have been read: out of memory, or after the disk has been read for them; and what is on its way
- * to others. */
+/* Answers other ranks' questions when all units that they name have been read, from memory or
+ * from the disk, and tracks what is on its way to others. */
 #include "config.h"
 #include "mpi/peer_private.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a question for records, or for a peer's bits, comes to its answer,
- * and what becomes of one that is not answered.
+/* Brings a question for records, or for a peer's bits, to its answer, and gives up one that is not
+ * answered.
  *
  * A rank that is silent for a second while it owes an answer, or that owes one for ten, is not
  * asked any more before it has answered; meanwhile storage is read. One that waits for storage

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how this rank's disk is read for others, in threads of its own: the
- * service makes all calls of MPI and must not wait for a disk, and the loader here, with all its
- * threads, may have been closed long before the last question comes.
- */
+/* Reads this rank's disk for others, in threads of its own: the service makes all calls of MPI
+ * and must not wait for a disk, and the loader here, with all its threads, may have been closed
+ * long before the last question comes. */
 #include "config.h"
 #include "mpi/peer_private.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a job's units come to, which rank has one already because it has
- * numbered its records, and which rank of a node a unit's home is.
+/* Sums up a job's units, and says which rank has one already because it has numbered its records,
+ * and which rank of a node a unit's home is.
  *
  * Values inside leaf pages have been read when the records are numbered. So the rank that has
  * counted a unit's leaves, and kept them, is its home, if there is room.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how large a unit is, for how many epochs a job plans, how much room
- * nodes have in memory and on their disks, and which rank of a node keeps what the plan gives to
- * the node.
+/* Decides how large a unit is, for how many epochs a job plans, how much room nodes have in memory
+ * and on their disks, and which rank of a node keeps what the plan gives to the node.
  *
  * A unit is a few requests' worth of neighbouring records: its home reads it at once, and stays its
  * home. Each rank plans further copies anew when its loader goes beyond the planned epochs, alike

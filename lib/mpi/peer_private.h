@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the files of the peers' tier share.
+/* Declares what the files of the peers' tier share.
  *
  * The ranks of a job that read one data set by its batch loader keep its records for each other.
  * All have the same plan (loader/loader_plan.h): each run of neighbouring records, a unit, has a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a rank keeps records for its job.
+/* Keeps a rank's records for its job.
  *
  * What has its place on the disk is the stage's (loader/loader_stage.c), which says what is there;
  * here it is only counted.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the loader sees what its job keeps: rows of its table of tiers:
- * what is in memory here, what is on the disk here, and what others have. */
+/* Shows the loader what its job keeps, as rows of its table of tiers: what is in memory here,
+ * what is on the disk here, and what other ranks have. */
 #include "config.h"
 #include "mpi/peer_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the members of a node come to their server, and leave it. */
+/* Lets the members of a node come to their server, and leave it. */
 #include "config.h"
 #include "mpi/server_private.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which chunks are on their way to this node, in which order they are
- * fetched, and what becomes of them when they are here. */
+/* Tracks the chunks on their way to this node, orders their reads, and publishes them. */
 #include "config.h"
 #include "mpi/server_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a staging goes from its options to its return code. */
+/* Takes a staging from its options to its return code. */
 #include "config.h"
 #include "mpi/stage.h"
 

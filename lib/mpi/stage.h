@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a staging leaves behind for those who go on using it. */
+/* Declares what a staging leaves behind for later users. */
 #ifndef LMDBIO_MPI_STAGE_H
 #define LMDBIO_MPI_STAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who sends to whom. */
+/* Says which rank sends to which. */
 #include "config.h"
 #include "mpi/stage_exchange.h"
 

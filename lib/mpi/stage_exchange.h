@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how what one rank has read comes to the other nodes.
+/* Sends what one rank has read to the other nodes.
  *
  * In each step, for each distance d, every node sends to the one d behind it and receives from the
  * one d before it, so that all links work alike and a rank needs one buffer for what comes however

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes of a container a part of its data is in. */
+/* Finds the bytes of a container that a part of its data is in. */
 #include "config.h"
 #include "mpi/stage_frames.h"
 

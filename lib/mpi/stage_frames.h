@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how compressed bytes that one way of reading has brought are unpacked
- * by what knows containers.
+/* Unpacks compressed bytes that one reader has brought, through the container's io.
  *
  * A container's io reads frame by frame from the io below it. Here that is one that has the frames
  * of a range of the data in memory, and asks the file for the rest: the container's index.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the list of readers. */
+/* Lists the readers. */
 #include "config.h"
 #include "mpi/stage_reader.h"
 

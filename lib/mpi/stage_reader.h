@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a rank's share is read, whatever reads it.
+/* Reads a rank's share, whatever reads it.
  *
  * Adding a reader takes: a file stage_reader_<name>.c with a const, designated struct
  * stage_reader_ops; a name in include/lmdbio_stage.h and a row in stage_reader.c; a word in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a share is read by MPI-IO, and ROMIO's traps.
+/* Reads a share by MPI-IO, and avoids ROMIO's traps.
  *
  * - A count above INT_MAX is not safe in MPICH 4.0: a call takes at most 1 GiB (a step's buffer).
  * - All ranks make the same number of calls (struct stage_shares), also with nothing to read; their

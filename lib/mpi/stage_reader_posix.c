@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a share is read without MPI: by the io layer, as the file system
- * likes it, many requests of a megabyte in flight. */
+/* Reads a share without MPI: by the io layer, as the file system likes it, many requests of a
+ * megabyte in flight. */
 #include "config.h"
 #include "mpi/stage_reader.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where shares begin and end. */
+/* Says where shares begin and end. */
 #include "config.h"
 #include "mpi/stage_share.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which rank reads which bytes, in which step. Pure arithmetic, so that
- * every rank knows every other's part without asking. */
+/* Says which rank reads which bytes, in which step. Pure arithmetic, so that every rank knows
+ * every other's part without asking. */
 #ifndef LMDBIO_MPI_STAGE_SHARE_H
 #define LMDBIO_MPI_STAGE_SHARE_H
 

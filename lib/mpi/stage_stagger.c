@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the best number of readers at a time is looked for. */
+/* Looks for the best number of readers at a time. */
 #include "config.h"
 #include "mpi/stage_stagger.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how only so many ranks read at the same time.
+/* Lets only so many ranks read at the same time.
  *
  * A token goes from rank r to rank r + group: who has none waits. Ranks that read together are
  * neighbours in the file. After Pumma et al., "Scalable Deep Learning via I/O Analysis and

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: in which order the ranks of a job make, fill and show what is staged.
- */
+/* Orders how the ranks of a job make, fill and show what is staged. */
 #include "config.h"
 #include "mpi/stage_target.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a process asks the node's server to bring chunks, if there is one. */
+/* Asks the node's server to bring chunks, if there is one. */
 #include "node/node_link.h"
 
 #include "node/node_socket.h"

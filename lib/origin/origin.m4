@@ -1,5 +1,5 @@
 dnl SPDX-License-Identifier: OLDAP-2.8
-dnl What only this file knows: whether the system's liblmdb.a can live inside our shared library.
+dnl Finds out whether the system's liblmdb.a can live inside a shared library.
 dnl
 dnl Debian's archive is compiled for PIE, not PIC. Its one relocation that a shared object cannot
 dnl have is against libc's `stderr`; renamed to a hidden variable of ours it links. Other systems'

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the original's calls of open(2), pread(2) and mmap(2) come by
- * here.
+/* Receives the original's calls of open(2), pread(2) and mmap(2).
  *
  * We look at a data file before the original may open it, and read through a map of our own. Opened
  * and mapped a second time, a small environment would cost half as much again, so the original gets

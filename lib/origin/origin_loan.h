@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what we and the original share, so that it costs neither of us twice:
- * the data file's descriptor, what was read of it already, and its map. */
+/* Declares what lmdbio and the original share, so that neither pays twice: the data file's
+ * descriptor, what was read of it already, and its map. */
 #ifndef LMDBIO_ORIGIN_LOAN_H
 #define LMDBIO_ORIGIN_LOAN_H
 

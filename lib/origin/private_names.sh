@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how every public name of the original's archive becomes private.
+# Makes every public name of the original's archive private.
 # usage: private_names.sh NM OBJCOPY liblmdb.a OUT.a
 #
 # Each defined global gets the prefix lmdbio_orig_; `stderr`, the one reference to data of libc

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when the page faults of a scan alone are worth a look-ahead.
+/* Decides when the page faults of a scan alone are worth a look-ahead.
  *
  * Where the bytes are in the page cache there is nothing to read, but their page-table entries are
  * made by a fault for every 64 KiB. Over large folios that costs little. Over single pages, which

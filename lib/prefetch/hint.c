@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the pages of many announced keys are found and brought at once.
+/* Finds and brings the pages of many announced keys at once.
  *
  * All keys go down the tree side by side, as far as the pages are there. What is missing is asked
  * for in the order of the file, neighbours as one; as it comes they go on. What is announced by its

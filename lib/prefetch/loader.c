@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the thread that keeps reads in flight.
+/* Runs the thread that keeps reads in flight.
  *
  * It alone submits and reaps, so that what it has read is shown to others as soon as it has come,
  * however long the program computes between two calls.

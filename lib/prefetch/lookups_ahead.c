@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how records are looked ahead of that a program looks up by their keys,
- * in equal steps.
+/* Looks ahead of records that a program looks up by their keys, in equal steps.
  *
  * The walk is a stream's, but it goes on in the program's thread, each time that the program has
  * come some records further: programs that begin a transaction for each record hold no snapshot

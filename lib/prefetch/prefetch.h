@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what may be asked of the thread that reads ahead of a program.
+/* Declares the thread that reads ahead of a program.
  *
  * One loader per environment. It has no thread before there is something to gain: a cursor that
  * has moved some steps one way over data that is not in memory, or for long over data that is, at

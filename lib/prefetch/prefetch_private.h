@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the loader's files share. */
+/* Declares what the files of the look-ahead share. */
 #ifndef LMDBIO_PREFETCH_PRIVATE_H
 #define LMDBIO_PREFETCH_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the future of a moving cursor is read off the tree.
+/* Reads the future of a moving cursor off the tree.
  *
  * Two cursors walk in front of the program's. The scout goes along the branch pages above the
  * leaves and asks for leaf pages; the walker follows over the leaves that have come and asks for

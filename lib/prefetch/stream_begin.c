@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a look-ahead begins, at which pace its program tells where it is,
- * and when it ends.
- */
+/* Begins and ends a look-ahead, and sets the pace at which its program tells where it is. */
 #include "prefetch/prefetch_private.h"
 
 #include "cursor/cursor_private.h"

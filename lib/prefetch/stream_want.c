@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the pages that a walk wants become few and large requests. */
+/* Turns the pages that a walk wants into few and large requests. */
 #include "prefetch/prefetch_private.h"
 
 enum {

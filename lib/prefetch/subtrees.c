@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the values of keys that have many come along with the keys.
+/* Brings the values of keys that have many along with the keys.
  *
  * They are a tree of their own each. Where a program goes through them, the trees that are not too
  * large are brought as wholes, many side by side, level for level, for from each page its children

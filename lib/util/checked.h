@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: arithmetic on numbers that came from a file, without overflow. */
+/* Computes with numbers that came from a file, without overflow. */
 #ifndef LMDBIO_UTIL_CHECKED_H
 #define LMDBIO_UTIL_CHECKED_H
 

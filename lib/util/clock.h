@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how time is told: nanoseconds of a clock that nobody sets. */
+/* Tells time: nanoseconds of a clock that is never set. */
 #ifndef LMDBIO_UTIL_CLOCK_H
 #define LMDBIO_UTIL_CLOCK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a library keeps a descriptor in a program that may close it. */
+/* Keeps a library's descriptor in a program that may close it. */
 #ifndef LMDBIO_UTIL_DESCRIPTOR_H
 #define LMDBIO_UTIL_DESCRIPTOR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where Linux shows the control groups of a process.
+/* Finds where Linux shows the control groups of a process.
  *
  *   /proc/self/cgroup       id:controllers:path, a line per hierarchy; "0::path" is version 2's
  *   /proc/self/mountinfo    which directory shows which part of which hierarchy

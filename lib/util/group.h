@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a limit is found that control groups put on this process.
+/* Finds a limit that control groups put on this process.
  *
  * Both versions: cgroups(7), and cgroup-v1 and cgroup-v2 of the kernel's admin guide.
  */

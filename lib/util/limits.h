@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what this process may do to a file without getting a signal. */
+/* Says what this process may do to a file without getting a signal. */
 #ifndef LMDBIO_UTIL_LIMITS_H
 #define LMDBIO_UTIL_LIMITS_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a line leaves the process in one piece, and which
- * process of many says it. */
+/* Writes a line in one piece, from one of many processes. */
 #include "util/log.h"
 
 #include "util/settings.h"

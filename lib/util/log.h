@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how lmdbio speaks to a person, on standard error alone. */
+/* Writes lmdbio's messages to people, on standard error alone. */
 #ifndef LMDBIO_UTIL_LOG_H
 #define LMDBIO_UTIL_LOG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where Linux says how much memory a process may use.
+/* Finds out from Linux how much memory a process may use.
  *
  *   /proc/meminfo           MemAvailable (Linux 3.14), MemTotal; KiB
  *   memory.max, memory.high           control groups, version 2: bytes or "max"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how much memory lmdbio lets itself have.
+/* Decides how much memory lmdbio uses.
  *
  * Allowed is the smallest of what the machine has available and what is left of every limit that a
  * control group puts on this process, from its own group up to the root of the hierarchy: nobody

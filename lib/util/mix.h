@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a number is spread over all bits of a word. */
+/* Spreads a number over all bits of a word. */
 #ifndef LMDBIO_UTIL_MIX_H
 #define LMDBIO_UTIL_MIX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the kernel tells how many tasks run, and how many may.
+/* Reads from the kernel how many tasks run, and how many may.
  *
  *   /proc/loadavg                 "0.20 0.18 0.12 1/80 11206": of the machine's 80 tasks one runs
  *   cpu.max                       control groups, version 2: "QUOTA PERIOD" or "max PERIOD", in us

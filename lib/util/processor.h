@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether the machine has a processor to spare. */
+/* Tells whether the machine has a processor to spare. */
 #ifndef LMDBIO_UTIL_PROCESSOR_H
 #define LMDBIO_UTIL_PROCESSOR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a user may set, and what is in force.
+/* Declares what a user may set, and what is in force.
  *
  * The table in settings.c is the one list of variables; lmdbio(7) repeats it and a test compares.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a library's threads take none of the program's signals. */
+/* Starts a thread that takes none of the program's signals. */
 #ifndef LMDBIO_UTIL_THREAD_H
 #define LMDBIO_UTIL_THREAD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a call may read or write less than it was told to. */
+/* Repeats calls that read or write less than they were told to. */
 #ifndef LMDBIO_UTIL_WHOLE_H
 #define LMDBIO_UTIL_WHOLE_H
 

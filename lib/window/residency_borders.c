@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how many of the kernel's maps the windows of this process take.
+/* Counts the kernel's maps that the windows of this process take.
  *
  * The kernel gives a process so many (vm.max_map_count, 65,530 if nobody has changed it), and after
  * that not even malloc() gets memory. A window that shows one file is one map; each border between

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how page-table entries are made so that the program need not fault.
+/* Makes page-table entries ahead, so that the program need not fault.
  *
  * With the page at which it asks the kernel maps all others of the same 64 KiB that are in memory;
  * asking for each of them makes it go over all, which takes half as long again. But an entry alone

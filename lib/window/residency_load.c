@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what is to be read into the arena or the page cache, and how it is
- * shown when it has come. */
+/* Plans what is read into the arena or the page cache, and shows it when it has come. */
 #include "window/residency_private.h"
 
 #include "util/clock.h"

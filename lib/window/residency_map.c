@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the arena is laid over the window, and the file put back. */
+/* Maps the arena over the window, and puts the file back. */
 #include "window/residency_private.h"
 
 #include "util/descriptor.h"

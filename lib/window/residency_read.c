@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when bytes that are used once are read past the arena.
+/* Reads bytes that are used once past the arena.
  *
  * Of a data set larger than the arena what is read once would take another's place there, who would
  * be read again, and nobody would have gained: reading past it keeps what is there, and costs

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what becomes of chunks that leave the arena where no plain file stands
- * under the window.
+/* Saves chunks that leave the arena where no plain file stands under the window.
  *
  * A scratch file does, sparse and unlinked. As long as no transaction lives a chunk may simply go;
  * it is brought again when it is wanted. Else its bytes are written to the scratch file before that

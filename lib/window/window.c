@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the address space of a window is reserved. */
+/* Reserves the address space of a window. */
 #include "window/window.h"
 
 #include <errno.h>

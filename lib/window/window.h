@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a page number becomes a pointer.
+/* Turns a page number into a pointer.
  *
  * A window is one reservation of address space as long as the environment's map size; page n
  * stands at base + n * page_size. A view is one snapshot's part of it: how many pages exist and

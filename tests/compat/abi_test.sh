@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: which names the drop-in exports, and what it may need to load.
+# Checks which names the drop-in exports, and what it may need to load.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 need nm readelf ldd

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an unusable path, file or limit is answered with: what the
+/* Checks what an unusable path, file or limit is answered with: what the
  * original says, call by call. Each try runs in a process of its own.
  */
 #include "habit_data.h"

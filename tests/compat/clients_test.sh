@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: which unmodified programs of Debian must read the same through lmdbio.
+# Checks which unmodified programs of Debian must read the same through lmdbio.
 #
 # Each runs on the original, on lmdbio and on lmdbio with everything forwarded; the outputs must
 # be the same, the banner must say that lmdbio was there, and the data files must stay as they are.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what becomes of a copy that cannot be made. */
+/* Checks what becomes of a copy that cannot be made. */
 #include "habit_data.h"
 
 #include "origin/origin.h"

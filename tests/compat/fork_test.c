@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what must stay right on both sides of a fork with an open environment.
+/* Checks what must stay right on both sides of a fork with an open environment.
  * The original forbids this; every loader that forks its workers does it.
  */
 #include "habit_data.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that what writes goes through lmdbio to the original unchanged. */
+/* Checks that what writes goes through lmdbio to the original unchanged. */
 #include "habit_data.h"
 
 #include "origin/origin.h"

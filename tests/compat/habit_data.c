@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the habit tests' data, rooms and child processes are made. */
+/* Shows how the habit tests' data, rooms and child processes are made. */
 #include "habit_data.h"
 
 #include "origin/origin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the data set that the habit tests read, and how each byte of it
+/* The data set that the habit tests read, and how each byte of it
  * follows from its record's number. It is written by the original alone, read by the drop-in.
  */
 #ifndef TESTS_HABIT_DATA_H

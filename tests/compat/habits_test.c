@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what callers of LMDB do that its manual does not mention. */
+/* Checks what callers of LMDB do that its manual does not mention. */
 #include "habit_data.h"
 
 #include "origin/origin.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: a shuffled loader's reads, told line by line, with hints or without.
+"""A shuffled loader's reads, told line by line, with hints or without.
 
 usage: hints_read.py make DIRECTORY     a data set: records of 10 bytes to many pages, and a named one
        hints_read.py plain DIRECTORY    py-lmdb alone

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a Python loader which announces its batches by ctypes reads what
+# Checks that a Python loader which announces its batches by ctypes reads what
 # plain py-lmdb reads, that its hints reach lmdbio, and that they do nothing where they cannot.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

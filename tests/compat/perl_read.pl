@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how Perl's LMDB_File reads; what it saw goes to standard output.
+# Shows how Perl's LMDB_File reads; what it saw goes to standard output.
 # usage: perl_read.pl DIRECTORY
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 <?php
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how PHP's dba reads; what it saw goes to standard output.
+/* Shows how PHP's dba reads; what it saw goes to standard output.
  * usage: php_read.php DIRECTORY */
 $file = $argv[1] . "/plain.mdb";
 $db = dba_open($file, "r", "lmdb");

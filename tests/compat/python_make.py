@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: the data sets that the unmodified clients read, and how they are made.
+"""The data sets that the unmodified clients read, and how they are made.
 
 usage: python_make.py DIRECTORY
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: one of each way in which py-lmdb reads; what it saw goes to standard output.
+"""One of each way in which py-lmdb reads; what it saw goes to standard output.
 
 usage: python_read.py DIRECTORY SCRATCH
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a program with more rights than its caller lets nobody steer it.
+# Checks that a program with more rights than its caller lets nobody steer it.
 #
 # The reader is linked to the drop-in for good, since the loader preloads nothing into such a
 # program. Run by root it becomes another user: for the kernel that is as privileged as the reverse.

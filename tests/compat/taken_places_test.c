@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a program that closes descriptors which it did not open, as daemons
+/* A program that closes descriptors which it did not open, as daemons
  * do, and whose next files get their numbers: not a byte of those may be handed out. */
 #include "habit_data.h"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a program which loads the drop-in at run time and unloads it again
+# Checks that a program which loads the drop-in at run time and unloads it again
 # has nothing of it left.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

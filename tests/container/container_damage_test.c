@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that every damaged bit of a container is found and none is handed out,
+/* Checks that every damaged bit of a container is found and none is handed out,
  * and that storage that fails is an error and no more. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the shared pieces of the container tests are made. */
+/* Shows how the shared pieces of the container tests are made. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

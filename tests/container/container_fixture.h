@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the tests of containers share: data, a container of it in a file
+/* Says what the tests of containers share: data, a container of it in a file
  * without a name, and an io that reads it. */
 #ifndef LMDBIO_TEST_CONTAINER_FIXTURE_H
 #define LMDBIO_TEST_CONTAINER_FIXTURE_H

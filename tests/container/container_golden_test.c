@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the bytes of each version of the format are.
+/* Checks what the bytes of each version of the format are.
  *
  * A golden file is made here by container_image.c, which knows the description of the format and
  * not the library; its expected hash is below. It must never change: a file of a released version

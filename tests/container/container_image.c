@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the container format once more, as a stranger would write it down. */
+/* The container format once more, as a stranger would write it down. */
 #include "container_image.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a test makes a container without the library, from what
+/* Shows how a test makes a container without the library, from what
  * doc/container-format.md says alone, and how it makes one that lies with its checksums right. */
 #ifndef LMDBIO_TEST_CONTAINER_IMAGE_H
 #define LMDBIO_TEST_CONTAINER_IMAGE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the record index leads to the right leaf by few pages, and that
+/* Checks that the record index leads to the right leaf by few pages, and that
  * the index of a container of any size costs as little as it says. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

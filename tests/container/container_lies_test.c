@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that no lie with a right checksum is believed, and that none costs
+/* Checks that no lie with a right checksum is believed, and that none costs
  * more memory than the limits say. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that what goes into a container comes out of it, whatever the data,
+/* Checks that what goes into a container comes out of it, whatever the data,
  * the options and the way of reading, and with how few bytes of storage. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which errors damage may lead to. */
+/* Says which errors damage may lead to. */
 #include "container_walk.h"
 
 #include "container/container.h"

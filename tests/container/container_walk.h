@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how everything in a container that may be damaged is read, and what
+/* Shows how everything in a container that may be damaged is read, and what
  * may come of it. */
 #ifndef LMDBIO_TEST_CONTAINER_WALK_H
 #define LMDBIO_TEST_CONTAINER_WALK_H

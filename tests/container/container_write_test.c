@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a container's bytes follow from data and options alone, however
+/* Checks that a container's bytes follow from data and options alone, however
  * it was written: by how many threads, in pieces, after being killed, into a pipe; and how writing
  * fails. */
 #ifndef _GNU_SOURCE

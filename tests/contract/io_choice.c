@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which back end each kind of file system is to get. Linked with
+/* Says which back end each kind of file system is to get. Linked with
  * --wrap=fstatfs and --wrap=clock_gettime, so that one ordinary file can lie on any of them, and
  * reading it takes what we say. */
 #ifndef _GNU_SOURCE

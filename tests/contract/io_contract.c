@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what every back end of the io layer has to do, and the list of them.
+/* Says what every back end of the io layer has to do, and the list of them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

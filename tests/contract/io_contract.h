@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the tests of the io contract share. */
+/* Says what the tests of the io contract share. */
 #ifndef LMDBIO_TESTS_IO_CONTRACT_H
 #define LMDBIO_TESTS_IO_CONTRACT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the files of the io contract become containers. */
+/* Shows how the files of the io contract become containers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the files that the io contract is tested on, and their pattern. */
+/* The files that the io contract is tested on, and their pattern. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the n-th call to fail, whichever it is, is one clean error. */
+/* Checks that the n-th call to fail, whichever it is, is one clean error. */
 #include "io_contract.h"
 
 #include <errno.h>

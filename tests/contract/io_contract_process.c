@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that reading goes on when the process forks, loses a thread or is
+/* Checks that reading goes on when the process forks, loses a thread or is
  * interrupted, and that nothing of it is left behind. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

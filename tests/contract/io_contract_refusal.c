@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that reading goes on when the system refuses threads or io_uring, from
+/* Checks that reading goes on when the system refuses threads or io_uring, from
  * the start or in the middle. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where in an LMDB 0.9 file a small change does the most harm.
+/* Says where in an LMDB 0.9 file a small change does the most harm.
  *
  * The layout (mdb.c 0.9: MDB_page, MDB_node, MDB_meta, MDB_db): a page begins with its number (8
  * bytes), pad (2), flags (2), lower (2), upper (2), then the nodes' offsets (2 each). A node is lo,

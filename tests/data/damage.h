@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which kinds of damage an LMDB file can be given.
+/* Says which kinds of damage an LMDB file can be given.
  *
  * A damaged file follows from (base file, seed, number) alone; no broken file is committed.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes key, item and value number n of a table are. */
+/* Says which bytes key, item and value number n of a table are. */
 #include "db_make.h"
 #include "random_stream.h"
 

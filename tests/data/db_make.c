@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the original is made to write a planned database. */
+/* Shows how the original is made to write a planned database. */
 #include "db_make.h"
 #include "random_stream.h"
 #include "origin/origin.h"

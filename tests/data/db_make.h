@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a random test database can be made of.
+/* Says what a random test database can be made of.
  *
  * A plan follows from (seed, number) alone, and the file from the plan: nothing is committed but
  * the recipe. The original LMDB writes the file.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which databases a seed stands for. */
+/* Says which databases a seed stands for. */
 #include "db_make.h"
 #include "random_stream.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an ordinary C program reads everything that an LMDB file holds.
+/* Shows how an ordinary C program reads everything that an LMDB file holds.
  *
  * It is linked to liblmdb alone and knows nothing of lmdbio: it is the unmodified program of the
  * tests. It walks the main database and every named one forward, backward, by duplicates, by

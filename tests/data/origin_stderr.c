@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the renamed archive of the original needs to run in a test
+/* Says what the renamed archive of the original needs to run in a test
  * program that holds it outside our library: where it prints to, and the three calls of libc that
  * our library looks into (lib/origin/origin_loan.c), here as they are. */
 #include "origin_stderr.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the name that libc's stderr has in the renamed archive. */
+/* The name that libc's stderr has in the renamed archive. */
 #ifndef TESTS_ORIGIN_STDERR_H
 #define TESTS_ORIGIN_STDERR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a seed becomes the same stream of numbers on every machine. */
+/* Shows how a seed becomes the same stream of numbers on every machine. */
 #ifndef TESTS_RANDOM_STREAM_H
 #define TESTS_RANDOM_STREAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: lmdbio-testdb's command line: it makes one test database. */
+/* Lmdbio-testdb's command line: it makes one test database. */
 #include "db_make.h"
 #include "origin/origin.h"
 

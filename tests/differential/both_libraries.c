@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which function of which library stands behind each name. */
+/* Says which function of which library stands behind each name. */
 #include "both_libraries.h"
 #include "origin/origin.h"
 

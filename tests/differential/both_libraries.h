@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the two libraries under comparison as two tables of one type.
+/* The two libraries under comparison as two tables of one type.
  *
  * The drop-in's functions have the names of lmdb.h, the original's the private ones of
  * origin/origin.h; both live in one process.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes of a page are in use. */
+/* Says which bytes of a page are in use. */
 #include "copied_files.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when two copies of an environment count as the same. */
+/* Says when two copies of an environment count as the same. */
 #ifndef TESTS_COPIED_FILES_H
 #define TESTS_COPIED_FILES_H
 

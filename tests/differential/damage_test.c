@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a complete reading of each damaged file ended with.
+/* Checks what a complete reading of each damaged file ended with.
  *
  * Each file is read by a fresh process of db_read on the library under test. No signal, no hang
  * over a second, no endless data: anything else (an error code, the same data, other data) is an

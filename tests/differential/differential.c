@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how many databases and sequences make up the comparison, and how a
+/* Shows how many databases and sequences make up the comparison, and how a
  * difference is reported.
  *
  * Each sequence runs in a process of its own, so that a crash and a hang are results too.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the writing process keeps all values at its transaction's id. */
+/* Shows how the writing process keeps all values at its transaction's id. */
 #include "live_writer.h"
 #include "origin/origin.h"
 

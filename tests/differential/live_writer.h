@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the writing process of the live-writer test does on command.
+/* Says what the writing process of the live-writer test does on command.
  *
  * Each of its transactions rewrites every record so that each value tells the transaction's id:
  * a snapshot of id N holds nothing but N.

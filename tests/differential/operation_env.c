@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how an environment is opened, asked and copied on both sides. */
+/* Shows how an environment is opened, asked and copied on both sides. */
 #include "copied_files.h"
 #include "operation_txn.h"
 

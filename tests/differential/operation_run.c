@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a key or cursor operation is run on both sides and compared. */
+/* Shows how a key or cursor operation is run on both sides and compared. */
 #include "operation_run.h"
 #include "original_state.h"
 

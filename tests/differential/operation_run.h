@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the state of one sequence, on both sides at once.
+/* The state of one sequence, on both sides at once.
  *
  * side 0 is always the original, side 1 the library under test.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how transactions and database handles are run on both sides. */
+/* Shows how transactions and database handles are run on both sides. */
 #include "operation_txn.h"
 #include "db_make.h"
 

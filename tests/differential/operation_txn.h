@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the operations on transactions lend to those on environments. */
+/* Says what the operations on transactions lend to those on environments. */
 #ifndef TESTS_OPERATION_TXN_H
 #define TESTS_OPERATION_TXN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the original's own behaviour is undefined.
+/* Says where the original's own behaviour is undefined.
  *
  * A comparison there would compare leftovers of memory. These are all the cases (the
  * names are those of functions in mdb.c 0.9.24), each as narrow as it can be seen

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how often each kind of operation is drawn, and what it is called. */
+/* Shows how often each kind of operation is drawn, and what it is called. */
 #include "read_operation.h"
 
 #include <lmdb.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what one random operation consists of.
+/* Says what one random operation consists of.
  *
  * An operation names slots, ways and picks, never handles or bytes: it means something in every
  * state, so any part of a sequence is again a sequence. That is what lets a failing one shrink.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the samples are collected, and where the files lie. */
+/* Shows how the samples are collected, and where the files lie. */
 #include "samples.h"
 #include "origin/origin.h"
 

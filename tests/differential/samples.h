@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which keys and items of a database the operations ask for. */
+/* Says which keys and items of a database the operations ask for. */
 #ifndef TESTS_SAMPLES_H
 #define TESTS_SAMPLES_H
 

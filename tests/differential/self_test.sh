@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the comparisons themselves notice what is wrong: faulty libraries,
+# Checks that the comparisons themselves notice what is wrong: faulty libraries,
 # and a reader whose snapshot is not held. A test that cannot fail proves nothing.
 set -eu
 build=${top_builddir:-.}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the order in which pieces are tried to be left out. */
+/* The order in which pieces are tried to be left out. */
 #include "shrink.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a failing sequence of operations becomes a short one. */
+/* Shows how a failing sequence of operations becomes a short one. */
 #ifndef TESTS_SHRINK_H
 #define TESTS_SHRINK_H
 

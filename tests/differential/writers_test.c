@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a reader must see while another process writes.
+/* Checks what a reader must see while another process writes.
  *
  * A process with the original LMDB writes, in each of its modes; a second one reads, first with
  * the original, then with lmdbio. Every value of a snapshot must tell the snapshot's own id, and

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a fuzz target is built with clang's libFuzzer and fed a corpus.
+# Shows how a fuzz target is built with clang's libFuzzer and fed a corpus.
 # usage: fuzz.sh BUILD tree|settings|container_index|container_chunk [SECONDS [libFuzzer's options]]
 #
 # BUILD is a build tree after `make check`: its config.h and archive are used, and the fuzzer, its

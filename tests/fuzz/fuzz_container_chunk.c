@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that no bytes in the place of a chunk's frame make the decoder crash
+/* Checks that no bytes in the place of a chunk's frame make the decoder crash
  * or be believed against zstd's own word, nor a writer that goes on with a partial file. The input
  * is the size that the chunk should have (2 bytes), whether there is a dictionary (1), and frames.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that no bytes in the place of a container make the reader crash, take
+/* Checks that no bytes in the place of a container make the reader crash, take
  * memory by their word, or give an answer that the format has not. The input is a container.
  *
  * A damaged one is mostly refused by a checksum, so each input is tried a second time with all of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a fuzz target runs without a fuzzer.
+/* Shows how a fuzz target runs without a fuzzer.
  *
  *   fuzz_x [--mutations N] [--seed S] [--first I] [FILE|DIRECTORY ...]
  *   fuzz_x --write DIRECTORY

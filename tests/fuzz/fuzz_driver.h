@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a fuzz target offers to whoever feeds it. */
+/* Says what a fuzz target offers to whoever feeds it. */
 #ifndef LMDBIO_TEST_FUZZ_DRIVER_H
 #define LMDBIO_TEST_FUZZ_DRIVER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which trees, nodes and pages the file of the fuzzers is made of. */
+/* Says which trees, nodes and pages the file of the fuzzers is made of. */
 #include "fuzz_images.h"
 
 #include "page_builder.h"

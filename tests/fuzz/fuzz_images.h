@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a sound data file that has one of everything in it. */
+/* A sound data file that has one of everything in it. */
 #ifndef LMDBIO_TEST_FUZZ_IMAGES_H
 #define LMDBIO_TEST_FUZZ_IMAGES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that no environment makes the settings crash, or speak twice about one
+/* Checks that no environment makes the settings crash, or speak twice about one
  * variable. The input is an environment: entries, each ended by a zero byte. */
 #include "fuzz_driver.h"
 

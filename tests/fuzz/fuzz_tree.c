@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a fuzzer's bytes are cut into a file and a script.
+/* Shows how a fuzzer's bytes are cut into a file and a script.
  *
  * The last two bytes are the script's length (modulo 256), the script stands in front of them, all
  * else is the file.

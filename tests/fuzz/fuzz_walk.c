@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the rules that every answer of the read engine keeps, over any bytes.
+/* The rules that every answer of the read engine keeps, over any bytes.
  */
 #include "fuzz_walk.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a whole file in memory is read in every way, and what no damage
+/* Shows how a whole file in memory is read in every way, and what no damage
  * may lead to. */
 #ifndef LMDBIO_TEST_FUZZ_WALK_H
 #define LMDBIO_TEST_FUZZ_WALK_H

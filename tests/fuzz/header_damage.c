@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that no single byte in front of any page, whatever its value, leads
+/* Checks that no single byte in front of any page, whatever its value, leads
  * outside of the file.
  *
  * A file of 64 pages; each of the first 64 bytes of each page takes each of its 255 other values,

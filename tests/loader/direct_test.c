@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that large values come right when they are read straight into their
+/* Checks that large values come right when they are read straight into their
  * samples' memory, and that this memory is used again and bounded.
  */
 #include "env_fixture.h"

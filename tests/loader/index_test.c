@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the record index finds what a cursor finds, record for record, in
+/* Checks that the record index finds what a cursor finds, record for record, in
  * every kind of database, however its leaves are dealt out. */
 #include "env_fixture.h"
 

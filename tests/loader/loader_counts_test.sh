@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how many bytes and requests the batch loader may cost on a file system that
+# Checks how many bytes and requests the batch loader may cost on a file system that
 # counts them, with memory for all, for half, and with a local disk.
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
 . "$(dirname "$0")/../stores/stores_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what the batch loader does when storage fails, and that it reads containers
+# Checks what the batch loader does when storage fails, and that it reads containers
 # as it reads data files, with memory for all and for a part.
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
 . "$(dirname "$0")/../stores/stores_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how its values are made. */
+/* Shows how its values are made. */
 #include "loader_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the data set that tests of the batch loader read, and what is right in
+/* The data set that tests of the batch loader read, and what is right in
  * it.
  */
 #ifndef LMDBIO_TESTS_LOADER_FIXTURE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a program that reads a data set through the batch loader and says, for
+/* A program that reads a data set through the batch loader and says, for
  * each epoch, what came, whence, and how long it was waited for. It looks at every byte. */
 #include <lmdbio.h>
 

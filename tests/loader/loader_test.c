@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the batch loader hands out the right bytes in the right order,
+/* Checks that the batch loader hands out the right bytes in the right order,
  * from every source. */
 #include "loader_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what makes an order one that can be proved: every record once, evenly,
+/* Checks what makes an order one that can be proved: every record once, evenly,
  * the same for any number of ranks, and the same after a resume. */
 #include "loader/loader_order.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who keeps what where not all can. */
+/* Checks which rank keeps what where not all ranks can. */
 #include "plan_fixture.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how they are made. */
+/* Shows how they are made. */
 #include "plan_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: plans that tests make. */
+/* Plans that tests make. */
 #ifndef LMDBIO_TESTS_PLAN_FIXTURE_H
 #define LMDBIO_TESTS_PLAN_FIXTURE_H
 

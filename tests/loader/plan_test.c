@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what makes a placement right: every unit kept where there is room for
+/* Checks what makes a placement right: every unit kept where there is room for
  * all, no node over its room, the same plan however it is made, and the future as it will be. */
 #include "plan_fixture.h"
 

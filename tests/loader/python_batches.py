@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: what the Python module must do, asked from Python.
+"""Says what the Python module must do, asked from Python.
 
 python_batches.py make PATH | check PATH [STAGE-DIRECTORY]
 """

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the Python module reads through the loader, beside py-lmdb, on both
+# Checks that the Python module reads through the loader, beside py-lmdb, on both
 # stores, and that its example agrees with py-lmdb.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

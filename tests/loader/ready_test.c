@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what readers of a readiness bitmap and choosers of a source rely on.
+/* Checks what readers of a readiness bitmap and choosers of a source rely on.
  */
 #include "loader/loader_ready.h"
 

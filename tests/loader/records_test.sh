@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that records by number are the cursor's in random databases of every
+# Checks that records by number are the cursor's in random databases of every
 # kind and page size, in containers of them, and on either store.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a program that steps through every database of an environment and asks
+/* A program that steps through every database of an environment and asks
  * for each record by its number as well, when it has announced some of the numbers, also such as
  * are not there. It says how many it has compared. */
 #include <lmdb.h>

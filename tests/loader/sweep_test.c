@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that records come right, in the order and within the memory, when they
+/* Checks that records come right, in the order and within the memory, when they
  * are swept out of a file that memory cannot hold.
  */
 #include "env_fixture.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: from which of the tiers that have a record it is fetched. */
+/* Checks from which of the tiers that have a record it is fetched. */
 #include "loader/loader_tier.h"
 
 #include <errno.h>

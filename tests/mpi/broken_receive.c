@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how MPICH 4.0 tells of a receive that its sender's death has broken
+/* Shows how MPICH 4.0 tells of a receive that its sender's death has broken
  * off: as of one that is complete, with all of its length (recv_cmpl_cb of ucx_recv.h).
  *
  * Preloaded under a test's job. Each BROKEN_EACH-th receive of more than BROKEN_MORE bytes that

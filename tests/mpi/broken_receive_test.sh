@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that no byte is taken for come because MPI says so: where a receive that is
+# Checks that no byte is taken for come because MPI says so: where a receive that is
 # told as complete lacks a half, the servers of a job and its batch loaders read storage instead, and
 # staging fails on all ranks.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh

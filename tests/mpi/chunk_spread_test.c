@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether all nodes together have the data, each byte once, and evenly.
+/* Checks whether all nodes together have the data, each byte once, and evenly.
  */
 #include "mpi/chunk_spread.h"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the nodes of a job read a container from storage once, together, and
+# Checks that the nodes of a job read a container from storage once, together, and
 # a staged one never, and that all of its ranks see what the original sees of the data.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: whether what the ranks of a job convert together is what one process
+# Checks whether what the ranks of a job convert together is what one process
 # makes of it, and that no half of it is left when one of them fails.
 # shellcheck disable=SC2317
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how much of storage a job of several nodes may read, and that all of its
+# Checks how much of storage a job of several nodes may read, and that all of its
 # ranks see what the original sees.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what an epoch after the first asks storage for, where the memory of all nodes
+# Checks what an epoch after the first asks storage for, where the memory of all nodes
 # together holds the data set and the programs keep it open: nothing; and the other nodes: not for all again.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

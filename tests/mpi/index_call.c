@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether the index that ranks make together is the one that a process
+/* Checks whether the index that ranks make together is the one that a process
  * makes by itself.
  *
  * index_call PATH [DATABASE]: each rank prints "rank R: N records, D differences", or "rank R: error E".

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether all leaves are dealt out, evenly, and to those who can keep
+/* Checks whether all leaves are dealt out, evenly, and to those who can keep
  * them.
  */
 #include "mpi/index_share.h"

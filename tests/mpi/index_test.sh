@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: whether ranks that number records together get what one gets alone, the same
+# Checks whether ranks that number records together get what one gets alone, the same
 # code when they do not, and read no more for it.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: a rank in Python, which loads MPI itself, reads by py-lmdb, and as the last one
+"""A rank in Python, which loads MPI itself, reads by py-lmdb, and as the last one
 opens nothing.
 
 inside_python.py PATH: prints records and bytes of the rank's part.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: an MPI program that reads its part of a data set through plain LMDB calls,
+/* An MPI program that reads its part of a data set through plain LMDB calls,
  * and begins and ends MPI as its first argument says. */
 #include <errno.h>
 #include <lmdb.h>

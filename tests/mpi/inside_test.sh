@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that programs with MPI of their own, in whatever way they begin and end it,
+# Checks that programs with MPI of their own, in whatever way they begin and end it,
 # read the right bytes with the server inside them, and end as they would without.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that every rank of a job gets the original's answers, whatever it asks.
+# Checks that every rank of a job gets the original's answers, whatever it asks.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 mpi_require

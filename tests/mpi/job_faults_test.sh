@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what may happen to one rank of a job while all others see what they should,
+# Checks what may happen to one rank of a job while all others see what they should,
 # and the job ends in order.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a test runs ordinary readers as a job under lmdbio-run --mpi on a slow
+# Shows how a test runs ordinary readers as a job under lmdbio-run --mpi on a slow
 # file system, and adds up what they saw. Sourced.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what one rank of a job of the fault tests does: job_act names it, with the
+# Says what one rank of a job of the fault tests does: job_act names it, with the
 # rank that it is for; all others read their part.
 read_part() {
 	"$job_reader" --stride="$PMI_SIZE" --first="$PMI_RANK" "$@" >"$job_scratch/seen.$PMI_RANK.1"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the nodes of a job never take each other's bytes for their own where a
+# Checks that the nodes of a job never take each other's bytes for their own where a
 # name leads to another file on one of them, even if that has the same number, length, time and
 # transaction, as copies on the nodes' own disks can have.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the nodes' local disks are a part of a job's plan: what all memory cannot
+# Checks that the nodes' local disks are a part of a job's plan: what all memory cannot
 # hold and all disks can is read from storage once, whatever becomes of a disk meanwhile.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"

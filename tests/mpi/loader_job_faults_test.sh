@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what one rank of a job may do to the batch loader, or storage to it, while
+# Checks what one rank of a job may do to the batch loader, or storage to it, while
 # all others get what they should, and that all ranks get the same answer when they do not fit together.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

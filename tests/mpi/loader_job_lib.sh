@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a test lets the ranks of a job read a set by the batch loader on a slow
+# Shows how a test lets the ranks of a job read a set by the batch loader on a slow
 # file system, and what that may cost. Sourced, and loader_job_begin called when the sets are made.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a job's ranks get from the batch loader, together, what one process gets,
+# Checks that a job's ranks get from the batch loader, together, what one process gets,
 # and that storage is read once when the nodes' memory together holds the data set.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that values inside leaf pages, which are read when the records of a job are
+# Checks that values inside leaf pages, which are read when the records of a job are
 # numbered, are not read a second time, whatever else is in the data set.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a shell test starts a job of several ranks, and on how many nodes.
+# Shows how a shell test starts a job of several ranks, and on how many nodes.
 # Sourced, after tests/tools/harness.sh.
 # shellcheck shell=sh
 

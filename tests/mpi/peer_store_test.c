@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that what a rank keeps for its job is what was given, within its room,
+/* Checks that what a rank keeps for its job is what was given, within its room,
  * once, in memory or on its disk, and that its bits say which units are whole. */
 #include "mpi/peer_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program without MPI asks the module for its place. */
+/* Shows how a program without MPI asks the module for its place. */
 #include "config.h"
 #include "mpi/mpi_module.h"
 #include "tool_place.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how ranks that wait in MPI leave the processor to those they wait for.
+/* Shows how ranks that wait in MPI leave the processor to those they wait for.
  *
  * Preloaded under a test's job. MPICH waits by looking again and again, and on a machine with fewer
  * processors than ranks who is waited for gets none until the kernel takes one away from who waits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: a job's rank in Python that reads by the loader's module, without mpi4py.
+"""A job's rank in Python that reads by the loader's module, without mpi4py.
 
 python_job.py PATH: the ranks of an mpiexec each read two epochs; rank 0 says what all of them saw.
 """

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that the Python module opens a loader with all ranks of a job, and reads by it
+# Checks that the Python module opens a loader with all ranks of a job, and reads by it
 # what each rank's own would have given.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

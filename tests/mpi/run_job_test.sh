@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a program under lmdbio-run --mpi is the program it was: its status,
+# Checks that a program under lmdbio-run --mpi is the program it was: its status,
 # signals, streams and variables, and how the job ends.
 # shellcheck disable=SC2016
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh

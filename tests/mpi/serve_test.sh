@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-serve keeps data sets for programs that come and go, tells what
+# Checks that lmdbio-serve keeps data sets for programs that come and go, tells what
 # it has, ends when told, and may be killed or stopped at any time.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: an ordinary program, one of several ranks, that has data sets open all
+/* An ordinary program, one of several ranks, that has data sets open all
  * at once and over its epochs, and steps through them in turn. */
 #include "../stores/stores_db.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a program that uses MPI itself calls lmdbio_mpi_stage(), rightly,
+/* Shows how a program that uses MPI itself calls lmdbio_mpi_stage(), rightly,
  * wrongly, and while the file changes.
  *
  * stage_call [parts-]CASE PATH DIRECTORY: each rank prints "rank R: RC".

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: whether all ranks of a program that calls lmdbio_mpi_stage() get the same
+# Checks whether all ranks of a program that calls lmdbio_mpi_stage() get the same
 # code, also when the call is wrong or the file changes meanwhile.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a test of staging stages, and what it expects to find. Sourced, after
+# Shows how a test of staging stages, and what it expects to find. Sourced, after
 # mpi_lib.sh.
 # shellcheck shell=sh
 # shellcheck disable=SC2034,SC2154

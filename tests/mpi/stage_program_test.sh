@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: whether programs find what was staged, and only that; containers, too.
+# Checks whether programs find what was staged, and only that; containers, too.
 # shellcheck disable=SC2086
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

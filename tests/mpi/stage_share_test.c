@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: whether the shares of all ranks are the file, each byte once. */
+/* Checks whether the shares of all ranks are the file, each byte once. */
 #include "mpi/stage_share.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what a staging asks of storage, and what it does when storage or the
+# Checks what a staging asks of storage, and what it does when storage or the
 # target fails: the same code on all ranks, nobody waiting, nothing left behind.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: whether what was staged is what programs then read, however many ranks
+# Checks whether what was staged is what programs then read, however many ranks
 # and nodes have staged it, whichever reader has read it.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what lmdbio-stage --tier=ssd asks of storage and leaves on each node's disk,
+# Checks what lmdbio-stage --tier=ssd asks of storage and leaves on each node's disk,
 # and that it leaves nothing when it fails anywhere, with the same code on all ranks.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"

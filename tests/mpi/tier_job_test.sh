@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a job reads what lmdbio-stage --tier has spread over its nodes instead of
+# Checks that a job reads what lmdbio-stage --tier has spread over its nodes instead of
 # storage, and storage where that is not there or not right.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

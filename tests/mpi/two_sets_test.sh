@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that ranks which have two data sets open at once, and read them in different
+# Checks that ranks which have two data sets open at once, and read them in different
 # orders, never wait for one another, see the right bytes of both, and cost storage one reading of each.
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the child processes of the arena's tests and what they share. */
+/* The child processes of the arena's tests and what they share. */
 #include "arena_children.h"
 
 #include "arena/arena_private.h"

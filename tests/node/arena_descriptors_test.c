@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that what keeps an arena alive does no harm in a program that does
+/* Checks that what keeps an arena alive does no harm in a program that does
  * with descriptors what it likes: closes all, takes their places, or has few. */
 #include "arena_workers.h"
 

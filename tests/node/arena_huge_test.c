@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when an arena has huge pages, and that bytes put there directly are
+/* Checks when an arena has huge pages, and that bytes put there directly are
  * the arena's like all others. */
 #include "arena_children.h"
 #include "arena_support.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what stays of an arena when the processes that had it have gone, for
+/* Checks what stays of an arena when the processes that had it have gone, for
  * whom, and for how long.
  *
  * The parent of each test is a process of its own, with a keeper of its own that ends with it. What

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how much stays when the processes that had it have gone, and what goes.
+/* Checks how much stays when the processes that had it have gone, and what goes.
  *
  * The data sets need not exist, as nobody reads them. */
 #include "arena_children.h"

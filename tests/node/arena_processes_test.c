@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what becomes of the others when a process of the node comes, goes,
+/* Checks what becomes of the others when a process of the node comes, goes,
  * stops or is killed, at any step of what it does with the arena.
  *
  * With TESTS_LONG=1 ten thousand are killed at random, else twelve hundred; with a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a served node finds of others' chunks when it goes over a file,
+/* Checks what a served node finds of others' chunks when it goes over a file,
  * or a part of one, again and again that is more than it has room for.
  *
  * The data set need not exist, as nobody reads it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the data set and the well-behaved reader of the arena's tests. */
+/* The data set and the well-behaved reader of the arena's tests. */
 #ifndef LMDBIO_TESTS_ARENA_SUPPORT_H
 #define LMDBIO_TESTS_ARENA_SUPPORT_H
 

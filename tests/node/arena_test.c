@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an arena promises to one process and its threads. */
+/* Checks what an arena promises to one process and its threads. */
 #include "arena_children.h"
 #include "arena_support.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how wishes come from members to the one that serves, and what becomes
+/* Checks how wishes come from members to the one that serves, and what becomes
  * of them when there are too many, when it refuses, sleeps, or dies. */
 #include "arena_children.h"
 #include "arena_support.h"

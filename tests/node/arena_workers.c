@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the workers do that a program starts and that read a data set to
+/* Says what the workers do that a program starts and that read a data set to
  * its end, and how the files that the program gets by that are found. */
 #include "arena_workers.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the workers of a program that keeps what they have read, for the tests
+/* The workers of a program that keeps what they have read, for the tests
  * of what stays and of what it takes in the program. */
 #pragma once
 

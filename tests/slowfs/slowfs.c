@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how slowfs, a pass-through file system with the costs of a parallel
+/* Shows how slowfs, a pass-through file system with the costs of a parallel
  * one, is started: its options, its threads and what it asks of the kernel. */
 #include <errno.h>
 #include <fcntl.h>

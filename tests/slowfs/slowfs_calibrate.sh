@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what this machine's own O_DIRECT reader reaches on a slowfs mount, and
+# Says what this machine's own O_DIRECT reader reaches on a slowfs mount, and
 # whether slowfs stays out of the way: with 16 requests of 1 MiB in flight 0.85 of the bandwidth.
 set -eu
 top_srcdir=${top_srcdir:-.}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the operations hand over what concerns the folder .slowfs. */
+/* Shows how the operations hand over what concerns the folder .slowfs. */
 #ifndef SLOWFS_CONTROL_H
 #define SLOWFS_CONTROL_H
 

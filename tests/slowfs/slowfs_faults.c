@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a fault is written, which reads meet it and what it does. */
+/* Shows how a fault is written, which reads meet it and what it does. */
 #include "slowfs_faults.h"
 
 #include <errno.h>

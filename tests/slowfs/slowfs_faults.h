@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how to plant faults and to ask whether a read meets one. */
+/* Shows how to plant faults and to ask whether a read meets one. */
 #ifndef SLOWFS_FAULTS_H
 #define SLOWFS_FAULTS_H
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # shellcheck shell=sh
-# What only this file knows: how a shell test mounts slowfs, asks it and takes it away again.
+# Shows how a shell test mounts slowfs, asks it and takes it away again.
 #
 #	. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
 #	slowfs_require

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a file is mapped anew. */
+/* Says when a file is mapped anew. */
 #include "slowfs_map.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the bytes of a backing file are at hand.
+/* Says where the bytes of a backing file are at hand.
  *
  * They are answered out of a map of the file: one copy, made by the kernel. (Reading them into a
  * buffer first is a second one, and with few processors that is time taken from the reader; a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which inodes the kernel holds, and the descriptor and name of each.
+/* Says which inodes the kernel holds, and the descriptor and name of each.
  *
  * An inode number is its node's address: the kernel gives back only what it was given. */
 #include "slowfs_node.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how inode numbers stand for files of the backing folder. */
+/* Shows how inode numbers stand for files of the backing folder. */
 #ifndef SLOWFS_NODE_H
 #define SLOWFS_NODE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what one mount consists of, and the operations that serve it. */
+/* Says what one mount consists of, and the operations that serve it. */
 #ifndef SLOWFS_OPS_H
 #define SLOWFS_OPS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how operations on names and attributes pass through to the backing
+/* Shows how operations on names and attributes pass through to the backing
  * folder. None of them costs modelled time. */
 #include "slowfs_ops.h"
 

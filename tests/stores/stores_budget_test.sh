@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a small memory budget is kept, and that every pointer of a scan is
+# Checks that a small memory budget is kept, and that every pointer of a scan is
 # right to the end all the same.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what becomes of a program that closes descriptors which it did not open, as
+# Checks what becomes of a program that closes descriptors which it did not open, as
 # daemons do, so that files of its own get their numbers.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

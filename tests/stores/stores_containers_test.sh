@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that a program reads a container as it reads a data file: the same
+# Checks that a program reads a container as it reads a data file: the same
 # answers, each byte once on a node, within its budget, in a forked child, after a death.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how many requests, bytes and page faults reading a data set may cost on
+# Checks how many requests, bytes and page faults reading a data set may cost on
 # a file system that counts them, for one process and for those of a node together.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data set is walked and its bytes summed up, by <lmdb.h> alone,
+/* Shows how a data set is walked and its bytes summed up, by <lmdb.h> alone,
  * and how much memory the walking process has. */
 #include "stores_db.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the readers of these tests open a data set of stores_make.c
+/* Shows how the readers of these tests open a data set of stores_make.c
  * and what they make of its records. */
 #ifndef STORES_DB_H
 #define STORES_DB_H

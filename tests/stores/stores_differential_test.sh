@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: which stores, back ends and budgets the comparisons with the original
+# Checks which stores, back ends and budgets the comparisons with the original
 # are made under once more.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data set of keys with many values each is written, in order or
+/* Shows how a data set of keys with many values each is written, in order or
  * in none, and in which ways a program goes over it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what going over keys that have many values each may cost on a file system
+# Checks what going over keys that have many values each may cost on a file system
 # that counts, in each way that a program may take.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

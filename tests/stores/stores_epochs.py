@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: a program whose worker processes come and go with each epoch and open the
+# A program whose worker processes come and go with each epoch and open the
 # data set themselves, as PyTorch's loaders do.
 #
 # stores_epochs.py never|before PATH...: the program itself opens it never, or before its workers and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what each mdb_* call may answer while some bytes of the file cannot be
+/* Says what each mdb_* call may answer while some bytes of the file cannot be
  * read: an errno for those alone, once the fault is over the bytes, and never a signal or a hang.
  *
  * Each case runs in a process of its own on a slowfs mount, whose control file plants the fault.

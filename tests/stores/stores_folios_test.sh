@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a scan of a local file leaves it in the page cache, which is what
+# Checks how a scan of a local file leaves it in the page cache, which is what
 # every later reader of the machine pays for.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

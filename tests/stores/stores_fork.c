@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a reader and its forked child may do to one another while an
+/* Says what a reader and its forked child may do to one another while an
  * arena is in use: nothing, whoever evicts, goes on or dies.
  *
  * Each round runs below a process of its own, with an alarm against deadlocks.

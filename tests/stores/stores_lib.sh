@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a test of the stores makes its data, mounts it slow, runs its
+# Shows how a test of the stores makes its data, mounts it slow, runs its
 # readers on the library under test or on the original, and sees that nothing is left. Sourced.
 # shellcheck shell=bash
 # shellcheck disable=SC2034

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that readers go on, with the right data and without a signal, where
+# Checks that readers go on, with the right data and without a signal, where
 # memory, descriptors, threads or system calls are refused.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what it may cost on a file system that counts to look records up by their
+# Checks what it may cost on a file system that counts to look records up by their
 # keys, one after another or each n-th, as loaders do that go through a data set in order.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the data sets of these tests are written: eight-digit keys in
+/* Shows how the data sets of these tests are written: eight-digit keys in
  * order by MDB_APPEND, 1,000 records a transaction, values of one size, or of several in turn, that
  * no compression and no neighbour could stand in for. */
 #include "stores_db.h"

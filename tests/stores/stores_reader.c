@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: one ordinary program that reads a data set in the ways that the
+/* One ordinary program that reads a data set in the ways that the
  * figures are about, and tells what it saw and what that cost it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that of a relaid container every value costs one chunk and the index, and
+# Checks that of a relaid container every value costs one chunk and the index, and
 # what the free pages for that cost.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

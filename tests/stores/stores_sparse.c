@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container of any size is made of a small data file: as if that
+/* Shows how a container of any size is made of a small data file: as if that
  * had been made longer by zeroes, without anybody's writing, reading or compressing them all. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that each counter tells what was seen from outside: by the file system
+# Checks that each counter tells what was seen from outside: by the file system
 # that counts, by the program that adds up its values and takes the time, by the sizes of the files.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that bench_figures measures what it says, and leaves nothing.
+# Checks that bench_figures measures what it says, and leaves nothing.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what lmdbio-check says of each kind of damage that a container can have:
+# Checks what lmdbio-check says of each kind of damage that a container can have:
 # bytes that no longer fit their checksum, and lies of which every checksum is right.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the commands end, without a signal, on any damaged file, and that
+/* Checks that the commands end, without a signal, on any damaged file, and that
  * lmdbio-check finds what any reader stumbles over.
  *
  * Each damaged file is read completely by a fresh process on the original and by one on lmdbio. A

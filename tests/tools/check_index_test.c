@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a record index which is whole in itself, but does not fit the
+/* Checks that a record index which is whole in itself, but does not fit the
  * trees in its container, is found. */
 #include "check_pages.h"
 #include "db_make.h"

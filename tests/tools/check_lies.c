@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a data file becomes a container that lies, with every checksum
+/* Shows how a data file becomes a container that lies, with every checksum
  * right, in each of the ways that lmdbio-check has words for. */
 #include "container_image.h"
 

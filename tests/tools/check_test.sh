@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-check finds sound files intact, whatever wrote them, and each
+# Checks that lmdbio-check finds sound files intact, whatever wrote them, and each
 # kind of damage where it is, and that nothing else comes out of it than its three answers.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a container's record index is printed: "NAME PAGE FIRST", a line a
+/* Shows how a container's record index is printed: "NAME PAGE FIRST", a line a
  * leaf page, and "NAME records LEAVES RECORDS", for comparison with what a walk over the pages
  * says. */
 #include "container/container.h"

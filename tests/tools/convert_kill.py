@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: how a command is interrupted when a file that it writes has reached a
+"""Shows how a command is interrupted when a file that it writes has reached a
 length: convert_kill.py SIGNAL FILE BYTES COMMAND... It prints the command's exit status, negative for
 a signal, and is 3 itself when the command was over before."""
 import ctypes

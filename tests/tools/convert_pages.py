@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: what is in a data.mdb, by a walk over its pages that shares nothing with
+"""Says what is in a data.mdb, by a walk over its pages that shares nothing with
 lmdbio nor with LMDB:
     convert_pages.py index FILE     the record index, in the lines that convert_index prints
     convert_pages.py records FILE   every record of every database, in order"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""What only this file knows: what an import must have made of its sources, found again without
+"""Says what an import must have made of its sources, found again without
 lmdbio: convert_records.py KIND ENVIRONMENT SOURCE... compares every record."""
 import os
 import struct

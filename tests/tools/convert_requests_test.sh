@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how many requests a conversion may make of its source's storage, and that
+# Checks how many requests a conversion may make of its source's storage, and that
 # every byte is read once.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what a conversion leaves behind that was killed, interrupted or ran out
+# Checks what a conversion leaves behind that was killed, interrupted or ran out
 # of space, and how it goes on.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

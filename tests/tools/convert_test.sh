@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: what lmdbio-convert must keep of a data set, and what it must refuse.
+# Checks what lmdbio-convert must keep of a data set, and what it must refuse.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 need zstd mdb_dump mdb_stat cmp

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: how a shell test of this project begins, judges and ends. Sourced.
+# Shows how a shell test of this project begins, judges and ends. Sourced.
 # shellcheck shell=sh
 # shellcheck disable=SC2034
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: for which programs lmdbio-run must say yes, no or "not known".
+# Checks for which programs lmdbio-run must say yes, no or "not known".
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 cc=${CC:-gcc}

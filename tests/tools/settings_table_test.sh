@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio(7) lists the variables, values and defaults that
+# Checks that lmdbio(7) lists the variables, values and defaults that
 # lib/util/settings.c has, no more and no fewer, and that the words the parsers take are those.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the simulator's results must be: the published order of the
+/* Checks what the simulator's results must be: the published order of the
  * policies, and the few numbers that can be worked out by hand. */
 #include "sim_private.h"
 

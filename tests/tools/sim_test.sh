@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-sim's options do what they say, and that its table and its
+# Checks that lmdbio-sim's options do what they say, and that its table and its
 # JSON tell the same.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# What only this file knows: that lmdbio-stat writes byte for byte what mdb_stat writes for
+# Checks that lmdbio-stat writes byte for byte what mdb_stat writes for
 # mdb_stat's letters, and that what it measures besides is right on files whose answer is known.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a child's standard error comes to its parent. */
+/* Shows how a child's standard error comes to its parent. */
 #include "child_said.h"
 
 #include <setjmp.h>

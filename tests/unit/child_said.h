@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a test sees what the library says in a process of its own. */
+/* Shows how a test sees what the library says in a process of its own. */
 #ifndef LMDBIO_TEST_CHILD_SAID_H
 #define LMDBIO_TEST_CHILD_SAID_H
 

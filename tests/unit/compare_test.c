@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how values are ordered, by each rule, and what a search does with it.
+/* Checks how values are ordered, by each rule, and what a search does with it.
  */
 #include "tree_fixture.h"
 

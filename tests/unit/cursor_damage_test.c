@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the damage that pages, branches and nodes can have, and the answer to
+/* The damage that pages, branches and nodes can have, and the answer to
  * each. */
 #include "damaged_tree.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where each MDB_cursor_op leaves a cursor among duplicates. */
+/* Checks where each MDB_cursor_op leaves a cursor among duplicates. */
 #include "tree_fixture.h"
 
 #include "util/checked.h"

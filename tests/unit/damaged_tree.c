@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how it is built. */
+/* Shows how it is built. */
 #include "damaged_tree.h"
 
 #include <setjmp.h>

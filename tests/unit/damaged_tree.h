@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the tree that tests of damage begin with. */
+/* The tree that tests of damage begin with. */
 #ifndef LMDBIO_TESTS_DAMAGED_TREE_H
 #define LMDBIO_TESTS_DAMAGED_TREE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how processes of a test wait for each other: by pipes alone. */
+/* Shows how processes of a test wait for each other: by pipes alone. */
 #include "env_fixture.h"
 
 #include "format/layout.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: real data sets for tests, written by the original LMDB, also while
+/* Real data sets for tests, written by the original LMDB, also while
  * another process writes, and what may happen to a test that crashes. */
 #ifndef LMDBIO_TEST_ENV_FIXTURE_H
 #define LMDBIO_TEST_ENV_FIXTURE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which moment of a file a transaction must see, whatever its two meta
+/* Checks which moment of a file a transaction must see, whatever its two meta
  * pages say. */
 #include "env_fixture.h"
 

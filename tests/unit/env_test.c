@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what an environment answers to files that are none, to want of memory,
+/* Checks what an environment answers to files that are none, to want of memory,
  * and to a process that forks. */
 #include "env_fixture.h"
 

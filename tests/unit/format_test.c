@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the format layer must accept and refuse, byte by byte. */
+/* Checks what the format layer must accept and refuse, byte by byte. */
 #include "page_builder.h"
 
 #include "format/meta.h"

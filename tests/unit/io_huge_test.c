@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the page cache holds a file in huge folios when it has been asked
+/* Checks that the page cache holds a file in huge folios when it has been asked
  * to, and that nothing else depends on it. */
 #include "io/io.h"
 #include "io/io_huge.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how such a machine is put together. */
+/* Shows how such a machine is put together. */
 #include "machine_files.h"
 
 #include <setjmp.h>

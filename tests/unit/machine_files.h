@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a made-up machine, as its files of /proc and /sys tell of it. */
+/* A made-up machine, as its files of /proc and /sys tell of it. */
 #ifndef LMDBIO_TEST_MACHINE_FILES_H
 #define LMDBIO_TEST_MACHINE_FILES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the memory budget follows from made-up machines as it should. */
+/* Checks that the memory budget follows from made-up machines as it should. */
 #include "util/memory.h"
 
 #include "machine_files.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how LMDB fills a page: offsets from the front, nodes from the back. */
+/* Shows how LMDB fills a page: offsets from the front, nodes from the back. */
 #include "page_builder.h"
 
 #include "util/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how to make a data file by hand, page by page, sound or not.
+/* Shows how to make a data file by hand, page by page, sound or not.
  *
  * The builder writes what it is told to. Errors of its caller (no room left) end the test program.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what must be true of values that are placed between borders, whatever
+/* Checks what must be true of values that are placed between borders, whatever
  * their sizes. */
 #include "env/compact_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the data set is made, and how the loader is watched. */
+/* Shows how the data set is made, and how the loader is watched. */
 #include "prefetch_fixture.h"
 
 #include "origin/origin.h"

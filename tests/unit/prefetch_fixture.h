@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: a data set with a loader in front of it, for the tests of what that
+/* A data set with a loader in front of it, for the tests of what that
  * reads and maps. What it waits for, maps and asks of the machine is seen and may be set; see the
  * wraps in tests/unit/Makemodule.am. */
 #ifndef LMDBIO_TESTS_PREFETCH_FIXTURE_H

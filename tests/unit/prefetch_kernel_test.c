@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which reading is left to a kernel that reads far ahead by itself, and
+/* Checks which reading is left to a kernel that reads far ahead by itself, and
  * how far it says that it does. */
 #include "prefetch_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which records that are looked up by their keys are taken to come in
+/* Checks which records that are looked up by their keys are taken to come in
  * equal steps, and what is read ahead of them then. */
 #include "prefetch_fixture.h"
 

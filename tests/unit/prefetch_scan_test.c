@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the loader brings in front of a cursor, and what it maps of what
+/* Checks what the loader brings in front of a cursor, and what it maps of what
  * is in memory. */
 #include "prefetch_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that the processors that one may use follow from made-up machines. */
+/* Checks that the processors that one may use follow from made-up machines. */
 #include "util/processor.h"
 
 #include "machine_files.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that page-table entries are made ahead of a program by as little work
+/* Checks that page-table entries are made ahead of a program by as little work
  * as the machine asks for. */
 #include "residency_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the file and its readers are made. */
+/* Shows how the file and its readers are made. */
 #include "residency_fixture.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: two readers of one file that share an arena, in one process. */
+/* Two readers of one file that share an arena, in one process. */
 #ifndef LMDBIO_TESTS_RESIDENCY_FIXTURE_H
 #define LMDBIO_TESTS_RESIDENCY_FIXTURE_H
 

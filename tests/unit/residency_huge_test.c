@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: that a window shows a huge page of the arena by one entry of the page
+/* Checks that a window shows a huge page of the arena by one entry of the page
  * table, whoever brought its two halves and in whichever order. */
 #include "residency_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes are read past the arena, and that they leave it alone. */
+/* Checks which bytes are read past the arena, and that they leave it alone. */
 #include "residency_fixture.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what stands under a window when others read too, and when the kernel
+/* Checks what stands under a window when others read too, and when the kernel
  * refuses a map. */
 #include "residency_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how often a reader waits for a server that is stopped. Time is this
+/* Checks how often a reader waits for a server that is stopped. Time is this
  * file's own: it passes while somebody waits, and between two reads. */
 #include "residency_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what is read from the environment, and what is said of a value that
+/* Checks what is read from the environment, and what is said of a value that
  * makes no sense. */
 #include "util/settings.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what the counters tell, to whom, and when they keep silent. */
+/* Checks what the counters tell, to whom, and when they keep silent. */
 #include "util/stats.h"
 
 #include "child_said.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how answers of a cursor are compared and shown. */
+/* Shows how answers of a cursor are compared and shown. */
 #include "tree_fixture.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a test gets a cursor over a tree that it has built in memory. */
+/* Shows how a test gets a cursor over a tree that it has built in memory. */
 #ifndef LMDBIO_TEST_TREE_FIXTURE_H
 #define LMDBIO_TEST_TREE_FIXTURE_H
 

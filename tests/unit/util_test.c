@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what numbers, settings and lines of text must come out as. */
+/* Checks what numbers, settings and lines of text must come out as. */
 #include "util/checked.h"
 #include "util/log.h"
 #include "util/settings.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the damage that values, duplicates and named databases can have, and
+/* The damage that values, duplicates and named databases can have, and
  * the answer to each. */
 #include "damaged_tree.h"
 

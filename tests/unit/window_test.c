@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which page numbers a view must turn into pointers, and which not. */
+/* Checks which page numbers a view must turn into pointers, and which not. */
 #include "io/io.h"
 #include "window/window.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how threads divide the chunks of a process among them. */
+/* Divides the chunks of a process among its threads. */
 #include "convert_chunks.h"
 #include "convert_job.h"
 

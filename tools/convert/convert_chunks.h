@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who does which part of the work on a data file's chunks.
+/* Shares out the work on a data file's chunks.
  *
  * A process has a share of them, `count` from `first` on; its threads take them one by one.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which samples of a source a dictionary is trained on. */
+/* Chooses the samples of a source that a dictionary is trained on. */
 #include "convert_dictionary.h"
 
 #include "container/container_write.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a container's dictionary comes from. */
+/* Makes a container's dictionary. */
 #ifndef LMDBIO_TOOLS_CONVERT_DICTIONARY_H
 #define LMDBIO_TOOLS_CONVERT_DICTIONARY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a launcher is known, and which answer all ranks take. */
+/* Recognises a launcher, and agrees on an answer of all ranks. */
 #include "convert_job.h"
 
 #include "tool_place.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how this process stands to the others of an MPI job that do one
- * conversion together.
+/* Describes this process's place among the processes of an MPI job that do one conversion together.
  *
  * Without a job a process is the only rank, and all of this costs nothing. In one, each function
  * below is called by every rank at the same place; rank 0 leads: it alone makes the target.

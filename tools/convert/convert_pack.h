@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how data becomes a container, with its record index, wherever the data
- * comes from and however often the work was cut short. */
+/* Turns data into a container, with its record index, wherever the data comes from and however
+ * often the work was interrupted. */
 #ifndef LMDBIO_TOOLS_CONVERT_PACK_H
 #define LMDBIO_TOOLS_CONVERT_PACK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a line of progress says. */
+/* Writes the line of progress. */
 #include "convert_progress.h"
 #include "tool_common.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how far the work is, and how and when a person is told.
+/* Tells a person how far the work is.
  *
  * On a terminal one line is written over again; in a log a plain line comes every so many seconds;
  * nothing at all when it is switched off. Everything goes to standard error.

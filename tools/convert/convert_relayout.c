@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where a compacted copy that comes in pieces tells its length. */
+/* Finds the length of a compacted copy that comes in pieces. */
 #include "convert_relayout.h"
 
 #include "format/layout.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the data of a source comes with its pages in the order of keys. */
+/* Delivers the data of a source with its pages in the order of keys. */
 #ifndef LMDBIO_TOOLS_CONVERT_RELAYOUT_H
 #define LMDBIO_TOOLS_CONVERT_RELAYOUT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which steps a conversion takes, in which order. */
+/* Runs the steps of a conversion in their order. */
 #include "convert_run.h"
 #include "convert_job.h"
 #include "convert_pack.h"

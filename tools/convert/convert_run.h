@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the steps from what was asked to a file under its final name. */
+/* Declares the steps from the options to a file under its final name. */
 #ifndef LMDBIO_TOOLS_CONVERT_RUN_H
 #define LMDBIO_TOOLS_CONVERT_RUN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how chunks are dealt out to ranks.
+/* Deals chunks out to ranks.
  *
  * In rounds: in each every rank takes some chunks that follow each other, the ranks' one behind the
  * other, so that a sum over the ranks before says where a rank's frames go, and each rank's write

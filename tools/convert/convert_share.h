@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the ranks of a job make one file of a source together, chunk by
- * chunk, the same as one process would make. */
+/* Has the ranks of a job make one file of a source together, chunk by chunk, the same as one
+ * process would make. */
 #ifndef LMDBIO_TOOLS_CONVERT_SHARE_H
 #define LMDBIO_TOOLS_CONVERT_SHARE_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which pages of a data file are needed again to know the order of its
- * leaves.
+/* Keeps the pages of a data file that are needed again to know the order of its leaves.
  *
  * Of a leaf page its number and how many records it holds are kept; branch pages, and leaf pages
  * that name databases, are kept whole. Both lists come in the order of page numbers, so a page is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the record index of a data file is found in one pass over its
- * pages, in whatever order its tree has them. */
+/* Finds the record index of a data file in one pass over its pages, in whatever order its tree
+ * has them. */
 #ifndef LMDBIO_TOOLS_CONVERT_SKELETON_H
 #define LMDBIO_TOOLS_CONVERT_SKELETON_H
 

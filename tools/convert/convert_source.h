@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: where the bytes of a data.mdb come from: an LMDB environment that
- * others may be writing to, or a container. */
+/* Delivers the bytes of a data.mdb, from an LMDB environment that other processes may be writing
+ * to, or from a container. */
 #ifndef LMDBIO_TOOLS_CONVERT_SOURCE_H
 #define LMDBIO_TOOLS_CONVERT_SOURCE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a list goes from memory to its file. */
+/* Moves a list from memory to its file when it grows. */
 #include "convert_spill.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a list that may outgrow memory is kept: in a file without a name.
- */
+/* Keeps a list that may outgrow memory, in a file without a name. */
 #ifndef LMDBIO_TOOLS_CONVERT_SPILL_H
 #define LMDBIO_TOOLS_CONVERT_SPILL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how many reads are in flight ahead of the bytes that are wanted.
+/* Keeps reads in flight ahead of the bytes that are wanted.
  *
  * Where reads are cheap and the kernel reads ahead, bytes are read straight into the taker's
  * buffer. Where each is a request over a network, or a chunk to be decompressed, a ring of buffers

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the words of the summary, and the names in its JSON form. */
+/* Holds the words of the summary, and the names in its JSON form. */
 #include "convert_summary.h"
 
 #include <stdio.h>

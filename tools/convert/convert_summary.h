@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what is said when a conversion has ended. */
+/* Prints the summary of a conversion. */
 #ifndef LMDBIO_TOOLS_CONVERT_SUMMARY_H
 #define LMDBIO_TOOLS_CONVERT_SUMMARY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the steps between a partial file and a whole one. */
+/* Takes a partial file to a whole one. */
 #include "convert_target.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how a file comes to stand under its final name only when it is whole
- * and on the disk.
+/* Gives a file its final name only when it is whole and on the disk.
  *
  * NAME is written as .NAME.lmdbio-partial in the same directory, locked while somebody is at it,
  * and renamed when it has been synced.

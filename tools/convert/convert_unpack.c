@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: which bytes of a data.mdb are written, and which need not be. */
+/* Chooses the bytes of a data.mdb that are written, and those that need not be. */
 #include "convert_unpack.h"
 #include "convert_chunks.h"
 

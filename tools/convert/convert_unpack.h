@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how data becomes a data.mdb. */
+/* Turns data into a data.mdb. */
 #ifndef LMDBIO_TOOLS_CONVERT_UNPACK_H
 #define LMDBIO_TOOLS_CONVERT_UNPACK_H
 

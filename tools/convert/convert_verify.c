@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what of two data sets is compared, and how a difference is told. */
+/* Compares two data sets, and tells the first difference. */
 #include "convert_verify.h"
 #include "convert_chunks.h"
 #include "convert_job.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how what has been written is compared with what it was made of. */
+/* Compares what has been written with what it was made of. */
 #ifndef LMDBIO_TOOLS_CONVERT_VERIFY_H
 #define LMDBIO_TOOLS_CONVERT_VERIFY_H
 

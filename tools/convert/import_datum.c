@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the fields of Caffe's Datum, and where an image says how large it is.
+/* Encodes the fields of Caffe's Datum, and finds the size of an image.
  *
  *   message Datum { optional int32 channels = 1, height = 2, width = 3; optional bytes data = 4;
  *                   optional int32 label = 5; optional bool encoded = 7; }

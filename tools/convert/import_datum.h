@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how Caffe's Datum is written. */
+/* Writes Caffe's Datum. */
 #ifndef LMDBIO_TOOLS_IMPORT_DATUM_H
 #define LMDBIO_TOOLS_IMPORT_DATUM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a line of "path label" may look like. */
+/* Parses a line of "path label". */
 #include "import_labels.h"
 #include "convert.h"
 

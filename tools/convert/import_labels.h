@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how lines of "path label" are read, from Caffe's lists and from label
- * files. */
+/* Reads lines of "path label", from Caffe's lists and from label files. */
 #ifndef LMDBIO_TOOLS_IMPORT_LABELS_H
 #define LMDBIO_TOOLS_IMPORT_LABELS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: lmdbio-sim's options, and what each of them sets. */
+/* Implements lmdbio-sim's options. */
 #include "sim_report.h"
 #include "tool_common.h"
 

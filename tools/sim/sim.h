@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: what a simulated cluster and its job are, and what comes out.
+/* Declares a simulated cluster, its job, and the results.
  *
  * The model is the one of NoPFS (Dryden et al., SC'21, section 4), with devices that can be full:
  * all nodes take the same step at the same time (bulk-synchronous), a step is over when the slowest

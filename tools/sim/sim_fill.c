@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: when a copy that is brought beside the training has come.
+/* Computes when a copy that is brought beside the training has come.
  *
  * Copies come in the order of their first use, each from storage. Instead of a list, each node and
  * tier has the bytes that are first used in each of SIM_STEPS steps of the run. What the node

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how long a cluster takes for what it is asked. */
+/* Computes how long a cluster takes for what it is asked. */
 #include "sim_private.h"
 
 #include <math.h>

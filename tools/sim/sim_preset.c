@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the numbers of clusters and jobs that have been published.
+/* Holds the published numbers of clusters and jobs.
  *
  * Scenarios 1 to 4 are those of R. Boehringer's thesis (ETH Zurich, 2020), out of which NoPFS came:
  * a data set that fits the memory of a node; that fits a node with its SSD; that fits all nodes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the state of a simulated run. */
+/* Declares the state of a simulated run. */
 #ifndef LMDBIO_TOOLS_SIM_PRIVATE_H
 #define LMDBIO_TOOLS_SIM_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: the columns of the table and the words of the JSON. */
+/* Holds the columns of the table and the words of the JSON. */
 #include "sim_report.h"
 
 #include "tool_common.h"

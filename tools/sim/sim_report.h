@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how results of a simulation are shown. */
+/* Shows the results of a simulation. */
 #ifndef LMDBIO_TOOLS_SIM_REPORT_H
 #define LMDBIO_TOOLS_SIM_REPORT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: how the steps of a run follow each other. */
+/* Runs the steps of a simulation one after another. */
 #include "loader/loader_ready.h"
 #include "sim_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What only this file knows: who has a record when it is read, by each policy's rule. */
+/* Finds the source of a record when it is read, by each policy's rule. */
 #include "loader/loader_ready.h"
 #include "sim_private.h"
 
