@@ -240,7 +240,7 @@ static int add_cases(struct bench *bench)
 			what->work = bench_work_find(work);
 			what->state = options->state;
 			what->slow = options->on_slowfs;
-			if (!what->set || what->work == WORK_MAKE || what->work == WORKS) {
+			if (!what->set || what->work >= WORK_MAKE) {
 				fprintf(stderr, "bench_figures: no set or workload '%s %s'\n", set,
 					work);
 				free(works);

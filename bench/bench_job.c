@@ -9,6 +9,7 @@ const char *const bench_work_names[WORKS] = {
 	[WORK_KEYS] = "keys", [WORK_GET] = "get",           [WORK_BATCH] = "batch",
 	[WORK_KEEP] = "keep", [WORK_OPEN] = "open",         [WORK_MAKE] = "make",
 	[WORK_LOAD] = "load", [WORK_BEGIN] = "begin",       [WORK_LOOKUP] = "lookup",
+	[WORK_PART] = "part", [WORK_GIVEN] = "given",       [WORK_TELL] = "tell",
 };
 
 const struct field bench_job_fields[] = {
@@ -30,6 +31,10 @@ const struct field bench_job_fields[] = {
 	{"seed", offsetof(struct bench_job, seed), FIELD_NUMBER},
 	{"busy", offsetof(struct bench_job, busy), FIELD_NUMBER},
 	{"nice", offsetof(struct bench_job, nice), FIELD_NUMBER},
+	{"flags", offsetof(struct bench_job, flags), FIELD_NUMBER},
+	{"database", offsetof(struct bench_job, database), FIELD_TEXT},
+	{"keys", offsetof(struct bench_job, keys), FIELD_NUMBER},
+	{"deadline", offsetof(struct bench_job, deadline), FIELD_NUMBER},
 };
 const size_t bench_job_n = sizeof(bench_job_fields) / sizeof(bench_job_fields[0]);
 
@@ -47,7 +52,13 @@ const struct field bench_result_fields[] = {
 	{"records", offsetof(struct bench_result, records), FIELD_NUMBER},
 	{"bytes", offsetof(struct bench_result, bytes), FIELD_NUMBER},
 	{"sum", offsetof(struct bench_result, sum), FIELD_NUMBER},
+	{"missing", offsetof(struct bench_result, missing), FIELD_NUMBER},
+	{"stopped", offsetof(struct bench_result, stopped), FIELD_NUMBER},
+	{"fetched", offsetof(struct bench_result, fetched), FIELD_NUMBER},
+	{"lmdbio_requests", offsetof(struct bench_result, lmdbio_requests), FIELD_NUMBER},
+	{"lmdbio_bytes", offsetof(struct bench_result, lmdbio_bytes), FIELD_NUMBER},
 	{"library", offsetof(struct bench_result, library), FIELD_TEXT},
+	{"version", offsetof(struct bench_result, version), FIELD_TEXT},
 };
 const size_t bench_result_n = sizeof(bench_result_fields) / sizeof(bench_result_fields[0]);
 

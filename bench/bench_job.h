@@ -18,8 +18,14 @@ enum bench_work {
 	WORK_BATCH, /* WORK_GET by mini-batches of `batch`, each announced if `announce` is set */
 	WORK_KEEP,  /* as WORK_SCAN; every pointer is kept and all are read again at the end */
 	WORK_OPEN,  /* `count` times: open, one mdb_get, close */
-	WORK_MAKE,  /* writes the data set */
 	WORK_LOAD,  /* start of a program that does nothing: the driver's own, no worker's */
+	/* Not for a user of bench_figures to name: */
+	WORK_MAKE,  /* writes the data set */
+	WORK_PART,  /* as WORK_SCAN, up to `count` records */
+	WORK_GIVEN, /* mdb_get of each `step`-th key of `keys`, from key `first` on; if `announce`
+		       is set, by batches of `batch`, each announced before the one in front is read
+		     */
+	WORK_TELL,  /* nothing: which library it is, and of which version */
 	WORKS,
 };
 
@@ -41,6 +47,10 @@ struct bench_job {
 	uint64_t seed;
 	uint64_t busy; /* processes beside it that use a processor each, while it is timed */
 	uint64_t nice; /* of the worker, while it is timed */
+	uint64_t flags;       /* more of mdb_env_open()'s */
+	const char *database; /* a named one; NULL or "": the main one */
+	uint64_t keys;        /* WORK_GIVEN: the descriptor of a key list (bench_keys.h) */
+	uint64_t deadline;    /* nanoseconds after which WORK_PART and _GIVEN stop; 0: never */
 };
 
 /* From before mdb_env_create() to after mdb_env_close(), but that the time does not go on while an
@@ -59,7 +69,12 @@ struct bench_result {
 	uint64_t bytes;		  /* of the used values */
 	uint64_t sum;		  /* over what was read of them */
 	uint64_t requests, asked; /* the driver's, from the file system's counters: number, bytes */
-	const char *library;	  /* where mdb_env_open was found */
+	uint64_t missing;         /* keys that were not in the database */
+	uint64_t stopped;         /* processes that the deadline has stopped */
+	uint64_t fetched;         /* bytes that the kernel counts as read from storage */
+	uint64_t lmdbio_requests, lmdbio_bytes; /* that lmdbio asked of storage */
+	const char *library;                    /* where mdb_env_open was found */
+	const char *version;                    /* of the LMDB, in words */
 };
 
 extern const char *const bench_work_names[WORKS];

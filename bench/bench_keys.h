@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Makes the key of a record, and the order of random reads. */
+/* The key of a record, the order of random reads, and lists of keys of any data set. */
 #ifndef BENCH_KEYS_H
 #define BENCH_KEYS_H
 
@@ -62,6 +62,19 @@ static inline uint64_t bench_permute(uint64_t i, uint64_t n, uint64_t seed)
 		i = left << half | right;
 	} while (i >= n);
 	return i;
+}
+
+/* A list of keys as it lies in a file that driver and worker map: this head, n + 1 offsets of 8
+ * bytes, and the keys, key i from offset i to offset i + 1, both from the file's beginning. */
+struct key_list {
+	uint64_t n;
+	uint64_t offsets[];
+};
+
+static inline MDB_val key_list_get(const struct key_list *list, uint64_t i)
+{
+	return (MDB_val){.mv_size = list->offsets[i + 1] - list->offsets[i],
+			 .mv_data = (char *)(uintptr_t)list + list->offsets[i]};
 }
 
 #endif

@@ -18,11 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 64, WORDS_MAX = 24, VARIABLES_MAX = 1024 };
+enum { PROCESSES_MAX = 64, WORDS_MAX = 32, VARIABLES_MAX = 1024 };
 
 const char *const library_names[LIBRARIES] = {[ORIGINAL] = "original", [LMDBIO] = "lmdbio"};
 
 static char worker_path[PATH_MAX], drop_in_path[PATH_MAX];
+static bool original_is_built_in;
 
 struct worker {
 	pid_t pid;
@@ -31,39 +32,48 @@ struct worker {
 	char said[8192]; /* where the result's texts point */
 };
 
+int run_init_at(const char *worker, const char *drop_in)
+{
+	const char *missing = NULL;
+
+	if (snprintf(worker_path, PATH_MAX, "%s", worker) >= PATH_MAX || access(worker, X_OK))
+		missing = worker;
+	else if (!realpath(drop_in, drop_in_path))
+		missing = drop_in;
+	if (!missing)
+		return 0;
+	fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, missing, strerror(errno));
+	return ENOENT;
+}
+
 int run_init(const char *library)
 {
-	char here[PATH_MAX], below[PATH_MAX + 40];
+	char here[PATH_MAX], beside[PATH_MAX + 40], below[PATH_MAX + 40];
 	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
 	const char *directory;
 
 	here[n > 0 ? n : 0] = 0;
 	directory = dirname(here);
-	if (snprintf(worker_path, PATH_MAX, "%s/bench_worker", directory) >= PATH_MAX ||
-	    access(worker_path, X_OK)) {
-		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, worker_path,
-			strerror(errno));
-		return ENOENT;
-	}
+	snprintf(beside, sizeof(beside), "%s/bench_worker", directory);
 	snprintf(below, sizeof(below), "%s/../compat/.libs/liblmdb.so.0", directory);
-	if (!realpath(library ? library : below, drop_in_path)) {
-		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name,
-			library ? library : below, strerror(errno));
-		return ENOENT;
-	}
-	return 0;
+	return run_init_at(beside, library ? library : below);
 }
 
 /* This process's environment with the library's LD_PRELOAD in place of any other. */
 static void environment_make(enum library library, const char *variable, char *preload, size_t room,
 			     char *variables[VARIABLES_MAX])
 {
-	size_t n = 0;
+	static char disable[] = "LMDBIO_DISABLE=1";
+	size_t name = variable ? strcspn(variable, "=") + 1 : 0, n = 0;
 
-	for (char **entry = environ; *entry && n < VARIABLES_MAX - 3; entry++)
-		if (strncmp(*entry, "LD_PRELOAD=", 11) != 0)
+	for (char **entry = environ; *entry && n < VARIABLES_MAX - 4; entry++)
+		if (strncmp(*entry, "LD_PRELOAD=", 11) != 0 &&
+		    strncmp(*entry, disable, sizeof(disable) - 2) != 0 &&
+		    (!variable || strncmp(*entry, variable, name) != 0))
 			variables[n++] = *entry;
-	if (library == LMDBIO) {
+	if (library == ORIGINAL && original_is_built_in)
+		variables[n++] = disable;
+	if (library == LMDBIO || original_is_built_in) {
 		snprintf(preload, room, "LD_PRELOAD=%s", drop_in_path);
 		variables[n++] = preload;
 	}
@@ -176,7 +186,7 @@ static int check_library(const struct bench_result *result, enum library library
 	char found[PATH_MAX];
 	bool ours = realpath(result->library, found) && !strcmp(found, drop_in_path);
 
-	if (ours == (library == LMDBIO))
+	if (ours == (library == LMDBIO || original_is_built_in))
 		return 0;
 	fprintf(stderr, "%s: the worker ran on %s\n", program_invocation_short_name,
 		result->library);
@@ -203,6 +213,11 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 	sum->records += one->records;
 	sum->bytes += one->bytes;
 	sum->sum += one->sum;
+	sum->missing += one->missing;
+	sum->stopped += one->stopped;
+	sum->fetched += one->fetched;
+	sum->lmdbio_requests += one->lmdbio_requests;
+	sum->lmdbio_bytes += one->lmdbio_bytes;
 }
 
 static int run_group_front(const struct bench_job *job, enum library library, unsigned processes,
@@ -262,6 +277,51 @@ int run_worker(const struct bench_job *job, struct bench_result *result)
 		rc = worker_read(&worker, result);
 	ended = worker_end(&worker);
 	return rc ? rc : ended;
+}
+
+/* Whether the worker starts, and on which library. */
+static int library_tell(struct bench_result *result, bool quiet, char said[PATH_MAX])
+{
+	static const struct bench_job tell = {.work = WORK_TELL};
+	struct worker worker = {.to = -1};
+	int rc, ended, error = -1, nowhere = -1;
+
+	/* The loader's complaint that there is no liblmdb.so.0 is no news. */
+	if (quiet && (error = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0 &&
+	    (nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0)
+		dup2(nowhere, STDERR_FILENO);
+	rc = worker_start(&worker, NULL, &tell, ORIGINAL, NULL);
+	if (!rc)
+		rc = worker_read(&worker, result);
+	ended = worker_end(&worker);
+	if (nowhere >= 0) {
+		dup2(error, STDERR_FILENO);
+		close(nowhere);
+	}
+	if (error >= 0)
+		close(error);
+	if (rc || ended)
+		return rc ? rc : ended;
+	snprintf(said, PATH_MAX, "%s", result->library);
+	result->library = said;
+	result->version = strdup(result->version ? result->version : "");
+	return 0;
+}
+
+int run_original(struct bench_result *result, bool *built_in)
+{
+	static char found[PATH_MAX];
+	char resolved[PATH_MAX];
+	int rc = library_tell(result, true, found);
+
+	*built_in = rc || (realpath(found, resolved) && !strcmp(resolved, drop_in_path));
+	original_is_built_in = *built_in;
+	if (*built_in)
+		rc = library_tell(result, false, found);
+	if (rc)
+		fprintf(stderr, "%s: %s: it does not start\n", program_invocation_short_name,
+			worker_path);
+	return rc;
 }
 
 /* The line "totals: N" of a callgrind file. */

@@ -16,6 +16,14 @@ extern const char *const library_names[LIBRARIES];
  * drop-in. Returns 0 or an errno, after a line on standard error. To be called first. */
 int run_init(const char *library);
 
+/* The same with both files named, in place of run_init(). */
+int run_init_at(const char *worker, const char *drop_in);
+
+/* Finds out what the original is: the system's liblmdb.so.0 or, if there is none or it is lmdbio
+ * itself, the one that lmdbio holds, by LMDBIO_DISABLE=1; *built_in says so from then on. *result
+ * names the library and its version. Returns 0, or EIO after a line on standard error. */
+int run_original(struct bench_result *result, bool *built_in);
+
 /* One process on the original that needs no start signal (WORK_MAKE). */
 int run_worker(const struct bench_job *job, struct bench_result *result);
 

@@ -5,9 +5,11 @@
 #include "bench_workloads.h"
 
 #include <dlfcn.h>
-#include <lmdb.h>
+#include <lmdbio.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,6 +23,20 @@ static int wait_for_start(void)
 	return read(STDIN_FILENO, &byte, 1) == 1 ? 0 : -1;
 }
 
+/* What lmdbio counts, if this process runs on it. */
+static void note_requests(struct bench_result *result)
+{
+	struct lmdbio_stats stats = {.size = sizeof(stats)};
+	int (*call)(struct lmdbio_stats *);
+	void *symbol = dlsym(RTLD_DEFAULT, "lmdbio_stats");
+
+	memcpy(&call, &symbol, sizeof(call));
+	if (!call || call(&stats))
+		return;
+	result->lmdbio_requests = stats.storage_requests;
+	result->lmdbio_bytes = stats.storage_bytes;
+}
+
 static void print_result(struct bench_result *result)
 {
 	char word[FIELD_WORD_MAX];
@@ -30,6 +46,8 @@ static void print_result(struct bench_result *result)
 
 	memcpy(&address, &call, sizeof(address));
 	result->library = dladdr(address, &info) ? info.dli_fname : "";
+	result->version = mdb_version(NULL, NULL, NULL);
+	note_requests(result);
 	for (size_t i = 0; i < bench_result_n; i++) {
 		field_print(&bench_result_fields[i], result, word, sizeof(word));
 		printf("%s\n", word);
@@ -43,6 +61,8 @@ int main(int argc, char **argv)
 	struct bench_state *state;
 	int rc;
 
+	/* A driver that is killed leaves no worker. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 1; i < argc; i++)
 		if (field_parse(bench_job_fields, bench_job_n, argv[i], &job)) {
 			fprintf(stderr, "bench_worker: not understood: %s\n", argv[i]);
@@ -50,6 +70,8 @@ int main(int argc, char **argv)
 		}
 	if (job.work == WORK_MAKE) {
 		rc = bench_make(&job);
+	} else if (job.work == WORK_TELL) {
+		rc = 0;
 	} else {
 		rc = workload_prepare(&job, &state);
 		if (rc)

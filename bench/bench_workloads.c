@@ -4,9 +4,7 @@
  * They use <lmdb.h> alone, so the same program runs on the original and on lmdbio. What is read of
  * a value is said by the job: each `touch`-th byte from the first on, or all of them.
  */
-#include "bench_workloads.h"
-
-#include "bench_keys.h"
+#include "bench_workloads_private.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,52 +13,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
-
-typedef int prefetch_keys_fn(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n);
-
-struct bench_state {
-	const struct bench_job *job;
-	struct bench_key key;
-	uint32_t *order;	      /* of random reads */
-	MDB_val *kept;		      /* of WORK_KEEP */
-	struct bench_key *batch_text; /* of WORK_BATCH */
-	MDB_val *batch_keys;
-	prefetch_keys_fn *prefetch_keys;
-	MDB_env *env;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-};
-
-static uint64_t value_hash(const MDB_val *value)
-{
-	const unsigned char *at = value->mv_data;
-	size_t left = value->mv_size;
-	uint64_t sum = 0, word;
-
-	for (; left >= sizeof(word); at += sizeof(word), left -= sizeof(word)) {
-		memcpy(&word, at, sizeof(word));
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
-	}
-	while (left--)
-		sum = (sum ^ *at++) * 0x9e3779b97f4a7c15u;
-	return sum;
-}
-
-static inline void value_use(const struct bench_job *job, const MDB_val *value,
-			     struct bench_result *result)
-{
-	const unsigned char *at = value->mv_data;
-	uint64_t sum = 0;
-
-	if (job->hash)
-		sum = value_hash(value);
-	else if (job->touch)
-		for (size_t i = 0; i < value->mv_size; i += job->touch)
-			sum += at[i];
-	result->sum += sum;
-	result->bytes += value->mv_size;
-	result->records++;
-}
 
 static int walk(struct bench_state *state, struct bench_result *result, MDB_cursor_op first,
 		MDB_cursor_op next)
@@ -243,16 +195,20 @@ static int work_keep(struct bench_state *state, struct bench_result *result)
 
 static int environment_open(struct bench_state *state)
 {
-	unsigned flags = MDB_RDONLY | (state->job->nordahead ? MDB_NORDAHEAD : 0);
+	const struct bench_job *job = state->job;
+	const char *database = job->database && *job->database ? job->database : NULL;
+	unsigned flags = MDB_RDONLY | (job->nordahead ? MDB_NORDAHEAD : 0) | (unsigned)job->flags;
 	int rc = mdb_env_create(&state->env);
 
+	if (!rc && database)
+		rc = mdb_env_set_maxdbs(state->env, 1);
 	if (rc)
 		return rc;
-	rc = mdb_env_open(state->env, state->job->path, flags, 0644);
+	rc = mdb_env_open(state->env, job->path, flags, 0644);
 	if (!rc)
 		rc = mdb_txn_begin(state->env, NULL, MDB_RDONLY, &state->txn);
 	if (!rc)
-		rc = mdb_dbi_open(state->txn, NULL, 0, &state->dbi);
+		rc = mdb_dbi_open(state->txn, database, 0, &state->dbi);
 	return rc;
 }
 
@@ -298,20 +254,15 @@ static const struct {
 	[WORK_BATCH] = {.run = work_batch, .random = true},
 	[WORK_KEEP] = {.run = work_keep},
 	[WORK_OPEN] = {.run = work_open, .opens_for_itself = true},
+	[WORK_PART] = {.run = work_part},
+	[WORK_GIVEN] = {.run = work_given},
 };
 
-static int prepare_batch(struct bench_state *state)
+int prefetch_find(struct bench_state *state)
 {
-	const struct bench_job *job = state->job;
 	void *symbol;
 
-	state->batch_keys = calloc(job->batch, sizeof(*state->batch_keys));
-	state->batch_text = calloc(job->batch, sizeof(*state->batch_text));
-	if (!job->batch || !state->batch_keys || !state->batch_text)
-		return job->batch ? ENOMEM : EINVAL;
-	for (uint64_t i = 0; i < job->batch; i++)
-		state->batch_text[i] = state->key;
-	if (!job->announce)
+	if (!state->job->announce)
 		return 0;
 	symbol = dlsym(RTLD_DEFAULT, "lmdbio_prefetch_keys");
 	if (!symbol) {
@@ -322,6 +273,19 @@ static int prepare_batch(struct bench_state *state)
 	return 0;
 }
 
+static int prepare_batch(struct bench_state *state)
+{
+	const struct bench_job *job = state->job;
+
+	state->batch_keys = calloc(job->batch, sizeof(*state->batch_keys));
+	state->batch_text = calloc(job->batch, sizeof(*state->batch_text));
+	if (!job->batch || !state->batch_keys || !state->batch_text)
+		return job->batch ? ENOMEM : EINVAL;
+	for (uint64_t i = 0; i < job->batch; i++)
+		state->batch_text[i] = state->key;
+	return prefetch_find(state);
+}
+
 int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 {
 	struct bench_state *state;
@@ -329,7 +293,8 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 
 	if (job->work >= WORKS || !workloads[job->work].run || !job->path ||
 	    job->records > UINT32_MAX ||
-	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP) && !job->step) ||
+	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP || job->work == WORK_GIVEN) &&
+	     !job->step) ||
 	    (workloads[job->work].random && job->count > job->records)) {
 		fprintf(stderr, "bench_worker: the job makes no sense\n");
 		return EINVAL;
@@ -351,6 +316,8 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 	}
 	if (!rc && job->work == WORK_BATCH)
 		rc = prepare_batch(state);
+	if (!rc && job->work == WORK_GIVEN)
+		rc = given_prepare(state);
 	if (rc)
 		workload_free(state);
 	else
@@ -364,17 +331,13 @@ void workload_free(struct bench_state *state)
 	free(state->kept);
 	free(state->batch_text);
 	free(state->batch_keys);
+	given_free(state);
 	free(state);
 }
 
 static uint64_t microseconds(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
-}
-
-static uint64_t nanoseconds(const struct timespec *time)
-{
-	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
 }
 
 /* The clock and the counters, as differences once `begin` holds the first reading. */
@@ -394,6 +357,21 @@ static void counters_read(struct bench_result *begin, struct bench_result *resul
 	result->switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw) - begin->switches;
 }
 
+/* What the kernel has read from storage for this process; 0 where it does not count. */
+static uint64_t fetched_bytes(void)
+{
+	FILE *io = fopen("/proc/self/io", "re");
+	unsigned long bytes = 0;
+	char line[64];
+
+	while (io && fgets(line, sizeof(line), io))
+		if (sscanf(line, "read_bytes: %lu", &bytes) == 1)
+			break;
+	if (io)
+		fclose(io);
+	return bytes;
+}
+
 static void environment_close_timed(struct bench_state *state, struct bench_result *result)
 {
 	struct timespec begin, end;
@@ -409,7 +387,7 @@ __attribute__((noinline)) int bench_measured(struct bench_state *state, struct b
 	bool opens = !state->job->passes && !workloads[state->job->work].opens_for_itself;
 	int rc = 0;
 
-	for (uint64_t i = 0; i <= state->job->repeat && !rc; i++) {
+	for (uint64_t i = 0; i <= state->job->repeat && !rc && !result->stopped; i++) {
 		if (opens)
 			rc = environment_open(state);
 		if (!rc)
@@ -432,9 +410,12 @@ int workload_run(struct bench_state *state, struct bench_result *result)
 		rc = workloads[job->work].run(state, &untimed);
 	}
 	if (!rc) {
+		begin.fetched = fetched_bytes();
 		counters_read(&none, &begin);
+		state->until = job->deadline ? begin.end + job->deadline : UINT64_MAX;
 		rc = bench_measured(state, result);
 		counters_read(&begin, result);
+		result->fetched = fetched_bytes() - begin.fetched;
 		memory_note(result);
 	}
 	environment_close(state);

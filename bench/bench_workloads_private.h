@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The state of a worker, for the files that hold its loops. */
+#ifndef BENCH_WORKLOADS_PRIVATE_H
+#define BENCH_WORKLOADS_PRIVATE_H
+
+#include "bench_keys.h"
+#include "bench_workloads.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+typedef int prefetch_keys_fn(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n);
+
+struct bench_state {
+	const struct bench_job *job;
+	struct bench_key key;
+	uint32_t *order;              /* of random reads */
+	MDB_val *kept;                /* of WORK_KEEP */
+	struct bench_key *batch_text; /* of WORK_BATCH */
+	MDB_val *batch_keys;
+	prefetch_keys_fn *prefetch_keys;
+	const struct key_list *list; /* of WORK_GIVEN */
+	size_t list_size;
+	uint64_t until; /* CLOCK_MONOTONIC, nanoseconds: the deadline */
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+};
+
+static inline uint64_t value_hash(const MDB_val *value)
+{
+	const unsigned char *at = value->mv_data;
+	size_t left = value->mv_size;
+	uint64_t sum = 0, word;
+
+	for (; left >= sizeof(word); at += sizeof(word), left -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+	}
+	while (left--)
+		sum = (sum ^ *at++) * 0x9e3779b97f4a7c15u;
+	return sum;
+}
+
+static inline void value_use(const struct bench_job *job, const MDB_val *value,
+			     struct bench_result *result)
+{
+	const unsigned char *at = value->mv_data;
+	uint64_t sum = 0;
+
+	if (job->hash)
+		sum = value_hash(value);
+	else if (job->touch)
+		for (size_t i = 0; i < value->mv_size; i += job->touch)
+			sum += at[i];
+	result->sum += sum;
+	result->bytes += value->mv_size;
+	result->records++;
+}
+
+static inline uint64_t nanoseconds(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+}
+
+/* Finds lmdbio_prefetch_keys() if the job announces. Returns 0, or EINVAL after a line on standard
+ * error. */
+int prefetch_find(struct bench_state *state);
+
+/* bench_given.c: data sets that the benchmark did not make. */
+int given_prepare(struct bench_state *state);
+void given_free(struct bench_state *state);
+int work_part(struct bench_state *state, struct bench_result *result);
+int work_given(struct bench_state *state, struct bench_result *result);
+
+#endif
