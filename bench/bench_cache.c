@@ -20,7 +20,7 @@
 
 enum { READ_SIZE = 1 << 20, LOOK = 1 << 30 };
 
-int cache_fill(const char *path, uint64_t bytes)
+int bench_cache_fill(const char *path, uint64_t bytes)
 {
 	char *buffer = malloc(READ_SIZE);
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
@@ -67,7 +67,7 @@ static int resident_by_mincore(int fd, uint64_t size, uint64_t *bytes)
 	return rc;
 }
 
-int cache_resident(int fd, uint64_t *bytes)
+int bench_cache_resident(int fd, uint64_t *bytes)
 {
 	struct {
 		uint64_t offset, length;
@@ -92,13 +92,13 @@ int cache_resident(int fd, uint64_t *bytes)
 	return resident_by_mincore(fd, (uint64_t)st.st_size, bytes);
 }
 
-void cache_forget(int fd)
+void bench_cache_forget(int fd)
 {
 	if (fdatasync(fd) == 0)
 		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-int cache_drop_all(void)
+int bench_cache_drop_all(void)
 {
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC), rc;
 
@@ -109,7 +109,7 @@ int cache_drop_all(void)
 	return rc;
 }
 
-void cache_touch_memory(uint64_t bytes)
+void bench_cache_touch_memory(uint64_t bytes)
 {
 	void *at;
 

@@ -17,6 +17,8 @@ enum { IN_FLIGHT = 16, REQUEST = 1 << 20, COPY = 128 << 20, COPIES = 5 };
 struct reader {
 	int fd;
 	uint64_t size;
+	double until;              /* no request is begun later; 0: at any time */
+	atomic_uint_fast64_t read; /* bytes */
 	atomic_uint_fast64_t next; /* the first byte that nobody has taken */
 	atomic_int error;
 };
@@ -42,17 +44,20 @@ static void *read_pieces(void *argument)
 		uint64_t at = atomic_fetch_add(&reader->next, REQUEST);
 		ssize_t n;
 
-		if (at >= reader->size)
+		if (at >= reader->size || (reader->until > 0 && now() > reader->until))
 			break;
 		n = pread(reader->fd, buffer, REQUEST, (off_t)at);
 		if (n <= 0 || (n < REQUEST && at + (uint64_t)n < reader->size))
 			atomic_store(&reader->error, n < 0 ? errno : EIO);
+		else
+			atomic_fetch_add(&reader->read, (uint64_t)n);
 	}
 	free(buffer);
 	return NULL;
 }
 
-int ceiling_direct(const char *path, double *seconds)
+int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *seconds,
+		   uint64_t *bytes)
 {
 	struct reader reader = {.fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC)};
 	pthread_t threads[IN_FLIGHT];
@@ -67,7 +72,10 @@ int ceiling_direct(const char *path, double *seconds)
 		return rc;
 	}
 	reader.size = (uint64_t)st.st_size;
+	if (limit->bytes && limit->bytes < reader.size)
+		reader.size = limit->bytes;
 	begin = now();
+	reader.until = limit->seconds > 0 ? begin + limit->seconds : 0;
 	for (started = 0; started < IN_FLIGHT && !rc; started++)
 		rc = pthread_create(&threads[started], NULL, read_pieces, &reader);
 	if (rc) {
@@ -77,6 +85,7 @@ int ceiling_direct(const char *path, double *seconds)
 	while (started > 0)
 		pthread_join(threads[--started], NULL);
 	*seconds = now() - begin;
+	*bytes = atomic_load(&reader.read);
 	close(reader.fd);
 	return atomic_load(&reader.error);
 }

@@ -5,9 +5,15 @@
 
 #include <stdint.h>
 
-/* Seconds to read a file once by O_DIRECT, in requests of 1 MiB, 16 in flight, each in a thread of
- * its own. Returns 0 or an errno. */
-int ceiling_direct(const char *path, double *seconds);
+struct ceiling_limit {
+	uint64_t bytes; /* 0: the whole file */
+	double seconds; /* after which no request is begun; 0: no limit */
+};
+
+/* Reads a file once by O_DIRECT, in requests of 1 MiB, 16 in flight, each in a thread of its own.
+ * *seconds and *bytes: how long that took, and how much was read. Returns 0 or an errno. */
+int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *seconds,
+		   uint64_t *bytes);
 
 /* Bytes a second that memcpy moves between buffers larger than the caches: the best of a few. */
 int ceiling_memory(double *bytes_a_second);

@@ -9,18 +9,24 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Records between two looks at the clock: a look takes as long as a quarter of a small record. */
-enum { LOOK_RECORDS = 16 };
+/* Looks at the clock become rarer up to this many records, while they are this close together: a
+ * look takes as long as a quarter of a small record. */
+enum { LOOK_RECORDS = 64, LOOK_NANOSECONDS = 1000000 };
 
-static bool time_is_over(const struct bench_state *state, uint64_t records,
-			 struct bench_result *result)
+static bool time_is_over(struct bench_state *state, struct bench_result *result)
 {
-	struct timespec now;
+	struct timespec time;
+	uint64_t now;
 
-	if (records % LOOK_RECORDS || state->until == UINT64_MAX)
+	if (state->until == UINT64_MAX || state->unlooked++ < state->look)
 		return false;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (nanoseconds(&now) >= state->until)
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now = nanoseconds(&time);
+	if (now - state->looked < LOOK_NANOSECONDS && state->look < LOOK_RECORDS)
+		state->look = 2 * state->look + 1;
+	state->looked = now;
+	state->unlooked = 0;
+	if (now >= state->until)
 		result->stopped = 1;
 	return result->stopped;
 }
@@ -37,7 +43,7 @@ int work_part(struct bench_state *state, struct bench_result *result)
 	for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); !rc;
 	     rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
 		value_use(state->job, &value, result);
-		if (!--left || time_is_over(state, left, result))
+		if (!--left || time_is_over(state, result))
 			break;
 	}
 	mdb_cursor_close(cursor);
@@ -77,7 +83,7 @@ int work_given(struct bench_state *state, struct bench_result *result)
 			result->missing++;
 			rc = 0;
 		}
-		if (time_is_over(state, done + 1, result))
+		if (time_is_over(state, result))
 			break;
 	}
 	return rc;

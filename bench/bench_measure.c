@@ -146,7 +146,9 @@ static int check_same(const struct bench_result *a, const struct bench_result *b
 /* The file read by who knows nothing of LMDB, cold each time. */
 static int plain_readers(struct measured *m, struct place *place, unsigned i)
 {
+	static const struct ceiling_limit whole = {0};
 	char file[PATH_MAX];
+	uint64_t bytes;
 	int rc;
 
 	if (m->what->state != STATE_COLD)
@@ -154,7 +156,7 @@ static int plain_readers(struct measured *m, struct place *place, unsigned i)
 	place_file(place, &m->data, file);
 	rc = place_prepare(place, &m->data, STATE_COLD);
 	if (!rc)
-		rc = ceiling_direct(file, &m->direct[i]);
+		rc = ceiling_direct(file, &whole, &m->direct[i], &bytes);
 	if (rc || !m->what->fio)
 		return rc;
 	rc = place_prepare(place, &m->data, STATE_COLD);

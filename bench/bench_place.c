@@ -172,7 +172,7 @@ static double file_resident(int fd)
 	uint64_t bytes;
 	struct stat st;
 
-	if (fstat(fd, &st) || st.st_size == 0 || cache_resident(fd, &bytes))
+	if (fstat(fd, &st) || st.st_size == 0 || bench_cache_resident(fd, &bytes))
 		return 0;
 	return (double)bytes / (double)st.st_size;
 }
@@ -186,10 +186,10 @@ static int file_forget(struct place *place, const char *path)
 
 	if (fd < 0)
 		return errno;
-	cache_forget(fd);
+	bench_cache_forget(fd);
 	left = file_resident(fd);
 	if (place->drop_caches || left > 0.01) {
-		rc = cache_drop_all();
+		rc = bench_cache_drop_all();
 		left = file_resident(fd);
 		if (rc && !place->complained)
 			fprintf(stderr,
@@ -214,16 +214,16 @@ int place_prepare(struct place *place, const struct data *data, enum state state
 
 	place_file(place, data, path);
 	if (state == STATE_WARM || state == STATE_HOT) {
-		rc = cache_fill(path, 0);
+		rc = bench_cache_fill(path, 0);
 	} else if (place->slow) {
 		snprintf(backing, sizeof(backing), "%s/%s/data.mdb", place->backing, data->name);
-		rc = cache_fill(backing, 0);
+		rc = bench_cache_fill(backing, 0);
 		if (!rc)
 			rc = slowfs_control(place, "drop\n");
 	} else {
 		rc = file_forget(place, path);
 	}
 	if (state == STATE_COLD && !stat(path, &st))
-		cache_touch_memory((uint64_t)st.st_size);
+		bench_cache_touch_memory((uint64_t)st.st_size);
 	return rc ? rc : place_reset(place);
 }

@@ -21,7 +21,9 @@ struct bench_state {
 	prefetch_keys_fn *prefetch_keys;
 	const struct key_list *list; /* of WORK_GIVEN */
 	size_t list_size;
-	uint64_t until; /* CLOCK_MONOTONIC, nanoseconds: the deadline */
+	uint64_t until;          /* CLOCK_MONOTONIC, nanoseconds: the deadline */
+	uint64_t looked;         /* the same: the last look at it */
+	unsigned look, unlooked; /* records between two looks, and since the last */
 	MDB_env *env;
 	MDB_txn *txn;
 	MDB_dbi dbi;

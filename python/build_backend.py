@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """pip's door to the build: runs configure and make, and has setuptools pack what they install.
 
-The wheel holds the package and, in lmdbio/native, the folders `bin` and `lib` of an installation.
-It holds no Python extension, so that one wheel serves every Python 3 of the platform.
+The wheel holds the package and, in lmdbio/native, the folders `bin`, `lib` and `libexec` of an
+installation. It holds no Python extension, so that one wheel serves every Python 3 of the platform.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
 
 
 def _install(into: pathlib.Path, build: pathlib.Path) -> None:
-    """Builds lmdbio in one folder and leaves its bin and lib in another."""
+    """Builds lmdbio in one folder and leaves its bin, lib and libexec in another."""
     def run(*words: str) -> None:
         subprocess.run(words, cwd=build, check=True)
 
@@ -49,6 +49,7 @@ def _install(into: pathlib.Path, build: pathlib.Path) -> None:
     run("make", "-s", f"-j{os.cpu_count() or 1}")
     run("make", "-s", "install-strip", f"DESTDIR={root}")
     shutil.copytree(root / "lmdbio" / "bin", into / "bin")
+    shutil.copytree(root / "lmdbio" / "libexec", into / "libexec")
     shutil.copytree(root / "lmdbio" / "lib" / "lmdbio", into / "lib" / "lmdbio",
                     ignore=shutil.ignore_patterns("pkgconfig", "*.la"))
 

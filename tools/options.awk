@@ -145,7 +145,7 @@ function bash_values(text, result) {
 		words = "$(listed " (place == "PRESET" ? "presets" : "policies") ")"
 	if (words != "")
 		result = "mapfile -t COMPREPLY < <(compgen -W \"" words "\" -- \"$current\")"
-	if (place == "FILE" || place == "LIBRARY")
+	if (place == "FILE" || place == "LIBRARY" || place == "PATH")
 		result = result (result == "" ? "" : "; ") "compopt -o default"
 	else if (place == "DIR")
 		result = "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$current\")"
@@ -262,7 +262,7 @@ function zsh_action(text) {
 		return "_sequence _lmdbio_policies"
 	if (place == "DIR")
 		return "_files -/"
-	if (place == "FILE" || place == "LIBRARY")
+	if (place == "FILE" || place == "LIBRARY" || place == "PATH")
 		return words == "" ? "_files" \
 				   : "_alternative \"words\\:word\\:(" words ")\" \"files\\:file\\:_files\""
 	return words == "" ? " " : "(" words ")"
@@ -341,7 +341,7 @@ function fish_values(text, list) {
 					     "awk \"/:\\$/ { here = \\$0 == \\\"policies:\\\"; next } here { print \\$1 }\"')")
 	if (place == "DIR")
 		return " -x -a " fish_quoted("(__fish_complete_directories)")
-	if (place == "FILE" || place == "LIBRARY")
+	if (place == "FILE" || place == "LIBRARY" || place == "PATH")
 		return " -r -F" (words == "" ? "" : " -a " fish_quoted(words))
 	return (optional ? " -f" : " -x") (words == "" ? "" : " -a " fish_quoted(words))
 }

@@ -27,10 +27,7 @@ int tool_read_status(int rc)
 	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ? TOOL_PROBLEM : TOOL_FAILED;
 }
 
-/* The path under which env_open() finds what a person named, and the flag that it takes. A file
- * that is called data.mdb belongs to its directory: the lock file that its writers use is there.
- * malloc'ed. */
-static char *environment_path(const char *path, unsigned *flags)
+char *tool_env_path(const char *path, unsigned *flags)
 {
 	static const char usual[] = "data.mdb";
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -56,7 +53,7 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 		return rc;
 	if (dbs)
 		(void)env_set_maxdbs(env, dbs);
-	name = environment_path(path, &flags);
+	name = tool_env_path(path, &flags);
 	rc = name ? env_open(env, name, flags | MDB_RDONLY, 0664) : ENOMEM;
 	free(name);
 	if (!rc && env->mode != ENV_OWN)
@@ -71,7 +68,7 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 
 char *tool_env_explain(const char *path, unsigned flags, int rc)
 {
-	char *name = environment_path(path, &flags);
+	char *name = tool_env_path(path, &flags);
 	char *line = name ? env_explain(name, flags, rc) : NULL;
 
 	free(name);

@@ -18,6 +18,11 @@
  * a directory. Returns 0, or their code. */
 int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
 
+/* The path under which env_open() finds what a person named, and the flag that it takes. A file
+ * that is called data.mdb belongs to its directory: the lock file that its writers use is there.
+ * malloc'ed; NULL: no memory. */
+char *tool_env_path(const char *path, unsigned *flags);
+
 /* Why it has failed with `rc`, as one line: "FILE: what is wrong: what to do". malloc'ed; NULL: no
  * memory. */
 char *tool_env_explain(const char *path, unsigned flags, int rc);

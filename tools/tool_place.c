@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether the library is in root/below; then `path` is its name without ".." and links in the
+/* Whether the file is in root/below; then `path` is its name without ".." and links in the
  * directory. The last part stays as it is, for it shall stand so in a batch script. */
-static bool library_is_below(const char *root, const char *below, const char *name, char *path)
+static bool file_is_below(const char *root, const char *below, const char *name, char *path)
 {
 	char directory[PATH_MAX], resolved[PATH_MAX];
 
@@ -24,29 +24,56 @@ static bool library_is_below(const char *root, const char *below, const char *na
 	       snprintf(path, PATH_MAX, "%s/%s", resolved, name) < PATH_MAX && !access(path, R_OK);
 }
 
-void tool_place_library(const char *name, const char *built, char *path)
+/* The directory of the running command, and the prefix if that is an installed one, else "". */
+static void place_here(char here[PATH_MAX], char prefix[PATH_MAX])
 {
 	static const char bin[] = BINDIR_BELOW_PREFIX; /* "/bin" */
-	char here[PATH_MAX], prefix[PATH_MAX], below[NAME_MAX];
-	ssize_t n = readlink("/proc/self/exe", here, sizeof(here) - 1);
+	ssize_t n = readlink("/proc/self/exe", here, PATH_MAX - 1);
 	size_t length;
 
 	here[n > 0 ? n : 0] = 0;
 	if (strrchr(here, '/'))
 		*strrchr(here, '/') = 0;
 	length = strlen(here);
-	if (length >= sizeof(bin) - 1 && !strcmp(here + length - (sizeof(bin) - 1), bin)) {
-		snprintf(prefix, sizeof(prefix), "%.*s", (int)(length - (sizeof(bin) - 1)), here);
-		if (library_is_below(prefix, LIBDIR_BELOW_PREFIX "/lmdbio", name, path))
-			return;
-	}
-	/* A tool of the build tree lies in tools/ or, as libtool has it, in tools/.libs/. */
+	*prefix = 0;
+	if (length >= sizeof(bin) - 1 && !strcmp(here + length - (sizeof(bin) - 1), bin))
+		snprintf(prefix, PATH_MAX, "%.*s", (int)(length - (sizeof(bin) - 1)), here);
+}
+
+/* A tool of the build tree lies in tools/ or, as libtool has it, in tools/.libs/. */
+static bool place_built(const char *here, const char *built, const char *folder, const char *name,
+			char *path)
+{
+	char below[NAME_MAX];
+
 	for (int up = 1; up <= 2; up++) {
-		snprintf(below, sizeof(below), "%s%s/.libs", up == 1 ? "../" : "../../", built);
-		if (library_is_below(here, below, name, path))
-			return;
+		snprintf(below, sizeof(below), "%s%s%s", up == 1 ? "../" : "../../", built, folder);
+		if (file_is_below(here, below, name, path))
+			return true;
 	}
-	snprintf(path, PATH_MAX, "%s/lmdbio/%s", LIBDIR, name);
+	return false;
+}
+
+void tool_place_library(const char *name, const char *built, char *path)
+{
+	char here[PATH_MAX], prefix[PATH_MAX];
+
+	place_here(here, prefix);
+	if (*prefix && file_is_below(prefix, LIBDIR_BELOW_PREFIX "/lmdbio", name, path))
+		return;
+	if (!place_built(here, built, "/.libs", name, path))
+		snprintf(path, PATH_MAX, "%s/lmdbio/%s", LIBDIR, name);
+}
+
+void tool_place_program(const char *name, const char *built, char *path)
+{
+	char here[PATH_MAX], prefix[PATH_MAX];
+
+	place_here(here, prefix);
+	if (*prefix && file_is_below(prefix, LIBEXECDIR_BELOW_PREFIX "/lmdbio", name, path))
+		return;
+	if (!place_built(here, built, "", name, path))
+		snprintf(path, PATH_MAX, "%s/lmdbio/%s", LIBEXECDIR, name);
 }
 
 const struct mpi_module *tool_place_module(const char *command)

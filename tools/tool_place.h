@@ -12,6 +12,9 @@ struct mpi_place;
  * `path` has PATH_MAX bytes. */
 void tool_place_library(const char *name, const char *built, char *path);
 
+/* The same for a program that only commands start: in libexec, or in the folder `built` itself. */
+void tool_place_program(const char *name, const char *built, char *path);
+
 /* Loads the module with MPI, which stays loaded. NULL: it is not there or of another release, and
  * the person has been told; `command` stands before the line. */
 const struct mpi_module *tool_place_module(const char *command);

@@ -1,0 +1,285 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# lmdbio-bench, installed, measures a user's data set and writes nothing to it.
+#
+# Structure is judged: rows, bytes, requests, messages and what is left behind; no time.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+# shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
+. "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+need python3 make
+/usr/bin/python3 -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
+[ -x "$top_builddir/tools/lmdbio-bench" ] || skip "built without jansson"
+trap 'slowfs_abandon; rm -rf "$scratch"' EXIT
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+case ${with_sanitizer:-no} in
+no) ;;
+*) export ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" ;;
+esac
+cd "$scratch"
+mkdir tmp
+export TMPDIR=$scratch/tmp
+
+# --- an installed tree ---
+judge install_ends_well tree_make install > install.log 2>&1
+installed=$scratch/root$(directory bindir)/lmdbio-bench
+library=$scratch/root$(directory libdir)/lmdbio/liblmdb.so.0
+judge worker_is_in_libexec test -x "$scratch/root$(directory libexecdir)/lmdbio/bench_worker"
+
+# --- data sets ---
+mkdir data
+/usr/bin/python3 - data <<'END'
+import lmdb, os, sys
+os.chdir(sys.argv[1])
+with lmdb.open("train", map_size=1 << 26) as env, env.begin(write=True) as txn:
+    for i in range(2000):
+        txn.put(b"%08d" % i, bytes([i % 251]) * 5000)
+with lmdb.open("file.mdb", map_size=1 << 24, subdir=False) as env, env.begin(write=True) as txn:
+    for i in range(100):
+        txn.put(b"%04d" % i, b"x" * 500)
+with lmdb.open("named", map_size=1 << 26, max_dbs=4) as env:
+    small, large = env.open_db(b"small"), env.open_db(b"large", dupsort=True)
+    with env.begin(write=True) as txn:
+        for i in range(300):
+            txn.put(b"%04d" % i, b"y" * 400, db=large)
+            txn.put(b"%04d" % i, b"z" * 100, db=large)
+        txn.put(b"one", b"1", db=small)
+with lmdb.open("empty", map_size=1 << 20) as env, env.begin(write=True) as txn:
+    pass
+END
+"$top_builddir/tools/lmdbio-convert" data/train data/packed > /dev/null
+# A reader has its slot in a lock file that is there; no lock file may come or go.
+listing() {
+	find data -mindepth 1 -printf '%p\n' | sort
+	find data -type f ! -name '*lock*' -printf '%p %s %T@\n' -exec cksum {} + | sort
+}
+rm data/file.mdb-lock
+listing > before
+quick=(--seconds=1 --pairs=1)
+
+# --- the report: a table, JSON, a page ---
+status bench_measures 0 "$installed" "${quick[@]}" --pairs=2 --html=page.html data/train
+judge verdict_is_the_first_line grep -q '^lmdbio reads this data set ' <(head -n 1 out)
+judge table_has_both_libraries test "$(grep -c '^ *lmdbio .* x (' out)" -eq 12
+judge table_has_a_row_of_hints grep -q '^cold, shuffled get, NORDAHEAD, hints, 4 processes *original' out
+says plan_is_told 'train: 12 workloads, 2 runs of each on the original and on lmdbio in turn'
+judge page_is_one_document /usr/bin/python3 - page.html <<'END'
+import html.parser, sys, xml.etree.ElementTree as tree
+text = open(sys.argv[1], encoding="utf-8").read()
+assert text.startswith("<!DOCTYPE html>")
+root = tree.fromstring(text)
+name = lambda element: element.tag.rsplit("}")[-1]
+names = [name(element) for element in root.iter()]
+assert names.count("rect") == 24, names.count("rect")
+assert names.count("tr") == 25 and names.count("svg") == 1
+for forbidden in "script", "img", "link", "iframe":
+    assert forbidden not in names
+html.parser.HTMLParser().feed(text)
+assert "http" not in text.replace("http://www.w3.org/", "")
+END
+status bench_prints_json 0 "$installed" "${quick[@]}" --json data/train
+judge json_has_what_was_measured /usr/bin/python3 - out "$library" "$PWD/data/train" <<'END'
+import json, os, sys
+result = json.load(open(sys.argv[1]))
+assert result["schema"] == "lmdbio-bench/1" and result["same"]
+assert os.path.realpath(result["lmdbio"]["library"]) == os.path.realpath(sys.argv[2])
+assert not result["original"]["built_in"] and "0.9." in result["original"]["version"]
+data = result["lmdbio"]["data"]
+assert data["records"] == 2000 and data["file_bytes"] == os.path.getsize(sys.argv[3] + "/data.mdb")
+assert len(result["rows"]) == 12
+for row in result["rows"]:
+    ratio = row["ratio"]
+    assert ratio["least"] <= ratio["median"] <= ratio["greatest"], row
+    for library in "original", "lmdbio":
+        for run in row[library]["runs"]:
+            assert run["records"] > 0 and run["bytes"] == 5000 * run["records"], row
+            assert run["missing_keys"] == 0
+            if row["state"] == "warm":
+                assert run["storage_bytes"] < data["file_bytes"] / 10, row
+    if all(row[library]["runs"][0]["stopped"] == 0 for library in ("original", "lmdbio")):
+        assert row["original"]["runs"][0]["sum"] == row["lmdbio"]["runs"][0]["sum"], row
+assert {row["processes"] for row in result["rows"]} == {1, 4}
+assert sum(row["hints"] for row in result["rows"]) == 2
+assert result["plan"]["keys"] == 2000
+END
+
+# --- other data sets ---
+status file_is_measured 0 "$installed" "${quick[@]}" --only=scan data/file.mdb
+status data_file_of_a_directory_is_measured 0 "$installed" "${quick[@]}" --only='warm, scan' data/train/data.mdb
+status largest_database_is_measured 0 "$installed" "${quick[@]}" --only=warm --json data/named
+judge largest_database_is_named grep -q '"database": "large"' out
+judge duplicates_are_records grep -q '"records": 600,' out
+status database_is_chosen 0 "$installed" "${quick[@]}" --only=warm --db=small --json data/named
+judge chosen_database_is_named grep -q '"database": "small"' out
+status container_is_measured_alone 0 "$installed" "${quick[@]}" --only='1 process' data/packed
+judge container_has_its_own_verdict grep -q '^lmdbio reads this container at up to ' out
+judge container_names_what_could_be_beside grep -q 'raw=PATH' out
+status container_is_measured_beside_its_raw_file 0 "$installed" "${quick[@]}" --only='1 process' --json \
+	--raw=data/train data/packed
+judge both_read_the_same /usr/bin/python3 -c '
+import json
+result = json.load(open("out"))
+assert result["same"] and result["lmdbio"]["data"]["container"]
+assert not result["original"]["data"]["container"]'
+told raw_of_another_data_set_is_refused 2 'other records' "$installed" --raw=data/file.mdb data/packed
+if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && shm=$(mktemp -d /dev/shm/lmdbio-bench.XXXXXX); then
+	cp -r data/train "$shm"
+	status data_in_memory_is_measured 0 "$installed" "${quick[@]}" "$shm/train"
+	judge nothing_in_memory_is_cold grep -q 'No row is cold' out
+	told cold_rows_alone_are_refused 2 'lies in memory' "$installed" --only=cold "$shm/train"
+	rm -r "$shm"
+else
+	not_run data_in_memory_is_measured "no tmpfs here"
+fi
+
+# --- a writer beside ---
+/usr/bin/python3 - data/train <<'END' &
+import lmdb, os, sys
+env = lmdb.open(sys.argv[1], map_size=1 << 26)
+open("writing", "w").close()
+while os.path.exists("writing"):
+    with env.begin(write=True) as txn:
+        txn.put(b"99999999", os.urandom(16))
+END
+writer=$!
+while [ ! -e writing ]; do kill -0 $writer || break; done
+status bench_works_beside_a_writer 0 "$installed" "${quick[@]}" --only='shuffled get, 1 process' data/train
+judge writer_is_told_of grep -q 'has written to data/train meanwhile' out
+rm writing
+wait $writer
+cp -r data/train written
+/usr/bin/python3 - data/train <<'END'
+import lmdb, sys
+with lmdb.open(sys.argv[1], map_size=1 << 26) as env, env.begin(write=True) as txn:
+    txn.delete(b"99999999")
+END
+listing > before
+
+# --- no original here ---
+loaded=$(/usr/bin/python3 -c 'import json; print(json.load(open("named.json"))["original"]["library"])' 2> /dev/null ||
+	ldd "$scratch/root$(directory libexecdir)/lmdbio/bench_worker" | awk '/liblmdb/ { print $3 }')
+if grep -q 'with-origin=dlopen' "$top_builddir/config.log" 2> /dev/null; then
+	not_run original_that_lmdbio_holds_is_measured "this build holds none"
+elif ! unshare -m true 2> /dev/null; then
+	not_run original_that_lmdbio_holds_is_measured "no mount namespaces here"
+else
+	# shellcheck disable=SC2016
+	status original_that_lmdbio_holds_is_measured 0 unshare -m sh -c \
+		'mount --bind /dev/null "$0" && exec "$@"' "$(realpath "$loaded")" \
+		"$installed" "${quick[@]}" --only='warm, scan' data/train
+	judge original_that_lmdbio_holds_is_named grep -q 'There is no liblmdb.so.0 of the system here' out
+fi
+
+# --- another user ---
+if [ "$(id -u)" -eq 0 ] && chmod 755 "$scratch" && chmod -R a+rX root data &&
+	setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$installed" -a -r data/train/data.mdb; then
+	status other_user_measures 0 setpriv --reuid 65534 --regid 65534 --clear-groups \
+		env -u TMPDIR "$installed" "${quick[@]}" --only='1 process' data/train
+	judge lock_file_of_another_user_is_left_alone grep -q 'the lock file is left alone' out
+	judge cold_runs_that_cannot_be_checked_are_told_of grep -q 'could not be checked' out
+	chmod 600 data/file.mdb
+	told file_of_another_user_is_refused 2 'file.mdb: .*your user may not read it' setpriv --reuid 65534 \
+		--regid 65534 --clear-groups "$installed" data/file.mdb
+	chmod 644 data/file.mdb
+	told caches_are_not_dropped_by_another_user 0 'drop-caches has no effect' setpriv --reuid 65534 --regid 65534 \
+		--clear-groups "$installed" "${quick[@]}" --only='cold, scan, 1 process' --drop-caches data/train
+else
+	not_run other_user_measures "not root, or the tree is out of another user's reach"
+fi
+
+# --- errors: the file and what to do ---
+echo 'no database' > data/text
+/usr/bin/python3 - <<'END'
+page = bytearray(open("data/train/data.mdb", "rb").read(8192))
+for at in 16 + 4, 4096 + 16 + 4:
+    page[at] = 2
+open("data/newer", "wb").write(page)
+END
+told text_is_no_data_set 2 'data/text: .*LMDB' "$installed" data/text
+told missing_data_set_is_named 2 'data/none: No such file' "$installed" data/none
+told empty_data_set_is_named 2 'data/empty: it has no records' "$installed" data/empty
+told missing_database_is_named 2 "no database 'none'" "$installed" --db=none data/named
+told other_version_is_refused 2 'data/newer: ' "$installed" data/newer
+told bad_number_is_refused 2 "pairs wants a number from 1 to 99, not '0'" "$installed" --pairs=0 data/train
+told bad_size_is_refused 2 "bytes wants a size" "$installed" --bytes=many data/train
+told bad_list_is_refused 2 "processes wants a number from 1 to 64, not '0'" "$installed" --processes=1,0 data/train
+told row_that_is_none_is_refused 2 "no row has 'sideways'" "$installed" --only=sideways data/train
+told page_that_cannot_be_written_is_named 2 'none/page.html: No such file' "$installed" "${quick[@]}" \
+	--only='warm, scan, 1' --html=none/page.html data/train
+told no_data_set_is_wrong_usage 2 'one data set is wanted' "$installed"
+rm data/text data/newer
+
+# --- what storage is asked for, as slowfs counts it ---
+if [ -c /dev/fuse ] && [ -x "$SLOWFS" ] && slowfs_start data slow -o latency=0,bandwidth=0; then
+	slowfs_drop
+	slowfs_reset
+	status bench_measures_a_slow_place 0 "$installed" --seconds=60 --pairs=1 --only='cold, scan, 1 process' --json \
+		slow/train
+	slowfs_stat bytes > asked
+	slowfs_stat requests > counted
+	slowfs_stop
+	judge bytes_asked_are_those_of_storage /usr/bin/python3 - <<'END'
+import json
+result = json.load(open("out"))
+row, = result["rows"]
+size = result["lmdbio"]["data"]["file_bytes"]
+runs = [row[library]["runs"][0] for library in ("original", "lmdbio")]
+for run in runs:
+    assert run["stopped"] == 0 and run["records"] == 2000, run
+    assert size * 0.9 < run["storage_bytes"] < size * 1.2, run
+asked = int(open("asked").read())
+told = sum(run["storage_bytes"] for run in runs) + result["machine"]["direct_bytes"]
+# The rest is what looking at the data set has read.
+assert told * 0.9 < asked < told + 1.2 * size, (asked, told, size, runs, result["machine"])
+assert int(open("counted").read()) > 0
+END
+else
+	not_run bytes_asked_are_those_of_storage "no slowfs here"
+fi
+
+# --- what is left ---
+listing > after
+same nothing_is_written_to_the_data_sets before after
+judge no_file_is_left test -z "$(ls tmp)"
+"$installed" --seconds=300 data/train > killed 2>&1 &
+victim=$!
+judge bench_that_is_killed_leaves_no_reader /usr/bin/python3 - $victim <<'END'
+import os, select, signal, sys
+
+def readers(parent):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = open("/proc/%s/stat" % pid).read()
+        except OSError:
+            continue
+        name, rest = stat[stat.index("(") + 1:].rsplit(")", 1)
+        if name == "bench_worker" and int(rest.split()[1]) == parent:
+            found.append(int(pid))
+    return found
+
+victim = int(sys.argv[1])
+held = []
+while not held:
+    os.kill(victim, 0)
+    for pid in readers(victim):
+        try:
+            held.append(os.pidfd_open(pid))
+        except OSError:
+            pass
+os.kill(victim, signal.SIGKILL)
+for fd in held:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(60000), "a reader lives on"
+END
+wait $victim || true
+"$installed" --seconds=300 data/train > killed 2>&1 &
+victim=$!
+while ! grep -q workloads killed; do kill -0 $victim || break; done
+kill -TERM $victim
+rc=0
+wait $victim || rc=$?
+judge bench_that_is_ended_says_so test "$rc" -eq 143
+rm -rf root
+finish

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Computes rates and ratios of the rows, and says in one sentence what they mean. */
+#include "given_bench.h"
+
+#include "bench_statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Ratios between these two are called "as fast". */
+static const double as_fast_from = 0.95, as_fast_to = 1.05;
+
+static double seconds_of(const struct bench_result *run)
+{
+	return run->end > run->begin ? (double)(run->end - run->begin) / 1e9 : 1e-9;
+}
+
+static double rate_of(const struct bench_result *run, size_t offset)
+{
+	const struct field field = {NULL, offset, FIELD_NUMBER};
+
+	return (double)field_number(&field, run) / seconds_of(run);
+}
+
+static double rate_median(const struct given_row *row, enum library library, int i, size_t offset)
+{
+	double all[PAIRS_LIMIT];
+
+	if (i >= 0)
+		return rate_of(&row->runs[library][i], offset);
+	for (unsigned pair = 0; pair < row->pairs; pair++)
+		all[pair] = rate_of(&row->runs[library][pair], offset);
+	return median(all, row->pairs);
+}
+
+double given_rate(const struct given_row *row, enum library library, int i)
+{
+	return rate_median(row, library, i, offsetof(struct bench_result, records));
+}
+
+double given_bytes_rate(const struct given_row *row, enum library library, int i)
+{
+	return rate_median(row, library, i, offsetof(struct bench_result, bytes));
+}
+
+double given_field(const struct given_row *row, enum library library, size_t offset)
+{
+	const struct field field = {NULL, offset, FIELD_NUMBER};
+	double all[PAIRS_LIMIT];
+
+	for (unsigned pair = 0; pair < row->pairs; pair++)
+		all[pair] = (double)field_number(&field, &row->runs[library][pair]);
+	return median(all, row->pairs);
+}
+
+double given_processor_seconds(const struct given_row *row, enum library library)
+{
+	return (GIVEN(row, library, user) + GIVEN(row, library, system)) / 1e6;
+}
+
+struct given_ratio given_ratio(const struct given_row *row)
+{
+	struct given_ratio ratio = {.least = INFINITY};
+	double all[PAIRS_LIMIT];
+
+	for (unsigned i = 0; i < row->pairs; i++) {
+		double original = given_rate(row, ORIGINAL, (int)i);
+
+		all[i] = original > 0 ? given_rate(row, LMDBIO, (int)i) / original : 0;
+		ratio.least = fmin(ratio.least, all[i]);
+		ratio.greatest = fmax(ratio.greatest, all[i]);
+	}
+	ratio.median = median(all, row->pairs);
+	return ratio;
+}
+
+/* What the verdict takes a row for: a ratio whose pairs lie on both sides of 1 shows no difference.
+ */
+static double ratio_told(const struct given_row *row)
+{
+	struct given_ratio ratio = given_ratio(row);
+
+	return ratio.least < 1 && ratio.greatest > 1 ? 1 : ratio.median;
+}
+
+/* "3.1", "31". */
+static const char *factor(double value, char text[16])
+{
+	snprintf(text, 16, value < 10 ? "%.1f" : "%.0f", value);
+	return text;
+}
+
+static const char *speed(double bytes_a_second, char text[32])
+{
+	if (bytes_a_second >= 1e9)
+		snprintf(text, 32, "%.1f GB/s", bytes_a_second / 1e9);
+	else
+		snprintf(text, 32, "%.0f MB/s", bytes_a_second / 1e6);
+	return text;
+}
+
+static bool is_as_fast(double ratio)
+{
+	return ratio >= as_fast_from && ratio <= as_fast_to;
+}
+
+/* What ratios from `low` to `high` mean, of rows that are cold or warm. */
+static void phrase(char *text, size_t size, double low, double high, const char *state)
+{
+	double mean = sqrt(low * high);
+	char a[16], b[16];
+
+	if (is_as_fast(low) && is_as_fast(high))
+		snprintf(text, size, "as fast %s", state);
+	else if (is_as_fast(low))
+		snprintf(text, size, "up to %s x faster %s", factor(high, a), state);
+	else if (low > 1 && high < 1.25 * low)
+		snprintf(text, size, "%s x faster %s", factor(mean, a), state);
+	else if (low > 1)
+		snprintf(text, size, "%s to %s x faster %s", factor(low, a), factor(high, b),
+			 state);
+	else if (is_as_fast(high))
+		snprintf(text, size, "as fast %s, or slower (down to %.2f of the original's rate)",
+			 state, low);
+	else if (high < 1)
+		snprintf(text, size, "slower %s (%.2f to %.2f of the original's rate)", state, low,
+			 high);
+	else
+		snprintf(text, size, "at %.2f to %s times the original's rate %s", low,
+			 factor(high, b), state);
+}
+
+struct range {
+	double low, high;
+	unsigned n;
+};
+
+static void range_take(struct range *range, double value)
+{
+	range->low = range->n && range->low < value ? range->low : value;
+	range->high = range->n && range->high > value ? range->high : value;
+	range->n++;
+}
+
+static void append(char *text, size_t size, const char *before, const char *more)
+{
+	size_t length = strlen(text);
+
+	snprintf(text + length, size - length, "%s%s", before, more);
+}
+
+static void verdict_compared(const struct given_bench *bench, char *text, size_t size)
+{
+	struct range cold = {0}, warm = {0}, hints = {0};
+	char part[128], a[16];
+
+	for (unsigned i = 0; i < bench->n_rows; i++) {
+		const struct given_row *row = &bench->rows[i];
+
+		if (row->pairs)
+			range_take(row->hints  ? &hints
+				   : row->cold ? &cold
+					       : &warm,
+				   ratio_told(row));
+	}
+	snprintf(text, size, "lmdbio reads this data set");
+	if (cold.n) {
+		phrase(part, sizeof(part), cold.low, cold.high, "cold");
+		append(text, size, " ", part);
+	}
+	if (hints.n && hints.high > as_fast_to) {
+		append(text, size, cold.n ? ", with hints up to " : " with hints up to ",
+		       factor(hints.high, a));
+		append(text, size, " x faster", "");
+	}
+	if (warm.n) {
+		phrase(part, sizeof(part), warm.low, warm.high, "warm");
+		append(text, size, cold.n || hints.n ? ", " : " ", part);
+	}
+}
+
+/* A container has nothing beside it but the machine. */
+static void verdict_alone(const struct given_bench *bench, char *text, size_t size)
+{
+	char part[128], a[32];
+
+	snprintf(text, size, "lmdbio reads this container");
+	for (int cold = 1; cold >= 0; cold--) {
+		double best = 0;
+
+		for (unsigned i = 0; i < bench->n_rows; i++)
+			if (bench->rows[i].pairs && bench->rows[i].cold == (bool)cold)
+				best = fmax(best, given_bytes_rate(&bench->rows[i], LMDBIO, -1));
+		if (best <= 0)
+			continue;
+		snprintf(part, sizeof(part), "at up to %s %s", speed(best, a),
+			 cold ? "cold" : "warm");
+		append(text, size, strstr(text, " at ") ? ", " : " ", part);
+	}
+}
+
+void given_verdict(const struct given_bench *bench, char *text, size_t size)
+{
+	char a[32];
+
+	if (bench->differ) {
+		snprintf(text, size,
+			 "lmdbio and the original have not read the same: lmdbio-check(1) says "
+			 "whether the data set is sound");
+		return;
+	}
+	if (bench->compared)
+		verdict_compared(bench, text, size);
+	else
+		verdict_alone(bench, text, size);
+	if (bench->machine.direct > 0)
+		append(text, size, "; the storage can deliver ", speed(bench->machine.direct, a));
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The command line of lmdbio-bench, and the order in which it works and reports. */
+#include "given_bench.h"
+#include "tool_place.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	OPTION_BYTES = TOOL_LONG_ONLY,
+	OPTION_DROP,
+	OPTION_HTML,
+	OPTION_JSON,
+	OPTION_NO_LOCK,
+	OPTION_ONLY,
+	OPTION_PAIRS,
+	OPTION_RAW,
+	OPTION_SECONDS,
+	OPTION_SEED,
+};
+
+static const struct tool_option bench_options[] = {
+	{OPTION_BYTES, "bytes", "SIZE", "read at most SIZE of values in a run (1G)"},
+	{'d', "db", "DATABASE", "measure the database DATABASE instead of the largest one"},
+	{OPTION_DROP, "drop-caches", NULL,
+	 "empty the whole machine's caches for cold runs, which root may"},
+	{OPTION_HTML, "html", "FILE", "write a page for a browser to FILE as well"},
+	{OPTION_JSON, "json", NULL, "print one JSON object instead of a table"},
+	{'l', "library", "LIBRARY",
+	 "measure the lmdbio in LIBRARY (the one installed with this command)"},
+	{'n', "no-subdir", NULL,
+	 "PATH is the data file, not its directory (a file is recognised without this)"},
+	{OPTION_NO_LOCK, "no-lock", NULL,
+	 "leave the lock file alone: no program may write to the data set meanwhile"},
+	{OPTION_ONLY, "only", "TEXT", "measure the rows with TEXT in their titles"},
+	{OPTION_PAIRS, "pairs", "N", "run each row N times on each library (3)"},
+	{'p', "processes", "LIST", "let so many processes read at a time (1,4)"},
+	{OPTION_RAW, "raw", "PATH", "let the original read PATH, the data set of which a container was made"},
+	{OPTION_SECONDS, "seconds", "N", "take about N seconds in all (60)"},
+	{OPTION_SEED, "seed", "N", "draw keys and their order by the number N (1)"},
+	{0},
+};
+
+static const struct tool bench_tool = {
+	.name = "lmdbio-bench",
+	.synopsis = "[OPTION]... PATH",
+	.purpose = "Measure how fast your LMDB data set is read here, by the original LMDB and by "
+		   "lmdbio in turn. The data set is not written to.",
+	.options = bench_options,
+	.closing = "Exit status: 0 measured; 1 the two have not read the same; 2 it could not be "
+		   "measured, or wrong usage; 130 interrupted.",
+};
+
+enum { BYTES_DEFAULT = 1 << 30, SECONDS_DEFAULT = 60, PAIRS_DEFAULT = 3, PROCESSES_MOST = 64 };
+
+static struct given_bench bench = {
+	.tool = &bench_tool,
+	.options = {.bytes = BYTES_DEFAULT,
+		    .seconds = SECONDS_DEFAULT,
+		    .pairs = PAIRS_DEFAULT,
+		    .seed = 1,
+		    .processes = {1, 4}},
+};
+static struct {
+	const char *path, *database, *raw, *html, *library;
+	unsigned flags;
+	bool json;
+} asked;
+
+static bool parse_processes(const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *word;
+	unsigned n = 0;
+	bool right = copy != NULL;
+
+	memset(bench.options.processes, 0, sizeof(bench.options.processes));
+	while (right && (word = strsep(&rest, ","))) {
+		uint64_t number = 0;
+
+		right = n < PROCESS_COUNTS && tool_number_parse(&bench_tool, "--processes", word, 1,
+								PROCESSES_MOST, &number);
+		if (n == PROCESS_COUNTS)
+			tool_usage_error(&bench_tool, "--processes takes at most %d numbers",
+					 PROCESS_COUNTS);
+		else
+			bench.options.processes[n++] = (unsigned)number;
+	}
+	free(copy);
+	return right;
+}
+
+static bool parse_number(int key)
+{
+	struct given_options *options = &bench.options;
+
+	switch (key) {
+	case OPTION_BYTES:
+		if (tool_size_parse(&bench_tool, "--bytes", optarg, &options->bytes) &&
+		    options->bytes)
+			return true;
+		if (!options->bytes)
+			tool_usage_error(&bench_tool, "--bytes wants more than nothing");
+		return false;
+	case OPTION_PAIRS:
+		return tool_number_parse(&bench_tool, "--pairs", optarg, 1, PAIRS_LIMIT,
+					 &options->pairs);
+	case OPTION_SECONDS:
+		return tool_number_parse(&bench_tool, "--seconds", optarg, 1, 86400,
+					 &options->seconds);
+	case OPTION_SEED:
+		return tool_number_parse(&bench_tool, "--seed", optarg, 0, UINT32_MAX,
+					 &options->seed);
+	case 'p':
+		return parse_processes(optarg);
+	default:
+		tool_usage_hint(&bench_tool);
+		return false;
+	}
+}
+
+static bool parse_option(int key)
+{
+	switch (key) {
+	case 'd':
+		asked.database = optarg;
+		return true;
+	case 'l':
+		asked.library = optarg;
+		return true;
+	case 'n':
+		asked.flags |= MDB_NOSUBDIR;
+		return true;
+	case OPTION_DROP:
+		bench.options.drop_caches = true;
+		return true;
+	case OPTION_HTML:
+		asked.html = optarg;
+		return true;
+	case OPTION_JSON:
+		asked.json = true;
+		return true;
+	case OPTION_NO_LOCK:
+		asked.flags |= MDB_NOLOCK;
+		return true;
+	case OPTION_ONLY:
+		bench.options.only = optarg;
+		return true;
+	case OPTION_RAW:
+		asked.raw = optarg;
+		return true;
+	default:
+		return parse_number(key);
+	}
+}
+
+/* Where the worker and lmdbio are, and what the original is. */
+static int find_programs(void)
+{
+	char worker[PATH_MAX];
+	int rc;
+
+	tool_place_program("bench_worker", "bench", worker);
+	if (asked.library)
+		snprintf(bench.drop_in, PATH_MAX, "%s", asked.library);
+	else
+		tool_place_library("liblmdb.so.0", "compat", bench.drop_in);
+	rc = run_init_at(worker, bench.drop_in);
+	if (!rc && bench.compared)
+		rc = run_original(&bench.original, &bench.built_in);
+	if (!rc && bench.compared && bench.built_in)
+		given_note(&bench, "There is no liblmdb.so.0 of the system here: the original is "
+				   "the one that lmdbio holds (LMDBIO_DISABLE=1).");
+	return rc;
+}
+
+static int open_sets(void)
+{
+	struct given_set *set = &bench.sets[LMDBIO];
+	int rc = given_open(&bench_tool, set, asked.path, asked.flags, asked.database);
+
+	if (rc)
+		return rc;
+	bench.compared = !set->container || asked.raw;
+	bench.sets[ORIGINAL] = *set;
+	if (asked.raw) {
+		rc = given_open(&bench_tool, &bench.sets[ORIGINAL], asked.raw, 0, set->database);
+		if (!rc && bench.sets[ORIGINAL].container) {
+			tool_complain(&bench_tool,
+				      "%s: the original cannot read a container: --raw takes the "
+				      "LMDB data set",
+				      asked.raw);
+			rc = EINVAL;
+		} else if (!rc && bench.sets[ORIGINAL].records != set->records) {
+			tool_complain(
+				&bench_tool,
+				"%s: it has other records than %s: --raw takes the data set of "
+				"which the container was made",
+				asked.raw, asked.path);
+			rc = EINVAL;
+		}
+	} else if (set->container) {
+		given_note(&bench, "A container is read by lmdbio alone: --raw=PATH lets the "
+				   "original read the data set of which it was made.");
+	}
+	if (!rc && set->unsearched && !asked.database)
+		given_note(&bench, "The main database was measured; --db=NAME names another one.");
+	return rc;
+}
+
+/* The page is whole or not there. */
+static int write_page(void)
+{
+	char *partial;
+	FILE *out;
+	int rc = 0;
+
+	if (asprintf(&partial, "%s.lmdbio-partial", asked.html) < 0)
+		return ENOMEM;
+	out = fopen(partial, "we");
+	if (!out) {
+		rc = errno;
+	} else {
+		given_html(&bench, out);
+		if (ferror(out))
+			rc = EIO;
+		if (fclose(out) && !rc)
+			rc = errno;
+		if (!rc && rename(partial, asked.html))
+			rc = errno;
+		if (rc)
+			unlink(partial);
+	}
+	if (rc)
+		tool_complain(&bench_tool, "%s: %s", asked.html, strerror(rc));
+	free(partial);
+	return rc;
+}
+
+static int report(void)
+{
+	int rc = asked.html ? write_page() : 0;
+
+	if (asked.json && !rc)
+		rc = given_json(&bench, stdout);
+	else if (!rc)
+		given_table(&bench, stdout);
+	if (rc)
+		return TOOL_FAILED;
+	return bench.differ ? TOOL_PROBLEM : TOOL_OK;
+}
+
+static int run(void)
+{
+	char plan[256];
+	int status = open_sets() || find_programs() ? TOOL_FAILED : given_plan(&bench);
+
+	if (status)
+		return status;
+	given_plan_text(&bench, plan, sizeof(plan));
+	fprintf(stderr, "%s: %s: %s\n", bench_tool.name, asked.path, plan);
+	return given_measure(&bench) ? TOOL_FAILED : report();
+}
+
+static void on_unreadable(void)
+{
+	tool_complain(&bench_tool, "%s: %s", asked.path, strerror(EIO));
+	_exit(TOOL_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+	int key, status;
+
+	while ((key = tool_option_next(&bench_tool, argc, argv)) != -1)
+		if (!parse_option(key))
+			return TOOL_FAILED;
+	if (optind != argc - 1)
+		return tool_usage_error(&bench_tool, "one data set is wanted");
+	asked.path = argv[optind];
+	tool_signals_catch();
+	tool_unreadable_catch(on_unreadable);
+	status = run();
+	given_close(&bench.sets[LMDBIO]);
+	if (asked.raw)
+		given_close(&bench.sets[ORIGINAL]);
+	free(bench.rows);
+	return tool_signal ? tool_signal_status() : tool_output_end(&bench_tool, status);
+}
