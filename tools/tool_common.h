@@ -38,8 +38,9 @@ struct tool_option {
 };
 
 /* What an argument is, for completion: words in lower case and numbers stand for themselves, with
- * '|' between them ("auto|pread|direct"); FILE, LIBRARY and PATH are a file, DIR is a directory, DATABASE
- * a named database, PRESET and POLICY,... are lmdbio-sim's; any other word stands for free text. */
+ * '|' between them ("auto|pread|direct"); FILE, LIBRARY and PATH are a file, DIR is a directory,
+ * DATABASE a named database, PRESET and POLICY,... are lmdbio-sim's; any other word stands for free
+ * text. */
 
 struct tool {
 	const char *name;     /* lmdbio-check */
