@@ -83,8 +83,9 @@ static void inside_end(void)
 	pthread_mutex_unlock(&inside.lock);
 }
 
-/* At exit. A program that has begun MPI and not ended it has failed: its job is to end at once, as
- * it would without us, and nobody who waits for the others to come, or to read on, changes that. */
+/* At exit, once or twice. A program that has begun MPI and not ended it has failed: its job is to
+ * end at once, as it would without us, and nobody who waits for the others to come, or to read on,
+ * changes that. */
 static void exit_begins(void)
 {
 	int begun = 0, ended = 0;
@@ -196,6 +197,11 @@ static int session_open(void)
 	MPI_Info_free(&info);
 	if (rc != MPI_SUCCESS)
 		inside.session = MPI_SESSION_NULL;
+	else
+		/* MPICH 4.2 takes leave of the launcher in a handler of exit() that beginning MPI
+		 * sets up, if MPI has ended by then; else the launcher kills the job. Handlers run
+		 * last come, first served: this one, which ends MPI, has to come after MPICH's. */
+		atexit(exit_begins);
 	return rc;
 }
 
@@ -290,7 +296,7 @@ int mpi_inside_begin(bool first)
 	rc = thread_start(&inside.thread, inside_run, NULL);
 	inside.running = !rc;
 	if (!rc)
-		atexit(exit_begins);
+		atexit(exit_begins); /* also for a program that has not begun MPI */
 	else if (inside.session != MPI_SESSION_NULL)
 		MPI_Session_finalize(&inside.session);
 done:
