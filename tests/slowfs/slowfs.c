@@ -60,7 +60,8 @@ static void print_help(const char *program)
 	       "    -o log                 every read is logged from the start\n"
 	       "    -o transient           MOUNT is removed when unmounted\n"
 	       "    -o stats=FILE          writes the counters there when unmounted\n"
-	       "    -o lock=FILE           holds a lock (flock) on it as long as it lives\n\n"
+	       "    -o lock=FILE           holds a lock (flock) on it as long as it lives; its\n"
+	       "                           process id is in it\n\n"
 	       "While mounted: MOUNT/.slowfs/stats and MOUNT/.slowfs/log are read;\n"
 	       "MOUNT/.slowfs/control shows the settings and takes lines: reset, latency US,\n"
 	       "bandwidth MIB, hold N, fail SPEC, clear, drop, log on|off. hold N makes the next\n"
@@ -156,8 +157,8 @@ static int apply_options(struct slowfs *fs, const struct slowfs_options *options
 		return EIO;
 	if (options->lock != NULL) {
 		/* Kept open, and never closed: the process's end lets the lock go. */
-		fd = open_or_complain(options->lock, O_RDWR | O_CREAT);
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0)
+		fs->lock = open_or_complain(options->lock, O_RDWR | O_CREAT);
+		if (fs->lock < 0 || flock(fs->lock, LOCK_EX | LOCK_NB) != 0)
 			return EBUSY;
 	}
 	if (options->stats != NULL) {
@@ -197,8 +198,11 @@ static int mount_and_serve(struct slowfs *fs, struct fuse_args *args,
 		goto destroy;
 	if (fuse_session_mount(fs->session, cmdline->mountpoint) != 0)
 		goto signals;
-	if (fuse_daemonize(cmdline->foreground) == 0)
+	if (fuse_daemonize(cmdline->foreground) == 0) {
+		if (fs->lock >= 0 && ftruncate(fs->lock, 0) == 0)
+			dprintf(fs->lock, "%d\n", (int)getpid());
 		rc = serve(fs, cmdline);
+	}
 	fuse_session_unmount(fs->session);
       signals:
 	fuse_remove_signal_handlers(fs->session);
@@ -209,7 +213,7 @@ destroy:
 
 int main(int argc, char **argv)
 {
-	static struct slowfs fs;
+	static struct slowfs fs = {.lock = -1};
 	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
 	struct fuse_cmdline_opts cmdline = {.mountpoint = NULL};
 	struct slowfs_options options = {.latency = 500, .bandwidth = 1500, .fs = &fs};

@@ -70,8 +70,20 @@ _slowfs_unmount()
 # ended may be let go a moment later, when its io_uring is taken apart; the daemon waits for that.
 slowfs_stop()
 {
-	_slowfs_unmount "-$(_slowfs_lazy)" && flock -w 60 "$SLOWFS_MOUNT.lock" true && rm -f "$SLOWFS_MOUNT.lock" &&
-		SLOWFS_MOUNT=
+	_slowfs_unmount "-$(_slowfs_lazy)" && _slowfs_wait && rm -f "$SLOWFS_MOUNT.lock" && SLOWFS_MOUNT=
+}
+
+# A mount namespace that any program on this machine has made meanwhile has a mount of its own, which
+# keeps the daemon for as long as that program runs: then the daemon is told to end.
+_slowfs_wait()
+{
+	for _slowfs_try in 1 2 3; do
+		flock -w 2 "$SLOWFS_MOUNT.lock" true && return
+		if grep -qs " [^ ]*$SLOWFS_MOUNT " /proc/[0-9]*/mountinfo; then
+			kill "$(cat "$SLOWFS_MOUNT.lock")"
+		fi
+	done
+	flock -w 60 "$SLOWFS_MOUNT.lock" true
 }
 
 # For a trap: takes away what may be left, in use or not, its daemon alive or dead; never fails.

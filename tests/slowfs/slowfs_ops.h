@@ -18,6 +18,7 @@ struct slowfs {
 	struct slowfs_stats stats;
 	struct slowfs_nodes nodes;
 	bool nocache; /* each open forgets the kernel's pages of the file */
+	int lock;     /* a descriptor, or -1 */
 };
 
 /* Attributes and names (slowfs_tree.c). Signatures and duties are those of fuse_lowlevel_ops. */

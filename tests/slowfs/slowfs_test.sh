@@ -274,6 +274,22 @@ stop_leaves_nothing()
 	[ ! -e "$mount" ] || fail "a transient mount leaves its folder"
 }
 
+# Another program's mount namespace has the mount, too.
+stop_ends_what_is_mounted_elsewhere()
+{
+	unshare -m true 2>/dev/null || return 0
+	mkfifo "$dir/ready"
+	slowfs_start "$backing" "$mount"
+	# shellcheck disable=SC2016
+	unshare -m --propagation private sh -c 'echo >"$0"; exec sleep 1000' "$dir/ready" &
+	elsewhere=$!
+	read -r _ <"$dir/ready"
+	slowfs_stop || stopped=no
+	kill "$elsewhere"
+	wait "$elsewhere" 2>/dev/null || true
+	[ -z "${stopped:-}" ] || fail "the daemon stays while another namespace has the mount"
+}
+
 help_names_every_option
 slowfs_start "$backing" "$mount" -o "latency=500,bandwidth=1500,stats=$dir/stats"
 for check in direct_reads_are_counted_each buffered_reads_come_in_128_kib \
@@ -285,4 +301,5 @@ for check in direct_reads_are_counted_each buffered_reads_come_in_128_kib \
 	$check
 done
 stop_leaves_nothing
+stop_ends_what_is_mounted_elsewhere
 echo "passed"

@@ -16,15 +16,22 @@ mirror=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" && $2 ~ /^http/ { pri
 	/etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null) || :
 mirror=${mirror:-http://deb.debian.org/debian}
 
-# inside NAME SYSTEM COMMANDS: one case, in that system. What is mounted there goes with the commands.
+# inside NAME SYSTEM COMMANDS: one case, in that system. What is mounted there goes with the commands;
+# the mounts of other programs are left at once, so that none of them stays for as long as these run.
 # shellcheck disable=SC2016
 inside() {
 	status "$release: $1" 0 env -i LC_ALL=C HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive \
 		PATH=/usr/sbin:/usr/bin:/sbin:/bin unshare --mount --pid --fork --kill-child bash -euc '
+			mount --bind "$0" "$0"
 			mount -t proc proc "$0/proc"
-			mount --rbind /dev "$0/dev"
+			mount --bind /dev "$0/dev"
+			mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"
 			mount -t tmpfs shm "$0/dev/shm"
-			exec chroot "$0" sh -euc "$1"' "$2" "$3"
+			cd "$0"
+			pivot_root . mnt
+			umount -l /mnt
+			cd /
+			exec sh -euc "$1"' "$2" "$3"
 }
 
 # of_release: all cases of $release.
