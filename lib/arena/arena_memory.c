@@ -125,7 +125,8 @@ busy:
 
 /* --- who has how much of the room ------------------------------------------------------------- */
 
-uint64_t arena_keep_limit(const struct arena *arena)
+/* Blocks that may be kept from members. */
+static uint64_t arena_keep_limit(const struct arena *arena)
 {
 	uint64_t members = atomic_load_explicit(&arena->members, memory_order_relaxed);
 	uint64_t room = members * MEMBER_ROOM * ARENA_BLOCKS, all = arena_limit(arena);

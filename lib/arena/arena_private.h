@@ -279,7 +279,6 @@ void arena_lower(struct arena *arena, uint64_t blocks);
 bool arena_recount(struct arena *arena); /* whether it came out lower */
 void arena_evict(struct arena *arena, uint64_t blocks); /* so many, as far as nobody pins them */
 bool arena_give_back(const struct arena *arena, uint64_t offset, uint64_t length); /* memory */
-uint64_t arena_keep_limit(const struct arena *arena); /* blocks that may be kept from members */
 /* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);
 

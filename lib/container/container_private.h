@@ -108,9 +108,6 @@ size_t copies_size(const struct container *container);
 
 /* container_select.c: of which pages there are copies */
 
-/* Whether page `number` of a data file is one that leads to others: these bytes say so. */
-bool select_page(const uint8_t *page, uint64_t number, uint32_t page_size);
-
 /* Which of a data file's first two pages is the newest meta page: 0 or 1, or -1 when they are none
  * that the original would go by. META_END bytes of each are looked at. */
 int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size);

@@ -45,7 +45,8 @@ static bool leads_on(const uint8_t *page, uint32_t page_size)
 	return leads >= LEADS_LEAST;
 }
 
-bool select_page(const uint8_t *page, uint64_t number, uint32_t page_size)
+/* Whether page `number` of a data file is one that leads to others: these bytes say so. */
+static bool select_page(const uint8_t *page, uint64_t number, uint32_t page_size)
 {
 	if (number < FORMAT_METAS || !page_is_sound(page, number))
 		return false;

@@ -12,7 +12,6 @@
 enum descent { DESCEND_FIRST, DESCEND_LAST, DESCEND_KEY };
 
 /* descend.c */
-int level_load(struct cursor *cursor, struct level *level, uint64_t number);
 int level_search(struct cursor *cursor, struct level *level, const MDB_val *key, bool *exact);
 int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key);
 int cursor_sibling(struct cursor *cursor, bool forward);

@@ -96,7 +96,7 @@ int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, 
 	return likely(!rc) ? 0 : snapshot_fail(snapshot, rc);
 }
 
-int level_load(struct cursor *cursor, struct level *level, uint64_t number)
+static int level_load(struct cursor *cursor, struct level *level, uint64_t number)
 {
 	const uint8_t *page;
 	unsigned count, flags;

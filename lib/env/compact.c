@@ -43,7 +43,8 @@ int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size)
 	return 0;
 }
 
-int compact_go(struct compactor *compactor, uint64_t number)
+/* Puts free pages until the next one to be put is `number`. */
+static int compact_go(struct compactor *compactor, uint64_t number)
 {
 	int rc = 0;
 

@@ -72,9 +72,6 @@ struct compactor {
 
 int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size);
 
-/* Puts free pages until the next one to be put is `number`. */
-int compact_go(struct compactor *compactor, uint64_t number);
-
 /* compact_metas.c: what stands in front, and the free list behind */
 
 /* What is known of a copy before its first page is put. */

@@ -13,7 +13,6 @@ extern const struct io_ops io_pread_ops;
 extern const struct io_ops io_direct_ops;
 extern const struct io_ops io_direct_threads_ops;
 extern const struct io_ops io_memory_ops;
-extern const struct io_ops io_fault_ops;
 
 /* Reads on from the first *done bytes, which are there, to the end of the range or of the file.
  * Any thread. Returns 0 or errno; *done grows in both cases. */

@@ -110,7 +110,7 @@ static void fault_close(struct io *io)
 	free(io->state);
 }
 
-const struct io_ops io_fault_ops = {
+static const struct io_ops io_fault_ops = {
 	.name = "fault",
 	.open = fault_open,
 	.read = fault_read,

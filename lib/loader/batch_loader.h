@@ -129,9 +129,8 @@ struct loader_door {
 };
 #define LOADER_DOOR_SYMBOL "lmdbio_loader_door"
 
-/* How free an order is, and one of records that are glued in groups and shuffled so: 0 to 1, see
+/* How free an order of records is that are glued in groups and shuffled so: 0 to 1, see
  * loader_quality.c. */
-double quality_positions(const struct order *order);
 double quality_groups(uint64_t records, uint64_t group);
 
 #endif

@@ -21,7 +21,8 @@ struct counting {
 	uint32_t first, n; /* ranks */
 };
 
-uint32_t plan_rank(const struct plan *plan, uint64_t unit, uint16_t node, unsigned count)
+/* Where a unit stands among those that a node may want a copy of; the least first. */
+static uint32_t plan_rank(const struct plan *plan, uint64_t unit, uint16_t node, unsigned count)
 {
 	uint64_t key[2] = {unit, node};
 	uint64_t hash = XXH3_64bits_withSeed(key, sizeof(key), plan->spec.order.spec.seed);

@@ -37,9 +37,6 @@ struct plan_tally {
  * `tallies` is PLAN_READS_MOST long. */
 unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct plan_tally *tallies);
 
-/* Where a unit stands among those that a node may want a copy of; the least first. */
-uint32_t plan_rank(const struct plan *plan, uint64_t unit, uint16_t node, unsigned count);
-
 /* Calls `work` for parts of all units, in the spec's threads. */
 void plan_share_out(struct plan *plan,
 		    void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument),

@@ -57,7 +57,8 @@ double quality_groups(uint64_t records, uint64_t group)
 	return pick_entropy(records / group, 0) / pick_entropy(records, 0);
 }
 
-double quality_positions(const struct order *order)
+/* How free an order is, 0 to 1. */
+static double quality_positions(const struct order *order)
 {
 	struct order_epoch at;
 	double sum = 0, full;

@@ -36,7 +36,8 @@ static void send_put(struct peer_job *job, struct peer_send *send)
 	job->sends = send;
 }
 
-bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length)
+/* Sends bytes, which are malloc'ed, and freed in any case. false: MPI does not. */
+static bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length)
 {
 	struct peer_send *send = calloc(1, sizeof(*send));
 
@@ -83,8 +84,10 @@ static void owned_free(void *const *owned, int n)
 		free(owned[i]);
 }
 
-int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
-	      void *const *owned, int n)
+/* Sends n runs of bytes as one message; some may be empty, not all. `owned`: what is freed when
+ * they have been sent, in any case, n of them or NULL. Returns an MPI code. */
+static int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs,
+		     const int *lengths, void *const *owned, int n)
 {
 	struct peer_send *send = calloc(1, sizeof(*send));
 	MPI_Datatype type;

@@ -340,12 +340,7 @@ struct peer_told {
 	} each[PEER_ASKS];
 };
 
-/* Sends bytes, which are malloc'ed, and freed in any case. false: MPI does not. */
-bool send_bytes(struct peer_job *job, int to, int tag, void *bytes, size_t length);
-/* Sends or receives n runs of bytes as one message; some may be empty, not all. `owned`: what is
- * freed when they have been sent, in any case, n of them or NULL. Returns an MPI code. */
-int runs_send(struct peer_job *job, int to, int tag, uint8_t *const *runs, const int *lengths,
-	      void *const *owned, int n);
+/* Receives n runs of bytes as one message; some may be empty, not all. Returns an MPI code. */
 int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
 		 int n, MPI_Request *request);
 /* A word that nobody answers, or that asks for bits. */

@@ -27,7 +27,9 @@ static bool show_file_again(const struct residency *residency, uint64_t offset, 
 	return shown;
 }
 
-bool show_file(const struct residency *residency, uint64_t offset, uint64_t end)
+/* Lays the file under [offset, end) of the window, whatever has become of its descriptor. false: as
+ * show_file_whole(). */
+static bool show_file(const struct residency *residency, uint64_t offset, uint64_t end)
 {
 	if (!descriptor_is(residency->fd, residency->device, residency->inode))
 		return show_file_again(residency, offset, end);
@@ -65,7 +67,9 @@ void runs_clear(struct residency *residency, uint64_t chunk)
 				      memory_order_relaxed);
 }
 
-bool chunk_rest(struct residency *residency, uint64_t chunk)
+/* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
+ * kernel refuses, and the arena stays under it. */
+static bool chunk_rest(struct residency *residency, uint64_t chunk)
 {
 	enum chunk_state before = get_state(residency, chunk);
 	bool spilled = false;

@@ -77,21 +77,17 @@ bool is_impatient(const struct residency *residency);
 /* residency_map.c: all under the lock. */
 /* The part of a chunk that may show the arena, in whole blocks. */
 void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end);
-/* Lays the file under [offset, end) of the window, whatever has become of its descriptor. Should
- * the kernel refuse (false), the map stays as it is, right all the same; what it shows of the arena
- * must then stay pinned. */
-bool show_file(const struct residency *residency, uint64_t offset, uint64_t end);
-/* The same for all of the window, as the program has opened it: with the advice for its reads. */
+/* Lays the file under all of the window, as the program has opened it: with the advice for its
+ * reads. false: the kernel refuses, and the map stays as it is, right all the same; what it shows of
+ * the arena must then stay pinned. */
 bool show_file_whole(const struct residency *residency);
 /* Whether a chunk is half of a huge page that the window can show with one entry. */
 bool is_half(const struct residency *residency, uint64_t chunk);
 /* Shows the blocks [first, end) of a pinned chunk, all of which are published. false: the kernel
  * refuses; nothing has changed. */
 bool chunk_show(struct residency *residency, uint64_t chunk, uint64_t first, uint64_t end);
-/* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
- * kernel refuses, and the arena stays under it. */
-bool chunk_rest(struct residency *residency, uint64_t chunk);
-/* What is not shown of a chunk stays with the file. false: as above. */
+/* What is not shown of a chunk stays with the file. false: the kernel refuses, and the arena stays
+ * under it. */
 bool chunk_leave(struct residency *residency, uint64_t chunk);
 void runs_clear(struct residency *residency, uint64_t chunk);
 void mark_run(struct residency *residency, uint64_t first, uint64_t end);
