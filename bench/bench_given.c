@@ -26,6 +26,11 @@ static bool time_is_over(struct bench_state *state, struct bench_result *result)
 		state->look = 2 * state->look + 1;
 	state->looked = now;
 	state->unlooked = 0;
+	if (!result->settled && now >= state->until - state->job->deadline / 4 * 3) {
+		result->settled = now;
+		result->early_records = result->records;
+		result->early_bytes = result->bytes;
+	}
 	if (now >= state->until)
 		result->stopped = 1;
 	return result->stopped;

@@ -71,6 +71,8 @@ struct bench_result {
 	uint64_t requests, asked; /* the driver's, from the file system's counters: number, bytes */
 	uint64_t missing;         /* keys that were not in the database */
 	uint64_t stopped;         /* processes that the deadline has stopped */
+	/* Of a stopped one, what was read in the first quarter of its time, and when that ended: */
+	uint64_t settled, early_records, early_bytes;
 	uint64_t fetched;         /* bytes that the kernel counts as read from storage */
 	uint64_t lmdbio_requests, lmdbio_bytes; /* that lmdbio asked of storage */
 	const char *library;                    /* where mdb_env_open was found */

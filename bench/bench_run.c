@@ -215,6 +215,10 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 	sum->sum += one->sum;
 	sum->missing += one->missing;
 	sum->stopped += one->stopped;
+	if (one->settled && (!sum->settled || one->settled < sum->settled))
+		sum->settled = one->settled;
+	sum->early_records += one->early_records;
+	sum->early_bytes += one->early_bytes;
 	sum->fetched += one->fetched;
 	sum->lmdbio_requests += one->lmdbio_requests;
 	sum->lmdbio_bytes += one->lmdbio_bytes;

@@ -16,6 +16,11 @@ case ${with_sanitizer:-no} in
 no) ;;
 *) export ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" ;;
 esac
+if [ "$(stat -f -c %T "$scratch")" = tmpfs ]; then
+	rmdir "$scratch"
+	scratch=$(mktemp -d "$top_builddir/lmdbio-test.XXXXXX")
+	[ "$(stat -f -c %T "$scratch")" != tmpfs ] || skip "nothing is cold here: all is in memory (tmpfs)"
+fi
 cd "$scratch"
 mkdir tmp
 export TMPDIR=$scratch/tmp
@@ -121,6 +126,14 @@ import json
 result = json.load(open("out"))
 assert result["same"] and result["lmdbio"]["data"]["container"]
 assert not result["original"]["data"]["container"]'
+/usr/bin/python3 - <<'END'
+import lmdb, shutil
+shutil.copytree("data/train", "changed")
+with lmdb.open("changed", map_size=1 << 26) as env, env.begin(write=True) as txn:
+    txn.put(b"%08d" % 7, bytes(5000))
+END
+told data_that_differs_is_a_finding 1 '^lmdbio and the original have not read the same' "$installed" --seconds=10 \
+	--pairs=1 --only='cold, scan, 1 process' --raw=changed data/packed
 told raw_of_another_data_set_is_refused 2 'other records' "$installed" --raw=data/file.mdb data/packed
 if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && shm=$(mktemp -d /dev/shm/lmdbio-bench.XXXXXX); then
 	cp -r data/train "$shm"
@@ -198,6 +211,15 @@ told missing_data_set_is_named 2 'data/none: No such file' "$installed" data/non
 told empty_data_set_is_named 2 'data/empty: it has no records' "$installed" data/empty
 told missing_database_is_named 2 "no database 'none'" "$installed" --db=none data/named
 told other_version_is_refused 2 'data/newer: ' "$installed" data/newer
+cp -r data/train damaged
+/usr/bin/python3 - <<'END'
+with open("damaged/data.mdb", "r+b") as file:
+    for page in range(100, 2000):
+        file.seek(page * 4096)
+        file.write(b"\xff" * 16)
+END
+told damaged_data_set_names_what_to_do 2 'damaged: .*lmdbio-check says' "$installed" "${quick[@]}" --only=', 1 process' \
+	damaged
 told bad_number_is_refused 2 "pairs wants a number from 1 to 99, not '0'" "$installed" --pairs=0 data/train
 told bad_size_is_refused 2 "bytes wants a size" "$installed" --bytes=many data/train
 told bad_list_is_refused 2 "processes wants a number from 1 to 64, not '0'" "$installed" --processes=1,0 data/train

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What is measured of a user's data set: the plan, its rows, and what came of them. */
+/* Holds what is measured of a user's data set: the plan, its rows, and what came of them. */
 #ifndef LMDBIO_TOOLS_GIVEN_BENCH_H
 #define LMDBIO_TOOLS_GIVEN_BENCH_H
 
@@ -53,7 +53,7 @@ struct given_bench {
 	char drop_in[PATH_MAX];
 	int keys;
 	uint64_t n_keys;
-	double run_seconds; /* of a run at most */
+	double cold_seconds, warm_seconds; /* of a run at most */
 	struct given_machine machine;
 	struct given_row *rows;
 	unsigned n_rows;

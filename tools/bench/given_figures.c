@@ -10,37 +10,38 @@
 /* Ratios between these two are called "as fast". */
 static const double as_fast_from = 0.95, as_fast_to = 1.05;
 
-static double seconds_of(const struct bench_result *run)
+/* A run that was stopped is rated without the first quarter of its time: reading ahead begins then,
+ * and what it has brought when the run is stopped would be nobody's. */
+static double rate_of(const struct bench_result *run, bool bytes)
 {
-	return run->end > run->begin ? (double)(run->end - run->begin) / 1e9 : 1e-9;
+	uint64_t begin = run->begin, early = 0, all = bytes ? run->bytes : run->records;
+
+	if (run->stopped && run->settled && run->records > run->early_records) {
+		begin = run->settled;
+		early = bytes ? run->early_bytes : run->early_records;
+	}
+	return run->end > begin ? (double)(all - early) / ((double)(run->end - begin) / 1e9) : 0;
 }
 
-static double rate_of(const struct bench_result *run, size_t offset)
-{
-	const struct field field = {NULL, offset, FIELD_NUMBER};
-
-	return (double)field_number(&field, run) / seconds_of(run);
-}
-
-static double rate_median(const struct given_row *row, enum library library, int i, size_t offset)
+static double rate_median(const struct given_row *row, enum library library, int i, bool bytes)
 {
 	double all[PAIRS_LIMIT];
 
 	if (i >= 0)
-		return rate_of(&row->runs[library][i], offset);
+		return rate_of(&row->runs[library][i], bytes);
 	for (unsigned pair = 0; pair < row->pairs; pair++)
-		all[pair] = rate_of(&row->runs[library][pair], offset);
+		all[pair] = rate_of(&row->runs[library][pair], bytes);
 	return median(all, row->pairs);
 }
 
 double given_rate(const struct given_row *row, enum library library, int i)
 {
-	return rate_median(row, library, i, offsetof(struct bench_result, records));
+	return rate_median(row, library, i, false);
 }
 
 double given_bytes_rate(const struct given_row *row, enum library library, int i)
 {
-	return rate_median(row, library, i, offsetof(struct bench_result, bytes));
+	return rate_median(row, library, i, true);
 }
 
 double given_field(const struct given_row *row, enum library library, size_t offset)

@@ -31,14 +31,14 @@ static json_t *json_run(const struct bench_result *run)
 {
 	double seconds = (double)(run->end - run->begin) / 1e9;
 
-	return json_pack("{sf, sI, sI, sI, sI, sI, sI, sf, sI, sI, sI}", "seconds", seconds,
-			 "records", (json_int_t)run->records, "bytes", (json_int_t)run->bytes,
-			 "storage_bytes", (json_int_t)run->asked, "lmdbio_requests",
-			 (json_int_t)run->lmdbio_requests, "major_faults", (json_int_t)run->major,
-			 "minor_faults", (json_int_t)run->minor, "processor_seconds",
-			 (double)(run->user + run->system) / 1e6, "missing_keys",
-			 (json_int_t)run->missing, "stopped", (json_int_t)run->stopped, "sum",
-			 (json_int_t)(run->sum & INT64_MAX));
+	return json_pack(
+		"{sf, sI, sI, sI, sI, sI, sI, sf, sI, sI, sI, sI}", "seconds", seconds, "records",
+		(json_int_t)run->records, "bytes", (json_int_t)run->bytes, "storage_bytes",
+		(json_int_t)run->asked, "lmdbio_requests", (json_int_t)run->lmdbio_requests,
+		"major_faults", (json_int_t)run->major, "minor_faults", (json_int_t)run->minor,
+		"processor_seconds", (double)(run->user + run->system) / 1e6, "missing_keys",
+		(json_int_t)run->missing, "stopped", (json_int_t)run->stopped, "early_records",
+		(json_int_t)run->early_records, "sum", (json_int_t)(run->sum & INT64_MAX));
 }
 
 static json_t *json_library(const struct given_row *row, enum library library)
@@ -111,11 +111,12 @@ int given_json(const struct given_bench *bench, FILE *out)
 				      machine->memory, "direct_bytes_a_second", machine->direct,
 				      "direct_bytes", (json_int_t)machine->direct_bytes));
 	json_object_set_new(json, "plan",
-			    json_pack("{sI, sI, sI, sf, sI, sI}", "seconds",
+			    json_pack("{sI, sI, sI, sf, sf, sI, sI}", "seconds",
 				      (json_int_t)bench->options.seconds, "bytes",
 				      (json_int_t)bench->options.bytes, "pairs",
-				      (json_int_t)bench->options.pairs, "run_seconds",
-				      bench->run_seconds, "keys", (json_int_t)bench->n_keys, "seed",
+				      (json_int_t)bench->options.pairs, "cold_run_seconds",
+				      bench->cold_seconds, "warm_run_seconds", bench->warm_seconds,
+				      "keys", (json_int_t)bench->n_keys, "seed",
 				      (json_int_t)bench->options.seed));
 	json_object_set_new(json, "notes", notes);
 	json_object_set_new(json, "rows", rows);

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HINTED_BATCH = 64, TOUCH = 64 };
+/* SURE: seconds of a run for which reading ahead has begun and settled on any storage. */
+enum { HINTED_BATCH = 64, TOUCH = 64, SURE = 2 };
 
 /* The part of a file that may stay in memory where a run is called cold. */
 static const double cold_rest = 0.01;
@@ -90,7 +91,8 @@ static struct bench_job row_job(const struct given_bench *bench, const struct gi
 		.announce = row->hints && library == LMDBIO,
 		.nordahead = row->nordahead,
 		.touch = TOUCH,
-		.deadline = (uint64_t)(bench->run_seconds * 1e9),
+		.deadline =
+			(uint64_t)(1e9 * (row->cold ? bench->cold_seconds : bench->warm_seconds)),
 	};
 }
 
@@ -154,7 +156,7 @@ static int warm_up(struct given_bench *bench, const struct given_row *row, uint6
 	if (rc)
 		return rc;
 	seconds = (double)(result.end - result.begin) / 1e9;
-	*repeat = seconds > 0 ? (uint64_t)(0.7 * bench->run_seconds / seconds) : 0;
+	*repeat = seconds > 0 ? (uint64_t)(0.7 * bench->warm_seconds / seconds) : 0;
 	*repeat = *repeat > WARM_REPEATS ? WARM_REPEATS : *repeat ? *repeat - 1 : 0;
 	return 0;
 }
@@ -186,6 +188,11 @@ static int measure_row(struct given_bench *bench, struct given_row *row)
 			compare_pair(bench, row, i);
 		if (!rc)
 			row->pairs = i + 1;
+		if (!rc && row->cold && row->runs[LMDBIO][i].stopped && bench->cold_seconds < SURE)
+			given_note(bench,
+				   "Cold runs were stopped after %.2g s: more --seconds, or fewer "
+				   "rows by --only, make their ratios surer.",
+				   bench->cold_seconds);
 	}
 	return rc;
 }
