@@ -26,7 +26,7 @@ static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" 
 static const uint64_t arena_largest = UINT64_C(1) << 46;
 enum { ARENA_VERSION = 7, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* --- who shares ----------------------------------------------------------------------------- */
+/* --- sharing ----------------------------------------------------------------------------- */
 
 /* What keeps the arenas of simulated nodes, and of other versions, apart. */
 static uint64_t node_hash(const char *node)
@@ -173,8 +173,9 @@ static void head_make(struct arena *arena, bool shared)
 	head->magic = arena_magic;
 }
 
-/* Its owner's alone, also for who is handed a place of it: the mode counts when it is opened by way of
- * /proc. The head's memory is had now or not at all; the data's comes with the bytes. */
+/* Only its owner may open it, also through a descriptor that is only a place (O_PATH): the mode
+ * counts when a process opens it by way of /proc. The head's memory is had now or not at all;
+ * the data's comes with the bytes. */
 static int size_memfd(const struct arena *arena)
 {
 	int rc;
@@ -357,7 +358,7 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 
 static void leave(struct arena *arena)
 {
-	close_one(&arena->listener); /* first, so that nobody comes in by a door that is closing */
+	close_one(&arena->listener); /* first, so that no process attaches while it closes */
 	arena_drop(arena);
 }
 
@@ -372,7 +373,8 @@ void arena_close(struct arena *arena)
 {
 	if (!arena)
 		return;
-	leave(arena); /* before its share is free: whoever gets that counts what is kept as nobody's */
+	leave(arena); /* before its share is free: the process that gets the share counts what is kept
+			   as unowned */
 	purse_leave(arena);
 	arena_detach(arena);
 }

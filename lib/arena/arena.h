@@ -7,10 +7,11 @@
  * wait for it, or go on without it. A block that is published holds the snapshot's bytes until its
  * chunk is evicted, and a chunk is evicted only when no living process has it pinned.
  *
- * Whoever dies loses its claims and pins: they count only while the kernel holds its owner's lock
- * (an open-file-description lock on the owner's row). Nothing has a name in a file system. What
- * forked processes have had stays for the next ones as long as one process lives that they descend
- * from, or that descends from it (arena_keeper_watch()); all else goes with the last that has it.
+ * A process that dies loses its claims and pins: they count only while the kernel holds the owner's
+ * lock (an open-file-description lock on the owner's row). Nothing has a name in a file system.
+ * What forked processes have had stays for the next ones as long as one process lives that they
+ * descend from, or that descends from it (arena_keeper_watch()); all else goes with the last that
+ * has it.
  */
 #ifndef LMDBIO_ARENA_ARENA_H
 #define LMDBIO_ARENA_ARENA_H
@@ -30,8 +31,8 @@ enum {
 };
 
 struct arena_options {
-	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts, and
-			     more for who finds it when all have gone */
+	uint64_t budget;  /* bytes of blocks that the node may keep; the first process's counts, and a
+			   larger one of a process that finds the arena when all others have gone */
 	uint64_t node_budget; /* bytes that all arenas of the node may keep together; the largest
 				 counts; 0: as much as `budget` */
 	const char *node; /* LMDBIO_NODE: keeps simulated nodes of one machine apart; may be NULL */
@@ -89,10 +90,10 @@ int arena_fd(const struct arena *arena);
  * bytes. Any thread. Returns 0, or ENOMEM when there is no memory left (read without the arena then). */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length);
 
-/* Makes memory for chunks that will be read soon, in huge pages, where that is possible and nobody
- * has tried it: those of `count` from `first` on, and their neighbours up to multiples of a huge
- * page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call; of those that take longer
- * it makes fewer, and none in the end. */
+/* Makes memory for chunks that will be read soon, in huge pages, where that is possible and no
+ * process has tried it: those of `count` from `first` on, and their neighbours up to multiples
+ * of a huge page, 2 MiB. Takes about 0.2 ms a chunk, and some more for each call; of those that
+ * take longer it makes fewer, and none in the end. */
 void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 
 /* Whether arena_prepare() would try. Any thread, no lock. */
@@ -137,27 +138,27 @@ uint64_t arena_missing(const struct arena *arena, uint64_t first, uint64_t end, 
 
 /* --- claims --------------------------------------------------------------------------------- */
 
-/* Tries to become the one who loads a chunk: true, or false when somebody living has it (or when
- * there is no memory for the table; arena_wait() tells the two apart). */
+/* Tries to claim a chunk, in order to load it. Returns false when a living process has it (or
+ * when there is no memory for the table; arena_wait() tells the two apart). */
 bool arena_claim(struct arena *arena, uint64_t chunk);
 
 /* Publishes blocks of claimed chunks (release order). */
 void arena_publish(struct arena *arena, uint64_t first, uint64_t count);
 
-/* Gives a claim back and wakes who waits for it. */
+/* Gives a claim back and wakes the processes that wait for it. */
 void arena_release(struct arena *arena, uint64_t chunk);
 
-/* Waits until nobody living holds the claim. Returns true then, false when `milliseconds` have
- * passed before (the holder lives, but is slow or stopped), or at once when there is no memory for
- * the table: go on without the arena then. Notices a dead holder within 100 ms. */
+/* Waits until no living process holds the claim. Returns true then, false when `milliseconds`
+ * have passed before (the holder lives, but is slow or stopped), or at once when there is no
+ * memory for the table: go on without the arena then. Notices a dead holder within 100 ms. */
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
-/* A number that changes when the holder of a chunk's claim, or the server where nobody has claimed
- * it, gets anything done: it waits for slow storage then, and is not stopped. Of a claim of this
+/* A number that changes when the holder of a chunk's claim, or the server of an unclaimed chunk,
+ * gets anything done: it waits for slow storage then, and is not stopped. Of a claim of this
  * process's own it changes with every call. */
 uint64_t arena_progress(const struct arena *arena, uint64_t chunk);
 
-/* Whether the one whom such a number was of has got anything done since. */
+/* Whether the process that such a number belongs to has got anything done since. */
 bool arena_progressed(const struct arena *arena, uint64_t progress);
 
 /* --- pins ----------------------------------------------------------------------------------- */
@@ -169,12 +170,13 @@ void arena_unpin(struct arena *arena, uint64_t chunk);
 
 /* --- a server ------------------------------------------------------------------------------- */
 
-/* A member may serve the others: instead of reading, they wish for chunks, and it brings them, from
- * wherever it has them. Nobody has to rely on it: who has waited long enough claims and reads. */
+/* A member may serve the others: instead of reading, they wish for chunks, and it brings them,
+ * from wherever it has them. No member relies on it: one that has waited long enough claims and
+ * reads. */
 
 /* Becomes the server. `keeps`: chunks that it wants to keep for the nodes' common good. `whole`:
  * small pieces are worth a chunk too, for all of the file will be in memory. Returns 0, EBUSY
- * (another living member is it) or ENOTSUP (nobody shares this arena). */
+ * (another living member is it) or ENOTSUP (no process shares this arena). */
 int arena_serve(struct arena *arena, uint64_t keeps, bool whole);
 
 /* Takes the next wish of any member; the server's one thread. false: there is none. */
@@ -184,38 +186,38 @@ bool arena_wish_next(struct arena *arena, uint64_t *chunk, bool *urgent);
  * not sleep then. */
 bool arena_serve_sleeps(struct arena *arena, bool asleep);
 
-/* The server has done what it will do for a chunk; `refused`: who wants it claims it and reads, which
- * uses the refusal up. Wakes all who wait. */
+/* The server has done what it will do for a chunk; `refused`: the next process that wants it
+ * claims it and reads, which uses the refusal up. Wakes all who wait. */
 void arena_answer(struct arena *arena, uint64_t chunk, bool refused);
 
-/* That the server is at work, for who would lose patience. */
+/* Says that the server is at work, so that waiting members stay patient. */
 void arena_serve_beat(struct arena *arena);
 
 /* Marks a chunk that goes later than those without the mark. */
 void arena_keep(struct arena *arena, uint64_t chunk);
 
-/* Bytes that one member should have pinned, at most, so that what is kept and what all have pinned
- * find room together. UINT64_MAX where nobody serves, or there is room for everything. */
+/* Bytes that one member should have pinned, at most, so that what is kept and what all have
+ * pinned find room together. UINT64_MAX where there is no server, or room for everything. */
 uint64_t arena_share(struct arena *arena);
 
-/* Whether somebody brings this chunk for who wishes; with *whole as told to arena_serve(). */
+/* Whether a server brings this chunk on a wish; with *whole as told to arena_serve(). */
 bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole);
 
 /* Asks for a chunk, urgently or ahead of need. Again and again is fine: it passes on what is new.
  * Under the caller's lock. Returns true if the server sleeps and must be woken. */
 bool arena_wish(struct arena *arena, uint64_t chunk, bool urgent);
 
-/* Waits until a chunk that this process has wished for is wholly published, or nobody brings it any
- * more: true, at once where it has not wished. false: so many milliseconds have passed. */
+/* Waits until a chunk that this process has wished for is wholly published, or no server brings
+ * it any more: true, at once where it has not wished. false: so many milliseconds have passed. */
 bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds);
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that
- * nobody has pinned or claimed, those not used for longest first (arena_touch); those that a served
- * node retains for the next time that somebody goes over the file only when there is nothing else;
- * kept ones last and only as far as they leave members too little room (while there is a server).
- * true: they are counted as the node's from now on. false: there is no room now; read without the
+/* Makes room for `blocks` more blocks that the caller is about to load, evicting chunks that no
+ * process has pinned or claimed, the least recently used first (arena_touch); those that a
+ * served node retains for the next pass over the file only when there is nothing else; kept ones
+ * last and only as far as they leave members too little room (while there is a server). true:
+ * they are counted as the node's from now on. false: there is no room now; read without the
  * arena. */
 bool arena_reserve(struct arena *arena, uint64_t blocks);
 
@@ -226,8 +228,8 @@ bool arena_has_room(struct arena *arena, uint64_t blocks);
  * which then frees what the read has left behind. */
 void arena_unreserve(struct arena *arena, uint64_t blocks);
 
-/* How many pieces of a chunk the node's processes have read because somebody waited for them, 255
- * at most; one is added under the claim. Any thread, no lock. */
+/* How many pieces of a chunk the node's processes have read because a reader waited for them,
+ * 255 at most; one is added under the claim. Any thread, no lock. */
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
 void arena_pieces_add(struct arena *arena, uint64_t chunk);
 

@@ -196,8 +196,9 @@ uint64_t arena_published(struct arena_group *group, uint64_t chunk)
 	return count;
 }
 
-/* Counts first and sets the bits afterwards, so that who dies in between leaves the node's account
- * too high: that is put right later, whereas too low would let the node grow over its budget. */
+/* Counts first and sets the bits afterwards, so that a process that dies in between leaves the
+ * node's account too high: that is put right later, whereas too low would let the node grow over
+ * its budget. */
 static void publish_in_chunk(struct arena *arena, uint64_t first, uint64_t end)
 {
 	uint64_t chunk = first / ARENA_BLOCKS, expected = 0, set = 0;

@@ -36,7 +36,8 @@ static uint64_t pair_bits(uint64_t chunk)
 	return UINT64_C(3) << (chunk % 64 & ~UINT64_C(1));
 }
 
-/* To whom it falls to make a pair's page: one of all, once. Who gets it has claimed both chunks. */
+/* Whether this process is to make a pair's page: one process does, once. It has claimed both
+ * chunks then. */
 static bool pair_take(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
@@ -103,7 +104,7 @@ static uint64_t worth_of_page(const struct arena *arena)
 static bool range_make(struct arena *arena, uint64_t first, uint64_t end)
 {
 	uint64_t worth = (end - first) / ARENA_PAIR * worth_of_page(arena);
-	/* Not the time that passes: who waits for a processor learns nothing about memory. */
+	/* Processor time, because waiting for a processor says nothing about memory. */
 	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
 	bool made = pairs_make(arena, first, end);
 

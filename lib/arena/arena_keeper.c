@@ -4,17 +4,19 @@
  * A program whose workers come and go, each opening the data set for itself, would read storage
  * anew with every set of workers. So before its first fork a process makes a pair of connected
  * sockets, the keeper, which all its descendants inherit until they start another program. A child
- * that has met an arena sends itself a message with a descriptor of it, and nobody receives it: the
- * kernel holds the memory as long as the message waits, and frees it when the last process with the
- * keeper has ended, however it ended. The process that made the keeper looks into it too, but puts
- * nothing in: what it alone has read goes when it closes the data set.
+ * that has met an arena sends itself a message with a descriptor of it, which no process receives:
+ * the kernel holds the memory as long as the message waits, and frees it when the last process with
+ * the keeper has ended, however it ended. The process that made the keeper looks into it too, but
+ * puts nothing in: what it alone has read goes when it closes the data set.
  *
  * All messages have one length, so SO_PEEK_OFF leads to each of them, and recvmsg(2) hands out a
- * descriptor while the message stays. Only who drops one takes messages out. Whoever looks has the
- * lock on the receiving socket (of the old kind, which belongs to a process and dies with it).
+ * descriptor while the message stays. Only a process that drops an arena takes messages out. A
+ * process that looks holds the lock on the receiving socket (of the old kind, which belongs to a
+ * process and dies with it).
  *
- * The descriptor in the message is a place only (O_PATH), and the memfd its owner's alone: who has
- * inherited the keeper and become another user since can neither read nor change the bytes.
+ * The descriptor in the message is a place only (O_PATH), and only the owner may open the memfd: a
+ * process that has inherited the keeper and become another user since can neither read nor change
+ * the bytes.
  */
 #include "arena/arena_private.h"
 
@@ -35,7 +37,7 @@
 
 enum {
 	KEPT_MOST = 128,
-	LOCK_TRIES = 100, /* who is stopped with the lock costs another that many pauses, once */
+	LOCK_TRIES = 100, /* how often to wait for a lock holder that is stopped, once per process */
 };
 
 static const struct timespec lock_pause = {.tv_nsec = 2000000};
@@ -283,8 +285,8 @@ static int fetch(unsigned number, struct stat *st)
 	return fd;
 }
 
-/* Takes out what is to go. The others come out and in again, and are in their order then; who dies
- * in between has one in its hands, which is gone. */
+/* Takes out what is to go. The others come out and go in again, in their order; a process that
+ * dies in between takes the one that it holds with it. */
 static void drop(const bool *goes, unsigned count)
 {
 	struct kept kept;
@@ -315,7 +317,7 @@ struct verdict {
 	uint64_t by;   /* blocks */
 };
 
-/* Whether nobody is attached: no row is locked. */
+/* Whether no process is attached: no row is locked. */
 static bool is_idle(int fd)
 {
 	struct flock lock = {
@@ -343,7 +345,8 @@ static bool look_idle(unsigned number, const struct kept *kept, struct idle *idl
 	return found;
 }
 
-/* Whether nobody will look for it again: its file has changed since, or another has its place. */
+/* Whether no process will look for it again: its file has changed since, or another has its
+ * place. */
 static bool is_stale(const struct kept *kept, const struct arena *arena)
 {
 	return kept->identity.device == arena->identity.device &&
@@ -352,7 +355,7 @@ static bool is_stale(const struct kept *kept, const struct arena *arena)
 		kept->identity.ctime_ns < arena->identity.ctime_ns);
 }
 
-/* Not less where its budget was less: who takes it up later may raise that. */
+/* Not less where its budget was less: a process that takes it up later may raise that. */
 static uint64_t most_of(const struct kept *kept)
 {
 	return round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
@@ -408,7 +411,7 @@ static void judge(const struct arena *arena, const struct kept *all, unsigned co
 	}
 	room = budget > wants ? budget - wants : 0;
 	if (most <= room && count - stale < KEPT_MOST)
-		return; /* whoever lives, it fits */
+		return; /* it fits, whatever lives */
 	for (unsigned i = 0; i < count; i++)
 		n += others[i] && look_idle(i, &all[i], &idle[n]);
 	judge_idle(idle, n, room, count - stale >= KEPT_MOST, verdict);

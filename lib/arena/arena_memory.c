@@ -16,7 +16,7 @@
 enum {
 	SAMPLE = 32,        /* chunks that are compared before the oldest of them goes */
 	MEMBER_ROOM = 4,    /* chunks that a member needs at least */
-	READER_WINDOW = 20, /* chunks that one who reads has use for at one time */
+	READER_WINDOW = 20, /* chunks that one reader uses at a time */
 	STALE = 2,          /* times that as many chunks have come as the file has */
 	AHEAD = 8 /* chunks that one call evicts beyond its need while the node is pressed */
 };
@@ -47,7 +47,7 @@ static uint64_t reserved_take(struct arena *arena, uint64_t blocks)
 	return (uint64_t)take;
 }
 
-/* Blocks that nobody had reserved become the node's when they are published. */
+/* Blocks that were not reserved become the node's when they are published. */
 void arena_account_published(struct arena *arena, uint64_t blocks)
 {
 	uint64_t taken = reserved_take(arena, blocks);
@@ -94,8 +94,8 @@ static uint64_t published_in_all(const struct arena *arena)
 	return total;
 }
 
-/* Counts again after a death, if nobody changes the accounts meanwhile (else the next one tries).
- * The result is put in only over the number that was there when the counting began. */
+/* Counts again after a death, if no process changes the accounts meanwhile (else the next one
+ * tries). The result is put in only over the number that was there when the counting began. */
 bool arena_recount(struct arena *arena)
 {
 	uint64_t began[ARENA_ROWS], used, total;
@@ -123,7 +123,7 @@ busy:
 	return false;
 }
 
-/* --- who has how much of the room ------------------------------------------------------------- */
+/* --- shares of the room ------------------------------------------------------------- */
 
 /* Blocks that may be kept from members. */
 static uint64_t arena_keep_limit(const struct arena *arena)
@@ -359,11 +359,11 @@ static uint64_t search_oldest(struct search *search)
 	return chunk;
 }
 
-/* Whoever goes over a file again and again comes first for what was used longest ago: if that is
- * what goes, nothing is found, however much there was room for. So of the copies that a served node
- * has the first to be given up stay instead, a part of them all, and what comes later goes (as of
- * MinIO: Mohan et al., VLDB 2021), whatever the order of the rounds, until nobody comes for them
- * any more. What is used more often than that stays among what passes, too. */
+/* A reader that goes over a file again and again wants first what was used longest ago: if that
+ * is evicted, it finds nothing, however much room there was. So of the copies that a served node
+ * has the first to be given up stay instead, a part of them all, and what comes later goes (as
+ * of MinIO: Mohan et al., VLDB 2021), whatever the order of the rounds, until no reader comes
+ * for them any more. What is used more often than that stays among what passes, too. */
 static bool retain(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_of(arena, chunk);
@@ -372,7 +372,7 @@ static bool retain(struct arena *arena, uint64_t chunk)
 	if (!group || !is_served(arena) ||
 	    (retained + 1) * ARENA_BLOCKS > room_of_copies(arena) - room_to_pass(arena))
 		return false;
-	/* Who dies in the middle leaves the count too high. */
+	/* A process that dies in the middle leaves the count too high. */
 	atomic_fetch_add(&arena->head->retained, 1);
 	if (!(atomic_fetch_or(&group->retained[chunk % ARENA_GROUP / 64], bit) & bit))
 		return true;

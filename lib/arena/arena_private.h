@@ -10,9 +10,9 @@
  * no memory yet: running out of it is an error from a system call, never a signal. The wishes are
  * a page for each row, which the row's process gives its memory before it first wishes.
  *
- * Row 0 is nobody's: its pins say which chunks hold published blocks, or huge pages that wait for
- * some. A process has one of the rows 1..255, and holds the lock on the byte of that number for as
- * long as it lives.
+ * Row 0 belongs to no process: its pins say which chunks hold published blocks, or huge pages that
+ * wait for some. A process has one of the rows 1..255, and holds the lock on the byte of that
+ * number for as long as it lives.
  *
  * Other processes' stores are not trusted further than this: no offset, length or pointer is ever
  * taken from shared memory without being cut to the range it must have.
@@ -36,11 +36,11 @@ enum {
 	ARENA_RECENT = 256 /* wishes that a process remembers to have passed on */
 };
 
-/* A chunk's word: the row of who has claimed it, and: */
+/* A chunk's word: the row of the process that has claimed it, and: */
 enum {
 	WORD_OWNER = 0xff,
 	WORD_EVICTING = 0x100, /* to throw it away, not to load it */
-	WORD_WAITERS = 0x200   /* somebody sleeps on the word */
+	WORD_WAITERS = 0x200   /* a process sleeps on the word */
 };
 
 struct arena_row {
@@ -75,12 +75,12 @@ struct arena_head {
 	_Alignas(64) _Atomic uint64_t hand; /* chunk where the search for something to evict goes on */
 	_Atomic uint64_t evictions;
 	_Atomic uint32_t pressed;
-	_Atomic uint32_t doubt; /* somebody died, perhaps between two changes of the accounts */
+	_Atomic uint32_t doubt; /* a process died, perhaps between two changes of the accounts */
 	_Alignas(64) _Atomic uint32_t clock; /* moves with every claim; stamps are readings of it */
 	_Alignas(64) _Atomic uint32_t server; /* row of it, and SERVER_WHOLE; 0: there is none */
-	_Atomic uint32_t asleep;              /* the server: who wishes must wake it */
+	_Atomic uint32_t asleep;              /* the server: a process that wishes must wake it */
 	_Atomic uint32_t answers;             /* its number; a futex */
-	_Atomic uint32_t awaited;             /* somebody may sleep on the answers */
+	_Atomic uint32_t awaited;             /* a process may sleep on the answers */
 	_Atomic uint32_t kept;                /* chunks marked to be kept, about */
 	_Atomic uint64_t keeps;               /* chunks that it wants to keep */
 	_Atomic uint32_t retained;            /* chunks marked to stay for the next round, about */
@@ -96,7 +96,7 @@ struct arena_group {
 	_Atomic uint64_t kept[ARENA_GROUP / 64];    /* bits: arena_keep() */
 	_Atomic uint64_t retained[ARENA_GROUP / 64]; /* bits: it stays for the next round */
 	_Atomic uint64_t refused[ARENA_GROUP / 64]; /* the server does not bring it */
-	_Atomic uint64_t asked[ARENA_GROUP / 64];   /* somebody has tried to make huge pages here */
+	_Atomic uint64_t asked[ARENA_GROUP / 64];   /* a process has tried to make huge pages here */
 	_Atomic uint64_t huge[ARENA_GROUP / 64];    /* and has succeeded */
 	_Atomic uint8_t pieces[ARENA_GROUP];        /* arena_pieces() */
 	_Atomic uint64_t pins[ARENA_ROWS][ARENA_GROUP / 64];
@@ -243,15 +243,15 @@ unsigned arena_count(void); /* arenas of this user, as far as /proc tells */
 
 /* arena_keeper.c; any thread */
 bool keeper_is_there(void); /* whether a fork has made one; no system call */
-/* The memfd of an arena of this key that nobody living may be attached to, a description of its own;
- * -1: none. It stays in the keeper. */
+/* The memfd of an arena of this key that no living process may be attached to, a description of
+ * its own; -1: none. It stays in the keeper. */
 int keeper_find(const struct arena *arena);
 /* After meeting: sees to it that the arena outlives its members, if this process was forked and the
  * file was not changed just now. */
 void keeper_put(const struct arena *arena);
-/* Drops what nobody is attached to: what the arena that was just met has made useless, and the
- * oldest, of the last of them a part, until the rest fits into `budget` (or what it was made with, if
- * that is more) without what the living want, blocks. */
+/* Drops arenas without a member: what the arena that was just met has made useless, and the
+ * oldest, of the last of them a part, until the rest fits into `budget` (or what it was made
+ * with, if that is more) without what the living want, blocks. */
 void keeper_fit(const struct arena *arena, uint64_t budget, uint64_t wants);
 
 /* arena_rows.c */
@@ -268,7 +268,7 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 /* arena_huge.c: a part of the chunk's memory goes. Before it goes, under the chunk's claim. */
 void arena_huge_break(struct arena_group *group, uint64_t chunk);
 
-/* arena_wishes.c: nobody serves any more whom that row has served. */
+/* arena_wishes.c: the members that this row has served have no server any more. */
 void arena_serve_end(struct arena *arena, unsigned row);
 
 /* arena_memory.c */
@@ -277,7 +277,7 @@ void arena_account_end(struct arena *arena);
 void arena_account_published(struct arena *arena, uint64_t blocks);
 void arena_lower(struct arena *arena, uint64_t blocks);
 bool arena_recount(struct arena *arena); /* whether it came out lower */
-void arena_evict(struct arena *arena, uint64_t blocks); /* so many, as far as nobody pins them */
+void arena_evict(struct arena *arena, uint64_t blocks); /* so many, as far as they are not pinned */
 bool arena_give_back(const struct arena *arena, uint64_t offset, uint64_t length); /* memory */
 /* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);

@@ -14,7 +14,7 @@
  *
  * A line belongs to the processes whose bits are set in it, as far as they live. Lines are given
  * out under the claim on the purse's only chunk, which is lost with its holder. What of a chunk is
- * not published goes with such a claim, so the table is published before anybody looks at it.
+ * not published goes with such a claim, so the table is published before any process looks at it.
  */
 #include "arena/arena_private.h"
 
@@ -44,13 +44,13 @@ struct line {
 };
 
 struct table {
-	_Atomic uint64_t changes; /* of who has a line */
+	_Atomic uint64_t changes; /* of the process that has a line */
 	struct line lines[LINES];
 };
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
-/* This process's. The mutex is for who comes and goes. */
+/* This process's. The mutex guards coming and going. */
 static struct {
 	pthread_mutex_t lock;
 	struct arena *arena;
@@ -92,7 +92,7 @@ static void hold(struct line *line, bool on)
 
 /* --- shares ----------------------------------------------------------------------------------- */
 
-/* How much each may have of `budget` who wants more than that. `wants` is used up. */
+/* How much each arena may have of `budget` that wants more than that. `wants` is used up. */
 static uint64_t fair_share(uint64_t *wants, unsigned n, uint64_t budget)
 {
 	for (unsigned before = n + 1; n && n < before;) {
@@ -151,7 +151,7 @@ static uint64_t limit_of(const struct arena *arena)
 	return limit < arena->budget ? limit : arena->budget;
 }
 
-/* What is kept with nobody attached has the room that the living do not want. */
+/* Arenas without a member have the room that the living ones do not want. */
 static void make_room(const struct arena *arena)
 {
 	uint64_t budget = arena_node_budget(arena), wants = arena->chunks * ARENA_BLOCKS;
@@ -209,7 +209,7 @@ void purse_refresh(struct arena *arena)
 	arena_look_around(purse.arena);
 	limit = limit_of(arena);
 	rises = limit > atomic_exchange(&arena->limit, limit);
-	/* Somebody's share has become free, but not what he has left in it. */
+	/* A share has become free, but not what its owner has left in it. */
 	if (rises && keeper_is_there())
 		make_room(arena);
 }
@@ -360,7 +360,7 @@ void purse_join(struct arena *arena)
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);
-	else if (purse.arena) /* of another node, whose budget this one's does not touch */
+	else if (purse.arena) /* of another node, which has a budget of its own */
 		atomic_store(&arena->refresh_at, UINT64_MAX);
 	purse_close();
 	pthread_mutex_unlock(&purse.lock);

@@ -232,7 +232,8 @@ static bool take_up(struct arena *arena, int *rc)
 		return false;
 	(void)arena_bury_dead(arena); /* before anybody counts them */
 	(void)arena_recount(arena);
-	/* Who made it with little has gone; a default that is less now is so because of its bytes. */
+	/* The process that made it with little has gone; a default that is less now is so
+	 * because of its bytes. */
 	if (arena->budget < arena->wanted)
 		arena->budget = arena->head->budget = arena->wanted;
 	*rc = contest(arena);

@@ -2,13 +2,13 @@
 /* Records which processes live, what each has claimed and pinned, and cleans up after dead ones.
  *
  * A claim is the owner's row number in the chunk's word; a pin is a bit of the owner's row. Both
- * count while the kernel holds the owner's lock on the byte of that number. Whoever meets a dead
- * row buries it: it takes that lock itself, so that one does it at a time and another can go on
- * where a burier dies, undoes the dead one's claims and pins, and gives the lock back.
+ * count while the kernel holds the owner's lock on the byte of that number. A process that meets a
+ * dead row buries it: it takes that lock itself, so that one does it at a time and another can go
+ * on where a burier dies, undoes the dead one's claims and pins, and gives the lock back.
  *
- * The lock is gone when the last thread of the owner is; so nobody fills its chunk any more when
+ * The lock is gone when the last thread of the owner is; so no thread fills its chunk any more when
  * its claim is taken away. A read that the kernel still has in hand (arena_place()) writes the
- * bytes that everybody else would.
+ * bytes that every other process would.
  */
 #include "arena/arena_private.h"
 
@@ -95,7 +95,8 @@ static void pins_clear(struct arena *arena, unsigned row)
 				atomic_store(&arena->groups[group].pins[row][i], 0);
 }
 
-/* Makes a row as if nobody had ever had it. May be done again by another when it is broken off. */
+/* Makes a row as if no process had ever had it. May be done again by another when it is broken
+ * off. */
 static void row_clear(struct arena *arena, unsigned row)
 {
 	struct arena_row *entry = &arena->rows[row];
@@ -162,7 +163,7 @@ void arena_row_leave(struct arena *arena)
 }
 
 /* The mutex keeps this process's threads apart: they share the description, so the kernel does
- * not. A clean account is not to be expected of somebody who was killed. */
+ * not. A process that was killed leaves no clean account. */
 static bool bury(struct arena *arena, unsigned row)
 {
 	bool buried = false;
@@ -211,7 +212,7 @@ unsigned arena_bury_dead(struct arena *arena)
 	return buried;
 }
 
-/* Once a second, whoever comes by first. */
+/* Once a second, by the first process that comes by. */
 void arena_look_around(struct arena *arena)
 {
 	uint64_t at = atomic_load_explicit(&arena->look_at, memory_order_relaxed);
@@ -261,7 +262,7 @@ unsigned arena_scanners(const struct arena *arena, unsigned *steppers)
 bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word)
 {
 	_Atomic uint32_t *at = &group->words[chunk % ARENA_GROUP];
-	uint32_t now = atomic_load(at); /* 0, or flags of nobody, which only a stray store leaves */
+	uint32_t now = atomic_load(at); /* 0, or flags without an owner, which only a stray store leaves */
 
 	if (now & WORD_OWNER)
 		return false;
@@ -317,7 +318,7 @@ void arena_release(struct arena *arena, uint64_t chunk)
 	if (!group || (atomic_load(&group->words[chunk % ARENA_GROUP]) &
 		       (WORD_OWNER | WORD_EVICTING)) != arena->row)
 		return;
-	/* A read that failed may have left bytes that nobody counts. */
+	/* A read that failed may have left bytes that are not counted. */
 	if (atomic_load_explicit(&arena->returned, memory_order_relaxed))
 		arena_free_unpublished(arena, chunk);
 	arena_step("releasing");
@@ -331,7 +332,7 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 	_Atomic uint32_t *word;
 
 	if (!group)
-		return false; /* claims fail for want of memory, not because somebody has them */
+		return false; /* claims fail for want of memory, not because a process has them */
 	word = &group->words[chunk % ARENA_GROUP];
 	for (;; now = clock_now()) {
 		uint32_t value = atomic_load(word);
@@ -351,7 +352,7 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 	}
 }
 
-/* Who it is, and what he has done. */
+/* The owner's row, and what the owner has done. */
 enum { PROGRESS_ROW_BIT = 48 };
 
 static uint64_t progress_of(const struct arena *arena, unsigned row)
@@ -371,7 +372,7 @@ uint64_t arena_progress(const struct arena *arena, uint64_t chunk)
 	owner = atomic_load(&group->words[chunk % ARENA_GROUP]) & WORD_OWNER;
 	if (!owner)
 		owner = atomic_load(&arena->head->server) & WORD_OWNER;
-	/* Whoever asks is not stopped. */
+	/* A process that asks is not stopped. */
 	if (owner == arena->row)
 		return clock_now();
 	return progress_of(arena, owner);

@@ -2,8 +2,8 @@
 /* Passes wishes for chunks from the members to the server, and its answers back.
  *
  * Each process puts its wishes into a ring of its own, so that one that dies at any instruction
- * leaves nothing but wishes that nobody waits for. A wish may be lost (the ring is full, the server
- * has just died): who waits wishes again every so often.
+ * leaves nothing but wishes that no process waits for. A wish may be lost (the ring is full, the
+ * server has just died): a process that waits wishes again every so often.
  */
 #include "arena/arena_private.h"
 
@@ -170,7 +170,7 @@ static struct arena_wishes *ring_need(struct arena *arena)
 		return ring;
 	if (!arena_give_memory(arena, ring, sizeof(*ring)))
 		return NULL;
-	/* What an earlier owner of the row has left is nobody's wish any more; harmless all the same. */
+	/* What an earlier owner of the row has left is no wish any more, and harmless. */
 	atomic_store(&ring->in, atomic_load(&ring->out));
 	atomic_store(&arena_own_row(arena)->wishes, 1);
 	return ring;
