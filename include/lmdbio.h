@@ -336,10 +336,10 @@ struct lmdbio_quality {
 int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, size_t bytes,
 			  struct lmdbio_quality *quality);
 
-/* Closes a loader at any time: nobody is left waiting; batches that are out, and the environment
- * that it has opened, stay valid until the last one is given back.
- * Collective: no. Threads: any; calls of others return ECANCELED, those that wait and those that come
- * later (until another loader is opened, which may have the same address). Lifetime: the loader is
+/* Closes a loader at any time: no call is left waiting; batches that are out, and the
+ * environment that it has opened, stay valid until the last one is given back. Collective: no.
+ * Threads: any; calls of others return ECANCELED, those that wait and those that come later
+ * (until another loader is opened, which may have the same address). Lifetime: the loader is
  * gone. Returns: nothing. NULL is ignored. */
 void lmdbio_loader_close(struct lmdbio_loader *loader);
 

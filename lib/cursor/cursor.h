@@ -23,9 +23,9 @@ struct node;
 struct snapshot;
 struct tree;
 
-/* What a cursor tells whoever looks ahead of it: after every cursor->pace steps one way it calls
- * moved(), which sets the next pace; a cursor that is set elsewhere or closed calls left(). Of
- * records that are looked up in equal steps the same is told by looked_up() and lost(). */
+/* What a cursor tells the look-ahead: after every cursor->pace steps one way it calls moved(),
+ * which sets the next pace; a cursor that is set elsewhere or closed calls left(). Of records
+ * that are looked up in equal steps the same is told by looked_up() and lost(). */
 struct cursor_watch {
 	void (*moved)(struct cursor_watch *watch, struct cursor *cursor, bool forward);
 	void (*left)(struct cursor_watch *watch, struct cursor *cursor);
@@ -79,7 +79,7 @@ struct snapshot {
 	unsigned blocked; /* enum snapshot_block bits; not 0: every call is MDB_BAD_TXN */
 	unsigned serial;  /* grows with each renewal of the transaction */
 	struct cursor_watch *watch; /* or NULL */
-	struct lookups *lookups;    /* or NULL: nobody wants to know of them */
+	struct lookups *lookups;    /* or NULL: they are not watched */
 	uint64_t served; /* bytes of values handed out */
 	unsigned answers; /* enum answers bits: those of the original that serves the environment */
 };
@@ -160,7 +160,7 @@ int cursor_count(struct cursor *cursor, size_t *count);
 int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,
 	     const MDB_val *key, MDB_val *data);
 
-/* One step of a search, for one who looks ahead: from page *number towards a key. *step tells what
+/* One step of a search, for a look-ahead: from page *number towards a key. *step tells what
  * *number is then. Returns 0, or as cursor_get(), or EAGAIN for a view that does not wait. */
 enum tree_step {
 	TREE_CHILD, /* the page to look at next */
@@ -174,8 +174,8 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 /* The next one after TREE_FIRST, to the same, or to TREE_END. */
 int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step *step);
 
-/* For one who knows a page's number: a page of a tree and how many nodes or items it has. Returns
- * as cursor_get(). */
+/* For a caller that knows a page's number: a page of a tree and how many nodes or items it has.
+ * Returns as cursor_get(). */
 int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count);
 /* The value of a node of a leaf page (no duplicates' node), and where it stands: *pages pages from
  * *number on, or 0 pages: in the leaf. Returns as cursor_get(). */

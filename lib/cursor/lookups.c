@@ -3,7 +3,7 @@
  * order, or take each n-th record of it. */
 #include "cursor/cursor_private.h"
 
-enum { STEP_MOST = 4096 }; /* entries; who leaps farther goes nowhere in particular */
+enum { STEP_MOST = 4096 }; /* entries; a longer leap is no step */
 
 /* Entries from one place to one behind it; 0: it is not behind it, or too far. Leaves between the
  * two are taken to be like the first, and of two branches the second to be the next: a guess that

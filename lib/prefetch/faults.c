@@ -84,7 +84,7 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 	faults = now.faults - seen.faults;
 	most = bytes / RESIDENCY_FAULT;
 	offset &= ~(uint64_t)(PROBE - 1);
-	/* One who leaves pages out would have them mapped in vain. */
+	/* A program that leaves pages out would have them mapped in vain. */
 	if (faults < most * 3 / 4 || !residency_knows(residency) ||
 	    (forward ? offset + LEFT > residency->size : offset < LEFT))
 		return false;

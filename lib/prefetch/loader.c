@@ -102,8 +102,8 @@ static void flights_submit(struct prefetch *prefetch)
 		flight_land(prefetch, prefetch->starting[i]->tag, EAGAIN, 0);
 }
 
-/* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it is
- * there already, so that who waits for it can go on. */
+/* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it
+ * is there already, so that a thread that waits for it can go on. */
 static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 {
 	bool there = false;
@@ -142,8 +142,8 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 }
 
 /* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
- * announced keys, may be more. Processes that scan together share what one would have twice: more
- * in flight only makes who needs one of them wait for all. */
+ * announced keys, may be more. Processes that scan together share what one would have twice:
+ * more in flight only makes a process that needs one of them wait for all. */
 static unsigned loader_depth(const struct prefetch *prefetch)
 {
 	uint64_t chunks = prefetch->options.ahead / ARENA_CHUNK;
@@ -193,7 +193,7 @@ static bool start_all(struct prefetch *prefetch)
 	unsigned again = prefetch->later.count, depth;
 	bool there = false;
 
-	/* Whoever asked for it would ask again, for ever. */
+	/* The stream that asked for it would ask again, for ever. */
 	if (prefetch->failed)
 		prefetch->jobs.count = prefetch->trees.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
@@ -203,7 +203,7 @@ static bool start_all(struct prefetch *prefetch)
 			continue;
 		if (prefetch->failed)
 			stream->walker_done = stream->scout_done = true;
-		/* It may stand in a snapshot that nobody holds now. */
+		/* It may stand in a snapshot that no process holds now. */
 		if (stream->lookup)
 			continue;
 		stream_advance(prefetch, stream);
@@ -264,8 +264,8 @@ static void wait_for_later(struct prefetch *prefetch)
 	pthread_mutex_lock(&prefetch->lock);
 }
 
-/* Few and small reads, for which nobody is made to wait but those that follow: without them it is
- * not known what to read. */
+/* Few and small reads, which nothing but the following ones waits for: without them it is not
+ * known what to read. */
 static void trees_bring(struct prefetch *prefetch)
 {
 	while (prefetch->trees.count && !prefetch->stopping) {
@@ -281,8 +281,8 @@ static void trees_bring(struct prefetch *prefetch)
 	prefetch->landed++;
 }
 
-/* Large folios, or somebody who has gone there before: then the look-aheads that map had better not
- * go on. Only the program's thread may drop them. */
+/* Large folios, or a program that has gone there before: then the look-aheads that map had
+ * better not go on. Only the program's thread may drop them. */
 static void mapped_judge(struct prefetch *prefetch)
 {
 	bool vain = !faults_were_worth_it(prefetch->faults, prefetch->mapped);
@@ -293,8 +293,8 @@ static void mapped_judge(struct prefetch *prefetch)
 			atomic_store(&prefetch->streams[i]->vain, true);
 }
 
-/* A part at a time: what follows may be of no use any more, and somebody may wait for what has come
- * meanwhile. */
+/* A part at a time: what follows may be of no use any more, and a thread may wait for what has
+ * come meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
 	struct job job = jobs_take(&prefetch->there);

@@ -3,7 +3,7 @@
  *
  * The walk is a stream's, but it goes on in the program's thread, each time that the program has
  * come some records further: programs that begin a transaction for each record hold no snapshot
- * between two of them, and nobody may look at its pages then. What is asked for is read by the
+ * between two of them, and no thread may look at its pages then. What is asked for is read by the
  * loader all the same.
  */
 #include "prefetch/prefetch_private.h"
@@ -15,7 +15,7 @@
 
 enum {
 	PROBE_STEPS = 4,   /* records ahead that are looked for in memory */
-	SCANNERS_SHARE = 2 /* what nobody here wants may be so large a part of what is read */
+	SCANNERS_SHARE = 2 /* what no process here wants may be so large a part of what is read */
 };
 
 /* Brings the walk to the record that has been found, along pages that the program has just read,

@@ -43,7 +43,7 @@ void prefetch_forked(struct prefetch *prefetch);
 /* To be set in the snapshots whose cursors shall be looked ahead of. Lifetime: the prefetch's. */
 struct cursor_watch *prefetch_watch(struct prefetch *prefetch);
 
-/* The transaction of a snapshot ends: nobody looks ahead in it any more. */
+/* The transaction of a snapshot ends: no stream looks ahead in it any more. */
 void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot);
 
 /* Brings the leaf pages and values of n keys, in the order of their place in the file, and returns

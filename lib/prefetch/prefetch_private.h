@@ -17,7 +17,7 @@ enum {
 	PREFETCH_GAP = 32 << 10,   /* bytes worth reading for one request less */
 };
 
-/* A range of the file that somebody will want. */
+/* A range of the file that will be wanted. */
 struct job {
 	uint64_t offset, length;
 	bool map;          /* what of it is there is mapped, too */
@@ -37,7 +37,7 @@ struct flight {
 	void *scratch;       /* where it lands, or NULL */
 };
 
-/* Who of a look-ahead wants something. */
+/* Which part of a look-ahead wants something. */
 enum wish { WISH_BRANCH, WISH_LEAF, WISH_VALUE, WISH_SUBTREE, WISHES };
 
 /* The chunk that each has asked for last, so that neighbours which share one ask for it once. Of
@@ -130,7 +130,7 @@ struct prefetch {
 	struct stream *streams[PREFETCH_STREAMS];
 	struct batch *batches;
 	struct job_queue jobs;                           /* to be planned */
-	struct job_queue later;                          /* found in somebody else's hands */
+	struct job_queue later;                          /* claimed by another process */
 	struct job_queue trees; /* of a container, to be brought out of its index */
 	struct job_queue there; /* found in memory, to be mapped */
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
@@ -200,7 +200,7 @@ bool loader_want(struct prefetch *prefetch, struct job job);
  * bytes. Under the lock. */
 bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
 
-/* Tells those who read whether announced keys are on their way. Under the lock. */
+/* Tells readers whether announced keys are on their way. Under the lock. */
 void loader_announce(struct prefetch *prefetch);
 
 /* faults.c */
@@ -258,8 +258,9 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
 /* Where in the file a walk will be in a moment. false: that is to be asked on the next leaf. */
 bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, bool forward,
 	       uint64_t *ret);
-/* Whether the kernel will have read what follows a cursor by the time that it is wanted: it reads
- * far ahead of who goes through a file by page faults, and what comes next lies close behind. */
+/* Whether the kernel will have read what follows a cursor by the time that it is wanted: it
+ * reads far ahead of a program that goes through a file by page faults, and what comes next lies
+ * close behind. */
 bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor);
 /* A stream over a tree of so many pages, duplicates and all, whose view does not wait; `key_bytes`
  * are allocated behind it. NULL: no memory. */

@@ -198,7 +198,7 @@ static struct stream *stream_follow(struct cursor *cursor, bool forward)
 
 	if (!stream)
 		return NULL;
-	/* Who has come so far without a step inside goes from key to key. */
+	/* A program that has come so far without a step inside goes from key to key. */
 	atomic_init(&stream->inside, outer || steps_inside(cursor));
 	stream->cursor = cursor;
 	stream->walker = *cursor;
@@ -318,7 +318,7 @@ int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 					 : (int)steps;
 }
 
-/* The pace of one for whom there is nothing to gain as yet. */
+/* The pace of a cursor with nothing to gain as yet. */
 static int pace_alone(const struct cursor *cursor)
 {
 	uint64_t all, each = bytes_of_step(cursor, &all), most = AGAIN_AFTER / (each ? each : 1);

@@ -120,8 +120,8 @@ static int storage_of(const struct residency *residency)
 	return io->fd;
 }
 
-/* Looks for somebody who serves the arena. One inside a program of MPI is there when all ranks have
- * come; it is looked for again. */
+/* Looks for a server of the arena. A server inside an MPI program exists when all ranks have
+ * begun MPI; it is looked for again. */
 void residency_link(struct residency *residency)
 {
 	bool found = residency->options.share && !residency->private_reason &&
@@ -131,7 +131,7 @@ void residency_link(struct residency *residency)
 	residency->link_at = !found && settings_get()->mpi ? clock_now() + LINK_AGAIN_NS : UINT64_MAX;
 }
 
-/* What was handed out until now was the file's: that matters to pointers that somebody holds. */
+/* What was handed out until now was the file's: that matters to pointers that a program holds. */
 static void taint_all(struct residency *residency)
 {
 	if (residency->transactions)

@@ -30,8 +30,7 @@ enum chunk_state {
 		0,  /* the file; residency->runs tells what of it the page cache was seen to hold */
 	CHUNK_PART, /* the arena; a page counts when its blocks are published */
 	CHUNK_RUNS, /* the file, with runs of the arena over it (residency->runs tells which) */
-	CHUNK_IDLE, /* as CHUNK_FULL, and nobody has come for it since this process was short of
-		       room */
+	CHUNK_IDLE, /* as CHUNK_FULL, and unused since this process was short of room */
 	CHUNK_FULL, /* the arena, all of it published */
 	CHUNK_WARM, /* the file, which the page cache holds; or to which it has been spilled */
 };
@@ -45,7 +44,7 @@ enum residency_kind {
 enum { PROBE_NONE = -2 };
 
 enum residency_told {
-	TOLD_UNKNOWN, /* nobody has wanted to know yet */
+	TOLD_UNKNOWN, /* not asked yet */
 	TOLD_TRULY,
 	TOLD_NOTHING,
 };
@@ -64,7 +63,7 @@ struct residency {
 	uint64_t device, inode; /* ... which it is, as long as the program leaves it alone */
 	int spill;          /* the scratch file, for writing; -1: it is the data file */
 	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
-	struct io *io;      /* reads for those who wait */
+	struct io *io;      /* reads that a program waits for */
 	size_t length;      /* of the window, bytes */
 	_Atomic uint64_t size; /* of the data file in this snapshot, bytes */
 	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
@@ -86,7 +85,7 @@ struct residency {
 						 residency_sure.c */
 	_Atomic unsigned missed; /* ... and what had to be read, in excess of what was there */
 	unsigned paused;
-	bool armed;          /* what `enabled` is when nobody pauses */
+	bool armed;          /* what `enabled` is when no call pauses it */
 	unsigned steppers;   /* look-aheads of every n-th record */
 	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
 	atomic_bool keeps;   /* ... and the page cache can keep all of it */
@@ -114,18 +113,18 @@ struct residency {
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
 	_Atomic uint64_t
-		impatient_until; /* nanoseconds; somebody was waited for in vain not long ago */
-	/* Nor is anybody until then (ns), as long as the one with that arena_progress() gets
-	 * nothing done: he is stopped. */
+		impatient_until; /* nanoseconds; a reader was waited for in vain not long ago */
+	/* Nor is any reader until then (ns), as long as the one with that arena_progress() gets
+	 * nothing done: it is stopped. */
 	uint64_t stopped_until, stopped_at;
 	uint64_t stopped_ns;     /* how long that was said for */
 	unsigned loads;          /* reads on their way into the arena */
 	atomic_bool announced;   /* a few bytes are about to come by themselves */
 	pthread_cond_t landed;   /* some of them have, for which one of these waits: */
 	struct residency_waiter *waiters;
-	_Atomic(void *) spare;  /* a buffer of a chunk for who reads for himself, or NULL */
+	_Atomic(void *) spare;  /* a buffer of a chunk for a thread that reads for itself, or NULL */
 	uint64_t link_at;       /* ns: when to look for such a one again; UINT64_MAX: never */
-	struct node_link link;  /* to who serves the arena, if anybody does */
+	struct node_link link;  /* to the server of the arena, if there is one */
 	struct arena **retired; /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
@@ -143,7 +142,7 @@ struct residency_load {
 enum residency_plan {
 	PLAN_READY, /* it is there and mapped */
 	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
-	PLAN_BUSY,  /* somebody else is reading this chunk */
+	PLAN_BUSY,  /* another reader is reading this chunk */
 	PLAN_REST,  /* leave it to the file's own map */
 };
 
@@ -167,8 +166,8 @@ struct residency_packed {
  * as long as the residency. */
 void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
 
-/* What comes along with bytes that somebody waits for, as far as the arena has room for the file.
- * GUESS_NOTHING at first, and where somebody tells what is wanted. Any thread. */
+/* What comes along with bytes that a program waits for, as far as the arena has room for the
+ * file. GUESS_NOTHING at first, and where the program tells what it wants. Any thread. */
 void residency_guess(struct residency *residency, enum residency_guess guess);
 
 /* The window's pages are read singly where the file's own map serves (MDB_NORDAHEAD): it is as the
@@ -213,8 +212,8 @@ bool residency_holds_all(struct residency *residency);
  * included; at least 1. */
 unsigned residency_scanners(struct residency *residency);
 
-/* That somebody goes on reading a page without asking for it again: it stays until half of what
- * this process may have mapped has been mapped anew. Any thread, no lock. */
+/* Says that a program goes on reading a page without asking for it again: it stays until half of
+ * what this process may have mapped has been mapped anew. Any thread, no lock. */
 void residency_use(struct residency *residency, const void *page);
 
 /* Bytes that the kernel maps with one fault, from a multiple on. */
@@ -232,8 +231,8 @@ void residency_scan(struct residency *residency, int change);
  * them once more, one by one. */
 void residency_announce(struct residency *residency, bool announced);
 
-/* Everything back to rest while somebody reads through the window without asking: the original,
- * whose map it is, for a copy. Calls nest. Returns 0, or ENOMEM as above (it is paused all the
+/* Puts everything back to rest while the original, whose map the window is, reads through it
+ * without asking, for a copy. Calls nest. Returns 0, or ENOMEM as above (it is paused all the
  * same). */
 int residency_pause(struct residency *residency);
 void residency_resume(struct residency *residency);
@@ -296,25 +295,25 @@ bool residency_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t 
  * that failed. Any thread, no lock. */
 int residency_assure(struct residency *residency, uint64_t offset, uint64_t length);
 
-/* Brings pages of a tree by themselves out of a container's index, as long as nobody goes over all of
- * the file. false: they are to be brought in the ordinary way, whatever the reason. */
+/* Brings pages of a tree by themselves out of a container's index, as long as no process goes
+ * over all of the file. false: they are to be brought in the ordinary way, whatever the reason. */
 bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64_t bytes);
 /* residency_bring() for pages of a tree, by way of copies where there are some. */
 int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length);
 
 /* Whether a window is of the kind that residency_read() serves at all. */
 bool residency_reads(const struct residency *residency);
-/* Reads whole blocks (offset, length and buffer are multiples of ARENA_BLOCK) into the caller's own
- * memory, past the arena: for one who copies the bytes anyway, where they would only push out
- * others. The buffer is not to be written to meanwhile. *served false: nothing was read, and the
- * bytes had better be brought: they are in memory, others bring them, or there is room for them.
- * Else returns 0 or the errno of the read (EIO: the file ends before). */
+/* Reads whole blocks (offset, length and buffer are multiples of ARENA_BLOCK) into the caller's
+ * own memory, past the arena: for a caller that copies the bytes anyway, where they would only
+ * push out others. The buffer is not to be written to meanwhile. *served false: nothing was
+ * read, and the bytes had better be brought: they are in memory, others bring them, or there is
+ * room for them. Else returns 0 or the errno of the read (EIO: the file ends before). */
 int residency_read(struct residency *residency, void *buffer, uint64_t offset, size_t length,
 		   bool *served);
 
-/* For one who does not want to wait: what is to be done about the first part of the range, at most
- * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`: it
- * was PLAN_BUSY before, so that the page cache need not be asked once more. */
+/* For a caller that must not wait: what is to be done about the first part of the range, at most
+ * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`:
+ * it was PLAN_BUSY before, so that the page cache need not be asked once more. */
 enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
 				   bool again, struct residency_load *load);
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:
@@ -345,8 +344,8 @@ static inline bool residency_knows(const struct residency *residency)
 /* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
 bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);
 
-/* Waits a bounded time for a chunk that somebody else reads. true: it is worth asking again. Else
- * *progress is a number that changes when that one gets anything done; it may be NULL. */
+/* Waits a bounded time for a chunk that another reader reads. true: it is worth asking again.
+ * Else *progress is a number that changes when that reader gets anything done; it may be NULL. */
 bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *progress);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Counts the kernel's maps that the windows of this process take.
  *
- * The kernel gives a process so many (vm.max_map_count, 65,530 if nobody has changed it), and after
- * that not even malloc() gets memory. A window that shows one file is one map; each border between
- * file and arena in it makes one more. So borders are counted, over all windows, and half of the
- * kernel's number is for the program. A window that comes when the others have the rest gets a few
- * all the same, for with none it could show nothing; all such ones together half as much again.
+ * The kernel gives a process so many (vm.max_map_count, 65,530 by default), and after that not even
+ * malloc() gets memory. A window that shows one file is one map; each border between file and arena
+ * in it makes one more. So borders are counted, over all windows, and half of the kernel's number
+ * is for the program. A window that comes when the others have the rest gets a few all the same,
+ * for with none it could show nothing; all such ones together half as much again.
  */
 #include "window/residency_private.h"
 

@@ -10,16 +10,16 @@
 #include <sys/mman.h>
 
 enum {
-	/* Milliseconds for somebody who reads and gets nothing done, or does; then the file's own
+	/* Milliseconds to wait for a reader that gets nothing done, or does; then the file's own
 	 * map serves. */
 	WAIT_IDLE = 250,
 	WAIT_MAX = 2000,
 	ANNOUNCED_NS = 20000000,    /* for bytes that were announced */
-	IMPATIENT_NS = 1000000000,  /* how long nobody slow is waited for any more */
-	STOPPED_TIMES = 60,         /* ... at most, if he has got nothing done meanwhile */
+	IMPATIENT_NS = 1000000000,  /* how long no slow reader is waited for any more */
+	STOPPED_TIMES = 60,         /* ... at most, if the reader has got nothing done meanwhile */
 	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	LOADS_AT_ONCE = 8,          /* chunks that one who waits reads as one request */
+	LOADS_AT_ONCE = 8,          /* chunks that a waiting thread reads as one request */
 };
 
 /* One is kept, because most reads are of a chunk or less and come one after another. */
@@ -89,8 +89,8 @@ static void wish_on(struct residency *residency, uint64_t offset, uint64_t end,
 }
 
 /* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
- * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at somebody else's chunk,
- * PLAN_REST when it stopped at one that cannot be shown in any way. */
+ * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's
+ * chunk, PLAN_REST when it stopped at one that cannot be shown in any way. */
 static enum residency_plan plan_many(struct residency *residency, uint64_t *offset, uint64_t end,
 				     const struct plan_how *how, struct residency_load *loads,
 				     unsigned *n)
@@ -205,7 +205,7 @@ static int chunks_rest(struct residency *residency, uint64_t offset, uint64_t en
 	return rested ? 0 : ENOMEM;
 }
 
-/* Whether somebody on the node goes over all of the file. */
+/* Whether a process of the node goes over all of the file. */
 static bool is_scanned(struct residency *residency)
 {
 	unsigned steppers;
@@ -259,7 +259,7 @@ static int bring_spilled(struct residency *residency, uint64_t offset, uint64_t 
 	return rc;
 }
 
-/* One who waits for a chunk that somebody else reads, in milliseconds. */
+/* The patience of a thread that waits for a chunk that another reader reads, in milliseconds. */
 struct patience {
 	unsigned waited, idle; /* idle: without the other one's getting anything done */
 	uint64_t progress;
@@ -274,9 +274,9 @@ bool is_impatient(const struct residency *residency)
 		!(residency->arena && arena_progressed(residency->arena, residency->stopped_at)));
 }
 
-/* Waiting long once is enough: who is stopped has more than one chunk in hand. One who may be
- * stopped for ever is tried again ever more rarely, so that he costs next to nothing; one who only
- * is slow, as soon as ever. Under the lock. */
+/* Waiting long once is enough: a stopped reader has more than one chunk in hand. A reader that
+ * may be stopped for ever is tried again ever more rarely, so that it costs next to nothing; one
+ * that is only slow, as soon as ever. Under the lock. */
 static void lose_patience(struct residency *residency, const struct patience *patience)
 {
 	uint64_t now = clock_now(), longer = 2 * residency->stopped_ns;
@@ -356,7 +356,7 @@ static bool is_left_to_cache(struct residency *residency, uint64_t offset, uint6
 	return left;
 }
 
-/* *waited: somebody was waited for, who reads. */
+/* *waited: another reader was waited for. */
 static int bring(struct residency *residency, uint64_t offset, uint64_t end, bool *waited)
 {
 	struct residency_load loads[LOADS_AT_ONCE];
@@ -391,7 +391,7 @@ static int bring(struct residency *residency, uint64_t offset, uint64_t end, boo
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(residency, offset, &patience)) {
 			if (!how.alone && residency->link.fd >= 0) {
-				how.alone = true; /* perhaps nobody has claimed it */
+				how.alone = true; /* perhaps it is not claimed */
 				continue;
 			}
 			/* Its reader lives but does not come on: go without it. */

@@ -14,7 +14,7 @@ enum {
 	PREPARE_AHEAD = 24, /* chunks: as far as that */
 	AROUND = 128 << 10, /* bytes: the kernel's own */
 	AROUND_TIMES = 2,   /* in a chunk; then 0.5 ms each were its 1.2 ms */
-	ALONE_TIMES = 6,    /* the same of who wants nothing around: then they were far more */
+	ALONE_TIMES = 6,    /* the threshold when neighbours are not read along */
 };
 
 /* Half a huge page gets no entries before the other half is shown: they would stand in the way of
@@ -136,13 +136,13 @@ void residency_guess(struct residency *residency, enum residency_guess guess)
 	atomic_store(&residency->guess, guess);
 }
 
-/* How far a wish is widened. Who reads at random reads all of the file in the end, or a little:
- * which it is nobody knows. So all of a chunk comes when as much has been spent on it as it costs
- * (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than twice the least); and
- * before that what is around, as with the kernel's own reading around, for it costs hardly more.
- * Who has asked for nothing around pays with the chunk at most 0.4 times more than with what he has
- * asked for. Of a file for which there is not enough room little would still be there when it is
- * wanted. */
+/* How far a wish is widened. A program that reads at random reads all of the file in the end, or
+ * a little: which it is cannot be known. So all of a chunk comes when as much has been spent on
+ * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
+ * twice the least); and before that what is around, as with the kernel's own reading around, for
+ * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
+ * 0.4 times more than with what it has asked for. Of a file for which there is not enough room
+ * little would still be there when it is wanted. */
 static uint64_t widen_guess(struct residency *residency, uint64_t chunk, uint64_t blocks,
 			    enum residency_guess guess)
 {
@@ -246,8 +246,8 @@ void *residency_place(const struct residency_load *load)
 	return load->arena ? arena_place(load->arena, load->offset, load->length) : NULL;
 }
 
-/* The first chunks that nobody has tried to prepare, a little way in front of `chunk`; false: there
- * are none. */
+/* The first chunks that no process has tried to prepare, a little way in front of `chunk`;
+ * false: there are none. */
 static bool find_unprepared(const struct residency *residency, uint64_t chunk, bool forward,
 			    uint64_t *first)
 {
@@ -320,9 +320,9 @@ int residency_finish(struct residency *residency, const struct residency_load *l
 		if (load->arena == residency->arena)
 			set_own(residency, load->chunk);
 		if (load->arena != residency->arena || !atomic_load(&residency->enabled)) {
-			arena_release(load->arena, load->chunk); /* nobody wants to see it now */
+			arena_release(load->arena, load->chunk); /* it is not wanted now */
 		} else {
-			/* Nobody evicts what is claimed, so this pin holds. */
+			/* A claimed chunk is not evicted, so this pin holds. */
 			fresh = fresh && arena_pin(load->arena, load->chunk);
 			arena_release(load->arena, load->chunk);
 			/* Where the file is shown that would read it. */
@@ -385,7 +385,7 @@ bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *prog
 	residency->loads++; /* so that it is not closed under the wait */
 	pthread_mutex_unlock(&residency->lock);
 	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
-	/* One that nobody has claimed may be the server's to bring. */
+	/* A chunk without a claim may be the server's to bring. */
 	if (free_now && arena && !impatient)
 		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
 	if (!free_now && progress)

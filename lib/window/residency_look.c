@@ -29,7 +29,7 @@ static void clip(uint64_t chunk, uint64_t offset, uint64_t length, uint64_t *fir
 		*end = (chunk + 1) * ARENA_BLOCKS;
 }
 
-/* Somebody may be putting the file under it at this moment. false: he has. */
+/* Another thread may be putting the file under it at this moment. Returns false if it has. */
 static bool use_idle(const struct residency *residency, uint64_t chunk)
 {
 	unsigned char idle = CHUNK_IDLE;

@@ -83,7 +83,8 @@ static bool chunk_rest(struct residency *residency, uint64_t chunk)
 		return false;
 	chunk_span(residency, chunk, &start, &end);
 	borders = borders_around(residency, chunk);
-	/* First nobody takes it for the arena's any more, then it is not. */
+	/* The state changes before the map does, so that no thread takes the chunk for the
+	 * arena's. */
 	set_state(residency, chunk, spilled ? CHUNK_WARM : CHUNK_REST);
 	if (!show_file(residency, start, end)) {
 		set_state(residency, chunk, before);
@@ -173,8 +174,8 @@ static bool is_stood_on(const struct residency *residency, uint64_t chunk)
 	return since < residency->mapped_count / 2;
 }
 
-/* What somebody has come for since it was looked at last is passed over once; what a cursor stands
- * on, always. All may have been come for: then the oldest of them goes. */
+/* A chunk that was used since the last look is passed over once; one that a cursor stands on,
+ * always. If all were used, the oldest of them goes. */
 static void pass_over_used(struct residency *residency)
 {
 	for (uint64_t n = 2 * residency->mapped_count; n > 0; n--) {

@@ -66,12 +66,12 @@ static inline void set_own(struct residency *residency, uint64_t chunk)
 
 /* residency.c, under the lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
-/* Under the lock: looks for somebody who serves the arena; again when link_at has come. */
+/* Under the lock: looks for a server of the arena; again when link_at has come. */
 void residency_link(struct residency *residency);
-/* Closes arenas of older snapshots, if nobody is left who looks at them. */
+/* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void residency_bury(struct residency *residency);
 
-/* residency_bring.c, under the lock: whether somebody was waited for in vain, and nobody is now. */
+/* residency_bring.c, under the lock: whether a reader was waited for in vain, and none is now. */
 bool is_impatient(const struct residency *residency);
 
 /* residency_map.c: all under the lock. */
@@ -94,7 +94,8 @@ void mark_run(struct residency *residency, uint64_t first, uint64_t end);
 /* Gives up the oldest maps, as far as the node's memory asks for it; or all (false: not all). */
 void shed(struct residency *residency);
 bool shed_all(struct residency *residency);
-/* The same for who must not go on otherwise. false: the kernel has no memory for a map. */
+/* The same for a caller that must not go on otherwise. false: the kernel has no memory for a
+ * map. */
 bool rest_all(struct residency *residency);
 
 /* residency_borders.c: all under the lock. */
@@ -122,7 +123,7 @@ enum { WAIT_SLICE = 50 };
 struct plan_how {
 	uint64_t widen; /* a power of two, at most a chunk: what is missing comes with its
 			   neighbours up to multiples of it */
-	bool urgent;    /* somebody waits for it */
+	bool urgent;    /* a program waits for it */
 	enum residency_guess guess; /* ... and may be given more */
 	bool alone;     /* the server has been waited for in vain */
 	bool again;     /* PLAN_BUSY the last time: the page cache had nothing of it */
@@ -139,7 +140,7 @@ bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 /* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
 uint64_t widen_ahead(const struct residency *residency);
 
-/* One who waits for announced bytes. */
+/* A thread that waits for announced bytes. */
 struct residency_waiter {
 	uint64_t offset, end;
 	struct residency_waiter *next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads bytes that are used once past the arena.
  *
- * Of a data set larger than the arena what is read once would take another's place there, who would
- * be read again, and nobody would have gained: reading past it keeps what is there, and costs
- * neither its pages nor their maps.
+ * Bytes that are read once would take the place of others in an arena smaller than the data set,
+ * which would be read again, and nothing would be gained: reading past it keeps what is there, and
+ * costs neither its pages nor their maps.
  */
 #include "window/residency_private.h"
 

@@ -29,7 +29,8 @@ enum {
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
 	PIECE = RESIDENCY_FAULT,
 	PIECE_LARGE = 4 * PIECE, /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,   /* bytes of one value: who wants its beginning waits for no more */
+	FAULT_MOST = 64 << 20,   /* bytes of one value: a program that wants its beginning waits for no
+			   more */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */

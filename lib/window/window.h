@@ -21,7 +21,7 @@ struct window {
 	size_t length; /* bytes reserved */
 	uint32_t page_size;
 	unsigned page_shift;
-	struct io *io; /* NULL: the reservation is somebody else's */
+	struct io *io; /* NULL: the reservation is another object's */
 };
 
 /* What one snapshot may touch. */
@@ -44,7 +44,7 @@ enum { WINDOW_RUN_MIN = 4 };
  * Lifetime: pointers stay valid until window_close(); whether a page may be touched is the
  * view's to say. */
 int window_open(struct window *window, struct io *io, size_t length, uint32_t page_size);
-/* The same over a map of the file that somebody else takes down, after window_close(). */
+/* The same over a map of the file that the caller takes down, after window_close(). */
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size);
 void window_close(struct window *window);
 
