@@ -91,8 +91,8 @@ void loader_hurry(struct lmdbio_loader *loader);
  * left out. While `prepare` runs. */
 void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, loader_take_fn *take,
 		    void *context);
-/* Gives up the shelf's pages of which all records lie in [first, end), which nobody reads now.
- * Returns the first record whose page it has left for not lying there, or end. */
+/* Gives up the shelf's pages of which all records lie in [first, end), which no thread reads
+ * now. Returns the first record whose page it has left for not lying there, or end. */
 uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
 /* Gives up the whole shelf. While `prepare` runs. */
 void loader_shelf_close(struct lmdbio_loader *loader);

@@ -101,7 +101,7 @@ uint64_t order_round_start(const struct order_epoch *at, uint64_t round);
 /* Whether a record stays in memory in an opportunistic order. */
 bool order_is_resident(const struct order_epoch *at, uint64_t record);
 
-/* --- who gets what: `rank` of `ranks`, 0 <= rank < ranks -------------------------------------- */
+/* --- shares: `rank` of `ranks`, 0 <= rank < ranks -------------------------------------- */
 
 /* Records of each batch that are a rank's; between ranks they differ by at most 1. */
 uint32_t order_share(const struct order *order, uint32_t ranks, uint32_t rank);

@@ -2,8 +2,8 @@
 /* Chooses the homes of units, in an order that is fair to all ranks.
  *
  * Nothing is sorted: a byte a unit says how often its best node reads it, and the units of each
- * level are walked in turn. Who reads a unit follows from the inverse of the order, so a unit is
- * judged by itself, no list of an epoch is ever made, and threads may share the units.
+ * level are walked in turn. The readers of a unit follow from the inverse of the order, so a unit
+ * is judged by itself, no list of an epoch is ever made, and threads may share the units.
  */
 #include "loader/loader_plan_private.h"
 
@@ -250,7 +250,7 @@ static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
 			plan->held[unit] = PLAN_NOBODY;
 			return;
 		}
-		/* Where nobody has room there is no need to know who else reads it. */
+		/* Where no node has room there is no need to know its other readers. */
 		if (bytes < spare->too_much)
 			nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
 	}

@@ -8,14 +8,14 @@
  *
  *   PLAN_GLOBAL    first a home for every unit: the node that reads it most and has room, else any
  *                  that has. Residents of an opportunistic order go first, then units that some
- *                  node has already, which stay there, then those with the most to gain; equals
- *                  go to who reads first.
+ *                  node has already, which stay there, then those with the most to gain; of equal
+ *                  nodes the one that reads first gets it.
  *                  Then further copies in the room that is left, at nodes that read a unit twice or
  *                  more, the most frequent first. So every unit has a home when the nodes' room is
- *                  the data set's bytes and, unless units fill a node exactly, one unit a node
- * more. PLAN_PER_NODE  each node for itself keeps what it reads most, whatever others keep: the
- * plan of NoPFS (Dryden et al., SC'21), to compare with. At the same room it leaves a sixth to a
- * third of the units without any copy.
+ *                  the data set's bytes and, unless units fill a node exactly, one unit a node more.
+ *   PLAN_PER_NODE  each node for itself keeps what it reads most, whatever others keep: the plan of
+ *                  NoPFS (Dryden et al., SC'21), to compare with. At the same room it leaves a sixth
+ *                  to a third of the units without any copy.
  *
  * Each record is read once an epoch, so what is kept from one epoch to the next saves exactly as
  * many reads of storage as there are records in it: no choice of records is better than another for
@@ -58,8 +58,8 @@ struct plan_spec {
 	const uint16_t *homes;        /* [unit]: given places, node * tiers + tier, or PLAN_NOBODY;
 					 NULL: they are chosen. For epochs after those of another
 					 plan. */
-	const uint16_t *held;         /* [unit]: the node that has it already, and is its home if it
-					 has room; or PLAN_NOBODY. NULL: nobody has any. */
+	const uint16_t *held;         /* [unit]: the node that has it already, and is its home if it has
+			   room; or PLAN_NOBODY. NULL: no node has any. */
 	unsigned tiers;               /* kinds of room on a node, the fastest first */
 	const uint64_t *room;         /* bytes: [node * tiers + tier] */
 	uint32_t unit_records;        /* records in a unit, the last may have fewer */
@@ -67,7 +67,7 @@ struct plan_spec {
 	/* The bytes of one unit. Called from `threads` threads. */
 	uint64_t (*bytes_of)(const void *context, uint64_t unit);
 	const void *context;
-	size_t readers_memory; /* bytes that may be spent on remembering who reads what */
+	size_t readers_memory; /* bytes that may be spent on remembering the readers */
 	unsigned threads;      /* that share the work, 0 is 1 */
 	enum plan_kind kind;
 };
@@ -100,9 +100,9 @@ uint64_t plan_units(const struct plan *plan);
 uint64_t plan_spec_units(const struct plan_spec *spec);
 /* The node that reads a position of any epoch. */
 uint16_t plan_node(const struct plan *plan, uint64_t position);
-/* Who reads a unit: the node for each of the epochs * unit_records reads, epoch after epoch,
- * PLAN_NOBODY where an epoch leaves a record out. `room` is PLAN_READS_MOST long. The list is valid
- * as long as both. */
+/* The readers of a unit: the node for each of the epochs * unit_records reads, epoch after
+ * epoch, PLAN_NOBODY where an epoch leaves a record out. `room` is PLAN_READS_MOST long. The
+ * list is valid as long as both. */
 const uint16_t *plan_readers(const struct plan *plan, uint64_t unit, uint16_t *room);
 
 /* The unit's home; false: it has none. Costs nothing. */
@@ -127,9 +127,9 @@ uint64_t plan_time(const struct plan *plan, uint64_t epoch, uint64_t position);
  * any more in the planned epochs. */
 uint64_t plan_next(const struct plan *plan, uint64_t unit, uint16_t node, uint64_t from);
 /* Which of n units a node gives up first when it must (Belady 1966, and what a loss costs): what
- * nobody reads again; then further copies, the one that this node needs last; then homes, whose
- * loss costs a read of storage, the one that anybody needs last. n is 1 or more; all are kept here.
- */
+ * is not read again; then further copies, the one that this node needs last; then homes, whose
+ * loss costs a read of storage, the one that any node needs last. n is 1 or more; all are kept
+ * here. */
 size_t plan_victim(const struct plan *plan, uint16_t node, uint64_t from, const uint64_t *units,
 		   size_t n);
 

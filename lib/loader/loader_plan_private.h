@@ -33,8 +33,8 @@ struct plan_tally {
 	uint16_t first; /* index of the first of them */
 };
 
-/* Who reads a unit, most frequent first, among equals the earlier one. Returns how many nodes.
- * `tallies` is PLAN_READS_MOST long. */
+/* The readers of a unit, most frequent first, among equals the earlier one. Returns how many
+ * nodes. `tallies` is PLAN_READS_MOST long. */
 unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct plan_tally *tallies);
 
 /* Calls `work` for parts of all units, in the spec's threads. */

@@ -42,7 +42,7 @@ struct policy {
 	bool filled_first; /* what is kept is read before the first batch */
 	bool only_kept;    /* nothing else is ever used */
 	bool peers;        /* what other nodes keep is read from them */
-	bool late_misses;  /* what nobody keeps is read when it is wanted, not ahead */
+	bool late_misses;  /* what no node keeps is read when it is wanted, not ahead */
 	bool fills_itself; /* threads beside bring what is to be kept, each copy from storage */
 	bool once;         /* a record is read from storage once, and goes on from node to node */
 	bool side_by_side; /* reads from storage are under way while others are; else in turn */

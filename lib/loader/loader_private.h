@@ -133,7 +133,7 @@ struct lmdbio_loader {
 	uint64_t round, round_samples;
 	struct sweep sweep;
 	uint64_t copied_bytes, copied_samples; /* into memory, so far */
-	uint64_t waited_round; /* somebody waits for a batch of it: memory is no reason to wait */
+	uint64_t waited_round; /* a consumer waits for a batch of it: memory is no reason to wait */
 	unsigned waiting; /* takers, of this generation: each has a claim to one batch */
 	struct batch *first, **last; /* planned and not taken, in order */
 	uint64_t ahead;              /* samples in them */
@@ -216,7 +216,7 @@ void *reader_run(void *loader);
 void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
 /* The same, but they come first. */
 void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces);
-/* Frees pieces that nobody has begun. Under the lock. */
+/* Frees pieces that no reader has begun. Under the lock. */
 void pieces_drop(struct lmdbio_loader *loader);
 void piece_free(struct piece *piece);
 /* Brings a range of the file, *ns: how long that took. Returns 0 or as residency_bring(). */

@@ -3,7 +3,7 @@
  *
  * Readiness is exact: one bit a unit, in words of 64 that a node sets as units arrive and that
  * peers may read where they lie (the words may stand in shared memory or in an MPI window). A bit
- * is set after the unit's bytes; who sees it may read them.
+ * is set after the unit's bytes; a reader that sees it may read them.
  */
 #ifndef LMDBIO_LOADER_READY_H
 #define LMDBIO_LOADER_READY_H

@@ -2,7 +2,7 @@
 /* Takes records off the shelf of a job's rank, and says when their pages may go.
  *
  * Numbering the records reads the leaf pages, and with them all values that lie inside. What the
- * rank keeps of them comes from here, so that nobody reads these pages again. What will have its
+ * rank keeps of them comes from here, so that no rank reads these pages again. What will have its
  * place on the local disk waits there.
  */
 #include "loader/loader_private.h"

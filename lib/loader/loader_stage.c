@@ -118,8 +118,8 @@ static void boot_id(char boot[BOOT])
 	close(fd);
 }
 
-/* Once: what has happened, in one line. What has failed is not merely full, whoever finds that out
- * later. */
+/* Once: what has happened, in one line. What has failed is not merely full, whatever finds that
+ * out later. */
 static void stage_drop(struct stage *stage, enum tier_state state, const char *what, int error)
 {
 	int before = atomic_load(&stage->health);
@@ -505,7 +505,8 @@ static uint64_t put(struct stage *stage, const MDB_val *key, const MDB_val *data
 	return 0;
 }
 
-/* Who is killed with a row claimed has kept its record from the file: it stays where it was. */
+/* A process that is killed with a row claimed keeps its record from the file: it stays where it
+ * was. */
 static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
 {
 	struct stage *stage = state;

@@ -57,7 +57,7 @@ enum tier_state { TIER_GOOD = 0, TIER_FULL = 1, TIER_FAILED = 2 };
 
 /* Bytes of records. */
 struct tier_space {
-	uint64_t room;    /* that may still be put there, by all who use it */
+	uint64_t room;    /* that may still be put there, by all its users */
 	uint64_t written; /* that this process has put there */
 };
 

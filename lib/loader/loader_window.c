@@ -22,7 +22,7 @@ enum {
 	APART_ROUND = 32 << 20, /* bytes of a round in which nothing can be merged */
 	ROUND_READY = 1024,     /* samples of a round for which nothing has to be read */
 	GROWTH = 2,             /* of rounds */
-	GROWTH_STARVED = 8,     /* while somebody waits who would use more */
+	GROWTH_STARVED = 8,     /* while a consumer waits that would use more */
 };
 
 /* Samples that the next round may have. Under the lock. */

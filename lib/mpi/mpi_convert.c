@@ -2,7 +2,7 @@
 /* Has the ranks of a conversion write one file, and sends what they know of it to one rank.
  *
  * Ranks write ascending disjoint ranges by a collective call. ROMIO, left to itself, has each write
- * its own part then, so that a write that fails is an error of that rank and leaves nobody waiting
+ * its own part then, so that a write that fails is an error of that rank and leaves no rank waiting
  * (see stage_reader_mpiio.c, also for NFS).
  */
 #include "config.h"

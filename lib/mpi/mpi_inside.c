@@ -83,9 +83,9 @@ static void inside_end(void)
 	pthread_mutex_unlock(&inside.lock);
 }
 
-/* At exit, once or twice. A program that has begun MPI and not ended it has failed: its job is to
- * end at once, as it would without us, and nobody who waits for the others to come, or to read on,
- * changes that. */
+/* At exit, once or twice. A program that has begun MPI and not ended it has failed: its job is
+ * to end at once, as it would without lmdbio, whatever waits for the others to come or to read
+ * on. */
 static void exit_begins(void)
 {
 	int begun = 0, ended = 0;
@@ -133,8 +133,8 @@ static bool is_ending(void *context)
 	return atomic_load(&inside.ending);
 }
 
-/* Waits until the program has begun MPI. The level of threads is that of the first who begins it
- * (MPICH 4.0), so it must have asked for all. false: it has not, or it ends. */
+/* Waits until the program has begun MPI. The first user of MPI in the process sets the level of
+ * threads (MPICH 4.0), so it must have asked for all. false: it has not, or it ends. */
 static bool program_allows(void)
 {
 	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};

@@ -60,7 +60,8 @@ struct presence {
 	int32_t rank, played;
 };
 
-/* The ranks of one colour; who has none gets MPI_COMM_NULL. Collective over those of the colour. */
+/* The ranks of one colour; a rank without one gets MPI_COMM_NULL. Collective over those of the
+ * colour. */
 static int ranks_join(const struct mpi_job *place, const int *members, int n, MPI_Comm *comm)
 {
 	MPI_Group every, some;
@@ -115,8 +116,8 @@ static void machines_count(struct mpi_place *at, struct presence *all, int *mate
 }
 
 /* Each collective call costs a job of many processes on few processors some milliseconds, and a
- * split is made of several. What all have told is enough to know every place; only those who need
- * one make a communicator. */
+ * split is made of several. What all have told is enough to know every place; only the ranks
+ * that need one make a communicator. */
 static int place_by_machine(struct mpi_job *place, struct presence *all)
 {
 	struct mpi_place *at = &place->place;

@@ -26,8 +26,8 @@ bool mpi_job_is_pmi1(void);
 int mpi_job_end(void);
 void mpi_job_abort(int status);
 
-/* The job is that of a communicator of somebody else's, until mpi_job_return(). Both collective over
- * it. They return an MPI code. */
+/* The job is that of the program's own communicator, until mpi_job_return(). Both collective
+ * over it. They return an MPI code. */
 int mpi_job_adopt(MPI_Comm all);
 int mpi_job_return(void);
 

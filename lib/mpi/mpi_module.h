@@ -2,7 +2,7 @@
 /* Declares what a program without MPI asks of the module that has it.
  *
  * MPI lives in liblmdbio-mpi.so alone. A tool finds it by module_load() and calls the functions of
- * its one table; no type of <mpi.h> is seen here, so that whoever includes this needs no MPI.
+ * its one table; no type of <mpi.h> is seen here, so that a file that includes this needs no MPI.
  */
 #ifndef LMDBIO_MPI_MPI_MODULE_H
 #define LMDBIO_MPI_MPI_MODULE_H

@@ -41,7 +41,7 @@ void sealed_send_bare(struct mpi_sealed *sealed, const void *bytes, size_t lengt
 /* Begins to receive them; `length` at most. false: nothing is under way. */
 bool sealed_receive(struct mpi_sealed *sealed, void *bytes, size_t length, int from, int tag,
 		    MPI_Comm comm);
-/* Takes back a receive that nobody will send for. */
+/* Takes back a receive without a sender. */
 void sealed_cancel(struct mpi_sealed *sealed);
 
 /* Looks whether all of it has been sent, or has come, or has failed. */

@@ -29,7 +29,7 @@ static struct server *server; /* of this process, or NULL */
 static int begun;             /* what serve_begin() has returned */
 static uint64_t room_since;   /* ns: when something was last on its way that shall be here */
 
-/* One line for each data set, for who wants to know. */
+/* One line for each data set, with LMDBIO_VERBOSE. */
 static void server_tell(const struct server *serving)
 {
 	static char text[NODE_TEXT];
@@ -218,7 +218,7 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
 	};
 }
 
-/* Nobody waits in MPI while another may ask. */
+/* No rank waits in MPI while another may ask. */
 int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report)
 {
 	const struct mpi_job *job = mpi_job_get();
@@ -247,7 +247,8 @@ static bool is_drained(const struct mpi_work *work)
 	return !server || server_is_idle(server);
 }
 
-/* First all work is over; then every server has what it has asked for; then nobody asks any more. */
+/* First all work is over; then every server has what it has asked for; then no server asks any
+ * more. */
 void mpi_server_run(const struct mpi_work *work)
 {
 	const struct mpi_job *job = mpi_job_get();

@@ -3,8 +3,8 @@
  *
  * The server is one more member of each arena that the node's processes have: it takes their wishes
  * and brings chunks. A chunk has an owner among the nodes; the owner's server alone reads it from
- * storage, keeps it, and hands it to the others. Nobody depends on it: a member whose wish is not
- * fulfilled in time, and a server whose peer does not answer in time, reads storage.
+ * storage, keeps it, and hands it to the others. No process depends on it: a member whose wish is
+ * not fulfilled in time, and a server whose peer does not answer in time, reads storage.
  */
 #ifndef LMDBIO_MPI_MPI_SERVER_H
 #define LMDBIO_MPI_MPI_SERVER_H

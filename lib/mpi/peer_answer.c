@@ -241,7 +241,7 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 		owned_free(owned, n);
 }
 
-/* Copies: bits that change while they are sent would be nobody's idea of a message. */
+/* Copies: MPI may not send bits that change meanwhile. */
 static void bits_send(struct peer_job *job, int to, int tag)
 {
 	size_t words = ready_words(job->store.units);

@@ -31,7 +31,7 @@ struct peer_ask {
 	int n, tag;
 	bool has_told;
 	uint64_t began;
-	struct peer_wait *wait; /* NULL: nobody waits for it any more */
+	struct peer_wait *wait; /* NULL: no reader waits for it any more */
 	struct tier_fetch *each[PEER_ASKS];
 	uint64_t records[PEER_ASKS];
 	uint8_t *memory[PEER_ASKS];
@@ -74,7 +74,7 @@ struct peer_ask **ask_next(struct peer_ask *ask)
 	return &ask->next;
 }
 
-/* Tells who waits. Under the lock. */
+/* Tells the reader that waits. Under the lock. */
 static void ask_tell(struct peer_ask *ask, int error)
 {
 	for (int i = 0; i < ask->n && ask->wait; i++) {
@@ -134,7 +134,7 @@ static void ask_end(struct peer_job *job, struct peer_ask *ask, int error)
 	ask_free(ask);
 }
 
-/* Nobody waits for this answer any more, but the memory that it would come into. */
+/* No reader waits for this answer any more; the memory that it would come into stays. */
 static void ask_give_up(struct peer_job *job, struct peer_ask *ask)
 {
 	struct peer *peer = &job->peers[ask->to];

@@ -107,7 +107,7 @@ uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
 	return ((const uint64_t *)bytes)[unit];
 }
 
-/* Who gives homes away, and what the ranks have left for them. */
+/* The giving of homes: its plan, and what room the ranks have left for them. */
 struct giving {
 	struct peer_job *job;
 	const struct plan_spec *spec;
@@ -148,9 +148,9 @@ static uint32_t roomiest(const struct giving *giving, uint32_t node, uint64_t un
 	return best;
 }
 
-/* The plan knows the node's room, which is its ranks', each its own. So what has more than its part
- * of the node's memory, because of who holds what, goes to disk; what the plan has on disk, into
- * memory that is left so. */
+/* The plan knows the node's room, which is its ranks', each its own. So what has more than its
+ * part of the node's memory, because ranks hold records already, goes to disk; what the plan has
+ * on disk, into memory that is left so. */
 static uint16_t home_give(const struct giving *giving, uint64_t unit,
 			  const struct plan_holder *home, uint32_t holder)
 {

@@ -33,8 +33,8 @@ enum {
 	THREADS_MOST = 4,
 };
 
-/* Every node's room, by place: the least that its ranks know of, who may name different directories
- * or none. */
+/* Every node's room, by place: the least that its ranks know of; they may name different
+ * directories or none. */
 static int rooms_share(const struct mpi_job *place, const uint64_t *room, uint64_t *rooms)
 {
 	int n = place->place.nodes * PLACES;
@@ -85,7 +85,7 @@ static void copies_take(struct peer_job *job, const struct plan *plan,
 	for (unsigned i = 0; i < PEER_COPIES; i++) {
 		uint32_t rank = PEER_NOBODY;
 
-		/* Where there is no home there was room for nobody. */
+		/* A unit without a home found no room on any rank. */
 		if (i + 1 < n && job->homes[unit] != PEER_NOBODY)
 			rank = holder_rank(peers, holders[i + 1].node, unit);
 		job->copies[unit * PEER_COPIES + i] = rank;
@@ -129,7 +129,7 @@ static int compare_times(const void *a, const void *b)
 	return (x->time > y->time) - (x->time < y->time);
 }
 
-/* Homes here, by when somebody wants them first. */
+/* Homes here, by their first use. */
 static int own_sort(struct peer_job *job, const struct plan *plan)
 {
 	struct wanted *wanted = calloc(job->fills.count + 1, sizeof(*wanted));

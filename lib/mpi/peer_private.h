@@ -122,7 +122,7 @@ struct peer {
 	uint64_t ready_at; /* ns: when its bits were asked for */
 };
 
-/* Who waits for answers. */
+/* A reader that waits for answers. */
 struct peer_wait {
 	pthread_cond_t done;
 	unsigned left; /* questions; under the job's lock */
@@ -174,12 +174,12 @@ struct peer_job {
 	uint64_t planned;         /* first epoch of the plan; under the lock */
 	bool planning;            /* a later one is being made; under the lock */
 	struct peer *peers;
-	_Atomic bool over;   /* nobody is asked any more */
-	_Atomic bool failed; /* somebody was asked in vain */
+	_Atomic bool over;   /* no peer is asked any more */
+	_Atomic bool failed; /* a peer was asked in vain */
 
 	pthread_mutex_t lock;                      /* of all below */
 	pthread_cond_t wake;                       /* the service */
-	pthread_cond_t filled;                     /* who waits for a unit that somebody reads */
+	pthread_cond_t filled;                     /* readers that wait for a unit that a filler reads */
 	pthread_cond_t fill;                       /* the fillers */
 	pthread_cond_t read;                       /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
@@ -218,7 +218,7 @@ struct peer_job {
 /* peer_held.c */
 struct peer_held {
 	uint64_t *bytes; /* unit -> bytes that it takes; all of them NULL: not known */
-	uint32_t *ranks; /* unit -> who has it since it was numbered, or PEER_NOBODY */
+	uint32_t *ranks; /* unit -> rank that has it since it was numbered, or PEER_NOBODY */
 	uint16_t *nodes; /* the same, or PLAN_NOBODY */
 };
 /* `spec` has its order, unit_records and node_of_rank; `held` is empty, and peer_held_free()'s in
@@ -233,15 +233,15 @@ static inline uint64_t peer_slack(uint64_t share, const struct plan_spec *spec)
 {
 	return share / PEER_SPARE + 2 * spec->unit_bytes;
 }
-/* Sets job->homes: who has a unit, as far as it has room, else the rank of the plan's node that has
- * most room left; homes[unit]: node * PLACES + place, or PLAN_NOBODY; and what of it is on this
- * rank's disk. Returns 0 or ENOMEM. */
+/* Sets job->homes: the rank that has a unit, as far as it has room, else the rank of the plan's
+ * node that has most room left; homes[unit]: node * PLACES + place, or PLAN_NOBODY; and what of
+ * it is on this rank's disk. Returns 0 or ENOMEM. */
 int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
 		    const struct stage_peers *peers, const struct peer_held *held, uint16_t *homes);
 
-/* peer_plan.c: who keeps what. `bytes`: of the database, `leaves`: of its leaf pages; `piece`: what
- * storage gives at once, at least (0: any page); `room`: of this rank's node, by place. Collective
- * over place->all; the same code on all. */
+/* peer_plan.c: which rank keeps what. `bytes`: of the database, `leaves`: of its leaf pages;
+ * `piece`: what storage gives at once, at least (0: any page); `room`: of this rank's node, by
+ * place. Collective over place->all; the same code on all. */
 struct peer_size {
 	uint64_t bytes, leaves, piece, room[PLACES];
 };
@@ -343,7 +343,7 @@ struct peer_told {
 /* Receives n runs of bytes as one message; some may be empty, not all. Returns an MPI code. */
 int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
 		 int n, MPI_Request *request);
-/* A word that nobody answers, or that asks for bits. */
+/* A word that has no answer, or that asks for bits. */
 bool talk_send(struct peer_job *job, int to, const struct peer_talk *talk);
 
 #endif

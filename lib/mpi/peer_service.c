@@ -6,8 +6,8 @@
  * waits for an answer, else the more seldom the longer nothing has come.
  *
  * A rank that has closed its loader, and has all answers that it has asked for, says so by a
- * barrier that nobody waits in, and goes on answering. When all have said so nobody asks any more.
- * A process that exits before waits for that.
+ * non-blocking barrier, and goes on answering. When all have said so no rank asks any more. A
+ * process that exits before waits for that.
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -186,7 +186,7 @@ static void job_end(struct peer_job *job, bool well)
 	asks_put(job, job->asked); /* which are refused now */
 	job->asked = NULL;
 	closed = job->closed;
-	/* If it is still open, who closes the loader frees it, perhaps at once. */
+	/* If it is still open, the thread that closes the loader frees it, perhaps at once. */
 	pthread_mutex_unlock(&job->lock);
 	if (closed && well)
 		job_free(job);

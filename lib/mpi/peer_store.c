@@ -172,7 +172,7 @@ bool store_takes(const struct peer_store *store, uint64_t unit)
 	return !store->at[unit].on_disk || store->disk->health(store->disk_state) == TIER_GOOD;
 }
 
-/* Without the lock: whoever wants something of memory does not wait for the disk. */
+/* Without the lock: a thread that wants something of memory does not wait for the disk. */
 static uint64_t keep_on_disk(struct peer_store *store, uint64_t record, const MDB_val *key,
 			     const MDB_val *data)
 {

@@ -205,7 +205,7 @@ static void asks_wait(struct peer_job *job, struct peer_wait *wait)
 	pthread_mutex_unlock(&job->lock);
 }
 
-/* A copy may have gone since somebody was told of it: then the home has it. */
+/* A copy may have gone since this rank was told of it: then the home has it. */
 static void fetch_from_homes(struct peer_job *job, struct tier_fetch *each, size_t n,
 			     struct peer_wait *wait)
 {

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds: that one who waits waits for room; until room is looked for again; of a heart beat. */
+/* Nanoseconds: how long a waiting load waits for room; until room is looked for again; of a
+ * heart beat. */
 static const uint64_t room_limit = 100000000, room_for_asks = 50000000, full_ns = 1000000,
 		      beat_every = 50000000;
 
@@ -226,7 +227,7 @@ static void place_take(struct server *server, struct server_load *load)
 	if (load->place || load->reserved < blocks || !arena_place(arena, offset, length) ||
 	    !arena_claim(arena, load->chunk))
 		return;
-	/* Nobody takes away what is claimed. */
+	/* A claimed chunk is not taken away. */
 	if (arena_missing(arena, first, first + blocks, &run) == blocks)
 		load->place = arena_place(arena, offset, length);
 	if (!load->place)
@@ -499,7 +500,7 @@ static bool wishes_step(struct server *server)
 	return any;
 }
 
-/* Sets that shall be here are brought while nobody wishes for anything. */
+/* Sets that shall be here are brought while there are no wishes. */
 static bool lasting_step(struct server *server)
 {
 	if (server->ending || server->urgent.first || server->ahead.first)

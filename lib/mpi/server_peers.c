@@ -310,7 +310,7 @@ bool server_ask(struct server *server, struct server_load *load)
 	return false;
 }
 
-/* Nobody waits for this answer any more; its memory does, because it may come yet. */
+/* No load waits for this answer any more; its memory stays, because it may come yet. */
 static void stray_make(struct server *server, struct server_load *load)
 {
 	struct server_message *stray = load->answer;

@@ -43,7 +43,7 @@ struct server_set {
 	uint64_t *sums;             /* of chunks that were sent, as sealed_sum(); 0: not known */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
 	int failed;         /* the errno of the first read that has failed, or 0 */
-	uint64_t next_own;  /* the next chunk to be brought for nobody; those that are not owned too */
+	uint64_t next_own;  /* the next chunk to be brought without a wish; those that are not owned too */
 	bool serving;       /* members' wishes are ours */
 	unsigned clients;   /* connections of members */
 	unsigned in_flight; /* reads */
@@ -138,7 +138,7 @@ struct server {
 	MPI_Comm comm; /* the servers; MPI_COMM_NULL where there is one node */
 	int epoll, listener;
 	bool ending; /* no wish is taken any more */
-	bool stopped; /* somebody has told it to end, or a peer that it ends */
+	bool stopped; /* it was told to end, or a peer told it that it ends */
 	int unopened; /* why the first named set that could not be opened was not */
 	struct server_client *clients;
 	struct server_set *sets;
@@ -146,7 +146,7 @@ struct server {
 	struct server_queue urgent, ahead; /* not started */
 	struct server_load *under_way;
 	struct server_message *sends;
-	struct server_message *strays; /* answers that nobody waits for any more */
+	struct server_message *strays; /* answers that no load waits for any more */
 	struct server_buffer *spare; /* buffers not in use */
 	unsigned reads, asks;        /* buffers in use */
 	struct server_peer *peers;
@@ -175,7 +175,7 @@ int server_sets_fit(const struct server *server);
 int server_sets_failed(const struct server *server);
 bool server_sets_are_brought(const struct server *server);
 int server_sets_lack(const struct server *server);
-/* Gives up sets that nobody has used for long, when all together are more than the budget. */
+/* Gives up sets that no process has used for long, when all together are more than the budget. */
 void server_sets_trim(struct server *server);
 uint64_t server_chunk_length(const struct server_set *set, uint64_t chunk); /* in whole blocks */
 int server_owner(const struct server_set *set, uint64_t chunk);

@@ -140,7 +140,7 @@ static int set_attach(struct server *server, struct server_set *set)
 	if (rc)
 		return rc;
 	if (why)
-		return ENOTSUP; /* memory that nobody else sees */
+		return ENOTSUP; /* memory that no other process sees */
 	if (arena_budget(set->arena) < BUDGET_LEAST)
 		return ENOSPC; /* members would do nothing but wait for room */
 	/* Room for the copies that are in use must be left. */

@@ -199,8 +199,8 @@ static int tell_progress(struct stage *stage, uint64_t steps)
 				 stage->shares.size);
 }
 
-/* The next step is read while this one is handed on, where the reader can do that and nobody waits
- * for turns. */
+/* The next step is read while this one is handed on, where the reader can do that and no rank
+ * waits for its turn. */
 static int copy_all(struct stage *stage)
 {
 	bool ahead = stage->reader.ops->ahead && !stage->options.group;
@@ -223,8 +223,8 @@ static int copy_all(struct stage *stage)
 	return mpi_agree(stage->job.all, rc, &stage->failed);
 }
 
-/* Of the data the ranks of the job have a share each; of a node's part, which is not there yet, the
- * node's. All make as many steps as who has most of them. */
+/* Of the data the ranks of the job have a share each; of a node's part, which is not there yet,
+ * the node's. All ranks take the largest rank's number of steps. */
 static int shares_cut(struct stage *stage)
 {
 	const struct mpi_place *at = &stage->job.place;

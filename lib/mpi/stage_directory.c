@@ -133,8 +133,8 @@ int stage_directory_create(struct stage_target *target)
 		return errno;
 	/* As long as this process lives. Where that cannot be had nothing is removed either. */
 	(void)flock(target->fd, LOCK_EX | LOCK_NB);
-	/* Whatever the umask: others never write to it, and who may read the original reads this.
-	 */
+	/* Whatever the umask: other users never write to it, and may read it if they may read
+	 * the original. */
 	return fchmod(target->fd, mode) ? errno : 0;
 }
 

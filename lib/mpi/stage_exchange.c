@@ -23,7 +23,7 @@ int stage_peers_find(struct stage_peers *peers, const struct mpi_job *job)
 	peers->first = calloc((size_t)nodes + 1, sizeof(*peers->first));
 	if (!places || !peers->ranks || !peers->first)
 		rc = ENOMEM;
-	/* All or nobody, for the next call is collective. */
+	/* All ranks or none, for the next call is collective. */
 	rc = mpi_agree(job->all, rc, NULL);
 	if (!rc)
 		rc = mpi_error_code(mpi_allgather(mine, places, 2, MPI_INT, job->all));

@@ -122,7 +122,7 @@ static int fill_chunk(struct stage_target *target, uint64_t chunk, uint64_t offs
 			return EBUSY;
 	}
 	rc = fill_claimed(target, first, end, offset, bytes, length);
-	if (!rc && !arena_pin(target->arena, chunk)) /* nobody evicts what is claimed */
+	if (!rc && !arena_pin(target->arena, chunk)) /* a claimed chunk is not evicted */
 		rc = EBUSY;
 	arena_release(target->arena, chunk);
 	return rc;
@@ -136,7 +136,7 @@ static int memory_put(struct stage_target *target, uint64_t offset, const void *
 	const uint8_t *from = bytes;
 	int rc = 0;
 
-	/* Of two neighbours that share one huge page, who is first makes it. */
+	/* Of two neighbours that share one huge page, the first makes it. */
 	arena_prepare(target->arena, first, end - first);
 	while (length > 0 && !rc) {
 		uint64_t chunk = offset / ARENA_CHUNK, part = (chunk + 1) * ARENA_CHUNK - offset;
@@ -157,7 +157,7 @@ static int memory_join(struct stage_target *target)
 	return rc || !target->there || pin_all(target) ? rc : EBUSY;
 }
 
-/* Who filled a chunk has it pinned still, so nothing can have been evicted. */
+/* The rank that filled a chunk still has it pinned, so nothing can have been evicted. */
 static int memory_settle(struct stage_target *target)
 {
 	if (!pin_all(target))

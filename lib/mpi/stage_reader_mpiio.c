@@ -6,7 +6,7 @@
  *   offset is then inside of what others read.
  * - The shares are disjoint and ascend, so that ROMIO, left to itself (romio_cb_read=automatic),
  * has each rank read its own part of a collective call: a read that fails is an error of that rank
- *   and leaves nobody waiting. When ranks read for each other a failing one returns from the
+ *   and leaves no rank waiting. When ranks read for each other a failing one returns from the
  *   middle of an exchange (in all of MPICH to 5.0).
  * - On NFS, ROMIO locks around each read and ends the job when that fails: the prefix "ufs:"
  *   keeps it from that.
@@ -121,8 +121,8 @@ static void read_part(struct stage_reader *reader, struct stage_part part, void 
 		reader->error = ESTALE;
 }
 
-/* The frames of a part, which is then on its way out of them. Whoever fails takes part all the
- * same. */
+/* The frames of a part, which is then on its way out of them. A rank that fails takes part all
+ * the same. */
 static void read_frames(struct stage_reader *reader, struct stage_part part, void *buffer,
 			bool together)
 {

@@ -20,8 +20,8 @@ struct stage_part {
 	uint64_t offset, length;
 };
 
-/* Cuts a file of `size` bytes (of 0 only where nobody reads by MPI-IO) into contiguous shares in
- * the order of the ranks, on borders of a page (of a megabyte where shares are large) and of
+/* Cuts a file of `size` bytes (of 0 only where no rank reads by MPI-IO) into contiguous shares
+ * in the order of the ranks, on borders of a page (of a megabyte where shares are large) and of
  * `piece` bytes, a power of two. `buffer` is a multiple of a page. */
 void stage_shares_cut(struct stage_shares *shares, uint64_t size, int ranks, uint64_t buffer,
 		      uint64_t piece);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Lets only so many ranks read at the same time.
  *
- * A token goes from rank r to rank r + group: who has none waits. Ranks that read together are
- * neighbours in the file. After Pumma et al., "Scalable Deep Learning via I/O Analysis and
+ * A token goes from rank r to rank r + group: a rank without one waits. Ranks that read together
+ * are neighbours in the file. After Pumma et al., "Scalable Deep Learning via I/O Analysis and
  * Optimization" (ACM TOPC 6(2), 2019), section 4, where the group's size was found by hand.
  */
 #ifndef LMDBIO_MPI_STAGE_STAGGER_H
@@ -15,7 +15,7 @@
 struct stage_stagger {
 	MPI_Comm comm;
 	int rank, ranks;
-	int group; /* in force; ranks: nobody waits */
+	int group; /* in force; ranks: no rank waits */
 	bool measuring;
 	int best; /* the group that took the least time so far; 0: none yet */
 	uint64_t best_ns;

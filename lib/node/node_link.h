@@ -12,7 +12,7 @@
 enum { NODE_LINK_PATIENCE = 250 };
 
 struct node_link {
-	int fd;                 /* -1: nobody serves */
+	int fd;                 /* -1: there is no server */
 	uint64_t device, inode; /* of the socket */
 };
 
