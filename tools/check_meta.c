@@ -150,7 +150,7 @@ static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 		   meta->main_tree.root);
 }
 
-/* Transaction n writes meta page n & 1; a file that nobody has written to has 0 in both. */
+/* Transaction n writes meta page n & 1; a file that was never written to has 0 in both. */
 static void judge_transactions(struct check_report *report, const struct check_metas *metas)
 {
 	const struct meta *meta = metas->meta;

@@ -186,7 +186,7 @@ static void walk_all(struct checker *checker)
 	walk_whole(checker, &main, &no_name);
 }
 
-/* Pages that nobody has. LMDB never finds them again, and otherwise they do no harm. */
+/* Pages without an owner. LMDB never finds them again, and otherwise they do no harm. */
 static void judge_leaks(struct checker *checker)
 {
 	const struct window_view *view = &checker->pages->snapshot->view;

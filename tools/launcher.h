@@ -3,8 +3,8 @@
  * inheriting that.
  *
  * Where the launcher has given a descriptor and speaks PMI's version 1 (lines of "cmd=...", as in
- * MPICH's src/pmi), whoever has the descriptor may speak while MPI does not: it does when it begins
- * and when it ends. */
+ * MPICH's src/pmi), a process that has the descriptor may speak while MPI does not: it does when it
+ * begins and when it ends. */
 #ifndef LMDBIO_TOOLS_LAUNCHER_H
 #define LMDBIO_TOOLS_LAUNCHER_H
 

@@ -48,7 +48,8 @@ static const struct tool check_tool = {
 		   "130 interrupted.",
 };
 
-/* There is one check in a process, and who hears that the file is unreadable is given nothing. */
+/* There is one check in a process, and the function that is told of an unreadable file has no
+ * argument. */
 static struct check_report report = {.most = FINDINGS};
 static struct check_source source;
 static struct options options;

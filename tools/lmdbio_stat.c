@@ -212,7 +212,7 @@ static int show_container(struct stat_run *run)
 	if (run->json)
 		json_object_set_new(run->json, "container", json ? json : json_null());
 	if (rc == MDB_INVALID && !run->options->chunks)
-		return 0; /* it is a plain data file, and nobody said that it is not */
+		return 0; /* it is a plain data file, and no option says that it is not */
 	if (rc == MDB_INVALID)
 		tool_complain(&stat_tool,
 			      "%s: --chunks is for containers, which lmdbio-convert makes",

@@ -8,7 +8,7 @@
 
 typedef void loader_file(const char *path, void *context);
 
-/* Who bound `symbol`, as seen in a trace. */
+/* Which library `symbol` was bound to, as seen in a trace. */
 struct loader_bindings {
 	const char *symbol, *library; /* asked: this name, bound to this file? */
 	bool to_library;

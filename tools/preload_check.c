@@ -91,8 +91,8 @@ int preload_find(const char *name, char *found)
 	}
 }
 
-/* The kernel asks the loader for secure mode, in which LD_PRELOAD with a slash is ignored, when the
- * file would change who the process is. NULL, or what does it. */
+/* The kernel asks the loader for secure mode, in which LD_PRELOAD with a slash is ignored, when
+ * the file would change the process's identity. NULL, or what does it. */
 static const char *privilege_of(const char *path)
 {
 	struct statvfs mount;
@@ -137,7 +137,7 @@ static void file_note(const char *path, void *context)
 		finding_note(findings->carries, path);
 	if (facts.defines_lmdb && !strncmp(base, "liblmdb.so", 10))
 		finding_note(findings->beside, path);
-	/* libc itself is made of such functions; what counts is who asks for them. */
+	/* libc itself is made of such functions; what counts is the module that asks for them. */
 	if (strncmp(base, "libc.so", 7) && strncmp(base, "ld-linux", 8))
 		findings->reaches_out |= facts.reaches_out;
 }

@@ -16,7 +16,7 @@ enum preload_verdict {
 enum preload_verdict preload_check(const char *program, const char *library, const char *preload);
 
 /* Runs the program (the environment is ready, LD_PRELOAD included) and reads from the dynamic
- * loader's own trace, children included, to whom mdb_env_open was bound. */
+ * loader's own trace, children included, which library mdb_env_open was bound to. */
 enum preload_verdict preload_check_run(const char *program, char *const *arguments,
 				       const char *library);
 

@@ -26,8 +26,8 @@
 enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
 
 /* Milliseconds from when all programs are over until a server that has not ended MPI with the
- * others is killed, and until the launcher is told of an end in its place: nobody is in a barrier
- * of MPI's any more then. */
+ * others is killed, and until the launcher is told of an end in its place: no process is in a
+ * barrier of MPI's any more then. */
 enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
@@ -39,8 +39,8 @@ struct program {
 	int status;
 };
 
-/* Signals that somebody sends to the job and means the program. Those of the terminal's job control
- * that nobody blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
+/* Signals that are sent to the job and mean the program. Those of the terminal's job control
+ * that no program blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
 static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
 			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
 
@@ -155,7 +155,7 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 		signal_keep(program, number);
 		return;
 	}
-	if (!program->pid) { /* nobody is there to take it */
+	if (!program->pid) { /* no process is there to take it */
 		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
 		return;
 	}

@@ -17,7 +17,7 @@
 
 enum run_word {
 	RUN_OVER = 'o',  /* the work of this rank */
-	RUN_LEAVE = 'l', /* nobody speaks to the launcher any more but who ends MPI */
+	RUN_LEAVE = 'l', /* only the process that ends MPI speaks to the launcher any more */
 };
 
 /* What the server says when a program may begin, or when it may not because of what storage or
@@ -36,8 +36,8 @@ struct run_news {
  * said. Returns its exit status. */
 int run_server(const struct run_job *job, pid_t parent, int talk);
 
-/* This process has its input and output only so that the program can: who writes to the program's
- * input must see it end. */
+/* This process has its input and output only so that the program can: a process that writes to
+ * the program's input must see it end. */
 void run_streams_leave(void);
 
 #endif

@@ -105,7 +105,7 @@ const char *tool_size_text(uint64_t bytes, char text[TOOL_SIZE_TEXT]);
 enum { TOOL_ESCAPED_TEXT = 160 };
 const char *tool_escape(const void *bytes, size_t length, char *text, size_t size);
 
-/* MDB_NOSUBDIR when `path` exists and is no directory, else 0: nobody needs to say -n. */
+/* MDB_NOSUBDIR when `path` exists and is no directory, else 0: -n is not needed. */
 unsigned tool_path_flags(const char *path);
 
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE only set tool_signal. A second SIGINT or SIGTERM
@@ -116,10 +116,10 @@ extern volatile sig_atomic_t tool_signal; /* 0: none has come */
 /* The exit status that says so: 128 + the signal (TOOL_INTERRUPTED for SIGINT). */
 int tool_signal_status(void);
 
-/* From now on `told` is called, instead of death by SIGBUS, when a part of a mapped file cannot be
- * had: the disk does not deliver it, or somebody has cut it off the file. It must end the process.
- * The fault is a look at a page, so it may do anything, unless that look was inside of a library.
- */
+/* From now on `told` is called, instead of death by SIGBUS, when a part of a mapped file cannot
+ * be had: the disk does not deliver it, or another process has cut it off the file. It must end
+ * the process. The fault is a look at a page, so it may do anything, unless that look was inside
+ * of a library. */
 void tool_unreadable_catch(void (*told)(void));
 
 /* Writes out what standard output still holds. Returns `status`, or TOOL_FAILED, and the person has

@@ -59,7 +59,7 @@ static bool pages_reach(struct walker *walker, struct walk_tree *tree, struct wa
 	return !rc;
 }
 
-/* Takes a page for a tree. Returns whether nobody had it before. */
+/* Takes a page for a tree. Returns whether no tree had it before. */
 static bool page_take(struct walker *walker, struct walk_tree *tree, struct walk_place from,
 		      uint64_t number)
 {

@@ -2,7 +2,7 @@
 /* Visits and judges every page that a tree reaches, each once.
  *
  * A walk trusts nothing: each page is entered at most once, whatever leads to it, so that it ends
- * on any file. What is wrong is told to the one who walks, and the walk goes on beside it.
+ * on any file. What is wrong is told to the caller, and the walk goes on beside it.
  */
 #ifndef LMDBIO_TOOLS_TREE_WALK_H
 #define LMDBIO_TOOLS_TREE_WALK_H
@@ -59,7 +59,7 @@ struct walker {
 	bool unordered;              /* the order of keys is not judged */
 	bool lenient; /* what LMDB 0.9 never looks at is told, and read all the same */
 	uint64_t disorders;          /* keys that were found in the wrong place */
-	int rc;                      /* not 0: a page could not be read, or somebody wants an end */
+	int rc;                      /* not 0: a page could not be read, or the caller wants an end */
 	void *context;
 	/* Something is wrong: one line, without a full stop. */
 	void (*damage)(void *context, const char *label, struct walk_place where,
@@ -82,7 +82,7 @@ struct walker {
 /* Visits all of a tree and compares what it has with what its record says. */
 void walk_tree(struct walker *walker, struct walk_tree *tree);
 
-/* Says what is wrong at a place of a tree; for those who judge values. */
+/* Says what is wrong at a place of a tree; for callers that judge values. */
 void walk_damage(struct walker *walker, const struct walk_tree *tree, struct walk_place where,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 

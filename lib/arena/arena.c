@@ -383,11 +383,11 @@ bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd
 		  _Atomic(struct arena *) *attached)
 {
 	bool sane = identity->size && identity->size <= arena_largest;
-	struct arena *arena = sane ? arena_new(identity) : NULL, *nobody = NULL;
+	struct arena *arena = sane ? arena_new(identity) : NULL, *none = NULL;
 	struct arena_head head;
 	bool done;
 
-	if (!arena || !atomic_compare_exchange_strong(attached, &nobody, arena)) {
+	if (!arena || !atomic_compare_exchange_strong(attached, &none, arena)) {
 		free(arena);
 		close(fd);
 		return false;

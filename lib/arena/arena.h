@@ -187,7 +187,7 @@ bool arena_wish_next(struct arena *arena, uint64_t *chunk, bool *urgent);
 bool arena_serve_sleeps(struct arena *arena, bool asleep);
 
 /* The server has done what it will do for a chunk; `refused`: the next process that wants it
- * claims it and reads, which uses the refusal up. Wakes all who wait. */
+ * claims it and reads, which uses the refusal up. Wakes all waiting processes. */
 void arena_answer(struct arena *arena, uint64_t chunk, bool refused);
 
 /* Says that the server is at work, so that waiting members stay patient. */

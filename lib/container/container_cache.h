@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shares a bounded number of objects that were read between threads.
  *
- * A slot holds one thing of fixed size under a key. Whoever takes a key that is not there gets a
- * slot to fill, and others who want it wait for that; nobody reads a thing twice at a time.
+ * A slot holds one thing of fixed size under a key. A thread that takes a key that is not there
+ * gets a slot to fill, and other threads wait for that; no object is read twice at a time.
  */
 #ifndef LMDBIO_CONTAINER_CACHE_H
 #define LMDBIO_CONTAINER_CACHE_H
@@ -16,7 +16,7 @@ enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
 
 struct slot {
 	uint64_t key;
-	enum slot_state state; /* who has taken the slot may read it */
+	enum slot_state state; /* a thread that has taken the slot may read it */
 	unsigned pins;         /* takers */
 	uint64_t used;         /* when last */
 	uint8_t *bytes;        /* the cache's `size` of them, aligned to 64 */
@@ -32,7 +32,7 @@ struct cache {
 };
 
 enum cache_want {
-	CACHE_WAIT, /* for who fills the key, and for a free slot */
+	CACHE_WAIT, /* for the thread that fills the key, and for a free slot */
 	CACHE_TRY,  /* NULL instead of waiting */
 	CACHE_LOOK, /* only if it is ready */
 };

@@ -25,7 +25,7 @@ int container_chunk_check(struct io *io, uint64_t number)
 	return container_code(rc);
 }
 
-/* Where a check is, for the caller who hears of damage. */
+/* Where a check is, for the caller that hears of damage. */
 struct check {
 	struct container *container;
 	uint64_t *bad;

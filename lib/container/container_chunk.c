@@ -2,9 +2,9 @@
 /* Decides when a zstd frame is believed.
  *
  * libzstd's decoder is made for hostile input, but it goes on to a second frame behind the first,
- * and says nothing about sizes that nobody asked it about. So the frame must be one, as long as its
- * index entry says, and must name the size that its chunk has, before it is decoded, into memory
- * that is there already.
+ * and says nothing about sizes that it was not asked about. So the frame must be one, as long as
+ * its index entry says, and must name the size that its chunk has, before it is decoded, into
+ * memory that is there already.
  */
 #include "container/container_hash.h"
 #include "container/container_private.h"

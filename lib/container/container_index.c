@@ -2,7 +2,8 @@
 /* Brings a page of the index and checks it.
  *
  * The place of every page follows from its number, so one page is all that is read for an entry. A
- * page is looked through once, when it is brought; who takes it from the cache need not look again.
+ * page is looked through once, when it is brought; a thread that takes it from the cache need not
+ * look again.
  */
 #include "container/container_hash.h"
 #include "container/container_private.h"

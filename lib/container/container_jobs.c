@@ -2,7 +2,7 @@
 /* Compresses in several threads what one thread supplies, and writes it in order.
  *
  * Twice as many jobs as threads: each has one under way and one waiting while the writer's thread
- * reads or writes. A job's bytes do not depend on who compresses it, or when.
+ * reads or writes. A job's bytes do not depend on the thread that compresses it, or on the time.
  */
 #include "container/container_write_private.h"
 

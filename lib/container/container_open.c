@@ -188,7 +188,7 @@ static int parse_footer(struct container *container, const uint8_t *footer, uint
 	return at == end ? 0 : MDB_CORRUPTED;
 }
 
-/* Index pages that came with the footer. What is wrong with one, who looks for it will find. */
+/* Index pages that came with the footer. A damaged one is found when it is used. */
 static void keep_tail(struct container *container, const uint8_t *tail, size_t length)
 {
 	uint64_t begin = container->info.file_size - length;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <zstd.h>
 
-/* ZSTD_d_forceIgnoreChecksum, whose name is for those who link libzstd statically. */
+/* ZSTD_d_forceIgnoreChecksum, whose name is for programs that link libzstd statically. */
 #define IGNORE_CHECKSUM ZSTD_d_experimentalParam3
 
 enum {
@@ -155,8 +155,9 @@ static int run_deliver(struct container *container, struct run *run, size_t *giv
 
 /* Which chunks a run is of. */
 
-/* Adds chunk `number`, if it is to be read. False: the run ends before it, because somebody has it
- * or is at it. The first one of a run is waited for; while a slot is held nothing is. */
+/* Adds chunk `number`, if it is to be read. False: the run ends before it, because another
+ * thread has it or is at it. The first one of a run is waited for; while a slot is held nothing
+ * is. */
 static bool run_add(struct container *container, struct run *run, const struct piece *piece,
 		    uint64_t number)
 {

@@ -2,8 +2,8 @@
 /* Selects the pages of a data file that get a second place in the index: those that a lookup passes
  * on its way to a value that lies elsewhere.
  *
- * A page is judged by its own bytes alone, whether a tree leads to it or not: who compresses a
- * chunk can do it without knowing the others, and so the result is the same whoever does it. A page
+ * A page is judged by its own bytes alone, whether a tree leads to it or not: a process that
+ * compresses a chunk need not know the others, and the result is the same in every process. A page
  * that is long free, or a value that looks like a page, costs its copy and does no harm.
  */
 #include "container/container_private.h"

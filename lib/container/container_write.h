@@ -9,7 +9,7 @@
  *               writer of every frame in order (container_write_frame()), and of every page that
  *               container_select() has picked (container_write_copy()), and finishes.
  *
- * The same data, options and libzstd give the same bytes, whoever did it and with how many threads.
+ * The same data, options and libzstd give the same bytes, with any number of processes and threads.
  * A writer belongs to one thread at a time. Every function that returns int returns 0, an errno, or
  * what is said; after the first error but EINVAL and EBUSY every call on that writer returns it.
  */
@@ -94,9 +94,9 @@ int container_write_commit(struct container_writer *writer, size_t length);
 /* The same by a copy: `length` bytes of data, at most what is missing (else EINVAL). */
 int container_write_bytes(struct container_writer *writer, const void *bytes, size_t length);
 
-/* Appends chunks that are compressed already, in order, instead of the three above. `bytes` is the
- * frame; NULL: it is written by somebody else, at container_write_offset(). EINVAL: not the size of
- * the next chunk. */
+/* Appends chunks that are compressed already, in order, instead of the three above. `bytes` is
+ * the frame; NULL: another process writes it, at container_write_offset(). EINVAL: not the size
+ * of the next chunk. */
 int container_write_frame(struct container_writer *writer, const void *bytes,
 			  const struct container_frame *frame);
 

@@ -235,7 +235,7 @@ void store_resume(MDB_env *env);
  * it is given back. Any thread. */
 int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
 void records_give(MDB_env *env, const struct record_index *index);
-/* Makes an index that somebody else has built (ranks together, for instance) the one that
+/* Makes an index that was built elsewhere (by ranks together, for instance) the one that
  * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
  * stays the caller's); ENOMEM or as tree_refresh() (likewise). */
 int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);

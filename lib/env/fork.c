@@ -155,7 +155,7 @@ int txn_adopt(MDB_txn *txn)
 	if (rc)
 		return rc;
 	if (txn->env->origin->call.mdb_txn_id(orig) != txn->id) {
-		/* Somebody has committed since; this process can no more hold the old snapshot. */
+		/* A writer has committed since; this process can no more hold the old snapshot. */
 		txn->env->origin->call.mdb_txn_abort(orig);
 		return MDB_BAD_TXN;
 	}

@@ -40,7 +40,7 @@ int packed_find(const char *name, int fd, bool missing)
 	if (fd >= 0)
 		return container_is_one(fd) ? fd : -1;
 	if (missing && asprintf(&beside, "%s.zst", name) >= 0) {
-		/* Anything may have that name, a pipe too; whoever reads a container may wait. */
+		/* Anything may have that name, a pipe too; reading a container may wait. */
 		found = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		free(beside);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps the record indexes that an environment has made.
  *
- * An index is of one tree in one snapshot. It is made when somebody first asks for a record by its
- * number, and kept until one of a newer snapshot is made and nobody uses it any more.
+ * An index is of one tree in one snapshot. It is made when a program first asks for a record by its
+ * number, and kept until one of a newer snapshot is made and no caller uses it any more.
  */
 #include "container/container.h"
 #include "env/env.h"

@@ -120,16 +120,18 @@ int snapshot_take(MDB_txn *txn)
 			return rc;
 		if (meta_copy(&env->window, id, copy, &look))
 			break;
-		/* Nobody writes, and still the pages and the lock file's id do not fit: somebody
-		 * wrote without the lock file, or the file is damaged. The original believes the
-		 * meta page that the id points to; what it leads to is checked anyway. */
+		/* No process writes, and still the pages and the lock file's id do not fit: a
+		 * program wrote without the lock file, or the file is damaged. The original
+		 * believes the meta page that the id points to; what it leads to is checked
+		 * anyway. */
 		if (looks && !memcmp(&look, &before, sizeof(look))) {
 			if (look.id)
 				break;
-			/* The process that makes a lock file writes an id of 0 into it and a little
-			 * later the right one. Killed in between it leaves the 0 to all who come,
-			 * and the first snapshot of all has no records. A slot with that id keeps
-			 * every page, so the newest one is as safe; LMDB 0.9.33 takes it too. */
+			/* The process that makes a lock file writes an id of 0 into it and a
+			 * little later the right one. Killed in between it leaves the 0 to all
+			 * processes that come, and the first snapshot of all has no records. A
+			 * slot with that id keeps every page, so the newest one is as safe; LMDB
+			 * 0.9.33 takes it too. */
 			if (meta_copy(&env->window, look.ours > look.other ? look.ours : look.other,
 				      copy, &newest)) {
 				look = newest;

@@ -5,7 +5,7 @@
  * and is read ahead of. Where the kernel's own requests are small and every process would ask
  * again, on network and parallel file systems, the arena takes its place, if it can hold the data:
  * what it cannot hold it would read again and again, and the page cache, which may have all of the
- * machine's memory, would not. An arena holds one snapshot; while somebody commits again and again
+ * machine's memory, would not. An arena holds one snapshot; while a writer commits again and again
  * the window stays at rest, which is coherent.
  */
 #include "env/env.h"
@@ -47,7 +47,7 @@ static void store_report(const MDB_env *env, const char *backend, const char *wh
 			 path, ahead >> 10);
 }
 
-/* Whether somebody here brings chunks for the node's processes, out of the memory of many nodes. */
+/* Whether a server here brings chunks for the node's processes, out of the memory of many nodes. */
 static bool is_served(const struct arena_options *options)
 {
 	int fd;
@@ -62,8 +62,8 @@ static bool is_served(const struct arena_options *options)
 	return fd >= 0;
 }
 
-/* Whether there is an arena that has room for the data. Its bytes, when it has been filled, are
- * missing in the budget of who comes later. */
+/* Whether there is an arena that has room for the data. Its bytes, when it has been filled,
+ * reduce the budget of processes that start later. */
 static bool is_held(const MDB_env *env, const struct arena_options *options)
 {
 	struct identity identity;

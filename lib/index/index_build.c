@@ -109,7 +109,7 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many
 	*piece = PIECE;
 	if (!runs || runs->kind != RESIDENCY_ARENA)
 		return many;
-	/* Of who has read nothing yet it is not known. */
+	/* It is not known of a process that has read nothing yet. */
 	room = (runs->options.budget ? runs->options.budget : memory_budget(settings_get())) /
 	       ROOM_SHARE;
 	if ((uint64_t)n << snapshot->view.page_shift <= room)

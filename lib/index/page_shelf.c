@@ -99,7 +99,7 @@ static uint64_t bit_of(uint64_t number)
 	return UINT64_C(1) << number % 64;
 }
 
-/* A disk that takes no more, or fails, has the page read again by who wants it. */
+/* A disk that takes no more, or fails, has the page read again when it is wanted. */
 static bool file_put(struct page_shelf *shelf, uint64_t number, const uint8_t *page)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift;
@@ -142,7 +142,7 @@ static bool is_filed(const struct page_shelf *shelf, uint64_t number)
 		       bit_of(number);
 }
 
-/* Its part of the disk is somebody else's at once: what is taken here is written there. */
+/* Its part of the disk has another user at once: what is taken here is written there. */
 static void file_drop(struct page_shelf *shelf, uint64_t number)
 {
 	uint64_t size = UINT64_C(1) << shelf->page_shift;

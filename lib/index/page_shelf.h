@@ -36,10 +36,11 @@ bool shelf_has(const struct page_shelf *shelf, uint64_t number);
 /* The same, but what is in the file comes from there, whatever room there is, and stays until it is
  * dropped or put to rest. Any thread. */
 bool shelf_bring(struct page_shelf *shelf, uint64_t number);
-/* Gives up the memory of a page that is in the file too, and at which nobody looks. One thread. */
+/* Gives up the memory of a page that is in the file too, and that no thread looks at. One
+ * thread. */
 void shelf_rest(struct page_shelf *shelf, uint64_t number);
 
-/* Gives up a page, if it is there, at which nobody looks any more. Any thread, each page once. */
+/* Gives up a page, if it is there, that no thread looks at any more. Any thread, each page once. */
 void shelf_drop(struct page_shelf *shelf, uint64_t number);
 
 /* The snapshot as far as it is on the shelf: only for pages that shelf_has() or shelf_bring(). */

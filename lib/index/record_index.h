@@ -42,7 +42,7 @@ struct index_owner {
  * 0 in each part. */
 struct index_part {
 	struct index_leaf *leaves;
-	struct index_weight *weights; /* of the leaves; NULL: nobody has asked for them */
+	struct index_weight *weights; /* of the leaves; NULL: not asked for */
 	size_t count, room;
 	struct index_owner *owners;
 	size_t owner_count, owner_room;
@@ -78,7 +78,7 @@ void index_part_free(struct index_part *part);
 int index_join(struct record_index **index, const struct tree *tree, const struct index_part *parts,
 	       size_t n);
 
-/* The three of them, as functions of one core, for who has a core of his own. */
+/* The three of them, as functions of one core, for a library with a core of its own. */
 struct index_calls {
 	int (*leaves)(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
 		      uint64_t **pages, size_t *n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads bytes of a data set, whatever delivers them.
  *
- * This is the one door of the layer: io_*() below check every range and count every request; a
- * back end (struct io_ops) may rely on it and is called by nobody else.
+ * This is the one door of the layer: io_*() below check every range and count every request; a back
+ * end (struct io_ops) may rely on it and is called from here alone.
  *
  * Adding a back end takes: a file io_<name>.c with a const, designated struct io_ops; a row in
  * io.c's table; a line in lib/Makemodule.am; a row in tests/contract/io_contract.c; a paragraph
@@ -23,8 +23,8 @@ struct io_request {
 	void *buffer;    /* offset, length and buffer are aligned as io_alignment() says */
 	size_t done;     /* bytes that came: less than length only at the end of the file */
 	int error;       /* 0, or the errno of the read */
-	bool cache_only; /* the bytes are wanted in the page cache, and all around them soon: what
-			    is in the buffer afterwards is nobody's business */
+	bool cache_only; /* the bytes are wanted in the page cache, and all around them soon: what is in
+			   the buffer afterwards does not matter */
 	void *tag;       /* the caller's own */
 	struct io_request *next; /* the back end's, while it has the request */
 };

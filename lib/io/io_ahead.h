@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/* Bytes that the kernel reads ahead of who goes through a file, if nobody asks it not to. 0: it
- * does not tell, as of a file system over several devices, or where sysfs is not mounted. Any
- * thread. */
+/* Bytes that the kernel reads ahead of a program that goes through a file, unless it is asked
+ * not to. 0: it does not tell, as of a file system over several devices, or where sysfs is not
+ * mounted. Any thread. */
 uint64_t io_kernel_ahead(int fd);
 
 #endif

@@ -95,8 +95,8 @@ static uint64_t time_read(struct io *io, void *buffer, size_t length, uint64_t o
 	return best;
 }
 
-/* A file system that nobody has listed: what its first reads cost. Where a small one takes long and
- * one of a megabyte not much longer, requests are what is dear. */
+/* A file system that is not in the list: what its first reads cost. Where a small one takes long
+ * and one of a megabyte not much longer, requests are what is dear. */
 static void choose_by_measure(int fd, const char **name, const char **why)
 {
 	void *buffer = io_buffer_new(LARGE);

@@ -24,7 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where nobody says: a multiple of every usual block size, and a page for the buffer. */
+/* Where the kernel does not say: a multiple of every usual block size, and a page for the
+ * buffer. */
 #define DIRECT_ALIGNMENT 4096
 
 struct direct {

@@ -96,7 +96,7 @@ bool io_huge_keep(int fd, uint64_t offset, size_t length)
 		return false;
 	range = map + (offset - start);
 	kept = folios_bring(fd, map, start, around);
-	/* Of somebody else's file the kernel says that all is there: it is asked for once more. */
+	/* Of another user's file the kernel says that all is there: it is asked for once more. */
 	told = !kept || io_is_told(fd);
 	kept = kept && told && is_there(range, length);
 	if (kept)

@@ -27,7 +27,7 @@ struct io_threads {
 	size_t queued;
 	struct io_request *done;
 	size_t finished; /* length of `done` */
-	size_t wanted;   /* what the waiter sleeps for; 0: nobody sleeps */
+	size_t wanted;   /* what the waiter sleeps for; 0: it does not sleep */
 	size_t idle;     /* threads that wait for work */
 	bool stop;
 	size_t n_threads; /* the submitting thread's alone */
@@ -145,7 +145,7 @@ void io_threads_submit(struct io_threads *pool, struct io_request *const *reques
 	}
 	if (pool->n_threads > 0)
 		return;
-	/* Nobody shares the pool. */
+	/* No other thread uses the pool. */
 	while (pool->queue) {
 		struct io_request *r = pool->queue;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Finds out whether mincore(2) can be believed.
  *
- * Of a file that is somebody else's and may not be written, it says since Linux 5.2 that all of it
- * is in the page cache, also what is behind its end.
+ * Of another user's file that may not be written, it says since Linux 5.2 that all of it is in the
+ * page cache, also what is behind its end.
  */
 #include "io/io_told.h"
 

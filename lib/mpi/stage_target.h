@@ -24,7 +24,7 @@ struct stage_target;
 struct stage_target_ops {
 	bool spread; /* every node needs every byte, unless one place is for all nodes */
 	/* The first rank of the node (of the job, if there is one copy) makes the place, or finds
-	 * that it is filled already: target->there. Nobody else calls it. */
+	 * that it is filled already: target->there. No other rank calls it. */
 	int (*make)(struct stage_target *target);
 	/* Everybody else finds what was made, or was there. */
 	int (*join)(struct stage_target *target);

@@ -2,9 +2,9 @@
 /* Decides how much memory lmdbio uses.
  *
  * Allowed is the smallest of what the machine has available and what is left of every limit that a
- * control group puts on this process, from its own group up to the root of the hierarchy: nobody
- * can take back the memory of an arena, and a process that exceeds a limit is killed. A quarter is
- * lmdbio's budget, at least 16 MiB; LMDBIO_MEMORY sets another, at most three quarters.
+ * control group puts on this process, from its own group up to the root of the hierarchy: the
+ * kernel cannot take back the memory of an arena, and a process that exceeds a limit is killed. A
+ * quarter is lmdbio's budget, at least 16 MiB; LMDBIO_MEMORY sets another, at most three quarters.
  */
 #ifndef LMDBIO_UTIL_MEMORY_H
 #define LMDBIO_UTIL_MEMORY_H

@@ -72,6 +72,6 @@ bool processor_is_free(void)
 
 	if (file)
 		fclose(file);
-	/* Who reads this is one of those that run. */
+	/* The thread that reads this is one of those that run. */
 	return known && running < usable();
 }

@@ -42,7 +42,7 @@ static const struct row {
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 
-/* Text that grows in somebody's buffer and is cut, never overrun, at its end. */
+/* Text that grows in the caller's buffer and is cut, never overrun, at its end. */
 struct report {
 	char *text;
 	size_t size, used;

@@ -52,7 +52,7 @@ within() {
 	within lib_file_lines $(file_lines $product | head -1)
 	within test_file_lines $(file_lines $tests | head -1)
 	within opening_formulas $(pattern_lines 'what only this file knows' $product)
-	within unnamed_actors $(pattern_lines 'who\|whom\|whoever\|whose\|somebody\|nobody' $product)
+	within unnamed_actors $(pattern_lines 'who\|whom\|whoever\|somebody\|nobody' $product)
 	within lonely_symbols $(lonely_symbols)
 }
 finish

@@ -96,7 +96,7 @@ static struct bench_job row_job(const struct given_bench *bench, const struct gi
 	};
 }
 
-/* Shares memory with nobody else of the node, whose readers may have the data set there. */
+/* Shares memory with no other process of the node, because readers may have the data set there. */
 static const char *own_node(void)
 {
 	static char variable[64];

@@ -41,8 +41,8 @@ int pack_filled(struct pack *pack, size_t length);
 /* The next data, instead of these two. */
 int pack_bytes(struct pack *pack, const void *bytes, size_t length);
 
-/* For ranks that give the data together, instead of these: whom to tell of frames and pages. The
- * pack's. */
+/* For ranks that give the data together, instead of these: the writer to tell of frames and
+ * pages. The pack's. */
 struct container_writer *pack_writer(const struct pack *pack);
 struct skeleton *pack_skeleton(const struct pack *pack);
 

@@ -5,7 +5,7 @@
 
 #include "convert_source.h"
 
-/* Who takes the data. Each returns 0 or an exit status, which ends it. */
+/* The receiver of the data. Each returns 0 or an exit status, which ends it. */
 struct relayout_taker {
 	int (*begin)(void *to, uint64_t size); /* bytes that will come; once, before the first */
 	int (*put)(void *to, const void *bytes, size_t length);

@@ -411,9 +411,7 @@ static int run_verify_only(struct convert *convert, const struct target *target,
 	return rc;
 }
 
-/* The same snapshot on all ranks of a job: while somebody writes they may have come to different
- * ones.
- */
+/* The same snapshot on all ranks of a job: beside a writer they may have come to different ones. */
 static int sources_open(struct convert *convert, struct source *source)
 {
 	enum { TRIES = 100 };

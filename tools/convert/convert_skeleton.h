@@ -35,8 +35,8 @@ void skeleton_end(struct skeleton *skeleton, uint64_t pages);
 size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint64_t offset,
 		       struct skeleton_leaf *leaves);
 
-/* Who is told of the trees, and of their leaves in key order. Each returns 0 or a code that ends
- * it. */
+/* The receiver of the trees, and of their leaves in key order. Each returns 0 or a code that
+ * ends it. */
 struct skeleton_listener {
 	int (*tree)(void *to, const void *name, size_t name_size, uint16_t flags);
 	int (*leaf)(void *to, uint64_t page, uint64_t records);
@@ -44,7 +44,7 @@ struct skeleton_listener {
 };
 
 /* Walks all trees: the main one, then the named ones in key order. *damaged is set, and 0
- * returned, when they are not what a sound file has; nobody is told anything then. */
+ * returned, when they are not what a sound file has; the listener is told nothing then. */
 int skeleton_walk(struct skeleton *skeleton, const struct skeleton_listener *listener,
 		  bool *damaged);
 

@@ -179,8 +179,8 @@ static int lmdb_pin(struct source *source)
 		rc = metas_look(source, id, looks, looks + size, &good);
 		if (rc || good)
 			break;
-		/* Nobody writes and the lock file does not fit: the original would go by the meta
-		 * page that its number points to. */
+		/* No process writes and the lock file does not fit: the original would go by the
+		 * meta page that its number points to. */
 		if (i && !memcmp(before, looks, size))
 			break;
 		memcpy(before, looks, size);

@@ -41,8 +41,8 @@ enum convert_form source_form(const char *path, bool no_subdir);
  * that is damaged is TOOL_PROBLEM. */
 int source_open(struct source *source, const char *path, enum convert_form form, bool no_subdir);
 
-/* The same for an LMDB file that has no name any more, and that nobody else knows. `fd` becomes the
- * source's in any case. */
+/* The same for an LMDB file that has no name any more, and that no other process knows. `fd`
+ * becomes the source's in any case. */
 int source_open_file(struct source *source, const char *name, int fd);
 
 /* The bytes of a file, whatever they are. */

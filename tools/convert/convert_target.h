@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Gives a file its final name only when it is whole and on the disk.
  *
- * NAME is written as .NAME.lmdbio-partial in the same directory, locked while somebody is at it,
+ * NAME is written as .NAME.lmdbio-partial in the same directory, locked while a process is at it,
  * and renamed when it has been synced.
  */
 #ifndef LMDBIO_TOOLS_CONVERT_TARGET_H

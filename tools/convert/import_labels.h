@@ -23,7 +23,7 @@ int labels_open(struct labels **labels, const char *path);
 /* The label of `path`, NULL when there is none. Lives as long as the labels. */
 const char *labels_find(struct labels *labels, const char *path);
 
-/* How many of them nobody has asked for. */
+/* How many of them were not asked for. */
 size_t labels_unused(const struct labels *labels);
 
 void labels_close(struct labels *labels); /* NULL does nothing */

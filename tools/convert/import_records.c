@@ -102,7 +102,7 @@ int import_open(struct import **result, struct convert *convert, const char *pat
 	rc = lmdbio_orig_mdb_env_create(&import->env);
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_mapsize(import->env, import->map);
-	/* Nobody else knows of the file yet, and it is synced before anybody does. */
+	/* No other process knows of the file yet, and it is synced before any does. */
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_open(import->env, path,
 					      MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC |

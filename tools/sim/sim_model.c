@@ -42,9 +42,9 @@ double sim_storage_rate(const struct sim_cluster *cluster, unsigned streams)
 	return storage_rate(cluster, cluster->nodes, streams);
 }
 
-/* A stream has its requests answered one after the other. While one waits, the others' bytes are on
- * their way: either it is the waiting that takes the time, as if nobody else read, or what all get
- * together (the bounds of a closed network, Denning and Buzen 1978). */
+/* A stream has its requests answered one after the other. While one waits, the others' bytes are
+ * on their way: either it is the waiting that takes the time, as if no other stream read, or
+ * what all get together (the bounds of a closed network, Denning and Buzen 1978). */
 static double storage_seconds(const struct sim_cluster *cluster, unsigned streams, double reads,
 			      double bytes)
 {
@@ -129,7 +129,7 @@ double sim_ahead(const struct sim *sim, const struct sim_node *node)
 	for (unsigned i = SIM_PEER_MEMORY; i < SIM_SOURCES; i++)
 		others += sim_fetch(cluster, i, 1, (double)load->reads[i], load->bytes[i]);
 	reading = own + sim_fill_streams(sim, node);
-	/* Who needs no streams for filling has as many more to read ahead with. */
+	/* A policy without streams for filling has as many more to read ahead with. */
 	if (sim->policy->once)
 		reading = own + cluster->streams[SIM_MEMORY] + cluster->streams[SIM_SSD];
 	storage = sim_fetch(cluster, SIM_STORAGE, reading, reads, bytes) /
