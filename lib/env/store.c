@@ -96,18 +96,21 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 	return true;
 }
 
-/* An io for the reads ahead, by the back end that is asked for or fits the file system. */
+/* An io for the reads ahead, by the back end that is asked for or fits the file system. *local: that
+ * is one of this machine's own disks. */
 static int reads_open(MDB_env *env, const struct arena_options *options, const char **backend,
-		      const char **why)
+		      const char **why, bool *local)
 {
 	int rc;
 
+	*local = false;
 	if (env->packed) {
 		*backend = env->packed->backend;
 		*why = env->packed->why;
 		return 0;
 	}
 	rc = io_open_chosen(&env->reads, env->data, settings_get()->io, backend, why);
+	*local = env->reads.local;
 	/* Direct reads would pass the page cache by. */
 	if (!rc && !strcmp(*backend, "direct") && is_for_cache(env, options, why)) {
 		io_close(&env->reads);
@@ -164,7 +167,7 @@ int store_open(MDB_env *env)
 		return 0;
 	env_file_lift(env);
 	env_file_know_system(env);
-	rc = reads_open(env, &options, &backend, &why);
+	rc = reads_open(env, &options, &backend, &why, &local);
 	if (rc)
 		return rc;
 	kind = store_kind(env, backend);
@@ -183,7 +186,6 @@ int store_open(MDB_env *env)
 	residency_guess(&env->residency, guess_of(env));
 	if (env->flags & MDB_NORDAHEAD)
 		residency_read_singly(&env->residency);
-	local = io_is_local(env->data);
 	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !local))
 		residency_take_care(&env->residency);
 	ahead.kernel = kind == RESIDENCY_CACHE && local && !(env->flags & MDB_NORDAHEAD);

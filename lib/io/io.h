@@ -80,6 +80,7 @@ struct io {
 	struct io *below;    /* what a stacked back end sits on, else NULL */
 	size_t alignment;    /* of offset, length and buffer, in bytes: 1 or a power of two */
 	size_t in_flight;    /* submitted, not yet handed back */
+	bool local;          /* of io_open_chosen(): as io_is_local() says of the file */
 	unsigned generation; /* forks that lie between the program's start and this io's process */
 	struct io_counts counts;
 };

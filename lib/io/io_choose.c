@@ -66,14 +66,22 @@ static const char *find_system(const struct file_system *systems, size_t n, uint
 	return NULL;
 }
 
-static int try_direct(int fd)
+/* Opens a file a second time, which on a network takes a round trip: what has been opened to find
+ * out whether it can be is kept. io->ops is NULL where nothing is open. */
+static int try_direct(struct io *io, int fd)
 {
-	struct io io;
-	int rc = io_open_file(&io, "direct", fd);
+	int rc = io->ops ? 0 : io_open_file(io, "direct", fd);
 
-	if (rc == 0)
-		io_close(&io);
+	if (rc)
+		io->ops = NULL;
 	return rc;
+}
+
+static void let_go(struct io *io)
+{
+	if (io->ops)
+		io_close(io);
+	io->ops = NULL;
 }
 
 /* Nanoseconds of a direct read of `length` bytes from about `offset`, the better of two, or 0. */
@@ -131,7 +139,8 @@ static const char *why_not_direct(int rc)
 	return "this file system refuses O_DIRECT";
 }
 
-static void choose_by_system(int fd, const char **name, const char **why)
+/* Returns whether the file is on a local one. */
+static bool choose_by_system(struct io *direct, int fd, const char **name, const char **why)
 {
 	struct statfs fs;
 	int rc;
@@ -139,22 +148,24 @@ static void choose_by_system(int fd, const char **name, const char **why)
 	*name = "pread";
 	if (fstatfs(fd, &fs) != 0) {
 		*why = "file system unknown";
-		return;
+		return false;
 	}
 	*why = find_system(direct_systems, sizeof(direct_systems) / sizeof(direct_systems[0]),
 			   (uint32_t)fs.f_type);
 	if (*why) {
-		rc = try_direct(fd);
+		rc = try_direct(direct, fd);
 		if (rc)
 			*why = why_not_direct(rc);
 		else
 			*name = "direct";
-		return;
+		return false;
 	}
 	*why = find_system(local_systems, sizeof(local_systems) / sizeof(local_systems[0]),
 			   (uint32_t)fs.f_type);
-	if (!*why)
-		choose_by_measure(fd, name, why);
+	if (*why)
+		return true;
+	choose_by_measure(fd, name, why);
+	return false;
 }
 
 bool io_is_local(int fd)
@@ -166,17 +177,20 @@ bool io_is_local(int fd)
 			   (uint32_t)fs.f_type);
 }
 
-int io_choose(int fd, const char *wanted, const char **name, const char **why)
+/* What has been opened for it on the way is left in *direct. */
+static int choose(struct io *direct, int fd, const char *wanted, const char **name,
+		  const char **why, bool *local)
 {
 	const char *known = wanted ? io_backend_name(wanted) : NULL;
 	int rc;
 
-	choose_by_system(fd, name, why);
+	direct->ops = NULL;
+	*local = choose_by_system(direct, fd, name, why);
 	if (!wanted || wanted[0] == '\0' || strcmp(wanted, "auto") == 0)
 		return 0;
 	if (!known)
 		return EINVAL;
-	rc = strncmp(known, "direct", 6) == 0 ? try_direct(fd) : 0;
+	rc = strncmp(known, "direct", 6) == 0 ? try_direct(direct, fd) : 0;
 	if (rc)
 		return rc;
 	*name = known;
@@ -184,10 +198,21 @@ int io_choose(int fd, const char *wanted, const char **name, const char **why)
 	return 0;
 }
 
-int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name, const char **why)
+int io_choose(int fd, const char *wanted, const char **name, const char **why)
 {
-	int rc = io_choose(fd, wanted, name, why);
+	struct io direct;
+	bool local;
+	int rc = choose(&direct, fd, wanted, name, why, &local);
 
+	let_go(&direct);
+	return rc;
+}
+
+static int open_chosen(struct io *io, int fd, int rc, const char **name, const char **why)
+{
+	if (!rc && io->ops && !strcmp(*name, "direct"))
+		return 0;
+	let_go(io);
 	if (!rc)
 		rc = io_open_file(io, *name, fd);
 	if (rc && strcmp(*name, "pread")) {
@@ -195,5 +220,15 @@ int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name,
 		*why = "the other cannot be opened here";
 		rc = io_open_file(io, *name, fd);
 	}
+	return rc;
+}
+
+int io_open_chosen(struct io *io, int fd, const char *wanted, const char **name, const char **why)
+{
+	bool local;
+	int rc = choose(io, fd, wanted, name, why, &local);
+
+	rc = open_chosen(io, fd, rc, name, why);
+	io->local = local;
 	return rc;
 }
