@@ -14,12 +14,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The budget in bytes. Reads a few files of /proc and /sys at each call: ask once per environment.
+/* The budget in bytes. Reads a few files of /proc and /sys: ask once per environment.
  * When LMDBIO_MEMORY wants too much, the first call says so in one line. Threads: any. */
 uint64_t memory_budget(const struct settings *settings);
 
 /* The two steps of it. What is allowed, in bytes, as the files under `root` tell ("" is this
- * machine; tests make up others); and the budget out of it. *cut: more was asked for. */
+ * machine, as it was 0.1 s ago or later; tests make up others); and the budget out of it. *cut: more
+ * was asked for. */
 uint64_t memory_allowed(const char *root);
 uint64_t memory_budget_of(uint64_t allowed, const struct settings *settings, bool *cut);
 
