@@ -56,6 +56,14 @@ enum residency_guess {
 	GUESS_AROUND, /* what is around, and the third time all of the chunk */
 };
 
+/* Chunks that were found in the page cache in a row, and what is taken to be there because of them.
+ */
+struct residency_warm {
+	unsigned row;        /* 0: the last one that was looked at was not there */
+	uint64_t first, end; /* offsets: what lies between is taken to be there */
+	long faults;         /* page faults of the process that had to read, when it was taken */
+};
+
 struct residency {
 	enum residency_kind kind;
 	uint8_t *base;      /* the window */
@@ -79,7 +87,7 @@ struct residency {
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
-	_Atomic unsigned warm;         /* chunks found there in a row */
+	struct residency_warm warm;    /* chunks found there; under the lock */
 	atomic_bool careful;           /* there: nothing at all is taken for granted */
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
 						 residency_sure.c */

@@ -454,6 +454,7 @@ int residency_bring(struct residency *residency, uint64_t offset, uint64_t lengt
 	}
 	if (waited)
 		stats_waited(began);
+	sure_failed(residency, rc);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include <cmocka.h>
@@ -18,11 +19,21 @@ static unsigned tries, asks;
 static const struct reader *known; /* of whose file the kernel tells */
 static uint64_t hole;              /* where a block of it is missing; 0: nowhere */
 static unsigned looked_at;         /* pages */
+static long faults_read;           /* page faults of this process that had to read */
 
+int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 int __wrap_fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there);
+
+int __wrap_getrusage(int of, struct rusage *usage)
+{
+	assert_int_equal(of, RUSAGE_SELF);
+	memset(usage, 0, sizeof(*usage));
+	usage->ru_majflt = faults_read;
+	return 0;
+}
 
 /* Also what is behind the file's end. */
 int __wrap_mincore(void *address, size_t length, unsigned char *pages)
@@ -185,17 +196,85 @@ static bool is_left_to_cache(struct fixture *f, unsigned chunk)
 	return residency_covers(&f->first.residency, chunk * ARENA_CHUNK, ARENA_CHUNK);
 }
 
-/* What the kernel is asked costs about as much as the faults that it is to save. */
-static void chunks_when_found_in_a_row_then_most_of_them_are_tried(void **state)
+/* What the kernel is asked costs about as much as the faults that it is to save. So after a row of
+ * chunks a page of the next is tried, then two pages for two chunks. Returns in front of the two. */
+static void row_bring(struct fixture *f)
+{
+	assert_in_range(value_bring(f, 1), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	for (unsigned chunk = 2; chunk < 5; chunk++)
+		assert_in_range(value_bring(f, chunk), 1, ARENA_BLOCKS / 16);
+	assert_int_equal(value_bring(f, 5), 2);
+}
+
+static void chunks_when_found_in_a_row_then_the_next_are_taken_to_be_there(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_in_range(value_bring(f, 1), ARENA_BLOCKS, ARENA_BLOCKS + 4);
-	for (unsigned chunk = 2; chunk < CHUNKS; chunk++)
-		assert_in_range(value_bring(f, chunk), 1, ARENA_BLOCKS / 16);
+	row_bring(f);
+	assert_int_equal(value_bring(f, 6), 2);
+	assert_int_equal(value_bring(f, 7), 0);
 	for (unsigned chunk = 1; chunk < CHUNKS; chunk++)
 		assert_true(is_left_to_cache(f, chunk));
 	assert_int_equal(io_counted(&f->first.io).bytes, 0);
+}
+
+static void chunks_when_found_backwards_then_the_ones_before_are_taken_to_be_there(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned chunk = CHUNKS - 1; chunk > 3; chunk--)
+		value_bring(f, chunk);
+	assert_int_equal(value_bring(f, 3), 2);
+	assert_int_equal(value_bring(f, 2), 2);
+	assert_int_equal(value_bring(f, 1), 0);
+	assert_true(is_left_to_cache(f, 1));
+	assert_int_equal(io_counted(&f->first.io).bytes, 0);
+}
+
+/* At random the ones beside it are not meant. */
+static void chunk_when_it_borders_on_none_that_was_taken_then_it_alone_is_tried(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned chunk = 1; chunk < 5; chunk++)
+		value_bring(f, chunk);
+	assert_int_equal(value_bring(f, 7), 2);
+	assert_int_equal(value_bring(f, 5), 2);
+	assert_true(is_left_to_cache(f, 5));
+	assert_false(is_left_to_cache(f, 6));
+}
+
+static void chunk_when_a_page_fault_has_read_then_it_is_looked_at_page_by_page(void **state)
+{
+	struct fixture *f = *state;
+
+	row_bring(f);
+	faults_read++;
+	assert_in_range(value_bring(f, 6), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_in_range(value_bring(f, 7), 1, ARENA_BLOCKS / 16);
+}
+
+static void chunk_when_a_read_has_failed_then_it_is_looked_at(void **state)
+{
+	struct fixture *f = *state;
+
+	row_bring(f);
+	residency_take_care(&f->first.residency);
+	hole = 6 * ARENA_CHUNK + ARENA_CHUNK / 4;
+	value_bring(f, 6);
+	assert_false(is_left_to_cache(f, 6));
+}
+
+/* The end of what is in memory is no further than a look. */
+static void chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page(void **state)
+{
+	struct fixture *f = *state;
+
+	row_bring(f);
+	hole = CHUNKS * ARENA_CHUNK - ARENA_BLOCK;
+	assert_in_range(value_bring(f, 6), ARENA_BLOCKS, ARENA_BLOCKS + 8);
+	assert_true(is_left_to_cache(f, 6));
+	assert_false(is_left_to_cache(f, 7));
 }
 
 /* After one that was not there, the next is looked at page by page. */
@@ -273,7 +352,12 @@ int main(void)
 		CASE(file_of_another_when_it_becomes_warm_then_that_is_seen),
 		CASE(file_of_another_when_an_arena_has_it_then_no_try),
 		TOLD_CASE(part_when_the_page_cache_has_it_then_it_counts_as_there),
-		TOLD_CASE(chunks_when_found_in_a_row_then_most_of_them_are_tried),
+		TOLD_CASE(chunks_when_found_in_a_row_then_the_next_are_taken_to_be_there),
+		TOLD_CASE(chunks_when_found_backwards_then_the_ones_before_are_taken_to_be_there),
+		TOLD_CASE(chunk_when_it_borders_on_none_that_was_taken_then_it_alone_is_tried),
+		TOLD_CASE(chunk_when_a_page_fault_has_read_then_it_is_looked_at_page_by_page),
+		TOLD_CASE(chunk_when_a_read_has_failed_then_it_is_looked_at),
+		TOLD_CASE(chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
