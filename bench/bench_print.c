@@ -21,20 +21,6 @@ static void print_library(FILE *out, const struct measured *m, enum library libr
 		MEASURED(m, library, MEDIANS, asked) / 1048576);
 }
 
-/* Least and greatest value of a figure over the pairs. */
-static void figure_spread(enum figure_kind kind, const struct figure_input *input, double *least,
-			  double *greatest)
-{
-	*least = INFINITY;
-	*greatest = -INFINITY;
-	for (unsigned i = 0; i < input->m->pairs; i++) {
-		double value = figure_value(kind, input, (int)i);
-
-		*least = value < *least ? value : *least;
-		*greatest = value > *greatest ? value : *greatest;
-	}
-}
-
 /* Noise only ever adds time: the least disturbed runs of both. */
 static double best_ratio(const struct measured *m)
 {
@@ -46,20 +32,21 @@ static double best_ratio(const struct measured *m)
 	return best[ORIGINAL] / best[LMDBIO];
 }
 
-static double cpu_ratio(const struct measured *m)
+/* "0.994, by 95 % 0.982 to 1.003 (pairs 0.961 to 1.039)" */
+static void print_measured(FILE *out, const struct figure_measured *measured)
 {
-	double ours = MEASURED(m, LMDBIO, MEDIANS, user) + MEASURED(m, LMDBIO, MEDIANS, system);
-
-	return ours ? (MEASURED(m, ORIGINAL, MEDIANS, user) +
-		       MEASURED(m, ORIGINAL, MEDIANS, system)) /
-			       ours
-		    : NAN;
+	fprintf(out, "%.3f, by 95 %% ", measured->median);
+	if (measured->sure)
+		fprintf(out, "%.3f to %.3f", measured->low, measured->high);
+	else
+		fprintf(out, "not known");
+	fprintf(out, " (pairs %.3f to %.3f)", measured->least, measured->greatest);
 }
 
 void print_case(FILE *out, const struct measured *m, const struct figure_input *input)
 {
+	struct figure_measured rate, cpu;
 	char title[TITLE_ROOM];
-	double least, greatest;
 
 	case_title(m->what, title);
 	fprintf(out, "\n%s; %u pairs", title, m->pairs);
@@ -72,26 +59,29 @@ void print_case(FILE *out, const struct measured *m, const struct figure_input *
 		"requests", "MiB asked");
 	print_library(out, m, ORIGINAL);
 	print_library(out, m, LMDBIO);
-	figure_spread(FIGURE_RATE, input, &least, &greatest);
-	fprintf(out,
-		"  lmdbio's rate is %.3f of the original's (pairs %.3f to %.3f), of the best runs "
-		"%.3f, by CPU %.3f",
-		figure_value(FIGURE_RATE, input, MEDIANS), least, greatest, best_ratio(m),
-		cpu_ratio(m));
+	figure_measure(FIGURE_RATE, input, &rate);
+	figure_measure(FIGURE_CPU, input, &cpu);
+	fprintf(out, "  lmdbio's rate / original's ");
+	print_measured(out, &rate);
+	fprintf(out, ", of the best runs %.3f\n", best_ratio(m));
+	if (!isnan(cpu.median)) {
+		fprintf(out, "  %s ", figure_name(FIGURE_CPU));
+		print_measured(out, &cpu);
+		fprintf(out, "\n");
+	}
 	if (measured_direct(m, MEDIANS) > 0)
-		fprintf(out, "; the O_DIRECT reader takes %.4f s", measured_direct(m, MEDIANS));
+		fprintf(out, "  the O_DIRECT reader takes %.4f s\n", measured_direct(m, MEDIANS));
 	if (m->what->fio && measured_fio(m, MEDIANS) > 0)
-		fprintf(out, "; fio takes %.4f s", measured_fio(m, MEDIANS));
+		fprintf(out, "  fio takes %.4f s\n", measured_fio(m, MEDIANS));
 	else if (m->what->fio)
-		fprintf(out, "; there is no fio here");
-	fprintf(out, "\n");
+		fprintf(out, "  there is no fio here\n");
 	fflush(out);
 }
 
 void print_figures_head(FILE *out)
 {
-	fprintf(out, "\n%-52s %-25s %9s %9s %-19s %s\n", "workload", "figure", "asked", "measured",
-		"  pairs", "met");
+	fprintf(out, "\n%-52s %-25s %9s %9s %-19s %-19s %s\n", "workload", "figure", "asked",
+		"median", "  by 95 %", "  pairs", "met");
 }
 
 void print_figures(FILE *out, const struct suite_row *row, const struct figure_input *input)
@@ -101,17 +91,23 @@ void print_figures(FILE *out, const struct suite_row *row, const struct figure_i
 	case_title(&row->what, title);
 	for (int i = 0; i < FIGURES_MAX && row->figures[i].kind != FIGURE_NONE; i++) {
 		const struct figure *figure = &row->figures[i];
-		double value = figure_value(figure->kind, input, MEDIANS), least, greatest;
+		struct figure_measured measured;
 
+		figure_measure(figure->kind, input, &measured);
 		fprintf(out, "%-52s %-25s %s%7.2f ", title, figure_name(figure->kind),
 			figure_is_minimum(figure->kind) ? ">=" : "<=", figure->asked);
-		if (isnan(value)) {
-			fprintf(out, "%9s %-19s %s\n", "-", "", figure_why_not(figure->kind));
+		if (isnan(measured.median)) {
+			fprintf(out, "%9s %-19s %-19s %s\n", "-", "", "",
+				figure_why_not(figure->kind));
 			continue;
 		}
-		figure_spread(figure->kind, input, &least, &greatest);
-		fprintf(out, "%9.3f %8.3f..%-9.3f %s\n", value, least, greatest,
-			figure_is_met(figure, value) ? "yes" : "NO");
+		fprintf(out, "%9.3f ", measured.median);
+		if (measured.sure)
+			fprintf(out, "%8.3f..%-9.3f ", measured.low, measured.high);
+		else
+			fprintf(out, "%8s%-11s ", "-", "");
+		fprintf(out, "%8.3f..%-9.3f %s\n", measured.least, measured.greatest,
+			figure_verdict(figure, &measured));
 	}
 }
 
@@ -155,22 +151,52 @@ static void json_library(FILE *out, const struct measured *m, enum library libra
 	fprintf(out, "]}");
 }
 
+/* The interval is null where too few pairs give none. */
+static void json_measured(FILE *out, const struct figure_measured *measured)
+{
+	fprintf(out, "\"measured\":%.9g,\"pairs\":[%.9g,%.9g],\"interval\":", measured->median,
+		measured->least, measured->greatest);
+	if (measured->sure)
+		fprintf(out, "[%.9g,%.9g]", measured->low, measured->high);
+	else
+		fprintf(out, "null");
+}
+
+/* What is told of every case, whether a figure is asked of it or not. */
+static void json_ratio(FILE *out, const char *name, enum figure_kind kind,
+		       const struct figure_input *input)
+{
+	struct figure_measured measured;
+
+	figure_measure(kind, input, &measured);
+	fprintf(out, ",\"%s\":", name);
+	if (isnan(measured.median)) {
+		fprintf(out, "null");
+		return;
+	}
+	fprintf(out, "{");
+	json_measured(out, &measured);
+	fprintf(out, "}");
+}
+
 static void json_figures(FILE *out, const struct suite_row *row, const struct figure_input *input)
 {
 	fprintf(out, ",\"figures\":[");
 	for (int i = 0; i < FIGURES_MAX && row->figures[i].kind != FIGURE_NONE; i++) {
 		const struct figure *figure = &row->figures[i];
-		double value = figure_value(figure->kind, input, MEDIANS);
+		struct figure_measured measured;
 
+		figure_measure(figure->kind, input, &measured);
 		fprintf(out, "%s{\"figure\":\"%s\",\"%s\":%g,", i ? "," : "",
 			figure_name(figure->kind),
 			figure_is_minimum(figure->kind) ? "at_least" : "at_most", figure->asked);
-		if (isnan(value))
+		if (isnan(measured.median)) {
 			fprintf(out, "\"measured\":null,\"met\":null,\"why\":\"%s\"}",
 				figure_why_not(figure->kind));
-		else
-			fprintf(out, "\"measured\":%g,\"met\":%s}", value,
-				figure_is_met(figure, value) ? "true" : "false");
+			continue;
+		}
+		json_measured(out, &measured);
+		fprintf(out, ",\"met\":\"%s\"}", figure_verdict(figure, &measured));
 	}
 	fprintf(out, "]");
 }
@@ -200,6 +226,8 @@ void print_json(FILE *out, const struct measured *m, const struct suite_row *row
 	json_library(out, m, ORIGINAL);
 	fprintf(out, ",");
 	json_library(out, m, LMDBIO);
+	json_ratio(out, "rate", FIGURE_RATE, input);
+	json_ratio(out, "processor_time", FIGURE_CPU, input);
 	if (row)
 		json_figures(out, row, input);
 	fprintf(out, "}");

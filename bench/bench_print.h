@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* One case: a line for each library (medians) and the ratio with its spread over the pairs. */
+/* One case: a line for each library (medians), and the ratios of rate and processor time with the
+ * interval of their median and their spread over the pairs. */
 void print_case(FILE *out, const struct measured *m, const struct figure_input *input);
 
 /* A row of the table "asked, measured, met" for each figure of a suite's row. */

@@ -2,6 +2,8 @@
 /* Holds the tables of figures to reach, and computes each. */
 #include "bench_suites.h"
 
+#include "bench_statistics.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -255,6 +257,18 @@ static double value_start(const struct figure_input *in, int run)
 	       (measured_seconds(in->m, LMDBIO, run) - measured_seconds(in->m, ORIGINAL, run));
 }
 
+static double cpu_seconds(const struct measured *m, enum library library, int run)
+{
+	return (MEASURED(m, library, run, user) + MEASURED(m, library, run, system)) / 1e6;
+}
+
+static double value_cpu(const struct figure_input *in, int run)
+{
+	double original = cpu_seconds(in->m, ORIGINAL, run);
+
+	return original > 0 ? cpu_seconds(in->m, LMDBIO, run) / original : NAN;
+}
+
 static const struct {
 	const char *name;
 	bool minimum;
@@ -273,6 +287,7 @@ static const struct {
 	[FIGURE_MAJOR] = {"major faults", false, value_major},
 	[FIGURE_OWN] = {"own memory, MiB", false, value_own},
 	[FIGURE_START] = {"added to start, ms", false, value_start},
+	[FIGURE_CPU] = {"processor time / original's", false, value_cpu},
 };
 
 const char *figure_name(enum figure_kind kind)
@@ -290,9 +305,36 @@ double figure_value(enum figure_kind kind, const struct figure_input *input, int
 	return figure_kinds[kind].value(input, run);
 }
 
-bool figure_is_met(const struct figure *figure, double value)
+void figure_measure(enum figure_kind kind, const struct figure_input *input,
+		    struct figure_measured *measured)
 {
-	return figure_kinds[figure->kind].minimum ? value >= figure->asked : value <= figure->asked;
+	unsigned n = input->m->pairs;
+	double all[PAIRS_MAX];
+
+	*measured = (struct figure_measured){NAN, INFINITY, -INFINITY, false, NAN, NAN};
+	for (unsigned i = 0; i < n; i++) {
+		all[i] = figure_value(kind, input, (int)i);
+		if (isnan(all[i]))
+			return;
+		measured->least = fmin(measured->least, all[i]);
+		measured->greatest = fmax(measured->greatest, all[i]);
+	}
+	measured->median = median(all, n);
+	measured->sure = median_interval(all, n, &measured->low, &measured->high);
+}
+
+static bool is_met(const struct figure *figure, double value)
+{
+	return figure_is_minimum(figure->kind) ? value >= figure->asked : value <= figure->asked;
+}
+
+const char *figure_verdict(const struct figure *figure, const struct figure_measured *measured)
+{
+	bool low = is_met(figure, measured->low), high = is_met(figure, measured->high);
+
+	if (!measured->sure || low != high)
+		return "open";
+	return low ? "yes" : "NO";
 }
 
 const char *figure_why_not(enum figure_kind kind)

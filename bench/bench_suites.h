@@ -22,6 +22,7 @@ enum figure_kind {
 	FIGURE_MAJOR,	       /* major page faults of all processes */
 	FIGURE_OWN,	       /* MiB of memory that is no page of the file */
 	FIGURE_START,	       /* milliseconds more than without */
+	FIGURE_CPU,	       /* processor time of all processes, over the original's */
 	FIGURE_KINDS,
 };
 
@@ -55,9 +56,23 @@ const struct suite *suite_find(const char *name);
 const char *figure_name(enum figure_kind kind);
 bool figure_is_minimum(enum figure_kind kind);
 
-/* Of pair `run`, or from the MEDIANS. NaN: it cannot be said. */
+/* Of one pair. NaN: it cannot be said. */
 double figure_value(enum figure_kind kind, const struct figure_input *input, int run);
-bool figure_is_met(const struct figure *figure, double value);
+
+/* What the pairs of a row say of a figure. */
+struct figure_measured {
+	double median;          /* of the pairs; NaN: it cannot be said */
+	double least, greatest; /* pair */
+	bool sure;              /* the true median lies in between, by 95 %: */
+	double low, high;
+};
+
+void figure_measure(enum figure_kind kind, const struct figure_input *input,
+		    struct figure_measured *measured);
+
+/* "yes" where all of the interval meets a figure, "NO" where none of it does; "open" where it holds
+ * the figure asked for, or where too few pairs give no interval: more pairs decide. */
+const char *figure_verdict(const struct figure *figure, const struct figure_measured *measured);
 
 /* What is said of one that is NaN. */
 const char *figure_why_not(enum figure_kind kind);

@@ -26,6 +26,10 @@ for case, times in (scan, 1), (get, 0):
         assert run["seconds"] > 0 and run["bytes"] == 100 * run["records"], run
         assert run["requests"] == 0, run
     assert case["original"]["sum"] == case["lmdbio"]["sum"], case
+for case in scan, get:
+    for ratio in case["rate"], case["processor_time"]:
+        least, greatest = ratio["pairs"]
+        assert 0 < least <= ratio["measured"] <= greatest and ratio["interval"] is None, ratio
 assert scan["lmdbio"]["records"] % 20000 == 0 and get["lmdbio"]["records"] == 1000
 END
 # shellcheck disable=SC2086
@@ -42,7 +46,19 @@ END
 status suite_is_told_in_a_table 0 "$bench" --data="$scratch/data" --suite=storms --scale=0.002 --pairs=1 \
 	--only='small: sequential scan, cold, slowfs' --slowfs="$SLOWFS"
 judge suite_tells_of_each_figure_whether_it_is_met \
-	grep -qE '^small: .*requests per MiB of file +<= +1\.10 +[0-9.]+ .*(yes|NO)' out
+	grep -qE '^small: .*requests per MiB of file +<= +1\.10 +[0-9.]+ .*(yes|NO|open)$' out
+
+status suite_is_told_as_json 0 "$bench" --data="$scratch/data" --suite=speed2 --scale=0.002 --pairs=6 \
+	--only='small: sequential scan, warm' --json
+judge suite_tells_the_interval_of_each_figure_and_what_it_decides python3 - out <<'END'
+import json, sys
+case, = json.load(open(sys.argv[1]))["cases"]
+for figure in case["figures"]:
+    low, high = figure["interval"]
+    assert low <= figure["measured"] <= high, figure
+    met = "yes" if low >= figure["at_least"] else "NO" if high < figure["at_least"] else "open"
+    assert figure["met"] == met, figure
+END
 
 # --- fio beside it ---
 mkdir empty odd
@@ -69,7 +85,7 @@ else
 	# shellcheck disable=SC2086
 	status suite_with_fio_ends_well 0 "$bench" $row --only='small: sequential scan, cold'
 	judge suite_with_fio_tells_the_ratio \
-		grep -qE "^small: sequential scan, cold +rate / fio's +>= +0\.90 +[0-9]+\.[0-9]+ .*(yes|NO)$" out
+		grep -qE "^small: sequential scan, cold +rate / fio's +>= +0\.90 +[0-9]+\.[0-9]+ .*(yes|NO|open)$" out
 	# shellcheck disable=SC2086
 	status bench_with_fio_on_a_slow_place_ends_well 0 "$bench" $small --work=scan --state=cold --fio --json \
 		--slowfs="$SLOWFS" --bandwidth=10
