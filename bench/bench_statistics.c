@@ -31,8 +31,8 @@ double median(const double *numbers, unsigned n)
 
 /* Each number lies below the true median with a probability of one half, whatever the distribution,
  * and independently of the others. So the true median lies below the k-th of n sorted numbers only
- * if fewer than k of n tosses of a coin show heads, and as probably above the k-th from the top. The
- * largest k for which each of the two has a probability of at most 2.5 % gives the interval; of
+ * if fewer than k of n tosses of a coin show heads, and as probably above the k-th from the top.
+ * The largest k for which each of the two has a probability of at most 2.5 % gives the interval; of
  * fewer than six numbers not even the least and the greatest do. */
 bool median_interval(const double *numbers, unsigned n, double *least, double *greatest)
 {

@@ -9,20 +9,20 @@ enum { FIGURES_MAX = 5 };
 
 enum figure_kind {
 	FIGURE_NONE,
-	FIGURE_RATE,	 /* records a second, over the original's */
-	FIGURE_TIME,	 /* seconds, over the original's */
-	FIGURE_REQUESTS, /* for each MiB of the file */
-	FIGURE_BYTES,	 /* read, over the file's */
-	FIGURE_CEILING,	 /* seconds, over slowfs's bandwidth's or O_DIRECT reader's */
-	FIGURE_DIRECT,	 /* MiB a second, over the O_DIRECT reader's */
-	FIGURE_FIO,	 /* MiB a second, over fio's */
-	FIGURE_ONE,	 /* seconds, over one process's scan */
+	FIGURE_RATE,           /* records a second, over the original's */
+	FIGURE_TIME,           /* seconds, over the original's */
+	FIGURE_REQUESTS,       /* for each MiB of the file */
+	FIGURE_BYTES,          /* read, over the file's */
+	FIGURE_CEILING,        /* seconds, over slowfs's bandwidth's or O_DIRECT reader's */
+	FIGURE_DIRECT,         /* MiB a second, over the O_DIRECT reader's */
+	FIGURE_FIO,            /* MiB a second, over fio's */
+	FIGURE_ONE,            /* seconds, over one process's scan */
 	FIGURE_REQUESTS_VALUE, /* for each value */
 	FIGURE_BYTES_VALUE,    /* read, over the values' */
-	FIGURE_MAJOR,	       /* major page faults of all processes */
-	FIGURE_OWN,	       /* MiB of memory that is no page of the file */
-	FIGURE_START,	       /* milliseconds more than without */
-	FIGURE_CPU,	       /* processor time of all processes, over the original's */
+	FIGURE_MAJOR,          /* major page faults of all processes */
+	FIGURE_OWN,            /* MiB of memory that is no page of the file */
+	FIGURE_START,          /* milliseconds more than without */
+	FIGURE_CPU,            /* processor time of all processes, over the original's */
 	FIGURE_KINDS,
 };
 

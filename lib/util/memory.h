@@ -19,8 +19,8 @@
 uint64_t memory_budget(const struct settings *settings);
 
 /* The two steps of it. What is allowed, in bytes, as the files under `root` tell ("" is this
- * machine, as it was 0.1 s ago or later; tests make up others); and the budget out of it. *cut: more
- * was asked for. */
+ * machine, as it was 0.1 s ago or later; tests make up others); and the budget out of it. *cut:
+ * more was asked for. */
 uint64_t memory_allowed(const char *root);
 uint64_t memory_budget_of(uint64_t allowed, const struct settings *settings, bool *cut);
 

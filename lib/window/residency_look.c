@@ -265,8 +265,7 @@ bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset
 	if (!residency->believe_cache || is_shown(residency, chunk))
 		return false;
 	taken = is_taken(residency, chunk);
-	if (!taken &&
-	    !(whole ? is_warm(residency, first, last) : is_cached(residency, start, end)))
+	if (!taken && !(whole ? is_warm(residency, first, last) : is_cached(residency, start, end)))
 		return false;
 	stats_add(STATS_HITS_CACHE, 1);
 	if (residency->kind == RESIDENCY_ARENA)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tests what the pairs of a benchmark say of a figure: the interval of their median, and whether the
- * figure is reached. */
+/* Tests what the pairs of a benchmark say of a figure: the interval of their median, and whether
+ * the figure is reached. */
 #include "bench_statistics.h"
 #include "bench_suites.h"
 
@@ -74,8 +74,8 @@ static void interval_when_there_are_fewer_than_six_then_none(void **state)
 	assert_true(median_interval(numbers, 6, &low, &high));
 }
 
-/* Of samples with a known median at least 95 % hold it; and not all, which would be an interval that
- * is wider than it needs to be. */
+/* Of samples with a known median at least 95 % hold it; and not all, which would be an interval
+ * that is wider than it needs to be. */
 static void interval_when_samples_are_many_then_it_holds_the_median_as_often_as_said(void **state)
 {
 	unsigned held = 0;
@@ -147,10 +147,13 @@ static void figure_when_one_pair_cannot_tell_then_not_measured(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(interval_when_pairs_are_counted_then_its_ends_have_the_ranks_of_the_tables),
+		cmocka_unit_test(
+			interval_when_pairs_are_counted_then_its_ends_have_the_ranks_of_the_tables),
 		cmocka_unit_test(interval_when_there_are_fewer_than_six_then_none),
-		cmocka_unit_test(interval_when_samples_are_many_then_it_holds_the_median_as_often_as_said),
-		cmocka_unit_test(figure_when_the_whole_interval_meets_or_misses_it_then_decided_else_open),
+		cmocka_unit_test(
+			interval_when_samples_are_many_then_it_holds_the_median_as_often_as_said),
+		cmocka_unit_test(
+			figure_when_the_whole_interval_meets_or_misses_it_then_decided_else_open),
 		cmocka_unit_test(figure_when_there_are_too_few_pairs_then_open),
 		cmocka_unit_test(figure_when_one_pair_cannot_tell_then_not_measured),
 	};

@@ -197,7 +197,8 @@ static bool is_left_to_cache(struct fixture *f, unsigned chunk)
 }
 
 /* What the kernel is asked costs about as much as the faults that it is to save. So after a row of
- * chunks a page of the next is tried, then two pages for two chunks. Returns in front of the two. */
+ * chunks a page of the next is tried, then two pages for two chunks. Returns in front of the two.
+ */
 static void row_bring(struct fixture *f)
 {
 	assert_in_range(value_bring(f, 1), ARENA_BLOCKS, ARENA_BLOCKS + 4);
