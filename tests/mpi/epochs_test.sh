@@ -7,7 +7,7 @@
 job_begin
 make_set img 600 196620
 make_set cifar 28000 3090
-slowfs_start "$scratch/backing" "$scratch/mount"
+slowfs_start "$scratch/backing" "$scratch/mount" -o log
 export SETS_READER=$top_builddir/tests/mpi/sets_reader SETS_GATE=$scratch/gate job_set
 
 # shellcheck disable=SC2016
@@ -18,20 +18,33 @@ told() {
 	[ "$(cat "$scratch"/told.* 2>/dev/null | wc -l)" -eq $(($1 * $2)) ]
 }
 
-# bytes_after LINES RANKS: what storage has been asked for when all have told those, and nobody reads
-# ahead any more. Without them, when the job has ended.
-bytes_after() {
-	local before=-1 now
-
+# told_wait LINES RANKS: until all have told those, or the job has ended.
+told_wait() {
 	until told "$1" "$2" || ! kill -0 "$job" 2>/dev/null; do
 		sleep 0.01
 	done
-	now=$(slowfs_stat "$set/data.mdb:bytes")
-	until [ "$now" = "$before" ]; do
-		sleep 0.1
-		before=$now now=$(slowfs_stat "$set/data.mdb:bytes")
-	done
-	echo "$now"
+}
+
+# log_rows: what slowfs has logged of $set, a row for each read.
+log_rows() {
+	grep " $set/data.mdb\$" "$scratch/mount/.slowfs/log" || true
+}
+
+# log_judge ROWS: the bytes of the first ROWS reads of the log, and those that later ones have in common
+# with them: what was still read ahead when the second epoch began is none of these.
+log_judge() {
+	log_rows | python3 -c '
+import sys
+rows, seen, first, again = int(sys.argv[1]), set(), 0, 0
+for row, line in enumerate(sys.stdin):
+    at, served = int(line.split()[1]), int(line.split()[3])
+    pages = range(at // 4096, (at + served + 4095) // 4096)
+    if row < rows:
+        first += served
+        seen.update(pages)
+    else:
+        again += 4096 * sum(page in seen for page in pages)
+print(first, again)' "$1"
 }
 
 # epoch_seen LINE: what all ranks saw together in that epoch.
@@ -44,19 +57,23 @@ epoch_seen() {
 	job_seen "$1"
 }
 
-# epochs SET RANKS NODES MEMORY: the bytes of both, in first and second.
+# epochs SET RANKS NODES MEMORY: the bytes of the first, in first, and what the second read of them again,
+# in second.
 epochs() {
+	local rows
+
 	set=$1 job_set=$scratch/mount/$1
 	rm -f "$scratch"/told.* "$scratch"/seen.* "$SETS_GATE".*
 	cold
 	(LMDBIO_MEMORY=$4 job_run "$2" "$3" sh -c "$epochs_part" && exit "$job_status") &
 	job=$!
 	touch "$SETS_GATE.1"
-	first=$(bytes_after 1 "$2")
+	told_wait 1 "$2"
+	rows=$(log_rows | wc -l)
 	touch "$SETS_GATE.2"
-	second=$(($(bytes_after 2 "$2") - first))
 	rc=0
 	wait "$job" || rc=$?
+	read -r first second < <(log_judge "$rows")
 }
 
 # second_epoch SET RANKS NODES MEMORY: of no byte, made again when it cost some: whom a machine that
