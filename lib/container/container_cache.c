@@ -47,7 +47,7 @@ void cache_forked(struct cache *cache)
 	}
 }
 
-/* The slot of the key, or else the one to take for it, or NULL. With the lock held. */
+/* The slot of the key, or else the one to take for it, or NULL. With the cache's lock held. */
 static struct slot *find_slot(struct cache *cache, uint64_t key)
 {
 	struct slot *oldest = NULL;

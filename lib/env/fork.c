@@ -62,7 +62,7 @@ void fork_watch(void)
 	pthread_once(&watch_once, watch);
 }
 
-/* Under the lock: an arena is counted once, however often it is open here. */
+/* Under the list lock: an arena is counted once, however often it is open here. */
 static uint64_t arena_bytes_of(const MDB_env *env)
 {
 	if (!env->stored || env->residency.kind != RESIDENCY_ARENA)

@@ -76,7 +76,7 @@ static struct kept_index *find(const MDB_env *env, size_t id, uint64_t root)
 	return kept;
 }
 
-/* Keeps an index. NULL: no memory. Under the lock. */
+/* Keeps an index. NULL: no memory. Under the records lock. */
 static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct record_index *index)
 {
 	struct kept_index *kept = calloc(1, sizeof(*kept));

@@ -44,7 +44,7 @@ static void read_request(struct io_threads *pool, struct io_request *r)
 	r->error = io_read_rest(pool->io, r->buffer, r->length, r->offset, &r->done);
 }
 
-/* With the lock held. */
+/* With the pool's lock held. */
 static void finish_request(struct io_threads *pool, struct io_request *r)
 {
 	r->next = pool->done;

@@ -36,7 +36,7 @@ static int sample_read(struct lmdbio_loader *loader, struct lmdbio_sample *sampl
 	return 0;
 }
 
-/* Takes the lock down. Returns whether samples still lack memory. */
+/* Releases the loader lock meanwhile. Returns whether samples still lack memory. */
 static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 {
 	uint64_t held = 0;

@@ -124,8 +124,8 @@ static int change_await(struct lmdbio_loader *loader)
 	return loader->closing ? ECANCELED : 0;
 }
 
-/* Begins at a batch of an epoch; `order`: of another order than before, or NULL. Under the lock,
- * which it takes down meanwhile. Returns 0 or ECANCELED. */
+/* Begins at a batch of an epoch; `order`: of another order than before, or NULL. Under the
+ * loader lock, which it releases meanwhile. Returns 0 or ECANCELED. */
 static int change(struct lmdbio_loader *loader, const struct order *order, uint64_t epoch,
 		  uint64_t number)
 {

@@ -105,7 +105,7 @@ static bool piece_must_wait(const struct lmdbio_loader *loader, const struct pie
 }
 
 /* The piece to be read now, taken from the queue; or NULL, and *until is when to look again (0:
- * when something has changed). Under the lock. */
+ * when something has changed). Under the loader lock. */
 static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 {
 	struct piece *piece = loader->pieces;
@@ -128,7 +128,7 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 	return piece;
 }
 
-/* The bandwidth that a read has used, and what it tells of storage. Under the lock. */
+/* The bandwidth that a read has used, and what it tells of storage. Under the loader lock. */
 static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 {
 	uint64_t now = clock_now(), rate, most = loader->readers;
@@ -363,9 +363,9 @@ static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigne
 	}
 }
 
-/* Moves the works for whose samples there was no memory to the front. They are tried once more: when
- * memory is given back, or at once if their batch is waited for. Returns how many; 0 as well when it
- * is for good. Under the lock. */
+/* Moves the works for whose samples there was no memory to the front. They are tried once more:
+ * when memory is given back, or at once if their batch is waited for. Returns how many; 0 as
+ * well when it is for good. Under the loader lock. */
 static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 {
 	bool waited = piece->round <= loader->waited_round || loader->held <= piece->bytes;
@@ -388,8 +388,8 @@ static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 }
 
 /* Puts a piece back whose first works are to be read once more: in front of later rounds, and
- * behind earlier ones, which a taker may wait for when memory keeps this one waiting. What is held
- * now is all that there is memory for. Under the lock. */
+ * behind earlier ones, which a taker may wait for when memory keeps this one waiting. What is
+ * held now is all that there is memory for. Under the loader lock. */
 static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_t works)
 {
 	struct piece **link = &loader->pieces;
@@ -407,7 +407,7 @@ static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_
 	pthread_cond_broadcast(&loader->work);
 }
 
-/* Counts a piece's samples as come, and frees it or puts it back. Under the lock. */
+/* Counts a piece's samples as come, and frees it or puts it back. Under the loader lock. */
 static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const struct tally *tally)
 {
 	size_t again = works_short(loader, piece);

@@ -23,7 +23,7 @@ void loader_enlist(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Where it stands in the list, or the list's end. Under the lock. */
+/* Where it stands in the list, or the list's end. Under the list's lock. */
 static struct lmdbio_loader **find(const struct lmdbio_loader *loader)
 {
 	struct lmdbio_loader **link = &list;

@@ -83,8 +83,8 @@ static int batch_error(const struct batch *batch, uint64_t *errors)
 	return rc;
 }
 
-/* Takes a batch that is ready out of the list. Returns 0 or its first error. Under the lock, which
- * it takes down when a sample is to be read once more. */
+/* Takes a batch that is ready out of the list. Returns 0 or its first error. Under the loader
+ * lock, which it releases when a sample is to be read once more. */
 static int take(struct lmdbio_loader *loader, struct batch **link)
 {
 	struct batch *batch = *link;
@@ -105,8 +105,8 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	return loader->options.skip_errors ? 0 : rc;
 }
 
-/* Waits for a batch, of the epoch that runs. Returns 0; ECANCELED; ENOMEM: then the claim is given
- * up, and the batch is another call's. Under the lock. */
+/* Waits for a batch, of the epoch that runs. Returns 0; ECANCELED; ENOMEM: then the claim is
+ * given up, and the batch is another call's. Under the loader lock. */
 static int wait_for(struct lmdbio_loader *loader, struct batch ***link)
 {
 	unsigned generation = loader->generation, tries = 0;

@@ -165,24 +165,24 @@ struct lmdbio_loader {
 };
 
 /* loader_epoch.c */
-/* Frees all batches that are not taken. No thread may hold one. Under the lock. */
+/* Frees all batches that are not taken. No thread may hold one. Under the loader lock. */
 void batches_drop(struct lmdbio_loader *loader);
-/* Drops what is read ahead, for the memory, if no other taker waits for it: between the two calls
- * the epoch stands still. Under the lock, which the first takes down. false: there is nothing to
- * drop, or the loader is being closed. */
+/* Drops what is read ahead, for the memory, if no other taker waits for it: between the two
+ * calls the epoch stands still. Under the loader lock, which the first releases. false: there
+ * is nothing to drop, or the loader is being closed. */
 bool ahead_begin_drop(struct lmdbio_loader *loader);
 void ahead_end_drop(struct lmdbio_loader *loader);
 
 /* loader_window.c: the planner's thread. */
 void *planner_run(void *loader);
-/* What becomes of planning so many batches: fewer are tried next, or it waits for a call. Under the
- * lock. */
+/* What becomes of planning so many batches: fewer are tried next, or it waits for a call. Under
+ * the loader lock. */
 void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc);
 /* Makes so many batches from one on, also over the end of its epoch, but not over the one after it.
  * Moves *epoch and *number behind them. Returns 0 or ENOMEM. */
 int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
 		 uint64_t *number);
-/* Makes a plan's batches known, and asks for their records. Under the lock. */
+/* Makes a plan's batches known, and asks for their records. Under the loader lock. */
 void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces);
 /* Frees a plan's batches, and lets go of its works. */
 void plan_drop(struct plan *plan);
@@ -201,22 +201,23 @@ struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, size_t 
 struct piece *pieces_turned(struct piece *pieces);
 void pieces_free(struct piece *pieces);
 
-/* loader_sweep.c. All under the lock. */
+/* loader_sweep.c. All under the loader lock. */
 /* Whether sweeps take the rounds' place from now on. */
 bool sweep_begin(struct lmdbio_loader *loader);
 bool sweep_has_room(const struct lmdbio_loader *loader);
-/* Plans some batches, and asks for what is wanted of the next sector. Takes the lock down. */
+/* Plans some batches, and asks for what is wanted of the next sector. Releases the
+ * loader lock meanwhile. */
 void sweep_step(struct lmdbio_loader *loader);
 /* Forgets all works, before their batches go. */
 void sweep_drop(struct lmdbio_loader *loader);
 
 /* loader_fetch.c */
 void *reader_run(void *loader);
-/* Hands a list of pieces to the readers. Under the lock. */
+/* Hands a list of pieces to the readers. Under the loader lock. */
 void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
 /* The same, but they come first. */
 void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces);
-/* Frees pieces that no reader has begun. Under the lock. */
+/* Frees pieces that no reader has begun. Under the loader lock. */
 void pieces_drop(struct lmdbio_loader *loader);
 void piece_free(struct piece *piece);
 /* Brings a range of the file, *ns: how long that took. Returns 0 or as residency_bring(). */
@@ -224,7 +225,7 @@ int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, 
 		 uint64_t end, uint64_t *ns);
 /* Tells how long a read of so many bytes took. */
 void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns);
-/* Bytes between two reads of which one longer read is the cheaper. Under the lock. */
+/* Bytes between two reads of which one longer read is the cheaper. Under the loader lock. */
 uint64_t loader_gap(const struct lmdbio_loader *loader);
 /* A view of the loader's snapshot for one thread. */
 struct snapshot loader_view(const struct lmdbio_loader *loader);
@@ -235,10 +236,10 @@ void sample_fill(struct work *work, const struct tier_record *record);
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size);
 /* What a sample of so many bytes takes there, or in other malloc'ed memory. */
 uint64_t sample_memory_size(void *block, uint64_t size);
-/* So many bytes more are held that were none of these blocks: as many of them go for which there is
- * no room beside what is held. Under the lock. */
+/* So many bytes more are held that were none of these blocks: as many of them go for which there
+ * is no room beside what is held. Under the loader lock. */
 void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size);
-/* Of a batch that the loader does not count as held any more. Under the lock. */
+/* Of a batch that the loader does not count as held any more. Under the loader lock. */
 void sample_memory_free(struct lmdbio_loader *loader, void *block);
 /* Frees all blocks that no batch has. */
 void sample_memory_give_up(struct lmdbio_loader *loader);
@@ -274,17 +275,17 @@ bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_pl
 void *decoder_run(void *loader);
 /* Decodes one sample of a batch, if it has come. */
 void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size_t i);
-/* Some samples of a batch have come, or there are none. Under the lock. */
+/* Some samples of a batch have come, or there are none. Under the loader lock. */
 void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples);
 
 /* loader_again.c */
-/* Reads again what there was no memory for, of a batch that is in no list. Under the lock, which it
- * takes down. */
+/* Reads again what there was no memory for, of a batch that is in no list. Under the loader
+ * lock, which it releases. */
 void batch_again(struct lmdbio_loader *loader, struct batch *batch);
 
 /* loader_next.c */
 void batch_free(struct batch *batch);
-/* Lets go of one reference, under the lock, which it takes down. */
+/* Lets go of one reference, under the loader lock, which it releases. */
 void loader_release(struct lmdbio_loader *loader);
 
 /* loader_open.c */
@@ -300,7 +301,7 @@ struct lmdbio_loader *loader_enter(struct lmdbio_loader *loader);
 void loader_leave(struct lmdbio_loader *loader);
 int loader_gone(void);
 
-/* Bytes that batches may take together, as far as is known. Under the lock. */
+/* Bytes that batches may take together, as far as is known. Under the loader lock. */
 static inline uint64_t loader_memory(const struct lmdbio_loader *loader)
 {
 	return loader->memory_short && loader->memory_short < loader->memory ? loader->memory_short

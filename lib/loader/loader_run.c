@@ -49,9 +49,9 @@ static int by_place(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Returns when a run may be read: 0; or ECANCELED or EAGAIN. No more runs are read at once than the
- * arena has room for. The haste is looked at under the lock, which loader_hurry() takes, so that no
- * change of it is missed. */
+/* Returns when a run may be read: 0; or ECANCELED or EAGAIN. No more runs are read at once than
+ * the arena has room for. The haste is looked at under the loader lock, which loader_hurry()
+ * takes, so that no change of it is missed. */
 static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 {
 	int rc = 0;

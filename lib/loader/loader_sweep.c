@@ -142,9 +142,9 @@ static void sectors_fill(struct lmdbio_loader *loader, const struct plan *plan)
 	}
 }
 
-/* The first half of a step: the window moves on, unless there is no memory for new batches: those
- * that are planned need the step all the same. Under the lock, which it takes down while it
- * computes. false: this step is not to be made after all. */
+/* The first half of a step: the window moves on, unless there is no memory for new batches:
+ * those that are planned need the step all the same. Under the loader lock, which it releases
+ * while it computes. false: this step is not to be made after all. */
 static bool window_move(struct lmdbio_loader *loader)
 {
 	uint64_t batches = batches_next(loader), epoch = loader->plan_epoch,

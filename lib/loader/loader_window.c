@@ -25,7 +25,7 @@ enum {
 	GROWTH_STARVED = 8,     /* while a consumer waits that would use more */
 };
 
-/* Samples that the next round may have. Under the lock. */
+/* Samples that the next round may have. Under the loader lock. */
 static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 {
 	uint64_t size = record_bytes(loader), most = SAMPLES_AHEAD, merged;
@@ -45,7 +45,7 @@ static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 	return loader->round_samples > share ? loader->round_samples : share;
 }
 
-/* Whether there is room for another round. Under the lock. */
+/* Whether there is room for another round. Under the loader lock. */
 static bool has_room(const struct lmdbio_loader *loader)
 {
 	if (loader->sweep.sectors)
@@ -258,7 +258,7 @@ static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, 
 	return loader->copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
 }
 
-/* Batches that the next round may have. Under the lock. */
+/* Batches that the next round may have. Under the loader lock. */
 static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 {
 	uint64_t batches = round_size(loader, share) / share;
@@ -288,7 +288,7 @@ void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc)
 	}
 }
 
-/* The next round. Under the lock, which it takes down while it computes. */
+/* The next round. Under the loader lock, which it releases while it computes. */
 static void plan_round(struct lmdbio_loader *loader)
 {
 	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);

@@ -143,8 +143,8 @@ bool sends_step(struct peer_job *job)
 
 /* --- being asked ------------------------------------------------------------------------------ */
 
-/* Whether all that can be had of the units is there. A unit that was not read yet is read now, in
- * quiet times too: the rank that asks has a consumer that waits. Under the lock. */
+/* Whether all that can be had of the units is there. A unit that was not read yet is read now,
+ * in quiet times too: the rank that asks has a consumer that waits. Under the job lock. */
 static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 {
 	bool urged = answer->urged, ready = true;
@@ -182,7 +182,7 @@ static bool is_on_disk(const struct peer_job *job, const struct peer_answer *ans
 	return false;
 }
 
-/* Whether there is nothing to wait for any more. Under the lock. */
+/* Whether there is nothing to wait for any more. Under the job lock. */
 static bool is_ready(struct peer_job *job, struct peer_answer *answer)
 {
 	if (answer->read.under_way)

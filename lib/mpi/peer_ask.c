@@ -74,7 +74,7 @@ struct peer_ask **ask_next(struct peer_ask *ask)
 	return &ask->next;
 }
 
-/* Tells the reader that waits. Under the lock. */
+/* Tells the reader that waits. Under the job lock. */
 static void ask_tell(struct peer_ask *ask, int error)
 {
 	for (int i = 0; i < ask->n && ask->wait; i++) {

@@ -44,7 +44,7 @@ static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint
 	return end - *first;
 }
 
-/* Without the lock. Returns as loader_run(). */
+/* Without the job lock. Returns as loader_run(). */
 static int read_unit(struct peer_job *job, const struct peer_load *load)
 {
 	struct peer_store *store = &job->store;
@@ -60,7 +60,7 @@ static int read_unit(struct peer_job *job, const struct peer_load *load)
 	return rc;
 }
 
-/* Claims a unit and reads it. Under the lock, which it takes down meanwhile. */
+/* Claims a unit and reads it. Under the job lock, which it releases meanwhile. */
 static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 {
 	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste}, **link;
@@ -136,7 +136,7 @@ void fill_from_shelf(struct peer_job *job)
 	}
 }
 
-/* The next unit to be read. false: there is none now. Under the lock. */
+/* The next unit to be read. false: there is none now. Under the job lock. */
 static bool next_unit(struct peer_job *job, uint64_t *unit, enum run_haste *haste)
 {
 	struct peer_urgent *first;

@@ -62,7 +62,7 @@ struct peer_unit {
 
 struct peer_store {
 	uint64_t records, unit_records, units;
-	uint64_t limit, used; /* bytes; used: under the lock */
+	uint64_t limit, used; /* bytes; used: under the store lock */
 	pthread_mutex_t lock;
 	struct peer_unit *at;
 	uint64_t *ready; /* loader_ready.h's bits: units of which every record is here */
@@ -70,7 +70,7 @@ struct peer_store {
 	 * file may also have been put there by other processes of the node. */
 	const struct tier_ops *disk;
 	void *disk_state;
-	/* Under the lock: */
+	/* Under the store lock: */
 	uint64_t *stale; /* units that no plan has here any more, the one that goes first first */
 	uint64_t stale_count, stale_next;
 };
@@ -171,8 +171,8 @@ struct peer_job {
 	_Atomic uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
 	struct peer_again *again; /* what later plans are made of; NULL: there are none */
 	_Atomic uint64_t epoch;   /* that the loader asks for */
-	uint64_t planned;         /* first epoch of the plan; under the lock */
-	bool planning;            /* a later one is being made; under the lock */
+	uint64_t planned;         /* first epoch of the plan; under the job lock */
+	bool planning;            /* a later one is being made; under the job lock */
 	struct peer *peers;
 	_Atomic bool over;   /* no peer is asked any more */
 	_Atomic bool failed; /* a peer was asked in vain */
@@ -199,7 +199,7 @@ struct peer_job {
 	pthread_t service;
 
 	/* The service's: */
-	bool finalizing; /* MPI is ended by the program, or it exits; under the lock */
+	bool finalizing; /* MPI is ended by the program, or it exits; under the job lock */
 	bool counted;    /* this rank has said that it asks no more */
 	MPI_Request end;
 	struct peer_ask *asks;       /* that wait for an answer, those that were given up too */
@@ -253,11 +253,11 @@ struct peer_planned {
 int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct order_spec *spec,
 	      const struct peer_size *size, const struct index_kept *kept,
 	      struct peer_planned *planned);
-/* Whether the loader's epoch is beyond what is planned for. Under the lock. */
+/* Whether the loader's epoch is beyond what is planned for. Under the job lock. */
 bool peer_plan_is_old(const struct peer_job *job);
-/* Plans for the loader's epoch and those after it: no home moves, further copies do. No rank waits
- * for another: until all have done so some ask where a copy was, and then its home. Under the lock,
- * which it takes down meanwhile. */
+/* Plans for the loader's epoch and those after it: no home moves, further copies do. No rank
+ * waits for another: until all have done so some ask where a copy was, and then its home. Under
+ * the job lock, which it releases meanwhile. */
 void peer_plan_again(struct peer_job *job);
 void peer_plan_free(struct peer_job *job);
 
@@ -267,9 +267,9 @@ void fill_from_shelf(struct peer_job *job);
 int fillers_start(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);
-/* A reader waits for a unit whose home is here. Under the lock. false: it cannot be read. */
+/* A reader waits for a unit whose home is here. Under the job lock. false: it cannot be read. */
 bool fill_urgently(struct peer_job *job, uint64_t unit);
-/* A reader waits for a unit in the state UNIT_LOADING, if it is. Under the lock. */
+/* A reader waits for a unit in the state UNIT_LOADING, if it is. Under the job lock. */
 void fill_hurry(struct peer_job *job, uint64_t unit);
 /* Returns when a unit whose home is here has been read, by the calling thread or another. */
 void fill_now(struct peer_job *job, uint64_t unit);
@@ -279,7 +279,7 @@ void fill_now(struct peer_job *job, uint64_t unit);
 int disks_start(struct peer_job *job);
 /* Ends and joins them; what they have not begun stays undone. */
 void disks_stop(struct peer_job *job);
-/* Under the lock; the service is woken when read->done. */
+/* Under the job lock; the service is woken when read->done. */
 void disks_put(struct peer_job *job, struct peer_read *read);
 
 /* peer_tier.c */
@@ -290,7 +290,7 @@ extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
  * without that. Returns 0 or an errno. */
 int service_start(struct peer_job *job);
 void service_go(struct peer_job *job);
-/* Has the service look around. Under the lock. */
+/* Has the service look around. Under the job lock. */
 void service_wake(struct peer_job *job);
 /* Ends one that has not begun. */
 void service_cancel(struct peer_job *job);
@@ -305,7 +305,7 @@ struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wa
 void ask_add(struct peer_ask *ask, struct tier_fetch *fetch);
 bool ask_is_full(const struct peer_ask *ask);
 uint32_t ask_peer(const struct peer_ask *ask);
-/* Hands a list of questions to the service. Under the lock. */
+/* Hands a list of questions to the service. Under the job lock. */
 void asks_put(struct peer_job *job, struct peer_ask *asks);
 bool asks_step(struct peer_job *job, uint64_t now);
 /* Gives all of them up. */

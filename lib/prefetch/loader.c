@@ -226,7 +226,7 @@ static bool start_all(struct prefetch *prefetch)
 	return there;
 }
 
-/* Waits for `min` reads without the lock, and shows what has come. */
+/* Waits for `min` reads without the prefetch lock, and shows what has come. */
 static void land_some(struct prefetch *prefetch, unsigned min)
 {
 	struct io_request *done[PREFETCH_DEPTH_MAX];

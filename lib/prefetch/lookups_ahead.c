@@ -60,8 +60,8 @@ static bool find_step(const struct prefetch *prefetch, const struct stream *stre
 }
 
 /* Whether what lies between the records comes along: where they lie in the leaves or so close
- * together that it is not worth leaving out, and where enough processes of the node want it. Under
- * the lock. */
+ * together that it is not worth leaving out, and where enough processes of the node want it.
+ * Under the prefetch lock. */
 static void density_set(struct prefetch *prefetch, struct stream *stream)
 {
 	const struct tree_record *record = &stream->tree.record;

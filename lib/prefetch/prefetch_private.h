@@ -190,17 +190,18 @@ static inline void jobs_forget(struct job_queue *queue, const void *whose)
 }
 
 /* loader.c */
-/* Starts the thread if there is none, and wakes it. Under the lock. Returns 0 or an errno. */
+/* Starts the thread if there is none, and wakes it. Under the prefetch lock. Returns 0 or an
+ * errno. */
 int loader_wake(struct prefetch *prefetch);
 /* Asks for a range, and with `map` for its page-table entries where it is there; false when the
- * queue is full. Under the lock. */
+ * queue is full. Under the prefetch lock. */
 bool loader_want(struct prefetch *prefetch, struct job job);
 
 /* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
- * bytes. Under the lock. */
+ * bytes. Under the prefetch lock. */
 bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
 
-/* Tells readers whether announced keys are on their way. Under the lock. */
+/* Tells readers whether announced keys are on their way. Under the prefetch lock. */
 void loader_announce(struct prefetch *prefetch);
 
 /* faults.c */
@@ -219,8 +220,8 @@ uint64_t faults_taken(void);
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
 /* stream_want.c */
-/* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table entries.
- * false: the queue is full. Under the lock. */
+/* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table
+ * entries. false: the queue is full. Under the prefetch lock. */
 bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
 		 uint64_t length, bool map);
 bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum wish wish,
@@ -241,7 +242,7 @@ bool subtree_comes_whole(const struct stream *stream, const struct tree_record *
 /* Takes up the duplicates of a key that the walk has come to. Returns the bytes that they are. */
 uint64_t subtrees_add(struct stream *stream, const struct node *node);
 bool subtrees_are_full(const struct stream *stream);
-/* Asks for their pages as those above them come. Under the lock. */
+/* Asks for their pages as those above them come. Under the prefetch lock. */
 void subtrees_advance(struct prefetch *prefetch, struct stream *stream);
 /* Pages of the trees of duplicates, by those in the leaf under a cursor over the keys. */
 uint64_t subtrees_estimate(const struct cursor *cursor);
@@ -249,7 +250,7 @@ uint64_t subtrees_estimate(const struct cursor *cursor);
 /* stream.c */
 /* Whether a range has nothing more to ask for. */
 bool stream_is_over(const struct stream *stream);
-/* Walks on as far as memory, the queue and what is there allow. Under the lock. */
+/* Walks on as far as memory, the queue and what is there allow. Under the prefetch lock. */
 void stream_advance(struct prefetch *prefetch, struct stream *stream);
 /* A cursor reads the pages of its levels without asking for them at each step. */
 void levels_use(struct prefetch *prefetch, const struct cursor *cursor);
@@ -284,7 +285,8 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 void stream_lost(struct cursor_watch *watch, struct lookup *lookup);
 
 /* hint.c */
-/* Takes every batch on as far as it goes. true: something was asked for. Under the lock. */
+/* Takes every batch on as far as it goes. true: something was asked for. Under the prefetch
+ * lock. */
 bool batches_advance(struct prefetch *prefetch);
 void batches_free(struct prefetch *prefetch, const struct snapshot *owner);
 

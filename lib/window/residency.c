@@ -138,7 +138,7 @@ static void taint_all(struct residency *residency)
 		residency->all_tainted = residency->epoch;
 }
 
-/* How many look-aheads go over the file here. Under the lock. */
+/* How many look-aheads go over the file here. Under the residency lock. */
 static void scanners_tell(struct residency *residency)
 {
 	if (residency->arena)
@@ -157,7 +157,7 @@ static bool retired_reserve(struct residency *residency)
 	return retired != NULL;
 }
 
-/* The arena, made at the first need. Under the lock. */
+/* The arena, made at the first need. Under the residency lock. */
 bool residency_attach(struct residency *residency)
 {
 	if (residency->arena)
@@ -268,7 +268,7 @@ void residency_announce(struct residency *residency, bool announced)
 	}
 }
 
-/* Under the lock. */
+/* Under the residency lock. */
 static uint64_t room_of_cache(struct residency *residency)
 {
 	if (!residency->room)

@@ -193,8 +193,8 @@ static inline bool residency_is_careful(const struct residency *residency)
 	return atomic_load_explicit(&residency->careful, memory_order_relaxed);
 }
 
-/* Before a fork, under the lock: a parent that has a snapshot holds the arena that its children
- * will fill, so that it does not go with the last of them. */
+/* Before a fork, under the residency lock: a parent that has a snapshot holds the arena that its
+ * children will fill, so that it does not go with the last of them. */
 void residency_hold(struct residency *residency);
 
 /* Before a fork, under no lock: spills what a child's pointers may lead into. */
@@ -249,9 +249,9 @@ void residency_resume(struct residency *residency);
 void residency_enter(struct residency *residency);
 void residency_leave(struct residency *residency);
 
-/* In a forked child, at once, under the lock, which its parent has taken before the fork:
- * everything back to rest, the parent's arena cut off (its memory in this process stays mapped,
- * unused). System calls alone. */
+/* In a forked child, at once, under the residency lock, which its parent has taken before the
+ * fork: everything back to rest, the parent's arena cut off (its memory in this process stays
+ * mapped, unused). System calls alone. */
 void residency_forked(struct residency *residency);
 
 /* Slow half of residency_covers(). */

@@ -72,7 +72,8 @@ static int load_now(struct residency *residency, const struct residency_load *lo
 	return rc;
 }
 
-/* What comes behind a chunk that the server brings is wished for with it. Under the lock. */
+/* What comes behind a chunk that the server brings is wished for with it. Under the residency
+ * lock. */
 static void wish_on(struct residency *residency, uint64_t offset, uint64_t end,
 		    const struct plan_how *how)
 {
@@ -276,7 +277,7 @@ bool is_impatient(const struct residency *residency)
 
 /* Waiting long once is enough: a stopped reader has more than one chunk in hand. A reader that
  * may be stopped for ever is tried again ever more rarely, so that it costs next to nothing; one
- * that is only slow, as soon as ever. Under the lock. */
+ * that is only slow, as soon as ever. Under the residency lock. */
 static void lose_patience(struct residency *residency, const struct patience *patience)
 {
 	uint64_t now = clock_now(), longer = 2 * residency->stopped_ns;

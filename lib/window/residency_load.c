@@ -29,7 +29,8 @@ static void map_landed(const struct residency *residency, const struct residency
 		map_read(residency, load->offset, RESIDENCY_FAULT);
 }
 
-/* Shows what is published already. Under the lock; the caller has seen the blocks published. */
+/* Shows what is published already. Under the residency lock; the caller has seen the blocks
+ * published. */
 static enum residency_plan show_published(struct residency *residency, uint64_t chunk,
 					  uint64_t first, uint64_t last)
 {

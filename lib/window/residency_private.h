@@ -53,7 +53,7 @@ static inline enum chunk_state get_state(const struct residency *residency, uint
 	return atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
 }
 
-/* Both under the lock. */
+/* Both under the residency lock. */
 static inline bool is_own(const struct residency *residency, uint64_t chunk)
 {
 	return residency->own[chunk / 64] >> chunk % 64 & 1;
@@ -64,17 +64,18 @@ static inline void set_own(struct residency *residency, uint64_t chunk)
 	residency->own[chunk / 64] |= 1ull << chunk % 64;
 }
 
-/* residency.c, under the lock: the arena, made at the first need. */
+/* residency.c, under the residency lock: the arena, made at the first need. */
 bool residency_attach(struct residency *residency);
-/* Under the lock: looks for a server of the arena; again when link_at has come. */
+/* Under the residency lock: looks for a server of the arena; again when link_at has come. */
 void residency_link(struct residency *residency);
 /* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void residency_bury(struct residency *residency);
 
-/* residency_bring.c, under the lock: whether a reader was waited for in vain, and none is now. */
+/* residency_bring.c, under the residency lock: whether a reader was waited for in vain, and none
+ * is now. */
 bool is_impatient(const struct residency *residency);
 
-/* residency_map.c: all under the lock. */
+/* residency_map.c: all under the residency lock. */
 /* The part of a chunk that may show the arena, in whole blocks. */
 void chunk_span(const struct residency *residency, uint64_t chunk, uint64_t *start, uint64_t *end);
 /* Lays the file under all of the window, as the program has opened it: with the advice for its
@@ -98,7 +99,7 @@ bool shed_all(struct residency *residency);
  * map. */
 bool rest_all(struct residency *residency);
 
-/* residency_borders.c: all under the lock. */
+/* residency_borders.c: all under the residency lock. */
 /* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
 int64_t borders_around(const struct residency *residency, uint64_t chunk);
 /* So many more than before. */
@@ -108,7 +109,7 @@ void borders_clear(struct residency *residency);
 /* Whether this process's windows have as many as may be, and this one its least. */
 bool borders_are_many(const struct residency *residency);
 
-/* residency_spill.c, where there is no plain file; under the lock. */
+/* residency_spill.c, where there is no plain file; under the residency lock. */
 /* Writes to the scratch file what pointers may lead into of a chunk that shows the arena. 0, or the
  * errno of the write. *whole: the chunk is complete there. */
 int chunk_spill(struct residency *residency, uint64_t chunk, bool *whole);
@@ -129,12 +130,14 @@ struct plan_how {
 	bool again;     /* PLAN_BUSY the last time: the page cache had nothing of it */
 };
 
-/* One look at the first part of a range, as residency_plan(). Under the lock. */
+/* One look at the first part of a range, as residency_plan(). Under the residency lock. */
 enum residency_plan plan_locked(struct residency *residency, uint64_t offset, uint64_t *length,
 				const struct plan_how *how, struct residency_load *load);
-/* Under the lock: whether the node has a server; it may have come since it was asked for last. */
+/* Under the residency lock: whether the node has a server; it may have come since it was asked
+ * for last. */
 bool is_linked(struct residency *residency);
-/* Under the lock: whether the node's server brings a chunk, of which so many blocks are wanted. */
+/* Under the residency lock: whether the node's server brings a chunk, of which so many blocks
+ * are wanted. */
 bool is_served(struct residency *residency, uint64_t chunk, uint64_t blocks,
 	       const struct plan_how *how);
 /* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
@@ -166,7 +169,7 @@ bool is_cached_at(struct residency *residency, uint64_t offset);
 /* A description of the file of this process's own, with which a read brings the pages that it asks
  * for and no others. Returns it, or -1. */
 int probe_of(struct residency *residency);
-/* What the page cache holds needs no second copy. Under the lock. */
+/* What the page cache holds needs no second copy. Under the residency lock. */
 bool leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset, uint64_t end);
 
 #endif

@@ -17,7 +17,7 @@ bool residency_reads(const struct residency *residency)
 	return residency->kind == RESIDENCY_ARENA && !residency->packed;
 }
 
-/* Whether the bytes are in memory that everybody sees. Under the lock. */
+/* Whether the bytes are in memory that everybody sees. Under the residency lock. */
 static bool is_found(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	uint64_t run;
@@ -26,7 +26,7 @@ static bool is_found(struct residency *residency, uint64_t offset, uint64_t end)
 	       (residency->believe_cache && is_cached(residency, offset, end));
 }
 
-/* Under the lock. */
+/* Under the residency lock. */
 static bool may_pass(struct residency *residency, uint64_t offset, uint64_t end)
 {
 	if (!residency_reads(residency) || !atomic_load(&residency->enabled) ||
