@@ -110,6 +110,10 @@ for rank in 0 1 0 1; do
 done
 at_most "four_programs_bytes" "$(slowfs_stat img/data.mdb:bytes)" $((size * 103 / 100))
 at 1 "$serve" --status >"$scratch/out"
+if [ -x "$top_builddir/tools/lmdbio-top" ]; then
+	at 1 "$top_builddir/tools/lmdbio-top" --batch --looks=1 >"$scratch/top"
+	judge "top_shows_the_server" grep -q "^ *$(server_of 1) lmdbio-serve  *server " "$scratch/top"
+fi
 judge "status_names_the_set" grep -q "^$set_path/data.mdb: node 1 of 2 holds" "$scratch/out"
 rc=0
 LMDBIO_NODE=$node#0 "$serve" >"$scratch/out" 2>&1 || rc=$?

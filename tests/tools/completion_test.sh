@@ -104,6 +104,7 @@ lmdbio-dump db --subdb=|labels pictures
 lmdbio-stat db -s pic|pictures
 lmdbio-sim --preset=scen|scenario1 scenario2 scenario3 scenario4
 lmdbio-sim --policy=dee|deepio deepio-ordered
+lmdbio-top --sort=|pid program queue requests storage values wait
 LINES
 while IFS='|' read -r line meant; do
 	grep -qxF "${line%% *}" names || continue
