@@ -95,6 +95,7 @@ assert len(result["rows"]) == 12
 for row in result["rows"]:
     ratio = row["ratio"]
     assert ratio["least"] <= ratio["median"] <= ratio["greatest"], row
+    assert ratio["interval"] is None, row
     for library in "original", "lmdbio":
         for run in row[library]["runs"]:
             assert run["records"] > 0 and run["bytes"] == 5000 * run["records"], row
@@ -107,6 +108,13 @@ assert {row["processes"] for row in result["rows"]} == {1, 4}
 assert sum(row["hints"] for row in result["rows"]) == 2
 assert result["plan"]["keys"] == 2000
 END
+
+status interval_needs_six_pairs 0 "$installed" --seconds=2 --pairs=6 --only='warm, scan, 1 process' --json data/train
+judge interval_is_around_the_median /usr/bin/python3 -c '
+import json
+row, = json.load(open("out"))["rows"]
+low, high = row["ratio"]["interval"]
+assert row["ratio"]["least"] <= low <= row["ratio"]["median"] <= high <= row["ratio"]["greatest"]'
 
 # --- other data sets ---
 status file_is_measured 0 "$installed" "${quick[@]}" --only=scan data/file.mdb

@@ -123,6 +123,25 @@ static void pairs_on_both_sides_of_one_show_no_difference(void **state)
 	verdict_is(bench, "lmdbio reads this data set as fast cold");
 }
 
+static void interval_decides_where_pairs_are_enough_for_one(void **state)
+{
+	struct given_bench *bench = *state;
+	const uint64_t rates[] = {990, 1400, 1500, 1500, 1500, 1500, 1500, 1500, 1500, 1600};
+	struct given_ratio ratio;
+	char text[RATIO_TEXT];
+
+	row_add(bench, (struct given_row){.cold = true}, rates, 10);
+	ratio = given_ratio(&rows[0]);
+	assert_true(ratio.sure);
+	given_ratio_text(&ratio, text);
+	assert_string_equal(text, "1.50 x, by 95 % 1.40 to 1.50 (0.99 to 1.60)");
+	verdict_is(bench, "lmdbio reads this data set 1.5 x faster cold");
+	rows[0].pairs = 5;
+	ratio = given_ratio(&rows[0]);
+	assert_false(ratio.sure);
+	verdict_is(bench, "lmdbio reads this data set as fast cold");
+}
+
 static void container_alone_has_rates(void **state)
 {
 	struct given_bench *bench = *state;
@@ -173,6 +192,8 @@ int main(void)
 		cmocka_unit_test_setup(losses_are_told, bench_begin),
 		cmocka_unit_test_setup(hints_are_told_apart, bench_begin),
 		cmocka_unit_test_setup(pairs_on_both_sides_of_one_show_no_difference, bench_begin),
+		cmocka_unit_test_setup(interval_decides_where_pairs_are_enough_for_one,
+				       bench_begin),
 		cmocka_unit_test_setup(container_alone_has_rates, bench_begin),
 		cmocka_unit_test_setup(difference_is_all_that_is_told, bench_begin),
 		cmocka_unit_test_setup(stopped_run_is_rated_without_its_beginning, bench_begin),

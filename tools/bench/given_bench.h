@@ -87,8 +87,13 @@ double given_processor_seconds(const struct given_row *row, enum library library
 
 struct given_ratio {
 	double median, least, greatest; /* lmdbio's rate over the original's, of the pairs */
+	bool sure;                      /* there are pairs enough for ... */
+	double low, high;               /* ... an interval that holds the median by 95 % */
 };
 struct given_ratio given_ratio(const struct given_row *row);
+/* "1.17 x (1.10 to 1.25)", with the interval in front of the pairs' ends if there is one. */
+enum { RATIO_TEXT = 80 };
+void given_ratio_text(const struct given_ratio *ratio, char text[RATIO_TEXT]);
 
 /* The result as one sentence in plain words. */
 void given_verdict(const struct given_bench *bench, char *text, size_t size);

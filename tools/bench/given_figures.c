@@ -72,15 +72,30 @@ struct given_ratio given_ratio(const struct given_row *row)
 		ratio.greatest = fmax(ratio.greatest, all[i]);
 	}
 	ratio.median = median(all, row->pairs);
+	ratio.sure = median_interval(all, row->pairs, &ratio.low, &ratio.high);
 	return ratio;
 }
 
-/* What the verdict takes a row for: a ratio whose pairs lie on both sides of 1 shows no difference.
+void given_ratio_text(const struct given_ratio *ratio, char text[RATIO_TEXT])
+{
+	char interval[40] = "";
+
+	if (ratio->sure)
+		snprintf(interval, sizeof(interval), ", by 95 %% %.2f to %.2f", ratio->low,
+			 ratio->high);
+	snprintf(text, RATIO_TEXT, "%.2f x%s (%.2f to %.2f)", ratio->median, interval, ratio->least,
+		 ratio->greatest);
+}
+
+/* What the verdict takes a row for: a ratio whose interval lies on both sides of 1 shows no
+ * difference. Where there is no interval, the smallest and the largest of the pairs stand for it.
  */
 static double ratio_told(const struct given_row *row)
 {
 	struct given_ratio ratio = given_ratio(row);
 
+	if (ratio.sure)
+		return ratio.low < 1 && ratio.high > 1 ? 1 : ratio.median;
 	return ratio.least < 1 && ratio.greatest > 1 ? 1 : ratio.median;
 }
 

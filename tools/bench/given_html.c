@@ -93,8 +93,7 @@ static void write_library(const struct given_bench *bench, const struct given_ro
 	snprintf(cells[7], CELL, "%.2f", given_processor_seconds(row, library));
 	if (library == LMDBIO && bench->compared) {
 		ratio = given_ratio(row);
-		snprintf(cells[8], CELL, "%.2f x (%.2f to %.2f)", ratio.median, ratio.least,
-			 ratio.greatest);
+		given_ratio_text(&ratio, cells[8]);
 	}
 	for (size_t i = 0; i < COLUMNS; i++)
 		texts[i] = cells[i];

@@ -73,6 +73,9 @@ static json_t *json_row(const struct given_bench *bench, const struct given_row 
 		json_object_set_new(json, "ratio",
 				    json_pack("{sf, sf, sf}", "median", ratio.median, "least",
 					      ratio.least, "greatest", ratio.greatest));
+		json_object_set_new(json_object_get(json, "ratio"), "interval",
+				    ratio.sure ? json_pack("[ff]", ratio.low, ratio.high)
+					       : json_null());
 		json_object_set_new(json, "original", json_library(row, ORIGINAL));
 	}
 	json_object_set_new(json, "lmdbio", json_library(row, LMDBIO));

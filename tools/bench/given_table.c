@@ -46,7 +46,7 @@ static void print_library(const struct given_row *row, enum library library, con
 
 static void print_row(const struct given_bench *bench, const struct given_row *row, FILE *out)
 {
-	char title[ROW_TITLE];
+	char title[ROW_TITLE], text[RATIO_TEXT];
 	struct given_ratio ratio;
 
 	given_title(row, title);
@@ -63,7 +63,8 @@ static void print_row(const struct given_bench *bench, const struct given_row *r
 	print_library(row, ORIGINAL, title, out);
 	fputc('\n', out);
 	print_library(row, LMDBIO, "", out);
-	fprintf(out, " %7.2f x (%.2f to %.2f)\n", ratio.median, ratio.least, ratio.greatest);
+	given_ratio_text(&ratio, text);
+	fprintf(out, "   %s\n", text);
 }
 
 void given_table(const struct given_bench *bench, FILE *out)
