@@ -205,9 +205,10 @@ struct lmdbio_loader_options {
 	uint32_t ahead;        /* batches read ahead at most; 0: what memory holds */
 	uint32_t threads;      /* reads in flight at most; 0: as many as are measured to help */
 	uint64_t bandwidth;    /* bytes a second at most from storage; 0: no limit */
-	const char *stage_dir; /* a directory on a local disk, or NULL: records read from storage are
-				  kept there, and later read there when that is faster; in a job
-				  of several nodes each disk has what its plan has there */
+	const char *stage_dir; /* a directory on a local disk, which must be there, or NULL: records
+				  read from storage are kept there, and later read there when that
+				  is faster; in a job of several nodes each disk has what its plan
+				  has there */
 	uint64_t stage_size;   /* bytes there at most; 0: what is free, but for a twentieth */
 	lmdbio_decode_fn *decode; /* or NULL */
 	void *decode_context;
@@ -219,17 +220,14 @@ struct lmdbio_loader_options {
  * opened with MDB_RDONLY. It reads the tree pages to number the records, and holds one read
  * transaction.
  *   loader   set to the new loader
- *   path     of the environment: a directory or, with MDB_NOSUBDIR in flags, a file; a container too
- *   flags    for mdb_env_open(); MDB_RDONLY and MDB_NOTLS are added
- *   name     of the database, NULL: the main one
- *   options  copied
- * Collective: no.
- * Threads: any; of an environment that was opened without MDB_NOTLS, one that has no read
- * transaction.
- * Lifetime: env must stay open until the loader is closed and its batches are given back.
- * Returns: 0; EINVAL (options that make no sense); ENOTSUP (the environment is forwarded to the
- * original); ENOMEM; EAGAIN (no thread); what mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or
- * lmdbio_get_record() say. */
+ *   path     of the environment: a directory or, with MDB_NOSUBDIR in flags, a file; a container
+ * too flags    for mdb_env_open(); MDB_RDONLY and MDB_NOTLS are added name     of the database,
+ * NULL: the main one options  copied Collective: no. Threads: any; of an environment that was
+ * opened without MDB_NOTLS, one that has no read transaction. Lifetime: env must stay open until
+ * the loader is closed and its batches are given back. Returns: 0; EINVAL (options that make no
+ * sense); ENOENT, ENOTDIR (also: stage_dir is no directory, which a line on standard error says);
+ * ENOTSUP (the environment is forwarded to the original); ENOMEM; EAGAIN (no thread); what
+ * mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or lmdbio_get_record() say. */
 int lmdbio_loader_open(struct lmdbio_loader **loader, const char *path, unsigned flags,
 		       const char *name, const struct lmdbio_loader_options *options);
 int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char *name,

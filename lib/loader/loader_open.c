@@ -2,6 +2,7 @@
 /* Opens a loader, and ends it while others still use it. */
 #include "loader/loader_private.h"
 
+#include "util/log.h"
 #include "util/memory.h"
 #include "util/settings.h"
 #include "util/thread.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -39,6 +41,23 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 			       to->tail <= LMDBIO_TAIL_WRAP
 		       ? 0
 		       : EINVAL;
+}
+
+/* A mistyped directory is refused also where the data is small and no record would be staged: it is
+ * the larger data set that needs it. Returns 0 or an errno. */
+static int stage_judge(const char *directory)
+{
+	struct stat st;
+	int rc;
+
+	if (!directory)
+		return 0;
+	rc = stat(directory, &st) ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+	if (rc)
+		log_line("stage_dir %s: %s: make the directory, or open the loader without "
+			 "stage_dir",
+			 directory, strerror(rc));
+	return rc;
 }
 
 /* How large the database is, as far as its record tells, and whether it is copied: what fits into
@@ -361,6 +380,8 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	int rc = options_take(&taken, options);
 
 	*ret = NULL;
+	if (!rc)
+		rc = stage_judge(taken.stage_dir);
 	if (rc)
 		return rc;
 	loader = calloc(1, sizeof(*loader));

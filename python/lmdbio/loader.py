@@ -25,6 +25,13 @@ def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
     return allowed[value]
 
 
+def _stage_check(stage_dir: Optional[Path]) -> None:
+    """A ValueError that names the argument, where it is no directory."""
+    if stage_dir is not None and not os.path.isdir(stage_dir):
+        raise ValueError(f"stage_dir={os.fsdecode(stage_dir)!r}: must be a directory that is "
+                         "there: make it, or leave the argument out")
+
+
 def _handle_of(comm: Any) -> int:
     """MPICH's own number of a communicator."""
     if isinstance(comm, int):
@@ -128,7 +135,8 @@ class Loader:
     ahead        batches that are read ahead at most
     threads      reads in flight at most
     bandwidth    bytes a second from storage at most
-    stage_dir    a folder on a local disk where records are kept that came from storage
+    stage_dir    a folder on a local disk, which must be there, where records are kept that came
+                 from storage
     stage_size   bytes in it at most
     shares       'sequential': how many runs of neighbours go side by side
     block        'block', 'opportunistic': records in a run
@@ -164,9 +172,12 @@ class Loader:
         arguments = (ctypes.byref(handle), os.fsencode(path), flags,
                      name.encode() if name is not None else None, ctypes.byref(fields))
         if comm is None:
+            _stage_check(stage_dir)
             code = library().lmdbio_loader_open(*arguments)
         else:
             code = mpi_library().lmdbio_mpi_loader_open(_handle_of(comm), *arguments)
+            if code:  # All ranks have the same; one that left before would keep the others waiting.
+                _stage_check(stage_dir)
         check(code, os.fsdecode(path))
         self._handle, self._process = handle, os.getpid()
         self._next = 0

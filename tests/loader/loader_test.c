@@ -316,7 +316,7 @@ static void stage_when_it_has_room_then_storage_is_read_once(void **state)
 	place_remove(&stage);
 }
 
-static void stage_when_full_or_not_there_then_goes_on_without(void **state)
+static void stage_when_full_then_goes_on_without(void **state)
 {
 	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SHUFFLE, SMALL);
 	struct lmdbio_loader_stats stats = {.size = sizeof(stats)};
@@ -335,14 +335,33 @@ static void stage_when_full_or_not_there_then_goes_on_without(void **state)
 	assert_true(stats.staged_bytes > 900000 && stats.staged_bytes <= 1 << 20);
 	loader_close(loader);
 	assert_int_equal(files_in(stage.directory), 0);
-
-	options.stage_dir = "/no/such/directory";
-	loader = loader_make(&options);
-	assert_int_equal(epoch_read(loader, 0, 1, 0), RECORDS);
-	assert_int_equal(loader_stats(loader, &stats), 0);
-	assert_int_equal(stats.stage_state, TIER_FAILED);
-	loader_close(loader);
 	place_remove(&stage);
+}
+
+static void stage_refused(const struct lmdbio_loader_options *options, int error)
+{
+	struct loader_place at = {.path = place.directory, .flags = MDB_NOLOCK};
+	struct lmdbio_loader *loader;
+
+	assert_int_equal(loader_open(&loader, &at, options, NULL), error);
+	assert_null(loader);
+}
+
+/* Also where the data fits memory, so that nothing would be staged. */
+static void stage_when_not_there_then_is_refused(void **state)
+{
+	static const uint64_t memories[] = {SMALL, 0};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct lmdbio_loader_options options =
+			options_of(LMDBIO_ORDER_SHUFFLE, memories[i]);
+
+		options.stage_dir = "/no/such/directory";
+		stage_refused(&options, ENOENT);
+		options.stage_dir = "/dev/null";
+		stage_refused(&options, ENOTDIR);
+	}
 }
 
 static void opportunistic_when_residents_have_come_then_from_memory(void **state)
@@ -441,7 +460,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(page_when_damaged_then_only_its_records_fail),
 		cmocka_unit_test(resume_when_at_any_batch_on_other_ranks_then_goes_on),
 		cmocka_unit_test(stage_when_it_has_room_then_storage_is_read_once),
-		cmocka_unit_test(stage_when_full_or_not_there_then_goes_on_without),
+		cmocka_unit_test(stage_when_full_then_goes_on_without),
+		cmocka_unit_test(stage_when_not_there_then_is_refused),
 		cmocka_unit_test(opportunistic_when_residents_have_come_then_from_memory),
 		cmocka_unit_test(open_when_options_make_no_sense_then_refused),
 		cmocka_unit_test(quality_when_sorted_by_label_then_positions_are_fooled),

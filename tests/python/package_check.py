@@ -42,6 +42,8 @@ def main(path):
     refuses("tail_names_its_words", ValueError, ["tail='cut'", "'pad'"],
             lambda: lmdbio.Loader(path, 8, tail="cut"))
     refuses("batch_is_checked", ValueError, ["batch=0"], lambda: lmdbio.Loader(path, 0))
+    refuses("stage_dir_is_checked", ValueError, ["stage_dir='/no/such'", "make it"],
+            lambda: lmdbio.Loader(path, 4, stage_dir="/no/such"))
     refuses("rank_is_checked", ValueError, ["rank=2"],
             lambda: lmdbio.Loader(path, 8, ranks=2, rank=2))
     refuses("misspelt_option_is_refused", TypeError, ["sed"], lambda: lmdbio.Loader(path, 8, sed=1))
