@@ -208,7 +208,7 @@ struct lmdbio_loader_options {
 	const char *stage_dir; /* a directory on a local disk, which must be there, or NULL: records
 				  read from storage are kept there, and later read there when that
 				  is faster; in a job of several nodes each disk has what its plan
-				  has there */
+				  has there, and a node without the directory does without */
 	uint64_t stage_size;   /* bytes there at most; 0: what is free, but for a twentieth */
 	lmdbio_decode_fn *decode; /* or NULL */
 	void *decode_context;

@@ -22,8 +22,7 @@ static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_END], siz
 	return io_read(io, page, META_END, offset, done);
 }
 
-/* What lmdbio does not read, which is no damage: report->unchecked says what it is. An empty file
- * is what is left of one. */
+/* What lmdbio does not read, which is no damage: report->unchecked says what it is. */
 static int other_format(struct io *io, struct check_report *report)
 {
 	static char text[FORMAT_TEXT]; /* there is one check in a process */
@@ -38,7 +37,7 @@ static int other_format(struct io *io, struct check_report *report)
 			check_found(report, CHECK_DAMAGE, "container", 0, "%s",
 				    format_explain(&identity, text));
 			rc = EBADMSG;
-		} else if (identity.kind != FORMAT_KIND_EMPTY) {
+		} else {
 			report->unchecked = format_explain(&identity, text);
 		}
 	}

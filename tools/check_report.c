@@ -85,6 +85,12 @@ static const char *status_name(int status)
 	return status == TOOL_OK ? "intact" : status == TOOL_PROBLEM ? "damaged" : "unchecked";
 }
 
+/* What stands behind the verdict "intact": a changed value cannot be seen in a plain data file. */
+static const char *verified(const struct check_report *report)
+{
+	return report->checksummed ? "every byte" : "structure";
+}
+
 int check_report_end(struct check_report *report, const char *path)
 {
 	uint64_t all = report->damages + report->warnings;
@@ -94,6 +100,9 @@ int check_report_end(struct check_report *report, const char *path)
 		return status;
 	if (report->json) {
 		json_object_set_new(report->json, "status", json_string(status_name(status)));
+		json_object_set_new(report->json, "verified",
+				    status == TOOL_OK ? json_string(verified(report))
+						      : json_null());
 		json_object_set_new(report->json, "damages",
 				    json_integer((json_int_t)report->damages));
 		json_object_set_new(report->json, "warnings",
@@ -107,7 +116,8 @@ int check_report_end(struct check_report *report, const char *path)
 	}
 	if (all > report->told)
 		printf("... and %" PRIu64 " more\n", all - report->told);
-	printf("%s: %s", path, status_name(status));
+	printf("%s: %s%s", path, status == TOOL_OK && !report->checksummed ? "structure " : "",
+	       status_name(status));
 	if (report->damages)
 		printf(", %" PRIu64 " finding%s of damage", report->damages,
 		       report->damages == 1 ? "" : "s");
@@ -117,6 +127,10 @@ int check_report_end(struct check_report *report, const char *path)
 	if (report->unchecked)
 		printf("%s%s", status == TOOL_FAILED ? ": " : ", not all of it was checked: ",
 		       report->unchecked);
+	if (status == TOOL_OK)
+		fputs(report->checksummed ? ": every byte is verified by its checksum"
+					  : "; LMDB has no checksums",
+		      stdout);
 	putchar('\n');
 	return status;
 }

@@ -18,6 +18,7 @@ struct check_report {
 	json_t *json;       /* the object that is printed at the end, or NULL: lines at once */
 	uint64_t most;      /* findings that are told one by one */
 	uint32_t page_size; /* of which pages are counted; 0: not known */
+	bool checksummed;   /* the data is a container's, whose checksums leave no byte unseen */
 	uint64_t damages, warnings;
 	uint64_t told;         /* of both */
 	const char *unchecked; /* why something could not be looked at, or NULL */

@@ -12,23 +12,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+/* Why a path cannot be opened, without the path in front, which the verdict has. */
+static const char *unopened_explain(struct check_source *source, int rc)
+{
+	size_t length = strlen(source->path);
+	char *line = source->why = tool_env_explain(source->path, 0, rc);
+
+	if (!line)
+		return strerror(ENOMEM);
+	return !strncmp(line, source->path, length) && line[length] == ':' ? line + length + 2
+									   : line;
+}
 
 int check_source_open(struct check_source *source, const char *path, struct check_report *report)
 {
-	struct stat status;
 	int fd, rc;
 
 	*source = (struct check_source){.path = path, .name = tool_data_name(path)};
 	if (!source->name)
 		return ENOMEM;
+	rc = tool_env_judge(path, 0);
+	if (rc) {
+		report->unchecked = unopened_explain(source, rc);
+		return rc;
+	}
 	fd = open(source->name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	rc = fstat(fd, &status) ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
-	if (!rc)
-		rc = io_open_file(&source->file, "pread", fd);
+	rc = io_open_file(&source->file, "pread", fd);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -117,10 +130,10 @@ void check_source_pin(struct check_source *source, unsigned flags, const struct 
 	if (!rc)
 		return;
 	if (rc_is_damage(rc))
-		check_found(report, CHECK_DAMAGE, "the file", 0, "LMDB refuses it: %s",
-			    lmdbio_orig_mdb_strerror(rc));
+		check_found(report, CHECK_DAMAGE, "the file", 0, "LMDB does not open it (code %d)",
+			    rc);
 	else
-		report->unchecked = lmdbio_orig_mdb_strerror(rc);
+		report->unchecked = tool_read_text(rc);
 	if (metas->newest >= 0 && metas->file_size >= FORMAT_METAS * (uint64_t)metas->page_size)
 		(void)pin_alone(source, metas);
 }
@@ -139,4 +152,5 @@ void check_source_close(struct check_source *source)
 		close(fd);
 	}
 	free(source->name);
+	free(source->why);
 }

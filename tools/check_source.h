@@ -9,8 +9,9 @@
 #include "env/env.h"
 
 struct check_source {
-	const char *path;    /* as the person named it */
+	const char *path;    /* as the user named it */
 	char *name;          /* of the data file */
+	char *why;           /* it cannot be opened, or NULL */
 	struct io file;      /* it */
 	struct io container; /* the data in it, when it is a container */
 	struct io *data;     /* one of the two */

@@ -203,7 +203,8 @@ static int check_all(void)
 {
 	int rc = check_source_open(&source, options.path, &report);
 
-	if (!rc && source.data == &source.container)
+	report.checksummed = !rc && source.data == &source.container;
+	if (report.checksummed)
 		rc = check_container(&report, &source.container, on_chunks);
 	progress_end();
 	/* In what cannot be read nothing more would be found than that. */

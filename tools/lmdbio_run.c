@@ -173,7 +173,8 @@ static int library_resolve(const char *wanted, char *path)
 	else
 		snprintf(path, PATH_MAX, "%s", wanted);
 	if (!realpath(path, resolved) || access(resolved, R_OK)) {
-		fprintf(stderr, "lmdbio-run: %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "lmdbio-run: %s: %s: --library names another\n", path,
+			strerror(errno));
 		return -1;
 	}
 	/* The name that was asked for is kept: the loader compares a library's file name. */
@@ -269,7 +270,8 @@ static int program_become(void *context)
 			rc = errno;
 		}
 	}
-	fprintf(stderr, "lmdbio-run: %s: %s\n", program[0], strerror(rc));
+	fprintf(stderr, "lmdbio-run: %s: %s: %s\n", program[0], strerror(rc),
+		rc == ENOENT ? "check its name, or give its path" : "is it executable?");
 	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Starts a server that keeps data sets in the memory of nodes, asks it and ends it. */
+#include "container/container.h"
+#include "env/staged.h"
 #include "mpi/mpi_module.h"
 #include "node/node_socket.h"
 #include "tool_common.h"
@@ -7,6 +9,7 @@
 #include "tool_place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -71,21 +74,45 @@ static bool setting_take(int key)
 	return tool_setting_take(&serve_tool, settings[i].option, settings[i].variable, optarg);
 }
 
-/* A path of which nothing can be served is told before MPI starts. */
+/* Whether a data file's meta pages, or a container's header and end, are sound. 0, or a code. */
+static int content_judge(const char *path)
+{
+	struct io file = {0}, data = {0};
+	char *name = tool_data_name(path);
+	int fd = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+	struct staged_original original;
+	int rc = !name ? ENOMEM : fd < 0 ? errno : staged_identify(fd, &original);
+
+	free(name);
+	if (!rc && !original.page_size) {
+		rc = io_open_file(&file, "pread", fd);
+		if (!rc)
+			rc = io_open_container(&data, &file, NULL);
+		io_close(&data);
+		io_close(&file);
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* A path of which nothing can be served ends the command before MPI starts. */
 static int paths_judge(char **paths)
 {
-	int status = 0;
+	int status = 0, rc;
 
 	for (; *paths; paths++) {
-		char *data = tool_data_name(*paths), *line = NULL;
+		char *line;
 
-		if (data && access(data, R_OK)) {
-			line = tool_env_explain(*paths, 0, errno);
-			tool_complain(&serve_tool, "%s", line ? line : *paths);
-			status = TOOL_FAILED;
-		}
+		rc = tool_env_judge(*paths, 0);
+		if (!rc)
+			rc = content_judge(*paths);
+		if (!rc)
+			continue;
+		line = tool_env_explain(*paths, 0, rc);
+		tool_complain(&serve_tool, "%s", line ? line : *paths);
 		free(line);
-		free(data);
+		status = TOOL_FAILED;
 	}
 	return status;
 }
@@ -262,6 +289,8 @@ static int serve(const struct options *options)
 	if (!at.rank && !*options->paths)
 		tool_complain(&serve_tool, "without a PATH it keeps what programs read; "
 					   "lmdbio-serve --stop ends it");
+	for (char **path = options->paths; !at.rank && *path; path++)
+		tool_store_tell(&serve_tool, *path, "what the server keeps");
 	serving.over = at.node_rank > 0; /* one a node is enough */
 	rc = module->serve_begin(&work);
 	if (rc && rc == EADDRINUSE && !at.node_rank)

@@ -141,7 +141,10 @@ static bool option_take(int key)
 	switch (key) {
 	case 't':
 		options.stage.directory = optarg;
-		return true;
+		if (*optarg)
+			return true;
+		tool_usage_error(&stage_tool, "--to wants a directory, not ''");
+		return false;
 	case 'H':
 		options.stage.target = LMDBIO_STAGE_MEMORY;
 		return true;
@@ -309,14 +312,41 @@ static void tell_line(const struct lmdbio_stage_report *report)
 			      rate));
 }
 
-/* Of a file that LMDB does not take, more can be said than the code. */
+/* Whether a code that is not the data set's own is of the directory that is staged to. */
+static bool is_of_target(int rc)
+{
+	switch (rc) {
+	case ENOENT:
+	case ENOTDIR:
+	case EACCES:
+	case EPERM:
+	case EROFS:
+	case ENOSPC:
+	case EDQUOT:
+		return options.stage.directory != NULL;
+	default:
+		return false;
+	}
+}
+
+/* Names the file or directory that is to blame: a code alone does not say whose it is. */
 static void tell_failure(int rc, const char *text, const struct lmdbio_stage_report *report)
 {
 	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED;
-	char *line = file ? tool_env_explain(options.path, 0, rc) : NULL;
+	int source = tool_env_judge(options.path, 0);
+	char *line =
+		source || file ? tool_env_explain(options.path, 0, source ? source : rc) : NULL;
 
 	if (line)
 		tool_complain(&stage_tool, "%s (rank %" PRIu64 ")", line, report->failed_rank);
+	else if (is_of_target(rc))
+		tool_complain(&stage_tool,
+			      "%s: %s (rank %" PRIu64 "): %s, or name another with --to",
+			      options.stage.directory, text, report->failed_rank,
+			      rc == ENOSPC || rc == EDQUOT ? "make room in that directory"
+			      : rc == ENOENT               ? "make the directory on each node"
+							   : "let it be a directory that you "
+							     "may write to");
 	else
 		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")", options.path, text,
 			      report->failed_rank);
@@ -338,6 +368,8 @@ static void tell(int rc, const char *text, const struct lmdbio_stage_report *rep
 		tell_json(report);
 	else if (!options.quiet)
 		tell_line(report);
+	if (!rc && !options.quiet && options.stage.target == LMDBIO_STAGE_MEMORY)
+		tool_store_tell(&stage_tool, options.path, "what is held in memory");
 	fflush(stdout);
 }
 

@@ -23,7 +23,8 @@ int stage_program_become(void *arguments)
 
 	execvp(program[0], program);
 	rc = errno;
-	fprintf(stderr, "lmdbio-stage: %s: %s\n", program[0], strerror(rc));
+	fprintf(stderr, "lmdbio-stage: %s: %s: %s\n", program[0], strerror(rc),
+		rc == ENOENT ? "check its name, or give its path" : "is it executable?");
 	return rc == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 

@@ -2,21 +2,40 @@
 /* Opens an environment as env_open() does, and explains what fails. */
 #include "tool_env.h"
 
+#include "container/container.h"
 #include "env/explain.h"
+#include "io/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *tool_read_text(int rc)
+{
+	switch (rc) {
+	case MDB_CORRUPTED:
+	case MDB_PAGE_NOTFOUND:
+		return "it is damaged: lmdbio-check says where";
+	case MDB_INVALID:
+	case MDB_VERSION_MISMATCH:
+		return "this is no data file that lmdbio reads: lmdbio-check says what it is";
+	case ENOENT:
+		return "No such file or directory: check the path";
+	case EACCES:
+		return "Permission denied: your user may not do that: ask its owner";
+	default:
+		return lmdbio_orig_mdb_strerror(rc);
+	}
+}
+
 int tool_read_failed(const struct tool *tool, const char *path, int rc)
 {
-	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
-		tool_complain(tool, "%s: it is damaged: lmdbio-check says where", path);
-	else
-		tool_complain(tool, "%s: %s", path, lmdbio_orig_mdb_strerror(rc));
+	tool_complain(tool, "%s: %s", path, tool_read_text(rc));
 	return rc;
 }
 
@@ -25,6 +44,42 @@ int tool_read_status(int rc)
 	if (!rc)
 		return TOOL_OK;
 	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ? TOOL_PROBLEM : TOOL_FAILED;
+}
+
+/* Why programs read a data file through the page cache, by the rules of lib/env/store.c; NULL: they
+ * do not. */
+static const char *cache_reason(int fd)
+{
+	const char *store = getenv("LMDBIO_STORE"), *backend, *why;
+	struct stat status;
+
+	if (store && !strcasecmp(store, "arena"))
+		return NULL;
+	if (store && !strcasecmp(store, "cache"))
+		return "LMDBIO_STORE=cache";
+	if (fstat(fd, &status) || container_is_one(fd))
+		return NULL;
+	if (status.st_size < STORE_FILE_MIN)
+		return "it is smaller than 1 MiB";
+	if (io_choose(fd, getenv("LMDBIO_IO"), &backend, &why))
+		return NULL;
+	return strcmp(backend, "direct") ? why : NULL;
+}
+
+void tool_store_tell(const struct tool *tool, const char *path, const char *kept)
+{
+	char *name = tool_data_name(path);
+	int fd = name ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	const char *why = fd < 0 ? NULL : cache_reason(fd);
+
+	if (why)
+		tool_complain(tool,
+			      "%s: %s has no effect: programs read this data set through the page "
+			      "cache (%s); with LMDBIO_STORE=arena they read %s",
+			      path, kept, why, kept);
+	if (fd >= 0)
+		close(fd);
+	free(name);
 }
 
 char *tool_env_path(const char *path, unsigned *flags)
@@ -39,6 +94,23 @@ char *tool_env_path(const char *path, unsigned *flags)
 		return strdup(path);
 	}
 	return slash ? strndup(path, (size_t)(name - path)) : strdup(".");
+}
+
+int tool_env_judge(const char *path, unsigned flags)
+{
+	char *name = flags & MDB_NOSUBDIR ? strdup(path) : tool_data_name(path);
+	int fd = name ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	int rc = !name ? ENOMEM : fd < 0 ? errno : 0;
+	struct stat status;
+
+	if (!rc && fstat(fd, &status))
+		rc = errno;
+	if (!rc && !S_ISREG(status.st_mode))
+		rc = S_ISDIR(status.st_mode) ? EISDIR : MDB_INVALID;
+	if (fd >= 0)
+		close(fd);
+	free(name);
+	return rc;
 }
 
 int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
@@ -79,8 +151,10 @@ int tool_env_open(const struct tool *tool, const char *path, unsigned flags, MDB
 		  MDB_env **env)
 {
 	char *line;
-	int rc = tool_env_try(path, flags, dbs, env);
+	int rc = tool_env_judge(path, flags);
 
+	if (!rc)
+		rc = tool_env_try(path, flags, dbs, env);
 	if (!rc)
 		return 0;
 	line = tool_env_explain(path, flags, rc);

@@ -23,6 +23,11 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **env);
  * malloc'ed; NULL: no memory. */
 char *tool_env_path(const char *path, unsigned *flags);
 
+/* Looks at what the user names as a data set before it is opened: whether its data file is there,
+ * may be read, and is a file, at which an opening cannot hang. Returns 0, or a code for
+ * tool_env_explain(). */
+int tool_env_judge(const char *path, unsigned flags);
+
 /* Why it has failed with `rc`, as one line: "FILE: what is wrong: what to do". malloc'ed; NULL: no
  * memory. */
 char *tool_env_explain(const char *path, unsigned flags, int rc);
@@ -46,9 +51,17 @@ int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context);
  * there is none, data.mdb.zst there. malloc'ed; NULL: no memory. */
 char *tool_data_name(const char *path);
 
-/* Tells a person that reading `path` has failed with an errno or a code of LMDB: "FILE: what is
+/* Says that reading `path` has failed with an errno or a code of LMDB: "FILE: what is
  * wrong". Returns rc. */
 int tool_read_failed(const struct tool *tool, const char *path, int rc);
+
+/* The same without the file's name. */
+const char *tool_read_text(int rc);
+
+/* Says in one line on standard error that what is kept of `path` in the node's memory has no
+ * effect, where programs with this environment would read the data set through the page cache.
+ * `kept` is what keeps it: "what is held". */
+void tool_store_tell(const struct tool *tool, const char *path, const char *kept);
 
 /* The exit status for such a code: TOOL_PROBLEM for damage, else TOOL_FAILED; TOOL_OK for 0. */
 int tool_read_status(int rc);

@@ -78,11 +78,13 @@ static void explain_missing(struct explained *explained, const char *path, const
 	struct stat st;
 
 	if (stat(path, &st))
-		explain_as(explained, path, "%s", strerror(errno));
+		explain_as(explained, path, "%s: check the path", strerror(errno));
 	else if (S_ISDIR(st.st_mode))
-		explain_as(explained, path, "this directory holds no data.mdb and no data.mdb.zst");
+		explain_as(explained, path,
+			   "this directory holds no data.mdb and no data.mdb.zst: "
+			   "name one that does");
 	else
-		explain_as(explained, data, "%s", strerror(ENOENT));
+		explain_as(explained, data, "%s: check the path", strerror(ENOENT));
 }
 
 /* The name of the lock file. malloc'ed. */
@@ -113,7 +115,8 @@ static void explain_refused(struct explained *explained, const char *data, const
 			    int rc, unsigned flags)
 {
 	if (fd < 0)
-		explain_as(explained, data, "%s: your user may not read it", strerror(errno));
+		explain_as(explained, data, "%s: your user may not read it: ask its owner",
+			   strerror(errno));
 	else if (flags & MDB_RDONLY || !explain_unwritable(explained, data, fd))
 		explain_as(explained, lock,
 			   "the lock file cannot be used (%s): if no program writes to the data, "
@@ -131,17 +134,25 @@ static void explain(struct explained *explained, const char *path, const char *d
 		explain_missing(explained, path, data);
 	else if (rc == ENOTDIR && !(flags & MDB_NOSUBDIR) && !stat(path, &st) &&
 		 !S_ISDIR(st.st_mode))
-		explain_as(explained, path, "this is a file, and a directory was asked for: open "
-					    "it with MDB_NOSUBDIR (subdir=False)");
+		explain_as(explained, path,
+			   "this is a file, and a directory was asked for: open "
+			   "it with MDB_NOSUBDIR (subdir=False, -n)");
 	else if (rc == EISDIR || (fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode)))
-		explain_as(explained, path, "this is a directory, and a file was asked for: open "
-					    "it without MDB_NOSUBDIR (subdir=True)");
+		explain_as(explained, path,
+			   "this is a directory, and a file was asked for: open "
+			   "it without MDB_NOSUBDIR (subdir=True, no -n)");
+	else if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode))
+		explain_as(explained, data,
+			   "this is a pipe or a device, and no data file: name a "
+			   "file, or its directory");
 	else if (fd >= 0 && (rc == MDB_INVALID || rc == MDB_CORRUPTED ||
 			     rc == MDB_VERSION_MISMATCH || rc == EBADF))
 		explain_content(explained, data, fd, rc);
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)
 		explain_refused(explained, data, lock, fd, rc, flags);
+	else if (rc == ENOTDIR)
+		explain_as(explained, data, "%s: check the path", strerror(rc));
 	else if (rc == ENOMEM)
 		explain_as(explained, data, "memory or address space is too small to map it: "
 					    "ulimit -v");

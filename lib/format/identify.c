@@ -134,14 +134,16 @@ const char *format_explain(const struct format_identity *identity, char text[FOR
 		break;
 	case FORMAT_KIND_SKIPPABLE:
 		snprintf(text, FORMAT_TEXT,
-			 "this begins as a container of lmdbio-convert does, but is damaged or none");
+			 "this begins as a container of lmdbio-convert does, but is damaged or "
+			 "none: copy or convert it again");
 		break;
 	case FORMAT_KIND_EMPTY:
-		snprintf(text, FORMAT_TEXT, "this file is empty, no LMDB data file");
+		snprintf(text, FORMAT_TEXT, "this file is empty, no LMDB data file: copy it again");
 		break;
 	case FORMAT_KIND_OTHER:
-		snprintf(text, FORMAT_TEXT, "this is no LMDB data file, or nothing is left of its "
-					    "first two pages");
+		snprintf(text, FORMAT_TEXT,
+			 "this is no LMDB data file, or nothing is left of its "
+			 "first two pages: check the path");
 		break;
 	}
 	return text;

@@ -44,7 +44,8 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 }
 
 /* A mistyped directory is refused also where the data is small and no record would be staged: it is
- * the larger data set that needs it. Returns 0 or an errno. */
+ * the larger data set that needs it. A job goes on without the disk of a node that lacks the
+ * directory, and says so where it opens the stage. Returns 0 or an errno. */
 static int stage_judge(const char *directory)
 {
 	struct stat st;
@@ -380,7 +381,7 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	int rc = options_take(&taken, options);
 
 	*ret = NULL;
-	if (!rc)
+	if (!rc && !(hooks && hooks->sharers))
 		rc = stage_judge(taken.stage_dir);
 	if (rc)
 		return rc;

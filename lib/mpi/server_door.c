@@ -65,9 +65,9 @@ static void client_accept(struct server *server)
 static bool status_send(const struct server *server, int fd)
 {
 	static char text[NODE_TEXT];
-	size_t length = server_sets_report(server, text, sizeof(text));
+	size_t length = server_sets_table(server, text, sizeof(text));
 
-	return !node_send(fd, length ? text : "no data set\n", length ? length : 12, -1);
+	return !node_send(fd, text, length, -1);
 }
 
 /* The first message of a member. Returns whether the connection goes on. */

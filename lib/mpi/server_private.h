@@ -51,7 +51,7 @@ struct server_set {
 	uint64_t used_at;    /* ns, by anybody */
 	uint64_t beat_at;    /* ns */
 	uint64_t full_until; /* ns: no room is looked for before */
-	struct {
+	struct server_counts {
 		uint64_t read_requests, read_bytes; /* from storage */
 		uint64_t local_bytes;               /* from the part on the local disk */
 		uint64_t missed; /* chunks that were not had there, though they should */
@@ -167,6 +167,8 @@ bool server_set_holds(const struct server_set *set);
 void server_sets_close(struct server *server);
 /* What became of each set, as lines of text. Returns the length, cut to what `size` holds. */
 size_t server_sets_report(const struct server *server, char *text, size_t size);
+/* The same as a table with a head line. */
+size_t server_sets_table(const struct server *server, char *text, size_t size);
 /* Of the sets that were named when the server began, and of what this node has of them: whether
  * there is room for that (0 or ENOSPC); whether a read has failed (its errno, or 0); whether all
  * has been asked for and nothing is on its way; why it is not in memory (0, a read's errno or

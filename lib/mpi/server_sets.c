@@ -335,6 +335,33 @@ size_t server_sets_report(const struct server *server, char *text, size_t size)
 	return used < size ? used : size - 1;
 }
 
+size_t server_sets_table(const struct server *server, char *text, size_t size)
+{
+	size_t used = (size_t)snprintf(
+		text, size, "%-7s %8s %8s %8s %8s %8s %9s %8s %8s %8s %8s %8s  %s\n", "NODE",
+		"HELD", "OF MiB", "STORAGE", "REQUESTS", "DISK", "NOT THERE", "PEERS", "HUGE",
+		"TO PEERS", "LATE", "LEFT", "DATA SET");
+
+	for (const struct server_set *set = server->sets; set && used < size; set = set->next) {
+		const struct server_counts *counts = &set->counts;
+		char node[24];
+		int n;
+
+		snprintf(node, sizeof(node), "%d/%d", server->place.node, server->place.nodes);
+		n = snprintf(text + used, size - used,
+			     "%-7s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+			     " %9" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+			     " %8" PRIu64 "  %s\n",
+			     node, arena_used(set->arena) >> 20, set->identity.size >> 20,
+			     counts->read_bytes >> 20, counts->read_requests,
+			     counts->local_bytes >> 20, counts->missed, counts->asked_bytes >> 20,
+			     counts->placed_bytes >> 20, counts->answered_bytes >> 20,
+			     counts->alone, counts->refused, set->path);
+		used += n > 0 ? (size_t)n : 0;
+	}
+	return used < size ? used : size - 1;
+}
+
 static bool is_in_use(const struct server *server, const struct server_set *set, uint64_t now)
 {
 	if (set->lasting && server_set_holds(set))

@@ -32,7 +32,7 @@ static int open_file(struct stage_source *source, const char *path)
 			source->path = NULL;
 			return ENOMEM;
 		}
-		source->fd = open(source->path, O_RDONLY | O_CLOEXEC);
+		source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		rc = errno;
 		if (source->fd >= 0 || (rc != ENOENT && rc != ENOTDIR))
 			break;
@@ -43,7 +43,9 @@ static int open_file(struct stage_source *source, const char *path)
 		return errno;
 	source->device = st.st_dev;
 	source->mode = st.st_mode;
-	return S_ISREG(st.st_mode) ? 0 : ENOENT; /* a directory without a data file */
+	return S_ISREG(st.st_mode)   ? 0
+	       : S_ISDIR(st.st_mode) ? ENOENT /* a directory without a data file */
+				     : MDB_INVALID;
 }
 
 /* Whether it is the file that rank 0 has seen, by its status alone, which costs storage no read. */
@@ -89,6 +91,7 @@ static int look_inside(int fd, struct found *found)
 
 static int look(int fd, bool unpack, struct found *found)
 {
+	struct found inside;
 	int rc = staged_identify(fd, &found->original);
 
 	found->original.identity = identity_job(&found->original.identity);
@@ -96,7 +99,10 @@ static int look(int fd, bool unpack, struct found *found)
 	found->snapshot = found->original.identity.snapshot;
 	found->page_size = found->original.page_size;
 	found->piece = 1;
-	return rc || !unpack || found->page_size ? rc : look_inside(fd, found);
+	/* A container that is cut off is no use to a node, also where its bytes are staged as they
+	 * are. */
+	inside = *found;
+	return rc || found->page_size ? rc : look_inside(fd, unpack ? found : &inside);
 }
 
 int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path, bool unpack)

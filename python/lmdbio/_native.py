@@ -229,10 +229,17 @@ def mpi_library() -> ctypes.CDLL:
     return lib
 
 
+# LMDB's own texts of these name neither a file nor what to do.
+_DAMAGED = "it is damaged: lmdbio-check says where"
+_UNKNOWN = "this is no data file that lmdbio reads: lmdbio-check says what it is"
+_EXPLAINED = {-30796: _DAMAGED, -30797: _DAMAGED, -30793: _UNKNOWN, -30794: _UNKNOWN}
+
+
 def check(code: int, what: str) -> None:
     """Raises Error for a code that is not 0; `what` names the file or the step."""
     if code:
-        raise Error(code, f"{what}: {library().mdb_strerror(code).decode()}")
+        text = _EXPLAINED.get(code) or library().mdb_strerror(code).decode()
+        raise Error(code, f"{what}: {text}")
 
 
 def stats() -> dict[str, int]:

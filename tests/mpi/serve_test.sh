@@ -114,7 +114,8 @@ if [ -x "$top_builddir/tools/lmdbio-top" ]; then
 	at 1 "$top_builddir/tools/lmdbio-top" --batch --looks=1 >"$scratch/top"
 	judge "top_shows_the_server" grep -q "^ *$(server_of 1) lmdbio-serve  *server " "$scratch/top"
 fi
-judge "status_names_the_set" grep -q "^$set_path/data.mdb: node 1 of 2 holds" "$scratch/out"
+judge "status_names_the_set" grep -q "^1/2 .*  $set_path/data.mdb\$" "$scratch/out"
+judge "status_is_a_table" grep -q "^NODE  *HELD .*  DATA SET\$" "$scratch/out"
 rc=0
 LMDBIO_NODE=$node#0 "$serve" >"$scratch/out" 2>&1 || rc=$?
 equal "second_server_is_refused" 2 "$rc"
@@ -185,7 +186,7 @@ program_disturbed() {
 	# At its beginning a program may not have come to it yet.
 	if [ "$2" != 0 ]; then
 		at 0 "$serve" --status >"$scratch/out" || true
-		judge "${name}_is_served_till_then" grep -q "^$set_path/data.mdb: node" "$scratch/out"
+		judge "${name}_is_served_till_then" grep -q "^[0-9]/[0-9] .*  $set_path/data.mdb\$" "$scratch/out"
 	fi
 	kill -s "$1" "$pid"
 	judge "${name}_is_not_through_by_then" kill -0 "$program"

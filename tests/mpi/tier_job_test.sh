@@ -126,11 +126,11 @@ spread img 2 2
 cold
 mpi_job 2 2 "$top_builddir/tools/lmdbio-serve" --staged=backing/to%n mount/img >serve.log 2>&1 &
 until LMDBIO_NODE=$LMDBIO_NODE#1 "$top_builddir/tools/lmdbio-serve" --status >status 2>/dev/null &&
-	grep -q 'node 1 of 2 .* \(19\|20\) MiB from the local disk (0 chunks' status; do
+	grep -qE '^1/2 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +(19|20) +0 ' status; do
 	kill -0 $! || break
 	sleep 0.05
 done
-judge server_tells_what_it_has_from_the_disk grep -q ' MiB from the local disk (0 chunks were not had there)' status
+judge server_tells_what_it_has_from_the_disk grep -qE '^1/2 +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +0 ' status
 at_most server_with_parts_bytes "$(slowfs_stat img/data.mdb:bytes)" $few
 LMDBIO_NODE=$LMDBIO_NODE#0 "$top_builddir/tools/lmdbio-serve" --stop
 wait

@@ -37,7 +37,7 @@ while [ $n -lt $count ]; do
 	if grep -q custom made; then order=--no-order; fi
 	rc=0
 	"$tool" $order db > out 2>&1 || rc=$?
-	if [ $rc -ne 0 ] || [ "$(cat out)" != "db: intact" ]; then
+	if [ $rc -ne 0 ] || [ "$(cat out)" != "db: structure intact; LMDB has no checksums" ]; then
 		echo "exit $rc: $(head -n 1 made)"
 		head -n 5 out
 		wrong=$((wrong + 1))
@@ -47,11 +47,11 @@ done
 judge check_of_random_databases_finds_nothing test $wrong -eq 0
 mkdir copied
 mdb_copy -c db copied
-verdict check_of_a_compacted_copy_finds_nothing 0 'copied: intact' ${order:+"$order"} copied
+verdict check_of_a_compacted_copy_finds_nothing 0 'copied: structure intact; LMDB has no checksums' ${order:+"$order"} copied
 "$testdb" --flags=plain,customkeys,keys400 custom > /dev/null
 verdict check_of_an_order_of_its_own_is_damage 1 'does not come after' custom
 judge check_of_an_order_of_its_own_says_what_to_do grep -q 'with --no-order' out
-verdict check_without_order_is_intact 0 'custom: intact' --no-order custom
+verdict check_without_order_is_intact 0 'custom: structure intact; LMDB has no checksums' --no-order custom
 
 # What LMDB itself leaves: transactions aborted and nested, readers in the way, writers killed.
 if /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
@@ -99,7 +99,7 @@ END
 		rm -rf written
 		/usr/bin/python3 writer.py $n written 250 > /dev/null
 		"$tool" written > out 2>&1 || true
-		[ "$(cat out)" = "written: intact" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
+		[ "$(cat out)" = "written: structure intact; LMDB has no checksums" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
 		n=$((n + 1))
 	done
 	judge check_after_aborted_transactions_finds_no_lost_page test $wrong -eq 0
@@ -114,13 +114,13 @@ END
 		looks=0
 		while [ $looks -lt 30 ]; do
 			"$tool" written > out 2>&1 || true
-			[ "$(cat out)" = "written: intact" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
+			[ "$(cat out)" = "written: structure intact; LMDB has no checksums" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
 			looks=$((looks + 1))
 		done
 		kill -9 $writer
 		wait $writer 2> /dev/null || true
 		"$tool" written > out 2>&1 || true
-		[ "$(cat out)" = "written: intact" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
+		[ "$(cat out)" = "written: structure intact; LMDB has no checksums" ] || { wrong=$((wrong + 1)) && head -n 3 out; }
 		n=$((n + 1))
 	done
 	judge check_beside_a_writer_and_after_its_death_finds_nothing test "$word$wrong" = ready0
@@ -136,7 +136,7 @@ fi
 } > sound.txt
 mkdir sound
 mdb_load -f sound.txt sound
-verdict sound_file_is_intact 0 'sound: intact' sound
+verdict sound_file_is_intact 0 'sound: structure intact; LMDB has no checksums' sound
 
 # get SIZE OFFSET: a number of the sound file.
 get() {
@@ -219,14 +219,14 @@ verdict file_cut_off_in_the_metas_is_found 1 'is cut off' damaged
 fresh && truncate -s 100 damaged/data.mdb
 verdict file_cut_off_in_the_first_meta_is_found 1 'ends after 100 bytes' damaged
 fresh && : > damaged/data.mdb
-verdict empty_file_is_found 1 'ends after 0 bytes' damaged
+verdict empty_file_is_no_data_file 2 'unchecked: this file is empty' damaged
 
 # One page more than anybody has, at the end of the file.
 last=$(get 8 $((meta + 136)))
 fresh && put $((meta + 136)) "$(printf '%o' $((last + 1)))"
 truncate -s $(((last + 2) * page)) damaged/data.mdb
 verdict lost_page_is_a_warning 0 "^warning: page $((last + 1)), byte .*neither in use nor free" damaged
-judge lost_page_leaves_the_file_intact grep -qx 'damaged: intact, 1 warning' out
+judge lost_page_leaves_the_file_intact grep -qx 'damaged: structure intact, 1 warning; LMDB has no checksums' out
 
 # The free list: a transaction gives back what it replaced.
 printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n b\n changed\nDATA=END\n' > second.txt
@@ -239,7 +239,7 @@ judge free_list_has_one_transaction test "$(get 8 $((meta + 72)))" -eq 1
 freed=$(get 8 $((node + 16)))
 judge free_list_has_pages test "$freed" -ge 1
 fresh
-verdict changed_file_is_intact 0 'damaged: intact' damaged
+verdict changed_file_is_intact 0 'damaged: structure intact; LMDB has no checksums' damaged
 root=$(get 8 $((meta + 128)))
 fresh && put $((node + 24)) "$(printf '%o' "$root")"
 verdict page_in_use_and_free_is_found 1 "page $root, byte $((root * page)): main database: is in use and in the free list" damaged
@@ -270,10 +270,10 @@ judge findings_are_told_up_to_the_number test "$(grep -c '^damage' out)" -eq 3
 judge findings_have_a_default_bound test "$all" -eq 100
 verdict verbose_has_the_databases 0 '^main database: 4 entries; 1 levels' -v sound
 judge verbose_has_the_pages grep -q '^transaction 2: .* 0 lost' out
-verdict file_itself_can_be_named 0 'sound/data.mdb: intact' sound/data.mdb
+verdict file_itself_can_be_named 0 'sound/data.mdb: structure intact; LMDB has no checksums' sound/data.mdb
 judge file_itself_takes_its_directory_s_lock test ! -e sound/data.mdb-lock
 mkdir quiet && cp sound/data.mdb quiet/
-verdict no_lock_is_intact 0 'quiet: intact' --no-lock quiet
+verdict no_lock_is_intact 0 'quiet: structure intact; LMDB has no checksums' --no-lock quiet
 judge no_lock_leaves_nothing test "$(ls quiet)" = data.mdb
 rc=0
 "$tool" sound > /dev/full 2> err || rc=$?
@@ -317,9 +317,9 @@ stat=$top_builddir/tools/lmdbio-stat
 if [ -x "$convert" ]; then
 	"$testdb" --flags=plain,mixed,keys300,rounds1 source > /dev/null
 	"$convert" -q --chunk-size=64k source/data.mdb container.zst
-	verdict sound_container_is_intact 0 'container.zst: intact' container.zst
+	verdict sound_container_is_intact 0 'container.zst: intact: every byte is verified by its checksum' container.zst
 	"$convert" -q --relayout source/data.mdb relaid.zst
-	verdict relaid_container_is_intact 0 'relaid.zst: intact' relaid.zst
+	verdict relaid_container_is_intact 0 'relaid.zst: intact: every byte is verified by its checksum' relaid.zst
 	"$stat" --chunks container.zst > chunks
 	judge container_has_chunks test "$(grep -c '^ *[0-9][0-9]* ' chunks)" -ge 10
 	# The fourth chunk: its offset and length.
@@ -352,7 +352,7 @@ if [ -x "$convert" ]; then
 	done
 	judge every_bit_flipped_in_a_container_is_found test $missed -eq 0
 	mkdir inside && cp container.zst inside/data.mdb.zst
-	verdict container_in_a_directory_is_found 0 'inside: intact' inside
+	verdict container_in_a_directory_is_found 0 'inside: intact: every byte is verified by its checksum' inside
 	judge container_takes_no_lock_file test "$(ls inside)" = data.mdb.zst
 else
 	not_run sound_container_is_intact "no lmdbio-convert in this build"

@@ -66,9 +66,9 @@ judge map_is_not_much_larger_than_the_data \
 	test "$(mdb_stat -e tree.lmdb.d | sed -n 's/ *Map size: //p')" -lt 200000000
 
 mkdir bare
-status empty_tree_is_imported 0 "$convert" -q bare bare.mdb
+status empty_tree_is_imported 0 "$convert" -q --from=tree bare bare.mdb
 judge empty_tree_has_no_records test "$(mdb_stat -n bare.mdb | sed -n 's/ *Entries: //p')" = 0
-status empty_tree_into_a_container_verifies 0 "$convert" -q --verify bare bare.zst
+status empty_tree_into_a_container_verifies 0 "$convert" -q --from=tree --verify bare bare.zst
 
 status labels_are_imported 0 "$convert" -q --labels=labels images labels.d
 imported labels_stand_beside_the_files labelled labels.d images labels

@@ -97,6 +97,15 @@ else
 	not_run pages_are_clean_for_mandoc "no mandoc here"
 fi
 
+# mandoc drops macros inside of tables, and with them what they print.
+# shellcheck disable=SC2086
+awk '/^\.TS/ { table = 1; next } /^\.TE/ { table = 0 } table && /^\./ { print FILENAME ": " $0 }' $pages > dropped
+judge no_table_has_a_macro test ! -s dropped
+cat dropped
+# shellcheck disable=SC2086
+grep -LE '^\.TH [A-Z-]+ [0-9] 20[0-9]{2}-[01][0-9]-[0-3][0-9] "lmdbio"' $pages > undated || true
+judge each_page_has_a_date test ! -s undated
+
 # --- a page for each function, which leads to the one that has it ---
 if [ -d "$top_builddir/doc/functions" ]; then
 	sed 's:/\*.*\*/::' "$header" "$top_srcdir/include/lmdbio_mpi.h" | grep -oE '^[a-z].*\blmdbio_[a-z_]+\(' |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that lmdbio(7) lists the variables, values and defaults that
-# lib/util/settings.c has, no more and no fewer, and that the words the parsers take are those.
+# lmdbio(7) lists the variables, values and defaults that lib/util/settings.c has, no more and no fewer, and the words
+# that the parsers take; it names every variable that code reads.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 source=$top_srcdir/lib/util/settings.c
@@ -69,6 +69,17 @@ for parser in parse_io:LMDBIO_IO parse_store:LMDBIO_STORE; do
 	judge "${parser%:*}_takes_the_words_of_the_table" \
 		grep -q "^${parser#*:}|$(words "$source" "${parser%:*}")|" code
 done
+
+# Variables that code outside of the table reads as well, of the library, the commands and the Python
+# package: the manual has each, and no other.
+{
+	cut -d'|' -f1 code
+	grep -rhoE '(getenv|environ\.get)\("(LIB)?LMDBIO[A-Z_]*"' "$top_srcdir/lib" "$top_srcdir/compat" "$top_srcdir/tools" \
+		"$top_srcdir/python/lmdbio" | grep -oE '(LIB)?LMDBIO[A-Z_]*'
+} | sort -u > read.names
+grep -v '^\.\\"' "$manual" | grep -oE '\b(LIB)?LMDBIO(_[A-Z_]*[A-Z])?\b' | grep -vx LMDBIO | sort -u > manual.names
+judge names_are_found test "$(wc -l < read.names)" -ge 15
+same manual_has_the_variables_that_code_reads read.names manual.names
 
 # The comparison itself: one change on either side must show.
 # shellcheck disable=SC2317

@@ -14,6 +14,7 @@
 #include "util/checked.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -132,7 +133,7 @@ const char *convert_form_name(enum convert_form form)
 
 int convert_fail(const char *path, int rc)
 {
-	tool_complain(&convert_tool, "%s: %s", path, lmdbio_orig_mdb_strerror(rc));
+	tool_read_failed(&convert_tool, path, rc);
 	return TOOL_FAILED;
 }
 
@@ -208,15 +209,17 @@ static int digits_split(int argc, char **argv, char ***result)
 	return (int)count;
 }
 
-static bool form_parse(const char *option, const char *text, enum convert_form *form)
+/* A form up to `last`; `wanted` lists them for the user. */
+static bool form_parse(const char *option, const char *text, enum convert_form last,
+		       const char *wanted, enum convert_form *form)
 {
-	for (size_t i = FORM_LMDB; i < sizeof(form_names) / sizeof(*form_names); i++) {
+	for (size_t i = FORM_LMDB; i <= last; i++) {
 		if (strcmp(text, form_names[i]))
 			continue;
 		*form = (enum convert_form)i;
 		return true;
 	}
-	tool_usage_error(&convert_tool, "%s knows no '%s'", option, text);
+	tool_usage_error(&convert_tool, "%s wants %s, not '%s'", option, wanted, text);
 	return false;
 }
 
@@ -232,7 +235,7 @@ static bool level_parse(struct parsing *parsing, int key, const char *text)
 
 	switch (key) {
 	case KEY_LEVEL:
-		if (!tool_number_parse(&convert_tool, "the level", text, 0, CONVERT_LEVEL_ULTRA,
+		if (!tool_number_parse(&convert_tool, "--level", text, 0, CONVERT_LEVEL_ULTRA,
 				       &number))
 			return false;
 		parsing->convert->level = number ? (int)number : CONVERT_LEVEL;
@@ -260,7 +263,7 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 
 	switch (key) {
 	case 'T':
-		if (!tool_number_parse(&convert_tool, "-T", text, 0, THREADS_MOST, &number))
+		if (!tool_number_parse(&convert_tool, "--threads", text, 0, THREADS_MOST, &number))
 			return false;
 		convert->threads = number ? (unsigned)number : cores();
 		parsing->threads_given = number != 0;
@@ -301,14 +304,11 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 		return tool_number_parse(&convert_tool, "--max-expansion", text, 0, UINT32_MAX,
 					 &convert->limits.expansion);
 	case KEY_TO:
-		if (!form_parse("--to", text, &convert->to))
-			return false;
-		if (convert->to == FORM_LMDB || convert->to == FORM_CONTAINER)
-			return true;
-		tool_usage_error(&convert_tool, "--to wants container or lmdb, not '%s'", text);
-		return false;
+		return form_parse("--to", text, FORM_CONTAINER, "container or lmdb", &convert->to);
 	case KEY_FROM:
-		return form_parse("--from", text, &convert->from);
+		return form_parse("--from", text, FORM_IMAGES,
+				  "lmdb, container, tree, tar, webdataset or caffe",
+				  &convert->from);
 	case KEY_PROGRESS:
 		convert->progress.mode = PROGRESS_ALWAYS;
 		if (text &&
@@ -455,13 +455,27 @@ static bool target_looks_like(const struct convert *convert, const char *end)
 	return a > b && !strcmp(convert->target + a - b, end);
 }
 
-static int source_unknown(const struct convert *convert)
+/* An empty directory is more likely a mistake than a tree of no files. */
+static bool holds_nothing(const char *path)
 {
-	char *line = tool_env_explain(convert->sources[0], convert->no_subdir ? MDB_NOSUBDIR : 0,
-				      MDB_INVALID);
+	struct dirent *entry;
+	DIR *directory = opendir(path);
+	unsigned n = 0;
 
-	tool_complain(&convert_tool, "%s; --from names it if it is an archive or a list",
-		      line ? line : convert->sources[0]);
+	while (directory && (entry = readdir(directory)))
+		n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	if (directory)
+		closedir(directory);
+	return directory && !n;
+}
+
+/* One line says which file is to blame. */
+static int source_refuse(const struct convert *convert, int rc, const char *advice)
+{
+	unsigned flags = convert->no_subdir ? MDB_NOSUBDIR : 0;
+	char *line = tool_env_explain(convert->sources[0], flags, rc);
+
+	tool_complain(&convert_tool, "%s%s", line ? line : convert->sources[0], advice);
 	free(line);
 	return TOOL_FAILED;
 }
@@ -469,15 +483,23 @@ static int source_unknown(const struct convert *convert)
 static int forms_decide(struct convert *convert)
 {
 	bool import;
+	int rc;
 
 	if (convert->from == FORM_AUTO) {
 		if (access(convert->sources[0], R_OK))
-			return convert_fail(convert->sources[0], errno);
+			return source_refuse(convert, errno, "");
+		if (holds_nothing(convert->sources[0]))
+			return source_refuse(convert, ENOENT, "; --from=tree imports no file");
 		convert->from = source_form(convert->sources[0], convert->no_subdir);
 		if (convert->from == FORM_AUTO)
-			return source_unknown(convert);
+			return source_refuse(convert, MDB_INVALID,
+					     "; --from names it if it is an archive or a list");
 	}
 	import = convert->from != FORM_LMDB && convert->from != FORM_CONTAINER;
+	rc = import ? 0
+		    : tool_env_judge(convert->sources[0], convert->no_subdir ? MDB_NOSUBDIR : 0);
+	if (rc)
+		return source_refuse(convert, rc, "");
 	if (convert->to == FORM_AUTO)
 		convert->to = target_looks_like(convert, ".zst")   ? FORM_CONTAINER
 			      : target_looks_like(convert, ".mdb") ? FORM_LMDB

@@ -1,0 +1,184 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# Every message of every command about bad input: it names the file or the option, says what to do, and has the exit status of its kind; none is LMDB's own text of a code.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+tools=$top_builddir/tools
+testdb=$top_builddir/tests/data/lmdbio-testdb
+need python3 mkfifo
+[ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
+cd "$scratch"
+python3 "$top_srcdir/tests/tools/formats_make.py" .
+"$testdb" --flags=plain,keys3000 sound > /dev/null
+"$tools/lmdbio-convert" -q sound/data.mdb sound.zst
+mkdir hollow staged piped trunk
+mkfifo pipe piped/data.mdb
+head -c 5000 sound.zst > cut.zst
+head -c 100 sound/data.mdb > trunk/data.mdb
+: > said
+
+# is_there COMMAND: in this build.
+is_there() {
+	[ -x "$tools/$1" ]
+}
+
+# hear COMMAND...: leaves the exit status and what is said in heard, as one line.
+hear() {
+	rc=0
+	timeout -k 1 60 "$@" > out 2> err < /dev/null || rc=$?
+	cat out err >> said
+	echo "$rc $(cat out err | tr '\n' ' ')" > heard
+}
+
+# heard NAME PATTERN: of the status and the text.
+heard() {
+	judge "$1" grep -q -e "$2" heard
+	grep -q -e "$2" heard || cat heard
+}
+
+# --- a data set that is none, for each command that reads one ---
+# FILE|STATUS of lmdbio-check|of lmdbio-stat, -dump and -convert|of the others|WHAT IT SAYS
+cat > inputs <<'INPUTS'
+nosuch|2|2|2|nosuch: .*No such file or directory: check the path
+nosuch/deeper|2|2|2|nosuch/deeper: .*No such file or directory: check the path
+sound/data.mdb/deeper|2|2|2|sound/data.mdb/deeper.*: .*Not a directory: check the path
+hollow|2|2|2|hollow: .*this directory holds no data.mdb and no data.mdb.zst: name one that does
+pipe|2|2|2|pipe: .*this is a pipe or a device, and no data file: name a file, or its directory
+piped|2|2|2|piped/data.mdb: .*this is a pipe or a device, and no data file: name a file, or its directory
+/dev/null|2|2|2|/dev/null: .*this is a pipe or a device, and no data file: name a file, or its directory
+text.mdb|2|2|2|text.mdb: .*this is no LMDB data file, or nothing is left of its first two pages: check the path
+zstd.mdb|2|2|2|zstd.mdb: .*this is compressed by zstd, but no container of lmdbio-convert: decompress it with zstd -d
+cut.zst|1|1|2|cut.zst: .*damaged
+trunk|1|2|2|trunk.*: .*damaged
+lmdb1.mdb|2|2|2|lmdb1.mdb: .*this is a data file of LMDB 1.0, another format: dump it with LMDB 1.0's mdb_dump, load it
+bits32.mdb|2|2|2|bits32.mdb: .*this is a data file of a 32-bit program: dump it there with mdb_dump, load it here
+empty.mdb|2|2|2|empty.mdb: .*this file is empty, no LMDB data file: copy it again
+INPUTS
+while IFS='|' read -r file in_check in_readers in_others pattern; do
+	input=$(echo "$file" | tr -c 'a-z0-9\n' _)
+	for command in check stat dump convert stage serve; do
+		is_there lmdbio-$command || continue
+		expected=$in_readers
+		case $command in
+		check) expected=$in_check ;;
+		stage | serve) expected=$in_others ;;
+		esac
+		set -- "$file"
+		case $command in
+		convert) set -- -q "$file" made ;;
+		stage) set -- --to=staged "$file" ;;
+		esac
+		hear "$tools/lmdbio-$command" "$@"
+		heard "${input}_in_$command" "^$expected .*$pattern"
+		[ $command = check ] || judge "${input}_names_lmdbio_$command" grep -q "^lmdbio-$command: " err
+		judge "${input}_leaves_nothing_in_$command" test ! -e made
+	done
+done < inputs
+
+# --- a file that the user may not read ---
+if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
+	# Another user may not look into the build tree of root.
+	chmod 711 "$scratch"
+	mkdir closed theirs
+	cp sound/data.mdb closed/
+	chmod 755 closed
+	chmod 600 closed/data.mdb
+	chown 65534 theirs
+	for command in check stat dump; do
+		is_there lmdbio-$command || continue
+		cp "$tools/lmdbio-$command" theirs/
+		hear setpriv --reuid=65534 --clear-groups "theirs/lmdbio-$command" closed
+		heard "unreadable_in_$command" \
+			'^2 .*closed/data.mdb: Permission denied: your user may not read it: ask its owner'
+	done
+else
+	not_run unreadable "no second user"
+fi
+
+# --- a value that an option does not take, by each command's own table ---
+for tool in "$tools"/lmdbio-*; do
+	if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then
+		continue
+	fi
+	command=${tool##*/}
+	"$tool" --table-of-options > table
+	awk -F'\t' '$1 == "option" && $3 != "" && $4 != "" { print $3, $4 }' table > taking
+	checked=0
+	while read -r long argument; do
+		case $argument in
+		SIZE | RATE | \[SIZE\]) bad=12Q wants='a size\|auto, a size' ;;
+		N | US | PART | \[N\] | \[SECONDS\]) bad=-7 wants='a number' ;;
+		*[A-Z]*) continue ;;
+		*) bad=nonsense wants='.*' ;;
+		esac
+		checked=$((checked + 1))
+		operand=sound
+		[ "$command" != lmdbio-run ] || operand=true
+		hear "$tool" "--$long=$bad" $operand
+		heard "${command}_${long}_refuses_$bad" "^2 $command: .*$long.*'$bad'"
+		judge "${command}_${long}_says_what_it_wants" grep -q "wants \($wants\)\|takes nothing or =" err
+		judge "${command}_${long}_leads_to_help" grep -q "^Try '$command --help' for more information" err
+	done < taking
+	echo "-- $command: $checked options with a bad value, of $(wc -l < taking) that take one"
+done
+judge variable_with_a_bad_value_only_warns sh -c \
+	"LMDBIO_IO=nonsense '$tools/lmdbio-stat' sound > out 2> err && grep -q 'LMDBIO_IO=nonsense: wants auto, pread or direct, the default is used' err"
+for size in 1M 1m 1MiB 1024k 1024KiB 1048576; do
+	hear "$tools/lmdbio-convert" -q -f "--chunk-size=$size" sound made.zst
+	[ -e one.zst ] || cp made.zst one.zst
+	judge "size_${size}_is_the_same" cmp made.zst one.zst
+done
+hear "$tools/lmdbio-convert" -q -f --chunk-size=1MB sound made.zst
+heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
+
+# --- other files that a command is given ---
+mkdir tree
+echo text > tree/file
+# NAME|STATUS|WHAT IT SAYS|COMMAND LINE
+cat > lines <<'LINES'
+staging_to_a_missing_directory|2|^lmdbio-stage: missing: No such file or directory (rank 0): make the directory on each node, or name another with --to|lmdbio-stage --to=missing sound
+staging_parts_to_a_missing_directory|2|^lmdbio-stage: missing: No such file .*make the directory|lmdbio-stage --tier=ssd --to=missing sound
+staging_to_a_file|2|^lmdbio-stage: text.mdb: Not a directory .*name another with --to|lmdbio-stage --to=text.mdb sound
+staging_to_nowhere|2|^lmdbio-stage: --to wants a directory|lmdbio-stage --to= sound
+staging_without_a_target|2|one of --to=DIR, --hold, --tier and --measure is wanted|lmdbio-stage sound
+holding_without_effect|0|^lmdbio-stage: sound: what is held in memory has no effect: programs read this data set through the page cache (.*); with LMDBIO_STORE=arena|lmdbio-stage --hold sound -- true
+holding_a_small_file_without_effect|0|has no effect: .*(it is smaller than 1 MiB)|env LMDBIO_STORE=auto lmdbio-stage --hold sound -- true
+missing_program_of_a_staging|127|^lmdbio-stage: nosuch: No such file or directory: check its name|lmdbio-stage --hold sound -- nosuch
+missing_program|127|^lmdbio-run: nosuch: No such file or directory: check its name|lmdbio-run nosuch
+program_that_is_none|126|^lmdbio-run: ./text.mdb: Permission denied: is it executable|lmdbio-run ./text.mdb
+no_program|2|^lmdbio-run: which program|lmdbio-run
+missing_library|2|^lmdbio-run: nosuch.so: No such file or directory: --library names another|lmdbio-run --library=nosuch.so true
+missing_staged_directory|2|^lmdbio-run: --staged wants a directory that is there, not 'nosuch'|lmdbio-run --staged=nosuch true
+missing_staged_directory_of_a_server|2|^lmdbio-serve: --staged wants a directory that is there, not 'nosuch'|lmdbio-serve --staged=nosuch
+no_server_to_ask|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lmdbio-serve starts one|lmdbio-serve --node=no-such-server --status
+no_server_to_stop|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lmdbio-serve starts one|lmdbio-serve --node=no-such-server --stop
+missing_database|2|^lmdbio-stat: sound: no database 'other': lmdbio-dump -l lists them|lmdbio-stat -s other sound
+chunks_of_a_data_file|2|^lmdbio-stat: sound: --chunks is for containers, which lmdbio-convert makes|lmdbio-stat --chunks sound
+output_in_a_missing_directory|2|^lmdbio-dump: nosuch/file: No such file or directory|lmdbio-dump -f nosuch/file sound
+missing_dictionary|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q -D nosuch sound made
+missing_labels|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --labels=nosuch tree made
+missing_root|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --root=nosuch --from=caffe tree/file made
+missing_list|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q @nosuch made
+list_that_is_none|2|^lmdbio-convert: tree/file: line 1: a path and a whole number are wanted|lmdbio-convert -q --from=caffe tree/file made
+target_that_is_there|2|^lmdbio-convert: sound.zst: it exists; -f overwrites it|lmdbio-convert -q sound sound.zst
+no_target|2|^lmdbio-convert: which target|lmdbio-convert sound
+missing_preset|2|^lmdbio-sim: there is no preset 'nosuch': --list tells them|lmdbio-sim --preset=nosuch
+intact_data_file|0|^sound: structure intact; LMDB has no checksums$|lmdbio-check sound
+intact_container|0|^sound.zst: intact: every byte is verified by its checksum$|lmdbio-check sound.zst
+LINES
+while IFS='|' read -r name_of expected pattern line; do
+	# shellcheck disable=SC2086
+	set -- $line
+	[ "$1" = env ] || is_there "$1" || continue
+	hear env "PATH=$tools:$PATH" "$@"
+	judge "${name_of}_ends_with_$expected" test $rc -eq "$expected"
+	judge "${name_of}_is_said" grep -qhe "$pattern" out err
+	grep -qhe "$pattern" out err || cat heard
+done < lines
+
+# --- what no message is ---
+for text in 'mdb_env_open failed' 'Located page was wrong type' 'MDB_[A-Z_]*: ' 'Invalid argument' 'error [0-9]'; do
+	judge "no_message_has_$(echo "$text" | tr -c 'A-Za-z\n' _)" test "$(grep -c -e "$text" said)" -eq 0
+done
+judge messages_were_read test "$(wc -l < said)" -gt 150
+finish
