@@ -1,36 +1,93 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Writes the tested blocks of a Markdown page into files, and fails on a block without a test.
+"""Writes the tested blocks of a page into files, and fails on a block that is neither tested nor excused.
 
 usage: page_blocks.py PAGE DIRECTORY
 
-A fenced block of sh, python or c stands behind a line `<!-- test: NAME -->`; it becomes
-DIRECTORY/NAME.LANGUAGE.
+A block of a Markdown page is fenced or indented by four columns; without a language, a fenced block is
+a picture. A block of a manual is what stands between .nf and .fi, but for the synopsis. Before it
+stands the line
+
+    <!-- test: NAME -->      or, in a manual,    .\\" test: NAME LANGUAGE
+    <!-- not run: WHY -->                        .\\" not run: WHY
+
+A block with a test becomes DIRECTORY/NAME.LANGUAGE (sh where a Markdown page says none).
 """
 import os
 import re
 import sys
 
+LANGUAGES = ("sh", "python", "c")
+
+
+def markdown_blocks(lines):
+    """The line number, language, mark and text of each block."""
+    mark, language, body, before = None, None, [], "\n"
+    for number, line in enumerate(lines + ["\n"], 1):
+        fence = re.match(r"```(\w*)\s*$", line)
+        told = re.match(r"<!-- (test|not run): (.*) -->$", line)
+        if language == "indented" and not line.startswith("    "):
+            yield number, "sh", mark, body
+            mark, language = None, None
+        if language is None:
+            if fence:
+                language, body = fence.group(1) or "picture", []
+            elif line.startswith("    ") and before == "\n":
+                language, body = "indented", [line[4:]]
+            elif told:
+                mark = told.groups()
+            elif line != "\n":
+                mark = None
+        elif language == "indented":
+            body.append(line[4:])
+        elif fence:
+            if language != "picture":
+                yield number, language, mark, body
+            mark, language = None, None
+        else:
+            body.append(line)
+        before = line
+
+
+def printed(line):
+    """A line of a manual as a reader sees it."""
+    for written, shown in ((r"\-", "-"), (r"\(aq", "'"), (r"\(dq", '"'), (r"\e", "\\"), (r"\\", "\\")):
+        line = line.replace(written, shown)
+    return line
+
+
+def manual_blocks(lines):
+    section, mark, body, inside = "", None, [], False
+    for number, line in enumerate(lines, 1):
+        told = re.match(r'\.\\" (test|not run): (.*)$', line)
+        if line.startswith(".SH "):
+            section = line[4:].strip()
+        elif line.startswith(".nf"):
+            inside, body = True, []
+        elif line.startswith(".fi"):
+            if section != "SYNOPSIS":
+                tested = mark and mark[0] == "test"
+                name, language = mark[1].split() if tested else (None, "text")
+                yield number, language, ("test", name) if tested else mark, body
+            inside, mark = False, None
+        elif told:
+            mark = told.groups()
+        elif inside:
+            body.append(printed(line))
+
 
 def main(page, directory):
-    name, language, body, bad = None, None, [], False
-    for number, line in enumerate(open(page), 1):
-        fence = re.match(r"```(\w*)\s*$", line)
-        if language is None and fence:
-            language, body = fence.group(1) or "text", []
-            if language in ("sh", "python", "c") and name is None:
-                print("%s:%d: a block of %s without a test" % (page, number, language))
-                bad = True
-        elif language is not None and fence:
-            if name:
-                with open(os.path.join(directory, "%s.%s" % (name, language)), "x") as out:
-                    out.writelines(body)
-                print(name)
-            name, language = None, None
-        elif language is not None:
-            body.append(line)
-        else:
-            test = re.match(r"<!-- test: (\w+) -->$", line)
-            name = test.group(1) if test else name if line == "\n" else None
+    bad = False
+    with open(page) as file:
+        lines = file.readlines()
+    blocks = markdown_blocks if page.endswith(".md") else manual_blocks
+    for number, language, mark, body in blocks(lines):
+        if mark is None or (mark[0] == "test" and language not in LANGUAGES):
+            print(f"{page}:{number}: a block of {language} without a test")
+            bad = True
+        elif mark[0] == "test":
+            with open(os.path.join(directory, f"{mark[1]}.{language}"), "x") as out:
+                out.writelines(body)
+            print(mark[1])
     sys.exit(bad)
 
 
