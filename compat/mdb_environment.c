@@ -44,28 +44,30 @@ EXPORT void mdb_env_close(MDB_env *env)
 
 EXPORT int mdb_env_copy(MDB_env *env, const char *path)
 {
-	return env_is_ours(env) ? env_copy(env, path, 0, NULL)
-				: origin_enter(origin_of(CALLER))->call.mdb_env_copy(env, path);
+	if (env_is_ours(env))
+		return env_copy(env, path, 0, NULL);
+	return origin_leave(origin_enter(origin_of(CALLER))->call.mdb_env_copy(env, path));
 }
 
 EXPORT int mdb_env_copy2(MDB_env *env, const char *path, unsigned int flags)
 {
-	return env_is_ours(env)
-		       ? env_copy(env, path, flags, NULL)
-		       : origin_enter(origin_of(CALLER))->call.mdb_env_copy2(env, path, flags);
+	if (env_is_ours(env))
+		return env_copy(env, path, flags, NULL);
+	return origin_leave(origin_enter(origin_of(CALLER))->call.mdb_env_copy2(env, path, flags));
 }
 
 EXPORT int mdb_env_copyfd(MDB_env *env, mdb_filehandle_t fd)
 {
-	return env_is_ours(env) ? env_copyfd(env, fd, 0, NULL)
-				: origin_enter(origin_of(CALLER))->call.mdb_env_copyfd(env, fd);
+	if (env_is_ours(env))
+		return env_copyfd(env, fd, 0, NULL);
+	return origin_leave(origin_enter(origin_of(CALLER))->call.mdb_env_copyfd(env, fd));
 }
 
 EXPORT int mdb_env_copyfd2(MDB_env *env, mdb_filehandle_t fd, unsigned int flags)
 {
-	return env_is_ours(env)
-		       ? env_copyfd(env, fd, flags, NULL)
-		       : origin_enter(origin_of(CALLER))->call.mdb_env_copyfd2(env, fd, flags);
+	if (env_is_ours(env))
+		return env_copyfd(env, fd, flags, NULL);
+	return origin_leave(origin_enter(origin_of(CALLER))->call.mdb_env_copyfd2(env, fd, flags));
 }
 
 /* Builds of py-lmdb with a patched LMDB of their own call these two; <lmdb.h> has them not. */
@@ -79,7 +81,8 @@ EXPORT int mdb_env_copy3(MDB_env *env, const char *path, unsigned int flags, MDB
 	if (env_is_ours(env))
 		return env_copy(env, path, flags, txn);
 	origin = origin_enter(origin_of(CALLER));
-	return origin->copy3 ? origin->copy3(env, path, flags, txn) : MDB_INCOMPATIBLE;
+	return origin_leave(origin->copy3 ? origin->copy3(env, path, flags, txn)
+					  : MDB_INCOMPATIBLE);
 }
 
 EXPORT int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags, MDB_txn *txn)
@@ -89,7 +92,8 @@ EXPORT int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags
 	if (env_is_ours(env))
 		return env_copyfd(env, fd, flags, txn);
 	origin = origin_enter(origin_of(CALLER));
-	return origin->copyfd3 ? origin->copyfd3(env, fd, flags, txn) : MDB_INCOMPATIBLE;
+	return origin_leave(origin->copyfd3 ? origin->copyfd3(env, fd, flags, txn)
+					    : MDB_INCOMPATIBLE);
 }
 
 EXPORT int mdb_env_stat(MDB_env *env, MDB_stat *stat)

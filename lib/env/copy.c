@@ -57,16 +57,16 @@ static int origin_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	const struct origin *origin = origin_enter(env->origin);
 
-	return txn ? origin->copyfd3(env->orig, fd, flags, txn->orig)
-		   : origin->call.mdb_env_copyfd2(env->orig, fd, flags);
+	return origin_leave(txn ? origin->copyfd3(env->orig, fd, flags, txn->orig)
+				: origin->call.mdb_env_copyfd2(env->orig, fd, flags));
 }
 
 static int origin_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 {
 	const struct origin *origin = origin_enter(env->origin);
 
-	return txn ? origin->copy3(env->orig, path, flags, txn->orig)
-		   : origin->call.mdb_env_copy2(env->orig, path, flags);
+	return origin_leave(txn ? origin->copy3(env->orig, path, flags, txn->orig)
+				: origin->call.mdb_env_copy2(env->orig, path, flags));
 }
 
 /* Whether we make the copy: the original's would be of its own map. */

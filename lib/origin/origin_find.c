@@ -58,8 +58,9 @@ static _Thread_local struct {
 	struct changes changes;
 } last;
 
-/* The original whose function this thread has called last among those that end in a jump. */
+/* The original of which this thread is in a function that may end in a jump, or NULL. */
 static _Thread_local const struct origin *entered;
+static _Thread_local unsigned entered_depth;
 
 struct search {
 	const char *address;
@@ -333,7 +334,15 @@ static const struct origin *origin_search(const void *address)
 const struct origin *origin_enter(const struct origin *origin)
 {
 	entered = origin;
+	entered_depth++;
 	return origin;
+}
+
+int origin_leave(int rc)
+{
+	if (--entered_depth == 0)
+		entered = NULL;
+	return rc;
 }
 
 const struct origin *origin_of(const void *caller)

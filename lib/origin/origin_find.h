@@ -11,9 +11,11 @@
  * Any thread, also in a forked child. Lifetime: the program's. */
 const struct origin *origin_of(const void *caller);
 
-/* Before a call of a function that may end in a jump to another public one, as those that copy do:
- * the other then seems to be called from here, and origin_of() answers with this original.
- * Returns the same. */
+/* Around a call of a function that may end in a jump to another public one, as those that copy do:
+ * the other then seems to be called from here, and origin_of() answers with this original until
+ * origin_leave(), in this thread. Such calls nest: an original calls itself by name.
+ * origin_enter() returns its argument, origin_leave() the code that it is given. */
 const struct origin *origin_enter(const struct origin *origin);
+int origin_leave(int rc);
 
 #endif

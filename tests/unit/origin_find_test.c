@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tests whose original calls from inside the library are: that of the function which the thread is
+ * in, for as long as it is in it. */
+#include "origin/origin_find.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* This program has the library's code, so a call from here is one from inside. */
+__attribute__((noinline)) static const struct origin *inside(void)
+{
+	return origin_of(__builtin_extract_return_addr(__builtin_return_address(0)));
+}
+
+static void *inside_other(void *found)
+{
+	*(const struct origin **)found = inside();
+	return NULL;
+}
+
+static void call_when_inside_a_copy_then_its_original_and_none_after(void **state)
+{
+	const struct origin *built_in = origin_built_in();
+	struct origin other = *built_in;
+	const struct origin *elsewhere = NULL;
+	pthread_t thread;
+
+	(void)state;
+	assert_ptr_equal(inside(), built_in);
+	assert_ptr_equal(origin_enter(&other), &other);
+	assert_ptr_equal(inside(), &other);
+	assert_int_equal(pthread_create(&thread, NULL, inside_other, &elsewhere), 0);
+	pthread_join(thread, NULL);
+	assert_ptr_equal(elsewhere, built_in);
+	/* The original's function calls another of its own, by name. */
+	origin_enter(&other);
+	assert_int_equal(origin_leave(13), 13);
+	assert_ptr_equal(inside(), &other);
+	assert_int_equal(origin_leave(0), 0);
+	assert_ptr_equal(inside(), built_in);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(call_when_inside_a_copy_then_its_original_and_none_after),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
