@@ -15,6 +15,7 @@
 
 #include "util/checked.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -51,8 +52,10 @@ static bool folios_bring(int fd, uint8_t *map, uint64_t offset, size_t length)
 	bool brought = !madvise(map, length, MADV_HUGEPAGE) && !madvise(map, length, MADV_RANDOM);
 
 	for (size_t at = 0; brought && at < length; at += HUGE) {
-		brought = !io_touch(map + at);
-		if (!brought)
+		int rc = io_touch(map + at);
+
+		brought = !rc;
+		if (rc == EIO)
 			(void)posix_fadvise(fd, (off_t)(offset + at), HUGE, POSIX_FADV_DONTNEED);
 	}
 	return brought;

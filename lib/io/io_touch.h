@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /* Takes the page fault of a mapped page as the program would: the kernel reads what it reads for a
- * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0, or EIO
- * where the program would get SIGBUS. Any thread. */
+ * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0; EIO where
+ * the program would get SIGBUS; or ENOSYS: this kernel takes no fault in a call, the program is to
+ * take its own. Any thread. */
 int io_touch(const void *page);
 
 /* Reads bytes of a file for the page cache alone. Where `fd` is open for random access

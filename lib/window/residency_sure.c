@@ -67,6 +67,14 @@ static void count_missed(struct residency *residency, bool there)
 	atomic_store_explicit(&residency->missed, missed, memory_order_relaxed);
 }
 
+/* Where the kernel takes no fault in a call the program takes it. */
+static int touch(const struct residency *residency, uint64_t offset)
+{
+	int rc = io_touch(residency->base + offset);
+
+	return rc == ENOSYS ? 0 : rc;
+}
+
 /* One page, by a fault. What is asked of the kernel costs as much as the fault itself, so quick faults
  * are told by the clock, and of the slow ones each is compared with the last one of the thread: where
  * the program has read by faults of its own meanwhile, one page is taken to have been read. */
@@ -74,7 +82,7 @@ static int touch_one(const struct residency *residency, uint64_t offset, bool *t
 {
 	static _Thread_local long seen;
 	uint64_t began = clock_now();
-	int rc = io_touch(residency->base + offset);
+	int rc = touch(residency, offset);
 	long before = seen;
 
 	*there = clock_now() - began < FAULT_NS;
@@ -134,7 +142,7 @@ static int fault_in_pages(struct residency *residency, uint64_t offset, uint64_t
 	    pass_read(residency, pass_fd(residency), offset, end))
 		return 0;
 	for (; !rc && offset < end; offset += ARENA_BLOCK)
-		rc = io_touch(residency->base + offset);
+		rc = touch(residency, offset);
 	return rc;
 }
 

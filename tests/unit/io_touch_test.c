@@ -23,7 +23,8 @@
 enum { PAGE = 4096, PAGES = 300 };
 
 static unsigned populates;
-static bool refused; /* by a sandbox */
+static bool refused;  /* by a sandbox */
+static bool outdated; /* the kernel is older than the advice */
 
 int __real_madvise(void *address, size_t length, int advice);
 int __wrap_madvise(void *address, size_t length, int advice);
@@ -33,6 +34,10 @@ long __real_syscall(long number, ...);
 int __wrap_madvise(void *address, size_t length, int advice)
 {
 	populates++;
+	if (outdated) {
+		errno = EINVAL;
+		return -1;
+	}
 	return __real_madvise(address, length, advice);
 }
 
@@ -138,7 +143,10 @@ static int touches_refused(const struct file *file)
 		return 2;
 	if (io_touch(file->map + PAGES * PAGE) != EIO)
 		return 3;
-	return populates == 2 ? 0 : 4;
+	if (populates != 2)
+		return 4;
+	outdated = true;
+	return io_touch(file->map + 9 * PAGE) == ENOSYS ? 0 : 5;
 }
 
 /* First: what is found out is kept. */
