@@ -52,6 +52,7 @@ struct container_info {
 	uint64_t file_size;       /* bytes of the container */
 	uint64_t data_offset;     /* of the first chunk's frame in the container */
 	uint64_t data_end;        /* behind the last chunk's frame */
+	uint64_t footer_hash;     /* of the footer's bytes: the container's own identity */
 	uint64_t content_hash;    /* of all chunks' checksums, in order: of the data as a whole */
 	uint64_t copies;          /* pages that stand in the index as well */
 	uint64_t groups;          /* in so many groups ... */

@@ -156,6 +156,7 @@ static int parse_footer(struct container *container, const uint8_t *footer, uint
 	uint64_t end = file_size - LAYOUT_END, at = get64(footer + FOOTER_DATA_END), behind;
 	int rc = judge_end(footer, LAYOUT_FOOTER_MAGIC);
 
+	info->footer_hash = hash_bytes(footer, LAYOUT_END);
 	if (rc)
 		return rc == MDB_VERSION_MISMATCH ? rc : MDB_CORRUPTED;
 	info->file_size = file_size;

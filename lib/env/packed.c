@@ -10,7 +10,6 @@
  */
 #include "env/packed.h"
 #include "env/env.h"
-#include "env/staged.h"
 
 #include "container/container.h"
 #include "format/layout.h"
@@ -133,7 +132,6 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 int packed_open(struct packed **ret, int fd, const char *path)
 {
 	const struct container_info *info;
-	struct staged_original original;
 	struct packed *packed;
 	struct stat st;
 	int rc;
@@ -156,11 +154,11 @@ int packed_open(struct packed **ret, int fd, const char *path)
 				    &packed->backend, &packed->why);
 	if (!rc)
 		rc = io_open_container(&packed->data, &packed->below, NULL);
-	if (!rc)
-		rc = staged_identify(fd, &original);
 	if (!rc) {
 		info = container_info(&packed->data);
-		packed->identity = original.identity;
+		/* As staged_identify() has it, without reading the ends once more. */
+		packed->identity.system = identity_system(fd);
+		packed->identity.metas = info->footer_hash;
 		packed->identity.size = info->size;
 		packed->residency =
 			(struct residency_packed){info->chunk_size, container_read_copies};
