@@ -102,6 +102,11 @@ shell() {
 shell check_examples
 judge check_examples_find_no_damage sh -c '! grep -q "^damaged" out'
 shell stat_examples
+# A second for each call; the container is made first.
+shell bench_examples '1s/^/mv train_lmdb train; lmdbio-convert train packed\n/; s/^lmdbio-bench/& --seconds=2 --pairs=1/'
+judge bench_examples_write_a_page test -s report.html
+# A live view needs a terminal, and a key that ends it.
+shell top_examples 's/^lmdbio-top$/echo q | script -qec "TERM=vt100 lmdbio-top" \/dev\/null/'
 shell dump_examples
 judge dump_examples_write_a_backup grep -q '^database=users' backup.txt
 # Each command of the page is for a data set of its own.
