@@ -8,6 +8,7 @@
 
 #include "util/memory.h"
 #include "util/settings.h"
+#include "util/stats.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -50,10 +51,16 @@ static void *worker_run(void *argument)
 	return NULL;
 }
 
+static void *worker_thread(void *worker)
+{
+	stats_thread_serves();
+	return worker_run(worker);
+}
+
 static size_t workers_start(struct worker *workers, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
-		workers[i].started = !thread_start(&workers[i].thread, worker_run, &workers[i]);
+		workers[i].started = !thread_start(&workers[i].thread, worker_thread, &workers[i]);
 	return n;
 }
 

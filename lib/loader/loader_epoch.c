@@ -110,6 +110,7 @@ static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t numb
 	loader->next = number;
 	loader->plan_most = loader->memory_short = 0;
 	loader->stats.stall_ns = 0;
+	loader->waiting_most = 0;
 	loader->epoch_began = clock_now();
 	loader->epoch_ended = 0;
 	loader->storage_before = stats_get(STATS_STORAGE_BYTES);

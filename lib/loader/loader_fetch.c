@@ -3,6 +3,7 @@
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
+#include "util/stats.h"
 #include "window/residency.h"
 
 #include <errno.h>
@@ -474,6 +475,7 @@ void *reader_run(void *argument)
 	struct piece *piece;
 	uint64_t until, gap;
 
+	stats_thread_serves();
 	pthread_mutex_lock(&loader->lock);
 	while (!loader->closing) {
 		struct tally tally = {0};

@@ -3,6 +3,7 @@
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -106,12 +107,13 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 }
 
 /* Waits for a batch, of the epoch that runs. Returns 0; ECANCELED; ENOMEM: then the claim is
- * given up, and the batch is another call's. Under the loader lock. */
-static int wait_for(struct lmdbio_loader *loader, struct batch ***link)
+ * given up, and the batch is another call's. *waited: no batch was ready. Under the loader lock. */
+static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *waited)
 {
 	unsigned generation = loader->generation, tries = 0;
 	struct claims claims;
 
+	*waited = false;
 	for (;;) {
 		if (loader->closing || loader->generation != generation)
 			return ECANCELED;
@@ -133,6 +135,7 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link)
 		}
 		pthread_cond_broadcast(&loader->work);
 		pthread_cond_broadcast(&loader->turn);
+		*waited = true;
 		pthread_cond_wait(&loader->ready, &loader->lock);
 	}
 	loader->waiting--;
@@ -155,6 +158,7 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 {
 	struct batch **link, *batch;
 	uint64_t began;
+	bool waited;
 	int rc;
 
 	*shown = NULL;
@@ -173,8 +177,12 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	}
 	loader->next++;
 	loader->waiting++;
+	if (loader->waiting > loader->waiting_most)
+		loader->waiting_most = loader->waiting;
 	began = clock_now();
-	rc = wait_for(loader, &link);
+	rc = wait_for(loader, &link, &waited);
+	if (waited)
+		stats_waited(began);
 	if (!rc) {
 		batch = *link;
 		note_stall(loader, batch, clock_now() - began);

@@ -134,6 +134,7 @@ struct lmdbio_loader {
 	struct sweep sweep;
 	uint64_t copied_bytes, copied_samples; /* into memory, so far */
 	uint64_t waited_round; /* a consumer waits for a batch of it: memory is no reason to wait */
+	unsigned waiting_most; /* of this epoch */
 	unsigned waiting; /* takers, of this generation: each has a claim to one batch */
 	struct batch *first, **last; /* planned and not taken, in order */
 	uint64_t ahead;              /* samples in them */

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/stats.h"
+#include "util/verdict.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,28 +65,28 @@ static uint64_t median(const struct lmdbio_loader_stats *stats)
 size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
 {
 	struct lmdbio_loader_stats stats;
-	uint64_t percent, all;
+	char verdict[VERDICT_LINE];
+	unsigned takers;
+	uint64_t all;
 	int length;
 
 	if (!(loader = loader_enter(loader)))
 		return 0;
 	stats = collect(loader);
+	pthread_mutex_lock(&loader->lock);
+	takers = loader->waiting_most ? loader->waiting_most : 1;
+	pthread_mutex_unlock(&loader->lock);
 	loader_leave(loader);
-	percent = stats.epoch_ns ? stats.stall_ns * 100 / stats.epoch_ns : 0;
 	all = stats.memory_bytes + stats.stage_bytes + stats.peer_bytes + stats.file_bytes;
 	all = all ? all : 1;
-	length = snprintf(
-		line, size,
-		"%s: waited for data %.3f s of %.3f s (%llu %%), median of a batch %llu us; "
-		"bytes from memory %llu %%, local disk %llu %%, peers %llu %%, storage %llu %%",
-		percent >= 10  ? "I/O is the bottleneck"
-		: percent >= 2 ? "I/O costs some time"
-			       : "I/O is not the bottleneck",
-		(double)stats.stall_ns / 1e9, (double)stats.epoch_ns / 1e9,
-		(unsigned long long)percent, (unsigned long long)median(&stats),
-		(unsigned long long)(stats.memory_bytes * 100 / all),
-		(unsigned long long)(stats.stage_bytes * 100 / all),
-		(unsigned long long)(stats.peer_bytes * 100 / all),
-		(unsigned long long)(stats.file_bytes * 100 / all));
+	(void)verdict_format(verdict, sizeof(verdict), stats.stall_ns, stats.epoch_ns * takers);
+	length = snprintf(line, size,
+			  "%s; median of a batch %llu us; bytes from memory %llu %%, local disk "
+			  "%llu %%, peers %llu %%, storage %llu %%",
+			  verdict, (unsigned long long)median(&stats),
+			  (unsigned long long)(stats.memory_bytes * 100 / all),
+			  (unsigned long long)(stats.stage_bytes * 100 / all),
+			  (unsigned long long)(stats.peer_bytes * 100 / all),
+			  (unsigned long long)(stats.file_bytes * 100 / all));
 	return length < 0 ? 0 : (size_t)length;
 }

@@ -9,6 +9,8 @@
  */
 #include "loader/loader_private.h"
 
+#include "util/stats.h"
+
 #include "window/residency.h"
 
 #include <errno.h>
@@ -327,6 +329,7 @@ void *planner_run(void *argument)
 {
 	struct lmdbio_loader *loader = argument;
 
+	stats_thread_serves();
 	pthread_mutex_lock(&loader->lock);
 	while (!loader->closing) {
 		if (!has_room(loader) || !order_batches(&loader->order)) {

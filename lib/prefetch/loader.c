@@ -316,6 +316,7 @@ static void *loader_run(void *argument)
 	struct prefetch *prefetch = argument;
 
 	prctl(PR_SET_NAME, "lmdbio", 0, 0, 0);
+	stats_thread_serves();
 	pthread_mutex_lock(&prefetch->lock);
 	while (!prefetch->stopping) {
 		if (start_all(prefetch))

@@ -197,7 +197,7 @@ static bool parse_directory(const char *text, void *field)
 static bool pattern_is_known(const char *pattern)
 {
 	for (const char *c = pattern; (c = strchr(c, '%')); c += 2)
-		if (c[1] != 'h' && c[1] != 'p' && c[1] != '%')
+		if (!c[1] || !strchr("hpr%", c[1]))
 			return false;
 	return true;
 }
@@ -286,7 +286,7 @@ static const struct variable {
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
-	 "0, 1, json, or a file name with at most %h, %p and %%"},
+	 "0, 1, json, or a file name with at most %h, %p, %r and %%"},
 	{"LMDBIO_STATS_AT", parse_place, offsetof(struct settings, stats_at), "PID/FD/INODE"},
 };
 

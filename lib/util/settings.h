@@ -37,7 +37,7 @@ struct settings {
 				    next where values are read at random */
 	struct settings_output {
 		enum settings_stats how;
-		const char *file; /* absolute if that was possible, %h %p %% unexpanded */
+		const char *file; /* absolute if that was possible, %h %p %r %% unexpanded */
 	} stats;		  /* LMDBIO_STATS */
 	const char *stats_at;     /* LMDBIO_STATS_AT: the table of the lmdbio-run that reports, as
 				     stats_table_join() reads it, or NULL */

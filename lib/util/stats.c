@@ -36,6 +36,7 @@ static bool shown; /* stats_own is a slot of the table */
 static pthread_once_t waiters_once = PTHREAD_ONCE_INIT;
 static pthread_key_t waiters_key;
 static bool waiters_watched;
+static _Thread_local bool serves;
 
 /* --- the slot -------------------------------------------------------------------------------- */
 
@@ -179,10 +180,17 @@ static void waiter_come(void)
 	(void)pthread_setspecific(waiters_key, &waiters_key);
 }
 
+void stats_thread_serves(void)
+{
+	serves = true;
+}
+
 void stats_waited(uint64_t began)
 {
 	uint64_t now = clock_now();
 
+	if (serves)
+		return;
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, now - began);
 	atomic_store_explicit(&stats_own.seen_ns, now, memory_order_relaxed);
@@ -217,10 +225,13 @@ static bool is_told_elsewhere(void)
 
 void stats_tell(const struct settings *settings)
 {
+	struct stats_report report;
+
 	if (settings->secure || settings->stats.how == SETTINGS_STATS_OFF || !stats_any() ||
 	    is_told_elsewhere() || atomic_flag_test_and_set(&told))
 		return;
-	stats_report_own(&settings->stats);
+	stats_report_self(&report);
+	stats_report_write(&report, &settings->stats);
 }
 
 /* In a forked child, which counts from zero. */

@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* This process's slot: memory of this library, over which the slot of a table is mapped. Read and
  * added to by the functions below alone. */
@@ -52,8 +53,12 @@ void stats_closed(void);
 /* The bytes that the arenas of this process may have. */
 void stats_budget(uint64_t bytes);
 
-/* The program has waited for bytes since `began` (clock_now()). */
+/* The program has waited for bytes since `began` (clock_now()). In a thread of lmdbio's own nothing
+ * is counted: the program waits only if it comes to a place where the thread is not yet. */
 void stats_waited(uint64_t began);
+
+/* This thread is lmdbio's. */
+void stats_thread_serves(void);
 
 /* Whether anything was counted in this process. */
 bool stats_any(void);
@@ -65,17 +70,30 @@ void stats_sum_own(struct stats_sum *sum);
 struct stats_table;
 const struct stats_table *stats_own_table(void);
 
+/* What is told, and of which process: the program that lmdbio-run has started where the sum is that
+ * of the program and its children (`whole`). */
+struct stats_report {
+	struct stats_sum sum;
+	const char *program;
+	pid_t pid;
+	bool whole;
+};
+
+/* The report on this process. Lifetime: the program's name is the C library's. */
+void stats_report_self(struct stats_report *report);
+
 /* The report, as lines for people or as one line of JSON, ended by '\n'. Returns its length, cut
  * to what `size` holds (STATS_REPORT is always enough). */
 enum { STATS_REPORT = 4096 };
-size_t stats_format_text(char *buffer, size_t size);
-size_t stats_format_json(char *buffer, size_t size);
+size_t stats_format_text(const struct stats_report *report, char *buffer, size_t size);
+size_t stats_format_json(const struct stats_report *report, char *buffer, size_t size);
 
-/* Expands %h (host name), %p (process id) and %% into path. Returns 0 or ENAMETOOLONG. */
-int stats_file_name(const char *pattern, char *path, size_t size);
+/* Expands %h (host name), %p (process id), %r (the process's rank in its job; 0 outside one) and %%
+ * into path. Returns 0 or ENAMETOOLONG. */
+int stats_file_name(const char *pattern, pid_t pid, char *path, size_t size);
 
 /* Where settings say. */
-void stats_report_own(const struct settings_output *output);
+void stats_report_write(const struct stats_report *report, const struct settings_output *output);
 
 /* What happens when the library is taken down, at the process's end: the report goes where
  * settings say, if there is anything to tell and it has not been told. Where an lmdbio-run reports

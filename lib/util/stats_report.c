@@ -3,6 +3,7 @@
 #include "util/stats.h"
 
 #include "util/log.h"
+#include "util/verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,41 +45,41 @@ static const struct row {
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 
 /* Text that grows in the caller's buffer and is cut, never overrun, at its end. */
-struct report {
-	char *text;
+struct text {
+	char *bytes;
 	size_t size, used;
 };
 
-static void report_add(struct report *report, const char *format, ...)
+static void text_add(struct text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void report_add(struct report *report, const char *format, ...)
+static void text_add(struct text *text, const char *format, ...)
 {
-	size_t room = report->size - report->used;
+	size_t room = text->size - text->used;
 	va_list arguments;
 	int n;
 
 	va_start(arguments, format);
-	n = vsnprintf(report->text + report->used, room, format, arguments);
+	n = vsnprintf(text->bytes + text->used, room, format, arguments);
 	va_end(arguments);
 	if (n > 0 && room)
-		report->used += (size_t)n < room ? (size_t)n : room - 1;
+		text->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
 /* A JSON string. A name may be in any encoding: bytes beyond ASCII are told as Latin-1, which is
  * sound JSON whatever they were. */
-static void report_add_quoted(struct report *report, const char *text)
+static void text_add_quoted(struct text *text, const char *string)
 {
-	report_add(report, "\"");
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			report_add(report, "\\%c", *text);
-		else if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f)
-			report_add(report, "\\u%04x", (unsigned char)*text);
+	text_add(text, "\"");
+	for (; *string; string++) {
+		if (*string == '"' || *string == '\\')
+			text_add(text, "\\%c", *string);
+		else if ((unsigned char)*string < 0x20 || (unsigned char)*string >= 0x7f)
+			text_add(text, "\\u%04x", (unsigned char)*string);
 		else
-			report_add(report, "%c", *text);
+			text_add(text, "%c", *string);
 	}
-	report_add(report, "\"");
+	text_add(text, "\"");
 }
 
 static void host_name(char *name, size_t size)
@@ -87,65 +89,121 @@ static void host_name(char *name, size_t size)
 	name[size - 1] = 0;
 }
 
-static void report_add_size(struct report *report, uint64_t bytes)
+static void text_add_size(struct text *text, uint64_t bytes)
 {
 	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
 	double value = (double)bytes / 1024;
 	size_t i = 0;
 
 	if (bytes < 1024) {
-		report_add(report, " bytes");
+		text_add(text, " bytes");
 		return;
 	}
 	while (value >= 1024 && i + 1 < sizeof(units) / sizeof(units[0])) {
 		value /= 1024;
 		i++;
 	}
-	report_add(report, " bytes (%.1f %s)", value, units[i]);
+	text_add(text, " bytes (%.1f %s)", value, units[i]);
 }
 
-size_t stats_format_text(char *buffer, size_t size)
+/* By the launcher's variable, so that it is known where MPI is not. */
+static const char *rank_of(void)
 {
-	struct report report = {buffer, size, 0};
-	char host[HOST_NAME_MAX + 1];
+	static const char *const names[] = {"PMI_RANK",     "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+					    "SLURM_PROCID", "RANK"};
 
-	host_name(host, sizeof(host));
-	report_add(&report, "lmdbio: statistics of %.64s, process %ld on %s\n",
-		   program_invocation_short_name, (long)getpid(), host);
-	for (size_t i = 0; i < STATS_COUNT; i++) {
-		uint64_t value = stats_get((enum stats_counter)i);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
 
-		report_add(&report, "lmdbio:   %-30s %15" PRIu64, rows[i].text, value);
-		if (rows[i].unit == BYTES)
-			report_add_size(&report, value);
-		else if (rows[i].unit == NANOSECONDS)
-			report_add(&report, " ns (%.3f s)", (double)value / 1e9);
-		report_add(&report, "\n");
+		if (value && *value && !value[strspn(value, "0123456789")])
+			return value;
 	}
-	return report.used;
+	return NULL;
 }
 
-size_t stats_format_json(char *buffer, size_t size)
+/* Where no process has waited, all of them could have. */
+static size_t verdict_of(const struct stats_sum *sum, char line[VERDICT_LINE])
 {
-	struct report report = {buffer, size, 0};
+	return verdict_format(line, VERDICT_LINE, sum->counters[STATS_WAIT_NS],
+			      sum->of_ns ? sum->of_ns : sum->elapsed_ns);
+}
+
+void stats_report_self(struct stats_report *report)
+{
+	*report = (struct stats_report){.program = program_invocation_short_name, .pid = getpid()};
+	stats_sum_own(&report->sum);
+}
+
+static void text_add_title(struct text *text, const struct stats_report *report)
+{
+	const struct stats_sum *sum = &report->sum;
 	char host[HOST_NAME_MAX + 1];
 
 	host_name(host, sizeof(host));
-	report_add(&report, "{\"schema\": \"lmdbio-stats/1\", \"program\": ");
-	report_add_quoted(&report, program_invocation_short_name);
-	report_add(&report, ", \"host\": ");
-	report_add_quoted(&report, host);
-	report_add(&report, ", \"pid\": %ld", (long)getpid());
-	for (size_t i = 0; i < STATS_COUNT; i++)
-		report_add(&report, ", \"%s\": %" PRIu64, rows[i].name,
-			   stats_get((enum stats_counter)i));
-	report_add(&report, "}\n");
-	return report.used;
+	text_add(text, "lmdbio: statistics of %.64s", report->program);
+	if (!report->whole) {
+		text_add(text, ", process %ld on %s\n", (long)report->pid, host);
+		return;
+	}
+	text_add(text, " and its children on %s: %" PRIu64 " process%s", host, sum->processes,
+		 sum->processes == 1 ? "" : "es");
+	if (sum->living)
+		text_add(text, ", %" PRIu64 " of them still at work", sum->living);
+	text_add(text, "\n");
 }
 
-int stats_file_name(const char *pattern, char *path, size_t size)
+size_t stats_format_text(const struct stats_report *report, char *buffer, size_t size)
 {
-	struct report report = {path, size, 0};
+	struct text text = {buffer, size, 0};
+	char verdict[VERDICT_LINE];
+
+	(void)verdict_of(&report->sum, verdict);
+	text_add(&text, "lmdbio: %s\n", verdict);
+	text_add_title(&text, report);
+	for (size_t i = 0; i < STATS_COUNT; i++) {
+		uint64_t value = report->sum.counters[i];
+
+		text_add(&text, "lmdbio:   %-30s %15" PRIu64, rows[i].text, value);
+		if (rows[i].unit == BYTES)
+			text_add_size(&text, value);
+		else if (rows[i].unit == NANOSECONDS)
+			text_add(&text, " ns (%.3f s)", (double)value / 1e9);
+		text_add(&text, "\n");
+	}
+	return text.used;
+}
+
+size_t stats_format_json(const struct stats_report *report, char *buffer, size_t size)
+{
+	const struct stats_sum *sum = &report->sum;
+	struct text text = {buffer, size, 0};
+	char host[HOST_NAME_MAX + 1], verdict[VERDICT_LINE];
+	const char *rank = rank_of();
+
+	host_name(host, sizeof(host));
+	(void)verdict_of(sum, verdict);
+	text_add(&text, "{\"schema\": \"lmdbio-stats/1\", \"verdict\": ");
+	text_add_quoted(&text, verdict);
+	text_add(&text, ", \"program\": ");
+	text_add_quoted(&text, report->program);
+	text_add(&text, ", \"host\": ");
+	text_add_quoted(&text, host);
+	text_add(&text, ", \"pid\": %ld", (long)report->pid);
+	if (rank)
+		text_add(&text, ", \"rank\": %lu", strtoul(rank, NULL, 10));
+	text_add(&text, ", \"processes\": %" PRIu64 ", \"living\": %" PRIu64, sum->processes,
+		 sum->living);
+	text_add(&text, ", \"elapsed_ns\": %" PRIu64 ", \"wait_of_ns\": %" PRIu64, sum->elapsed_ns,
+		 sum->of_ns);
+	for (size_t i = 0; i < STATS_COUNT; i++)
+		text_add(&text, ", \"%s\": %" PRIu64, rows[i].name, sum->counters[i]);
+	text_add(&text, "}\n");
+	return text.used;
+}
+
+int stats_file_name(const char *pattern, pid_t pid, char *path, size_t size)
+{
+	struct text text = {path, size, 0};
 	char host[HOST_NAME_MAX + 1];
 
 	for (const char *c = pattern; *c; c++) {
@@ -158,15 +216,17 @@ int stats_file_name(const char *pattern, char *path, size_t size)
 			/* It names a file here, it must not lead into another directory. */
 			for (char *slash = host; (slash = strchr(slash, '/'));)
 				*slash = '_';
-			report_add(&report, "%s", host);
+			text_add(&text, "%s", host);
+		} else if (special && *c == 'r') {
+			text_add(&text, "%s", rank_of() ? rank_of() : "0");
 		} else if (special && *c == 'p') {
-			report_add(&report, "%ld", (long)getpid());
+			text_add(&text, "%ld", (long)pid);
 		} else {
-			report_add(&report, "%c", *c);
+			text_add(&text, "%c", *c);
 		}
 	}
 	/* A path that just fits cannot be told from one that was cut. */
-	return report.used + 1 < size ? 0 : ENAMETOOLONG;
+	return text.used + 1 < size ? 0 : ENAMETOOLONG;
 }
 
 static int write_all(int fd, const char *text, size_t length)
@@ -185,10 +245,10 @@ static int write_all(int fd, const char *text, size_t length)
 }
 
 /* A new file or none: a name that exists, be it a link, is never opened. */
-static void tell_file(const char *pattern, const char *text, size_t length)
+static void tell_file(const char *pattern, pid_t pid, const char *text, size_t length)
 {
 	char path[PATH_MAX];
-	int rc = stats_file_name(pattern, path, sizeof(path));
+	int rc = stats_file_name(pattern, pid, path, sizeof(path));
 	int fd;
 
 	if (rc) {
@@ -210,17 +270,17 @@ static void tell_file(const char *pattern, const char *text, size_t length)
 		log_line("LMDBIO_STATS: %s: %s", path, strerror(rc));
 }
 
-void stats_report_own(const struct settings_output *output)
+void stats_report_write(const struct stats_report *report, const struct settings_output *output)
 {
 	char text[STATS_REPORT];
 	size_t length;
 
 	if (output->how == SETTINGS_STATS_TEXT)
-		length = stats_format_text(text, sizeof(text));
+		length = stats_format_text(report, text, sizeof(text));
 	else
-		length = stats_format_json(text, sizeof(text));
+		length = stats_format_json(report, text, sizeof(text));
 	if (output->how == SETTINGS_STATS_FILE)
-		tell_file(output->file, text, length);
+		tell_file(output->file, report->pid, text, length);
 	else
 		write_all(STDERR_FILENO, text, length);
 }

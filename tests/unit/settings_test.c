@@ -149,7 +149,7 @@ static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
 		{"LMDBIO_STAGED", "/proc/nothing", "a directory that is there"},
 		{"LMDBIO_STAGED", "/proc/version", "a directory that is there"},
 		{"LMDBIO_STATS", "2", "a file name"},
-		{"LMDBIO_STATS", "/tmp/%r", "a file name"},
+		{"LMDBIO_STATS", "/tmp/%q", "a file name"},
 		{"LMDBIO_STATS", "/tmp/x%", "a file name"},
 	};
 	char said[SAID], first[256];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what the counters tell, to whom, and when they keep silent. */
+#include "util/clock.h"
 #include "util/stats.h"
+#include "util/verdict.h"
 
 #include "child_said.h"
 
@@ -173,8 +175,10 @@ static void end_with_text_tells_lines(void **state)
 
 	(void)state;
 	end_under("1", count_something, said, sizeof(said));
-	assert_ptr_equal(strstr(said, "lmdbio: statistics of "), said);
-	assert_int_equal(child_lines(said), 1 + STATS_COUNT);
+	assert_ptr_equal(strstr(said, "lmdbio: I/O is your bottleneck: waited 1.500 of 1.500 s (100 %)\n"
+				      "lmdbio: statistics of "),
+			 said);
+	assert_int_equal(child_lines(said), 2 + STATS_COUNT);
 	snprintf(line, sizeof(line), "\nlmdbio:   %-30s %15d\n", "requests to storage", 3);
 	assert_non_null(strstr(said, line));
 	assert_non_null(strstr(said, " 3145728 bytes (3.0 MiB)\n"));
@@ -184,7 +188,7 @@ static void end_with_text_tells_lines(void **state)
 
 static void assert_is_the_report_in_json(const char *said)
 {
-	assert_ptr_equal(strstr(said, "{\"schema\": \"lmdbio-stats/1\", \"program\": \""), said);
+	assert_ptr_equal(strstr(said, "{\"schema\": \"lmdbio-stats/1\", \"verdict\": \"I/O is "), said);
 	assert_int_equal(child_lines(said), 1);
 	assert_string_equal(said + strlen(said) - 2, "}\n");
 	assert_non_null(strstr(said, ", \"pid\": "));
@@ -298,31 +302,29 @@ static void end_of_a_secure_process_is_silent(void **state)
 static void report_in_a_small_buffer_is_cut(void **state)
 {
 	char small[64], full[STATS_REPORT];
+	struct stats_report report;
 
 	(void)state;
+	stats_report_self(&report);
 	for (size_t size = 1; size <= sizeof(small); size++) {
 		memset(small, 'x', sizeof(small));
-		assert_int_equal(stats_format_json(small, size), size - 1);
+		assert_int_equal(stats_format_json(&report, small, size), size - 1);
 		assert_int_equal(strlen(small), size - 1);
-		assert_int_equal(stats_format_text(small, size), size - 1);
+		assert_int_equal(stats_format_text(&report, small, size), size - 1);
 	}
-	for (size_t i = 0; i < STATS_COUNT; i++)
-		stats_own.counters[i].value = UINT64_MAX;
-	assert_true(stats_format_json(full, sizeof(full)) < sizeof(full) / 2);
-	assert_true(stats_format_text(full, sizeof(full)) < sizeof(full) - 512);
-	for (size_t i = 0; i < STATS_COUNT; i++)
-		stats_own.counters[i].value = 0;
+	memset(&report.sum, 0xff, sizeof(report.sum));
+	report.whole = true;
+	assert_true(stats_format_json(&report, full, sizeof(full)) < sizeof(full) / 2);
+	assert_true(stats_format_text(&report, full, sizeof(full)) < sizeof(full) - 512);
 }
 
 static void report_of_an_odd_program_name_is_quoted(void **state)
 {
 	char name[] = "a\"b\\c\nd\xff", text[STATS_REPORT];
-	char *saved = program_invocation_short_name;
+	const struct stats_report report = {.program = name};
 
 	(void)state;
-	program_invocation_short_name = name;
-	stats_format_json(text, sizeof(text));
-	program_invocation_short_name = saved;
+	stats_format_json(&report, text, sizeof(text));
 	assert_non_null(strstr(text, "\"program\": \"a\\\"b\\\\c\\u000ad\\u00ff\", "));
 }
 
@@ -486,10 +488,98 @@ static void file_name_that_does_not_fit_fails(void **state)
 	char path[16];
 
 	(void)state;
-	assert_int_equal(stats_file_name("123456789012345", path, sizeof(path)), ENAMETOOLONG);
-	assert_int_equal(stats_file_name("1234567890123456789", path, sizeof(path)), ENAMETOOLONG);
-	assert_int_equal(stats_file_name("a%%b%", path, sizeof(path)), 0);
+	assert_int_equal(stats_file_name("123456789012345", 1, path, sizeof(path)), ENAMETOOLONG);
+	assert_int_equal(stats_file_name("1234567890123456789", 1, path, sizeof(path)), ENAMETOOLONG);
+	assert_int_equal(stats_file_name("a%%b%", 1, path, sizeof(path)), 0);
 	assert_string_equal(path, "a%b%");
+}
+
+static void file_name_has_process_and_rank(void **state)
+{
+	char path[64];
+
+	(void)state;
+	unsetenv("PMI_RANK");
+	unsetenv("SLURM_PROCID");
+	assert_int_equal(stats_file_name("%r-%p", 12, path, sizeof(path)), 0);
+	assert_string_equal(path, "0-12");
+	setenv("SLURM_PROCID", "../3", 1);
+	assert_int_equal(stats_file_name("%r", 12, path, sizeof(path)), 0);
+	assert_string_equal(path, "0");
+	setenv("SLURM_PROCID", "7", 1);
+	assert_int_equal(stats_file_name("%r", 12, path, sizeof(path)), 0);
+	assert_string_equal(path, "7");
+	unsetenv("SLURM_PROCID");
+}
+
+/* --- the verdict ------------------------------------------------------------------------------ */
+
+static void assert_verdict(uint64_t waited_ms, uint64_t of_ms, const char *wanted)
+{
+	char line[VERDICT_LINE];
+
+	assert_int_equal(verdict_format(line, sizeof(line), waited_ms * 1000000, of_ms * 1000000),
+			 strlen(wanted));
+	assert_string_equal(line, wanted);
+}
+
+static void verdict_is_of_the_time_that_could_be_waited(void **state)
+{
+	(void)state;
+	assert_verdict(3210, 8000, "I/O is your bottleneck: waited 3.210 of 8.000 s (40 %)");
+	assert_verdict(0, 12345, "I/O is not your bottleneck: waited 0.000 of 12.345 s (0 %)");
+	assert_verdict(0, 0, "I/O is not your bottleneck: waited 0.000 of 0.000 s (0 %)");
+	assert_verdict(94, 1000, "I/O is not your bottleneck: waited 0.094 of 1.000 s (9 %)");
+	assert_verdict(95, 1000, "I/O is your bottleneck: waited 0.095 of 1.000 s (10 %)");
+	/* Threads that came and went have waited for longer than is known of. */
+	assert_verdict(3000, 1000, "I/O is your bottleneck: waited 3.000 of 3.000 s (100 %)");
+}
+
+static void *wait_for_ever(void *barrier)
+{
+	pthread_barrier_wait(barrier);
+	stats_waited(clock_now() - UINT64_C(1000000000));
+	pthread_barrier_wait(barrier);
+	return NULL;
+}
+
+static void *serve(void *unused)
+{
+	stats_thread_serves();
+	stats_waited(clock_now() - UINT64_C(1000000000));
+	return unused;
+}
+
+/* Four threads of the program that waited for a second each, at once, and one of lmdbio's. */
+static void wait_at_once(void)
+{
+	enum { WAITERS = 4 };
+	pthread_t threads[WAITERS + 1];
+	pthread_barrier_t barrier;
+	struct stats_report report;
+
+	stats_opened();
+	pthread_barrier_init(&barrier, NULL, WAITERS);
+	for (int i = 0; i < WAITERS; i++)
+		pthread_create(&threads[i], NULL, wait_for_ever, &barrier);
+	pthread_create(&threads[WAITERS], NULL, serve, NULL);
+	for (int i = 0; i <= WAITERS; i++)
+		pthread_join(threads[i], NULL);
+	stats_own.opened_ns -= UINT64_C(100000000000);
+	stats_report_self(&report);
+	if (stats_get(STATS_WAITS) != WAITERS || stats_own.waiters ||
+	    report.sum.of_ns / WAITERS < UINT64_C(100000000000) ||
+	    report.sum.of_ns / WAITERS > UINT64_C(200000000000))
+		_exit(1);
+}
+
+static void threads_that_wait_at_once_have_the_time_of_each(void **state)
+{
+	char said[STATS_REPORT];
+
+	(void)state;
+	end_under("1", wait_at_once, said, sizeof(said));
+	assert_ptr_equal(strstr(said, "lmdbio: I/O is not your bottleneck: waited 4."), said);
 }
 
 #define WITH_A_DIRECTORY(test)                                                                     \
@@ -520,6 +610,9 @@ int main(void)
 		WITH_A_DIRECTORY(end_with_a_link_does_not_follow_it),
 		WITH_A_DIRECTORY(end_with_a_file_in_no_directory_says_so),
 		cmocka_unit_test(file_name_that_does_not_fit_fails),
+		cmocka_unit_test(file_name_has_process_and_rank),
+		cmocka_unit_test(verdict_is_of_the_time_that_could_be_waited),
+		cmocka_unit_test(threads_that_wait_at_once_have_the_time_of_each),
 	};
 
 	return cmocka_run_group_tests(tests, child_environment_clear, NULL);
