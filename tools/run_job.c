@@ -5,6 +5,7 @@
 #include "launcher.h"
 #include "run_job.h"
 #include "run_server.h"
+#include "run_signals.h"
 
 #include "util/clock.h"
 
@@ -39,20 +40,6 @@ struct program {
 	int status;
 };
 
-/* Signals that are sent to the job and mean the program. Those of the terminal's job control
- * that no program blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
-static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
-			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
-
-static void signals_block(sigset_t *set, sigset_t *before)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGCHLD);
-	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
-		sigaddset(set, passed[i]);
-	sigprocmask(SIG_BLOCK, set, before);
-}
-
 /* --- the program ----------------------------------------------------------------------------- */
 
 /* The node's name and its LMDBIO_STAGED, each with its final 0: begin; the end alone: do not. */
@@ -80,13 +67,12 @@ static void program_wait(int from, const sigset_t *mask, const struct run_job *j
 
 static int program_fork(struct program *program, const struct run_job *job)
 {
-	sigset_t set, before;
+	sigset_t before;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC))
 		return errno;
-	signals_block(&set, &before);
-	program->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	program->signals = run_signals_take(&before);
 	program->pipe = ends[1];
 	program->pid = program->signals < 0 ? -1 : job->start ? fork() : 0;
 	if (program->pid < 0) {
@@ -125,7 +111,7 @@ static void program_release(struct program *program, const char *node, const cha
 static void program_end(struct program *program, int status)
 {
 	program->over = true;
-	program->status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
+	program->status = run_signal_status(status);
 }
 
 /* Before the program has begun: its process has them all blocked, so the kernel keeps for it what
@@ -140,13 +126,6 @@ static void signal_keep(struct program *program, int number)
 	}
 }
 
-/* What the terminal has sent reached the program too, which is of the same process group; but that
- * there is no terminal any more, the leader of its session alone is told. */
-static bool is_ours_alone(const struct signalfd_siginfo *info)
-{
-	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
-}
-
 static void signal_pass(struct program *program, const struct signalfd_siginfo *info)
 {
 	int number = (int)info->ssi_signo;
@@ -159,25 +138,7 @@ static void signal_pass(struct program *program, const struct signalfd_siginfo *
 		program->over |= number == SIGINT || number == SIGTERM || number == SIGHUP;
 		return;
 	}
-	if (is_ours_alone(info))
-		kill(program->pid, number);
-}
-
-/* The program has stopped, as the user of the terminal wants: the shell, which waits for this
- * process, must see the job stop, and not before the program has: it could still read what is typed
- * for the shell. A program that ignores the signal or ends by it stops nothing. In an orphaned
- * process group the kernel stops neither of the two. */
-static void stop_with_program(void)
-{
-	sigset_t stop;
-
-	sigemptyset(&stop);
-	sigaddset(&stop, SIGTSTP);
-	/* Before it is let in, so that it is one with the terminal's, which may be pending: else this
-	 * process would stop once more after the shell has continued the job. */
-	raise(SIGTSTP);
-	sigprocmask(SIG_UNBLOCK, &stop, NULL);
-	sigprocmask(SIG_BLOCK, &stop, NULL);
+	run_signal_pass(program->pid, info);
 }
 
 /* --- the rank -------------------------------------------------------------------------------- */
@@ -251,7 +212,7 @@ static void children_take(struct rank *rank)
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0 || (pid < 0 && errno == EINTR)) {
 		if (pid > 0 && WIFSTOPPED(status)) {
 			if (pid == rank->program.pid && WSTOPSIG(status) == SIGTSTP)
-				stop_with_program();
+				run_signal_stop();
 			continue;
 		}
 		if (pid == rank->program.pid && pid && !rank->program.over)

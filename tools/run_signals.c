@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Passes signals on, and stops and goes on with a program. */
+#include "config.h"
+#include "run_signals.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_SIGNAL = 128 };
+
+/* Signals that are sent to the job and mean the program. Those of the terminal's job control
+ * that no program blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
+static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
+			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
+
+int run_signals_take(sigset_t *before)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+		sigaddset(&set, passed[i]);
+	sigprocmask(SIG_BLOCK, &set, before);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* What the terminal has sent reached the program too, which is of the same process group; but that
+ * there is no terminal any more, the leader of its session alone is told. */
+static bool is_ours_alone(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
+}
+
+void run_signal_pass(pid_t program, const struct signalfd_siginfo *info)
+{
+	if (is_ours_alone(info))
+		kill(program, (int)info->ssi_signo);
+}
+
+/* The shell, which waits for this process, must see the job stop, and not before the program has:
+ * it could still read what is typed for the shell. A program that ignores the signal or ends by it
+ * stops nothing. In an orphaned process group the kernel stops neither of the two. */
+void run_signal_stop(void)
+{
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	/* Before it is let in, so that it is one with the terminal's, which may be pending: else
+	 * this process would stop once more after the shell has continued the job. */
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+}
+
+int run_signal_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
+}

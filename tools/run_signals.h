@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Passes signals on to a program whose parent waits for it, so that the two are one to a user. */
+#ifndef LMDBIO_TOOLS_RUN_SIGNALS_H
+#define LMDBIO_TOOLS_RUN_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/signalfd.h>
+#include <sys/types.h>
+
+/* Blocks SIGCHLD and the signals that are meant for the program; *before: what was blocked. Returns
+ * a signalfd that has them, or -1 and errno. */
+int run_signals_take(sigset_t *before);
+
+/* Sends the program what only this process was sent. */
+void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
+
+/* The program has stopped, as the user of the terminal wants: this process stops, too. */
+void run_signal_stop(void);
+
+/* The exit status of a program that has ended so, as waitpid() says: its own, or 128 and the number
+ * of the signal. */
+int run_signal_status(int status);
+
+#endif
