@@ -2,6 +2,7 @@
 /* Starts a program so that it reads through lmdbio. */
 #include "config.h"
 #include "preload_check.h"
+#include "run_count.h"
 #include "run_job.h"
 #include "tool_common.h"
 #include "tool_place.h"
@@ -234,9 +235,6 @@ static int environment_print(const struct options *options, const char *preload)
 
 static int environment_set(const struct options *options, const char *preload)
 {
-	char self[16];
-
-	snprintf(self, sizeof(self), "%d", (int)getpid());
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i] && setenv(variables[i].variable, options->settings[i], 1))
 			return -1;
@@ -244,8 +242,7 @@ static int environment_set(const struct options *options, const char *preload)
 	       (options->verbose && setenv("LMDBIO_VERBOSE", "1", 1)) ||
 	       (options->disable && setenv("LMDBIO_DISABLE", "1", 1)) ||
 	       (options->mpi_inside &&
-		(setenv("LMDBIO_MPI", "1", 1) || setenv("LMDBIO_MPI_PID", self, 1) ||
-		 setenv(threads[0], threads[1], 0)));
+		(setenv("LMDBIO_MPI", "1", 1) || setenv(threads[0], threads[1], 0)));
 }
 
 /* A program that has been looked for, and what looking has brought. */
@@ -260,8 +257,12 @@ static int program_become(void *context)
 {
 	struct start *start = context;
 	char **program = start->options->program;
+	char self[16];
 	int rc = start->error;
 
+	snprintf(self, sizeof(self), "%d", (int)getpid());
+	if (!rc && start->options->mpi_inside && setenv("LMDBIO_MPI_PID", self, 1))
+		rc = errno;
 	if (!rc) {
 		execv(start->path, program);
 		rc = errno;
@@ -280,8 +281,8 @@ static int program_start(const struct options *options, const char *library, con
 	const char *name = options->program[0];
 	char program[PATH_MAX];
 	struct start start = {.options = options, .path = program};
-	const struct run_job job = {
-		.tool = "lmdbio-run", .start = program_become, .context = &start};
+	struct run_count count;
+	struct run_job job = {.tool = "lmdbio-run", .start = program_become, .context = &start};
 
 	start.error = preload_find(name, program);
 	if (options->check && start.error) {
@@ -300,7 +301,11 @@ static int program_start(const struct options *options, const char *library, con
 	}
 	if (options->check)
 		return (int)preload_check_run(program, options->program, library);
-	return options->mpi ? run_job(&job) : program_become(&start);
+	if (run_count_begin(&count, name))
+		job.count = &count;
+	if (options->mpi)
+		return run_job(&job);
+	return job.count ? run_counted(&count, program_become, &start) : program_become(&start);
 }
 
 int main(int argc, char **argv)

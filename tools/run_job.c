@@ -3,6 +3,7 @@
  * between the program and the server. */
 #include "config.h"
 #include "launcher.h"
+#include "run_count.h"
 #include "run_job.h"
 #include "run_server.h"
 #include "run_signals.h"
@@ -280,6 +281,11 @@ static void rank_step(struct rank *rank)
 
 	if (!patience && !rank->server_over)
 		kill(rank->server, SIGKILL);
+	if (rank->job->count) {
+		run_count_look(rank->job->count);
+		if (patience < 0 || patience > RUN_COUNT_LOOK)
+			patience = RUN_COUNT_LOOK;
+	}
 	if (poll(ready, sizeof(ready) / sizeof(*ready), patience ? patience : -1) < 0)
 		return;
 	if (ready[TALK].revents)
@@ -348,6 +354,8 @@ int run_job(const struct run_job *job)
 		rank_step(&rank);
 	if (!rank.program.begun)
 		program_release(&rank.program, NULL, NULL);
+	if (job->count)
+		run_count_end(job->count, rank.program.pid);
 	if (!rc && WIFSIGNALED(rank.server_status))
 		end_without_server(&rank);
 	return rank.program.status;

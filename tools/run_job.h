@@ -20,6 +20,8 @@ struct run_job {
 	 */
 	int (*start)(void *context);
 	void *context;
+	/* What the program and its children count; NULL: each process tells for itself. */
+	struct run_count *count;
 	/* Data sets that must be in the nodes' memory before the program begins; NULL-terminated.
 	 * NULL: what programs read is brought as they read it. */
 	const char *const *paths;

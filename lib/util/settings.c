@@ -244,6 +244,11 @@ static bool parse_stats(const char *text, void *field)
 	return true;
 }
 
+bool settings_output_parse(const char *value, struct settings_output *output)
+{
+	return parse_stats(value, output);
+}
+
 /* A process's number, a descriptor's and an inode's, with slashes between them. */
 static bool parse_place(const char *text, void *field)
 {

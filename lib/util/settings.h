@@ -53,6 +53,10 @@ const struct settings *settings_get(void);
  * does. Otherwise what it takes, as words that continue "wants". Threads: any. */
 const char *settings_refuses(const char *variable, const char *value);
 
+/* What a value of LMDBIO_STATS says. false: it makes no sense. The file's name is malloc'ed.
+ * Threads: any. */
+bool settings_output_parse(const char *value, struct settings_output *output);
+
 /* "123", "64k", "64M", "64MiB", "2G", "1T": bytes, in steps of 1024; "64MB": in steps of 1000.
  * false, and *bytes as it was, for anything else or more than 64 bits hold. */
 bool size_parse(const char *text, uint64_t *bytes);

@@ -6,6 +6,7 @@ python_batches.py make PATH | check PATH [STAGE-DIRECTORY]
 import gc
 import os
 import pickle
+import re
 import sys
 
 import lmdb
@@ -82,7 +83,7 @@ def check(path, stage=None):
 			judge("next_epoch_follows", len([1 for batch in other]) == 22)
 		quality = other.quality(0, 0, 2)
 		judge("quality_is_told", quality["distinct"] == 7 and quality["labels"] > 0.999)
-		judge("verdict_is_one_line", "bottleneck" in other.verdict() or "costs" in other.verdict())
+		judge("verdict_is_one_line", re.fullmatch(r"I/O is (not )?your bottleneck: waited [0-9.]+ of [0-9.]+ s \([0-9]+ %\).*", other.verdict()))
 		judge("statistics_count_batches", other.stats()["batches"] == 21 + 22)
 
 	try:

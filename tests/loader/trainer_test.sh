@@ -44,7 +44,7 @@ judge curve_has_a_line_for_each_epoch test "$(wc -l < one)" -eq 4
 judge training_loss_falls above "$(figure one 0 2)" "$(figure one 2 2)"
 judge test_loss_falls above "$(figure one 0 4)" "$(figure one 2 4)"
 judge most_of_the_test_is_right_in_the_end above "$(figure one 2 5)" 70
-judge verdict_is_told grep -q '^I/O .*: waited for data .*; bytes from memory ' err
+judge verdict_is_told grep -q '^I/O is .*your bottleneck: waited .*; bytes from memory ' err
 judge training_in_sorted_order_ends_well curve sorted alone "$trainer" -o sequential
 judge shuffling_is_better_than_sorted_order above "$(figure one 2 5)" "$(figure sorted 2 5)"
 judge other_seed_ends_well curve seeded alone "$trainer" -s 2

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Reads a data set in processes that end in every way there is.
+
+run_count_reader.py make DIRECTORY
+run_count_reader.py HOW DIRECTORY      HOW: a word for each process, with + between them
+"""
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+
+import lmdb
+
+RECORDS, BYTES = 40, 50000
+
+
+def make(path):
+    with lmdb.open(path, map_size=1 << 28) as env, env.begin(write=True) as txn:
+        for number in range(RECORDS):
+            txn.put(b"%08d" % number, bytes([number]) * BYTES)
+
+
+def read(path):
+    env = lmdb.open(path, readonly=True, lock=False)
+    with env.begin() as txn:
+        for number in range(RECORDS):
+            txn.get(b"%08d" % number)
+    return env
+
+
+def fork_and(path, end):
+    pid = os.fork()
+    if not pid:
+        held = read(path)
+        end()
+        held.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def workers(path, method):
+    """As PyTorch's DataLoader does: processes of multiprocessing, which end by os._exit()."""
+    context = multiprocessing.get_context(method)
+    each = [context.Process(target=read, args=(path,)) for _ in range(2)]
+    for process in each:
+        process.start()
+    for process in each:
+        process.join()
+
+
+def close_all(path):
+    """A program that closes what it has not opened, and forks on."""
+    held = read(path)
+    os.closerange(3, 4096)
+    fork_and(path, lambda: os._exit(0))
+    return held
+
+
+WAYS = {
+    "read": read,
+    "exit": lambda path: fork_and(path, lambda: os._exit(0)),
+    "kill": lambda path: fork_and(path, lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    "exec": lambda path: fork_and(path, lambda: os.execv("/bin/true", ["true"])),
+    "nothing": lambda path: os.waitpid(os.fork() or os._exit(0), 0),
+    "program": lambda path: subprocess.run([sys.executable, __file__, "read", path], check=True),
+    "fork": lambda path: workers(path, "fork"),
+    "spawn": lambda path: workers(path, "spawn"),
+    "closed": close_all,
+    "die": lambda path: (read(path), os.kill(os.getpid(), signal.SIGKILL)),
+    "fail": lambda path: sys.exit(7),
+    "term": lambda path: (read(path), print(os.getpid(), flush=True), signal.pause()),
+}
+
+
+def main():
+    how, path = sys.argv[1:]
+    if how == "make":
+        make(path)
+        return
+    held = [WAYS[word](path) for word in how.split("+")]
+    del held
+
+
+if __name__ == "__main__":
+    main()

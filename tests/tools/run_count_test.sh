@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# Checks that lmdbio-run tells what its program and all the program's children have counted.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+python=/usr/bin/python3
+"$python" -c 'import lmdb' 2>/dev/null || skip "no python3-lmdb here"
+reader=$(cd "$(dirname "$0")" && pwd)/run_count_reader.py
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE
+unset PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID RANK LMDBIO_STATS_AT
+cd "$scratch"
+once=2000000 # bytes that one process reads
+
+# tables: descriptors of tables of counters that processes of this user have
+tables() {
+	find /proc/[0-9]*/fd -lname '/memfd:lmdbio-stats*' 2>/dev/null | sort
+}
+
+# number NAME FILE
+number() {
+	sed -n "s/.*\"$1\": \([0-9]*\)[,}].*/\1/p" "$2"
+}
+
+# counted NAME PROCESSES STATUS HOW: the sum has so many processes, each of which has read all.
+counted() {
+	rc=0
+	"$lmdbio_run" --stats=json -- "$python" "$reader" "$4" db > out 2> err || rc=$?
+	judge "$1_ends_as_the_program" test $rc -eq "$3"
+	judge "$1_is_one_report" test "$(grep -c '"schema": "lmdbio-stats/1"' err)" -eq 1
+	judge "$1_has_the_processes" test "$(number processes err)" = "$2"
+	judge "$1_has_the_bytes" test "$(number served_bytes err)" = $(($2 * once))
+	judge "$1_knows_none_alive" test "$(number living err)" = 0
+}
+
+"$python" "$reader" make db
+tables > before
+counted one_process 1 0 read
+counted child_that_ends_by_exit 1 0 exit
+counted child_that_is_killed 1 0 kill
+counted child_that_becomes_a_program 1 0 exec
+counted program_of_the_program 1 0 program
+counted workers_that_are_forked 3 0 read+fork
+counted workers_that_are_spawned 2 0 spawn
+counted children_of_all_kinds 9 0 read+exit+kill+exec+nothing+program+fork+spawn
+counted program_that_closes_descriptors 2 0 closed
+counted program_that_is_killed 2 137 exit+die
+
+# --- what is said, and where ---
+"$lmdbio_run" --stats=1 -- "$python" "$reader" read+kill db > out 2> err
+judge text_begins_with_the_verdict sh -c \
+	'head -n 1 err | grep -q "^lmdbio: I/O is \(not \)\{0,1\}your bottleneck: waited [0-9.]* of [0-9.]* s ([0-9]* %)$"'
+judge text_names_the_processes sh -c 'sed -n 2p err | grep -q "of python3 and its children on .*: 2 processes$"'
+LMDBIO_STATS=1 "$lmdbio_run" -- "$python" "$reader" read db > out 2> err
+judge variable_is_as_the_option grep -q 'and its children' err
+PMI_RANK=3 LMDBIO_STATS='of-%r-%p.json' "$lmdbio_run" -- "$python" "$reader" read+fork db > out 2> err
+judge file_is_one test "$(find . -name 'of-3-*.json' | wc -l)" -eq 1
+judge file_has_the_rank test "$(number rank of-3-*.json)" = 3
+judge file_has_the_program_s_number test -e "of-3-$(number pid of-3-*.json).json"
+judge file_has_the_processes test "$(number processes of-3-*.json)" = 3
+"$lmdbio_run" --stats=json -- "$python" "$reader" nothing db > out 2> err
+judge nothing_counted_is_silent test ! -s err
+rc=0
+"$lmdbio_run" --stats=json -- "$python" "$reader" fail db > out 2> err || rc=$?
+judge status_is_the_program_s test $rc -eq 7
+rc=0
+"$lmdbio_run" --stats=json -- ./nowhere > out 2> err || rc=$?
+judge program_that_is_not_found_127 test $rc -eq 127
+# One in another: the outer one tells.
+"$lmdbio_run" --stats=json -- sh -c '"$@" && "$@"' sh "$lmdbio_run" -- "$python" "$reader" read db > out 2> err
+judge one_run_in_another_is_one_report test "$(grep -c schema err)" -eq 1
+judge one_run_in_another_has_the_processes test "$(number processes err)" = 2
+# Without lmdbio-run each process tells its own, as far as it can.
+LD_PRELOAD=$dropin LMDBIO_STATS=json "$python" "$reader" read+exit+program db > out 2> err
+judge without_lmdbio_run_each_tells_its_own test "$(grep -c '"processes": 1,' err)" -eq 2
+# A table that is not there is none.
+LD_PRELOAD=$dropin LMDBIO_STATS=json LMDBIO_STATS_AT=$$/0/1 "$python" "$reader" read db > out 2> err
+judge lost_table_is_told_by_the_process_itself test "$(number served_bytes err)" = $once
+
+# --- signals, and what is left ---
+mkfifo ready
+"$lmdbio_run" --stats=json -- "$python" "$reader" term db > ready 2> err &
+run=$!
+read -r _ < ready
+kill -TERM $run
+rc=0
+wait $run || rc=$?
+judge signal_is_the_program_s test $rc -eq 143
+judge signal_leaves_a_report test "$(number processes err)" = 1
+"$lmdbio_run" --stats=json -- "$python" "$reader" term db > ready 2> err &
+run=$!
+read -r program < ready
+tables > during
+judge table_is_there_while_they_live test "$(wc -l < during)" -gt "$(wc -l < before)"
+kill -KILL $run
+wait $run 2>/dev/null || true
+while [ -e "/proc/$program" ]; do # until init has taken it
+	case $(cut -d' ' -f3 "/proc/$program/stat" 2>/dev/null) in Z | X | '') break ;; esac
+done
+judge program_is_killed_with_lmdbio_run test ! -e "/proc/$program/fd/0"
+tables > after
+judge nothing_is_left_of_this_test sh -c "! grep -q '/proc/$run/\|/proc/$program/' after"
+finish

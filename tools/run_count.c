@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Waits for a program and tells what it and its children have counted. */
+#include "config.h"
+#include "run_count.h"
+#include "run_server.h"
+#include "run_signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_OURS = 2 };
+
+/* Whether the processes of this one will be in the sum of another lmdbio-run. */
+static bool is_counted_above(void)
+{
+	const char *where = getenv("LMDBIO_STATS_AT");
+	struct stats_table above;
+	bool counted;
+
+	if (!where || stats_table_join(&above, where))
+		return false;
+	counted = stats_owner_lives(atomic_load(&above.head->reporter));
+	stats_table_close(&above);
+	return counted;
+}
+
+bool run_count_begin(struct run_count *count, const char *program)
+{
+	const char *wanted = getenv("LMDBIO_STATS"), *name = strrchr(program, '/');
+	char where[STATS_WHERE];
+
+	*count = (struct run_count){.table = {.fd = -1}, .program = name ? name + 1 : program};
+	if (!wanted || !settings_output_parse(wanted, &count->output) ||
+	    count->output.how == SETTINGS_STATS_OFF || is_counted_above() ||
+	    stats_table_make(&count->table))
+		return false;
+	atomic_store(&count->table.head->reporter, stats_owner_of(getpid()));
+	stats_table_where(&count->table, where);
+	if (!setenv("LMDBIO_STATS_AT", where, 1))
+		return true;
+	stats_table_close(&count->table);
+	return false;
+}
+
+void run_count_look(struct run_count *count)
+{
+	stats_table_look(&count->table);
+}
+
+void run_count_end(struct run_count *count, pid_t program)
+{
+	struct stats_report report = {.program = count->program, .pid = program, .whole = true};
+	bool any = false;
+
+	stats_sum_table(&count->table, &report.sum);
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		any |= report.sum.counters[i] != 0;
+	if (any)
+		stats_report_write(&report, &count->output);
+	/* Processes that go on tell the rest themselves. */
+	atomic_store(&count->table.head->reporter, 0);
+	stats_table_close(&count->table);
+}
+
+/* As a program that this process had become would be killed with it. */
+static void program_run(const sigset_t *mask, pid_t parent, int (*start)(void *), void *context)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(EXIT_OURS);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	_exit(start(context));
+}
+
+/* Takes what has been sent to this process. true: the program has ended, so. */
+static bool signals_step(int signals, pid_t program, int *ended)
+{
+	struct signalfd_siginfo info;
+	int status;
+	pid_t pid;
+
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo != SIGCHLD)
+			run_signal_pass(program, &info);
+	while ((pid = waitpid(program, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (WIFSTOPPED(status)) {
+			if (WSTOPSIG(status) == SIGTSTP)
+				run_signal_stop();
+			continue;
+		}
+		*ended = run_signal_status(status);
+		return true;
+	}
+	return false;
+}
+
+int run_counted(struct run_count *count, int (*start)(void *context), void *context)
+{
+	sigset_t before;
+	pid_t self = getpid(), program;
+	int status = EXIT_OURS, signals = run_signals_take(&before);
+	struct pollfd ready = {.fd = signals, .events = POLLIN};
+
+	fflush(NULL);
+	program = signals < 0 ? -1 : fork();
+	if (program < 0) {
+		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
+		return EXIT_OURS;
+	}
+	if (!program)
+		program_run(&before, self, start, context);
+	run_streams_leave();
+	while (!signals_step(signals, program, &status)) {
+		(void)poll(&ready, 1, RUN_COUNT_LOOK);
+		run_count_look(count);
+	}
+	close(signals);
+	run_count_end(count, program);
+	return status;
+}
