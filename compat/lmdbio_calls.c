@@ -57,6 +57,7 @@ EXPORT int lmdbio_stats(struct lmdbio_stats *stats)
 	known[0] = stats->size < sizeof(known) ? stats->size : sizeof(known);
 	for (size_t i = 0; i < STATS_COUNT; i++)
 		known[i + 1] = stats_get((enum stats_counter)i);
+	known[STATS_STORAGE_BYTES + 1] = stats_storage_bytes();
 	memcpy(stats, known, known[0]);
 	return 0;
 }

@@ -188,6 +188,8 @@ int store_open(MDB_env *env)
 		residency_read_singly(&env->residency);
 	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !local))
 		residency_take_care(&env->residency);
+	if (kind == RESIDENCY_CACHE && local)
+		stats_kernel_watch();
 	ahead.kernel = kind == RESIDENCY_CACHE && local && !(env->flags & MDB_NORDAHEAD);
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);

@@ -113,7 +113,7 @@ static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t numb
 	loader->waiting_most = 0;
 	loader->epoch_began = clock_now();
 	loader->epoch_ended = 0;
-	loader->storage_before = stats_get(STATS_STORAGE_BYTES);
+	loader->storage_before = stats_storage_bytes();
 	run_on(loader);
 }
 

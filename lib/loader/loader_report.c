@@ -22,7 +22,7 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 	end = loader->epoch_ended ? loader->epoch_ended : clock_now();
 	stats.epoch_ns = loader->epoch_began ? end - loader->epoch_began : 0;
 	stats.storage_bytes =
-		loader->epoch_began ? stats_get(STATS_STORAGE_BYTES) - loader->storage_before : 0;
+		loader->epoch_began ? stats_storage_bytes() - loader->storage_before : 0;
 	stats.held_bytes = loader->held;
 	stats.reads_at_once = loader->depth;
 	pthread_mutex_unlock(&loader->lock);

@@ -13,8 +13,9 @@
 
 #include "util/clock.h"
 #include "util/descriptor.h"
+#include "util/disk_reads.h"
 #include "util/log.h"
-#include "util/stats_table.h"
+#include "util/stats_private.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -37,6 +38,9 @@ static pthread_once_t waiters_once = PTHREAD_ONCE_INIT;
 static pthread_key_t waiters_key;
 static bool waiters_watched;
 static _Thread_local bool serves;
+
+enum { LOOK_NS = 10000000 };
+static _Atomic uint64_t kernel_look_at;
 
 /* --- the slot -------------------------------------------------------------------------------- */
 
@@ -92,6 +96,8 @@ static void own_move(struct stats_slot *slot)
 		atomic_fetch_add(&slot->counters[i].value, stats_get((enum stats_counter)i));
 	atomic_store(&slot->kind, atomic_load(&stats_own.kind));
 	atomic_store(&slot->budget, atomic_load(&stats_own.budget));
+	atomic_store(&slot->kernel_since, atomic_load(&stats_own.kernel_since));
+	atomic_store(&slot->kernel_read, atomic_load(&stats_own.kernel_read));
 	atomic_store(&slot->queue, atomic_load(&stats_own.queue));
 	atomic_store(&slot->waiters, atomic_load(&stats_own.waiters));
 	atomic_store(&slot->waiters_most, atomic_load(&stats_own.waiters_most));
@@ -139,8 +145,23 @@ void stats_opened(void)
 	atomic_fetch_add(&stats_own.environments, 1);
 }
 
+void stats_kernel_watch(void)
+{
+	uint64_t bytes, none = 0;
+
+	if (!atomic_load(&stats_own.kernel_since) && disk_reads(0, &bytes))
+		(void)atomic_compare_exchange_strong(&stats_own.kernel_since, &none, bytes + 1);
+}
+
+uint64_t stats_storage_bytes(void)
+{
+	stats_slot_look(&stats_own, 0);
+	return stats_slot_value(&stats_own, STATS_STORAGE_BYTES);
+}
+
 void stats_closed(void)
 {
+	stats_slot_look(&stats_own, 0);
 	atomic_store_explicit(&stats_own.seen_ns, clock_now(), memory_order_relaxed);
 	atomic_fetch_sub(&stats_own.environments, 1);
 }
@@ -153,6 +174,15 @@ void stats_budget(uint64_t bytes)
 const struct stats_table *stats_own_table(void)
 {
 	return shown ? &table : NULL;
+}
+
+/* In a process that may be killed at any time, but not at each of many short waits. */
+static void kernel_look(uint64_t now)
+{
+	uint64_t at = atomic_load_explicit(&kernel_look_at, memory_order_relaxed);
+
+	if (now >= at && atomic_compare_exchange_strong(&kernel_look_at, &at, now + LOOK_NS))
+		stats_slot_look(&stats_own, 0);
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */
@@ -194,6 +224,7 @@ void stats_waited(uint64_t began)
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, now - began);
 	atomic_store_explicit(&stats_own.seen_ns, now, memory_order_relaxed);
+	kernel_look(now);
 	pthread_once(&waiters_once, waiters_watch);
 	if (waiters_watched && !pthread_getspecific(waiters_key))
 		waiter_come();
@@ -212,6 +243,7 @@ bool stats_any(void)
 void stats_sum_own(struct stats_sum *sum)
 {
 	*sum = (struct stats_sum){.processes = 0};
+	stats_slot_look(&stats_own, 0);
 	stats_sum_slot(&stats_own, true, sum);
 }
 
@@ -262,8 +294,10 @@ __attribute__((destructor)) static void stats_end(void)
 		return;
 	if (stats_any())
 		stats_tell(settings_get());
-	if (shown)
+	if (shown) {
+		stats_slot_look(&stats_own, 0);
 		atomic_store(&stats_own.ended_ns, clock_now());
+	}
 	if (waiters_watched)
 		(void)pthread_key_delete(waiters_key);
 	if (table.head)

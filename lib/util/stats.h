@@ -50,6 +50,15 @@ static inline void stats_queue(int64_t n)
 void stats_opened(void);
 void stats_closed(void);
 
+/* A data set has been opened that the kernel reads into the page cache of its own accord: what it
+ * reads from disks for this process counts as asked of storage, as far as it is more than lmdbio
+ * asks for itself. */
+void stats_kernel_watch(void);
+
+/* What this process has asked of storage, with what the kernel has read for it until now. A few
+ * microseconds where the kernel does. */
+uint64_t stats_storage_bytes(void);
+
 /* The bytes that the arenas of this process may have. */
 void stats_budget(uint64_t bytes);
 

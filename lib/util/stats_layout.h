@@ -38,7 +38,8 @@ static const uint64_t stats_magic = UINT64_C(0x7374617473627664);
 
 enum stats_counter {
 	STATS_STORAGE_REQUESTS, /* reads that lmdbio asked of storage */
-	STATS_STORAGE_BYTES,    /* their length */
+	STATS_STORAGE_BYTES,    /* their length; what is told has with it what the kernel has read
+				 * beyond that (stats_storage_bytes()) */
 	STATS_SERVED_BYTES,     /* values handed to the program */
 	STATS_WAITS,            /* times the program had to wait for bytes */
 	STATS_WAIT_NS,          /* for how long */
@@ -95,7 +96,12 @@ struct stats_slot {
 	_Atomic uint64_t queue;        /* reads in flight, ahead of need */
 	_Atomic uint64_t waiters;      /* threads that live and have waited */
 	_Atomic uint64_t waiters_most;
+	/* Bytes that the kernel has read from disks for the process (disk_reads.h), each plus 1:
+	 * when the first data set was opened that the kernel reads into the page cache of its own
+	 * accord (0: none was), and when last looked at. */
+	_Atomic uint64_t kernel_since, kernel_read;
 	/* What the slot's former processes were. */
+	_Atomic uint64_t past_kernel_bytes; /* beyond what lmdbio asked for */
 	_Atomic uint64_t past_processes;
 	_Atomic uint64_t past_elapsed_ns; /* from the first open, of all of them */
 	_Atomic uint64_t past_of_ns;      /* the same for each waiting thread (stats_sum.of_ns) */

@@ -6,6 +6,8 @@
  */
 #include "util/stats_private.h"
 
+#include "util/disk_reads.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +26,17 @@ struct search {
 	unsigned others;
 };
 
+/* What the kernel has read for a process that lives, as of now: the map of its slot is for reading.
+ */
+static void kernel_add(const struct stats_slot *slot, struct stats_process *row)
+{
+	uint64_t since = slot->kernel_since, bytes;
+
+	if (since && disk_reads((pid_t)stats_owner_pid(row->owner), &bytes) && bytes + 1 > since &&
+	    bytes + 1 - since > row->counters[STATS_STORAGE_BYTES])
+		row->counters[STATS_STORAGE_BYTES] = bytes + 1 - since;
+}
+
 static void process_read(const struct stats_slot *slot, struct stats_process *row)
 {
 	*row = (struct stats_process){
@@ -41,6 +54,8 @@ static void process_read(const struct stats_slot *slot, struct stats_process *ro
 	memcpy(row->program, slot->program, sizeof(row->program) - 1);
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		row->counters[i] = stats_slot_value(slot, i);
+	if (row->lives)
+		kernel_add(slot, row);
 }
 
 static void table_read(const struct stats_table *table, struct search *search)

@@ -14,7 +14,10 @@ int stats_table_open(struct stats_table *table, int directory, const char *name,
 /* Slots that may have an owner: the first so many. */
 unsigned stats_table_given(const struct stats_table *table);
 
-/* What the slot's present process has counted. */
+/* What the slot's present process has counted, with what the kernel has read for it. */
 uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter);
+
+/* Looks at what the kernel has read for the slot's process: `pid`, or 0: this one. */
+void stats_slot_look(struct stats_slot *slot, pid_t pid);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 #include "util/descriptor.h"
+#include "util/disk_reads.h"
 #include "util/limits.h"
 
 #include <errno.h>
@@ -252,9 +253,35 @@ static uint64_t slot_elapsed(const struct stats_slot *slot, bool lives)
 	return opened && end > opened ? end - opened : 0;
 }
 
-uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter)
+static uint64_t slot_count(const struct stats_slot *slot, unsigned counter)
 {
 	return load(&slot->counters[counter].value) - load(&slot->base[counter]);
+}
+
+/* What the kernel has read beyond what lmdbio has asked for. Of that some was in memory and some
+ * was not: so it is no more than this, and the larger of the two is what storage was asked for at
+ * least. */
+static uint64_t slot_kernel_bytes(const struct stats_slot *slot)
+{
+	uint64_t since = load(&slot->kernel_since), read = load(&slot->kernel_read);
+	uint64_t asked = slot_count(slot, STATS_STORAGE_BYTES);
+
+	return since && read > since && read - since > asked ? read - since - asked : 0;
+}
+
+uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter)
+{
+	uint64_t kernel = counter == STATS_STORAGE_BYTES ? slot_kernel_bytes(slot) : 0;
+
+	return slot_count(slot, counter) + kernel;
+}
+
+void stats_slot_look(struct stats_slot *slot, pid_t pid)
+{
+	uint64_t bytes;
+
+	if (load(&slot->kernel_since) && disk_reads(pid, &bytes))
+		atomic_store_explicit(&slot->kernel_read, bytes + 1, memory_order_relaxed);
 }
 
 /* The time that the process could have waited: that of each thread that did. Threads that come and
@@ -277,11 +304,13 @@ static void slot_renew(struct stats_slot *slot)
 	if (slot_counts(slot)) {
 		atomic_fetch_add(&slot->past_of_ns, slot_of(slot, elapsed));
 		atomic_fetch_add(&slot->past_elapsed_ns, elapsed);
+		atomic_fetch_add(&slot->past_kernel_bytes, slot_kernel_bytes(slot));
 		atomic_fetch_add(&slot->past_processes, 1);
 	}
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		slot->base[i] = load(&slot->counters[i].value);
 	slot->kind = slot->opened_ns = slot->seen_ns = slot->ended_ns = slot->budget = 0;
+	slot->kernel_since = slot->kernel_read = 0;
 	slot->environments = slot->queue = slot->waiters = slot->waiters_most = 0;
 }
 
@@ -336,6 +365,7 @@ void stats_sum_table(const struct stats_table *table, struct stats_sum *sum)
 		sum->processes += load(&slot->past_processes);
 		sum->elapsed_ns += load(&slot->past_elapsed_ns);
 		sum->of_ns += load(&slot->past_of_ns);
+		sum->counters[STATS_STORAGE_BYTES] += load(&slot->past_kernel_bytes);
 		for (unsigned counter = 0; counter < STATS_COUNT; counter++)
 			sum->counters[counter] += load(&slot->base[counter]);
 	}
@@ -347,9 +377,11 @@ void stats_table_look(const struct stats_table *table)
 
 	for (unsigned i = 0; i < n; i++) {
 		struct stats_slot *slot = &table->slots[i];
+		uint64_t owner = load(&slot->owner);
 
-		if (slot_counts(slot) && !load(&slot->ended_ns) &&
-		    stats_owner_lives(load(&slot->owner)))
-			atomic_store_explicit(&slot->seen_ns, clock_now(), memory_order_relaxed);
+		if (!slot_counts(slot) || load(&slot->ended_ns) || !stats_owner_lives(owner))
+			continue;
+		atomic_store_explicit(&slot->seen_ns, clock_now(), memory_order_relaxed);
+		stats_slot_look(slot, (pid_t)stats_owner_pid(owner));
 	}
 }

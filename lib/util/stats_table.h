@@ -50,7 +50,8 @@ struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner);
 void stats_sum_table(const struct stats_table *table, struct stats_sum *sum);
 void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum *sum);
 
-/* Notes for each process of the table that lives that it does, for those that will be killed. */
+/* Notes for each process of the table that lives that it does, and what the kernel has read for it:
+ * for those that will be killed. */
 void stats_table_look(const struct stats_table *table);
 
 /* What a process is, as of now. */

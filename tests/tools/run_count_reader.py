@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """Reads a data set in processes that end in every way there is.
 
-run_count_reader.py make DIRECTORY
+run_count_reader.py make|large DIRECTORY
 run_count_reader.py HOW DIRECTORY      HOW: a word for each process, with + between them
 """
 import multiprocessing
@@ -15,10 +15,10 @@ import lmdb
 RECORDS, BYTES = 40, 50000
 
 
-def make(path):
+def make(path, records=RECORDS):
     with lmdb.open(path, map_size=1 << 28) as env, env.begin(write=True) as txn:
-        for number in range(RECORDS):
-            txn.put(b"%08d" % number, bytes([number]) * BYTES)
+        for number in range(records):
+            txn.put(b"%08d" % number, bytes([number % 256]) * BYTES)
 
 
 def read(path):
@@ -27,6 +27,11 @@ def read(path):
         for number in range(RECORDS):
             txn.get(b"%08d" % number)
     return env
+
+
+def scan(path):
+    with lmdb.open(path, readonly=True, lock=False) as env, env.begin() as txn:
+        return sum(len(value) for _, value in txn.cursor())
 
 
 def fork_and(path, end):
@@ -59,6 +64,8 @@ def close_all(path):
 
 WAYS = {
     "read": read,
+    "scan": scan,
+    "fork-scan": lambda path: fork_and(path, lambda: scan(path)),
     "exit": lambda path: fork_and(path, lambda: os._exit(0)),
     "kill": lambda path: fork_and(path, lambda: os.kill(os.getpid(), signal.SIGKILL)),
     "exec": lambda path: fork_and(path, lambda: os.execv("/bin/true", ["true"])),
@@ -75,8 +82,8 @@ WAYS = {
 
 def main():
     how, path = sys.argv[1:]
-    if how == "make":
-        make(path)
+    if how in ("make", "large"):
+        make(path, RECORDS if how == "make" else 50 * RECORDS)
         return
     held = [WAYS[word](path) for word in how.split("+")]
     del held

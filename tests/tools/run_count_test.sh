@@ -77,6 +77,43 @@ judge without_lmdbio_run_each_tells_its_own test "$(grep -c '"processes": 1,' er
 LD_PRELOAD=$dropin LMDBIO_STATS=json LMDBIO_STATS_AT=$$/0/1 "$python" "$reader" read db > out 2> err
 judge lost_table_is_told_by_the_process_itself test "$(number served_bytes err)" = $once
 
+# --- what the kernel reads of its own accord ---
+# cold FILE: nothing of it is in the page cache; false: it cannot be so on this file system
+cold() {
+	"$python" -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.fsync(fd)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+before = [line for line in open("/proc/self/io") if line.startswith("read_bytes")]
+os.pread(fd, 1 << 20, 4 << 20)
+after = [line for line in open("/proc/self/io") if line.startswith("read_bytes")]
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+sys.exit(before == after)' "$1" 2>/dev/null
+}
+"$python" "$reader" large large
+size=$(stat -c %s large/data.mdb)
+# about NAME: the file's size, to a part in ten
+about() {
+	found=$(number storage_bytes err)
+	judge "$1" test "${found:-0}" -ge $((size * 9 / 10)) -a "${found:-0}" -le $((size * 11 / 10))
+	test "${found:-0}" -ge $((size * 9 / 10)) -a "${found:-0}" -le $((size * 11 / 10)) || cat err
+}
+if cold large/data.mdb; then
+	"$lmdbio_run" --stats=json -- "$python" "$reader" scan large > out 2> err
+	about cold_local_scan_is_asked_of_storage
+	cold large/data.mdb
+	LD_PRELOAD=$dropin LMDBIO_STATS=json "$python" "$reader" scan large > out 2> err
+	about cold_local_scan_without_lmdbio_run_is_asked_of_storage
+	cold large/data.mdb
+	"$lmdbio_run" --stats=json -- "$python" "$reader" scan+fork-scan large > out 2> err
+	about second_process_that_finds_it_cached_asks_nothing
+	"$lmdbio_run" --stats=json -- "$python" "$reader" scan large > out 2> err
+	judge cached_local_scan_asks_little test "$(number storage_bytes err)" -lt $((size / 10))
+	judge cached_local_scan_is_no_bottleneck grep -q '"verdict": "I/O is not your bottleneck: ' err
+else
+	not_run cold_local_scan_is_asked_of_storage "no disk is below $scratch"
+fi
+
 # --- signals, and what is left ---
 mkfifo ready
 "$lmdbio_run" --stats=json -- "$python" "$reader" term db > ready 2> err &
