@@ -5,6 +5,7 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -330,6 +331,9 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 		set->counts.read_requests++;
 		set->counts.read_bytes += request->length;
 		set->counts.missed += set->staged && !load->alone;
+		stats_serve();
+		stats_add(STATS_STORAGE_REQUESTS, 1);
+		stats_add(STATS_STORAGE_BYTES, request->length);
 	}
 	set->in_flight++;
 	if (!io_submit(local ? &set->local : io_of(set), &request, 1))

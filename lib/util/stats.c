@@ -145,6 +145,15 @@ void stats_opened(void)
 	atomic_fetch_add(&stats_own.environments, 1);
 }
 
+void stats_serve(void)
+{
+	if (atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed))
+		return;
+	atomic_store(&stats_own.kind, STATS_SERVER_KIND);
+	stats_opened();
+	stats_closed();
+}
+
 void stats_kernel_watch(void)
 {
 	uint64_t bytes, none = 0;

@@ -50,6 +50,10 @@ static inline void stats_queue(int64_t n)
 void stats_opened(void);
 void stats_closed(void);
 
+/* This process reads for the programs of its node: it has a slot from now on, as a server, unless
+ * it has one as a program. Cheap but for the first time. */
+void stats_serve(void);
+
 /* A data set has been opened that the kernel reads into the page cache of its own accord: what it
  * reads from disks for this process counts as asked of storage, as far as it is more than lmdbio
  * asks for itself. */

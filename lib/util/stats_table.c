@@ -336,7 +336,8 @@ struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
 
 void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum *sum)
 {
-	uint64_t elapsed = slot_elapsed(slot, lives);
+	/* A server computes nothing that could wait for bytes. */
+	uint64_t elapsed = load(&slot->kind) == STATS_SERVER_KIND ? 0 : slot_elapsed(slot, lives);
 
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		sum->counters[i] += stats_slot_value(slot, i);

@@ -107,6 +107,23 @@ rc=0
 wait "$job" || rc=$?
 judge "stopped_and_continued_program_ends_well" test "$rc" = 0
 
+# Statistics: each rank has a report, and what the nodes' servers read is in them, once for the job.
+mkdir img
+"$top_builddir/tests/stores/stores_make" img 100 200000
+bytes=$(stat -c %s img/data.mdb)
+LMDBIO_STORE=arena LMDBIO_STATS='counted-%r' mpi_job 2 2 "$lmdbio_run" --mpi -- \
+	"$top_builddir/tests/stores/stores_reader" scan img > out 2> err
+judge "each_rank_has_a_report" test -e counted-0 -a -e counted-1
+cat counted-* > counted
+add() {
+	awk '{ sum += $1 } END { print sum }'
+}
+judge "reports_have_both_programs_values" \
+	test "$(sed 's/.*"served_bytes": \([0-9]*\).*/\1/' counted | add)" = 40000000
+asked=$(sed 's/.*"storage_bytes": \([0-9]*\).*/\1/' counted | add)
+judge "storage_is_asked_once_by_servers_and_programs: $asked of $bytes" \
+	test "$asked" -ge $((bytes * 9 / 10)) -a "$asked" -le $((bytes * 12 / 10))
+
 # Without the module there is nothing that could be started.
 mkdir -p alone/tools alone/compat/.libs
 cp "$(dirname "$lmdbio_run")/.libs/lmdbio-run" alone/tools/ 2> /dev/null || cp "$lmdbio_run" alone/tools/

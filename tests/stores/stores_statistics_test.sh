@@ -144,6 +144,7 @@ equal "slow_reads_waits" "$(told storage_requests)" "$(told waits)"
 at_least "slow_reads_wait_ns" "$(told wait_ns)" $((30 * latency * 1000))
 at_most "slow_reads_wait_ns" "$(told wait_ns)" "$(echo "$line" | awk '{
 	for (i = 1; i < NF; i++) if ($i == "from") printf "%d", ($(i + 3) - $(i + 1)) * 1e9 + 1e6 }')"
+judge "slow_reads_are_the_bottleneck" grep -q '"verdict": "I/O is your bottleneck: ' "$scratch/stats"
 slowfs_control "latency 500"
 
 # What the page cache holds is nobody's to ask for again, nor to wait for.
@@ -154,6 +155,7 @@ counted "$program" scan "$scratch/mount/img"
 serves "page_cache"
 equal "page_cache_storage_bytes" 0 "$(slowfs_stat img/data.mdb:bytes)"
 at_least "page_cache_hits_cache" "$(told hits_cache)" $(($(chunks img) - 1))
+judge "page_cache_is_no_bottleneck" grep -q '"verdict": "I/O is not your bottleneck: waited 0.000 ' "$scratch/stats"
 none "page_cache" storage_requests storage_bytes waits wait_ns hits_arena_own hits_arena_peer evictions
 
 # --- what another process has brought ---
