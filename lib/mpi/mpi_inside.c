@@ -5,6 +5,7 @@
 
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_leave.h"
 #include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
 
@@ -239,6 +240,26 @@ static int all_ranks(MPI_Comm *all)
 	return rc;
 }
 
+/* The session's end is MPI's, unless the program holds MPI as well. Where the ranks have come
+ * together they leave together. */
+static void session_close(MPI_Comm *all)
+{
+	bool together = *all != MPI_COMM_NULL;
+	int begun = 0, ended = 0;
+
+	if (together) {
+		(void)mpi_barrier(*all);
+		MPI_Comm_free(all);
+	}
+	if (inside.session == MPI_SESSION_NULL)
+		return;
+	MPI_Initialized(&begun);
+	MPI_Finalized(&ended);
+	if (together && (!begun || ended) && mpi_leave(mpi_job_get()))
+		return;
+	MPI_Session_finalize(&inside.session);
+}
+
 static void *inside_run(void *argument)
 {
 	struct mpi_work work = {
@@ -269,10 +290,7 @@ static void *inside_run(void *argument)
 	} else {
 		mpi_error_refuse(rc, "the node is not served: the ranks do not come together");
 	}
-	if (all != MPI_COMM_NULL)
-		MPI_Comm_free(&all);
-	if (inside.session != MPI_SESSION_NULL)
-		MPI_Session_finalize(&inside.session);
+	session_close(&all);
 	atomic_store(&inside.state, INSIDE_OVER);
 	return NULL;
 }

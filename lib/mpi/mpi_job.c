@@ -4,7 +4,7 @@
 #include "mpi/mpi_job.h"
 
 #include "mpi/mpi_error.h"
-
+#include "mpi/mpi_leave.h"
 #include "mpi/mpi_wait.h"
 #include "util/mix.h"
 
@@ -258,6 +258,8 @@ int mpi_job_end(void)
 	job.all = MPI_COMM_NULL;
 	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
 	(void)mpi_barrier(MPI_COMM_WORLD);
+	if (mpi_leave(&job))
+		return mpi_error_code(rc);
 	/* Whatever could not be freed: a rank that does not finalize takes the whole job down. */
 	return mpi_error_code(MPI_Finalize() == MPI_SUCCESS ? rc : MPI_ERR_OTHER);
 }

@@ -12,7 +12,7 @@ need() {
 	command -v "$1" >/dev/null || skip "no $1 here"
 }
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
-. "$(dirname "$0")/mpi_lib.sh"
+. "$top_srcdir/tests/mpi/mpi_lib.sh"
 lmdbio_run=$top_builddir/tools/lmdbio-run
 # On a busy machine somebody may get no processor for a second, and is passed over. What that would
 # spoil counts when it happens each time.

@@ -25,7 +25,8 @@ rank 3 of 4 node 1 of 2 there 1 of 2"
 # shellcheck disable=SC2016
 apart='[ "$PMI_RANK" -lt 2 ] || exec unshare -n "$@"; exec "$@"'
 if unshare -n true 2>/dev/null; then
-	nets=$(places 4 1 sh -c "$apart" - "$place")
+	# A rank of such a job leaves MPI without MPI_Finalize.
+	nets=$(MPI_LEAKS=:detect_leaks=0 places 4 1 sh -c "$apart" - "$place")
 	judge "ranks_of_other_networks_are_other_nodes" test "$nets" = \
 		"rank 0 of 4 node 0 of 3 there 0 of 2
 rank 1 of 4 node 0 of 3 there 1 of 2
