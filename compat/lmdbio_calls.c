@@ -45,6 +45,10 @@ SAME(streams_started, STATS_STREAMS_STARTED);
 SAME(streams_broken, STATS_STREAMS_BROKEN);
 SAME(fallbacks, STATS_FALLBACKS);
 SAME(huge_bytes, STATS_HUGE_BYTES);
+SAME(loader_memory_bytes, STATS_LOADER_MEMORY_BYTES);
+SAME(loader_stage_bytes, STATS_LOADER_STAGE_BYTES);
+SAME(loader_peer_bytes, STATS_LOADER_PEER_BYTES);
+SAME(loader_file_bytes, STATS_LOADER_FILE_BYTES);
 _Static_assert(sizeof(struct lmdbio_stats) == (STATS_COUNT + 1) * sizeof(uint64_t),
 	       "each counter has a field");
 

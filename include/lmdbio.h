@@ -365,6 +365,10 @@ struct lmdbio_stats {
 	uint64_t streams_broken;    /* look-aheads that ended because the program went elsewhere */
 	uint64_t fallbacks;	    /* times a slower way was taken because the better one failed */
 	uint64_t huge_bytes;	    /* bytes, of prefetch_bytes, read straight into huge pages */
+	uint64_t loader_memory_bytes; /* bytes of batch loaders' samples that were in memory */
+	uint64_t loader_stage_bytes;  /* bytes of them from the local disk */
+	uint64_t loader_peer_bytes;   /* bytes of them from other nodes */
+	uint64_t loader_file_bytes;   /* bytes of them from storage */
 };
 
 /* Copies the counters. They are read one after another while other threads go on counting, so

@@ -408,6 +408,18 @@ static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_
 	pthread_cond_broadcast(&loader->work);
 }
 
+static void tally_count(struct lmdbio_loader *loader, const struct tally *tally)
+{
+	loader->stats.memory_bytes += tally->bytes[SOURCE_MEMORY];
+	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
+	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
+	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
+	stats_add(STATS_LOADER_MEMORY_BYTES, tally->bytes[SOURCE_MEMORY]);
+	stats_add(STATS_LOADER_STAGE_BYTES, tally->bytes[SOURCE_STAGE]);
+	stats_add(STATS_LOADER_PEER_BYTES, tally->bytes[SOURCE_PEER]);
+	stats_add(STATS_LOADER_FILE_BYTES, tally->bytes[SOURCE_FILE]);
+}
+
 /* Counts a piece's samples as come, and frees it or puts it back. Under the loader lock. */
 static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const struct tally *tally)
 {
@@ -415,10 +427,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	uint64_t small = 0;
 
 	loader->held -= piece->bytes;
-	loader->stats.memory_bytes += tally->bytes[SOURCE_MEMORY];
-	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
-	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
-	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
+	tally_count(loader, tally);
 	for (size_t i = again; i < piece->n; i++) {
 		struct work *work = piece->works[i];
 		struct batch *batch = work->batch;

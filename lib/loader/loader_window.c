@@ -200,6 +200,7 @@ void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece 
 	loader->ahead += plan->samples;
 	loader->batches_ahead += plan->batches;
 	loader->stats.memory_bytes += plan->memory_bytes;
+	stats_add(STATS_LOADER_MEMORY_BYTES, plan->memory_bytes);
 	pieces_put(loader, pieces);
 	for (struct batch *batch = plan->first; batch; batch = batch->next)
 		if (!batch->missing)

@@ -83,8 +83,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	prefetch->in_flight++;
 	stats_queue(1);
 	prefetch->brought += request->length;
-	stats_add(STATS_STORAGE_REQUESTS, 1);
-	stats_add(STATS_STORAGE_BYTES, request->length);
+	stats_requests(1, request->length);
 	stats_add(STATS_PREFETCH_REQUESTS, 1);
 	stats_add(STATS_PREFETCH_BYTES, request->length);
 }

@@ -94,6 +94,8 @@ static void own_move(struct stats_slot *slot)
 {
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		atomic_fetch_add(&slot->counters[i].value, stats_get((enum stats_counter)i));
+	for (unsigned i = 0; i < STATS_SIZES; i++)
+		atomic_fetch_add(&slot->sizes[i], atomic_load(&stats_own.sizes[i]));
 	atomic_store(&slot->kind, atomic_load(&stats_own.kind));
 	atomic_store(&slot->budget, atomic_load(&stats_own.budget));
 	atomic_store(&slot->kernel_since, atomic_load(&stats_own.kernel_since));
@@ -232,6 +234,7 @@ void stats_waited(uint64_t began)
 		return;
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, now - began);
+	stats_spans_add(&stats_own, now, now - began);
 	atomic_store_explicit(&stats_own.seen_ns, now, memory_order_relaxed);
 	kernel_look(now);
 	pthread_once(&waiters_once, waiters_watch);
@@ -253,6 +256,7 @@ void stats_sum_own(struct stats_sum *sum)
 {
 	*sum = (struct stats_sum){.processes = 0};
 	stats_slot_look(&stats_own, 0);
+	stats_spans_begin(sum, atomic_load(&stats_own.opened_ns), clock_now());
 	stats_sum_slot(&stats_own, true, sum);
 }
 

@@ -38,6 +38,18 @@ static inline uint64_t stats_get(enum stats_counter counter)
 	       atomic_load_explicit(&stats_own.base[counter], memory_order_relaxed);
 }
 
+/* `n` requests to storage of `bytes` bytes together. Threads: any. It never blocks. */
+static inline void stats_requests(uint64_t n, uint64_t bytes)
+{
+	uint64_t each = n ? bytes / n : 0;
+	unsigned size = 63 - (unsigned)__builtin_clzll(each | 1);
+
+	stats_add(STATS_STORAGE_REQUESTS, n);
+	stats_add(STATS_STORAGE_BYTES, bytes);
+	atomic_fetch_add_explicit(&stats_own.sizes[size < STATS_SIZES ? size : STATS_SIZES - 1], n,
+				  memory_order_relaxed);
+}
+
 /* Reads in flight ahead of need: `n` more, or fewer. */
 static inline void stats_queue(int64_t n)
 {
@@ -97,7 +109,7 @@ void stats_report_self(struct stats_report *report);
 
 /* The report, as lines for people or as one line of JSON, ended by '\n'. Returns its length, cut
  * to what `size` holds (STATS_REPORT is always enough). */
-enum { STATS_REPORT = 4096 };
+enum { STATS_REPORT = 8192 };
 size_t stats_format_text(const struct stats_report *report, char *buffer, size_t size);
 size_t stats_format_json(const struct stats_report *report, char *buffer, size_t size);
 

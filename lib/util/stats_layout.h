@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The counters as they lie in memory that the processes of a node share.
  *
- * A table is a memfd named "lmdbio-stats": one page of head, then STATS_SLOTS slots of a page each,
+ * A table is a memfd named "lmdbio-stats": one page of head, then STATS_SLOTS slots of whole pages,
  * of which memory is used by those that were given out. lmdbio-run makes one for its program and
  * all of the program's children; a process without lmdbio-run makes one for itself and its forked
  * children. A process maps its slot over stats_own (stats.h), so that an add goes to shared memory
@@ -23,6 +23,9 @@ enum {
 	STATS_VERSION = 1, /* of this page; another one is another table */
 	STATS_SLOTS = 4096,
 	STATS_PROGRAM = 64, /* bytes of a program's name, the final 0 with them */
+	STATS_SIZES = 40,   /* classes of request sizes: [i] from 2^i bytes on; the last has no end */
+	STATS_SPANS = 64, /* spans of time of one length that waits are summed over */
+	STATS_SCALES = 9, /* lengths of spans: 1 s, 4 s, 16 s ... 18 hours */
 #if defined(__x86_64__) || defined(__i386__)
 	STATS_PAGE = 4096,
 #else
@@ -57,6 +60,11 @@ enum stats_counter {
 	STATS_STREAMS_BROKEN,  /* and ended because the program went elsewhere */
 	STATS_FALLBACKS,       /* times a slower way was taken because the better one failed */
 	STATS_HUGE_BYTES,      /* of STATS_PREFETCH_BYTES, read straight into huge pages */
+	/* Bytes of the batch loader's samples, by where they were: */
+	STATS_LOADER_MEMORY_BYTES, /* the node's memory */
+	STATS_LOADER_STAGE_BYTES,  /* the local disk */
+	STATS_LOADER_PEER_BYTES,   /* other nodes */
+	STATS_LOADER_FILE_BYTES,   /* storage */
 	STATS_COUNT
 };
 
@@ -108,9 +116,16 @@ struct stats_slot {
 	char program[STATS_PROGRAM];
 	_Atomic uint64_t base[STATS_COUNT];
 	struct stats counters[STATS_COUNT];
+	/* Requests to storage by size, as the counters are. */
+	_Atomic uint64_t sizes_base[STATS_SIZES];
+	_Atomic uint64_t sizes[STATS_SIZES];
+	/* Nanoseconds of the waits that ended in each span, from the first open on, at each scale:
+	 * so there is one that has about as many spans as the process is old, and no ring to empty.
+	 * A slot's next process begins from 0. */
+	_Atomic uint64_t spans[STATS_SCALES][STATS_SPANS];
 };
 
-_Static_assert(sizeof(struct stats_slot) == STATS_PAGE, "a slot is a page");
+_Static_assert(sizeof(struct stats_slot) % STATS_PAGE == 0, "a slot is whole pages");
 
 /* The first 48 bytes are the same in each version. */
 struct stats_head {
@@ -135,6 +150,10 @@ struct stats_sum {
 	uint64_t living;     /* of them */
 	uint64_t elapsed_ns; /* from the first open to the end or now, summed over the processes */
 	uint64_t of_ns;      /* the same over the processes that waited, for each thread that did */
+	uint64_t sizes[STATS_SIZES]; /* requests to storage by size */
+	uint64_t opened_ns; /* the first open of all; 0: waits over time are not asked for */
+	unsigned scale;     /* of the spans: each is 4 to that power seconds */
+	uint64_t spans[STATS_SPANS]; /* waited in each, from opened_ns on */
 };
 
 #endif

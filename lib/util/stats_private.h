@@ -19,5 +19,16 @@ uint64_t stats_slot_value(const struct stats_slot *slot, unsigned counter);
 
 /* Looks at what the kernel has read for the slot's process: `pid`, or 0: this one. */
 void stats_slot_look(struct stats_slot *slot, pid_t pid);
+/* A process that has opened its first environment has waited for `ns`, until `now`. */
+void stats_spans_add(struct stats_slot *slot, uint64_t now, uint64_t ns);
+
+/* The finest scale whose spans cover so many nanoseconds, or the coarsest. */
+unsigned stats_spans_scale(uint64_t ns);
+
+/* Gives a sum a time axis from the first open on. */
+void stats_spans_begin(struct stats_sum *sum, uint64_t opened_ns, uint64_t now);
+
+/* Adds a slot's waits over time on the sum's time axis, if it has one. */
+void stats_spans_sum(const struct stats_slot *slot, struct stats_sum *sum);
 
 #endif

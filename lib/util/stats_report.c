@@ -2,6 +2,7 @@
 /* Tells people and programs what was counted. */
 #include "util/stats.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/verdict.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum unit { NUMBER, BYTES, NANOSECONDS };
@@ -41,6 +43,10 @@ static const struct row {
 	[STATS_STREAMS_BROKEN] = {"streams_broken", NUMBER, "look-aheads broken off"},
 	[STATS_FALLBACKS] = {"fallbacks", NUMBER, "fallbacks to a slower way"},
 	[STATS_HUGE_BYTES] = {"huge_bytes", BYTES, "read into huge pages"},
+	[STATS_LOADER_MEMORY_BYTES] = {"loader_memory_bytes", BYTES, "loader: from memory"},
+	[STATS_LOADER_STAGE_BYTES] = {"loader_stage_bytes", BYTES, "loader: from the local disk"},
+	[STATS_LOADER_PEER_BYTES] = {"loader_peer_bytes", BYTES, "loader: from other nodes"},
+	[STATS_LOADER_FILE_BYTES] = {"loader_file_bytes", BYTES, "loader: from storage"},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 
@@ -173,6 +179,29 @@ size_t stats_format_text(const struct stats_report *report, char *buffer, size_t
 	return text.used;
 }
 
+/* Without the zeros at the end. */
+static void text_add_list(struct text *text, const char *name, const uint64_t *values, size_t n)
+{
+	while (n && !values[n - 1])
+		n--;
+	text_add(text, ", \"%s\": [", name);
+	for (size_t i = 0; i < n; i++)
+		text_add(text, "%s%" PRIu64, i ? ", " : "", values[i]);
+	text_add(text, "]");
+}
+
+/* When it began by the clock on the wall, which hosts have in common; and what was waited since. */
+static void text_add_time(struct text *text, const struct stats_sum *sum)
+{
+	uint64_t age = clock_now() - sum->opened_ns;
+
+	if (!sum->opened_ns)
+		return;
+	text_add(text, ", \"began\": %" PRIu64, (uint64_t)time(NULL) - age / 1000000000);
+	text_add(text, ", \"wait_span_s\": %u", 1U << 2 * sum->scale);
+	text_add_list(text, "wait_spans_ns", sum->spans, STATS_SPANS);
+}
+
 size_t stats_format_json(const struct stats_report *report, char *buffer, size_t size)
 {
 	const struct stats_sum *sum = &report->sum;
@@ -197,6 +226,8 @@ size_t stats_format_json(const struct stats_report *report, char *buffer, size_t
 		 sum->of_ns);
 	for (size_t i = 0; i < STATS_COUNT; i++)
 		text_add(&text, ", \"%s\": %" PRIu64, rows[i].name, sum->counters[i]);
+	text_add_list(&text, "request_sizes", sum->sizes, STATS_SIZES);
+	text_add_time(&text, sum);
 	text_add(&text, "}\n");
 	return text.used;
 }

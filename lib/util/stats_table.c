@@ -309,6 +309,10 @@ static void slot_renew(struct stats_slot *slot)
 	}
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		slot->base[i] = load(&slot->counters[i].value);
+	for (unsigned i = 0; i < STATS_SIZES; i++)
+		slot->sizes_base[i] = load(&slot->sizes[i]);
+	for (unsigned i = 0; i < STATS_SCALES * STATS_SPANS; i++)
+		slot->spans[i / STATS_SPANS][i % STATS_SPANS] = 0;
 	slot->kind = slot->opened_ns = slot->seen_ns = slot->ended_ns = slot->budget = 0;
 	slot->kernel_since = slot->kernel_read = 0;
 	slot->environments = slot->queue = slot->waiters = slot->waiters_most = 0;
@@ -341,10 +345,28 @@ void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum 
 
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		sum->counters[i] += stats_slot_value(slot, i);
+	for (unsigned i = 0; i < STATS_SIZES; i++)
+		sum->sizes[i] += load(&slot->sizes[i]) - load(&slot->sizes_base[i]);
 	sum->processes += slot_counts(slot);
 	sum->living += slot_counts(slot) && lives && !load(&slot->ended_ns);
 	sum->elapsed_ns += elapsed;
 	sum->of_ns += slot_of(slot, elapsed);
+	stats_spans_sum(slot, sum);
+}
+
+/* When the first process of a table opened an environment; 0: none has. */
+static uint64_t table_opened(const struct stats_table *table)
+{
+	unsigned n = stats_table_given(table);
+	uint64_t first = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t opened = load(&table->slots[i].opened_ns);
+
+		if (opened && (!first || opened < first))
+			first = opened;
+	}
+	return first;
 }
 
 unsigned stats_table_given(const struct stats_table *table)
@@ -359,6 +381,7 @@ void stats_sum_table(const struct stats_table *table, struct stats_sum *sum)
 	unsigned n = stats_table_given(table);
 
 	*sum = (struct stats_sum){.processes = 0};
+	stats_spans_begin(sum, table_opened(table), clock_now());
 	for (unsigned i = 0; i < n; i++) {
 		const struct stats_slot *slot = &table->slots[i];
 
@@ -369,6 +392,8 @@ void stats_sum_table(const struct stats_table *table, struct stats_sum *sum)
 		sum->counters[STATS_STORAGE_BYTES] += load(&slot->past_kernel_bytes);
 		for (unsigned counter = 0; counter < STATS_COUNT; counter++)
 			sum->counters[counter] += load(&slot->base[counter]);
+		for (unsigned size = 0; size < STATS_SIZES; size++)
+			sum->sizes[size] += load(&slot->sizes_base[size]);
 	}
 }
 

@@ -57,8 +57,7 @@ static int load_now(struct residency *residency, const struct residency_load *lo
 		buffer = buffer_take(residency, length);
 		if (buffer) {
 			error = io_read(residency->io, buffer, length, loads[i].offset, &done);
-			stats_add(STATS_STORAGE_REQUESTS, 1);
-			stats_add(STATS_STORAGE_BYTES, done);
+			stats_requests(1, done);
 		}
 		for (; i < next; from += loads[i++].length) {
 			size_t left = done > from ? done - from : 0;
@@ -141,8 +140,7 @@ static bool keep_scanned(struct residency *residency, uint64_t offset, uint64_t 
 	if (!io_keep(residency->io, offset, end - offset))
 		return false;
 	if (asked) {
-		stats_add(STATS_STORAGE_REQUESTS, 1);
-		stats_add(STATS_STORAGE_BYTES, asked);
+		stats_requests(1, asked);
 	}
 	mark_run(residency, block_of(offset), block_end(end));
 	mark_sure(residency, offset, end);
@@ -180,8 +178,7 @@ static int bring_cached(struct residency *residency, uint64_t offset, uint64_t e
 	began = clock_now();
 	if (keep_scanned(residency, offset, end))
 		goto done;
-	stats_add(STATS_STORAGE_REQUESTS, 1);
-	stats_add(STATS_STORAGE_BYTES, end - offset);
+	stats_requests(1, end - offset);
 	rc = fault_in(residency, offset, end, &there);
 	sure_failed(residency, rc);
 	if (!rc) {
@@ -236,9 +233,7 @@ static int touch_rest(struct residency *residency, uint64_t offset, uint64_t end
 			last = chunk_end(residency, (last - 1) / ARENA_CHUNK);
 		}
 		/* The kernel's requests are small, but these it sends off together. */
-		stats_add(STATS_STORAGE_REQUESTS,
-			  (last - first + READAHEAD_STEP - 1) / READAHEAD_STEP);
-		stats_add(STATS_STORAGE_BYTES, last - first);
+		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
 		for (; first < last; first += READAHEAD_STEP)
 			(void)!readahead(residency->fd, (off_t)first, READAHEAD_STEP);
 	}

@@ -52,8 +52,7 @@ int residency_read(struct residency *residency, void *buffer, uint64_t offset, s
 		return 0;
 	began = clock_now();
 	rc = io_read(residency->io, buffer, length, offset, &done);
-	stats_add(STATS_STORAGE_REQUESTS, 1);
-	stats_add(STATS_STORAGE_BYTES, done);
+	stats_requests(1, done);
 	stats_waited(began);
 	if (rc == EBADF) {
 		*served = false; /* the file's own map is there still */

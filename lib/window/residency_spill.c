@@ -67,8 +67,7 @@ int chunk_bring_spilled(struct residency *residency, uint64_t chunk)
 	if (!buffer)
 		return ENOMEM;
 	rc = io_read(residency->io, buffer, length, offset, &done);
-	stats_add(STATS_STORAGE_REQUESTS, 1);
-	stats_add(STATS_STORAGE_BYTES, done);
+	stats_requests(1, done);
 	if (!rc && done < length)
 		rc = EIO;
 	if (!rc)
