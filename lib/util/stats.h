@@ -50,6 +50,9 @@ static inline void stats_requests(uint64_t n, uint64_t bytes)
 				  memory_order_relaxed);
 }
 
+/* A counter's name in struct lmdbio_stats and in JSON. */
+const char *stats_name(enum stats_counter counter);
+
 /* Reads in flight ahead of need: `n` more, or fewer. */
 static inline void stats_queue(int64_t n)
 {

@@ -50,6 +50,11 @@ static const struct row {
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 
+const char *stats_name(enum stats_counter counter)
+{
+	return rows[counter].name;
+}
+
 /* Text that grows in the caller's buffer and is cut, never overrun, at its end. */
 struct text {
 	char *bytes;
