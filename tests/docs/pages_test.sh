@@ -105,6 +105,8 @@ shell stat_examples
 # A second for each call; the container is made first.
 shell bench_examples '1s/^/mv train_lmdb train; lmdbio-convert train packed\n/; s/^lmdbio-bench/& --seconds=2 --pairs=1/'
 judge bench_examples_write_a_page test -s report.html
+shell report_examples
+judge report_examples_show_the_verdict grep -q 'your bottleneck' out
 # A live view needs a terminal, and a key that ends it.
 shell top_examples 's/^lmdbio-top$/echo q | script -qec "TERM=vt100 lmdbio-top" \/dev\/null/'
 shell dump_examples

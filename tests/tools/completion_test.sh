@@ -44,7 +44,7 @@ page_options() {
 while read -r name; do
 	"commands/$name" --help > help
 	help_options < help > "$name.options"
-	judge "${name}_help_has_options" test "$(wc -l < "$name.options")" -ge 8
+	judge "${name}_help_has_options" test "$(wc -l < "$name.options")" -ge 6
 	page_options "$top_builddir/doc/$name.1" > page.options
 	same "${name}_page_has_the_options_of_help" "$name.options" page.options
 	echo "$name -" >> lines

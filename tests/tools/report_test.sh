@@ -44,8 +44,8 @@ if command -v w3m > /dev/null; then
 		grep -qF -e "$2" text || cat text
 	}
 	has text_begins_with_the_verdict 'lmdbio report I/O is not your bottleneck: waited 5.6'
-	has text_names_the_slowest 'rank 3, train.py 1003 on node1 waited 12.5 % of its time'
-	has text_has_the_hosts '4 processes on 2 hosts'
+	has text_names_the_slowest 'rank 3, train.py 1003 (3 processes) on node1 waited 12.5 % of its time'
+	has text_has_the_hosts '12 processes on 2 hosts'
 	has text_has_bytes_asked 'Asked of storage 8.0 GiB'
 	has text_has_bytes_needed 'handed to the program 4.0 GiB'
 	has text_has_the_ratio '2.00 bytes for each byte'
@@ -57,7 +57,7 @@ if command -v w3m > /dev/null; then
 	has text_has_shared_memory 'loaded by the process itself 6,000 73.2 %'
 	has text_has_peers 'Other nodes (peers) 1.2 GiB 29.3 %'
 	has text_has_the_spread 'at least 0.2 %, in the median 0.5 %, at most 12.5 %'
-	has text_has_a_rank 'rank 0, train.py 1000 on node0 100 ms 0.2 % 2.0 GiB'
+	has text_has_a_rank 'rank 0, train.py 1000 (3 processes) on node0 100 ms 0.2 % 2.0 GiB'
 	"$tool" busy.json -o busy.html
 	words busy.html > text
 	has text_of_a_bottleneck_says_so 'I/O is your bottleneck: waited 30'
