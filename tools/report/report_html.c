@@ -113,21 +113,21 @@ void html_bar(double part, int width, const char *style)
 	       width, BAR_HEIGHT, width, BAR_HEIGHT, width, BAR_HEIGHT, style, full, BAR_HEIGHT);
 }
 
-void html_stack(const double *parts, const char *const *styles, unsigned count)
+void html_stack(const struct html_part *parts, unsigned count)
 {
 	double sum = 0, at = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		sum += parts[i];
+		sum += parts[i].value;
 	printf("<svg class=\"wide\" viewBox=\"0 0 %d %d\" aria-hidden=\"true\">", STACK_WIDTH,
 	       STACK_HEIGHT);
 	for (unsigned i = 0; i < count && sum > 0; i++) {
-		double width = parts[i] / sum * STACK_WIDTH;
+		double width = parts[i].value / sum * STACK_WIDTH;
 
 		if (width > 0)
 			printf("<rect class=\"%s\" x=\"%.1f\" width=\"%.1f\" height=\"%d\" "
 			       "rx=\"2\"/>",
-			       styles[i], at,
+			       parts[i].style, at,
 			       width > VISIBLE + STACK_GAP ? width - STACK_GAP : width,
 			       STACK_HEIGHT);
 		at += width;

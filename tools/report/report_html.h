@@ -24,8 +24,13 @@ const char *html_power(unsigned i, char text[HTML_NUMBER]);
 enum { HTML_BAR = 240, HTML_BAR_SHORT = 120 };
 void html_bar(double part, int width, const char *style);
 
-/* Parts of a whole side by side; each of `parts` is at least 0. */
-void html_stack(const double *parts, const char *const *styles, unsigned count);
+/* Parts of a whole side by side. `style` is a class of the page's style sheet; no value is
+ * negative. */
+struct html_part {
+	const char *name, *style;
+	double value;
+};
+void html_stack(const struct html_part *parts, unsigned count);
 
 /* Columns over a base line, the highest of the height 1; `names[i]` is what a pointer over it
  * shows. */

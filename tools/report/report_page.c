@@ -236,32 +236,23 @@ static void waits(const struct report_total *total)
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
-struct source {
-	const char *name, *style;
-	uint64_t value;
-};
-
 /* Parts of one whole: a stacked bar, and its key with the numbers. */
-static void source_table(const struct source *sources, unsigned count,
+static void source_table(const struct html_part *parts, unsigned count,
 			 const char *(*text)(uint64_t value, char *buffer))
 {
-	const char *styles[8];
-	double parts[8], sum = 0;
 	char buffer[TOOL_SIZE_TEXT];
+	double sum = 0;
 
-	for (unsigned i = 0; i < count; i++) {
-		styles[i] = sources[i].style;
-		parts[i] = (double)sources[i].value;
-		sum += parts[i];
-	}
-	html_stack(parts, styles, count);
+	for (unsigned i = 0; i < count; i++)
+		sum += parts[i].value;
+	html_stack(parts, count);
 	printf("<table>\n");
 	for (unsigned i = 0; i < count; i++)
 		printf("<tr><td><svg class=\"key\" width=\"10\" height=\"10\" aria-hidden=\"true\">"
 		       "<rect class=\"%s\" width=\"10\" height=\"10\" rx=\"2\"/></svg>%s</td>"
 		       "<td class=\"n\">%s</td><td class=\"n\">%.1f %%</td></tr>\n",
-		       styles[i], sources[i].name, text(sources[i].value, buffer),
-		       sum > 0 ? 100 * parts[i] / sum : 0);
+		       parts[i].style, parts[i].name, text((uint64_t)parts[i].value, buffer),
+		       sum > 0 ? 100 * parts[i].value / sum : 0);
 	printf("</table>\n");
 }
 
@@ -278,25 +269,28 @@ static const char *size_text(uint64_t value, char *buffer)
 static void sources(const struct report_total *total)
 {
 	const uint64_t *counters = total->counters;
-	const struct source extents[] = {
-		{"Page cache, brought there ahead of need", "c1", counters[STATS_HITS_CACHE]},
-		{"Page cache or storage, through the file's map", "c3", counters[STATS_AT_REST]},
+	const struct html_part extents[] = {
+		{"Page cache, brought there ahead of need", "c1",
+		 (double)counters[STATS_HITS_CACHE]},
+		{"Page cache or storage, through the file's map", "c3",
+		 (double)counters[STATS_AT_REST]},
 		{"Shared memory, loaded by the process itself", "c2",
-		 counters[STATS_HITS_ARENA_OWN]},
-		{"Shared memory, loaded by other processes", "c4", counters[STATS_HITS_ARENA_PEER]},
+		 (double)counters[STATS_HITS_ARENA_OWN]},
+		{"Shared memory, loaded by other processes", "c4",
+		 (double)counters[STATS_HITS_ARENA_PEER]},
 	};
-	const struct source batches[] = {
-		{"Memory of the node", "c2", counters[STATS_LOADER_MEMORY_BYTES]},
-		{"Local disk", "c1", counters[STATS_LOADER_STAGE_BYTES]},
-		{"Other nodes (peers)", "c4", counters[STATS_LOADER_PEER_BYTES]},
-		{"Storage", "c3", counters[STATS_LOADER_FILE_BYTES]},
+	const struct html_part batches[] = {
+		{"Memory of the node", "c2", (double)counters[STATS_LOADER_MEMORY_BYTES]},
+		{"Local disk", "c1", (double)counters[STATS_LOADER_STAGE_BYTES]},
+		{"Other nodes (peers)", "c4", (double)counters[STATS_LOADER_PEER_BYTES]},
+		{"Storage", "c3", (double)counters[STATS_LOADER_FILE_BYTES]},
 	};
 
 	section_begin("sources", "Sources");
 	printf("<p>The parts of the data set (extents) that the program stepped on, by where "
 	       "they were.</p>\n");
 	source_table(extents, 4, number_text);
-	if (batches[0].value || batches[1].value || batches[2].value || batches[3].value) {
+	if (batches[0].value + batches[1].value + batches[2].value + batches[3].value > 0) {
 		printf("<p>The bytes of the batch loader's samples, by where they came "
 		       "from.</p>\n");
 		source_table(batches, 4, size_text);
