@@ -94,7 +94,7 @@ cluster_in() {
 }
 
 # mpi_job RANKS HOSTS COMMAND...: in blocks, started on host 0, in place of the one in tests/mpi/mpi_lib.sh;
-# so all that runs jobs by it runs them over hosts. A job that takes longer than MPI_SECONDS (120) hangs: it
+# so all that runs jobs by it runs them over hosts. A job that takes longer than MPI_SECONDS (300) hangs: it
 # is killed, status 124. With cluster_finalize=1 a program that ends MPI itself does so as
 # finalize_over_tcp.c says.
 cluster_finalize=
@@ -110,7 +110,7 @@ mpi_job() {
 	cluster_in node0 env LD_PRELOAD="$preload${LD_PRELOAD:+:$LD_PRELOAD}" \
 		ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
 		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0:symbolize=0${MPI_LEAKS:-}" \
-		timeout -k 5 "${MPI_SECONDS:-120}" mpiexec -launcher rsh -launcher-exec "$scratch/cluster/rsh" \
+		timeout -k 5 "${MPI_SECONDS:-300}" mpiexec -launcher rsh -launcher-exec "$scratch/cluster/rsh" \
 		-hosts "$list" -n "$ranks" "$@"
 }
 

@@ -42,7 +42,7 @@ run() {
 	name=$1 what=$2
 	shift 2
 	rm -f data*
-	timeout 60 "${program:-./program}" "$what" data "$@" > plain 2> err || echo "ended with $?" >> plain
+	timeout 300 "${program:-./program}" "$what" data "$@" > plain 2> err || echo "ended with $?" >> plain
 	with_lmdbio "$@"
 	same "${name}_gives_the_same" plain out
 }
@@ -51,7 +51,7 @@ run() {
 with_lmdbio() {
 	rm -f data*
 	rc=0
-	LD_PRELOAD=$dropin LMDBIO_VERBOSE=1 timeout 60 "${program:-./program}" "$what" data "$@" \
+	LD_PRELOAD=$dropin LMDBIO_VERBOSE=1 timeout 300 "${program:-./program}" "$what" data "$@" \
 		> out 2> err || rc=$?
 	judge "${name}_ends_well" test $rc -eq 0
 	test $rc -eq 0 || cat err

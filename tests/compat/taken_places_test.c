@@ -87,7 +87,7 @@ static int sem_wait_long(sem_t *sem)
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 60;
+	until.tv_sec += 300;
 	return sem_timedwait(sem, &until);
 }
 
@@ -184,7 +184,7 @@ static int read_after(void)
 /* A program of its own: the library reads its settings once. */
 static int program_run(char **words)
 {
-	alarm(60);
+	alarm(300);
 	if (!shared_map(words[1]))
 		return 1;
 	if (strcmp(words[0], "first"))
@@ -274,6 +274,6 @@ int main(int argc, char **argv)
 
 	if (argc == 3)
 		return program_run(argv + 1);
-	alarm(300);
+	alarm(1200);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ pid_t start_child(struct subject *subject, child_body body, const void *arg)
 
 	if (pid != 0)
 		return pid;
-	(void)alarm(120);
+	(void)alarm(300);
 	for (i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
 		(void)signal(deadly[i], SIG_DFL); /* cmocka would run the other tests in here */
 	arena = mmap(NULL, ARENA_SLOTS * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,

@@ -30,7 +30,7 @@ enum { FILES = 500 };
 enum { FILES = 2000 };
 #endif
 
-enum { BASES = 7, HANG_MS = 1000, SECOND_LOOK_MS = 15000, SHOWN = 20 };
+enum { BASES = 7, HANG_MS = 1000, SECOND_LOOK_MS = 300000, SHOWN = 20 };
 
 enum outcome {
 	OUT_ERROR,

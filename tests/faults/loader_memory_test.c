@@ -25,7 +25,7 @@ enum {
 	BATCH = 16,
 	VALUE = 12000,
 	MEMORY = 256 << 10,
-	HANG = 120, /* seconds */
+	HANG = 300, /* seconds */
 	SHORT = 40, /* values of n of one sweep that is not the long one */
 	FEW = 4,    /* calls that may fail before memory is there again */
 };

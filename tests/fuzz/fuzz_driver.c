@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ enum { MUTATIONS = 4000 }; /* each takes some five times as long */
 #else
 enum { MUTATIONS = 10000 };
 #endif
-enum { CASES_PER_ALARM = 64, SECONDS_PER_ALARM = 20, SIZE_MAX_READ = 64 << 20 };
+enum { CASES_PER_LIMIT = 64, PROCESSOR_SECONDS = 20, SIZE_MAX_READ = 64 << 20 };
 
 /* What the child is at, for the parent to tell. */
 struct progress {
@@ -36,6 +37,15 @@ struct progress {
 };
 
 static struct progress *progress;
+
+/* SIGPROF ends this process when it has used so many seconds of processors from now on: an endless loop does, a
+ * busy machine does not make it happen. 0 for none. */
+static void limit_work(time_t seconds)
+{
+	struct itimerval limit = {.it_value = {.tv_sec = seconds}};
+
+	setitimer(ITIMER_PROF, &limit, NULL);
+}
 
 static uint64_t random_next(uint64_t *state)
 {
@@ -147,11 +157,11 @@ static size_t run_mutations(uint64_t seed, unsigned long first, unsigned long n)
 		feed(examples[i], sizes[i]);
 	for (unsigned long i = first; i < first + n; i++) {
 		progress->case_number = i;
-		if (i % CASES_PER_ALARM == 0)
-			alarm(SECONDS_PER_ALARM);
+		if (i % CASES_PER_LIMIT == 0)
+			limit_work(PROCESSOR_SECONDS);
 		run_case(seed, i, examples, sizes, count, scratch);
 	}
-	alarm(0);
+	limit_work(0);
 	corpus = count;
 	while (count)
 		free(examples[--count]);
@@ -173,9 +183,9 @@ static bool replay_file(const char *path)
 		done = fread(bytes, 1, (size_t)size, file) == (size_t)size;
 	}
 	if (done) {
-		alarm(SECONDS_PER_ALARM);
+		limit_work(PROCESSOR_SECONDS);
 		feed(bytes, (size_t)size);
-		alarm(0);
+		limit_work(0);
 	} else {
 		perror(path);
 	}

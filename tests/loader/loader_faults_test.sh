@@ -16,7 +16,7 @@ loader() {
 	shift
 	cold
 	rc=0
-	timeout 60 "$read" "$@" "$scratch/mount/$set" >"$scratch/lines" 2>"$scratch/log" || rc=$?
+	timeout 300 "$read" "$@" "$scratch/mount/$set" >"$scratch/lines" 2>"$scratch/log" || rc=$?
 }
 
 seen_all() {

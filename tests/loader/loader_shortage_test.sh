@@ -16,7 +16,7 @@ limited() {
 	rc=0
 	(
 		ulimit -v "$1"
-		exec timeout 60 "$read" --epochs=1 --batch=32 --memory=8388608 set
+		exec timeout 300 "$read" --epochs=1 --batch=32 --memory=8388608 set
 	) > lines 2> err || rc=$?
 }
 

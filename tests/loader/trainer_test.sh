@@ -15,9 +15,9 @@ fragments=$(grep -c '^ 3[0-9]3[0-9]2f' dump) || true
 [ "$fragments" -ge 600 ] || skip "there are too few files here to learn from: $fragments fragments"
 
 # shellcheck disable=SC2317
-# A training that takes longer than a minute is a failure.
+# A training that takes longer than five minutes is a failure.
 alone() {
-	timeout -k 5 60 "$@"
+	timeout -k 5 300 "$@"
 }
 # curve NAME COMMAND...: the learning curve of a short training. (Called by judge, as above is.)
 # shellcheck disable=SC2317

@@ -112,7 +112,7 @@ whole_or_nothing() {
 # Once so many 512-byte blocks of the part are written. Not before there is one: until the ranks have
 # met, MPICH's launcher asks for a second signal.
 for blocks in 0 2048 8192; do
-	timeout -k 5 60 mpiexec -n 3 "$convert" --quiet --to=container -12 cifar cut.zst < /dev/null > out 2> err &
+	timeout -k 5 300 mpiexec -n 3 "$convert" --quiet --to=container -12 cifar cut.zst < /dev/null > out 2> err &
 	until [ "$(stat -c %b .cut.zst.lmdbio-partial 2> /dev/null || echo -1)" -ge $blocks ] || ! kill -0 $! 2> /dev/null; do
 		sleep 0.01
 	done

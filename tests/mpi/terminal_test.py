@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 
-SECONDS = 90  # a hang
+SECONDS = 300  # a hang
 
 LOOK = """
 import fcntl, os, struct, termios

@@ -11,6 +11,6 @@ cd "$scratch"
 script=$top_srcdir/tests/mpi/terminal_test.py
 
 for case in $(python3 "$script"); do
-	judge "terminal_$case" timeout -k 5 200 python3 "$script" "$case" "$lmdbio_run"
+	judge "terminal_$case" timeout -k 5 900 python3 "$script" "$case" "$lmdbio_run"
 done
 finish

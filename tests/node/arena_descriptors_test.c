@@ -143,7 +143,7 @@ int main(void)
 	int failed;
 
 	worker_data = dataset_make(WORKER_CHUNKS);
-	alarm(120);
+	alarm(300);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&worker_data);
 	return failed;

@@ -301,7 +301,7 @@ static void be_killed(struct control *control, unsigned number)
 
 	/* Some come once in a process. */
 	child_die_at(steps[number], number >= CLAIMED && number < BURIED ? number % 3 : 0);
-	alarm(20);
+	alarm(300); /* a step that never comes is a failure */
 	arena = child_open(&worker_data, LITTLE);
 	arena_scanning(arena, 3, 1);
 	for (;;)
@@ -524,7 +524,7 @@ int main(void)
 	int failed;
 
 	worker_data = dataset_make(WORKER_CHUNKS);
-	alarm(120);
+	alarm(1200);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	dataset_close(&worker_data);
 	return failed;

@@ -446,6 +446,6 @@ int main(void)
 	};
 
 	snapshot = (uint64_t)getpid() << 16;
-	alarm(120);
+	alarm(300);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -380,6 +380,6 @@ int main(void)
 		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
 	};
 
-	alarm(120);
+	alarm(300);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

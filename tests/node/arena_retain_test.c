@@ -166,6 +166,6 @@ int main(void)
 		SERVED(share_when_served_then_leaves_what_stays_its_room),
 	};
 
-	alarm(60); /* a hang is a failure */
+	alarm(300); /* a hang is a failure */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@
 
 enum {
 	READERS = 4,
-	LIMIT_SECONDS = 120, /* a hang */
+	LIMIT_SECONDS = 300, /* a hang */
 	LINE = 256,
 };
 

@@ -24,7 +24,7 @@ enum {
 	HEAD = 16,         /* bytes of a page's head */
 	FLAG_OVERFLOW = 4, /* in the 16-bit word at offset 10 of it */
 	CHUNK = 1 << 20,
-	CASE_SECONDS = 30,
+	CASE_SECONDS = 300, /* a hang */
 	POSITIONS_MAX = 512,
 	OTHERS_MAX = 4, /* pages that are neither a leaf nor a value's */
 	LEAVES_MAX = 6,

@@ -21,7 +21,7 @@ apart=$(mktemp -d "${TMPDIR:-/tmp}/stores-limits.XXXXXX")
 trap 'rm -rf "$apart"; stores_clean' EXIT
 cp "$library/liblmdb.so.0" "$build/stores_reader" "$apart"
 chmod 755 "$apart" "$apart"/*
-seconds=30 # a hang
+seconds=300 # a hang
 
 # limited NAME SET COMMAND...: reads in order and at random; 77 where it cannot be forbidden.
 limited() {

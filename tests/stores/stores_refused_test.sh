@@ -21,7 +21,7 @@ reads() {
 	local name=$1 set=$2 rc=0
 
 	shift 2
-	line=$(LD_LIBRARY_PATH=$library timeout -s KILL 120 "$confine" --refuse="$refused" "$build/stores_reader" \
+	line=$(LD_LIBRARY_PATH=$library timeout -s KILL 300 "$confine" --refuse="$refused" "$build/stores_reader" \
 		"$@" "$scratch/backing/$set" 2>"$scratch/log") || rc=$?
 	equal "${name}_ends_well" 0 "$rc"
 	equal "${name}_sees_the_same" "${whole[$set]}" "$(echo "$line" | seen)"

@@ -299,7 +299,7 @@ os.kill(victim, signal.SIGKILL)
 for fd in held:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    assert poll.poll(60000), "a reader lives on"
+    assert poll.poll(300000), "a reader lives on"
 END
 wait $victim || true
 "$installed" --seconds=300 data/train > killed 2>&1 &

@@ -25,7 +25,7 @@ is_there() {
 # hear COMMAND...: leaves the exit status and what is said in heard, as one line.
 hear() {
 	rc=0
-	timeout -k 1 60 "$@" > out 2> err < /dev/null || rc=$?
+	timeout -k 5 300 "$@" > out 2> err < /dev/null || rc=$?
 	cat out err >> said
 	echo "$rc $(cat out err | tr '\n' ' ')" > heard
 }

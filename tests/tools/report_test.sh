@@ -87,7 +87,7 @@ for (const s of document.querySelectorAll("section"))
 	s.setAttribute("data-overflow", s.scrollWidth - s.clientWidth);
 </script>
 END_SCRIPT
-	HOME=$scratch timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-breakpad \
+	HOME=$scratch timeout 300 chromium --headless --no-sandbox --disable-gpu --disable-breakpad \
 		--disable-dev-shm-usage --user-data-dir="$scratch/browser" --window-size="$2",1200 \
 		--virtual-time-budget=1000 --dump-dom "file://$scratch/measured.html" > dom 2> dom.err ||
 		{ cat dom.err; return 1; }

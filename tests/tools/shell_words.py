@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 
-SECONDS = 120  # A shell that has not answered by then hangs.
+SECONDS = 300  # A shell that has not answered by then hangs.
 
 ZSH = r"""
 PS1='ready>' PS2='' HISTFILE='' LISTMAX=10000
