@@ -285,6 +285,7 @@ static int serve(const struct options *options)
 		tool_complain(&serve_tool, "MPI does not start: %s", strerror(rc));
 		return TOOL_FAILED;
 	}
+	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);
 	if (!at.rank && !*options->paths)
 		tool_complain(&serve_tool, "without a PATH it keeps what programs read; "

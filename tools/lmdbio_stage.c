@@ -473,6 +473,7 @@ int main(int argc, char **argv)
 		stage_program_drop(&program);
 		return TOOL_FAILED;
 	}
+	tool_place_tasks(stage_tool.name, &place);
 	status = work(module, &program);
 	rc = module->end();
 	if (rc && !status)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds the libraries that came with a command. */
+/* Finds the libraries that came with a command, and sees whether its processes are one job. */
 #include "config.h"
 #include "tool_place.h"
 
@@ -114,4 +114,35 @@ const char *tool_place_staged(const struct mpi_place *place)
 	const char *staged = tool_place_expand(getenv("LMDBIO_STAGED"), place);
 
 	return staged && !setenv("LMDBIO_STAGED", staged, 1) ? staged : "";
+}
+
+static int number_of(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : 0;
+}
+
+/* MPICH's own launcher, and srun with a PMI that MPICH speaks, set PMI_SIZE; it stays in the
+ * environment of a program whose door to the launcher lmdbio-run has taken away. Open MPI's mpirun may
+ * itself run under srun. */
+void tool_place_tasks(const char *command, const struct mpi_place *place)
+{
+	bool open_mpi = number_of("OMPI_COMM_WORLD_SIZE") > 0;
+	int tasks = number_of(open_mpi ? "OMPI_COMM_WORLD_SIZE" : "SLURM_STEP_NUM_TASKS");
+	const char *kind = getenv("SLURM_MPI_TYPE");
+
+	if (place->ranks > 1 || tasks < 2 || getenv("PMI_SIZE") ||
+	    number_of(open_mpi ? "OMPI_COMM_WORLD_RANK" : "SLURM_PROCID"))
+		return;
+	if (open_mpi)
+		fprintf(stderr,
+			"%s: Open MPI has started %d processes, which MPICH cannot make one job: "
+			"each works for itself; start them with MPICH's mpiexec\n",
+			command, tasks);
+	else
+		fprintf(stderr,
+			"%s: Slurm has started %d tasks (--mpi=%s), which MPICH cannot make one "
+			"job: each works for itself; start them with srun --mpi=pmi2\n",
+			command, tasks, kind ? kind : "none");
 }

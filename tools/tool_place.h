@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares where the libraries of this installation, or of this build tree, lie as seen from the
- * running command; and what a directory is called on a node. */
+ * running command; what a directory is called on a node; and what a launcher must be told so that its
+ * processes are one job. */
 #ifndef LMDBIO_TOOLS_TOOL_PLACE_H
 #define LMDBIO_TOOLS_TOOL_PLACE_H
 
@@ -26,5 +27,10 @@ const char *tool_place_expand(const char *directory, const struct mpi_place *pla
 /* The same with LMDBIO_STAGED, in the environment, before anybody has looked there. What is in it
  * then, or "". */
 const char *tool_place_staged(const struct mpi_place *place);
+
+/* Warns of a launcher that has started several processes which MPI does not know to be one job, as
+ * srun does without a PMI: each has `place` alone. The first of the processes prints the line, which
+ * says what to do; `command` stands before it. */
+void tool_place_tasks(const char *command, const struct mpi_place *place);
 
 #endif

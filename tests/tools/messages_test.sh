@@ -176,6 +176,38 @@ while IFS='|' read -r name_of expected pattern line; do
 	grep -qhe "$pattern" out err || cat heard
 done < lines
 
+# --- processes of a launcher that MPI does not know as one job ---
+# NAME|PATTERN, or nothing if no word is said|VARIABLES
+if is_there lmdbio-serve; then
+	cat > launched <<'LAUNCHED'
+tasks_without_a_pmi|Slurm has started 4 tasks (--mpi=none), which MPICH cannot make one job: each works for itself; start them with srun --mpi=pmi2$|SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
+tasks_with_another_pmi|Slurm has started 4 tasks (--mpi=pmix), which .*; start them with srun --mpi=pmi2$|SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_MPI_TYPE=pmix
+processes_of_open_mpi|Open MPI has started 2 processes, which MPICH cannot make one job: each works for itself; start them with MPICH's mpiexec$|OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0
+processes_of_open_mpi_below_slurm|Open MPI has started 4 processes|OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1
+second_task||SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1
+task_alone||SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0
+batch_script||SLURM_NTASKS=4 SLURM_PROCID=0
+process_below_lmdbio_run||SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 PMI_RANK=0 PMI_SIZE=4
+LAUNCHED
+	while IFS='|' read -r name_of pattern variables; do
+		for command in run stage convert; do
+			case $command in
+			run) set -- lmdbio-run --mpi true ;;
+			stage) set -- lmdbio-stage --measure sound ;;
+			convert) set -- lmdbio-convert -qf sound launched.zst ;;
+			esac
+			# shellcheck disable=SC2086
+			hear env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables "$@"
+			judge "${name_of}_end_well_in_$command" test $rc -eq 0
+			if [ -n "$pattern" ]; then
+				judge "${name_of}_are_told_in_$command" grep -q "^lmdbio-$command: $pattern" err
+			else
+				judge "${name_of}_is_not_told_in_$command" sh -c '! grep "works for itself" err'
+			fi
+		done
+	done < launched
+fi
+
 # --- what no message is ---
 for text in 'mdb_env_open failed' 'Located page was wrong type' 'MDB_[A-Z_]*: ' 'Invalid argument' 'error [0-9]'; do
 	judge "no_message_has_$(echo "$text" | tr -c 'A-Za-z\n' _)" test "$(grep -c -e "$text" said)" -eq 0

@@ -30,12 +30,15 @@ static bool is_launched(void)
 
 int job_begin(struct convert *convert, bool threads_given)
 {
+	static const struct mpi_place alone = {.ranks = 1, .nodes = 1, .node_ranks = 1};
 	struct convert_job *job;
 	unsigned cores = convert->threads;
 	int rc;
 
-	if (!is_launched())
+	if (!is_launched()) {
+		tool_place_tasks(convert_tool.name, &alone);
 		return 0;
+	}
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return convert_fail("MPI", ENOMEM);
