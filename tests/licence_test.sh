@@ -25,7 +25,9 @@ while read -r file; do
 	esac
 	[ -f "$file" ] || continue
 	seen=$((seen + 1))
-	head -n 3 "$file" | grep -qF "$line" || {
+	# Two processes for each of a thousand files took half a minute.
+	mapfile -n 3 head <"$file" 2>/dev/null
+	[[ ${head[*]} == *"$line"* ]] || {
 		echo "NOT OK: $file does not say \"$line\" in its first three lines"
 		missing=$((missing + 1))
 	}
