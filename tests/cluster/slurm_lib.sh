@@ -83,7 +83,6 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 MessageTimeout=60
 TCPTimeout=60
 MinJobAge=600
-KillWait=3
 NodeName=node[0-$(($1 - 1))] CPUs=4
 PartitionName=all Nodes=ALL Default=YES
 END

@@ -260,8 +260,9 @@ END
 srun --mpi=pmi2 "$serve" "$job_set"
 END
 done
+# The read under way ends before Slurm's patience (KillWait, 30 s) does.
 cancelled staging_job <<'END'
-srun --mpi=pmi2 "$stage" --to="$disk" "$job_set"
+srun --mpi=pmi2 "$stage" --buffer=256k --to="$disk" "$job_set"
 END
 cancelled staging_to_memory_job <<'END'
 srun --mpi=pmi2 "$stage" --tier=memory "$job_set"
