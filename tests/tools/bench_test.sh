@@ -73,15 +73,30 @@ import html.parser, sys, xml.etree.ElementTree as tree
 text = open(sys.argv[1], encoding="utf-8").read()
 assert text.startswith("<!DOCTYPE html>")
 root = tree.fromstring(text)
-name = lambda element: element.tag.rsplit("}")[-1]
-names = [name(element) for element in root.iter()]
-assert names.count("rect") == 24, names.count("rect")
-assert names.count("tr") == 25 and names.count("svg") == 1
+names = [element.tag for element in root.iter()]
+# A bar each of the original and of lmdbio in 12 groups, on a track of its own; a table of medians.
+assert names.count("svg") == 24 and names.count("rect") == 48, names.count("rect")
+assert names.count("tr") == 12 * 3 + 1 + 24, names.count("tr")
+verdict, = (element for element in root.iter("p") if element.get("class", "").startswith("verdict"))
+assert "".join(verdict.itertext()).startswith("lmdbio reads this data set ")
+rates, = (section for section in root.iter("section") if section.get("id") == "rates")
+widths = [float(rect.get("width")) for rect in rates.iter("rect") if rect.get("class") != "track"]
+assert all(max(pair) == 240 and min(pair) > 0 for pair in zip(widths[::2], widths[1::2])), widths
 for forbidden in "script", "img", "link", "iframe":
     assert forbidden not in names
 html.parser.HTMLParser().feed(text)
-assert "http" not in text.replace("http://www.w3.org/", "")
+assert "http:" not in text and "https:" not in text
 END
+# style PAGE: its style sheet.
+style() {
+	sed -n '/<style>/,/<.style>/p' "$1"
+}
+echo '{"schema": "lmdbio-stats/1", "program": "a", "host": "b", "pid": 1}' > one.json
+"$top_builddir/tools/lmdbio-report" one.json -o report.html
+style page.html > bench.style
+style report.html > report.style
+judge page_has_a_style test -s bench.style
+same page_has_the_style_of_a_report report.style bench.style
 status bench_prints_json 0 "$installed" "${quick[@]}" --json data/train
 judge json_has_what_was_measured /usr/bin/python3 - out "$library" "$PWD/data/train" <<'END'
 import json, os, sys

@@ -25,6 +25,13 @@ python3 -c 'import json; print(json.dumps(json.load(open("rank0.json")), indent=
 same json_may_have_any_blanks plain.html printed.html
 judge page_needs_no_network sh -c '! grep -nE "(src=|href=|url\\(|@import|https?:)" page.html'
 judge page_needs_no_script sh -c '! grep -niE "<script|onerror|onload|javascript:" page.html'
+# well_formed NAME PAGE
+well_formed() {
+	judge "$1" python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$2"
+}
+well_formed page_is_well_formed page.html
+"$tool" odd.json -o odd.html
+well_formed page_with_odd_names_is_well_formed odd.html
 told same_process_twice_counts_once 0 'process 1000 is in rank0.json already' "$tool" rank0.json rank0.json -o printed.html
 same same_process_twice_is_one plain.html printed.html
 status old_statistics_are_read 0 "$tool" old.json

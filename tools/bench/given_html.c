@@ -2,12 +2,7 @@
 /* Writes the result as a page for a browser. */
 #include "given_bench.h"
 
-#include "html_page.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-
-enum { COLUMNS = 9, CELL = 64 };
+#include "html/html_page.h"
 
 static const double mib = 1048576;
 
@@ -15,11 +10,12 @@ static void write_about(const struct given_bench *bench, FILE *out)
 {
 	const struct given_set *set = &bench->sets[ORIGINAL];
 	const struct given_machine *machine = &bench->machine;
-	char text[PATH_MAX + 256], size[TOOL_SIZE_TEXT];
+	char text[PATH_MAX + 256], size[TOOL_SIZE_TEXT], number[HTML_NUMBER];
 
-	snprintf(text, sizeof(text), "Data: %s, %s, %s%s%" PRIu64 " records.",
-		 bench->sets[LMDBIO].file, tool_size_text(bench->sets[LMDBIO].file_size, size),
-		 set->database ? set->database : "", set->database ? ", " : "", set->records);
+	snprintf(text, sizeof(text), "Data: %s, %s, %s%s%s records.", bench->sets[LMDBIO].file,
+		 tool_size_text(bench->sets[LMDBIO].file_size, size),
+		 set->database ? set->database : "", set->database ? ", " : "",
+		 html_number(set->records, number));
 	html_paragraph(out, text);
 	if (bench->compared) {
 		snprintf(text, sizeof(text), "Original: %s, %s%s.", bench->original.version,
@@ -40,81 +36,92 @@ static void write_about(const struct given_bench *bench, FILE *out)
 	html_paragraph(out, text);
 }
 
+/* "1.5 GiB/s" */
+static const char *speed_text(double rate, char text[HTML_NUMBER])
+{
+	char size[TOOL_SIZE_TEXT];
+
+	snprintf(text, HTML_NUMBER, "%.20s/s", tool_size_text((uint64_t)rate, size));
+	return text;
+}
+
+static const char *records_text(double records, char text[HTML_NUMBER])
+{
+	return html_number((uint64_t)(records + 0.5), text);
+}
+
+static void write_bar(const struct given_row *row, enum library library, double most, FILE *out)
+{
+	double rate = given_rate(row, library, -1);
+	char number[HTML_NUMBER], value[HTML_NUMBER + 16];
+	struct html_bar bar = {.name = library_names[library],
+			       .value = value,
+			       .part = most > 0 ? rate / most : 0,
+			       .colour = library == LMDBIO ? "c1" : "c0",
+			       .indented = true};
+
+	snprintf(value, sizeof(value), "%s records/s", records_text(rate, number));
+	html_bars_row(out, &bar);
+}
+
 static void write_bars(const struct given_bench *bench, FILE *out)
 {
-	struct html_bar *bars = calloc(2 * (size_t)bench->n_rows, sizeof(*bars));
-	char(*texts)[CELL] = calloc(2 * (size_t)bench->n_rows, sizeof(*texts));
-	char(*labels)[ROW_TITLE] = calloc(2 * (size_t)bench->n_rows, sizeof(*labels));
-	size_t n = 0;
-
-	for (unsigned i = 0; bars && texts && labels && i < bench->n_rows; i++) {
+	html_bars_begin(out);
+	for (unsigned i = 0; i < bench->n_rows; i++) {
 		const struct given_row *row = &bench->rows[i];
-		double rates[LIBRARIES], most;
+		char title[ROW_TITLE], ratio_text[RATIO_TEXT] = "";
+		struct given_ratio ratio;
+		double most;
 
 		if (!row->pairs)
 			continue;
-		for (int library = 0; library < LIBRARIES; library++)
-			rates[library] = library == LMDBIO || bench->compared
-						 ? given_rate(row, library, -1)
-						 : 0;
-		most = rates[ORIGINAL] > rates[LMDBIO] ? rates[ORIGINAL] : rates[LMDBIO];
-		for (int library = bench->compared ? ORIGINAL : LMDBIO; library < LIBRARIES;
-		     library++, n++) {
-			if (library == ORIGINAL || !bench->compared)
-				given_title(row, labels[n]);
-			snprintf(texts[n], CELL, "%s: %.0f records/s", library_names[library],
-				 rates[library]);
-			bars[n] = (struct html_bar){.label = labels[n],
-						    .text = texts[n],
-						    .part = most > 0 ? rates[library] / most : 0,
-						    .colour = library == LMDBIO};
+		given_title(row, title);
+		most = given_rate(row, LMDBIO, -1);
+		if (bench->compared) {
+			ratio = given_ratio(row);
+			given_ratio_text(&ratio, ratio_text);
+			if (given_rate(row, ORIGINAL, -1) > most)
+				most = given_rate(row, ORIGINAL, -1);
 		}
+		html_bars_group(out, title, ratio_text);
+		if (bench->compared)
+			write_bar(row, ORIGINAL, most, out);
+		write_bar(row, LMDBIO, most, out);
 	}
-	html_bars(out, bars, n);
-	free(bars);
-	free(texts);
-	free(labels);
+	html_bars_end(out);
 }
+
+/* --- the table of medians --------------------------------------------------------------------- */
+
+static const struct html_column columns[] = {
+	{"Workload", false}, {"Library", false},     {"Records", true},     {"Records/s", true},
+	{"Bytes/s", true},   {"From storage", true}, {"Page faults", true}, {"Processor", true},
+};
+enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 
 static void write_library(const struct given_bench *bench, const struct given_row *row,
 			  enum library library, FILE *out)
 {
-	char cells[COLUMNS][ROW_TITLE] = {{0}};
-	const char *texts[COLUMNS];
-	struct given_ratio ratio;
+	char records[HTML_NUMBER], rate[HTML_NUMBER], bytes[HTML_NUMBER], asked[TOOL_SIZE_TEXT];
+	char faults[HTML_NUMBER], processor[HTML_NUMBER], title[ROW_TITLE] = "";
+	const char *cells[COLUMNS] = {
+		title,
+		library_names[library],
+		records_text(GIVEN(row, library, records), records),
+		records_text(given_rate(row, library, -1), rate),
+		speed_text(given_bytes_rate(row, library, -1), bytes),
+		tool_size_text((uint64_t)GIVEN(row, library, asked), asked),
+		records_text(GIVEN(row, library, major) + GIVEN(row, library, minor), faults),
+		html_time((uint64_t)(1e9 * given_processor_seconds(row, library)), processor)};
 
-	given_title(row, cells[0]);
-	snprintf(cells[1], CELL, "%s", library_names[library]);
-	snprintf(cells[2], CELL, "%.0f", GIVEN(row, library, records));
-	snprintf(cells[3], CELL, "%.0f", given_rate(row, library, -1));
-	snprintf(cells[4], CELL, "%.1f", given_bytes_rate(row, library, -1) / mib);
-	snprintf(cells[5], CELL, "%.1f", GIVEN(row, library, asked) / mib);
-	snprintf(cells[6], CELL, "%.0f", GIVEN(row, library, major) + GIVEN(row, library, minor));
-	snprintf(cells[7], CELL, "%.2f", given_processor_seconds(row, library));
-	if (library == LMDBIO && bench->compared) {
-		ratio = given_ratio(row);
-		given_ratio_text(&ratio, cells[8]);
-	}
-	for (size_t i = 0; i < COLUMNS; i++)
-		texts[i] = cells[i];
-	html_table_row(out, texts, COLUMNS);
+	if (library == ORIGINAL || !bench->compared)
+		given_title(row, title);
+	html_table_row(out, columns, COLUMNS, cells);
 }
 
-void given_html(const struct given_bench *bench, FILE *out)
+static void write_medians(const struct given_bench *bench, FILE *out)
 {
-	static const char *const heads[COLUMNS] = {
-		"workload",    "library",     "records", "records/s",           "MiB/s",
-		"storage MiB", "page faults", "cpu s",   "ratio (of the pairs)"};
-	char text[512];
-
-	html_begin(out, "lmdbio-bench");
-	given_verdict(bench, text, sizeof(text));
-	html_paragraph(out, text);
-	html_heading(out, "Records a second");
-	html_paragraph(out, "The faster of each two bars has the full length.");
-	write_bars(bench, out);
-	html_heading(out, "Medians of the runs");
-	html_table_begin(out, heads, COLUMNS);
+	html_table_begin(out, columns, COLUMNS);
 	for (unsigned i = 0; i < bench->n_rows; i++) {
 		if (!bench->rows[i].pairs)
 			continue;
@@ -123,9 +130,30 @@ void given_html(const struct given_bench *bench, FILE *out)
 		write_library(bench, &bench->rows[i], LMDBIO, out);
 	}
 	html_table_end(out);
-	html_heading(out, "What was measured");
+}
+
+void given_html(const struct given_bench *bench, FILE *out)
+{
+	char text[512];
+
+	html_begin(out, "lmdbio-bench");
+	given_verdict(bench, text, sizeof(text));
+	html_verdict(out, bench->differ ? HTML_BAD : HTML_PLAIN, text);
+	html_section_begin(out, "rates", "Records a second");
+	html_paragraph(out, bench->compared
+				    ? "The faster of each two bars has the full length. Behind a "
+				      "title: how many times the original's rate lmdbio reaches, "
+				      "and from which to which factor the pairs of runs were."
+				    : "Medians of the runs.");
+	write_bars(bench, out);
+	html_section_end(out);
+	html_section_begin(out, "medians", "Medians of the runs");
+	write_medians(bench, out);
+	html_section_end(out);
+	html_section_begin(out, "about", "What was measured");
 	write_about(bench, out);
 	for (unsigned i = 0; i < bench->n_notes; i++)
 		html_paragraph(out, bench->notes[i]);
-	html_end(out);
+	html_section_end(out);
+	html_end(out, "lmdbio-bench");
 }

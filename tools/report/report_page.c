@@ -3,10 +3,8 @@
  */
 #include "report_page.h"
 
-#include "report_html.h"
+#include "html/html_page.h"
 #include "util/verdict.h"
-
-#include "config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,23 +14,19 @@ enum { ROWS_MOST = 200 /* processes in the table */ };
 
 static const char later[] = "These files do not say; an earlier release of lmdbio wrote them.";
 
-static void section_begin(const char *id, const char *title)
+static void row(const char *name, const char *value, double part, const char *colour)
 {
-	printf("<section id=\"%s\">\n<h2>%s</h2>\n", id, title);
+	const struct html_bar bar = {name, value, part, colour, .indented = false};
+
+	html_bars_row(stdout, &bar);
 }
 
-static void section_end(void)
+/* A row of a part of what the row before has. */
+static void row_of_these(const char *name, const char *value, double part, const char *colour)
 {
-	printf("</section>\n");
-}
+	const struct html_bar bar = {name, value, part, colour, .indented = true};
 
-/* A row whose name is ours. */
-static void row(const char *style, const char *name, const char *value, double part,
-		const char *colour)
-{
-	printf("<tr%s><td>%s</td><td class=\"n\">%s</td><td class=\"d\">", style, name, value);
-	html_bar(part, HTML_BAR, colour);
-	printf("</td></tr>\n");
+	html_bars_row(stdout, &bar);
 }
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -49,12 +43,12 @@ static void process_name(const struct report_process *process)
 {
 	if (process->rank != UINT64_MAX)
 		printf("rank %" PRIu64 ", ", process->rank);
-	html_text(process->program);
+	html_text(stdout, process->program);
 	printf(" %" PRIu64, process->pid);
 	if (process->processes > 1)
 		printf(" (%" PRIu64 " processes)", process->processes);
 	printf(" on ");
-	html_text(process->host);
+	html_text(stdout, process->host);
 }
 
 /* --- the verdict ------------------------------------------------------------------------------ */
@@ -78,15 +72,16 @@ static void verdict_head(const struct report_total *total)
 	char line[VERDICT_LINE], number[HTML_NUMBER];
 
 	if (!total->timed) {
-		printf("<p class=\"verdict\">Waited %s for data; of how long is not known</p>\n",
-		       html_time(total->counters[STATS_WAIT_NS], number));
+		snprintf(line, sizeof(line), "Waited %s for data; of how long is not known",
+			 html_time(total->counters[STATS_WAIT_NS], number));
+		html_verdict(stdout, HTML_PLAIN, line);
 		return;
 	}
 	(void)verdict_format(line, sizeof(line), total->waited_ns, total->of_ns);
-	printf("<p class=\"verdict %s\">",
-	       100 * ratio(total->waited_ns, total->of_ns) < VERDICT_PERCENT ? "good" : "bad");
-	html_text(line);
-	printf("</p>\n");
+	html_verdict(stdout,
+		     100 * ratio(total->waited_ns, total->of_ns) < VERDICT_PERCENT ? HTML_GOOD
+										   : HTML_BAD,
+		     line);
 }
 
 static void verdict(const struct report_total *total, const struct report_process *processes,
@@ -122,7 +117,7 @@ static void bytes(const struct report_total *total)
 	uint64_t most = larger(asked, needed);
 	char size[TOOL_SIZE_TEXT];
 
-	section_begin("bytes", "Bytes asked against bytes needed");
+	html_section_begin(stdout, "bytes", "Bytes asked against bytes needed");
 	if (asked && needed && asked >= needed)
 		printf("<p>Storage was asked for %.2f bytes for each byte that the program "
 		       "took.</p>\n",
@@ -135,18 +130,18 @@ static void bytes(const struct report_total *total)
 		printf("<p>%s</p>\n",
 		       !needed ? "The program took no values through lmdbio."
 			       : "Storage was asked for nothing: all was in memory.");
-	printf("<table>\n");
-	row("", "Needed: values handed to the program", tool_size_text(needed, size),
+	html_bars_begin(stdout);
+	row("Needed: values handed to the program", tool_size_text(needed, size),
 	    ratio(needed, most), "c1");
-	row("", "Asked of storage", tool_size_text(asked, size), ratio(asked, most), "c2");
-	row(" class=\"in\"", "of these, ahead of need",
-	    tool_size_text(counters[STATS_PREFETCH_BYTES], size),
-	    ratio(counters[STATS_PREFETCH_BYTES], most), "c2");
-	row(" class=\"in\"", "of those, used by the program",
-	    tool_size_text(counters[STATS_PREFETCH_USED], size),
-	    ratio(counters[STATS_PREFETCH_USED], most), "c2");
-	printf("</table>\n");
-	section_end();
+	row("Asked of storage", tool_size_text(asked, size), ratio(asked, most), "c2");
+	row_of_these("of these, ahead of need",
+		     tool_size_text(counters[STATS_PREFETCH_BYTES], size),
+		     ratio(counters[STATS_PREFETCH_BYTES], most), "c2");
+	row_of_these("of those, used by the program",
+		     tool_size_text(counters[STATS_PREFETCH_USED], size),
+		     ratio(counters[STATS_PREFETCH_USED], most), "c2");
+	html_bars_end(stdout);
+	html_section_end(stdout);
 }
 
 static void sizes(const struct report_total *total)
@@ -156,7 +151,7 @@ static void sizes(const struct report_total *total)
 	char number[HTML_NUMBER], mean[TOOL_SIZE_TEXT];
 	uint64_t most = 0;
 
-	section_begin("sizes", "Sizes of requests to storage");
+	html_section_begin(stdout, "sizes", "Sizes of requests to storage");
 	for (unsigned i = 0; i < REPORT_SIZES; i++) {
 		if (!total->sizes[i])
 			continue;
@@ -167,7 +162,7 @@ static void sizes(const struct report_total *total)
 	if (!end) {
 		printf("<p>%s</p>\n",
 		       total->counters[STATS_STORAGE_REQUESTS] ? later : "No request was made.");
-		section_end();
+		html_section_end(stdout);
 		return;
 	}
 	printf("<p>%s requests", html_number(total->counters[STATS_STORAGE_REQUESTS], number));
@@ -181,22 +176,21 @@ static void sizes(const struct report_total *total)
 				 html_power(i + 1, to));
 		else
 			snprintf(name, sizeof(name), "%s and more", html_power(i, from));
-		row("", name, html_number(total->sizes[i], number), ratio(total->sizes[i], most),
-		    "c1");
+		row(name, html_number(total->sizes[i], number), ratio(total->sizes[i], most), "c1");
 	}
 	printf("</table>\n");
-	section_end();
+	html_section_end(stdout);
 }
 
 /* --- waits over time -------------------------------------------------------------------------- */
 
-static void span_name(unsigned i, const void *context)
+static void span_name(FILE *out, unsigned i, const void *context)
 {
 	const struct report_total *total = context;
 	char number[HTML_NUMBER];
 
-	printf("from %" PRIu64 " s on: %s waited", (uint64_t)i * total->span_seconds,
-	       html_time(total->span_ns[i], number));
+	fprintf(out, "from %" PRIu64 " s on: %s waited", (uint64_t)i * total->span_seconds,
+		html_time(total->span_ns[i], number));
 }
 
 static void waits(const struct report_total *total)
@@ -205,7 +199,7 @@ static void waits(const struct report_total *total)
 	double heights[REPORT_SPANS];
 	uint64_t most = 0;
 
-	section_begin("waits", "Waits over time");
+	html_section_begin(stdout, "waits", "Waits over time");
 	printf("<p>The processes waited %s times for data, %s in all.</p>\n",
 	       html_number(total->counters[STATS_WAITS], number),
 	       html_time(total->counters[STATS_WAIT_NS], each));
@@ -214,7 +208,7 @@ static void waits(const struct report_total *total)
 	if (!most) {
 		printf("<p>%s</p>\n",
 		       total->counters[STATS_WAIT_NS] ? later : "There is nothing to draw.");
-		section_end();
+		html_section_end(stdout);
 		return;
 	}
 	for (unsigned i = 0; i < total->spans; i++)
@@ -222,7 +216,11 @@ static void waits(const struct report_total *total)
 	printf("<figure><figcaption>Each column is %u s; the upper line is %s waited in "
 	       "it.</figcaption>\n",
 	       total->span_seconds, html_time(most, number));
-	html_columns(heights, total->spans, span_name, total);
+	html_columns(stdout, &(struct html_columns){.heights = heights,
+						    .count = total->spans,
+						    .label = "waits over time",
+						    .name = span_name,
+						    .context = total});
 	printf("<div class=\"axis\"><span>0 s</span> <span>%" PRIu64 " s</span></div></figure>\n",
 	       (uint64_t)total->spans * total->span_seconds);
 	printf("<details><summary>As a table</summary>\n<table>\n<tr><th>From</th>"
@@ -231,7 +229,7 @@ static void waits(const struct report_total *total)
 		printf("<tr><td>%" PRIu64 " s</td><td class=\"n\">%s</td></tr>\n",
 		       (uint64_t)i * total->span_seconds, html_time(total->span_ns[i], number));
 	printf("</table></details>\n");
-	section_end();
+	html_section_end(stdout);
 }
 
 /* --- sources ---------------------------------------------------------------------------------- */
@@ -244,15 +242,15 @@ static void source_table(const struct html_part *parts, unsigned count,
 	double sum = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		sum += parts[i].value;
-	html_stack(parts, count);
+		sum += (double)parts[i].value;
+	html_stack(stdout, parts, count);
 	printf("<table>\n");
 	for (unsigned i = 0; i < count; i++)
 		printf("<tr><td><svg class=\"key\" width=\"10\" height=\"10\" aria-hidden=\"true\">"
 		       "<rect class=\"%s\" width=\"10\" height=\"10\" rx=\"2\"/></svg>%s</td>"
 		       "<td class=\"n\">%s</td><td class=\"n\">%.1f %%</td></tr>\n",
-		       parts[i].style, parts[i].name, text((uint64_t)parts[i].value, buffer),
-		       sum > 0 ? 100 * parts[i].value / sum : 0);
+		       parts[i].style, parts[i].name, text(parts[i].value, buffer),
+		       sum > 0 ? 100 * (double)parts[i].value / sum : 0);
 	printf("</table>\n");
 }
 
@@ -270,32 +268,29 @@ static void sources(const struct report_total *total)
 {
 	const uint64_t *counters = total->counters;
 	const struct html_part extents[] = {
-		{"Page cache, brought there ahead of need", "c1",
-		 (double)counters[STATS_HITS_CACHE]},
-		{"Page cache or storage, through the file's map", "c3",
-		 (double)counters[STATS_AT_REST]},
+		{"Page cache, brought there ahead of need", "c1", counters[STATS_HITS_CACHE]},
+		{"Page cache or storage, through the file's map", "c3", counters[STATS_AT_REST]},
 		{"Shared memory, loaded by the process itself", "c2",
-		 (double)counters[STATS_HITS_ARENA_OWN]},
-		{"Shared memory, loaded by other processes", "c4",
-		 (double)counters[STATS_HITS_ARENA_PEER]},
+		 counters[STATS_HITS_ARENA_OWN]},
+		{"Shared memory, loaded by other processes", "c4", counters[STATS_HITS_ARENA_PEER]},
 	};
 	const struct html_part batches[] = {
-		{"Memory of the node", "c2", (double)counters[STATS_LOADER_MEMORY_BYTES]},
-		{"Local disk", "c1", (double)counters[STATS_LOADER_STAGE_BYTES]},
-		{"Other nodes (peers)", "c4", (double)counters[STATS_LOADER_PEER_BYTES]},
-		{"Storage", "c3", (double)counters[STATS_LOADER_FILE_BYTES]},
+		{"Memory of the node", "c2", counters[STATS_LOADER_MEMORY_BYTES]},
+		{"Local disk", "c1", counters[STATS_LOADER_STAGE_BYTES]},
+		{"Other nodes (peers)", "c4", counters[STATS_LOADER_PEER_BYTES]},
+		{"Storage", "c3", counters[STATS_LOADER_FILE_BYTES]},
 	};
 
-	section_begin("sources", "Sources");
+	html_section_begin(stdout, "sources", "Sources");
 	printf("<p>The parts of the data set (extents) that the program stepped on, by where "
 	       "they were.</p>\n");
 	source_table(extents, 4, number_text);
-	if (batches[0].value + batches[1].value + batches[2].value + batches[3].value > 0) {
+	if (batches[0].value || batches[1].value || batches[2].value || batches[3].value) {
 		printf("<p>The bytes of the batch loader's samples, by where they came "
 		       "from.</p>\n");
 		source_table(batches, 4, size_text);
 	}
-	section_end();
+	html_section_end(stdout);
 }
 
 /* --- the spread of ranks ---------------------------------------------------------------------- */
@@ -326,10 +321,11 @@ static void process_row(const struct report_process *process, uint64_t most_byte
 	else
 		printf("?");
 	printf("</td><td>");
-	html_bar(part, HTML_BAR_SHORT, "wait");
+	html_bar(stdout, part, HTML_BAR_SHORT, "wait");
 	printf("</td><td class=\"n\">%s</td><td>",
 	       tool_size_text(process->counters[STATS_STORAGE_BYTES], size));
-	html_bar(ratio(process->counters[STATS_STORAGE_BYTES], most_bytes), HTML_BAR_SHORT, "c2");
+	html_bar(stdout, ratio(process->counters[STATS_STORAGE_BYTES], most_bytes), HTML_BAR_SHORT,
+		 "c2");
 	printf("</td></tr>\n");
 }
 
@@ -338,7 +334,7 @@ static void spread(const struct report_process *processes, size_t count)
 	size_t shown = count < ROWS_MOST ? count : ROWS_MOST;
 	uint64_t most = 0;
 
-	section_begin("spread", "Spread over processes and ranks");
+	html_section_begin(stdout, "spread", "Spread over processes and ranks");
 	if (count > 1)
 		printf("<p>A process waited at least %.1f %%, in the median %.1f %%, at most "
 		       "%.1f %% of its time.</p>\n",
@@ -354,7 +350,7 @@ static void spread(const struct report_process *processes, size_t count)
 	printf("</table>\n");
 	if (shown < count)
 		printf("<p class=\"note\">And %zu more, which waited less.</p>\n", count - shown);
-	section_end();
+	html_section_end(stdout);
 }
 
 /* --- the page --------------------------------------------------------------------------------- */
@@ -363,14 +359,14 @@ static void counters_all(const struct report_total *total)
 {
 	char number[HTML_NUMBER];
 
-	section_begin("counters", "All counters");
+	html_section_begin(stdout, "counters", "All counters");
 	printf("<details><summary>Sums over the processes, as lmdbio(3) explains them"
 	       "</summary>\n<table>\n");
 	for (unsigned i = 0; i < STATS_COUNT; i++)
 		printf("<tr><td>%s</td><td class=\"n\">%s</td></tr>\n",
 		       stats_name((enum stats_counter)i), html_number(total->counters[i], number));
 	printf("</table></details>\n");
-	section_end();
+	html_section_end(stdout);
 }
 
 void report_page(struct report_process *processes, size_t count)
@@ -379,14 +375,7 @@ void report_page(struct report_process *processes, size_t count)
 
 	report_total(processes, count, &total);
 	qsort(processes, count, sizeof(*processes), process_compare);
-	printf("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	       /* Whatever a file names: nothing is fetched, and nothing runs. */
-	       "<meta http-equiv=\"Content-Security-Policy\" "
-	       "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-	       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-	       "<title>lmdbio report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n"
-	       "<h1>lmdbio report</h1>\n",
-	       report_style);
+	html_begin(stdout, "lmdbio report");
 	verdict(&total, processes, count);
 	bytes(&total);
 	sizes(&total);
@@ -394,7 +383,5 @@ void report_page(struct report_process *processes, size_t count)
 	sources(&total);
 	spread(processes, count);
 	counters_all(&total);
-	printf("<footer>lmdbio-report %s. lmdbio(7) explains the terms.</footer>\n"
-	       "</main>\n</body>\n</html>\n",
-	       PACKAGE_VERSION);
+	html_end(stdout, "lmdbio-report");
 }

@@ -5,9 +5,6 @@
 
 #include "report_total.h"
 
-/* The page's style sheet, for light and dark screens. */
-extern const char report_style[];
-
 /* The whole page, onto standard output. It sorts the processes: first what waited most. */
 void report_page(struct report_process *processes, size_t count);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Has the style sheet of a report: one column, light or dark as the reader's screen is. */
-#include "report_page.h"
+/* Has the style sheet of all pages: one column, light or dark as the reader's screen is. */
+#include "html_page.h"
 
-const char report_style[] =
+const char html_style[] =
 	":root{color-scheme:light dark;--page:#f6f6f4;--card:#fdfdfc;--ink:#161615;--soft:#55544f;"
 	"--line:#e2e1dc;--track:#ecebe6;--good:#0a7d2c;--bad:#b3261e;"
-	"--c1:#2a78d6;--c2:#1baf7a;--c3:#eda100;--c4:#8458c9;--wait:#d9622b}\n"
+	"--c0:#8a939c;--c1:#2a78d6;--c2:#1baf7a;--c3:#eda100;--c4:#8458c9;--wait:#d9622b}\n"
 	"@media (prefers-color-scheme:dark){:root{--page:#121211;--card:#1c1c1a;--ink:#f2f1ec;"
 	"--soft:#b7b5ab;--line:#35342f;--track:#2a2926;--good:#5fce82;--bad:#ff8a7a;"
-	"--c1:#4b93e6;--c2:#2fb583;--c3:#d09a1c;--c4:#a584e0;--wait:#e67c47}}\n"
+	"--c0:#7c858e;--c1:#4b93e6;--c2:#2fb583;--c3:#d09a1c;--c4:#a584e0;--wait:#e67c47}}\n"
 	"*{box-sizing:border-box}\n"
 	"body{margin:0;background:var(--page);color:var(--ink);"
 	"font:15px/1.5 system-ui,sans-serif}\n"
@@ -28,10 +28,12 @@ const char report_style[] =
 	"th.n,td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
 	"td.d{width:240px;padding-right:0}\n"
 	"tr.in td:first-child{padding-left:16px}\n"
+	"tr.g td{font-weight:600;padding-top:8px}\n"
 	"svg{display:block}svg.wide{width:100%;height:auto;margin-bottom:6px}svg.key{display:"
 	"inline-block;"
 	"margin-right:6px}\n"
-	".track{fill:var(--track)}.line{fill:var(--line)}.c1{fill:var(--c1)}.c2{fill:var(--c2)}"
+	".track{fill:var(--track)}.line{fill:var(--line)}.c0{fill:var(--c0)}.c1{fill:var(--c1)}.c2{"
+	"fill:var(--c2)}"
 	".c3{fill:var(--c3)}.c4{fill:var(--c4)}.wait{fill:var(--wait)}\n"
 	".axis{display:flex;justify-content:space-between}\n"
 	"figure{margin:0}summary{cursor:pointer;color:var(--soft)}\n"
