@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes a command's standard output to a named file that is whole or not there. */
+/* Writes what a command makes to a named file that is whole or not there. */
 #include "tool_output.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@ static struct {
 	const char *name; /* as the person wrote it; NULL: there is no such file */
 	char *path;       /* it, with links followed */
 	char *partial;    /* what is written, or NULL: the file itself */
+	FILE *stream;     /* NULL: standard output */
 } output;
 
 static int output_failed(const struct tool *tool, int rc)
@@ -39,8 +40,9 @@ static int partial_make(const struct stat *like)
 		fd = -1;
 	else
 		fd = open(output.partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd >= 0 && like && (fchmod(fd, like->st_mode & 0777) ||
-				(fchown(fd, like->st_uid, like->st_gid) && errno != EPERM))) {
+	if (fd >= 0 && like &&
+	    (fchmod(fd, like->st_mode & 0777) ||
+	     (fchown(fd, like->st_uid, like->st_gid) && errno != EPERM))) {
 		close(fd);
 		unlink(output.partial);
 		fd = -1;
@@ -52,50 +54,75 @@ static int partial_make(const struct stat *like)
 	return fd;
 }
 
-int tool_output_file(const struct tool *tool, const char *path)
+/* The descriptor of what is to be written, or -1, and the person has been told. */
+static int output_open(const struct tool *tool, const char *path)
 {
 	struct stat st;
 	bool exists = !stat(path, &st);
 	int fd = -1;
 
 	output.name = path;
-	output.path = exists ? realpath(path, NULL) : strdup(path);
-	if (!output.path)
-		return output_failed(tool, errno);
+	output.path = exists ? realpath(path, NULL) : *path ? strdup(path) : NULL;
+	if (!output.path) {
+		output_failed(tool, errno);
+		return -1;
+	}
 	if (!exists || (S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
 		fd = partial_make(exists ? &st : NULL);
 	if (fd < 0)
 		fd = open(output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return output_failed(tool, errno);
+		output_failed(tool, errno);
+	return fd;
+}
+
+int tool_output_file(const struct tool *tool, const char *path)
+{
+	int fd = output_open(tool, path);
+
+	if (fd < 0)
+		return TOOL_FAILED;
 	if (dup2(fd, STDOUT_FILENO) < 0)
 		return output_failed(tool, errno);
 	close(fd);
 	return 0;
 }
 
+FILE *tool_output_beside(const struct tool *tool, const char *path)
+{
+	int fd = output_open(tool, path);
+
+	if (fd < 0)
+		return NULL;
+	output.stream = fdopen(fd, "w");
+	if (!output.stream)
+		output_failed(tool, errno);
+	return output.stream;
+}
+
 /* Takes away what is not whole. */
-static void output_drop(const struct tool *tool)
+static void output_drop(const struct tool *tool, int fd)
 {
 	struct stat st;
 
 	if (output.partial)
 		unlink(output.partial);
-	else if (!fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode))
+	else if (!fstat(fd, &st) && S_ISREG(st.st_mode))
 		tool_complain(tool, "%s: it is not whole", output.name);
 }
 
 int tool_output_commit(const struct tool *tool, int status, bool whole)
 {
+	FILE *stream = output.stream ? output.stream : stdout;
 	bool failed;
 
 	if (!output.name)
 		return tool_output_end(tool, status);
-	failed = ferror(stdout);
+	failed = ferror(stream);
 	errno = 0;
-	failed = fflush(stdout) || failed;
+	failed = fflush(stream) || failed;
 	/* Some file systems tell only now that they are full. */
-	if (!failed && output.partial && fsync(STDOUT_FILENO) && errno != EINVAL)
+	if (!failed && output.partial && fsync(fileno(stream)) && errno != EINVAL)
 		failed = true;
 	if (!failed && whole) {
 		if (!output.partial || !rename(output.partial, output.path))
@@ -108,6 +135,6 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 			      errno ? strerror(errno) : "it could not be written");
 		status = TOOL_FAILED;
 	}
-	output_drop(tool);
+	output_drop(tool, fileno(stream));
 	return tool_signal ? tool_signal_status() : status;
 }

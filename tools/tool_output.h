@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Writes a command's standard output to a named file that is whole or not there. */
+/* Writes what a command makes to a named file that is whole or not there. A command has one such
+ * file. */
 #ifndef LMDBIO_TOOLS_TOOL_OUTPUT_H
 #define LMDBIO_TOOLS_TOOL_OUTPUT_H
 
 #include "tool_common.h"
 
-/* Standard output becomes the file `path`. What is written goes to ".NAME.lmdbio-partial" beside it,
- * which takes its name in tool_output_commit(): a file that was there before stays until then. Where
- * no file can be made beside it, or it is a device or a pipe, it is written in place. Returns 0 or
- * TOOL_FAILED, and the person has been told. */
+#include <stdio.h>
+
+/* Standard output becomes the file `path`. What is written goes to ".NAME.lmdbio-partial" beside
+ * it, which takes its name in tool_output_commit(): a file that was there before stays until then.
+ * Where no file can be made beside it, or it is a device or a pipe, it is written in place. Returns
+ * 0 or TOOL_FAILED, and the person has been told. */
 int tool_output_file(const struct tool *tool, const char *path);
 
-/* As tool_output_end(), for standard output or the file that it has become. If all was written and
- * `whole` says that this is all there is, the file gets its name; otherwise it is removed, and where
- * that cannot be, a person is told that it is not whole. */
+/* The same for a command that prints something else to standard output: a stream of its own, or
+ * NULL, and the person has been told. */
+FILE *tool_output_beside(const struct tool *tool, const char *path);
+
+/* As tool_output_end(), for the stream that goes to the file. If all was written and
+ * `whole` says that this is all there is, the file gets its name; otherwise it is removed, and
+ * where that cannot be, a person is told that it is not whole. */
 int tool_output_commit(const struct tool *tool, int status, bool whole);
 
 #endif

@@ -247,8 +247,27 @@ told bad_number_is_refused 2 "pairs wants a number from 1 to 99, not '0'" "$inst
 told bad_size_is_refused 2 "bytes wants a size" "$installed" --bytes=many data/train
 told bad_list_is_refused 2 "processes wants a number from 1 to 64, not '0'" "$installed" --processes=1,0 data/train
 told row_that_is_none_is_refused 2 "no row has 'sideways'" "$installed" --only=sideways data/train
-told page_that_cannot_be_written_is_named 2 'none/page.html: No such file' "$installed" "${quick[@]}" \
-	--only='warm, scan, 1' --html=none/page.html data/train
+told page_that_cannot_be_written_is_named 2 'none/page.html: No such file' "$installed" --seconds=300 \
+	--html=none/page.html data/train
+judge page_that_cannot_be_written_is_told_of_before_measuring test ! -s out -a "$(wc -l < err)" -eq 1
+if [ -c /dev/full ]; then
+	told page_on_a_full_disk_is_named 2 'full: No space left' "$installed" "${quick[@]}" --only='warm, scan, 1' \
+		--html=/dev/full data/train
+	judge what_was_measured_is_told_all_the_same grep -q '^warm, scan, 1 process' out
+fi
+mkfifo page.pipe
+cat page.pipe > piped.html &
+reading=$!
+status page_goes_into_a_pipe 0 "$installed" "${quick[@]}" --only='warm, scan, 1' --html=page.pipe data/train
+judge pipe_stays_one test -p page.pipe
+wait $reading
+judge pipe_has_the_page grep -q '</html>' piped.html
+mv data/file.mdb 'data/<b>&"file.mdb'
+status odd_name_is_measured 0 "$installed" "${quick[@]}" --only='warm, scan, 1' --html=odd.html 'data/<b>&"file.mdb'
+judge odd_name_is_text /usr/bin/python3 -c '
+import xml.etree.ElementTree as tree
+assert "<b>&\"file.mdb" in "".join(tree.parse("odd.html").getroot().itertext())'
+mv 'data/<b>&"file.mdb' data/file.mdb
 told no_data_set_is_wrong_usage 2 'one data set is wanted' "$installed"
 rm data/text data/newer
 

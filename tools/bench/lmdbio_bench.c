@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The command line of lmdbio-bench, and the order in which it works and reports. */
 #include "given_bench.h"
+#include "tool_output.h"
 #include "tool_place.h"
 
 #include <errno.h>
@@ -212,64 +213,44 @@ static int open_sets(void)
 	return rc;
 }
 
-/* The page is whole or not there. */
-static int write_page(void)
+/* What was measured is told, also when the page cannot be written. */
+static int report(FILE *page)
 {
-	char *partial;
-	FILE *out;
-	int rc = 0;
+	int status = bench.differ ? TOOL_PROBLEM : TOOL_OK;
 
-	if (asprintf(&partial, "%s.lmdbio-partial", asked.html) < 0)
-		return ENOMEM;
-	out = fopen(partial, "we");
-	if (!out) {
-		rc = errno;
-	} else {
-		given_html(&bench, out);
-		if (ferror(out))
-			rc = EIO;
-		if (fclose(out) && !rc)
-			rc = errno;
-		if (!rc && rename(partial, asked.html))
-			rc = errno;
-		if (rc)
-			unlink(partial);
+	if (page) {
+		given_html(&bench, page);
+		status = tool_output_commit(&bench_tool, status, true);
 	}
-	if (rc)
-		tool_complain(&bench_tool, "%s: %s", asked.html, strerror(rc));
-	free(partial);
-	return rc;
-}
-
-static int report(void)
-{
-	int rc = asked.html ? write_page() : 0;
-
-	if (asked.json && !rc)
-		rc = given_json(&bench, stdout);
-	else if (!rc)
+	if (!asked.json)
 		given_table(&bench, stdout);
-	if (rc)
-		return TOOL_FAILED;
-	return bench.differ ? TOOL_PROBLEM : TOOL_OK;
+	else if (given_json(&bench, stdout))
+		status = TOOL_FAILED;
+	return status;
 }
 
 static int run(void)
 {
 	char plan[256];
+	FILE *page = NULL;
 	int status = open_sets() || find_programs() ? TOOL_FAILED : given_plan(&bench);
 
 	if (status)
 		return status;
+	/* Before the time is spent. */
+	if (asked.html && !(page = tool_output_beside(&bench_tool, asked.html)))
+		return TOOL_FAILED;
 	given_plan_text(&bench, plan, sizeof(plan));
 	fprintf(stderr, "%s: %s: %s\n", bench_tool.name, asked.path, plan);
-	return given_measure(&bench) ? TOOL_FAILED : report();
+	if (!given_measure(&bench))
+		return report(page);
+	return page ? tool_output_commit(&bench_tool, TOOL_FAILED, false) : TOOL_FAILED;
 }
 
 static void on_unreadable(void)
 {
 	tool_complain(&bench_tool, "%s: %s", asked.path, strerror(EIO));
-	_exit(TOOL_FAILED);
+	_exit(tool_output_commit(&bench_tool, TOOL_FAILED, false));
 }
 
 int main(int argc, char **argv)
