@@ -15,7 +15,7 @@
 
 /* The one function that every user of LMDB must call; mdb_open and the like are names that other
  * libraries have too. */
-static const char lmdb_symbol[] = "mdb_env_open";
+static const char lmdb_symbol[] = "mdb_env_open", lmdbio_symbol[] = "lmdbio_version";
 static const char lmdb_version_text[] = "LMDB ";
 static const char *const reaching[] = {"dlopen",      "dlmopen",      "execve", "execv", "execvp",
 				       "posix_spawn", "posix_spawnp", "system", "popen"};
@@ -165,7 +165,8 @@ static void relocations_read(const struct image *image, const struct dynamic *dy
 
 /* The number of dynamic symbols stands in a section header alone. A file without them is taken to
  * define nothing. */
-static bool defines_symbol(const struct image *image, const struct dynamic *dynamic)
+static bool defines_symbol(const struct image *image, const struct dynamic *dynamic,
+			   const char *name)
 {
 	const ElfW(Shdr) *sections =
 		image_at(image, image->header->e_shoff, image->header->e_shnum, sizeof(*sections));
@@ -181,7 +182,7 @@ static bool defines_symbol(const struct image *image, const struct dynamic *dyna
 		symbols = image_at(image, sections[i].sh_offset, count, sizeof(*symbols));
 		for (size_t n = 0; symbols && n < count; n++)
 			if (symbols[n].st_shndx != SHN_UNDEF &&
-			    !strcmp(symbol_name(image, dynamic, &symbols[n]), lmdb_symbol))
+			    !strcmp(symbol_name(image, dynamic, &symbols[n]), name))
 				return true;
 	}
 	return false;
@@ -216,7 +217,8 @@ static void segments_read(const struct image *image, struct elf_facts *facts)
 	relocations_read(image, &dynamic, &dynamic.rela, sizeof(ElfW(Rela)), facts);
 	relocations_read(image, &dynamic, &dynamic.plt,
 			 dynamic.plt_is_rela ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel)), facts);
-	facts->defines_lmdb = defines_symbol(image, &dynamic);
+	facts->defines_lmdb = defines_symbol(image, &dynamic, lmdb_symbol);
+	facts->defines_lmdbio = defines_symbol(image, &dynamic, lmdbio_symbol);
 	if (facts->defines_lmdb && dynamic.symbolic)
 		facts->calls_lmdb = false; /* -Bsymbolic: its own definition comes first */
 }

@@ -18,6 +18,7 @@ struct elf_facts {
 	char loader[PATH_MAX]; /* a program's dynamic loader; empty for a library */
 	bool calls_lmdb;       /* its mdb_env_open is looked up by the dynamic loader */
 	bool defines_lmdb;     /* it exports an mdb_env_open of its own */
+	bool defines_lmdbio;   /* it exports an lmdbio_version: it is lmdbio's library */
 	bool carries_lmdb;     /* LMDB's version text is in it ... */
 	char version[16];      /* ... which says "0.9.35"; else empty */
 	bool reaches_out;      /* it can load libraries or start programs later */

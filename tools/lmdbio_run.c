@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Starts a program so that it reads through lmdbio. */
 #include "config.h"
+#include "drop_in.h"
 #include "preload_check.h"
 #include "run_count.h"
 #include "run_job.h"
@@ -167,28 +168,11 @@ static int parse(struct options *options, int argc, char **argv)
 /* Resolves the library into `path`, or says why it cannot be preloaded. */
 static int library_resolve(const char *wanted, char *path)
 {
-	char resolved[PATH_MAX];
-
 	if (!wanted)
 		tool_place_library("liblmdb.so.0", "compat", path);
 	else
 		snprintf(path, PATH_MAX, "%s", wanted);
-	if (!realpath(path, resolved) || access(resolved, R_OK)) {
-		fprintf(stderr, "lmdbio-run: %s: %s: --library names another\n", path,
-			strerror(errno));
-		return -1;
-	}
-	/* The name that was asked for is kept: the loader compares a library's file name. */
-	if (*path != '/')
-		snprintf(path, PATH_MAX, "%s", resolved);
-	if (strpbrk(path, " :$\n\t")) {
-		fprintf(stderr,
-			"lmdbio-run: %s: LD_PRELOAD cannot hold a path with a space, colon or "
-			"dollar sign\n",
-			path);
-		return -1;
-	}
-	return 0;
+	return drop_in_judge(&run_tool, "--library", path);
 }
 
 /* The new value of LD_PRELOAD: the library, then what was there. Spaces between the old entries
@@ -230,7 +214,7 @@ static int environment_print(const struct options *options, const char *preload)
 		if (options->settings[i])
 			printf(" %s=%s", variables[i].variable, options->settings[i]);
 	putchar('\n');
-	return fflush(stdout) ? EXIT_OURS : 0;
+	return tool_output_end(&run_tool, TOOL_OK);
 }
 
 static int environment_set(const struct options *options, const char *preload)
@@ -287,10 +271,10 @@ static int program_start(const struct options *options, const char *library, con
 	start.error = preload_find(name, program);
 	if (options->check && start.error) {
 		printf("%s: does not take effect: %s\n", name, strerror(start.error));
-		return PRELOAD_FAILS;
+		return tool_output_end(&run_tool, PRELOAD_FAILS);
 	}
 	if (options->check && !options->check_by_running)
-		return (int)preload_check(program, library, preload);
+		return tool_output_end(&run_tool, (int)preload_check(program, library, preload));
 	/* The program finds it beside the library, which a person may have named. */
 	if (options->mpi_inside && !options->check && !options->library &&
 	    !tool_place_module("lmdbio-run"))
@@ -300,7 +284,8 @@ static int program_start(const struct options *options, const char *library, con
 		return EXIT_OURS;
 	}
 	if (options->check)
-		return (int)preload_check_run(program, options->program, library);
+		return tool_output_end(
+			&run_tool, (int)preload_check_run(program, options->program, library));
 	if (run_count_begin(&count, name))
 		job.count = &count;
 	if (options->mpi)

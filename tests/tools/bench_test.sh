@@ -268,6 +268,9 @@ judge odd_name_is_text /usr/bin/python3 -c '
 import xml.etree.ElementTree as tree
 assert "<b>&\"file.mdb" in "".join(tree.parse("odd.html").getroot().itertext())'
 mv 'data/<b>&"file.mdb' data/file.mdb
+told missing_library_is_named 2 'none.so: No such file' "$installed" --library=none.so data/train
+told library_that_is_none_is_named 2 'data/text: this is no library: --library names another' "$installed" \
+	--library=data/text data/train
 told no_data_set_is_wrong_usage 2 'one data set is wanted' "$installed"
 rm data/text data/newer
 

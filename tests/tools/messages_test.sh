@@ -56,12 +56,12 @@ empty.mdb|2|2|2|empty.mdb: .*this file is empty, no LMDB data file: copy it agai
 INPUTS
 while IFS='|' read -r file in_check in_readers in_others pattern; do
 	input=$(echo "$file" | tr -c 'a-z0-9\n' _)
-	for command in check stat dump convert stage serve; do
+	for command in check stat dump convert stage serve bench; do
 		is_there lmdbio-$command || continue
 		expected=$in_readers
 		case $command in
 		check) expected=$in_check ;;
-		stage | serve) expected=$in_others ;;
+		stage | serve | bench) expected=$in_others ;;
 		esac
 		set -- "$file"
 		case $command in
@@ -134,6 +134,9 @@ heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
 # --- other files that a command is given ---
 mkdir tree
 echo text > tree/file
+ln -s "$(command -v env)" program
+ln -s "$(ldd "$tools/lmdbio-convert" | awk '/libzstd/ { print $3 }')" other
+ln -s "$(ldd "$tools/quickstart_reader" | awk '/liblmdb/ { print $3 }')" original
 # NAME|STATUS|WHAT IT SAYS|COMMAND LINE
 cat > lines <<'LINES'
 staging_to_a_missing_directory|2|^lmdbio-stage: missing: No such file or directory (rank 0): make the directory on each node, or name another with --to|lmdbio-stage --to=missing sound
@@ -148,6 +151,13 @@ missing_program|127|^lmdbio-run: nosuch: No such file or directory: check its na
 program_that_is_none|126|^lmdbio-run: ./text.mdb: Permission denied: is it executable|lmdbio-run ./text.mdb
 no_program|2|^lmdbio-run: which program|lmdbio-run
 missing_library|2|^lmdbio-run: nosuch.so: No such file or directory: --library names another|lmdbio-run --library=nosuch.so true
+library_that_is_text|2|^lmdbio-run: text.mdb: this is no library: --library names another|lmdbio-run --library=text.mdb true
+library_that_is_empty|2|^lmdbio-run: empty.mdb: this is no library: --library|lmdbio-run --library=empty.mdb true
+library_that_is_a_directory|2|^lmdbio-run: tree: this is no library: --library|lmdbio-run --library=tree true
+library_that_is_a_pipe|2|^lmdbio-run: pipe: this is no library: --library|lmdbio-run --library=pipe true
+library_that_is_a_program|2|^lmdbio-run: .*: this is a program, no library: --library|lmdbio-run --library=program true
+library_of_another_name|2|^lmdbio-run: .*: this is another library than lmdbio's liblmdb.so.0: --library|lmdbio-run --library=other true
+library_that_is_the_original|2|^lmdbio-run: .*: this is the original LMDB, and not lmdbio: --library|lmdbio-run --library=original true
 missing_staged_directory|2|^lmdbio-run: --staged wants a directory that is there, not 'nosuch'|lmdbio-run --staged=nosuch true
 missing_staged_directory_of_a_server|2|^lmdbio-serve: --staged wants a directory that is there, not 'nosuch'|lmdbio-serve --staged=nosuch
 no_server_to_ask|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lmdbio-serve starts one|lmdbio-serve --node=no-such-server --status
@@ -155,6 +165,8 @@ no_server_to_stop|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lm
 missing_database|2|^lmdbio-stat: sound: no database 'other': lmdbio-dump -l lists them|lmdbio-stat -s other sound
 chunks_of_a_data_file|2|^lmdbio-stat: sound: --chunks is for containers, which lmdbio-convert makes|lmdbio-stat --chunks sound
 output_in_a_missing_directory|2|^lmdbio-dump: nosuch/file: No such file or directory|lmdbio-dump -f nosuch/file sound
+page_without_a_name|2|^lmdbio-bench: : No such file or directory|lmdbio-bench --html= sound
+page_in_place_of_a_directory|2|^lmdbio-bench: tree: Is a directory|lmdbio-bench --html=tree sound
 missing_dictionary|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q -D nosuch sound made
 missing_labels|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --labels=nosuch tree made
 missing_root|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --root=nosuch --from=caffe tree/file made
@@ -206,6 +218,16 @@ LAUNCHED
 			fi
 		done
 	done < launched
+fi
+
+# --- an answer that cannot be printed ---
+if [ -c /dev/full ]; then
+	for option in --print-env --check; do
+		rc=0
+		"$tools/lmdbio-run" $option true > /dev/full 2> err || rc=$?
+		judge "run${option}_on_a_full_disk_ends_with_2" test $rc -eq 2
+		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left' err
+	done
 fi
 
 # --- what no message is ---

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The command line of lmdbio-bench, and the order in which it works and reports. */
 #include "given_bench.h"
+#include "drop_in.h"
 #include "tool_output.h"
 #include "tool_place.h"
 
@@ -170,7 +171,9 @@ static int find_programs(void)
 		snprintf(bench.drop_in, PATH_MAX, "%s", asked.library);
 	else
 		tool_place_library("liblmdb.so.0", "compat", bench.drop_in);
-	rc = run_init_at(worker, bench.drop_in);
+	rc = drop_in_judge(&bench_tool, "--library", bench.drop_in);
+	if (!rc)
+		rc = run_init_at(worker, bench.drop_in);
 	if (!rc && bench.compared)
 		rc = run_original(&bench.original, &bench.built_in);
 	if (!rc && bench.compared && bench.built_in)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Judges whether a file is lmdbio's library, which the dynamic loader can preload. */
+#include "drop_in.h"
+
+#include "elf_inspect.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the dynamic loader would refuse in words of its own, or take without effect; NULL: nothing.
+ */
+static const char *content_fault(const struct elf_facts *facts)
+{
+	switch (facts->kind) {
+	case ELF_NOT:
+		return "this is no library";
+	case ELF_FOREIGN:
+		return "this is a library for another kind of machine";
+	case ELF_STATIC:
+		return "this is no library that can be preloaded";
+	case ELF_DYNAMIC:
+		break;
+	}
+	if (*facts->loader)
+		return "this is a program, no library";
+	if (facts->defines_lmdbio)
+		return NULL;
+	return facts->defines_lmdb ? "this is the original LMDB, and not lmdbio"
+				   : "this is another library than lmdbio's liblmdb.so.0";
+}
+
+int drop_in_judge(const struct tool *tool, const char *option, char *path)
+{
+	char resolved[PATH_MAX];
+	struct elf_facts facts;
+	const char *fault;
+	int rc = 0;
+
+	if (!realpath(path, resolved) || access(resolved, R_OK))
+		rc = errno;
+	if (!rc)
+		rc = elf_inspect(resolved, &facts);
+	fault = rc ? strerror(rc) : content_fault(&facts);
+	if (fault) {
+		tool_complain(tool, "%s: %s: %s names another", path, fault, option);
+		return TOOL_FAILED;
+	}
+	/* The name that was asked for is kept: the loader compares a library's file name. */
+	if (*path != '/')
+		strcpy(path, resolved);
+	if (strpbrk(path, " :$\n\t")) {
+		tool_complain(tool,
+			      "%s: LD_PRELOAD cannot hold a path with a space, colon or "
+			      "dollar sign: move the library, or make a link to it",
+			      path);
+		return TOOL_FAILED;
+	}
+	return 0;
+}
