@@ -287,9 +287,6 @@ static int serve(const struct options *options)
 	}
 	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);
-	if (!at.rank && !*options->paths)
-		tool_complain(&serve_tool, "without a PATH it keeps what programs read; "
-					   "lmdbio-serve --stop ends it");
 	for (char **path = options->paths; !at.rank && *path; path++)
 		tool_store_tell(&serve_tool, *path, "what the server keeps");
 	serving.over = at.node_rank > 0; /* one a node is enough */
@@ -298,6 +295,9 @@ static int serve(const struct options *options)
 		tell_taken(work.node);
 	else if (rc && !at.node_rank)
 		tool_complain(&serve_tool, "%s", strerror(rc));
+	if (!rc && !at.rank && !*options->paths)
+		tool_complain(&serve_tool, "no PATH is given: it serves what your programs read "
+					   "through lmdbio here, until lmdbio-serve --stop ends it");
 	serving.over |= rc != 0;
 	module->serve(&work);
 	module->end();

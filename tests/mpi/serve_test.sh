@@ -163,6 +163,9 @@ kill -TERM "$(server_of 0)"
 rc=0
 wait "$served" || rc=$?
 equal "terminated_server_ends_well" 0 "$rc"
+judge "server_without_a_path_says_what_it_serves" grep -qx \
+	"lmdbio-serve: no PATH is given: it serves what your programs read .* until lmdbio-serve --stop ends it" \
+	"$scratch/serve.log"
 
 # program_disturbed SIGNAL PERCENT NODES RANKS: ranks on the first node read their parts while its server
 # is sent that, when storage has been asked for so much of the set. The launcher of a server that is
