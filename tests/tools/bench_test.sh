@@ -221,6 +221,36 @@ else
 	not_run other_user_measures "not root, or the tree is out of another user's reach"
 fi
 
+# --- a program that has the data set mapped ---
+mkfifo held
+/usr/bin/python3 - data/train/data.mdb <<'END' &
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+sum(data[at] for at in range(0, len(data), 4096))
+open("mapped", "w").close()
+open("held").read()
+END
+holder=$!
+while [ ! -e mapped ]; do kill -0 $holder || break; done
+status bench_measures_a_mapped_file 0 "$installed" "${quick[@]}" --only='cold, scan, 1 process' data/train
+judge runs_that_are_not_cold_are_told_of grep -q 'Cold runs are not cold: .*End the program that has it mapped' out
+: > held
+wait $holder
+
+# --- the caches of the whole machine ---
+if [ "$(id -u)" -eq 0 ] && command -v fincore > /dev/null && [ -w /proc/sys/vm/drop_caches ]; then
+	cp data/train/data.mdb other_cached
+	sync other_cached
+	cat other_cached > /dev/null
+	judge other_file_is_cached test "$(fincore -bno RES other_cached)" -gt 0
+	status caches_are_dropped_by_root 0 "$installed" "${quick[@]}" --only='cold, scan, 1 process' --drop-caches data/train
+	judge dropped_caches_are_those_of_all_files test "$(fincore -bno RES other_cached)" -eq 0
+	judge dropping_has_an_effect sh -c '! grep -q "no effect" out'
+else
+	not_run caches_are_dropped_by_root "not root, or the kernel's settings are read-only"
+fi
+
 # --- errors: the file and what to do ---
 echo 'no database' > data/text
 /usr/bin/python3 - <<'END'

@@ -64,9 +64,12 @@ static void make_cold(struct given_bench *bench, const struct given_set *set)
 			   set->file);
 	else if ((double)left > cold_rest * (double)set->file_size)
 		given_note(bench,
-			   "Cold runs are not cold: more than 1 %% of %s stays in memory. Another "
-			   "program has it mapped; root can try --drop-caches.",
-			   set->file);
+			   "Cold runs are not cold: more than 1 %% of %s stays in memory. End the "
+			   "program that has it mapped%s.",
+			   set->file,
+			   bench->options.drop_caches
+				   ? ""
+				   : "; if there is none, root can try --drop-caches");
 	close(fd);
 }
 
