@@ -265,12 +265,30 @@ static bool piece_around(const struct residency *residency, uint64_t *offset, ui
 	return true;
 }
 
+/* Takes the ends of a range away that are sure: a value that lies across the border of two pieces
+ * is then a part of one of them, because a scan has been granted the other. */
+static void sure_trim(const struct residency *residency, uint64_t *offset, uint64_t *end)
+{
+	uint64_t from = block_of(*offset), to = block_end(*end);
+
+	while (from < to && residency_is_sure(residency->sure, from * ARENA_BLOCK))
+		*offset = ++from * ARENA_BLOCK;
+	while (from < to && residency_is_sure(residency->sure, (to - 1) * ARENA_BLOCK))
+		*end = --to * ARENA_BLOCK;
+}
+
 int residency_assure(struct residency *residency, uint64_t offset, uint64_t length)
 {
-	uint64_t first = offset, end = offset + length, last = end;
-	bool piece = piece_around(residency, &first, &last), there;
+	uint64_t end = offset + length, first, last;
+	bool piece, there;
 	int rc;
 
+	sure_trim(residency, &offset, &end);
+	if (offset >= end)
+		return 0;
+	first = offset;
+	last = end;
+	piece = piece_around(residency, &first, &last);
 	if (piece && is_granted(residency)) {
 		mark_sure(residency, first, last);
 		return 0;

@@ -167,6 +167,31 @@ static void pages_when_many_were_there_then_most_are_taken_to_be_there(void **st
 	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 2, 8);
 }
 
+/* Values of two pages each, of which every eighth lies across the border of two pieces. */
+static void values_when_they_lie_across_pieces_then_taken_to_be_there_as_others(void **state)
+{
+	struct residency *residency = first(state);
+
+	be_warm(residency);
+	counts_clear();
+	for (uint64_t at = ARENA_CHUNK + PAGE; at + 2 * PAGE <= SIZE; at += 2 * PAGE)
+		if (!residency_are_sure(residency->sure, at, 2 * PAGE))
+			assert_int_equal(residency_assure(residency, at, 2 * PAGE), 0);
+	assert_in_range(asks, 2, 12);
+}
+
+static void values_when_they_lie_across_pieces_backward_then_taken_to_be_there_as_others(void **state)
+{
+	struct residency *residency = first(state);
+
+	be_warm(residency);
+	counts_clear();
+	for (uint64_t at = SIZE - 3 * PAGE; at >= ARENA_CHUNK; at -= 2 * PAGE)
+		if (!residency_are_sure(residency->sure, at, 2 * PAGE))
+			assert_int_equal(residency_assure(residency, at, 2 * PAGE), 0);
+	assert_in_range(asks, 2, 12);
+}
+
 static void pages_when_faults_are_slow_then_told_from_reads_by_their_number(void **state)
 {
 	struct residency *residency = first(state);
@@ -426,6 +451,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(page_when_handed_out_again_then_not_asked_for_again),
 		CASE(pages_when_many_were_there_then_most_are_taken_to_be_there),
+		CASE(values_when_they_lie_across_pieces_then_taken_to_be_there_as_others),
+		CASE(values_when_they_lie_across_pieces_backward_then_taken_to_be_there_as_others),
 		CASE(pages_when_faults_are_slow_then_told_from_reads_by_their_number),
 		CASE(pages_when_nothing_is_granted_then_every_piece_is_asked_for),
 		CASE(pages_when_they_have_to_be_read_then_by_themselves),
