@@ -177,7 +177,8 @@ def signals():
 
 
 def refusals():
-    for name, terms in (("no_term", "env -u TERM"), ("empty_term", "env TERM="), ("unknown_term", "env TERM=nothing")):
+    for name, terms in (("no_term", "env -u TERM"), ("empty_term", "env TERM="), ("unknown_term", "env TERM=nothing"),
+                        ("term_without_a_screen", "env TERM=dumb")):
         terminal = Terminal(f"{terms} '{TOP}'")
         terminal.case(f"{name}_ends_with_2", r"^status 2")
         shown = terminal.screen()

@@ -182,12 +182,15 @@ static int looks_show(struct screen *screen)
 /* newterm() says it, too, and leaves memory behind. */
 static bool is_terminal_known(void)
 {
+	bool moves;
 	int found;
 
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
 		return false;
+	/* A screen is drawn by moving the cursor to a place. */
+	moves = cursor_address != NULL;
 	del_curterm(cur_term);
-	return true;
+	return moves;
 }
 
 int top_screen(const struct tool *tool, struct top_sampler *sampler, uint64_t every_ms,
@@ -207,8 +210,8 @@ int top_screen(const struct tool *tool, struct top_sampler *sampler, uint64_t ev
 	terminal = is_terminal_known() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!terminal) {
 		tool_complain(tool,
-			      "TERM=%s names no terminal that is known here; set TERM, or print "
-			      "plain text with --batch",
+			      "TERM=%s names no terminal that is known here and has a screen; set "
+			      "TERM, or print plain text with --batch",
 			      type ? type : "");
 		return TOOL_FAILED;
 	}
