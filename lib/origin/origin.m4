@@ -4,10 +4,22 @@ dnl
 dnl Debian's archive is compiled for PIE, not PIC. Its one relocation that a shared object cannot
 dnl have is against libc's `stderr`; renamed to a hidden variable of ours it links. Other systems'
 dnl archives may need more, so the recipe itself is tried here, and dlopen is the second choice.
+
+dnl LMDBIO_ORIGIN_FIND(VARIABLE, FILE): the file in the first folder that has it: those of -L in LDFLAGS, that of
+dnl pkg-config's lmdb, those of the compiler. The bare name if none has.
+AC_DEFUN([LMDBIO_ORIGIN_FIND], [
+$1=
+for lmdbio_word in $LDFLAGS -L"`$PKG_CONFIG --variable=libdir lmdb 2>/dev/null`"; do
+	AS_CASE([$lmdbio_word], [-L/*],
+		[AS_IF([test -z "[$]$1" && test -e "${lmdbio_word#-L}/$2"], [$1=${lmdbio_word#-L}/$2])])
+done
+AS_IF([test -z "[$]$1"], [$1=`$CC -print-file-name=$2`])
+])
+
 AC_DEFUN([LMDBIO_ORIGIN], [
 AC_ARG_VAR([LMDB_ARCHIVE], [the original LMDB's static library])
 AS_IF([test -n "$with_origin_archive"], [LMDB_ARCHIVE=$with_origin_archive])
-AS_IF([test -z "$LMDB_ARCHIVE"], [LMDB_ARCHIVE=`$CC -print-file-name=liblmdb.a`])
+AS_IF([test -z "$LMDB_ARCHIVE"], [LMDBIO_ORIGIN_FIND([LMDB_ARCHIVE], [liblmdb.a])])
 origin_archive_works=no
 AS_IF([test "x$with_origin" != xdlopen], [
 	AC_MSG_CHECKING([whether $LMDB_ARCHIVE can be held under private names])
@@ -34,8 +46,8 @@ AM_CONDITIONAL([ORIGIN_ARCHIVE], [test $origin_archive_works = yes])
 AC_ARG_VAR([LMDB_LIBRARY], [the original LMDB's shared library, for --with-origin=dlopen])
 AS_IF([test -n "$with_origin_library"], [LMDB_LIBRARY=$with_origin_library])
 AS_IF([test -z "$LMDB_LIBRARY"], [
-	LMDB_LIBRARY=`$CC -print-file-name=liblmdb.so.0`
-	AS_CASE([$LMDB_LIBRARY], [/*], [], [LMDB_LIBRARY=`$CC -print-file-name=liblmdb.so`])
+	LMDBIO_ORIGIN_FIND([LMDB_LIBRARY], [liblmdb.so.0])
+	AS_CASE([$LMDB_LIBRARY], [/*], [], [LMDBIO_ORIGIN_FIND([LMDB_LIBRARY], [liblmdb.so])])
 	AS_CASE([$LMDB_LIBRARY], [/*], [LMDB_LIBRARY=`readlink -f "$LMDB_LIBRARY"`])
 ])
 AS_IF([test $origin_archive_works = no], [
