@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Spack's recipe of lmdbio. Copy it to packages/lmdbio/package.py of a Spack repository."""
+"""Spack's recipe of lmdbio, for Spack 0.22 and later, 1.x included.
+
+Copy it to packages/lmdbio/package.py of a Spack repository, then build a checkout:
+spack dev-build --source-path CHECKOUT lmdbio@main
+"""
+try:
+    from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
+except ImportError:  # before Spack 1.0 it is one of the names of spack.package
+    pass
+
 from spack.package import *
 
 
@@ -20,17 +29,18 @@ class Lmdbio(AutotoolsPackage):
     depends_on("autoconf@2.71:", type="build")
     depends_on("automake@1.16:", type="build")
     depends_on("libtool", type="build")
+    depends_on("m4", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("lmdb@0.9.24:0.9")
     depends_on("jansson@2.11:")
     depends_on("liburing@2:")
-    depends_on("random123", type="build")
+    depends_on("ncurses@6:")
+    depends_on("random123")
     depends_on("xxhash")
     depends_on("zstd@1.5:")
     depends_on("libarchive@3.4:", when="+archives")
     depends_on("mpich@4:", when="+mpi")
-    depends_on("python@3.9:", type=("build", "run"), when="+python")
-    extends("python", when="+python")
+    extends("python@3.9:", when="+python")
 
     def configure_args(self):
         args = ["--with-mpi" if self.spec.satisfies("+mpi") else "--without-mpi"]

@@ -171,7 +171,7 @@ mkdir cmake
 cat > cmake/CMakeLists.txt <<'END'
 cmake_minimum_required(VERSION 3.18)
 project(user C)
-find_package(lmdbio REQUIRED)
+find_package(lmdbio 0.2 REQUIRED)
 add_executable(cmade ../user.c)
 target_compile_definitions(cmade PRIVATE OURS)
 target_link_libraries(cmade lmdbio::lmdbio ${CMAKE_DL_LIBS})
@@ -181,6 +181,8 @@ judge program_of_cmake_is_configured cmake -S cmake -B cmade -DCMAKE_C_FLAGS="$s
 judge program_of_cmake_builds cmake --build cmade > cmake.log 2>&1
 test -x cmade/cmade || cat cmake.log
 bound cmade cmade/cmade data
+sed 's/lmdbio 0.2/lmdbio 9/' cmake/CMakeLists.txt > later && mv later cmake/CMakeLists.txt
+told later_version_is_not_found 1 'version' cmake -S cmake -B later -DCMAKE_PREFIX_PATH="$scratch/root$(directory prefix)"
 if [ -e "$lib/pkgconfig/lmdbio-mpi.pc" ]; then
 	cat > job.c <<'END'
 #include <lmdbio_mpi.h>
