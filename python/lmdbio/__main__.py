@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import NoReturn
+from typing import NoReturn, Optional
 
+from . import __version__
 from ._native import installed_file
 
-USAGE = """usage: python3 -m lmdbio run [OPTION...] SCRIPT [ARGUMENT...]
+USAGE = """usage: python3 -m lmdbio run [OPTION...] SCRIPT|-m MODULE [ARGUMENT...]
        python3 -m lmdbio check
 
 run    starts a Python script on lmdbio: lmdbio-run [OPTION...] -- python3 SCRIPT ...
@@ -26,9 +27,41 @@ def _lmdbio_run(arguments: list[str]) -> NoReturn:
     os.execv(program, [program] + arguments)
 
 
-def run() -> NoReturn:
-    """The command `lmdbio-run` of a wheel."""
-    _lmdbio_run(sys.argv[1:])
+def command() -> NoReturn:
+    """A command of a wheel, by the name that it is called by: lmdbio-check, say."""
+    name = os.path.basename(sys.argv[0])
+    program = installed_file("bin", name)
+    if program is None:
+        sys.exit(f"{name}: this wheel was built without it; a build with MPICH, jansson and ncurses "
+                 "has every command")
+    os.execv(program, [program] + sys.argv[1:])
+
+
+def _script_at(words: list[str]) -> Optional[int]:
+    """Where Python's own words begin: after `--`, at -m or -c, or at the first file.
+
+    A word that is none of these belongs to the options of lmdbio-run: `--memory 2G`.
+    """
+    for place, word in enumerate(words):
+        if word == "--":
+            return place + 1 if words[place + 1:] else None
+        if word in ("-m", "-c") or (not word.startswith("-") and os.path.exists(word)):
+            return place
+    return None
+
+
+def _run(words: list[str]) -> int:
+    """`python3 -m lmdbio run`"""
+    place = _script_at(words)
+    if place is not None:
+        options = words[:place - 1] if words[place - 1:place] == ["--"] else words[:place]
+        _lmdbio_run(options + ["--", sys.executable] + words[place:])
+    named = [word for word in words if not word.startswith("-")]
+    if named:
+        print(f"lmdbio: there is no script {named[-1]!r} here", file=sys.stderr)
+    else:
+        print(USAGE, end="", file=sys.stderr)
+    return 2
 
 
 def main() -> int:
@@ -37,15 +70,13 @@ def main() -> int:
     if words and words[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0
+    if words and words[0] in ("-V", "--version"):
+        print(f"lmdbio {__version__}")
+        return 0
     if words == ["check"]:
         _lmdbio_run(["--check=run", "--", sys.executable, "-c", "import lmdb"])
     if words and words[0] == "run":
-        options = 1
-        while options < len(words) and words[options].startswith("-") and words[options] != "--":
-            options += 1
-        script = words[options + (words[options:options + 1] == ["--"]):]
-        if script:
-            _lmdbio_run(words[1:options] + ["--", sys.executable] + script)
+        return _run(words[1:])
     print(USAGE, end="", file=sys.stderr)
     return 2
 

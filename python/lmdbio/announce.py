@@ -2,14 +2,13 @@
 """Announcer: an environment of lmdbio's own that brings records into the node's store."""
 from __future__ import annotations
 
-import array
 import ctypes
 import os
 from typing import Any, Optional, Sequence
 
 from ._native import MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTLS, MDB_RDONLY, check, library
-from .hints import key_values
-from .loader import Path
+from .hints import key_values, record_numbers
+from .loader import Path, path_bytes, whole
 
 
 class Announcer:
@@ -30,8 +29,7 @@ class Announcer:
 
     def __init__(self, path: Path, name: Optional[str] = None, lock: bool = False,
                  depth: int = 64) -> None:
-        if depth < 1:
-            raise ValueError(f"depth={depth}: must be 1 or more")
+        depth, file = whole("depth", depth, 1), path_bytes(path)
         self._path, self._process = os.fsdecode(path), os.getpid()
         self._txns: list[Any] = []
         self._turn, self._depth = 0, depth
@@ -44,7 +42,7 @@ class Announcer:
             check(lib.mdb_env_set_maxdbs(env, 4), self._path)
             flags = MDB_RDONLY | MDB_NOTLS | (0 if lock else MDB_NOLOCK)
             flags |= 0 if os.path.isdir(path) else MDB_NOSUBDIR
-            check(lib.mdb_env_open(env, os.fsencode(path), flags, 0o644), self._path)
+            check(lib.mdb_env_open(env, file, flags, 0o644), self._path)
             self._dbi = self._open_database(name)
         except Exception:
             self.close()
@@ -90,7 +88,7 @@ class Announcer:
     def records(self, numbers: Sequence[int]) -> None:
         """Announces records by their numbers, counted from 0 in the order of the keys."""
         if numbers:
-            values = array.array("Q", numbers)
+            values = record_numbers(numbers)
             check(library().lmdbio_prefetch_records(self._next(), self._dbi,
                                                     values.buffer_info()[0], len(values)),
                   self._path)

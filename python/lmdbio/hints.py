@@ -29,6 +29,7 @@ import sys
 from typing import Any, Optional, Sequence
 
 from ._native import POINTER_SIZE, Stats, declare
+from .loader import whole
 
 NORMAL, SEQUENTIAL, RANDOM, STRIDE = range(4)  # enum lmdbio_advice
 FOREIGN = 0  # of enum lmdbio_service
@@ -97,6 +98,11 @@ def _handles(env: Any, txn: Any) -> tuple[Optional[int], Optional[int]]:
             _word_at(txn, offset + POINTER_SIZE))
 
 
+def record_numbers(numbers: Sequence[int]) -> "array.array[int]":
+    """The numbers of records as the C library takes them."""
+    return array.array("Q", [whole("numbers", number, bits=64) for number in numbers])
+
+
 def address_of(text: bytes) -> int:
     """Where the bytes of an object begin; they stay there as long as the object lives."""
     return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
@@ -104,6 +110,9 @@ def address_of(text: bytes) -> int:
 
 def key_values(keys: Sequence[bytes]) -> tuple[int, tuple[bytes, "array.array[int]"]]:
     """The address of an array of MDB_val for some keys, and what must be kept alive with it."""
+    for key in keys:
+        if not isinstance(key, (bytes, bytearray, memoryview)):
+            raise TypeError(f"keys: {key!r} must be bytes")
     joined = b"".join(keys)
     address = address_of(joined)
     values = array.array("Q" if POINTER_SIZE == 8 else "I")
@@ -193,11 +202,14 @@ class Hints:
         """Announces records by their numbers, counted from 0 in the order of the keys."""
         if self.why_not or not numbers:
             return
-        values = array.array("Q", numbers)
+        values = record_numbers(numbers)
         self._call("lmdbio_prefetch_records", txn, dbi, values.buffer_info()[0], len(values))
 
     def advise(self, txn: Any, advice: int, stride: int = 1, dbi: int = 1) -> None:
         """Says how a database will be read: NORMAL, SEQUENTIAL, RANDOM or STRIDE."""
+        if advice not in (NORMAL, SEQUENTIAL, RANDOM, STRIDE):
+            raise ValueError(f"advice={advice!r}: must be NORMAL, SEQUENTIAL, RANDOM or STRIDE")
+        stride = whole("stride", stride, 1)
         if not self.why_not:
             self._call("lmdbio_advise", txn, dbi, advice, stride)
 

@@ -62,16 +62,22 @@ PRESETS: dict[str, Optional[Callable[[Path], KeyFunction]]] = {
 }
 
 
+def check_key(key: Key) -> None:
+    """Raises an error that says what `key` may be."""
+    known = "must be a function, a format such as '{:08d}', or one of " + ", ".join(map(repr, PRESETS))
+    if not callable(key) and not isinstance(key, str):
+        raise TypeError(f"key={key!r}: {known}")
+    if isinstance(key, str) and key not in PRESETS and "{" not in key:
+        raise ValueError(f"key={key!r}: {known}")
+
+
 def key_function(key: Key, path: Path) -> Optional[KeyFunction]:
     """The function from an index to its key or keys; None: the index is the record's number."""
+    check_key(key)
     if callable(key):
         return key
     if key in PRESETS:
         preset = PRESETS[key]
         return preset(path) if preset else None
-    if "{" not in key:
-        words = ", ".join(repr(word) for word in PRESETS)
-        raise ValueError(f"key={key!r}: must be a function, a format such as '{{:08d}}', or one "
-                         f"of {words}")
     form = key
     return lambda index: form.format(index).encode()

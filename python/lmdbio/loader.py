@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import operator
 import os
 from types import TracebackType
 from typing import Any, Iterator, Optional, Type, Union
@@ -23,6 +24,49 @@ def choice(argument: str, value: str, allowed: dict[str, int]) -> int:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{argument}={value!r}: must be one of {words}")
     return allowed[value]
+
+
+def whole(argument: str, value: Any, least: int = 0, bits: int = 32) -> int:
+    """A whole number of at most so many bits, or an error that names the argument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{argument}={value!r}: must be a whole number") from None
+    if not least <= number < 2**bits:
+        raise ValueError(f"{argument}={number}: must be from {least} to 2**{bits} - 1")
+    return number
+
+
+def path_bytes(path: Any) -> bytes:
+    """A path as the C library takes it, or a TypeError that names the argument."""
+    try:
+        return os.fsencode(path)
+    except TypeError:
+        raise TypeError(f"path={path!r}: must be a string, bytes or a path") from None
+
+
+def loader_options(*, batch: int, order: str = "shuffle", tail: str = "pad", seed: int = 0,
+                   ranks: int = 1, rank: int = 0, memory: Optional[int] = None,
+                   ahead: Optional[int] = None, threads: Optional[int] = None,
+                   bandwidth: Optional[int] = None, stage_dir: Optional[Path] = None,
+                   stage_size: Optional[int] = None, shares: Optional[int] = None,
+                   block: Optional[int] = None, buffer: Optional[int] = None,
+                   resident: Optional[int] = None, skip_errors: bool = False) -> LoaderOptions:
+    """The C library's options from Loader's arguments, or an error that names the argument."""
+    ranks = whole("ranks", ranks, 1)
+    if whole("rank", rank) >= ranks:
+        raise ValueError(f"rank={rank}: must be from 0 to ranks - 1, which is {ranks - 1}")
+    return LoaderOptions(
+        size=ctypes.sizeof(LoaderOptions), batch=whole("batch", batch, 1),
+        seed=whole("seed", seed, bits=64), ranks=ranks, rank=rank,
+        order=choice("order", order, ORDERS), tail=choice("tail", tail, TAILS),
+        skip_errors=bool(skip_errors), memory=whole("memory", memory or 0, bits=64),
+        ahead=whole("ahead", ahead or 0), threads=whole("threads", threads or 0),
+        bandwidth=whole("bandwidth", bandwidth or 0, bits=64),
+        stage_size=whole("stage_size", stage_size or 0, bits=64),
+        shares=whole("shares", shares or 0), block=whole("block", block or 0),
+        buffer=whole("buffer", buffer or 0), resident=whole("resident", resident or 0, bits=64),
+        stage_dir=os.fsencode(stage_dir) if stage_dir is not None else None)
 
 
 def _stage_check(stage_dir: Optional[Path]) -> None:
@@ -156,20 +200,15 @@ class Loader:
                  shares: Optional[int] = None, block: Optional[int] = None,
                  buffer: Optional[int] = None, resident: Optional[int] = None,
                  skip_errors: bool = False) -> None:
-        fields = LoaderOptions(
-            size=ctypes.sizeof(LoaderOptions), batch=batch, seed=seed, ranks=ranks, rank=rank,
-            order=choice("order", order, ORDERS), tail=choice("tail", tail, TAILS),
-            skip_errors=skip_errors, memory=memory or 0, ahead=ahead or 0, threads=threads or 0,
-            bandwidth=bandwidth or 0, stage_size=stage_size or 0, shares=shares or 0,
-            block=block or 0, buffer=buffer or 0, resident=resident or 0,
-            stage_dir=os.fsencode(stage_dir) if stage_dir is not None else None)
-        if batch < 1:
-            raise ValueError(f"batch={batch}: must be 1 or more")
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank={rank}: must be from 0 to ranks - 1, which is {ranks - 1}")
+        fields = loader_options(
+            batch=batch, order=order, tail=tail, seed=seed, ranks=ranks, rank=rank, memory=memory,
+            ahead=ahead, threads=threads, bandwidth=bandwidth, stage_dir=stage_dir,
+            stage_size=stage_size, shares=shares, block=block, buffer=buffer, resident=resident,
+            skip_errors=skip_errors)
+        file = path_bytes(path)
         flags = (0 if os.path.isdir(path) else MDB_NOSUBDIR) | (0 if lock else MDB_NOLOCK)
         handle = ctypes.c_void_p()
-        arguments = (ctypes.byref(handle), os.fsencode(path), flags,
+        arguments = (ctypes.byref(handle), file, flags,
                      name.encode() if name is not None else None, ctypes.byref(fields))
         if comm is None:
             _stage_check(stage_dir)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
-from .loader import Loader, Path
+from .loader import Loader, Path, loader_options, path_bytes
 
 if TYPE_CHECKING:
     class _Base:
@@ -40,6 +40,9 @@ class Records(_Base):
     def __init__(self, path: Path, batch: int, *, decode: Optional[Callable[..., Any]] = None,
                  batches: bool = False, ranks: int = 1, rank: int = 0, **options: Any) -> None:
         super().__init__()
+        path_bytes(path)
+        loader_options(batch=batch, ranks=ranks, rank=rank, **{
+            word: value for word, value in options.items() if word not in ("name", "lock", "comm")})
         self.path, self.batch, self.decode, self.batches = path, batch, decode, batches
         self.ranks, self.rank, self.options = ranks, rank, options
         self.epoch = 0

@@ -19,8 +19,8 @@ import os
 from typing import Any, Iterable, Iterator, Sequence, Union
 
 from .announce import Announcer
-from .keys import Key, key_function
-from .loader import Path
+from .keys import Key, check_key, key_function
+from .loader import Path, path_bytes, whole
 
 __all__ = ["AnnouncingSampler", "LazyEnvironment"]
 
@@ -45,8 +45,9 @@ class AnnouncingSampler:
 
     def __init__(self, sampler: Iterable[Any], path: Path, key: Key, *, name: Union[str, None] = None,
                  lock: bool = False, ahead: int = 256) -> None:
-        if ahead < 1:
-            raise ValueError(f"ahead={ahead}: must be 1 or more")
+        whole("ahead", ahead, 1)
+        path_bytes(path)
+        check_key(key)
         self.sampler, self.path, self.key = sampler, path, key
         self.name, self.lock, self.ahead = name, lock, ahead
         self._announcer: Any = None
@@ -123,6 +124,7 @@ class LazyEnvironment:
     """
 
     def __init__(self, path: Path, **options: Any) -> None:
+        path_bytes(path)
         self.path = path
         self.options = {"readonly": True, "subdir": os.path.isdir(path), **options}
         self._env: Any = None

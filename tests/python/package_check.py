@@ -11,6 +11,7 @@ import lmdb
 import lmdbio
 from lmdbio.announce import Announcer
 from lmdbio.keys import PRESETS, key_function
+from lmdbio.torch import AnnouncingSampler
 
 RECORDS = 103
 bad = False
@@ -46,6 +47,16 @@ def main(path):
             lambda: lmdbio.Loader(path, 4, stage_dir="/no/such"))
     refuses("rank_is_checked", ValueError, ["rank=2"],
             lambda: lmdbio.Loader(path, 8, ranks=2, rank=2))
+    for argument, value in (("seed", -1), ("memory", -1), ("ahead", 2**32), ("threads", -1),
+                            ("block", -1), ("resident", -1), ("ranks", 0)):
+        refuses(f"{argument}_is_checked", ValueError, [f"{argument}={value}"],
+                lambda: lmdbio.Loader(path, 8, **{argument: value}))
+    refuses("batch_is_a_number", TypeError, ["batch='8'"], lambda: lmdbio.Loader(path, "8"))
+    refuses("path_is_named", TypeError, ["path=None"], lambda: lmdbio.Loader(None, 8))
+    refuses("records_name_the_argument_when_they_are_made", ValueError, ["order='random'"],
+            lambda: lmdbio.Records(path, 8, order="random"))
+    refuses("records_refuse_misspelt_options_when_they_are_made", TypeError, ["sed"],
+            lambda: lmdbio.Records(path, 8, sed=1))
     refuses("misspelt_option_is_refused", TypeError, ["sed"], lambda: lmdbio.Loader(path, 8, sed=1))
     refuses("missing_data_set_is_named", lmdbio.Error, ["/nowhere"],
             lambda: lmdbio.Loader("/nowhere", 8))
@@ -73,6 +84,24 @@ def main(path):
     judge("announcers_take_turns_in_named_databases_too", True)
     refuses("announcer_names_the_database", lmdbio.Error, ["'absent'", path],
             lambda: Announcer(path, name="absent"))
+    for what, argument, value, words in (
+            (ValueError, "key", "cafe", ["key='cafe'", "'lsun'"]), (TypeError, "key", 5, ["key=5"]),
+            (ValueError, "ahead", 0, ["ahead=0"]), (TypeError, "path", None, ["path=None"])):
+        refuses(f"sampler_names_{argument}_{value}_when_it_is_made", what, words,
+                lambda: AnnouncingSampler(**{"sampler": [], "path": path, "key": "order",
+                                             argument: value}))
+    refuses("depth_is_checked", ValueError, ["depth=0"], lambda: Announcer(path, depth=0))
+    with lmdb.open(path, readonly=True) as env, env.begin() as txn:
+        hints = lmdbio.Hints(env)
+        judge("hints_say_why_not", "lmdbio-run" in str(hints.why_not))
+        hints.prefetch_keys(txn, [b"0001"])
+        refuses("advice_names_its_words", ValueError, ["advice=9", "STRIDE"],
+                lambda: hints.advise(txn, 9))
+        refuses("stride_is_checked", ValueError, ["stride=0"],
+                lambda: hints.advise(txn, 3, stride=0))
+    announcer = Announcer(path)
+    refuses("keys_are_bytes", TypeError, ["keys: '0001'"], lambda: announcer.keys(["0001"]))
+    refuses("numbers_are_checked", ValueError, ["numbers=-1"], lambda: announcer.records([-1]))
     refuses("key_names_its_presets", ValueError, ["key='cafe'", "'caffe'", "'ase'"],
             lambda: key_function("cafe", path))
     refuses("ase_without_nextid_says_so", ValueError, ["nextid", path],

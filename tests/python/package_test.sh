@@ -27,5 +27,11 @@ with lmdb.open("db", readonly=True, lock=False) as env:
 END
 status run_starts_a_script 0 "$python" -m lmdbio run --prefetch=0 script.py a --b
 judge run_passes_arguments_and_takes_effect grep -qx "\['a', '--b'\] None" out
+status run_takes_the_value_of_an_option_as_a_word 0 "$python" -m lmdbio run --prefetch 0 script.py a
+judge run_keeps_values_of_options_from_the_script grep -qx "\['a'\] None" out
+status run_starts_a_module 0 "$python" -m lmdbio run -m script b
+judge run_starts_the_module_on_lmdbio grep -qx "\['b'\] None" out
+told run_names_a_script_that_is_missing 2 "no script 'missing.py'" "$python" -m lmdbio run --verbose missing.py
+told version_is_told 0 '^lmdbio [0-9]' "$python" -m lmdbio --version
 status check_says_that_it_takes_effect 0 "$python" -m lmdbio check
 finish

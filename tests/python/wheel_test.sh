@@ -29,4 +29,10 @@ status wheel_takes_effect_on_py_lmdb 0 "$python" -m lmdbio check
 status wheel_has_lmdbio_run 0 site/bin/lmdbio-run --verbose -- "$python" -c \
 	'import lmdb; lmdb.open("db", map_size=1 << 20).close(); lmdb.open("db", readonly=True).close()'
 judge wheel_reads_through_lmdbio grep -q 'db: read by lmdbio' err
+for program in "$top_builddir"/tools/lmdbio-*; do
+	[ -f "$program" ] || continue
+	name=${program##*/}
+	told "wheel_has_$name" 0 "^$name (lmdbio) [0-9]" "site/bin/$name" --version
+done
+status wheel_s_commands_work 0 site/bin/lmdbio-check -q db
 finish
