@@ -3,10 +3,14 @@
 
 usage: sampler_check.py make DIRECTORY
        sampler_check.py read DATASET fork|spawn|batch|order|none
-       sampler_check.py preset DATASET mmengine|ase|deepmd
+       sampler_check.py layouts DIRECTORY fork|spawn
+
+`layouts` reads a data set in the layout of each program that `key` knows, and in two of its own, by a
+Dataset that finds its keys as that program does.
 """
 import hashlib
 import json
+import struct
 import os
 import sys
 import zlib
@@ -15,33 +19,113 @@ import lmdb
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
-from lmdbio.keys import key_function
+import lmdbio
 from lmdbio.torch import AnnouncingSampler, LazyEnvironment
 
 RECORDS = 600
+FEW = 100
 
 
 def value(i):
     return hashlib.sha512(b"%d" % i).digest() * 500  # 32,000 bytes
 
 
+def datum(i):
+    """Caffe's Datum in protobuf: channels, height, width, data, label."""
+    data = value(i)
+    return (b"\x08\x01\x10\x01\x18" + bytes([data[0] & 127]) + b"\x22" +
+            bytes([len(data) & 127 | 128, len(data) >> 7 & 127 | 128, len(data) >> 14]) + data +
+            b"\x28" + bytes([i % 10]))
+
+
+def caffe():
+    """convert_imageset's keys: the line of its list, and the file's name."""
+    return ((b"%08d_n%08d/%d.jpg" % (i, i % 7, i), datum(i)) for i in range(FEW))
+
+
+def lsun():
+    """Keys in hexadecimal that say nothing; an index counts them in their order."""
+    keys = sorted(hashlib.sha1(b"picture %d" % i).hexdigest().encode() for i in range(FEW))
+    return ((key, value(i)) for i, key in enumerate(keys))
+
+
+def mmengine():
+    return ((b"picture_%d" % i, value(i)) for i in range(FEW))
+
+
+def ase():
+    """Numbers from 1; number 3 is deleted."""
+    numbers = [number for number in range(1, FEW + 2) if number != 3]
+    yield from ((b"%d" % number, value(i)) for i, number in enumerate(numbers))
+    yield b"nextid", zlib.compress(json.dumps(FEW + 2).encode())
+    yield b"deleted_ids", zlib.compress(json.dumps([3]).encode())
+    yield b"metadata", zlib.compress(b"{}")
+
+
+def deepmd():
+    yield from ((b"%06d" % i, value(i)) for i in range(FEW))
+    yield b"__metadata__", (b"\x82\xa7nframes\xcd" + struct.pack(">H", FEW) +
+                            b"\xadframe_idx_fmt\xa306d")
+
+
+def pairs():
+    """Two records for each index."""
+    return ((b"%s/%d" % (half, i), value(i)) for half in (b"gt", b"lq") for i in range(FEW))
+
+
+def pair_of(index):
+    return b"gt/%d" % index, b"lq/%d" % index
+
+
+# name: what AnnouncingSampler is given as key, and the records
+LAYOUTS = {
+    "caffe": ("caffe", caffe), "lsun": ("lsun", lsun), "mmengine": ("mmengine", mmengine),
+    "ase": ("ase", ase), "deepmd": ("deepmd", deepmd), "ordered": ("order", lsun),
+    "function": (pair_of, pairs), "format": ("picture_{}", mmengine),
+}
+
+
+def in_order(env, path):
+    """Keys in their order, from a file: a walk here would bring the records before they are announced."""
+    with open(path + ".keys", "rb") as file:
+        return file.read().split(b"\n")
+
+
+def listed(env, path):
+    with open(os.path.join(path, "meta_info.txt")) as listing:
+        return [line.split(".")[0].encode() for line in listing]
+
+
+def undeleted(env, path):
+    with env().begin() as txn:
+        nextid, deleted = (json.loads(zlib.decompress(txn.get(key)))
+                           for key in (b"nextid", b"deleted_ids"))
+    return [b"%d" % i for i in range(1, nextid) if i not in set(deleted)]
+
+
+KEYS = {
+    "caffe": in_order, "lsun": in_order, "ordered": in_order, "mmengine": listed, "ase": undeleted,
+    "deepmd": lambda env, path: [b"%06d" % i for i in range(FEW)],
+    "function": lambda env, path: [pair_of(i) for i in range(FEW)],
+    "format": lambda env, path: [b"picture_%d" % i for i in range(FEW)],
+}
+
+
 def make(folder):
     def data_set(name, records):
-        with lmdb.open(os.path.join(folder, name), map_size=1 << 26) as env, \
-                env.begin(write=True) as txn:
+        alone = name == "ase"  # a file, not a directory
+        path = os.path.join(folder, name + ".aselmdb" if alone else name)
+        with lmdb.open(path, map_size=1 << 26, subdir=not alone) as env, env.begin(write=True) as txn:
             for key, stored in records:
                 txn.put(key, stored)
 
     data_set("set", ((b"%08d" % i, value(i)) for i in range(RECORDS)))
-    data_set("mmengine", [(b"picture_%d" % i, b"%d" % i) for i in range(5)])
+    for name, (_, records) in LAYOUTS.items():
+        data_set(name, records())
+        with open(os.path.join(folder, name + ".keys"), "wb") as file:
+            file.write(b"\n".join(sorted(key for key, _ in records())))
     with open(os.path.join(folder, "mmengine", "meta_info.txt"), "w") as listing:
-        listing.writelines("picture_%d.png (8,8,3) 1\n" % i for i in range(5))
-    data_set("ase", [(b"%d" % (i + 1), b"%d" % i) for i in range(2)] +
-             [(b"%d" % (i + 2), b"%d" % i) for i in range(2, 5)] +
-             [(b"nextid", zlib.compress(json.dumps(7).encode())),
-              (b"deleted_ids", zlib.compress(json.dumps([3]).encode()))])
-    data_set("deepmd", [(b"%06d" % i, b"%d" % i) for i in range(5)] +
-             [(b"__metadata__", b"\x82\xa7nframes\x05\xadframe_idx_fmt\xa306d")])
+        listing.writelines("picture_%d.png (8,8,3) 1\n" % i for i in range(FEW))
 
 
 class Records(Dataset):
@@ -84,12 +168,41 @@ def read(path, case):
     print("right")
 
 
-def preset(path, name):
-    keys = key_function(name, path)
-    with lmdb.open(path, readonly=True, lock=False) as env, env.begin() as txn:
-        if all(txn.get(keys(i)) == b"%d" % i for i in range(5)):
-            print("right")
+class Layout(Dataset):
+    """A map-style Dataset of one of LAYOUTS. Its keys are found as the layout's own program finds them."""
+
+    def __init__(self, path, name):
+        self.env = LazyEnvironment(path, lock=False, readahead=False)
+        self.keys = KEYS[name](self.env, path)
+
+    def __len__(self):
+        return FEW
+
+    def __getitem__(self, index):
+        found = self.keys[index]
+        with self.env().begin() as txn:
+            return index, all(value(index) in txn.get(key)
+                              for key in (found if isinstance(found, tuple) else (found,)))
+
+
+def layouts(folder, start):
+    for name, (key, _) in LAYOUTS.items():
+        path = os.path.join(folder, name + ".aselmdb" if name == "ase" else name)
+        torch.manual_seed(3)
+        data = Layout(path, name)
+        sampler = AnnouncingSampler(RandomSampler(data), path, key, ahead=4 * FEW)
+        before, seen, good = lmdbio.stats()["prefetch_bytes"], [], True
+        for indices, right in DataLoader(data, batch_size=10, sampler=sampler,
+                                         num_workers=2 if start == "fork" else 1,
+                                         multiprocessing_context=start):
+            seen += indices.tolist()
+            good &= bool(right.all())
+        ahead = lmdbio.stats()["prefetch_bytes"] - before
+        # Keys that are not in the data set bring nothing; a worker may be the first to ask for a few.
+        announced = ahead > FEW * len(value(0)) // 2
+        print(name, "right" if good and sorted(seen) == list(range(FEW)) else "wrong",
+              "announced" if announced else "not announced: %d bytes" % ahead)
 
 
 if __name__ == "__main__":
-    {"make": make, "read": read, "preset": preset}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "read": read, "layouts": layouts}[sys.argv[1]](*sys.argv[2:])

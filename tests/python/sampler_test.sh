@@ -30,7 +30,10 @@ done
 # The main process asks storage for nearly all: its workers wait for nothing.
 size=$(stat -c %s backing/set/data.mdb)
 # shellcheck disable=SC2154
-judge announced_records_are_read_once test "$bytes_fork" -le "$((size + size / 10))"
+for case in fork spawn batch order; do
+	eval "bytes=\$bytes_$case"
+	judge "records_of_${case}_are_read_once" test "$bytes" -le "$((size + size / 10))"
+done
 slowfs_drop
 slowfs_reset
 LMDBIO_STATS=stats.%p "$lmdbio_run" -- "$python" "$check" read mount/set fork > out
@@ -38,9 +41,16 @@ ahead=$(sed -n 's/.*"prefetch_requests": \([0-9]*\).*/\1/p' stats.* | sort -n | 
 asked=$(slowfs_stat set/data.mdb:requests)
 echo "ahead: $ahead requests of $asked"
 judge main_process_reads_ahead_of_its_workers test "$((ahead * 10))" -ge "$((asked * 8))"
-for preset in mmengine ase deepmd; do
-	status "preset_${preset}_finds_its_keys" 0 "$lmdbio_run" -- "$python" "$check" preset mount/"$preset" $preset
-	judge "preset_${preset}_is_right" grep -qx 'right' out
+# Each preset, a function and a format, with workers that are started either way.
+for start in fork spawn; do
+	slowfs_drop
+	slowfs_reset
+	status "layouts_are_read_by_${start}ed_workers" 0 "$lmdbio_run" -- "$python" "$check" layouts mount $start
+	for name in caffe lsun mmengine ase deepmd ordered function format; do
+		judge "layout_of_${name}_is_right_with_${start}" grep -q "^$name right" out
+		judge "records_of_${name}_are_announced_with_${start}" grep -q "^$name .* announced$" out
+	done
+	cat out
 done
 slowfs_stop
 finish
