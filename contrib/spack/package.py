@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: OLDAP-2.8
-"""Spack's recipe of lmdbio, for Spack 0.22 and later, 1.x included.
+"""Spack's recipe of lmdbio, for Spack 0.23 and later, 1.x included.
 
 Copy it to packages/lmdbio/package.py of a Spack repository, then build a checkout:
 spack dev-build --source-path CHECKOUT lmdbio@main
