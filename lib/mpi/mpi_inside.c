@@ -128,10 +128,16 @@ static void finalize_watch(void)
 /* struct mpi_work's look. */
 static bool is_ending(void *context)
 {
+	uint64_t woken;
+
 	(void)context;
-	if (!atomic_load(&inside.ending))
+	if (!atomic_load(&inside.ending)) {
 		finalize_watch();
-	return atomic_load(&inside.ending);
+		return atomic_load(&inside.ending);
+	}
+	/* What inside_end() has written would end each sleep of the wait for the other ranks at once. */
+	(void)!read(inside.wake, &woken, sizeof(woken));
+	return true;
 }
 
 /* Waits until the program has begun MPI. The first user of MPI in the process sets the level of

@@ -165,16 +165,15 @@ static void serve_until(const struct mpi_work *work, MPI_Request *request,
 	bool polls = work->looks_often || *request != MPI_REQUEST_NULL || done;
 
 	for (;;) {
-		bool any = server && server_step(clock_now());
+		/* In each wait: what has come on work->fd would end every sleep. */
+		bool over = work->look(work->context), any = server && server_step(clock_now());
 		uint64_t ns;
 		int there = 0;
 
 		if (*request != MPI_REQUEST_NULL) {
 			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
 				return;
-			(void)work->look(work->context); /* signals are still passed over */
-		} else if (done ? done(work)
-				: work->look(work->context) || (server && server->stopped)) {
+		} else if (done ? done(work) : over || (server && server->stopped)) {
 			return;
 		}
 		ns = nap_length(work, any, polls, &rest);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads a little of a data set, then waits, and tells what the service of its node costs meanwhile. */
+/* Reads a little of a data set, then waits, and tells what the servers of its job cost meanwhile. */
 #include <errno.h>
 #include <lmdb.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,26 +24,67 @@ static long processor_us(pid_t pid)
 	return used.tv_sec * 1000000 + used.tv_nsec / 1000;
 }
 
-/* The server beside this program: a child of the same lmdbio-run. 0: there is none. */
-static pid_t server_find(void)
+static pid_t parent_of(pid_t pid)
 {
-	char path[64], name[32];
-	FILE *children, *comm;
-	int pid, found = 0;
+	char path[64];
+	FILE *file;
+	int parent = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getppid(), (int)getppid());
-	children = fopen(path, "re");
-	while (children && !found && fscanf(children, "%d", &pid) == 1) {
-		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		comm = fopen(path, "re");
-		if (comm && fgets(name, sizeof(name), comm) && !strcmp(name, "lmdbio-server\n"))
-			found = pid;
-		if (comm)
-			fclose(comm);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+		parent = 0;
+	if (file)
+		fclose(file);
+	return parent;
+}
+
+static bool is_server(pid_t pid)
+{
+	char path[64], name[32] = "";
+	FILE *comm;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	comm = fopen(path, "re");
+	if (comm && !fgets(name, sizeof(name), comm))
+		name[0] = 0;
+	if (comm)
+		fclose(comm);
+	return !strcmp(name, "lmdbio-server\n");
+}
+
+static FILE *children_of(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	return fopen(path, "re");
+}
+
+/* What all servers of the job have had: children of the lmdbio-runs, which are the launcher's children as
+ * this program's own is. *servers: how many there are. */
+static long servers_us(int *servers)
+{
+	FILE *runs = children_of(parent_of(getppid())), *children;
+	long sum = 0, used;
+	int run, pid;
+
+	*servers = 0;
+	while (runs && fscanf(runs, "%d", &run) == 1) {
+		children = children_of(run);
+		while (children && fscanf(children, "%d", &pid) == 1) {
+			used = is_server(pid) ? processor_us(pid) : -1;
+			if (used < 0)
+				continue;
+			++*servers;
+			sum += used;
+		}
+		if (children)
+			fclose(children);
 	}
-	if (children)
-		fclose(children);
-	return found;
+	if (runs)
+		fclose(runs);
+	return sum;
 }
 
 static long now_us(void)
@@ -82,16 +124,16 @@ static void wait_for(int fd, int ms)
 	(void)poll(&never, 1, ms);
 }
 
-/* Tells the processor time of the server and of this process in a window in which this one has
- * nothing to do, and 2 % of the window, in microseconds. */
+/* Tells the processor time of the job's servers and of this process in a window in which this one has
+ * nothing to do, 2 % of the window, in microseconds, and how many servers there are. "once": ends
+ * when it has read. */
 int main(int argc, char **argv)
 {
 	MDB_env *env = NULL;
+	int ends[2], rc, before, servers;
 	long served, self, began;
-	pid_t server;
-	int ends[2], rc;
 
-	if (argc != 2 || pipe(ends))
+	if (argc < 2 || argc > 3 || pipe(ends))
 		return 2;
 	rc = mdb_env_create(&env);
 	if (!rc)
@@ -102,14 +144,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[1], mdb_strerror(rc));
 		return 1;
 	}
+	if (argc == 3) {
+		mdb_env_close(env);
+		return 0;
+	}
 	wait_for(ends[0], SETTLE_MS);
 	began = now_us();
-	server = server_find();
-	served = server ? processor_us(server) : -1;
+	served = servers_us(&before);
 	self = processor_us(getpid());
 	wait_for(ends[0], WINDOW_MS);
-	printf("%ld %ld %ld\n", processor_us(server) - served, processor_us(getpid()) - self,
-	       (now_us() - began) * 2 / 100);
+	served = servers_us(&servers) - served;
+	printf("%ld %ld %ld %d\n", served, processor_us(getpid()) - self,
+	       (now_us() - began) * 2 / 100, servers);
 	mdb_env_close(env);
-	return served < 0 || self < 0;
+	return !servers || servers != before;
 }

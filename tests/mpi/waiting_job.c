@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tells what the threads of a job's rank cost while it waits.
  *
- *	waiting_job MILLISECONDS PATH
+ *	waiting_job MILLISECONDS PATH [inside]
  *
- * Ranks 1 and up wait in lmdbio_mpi_loader_open() for rank 0, which comes so much later. Then all
- * read an epoch, and wait as long without a call, while their services have nothing to do. Standard
- * output has a line for each rank, thread and wait:
+ * Ranks 1 and up wait for rank 0 in each of these:
+ *   open   in lmdbio_mpi_loader_open(), to which rank 0 comes so much later
+ *   idle   all wait without a call after an epoch, while their services have nothing to do
+ *   batch  in lmdbio_loader_next() of an epoch that is not the next, for records of rank 0, which is
+ *          stopped so long
+ *   end    in MPI_Finalize and exit(), which rank 0 comes to so much later; with "inside", which asks for
+ *          no loader, those of a program that has the node's server inside
+ * Standard output has a line for each rank, thread and wait:
  *
  *	RANK WAIT THREAD PROCESSOR-NANOSECONDS SLEEPS NANOSECONDS
  *
- * WAIT is open or idle; SLEEPS counts how often the kernel has put the thread to sleep.
+ * SLEEPS counts how often the kernel has put the thread to sleep. At the end the thread is "process": all
+ * of its threads together, and those that have ended.
  */
 #include <lmdbio_mpi.h>
 
 #include <dirent.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 64 };
 
@@ -117,15 +127,104 @@ static void gather(void)
 		wait_for(1);
 }
 
+static int epoch_take(struct lmdbio_loader *loader, uint64_t epoch)
+{
+	struct lmdbio_batch *batch;
+	int rc = lmdbio_loader_epoch(loader, epoch);
+
+	while (!rc && !(rc = lmdbio_loader_next(loader, &batch)))
+		lmdbio_batch_done(batch);
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Stops this process for so long. */
+static void stop_for(int ms)
+{
+	pid_t parent = getpid(), child = fork();
+
+	if (!child) {
+		wait_for(ms);
+		kill(parent, SIGCONT);
+		_exit(0);
+	}
+	if (child < 0)
+		return;
+	raise(SIGSTOP);
+	waitpid(child, NULL, 0);
+}
+
+/* Returns when that process is stopped. */
+static void until_stopped(int pid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'T') {
+		wait_for(1);
+		file = fopen(path, "re");
+		if (!file)
+			return;
+		(void)!fscanf(file, "%*d (%*[^)]) %c", &state);
+		fclose(file);
+	}
+}
+
+/* The end of a rank, from its last work to the last handler of exit(). The handlers of libraries that are
+ * loaded with the program are set before main(), and called after those of main(). */
+static void end_watch(void);
+__attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = end_watch;
+
+static struct {
+	int rank;
+	uint64_t at, ns, sleeps;
+} ending;
+
+static void process_look(uint64_t *ns, uint64_t *sleeps)
+{
+	struct timespec used;
+	struct rusage usage;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	getrusage(RUSAGE_SELF, &usage);
+	*ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+	*sleeps = (uint64_t)usage.ru_nvcsw;
+}
+
+static void end_begins(int rank)
+{
+	ending.rank = rank;
+	ending.at = now();
+	process_look(&ending.ns, &ending.sleeps);
+}
+
+static void end_tell(int status, void *argument)
+{
+	uint64_t ns, sleeps;
+
+	(void)status, (void)argument;
+	if (!ending.at)
+		return;
+	process_look(&ns, &sleeps);
+	printf("%d end process %llu %llu %llu\n", ending.rank, (unsigned long long)(ns - ending.ns),
+	       (unsigned long long)(sleeps - ending.sleeps), (unsigned long long)(now() - ending.at));
+	fflush(stdout);
+}
+
+static void end_watch(void)
+{
+	on_exit(end_tell, NULL); /* what atexit() is told goes with the program's own destructors */
+}
+
 static int job(int rank, int ms, const char *path)
 {
 	struct lmdbio_loader_options options = {
 		.size = sizeof(options), .batch = 16, .order = LMDBIO_ORDER_SHUFFLE, .seed = 1};
 	struct lmdbio_loader *loader;
-	struct lmdbio_batch *batch;
 	static struct threads before;
-	int rc;
+	int first = (int)getpid(), rc;
 
+	MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	gather();
 	threads_look(&before);
 	if (!rank)
@@ -134,10 +233,8 @@ static int job(int rank, int ms, const char *path)
 	if (rc)
 		return rc;
 	threads_tell(rank, "open", &before);
-	rc = lmdbio_loader_epoch(loader, 0);
-	while (!rc && !(rc = lmdbio_loader_next(loader, &batch)))
-		lmdbio_batch_done(batch);
-	if (rc != MDB_NOTFOUND)
+	rc = epoch_take(loader, 0);
+	if (rc)
 		return rc;
 	gather();
 	wait_for(ms / 4);
@@ -145,22 +242,59 @@ static int job(int rank, int ms, const char *path)
 	wait_for(ms);
 	threads_tell(rank, "idle", &before);
 	gather();
+	if (!rank)
+		stop_for(ms);
+	else
+		until_stopped(first);
+	threads_look(&before);
+	rc = epoch_take(loader, 7);
+	threads_tell(rank, "batch", &before);
+	gather();
+	end_begins(rank);
 	lmdbio_loader_close(loader);
-	return 0;
+	return rc;
+}
+
+/* A program without a loader, whose node's server is inside of it. */
+static int inside(int rank, const char *path)
+{
+	MDB_env *env = NULL;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	MDB_stat stat;
+	int rc = mdb_env_create(&env);
+
+	if (!rc)
+		rc = mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK, 0);
+	if (!rc)
+		rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+	if (!rc) {
+		rc = mdb_dbi_open(txn, NULL, 0, &dbi);
+		if (!rc)
+			rc = mdb_stat(txn, dbi, &stat);
+		mdb_txn_abort(txn);
+	}
+	mdb_env_close(env);
+	gather();
+	end_begins(rank);
+	return rc;
 }
 
 int main(int argc, char **argv)
 {
-	int level, rank, rc;
+	int level, rank, rc, ms;
 
-	if (argc != 3)
+	if (argc < 3 || argc > 4)
 		return 2;
+	ms = atoi(argv[1]);
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	rc = job(rank, atoi(argv[1]), argv[2]);
+	rc = argc == 4 ? inside(rank, argv[2]) : job(rank, ms, argv[2]);
 	if (rc)
 		fprintf(stderr, "rank %d: %d\n", rank, rc);
 	fflush(stdout);
+	if (!rank)
+		wait_for(ms);
 	MPI_Finalize();
 	return rc != 0;
 }

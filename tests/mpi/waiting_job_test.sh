@@ -3,8 +3,10 @@
 # Sees that a rank that waits for others sleeps, and that a service that has nothing to do sleeps longer and
 # longer.
 #
-# Sleeps are counted, and processor time as a share of the wait, which other processes do not lengthen. What
-# is measured is far below the bounds: 1 % of a processor for a rank, 0.2 % for a service, 60 sleeps a second.
+# Sleeps are counted, and processor time as a share of the wait, which other processes do not lengthen. A
+# thread that looks again and again has all of a processor, or what a busy machine leaves it, and never sleeps.
+# What is measured is far below the bounds: 1 % of a processor for a rank, 0.2 % for a service, 60 sleeps a
+# second.
 # shellcheck source-path=SCRIPTDIR source=loader_job_lib.sh
 . "$(dirname "$0")/loader_job_lib.sh"
 stores_alone "$@"
@@ -36,6 +38,29 @@ at_most idle_services_sleeps_a_second "$(most idle lmdbio-peers sleeps)" 150
 at_most idle_services_thousandths_of_a_processor "$(most idle lmdbio-peers processor)" 20
 # All but the rank that the others wait for.
 at_most waiting_ranks_thousandths_of_a_processor "$(most open program processor 1)" 100
+# For records of a rank that is stopped. The services wait for its answers.
+at_most ranks_that_wait_for_a_peer_thousandths_of_a_processor "$(most batch program processor 1)" 100
+at_most services_that_wait_for_a_peer_thousandths_of_a_processor "$(most batch lmdbio-peers processor 1)" 100
+judge ranks_have_waited_for_a_peer awk '$1 && $2 == "batch" && $3 == "program" && $6 > 5e8 { n++ } END { exit !n }' \
+	"$scratch/out"
+at_most ranks_that_wait_for_the_end_thousandths_of_a_processor "$(most end process processor 1)" 100
+equal ranks_that_have_waited_for_the_end 3 "$(awk '$1 && $2 == "end" && $6 > 3e9' "$scratch/out" | wc -l)"
 job_left waiting_job
+
+# The same end with the node's server inside of the program, where the ranks' sessions of MPI end together. A
+# sanitized library cannot be put under a program by lmdbio-run.
+if [ "${with_sanitizer:-no}" = no ]; then
+	job_status=0
+	# shellcheck disable=SC2016
+	mpi_job 4 4 bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
+		"$lmdbio_run" --mpi=inside -- "$top_builddir/tests/mpi/waiting_job" 4000 "$scratch/mount/img" inside \
+		>"$scratch/out" 2>"$scratch/err" || job_status=$?
+	[ "$job_status" = 0 ] || cat "$scratch/err"
+	equal job_with_servers_inside_ends_well 0 "$job_status"
+	at_most ranks_with_servers_inside_that_wait_for_the_end_thousandths_of_a_processor \
+		"$(most end process processor 1)" 100
+	equal ranks_with_servers_inside_that_have_waited 3 "$(awk '$1 && $2 == "end" && $6 > 3e9' "$scratch/out" | wc -l)"
+	job_left job_with_servers_inside
+fi
 slowfs_stop
 finish
