@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs what the drop-in does when it is loaded and unloaded, whatever the program does. */
 #include "arena/arena.h"
-#include "env/env.h"
 #include "util/settings.h"
 
 static void __attribute__((constructor)) loaded(void)
@@ -10,10 +9,6 @@ static void __attribute__((constructor)) loaded(void)
 
 	if (!settings->disable && settings->share)
 		arena_keeper_watch();
-	/* Now, for handlers that come with the first environment are too late for a fork that is
-	 * under way in another thread. After the keeper's, whose prepare handler is to run last. */
-	if (!settings->disable)
-		fork_watch();
 }
 
 static void __attribute__((destructor)) unloaded(void)

@@ -56,14 +56,9 @@ void arena_close(struct arena *arena);
 
 /* For a child after fork, which shares descriptors with its parent and must not: closes the
  * inherited ones without touching the parent's claims or pins. Only system calls, no locks, no
- * memory: it runs in pthread_atfork()'s child handler. Afterwards only arena_open_again() and
+ * memory: it runs in a child's step of at_fork(). Afterwards only arena_open_again() and
  * arena_close() may be called. */
 void arena_forked(struct arena *arena);
-
-/* Sees to it that a forked child is cut off from what all arenas of a process share. The first
- * arena does so by itself; but handlers that are registered while a fork is under way come too
- * late. */
-void arena_watch_forks(void);
 
 /* From the next fork on, what this process's descendants have read stays when they close it or end,
  * within the budget, until the last of them and this process have ended or started another program.

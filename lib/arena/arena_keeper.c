@@ -20,6 +20,7 @@
  */
 #include "arena/arena_private.h"
 
+#include "util/at_fork.h"
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
@@ -145,7 +146,9 @@ static void in_child(void)
 
 void arena_keeper_watch(void)
 {
-	(void)pthread_atfork(before_fork, NULL, in_child);
+	static const struct fork_steps steps = {.prepare = before_fork, .child = in_child};
+
+	at_fork(FORK_KEEPER, &steps);
 }
 
 /* Nothing is waited for: this may be the program's end, with threads that are at work. */

@@ -18,6 +18,7 @@
  */
 #include "arena/arena_private.h"
 
+#include "util/at_fork.h"
 #include "util/clock.h"
 #include "util/mix.h"
 
@@ -47,8 +48,6 @@ struct table {
 	_Atomic uint64_t changes; /* of the process that has a line */
 	struct line lines[LINES];
 };
-
-static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 /* This process's. The mutex guards coming and going. */
 static struct {
@@ -236,14 +235,11 @@ static void purse_cut(void)
 	purse.total = 0;
 }
 
-static void watch(void)
+__attribute__((constructor)) static void purse_begin(void)
 {
-	(void)pthread_atfork(NULL, NULL, purse_cut);
-}
+	static const struct fork_steps steps = {.child = purse_cut};
 
-void arena_watch_forks(void)
-{
-	pthread_once(&watch_once, watch);
+	at_fork(FORK_PURSE, &steps);
 }
 
 /* Another process may be killed before it has published it; then its memory goes again. */
@@ -356,7 +352,6 @@ void purse_join(struct arena *arena)
 	arena->line = -1;
 	atomic_store(&arena->limit, arena->budget);
 	atomic_store(&arena->refresh_at, 0);
-	arena_watch_forks();
 	pthread_mutex_lock(&purse.lock);
 	if (purse_open(arena->node))
 		line_take(arena);

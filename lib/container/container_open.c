@@ -9,6 +9,7 @@
 #include "format/layout.h"
 #include "io/io_backend.h"
 #include "io/io_threads.h"
+#include "util/at_fork.h"
 
 #include <errno.h>
 #include <lmdb.h>
@@ -299,11 +300,12 @@ static void free_container(struct container *container)
 	free(container);
 }
 
-/* A child of many threads may come here in all of them: one makes the locks anew, the others wait,
+/* A lock that another thread held at the fork stays so in the child.
+ * A child of many threads may come here in all of them: one makes the locks anew, the others wait,
  * which is as long as it takes to write a few hundred bytes. */
 void container_enter(struct container *container)
 {
-	unsigned forks = io_forks();
+	unsigned forks = fork_generation;
 	unsigned before = __atomic_load_n(&container->adopting, __ATOMIC_RELAXED);
 
 	if (likely(__atomic_load_n(&container->generation, __ATOMIC_ACQUIRE) == forks))
@@ -332,7 +334,7 @@ int io_open_container(struct io *io, struct io *below, const struct container_op
 		return ENOMEM;
 	pthread_mutex_init(&container->lock, NULL);
 	container->below = below;
-	container->generation = container->adopting = io_forks();
+	container->generation = container->adopting = fork_generation;
 	rc = read_ends(container, options);
 	if (!rc)
 		rc = read_dictionary(container);

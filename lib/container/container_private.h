@@ -44,7 +44,7 @@ struct container {
 	struct io_threads *threads;                 /* from the first submit on */
 	pthread_mutex_t lock;                       /* of `idle` */
 	struct worker *idle;
-	unsigned generation; /* forks that lie between the program's start and these locks */
+	unsigned generation; /* fork_generation of the process that made these locks */
 	unsigned adopting;   /* ... and the last attempt to make them ours */
 };
 

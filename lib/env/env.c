@@ -362,7 +362,6 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env->permissions = mode;
 	env->dbis = DBI_CORE;
 	env->slots[DBI_FREE].order.key.kind = COMPARE_INTEGER;
-	fork_watch();
 	env->generation = fork_generation;
 	env_report(env, path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
 	if (env->staged)

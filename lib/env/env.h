@@ -14,6 +14,7 @@
 #include "origin/origin.h"
 #include "env/packed.h"
 #include "prefetch/prefetch.h"
+#include "util/at_fork.h"
 #include "window/window.h"
 
 #include <pthread.h>
@@ -264,11 +265,7 @@ static inline bool dbi_exists(const MDB_txn *txn, MDB_dbi dbi, unsigned state)
 	return likely(txn && dbi < txn->dbis && txn->dbi_state[dbi] & state);
 }
 
-/* fork.c: a process is told apart from its parent by a number, because asking the kernel at every
- * call would cost more than most calls. */
-extern unsigned fork_generation;
-void fork_watch(void);
-/* Own environments, so that a child can cut what it must not share with its parent. */
+/* fork.c: own environments, so that a child can cut what it must not share with its parent. */
 void fork_enlist(MDB_env *env);
 void fork_delist(MDB_env *env);
 /* Bytes of the other data sets that this process has open and arenas for. */

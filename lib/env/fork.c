@@ -15,10 +15,7 @@
 #include <pthread.h>
 #include <string.h>
 
-unsigned fork_generation;
-
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static MDB_env *list;
@@ -40,7 +37,6 @@ static void fork_in_parent(void)
 
 static void fork_in_child(void)
 {
-	fork_generation++;
 	for (MDB_env *env = list; env; env = env->next) {
 		store_forked(env);
 		records_forked(env);
@@ -50,16 +46,12 @@ static void fork_in_child(void)
 	pthread_mutex_init(&adopt_lock, NULL);
 }
 
-static void watch(void)
+/* Not with the first environment: that may be opened while another thread forks. */
+__attribute__((constructor)) static void fork_begin(void)
 {
-	pthread_atfork(fork_prepare, fork_in_parent, fork_in_child);
-	/* The first arena may be made on the way to a fork, too late for handlers of its own. */
-	arena_watch_forks();
-}
+	static const struct fork_steps steps = {fork_prepare, fork_in_parent, fork_in_child};
 
-void fork_watch(void)
-{
-	pthread_once(&watch_once, watch);
+	at_fork(FORK_ENV, &steps);
 }
 
 /* Under the list lock: an arena is counted once, however often it is open here. */

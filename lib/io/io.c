@@ -3,8 +3,9 @@
 #include "io/io.h"
 #include "io/io_backend.h"
 
+#include "util/at_fork.h"
+
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,32 +17,10 @@ static const struct io_ops *const file_backends[] = {
 	&io_direct_threads_ops,
 };
 
-/* Moves in a forked child alone, which has one thread then. */
-static unsigned fork_generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void count_fork(void)
-{
-	fork_generation++;
-}
-
-static void watch_forks(void)
-{
-	/* It can fail only for want of memory; then a forked child must not submit. */
-	(void)pthread_atfork(NULL, NULL, count_fork);
-}
-
-unsigned io_forks(void)
-{
-	(void)pthread_once(&fork_once, watch_forks);
-	return fork_generation;
-}
-
 static int open_backend(struct io *io, const struct io_ops *ops)
 {
 	int rc = 0;
 
-	(void)pthread_once(&fork_once, watch_forks);
 	io->generation = fork_generation;
 	io->ops = ops;
 	io->alignment = 1;

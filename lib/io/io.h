@@ -81,7 +81,7 @@ struct io {
 	size_t alignment;    /* of offset, length and buffer, in bytes: 1 or a power of two */
 	size_t in_flight;    /* submitted, not yet handed back */
 	bool local;          /* of io_open_chosen(): as io_is_local() says of the file */
-	unsigned generation; /* forks that lie between the program's start and this io's process */
+	unsigned generation; /* fork_generation of the process that opened it, or last used it */
 	struct io_counts counts;
 };
 

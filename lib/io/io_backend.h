@@ -31,10 +31,6 @@ static inline bool io_is_ours(const struct io *io, int fd)
 	return false;
 }
 
-/* Forks that lie between the program's start and this process. A back end whose reads take a lock
- * frees it when this has moved: a lock that another thread held at the fork stays so in the child. */
-unsigned io_forks(void);
-
 /* The same name, of static storage, if it is one of a back end for files; else NULL. */
 const char *io_backend_name(const char *name);
 

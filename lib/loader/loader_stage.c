@@ -26,6 +26,7 @@
  */
 #include "loader/loader_tier.h"
 
+#include "util/at_fork.h"
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
@@ -303,8 +304,10 @@ static void stages_forget(void)
 
 __attribute__((constructor)) static void stages_begin(void)
 {
+	static const struct fork_steps steps = {.child = stages_forget};
+
 	open_process = getpid();
-	pthread_atfork(NULL, NULL, stages_forget);
+	at_fork(FORK_STAGES, &steps);
 }
 
 static void stage_enlist(struct stage *stage)

@@ -11,6 +11,7 @@
  */
 #include "util/stats.h"
 
+#include "util/at_fork.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/disk_reads.h"
@@ -294,8 +295,10 @@ static void forget(void)
 
 __attribute__((constructor)) static void stats_begin(void)
 {
+	static const struct fork_steps steps = {.child = forget};
+
 	counted = getpid();
-	pthread_atfork(NULL, NULL, forget);
+	at_fork(FORK_STATS, &steps);
 }
 
 __attribute__((destructor)) static void stats_end(void)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Registers one set of handlers with the C library, and runs the table of steps from it.
+ *
+ * glibc runs handlers in the order in which they were registered, which would be the order in
+ * which a program happens to use the layers. The table's order is fixed.
+ */
+#include "util/at_fork.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+unsigned fork_generation;
+
+static _Atomic(const struct fork_steps *) table[FORK_PLACES];
+/* What the prepare steps of this thread's fork have found in the table. */
+static _Thread_local const struct fork_steps *prepared[FORK_PLACES];
+
+void at_fork(enum fork_place place, const struct fork_steps *steps)
+{
+	atomic_store(&table[place], steps);
+}
+
+static void prepare(void)
+{
+	for (int place = 0; place < FORK_PLACES; place++) {
+		prepared[place] = atomic_load(&table[place]);
+		if (prepared[place] && prepared[place]->prepare)
+			prepared[place]->prepare();
+	}
+}
+
+static void in_parent(void)
+{
+	for (int place = FORK_PLACES; place--;)
+		if (prepared[place] && prepared[place]->parent)
+			prepared[place]->parent();
+}
+
+static void in_child(void)
+{
+	fork_generation++;
+	for (int place = FORK_PLACES; place--;)
+		if (prepared[place] && prepared[place]->child)
+			prepared[place]->child();
+}
+
+/* It can fail only for want of memory. */
+__attribute__((constructor)) static void begin(void)
+{
+	(void)pthread_atfork(prepare, in_parent, in_child);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Runs what each layer does when the program forks, in one order. */
+#ifndef LMDBIO_UTIL_AT_FORK_H
+#define LMDBIO_UTIL_AT_FORK_H
+
+/* The places in the order, from the top layer down. Before a fork the prepare steps run from the
+ * first place to the last, which is the order of the locks; after it the steps of the parent or of
+ * the child run from the last place to the first. A new user adds its place here. */
+enum fork_place {
+	FORK_STAGES, /* lib/loader: stage files that are open */
+	FORK_ENV,    /* lib/env: environments, with the locks of all layers below */
+	FORK_PURSE,  /* lib/arena: the budget's lines */
+	FORK_KEEPER, /* lib/arena: looks at nothing else, and waits for nothing */
+	FORK_STATS,  /* lib/util: counters */
+	FORK_PLACES,
+};
+
+/* A step may be NULL. In the child only async-signal-safe calls are allowed: other threads of the
+ * parent may have held any lock that no prepare step takes. */
+struct fork_steps {
+	void (*prepare)(void);
+	void (*parent)(void);
+	void (*child)(void);
+};
+
+/* Registers the steps of a place; `steps` must have static storage. Registering a place again
+ * changes nothing. A fork that is under way in another thread runs either all steps of a place or
+ * none that depends on its prepare step. Threads: any. */
+void at_fork(enum fork_place place, const struct fork_steps *steps);
+
+/* The number of forks between the program's start and this process: it tells a child from its
+ * parent without a system call. Moves only in a child, before all other steps. */
+extern unsigned fork_generation;
+
+#endif
