@@ -4,6 +4,7 @@
 #include "inside.h"
 
 #include "mpi/mpi_module.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/thread.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Beside this library; or, in a build tree, where it is built. */
@@ -82,14 +82,14 @@ static bool has_mpi(void)
 static void *watch_run(void *argument)
 {
 	enum { LONGEST_NS = 20000000 };
-	struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t pause = 5000000; /* ns */
 
 	(void)argument;
 	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
 	while (!has_mpi()) {
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < LONGEST_NS)
-			pause.tv_nsec += pause.tv_nsec / 64;
+		clock_sleep(pause);
+		if (pause < LONGEST_NS)
+			pause += pause / 64;
 	}
 	pthread_once(&once, start_once);
 	return NULL;

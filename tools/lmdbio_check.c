@@ -7,11 +7,12 @@
 #include "check_source.h"
 #include "tool_common.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FINDINGS = 100, PROGRESS_TERMINAL = 250, PROGRESS_LOG = 30000 /* milliseconds */ };
@@ -53,7 +54,7 @@ static const struct tool check_tool = {
 static struct check_report report = {.most = FINDINGS};
 static struct check_source source;
 static struct options options;
-static struct timespec told_at;
+static uint64_t told_at; /* clock_now() */
 
 static void on_unreadable(void)
 {
@@ -63,13 +64,9 @@ static void on_unreadable(void)
 
 static bool told_long_ago(void)
 {
-	struct timespec now;
-	int64_t milliseconds;
+	uint64_t now = clock_now();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	milliseconds =
-		(now.tv_sec - told_at.tv_sec) * 1000 + (now.tv_nsec - told_at.tv_nsec) / 1000000;
-	if (milliseconds < (isatty(STDERR_FILENO) ? PROGRESS_TERMINAL : PROGRESS_LOG))
+	if ((now - told_at) / 1000000 < (isatty(STDERR_FILENO) ? PROGRESS_TERMINAL : PROGRESS_LOG))
 		return false;
 	told_at = now;
 	return true;
@@ -266,7 +263,7 @@ int main(int argc, char **argv)
 		tool_complain(&check_tool, "%s", strerror(ENOMEM));
 		return TOOL_FAILED;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &told_at);
+	told_at = clock_now();
 	tool_signals_catch();
 	tool_unreadable_catch(on_unreadable);
 	status = check_all();

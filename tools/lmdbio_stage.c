@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -386,11 +385,9 @@ static int program_run(struct stage_program *program, const struct mpi_module *m
 
 static void wait_for_signal(void)
 {
-	const struct timespec pause = {.tv_nsec = 200000000};
-
 	/* The signal may come to any thread of MPI's, so it is looked for. */
 	while (!tool_signal)
-		nanosleep(&pause, NULL);
+		clock_sleep(CLOCK_SECOND / 5);
 }
 
 static int work(const struct mpi_module *module, struct stage_program *program)

@@ -33,7 +33,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -41,7 +40,7 @@ enum {
 	LOCK_TRIES = 100, /* how often to wait for a lock holder that is stopped, once per process */
 };
 
-static const struct timespec lock_pause = {.tv_nsec = 2000000};
+static const uint64_t lock_pause = 2000000; /* ns */
 
 /* A file system that tells times in seconds may give a file that is changed again the same one. */
 static const uint64_t young = 2000000000; /* ns */
@@ -176,7 +175,7 @@ static bool lock_take(void)
 			return true;
 		if (errno != EAGAIN && errno != EACCES)
 			return false;
-		nanosleep(&lock_pause, NULL);
+		clock_sleep(lock_pause);
 	}
 	return false;
 }

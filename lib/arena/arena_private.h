@@ -260,8 +260,6 @@ void arena_row_leave(struct arena *arena);
 unsigned arena_bury_dead(struct arena *arena); /* how many */
 void arena_look_around(struct arena *arena);
 bool arena_row_lives(struct arena *arena, unsigned row); /* buries it if not */
-bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);
-void arena_futex_wake(_Atomic uint32_t *word);
 bool arena_claim_as(struct arena *arena, struct arena_group *group, uint64_t chunk, uint32_t word);
 void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row);
 

@@ -198,7 +198,7 @@ unsigned arena_count(void)
 
 static int contest(struct arena *arena)
 {
-	static const struct timespec pause = {.tv_nsec = 200000};
+	static const uint64_t pause = 200000; /* ns */
 	uint64_t mine = clock_now();
 	struct found found;
 
@@ -212,7 +212,7 @@ static int contest(struct arena *arena)
 		close(found.fd);
 		if (clock_now() - mine > contest_limit)
 			break;
-		nanosleep(&pause, NULL);
+		clock_sleep(pause);
 	}
 	atomic_store(&arena->head->settled, 1);
 	arena_step("settled");

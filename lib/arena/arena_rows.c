@@ -16,10 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static const uint64_t look_every = 1000000000, wait_slice = 50000000; /* ns */
@@ -46,19 +42,6 @@ static bool is_alive(const struct arena *arena, unsigned row)
 }
 
 /* --- rows ----------------------------------------------------------------------------------- */
-
-bool arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
-{
-	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000U),
-			     .tv_nsec = (long)(ns % 1000000000U)};
-
-	return !syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
-}
-
-void arena_futex_wake(_Atomic uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
 
 /* What a claim of a row that has died, or leaves, may have left half done. */
 static void claim_undo(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row,
@@ -279,7 +262,7 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 	_Atomic uint32_t *word = &group->words[chunk % ARENA_GROUP];
 
 	if (atomic_exchange(word, 0) & WORD_WAITERS)
-		arena_futex_wake(word);
+		clock_futex_wake(word);
 	atomic_fetch_sub(&arena->rows[row].claims, 1);
 }
 
@@ -347,7 +330,7 @@ bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		if (!(value & WORD_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &value, value | WORD_WAITERS))
 			continue;
-		arena_futex_wait(word, value | WORD_WAITERS,
+		clock_futex_wait(word, value | WORD_WAITERS,
 				 end - now < wait_slice ? end - now : wait_slice);
 	}
 }

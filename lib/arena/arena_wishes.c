@@ -40,7 +40,7 @@ static void answers_tell(struct arena *arena)
 {
 	atomic_fetch_add(&arena->head->answers, 1);
 	if (atomic_exchange(&arena->head->awaited, 0))
-		arena_futex_wake(&arena->head->answers);
+		clock_futex_wake(&arena->head->answers);
 }
 
 void arena_serve_end(struct arena *arena, unsigned row)
@@ -229,7 +229,7 @@ bool arena_wish_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)
 		atomic_store(&arena->head->awaited, 1);
 		if (is_answered(arena, chunk))
 			return true;
-		arena_futex_wait(&arena->head->answers, answers,
+		clock_futex_wait(&arena->head->answers, answers,
 				 end - now < answer_slice ? end - now : answer_slice);
 	}
 }

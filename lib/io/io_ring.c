@@ -15,10 +15,10 @@
 
 #include "io/io_backend.h"
 #include "io/io_threads.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <liburing.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static void give_up_ring(struct io_ring *ring)
 	struct pollfd completed = { .fd = ring->uring.ring_fd, .events = POLLIN };
 
 	while (reap(ring), ring->in_kernel > 0) {
-		if (poll(&completed, 1, 100) < 0 && errno != EINTR)
+		if (clock_poll(&completed, 1, CLOCK_SECOND / 10) < 0 && errno != EINTR)
 			(void)sched_yield();
 	}
 	exit_ring(ring);

@@ -22,7 +22,6 @@ enum {
 	SHORT_GROWTH = 8, /* this part of what came more is tried to be held */
 };
 
-#define SECOND UINT64_C(1000000000)
 
 static uint64_t average(uint64_t before, uint64_t now)
 {
@@ -36,7 +35,7 @@ uint64_t loader_gap(const struct lmdbio_loader *loader)
 
 	if (!loader->latency || !loader->rate)
 		return GAP_UNKNOWN;
-	gap = (uint64_t)((unsigned __int128)loader->latency * loader->rate / SECOND) /
+	gap = (uint64_t)((unsigned __int128)loader->latency * loader->rate / CLOCK_SECOND) /
 	      loader->depth;
 	return gap < least ? least : gap > GAP_MOST ? GAP_MOST : gap;
 }
@@ -105,13 +104,13 @@ static bool piece_must_wait(const struct lmdbio_loader *loader, const struct pie
 	       loader->held + piece->bytes > loader_memory(loader);
 }
 
-/* The piece to be read now, taken from the queue; or NULL, and *until is when to look again (0:
- * when something has changed). Under the loader lock. */
+/* The piece to be read now, taken from the queue; or NULL, and *until is when to look again, unless
+ * something has changed before. Under the loader lock. */
 static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 {
 	struct piece *piece = loader->pieces;
 
-	*until = 0;
+	*until = CLOCK_NEVER;
 	if (!piece || loader->reading >= loader->depth)
 		return NULL;
 	if (loader->quiet && !loader->waiting)
@@ -136,7 +135,7 @@ static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t n
 
 	if (loader->options.bandwidth) {
 		uint64_t cost =
-			(uint64_t)((unsigned __int128)bytes * SECOND / loader->options.bandwidth);
+			(uint64_t)((unsigned __int128)bytes * CLOCK_SECOND / loader->options.bandwidth);
 
 		loader->free_at = (loader->free_at > now ? loader->free_at : now - ns) + cost;
 	}
@@ -147,7 +146,7 @@ static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t n
 		loader->depth_since = now;
 	if (++loader->depth_reads < DEPTH_READS + 2 * loader->depth || now <= loader->depth_since)
 		return;
-	rate = (uint64_t)((unsigned __int128)loader->depth_bytes * SECOND /
+	rate = (uint64_t)((unsigned __int128)loader->depth_bytes * CLOCK_SECOND /
 			  (now - loader->depth_since));
 	loader->rate = average(loader->rate, rate);
 	if (rate > loader->depth_rate + loader->depth_rate / 20) {
@@ -492,15 +491,9 @@ void *reader_run(void *argument)
 
 		piece = piece_take(loader, &until);
 		if (!piece) {
-			struct timespec at = {.tv_sec = (time_t)(until / SECOND),
-					      .tv_nsec = (long)(until % SECOND)};
-
 			if (!loader->pieces)
 				loader->depth_since = loader->depth_bytes = loader->depth_reads = 0;
-			if (until)
-				pthread_cond_timedwait(&loader->work, &loader->lock, &at);
-			else
-				pthread_cond_wait(&loader->work, &loader->lock);
+			(void)clock_wait(&loader->work, &loader->lock, until);
 			continue;
 		}
 		at_once = ++loader->reading;

@@ -2,6 +2,7 @@
 /* Opens a loader, and ends it while others still use it. */
 #include "loader/loader_private.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/memory.h"
 #include "util/settings.h"
@@ -244,19 +245,14 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 
 static void locks_make(struct lmdbio_loader *loader)
 {
-	pthread_condattr_t attributes;
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_mutex_init(&loader->lock, NULL);
 	pthread_mutex_init(&loader->sample_memory.lock, NULL);
 	pthread_cond_init(&loader->ready, NULL);
-	pthread_cond_init(&loader->work, &attributes);
-	pthread_cond_init(&loader->turn, &attributes);
+	clock_condition(&loader->work);
+	clock_condition(&loader->turn);
 	pthread_cond_init(&loader->room, NULL);
 	pthread_cond_init(&loader->still, NULL);
 	pthread_cond_init(&loader->batch, NULL);
-	pthread_condattr_destroy(&attributes);
 	loader->last = &loader->first;
 	loader->pieces_last = &loader->pieces;
 }

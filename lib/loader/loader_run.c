@@ -60,14 +60,12 @@ static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 	while (!loader->closing && *haste != RUN_NOT) {
 		bool urgent = *haste == RUN_NOW;
 		uint64_t until = urgent ? 0 : loader->free_at;
-		struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
-				      .tv_nsec = (long)(until % 1000000000)};
 
 		if (loader->running >= loader->runs_most ||
 		    (!urgent && loader->quiet && !loader->waiting))
 			pthread_cond_wait(&loader->turn, &loader->lock);
 		else if (until > clock_now())
-			pthread_cond_timedwait(&loader->turn, &loader->lock, &at);
+			(void)clock_wait(&loader->turn, &loader->lock, until);
 		else
 			break;
 	}

@@ -46,7 +46,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -62,7 +61,7 @@ enum {
 	NAME = 32,
 };
 
-static const struct timespec lock_pause = {.tv_nsec = 2000000};
+static const uint64_t lock_pause = 2000000; /* ns */
 
 /* Nanoseconds: longer than this, and than this for each byte, is slow for any disk. */
 static const uint64_t slow_ns = 2000000000, slow_byte_ns = 1000;
@@ -168,7 +167,7 @@ static int file_lock(int fd)
 
 	for (unsigned i = 0; i < LOCK_TRIES && rc == EWOULDBLOCK; i++) {
 		if (i)
-			nanosleep(&lock_pause, NULL);
+			clock_sleep(lock_pause);
 		rc = flock(fd, LOCK_SH | LOCK_NB) ? errno : 0;
 		if (rc == EINTR)
 			rc = EWOULDBLOCK;
@@ -240,7 +239,7 @@ static int head_lock(int fd)
 
 	for (unsigned i = 0; i < LOCK_TRIES && (rc == EAGAIN || rc == EACCES || rc == EINTR); i++) {
 		if (i)
-			nanosleep(&lock_pause, NULL);
+			clock_sleep(lock_pause);
 		rc = fcntl(fd, F_OFD_SETLK, &lock) ? errno : 0;
 	}
 	return rc;

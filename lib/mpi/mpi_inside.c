@@ -9,20 +9,19 @@
 #include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
 #include "util/thread.h"
 
 #include <errno.h>
 #include <mpi.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { GATHER_LIMIT = 10000 /* ms */ };
@@ -55,12 +54,10 @@ static struct {
 /* Whether the ranks come together in time. A program may be over before all have begun. */
 static bool is_gathered(void)
 {
-	static const struct timespec pause = {.tv_nsec = 1000000};
-
 	for (unsigned ms = 0; ms < GATHER_LIMIT; ms++) {
 		if (atomic_load(&inside.state) != INSIDE_GATHERING)
 			return true;
-		nanosleep(&pause, NULL);
+		clock_sleep(1000000);
 	}
 	log_refused("the node was not served: not all ranks have begun MPI with "
 		    "MPI_THREAD_MULTIPLE");
@@ -147,14 +144,12 @@ static bool program_allows(void)
 	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};
 	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
 	struct mpi_nap rest = {0};
-	struct timespec pause = {0};
 
 	for (;;) {
 		MPI_Initialized(&begun);
 		if (begun || atomic_load(&inside.ending))
 			break;
-		pause.tv_nsec = (long)mpi_nap_next(&rest, false, NAP_IDLE);
-		(void)ppoll(&wake, 1, &pause, NULL);
+		(void)clock_poll(&wake, 1, mpi_nap_next(&rest, false, NAP_IDLE));
 	}
 	MPI_Finalized(&ended);
 	if (!begun || ended)
@@ -177,15 +172,13 @@ struct gathering {
 static void *gathering_watch(void *argument)
 {
 	struct gathering *gathering = argument;
-	struct timespec until;
-	int rc = 0;
+	uint64_t until = clock_now() + GATHER_LIMIT * UINT64_C(1000000);
+	bool in_time = true;
 
 	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += GATHER_LIMIT / 1000;
 	pthread_mutex_lock(&gathering->lock);
-	while (!gathering->is_over && !rc)
-		rc = pthread_cond_timedwait(&gathering->over, &gathering->lock, &until);
+	while (!gathering->is_over && in_time)
+		in_time = clock_wait(&gathering->over, &gathering->lock, until);
 	if (!gathering->is_over)
 		log_refused("MPI waits for ranks of the job that have not begun it: all must be "
 			    "started with --mpi=inside");
@@ -215,11 +208,12 @@ static int session_open(void)
 /* Before the program. What fails now is tried again, and said, when that has begun MPI. */
 static void session_open_first(void)
 {
-	struct gathering gathering = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				      .over = PTHREAD_COND_INITIALIZER};
+	struct gathering gathering = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_t watch;
-	bool watched = !thread_start(&watch, gathering_watch, &gathering);
+	bool watched;
 
+	clock_condition(&gathering.over);
+	watched = !thread_start(&watch, gathering_watch, &gathering);
 	(void)session_open();
 	if (!watched)
 		return;

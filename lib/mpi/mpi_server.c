@@ -15,10 +15,8 @@
 #include "util/settings.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Nanoseconds of a nap: from which on members ring for their wishes; at most where the program is to
  * be looked at often. */
@@ -128,14 +126,13 @@ static bool sets_sleep(bool asleep)
 /* Sleeps until there is something to look at, at most for `ns`. */
 static void nap(const struct mpi_work *work, uint64_t ns)
 {
-	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
 	struct pollfd ready[2] = {{.fd = work->fd, .events = POLLIN},
 				  {.fd = server ? server->epoll : -1, .events = POLLIN}};
 	bool deep = server && ns >= NAP_DEEP;
 
 	if (deep && !sets_sleep(true))
-		time = (struct timespec){0};
-	(void)ppoll(ready, 2, ns == UINT64_MAX ? NULL : &time, NULL);
+		ns = 0;
+	(void)clock_poll(ready, 2, ns);
 	if (deep)
 		(void)sets_sleep(false);
 	if (server && ready[1].revents)

@@ -11,7 +11,6 @@
 #include "util/clock.h"
 
 #include <sched.h>
-#include <time.h>
 
 enum {
 	LOOKS_SOON = 64,  /* looks that only yield the processor: some ten microseconds */
@@ -45,15 +44,15 @@ uint64_t mpi_nap_next(struct mpi_nap *nap, bool found, enum mpi_nap_kind kind)
 
 void mpi_pause(struct mpi_nap *nap)
 {
-	struct timespec pause = {0};
+	uint64_t ns;
 
 	if (nap->looks++ < LOOKS_SOON) {
 		sched_yield();
 		return;
 	}
-	pause.tv_nsec = (long)mpi_nap_next(nap, false, NAP_BUSY);
-	if (pause.tv_nsec)
-		nanosleep(&pause, NULL);
+	ns = mpi_nap_next(nap, false, NAP_BUSY);
+	if (ns)
+		clock_sleep(ns);
 }
 
 int mpi_await(MPI_Request *request)

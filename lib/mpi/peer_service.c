@@ -40,7 +40,6 @@ static struct {
 struct peer_job *job_new(const struct loader_door *door, const char *name)
 {
 	struct peer_job *job = calloc(1, sizeof(*job));
-	pthread_condattr_t attributes;
 
 	if (!job)
 		return NULL;
@@ -50,14 +49,11 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 	job->fills.urgent_last = &job->fills.urgent;
 	job->reads_last = &job->reads;
 	job->end = MPI_REQUEST_NULL;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_mutex_init(&job->lock, NULL);
-	pthread_cond_init(&job->wake, &attributes);
+	clock_condition(&job->wake);
 	pthread_cond_init(&job->filled, NULL);
 	pthread_cond_init(&job->fill, NULL);
 	pthread_cond_init(&job->read, NULL);
-	pthread_condattr_destroy(&attributes);
 	if (job->name)
 		return job;
 	job_free(job);
@@ -216,13 +212,11 @@ static void exit_begins(void)
 static void nap(struct peer_job *job, uint64_t ns)
 {
 	uint64_t until = clock_now() + ns;
-	struct timespec at = {.tv_sec = (time_t)(until / 1000000000),
-			      .tv_nsec = (long)(until % 1000000000)};
 
 	pthread_mutex_lock(&job->lock);
 	job->counts.naps++;
 	if (!job->news)
-		pthread_cond_timedwait(&job->wake, &job->lock, &at);
+		(void)clock_wait(&job->wake, &job->lock, until);
 	job->news = false;
 	pthread_mutex_unlock(&job->lock);
 }

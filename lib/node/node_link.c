@@ -3,9 +3,9 @@
 #include "node/node_link.h"
 
 #include "node/node_socket.h"
+#include "util/clock.h"
 #include "util/descriptor.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 bool node_link_open(struct node_link *link, const struct identity *identity, const char *node,
@@ -27,7 +27,7 @@ bool node_link_open(struct node_link *link, const struct identity *identity, con
 		link->inode = st.st_ino;
 	}
 	if (!node_send(link->fd, &hello, sizeof(hello), fd) &&
-	    poll(&ready, 1, NODE_LINK_PATIENCE) == 1 &&
+	    clock_poll(&ready, 1, NODE_LINK_PATIENCE * UINT64_C(1000000)) == 1 &&
 	    node_receive(link->fd, &answer, sizeof(answer), &passed)) {
 		if (passed >= 0)
 			close(passed);

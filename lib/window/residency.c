@@ -19,16 +19,6 @@ enum {
 	TABLES_SMALL = 16 << 10, /* bytes that are sooner cleared than mapped */
 };
 
-static void landed_init(struct residency *residency)
-{
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&residency->landed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-}
-
 /* A bit for each chunk. */
 static uint64_t own_words(uint64_t chunks)
 {
@@ -109,7 +99,7 @@ int residency_open(struct residency *residency, enum residency_kind kind, uint8_
 	residency->epoch = 1;
 	residency->link.fd = -1;
 	pthread_mutex_init(&residency->lock, NULL);
-	landed_init(residency);
+	clock_condition(&residency->landed);
 	return 0;
 }
 
@@ -389,5 +379,5 @@ void residency_forked(struct residency *residency)
 	atomic_store(&residency->announced, false);
 	residency->waiters = NULL;
 	atomic_store(&residency->spare, NULL);
-	landed_init(residency); /* threads of the parent's may wait for it */
+	clock_condition(&residency->landed); /* threads of the parent's may wait for it */
 }

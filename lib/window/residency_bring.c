@@ -314,9 +314,7 @@ static bool wait_on(struct residency *residency, uint64_t offset, struct patienc
  * not there yet. */
 static bool wait_announced(struct residency *residency, uint64_t offset, uint64_t length)
 {
-	uint64_t end = clock_now() + ANNOUNCED_NS;
-	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
-				 .tv_nsec = (long)(end % 1000000000)};
+	uint64_t until = clock_now() + ANNOUNCED_NS;
 	struct residency_waiter self = {.offset = offset, .end = offset + length}, **link;
 	bool waited = false;
 
@@ -324,8 +322,7 @@ static bool wait_announced(struct residency *residency, uint64_t offset, uint64_
 	self.next = residency->waiters;
 	residency->waiters = &self;
 	while (atomic_load(&residency->announced) && !residency_covers(residency, offset, length) &&
-	       (waited = true) &&
-	       !pthread_cond_timedwait(&residency->landed, &residency->lock, &until))
+	       (waited = true) && clock_wait(&residency->landed, &residency->lock, until))
 		;
 	for (link = &residency->waiters; *link != &self; link = &(*link)->next)
 		;

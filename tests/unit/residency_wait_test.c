@@ -25,9 +25,9 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 	return 0;
 }
 
-bool __wrap_arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit);
+bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit);
 
-bool __wrap_arena_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
+bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
 {
 	(void)word, (void)value;
 	ns += limit;

@@ -5,13 +5,13 @@
 #include "bench_keys.h"
 
 #include "format/page.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Leaf pages that are asked of storage together, before the first is waited for. */
@@ -35,10 +35,7 @@ struct drawing {
 
 static double now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return (double)clock_now() / 1e9;
 }
 
 static uint64_t random_below(struct drawing *drawing, uint64_t n)
