@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Beside this library; or, in a build tree, where it is built. */
@@ -85,7 +84,7 @@ static void *watch_run(void *argument)
 	uint64_t pause = 5000000; /* ns */
 
 	(void)argument;
-	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	thread_name("lmdbio-mpi");
 	while (!has_mpi()) {
 		clock_sleep(pause);
 		if (pause < LONGEST_NS)

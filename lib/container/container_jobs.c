@@ -6,53 +6,11 @@
  */
 #include "container/container_write_private.h"
 
-#include "util/thread.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BUFFER_ALIGNMENT = 4096 };
-
-int jobs_open(struct jobs *jobs, const struct container_write_options *options)
-{
-	memset(jobs, 0, sizeof(*jobs));
-	jobs->options = options;
-	jobs->capacity = options->chunk_size > JOB_BYTES ? options->chunk_size : JOB_BYTES;
-	jobs->n = 2 * (size_t)options->threads + 1;
-	jobs->ring = calloc(jobs->n, sizeof(*jobs->ring));
-	if (!jobs->ring)
-		return ENOMEM;
-	pthread_mutex_init(&jobs->lock, NULL);
-	pthread_cond_init(&jobs->work, NULL);
-	pthread_cond_init(&jobs->one_done, NULL);
-	return 0;
-}
-
-void jobs_close(struct jobs *jobs)
-{
-	size_t i;
-
-	if (!jobs->ring)
-		return;
-	pthread_mutex_lock(&jobs->lock);
-	jobs->stop = true;
-	pthread_cond_broadcast(&jobs->work);
-	pthread_mutex_unlock(&jobs->lock);
-	for (i = 0; i < jobs->n_threads; i++)
-		pthread_join(jobs->threads[i], NULL);
-	free(jobs->threads);
-	container_compressor_close(jobs->own);
-	for (i = 0; i < jobs->n; i++) {
-		free(jobs->ring[i].in);
-		free(jobs->ring[i].out);
-		free(jobs->ring[i].picked);
-	}
-	free(jobs->ring);
-	pthread_cond_destroy(&jobs->one_done);
-	pthread_cond_destroy(&jobs->work);
-	pthread_mutex_destroy(&jobs->lock);
-}
 
 static void compress_job(struct container_compressor *compressor,
 			 const struct container_write_options *options, struct job *job)
@@ -77,47 +35,74 @@ static void compress_job(struct container_compressor *compressor,
 	container_select(options->page_size, job->in, job->filled, job->offset, job->picked);
 }
 
-static void *run_jobs(void *arg)
+/* A step of the crew. A compressor is as large as what it compresses: there are as many as work at
+ * once. */
+static uint64_t jobs_step(void *owner)
 {
-	struct jobs *jobs = arg;
+	struct jobs *jobs = owner;
 	struct container_compressor *compressor = NULL;
-	int rc = container_compressor_open(&compressor, jobs->options);
+	struct job *job;
+	int rc = 0;
 
-	pthread_mutex_lock(&jobs->lock);
-	for (;;) {
-		struct job *job;
-
-		while (jobs->next == jobs->put && !jobs->stop)
-			pthread_cond_wait(&jobs->work, &jobs->lock);
-		if (jobs->stop)
-			break;
-		job = &jobs->ring[jobs->next++ % jobs->n];
-		pthread_mutex_unlock(&jobs->lock);
-		job->error = rc;
-		if (!rc)
-			compress_job(compressor, jobs->options, job);
-		pthread_mutex_lock(&jobs->lock);
-		job->done = true;
-		pthread_cond_signal(&jobs->one_done);
-	}
+	if (jobs->next == jobs->put)
+		return CLOCK_NEVER;
+	job = &jobs->ring[jobs->next++ % jobs->n];
+	if (jobs->spares)
+		compressor = jobs->spare[--jobs->spares];
 	pthread_mutex_unlock(&jobs->lock);
-	container_compressor_close(compressor);
-	return NULL;
+	if (!compressor)
+		rc = container_compressor_open(&compressor, jobs->options);
+	job->error = rc;
+	if (!rc)
+		compress_job(compressor, jobs->options, job);
+	pthread_mutex_lock(&jobs->lock);
+	if (!rc)
+		jobs->spare[jobs->spares++] = compressor;
+	job->done = true;
+	pthread_cond_signal(&jobs->one_done);
+	return 0;
 }
 
-/* Fewer threads than wanted are enough; with none the writer's own compresses. */
-static int start_threads(struct jobs *jobs)
+static const struct crew_work jobs_work = {.name = "lmdbio-jobs", .step = jobs_step};
+
+int jobs_open(struct jobs *jobs, const struct container_write_options *options)
 {
-	jobs->threads =
-		calloc(jobs->options->threads ? jobs->options->threads : 1, sizeof(*jobs->threads));
-	if (!jobs->threads)
+	memset(jobs, 0, sizeof(*jobs));
+	jobs->options = options;
+	jobs->capacity = options->chunk_size > JOB_BYTES ? options->chunk_size : JOB_BYTES;
+	jobs->n = 2 * (size_t)options->threads + 1;
+	jobs->ring = calloc(jobs->n, sizeof(*jobs->ring));
+	jobs->spare = calloc(jobs->n, sizeof(*jobs->spare));
+	if (!jobs->ring || !jobs->spare) {
+		free(jobs->ring);
+		free(jobs->spare);
+		jobs->ring = NULL;
 		return ENOMEM;
-	while (jobs->n_threads < jobs->options->threads &&
-	       !thread_start(&jobs->threads[jobs->n_threads], run_jobs, jobs))
-		jobs->n_threads++;
-	if (jobs->n_threads)
-		return 0;
-	return container_compressor_open(&jobs->own, jobs->options);
+	}
+	pthread_mutex_init(&jobs->lock, NULL);
+	crew_init(&jobs->crew, &jobs_work, jobs, &jobs->lock);
+	pthread_cond_init(&jobs->one_done, NULL);
+	return 0;
+}
+
+void jobs_close(struct jobs *jobs)
+{
+	size_t i;
+
+	if (!jobs->ring)
+		return;
+	crew_stop(&jobs->crew);
+	while (jobs->spares)
+		container_compressor_close(jobs->spare[--jobs->spares]);
+	free(jobs->spare);
+	for (i = 0; i < jobs->n; i++) {
+		free(jobs->ring[i].in);
+		free(jobs->ring[i].out);
+		free(jobs->ring[i].picked);
+	}
+	free(jobs->ring);
+	pthread_cond_destroy(&jobs->one_done);
+	pthread_mutex_destroy(&jobs->lock);
 }
 
 static int give_memory(const struct jobs *jobs, struct job *job)
@@ -149,25 +134,16 @@ int jobs_fill(struct jobs *jobs, struct job **job)
 	return give_memory(jobs, *job);
 }
 
-int jobs_queue(struct jobs *jobs)
+void jobs_queue(struct jobs *jobs)
 {
-	struct job *job = &jobs->ring[jobs->put % jobs->n];
-	int rc = jobs->threads ? 0 : start_threads(jobs);
+	bool alone = crew_start(&jobs->crew, jobs->options->threads) || !jobs->crew.count;
 
-	if (rc)
-		return rc;
-	if (jobs->own) {
-		compress_job(jobs->own, jobs->options, job);
-		job->done = true;
-		jobs->next++;
-		jobs->put++;
-		return job->error;
-	}
 	pthread_mutex_lock(&jobs->lock);
 	jobs->put++;
-	pthread_cond_signal(&jobs->work);
+	crew_wake(&jobs->crew);
+	while (alone && !jobs_step(jobs))
+		;
 	pthread_mutex_unlock(&jobs->lock);
-	return 0;
 }
 
 size_t jobs_done(struct jobs *jobs, struct job **done, size_t n, bool wait)

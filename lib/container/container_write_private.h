@@ -5,6 +5,7 @@
 
 #include "container/container_layout.h"
 #include "container/container_write.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 
@@ -44,13 +45,11 @@ struct jobs {
 	size_t n;
 	struct job *ring;
 	uint64_t head, next, put;
-	pthread_mutex_t lock; /* of `next`, `put`, every job's `done`, `stop` */
-	pthread_cond_t work;  /* next < put, or stop */
+	pthread_mutex_t lock; /* of `next`, `put`, every job's `done`, `spare` */
 	pthread_cond_t one_done;
-	bool stop;
-	unsigned n_threads;
-	pthread_t *threads;               /* from the first job on */
-	struct container_compressor *own; /* where there are no threads */
+	struct crew crew; /* from the first job on */
+	struct container_compressor **spare; /* that no thread uses */
+	size_t spares;
 };
 
 /* 0 or ENOMEM. */
@@ -60,8 +59,8 @@ void jobs_close(struct jobs *jobs);
 /* The job to fill. *job is NULL when all are taken. 0 or ENOMEM. */
 int jobs_fill(struct jobs *jobs, struct job **job);
 
-/* It is filled. 0, or the errno that kept it from being compressed here. */
-int jobs_queue(struct jobs *jobs);
+/* It is filled. Where there are no threads it is compressed before this returns. */
+void jobs_queue(struct jobs *jobs);
 
 /* The oldest jobs, as many as are done behind each other, up to n; how many. With `wait`, one at
  * least if there are any. jobs_drop() makes the first n of them free. */

@@ -8,11 +8,9 @@
 
 #include "util/memory.h"
 #include "util/settings.h"
-#include "util/stats.h"
 #include "util/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,14 +27,12 @@ struct worker {
 	const uint64_t *numbers;
 	size_t n, piece; /* piece: how many are brought at a time */
 	bool leaves;     /* they are leaf pages */
-	bool started;
-	pthread_t thread;
 	int rc;
 };
 
-static void *worker_run(void *argument)
+static void worker_run(void *workers, unsigned number)
 {
-	struct worker *worker = argument;
+	struct worker *worker = (struct worker *)workers + number;
 	struct counter *counter = &worker->counter;
 	int rc = 0;
 
@@ -48,20 +44,6 @@ static void *worker_run(void *argument)
 					    : counter_branch(counter, worker->numbers[j]);
 	}
 	worker->rc = rc;
-	return NULL;
-}
-
-static void *worker_thread(void *worker)
-{
-	stats_thread_serves();
-	return worker_run(worker);
-}
-
-static size_t workers_start(struct worker *workers, size_t n)
-{
-	for (size_t i = 1; i < n; i++)
-		workers[i].started = !thread_start(&workers[i].thread, worker_thread, &workers[i]);
-	return n;
 }
 
 /* Appends a part to another, its numbers going on where that one's end. */
@@ -154,12 +136,8 @@ static int deal(const struct snapshot *snapshot, const struct tree *tree, unsign
 		workers[i].piece = piece;
 		workers[i].leaves = leaves;
 	}
-	workers_start(workers, many);
+	thread_share((unsigned)many, "lmdbio-index", worker_run, workers);
 	for (size_t i = 0; i < many; i++) {
-		if (workers[i].started)
-			pthread_join(workers[i].thread, NULL);
-		else
-			worker_run(&workers[i]);
 		if (!rc)
 			rc = workers[i].rc;
 		if (!rc)

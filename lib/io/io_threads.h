@@ -18,7 +18,7 @@ void io_threads_submit(struct io_threads *pool, struct io_request *const *reques
 size_t io_threads_wait(struct io_threads *pool, struct io_request **requests, size_t min,
 	size_t max);
 
-/* Finishes what is queued and joins the threads. NULL is fine. */
+/* Joins the threads. What was submitted must have been waited for. NULL is fine. */
 void io_threads_free(struct io_threads *pool);
 
 /* In a forked child, instead of io_threads_free(): the threads and locks are the parent's. */

@@ -15,7 +15,7 @@ void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t sample
 	batch->works = NULL;
 	if (loader->options.decode && batch->shown.count) {
 		batch->state = BATCH_DECODING;
-		pthread_cond_broadcast(&loader->batch);
+		crew_wake_all(&loader->decoders);
 	} else {
 		batch->state = BATCH_READY;
 		pthread_cond_broadcast(&loader->ready);
@@ -43,36 +43,34 @@ void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size
 							i * options->decode_size);
 }
 
-void *decoder_run(void *argument)
+/* A step of the crew. */
+static uint64_t decoder_step(void *owner)
 {
-	struct lmdbio_loader *loader = argument;
+	struct lmdbio_loader *loader = owner;
+	struct batch *batch = loader->closing || loader->life == LIFE_CHANGING
+				      ? NULL
+				      : batch_to_decode(loader);
+	size_t first, end;
 
-	pthread_mutex_lock(&loader->lock);
-	while (!loader->closing) {
-		struct batch *batch = loader->life == LIFE_CHANGING ? NULL : batch_to_decode(loader);
-		size_t first, end;
-
-		if (!batch) {
-			pthread_cond_wait(&loader->batch, &loader->lock);
-			continue;
-		}
-		first = batch->taken;
-		end = batch->shown.count - first < SAMPLES_AT_ONCE ? batch->shown.count
-								   : first + SAMPLES_AT_ONCE;
-		batch->taken = end;
-		loader->decoding++;
-		pthread_mutex_unlock(&loader->lock);
-		for (size_t i = first; i < end; i++)
-			sample_decode(loader, batch, i);
-		pthread_mutex_lock(&loader->lock);
-		batch->decoded += end - first;
-		if (batch->decoded == batch->shown.count) {
-			batch->state = BATCH_READY;
-			pthread_cond_broadcast(&loader->ready);
-		}
-		if (!--loader->decoding)
-			pthread_cond_broadcast(&loader->still);
-	}
+	if (!batch)
+		return CLOCK_NEVER;
+	first = batch->taken;
+	end = batch->shown.count - first < SAMPLES_AT_ONCE ? batch->shown.count
+							   : first + SAMPLES_AT_ONCE;
+	batch->taken = end;
+	loader->decoding++;
 	pthread_mutex_unlock(&loader->lock);
-	return NULL;
+	for (size_t i = first; i < end; i++)
+		sample_decode(loader, batch, i);
+	pthread_mutex_lock(&loader->lock);
+	batch->decoded += end - first;
+	if (batch->decoded == batch->shown.count) {
+		batch->state = BATCH_READY;
+		pthread_cond_broadcast(&loader->ready);
+	}
+	if (!--loader->decoding)
+		pthread_cond_broadcast(&loader->still);
+	return 0;
 }
+
+const struct crew_work decoder_work = {.name = "lmdbio-decode", .step = decoder_step};

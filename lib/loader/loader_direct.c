@@ -94,7 +94,7 @@ void direct_end(struct lmdbio_loader *loader, struct direct *direct)
 	pthread_mutex_lock(&loader->lock);
 	if (!direct->alone) {
 		loader->held -= direct->length;
-		pthread_cond_broadcast(&loader->work); /* threads that wait for memory */
+		crew_wake_all(&loader->readers); /* threads that wait for memory */
 	}
 	sample_memory_free(loader, direct->memory);
 	pthread_mutex_unlock(&loader->lock);

@@ -88,9 +88,9 @@ static void run_on(struct lmdbio_loader *loader)
 	loader->waited_round = 0;
 	loader->out_of_memory = false;
 	pthread_cond_broadcast(&loader->still);
-	pthread_cond_broadcast(&loader->room);
-	pthread_cond_broadcast(&loader->batch);
-	pthread_cond_broadcast(&loader->work);
+	crew_wake_all(&loader->planner);
+	crew_wake_all(&loader->decoders);
+	crew_wake_all(&loader->readers);
 }
 
 /* Whether what is read ahead begins with this batch. Takers that wait for others are not ahead. */

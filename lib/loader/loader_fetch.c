@@ -61,7 +61,7 @@ void pieces_put(struct lmdbio_loader *loader, struct piece *pieces)
 	*loader->pieces_last = pieces;
 	while (*loader->pieces_last)
 		loader->pieces_last = &(*loader->pieces_last)->next;
-	pthread_cond_broadcast(&loader->work);
+	crew_wake_all(&loader->readers);
 }
 
 void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
@@ -78,7 +78,7 @@ void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
 static void pages_done(struct lmdbio_loader *loader)
 {
 	if (!--loader->pages_left)
-		pthread_cond_broadcast(&loader->room);
+		crew_wake_all(&loader->planner);
 }
 
 void pieces_drop(struct lmdbio_loader *loader)
@@ -131,7 +131,7 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 /* The bandwidth that a read has used, and what it tells of storage. Under the loader lock. */
 static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 {
-	uint64_t now = clock_now(), rate, most = loader->readers;
+	uint64_t now = clock_now(), rate, most = loader->readers.count;
 
 	if (loader->options.bandwidth) {
 		uint64_t cost =
@@ -404,7 +404,7 @@ static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_
 	*link = piece;
 	if (!piece->next)
 		loader->pieces_last = &piece->next;
-	pthread_cond_broadcast(&loader->work);
+	crew_wake_all(&loader->readers);
 }
 
 static void tally_count(struct lmdbio_loader *loader, const struct tally *tally)
@@ -477,38 +477,37 @@ static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64
 	}
 }
 
-void *reader_run(void *argument)
+/* A step of the crew. */
+static uint64_t reader_step(void *owner)
 {
-	struct lmdbio_loader *loader = argument;
-	struct piece *piece;
-	uint64_t until, gap;
+	struct lmdbio_loader *loader = owner;
+	struct tally tally = {0};
+	uint64_t until = CLOCK_NEVER, gap;
+	struct piece *piece = loader->closing ? NULL : piece_take(loader, &until);
+	unsigned at_once;
 
-	stats_thread_serves();
-	pthread_mutex_lock(&loader->lock);
-	while (!loader->closing) {
-		struct tally tally = {0};
-		unsigned at_once;
-
-		piece = piece_take(loader, &until);
-		if (!piece) {
-			if (!loader->pieces)
-				loader->depth_since = loader->depth_bytes = loader->depth_reads = 0;
-			(void)clock_wait(&loader->work, &loader->lock, until);
-			continue;
-		}
-		at_once = ++loader->reading;
-		gap = loader_gap(loader);
-		if (!loader->pieces || loader->pieces->round != piece->round)
-			pthread_cond_broadcast(&loader->room);
-		pthread_mutex_unlock(&loader->lock);
-		piece_read(loader, piece, gap, at_once, &tally);
-		pthread_mutex_lock(&loader->lock);
-		loader->reading--;
-		piece_came(loader, piece, &tally);
-		pthread_cond_signal(&loader->work);
-		if (!loader->reading)
-			pthread_cond_broadcast(&loader->still);
+	if (!piece) {
+		if (!loader->pieces)
+			loader->depth_since = loader->depth_bytes = loader->depth_reads = 0;
+		return until;
 	}
+	at_once = ++loader->reading;
+	gap = loader_gap(loader);
+	if (!loader->pieces || loader->pieces->round != piece->round)
+		crew_wake_all(&loader->planner);
 	pthread_mutex_unlock(&loader->lock);
-	return NULL;
+	piece_read(loader, piece, gap, at_once, &tally);
+	pthread_mutex_lock(&loader->lock);
+	loader->reading--;
+	piece_came(loader, piece, &tally);
+	crew_wake(&loader->readers);
+	if (!loader->reading)
+		pthread_cond_broadcast(&loader->still);
+	return 0;
 }
+
+const struct crew_work reader_work = {
+	.name = "lmdbio-read",
+	.step = reader_step,
+	.serves = true,
+};

@@ -98,7 +98,7 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	batch->next = NULL;
 	loader->ahead -= batch->shown.count;
 	loader->batches_ahead--;
-	pthread_cond_broadcast(&loader->room);
+	crew_wake_all(&loader->planner);
 	if (batch_error(batch, &errors))
 		batch_again(loader, batch);
 	rc = batch_error(batch, &errors);
@@ -126,14 +126,14 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 			if (++tries > PLAN_TRIES)
 				break;
 			loader->out_of_memory = false;
-			pthread_cond_broadcast(&loader->room);
+			crew_wake_all(&loader->planner);
 		}
 		/* What stands between this batch and its reader must not be memory. */
 		if (claims.round > loader->waited_round) {
 			loader->waited_round = claims.round;
-			pthread_cond_broadcast(&loader->room);
+			crew_wake_all(&loader->planner);
 		}
-		pthread_cond_broadcast(&loader->work);
+		crew_wake_all(&loader->readers);
 		pthread_cond_broadcast(&loader->turn);
 		*waited = true;
 		pthread_cond_wait(&loader->ready, &loader->lock);
@@ -149,8 +149,8 @@ static void give_back(struct lmdbio_loader *loader, struct batch *batch)
 {
 	loader->held -= batch->held;
 	loader->out_of_memory = false;
-	pthread_cond_broadcast(&loader->work);
-	pthread_cond_broadcast(&loader->room);
+	crew_wake_all(&loader->readers);
+	crew_wake_all(&loader->planner);
 	batch_free(batch);
 }
 
@@ -227,7 +227,7 @@ void loader_quiet(struct lmdbio_loader *loader, bool begin_it)
 	if (begin_it) {
 		loader->quiet++;
 	} else if (loader->quiet && !--loader->quiet) {
-		pthread_cond_broadcast(&loader->work);
+		crew_wake_all(&loader->readers);
 		pthread_cond_broadcast(&loader->turn);
 	}
 	loader_release(loader);

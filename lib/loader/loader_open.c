@@ -248,11 +248,11 @@ static void locks_make(struct lmdbio_loader *loader)
 	pthread_mutex_init(&loader->lock, NULL);
 	pthread_mutex_init(&loader->sample_memory.lock, NULL);
 	pthread_cond_init(&loader->ready, NULL);
-	clock_condition(&loader->work);
 	clock_condition(&loader->turn);
-	pthread_cond_init(&loader->room, NULL);
 	pthread_cond_init(&loader->still, NULL);
-	pthread_cond_init(&loader->batch, NULL);
+	crew_init(&loader->planner, &planner_work, loader, &loader->lock);
+	crew_init(&loader->readers, &reader_work, loader, &loader->lock);
+	crew_init(&loader->decoders, &decoder_work, loader, &loader->lock);
 	loader->last = &loader->first;
 	loader->pieces_last = &loader->pieces;
 }
@@ -274,18 +274,6 @@ static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 	if (most < READ_LEAST)
 		most = READ_LEAST;
 	return most < READ_MOST ? most : READ_MOST;
-}
-
-/* Starts threads; fewer than are wanted do as well. Returns 0, or why there is none. */
-static int some_start(pthread_t *threads, unsigned *n, unsigned wanted, void *(*run)(void *),
-		      struct lmdbio_loader *loader)
-{
-	int rc = 0;
-
-	while (!rc && *n < wanted)
-		if (!(rc = thread_start(&threads[*n], run, loader)))
-			++*n;
-	return *n ? 0 : rc;
 }
 
 static int threads_start(struct lmdbio_loader *loader)
@@ -314,12 +302,11 @@ static int threads_start(struct lmdbio_loader *loader)
 	loader->depth = loader->options.threads ? readers : DEPTH_FIRST;
 	/* The number is the readers' bound, and set before they look. */
 	pthread_mutex_lock(&loader->lock);
-	rc = thread_start(&loader->planner, planner_run, loader);
-	loader->planner_runs = !rc;
+	rc = crew_start(&loader->planner, 1);
 	if (!rc)
-		rc = some_start(loader->reader, &loader->readers, readers, reader_run, loader);
+		rc = crew_start(&loader->readers, readers);
 	if (!rc)
-		rc = some_start(loader->decoder, &loader->decoders, decoders, decoder_run, loader);
+		rc = crew_start(&loader->decoders, decoders);
 	pthread_mutex_unlock(&loader->lock);
 	return rc;
 }
@@ -337,11 +324,8 @@ void loader_free(struct lmdbio_loader *loader)
 	sample_memory_end(loader);
 	pthread_mutex_destroy(&loader->lock);
 	pthread_cond_destroy(&loader->ready);
-	pthread_cond_destroy(&loader->work);
 	pthread_cond_destroy(&loader->turn);
-	pthread_cond_destroy(&loader->room);
 	pthread_cond_destroy(&loader->still);
-	pthread_cond_destroy(&loader->batch);
 	free(loader);
 }
 
@@ -352,18 +336,12 @@ static void loader_end(struct lmdbio_loader *loader)
 	loader->closing = true;
 	pieces_drop(loader);
 	pthread_cond_broadcast(&loader->ready);
-	pthread_cond_broadcast(&loader->work);
 	pthread_cond_broadcast(&loader->turn);
-	pthread_cond_broadcast(&loader->room);
-	pthread_cond_broadcast(&loader->batch);
 	pthread_cond_broadcast(&loader->still);
 	pthread_mutex_unlock(&loader->lock);
-	if (loader->planner_runs)
-		pthread_join(loader->planner, NULL);
-	for (unsigned i = 0; i < loader->readers; i++)
-		pthread_join(loader->reader[i], NULL);
-	for (unsigned i = 0; i < loader->decoders; i++)
-		pthread_join(loader->decoder[i], NULL);
+	crew_stop(&loader->planner);
+	crew_stop(&loader->readers);
+	crew_stop(&loader->decoders);
 	pthread_mutex_lock(&loader->lock);
 	batches_drop(loader);
 	loader_release(loader);

@@ -118,7 +118,7 @@ static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
 	loader->pages_left = count;
 	pieces_put_first(loader, first);
 	while (loader->pages_left)
-		pthread_cond_wait(&loader->room, &loader->lock);
+		crew_wait(&loader->planner, CLOCK_NEVER);
 	pthread_mutex_unlock(&loader->lock);
 }
 

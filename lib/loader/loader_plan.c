@@ -11,12 +11,10 @@
 #include "util/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct share {
-	pthread_t thread;
 	struct plan *plan;
 	void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument);
 	void *argument;
@@ -29,12 +27,11 @@ struct spare {
 	uint32_t next;     /* node to begin with */
 };
 
-static void *share_run(void *argument)
+static void share_run(void *shares, unsigned i)
 {
-	struct share *share = argument;
+	struct share *share = (struct share *)shares + i;
 
 	share->work(share->plan, share->first, share->n, share->argument);
-	return NULL;
 }
 
 void plan_share_out(struct plan *plan,
@@ -43,7 +40,7 @@ void plan_share_out(struct plan *plan,
 {
 	enum { MOST = 64 };
 	struct share shares[MOST];
-	unsigned n = plan->spec.threads < MOST ? plan->spec.threads : MOST, started = 0;
+	unsigned n = plan->spec.threads < MOST ? plan->spec.threads : MOST;
 	uint64_t first = 0;
 
 	if (!n || plan->units < n)
@@ -60,14 +57,7 @@ void plan_share_out(struct plan *plan,
 		};
 		first = end;
 	}
-	while (started + 1 < n &&
-	       !thread_start(&shares[started].thread, share_run, &shares[started]))
-		started++;
-	/* The last, and those for which there was no thread. */
-	for (unsigned i = started; i < n; i++)
-		share_run(&shares[i]);
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(shares[i].thread, NULL);
+	thread_share(n, "lmdbio-plan", share_run, shares);
 }
 
 uint64_t plan_spec_units(const struct plan_spec *spec)

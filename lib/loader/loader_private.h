@@ -12,6 +12,7 @@
 #include "env/env.h"
 #include "index/record_index.h"
 #include "loader/batch_loader.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -118,11 +119,11 @@ struct lmdbio_loader {
 
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t ready; /* consumers: a batch has become ready, or nothing will */
-	pthread_cond_t work;  /* readers: a piece, or memory for one */
 	pthread_cond_t turn;  /* runs that are read for a tier: another one has ended, or may begin */
-	pthread_cond_t room;  /* the planner: something was used up, or its pages have come */
 	pthread_cond_t still; /* changers: threads pause, or another change has ended */
-	pthread_cond_t batch; /* decoders: a batch is complete */
+	struct crew planner;  /* woken when something was used up, or its pages have come */
+	struct crew readers;  /* ... when there is a piece, or memory for one */
+	struct crew decoders; /* ... when a batch is complete */
 	struct order order;
 	unsigned references; /* the handle, batches that are out, calls that wait */
 	bool closing;
@@ -158,11 +159,6 @@ struct lmdbio_loader {
 	uint64_t rate;    /* bytes a second of all readers together */
 	uint64_t epoch_began, epoch_ended, storage_before;
 	struct lmdbio_loader_stats stats;
-	bool planner_runs;
-	unsigned readers, decoders;
-	pthread_t planner;
-	pthread_t reader[LOADER_THREADS];
-	pthread_t decoder[LOADER_THREADS];
 };
 
 /* loader_epoch.c */
@@ -175,7 +171,7 @@ bool ahead_begin_drop(struct lmdbio_loader *loader);
 void ahead_end_drop(struct lmdbio_loader *loader);
 
 /* loader_window.c: the planner's thread. */
-void *planner_run(void *loader);
+extern const struct crew_work planner_work;
 /* What becomes of planning so many batches: fewer are tried next, or it waits for a call. Under
  * the loader lock. */
 void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc);
@@ -213,7 +209,7 @@ void sweep_step(struct lmdbio_loader *loader);
 void sweep_drop(struct lmdbio_loader *loader);
 
 /* loader_fetch.c */
-void *reader_run(void *loader);
+extern const struct crew_work reader_work;
 /* Hands a list of pieces to the readers. Under the loader lock. */
 void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
 /* The same, but they come first. */
@@ -273,7 +269,7 @@ void loader_shelf_extend(struct lmdbio_loader *loader);
 bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_place *place);
 
 /* loader_decode.c */
-void *decoder_run(void *loader);
+extern const struct crew_work decoder_work;
 /* Decodes one sample of a batch, if it has come. */
 void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size_t i);
 /* Some samples of a batch have come, or there are none. Under the loader lock. */

@@ -326,26 +326,26 @@ static void plan_round(struct lmdbio_loader *loader)
 	free(plan.works);
 }
 
-void *planner_run(void *argument)
+/* A step of the crew, which is one thread. */
+static uint64_t planner_step(void *owner)
 {
-	struct lmdbio_loader *loader = argument;
+	struct lmdbio_loader *loader = owner;
 
-	stats_thread_serves();
-	pthread_mutex_lock(&loader->lock);
-	while (!loader->closing) {
-		if (!has_room(loader) || !order_batches(&loader->order)) {
-			pthread_cond_wait(&loader->room, &loader->lock);
-			continue;
-		}
-		loader->planning = true;
-		if (loader->sweep.sectors || sweep_begin(loader))
-			sweep_step(loader);
-		else
-			plan_round(loader);
-		loader->planning = false;
-		pthread_cond_broadcast(&loader->still);
-		pthread_cond_broadcast(&loader->ready);
-	}
-	pthread_mutex_unlock(&loader->lock);
-	return NULL;
+	if (!has_room(loader) || !order_batches(&loader->order))
+		return CLOCK_NEVER;
+	loader->planning = true;
+	if (loader->sweep.sectors || sweep_begin(loader))
+		sweep_step(loader);
+	else
+		plan_round(loader);
+	loader->planning = false;
+	pthread_cond_broadcast(&loader->still);
+	pthread_cond_broadcast(&loader->ready);
+	return 0;
 }
+
+const struct crew_work planner_work = {
+	.name = "lmdbio-planner",
+	.step = planner_step,
+	.serves = true,
+};

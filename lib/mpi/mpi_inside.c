@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { GATHER_LIMIT = 10000 /* ms */ };
@@ -175,7 +174,7 @@ static void *gathering_watch(void *argument)
 	uint64_t until = clock_now() + GATHER_LIMIT * UINT64_C(1000000);
 	bool in_time = true;
 
-	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	thread_name("lmdbio-mpi");
 	pthread_mutex_lock(&gathering->lock);
 	while (!gathering->is_over && in_time)
 		in_time = clock_wait(&gathering->over, &gathering->lock, until);
@@ -272,7 +271,7 @@ static void *inside_run(void *argument)
 	int rc;
 
 	(void)argument;
-	prctl(PR_SET_NAME, "lmdbio-mpi", 0, 0, 0);
+	thread_name("lmdbio-mpi");
 	if (inside.session == MPI_SESSION_NULL && !program_allows()) {
 		atomic_store(&inside.state, INSIDE_OVER);
 		return NULL;

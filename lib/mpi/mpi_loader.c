@@ -176,7 +176,7 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		service_cancel(job);
 	if (job) {
 		fillers_stop(job);
-		disks_stop(job);
+		crew_stop(&job->disks);
 		if (job->comm != MPI_COMM_NULL)
 			MPI_Comm_free(&job->comm);
 	}

@@ -161,7 +161,7 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 		if (unit->state == UNIT_LOADING) {
 			fill_hurry(job, number);
 			ready = false;
-		} else if (urged ? !job->stop_fillers : fill_urgently(job, number)) {
+		} else if (urged ? !job->fillers.stopping : fill_urgently(job, number)) {
 			ready = false;
 		}
 	}
@@ -316,7 +316,7 @@ bool answers_step(struct peer_job *job, uint64_t now)
 		pthread_mutex_lock(&job->lock);
 		if (!job->begun) {
 			job->begun = true;
-			pthread_cond_broadcast(&job->fill);
+			crew_wake_all(&job->fillers);
 		}
 		ready = is_ready(job, answer);
 		pthread_mutex_unlock(&job->lock);

@@ -5,10 +5,7 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
-#include "util/thread.h"
-
 #include <errno.h>
-#include <sys/prctl.h>
 
 static void read_each(struct peer_job *job, struct peer_read *read)
 {
@@ -21,31 +18,26 @@ static void read_each(struct peer_job *job, struct peer_read *read)
 	}
 }
 
-static void *disk_run(void *argument)
+/* A step of the crew. */
+static uint64_t disk_step(void *owner)
 {
-	struct peer_job *job = argument;
+	struct peer_job *job = owner;
+	struct peer_read *read = job->reads;
 
-	prctl(PR_SET_NAME, "lmdbio-disk", 0, 0, 0);
-	pthread_mutex_lock(&job->lock);
-	while (!job->stop_disks) {
-		struct peer_read *read = job->reads;
-
-		if (!read) {
-			pthread_cond_wait(&job->read, &job->lock);
-			continue;
-		}
-		job->reads = read->next;
-		if (!job->reads)
-			job->reads_last = &job->reads;
-		pthread_mutex_unlock(&job->lock);
-		read_each(job, read);
-		pthread_mutex_lock(&job->lock);
-		read->done = true;
-		service_wake(job);
-	}
+	if (!read)
+		return CLOCK_NEVER;
+	job->reads = read->next;
+	if (!job->reads)
+		job->reads_last = &job->reads;
 	pthread_mutex_unlock(&job->lock);
-	return NULL;
+	read_each(job, read);
+	pthread_mutex_lock(&job->lock);
+	read->done = true;
+	service_wake(job);
+	return 0;
 }
+
+const struct crew_work disk_work = {.name = "lmdbio-disk", .step = disk_step};
 
 void disks_put(struct peer_job *job, struct peer_read *read)
 {
@@ -53,29 +45,10 @@ void disks_put(struct peer_job *job, struct peer_read *read)
 	read->under_way = true;
 	*job->reads_last = read;
 	job->reads_last = &read->next;
-	pthread_cond_signal(&job->read);
+	crew_wake(&job->disks);
 }
 
 int disks_start(struct peer_job *job)
 {
-	int rc = 0;
-
-	if (!job->store.disk)
-		return 0;
-	while (!rc && job->disks < PEER_DISKS)
-		if (!(rc = thread_start(&job->disk[job->disks], disk_run, job)))
-			job->disks++;
-	/* Fewer do as well. */
-	return job->disks ? 0 : rc;
-}
-
-void disks_stop(struct peer_job *job)
-{
-	pthread_mutex_lock(&job->lock);
-	job->stop_disks = true;
-	pthread_cond_broadcast(&job->read);
-	pthread_mutex_unlock(&job->lock);
-	for (unsigned i = 0; i < job->disks; i++)
-		pthread_join(job->disk[i], NULL);
-	job->disks = 0;
+	return job->store.disk ? crew_start(&job->disks, PEER_DISKS) : 0;
 }

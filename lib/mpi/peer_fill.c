@@ -10,11 +10,8 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
-#include "util/thread.h"
-
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 
 struct peer_urgent {
 	struct peer_urgent *next;
@@ -160,63 +157,48 @@ static bool next_unit(struct peer_job *job, uint64_t *unit, enum run_haste *hast
 	return false;
 }
 
-static void *filler_run(void *argument)
+/* A step of the crew. */
+static uint64_t filler_step(void *owner)
 {
-	struct peer_job *job = argument;
+	struct peer_job *job = owner;
 	enum run_haste haste;
 	uint64_t unit;
 
-	prctl(PR_SET_NAME, "lmdbio-fill", 0, 0, 0);
-	pthread_mutex_lock(&job->lock);
-	while (!job->stop_fillers) {
-		if (peer_plan_is_old(job)) {
-			peer_plan_again(job);
-			continue;
-		}
-		if (!next_unit(job, &unit, &haste)) {
-			pthread_cond_wait(&job->fill, &job->lock);
-			continue;
-		}
+	if (peer_plan_is_old(job))
+		peer_plan_again(job);
+	else if (next_unit(job, &unit, &haste))
 		load(job, unit, haste);
-	}
-	pthread_mutex_unlock(&job->lock);
-	return NULL;
+	else
+		return CLOCK_NEVER;
+	return 0;
 }
+
+const struct crew_work filler_work = {.name = "lmdbio-fill", .step = filler_step};
 
 int fillers_start(struct peer_job *job)
 {
-	int rc = 0;
-
-	while (!rc && job->fillers < PEER_FILLERS)
-		if (!(rc = thread_start(&job->filler[job->fillers], filler_run, job)))
-			job->fillers++;
-	/* Fewer do as well. */
-	return job->fillers ? 0 : rc;
+	return crew_start(&job->fillers, PEER_FILLERS);
 }
 
 void fillers_stop(struct peer_job *job)
 {
 	struct peer_urgent *urgent;
 
+	crew_stop(&job->fillers);
 	pthread_mutex_lock(&job->lock);
-	job->stop_fillers = true;
 	while ((urgent = job->fills.urgent)) {
 		job->fills.urgent = urgent->next;
 		free(urgent);
 	}
 	job->fills.urgent_last = &job->fills.urgent;
-	pthread_cond_broadcast(&job->fill);
 	pthread_mutex_unlock(&job->lock);
-	for (unsigned i = 0; i < job->fillers; i++)
-		pthread_join(job->filler[i], NULL);
-	job->fillers = 0;
 }
 
 bool fill_urgently(struct peer_job *job, uint64_t unit)
 {
 	struct peer_urgent *urgent;
 
-	if (job->stop_fillers || job->closed)
+	if (job->fillers.stopping || job->closed)
 		return false;
 	urgent = malloc(sizeof(*urgent));
 	if (!urgent)
@@ -224,7 +206,7 @@ bool fill_urgently(struct peer_job *job, uint64_t unit)
 	*urgent = (struct peer_urgent){.unit = unit};
 	*job->fills.urgent_last = urgent;
 	job->fills.urgent_last = &urgent->next;
-	pthread_cond_signal(&job->fill);
+	crew_wake(&job->fillers);
 	put_back_later(job);
 	return true;
 }

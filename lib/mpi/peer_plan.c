@@ -315,7 +315,7 @@ bool peer_plan_is_old(const struct peer_job *job)
 {
 	uint64_t epochs = job->again ? job->again->spec.epochs : 0;
 
-	return epochs > 1 && !job->planning && !job->closed && !job->stop_fillers &&
+	return epochs > 1 && !job->planning && !job->closed && !job->fillers.stopping &&
 	       job->epoch / epochs * epochs != job->planned;
 }
 

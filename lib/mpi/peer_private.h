@@ -24,6 +24,7 @@
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_sealed.h"
 #include "mpi/stage_exchange.h"
+#include "util/thread.h"
 
 #include <mpi.h>
 #include <pthread.h>
@@ -180,8 +181,8 @@ struct peer_job {
 	pthread_mutex_t lock;                      /* of all below */
 	pthread_cond_t wake;                       /* the service */
 	pthread_cond_t filled;                     /* readers that wait for a unit that a filler reads */
-	pthread_cond_t fill;                       /* the fillers */
-	pthread_cond_t read;                       /* those that read the disk for others */
+	struct crew fillers;
+	struct crew disks; /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
 	struct peer_fills fills;
 	bool news;   /* for the service, since it slept last */
@@ -191,11 +192,7 @@ struct peer_job {
 	enum { SERVICE_WAITS, SERVICE_GOES, SERVICE_CANCELLED } go;
 	unsigned users; /* tiers of the loader: two or three rows, one state */
 	bool owns_disk; /* and closes it; else it is the loader's */
-	bool stop_fillers, stop_disks;
-	unsigned fillers, disks;
 	struct peer_read *reads, **reads_last; /* that no thread has begun */
-	pthread_t filler[PEER_FILLERS];
-	pthread_t disk[PEER_DISKS];
 	pthread_t service;
 
 	/* The service's: */
@@ -264,6 +261,7 @@ void peer_plan_free(struct peer_job *job);
 /* peer_fill.c */
 /* Takes what the numbering has kept of the units whose home is here. Before the fillers start. */
 void fill_from_shelf(struct peer_job *job);
+extern const struct crew_work filler_work;
 int fillers_start(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);
@@ -276,9 +274,8 @@ void fill_now(struct peer_job *job, uint64_t unit);
 
 /* peer_disk.c: reads records of this rank's for another one, off the service's thread, where some
  * of them may be on the disk. Returns 0 or an errno. */
+extern const struct crew_work disk_work;
 int disks_start(struct peer_job *job);
-/* Ends and joins them; what they have not begun stays undone. */
-void disks_stop(struct peer_job *job);
 /* Under the job lock; the service is woken when read->done. */
 void disks_put(struct peer_job *job, struct peer_read *read);
 

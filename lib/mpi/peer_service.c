@@ -22,7 +22,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 static struct {
@@ -52,8 +51,8 @@ struct peer_job *job_new(const struct loader_door *door, const char *name)
 	pthread_mutex_init(&job->lock, NULL);
 	clock_condition(&job->wake);
 	pthread_cond_init(&job->filled, NULL);
-	pthread_cond_init(&job->fill, NULL);
-	pthread_cond_init(&job->read, NULL);
+	crew_init(&job->fillers, &filler_work, job, &job->lock);
+	crew_init(&job->disks, &disk_work, job, &job->lock);
 	if (job->name)
 		return job;
 	job_free(job);
@@ -91,8 +90,6 @@ void job_free(struct peer_job *job)
 	pthread_mutex_destroy(&job->lock);
 	pthread_cond_destroy(&job->wake);
 	pthread_cond_destroy(&job->filled);
-	pthread_cond_destroy(&job->fill);
-	pthread_cond_destroy(&job->read);
 	free(job);
 }
 
@@ -163,7 +160,7 @@ static void job_end(struct peer_job *job, bool well)
 	bool closed;
 
 	job->over = true;
-	disks_stop(job);
+	crew_stop(&job->disks);
 	if (settings_get()->verbose)
 		job_tell(job);
 	if (well) {
@@ -239,7 +236,7 @@ static void *service_run(void *argument)
 	enum ending ending = GOES_ON;
 	struct mpi_nap rest = {0};
 
-	prctl(PR_SET_NAME, "lmdbio-peers", 0, 0, 0);
+	thread_name("lmdbio-peers");
 	if (!may_begin(job))
 		return NULL;
 	pthread_detach(pthread_self());

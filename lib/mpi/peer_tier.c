@@ -191,7 +191,7 @@ static void asks_begin(struct peer_job *job, struct peer_ask *asks)
 	pthread_mutex_lock(&job->lock);
 	if (!job->begun) {
 		job->begun = true;
-		pthread_cond_broadcast(&job->fill);
+		crew_wake_all(&job->fillers);
 	}
 	asks_put(job, asks);
 	pthread_mutex_unlock(&job->lock);
@@ -265,7 +265,7 @@ static void others_epoch(void *state, uint64_t epoch)
 	job->epoch = epoch;
 	pthread_mutex_lock(&job->lock);
 	if (peer_plan_is_old(job))
-		pthread_cond_signal(&job->fill);
+		crew_wake(&job->fillers);
 	pthread_mutex_unlock(&job->lock);
 }
 

@@ -9,11 +9,9 @@
 #include "util/memory.h"
 #include "util/settings.h"
 #include "util/stats.h"
-#include "util/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 
 enum {
 	SCRATCH = ARENA_CHUNK,
@@ -267,7 +265,7 @@ static void wait_for_later(struct prefetch *prefetch)
  * known what to read. */
 static void trees_bring(struct prefetch *prefetch)
 {
-	while (prefetch->trees.count && !prefetch->stopping) {
+	while (prefetch->trees.count && !prefetch->crew.stopping) {
 		struct job job = jobs_take(&prefetch->trees);
 		bool there;
 
@@ -310,32 +308,31 @@ static void there_map(struct prefetch *prefetch)
 		land_some(prefetch, 0);
 }
 
-static void *loader_run(void *argument)
+/* A step of the crew, which is one thread. */
+static uint64_t loader_step(void *owner)
 {
-	struct prefetch *prefetch = argument;
+	struct prefetch *prefetch = owner;
 
-	prctl(PR_SET_NAME, "lmdbio", 0, 0, 0);
-	stats_thread_serves();
-	pthread_mutex_lock(&prefetch->lock);
-	while (!prefetch->stopping) {
-		if (start_all(prefetch))
-			continue;
-		if (prefetch->trees.count)
-			trees_bring(prefetch);
-		else if (prefetch->there.count)
-			there_map(prefetch);
-		else if (prefetch->in_flight)
-			land_some(prefetch, 1);
-		else if (prefetch->later.count)
-			wait_for_later(prefetch);
-		else if (!prefetch->jobs.count)
-			pthread_cond_wait(&prefetch->wake, &prefetch->lock);
-	}
-	while (prefetch->in_flight)
+	if (start_all(prefetch))
+		return 0;
+	if (prefetch->trees.count)
+		trees_bring(prefetch);
+	else if (prefetch->there.count)
+		there_map(prefetch);
+	else if (prefetch->in_flight)
 		land_some(prefetch, 1);
-	pthread_mutex_unlock(&prefetch->lock);
-	return NULL;
+	else if (prefetch->later.count)
+		wait_for_later(prefetch);
+	else if (!prefetch->jobs.count)
+		return CLOCK_NEVER;
+	return 0;
 }
+
+static const struct crew_work loader_work = {
+	.name = "lmdbio",
+	.step = loader_step,
+	.serves = true,
+};
 
 /* The budget costs some reading of files to know: not before it is needed. */
 static void options_complete(struct prefetch *prefetch)
@@ -353,12 +350,11 @@ int loader_wake(struct prefetch *prefetch)
 {
 	int rc = 0;
 
-	if (!prefetch->running) {
+	if (!prefetch->crew.count) {
 		options_complete(prefetch);
-		rc = thread_start(&prefetch->thread, loader_run, prefetch);
-		prefetch->running = !rc;
+		rc = crew_start(&prefetch->crew, 1);
 	}
-	pthread_cond_signal(&prefetch->wake);
+	crew_wake(&prefetch->crew);
 	return rc;
 }
 
@@ -388,7 +384,7 @@ int prefetch_open(struct prefetch **ret, struct residency *residency, struct io 
 	if (prefetch->options.depth > PREFETCH_DEPTH_MAX)
 		prefetch->options.depth = PREFETCH_DEPTH_MAX;
 	pthread_mutex_init(&prefetch->lock, NULL);
-	pthread_cond_init(&prefetch->wake, NULL);
+	crew_init(&prefetch->crew, &loader_work, prefetch, &prefetch->lock);
 	flights_reset(prefetch);
 	*ret = prefetch;
 	return 0;
@@ -398,12 +394,11 @@ void prefetch_close(struct prefetch *prefetch)
 {
 	if (!prefetch)
 		return;
+	crew_stop(&prefetch->crew);
 	pthread_mutex_lock(&prefetch->lock);
-	prefetch->stopping = true;
-	pthread_cond_signal(&prefetch->wake);
+	while (prefetch->in_flight)
+		land_some(prefetch, 1);
 	pthread_mutex_unlock(&prefetch->lock);
-	if (prefetch->running)
-		pthread_join(prefetch->thread, NULL);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i])
 			stream_free(prefetch, prefetch->streams[i]);
@@ -411,7 +406,6 @@ void prefetch_close(struct prefetch *prefetch)
 	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
 		io_buffer_free(prefetch->flights[i].scratch, SCRATCH);
 	pthread_mutex_destroy(&prefetch->lock);
-	pthread_cond_destroy(&prefetch->wake);
 	free(prefetch);
 }
 
@@ -425,8 +419,7 @@ void prefetch_hold(struct prefetch *prefetch, bool hold)
 
 void prefetch_forked(struct prefetch *prefetch)
 {
-	pthread_cond_init(&prefetch->wake, NULL); /* the parent's loader may wait for it */
-	prefetch->running = false;
+	crew_forget(&prefetch->crew);
 	prefetch->in_flight = prefetch->starting_count = 0;
 	prefetch->jobs.count = 0;
 	prefetch->later.count = prefetch->trees.count = prefetch->there.count = 0;

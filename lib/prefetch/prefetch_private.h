@@ -4,6 +4,7 @@
 #define LMDBIO_PREFETCH_PRIVATE_H
 
 #include "prefetch/prefetch.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -124,9 +125,7 @@ struct prefetch {
 	struct prefetch_options options;
 	_Atomic uint64_t kernel_ahead; /* bytes, and one; 0: not asked yet */
 	pthread_mutex_t lock; /* of all below */
-	pthread_cond_t wake;
-	pthread_t thread;
-	bool running, stopping;
+	struct crew crew; /* the loader: one thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
 	struct batch *batches;
 	struct job_queue jobs;                           /* to be planned */

@@ -406,7 +406,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
 	/* Held, the lock is in the hands of a loader that is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
-		pthread_cond_signal(&prefetch->wake);
+		crew_wake(&prefetch->crew);
 		pthread_mutex_unlock(&prefetch->lock);
 	}
 }

@@ -107,7 +107,7 @@ void assert_comes_to_rest_again(void)
 	pthread_mutex_lock(&f.prefetch->lock);
 	while (!sem_trywait(&idle))
 		;
-	pthread_cond_signal(&f.prefetch->wake);
+	crew_wake(&f.prefetch->crew);
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_comes_to_rest();
 }

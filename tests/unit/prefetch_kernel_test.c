@@ -52,7 +52,7 @@ static void scan_when_the_kernel_reads_far_ahead_then_it_is_left_to_it(void **st
 	(void)state;
 	kernel_is(FAR);
 	assert_false(is_looked_ahead_of(MDB_FIRST, MDB_NEXT));
-	assert_false(f.prefetch->running);
+	assert_int_equal(f.prefetch->crew.count, 0);
 }
 
 static void scan_when_the_kernel_reads_little_ahead_then_we_do(void **state)
@@ -110,7 +110,7 @@ static void lookups_when_in_order_then_they_are_left_to_it(void **state)
 	(void)state;
 	kernel_is(FAR);
 	assert_false(is_looked_up_ahead(1));
-	assert_false(f.prefetch->running);
+	assert_int_equal(f.prefetch->crew.count, 0);
 }
 
 /* It would bring what lies between, too. */
