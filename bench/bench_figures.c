@@ -398,15 +398,15 @@ static int run_all(struct bench *bench)
 	return rc;
 }
 
-/* "bench_figures loader ..." is a program of its own, beside this one: it holds lmdbio, which this
- * one must not. Returns only when it cannot be run. */
+/* "bench_figures loader ..." is a program of its own, in lab/: it holds lmdbio, which this one must
+ * not. Returns only when it cannot be run. */
 static int run_nodes(char **argv)
 {
 	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("/bench_nodes"));
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("/../lab/bench_nodes"));
 
 	path[n > 0 ? n : 0] = 0;
-	strcpy(strrchr(path, '/') ? strrchr(path, '/') : path, "/bench_nodes");
+	strcpy(strrchr(path, '/') ? strrchr(path, '/') : path, "/../lab/bench_nodes");
 	execv(path, argv);
 	fprintf(stderr, "bench_figures: %s: %s\n", path, strerror(errno));
 	return 2;

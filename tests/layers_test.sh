@@ -46,7 +46,13 @@ for folder in lib/*/; do
 	done
 done
 
-for file in $(grep -rl --include='*.[ch]' 'include *<mpi.h>' lib include compat tools || true); do
+# The lab stands on the library, and nothing that a user runs stands on the lab.
+for header in $(find lab -name '*.h' | sed 's|.*/||'); do
+	users=$(grep -rl --include='*.[ch]' "include \"\(lab/\)\{0,1\}$header\"" lib include compat tools || true)
+	[ -z "$users" ] || complain "the lab's $header is included by: $users"
+done
+
+for file in $(grep -rl --include='*.[ch]' 'include *<mpi.h>' lib include compat tools lab || true); do
 	case $file in
 	lib/mpi/* | include/lmdbio_mpi.h) ;;
 	*) complain "$file includes <mpi.h>" ;;
@@ -54,7 +60,7 @@ for file in $(grep -rl --include='*.[ch]' 'include *<mpi.h>' lib include compat 
 done
 
 # A name is looked for by name: no two sources share one.
-twice=$(find lib include compat tools tests bench -name '*.[ch]' -o -name '*.sh' -o -name '*.py' |
+twice=$(find lib include compat tools lab tests bench -name '*.[ch]' -o -name '*.sh' -o -name '*.py' |
 	sed 's|.*/||' | sort | uniq -d)
 [ -z "$twice" ] || complain "file names used twice: $twice"
 

@@ -13,7 +13,7 @@ files() {
 	if [ -e .git ]; then
 		git -c safe.directory='*' ls-files --cached --others --exclude-standard
 	else
-		find bench compat contrib doc include lib tests tools -name '*.[ch]' -o -name '*.sh' \
+		find bench compat contrib doc include lab lib tests tools -name '*.[ch]' -o -name '*.sh' \
 			-o -name '*.py' -o -name 'Makemodule.am'
 	fi
 }

@@ -8,7 +8,7 @@
 #include "container_image.h"
 #include "container_walk.h"
 
-#include "io/io_fault.h"
+#include "io_fault.h"
 #include "random_stream.h"
 
 #include <errno.h>

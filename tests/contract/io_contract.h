@@ -4,7 +4,7 @@
 #define LMDBIO_TESTS_IO_CONTRACT_H
 
 #include "io/io.h"
-#include "io/io_fault.h"
+#include "io_fault.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$top_srcdir"
-product=$(find lib compat include tools -name '*.[ch]')
+product=$(find lib compat include tools lab -name '*.[ch]')
 tests=$(find tests bench -name '*.[ch]')
 
 # All of these print "number place" lines, the largest first.

@@ -7,7 +7,7 @@
 
 #include "env_fixture.h"
 
-#include "io/io_fault.h"
+#include "io_fault.h"
 #include "prefetch/prefetch_private.h"
 
 enum {

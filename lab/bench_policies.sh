@@ -3,7 +3,7 @@
 # Compares the simulator with the real loader: the same policies on slowfs, with processes as nodes,
 # and whether lmdbio-sim is within 15 % of what they took and read.
 #
-#	[RUNS=3] bench/bench_policies.sh [NODES [POLICY...]]
+#	[RUNS=3] lab/bench_policies.sh [NODES [POLICY...]]
 #
 # In the build folder, as one who may mount FUSE. What a request costs beside slowfs's own latency is
 # measured first and told to the simulator. Of the runs the shortest counts: what disturbs one only

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Makes reads fail, for the tests of the layers above. */
-#include "io/io_fault.h"
+#include "io_fault.h"
+
 #include "io/io_backend.h"
 
 #include <errno.h>

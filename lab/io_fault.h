@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Plans a failure of the storage for a test. */
-#ifndef LMDBIO_IO_FAULT_H
-#define LMDBIO_IO_FAULT_H
+#ifndef LMDBIO_LAB_IO_FAULT_H
+#define LMDBIO_LAB_IO_FAULT_H
 
 #include "io/io.h"
 

@@ -2,11 +2,11 @@
 /* Declares what the published ways of feeding a training job have in common, and how they differ.
  *
  * A policy is a row of one table; the simulator and the measured loader read the same rows. Adding
- * one takes: a row in loader_policy.c; where a field gets a new value, a case in tools/sim and in
+ * one takes: a row in policy.c; where a field gets a new value, a case in lab/sim and in
  * the measured run; a row in the table of lmdbio-sim(1).
  */
-#ifndef LMDBIO_LOADER_POLICY_H
-#define LMDBIO_LOADER_POLICY_H
+#ifndef LMDBIO_LAB_POLICY_H
+#define LMDBIO_LAB_POLICY_H
 
 #include <stdbool.h>
 #include <stddef.h>

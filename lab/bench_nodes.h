@@ -5,7 +5,7 @@
 
 #include "loader/batch_loader.h"
 #include "loader/loader_plan.h"
-#include "loader/loader_policy.h"
+#include "policy.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,8 +22,8 @@ struct nodes_job {
 	double compute;  /* bytes a second of a node */
 };
 
-/* Memory that all processes have, at one address. Records lie in it once, whoever keeps them; which
- * nodes do is a bit for each: nodes of one machine have no network between them. */
+/* Memory that all processes have, at one address. Records lie in it once, and a bit for each node
+ * says whether the node keeps them: nodes of one machine have no network between them. */
 struct nodes_area {
 	pthread_barrier_t together;
 	_Atomic uint64_t used; /* of the bytes */
@@ -31,7 +31,7 @@ struct nodes_area {
 	uint64_t records, unit, size;         /* unit: bytes of a record; size: of `bytes` */
 	_Atomic uint64_t storage, own, peers; /* bytes */
 	double before, ends[PLAN_READS_MOST]; /* seconds: filling; each epoch */
-	uint64_t *claimed, *there;            /* bits: somebody copies it; it is there */
+	uint64_t *claimed, *there;            /* bits: a node copies it; it is there */
 	uint64_t *kept[NODES_MOST];           /* bits */
 	struct nodes_record {
 		uint64_t offset;
@@ -56,8 +56,8 @@ struct nodes_tier {
 	unsigned fillers;
 };
 
-/* Threads that read what the node's plan gives it, in the order of its first use, whoever else has
- * it, until the loader is closed. Returns 0 or an errno. */
+/* Threads that read what the node's plan gives it, in the order of its first use, whichever other
+ * node has it, until the loader is closed. Returns 0 or an errno. */
 int nodes_fill_begin(struct nodes_tier *tier, struct lmdbio_loader *loader);
 /* Joins them; the loader is being closed. */
 void nodes_fill_end(struct nodes_tier *tier);

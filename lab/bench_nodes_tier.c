@@ -51,7 +51,7 @@ static bool take_room(_Atomic uint64_t *room, uint64_t bytes)
 	return false;
 }
 
-/* Whether somebody is to keep a record that this node has read from storage. */
+/* Whether a node is to keep a record that this node has read from storage. */
 static bool is_wanted(struct nodes_tier *tier, uint64_t record, uint64_t bytes)
 {
 	const struct policy *policy = tier->job->policy;

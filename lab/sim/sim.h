@@ -18,7 +18,7 @@
 #ifndef LMDBIO_TOOLS_SIM_H
 #define LMDBIO_TOOLS_SIM_H
 
-#include "loader/loader_policy.h"
+#include "policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>

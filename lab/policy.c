@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Holds the table of published policies. */
-#include "loader/loader_policy.h"
+#include "policy.h"
 
 #include <string.h>
 

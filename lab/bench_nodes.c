@@ -260,7 +260,7 @@ static int node_run(struct nodes_tier *tier)
 		rc = nodes_fill_begin(tier, loader);
 	pthread_barrier_wait(&area->together);
 	if (rc || !loader) {
-		/* Nobody waits for a barrier that does not come. */
+		/* No process waits for a barrier that does not come. */
 		atomic_store(&area->failed, (uint64_t)(rc ? rc : EINVAL));
 	}
 	pthread_barrier_wait(&area->together);
