@@ -104,7 +104,6 @@ struct stage {
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stage *open_stages;
-static pid_t open_process; /* whose they are: a child made by a bare system call has none */
 
 static void boot_id(char boot[BOOT])
 {
@@ -298,14 +297,12 @@ static void stages_forget(void)
 {
 	pthread_mutex_init(&open_lock, NULL); /* another thread of the parent may have held it */
 	open_stages = NULL;
-	open_process = getpid();
 }
 
 __attribute__((constructor)) static void stages_begin(void)
 {
 	static const struct fork_steps steps = {.child = stages_forget};
 
-	open_process = getpid();
 	at_fork(FORK_STAGES, &steps);
 }
 
@@ -342,7 +339,7 @@ static void stage_leave(const struct stage *stage)
  * that has lost its name. */
 __attribute__((destructor)) static void stages_leave(void)
 {
-	if (open_process != getpid() || pthread_mutex_trylock(&open_lock))
+	if (fork_was_missed() || pthread_mutex_trylock(&open_lock))
 		return;
 	for (const struct stage *stage = open_stages; stage; stage = stage->next)
 		stage_leave(stage);

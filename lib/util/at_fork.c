@@ -8,8 +8,11 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 unsigned fork_generation;
+
+static pid_t process;
 
 static _Atomic(const struct fork_steps *) table[FORK_PLACES];
 /* What the prepare steps of this thread's fork have found in the table. */
@@ -39,13 +42,20 @@ static void in_parent(void)
 static void in_child(void)
 {
 	fork_generation++;
+	process = getpid();
 	for (int place = FORK_PLACES; place--;)
 		if (prepared[place] && prepared[place]->child)
 			prepared[place]->child();
 }
 
+bool fork_was_missed(void)
+{
+	return process != getpid();
+}
+
 /* It can fail only for want of memory. */
 __attribute__((constructor)) static void begin(void)
 {
+	process = getpid();
 	(void)pthread_atfork(prepare, in_parent, in_child);
 }

@@ -3,6 +3,8 @@
 #ifndef LMDBIO_UTIL_AT_FORK_H
 #define LMDBIO_UTIL_AT_FORK_H
 
+#include <stdbool.h>
+
 /* The places in the order, from the top layer down. Before a fork the prepare steps run from the
  * first place to the last, which is the order of the locks; after it the steps of the parent or of
  * the child run from the last place to the first. A new user adds its place here. */
@@ -31,5 +33,9 @@ void at_fork(enum fork_place place, const struct fork_steps *steps);
 /* The number of forks between the program's start and this process: it tells a child from its
  * parent without a system call. Moves only in a child, before all other steps. */
 extern unsigned fork_generation;
+
+/* Whether this process is a child that a bare system call has made: no step has run in it, and what
+ * its memory says is its parent's. One system call. */
+bool fork_was_missed(void);
 
 #endif

@@ -28,7 +28,6 @@
 struct stats_slot stats_own;
 
 static atomic_flag told = ATOMIC_FLAG_INIT;
-static pid_t counted; /* the process whose counters these are */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stats_table table = {.fd = -1};
@@ -290,14 +289,12 @@ static void forget(void)
 	if (waiters_watched)
 		(void)pthread_setspecific(waiters_key, NULL);
 	atomic_flag_clear(&told);
-	counted = getpid();
 }
 
 __attribute__((constructor)) static void stats_begin(void)
 {
 	static const struct fork_steps steps = {.child = forget};
 
-	counted = getpid();
 	at_fork(FORK_STATS, &steps);
 }
 
@@ -305,8 +302,7 @@ __attribute__((destructor)) static void stats_end(void)
 {
 	int saved = errno;
 
-	/* A child made by a bare system call still has its parent's counters: not its to tell. */
-	if (counted != getpid())
+	if (fork_was_missed())
 		return;
 	if (stats_any())
 		stats_tell(settings_get());

@@ -3,14 +3,15 @@
 #include "convert_chunks.h"
 #include "convert_job.h"
 
+#include "util/thread.h"
+
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { THREADS_MOST = 256, BUFFER_ALIGNMENT = 4096 };
+enum { BUFFER_ALIGNMENT = 4096 };
 
-struct crew {
+struct pool {
 	struct convert *convert;
 	const struct chunk_work *work;
 	uint64_t end;
@@ -28,60 +29,49 @@ struct chunk_share chunks_share(const struct convert *convert, uint64_t chunks)
 				    each + (rank < more)};
 }
 
-static void crew_stop(struct crew *crew, int status)
+static void pool_stop(struct pool *pool, int status)
 {
 	int none = 0;
 
 	if (status)
-		atomic_compare_exchange_strong(&crew->status, &none, status);
+		atomic_compare_exchange_strong(&pool->status, &none, status);
 }
 
-static void crew_work(struct crew *crew, bool shows)
+static void pool_work(void *argument, unsigned number)
 {
-	const struct chunk_work *work = crew->work;
+	struct pool *pool = argument;
+	const struct chunk_work *work = pool->work;
 	uint8_t *buffers = aligned_alloc(BUFFER_ALIGNMENT, (size_t)work->buffers * work->chunk);
 	uint64_t chunk;
 
 	if (!buffers)
-		crew_stop(crew, convert_fail(crew->convert->target, ENOMEM));
-	while (!atomic_load(&crew->status) &&
-	       (chunk = atomic_fetch_add(&crew->next, 1)) < crew->end) {
+		pool_stop(pool, convert_fail(pool->convert->target, ENOMEM));
+	while (!atomic_load(&pool->status) &&
+	       (chunk = atomic_fetch_add(&pool->next, 1)) < pool->end) {
 		uint64_t offset = chunk * work->chunk, left = work->size - offset;
 
-		crew_stop(crew, work->work(work->to, buffers, offset,
+		pool_stop(pool, work->work(work->to, buffers, offset,
 					   left < work->chunk ? (size_t)left : work->chunk));
-		crew_stop(crew, convert_interrupted());
-		if (shows)
-			progress_show(&crew->convert->progress);
+		pool_stop(pool, convert_interrupted());
+		if (!number)
+			progress_show(&pool->convert->progress);
 	}
 	free(buffers);
-}
-
-static void *crew_run(void *argument)
-{
-	crew_work(argument, false);
-	return NULL;
 }
 
 int chunks_run_share(struct convert *convert, const struct chunk_work *work,
 		     struct chunk_share share)
 {
-	struct crew crew = {
+	struct pool pool = {
 		.convert = convert,
 		.work = work,
 		.next = share.first,
 		.end = share.first + share.count,
 	};
-	pthread_t helpers[THREADS_MOST];
-	unsigned started = 0;
 
-	while (started + 1 < convert->threads && started + 1 < share.count &&
-	       started < THREADS_MOST && !pthread_create(&helpers[started], NULL, crew_run, &crew))
-		started++;
-	crew_work(&crew, true);
-	while (started)
-		pthread_join(helpers[--started], NULL);
-	return atomic_load(&crew.status);
+	thread_share(share.count < convert->threads ? (unsigned)share.count : convert->threads,
+		     "lmdbio-chunks", pool_work, &pool);
+	return atomic_load(&pool.status);
 }
 
 int chunks_run(struct convert *convert, const struct chunk_work *work)

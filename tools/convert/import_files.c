@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads files into values with several threads, and judges where each file really lies. */
 #include "import_files.h"
+
+#include "util/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { THREADS_MOST = 64 };
 
 struct reading {
 	struct import_file *const *files;
@@ -79,31 +79,22 @@ fail:
 	return rc;
 }
 
-static void *reading_run(void *argument)
+static void reading_run(void *argument, unsigned number)
 {
 	struct reading *reading = argument;
 	size_t i;
 
+	(void)number;
 	while ((i = atomic_fetch_add(&reading->next, 1)) < reading->count)
 		if (reading->files[i]->path)
 			reading->files[i]->error = file_read(reading->files[i], reading->allowed);
-	return NULL;
 }
 
 void import_files_read(struct import_file *const *files, size_t count, unsigned threads,
 		       const struct import_allowed *allowed)
 {
 	struct reading reading = {.files = files, .count = count, .allowed = allowed};
-	pthread_t helpers[THREADS_MOST];
-	unsigned started = 0;
 
-	if (threads > THREADS_MOST)
-		threads = THREADS_MOST;
-	/* The caller is one of them, and does it alone when none can be started. */
-	while (started + 1 < threads && started + 1 < count &&
-	       !pthread_create(&helpers[started], NULL, reading_run, &reading))
-		started++;
-	reading_run(&reading);
-	while (started)
-		pthread_join(helpers[--started], NULL);
+	thread_share(count < threads ? (unsigned)count : threads, "lmdbio-import", reading_run,
+		     &reading);
 }
