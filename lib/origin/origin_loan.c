@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Receives the original's calls of open(2), pread(2) and mmap(2).
+/* Receives the original's calls of open(2), pread(2), mmap(2) and pthread_mutex_destroy(3).
  *
  * We look at a data file before the original may open it, and read through a map of our own. Opened
  * and mapped a second time, a small environment would cost half as much again, so the original gets
  * the descriptor that was looked at and the bytes that were seen, and what it maps is our map too.
+ *
+ * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278; 0.9.32
+ * took it back, ITS#10095). A process that waits for the file's lock meanwhile believes that they are
+ * there: each mdb_txn_begin() then says EINVAL. On Linux nothing is freed by destroying a mutex.
  */
 #include "origin/origin_loan.h"
 
 #include "config.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,6 +39,7 @@ int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
+int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex);
 
 int lmdbio_orig_open(const char *path, int flags, ...)
 {
@@ -78,6 +84,12 @@ void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, 
 		current->length = length;
 	}
 	return map;
+}
+
+int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	(void)mutex;
+	return 0;
 }
 
 #else

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Says what the renamed archive of the original needs to run in a test
- * program that holds it outside our library: where it prints to, and the three calls of libc that
+ * program that holds it outside our library: where it prints to, and the calls of libc that
  * our library looks into (lib/origin/origin_loan.c), here as they are. */
 #include "origin_stderr.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
+int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex);
 
 __attribute__((constructor)) static void origin_stderr_set(void)
 {
@@ -41,4 +43,9 @@ void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, 
 		       off_t offset)
 {
 	return mmap(address, length, protection, flags, fd, offset);
+}
+
+int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	return pthread_mutex_destroy(mutex);
 }

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COUNT = 100, END = -1, STEPS_MOST = 6, MANY = 600, FIXED_SIZE = 4, TEXT_ROOM = 300 };
+enum { COUNT = 100, END = -1, STEPS_MOST = 6, MANY = 600, FIXED_SIZE = 4, TEXT_ROOM = 300,
+       LOCK_FRONT = 48 /* bytes: before the first mutex, and it */ };
 
 /* One call on a cursor: a MDB_cursor_op, or COUNT for mdb_cursor_count(). */
 struct step {
@@ -410,6 +411,44 @@ static bool judge_words(void)
 	return judge("mdb_strerror(-1)", 30, "Unknown error -1", "Invalid error code", answers);
 }
 
+/* The front of the lock file: the mutexes of readers and writers, which the next process uses. */
+static bool read_lock_file(const char *path, char front[LOCK_FRONT])
+{
+	char name[1100];
+	FILE *file;
+	bool whole;
+
+	snprintf(name, sizeof name, "%s-lock", path);
+	file = fopen(name, "rb");
+	whole = file && fread(front, 1, LOCK_FRONT, file) == LOCK_FRONT;
+	if (file)
+		fclose(file);
+	return whole;
+}
+
+/* LMDB 0.9.26 to 0.9.31 destroy the mutexes when the last process closes, below one that is opening. */
+static bool judge_mutexes(const char *path)
+{
+	const struct library *library = &library_ours;
+	char before[LOCK_FRONT], after[LOCK_FRONT], name[1100];
+	MDB_env *env;
+	MDB_txn *txn;
+	bool right;
+
+	must(library->mdb_env_create(&env), "mdb_env_create");
+	must(library->mdb_env_open(env, path, MDB_NOSUBDIR | MDB_RDONLY, 0600), "mdb_env_open");
+	must(library->mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), "mdb_txn_begin");
+	library->mdb_txn_abort(txn);
+	right = read_lock_file(path, before);
+	library->mdb_env_close(env);
+	right = right && read_lock_file(path, after) && !memcmp(before, after, LOCK_FRONT);
+	printf("%s the mutexes of a lock file that the last process has closed\n",
+	       right ? "ok" : "NOT OK");
+	snprintf(name, sizeof name, "%s-lock", path);
+	unlink(name);
+	return right;
+}
+
 int main(void)
 {
 	const char *temporary = getenv("TMPDIR");
@@ -433,6 +472,7 @@ int main(void)
 			ask_cursor(&answers[side], path, asked);
 		right &= judge(asked->name, asked->since, asked->before, asked->after, answers);
 	}
+	right &= judge_mutexes(path);
 	unlink(path);
 	for (size_t i = 0; i < sizeof gone_cases / sizeof *gone_cases; i++) {
 		const struct gone_case *asked = &gone_cases[i];
