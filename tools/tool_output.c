@@ -59,15 +59,20 @@ static int output_open(const struct tool *tool, const char *path)
 {
 	struct stat st;
 	bool exists = !stat(path, &st);
+	bool leads_nowhere = !exists && !lstat(path, &st);
+	char *target = exists ? realpath(path, NULL) : NULL;
 	int fd = -1;
 
 	output.name = path;
-	output.path = exists ? realpath(path, NULL) : *path ? strdup(path) : NULL;
+	output.path = target ? target : *path ? strdup(path) : NULL;
 	if (!output.path) {
 		output_failed(tool, errno);
 		return -1;
 	}
-	if (!exists || (S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
+	/* What /dev/stdout leads to may have no name (a pipe, a deleted file): it is written as it is, and a
+	 * link is never replaced. */
+	if ((!exists && !leads_nowhere) ||
+	    (target && S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
 		fd = partial_make(exists ? &st : NULL);
 	if (fd < 0)
 		fd = open(output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -70,6 +70,12 @@ judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbi
 told dump_into_a_full_device_names_it 2 '^lmdbio-dump: /dev/full: No space left' "$tool" -f /dev/full -a db2
 "$tool" -a -f /dev/stdout db2 > through
 same dump_into_a_device_same theirs.file through
+"$tool" -a -f /dev/stdout db2 | cat > piped
+same dump_into_a_pipe_by_its_name_same theirs.file piped
+ln -s later dangling
+"$tool" -f dangling -a db2
+judge dump_into_a_link_to_nothing_keeps_it test -L dangling
+same dump_into_a_link_to_nothing_makes_its_target theirs.file later
 ln -s kept link
 "$tool" -f link -a db2
 judge dump_into_a_link_follows_it test -L link
