@@ -21,6 +21,8 @@ done
 # shellcheck disable=SC2317
 configured() {
 	mkdir "$1"
+	# What has been found out is for any arguments.
+	[ ! -e cache ] || sed -i '/^ac_cv_env_/d' cache
 	(cd "$1" && shift && source=$1 && shift &&
 		"$source/configure" -q --cache-file=../cache --build="$here" --host="${here%%-*}-other-linux-gnu" \
 			CC="${CC:-gcc}" NM_TOOL="$(command -v nm)" OBJCOPY="$(command -v objcopy)" "$@") > configure.log 2>&1 ||
@@ -49,7 +51,7 @@ judge source_is_configured configured bare "$scratch/release"
 judge what_is_left_out_is_said grep -q 'manuals and completion of the commands are left out: set RUN_BUILT' configure.log
 judge no_manual_can_be_made sh -c '! make -C bare -n --no-print-directory -o Makefile doc/lmdbio-run.1 > out 2>&1'
 status rest_is_installed 0 make -C bare -s --no-print-directory install-man DESTDIR="$scratch/rest" prefix=/usr
-judge rest_has_no_manual_of_a_command test ! -e rest/usr/share/man/man1 -a -e rest/usr/share/man/man7/lmdbio.7
+judge rest_has_no_manual_of_a_command test ! -e rest/usr/share/man/man1/lmdbio-run.1 -a -e rest/usr/share/man/man7/lmdbio.7
 
 # --- with something that runs programs of the other machine ---
 judge runner_is_configured configured runner "$scratch/release" RUN_BUILT='emulator -x'
