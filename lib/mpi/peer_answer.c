@@ -152,11 +152,11 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 	answer->urged = true;
 	for (int i = 0; i < answer->read.n; i++) {
 		uint64_t record = answer->read.each[i].record;
-		uint64_t number = store_unit(&job->store, record);
+		uint64_t number = peer_store_unit(&job->store, record);
 		const struct peer_unit *unit = &job->store.at[number];
 
 		if (unit->role != ROLE_HOME || unit->state == UNIT_READY ||
-		    store_holds(&job->store, record))
+		    peer_store_holds(&job->store, record))
 			continue;
 		if (unit->state == UNIT_LOADING) {
 			fill_hurry(job, number);
@@ -176,7 +176,8 @@ static bool is_on_disk(const struct peer_job *job, const struct peer_answer *ans
 	for (int i = 0; i < answer->read.n; i++) {
 		uint64_t record = answer->read.each[i].record;
 
-		if (store->at[store_unit(store, record)].on_disk && !store_holds(store, record))
+		if (store->at[peer_store_unit(store, record)].on_disk &&
+		    !peer_store_holds(store, record))
 			return true;
 	}
 	return false;
@@ -213,7 +214,7 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 		const struct tier_record *found = &fetch->found;
 
 		if (!answer->read.done)
-			fetch->error = store_take(&job->store, fetch->record, &fetch->found);
+			fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 		owned[i] = fetch->error ? NULL : found->memory;
 		if (!fetch->error && found->data.mv_size + found->key.mv_size > INT_MAX)
 			fetch->error = EFBIG;
@@ -228,7 +229,7 @@ static void answer_send(struct peer_job *job, struct peer_answer *answer)
 		told->each[i].sum = sealed_sum(runs[i], (size_t)lengths[i], fetch->record);
 		any |= lengths[i] > 0;
 		job->counts.answered += (uint64_t)lengths[i];
-		if (job->store.at[store_unit(&job->store, fetch->record)].role != ROLE_HOME)
+		if (job->store.at[peer_store_unit(&job->store, fetch->record)].role != ROLE_HOME)
 			job->counts.copies += (uint64_t)lengths[i];
 	}
 	if (!told) { /* it waits in vain, and knows how long */

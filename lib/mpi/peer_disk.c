@@ -12,9 +12,9 @@ static void read_each(struct peer_job *job, struct peer_read *read)
 	for (int i = 0; i < read->n; i++) {
 		struct tier_fetch *fetch = &read->each[i];
 
-		fetch->error = store_take(&job->store, fetch->record, &fetch->found);
+		fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 		if (fetch->error == ENOENT)
-			fetch->error = store_read(&job->store, fetch->record, &fetch->found);
+			fetch->error = peer_store_read(&job->store, fetch->record, &fetch->found);
 	}
 }
 

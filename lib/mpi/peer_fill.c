@@ -23,7 +23,7 @@ static void take(void *context, uint64_t record, int error, const MDB_val *key, 
 	struct peer_job *job = context;
 
 	if (!error)
-		(void)store_keep(&job->store, record, key, data);
+		(void)peer_store_keep(&job->store, record, key, data);
 }
 
 /* Records of a unit that are not here yet: *first and how many, those that are here in between
@@ -34,9 +34,9 @@ static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint
 
 	*first = unit * store->unit_records;
 	end = end < store->records ? end : store->records;
-	while (*first < end && store_has(store, *first))
+	while (*first < end && peer_store_has(store, *first))
 		++*first;
-	while (*first < end && store_has(store, end - 1))
+	while (*first < end && peer_store_has(store, end - 1))
 		end--;
 	return end - *first;
 }
@@ -49,7 +49,7 @@ static int read_unit(struct peer_job *job, const struct peer_load *load)
 	int rc = 0;
 
 	/* What the store has no room for is not read. */
-	if (n && store_takes(store, load->unit))
+	if (n && peer_store_takes(store, load->unit))
 		rc = job->door->run(job->loader, first, n, &load->haste, take, job);
 	if (!rc)
 		(void)job->door->unshelve(job->loader, load->unit * store->unit_records,

@@ -175,7 +175,7 @@ static uint16_t home_give(const struct giving *giving, uint64_t unit,
 	left = left_to(giving, rank, place);
 	*left -= *left < bytes ? *left : bytes;
 	if (place == PLACE_DISK && rank == (uint32_t)giving->job->rank)
-		store_place_on_disk(&giving->job->store, unit);
+		peer_store_place_on_disk(&giving->job->store, unit);
 	return (uint16_t)(home->node * PLACES + place);
 }
 

@@ -96,7 +96,7 @@ static void copies_take(struct peer_job *job, const struct plan *plan,
 			continue;
 		role = ROLE_COPY;
 		if (holders[i + 1].tier == PLACE_DISK)
-			store_place_on_disk(&job->store, unit);
+			peer_store_place_on_disk(&job->store, unit);
 	}
 	if (job->homes[unit] != (uint32_t)job->rank)
 		job->store.at[unit].role = role;
@@ -159,7 +159,8 @@ static int places_make(struct peer_job *job, const struct mpi_job *place, struct
 	int rc = plan_make(&plan, spec);
 
 	if (!rc)
-		rc = store_open_units(&job->store, spec->order.spec.records, spec->unit_records);
+		rc = peer_store_open_units(&job->store, spec->order.spec.records,
+					   spec->unit_records);
 	units = job->store.units;
 	job->homes = malloc(units * sizeof(*job->homes) + 1);
 	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
@@ -182,7 +183,7 @@ static struct peer_planned records_planned(const struct peer_job *job)
 	struct peer_planned planned = {0};
 
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
-		uint64_t n = store_unit_count(&job->store, unit);
+		uint64_t n = peer_store_unit_count(&job->store, unit);
 
 		if (job->homes[unit] == PEER_NOBODY)
 			continue;
@@ -342,7 +343,7 @@ static void stale_find(struct peer_job *job, const struct plan *plan)
 	for (uint64_t i = 0; i < n; i++)
 		stale[i] = wanted[n - 1 - i].unit;
 	free(wanted);
-	store_let_go(store, stale, n);
+	peer_store_let_go(store, stale, n);
 }
 
 /* The room of memory alone. NULL: no memory. */

@@ -76,33 +76,33 @@ struct peer_store {
 	uint64_t stale_count, stale_next;
 };
 
-int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records);
-void store_close_units(struct peer_store *store);
+int peer_store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records);
+void peer_store_close_units(struct peer_store *store);
 /* In memory; or there or on the disk. */
-bool store_holds(const struct peer_store *store, uint64_t record);
-bool store_has(const struct peer_store *store, uint64_t record);
+bool peer_store_holds(const struct peer_store *store, uint64_t record);
+bool peer_store_has(const struct peer_store *store, uint64_t record);
 /* A record that is in memory: where it stands, if its unit's home is here; else a copy of it,
  * because the unit may go. Returns 0; ENOENT; ENOMEM. Any thread. */
-int store_take(struct peer_store *store, uint64_t record, struct tier_record *found);
+int peer_store_take(struct peer_store *store, uint64_t record, struct tier_record *found);
 /* The same of one that is on the disk, always a copy. Returns 0; ENOENT; ENOMEM; what the disk
  * says. Any thread that may wait for the disk. */
-int store_read(struct peer_store *store, uint64_t record, struct tier_record *found);
+int peer_store_read(struct peer_store *store, uint64_t record, struct tier_record *found);
 /* Keeps a copy of what has a place here and is not here yet; in memory what no plan has here goes
  * for it, if there is no room. Bytes kept. Any thread; it may wait for the disk. */
-uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
-		    const MDB_val *data);
+uint64_t peer_store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
+			 const MDB_val *data);
 /* A unit's place is the disk: before it is used by threads. */
-void store_place_on_disk(struct peer_store *store, uint64_t unit);
+void peer_store_place_on_disk(struct peer_store *store, uint64_t unit);
 /* false: its place is a disk that takes no more. */
-bool store_takes(const struct peer_store *store, uint64_t unit);
+bool peer_store_takes(const struct peer_store *store, uint64_t unit);
 /* A unit's records; the last one may have fewer. */
-uint64_t store_unit_count(const struct peer_store *store, uint64_t unit);
+uint64_t peer_store_unit_count(const struct peer_store *store, uint64_t unit);
 
 /* What may go when room is wanted, instead of what could before: n units, malloc'ed, the store's.
  */
-void store_let_go(struct peer_store *store, uint64_t *units, uint64_t n);
+void peer_store_let_go(struct peer_store *store, uint64_t *units, uint64_t n);
 
-static inline uint64_t store_unit(const struct peer_store *store, uint64_t record)
+static inline uint64_t peer_store_unit(const struct peer_store *store, uint64_t record)
 {
 	return record / store->unit_records;
 }

@@ -80,7 +80,7 @@ void job_free(struct peer_job *job)
 		free(job->peers[rank].ready);
 	if (job->owns_disk)
 		job->store.disk->close(job->store.disk_state);
-	store_close_units(&job->store);
+	peer_store_close_units(&job->store);
 	peer_plan_free(job);
 	free(job->peers);
 	free(job->homes);

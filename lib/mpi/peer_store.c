@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records)
+int peer_store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_records)
 {
 	store->records = records;
 	store->unit_records = unit_records;
@@ -24,7 +24,7 @@ int store_open_units(struct peer_store *store, uint64_t records, uint64_t unit_r
 	return store->at && store->ready ? 0 : ENOMEM;
 }
 
-void store_close_units(struct peer_store *store)
+void peer_store_close_units(struct peer_store *store)
 {
 	for (uint64_t unit = 0; store->at && unit < store->units; unit++) {
 		struct peer_kept *records = store->at[unit].records;
@@ -43,13 +43,13 @@ void store_close_units(struct peer_store *store)
 /* The record's place in its unit, or NULL. What is set there is never taken away but its memory. */
 static struct peer_kept *kept_of(const struct peer_store *store, uint64_t record)
 {
-	const struct peer_unit *unit = &store->at[store_unit(store, record)];
+	const struct peer_unit *unit = &store->at[peer_store_unit(store, record)];
 	struct peer_kept *records = atomic_load_explicit(&unit->records, memory_order_acquire);
 
 	return records ? records + record % store->unit_records : NULL;
 }
 
-bool store_holds(const struct peer_store *store, uint64_t record)
+bool peer_store_holds(const struct peer_store *store, uint64_t record)
 {
 	const struct peer_kept *at = kept_of(store, record);
 
@@ -61,14 +61,14 @@ static bool disk_has(const struct peer_store *store, uint64_t record)
 	return store->disk && store->disk->has(store->disk_state, record);
 }
 
-bool store_has(const struct peer_store *store, uint64_t record)
+bool peer_store_has(const struct peer_store *store, uint64_t record)
 {
-	return store_holds(store, record) || disk_has(store, record);
+	return peer_store_holds(store, record) || disk_has(store, record);
 }
 
-int store_take(struct peer_store *store, uint64_t record, struct tier_record *found)
+int peer_store_take(struct peer_store *store, uint64_t record, struct tier_record *found)
 {
-	bool stays = store->at[store_unit(store, record)].role == ROLE_HOME;
+	bool stays = store->at[peer_store_unit(store, record)].role == ROLE_HOME;
 	struct peer_kept *at = kept_of(store, record);
 	uint8_t *memory;
 	int rc = ENOENT;
@@ -88,13 +88,13 @@ int store_take(struct peer_store *store, uint64_t record, struct tier_record *fo
 	return rc;
 }
 
-int store_read(struct peer_store *store, uint64_t record, struct tier_record *found)
+int peer_store_read(struct peer_store *store, uint64_t record, struct tier_record *found)
 {
 	return disk_has(store, record) ? store->disk->fetch(store->disk_state, record, found)
 				       : ENOENT;
 }
 
-uint64_t store_unit_count(const struct peer_store *store, uint64_t unit)
+uint64_t peer_store_unit_count(const struct peer_store *store, uint64_t unit)
 {
 	uint64_t first = unit * store->unit_records;
 
@@ -132,7 +132,7 @@ static bool make_room(struct peer_store *store, uint64_t size)
 	return store->used + size <= store->limit;
 }
 
-void store_let_go(struct peer_store *store, uint64_t *units, uint64_t n)
+void peer_store_let_go(struct peer_store *store, uint64_t *units, uint64_t n)
 {
 	pthread_mutex_lock(&store->lock);
 	free(store->stale);
@@ -146,7 +146,7 @@ static uint64_t unit_on_disk(const struct peer_store *store, uint64_t unit)
 {
 	uint64_t first = unit * store->unit_records, n = 0;
 
-	for (uint64_t i = 0; i < store_unit_count(store, unit); i++)
+	for (uint64_t i = 0; i < peer_store_unit_count(store, unit); i++)
 		n += disk_has(store, first + i);
 	return n;
 }
@@ -154,20 +154,20 @@ static uint64_t unit_on_disk(const struct peer_store *store, uint64_t unit)
 /* A record that two threads give at once may be counted twice, so the count alone says nothing. */
 static void count_on_disk(struct peer_store *store, uint64_t unit, uint32_t n)
 {
-	uint64_t all = store_unit_count(store, unit);
+	uint64_t all = peer_store_unit_count(store, unit);
 
 	if (atomic_fetch_add(&store->at[unit].kept, n) + n >= all &&
 	    unit_on_disk(store, unit) == all)
 		(void)ready_set(store->ready, unit);
 }
 
-void store_place_on_disk(struct peer_store *store, uint64_t unit)
+void peer_store_place_on_disk(struct peer_store *store, uint64_t unit)
 {
 	store->at[unit].on_disk = true;
 	count_on_disk(store, unit, (uint32_t)unit_on_disk(store, unit));
 }
 
-bool store_takes(const struct peer_store *store, uint64_t unit)
+bool peer_store_takes(const struct peer_store *store, uint64_t unit)
 {
 	return !store->at[unit].on_disk || store->disk->health(store->disk_state) == TIER_GOOD;
 }
@@ -179,19 +179,19 @@ static uint64_t keep_on_disk(struct peer_store *store, uint64_t record, const MD
 	uint64_t size = store->disk->offer(store->disk_state, record, key, data);
 
 	if (disk_has(store, record))
-		count_on_disk(store, store_unit(store, record), 1);
+		count_on_disk(store, peer_store_unit(store, record), 1);
 	return size;
 }
 
-uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
-		    const MDB_val *data)
+uint64_t peer_store_keep(struct peer_store *store, uint64_t record, const MDB_val *key,
+			 const MDB_val *data)
 {
-	uint64_t number = store_unit(store, record), size = key->mv_size + data->mv_size;
+	uint64_t number = peer_store_unit(store, record), size = key->mv_size + data->mv_size;
 	struct peer_unit *unit = &store->at[number];
 	struct peer_kept *records, *at;
 	struct tier_record copy;
 
-	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX || store_has(store, record))
+	if (unit->role == ROLE_NONE || data->mv_size > UINT32_MAX || peer_store_has(store, record))
 		return 0;
 	if (unit->on_disk)
 		return keep_on_disk(store, record, key, data);
@@ -213,7 +213,7 @@ uint64_t store_keep(struct peer_store *store, uint64_t record, const MDB_val *ke
 	at->data = (uint32_t)data->mv_size;
 	at->key = (uint32_t)key->mv_size;
 	atomic_store_explicit(&at->memory, copy.memory, memory_order_release);
-	if (++unit->kept == store_unit_count(store, number))
+	if (++unit->kept == peer_store_unit_count(store, number))
 		(void)ready_set(store->ready, number);
 	pthread_mutex_unlock(&store->lock);
 	return size;

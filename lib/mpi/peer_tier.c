@@ -12,17 +12,17 @@
 
 static bool own_has(void *state, uint64_t record)
 {
-	return store_holds(&((struct peer_job *)state)->store, record);
+	return peer_store_holds(&((struct peer_job *)state)->store, record);
 }
 
 static int own_fetch(void *state, uint64_t record, struct tier_record *to)
 {
-	return store_take(&((struct peer_job *)state)->store, record, to);
+	return peer_store_take(&((struct peer_job *)state)->store, record, to);
 }
 
 static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
 {
-	return store_keep(&((struct peer_job *)state)->store, record, key, data);
+	return peer_store_keep(&((struct peer_job *)state)->store, record, key, data);
 }
 
 /* What has its place on the disk here has been offered to the first row. */
@@ -41,7 +41,7 @@ static bool disk_has(void *state, uint64_t record)
 
 static int disk_fetch(void *state, uint64_t record, struct tier_record *to)
 {
-	return store_read(&((struct peer_job *)state)->store, record, to);
+	return peer_store_read(&((struct peer_job *)state)->store, record, to);
 }
 
 static enum tier_state disk_health(void *state)
@@ -62,10 +62,10 @@ static struct tier_space disk_space(void *state)
 static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
 {
 	fetch->source = SOURCE_MEMORY;
-	fetch->error = store_take(&job->store, fetch->record, &fetch->found);
+	fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 	if (fetch->error == ENOENT) {
 		fetch->source = SOURCE_STAGE;
-		fetch->error = store_read(&job->store, fetch->record, &fetch->found);
+		fetch->error = peer_store_read(&job->store, fetch->record, &fetch->found);
 	}
 	return !fetch->error;
 }
@@ -139,7 +139,7 @@ static uint32_t choose_peer(const struct peer_job *job, uint64_t unit)
 static bool others_has(void *state, uint64_t record)
 {
 	struct peer_job *job = state;
-	uint64_t unit = store_unit(&job->store, record);
+	uint64_t unit = peer_store_unit(&job->store, record);
 
 	if (job->homes[unit] == (uint32_t)job->rank)
 		return job->store.at[unit].state != UNIT_READY;
@@ -169,7 +169,7 @@ static struct peer_ask *ask_for(struct peer_job *job, struct peer_ask **asks, ui
 static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct peer_ask **asks,
 			struct peer_wait *wait)
 {
-	uint64_t unit = store_unit(&job->store, fetch->record);
+	uint64_t unit = peer_store_unit(&job->store, fetch->record);
 	struct peer_ask *ask;
 	uint32_t rank;
 
@@ -212,7 +212,7 @@ static void fetch_from_homes(struct peer_job *job, struct tier_fetch *each, size
 	struct peer_ask *asks = NULL;
 
 	for (size_t i = 0; i < n && !job->over; i++) {
-		uint64_t unit = store_unit(&job->store, each[i].record);
+		uint64_t unit = peer_store_unit(&job->store, each[i].record);
 		struct peer_ask *ask;
 
 		if (each[i].error != ENOENT || job->copies[unit * PEER_COPIES] == PEER_NOBODY ||
@@ -240,7 +240,7 @@ static void others_fetch_all(void *state, struct tier_fetch *each, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		if (!here[i])
 			continue;
-		fill_now(job, store_unit(&job->store, each[i].record));
+		fill_now(job, peer_store_unit(&job->store, each[i].record));
 		(void)take_here(job, &each[i]);
 		each[i].source = SOURCE_FILE;
 	}

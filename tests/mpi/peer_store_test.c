@@ -31,7 +31,7 @@ static uint64_t keep(struct peer_store *store, uint64_t record)
 	MDB_val key, data;
 
 	record_make(record, bytes, &key, &data);
-	return store_keep(store, record, &key, &data);
+	return peer_store_keep(store, record, &key, &data);
 }
 
 static bool is_there(struct peer_store *store, uint64_t record)
@@ -41,13 +41,13 @@ static bool is_there(struct peer_store *store, uint64_t record)
 	uint8_t bytes[SIZE];
 	MDB_val key, data;
 
-	bool held = store_holds(store, record);
+	bool held = peer_store_holds(store, record);
 
-	assert_int_equal(store_take(store, record, &found), held ? 0 : ENOENT);
+	assert_int_equal(peer_store_take(store, record, &found), held ? 0 : ENOENT);
 	if (!held)
-		assert_int_equal(store_read(store, record, &found),
-				 store_has(store, record) ? 0 : ENOENT);
-	if (!store_has(store, record))
+		assert_int_equal(peer_store_read(store, record, &found),
+				 peer_store_has(store, record) ? 0 : ENOENT);
+	if (!peer_store_has(store, record))
 		return false;
 	record_make(record, bytes, &key, &data);
 	/* What may go is copied. */
@@ -62,10 +62,10 @@ static bool is_there(struct peer_store *store, uint64_t record)
 	return true;
 }
 
-static void store_make(struct peer_store *store, uint64_t limit, enum peer_role role)
+static void peer_store_make(struct peer_store *store, uint64_t limit, enum peer_role role)
 {
 	memset(store, 0, sizeof(*store));
-	assert_int_equal(store_open_units(store, RECORDS, UNIT), 0);
+	assert_int_equal(peer_store_open_units(store, RECORDS, UNIT), 0);
 	store->limit = limit;
 	for (uint64_t unit = 0; unit < store->units; unit++)
 		store->at[unit].role = (uint8_t)role;
@@ -76,7 +76,7 @@ static void store_when_offered_all_then_has_all_right_and_once(void **state)
 	struct peer_store store;
 
 	(void)state;
-	store_make(&store, 1 << 20, ROLE_COPY);
+	peer_store_make(&store, 1 << 20, ROLE_COPY);
 	assert_int_equal(store.units, 11);
 	for (uint64_t record = 0; record < RECORDS; record++) {
 		assert_false(is_there(&store, record));
@@ -85,7 +85,7 @@ static void store_when_offered_all_then_has_all_right_and_once(void **state)
 		assert_true(is_there(&store, record));
 	}
 	assert_int_equal(ready_count(store.ready, store.units), store.units);
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 static void store_when_a_unit_lacks_a_record_then_it_is_not_whole(void **state)
@@ -93,7 +93,7 @@ static void store_when_a_unit_lacks_a_record_then_it_is_not_whole(void **state)
 	struct peer_store store;
 
 	(void)state;
-	store_make(&store, 1 << 20, ROLE_HOME);
+	peer_store_make(&store, 1 << 20, ROLE_HOME);
 	for (uint64_t record = 0; record < RECORDS; record++)
 		if (record != 35 && record != RECORDS - 1)
 			(void)keep(&store, record);
@@ -103,7 +103,7 @@ static void store_when_a_unit_lacks_a_record_then_it_is_not_whole(void **state)
 	/* The last unit has fewer records than others. */
 	(void)keep(&store, RECORDS - 1);
 	assert_true(ready_test(store.ready, 10));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 static void store_when_room_is_short_then_keeps_what_fits(void **state)
@@ -112,12 +112,12 @@ static void store_when_room_is_short_then_keeps_what_fits(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	store_make(&store, 20 * SIZE, ROLE_HOME);
+	peer_store_make(&store, 20 * SIZE, ROLE_HOME);
 	for (uint64_t record = 0; record < RECORDS; record++)
 		n += keep(&store, record) > 0;
 	assert_true(n >= 20 && n < 24);
 	assert_true(store.used <= store.limit);
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 static void store_when_a_unit_is_nothing_of_its_then_not_kept(void **state)
@@ -125,11 +125,11 @@ static void store_when_a_unit_is_nothing_of_its_then_not_kept(void **state)
 	struct peer_store store;
 
 	(void)state;
-	store_make(&store, 1 << 20, ROLE_NONE);
+	peer_store_make(&store, 1 << 20, ROLE_NONE);
 	store.at[1].role = ROLE_COPY;
 	for (uint64_t record = 0; record < RECORDS; record++)
 		assert_int_equal(keep(&store, record) > 0, record / UNIT == 1);
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 static uint64_t keep_unit(struct peer_store *store, uint64_t unit)
@@ -148,7 +148,7 @@ static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void
 	struct peer_store store;
 
 	(void)state;
-	store_make(&store, 5 * UNIT * SIZE, ROLE_NONE);
+	peer_store_make(&store, 5 * UNIT * SIZE, ROLE_NONE);
 	store.at[0].role = ROLE_HOME;
 	store.at[1].role = store.at[2].role = store.at[3].role = store.at[4].role = ROLE_COPY;
 	for (uint64_t unit = 0; unit < 5; unit++)
@@ -156,7 +156,7 @@ static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void
 	store.at[1].role = store.at[2].role = store.at[3].role = ROLE_NONE;
 	store.at[5].role = store.at[6].role = store.at[7].role = store.at[8].role = ROLE_COPY;
 	memcpy(stale, (uint64_t[]){3, 1, 2}, 3 * sizeof(*stale));
-	store_let_go(&store, stale, 3);
+	peer_store_let_go(&store, stale, 3);
 	/* They stay while there is room, and of use. */
 	assert_true(is_there(&store, 30) && is_there(&store, 10) && is_there(&store, 20));
 	assert_int_equal(keep_unit(&store, 5), UNIT);
@@ -176,7 +176,7 @@ static void store_when_a_new_plan_wants_room_then_the_first_of_the_stale_go(void
 	store.limit += 2 * UNIT * SIZE;
 	assert_int_equal(keep_unit(&store, 3), UNIT);
 	assert_true(is_there(&store, 35) && ready_test(store.ready, 3));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 struct giver {
@@ -201,7 +201,7 @@ static void store_when_threads_give_the_same_then_each_is_kept_once(void **state
 	uint64_t kept = 0;
 
 	(void)state;
-	store_make(&store, 1 << 20, ROLE_HOME);
+	peer_store_make(&store, 1 << 20, ROLE_HOME);
 	for (unsigned i = 0; i < 4; i++) {
 		givers[i] = (struct giver){.store = &store};
 		assert_int_equal(pthread_create(&givers[i].thread, NULL, give_all, &givers[i]), 0);
@@ -214,7 +214,7 @@ static void store_when_threads_give_the_same_then_each_is_kept_once(void **state
 	assert_int_equal(ready_count(store.ready, store.units), store.units);
 	for (uint64_t record = 0; record < RECORDS; record++)
 		assert_true(is_there(&store, record));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 }
 
 /* --- a disk ----------------------------------------------------------------------------------- */
@@ -237,13 +237,13 @@ static void *disk_open(uint64_t limit)
 	return disk;
 }
 
-static void store_make_on_disk(struct peer_store *store, void *disk, enum peer_role role)
+static void peer_store_make_on_disk(struct peer_store *store, void *disk, enum peer_role role)
 {
-	store_make(store, 1 << 20, role);
+	peer_store_make(store, 1 << 20, role);
 	store->disk = &tier_stage;
 	store->disk_state = disk;
 	for (uint64_t unit = DISK_UNIT; unit < store->units; unit++)
-		store_place_on_disk(store, unit);
+		peer_store_place_on_disk(store, unit);
 }
 
 static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_memory(void **state)
@@ -253,7 +253,7 @@ static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_mem
 	uint64_t kept = 0, used;
 
 	(void)state;
-	store_make_on_disk(&store, disk, ROLE_HOME);
+	peer_store_make_on_disk(&store, disk, ROLE_HOME);
 	for (uint64_t record = 0; record < DISK_UNIT * UNIT; record++)
 		assert_true(keep(&store, record) > 0);
 	used = store.used;
@@ -262,13 +262,13 @@ static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_mem
 		assert_false(ready_test(store.ready, record / UNIT));
 		kept += keep(&store, record);
 		assert_int_equal(keep(&store, record), 0);
-		assert_false(store_holds(&store, record));
+		assert_false(peer_store_holds(&store, record));
 		assert_true(is_there(&store, record));
 	}
 	assert_int_equal(store.used, used);
 	assert_int_equal(tier_stage.space(disk).written, kept);
 	assert_int_equal(ready_count(store.ready, store.units), store.units);
-	store_close_units(&store);
+	peer_store_close_units(&store);
 	tier_stage.close(disk);
 }
 
@@ -285,7 +285,7 @@ static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_
 		record_make(record, bytes, &key, &data);
 		assert_true(tier_stage.offer(other, record, &key, &data) > 0);
 	}
-	store_make_on_disk(&store, disk, ROLE_COPY);
+	peer_store_make_on_disk(&store, disk, ROLE_COPY);
 	assert_true(ready_test(store.ready, DISK_UNIT));
 	assert_false(ready_test(store.ready, DISK_UNIT + 1));
 	assert_true(is_there(&store, DISK_UNIT * UNIT - 1));
@@ -295,7 +295,7 @@ static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_
 	/* Of no place any more: it stays, and no more comes. */
 	store.at[DISK_UNIT].role = ROLE_NONE;
 	assert_true(is_there(&store, DISK_UNIT * UNIT));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 	tier_stage.close(disk);
 	tier_stage.close(other);
 }
@@ -306,16 +306,16 @@ static void store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not(void *
 	struct peer_store store;
 
 	(void)state;
-	store_make_on_disk(&store, disk, ROLE_HOME);
-	assert_true(store_takes(&store, DISK_UNIT));
+	peer_store_make_on_disk(&store, disk, ROLE_HOME);
+	assert_true(peer_store_takes(&store, DISK_UNIT));
 	for (uint64_t record = 0; record < RECORDS; record++)
 		(void)keep(&store, record);
-	assert_false(store_takes(&store, DISK_UNIT));
-	assert_true(store_takes(&store, 0));
+	assert_false(peer_store_takes(&store, DISK_UNIT));
+	assert_true(peer_store_takes(&store, 0));
 	assert_int_equal(ready_count(store.ready, store.units), DISK_UNIT + 1);
 	assert_true(is_there(&store, DISK_UNIT * UNIT));
 	assert_false(is_there(&store, RECORDS - 1));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 	tier_stage.close(disk);
 }
 
@@ -326,7 +326,7 @@ static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole(vo
 	struct peer_store store;
 
 	(void)state;
-	store_make_on_disk(&store, disk, ROLE_HOME);
+	peer_store_make_on_disk(&store, disk, ROLE_HOME);
 	for (unsigned i = 0; i < 4; i++) {
 		givers[i] = (struct giver){.store = &store};
 		assert_int_equal(pthread_create(&givers[i].thread, NULL, give_all, &givers[i]), 0);
@@ -336,7 +336,7 @@ static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole(vo
 	assert_int_equal(ready_count(store.ready, store.units), store.units);
 	for (uint64_t record = 0; record < RECORDS; record++)
 		assert_true(is_there(&store, record));
-	store_close_units(&store);
+	peer_store_close_units(&store);
 	tier_stage.close(disk);
 }
 
