@@ -46,8 +46,8 @@ int tool_read_status(int rc)
 	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ? TOOL_PROBLEM : TOOL_FAILED;
 }
 
-/* Why programs read a data file through the page cache, by the rules of lib/env/store.c; NULL: they
- * do not. */
+/* Why programs read a data file through the page cache, by the rules of lib/env/env_store.c; NULL:
+ * they do not. */
 static const char *cache_reason(int fd)
 {
 	const char *store = getenv("LMDBIO_STORE"), *backend, *why;

@@ -127,10 +127,10 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	if (rc)
 		return rc;
 	/* The original copies out of its map, which may be our window. */
-	rc = store_pause(env);
+	rc = env_store_pause(env);
 	if (!rc)
 		rc = origin_copyfd(env, fd, flags, txn);
-	store_resume(env);
+	env_store_resume(env);
 	return rc;
 }
 
@@ -145,10 +145,10 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 		rc = origin_ready(env);
 		if (rc)
 			return rc;
-		rc = store_pause(env);
+		rc = env_store_pause(env);
 		if (!rc)
 			rc = origin_copy(env, path, flags, txn);
-		store_resume(env);
+		env_store_resume(env);
 		return rc;
 	}
 	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);

@@ -367,7 +367,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	if (env->staged)
 		env_report(env, env->staged, "its staged copy, which is what is read");
 	env->bytes = (meta.last_page + 1) * meta.page_size;
-	rc = store_open(env);
+	rc = env_store_open(env);
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));
 	fork_enlist(env);
@@ -476,7 +476,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
 		return EBADF;
 	/* The original takes its map down, which is our window. */
-	store_close(env);
+	env_store_close(env);
 	origin_loan_begin(&loan);
 	rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
 	origin_loan_end();
@@ -485,7 +485,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	if (!rc)
 		rc = window_renew(env, env->window.page_size, &loan);
 	if (env->window.base)
-		(void)store_open(env);
+		(void)env_store_open(env);
 	return rc;
 }
 
@@ -532,7 +532,7 @@ void env_close(MDB_env *env)
 		fork_delist(env);
 		records_close(env);
 		txn_forget(env->spare);
-		store_close(env);
+		env_store_close(env);
 		window_close(&env->window);
 		io_close(&env->io);
 		env_file_release(env);

@@ -62,8 +62,8 @@ struct env_seen {
 	uint64_t system; /* identity_system(), of an environment with a store; else 0 */
 };
 
-/* The snapshot that the store was brought to last (store.c). */
-struct store_at {
+/* The snapshot that the store was brought to last (env_store.c). */
+struct env_store_at {
 	_Atomic bool armed;
 	_Atomic size_t id;        /* plus one if it is 0; 0: none */
 	_Atomic int64_t ctime_ns; /* of the file then; an arena's bytes are that file's */
@@ -96,11 +96,11 @@ struct MDB_env {
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
-	/* What stands under the window (store.c): */
+	/* What stands under the window (env_store.c): */
 	uint64_t bytes;       /* of the data, when it was opened */
 	uint64_t arena_bytes; /* ... if it has an arena, and no other one here has it; else 0 */
 	bool stored;
-	struct store_at store;
+	struct env_store_at store_at;
 	pthread_mutex_t store_lock;
 	struct io reads; /* unless packed */
 	struct residency residency;
@@ -215,21 +215,21 @@ int snapshot_take(MDB_txn *txn);
  * MDB_CORRUPTED. */
 int snapshot_identify(const MDB_env *env, struct identity *identity);
 
-/* store.c: what stands under the window of an own environment. Opening returns 0 or an errno; in a
- * transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */
-int store_open(MDB_env *env);
-void store_close(MDB_env *env);
-int store_begin(MDB_txn *txn);
-void store_end(MDB_txn *txn);
+/* env_store.c: what stands under the window of an own environment. Opening returns 0 or an errno;
+ * in a transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */
+int env_store_open(MDB_env *env);
+void env_store_close(MDB_env *env);
+int env_store_begin(MDB_txn *txn);
+void env_store_end(MDB_txn *txn);
 /* What outlives a transaction, and serves the next one in its place, ends. */
-void store_forget(MDB_txn *txn);
+void env_store_forget(MDB_txn *txn);
 /* Around a fork, in the parent: nothing of the store is changing. */
-void store_hold(MDB_env *env, bool hold);
+void env_store_hold(MDB_env *env, bool hold);
 /* In the child, in place of the second of them: a store of its own. */
-void store_forked(MDB_env *env);
+void env_store_forked(MDB_env *env);
 /* While the original reads through the window: 0, or ENOMEM (resume all the same). */
-int store_pause(MDB_env *env);
-void store_resume(MDB_env *env);
+int env_store_pause(MDB_env *env);
+void env_store_resume(MDB_env *env);
 
 /* records.c: the record index of a database in a transaction's snapshot, made if there is none yet
  * (which reads the tree pages, in several threads). Returns 0, or as index_build(). It lives until

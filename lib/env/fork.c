@@ -25,20 +25,20 @@ static void fork_prepare(void)
 	pthread_mutex_lock(&list_lock);
 	/* No arena may be half open, nor a map half changed, when the child begins. */
 	for (MDB_env *env = list; env; env = env->next)
-		store_hold(env, true);
+		env_store_hold(env, true);
 }
 
 static void fork_in_parent(void)
 {
 	for (MDB_env *env = list; env; env = env->next)
-		store_hold(env, false);
+		env_store_hold(env, false);
 	pthread_mutex_unlock(&list_lock);
 }
 
 static void fork_in_child(void)
 {
 	for (MDB_env *env = list; env; env = env->next) {
-		store_forked(env);
+		env_store_forked(env);
 		records_forked(env);
 	}
 	pthread_mutex_unlock(&list_lock);

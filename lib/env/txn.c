@@ -43,7 +43,7 @@ void txn_forget(MDB_txn *txn)
 {
 	if (!txn)
 		return;
-	store_forget(txn);
+	env_store_forget(txn);
 	handle_end(&txn->kind);
 	free(txn);
 }
@@ -67,7 +67,7 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 	if (!rc) {
 		rc = snapshot_take(txn);
 		if (!rc)
-			rc = store_begin(txn);
+			rc = env_store_begin(txn);
 		if (rc)
 			txn->env->origin->call.mdb_txn_abort(txn->orig);
 	}
@@ -146,7 +146,7 @@ int txn_renew(MDB_txn *txn)
 		return rc;
 	rc = snapshot_take(txn);
 	if (!rc)
-		rc = store_begin(txn);
+		rc = env_store_begin(txn);
 	if (rc) {
 		/* snapshot_take() has unblocked it. */
 		txn->snapshot.blocked |= SNAPSHOT_FINISHED;
@@ -164,7 +164,7 @@ void txn_reset(MDB_txn *txn)
 		return;
 	}
 	dbi_end(txn, false);
-	store_end(txn);
+	env_store_end(txn);
 	txn->snapshot.blocked |= SNAPSHOT_FINISHED;
 	if (txn->generation == fork_generation)
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
@@ -173,7 +173,7 @@ void txn_reset(MDB_txn *txn)
 static void txn_end_own(MDB_txn *txn, bool keep)
 {
 	dbi_end(txn, keep);
-	store_end(txn);
+	env_store_end(txn);
 	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
 	if (txn->generation == fork_generation)
 		txn->env->origin->call.mdb_txn_abort(txn->orig);

@@ -29,7 +29,7 @@ enum {
 	STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
 };
 
-static void store_report(const MDB_env *env, const char *backend, const char *why)
+static void env_store_report(const MDB_env *env, const char *backend, const char *why)
 {
 	const char *path = env->packed ? env->packed->path : env->path;
 	uint64_t ahead;
@@ -96,8 +96,8 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 	return true;
 }
 
-/* An io for the reads ahead, by the back end that is asked for or fits the file system. *local: that
- * is one of this machine's own disks. */
+/* An io for the reads ahead, by the back end that is asked for or fits the file system. *local:
+ * that is one of this machine's own disks. */
 static int reads_open(MDB_env *env, const struct arena_options *options, const char **backend,
 		      const char **why, bool *local)
 {
@@ -126,7 +126,7 @@ static bool is_worth_it(const MDB_env *env)
 	return env->packed || env->bytes >= STORE_FILE_MIN || strcmp(settings_get()->store, "auto");
 }
 
-static enum residency_kind store_kind(const MDB_env *env, const char *backend)
+static enum residency_kind env_store_kind(const MDB_env *env, const char *backend)
 {
 	const char *store = settings_get()->store;
 
@@ -150,7 +150,7 @@ static enum residency_guess guess_of(const MDB_env *env)
 	return env->flags & MDB_NORDAHEAD ? GUESS_CHUNKS : GUESS_AROUND;
 }
 
-int store_open(MDB_env *env)
+int env_store_open(MDB_env *env)
 {
 	const struct settings *settings = settings_get();
 	struct arena_options options = {.node = env->node ? env->node : settings->node,
@@ -170,7 +170,7 @@ int store_open(MDB_env *env)
 	rc = reads_open(env, &options, &backend, &why, &local);
 	if (rc)
 		return rc;
-	kind = store_kind(env, backend);
+	kind = env_store_kind(env, backend);
 	/* An arena takes some, the page cache none. */
 	if (!env->packed && kind == RESIDENCY_ARENA && !descriptors_spare(env->fd)) {
 		rc = EMFILE;
@@ -197,8 +197,8 @@ int store_open(MDB_env *env)
 		goto fail_residency;
 	pthread_mutex_init(&env->store_lock, NULL);
 	env->stored = true;
-	env->store.id = 0;
-	store_report(env, backend, why);
+	env->store_at.id = 0;
+	env_store_report(env, backend, why);
 	return 0;
 
 fail_residency:
@@ -208,7 +208,7 @@ fail_reads:
 	return rc;
 }
 
-void store_close(MDB_env *env)
+void env_store_close(MDB_env *env)
 {
 	if (!env->stored)
 		return;
@@ -220,19 +220,19 @@ void store_close(MDB_env *env)
 	env->stored = false;
 }
 
-/* Whether the file was changed since the store was brought to it without a newer transaction: another
- * file's bytes may have replaced its own, and what the arena has is what they were. The page cache is the
- * file. A transaction that began before another one's move may have an older time and an older id. */
+/* Whether the file was changed since the store was brought to it without a newer transaction:
+ * another file's bytes may have replaced its own, and what the arena has is what they were. The
+ * page cache is the file. A transaction that began before another one's move may have an older time
+ * and an older id. */
 static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 {
-	const struct store_at *at = &env->store;
+	const struct env_store_at *at = &env->store_at;
 
-	return env->residency.kind == RESIDENCY_ARENA &&
-	       txn->identity.ctime_ns != at->ctime_ns &&
+	return env->residency.kind == RESIDENCY_ARENA && txn->identity.ctime_ns != at->ctime_ns &&
 	       (txn->id + !txn->id == at->id || txn->identity.ctime_ns > at->ctime_ns);
 }
 
-static int store_take(MDB_env *env, const MDB_txn *txn, bool arm)
+static int env_store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
 	uint64_t data = txn->snapshot.view.pages << txn->snapshot.view.page_shift;
@@ -240,32 +240,33 @@ static int store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 
 	if (rc)
 		return rc;
-	env->store.armed = arm;
-	env->store.since = arm ? 0 : clock_now();
-	env->store.ctime_ns = txn->identity.ctime_ns;
-	env->store.id = txn->id + !txn->id;
+	env->store_at.armed = arm;
+	env->store_at.since = arm ? 0 : clock_now();
+	env->store_at.ctime_ns = txn->identity.ctime_ns;
+	env->store_at.id = txn->id + !txn->id;
 	return 0;
 }
 
 /* Brings the store to the snapshot that a transaction has taken. */
-static int store_move(MDB_env *env, const MDB_txn *txn)
+static int env_store_move(MDB_env *env, const MDB_txn *txn)
 {
-	struct store_at *at = &env->store;
+	struct env_store_at *at = &env->store_at;
 	int rc = 0;
 
 	pthread_mutex_lock(&env->store_lock);
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
 	if (txn->id > at->id || !at->id)
-		rc = store_take(env, txn, !at->id || env->residency.kind == RESIDENCY_CACHE);
+		rc = env_store_take(env, txn, !at->id || env->residency.kind == RESIDENCY_CACHE);
 	else if (is_changed(env, txn))
-		rc = store_take(env, txn, false);
-	else if (txn->id + !txn->id == at->id && !at->armed && clock_now() - at->since > STORE_QUIET_NS)
-		rc = store_take(env, txn, true);
+		rc = env_store_take(env, txn, false);
+	else if (txn->id + !txn->id == at->id && !at->armed &&
+		 clock_now() - at->since > STORE_QUIET_NS)
+		rc = env_store_take(env, txn, true);
 	pthread_mutex_unlock(&env->store_lock);
 	return rc;
 }
 
-int store_begin(MDB_txn *txn)
+int env_store_begin(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 	int rc;
@@ -273,8 +274,8 @@ int store_begin(MDB_txn *txn)
 	txn->snapshot.served = 0;
 	if (!env->stored)
 		return 0;
-	if ((txn->id != env->store.id || !env->store.armed || is_changed(env, txn)) &&
-	    (rc = store_move(env, txn)))
+	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn)) &&
+	    (rc = env_store_move(env, txn)))
 		return rc;
 	residency_enter(&env->residency);
 	txn->snapshot.view.runs = &env->residency;
@@ -285,20 +286,20 @@ int store_begin(MDB_txn *txn)
 	if (!env->prefetch)
 		return 0;
 	if (txn->lookups_id != txn->id)
-		store_forget(txn);
+		env_store_forget(txn);
 	txn->lookups_id = txn->id;
 	txn->snapshot.lookups = &txn->lookups;
 	txn->snapshot.watch = prefetch_watch(env->prefetch);
 	return 0;
 }
 
-void store_forget(MDB_txn *txn)
+void env_store_forget(MDB_txn *txn)
 {
 	if (txn->env->prefetch)
 		lookups_end(&txn->lookups, prefetch_watch(txn->env->prefetch));
 }
 
-void store_end(MDB_txn *txn)
+void env_store_end(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 
@@ -312,28 +313,28 @@ void store_end(MDB_txn *txn)
 	residency_leave(&env->residency);
 }
 
-void store_forked(MDB_env *env)
+void env_store_forked(MDB_env *env)
 {
 	if (!env->stored)
 		return;
 	if (env->prefetch)
 		prefetch_forked(env->prefetch);
 	residency_forked(&env->residency);
-	store_hold(env, false);
+	env_store_hold(env, false);
 }
 
-int store_pause(MDB_env *env)
+int env_store_pause(MDB_env *env)
 {
 	return env->stored ? residency_pause(&env->residency) : 0;
 }
 
-void store_resume(MDB_env *env)
+void env_store_resume(MDB_env *env)
 {
 	if (env->stored)
 		residency_resume(&env->residency);
 }
 
-void store_hold(MDB_env *env, bool hold)
+void env_store_hold(MDB_env *env, bool hold)
 {
 	if (!env->stored)
 		return;
