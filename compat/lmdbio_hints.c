@@ -131,6 +131,6 @@ EXPORT int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, u
 	txn->trees[dbi].pattern = patterns[advice];
 	txn->trees[dbi].stride = advice == LMDBIO_STRIDE ? stride : 1;
 	if (advice == LMDBIO_RANDOM && txn->env->stored)
-		residency_guess(&txn->env->residency, GUESS_NOTHING);
+		store_guess(&txn->env->store, GUESS_NOTHING);
 	return 0;
 }

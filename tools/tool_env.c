@@ -59,7 +59,7 @@ static const char *cache_reason(int fd)
 		return "LMDBIO_STORE=cache";
 	if (fstat(fd, &status) || container_is_one(fd))
 		return NULL;
-	if (status.st_size < STORE_FILE_MIN)
+	if (status.st_size < ENV_STORE_FILE_MIN)
 		return "it is smaller than 1 MiB";
 	if (io_choose(fd, getenv("LMDBIO_IO"), &backend, &why))
 		return NULL;

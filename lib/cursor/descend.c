@@ -189,7 +189,7 @@ static int level_again(struct cursor *cursor, const struct level *level)
 	const uint8_t *page;
 	int rc;
 
-	if (likely(!view->residency))
+	if (likely(!view->store))
 		return 0;
 	rc = window_pages(view, (uint64_t)(level->page - view->base) >> view->page_shift, 1, &page);
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);

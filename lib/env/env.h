@@ -25,7 +25,7 @@
 struct record_index;
 
 /* Bytes: a data file of fewer is not worth reading ahead or sharing. */
-enum { STORE_FILE_MIN = 1 << 20 };
+enum { ENV_STORE_FILE_MIN = 1 << 20 };
 
 enum { DBI_FREE = 0, DBI_MAIN = 1, DBI_CORE = 2 };
 
@@ -101,9 +101,9 @@ struct MDB_env {
 	uint64_t arena_bytes; /* ... if it has an arena, and no other one here has it; else 0 */
 	bool stored;
 	struct env_store_at store_at;
-	pthread_mutex_t store_lock;
+	pthread_mutex_t choice_lock;
 	struct io reads; /* unless packed */
-	struct residency residency;
+	struct store store;
 	struct prefetch *prefetch;    /* NULL: no look-ahead */
 	pthread_mutex_t records_lock; /* of the indexes (records.c) */
 	struct kept_index *indexes;

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 enum {
-	STORE_DEPTH = 16,            /* reads in flight */
-	STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
+	ENV_STORE_DEPTH = 16,            /* reads in flight */
+	ENV_STORE_QUIET_NS = 2000000000, /* without a commit, before an arena is made again */
 };
 
 static void env_store_report(const MDB_env *env, const char *backend, const char *why)
@@ -37,8 +37,7 @@ static void env_store_report(const MDB_env *env, const char *backend, const char
 	if (!settings_get()->verbose)
 		return;
 	log_line("%s: %s, reads by %s (%s)", path,
-		 env->residency.kind == RESIDENCY_ARENA ? "shared memory of the node"
-							: "page cache",
+		 env->store.kind == STORE_ARENA ? "shared memory of the node" : "page cache",
 		 backend, why);
 	ahead = env->prefetch ? prefetch_kernel_ahead(env->prefetch) : 0;
 	if (ahead)
@@ -123,23 +122,24 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 /* Whether a file is worth any of this. */
 static bool is_worth_it(const MDB_env *env)
 {
-	return env->packed || env->bytes >= STORE_FILE_MIN || strcmp(settings_get()->store, "auto");
+	return env->packed || env->bytes >= ENV_STORE_FILE_MIN ||
+	       strcmp(settings_get()->store, "auto");
 }
 
-static enum residency_kind env_store_kind(const MDB_env *env, const char *backend)
+static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 {
 	const char *store = settings_get()->store;
 
 	if (env->packed)
-		return RESIDENCY_ARENA; /* its bytes are in no file's pages */
+		return STORE_ARENA; /* its bytes are in no file's pages */
 	if (strcmp(store, "auto"))
-		return strcmp(store, "arena") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
-	return strcmp(backend, "direct") ? RESIDENCY_CACHE : RESIDENCY_ARENA;
+		return strcmp(store, "arena") ? STORE_CACHE : STORE_ARENA;
+	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
 }
 
 /* What values that are read at random bring along. MDB_NORDAHEAD is for what the kernel reads
  * around them, always, whether there is room for it or not: that it stops. */
-static enum residency_guess guess_of(const MDB_env *env)
+static enum store_guess guess_of(const MDB_env *env)
 {
 	const char *word = settings_get()->around;
 
@@ -155,10 +155,10 @@ int env_store_open(MDB_env *env)
 	const struct settings *settings = settings_get();
 	struct arena_options options = {.node = env->node ? env->node : settings->node,
 					.share = settings->share && !env->alone};
-	struct prefetch_options ahead = {.depth = STORE_DEPTH}; /* the rest when it is needed */
+	struct prefetch_options ahead = {.depth = ENV_STORE_DEPTH}; /* the rest when it is needed */
 	bool believe_cache = !env->packed && !strcmp(settings->store, "auto");
 	const char *backend, *why;
-	enum residency_kind kind;
+	enum store_kind kind;
 	struct io *reads;
 	bool local;
 	int rc;
@@ -172,37 +172,37 @@ int env_store_open(MDB_env *env)
 		return rc;
 	kind = env_store_kind(env, backend);
 	/* An arena takes some, the page cache none. */
-	if (!env->packed && kind == RESIDENCY_ARENA && !descriptors_spare(env->fd)) {
+	if (!env->packed && kind == STORE_ARENA && !descriptors_spare(env->fd)) {
 		rc = EMFILE;
 		goto fail_reads;
 	}
 	reads = env->packed ? &env->packed->data : &env->reads;
-	rc = residency_open(&env->residency, kind, (uint8_t *)(uintptr_t)env->window.base,
-			    env->window.length, env->data, reads, &options, believe_cache);
+	rc = store_open(&env->store, kind, (uint8_t *)(uintptr_t)env->window.base,
+			env->window.length, env->data, reads, &options, believe_cache);
 	if (rc)
 		goto fail_reads;
 	if (env->packed)
-		residency_spill_to(&env->residency, env->packed->scratch, &env->packed->residency);
-	residency_guess(&env->residency, guess_of(env));
+		store_spill_to(&env->store, env->packed->scratch, &env->packed->store);
+	store_guess(&env->store, guess_of(env));
 	if (env->flags & MDB_NORDAHEAD)
-		residency_read_singly(&env->residency);
-	if (kind == RESIDENCY_CACHE && (strcmp(settings->store, "auto") || !local))
-		residency_take_care(&env->residency);
-	if (kind == RESIDENCY_CACHE && local)
+		store_read_singly(&env->store);
+	if (kind == STORE_CACHE && (strcmp(settings->store, "auto") || !local))
+		store_take_care(&env->store);
+	if (kind == STORE_CACHE && local)
 		stats_kernel_watch();
-	ahead.kernel = kind == RESIDENCY_CACHE && local && !(env->flags & MDB_NORDAHEAD);
+	ahead.kernel = kind == STORE_CACHE && local && !(env->flags & MDB_NORDAHEAD);
 	if (settings->prefetch)
-		rc = prefetch_open(&env->prefetch, &env->residency, reads, &ahead);
+		rc = prefetch_open(&env->prefetch, &env->store, reads, &ahead);
 	if (rc)
-		goto fail_residency;
-	pthread_mutex_init(&env->store_lock, NULL);
+		goto fail_store;
+	pthread_mutex_init(&env->choice_lock, NULL);
 	env->stored = true;
 	env->store_at.id = 0;
 	env_store_report(env, backend, why);
 	return 0;
 
-fail_residency:
-	residency_close(&env->residency);
+fail_store:
+	store_close(&env->store);
 fail_reads:
 	io_close(&env->reads);
 	return rc;
@@ -214,9 +214,9 @@ void env_store_close(MDB_env *env)
 		return;
 	prefetch_close(env->prefetch);
 	env->prefetch = NULL;
-	residency_close(&env->residency);
+	store_close(&env->store);
 	io_close(&env->reads);
-	pthread_mutex_destroy(&env->store_lock);
+	pthread_mutex_destroy(&env->choice_lock);
 	env->stored = false;
 }
 
@@ -228,7 +228,7 @@ static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 {
 	const struct env_store_at *at = &env->store_at;
 
-	return env->residency.kind == RESIDENCY_ARENA && txn->identity.ctime_ns != at->ctime_ns &&
+	return env->store.kind == STORE_ARENA && txn->identity.ctime_ns != at->ctime_ns &&
 	       (txn->id + !txn->id == at->id || txn->identity.ctime_ns > at->ctime_ns);
 }
 
@@ -236,7 +236,7 @@ static int env_store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
 	uint64_t data = txn->snapshot.view.pages << txn->snapshot.view.page_shift;
-	int rc = residency_snapshot(&env->residency, &txn->identity, data, low, arm);
+	int rc = store_snapshot(&env->store, &txn->identity, data, low, arm);
 
 	if (rc)
 		return rc;
@@ -253,16 +253,16 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	struct env_store_at *at = &env->store_at;
 	int rc = 0;
 
-	pthread_mutex_lock(&env->store_lock);
+	pthread_mutex_lock(&env->choice_lock);
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
 	if (txn->id > at->id || !at->id)
-		rc = env_store_take(env, txn, !at->id || env->residency.kind == RESIDENCY_CACHE);
+		rc = env_store_take(env, txn, !at->id || env->store.kind == STORE_CACHE);
 	else if (is_changed(env, txn))
 		rc = env_store_take(env, txn, false);
 	else if (txn->id + !txn->id == at->id && !at->armed &&
-		 clock_now() - at->since > STORE_QUIET_NS)
+		 clock_now() - at->since > ENV_STORE_QUIET_NS)
 		rc = env_store_take(env, txn, true);
-	pthread_mutex_unlock(&env->store_lock);
+	pthread_mutex_unlock(&env->choice_lock);
 	return rc;
 }
 
@@ -277,12 +277,12 @@ int env_store_begin(MDB_txn *txn)
 	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn)) &&
 	    (rc = env_store_move(env, txn)))
 		return rc;
-	residency_enter(&env->residency);
-	txn->snapshot.view.runs = &env->residency;
-	if (env->residency.kind == RESIDENCY_ARENA)
-		txn->snapshot.view.residency = &env->residency;
+	store_enter(&env->store);
+	txn->snapshot.view.runs = &env->store;
+	if (env->store.kind == STORE_ARENA)
+		txn->snapshot.view.store = &env->store;
 	else
-		txn->snapshot.view.sure = env->residency.sure;
+		txn->snapshot.view.sure = env->store.sure;
 	if (!env->prefetch)
 		return 0;
 	if (txn->lookups_id != txn->id)
@@ -310,7 +310,7 @@ void env_store_end(MDB_txn *txn)
 		return;
 	if (env->prefetch)
 		prefetch_end(env->prefetch, &txn->snapshot);
-	residency_leave(&env->residency);
+	store_leave(&env->store);
 }
 
 void env_store_forked(MDB_env *env)
@@ -319,19 +319,19 @@ void env_store_forked(MDB_env *env)
 		return;
 	if (env->prefetch)
 		prefetch_forked(env->prefetch);
-	residency_forked(&env->residency);
+	store_forked(&env->store);
 	env_store_hold(env, false);
 }
 
 int env_store_pause(MDB_env *env)
 {
-	return env->stored ? residency_pause(&env->residency) : 0;
+	return env->stored ? store_pause(&env->store) : 0;
 }
 
 void env_store_resume(MDB_env *env)
 {
 	if (env->stored)
-		residency_resume(&env->residency);
+		store_resume(&env->store);
 }
 
 void env_store_hold(MDB_env *env, bool hold)
@@ -339,16 +339,16 @@ void env_store_hold(MDB_env *env, bool hold)
 	if (!env->stored)
 		return;
 	if (hold) {
-		residency_spill_all(&env->residency);
-		pthread_mutex_lock(&env->store_lock);
+		store_spill_all(&env->store);
+		pthread_mutex_lock(&env->choice_lock);
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, true);
-		pthread_mutex_lock(&env->residency.lock);
-		residency_hold(&env->residency);
+		pthread_mutex_lock(&env->store.lock);
+		store_hold(&env->store);
 	} else {
-		pthread_mutex_unlock(&env->residency.lock);
+		pthread_mutex_unlock(&env->store.lock);
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, false);
-		pthread_mutex_unlock(&env->store_lock);
+		pthread_mutex_unlock(&env->choice_lock);
 	}
 }

@@ -160,8 +160,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		packed->identity.system = identity_system(fd);
 		packed->identity.metas = info->footer_hash;
 		packed->identity.size = info->size;
-		packed->residency =
-			(struct residency_packed){info->chunk_size, container_read_copies};
+		packed->store = (struct store_packed){info->chunk_size, container_read_copies};
 		rc = scratch_open(packed, info);
 	}
 	if (rc) {

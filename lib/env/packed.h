@@ -5,7 +5,7 @@
 
 #include "arena/arena.h"
 #include "io/io.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <stdbool.h>
 
@@ -19,7 +19,7 @@ struct packed {
 	const char *backend, *why; /* of `below`; static */
 	char *path;                /* as the program named the environment */
 	struct identity identity;
-	struct residency_packed residency;
+	struct store_packed store;
 };
 
 /* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one

@@ -92,11 +92,11 @@ static int part_append(struct index_part *to, const struct index_part *from, boo
  * before it is looked at must not drive out what others wait for. */
 static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many, size_t *piece)
 {
-	const struct residency *runs = snapshot->view.runs;
+	const struct store *runs = snapshot->view.runs;
 	uint64_t room;
 
 	*piece = PIECE;
-	if (!runs || runs->kind != RESIDENCY_ARENA)
+	if (!runs || runs->kind != STORE_ARENA)
 		return many;
 	/* It is not known of a process that has read nothing yet. */
 	room = (runs->options.budget ? runs->options.budget : memory_budget(settings_get())) /

@@ -120,8 +120,8 @@ int counter_bring(struct counter *counter, const uint64_t *numbers, size_t n)
 				break;
 			end = there + (UINT64_C(1) << shift);
 		}
-		if (!residency_covers(view->runs, from, end - from))
-			rc = residency_bring(view->runs, from, end - from);
+		if (!store_covers(view->runs, from, end - from))
+			rc = store_bring(view->runs, from, end - from);
 	}
 	free(sorted);
 	/* What could not be brought is asked for again, page by page. */

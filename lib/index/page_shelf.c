@@ -206,7 +206,7 @@ struct snapshot shelf_snapshot(const struct page_shelf *shelf, const struct snap
 	struct snapshot shown = *snapshot;
 
 	shown.view.base = shelf->base;
-	shown.view.residency = shown.view.runs = NULL;
+	shown.view.store = shown.view.runs = NULL;
 	shown.view.sure = NULL;
 	shown.blocked = 0;
 	shown.watch = NULL;

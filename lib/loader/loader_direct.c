@@ -8,7 +8,7 @@
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void *memory_new(struct lmdbio_loader *loader, size_t size)
 bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
 		 struct direct *direct, uint64_t *ns)
 {
-	struct residency *residency = loader->txn->snapshot.view.runs;
+	struct store *store = loader->txn->snapshot.view.runs;
 	size_t key = loader->txn->snapshot.page_size; /* no key is longer */
 	uint64_t began = clock_now();
 	bool served = false;
@@ -43,8 +43,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 		pthread_mutex_unlock(&loader->lock);
 	}
 	if (direct->memory)
-		rc = residency_read(residency, direct->memory, direct->from, direct->length,
-				    &served);
+		rc = store_read(store, direct->memory, direct->from, direct->length, &served);
 	if (!served || rc) {
 		direct_end(loader, direct);
 		return false;
@@ -68,7 +67,7 @@ bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
 	limit = (direct->from + direct->length) >> values.view.page_shift;
 	if (values.view.limit > limit)
 		values.view.limit = limit;
-	values.view.residency = values.view.runs = NULL;
+	values.view.store = values.view.runs = NULL;
 	values.view.sure = NULL;
 	if (index_get_apart(leaves, &values, &loader->tree, place, key, data))
 		return false;

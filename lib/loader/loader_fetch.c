@@ -4,7 +4,7 @@
 
 #include "util/clock.h"
 #include "util/stats.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -181,10 +181,10 @@ int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, 
 	*ns = 0;
 	if (end > limit)
 		end = limit;
-	if (!view->runs || from >= end || residency_covers(view->runs, from, end - from))
+	if (!view->runs || from >= end || store_covers(view->runs, from, end - from))
 		return 0;
 	began = clock_now();
-	rc = residency_bring(view->runs, from, end - from);
+	rc = store_bring(view->runs, from, end - from);
 	*ns = clock_now() - began;
 	loader_note(loader, end - from, *ns);
 	return rc;
@@ -285,7 +285,7 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 		      unsigned at_once, struct tally *tally)
 {
 	struct snapshot snapshot = loader_view(loader);
-	struct residency *residency = snapshot.view.runs;
+	struct store *store = snapshot.view.runs;
 	uint64_t from, end, ns;
 
 	for (size_t i = 0, next; i < piece->n; i = next) {
@@ -293,7 +293,7 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 		struct direct direct = {0};
 
 		next = merge(loader, piece, i, gap, &from, &end);
-		if (residency && residency_covers(residency, from, end - from))
+		if (store && store_covers(store, from, end - from))
 			source = SOURCE_MEMORY;
 		/* If this fails, each sample is asked for by itself: not all need have failed. */
 		if (source == SOURCE_MEMORY || !are_runs(loader, piece->works + i, next - i) ||

@@ -7,7 +7,7 @@
 #include "util/memory.h"
 #include "util/settings.h"
 #include "util/thread.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static void sizes_set(struct lmdbio_loader *loader)
 	loader->whole = pages >= all / 2;
 	loader->leaves_first = record->overflow_pages != 0;
 	/* The arena's budget is the node's; the page cache takes what is free. */
-	most = snapshot->view.residency ? budget - budget / 8 : budget * 2;
+	most = snapshot->view.store ? budget - budget / 8 : budget * 2;
 	loader->memory = loader->options.memory ? loader->options.memory : budget - budget / 4;
 	if (loader->sharers && !loader->options.memory)
 		loader->memory = budget / 8 / loader->sharers;
@@ -96,7 +96,7 @@ static void arena_limit(struct lmdbio_loader *loader)
 
 	loader->tree = loader->txn->trees[loader->dbi];
 	sizes_set(loader);
-	if (!loader->own_env || !loader->copies || loader->env->residency.arena)
+	if (!loader->own_env || !loader->copies || loader->env->store.arena)
 		return;
 	/* A sharer's passage is its own: what one has shown, and does not look at any more, would
 	 * be in another one's way. */
@@ -106,7 +106,7 @@ static void arena_limit(struct lmdbio_loader *loader)
 		left = budget - loader->memory;
 	if (left < TRANSIT_LEAST)
 		left = TRANSIT_LEAST;
-	loader->env->residency.options.budget = left;
+	loader->env->store.options.budget = left;
 	left = (left + loader->memory) * loader->sharers;
 	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
 }
@@ -147,7 +147,7 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	if (loader->env->mode != ENV_OWN)
 		return ENOTSUP;
 	if (loader->env->stored)
-		residency_guess(&loader->env->residency, GUESS_NOTHING);
+		store_guess(&loader->env->store, GUESS_NOTHING);
 	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
 	if (rc)
 		return rc;
@@ -260,10 +260,10 @@ static void locks_make(struct lmdbio_loader *loader)
 /* Whether values need not pass through the arena. */
 static bool reads_past(const struct lmdbio_loader *loader)
 {
-	const struct residency *residency = loader->txn->snapshot.view.runs;
+	const struct store *store = loader->txn->snapshot.view.runs;
 
-	return loader->copies && loader->leaves_first && residency && residency_reads(residency) &&
-	       residency->link.fd < 0;
+	return loader->copies && loader->leaves_first && store && store_reads(store) &&
+	       store->link.fd < 0;
 }
 
 /* Neighbours that come past the arena need a buffer in each reader's hands. */
@@ -279,7 +279,7 @@ static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 static int threads_start(struct lmdbio_loader *loader)
 {
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
-	uint64_t transit = loader->env->residency.options.budget;
+	uint64_t transit = loader->env->store.options.budget;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 

@@ -2,7 +2,7 @@
 /* Cuts the records that are to be read into pieces, in the order of the file. */
 #include "loader/loader_private.h"
 
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
 			end = there + page;
 		}
 		if (end > view->limit << view->page_shift ||
-		    residency_covers(view->runs, from, end - from))
+		    store_covers(view->runs, from, end - from))
 			continue;
 		if (!(*last = piece_new(plan->round, 0)))
 			break;

@@ -217,7 +217,7 @@ void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces);
 /* Frees pieces that no reader has begun. Under the loader lock. */
 void pieces_drop(struct lmdbio_loader *loader);
 void piece_free(struct piece *piece);
-/* Brings a range of the file, *ns: how long that took. Returns 0 or as residency_bring(). */
+/* Brings a range of the file, *ns: how long that took. Returns 0 or as store_bring(). */
 int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
 		 uint64_t end, uint64_t *ns);
 /* Tells how long a read of so many bytes took. */

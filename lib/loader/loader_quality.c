@@ -15,7 +15,7 @@
  */
 #include "loader/loader_private.h"
 
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

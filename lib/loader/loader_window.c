@@ -11,7 +11,7 @@
 
 #include "util/stats.h"
 
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -148,16 +148,15 @@ static int plan_batch(struct lmdbio_loader *loader, struct plan *plan, const str
 /* In a database that stays in memory: what is there already is shown as it is. */
 static void take_covered(struct lmdbio_loader *loader, struct plan *plan, struct snapshot *snapshot)
 {
-	struct residency *residency = snapshot->view.runs;
+	struct store *store = snapshot->view.runs;
 	size_t left = 0;
 
 	for (size_t i = 0; i < plan->n; i++) {
 		struct work *work = plan->works[i];
 		struct lmdbio_sample *sample = &work->batch->samples[work->slot];
 		struct tier_record found = {0};
-		bool covered =
-			work->tier->source == SOURCE_FILE && !sample->error &&
-			(!residency || residency_covers(residency, work->offset, work->length));
+		bool covered = work->tier->source == SOURCE_FILE && !sample->error &&
+			       (!store || store_covers(store, work->offset, work->length));
 
 		if (!covered) {
 			plan->works[left++] = work;

@@ -81,7 +81,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	int packed = txn->env->packed != NULL, any = 0, rc;
 
 	if (packed)
-		opening->piece = txn->env->packed->residency.piece;
+		opening->piece = txn->env->packed->store.piece;
 	rc = agree(opening, opening->door->identify(txn, dbi, &identity));
 	if (!rc)
 		rc = same_on_all(opening, &identity, sizeof(identity), ESTALE);

@@ -63,7 +63,7 @@ struct peer_unit {
 
 struct peer_store {
 	uint64_t records, unit_records, units;
-	uint64_t limit, used; /* bytes; used: under the store lock */
+	uint64_t limit, used; /* bytes; used: under the peer_store lock */
 	pthread_mutex_t lock;
 	struct peer_unit *at;
 	uint64_t *ready; /* loader_ready.h's bits: units of which every record is here */
@@ -71,7 +71,7 @@ struct peer_store {
 	 * file may also have been put there by other processes of the node. */
 	const struct tier_ops *disk;
 	void *disk_state;
-	/* Under the store lock: */
+	/* Under the peer_store lock: */
 	uint64_t *stale; /* units that no plan has here any more, the one that goes first first */
 	uint64_t stale_count, stale_next;
 };

@@ -102,7 +102,7 @@ uint64_t peer_store_unit_count(const struct peer_store *store, uint64_t unit)
 							    : store->unit_records;
 }
 
-/* Everything of a unit. Under the store lock. */
+/* Everything of a unit. Under the peer_store lock. */
 static void unit_free(struct peer_store *store, uint64_t number)
 {
 	struct peer_unit *unit = &store->at[number];
@@ -120,7 +120,8 @@ static void unit_free(struct peer_store *store, uint64_t number)
 	}
 }
 
-/* Room for so many bytes more, if need be of units that no plan has here. Under the store lock. */
+/* Room for so many bytes more, if need be of units that no plan has here. Under the peer_store
+ * lock. */
 static bool make_room(struct peer_store *store, uint64_t size)
 {
 	while (store->used + size > store->limit && store->stale_next < store->stale_count) {
@@ -172,7 +173,8 @@ bool peer_store_takes(const struct peer_store *store, uint64_t unit)
 	return !store->at[unit].on_disk || store->disk->health(store->disk_state) == TIER_GOOD;
 }
 
-/* Without the store lock: a thread that wants something of memory does not wait for the disk. */
+/* Without the peer_store lock: a thread that wants something of memory does not wait for the disk.
+ */
 static uint64_t keep_on_disk(struct peer_store *store, uint64_t record, const MDB_val *key,
 			     const MDB_val *data)
 {

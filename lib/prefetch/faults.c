@@ -22,7 +22,7 @@ enum {
 	LOOKED_AT = 4 << 20, /* bytes that a scan has gone over before it is judged */
 	LEFT = 32 << 20,     /* bytes of a tree: in less, a thread's start is not earned back */
 	FAULTS = 2,          /* of a probe: a large folio is there with its first one */
-	PROBE = FAULTS * RESIDENCY_FAULT,
+	PROBE = FAULTS * STORE_FAULT,
 	PROBES = 8,            /* the cheapest of which tells: readahead begins with small folios */
 	APART = LEFT / PROBES, /* bytes from one to the next */
 	SHARE = 8,             /* of the program's time at least one part in so many */
@@ -50,15 +50,15 @@ uint64_t faults_taken(void)
 /* Nanoseconds that a fault takes which the program is about to need, by taking some, the first at
  * `offset` and the others behind it, or backwards before it; 0 where one is not in memory or most
  * of them need not be taken, as what is mapped already. */
-static uint64_t fault_cost(struct residency *residency, uint64_t offset, bool forward)
+static uint64_t fault_cost(struct store *store, uint64_t offset, bool forward)
 {
 	uint64_t cheapest = UINT64_MAX, taken = faults_taken(), before, took;
 
 	for (unsigned i = 0; i < PROBES; i++, offset += forward ? APART : -(uint64_t)APART) {
-		if (!residency_idle(residency, offset, PROBE))
+		if (!store_idle(store, offset, PROBE))
 			return 0;
 		before = clock_now();
-		residency_map(residency, offset, PROBE);
+		store_map(store, offset, PROBE);
 		took = clock_now() - before;
 		if (took < cheapest)
 			cheapest = took;
@@ -70,7 +70,7 @@ static uint64_t fault_cost(struct residency *residency, uint64_t offset, bool fo
 bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
 		     bool forward)
 {
-	struct residency *residency = prefetch->residency;
+	struct store *store = prefetch->store;
 	struct cursor_seen seen = cursor->seen, now;
 	uint64_t all, bytes = (uint64_t)cursor->paced * bytes_of_step(cursor, &all), faults, most;
 
@@ -82,20 +82,20 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 	if (!seen.at || bytes < LOOKED_AT || now.faults < seen.faults)
 		return false;
 	faults = now.faults - seen.faults;
-	most = bytes / RESIDENCY_FAULT;
+	most = bytes / STORE_FAULT;
 	offset &= ~(uint64_t)(PROBE - 1);
 	/* A program that leaves pages out would have them mapped in vain. */
-	if (faults < most * 3 / 4 || !residency_knows(residency) ||
-	    (forward ? offset + LEFT > residency->size : offset < LEFT))
+	if (faults < most * 3 / 4 || !store_knows(store) ||
+	    (forward ? offset + LEFT > store->size : offset < LEFT))
 		return false;
 	/* The others are for memory of the program's own. */
 	if (faults > most)
 		faults = most;
-	return fault_cost(residency, offset, forward) * SHARE * faults >= now.at - seen.at &&
+	return fault_cost(store, offset, forward) * SHARE * faults >= now.at - seen.at &&
 	       processor_is_free();
 }
 
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes)
 {
-	return faults * TAKEN >= bytes / RESIDENCY_FAULT;
+	return faults * TAKEN >= bytes / STORE_FAULT;
 }

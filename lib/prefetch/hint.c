@@ -233,7 +233,7 @@ static struct batch *batch_new(struct snapshot *snapshot, size_t n, size_t bytes
 	batch->snapshot = *snapshot;
 	batch->snapshot.watch = NULL;
 	batch->snapshot.view.nowait = true;
-	batch->snapshot.view.residency = snapshot->view.runs;
+	batch->snapshot.view.store = snapshot->view.runs;
 	batch->snapshot.view.sure = NULL;
 	return batch;
 }
@@ -266,7 +266,7 @@ static int batch_put(struct prefetch *prefetch, struct batch *batch)
 	struct batch **link;
 	int rc;
 
-	residency_guess(prefetch->residency, GUESS_NOTHING);
+	store_guess(prefetch->store, GUESS_NOTHING);
 	pthread_mutex_lock(&prefetch->lock);
 	rc = loader_wake(prefetch);
 	if (rc) {

@@ -32,7 +32,7 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 {
 	const struct job_queue *trees = &prefetch->trees;
 
-	if (!prefetch->residency->packed)
+	if (!prefetch->store->packed)
 		return false;
 	for (unsigned i = 0; i < trees->count; i++)
 		if (trees->jobs[(trees->first + i) % PREFETCH_JOBS].offset == offset)
@@ -42,7 +42,7 @@ bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t lengt
 
 static bool flight_aim(struct flight *flight)
 {
-	flight->request.buffer = residency_place(&flight->load);
+	flight->request.buffer = store_place(&flight->load);
 	if (flight->request.buffer) {
 		stats_add(STATS_HUGE_BYTES, flight->load.length);
 		return true;
@@ -55,8 +55,7 @@ static bool flight_aim(struct flight *flight)
 
 static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
 {
-	if (residency_finish(prefetch->residency, &flight->load, flight->request.buffer, error,
-			     done))
+	if (store_finish(prefetch->store, &flight->load, flight->request.buffer, error, done))
 		prefetch->failed = true;
 	flight->next = prefetch->idle;
 	prefetch->idle = flight;
@@ -70,7 +69,7 @@ static void flight_start(struct prefetch *prefetch, struct flight *flight)
 	*request = (struct io_request){
 		.offset = flight->load.offset,
 		.length = flight->load.length,
-		.cache_only = residency_keeps(prefetch->residency),
+		.cache_only = store_keeps(prefetch->store),
 		.tag = flight,
 	};
 	if (!flight_aim(flight)) {
@@ -109,8 +108,7 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 		struct flight *flight = prefetch->idle;
 		uint64_t length = job.length;
 
-		switch (residency_plan(prefetch->residency, job.offset, &length, again,
-				       &flight->load)) {
+		switch (store_plan(prefetch->store, job.offset, &length, again, &flight->load)) {
 		case PLAN_LOAD:
 			prefetch->idle = flight->next;
 			prefetch->planned = flight->load.offset;
@@ -148,7 +146,7 @@ static unsigned loader_depth(const struct prefetch *prefetch)
 
 	if (prefetch->small)
 		return PREFETCH_DEPTH_MAX;
-	share = 2 * depth / residency_scanners(prefetch->residency);
+	share = 2 * depth / store_scanners(prefetch->store);
 	if (depth > share)
 		depth = share > DEPTH_LEAST ? share : DEPTH_LEAST;
 	return chunks < 2 ? 2 : chunks < depth ? (unsigned)chunks : depth;
@@ -162,7 +160,7 @@ void loader_announce(struct prefetch *prefetch)
 	prefetch->small = prefetch->batches || (prefetch->small && busy);
 	if (!prefetch->small)
 		prefetch->keys = 0;
-	residency_announce(prefetch->residency, prefetch->small && prefetch->keys <= KEYS_WAITED);
+	store_announce(prefetch->store, prefetch->small && prefetch->keys <= KEYS_WAITED);
 }
 
 /* While reads are on their way: memory for those that a scan will want next. */
@@ -177,7 +175,7 @@ static void memory_prepare(struct prefetch *prefetch)
 			bool forward = stream->forward;
 
 			pthread_mutex_unlock(&prefetch->lock);
-			residency_prepare(prefetch->residency, prefetch->planned, forward);
+			store_prepare(prefetch->store, prefetch->planned, forward);
 			pthread_mutex_lock(&prefetch->lock);
 		}
 		return;
@@ -235,8 +233,8 @@ static void land_some(struct prefetch *prefetch, unsigned min)
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
-		failed |= residency_finish(prefetch->residency, &flight->load, done[i]->buffer,
-					   done[i]->error, done[i]->done) != 0;
+		failed |= store_finish(prefetch->store, &flight->load, done[i]->buffer,
+				       done[i]->error, done[i]->done) != 0;
 	}
 	pthread_mutex_lock(&prefetch->lock);
 	for (size_t i = 0; i < n; i++) {
@@ -257,7 +255,7 @@ static void wait_for_later(struct prefetch *prefetch)
 	struct job job = prefetch->later.jobs[prefetch->later.first];
 
 	pthread_mutex_unlock(&prefetch->lock);
-	residency_wait(prefetch->residency, job.offset, NULL);
+	store_wait(prefetch->store, job.offset, NULL);
 	pthread_mutex_lock(&prefetch->lock);
 }
 
@@ -270,7 +268,7 @@ static void trees_bring(struct prefetch *prefetch)
 		bool there;
 
 		pthread_mutex_unlock(&prefetch->lock);
-		there = residency_bring_copies(prefetch->residency, job.offset, job.length);
+		there = store_bring_copies(prefetch->store, job.offset, job.length);
 		pthread_mutex_lock(&prefetch->lock);
 		if (!there)
 			(void)loader_want(prefetch, job);
@@ -298,7 +296,7 @@ static void there_map(struct prefetch *prefetch)
 	uint64_t faults = faults_taken();
 
 	pthread_mutex_unlock(&prefetch->lock);
-	residency_map(prefetch->residency, job.offset, job.length);
+	store_map(prefetch->store, job.offset, job.length);
 	pthread_mutex_lock(&prefetch->lock);
 	prefetch->mapped += job.length;
 	prefetch->faults += faults_taken() - faults;
@@ -367,7 +365,7 @@ static void flights_reset(struct prefetch *prefetch)
 	}
 }
 
-int prefetch_open(struct prefetch **ret, struct residency *residency, struct io *io,
+int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 		  const struct prefetch_options *options)
 {
 	struct prefetch *prefetch = calloc(1, sizeof(*prefetch));
@@ -378,7 +376,7 @@ int prefetch_open(struct prefetch **ret, struct residency *residency, struct io 
 						.left = stream_left,
 						.looked_up = stream_looked_up,
 						.lost = stream_lost};
-	prefetch->residency = residency;
+	prefetch->store = store;
 	prefetch->io = io;
 	prefetch->options = *options;
 	if (prefetch->options.depth > PREFETCH_DEPTH_MAX)

@@ -69,9 +69,8 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	uint64_t each = bytes / (record->entries ? record->entries : 1);
 	bool near = record->overflow_pages < record->leaf_pages ||
 		    (stream->stride - 1) * each <= PREFETCH_GAP;
-	bool dense =
-		stream->whole &&
-		(near || SCANNERS_SHARE * residency_scanners(prefetch->residency) > stream->stride);
+	bool dense = stream->whole &&
+		     (near || SCANNERS_SHARE * store_scanners(prefetch->store) > stream->stride);
 
 	if (stream->stride == 1)
 		return;
@@ -79,7 +78,7 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	if (dense == stream->dense)
 		return;
 	stream->dense = dense;
-	residency_scan(prefetch->residency, dense ? 1 : -1);
+	store_scan(prefetch->store, dense ? 1 : -1);
 }
 
 /* Whether nothing has to be read for the next records, or not by us. */
@@ -87,8 +86,7 @@ static bool needs_nothing(struct prefetch *prefetch, const struct stream *stream
 {
 	uint64_t offset;
 
-	return !find_step(prefetch, stream, &offset) ||
-	       residency_idle(prefetch->residency, offset, 1) ||
+	return !find_step(prefetch, stream, &offset) || store_idle(prefetch->store, offset, 1) ||
 	       (stream->stride == 1 && kernel_reads(prefetch, &stream->walker));
 }
 
@@ -116,7 +114,7 @@ static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *sna
 	/* No other thread looks into it. */
 	stream->stepping = stream->stride > 1;
 	if (stream->stepping)
-		residency_step(prefetch->residency, 1);
+		store_step(prefetch->store, 1);
 	return stream;
 }
 

@@ -9,7 +9,7 @@
 #define LMDBIO_PREFETCH_PREFETCH_H
 
 #include "cursor/cursor.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 struct prefetch;
 
@@ -21,9 +21,9 @@ struct prefetch_options {
 			   to */
 };
 
-/* Over a window's residency; reads go through `io`, whose io_submit() and io_wait() become the
+/* Over a window's store; reads go through `io`, whose io_submit() and io_wait() become the
  * loader's alone. No thread yet. Returns 0 or an errno. */
-int prefetch_open(struct prefetch **prefetch, struct residency *residency, struct io *io,
+int prefetch_open(struct prefetch **prefetch, struct store *store, struct io *io,
 		  const struct prefetch_options *options);
 
 /* Bytes that the kernel reads ahead by itself, if that is far enough for forward scans to be left to

@@ -33,7 +33,7 @@ struct job_queue {
 /* A read in flight. */
 struct flight {
 	struct io_request request;
-	struct residency_load load;
+	struct store_load load;
 	struct flight *next; /* free list */
 	void *scratch;       /* where it lands, or NULL */
 };
@@ -79,7 +79,7 @@ struct stream {
 	uint64_t stride;         /* entries from one that is wanted to the next */
 	uint64_t step_bytes;     /* ... and how much comes for one, if not just its own; else 0 */
 	uint64_t skip;           /* of them left before the next one */
-	bool stepping;           /* counted by residency_step() */
+	bool stepping;           /* counted by store_step() */
 	struct comparator order; /* of a range's keys */
 	MDB_val from, to;        /* of a range; mv_data NULL: open */
 	bool placed;             /* the walker stands in a leaf */
@@ -120,7 +120,7 @@ struct batch; /* hint.c */
 
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
-	struct residency *residency;
+	struct store *store;
 	struct io *io;
 	struct prefetch_options options;
 	_Atomic uint64_t kernel_ahead; /* bytes, and one; 0: not asked yet */

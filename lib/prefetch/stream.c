@@ -36,7 +36,7 @@ static bool maps_values(const struct stream *stream)
 static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream *stream,
 			    uint64_t taken_bytes)
 {
-	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes, room = residency_ahead(prefetch->residency);
+	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes, room = store_ahead(prefetch->store);
 
 	if (limit > room)
 		limit = room;
@@ -319,7 +319,7 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 {
 	for (unsigned i = 0; i < cursor->depth; i++)
-		residency_use(prefetch->residency, cursor->levels[i].page);
+		store_use(prefetch->store, cursor->levels[i].page);
 }
 
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
@@ -330,8 +330,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 	atomic_store_explicit(&stream->average, average, memory_order_relaxed);
 	atomic_store_explicit(&stream->limit, limit, memory_order_relaxed);
-	stream->limited = residency_ahead(prefetch->residency) < prefetch->options.ahead;
-	stream->held = residency_holds_all(prefetch->residency);
+	stream->limited = store_ahead(prefetch->store) < prefetch->options.ahead;
+	stream->held = store_holds_all(prefetch->store);
 	if (!stream->held && stream->placed) {
 		levels_use(prefetch, &stream->walker);
 		levels_use(prefetch, &stream->scout);
@@ -365,7 +365,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			 * for once. */
 			const struct window_view *view = &stream->snapshot.view;
 
-			if (prefetch->residency->kind == RESIDENCY_CACHE && is_quiet(prefetch) &&
+			if (prefetch->store->kind == STORE_CACHE && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
 			    loader_want(prefetch, (struct job){view->wanted_offset,
 							       view->wanted_length, false, stream}))

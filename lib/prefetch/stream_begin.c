@@ -62,7 +62,7 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	offset = number << view->page_shift;
 	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
 	if (forward)
-		offset += offset + PROBE_AHEAD < prefetch->residency->size ? PROBE_AHEAD : 0;
+		offset += offset + PROBE_AHEAD < prefetch->store->size ? PROBE_AHEAD : 0;
 	else
 		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
 	*ret = offset;
@@ -121,7 +121,7 @@ uint64_t prefetch_kernel_ahead(struct prefetch *prefetch)
 		return 0;
 	ahead = atomic_load_explicit(&prefetch->kernel_ahead, memory_order_relaxed);
 	if (!ahead) {
-		ahead = io_kernel_ahead(prefetch->residency->fd) + 1;
+		ahead = io_kernel_ahead(prefetch->store->fd) + 1;
 		atomic_store_explicit(&prefetch->kernel_ahead, ahead, memory_order_relaxed);
 	}
 	return ahead > KERNEL_AHEAD ? ahead - 1 : 0;
@@ -143,7 +143,7 @@ static enum gain gain_try(struct prefetch *prefetch, struct cursor *cursor, bool
 		return cursor->tree->pattern == PATTERN_RANDOM ? GAIN_NOTHING : GAIN_READS;
 	if (!find_next(prefetch, cursor, forward, &offset))
 		return GAIN_NOTHING;
-	if (!residency_idle(prefetch->residency, offset, 1))
+	if (!store_idle(prefetch->store, offset, 1))
 		return forward && kernel_reads(prefetch, cursor) ? GAIN_NOTHING : GAIN_READS;
 	return faults_are_dear(prefetch, cursor, offset, forward) ? GAIN_FAULTS : GAIN_NOTHING;
 }
@@ -168,7 +168,7 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->snapshot = *snapshot;
 	stream->snapshot.watch = NULL;
 	stream->snapshot.view.nowait = true;
-	stream->snapshot.view.residency = snapshot->view.runs;
+	stream->snapshot.view.store = snapshot->view.runs;
 	stream->snapshot.view.sure = NULL;
 	stream->tree = *tree;
 	stream->forward = forward;
@@ -229,7 +229,7 @@ int stream_start(struct prefetch *prefetch, struct stream *stream)
 			atomic_store(&prefetch->owned, true);
 		stream->brought = prefetch->brought;
 		if (stream->dense)
-			residency_scan(prefetch->residency, 1);
+			store_scan(prefetch->store, 1);
 		if (stream->cursor)
 			stream->cursor->ahead = stream;
 		if (stream->lookup)
@@ -294,9 +294,9 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	prefetch->used += used;
 	stats_add(STATS_PREFETCH_USED, used);
 	if (stream->dense)
-		residency_scan(prefetch->residency, -1);
+		store_scan(prefetch->store, -1);
 	if (stream->stepping)
-		residency_step(prefetch->residency, -1);
+		store_step(prefetch->store, -1);
 	if (stream->mapped)
 		prefetch->there.count = 0;
 	free(stream);

@@ -27,10 +27,10 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 {
 	if (stream->bounded || stream->requested / stream->requests >= SCATTERED ||
 	    stream->pages * SCATTERED_SHARE < stream->snapshot.view.pages ||
-	    !residency_holds_all(prefetch->residency))
+	    !store_holds_all(prefetch->store))
 		return;
 	stream->dense = true;
-	residency_scan(prefetch->residency, 1);
+	store_scan(prefetch->store, 1);
 }
 
 bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
@@ -53,8 +53,8 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wis
 
 		if (chunk == asked->chunk && !map_now)
 			continue;
-		if (end > prefetch->residency->size)
-			end = prefetch->residency->size;
+		if (end > prefetch->store->size)
+			end = prefetch->store->size;
 		if (start >= end ||
 		    !loader_want(prefetch, (struct job){start, end - start, map_now, stream}))
 			return false;

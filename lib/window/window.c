@@ -47,30 +47,29 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 	return 0;
 }
 
-/* Pages that only the kernel may have to read. Whether a large value is there residency_bring() has
+/* Pages that only the kernel may have to read. Whether a large value is there store_bring() has
  * judged, unless nothing is taken for granted. */
 static int assure(struct window_view *view, uint64_t offset, uint64_t length, bool large)
 {
-	if ((large && !residency_is_careful(view->runs)) ||
-	    residency_are_sure(view->sure, offset, length))
+	if ((large && !store_is_careful(view->runs)) || store_are_sure(view->sure, offset, length))
 		return 0;
-	return residency_assure(view->runs, offset, length);
+	return store_assure(view->runs, offset, length);
 }
 
-int window_bring(struct window_view *view, struct residency *residency, uint64_t number,
-		 uint64_t count, bool tree)
+int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
+		 bool tree)
 {
 	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
 	int rc = 0;
 
-	if (residency && !residency_covers(residency, offset, length)) {
+	if (store && !store_covers(store, offset, length)) {
 		if (view->nowait) {
 			view->wanted_offset = offset;
 			view->wanted_length = length;
 			return EAGAIN;
 		}
-		rc = tree ? residency_bring_tree(residency, offset, length)
-			  : residency_bring(residency, offset, length);
+		rc = tree ? store_bring_tree(store, offset, length)
+			  : store_bring(store, offset, length);
 	}
 	if (!rc && view->sure)
 		rc = assure(view, offset, length, !tree && count >= WINDOW_RUN_MIN);

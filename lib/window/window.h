@@ -11,7 +11,7 @@
 
 #include "io/io.h"
 #include "util/checked.h"
-#include "window/residency.h"
+#include "window/store.h"
 
 #include <lmdb.h>
 #include <stdint.h>
@@ -31,8 +31,8 @@ struct window_view {
 	uint64_t pages; /* below this number a page belongs to the snapshot */
 	unsigned page_shift;
 	bool nowait;                 /* what is not there is EAGAIN, and `wanted` tells which */
-	struct residency *residency; /* of every page, or NULL: at rest */
-	struct residency *runs;      /* of overflow runs, or NULL */
+	struct store *store;         /* of every page, or NULL: at rest */
+	struct store *runs;          /* of overflow runs, or NULL */
 	const _Atomic uint64_t *sure; /* what of `runs` the program may touch, or NULL: all */
 	uint64_t wanted_offset, wanted_length;
 };
@@ -60,11 +60,11 @@ static inline const uint8_t *window_meta(const struct window *window, unsigned w
 }
 
 /* Slow half of window_pages(): the bytes are not known to be there. */
-int window_bring(struct window_view *view, struct residency *residency, uint64_t number,
-		 uint64_t count, bool tree);
+int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
+		 bool tree);
 
 static inline int window_locate(struct window_view *view, uint64_t number, uint64_t count,
-				struct residency *residency, bool tree, const uint8_t **address)
+				struct store *store, bool tree, const uint8_t **address)
 {
 	const _Atomic uint64_t *sure = view->sure;
 	size_t offset;
@@ -75,12 +75,11 @@ static inline int window_locate(struct window_view *view, uint64_t number, uint6
 									     : MDB_CORRUPTED;
 	offset = (size_t)number << view->page_shift;
 	*address = view->base + offset;
-	if (unlikely(residency != NULL))
-		there = !sure &&
-			residency_shows(residency, offset, (uint64_t)count << view->page_shift);
+	if (unlikely(store != NULL))
+		there = !sure && store_shows(store, offset, (uint64_t)count << view->page_shift);
 	else
-		there = !sure || (likely(count == 1) && residency_is_sure(sure, offset));
-	return likely(there) ? 0 : window_bring(view, residency, number, count, tree);
+		there = !sure || (likely(count == 1) && store_is_sure(sure, offset));
+	return likely(there) ? 0 : window_bring(view, store, number, count, tree);
 }
 
 /* The address of `count` pages of a tree from `number` on. Returns 0; MDB_PAGE_NOTFOUND when they
@@ -89,15 +88,15 @@ static inline int window_locate(struct window_view *view, uint64_t number, uint6
 static inline int window_pages(struct window_view *view, uint64_t number, uint64_t count,
 			       const uint8_t **address)
 {
-	return window_locate(view, number, count, view->residency, true, address);
+	return window_locate(view, number, count, view->store, true, address);
 }
 
 /* The same for the pages of one value. */
 static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
 			     const uint8_t **address)
 {
-	return window_locate(view, number, count,
-			     count < WINDOW_RUN_MIN ? view->residency : view->runs, false, address);
+	return window_locate(view, number, count, count < WINDOW_RUN_MIN ? view->store : view->runs,
+			     false, address);
 }
 
 #endif

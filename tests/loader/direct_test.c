@@ -177,7 +177,7 @@ static void epochs_when_values_are_large_then_straight_to_their_samples(void **s
 	}
 	/* Readers that come to the last room at once; through the arena each chunk pushes one out.
 	 */
-	assert_in_range(arena_evictions(loader->env->residency.arena), 0, RECORDS / 2);
+	assert_in_range(arena_evictions(loader->env->store.arena), 0, RECORDS / 2);
 	loader_close(loader);
 }
 

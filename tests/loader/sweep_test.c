@@ -234,12 +234,12 @@ static void close_when_swept_at_any_batch_then_no_hang(void **state)
 /* What the loader has read up to now has to be read again. */
 static void memory_forget(struct lmdbio_loader *loader)
 {
-	struct residency *residency = &loader->env->residency;
+	struct store *store = &loader->env->store;
 
-	assert_int_equal(residency_pause(residency), 0);
-	arena_evict(residency->arena, UINT64_MAX);
-	assert_int_equal(arena_used(residency->arena), 0);
-	residency_resume(residency);
+	assert_int_equal(store_pause(store), 0);
+	arena_evict(store->arena, UINT64_MAX);
+	assert_int_equal(arena_used(store->arena), 0);
+	store_resume(store);
 }
 
 /* The leaf page of a record, spoilt when records have been counted. */

@@ -120,7 +120,7 @@ static void file_is_overwritten_new_reader_sees_its_bytes(void **state)
 	MDB_env *holder = own_open(&f->place, 0, 0), *reader;
 
 	assert_true(is_all(holder, 'a'));
-	assert_non_null(holder->residency.arena);
+	assert_non_null(holder->store.arena);
 	replace(f);
 	reader = own_open(&f->place, 0, 0);
 	assert_true(is_all(reader, 'b'));
@@ -153,10 +153,10 @@ static void file_is_as_it_was_environments_share_its_arena(void **state)
 	assert_true(is_all(two, 'a'));
 	next_tick();
 	assert_true(is_all(one, 'a'));
-	assert_non_null(one->residency.arena);
-	assert_non_null(two->residency.arena);
-	assert_int_equal(fstat(arena_fd(one->residency.arena), &first), 0);
-	assert_int_equal(fstat(arena_fd(two->residency.arena), &second), 0);
+	assert_non_null(one->store.arena);
+	assert_non_null(two->store.arena);
+	assert_int_equal(fstat(arena_fd(one->store.arena), &first), 0);
+	assert_int_equal(fstat(arena_fd(two->store.arena), &second), 0);
 	assert_int_equal(first.st_ino, second.st_ino);
 	env_close(two);
 	env_close(one);

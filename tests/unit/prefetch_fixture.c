@@ -49,16 +49,15 @@ bool __wrap_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, ui
 	return f.dear || __real_faults_are_dear(prefetch, cursor, offset, forward);
 }
 
-void __real_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
-void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+void __real_store_map(const struct store *store, uint64_t offset, uint64_t length);
+void __wrap_store_map(const struct store *store, uint64_t offset, uint64_t length);
 
-void __wrap_residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
+void __wrap_store_map(const struct store *store, uint64_t offset, uint64_t length)
 {
-	if (length >= RESIDENCY_FAULT)
-		for (uint64_t at = offset / RESIDENCY_FAULT; at * RESIDENCY_FAULT < offset + length;
-		     at++)
+	if (length >= STORE_FAULT)
+		for (uint64_t at = offset / STORE_FAULT; at * STORE_FAULT < offset + length; at++)
 			f.maps[at]++;
-	__real_residency_map(residency, offset, length);
+	__real_store_map(store, offset, length);
 }
 
 unsigned maps_count(void)
@@ -70,15 +69,12 @@ unsigned maps_count(void)
 	return n;
 }
 
-bool __real_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
-			   uint64_t end);
-bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
-			   uint64_t end);
+bool __real_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end);
+bool __wrap_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end);
 
-bool __wrap_leave_to_cache(struct residency *residency, uint64_t chunk, uint64_t offset,
-			   uint64_t end)
+bool __wrap_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end)
 {
-	return (!f.cold || chunk != f.cold) && __real_leave_to_cache(residency, chunk, offset, end);
+	return (!f.cold || chunk != f.cold) && __real_leave_to_cache(store, chunk, offset, end);
 }
 
 size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
@@ -141,10 +137,10 @@ static void many_put(unsigned records, size_t size)
 
 /* The newest snapshot of the place, in an arena that nobody else knows of, or in the page cache,
  * which has it from the writing. */
-static void look(enum residency_kind kind)
+static void look(enum store_kind kind)
 {
 	struct arena_options options = {.budget = 64 << 20, .node = f.node, .share = true};
-	struct prefetch_options ahead = {.ahead = kind == RESIDENCY_CACHE ? AHEAD_CACHED : AHEAD,
+	struct prefetch_options ahead = {.ahead = kind == STORE_CACHE ? AHEAD_CACHED : AHEAD,
 					 .depth = DEPTH};
 	const uint32_t page_size = 4096;
 	struct meta meta;
@@ -163,24 +159,23 @@ static void look(enum residency_kind kind)
 	assert_int_equal(meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta),
 			 0);
 	assert_int_equal(meta.page_size, page_size);
-	assert_int_equal(residency_open(&f.residency, kind, (uint8_t *)(uintptr_t)f.window.base,
-					f.size, f.fd, &f.io, &options, kind == RESIDENCY_CACHE),
+	assert_int_equal(store_open(&f.store, kind, (uint8_t *)(uintptr_t)f.window.base, f.size,
+				    f.fd, &f.io, &options, kind == STORE_CACHE),
 			 0);
 	assert_int_equal(
-		residency_snapshot(&f.residency, &f.identity, f.identity.size, 2 * page_size, true),
-		0);
-	residency_enter(&f.residency);
-	assert_int_equal(prefetch_open(&f.prefetch, &f.residency, &f.io, &ahead), 0);
+		store_snapshot(&f.store, &f.identity, f.identity.size, 2 * page_size, true), 0);
+	store_enter(&f.store);
+	assert_int_equal(prefetch_open(&f.prefetch, &f.store, &f.io, &ahead), 0);
 	f.snapshot = (struct snapshot){.page_size = page_size};
 	assert_int_equal(window_look(&f.window, meta.last_page + 1, f.size, &f.snapshot.view), 0);
-	f.snapshot.view.residency = f.snapshot.view.runs = &f.residency;
+	f.snapshot.view.store = f.snapshot.view.runs = &f.store;
 	f.snapshot.watch = prefetch_watch(f.prefetch);
 	f.tree = (struct tree){.record = meta.main_tree};
 	comparators_default(&f.order, 0);
 	assert_int_equal(sem_init(&idle, 0, 0), 0);
 }
 
-static int setup(unsigned records, size_t size, enum residency_kind kind)
+static int setup(unsigned records, size_t size, enum store_kind kind)
 {
 	memset(&f, 0, sizeof(f));
 	place_make(&f.place);
@@ -192,43 +187,43 @@ static int setup(unsigned records, size_t size, enum residency_kind kind)
 int setup_big(void **state)
 {
 	(void)state;
-	return setup(RECORDS_BIG, VALUE_BIG, RESIDENCY_ARENA);
+	return setup(RECORDS_BIG, VALUE_BIG, STORE_ARENA);
 }
 
 int setup_large(void **state)
 {
 	(void)state;
-	return setup(RECORDS_LARGE, VALUE_LARGE, RESIDENCY_ARENA);
+	return setup(RECORDS_LARGE, VALUE_LARGE, STORE_ARENA);
 }
 
 int setup_longer(void **state)
 {
 	(void)state;
-	return setup(RECORDS_LONGER, VALUE_BIG, RESIDENCY_ARENA);
+	return setup(RECORDS_LONGER, VALUE_BIG, STORE_ARENA);
 }
 
 int setup_cached(void **state)
 {
 	(void)state;
-	return setup(RECORDS_LONG, VALUE_BIG, RESIDENCY_CACHE);
+	return setup(RECORDS_LONG, VALUE_BIG, STORE_CACHE);
 }
 
 int setup_cached_longer(void **state)
 {
 	(void)state;
-	return setup(RECORDS_LONGER, VALUE_BIG, RESIDENCY_CACHE);
+	return setup(RECORDS_LONGER, VALUE_BIG, STORE_CACHE);
 }
 
 int setup_cached_leaves(void **state)
 {
 	(void)state;
-	return setup(RECORDS_LEAVES, VALUE_SMALL, RESIDENCY_CACHE);
+	return setup(RECORDS_LEAVES, VALUE_SMALL, STORE_CACHE);
 }
 
 int setup_small(void **state)
 {
 	(void)state;
-	return setup(RECORDS_SMALL, VALUE_SMALL, RESIDENCY_ARENA);
+	return setup(RECORDS_SMALL, VALUE_SMALL, STORE_ARENA);
 }
 
 int teardown(void **state)
@@ -238,8 +233,8 @@ int teardown(void **state)
 	prefetch_close(f.prefetch);
 	for (unsigned i = 0; i < OTHERS; i++)
 		arena_close(f.others[i]);
-	residency_leave(&f.residency);
-	residency_close(&f.residency);
+	store_leave(&f.store);
+	store_close(&f.store);
 	window_close(&f.window);
 	io_close(&f.io);
 	io_close(&f.file);

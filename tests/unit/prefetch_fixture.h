@@ -23,7 +23,7 @@ enum {
 };
 enum { AHEAD = 8 << 20, AHEAD_CACHED = 64 << 20, DEPTH = 16, IDLE_SECONDS = 300, OTHERS = 7 };
 
-enum { MAPS = (64 << 20) / RESIDENCY_FAULT };
+enum { MAPS = (64 << 20) / STORE_FAULT };
 
 extern struct prefetch_fixture {
 	struct place place;
@@ -32,7 +32,7 @@ extern struct prefetch_fixture {
 	struct io file, io;
 	struct io_fault plan;
 	struct window window;
-	struct residency residency;
+	struct store store;
 	struct prefetch *prefetch;
 	struct snapshot snapshot;
 	struct tree tree;
@@ -43,7 +43,7 @@ extern struct prefetch_fixture {
 	size_t in_flight;             /* at most */
 	bool busy;                    /* the machine's processors */
 	bool dear;                    /* a scan's faults, whatever they take */
-	unsigned maps[MAPS];          /* how often each RESIDENCY_FAULT of the file was mapped */
+	unsigned maps[MAPS];          /* how often each STORE_FAULT of the file was mapped */
 	uint64_t cold;                /* the one chunk that is not in the page cache; or 0 */
 	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
 } f;

@@ -66,7 +66,7 @@ static unsigned streams(void)
 
 static bool is_there(uint64_t value)
 {
-	return residency_covers(&f.residency, value, VALUE_BIG);
+	return store_covers(&f.store, value, VALUE_BIG);
 }
 
 static void records_when_looked_up_in_order_then_the_next_are_brought(void **state)

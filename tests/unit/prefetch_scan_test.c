@@ -56,7 +56,7 @@ static void scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of(vo
 	uint64_t value;
 
 	(void)state;
-	f.snapshot.view.residency = NULL;
+	f.snapshot.view.store = NULL;
 	f.tree.pattern = PATTERN_SEQUENTIAL;
 	cursor_place(&other, behind);
 	value = (uint64_t)(cursor_step(&other) - f.window.base);
@@ -66,7 +66,7 @@ static void scan_when_its_branch_was_never_brought_then_it_is_looked_ahead_of(vo
 		cursor_step(&cursor);
 	assert_non_null(cursor.ahead);
 	assert_comes_to_rest();
-	assert_true(residency_covers(&f.residency, value, VALUE_BIG));
+	assert_true(store_covers(&f.store, value, VALUE_BIG));
 	cursor_leave(&cursor);
 }
 
@@ -107,7 +107,7 @@ static void map_when_all_is_there_then_the_program_takes_no_fault(void **state)
 	unmap_all();
 	without = faults_over(offset, length);
 	unmap_all();
-	residency_map(&f.residency, offset, length);
+	store_map(&f.store, offset, length);
 	assert_in_range(faults_over(offset, length), 0, without / 8);
 }
 
@@ -199,7 +199,7 @@ static void faults_when_a_scan_goes_backwards_then_those_before_it_tell(void **s
  * of each of which all is there with its first fault. */
 static void faults_when_only_the_next_ones_cost_then_they_are_not_dear(void **state)
 {
-	uint64_t next = (uint64_t)2 * LOOKED_AT_BYTES, far = next + RESIDENCY_FAULT * 16;
+	uint64_t next = (uint64_t)2 * LOOKED_AT_BYTES, far = next + STORE_FAULT * 16;
 	struct cursor cursor;
 
 	(void)state;
@@ -207,8 +207,7 @@ static void faults_when_only_the_next_ones_cost_then_they_are_not_dear(void **st
 	for (int i = 0; i < 200; i++) {
 		unmap_all();
 		for (uint64_t at = far; at < next + AHEAD_BYTES; at += 2 << 20)
-			residency_map(&f.residency, at + RESIDENCY_FAULT,
-				      (2 << 20) - 2 * RESIDENCY_FAULT);
+			store_map(&f.store, at + STORE_FAULT, (2 << 20) - 2 * STORE_FAULT);
 		cursor.seen = (struct cursor_seen){clock_now(), faults_now()};
 		(void)faults_over(LOOKED_AT_BYTES, LOOKED_AT_BYTES);
 		assert_false(__real_faults_are_dear(f.prefetch, &cursor, next, true));
@@ -279,8 +278,8 @@ static void faults_when_nothing_is_known_of_the_file_then_they_are_not_dear(void
 
 	(void)state;
 	scan_make(&cursor);
-	assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
-					    2 * f.snapshot.page_size, false),
+	assert_int_equal(store_snapshot(&f.store, &f.identity, f.identity.size,
+					2 * f.snapshot.page_size, false),
 			 0);
 	for (int i = 0; i < 200; i++)
 		assert_false(is_dear(&cursor, LOOKED_AT_BYTES, 0));
@@ -337,9 +336,8 @@ static unsigned unmapped(uint64_t from, uint64_t to)
 {
 	unsigned n = 0;
 
-	for (from = round_up(from, RESIDENCY_FAULT); from + RESIDENCY_FAULT <= to;
-	     from += RESIDENCY_FAULT)
-		n += !f.maps[from / RESIDENCY_FAULT];
+	for (from = round_up(from, STORE_FAULT); from + STORE_FAULT <= to; from += STORE_FAULT)
+		n += !f.maps[from / STORE_FAULT];
 	return n;
 }
 
@@ -359,7 +357,7 @@ static void scan_when_its_database_is_a_part_of_the_file_then_all_of_it_is_mappe
 		mapped_steps(&scan, 1);
 		assert_comes_to_rest_again();
 	}
-	assert_in_range(unmapped(from, scan.at), 0, (scan.at - from) / RESIDENCY_FAULT / 16);
+	assert_in_range(unmapped(from, scan.at), 0, (scan.at - from) / STORE_FAULT / 16);
 	cursor_leave(&scan.cursor);
 }
 
@@ -370,7 +368,7 @@ static uint64_t mapped_end(void)
 
 	while (i && !f.maps[i - 1])
 		i--;
-	return (uint64_t)i * RESIDENCY_FAULT;
+	return (uint64_t)i * STORE_FAULT;
 }
 
 enum { AHEAD_MAPPED = 8 << 20 };
@@ -419,8 +417,8 @@ static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void *
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_comes_to_rest();
 	assert_int_equal(bytes_read(), size);
-	assert_int_equal(maps_count(), chunks * size / RESIDENCY_FAULT);
-	assert_in_range(f.maps_waited, 0, 2 * size / RESIDENCY_FAULT);
+	assert_int_equal(maps_count(), chunks * size / STORE_FAULT);
+	assert_in_range(f.maps_waited, 0, 2 * size / STORE_FAULT);
 }
 
 /* What is in memory has not been brought. */
@@ -476,8 +474,8 @@ static void *snapshot_again(void *argument)
 	(void)argument;
 	for (unsigned i = 0; i < 20; i++) {
 		f.identity.snapshot++;
-		assert_int_equal(residency_snapshot(&f.residency, &f.identity, f.identity.size,
-						    2 * f.snapshot.page_size, true),
+		assert_int_equal(store_snapshot(&f.store, &f.identity, f.identity.size,
+						2 * f.snapshot.page_size, true),
 				 0);
 	}
 	return NULL;
@@ -511,7 +509,7 @@ static void overtake(struct mapped_scan *scan, unsigned steps)
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_true(from + 4 * ARENA_CHUNK < to);
 	assert_comes_to_rest_again();
-	assert_int_equal(unmapped(from, to), (to - from) / RESIDENCY_FAULT);
+	assert_int_equal(unmapped(from, to), (to - from) / STORE_FAULT);
 	assert_int_equal(unmapped(scan->at, scan->at + ARENA_CHUNK), 0);
 }
 

@@ -40,7 +40,7 @@ static void range_when_all_is_wanted_then_all_comes_once(void **state)
 
 	(void)state;
 	announce(NULL, NULL);
-	assert_true(residency_covers(&f.residency, low, f.size - low));
+	assert_true(store_covers(&f.store, low, f.size - low));
 	assert_true(bytes_read() <= f.size);
 	announce(NULL, NULL);
 	assert_true(bytes_read() <= f.size);
@@ -49,11 +49,11 @@ static void range_when_all_is_wanted_then_all_comes_once(void **state)
 static void range_when_one_process_scans_then_all_reads_are_its_own(void **state)
 {
 	(void)state;
-	residency_scan(&f.residency, 1);
+	store_scan(&f.store, 1);
 	announce(NULL, NULL);
 	/* Not more than room for looking ahead. */
 	assert_int_equal(f.in_flight, AHEAD / ARENA_CHUNK);
-	residency_scan(&f.residency, -1);
+	store_scan(&f.store, -1);
 }
 
 /* Their leaves are known from one branch to the next alone, and those from the root. */
@@ -75,10 +75,10 @@ static void range_when_eight_processes_scan_then_they_share_the_reads_in_flight(
 		assert_null(why);
 		arena_scanning(f.others[i], 1, 0);
 	}
-	residency_scan(&f.residency, 1);
+	store_scan(&f.store, 1);
 	announce(NULL, NULL);
 	assert_int_equal(f.in_flight, 2 * DEPTH / (OTHERS + 1));
-	residency_scan(&f.residency, -1);
+	store_scan(&f.store, -1);
 }
 
 /* A tenth of the records, and the tree above them; an end in the middle of a leaf is one too. */
@@ -125,7 +125,7 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 	announce_from_first();
 	assert_int_equal(f.plan.failed, 1);
 	announce(NULL, NULL);
-	assert_true(residency_covers(&f.residency, low, f.size - low));
+	assert_true(store_covers(&f.store, low, f.size - low));
 }
 
 /* --- a cursor's look-ahead ---------------------------------------------------------------------

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Two readers of one file that share an arena, in one process. */
-#ifndef LMDBIO_TESTS_RESIDENCY_FIXTURE_H
-#define LMDBIO_TESTS_RESIDENCY_FIXTURE_H
+#ifndef LMDBIO_TESTS_STORE_FIXTURE_H
+#define LMDBIO_TESTS_STORE_FIXTURE_H
 
-#include "window/residency.h"
+#include "window/store.h"
 
 enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK };
 
@@ -11,7 +11,7 @@ enum { CHUNKS = 8, SIZE = CHUNKS * ARENA_CHUNK, LOW = 2 * ARENA_BLOCK };
 struct reader {
 	struct io io;
 	uint8_t *base;
-	struct residency residency;
+	struct store store;
 };
 
 struct fixture {
@@ -24,8 +24,7 @@ struct fixture {
 /* What the file holds. */
 uint8_t byte_at(uint64_t offset);
 /* Not 0: it cannot be had. */
-int reader_open(struct reader *reader, struct fixture *f, enum residency_kind kind,
-		bool believe_cache);
+int reader_open(struct reader *reader, struct fixture *f, enum store_kind kind, bool believe_cache);
 void reader_close(struct reader *reader);
 /* That a reader's window shows what the file holds. */
 void assert_right(const struct reader *reader, uint64_t offset, uint64_t length);
@@ -36,7 +35,7 @@ enum { MAP_LINE = 512 };
 void reader_map_says(const struct reader *reader, uint64_t offset, const char *name,
 		     char said[MAP_LINE]);
 
-int residency_setup(void **state);
-int residency_teardown(void **state);
+int store_setup(void **state);
+int store_teardown(void **state);
 
 #endif

@@ -8,7 +8,7 @@
  * found out what a look costs, and where it is dear each page is looked at, by another processor
  * than the program's; elsewhere that would take as long as the fault itself.
  */
-#include "window/residency_private.h"
+#include "window/store_private.h"
 
 #include "util/clock.h"
 #include "util/stats.h"
@@ -21,17 +21,17 @@ enum {
 	LOOKS = 8,     /* so many more say the one than the other */
 };
 
-/* In this process, whatever the file: pieces whose pages were dear to look at, less those whose were
- * not, until these are enough. */
+/* In this process, whatever the file: pieces whose pages were dear to look at, less those whose
+ * were not, until these are enough. */
 static atomic_int looks_dear;
 
 /* The part of a range that need not be left to the window's front; false: it is less than a fault.
  */
-static bool clip_to_faults(const struct residency *residency, uint64_t *offset, uint64_t end)
+static bool clip_to_faults(const struct store *store, uint64_t *offset, uint64_t end)
 {
-	if (*offset < residency->low)
-		*offset = residency->low;
-	if (*offset >= end || end - *offset < RESIDENCY_FAULT)
+	if (*offset < store->low)
+		*offset = store->low;
+	if (*offset >= end || end - *offset < STORE_FAULT)
 		return false;
 	*offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	stats_add(STATS_POPULATE_CALLS, 1);
@@ -39,49 +39,49 @@ static bool clip_to_faults(const struct residency *residency, uint64_t *offset, 
 }
 
 /* A kernel that does not know the advice leaves the faults to the program. */
-static void make_entries(const struct residency *residency, uint64_t offset, uint64_t end)
+static void make_entries(const struct store *store, uint64_t offset, uint64_t end)
 {
-	for (; offset < end; offset = round_up(offset + 1, RESIDENCY_FAULT))
-		(void)madvise(residency->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
+	for (; offset < end; offset = round_up(offset + 1, STORE_FAULT))
+		(void)madvise(store->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
 }
 
-static void look_at(const struct residency *residency, uint64_t offset, uint64_t end)
+static void look_at(const struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t began = clock_now(), pages = block_of(end - offset);
 	bool dear;
 
 	for (; offset < end; offset += ARENA_BLOCK)
-		(void)*(const volatile uint8_t *)(residency->base + offset);
+		(void)*(const volatile uint8_t *)(store->base + offset);
 	dear = clock_now() - began > pages * LOOK_NS;
 	if (!dear || atomic_load_explicit(&looks_dear, memory_order_relaxed) < LOOKS)
 		atomic_fetch_add_explicit(&looks_dear, dear ? 1 : -1, memory_order_relaxed);
 }
 
-void residency_map(const struct residency *residency, uint64_t offset, uint64_t length)
+void store_map(const struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, next;
 
-	if (!clip_to_faults(residency, &offset, end))
+	if (!clip_to_faults(store, &offset, end))
 		return;
 	for (; offset < end; offset = next) {
 		if (atomic_load_explicit(&looks_dear, memory_order_relaxed) <= -LOOKS) {
-			make_entries(residency, offset, end);
+			make_entries(store, offset, end);
 			return;
 		}
-		next = round_up(offset + 1, RESIDENCY_FAULT);
+		next = round_up(offset + 1, STORE_FAULT);
 		if (next > end)
 			next = round_up(end, ARENA_BLOCK);
 		/* Of each page, so that a look at one that cannot be read is no signal. */
-		if (madvise(residency->base + offset, next - offset, MADV_POPULATE_READ))
+		if (madvise(store->base + offset, next - offset, MADV_POPULATE_READ))
 			return;
-		look_at(residency, offset, next);
+		look_at(store, offset, next);
 	}
 }
 
-void map_read(const struct residency *residency, uint64_t offset, uint64_t length)
+void map_read(const struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;
 
-	if (clip_to_faults(residency, &offset, end))
-		make_entries(residency, offset, end);
+	if (clip_to_faults(store, &offset, end))
+		make_entries(store, offset, end);
 }

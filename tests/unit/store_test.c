@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what stands under a window when others read too, and when the kernel
  * refuses a map. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include "util/stats.h"
 
@@ -86,7 +86,7 @@ static int teardown(void **state)
 {
 	maps_refused = 0;
 	mincore_hides = false;
-	return residency_teardown(state);
+	return store_teardown(state);
 }
 
 static void bring_when_nobody_scans_then_only_what_is_wanted(void **state)
@@ -94,9 +94,9 @@ static void bring_when_nobody_scans_then_only_what_is_wanted(void **state)
 	struct fixture *f = *state;
 	uint64_t wanted = 3 * ARENA_CHUNK + 5 * ARENA_BLOCK;
 
-	assert_false(residency_covers(&f->first.residency, wanted, ARENA_BLOCK));
-	assert_int_equal(residency_bring(&f->first.residency, wanted, ARENA_BLOCK), 0);
-	assert_true(residency_covers(&f->first.residency, wanted, ARENA_BLOCK));
+	assert_false(store_covers(&f->first.store, wanted, ARENA_BLOCK));
+	assert_int_equal(store_bring(&f->first.store, wanted, ARENA_BLOCK), 0);
+	assert_true(store_covers(&f->first.store, wanted, ARENA_BLOCK));
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
 }
@@ -106,17 +106,17 @@ static void bring_when_another_process_scans_then_the_whole_chunk(void **state)
 	struct fixture *f = *state;
 	uint64_t wanted = 3 * ARENA_CHUNK + 5 * ARENA_BLOCK;
 
-	residency_scan(&f->second.residency, 1);
-	assert_int_equal(residency_bring(&f->second.residency, 0, ARENA_CHUNK), 0);
-	assert_int_equal(residency_bring(&f->first.residency, wanted, ARENA_BLOCK), 0);
+	store_scan(&f->second.store, 1);
+	assert_int_equal(store_bring(&f->second.store, 0, ARENA_CHUNK), 0);
+	assert_int_equal(store_bring(&f->first.store, wanted, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
 	assert_right(&f->first, 3 * ARENA_CHUNK, ARENA_CHUNK);
 	/* And what the other one has read, nobody reads again. */
-	assert_int_equal(residency_bring(&f->first.residency, LOW, ARENA_CHUNK - LOW), 0);
+	assert_int_equal(store_bring(&f->first.store, LOW, ARENA_CHUNK - LOW), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
-	residency_scan(&f->second.residency, -1);
-	assert_int_equal(residency_bring(&f->first.residency, 5 * ARENA_CHUNK, ARENA_BLOCK), 0);
+	store_scan(&f->second.store, -1);
+	assert_int_equal(store_bring(&f->first.store, 5 * ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK + ARENA_BLOCK);
 }
 
@@ -127,27 +127,24 @@ static void bring_when_it_may_guess_then_around_and_then_the_whole_chunk(void **
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK, read = 2 * AROUND + ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, GUESS_AROUND);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 70 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	store_guess(&f->first.store, GUESS_AROUND);
+	assert_int_equal(store_bring(&f->first.store, chunk + 70 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, AROUND);
 	assert_right(&f->first, chunk + 64 * ARENA_BLOCK, AROUND);
 	for (uint64_t block = 140; block <= 200; block += 60)
-		assert_int_equal(residency_bring(&f->first.residency, chunk + block * ARENA_BLOCK,
-						 ARENA_BLOCK),
-				 0);
+		assert_int_equal(
+			store_bring(&f->first.store, chunk + block * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 3);
 	assert_int_equal(io_counted(&f->first.io).bytes, read);
-	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+	assert_true(store_covers(&f->first.store, chunk, ARENA_CHUNK));
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 	/* What is large costs enough to be all that is read the first time. */
 	chunk += ARENA_CHUNK;
-	assert_int_equal(residency_bring(&f->first.residency, chunk + ARENA_BLOCK, AROUND / 2), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk + ARENA_BLOCK, AROUND / 2), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2);
 	/* And who tells what he wants gets that. */
-	residency_guess(&f->first.residency, GUESS_NOTHING);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	store_guess(&f->first.store, GUESS_NOTHING);
+	assert_int_equal(store_bring(&f->first.store, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, read + AROUND / 2 + ARENA_BLOCK);
 }
 
@@ -156,16 +153,14 @@ static void bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk(
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, GUESS_CHUNKS);
+	store_guess(&f->first.store, GUESS_CHUNKS);
 	for (uint64_t block = 30; block <= 180; block += 30)
-		assert_int_equal(residency_bring(&f->first.residency, chunk + block * ARENA_BLOCK,
-						 ARENA_BLOCK),
-				 0);
+		assert_int_equal(
+			store_bring(&f->first.store, chunk + block * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, 6 * ARENA_BLOCK);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 7);
-	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+	assert_true(store_covers(&f->first.store, chunk, ARENA_CHUNK));
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
@@ -174,36 +169,32 @@ static void guess_when_others_have_read_of_the_chunk_then_that_counts(void **sta
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, GUESS_CHUNKS);
-	residency_guess(&f->second.residency, GUESS_CHUNKS);
+	store_guess(&f->first.store, GUESS_CHUNKS);
+	store_guess(&f->second.store, GUESS_CHUNKS);
 	for (uint64_t block = 30; block <= 180; block += 30)
-		assert_int_equal(residency_bring(&f->second.residency, chunk + block * ARENA_BLOCK,
-						 ARENA_BLOCK),
-				 0);
-	assert_int_equal(residency_bring(&f->first.residency, chunk, ARENA_BLOCK), 0);
-	assert_true(residency_covers(&f->first.residency, chunk, ARENA_CHUNK));
+		assert_int_equal(
+			store_bring(&f->second.store, chunk + block * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk, ARENA_BLOCK), 0);
+	assert_true(store_covers(&f->first.store, chunk, ARENA_CHUNK));
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
 static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t claimed = 3 * ARENA_CHUNK, length = ARENA_BLOCK;
-	struct residency_load load;
+	struct store_load load;
 
-	residency_guess(residency, GUESS_AROUND);
-	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, false, &load),
-			 PLAN_LOAD);
-	residency->impatient_until = UINT64_MAX;
+	store_guess(store, GUESS_AROUND);
+	assert_int_equal(store_plan(&f->second.store, claimed, &length, false, &load), PLAN_LOAD);
+	store->impatient_until = UINT64_MAX;
 	for (uint64_t block = 100; block <= 200; block += 50)
-		assert_int_equal(
-			residency_bring(residency, claimed + block * ARENA_BLOCK, ARENA_BLOCK), 0);
+		assert_int_equal(store_bring(store, claimed + block * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 0);
-	assert_int_equal(
-		residency_finish(&f->second.residency, &load, f->second.base + claimed, 0, length),
-		0);
-	assert_int_equal(residency_bring(residency, claimed + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_finish(&f->second.store, &load, f->second.base + claimed, 0, length),
+			 0);
+	assert_int_equal(store_bring(store, claimed + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, AROUND);
 }
 
@@ -211,11 +202,11 @@ static void guess_when_there_is_no_room_for_the_file_then_what_is_wanted(void **
 {
 	struct fixture *f = *state;
 
-	f->first.residency.options.budget = SIZE / 2;
-	residency_guess(&f->first.residency, GUESS_AROUND);
+	f->first.store.options.budget = SIZE / 2;
+	store_guess(&f->first.store, GUESS_AROUND);
 	for (uint64_t block = 0; block < ARENA_BLOCKS; block += 64)
-		assert_int_equal(residency_bring(&f->first.residency,
-						 ARENA_CHUNK + block * ARENA_BLOCK, ARENA_BLOCK),
+		assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK + block * ARENA_BLOCK,
+					     ARENA_BLOCK),
 				 0);
 	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCKS / 64 * ARENA_BLOCK);
 }
@@ -223,15 +214,15 @@ static void guess_when_there_is_no_room_for_the_file_then_what_is_wanted(void **
 static void guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 
-	residency->options.budget = SIZE / 2;
-	assert_int_equal(residency_snapshot(residency, &f->identity, SIZE / 2, LOW, true), 0);
-	residency_guess(residency, GUESS_AROUND);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK + AROUND, ARENA_BLOCK), 0);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK + 2 * AROUND, ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_CHUNK));
+	store->options.budget = SIZE / 2;
+	assert_int_equal(store_snapshot(store, &f->identity, SIZE / 2, LOW, true), 0);
+	store_guess(store, GUESS_AROUND);
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(store, ARENA_CHUNK + AROUND, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(store, ARENA_CHUNK + 2 * AROUND, ARENA_BLOCK), 0);
+	assert_true(store_covers(store, ARENA_CHUNK, ARENA_CHUNK));
 }
 
 static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void **state)
@@ -239,16 +230,13 @@ static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void 
 	struct fixture *f = *state;
 	uint64_t chunk = 3 * ARENA_CHUNK;
 
-	residency_guess(&f->first.residency, GUESS_AROUND);
+	store_guess(&f->first.store, GUESS_AROUND);
 	assert_int_equal(ftruncate(f->fd, (off_t)(chunk + 128 * ARENA_BLOCK)), 0);
-	assert_int_equal(residency_bring(&f->first.residency, chunk, ARENA_BLOCK), 0);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 40 * ARENA_BLOCK, ARENA_BLOCK), 0);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk + 40 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_right(&f->first, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK);
-	assert_int_equal(
-		residency_bring(&f->first.residency, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), EIO);
+	assert_int_equal(store_bring(&f->first.store, chunk + 200 * ARENA_BLOCK, ARENA_BLOCK), EIO);
 }
 
 /* While a pointer into the file may be about, blocks are shown one by one; those that others have
@@ -256,23 +244,22 @@ static void guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are(void 
 static void bring_when_others_have_published_parts_then_these_are_shown(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t start = 3 * ARENA_CHUNK + 4 * ARENA_BLOCK;
 
-	residency_enter(residency);
-	assert_int_equal(residency_bring(residency, start, ARENA_BLOCK), 0);
+	store_enter(store);
+	assert_int_equal(store_bring(store, start, ARENA_BLOCK), 0);
 	/* A pointer into the file may be taken now. */
-	assert_int_equal(residency_pause(residency), 0);
-	residency_resume(residency);
-	assert_int_equal(residency_bring(residency, start + ARENA_BLOCK, ARENA_BLOCK), 0);
-	assert_false(residency_covers(residency, start, ARENA_BLOCK));
-	assert_int_equal(
-		residency_bring(&f->second.residency, start + 3 * ARENA_BLOCK, ARENA_BLOCK), 0);
-	assert_int_equal(residency_bring(residency, start, 4 * ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, start, 4 * ARENA_BLOCK));
+	assert_int_equal(store_pause(store), 0);
+	store_resume(store);
+	assert_int_equal(store_bring(store, start + ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_false(store_covers(store, start, ARENA_BLOCK));
+	assert_int_equal(store_bring(&f->second.store, start + 3 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(store, start, 4 * ARENA_BLOCK), 0);
+	assert_true(store_covers(store, start, 4 * ARENA_BLOCK));
 	assert_int_equal(io_counted(&f->first.io).bytes, 3 * ARENA_BLOCK);
 	assert_right(&f->first, start, 4 * ARENA_BLOCK);
-	residency_leave(residency);
+	store_leave(store);
 }
 
 enum { ANNOUNCED = 2 * ARENA_CHUNK + 7 * ARENA_BLOCK };
@@ -281,37 +268,37 @@ static void *bring_announced(void *argument)
 {
 	struct reader *reader = argument;
 
-	return (void *)(intptr_t)residency_bring(&reader->residency, ANNOUNCED, ARENA_BLOCK);
+	return (void *)(intptr_t)store_bring(&reader->store, ANNOUNCED, ARENA_BLOCK);
 }
 
 static void bring_when_the_bytes_are_announced_then_waits_for_them(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t length = ARENA_BLOCK;
-	struct residency_load load;
+	struct store_load load;
 	uint8_t *bytes = io_buffer_new(ARENA_BLOCK);
 	bool waits = false;
 	pthread_t thread;
 	void *result;
 	size_t done;
 
-	residency_announce(residency, true);
+	store_announce(store, true);
 	assert_int_equal(pthread_create(&thread, NULL, bring_announced, &f->first), 0);
 	while (!waits) {
 		sched_yield();
-		pthread_mutex_lock(&residency->lock);
-		waits = residency->waiters != NULL;
-		pthread_mutex_unlock(&residency->lock);
+		pthread_mutex_lock(&store->lock);
+		waits = store->waiters != NULL;
+		pthread_mutex_unlock(&store->lock);
 	}
-	assert_int_equal(residency_plan(residency, ANNOUNCED, &length, false, &load), PLAN_LOAD);
+	assert_int_equal(store_plan(store, ANNOUNCED, &length, false, &load), PLAN_LOAD);
 	assert_int_equal(io_read(&f->second.io, bytes, length, ANNOUNCED, &done), 0);
-	assert_int_equal(residency_finish(residency, &load, bytes, 0, done), 0);
+	assert_int_equal(store_finish(store, &load, bytes, 0, done), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_null(result);
 	assert_int_equal(io_counted(&f->first.io).reads, 0);
 	assert_right(&f->first, ANNOUNCED, ARENA_BLOCK);
-	residency_announce(residency, false);
+	store_announce(store, false);
 	io_buffer_free(bytes, ARENA_BLOCK);
 }
 
@@ -320,7 +307,7 @@ static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 	struct fixture *f = *state;
 
 	maps_refused = 1;
-	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+	assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, ARENA_CHUNK), 0);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 }
 
@@ -344,7 +331,7 @@ static int maps_of(const struct reader *reader)
 static void bring_every_other_block(struct reader *reader, uint64_t chunks)
 {
 	for (uint64_t at = ARENA_CHUNK; at < (1 + chunks) * ARENA_CHUNK; at += 2 * ARENA_BLOCK) {
-		assert_int_equal(residency_bring(&reader->residency, at, ARENA_BLOCK), 0);
+		assert_int_equal(store_bring(&reader->store, at, ARENA_BLOCK), 0);
 		assert_int_equal(reader->base[at], byte_at(at));
 	}
 }
@@ -353,18 +340,18 @@ static void first_transaction_when_single_blocks_come_then_a_chunk_is_one_map(vo
 {
 	struct fixture *f = *state;
 
-	residency_enter(&f->first.residency);
+	store_enter(&f->first.store);
 	bring_every_other_block(&f->first, 2);
 	assert_int_equal(maps_of(&f->first), 3);
-	residency_leave(&f->first.residency);
+	store_leave(&f->first.store);
 }
 
 /* As before, but a pointer into the file may be held. */
-static void enter_with_a_pointer(struct residency *residency)
+static void enter_with_a_pointer(struct store *store)
 {
-	residency_enter(residency);
-	assert_int_equal(residency_pause(residency), 0);
-	residency_resume(residency);
+	store_enter(store);
+	assert_int_equal(store_pause(store), 0);
+	store_resume(store);
 }
 
 static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
@@ -372,28 +359,28 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	struct fixture *f = *state;
 	int before = maps_of(&f->first);
 
-	enter_with_a_pointer(&f->first.residency);
-	enter_with_a_pointer(&f->second.residency);
+	enter_with_a_pointer(&f->first.store);
+	enter_with_a_pointer(&f->second.store);
 	bring_every_other_block(&f->first, CHUNKS - 1);
 	assert_in_range(maps_of(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
 	/* One that comes late is not left without. */
-	assert_int_equal(residency_bring(&f->second.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
-	assert_true(residency_covers(&f->second.residency, ARENA_CHUNK, ARENA_BLOCK));
+	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_true(store_covers(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
 	bring_every_other_block(&f->second, CHUNKS - 1);
 	/* All windows of the process together. */
 	assert_true(maps_of(&f->first) + maps_of(&f->second) <= KERNEL_MAPS / 2 + 4);
 	assert_right(&f->first, 0, SIZE);
 	assert_right(&f->second, 0, SIZE);
-	residency_leave(&f->first.residency);
-	residency_leave(&f->second.residency);
+	store_leave(&f->first.store);
+	store_leave(&f->second.store);
 	/* Nothing of it is counted when the windows show the file. */
-	assert_int_equal(residency_pause(&f->first.residency), 0);
-	assert_int_equal(residency_pause(&f->second.residency), 0);
-	assert_int_equal(f->first.residency.borders, 0);
-	assert_int_equal(f->second.residency.borders, 0);
+	assert_int_equal(store_pause(&f->first.store), 0);
+	assert_int_equal(store_pause(&f->second.store), 0);
+	assert_int_equal(f->first.store.borders, 0);
+	assert_int_equal(f->second.store.borders, 0);
 	assert_int_equal(maps_of(&f->first), 1);
-	residency_resume(&f->first.residency);
-	residency_resume(&f->second.residency);
+	store_resume(&f->first.store);
+	store_resume(&f->second.store);
 }
 
 static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
@@ -402,87 +389,84 @@ static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
 	uint64_t next = ARENA_CHUNK + 2 * ARENA_BLOCK, large = ARENA_CHUNK + 64 * ARENA_BLOCK;
 	uint64_t populated;
 
-	enter_with_a_pointer(&f->first.residency);
-	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	enter_with_a_pointer(&f->first.store);
+	assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	maps_refused = 1;
-	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, next, ARENA_BLOCK), 0);
 	assert_right(&f->first, next, ARENA_BLOCK);
 	/* And is not read, once more, for what was read. */
 	populated = stats_get(STATS_POPULATE_CALLS);
-	assert_int_equal(residency_bring(&f->first.residency, large, 32 * ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, large, 32 * ARENA_BLOCK), 0);
 	assert_int_equal(stats_get(STATS_POPULATE_CALLS), populated);
 	maps_refused = 0;
-	assert_int_equal(residency_bring(&f->first.residency, next, ARENA_BLOCK), 0);
-	assert_true(residency_covers(&f->first.residency, next, ARENA_BLOCK));
-	residency_leave(&f->first.residency);
+	assert_int_equal(store_bring(&f->first.store, next, ARENA_BLOCK), 0);
+	assert_true(store_covers(&f->first.store, next, ARENA_BLOCK));
+	store_leave(&f->first.store);
 }
 
 /* A pointer may lead between the runs of a chunk since there was the last transaction. */
 static void run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t wanted = ARENA_CHUNK + 50 * ARENA_BLOCK, length = ARENA_BLOCK;
 	uint64_t claimed = ARENA_CHUNK + 100 * ARENA_BLOCK;
-	struct residency_load load;
+	struct store_load load;
 
-	enter_with_a_pointer(residency);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
-	residency_leave(residency);
-	residency_enter(residency);
-	assert_int_equal(residency_plan(&f->second.residency, claimed, &length, false, &load),
-			 PLAN_LOAD);
-	residency->impatient_until = UINT64_MAX;
-	assert_int_equal(residency_bring(residency, wanted, ARENA_BLOCK), 0);
+	enter_with_a_pointer(store);
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
+	store_leave(store);
+	store_enter(store);
+	assert_int_equal(store_plan(&f->second.store, claimed, &length, false, &load), PLAN_LOAD);
+	store->impatient_until = UINT64_MAX;
+	assert_int_equal(store_bring(store, wanted, ARENA_BLOCK), 0);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
-	assert_int_equal(
-		residency_finish(&f->second.residency, &load, f->second.base + claimed, 0, length),
-		0);
-	assert_int_equal(residency_bring(residency, claimed, ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, claimed, ARENA_BLOCK));
+	assert_int_equal(store_finish(&f->second.store, &load, f->second.base + claimed, 0, length),
+			 0);
+	assert_int_equal(store_bring(store, claimed, ARENA_BLOCK), 0);
+	assert_true(store_covers(store, claimed, ARENA_BLOCK));
 	assert_right(&f->first, wanted, ARENA_BLOCK);
-	residency_leave(residency);
+	store_leave(store);
 }
 
 static void file_that_served_for_want_of_a_map_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t wanted = ARENA_CHUNK + 50 * ARENA_BLOCK;
 
-	residency->options.budget = f->second.residency.options.budget = SIZE / 2;
-	residency_enter(residency);
-	assert_int_equal(residency_bring(residency, 2 * ARENA_CHUNK, ARENA_BLOCK), 0);
+	store->options.budget = f->second.store.options.budget = SIZE / 2;
+	store_enter(store);
+	assert_int_equal(store_bring(store, 2 * ARENA_CHUNK, ARENA_BLOCK), 0);
 	maps_refused = 1;
-	assert_int_equal(residency_bring(residency, wanted, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(store, wanted, ARENA_BLOCK), 0);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
 	maps_refused = 0;
 	/* What was read goes for want of room. */
 	for (uint64_t n = 0; n < 3 * CHUNKS; n++)
-		assert_int_equal(residency_bring(&f->second.residency,
-						 (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK),
+		assert_int_equal(store_bring(&f->second.store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK,
+					     ARENA_CHUNK),
 				 0);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_BLOCK));
-	assert_false(residency_covers(residency, wanted, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_true(store_covers(store, ARENA_CHUNK, ARENA_BLOCK));
+	assert_false(store_covers(store, wanted, ARENA_BLOCK));
 	assert_right(&f->first, wanted, ARENA_BLOCK);
-	residency_leave(residency);
+	store_leave(store);
 }
 
 /* Nobody asks for what the page cache holds, so nobody remembers the pointers into it. */
 static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 
-	residency->options.budget = SIZE - 2 * ARENA_CHUNK;
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+	store->options.budget = SIZE - 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
 	for (uint64_t n = 0; n < 4 * CHUNKS; n++) {
-		residency_use(residency, residency->base + ARENA_CHUNK);
-		assert_int_equal(residency_bring(residency, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK,
-						 ARENA_CHUNK),
-				 0);
-		assert_true(residency_shows(residency, ARENA_CHUNK, ARENA_CHUNK));
+		store_use(store, store->base + ARENA_CHUNK);
+		assert_int_equal(
+			store_bring(store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK), 0);
+		assert_true(store_shows(store, ARENA_CHUNK, ARENA_CHUNK));
 	}
 	assert_true(io_counted(&f->first.io).bytes > SIZE);
 }
@@ -490,26 +474,26 @@ static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **st
 static void load_that_lands_in_a_warm_chunk_then_pointers_stay_right(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t loaded = ARENA_CHUNK + 100 * ARENA_BLOCK, length = ARENA_BLOCK;
-	struct residency_load load;
+	struct store_load load;
 
-	assert_int_equal(residency_plan(residency, loaded, &length, false, &load), PLAN_LOAD);
-	residency->believe_cache = true;
-	residency_enter(residency);
-	assert_int_equal(residency_bring(residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(store_plan(store, loaded, &length, false, &load), PLAN_LOAD);
+	store->believe_cache = true;
+	store_enter(store);
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 0);
-	residency_leave(residency);
-	residency_enter(residency);
-	assert_true(residency_covers(residency, ARENA_CHUNK, ARENA_CHUNK));
-	assert_int_equal(residency_finish(residency, &load, f->second.base + loaded, 0, length), 0);
+	store_leave(store);
+	store_enter(store);
+	assert_true(store_covers(store, ARENA_CHUNK, ARENA_CHUNK));
+	assert_int_equal(store_finish(store, &load, f->second.base + loaded, 0, length), 0);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 	/* Nor when the next one lands in it. */
-	residency->believe_cache = false;
-	assert_int_equal(residency_bring(residency, loaded + ARENA_BLOCK, ARENA_BLOCK), 0);
+	store->believe_cache = false;
+	assert_int_equal(store_bring(store, loaded + ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 1);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
-	residency_leave(residency);
+	store_leave(store);
 }
 
 static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **state)
@@ -519,9 +503,9 @@ static void bring_when_the_kernel_does_not_tell_what_is_cached_then_read(void **
 	for (int hides = 0; hides < 2; hides++) {
 		reader_close(&f->first);
 		mincore_hides = hides;
-		assert_int_equal(reader_open(&f->first, f, RESIDENCY_ARENA, false), 0);
-		f->first.residency.believe_cache = true;
-		assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+		assert_int_equal(reader_open(&f->first, f, STORE_ARENA, false), 0);
+		f->first.store.believe_cache = true;
+		assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 		assert_int_equal(io_counted(&f->first.io).reads, hides);
 		assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 	}
@@ -534,15 +518,15 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	struct identity next = f->identity;
 
 	next.snapshot++;
-	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	maps_refused = 1;
-	assert_int_equal(residency_pause(&f->first.residency), ENOMEM);
-	residency_resume(&f->first.residency);
-	assert_int_equal(residency_snapshot(&f->first.residency, &next, SIZE, LOW, true), ENOMEM);
+	assert_int_equal(store_pause(&f->first.store), ENOMEM);
+	store_resume(&f->first.store);
+	assert_int_equal(store_snapshot(&f->first.store, &next, SIZE, LOW, true), ENOMEM);
 	maps_refused = 0;
-	assert_int_equal(residency_snapshot(&f->first.residency, &next, SIZE, LOW, true), 0);
+	assert_int_equal(store_snapshot(&f->first.store, &next, SIZE, LOW, true), 0);
 	assert_right(&f->first, 0, SIZE);
-	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 }
 
@@ -559,15 +543,15 @@ static bool is_read_singly(const struct reader *reader)
 static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	struct identity next = f->identity;
 
 	assert_int_equal(madvise(f->first.base, SIZE, MADV_RANDOM), 0);
-	residency_read_singly(residency);
-	assert_int_equal(residency_bring(residency, 0, SIZE), 0);
+	store_read_singly(store);
+	assert_int_equal(store_bring(store, 0, SIZE), 0);
 	assert_false(is_read_singly(&f->first));
 	next.snapshot++;
-	assert_int_equal(residency_snapshot(residency, &next, SIZE, LOW, true), 0);
+	assert_int_equal(store_snapshot(store, &next, SIZE, LOW, true), 0);
 	assert_true(is_read_singly(&f->first));
 	assert_right(&f->first, 0, SIZE);
 }
@@ -576,68 +560,68 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bring_when_nobody_scans_then_only_what_is_wanted,
-						residency_setup, teardown),
+						store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_another_process_scans_then_the_whole_chunk, residency_setup,
+			bring_when_another_process_scans_then_the_whole_chunk, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_it_may_guess_then_around_and_then_the_whole_chunk,
-			residency_setup, teardown),
+			bring_when_it_may_guess_then_around_and_then_the_whole_chunk, store_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			bring_when_nothing_around_is_wanted_then_the_seventh_time_the_chunk,
-			residency_setup, teardown),
+			store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_others_have_read_of_the_chunk_then_that_counts, residency_setup,
+			guess_when_others_have_read_of_the_chunk_then_that_counts, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_another_reads_the_chunk_then_waiting_is_not_counted,
-			residency_setup, teardown),
+			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, store_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_there_is_no_room_for_the_file_then_what_is_wanted,
-			residency_setup, teardown),
+			guess_when_there_is_no_room_for_the_file_then_what_is_wanted, store_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_the_file_is_longer_than_its_pages_then_these_need_the_room,
-			residency_setup, teardown),
+			store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are,
-			residency_setup, teardown),
+			guess_when_other_bytes_cannot_be_read_then_the_wanted_ones_are, store_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_others_have_published_parts_then_these_are_shown,
-			residency_setup, teardown),
+			bring_when_others_have_published_parts_then_these_are_shown, store_setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
-			bring_when_the_bytes_are_announced_then_waits_for_them, residency_setup,
+			bring_when_the_bytes_are_announced_then_waits_for_them, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
-						residency_setup, teardown),
+						store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map,
-			residency_setup, teardown),
+			store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			runs_when_they_are_many_then_half_of_the_kernels_maps, residency_setup,
+			runs_when_they_are_many_then_half_of_the_kernels_maps, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(run_when_no_map_can_be_made_then_the_file_serves,
-						residency_setup, teardown),
+						store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_right,
-			residency_setup, teardown),
+			store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			page_that_a_cursor_stands_on_when_room_is_short_then_stays, residency_setup,
+			page_that_a_cursor_stands_on_when_room_is_short_then_stays, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			file_that_served_for_want_of_a_map_then_pointers_stay_right,
-			residency_setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			bring_when_the_kernel_does_not_tell_what_is_cached_then_read,
-			residency_setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, residency_setup,
+			file_that_served_for_want_of_a_map_then_pointers_stay_right, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			snapshot_when_the_file_cannot_be_put_back_then_enomem, residency_setup,
+			bring_when_the_kernel_does_not_tell_what_is_cached_then_read, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			snapshot_when_pages_are_to_be_read_singly_then_they_are_again,
-			residency_setup, teardown),
+			load_that_lands_in_a_warm_chunk_then_pointers_stay_right, store_setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			snapshot_when_the_file_cannot_be_put_back_then_enomem, store_setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			snapshot_when_pages_are_to_be_read_singly_then_they_are_again, store_setup,
+			teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

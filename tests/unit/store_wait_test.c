@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks how often a reader waits for a server that is stopped. Time is this
  * file's own: it passes while somebody waits, and between two reads. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,15 +40,14 @@ static int setup(void **state)
 {
 	struct fixture *f;
 
-	if (residency_setup(state))
+	if (store_setup(state))
 		return -1;
 	f = *state;
-	if (residency_bring(&f->first.residency, LOW, ARENA_BLOCK) ||
-	    residency_bring(&f->second.residency, LOW, ARENA_BLOCK))
+	if (store_bring(&f->first.store, LOW, ARENA_BLOCK) ||
+	    store_bring(&f->second.store, LOW, ARENA_BLOCK))
 		return -1;
-	f->first.residency.link.fd =
-		f->fd; /* not a socket of ours: it is neither rung nor closed */
-	return arena_serve(f->second.residency.arena, 0, true);
+	f->first.store.link.fd = f->fd; /* not a socket of ours: it is neither rung nor closed */
+	return arena_serve(f->second.store.arena, 0, true);
 }
 
 /* Reads a block every PAUSE_MS, from the `first` on. Returns how many had to wait. */
@@ -60,7 +59,7 @@ static unsigned read_paced(struct reader *reader, uint64_t first, unsigned reads
 		uint64_t before = waited;
 
 		ns += PAUSE_MS * UINT64_C(1000000);
-		assert_int_equal(residency_bring(&reader->residency, LOW + n * ARENA_BLOCK, 1), 0);
+		assert_int_equal(store_bring(&reader->store, LOW + n * ARENA_BLOCK, 1), 0);
 		assert_right(reader, LOW + n * ARENA_BLOCK, ARENA_BLOCK);
 		waits += waited > before;
 	}
@@ -86,7 +85,7 @@ static void server_when_it_goes_on_then_it_is_waited_for_as_at_first(void **stat
 	unsigned few = 16000 / PAUSE_MS;
 
 	assert_in_range(read_paced(&f->first, 1, 2 * MINUTE), 6, 8);
-	arena_serve_beat(f->second.residency.arena);
+	arena_serve_beat(f->second.store.arena);
 	assert_in_range(read_paced(&f->first, 1 + 2 * MINUTE, few), 4, 5);
 }
 
@@ -97,7 +96,7 @@ static void server_when_it_only_is_slow_then_it_is_waited_for_after_a_second(voi
 
 	for (uint64_t n = 0; n < 20; n++) {
 		waits += read_paced(&f->first, 1 + 2 * n, 2);
-		arena_serve_beat(f->second.residency.arena);
+		arena_serve_beat(f->second.store.arena);
 	}
 	assert_int_equal(waits, 20);
 }
@@ -107,13 +106,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			server_when_it_is_stopped_then_waits_are_ever_more_rare, setup,
-			residency_teardown),
+			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			server_when_it_goes_on_then_it_is_waited_for_as_at_first, setup,
-			residency_teardown),
+			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			server_when_it_only_is_slow_then_it_is_waited_for_after_a_second, setup,
-			residency_teardown),
+			store_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks which bytes are read past the arena, and that they leave it alone. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -18,8 +18,7 @@ static bool is_read(struct reader *reader, uint64_t offset, int expected)
 {
 	bool served;
 
-	assert_int_equal(residency_read(&reader->residency, buffer, offset, LENGTH, &served),
-			 expected);
+	assert_int_equal(store_read(&reader->store, buffer, offset, LENGTH, &served), expected);
 	for (uint64_t i = 0; served && !expected && i < LENGTH; i += 97)
 		assert_int_equal(buffer[i], byte_at(offset + i));
 	return served;
@@ -28,15 +27,15 @@ static bool is_read(struct reader *reader, uint64_t offset, int expected)
 /* An arena with room for two chunks, which are there. */
 static void fill(struct fixture *f)
 {
-	f->first.residency.options.budget = 2 * ARENA_CHUNK;
-	assert_int_equal(residency_bring(&f->first.residency, ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+	f->first.store.options.budget = 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(&f->first.store, ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
 }
 
 static void read_when_there_is_room_then_better_brought(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(residency_reads(&f->first.residency));
+	assert_true(store_reads(&f->first.store));
 	assert_false(is_read(&f->first, ARENA_CHUNK, 0));
 	assert_int_equal(io_counted(&f->first.io).reads, 0);
 }
@@ -48,13 +47,13 @@ static void read_when_the_arena_is_full_then_past_it(void **state)
 	uint64_t used;
 
 	fill(f);
-	arena = f->first.residency.arena;
+	arena = f->first.store.arena;
 	used = arena_used(arena);
 	for (uint64_t chunk = 3; chunk < CHUNKS; chunk++)
 		assert_true(is_read(&f->first, chunk * ARENA_CHUNK + ARENA_BLOCK, 0));
 	assert_int_equal(arena_used(arena), used);
 	assert_int_equal(arena_evictions(arena), 0);
-	assert_true(residency_covers(&f->first.residency, ARENA_CHUNK, 2 * ARENA_CHUNK));
+	assert_true(store_covers(&f->first.store, ARENA_CHUNK, 2 * ARENA_CHUNK));
 	assert_int_equal(io_counted(&f->first.io).bytes,
 			 2 * ARENA_CHUNK + (CHUNKS - 3) * (uint64_t)LENGTH);
 }
@@ -75,9 +74,9 @@ static void read_when_the_page_cache_has_it_then_better_shown(void **state)
 	struct fixture *f = *state;
 
 	fill(f);
-	f->first.residency.believe_cache = true;
+	f->first.store.believe_cache = true;
 	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
-	assert_int_equal(f->first.residency.told, TOLD_TRULY);
+	assert_int_equal(f->first.store.told, TOLD_TRULY);
 }
 
 static void read_when_the_file_has_become_shorter_then_eio(void **state)
@@ -96,13 +95,13 @@ static void read_when_paused_or_in_front_then_not_at_all(void **state)
 
 	fill(f);
 	assert_false(is_read(&f->first, 0, 0));
-	assert_int_equal(residency_pause(&f->first.residency), 0);
+	assert_int_equal(store_pause(&f->first.store), 0);
 	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
-	residency_resume(&f->first.residency);
+	store_resume(&f->first.store);
 	assert_true(is_read(&f->first, 4 * ARENA_CHUNK, 0));
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, residency_setup, residency_teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 
 int main(void)
 {

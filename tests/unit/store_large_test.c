@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tests that a window far larger than its file, as of a data set that was made with a map of a TiB,
  * costs what the file does. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,25 +15,26 @@
 enum { WINDOW_SHIFT = 40, TABLE_PAGES_MOST = 8 };
 
 /* Pages of what is known of the chunks; all of it lies behind the first table. */
-static size_t pages_of_tables(const struct residency *residency)
+static size_t pages_of_tables(const struct store *store)
 {
-	size_t length = (size_t)((uintptr_t)(residency->states + residency->chunks) -
-				 (uintptr_t)residency->runs);
+	size_t length =
+		(size_t)((uintptr_t)(store->states + store->chunks) - (uintptr_t)store->runs);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (length + page - 1) / page, there = 0;
 	unsigned char *map = malloc(pages);
 
 	assert_non_null(map);
-	assert_int_equal(mincore((void *)residency->runs, length, map), 0);
+	assert_int_equal(mincore((void *)store->runs, length, map), 0);
 	for (size_t i = 0; i < pages; i++)
 		there += map[i] & 1;
 	free(map);
 	return there;
 }
 
-/* ... also where the kernel gives huge pages to every program. A kernel that has none has no flag. */
-static void assert_no_huge_pages(const struct residency *residency)
+/* ... also where the kernel gives huge pages to every program. A kernel that has none has no flag.
+ */
+static void assert_no_huge_pages(const struct store *store)
 {
-	const struct reader tables = {.base = (uint8_t *)(uintptr_t)residency->runs};
+	const struct reader tables = {.base = (uint8_t *)(uintptr_t)store->runs};
 	char said[MAP_LINE];
 
 	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
@@ -46,26 +47,25 @@ static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
 {
 	struct fixture *f = *state;
 	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
-	struct residency residency;
+	struct store store;
 	/* All of the window is reserved, as an environment's is: nothing else lies in it. */
 	uint8_t *base = mmap(NULL, (size_t)1 << WINDOW_SHIFT, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	assert_ptr_not_equal(base, MAP_FAILED);
 	assert_ptr_equal(mmap(base, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, f->fd, 0), base);
-	for (unsigned kind = RESIDENCY_CACHE; kind <= RESIDENCY_ARENA; kind++) {
-		assert_int_equal(residency_open(&residency, kind, base,
-						(size_t)1 << WINDOW_SHIFT, f->fd, &f->first.io,
-						&options, false),
+	for (unsigned kind = STORE_CACHE; kind <= STORE_ARENA; kind++) {
+		assert_int_equal(store_open(&store, kind, base, (size_t)1 << WINDOW_SHIFT, f->fd,
+					    &f->first.io, &options, false),
 				 0);
-		assert_int_equal(residency_snapshot(&residency, &f->identity, SIZE, LOW, true), 0);
-		assert_int_equal(residency_bring(&residency, ARENA_CHUNK, ARENA_CHUNK), 0);
-		residency_enter(&residency);
-		residency_leave(&residency);
-		assert_int_equal(residency_snapshot(&residency, &f->identity, SIZE, LOW, true), 0);
-		assert_in_range(pages_of_tables(&residency), 0, TABLE_PAGES_MOST);
-		assert_no_huge_pages(&residency);
-		residency_close(&residency);
+		assert_int_equal(store_snapshot(&store, &f->identity, SIZE, LOW, true), 0);
+		assert_int_equal(store_bring(&store, ARENA_CHUNK, ARENA_CHUNK), 0);
+		store_enter(&store);
+		store_leave(&store);
+		assert_int_equal(store_snapshot(&store, &f->identity, SIZE, LOW, true), 0);
+		assert_in_range(pages_of_tables(&store), 0, TABLE_PAGES_MOST);
+		assert_no_huge_pages(&store);
+		store_close(&store);
 	}
 	munmap(base, (size_t)1 << WINDOW_SHIFT);
 }
@@ -74,7 +74,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(window_when_far_larger_than_its_file_then_as_cheap,
-						residency_setup, residency_teardown),
+						store_setup, store_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,8 @@
  * that holds nothing: there a byte is handed out only when it has been brought, and a chunk that
  * must leave the arena while a transaction lives is written to that file first (spilled).
  */
-#ifndef LMDBIO_WINDOW_RESIDENCY_H
-#define LMDBIO_WINDOW_RESIDENCY_H
+#ifndef LMDBIO_WINDOW_STORE_H
+#define LMDBIO_WINDOW_STORE_H
 
 #include "arena/arena.h"
 #include "io/io.h"
@@ -26,31 +26,30 @@
 #include <stdbool.h>
 
 enum chunk_state {
-	CHUNK_REST =
-		0,  /* the file; residency->runs tells what of it the page cache was seen to hold */
-	CHUNK_PART, /* the arena; a page counts when its blocks are published */
-	CHUNK_RUNS, /* the file, with runs of the arena over it (residency->runs tells which) */
-	CHUNK_IDLE, /* as CHUNK_FULL, and unused since this process was short of room */
-	CHUNK_FULL, /* the arena, all of it published */
-	CHUNK_WARM, /* the file, which the page cache holds; or to which it has been spilled */
+	CHUNK_REST = 0, /* the file; store->runs tells what of it the page cache was seen to hold */
+	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
+	CHUNK_RUNS,     /* the file, with runs of the arena over it (store->runs tells which) */
+	CHUNK_IDLE,     /* as CHUNK_FULL, and unused since this process was short of room */
+	CHUNK_FULL,     /* the arena, all of it published */
+	CHUNK_WARM,     /* the file, which the page cache holds; or to which it has been spilled */
 };
 
-enum residency_kind {
-	RESIDENCY_CACHE, /* the window always shows the file; bytes are brought into the page cache,
-			    and residency->runs tells which */
-	RESIDENCY_ARENA,
+enum store_kind {
+	STORE_CACHE, /* the window always shows the file; bytes are brought into the page cache,
+			    and store->runs tells which */
+	STORE_ARENA,
 };
 
 enum { PROBE_NONE = -2 };
 
-enum residency_told {
+enum store_told {
 	TOLD_UNKNOWN, /* not asked yet */
 	TOLD_TRULY,
 	TOLD_NOTHING,
 };
 
 /* What more than what is wanted may be read, because it may be wanted next. */
-enum residency_guess {
+enum store_guess {
 	GUESS_NOTHING,
 	GUESS_CHUNKS, /* all of a chunk, the seventh time that something of it is read */
 	GUESS_AROUND, /* what is around, and the third time all of the chunk */
@@ -58,39 +57,39 @@ enum residency_guess {
 
 /* Chunks that were found in the page cache in a row, and what is taken to be there because of them.
  */
-struct residency_warm {
+struct store_warm {
 	unsigned row;        /* 0: the last one that was looked at was not there */
 	uint64_t first, end; /* offsets: what lies between is taken to be there */
 	long faults;         /* page faults of the process that had to read, when it was taken */
 };
 
-struct residency {
-	enum residency_kind kind;
-	uint8_t *base;      /* the window */
-	int fd;             /* the data file, or the scratch file */
+struct store {
+	enum store_kind kind;
+	uint8_t *base;          /* the window */
+	int fd;                 /* the data file, or the scratch file */
 	uint64_t device, inode; /* ... which it is, as long as the program leaves it alone */
-	int spill;          /* the scratch file, for writing; -1: it is the data file */
-	const struct residency_packed *packed; /* ... then what stands for it; else NULL */
-	struct io *io;      /* reads that a program waits for */
-	size_t length;      /* of the window, bytes */
-	_Atomic uint64_t size; /* of the data file in this snapshot, bytes */
-	uint64_t data;      /* ... of which pages are in use; a file may be far longer */
-	_Atomic uint64_t low; /* bytes in front that always show the file: the meta pages */
-	bool believe_cache; /* what the page cache holds is left at rest */
-	bool random;        /* the program wants no reading ahead of page faults */
-	_Atomic enum residency_told told; /* whether the kernel tells what it holds */
-	_Atomic int probe;  /* else a description of the file of its own, to try it; -1: there is
-			       none  yet, PROBE_NONE: there can be none */
+	int spill;              /* the scratch file, for writing; -1: it is the data file */
+	const struct store_packed *packed; /* ... then what stands for it; else NULL */
+	struct io *io;                     /* reads that a program waits for */
+	size_t length;                     /* of the window, bytes */
+	_Atomic uint64_t size;             /* of the data file in this snapshot, bytes */
+	uint64_t data;                /* ... of which pages are in use; a file may be far longer */
+	_Atomic uint64_t low;         /* bytes in front that always show the file: the meta pages */
+	bool believe_cache;           /* what the page cache holds is left at rest */
+	bool random;                  /* the program wants no reading ahead of page faults */
+	_Atomic enum store_told told; /* whether the kernel tells what it holds */
+	_Atomic int probe; /* else a description of the file of its own, to try it; -1: there is
+			      none  yet, PROBE_NONE: there can be none */
 	_Atomic unsigned cold, cold_skip; /* tries in a row that found nothing, and how many to go
 					     without one */
-	_Atomic enum residency_guess guess;
+	_Atomic enum store_guess guess;
 	atomic_bool enabled;
 	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
 					  row, and how many more to take for granted */
-	struct residency_warm warm;    /* chunks found there; under the lock */
+	struct store_warm warm;        /* chunks found there; under the lock */
 	atomic_bool careful;           /* there: nothing at all is taken for granted */
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
-						 residency_sure.c */
+						 store_sure.c */
 	_Atomic unsigned missed; /* ... and what had to be read, in excess of what was there */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when no call pauses it */
@@ -114,9 +113,8 @@ struct residency {
 	_Atomic uint64_t *sure; /* without an arena: a bit per block that has been in memory, or
 				   is taken to be there: the program may touch it */
 	uint64_t *own; /* a bit per chunk: this process has brought some of it to the arena */
-	_Atomic uint32_t
-		*uses;         /* residency->maps when a cursor was last said to stand in a chunk */
-	_Atomic uint32_t maps; /* chunks that have come to show the arena */
+	_Atomic uint32_t *uses; /* store->maps when a cursor was last said to stand in a chunk */
+	_Atomic uint32_t maps;  /* chunks that have come to show the arena */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
@@ -125,21 +123,21 @@ struct residency {
 	/* Nor is any reader until then (ns), as long as the one with that arena_progress() gets
 	 * nothing done: it is stopped. */
 	uint64_t stopped_until, stopped_at;
-	uint64_t stopped_ns;     /* how long that was said for */
-	unsigned loads;          /* reads on their way into the arena */
-	atomic_bool announced;   /* a few bytes are about to come by themselves */
-	pthread_cond_t landed;   /* some of them have, for which one of these waits: */
-	struct residency_waiter *waiters;
-	_Atomic(void *) spare;  /* a buffer of a chunk for a thread that reads for itself, or NULL */
-	uint64_t link_at;       /* ns: when to look for such a one again; UINT64_MAX: never */
-	struct node_link link;  /* to the server of the arena, if there is one */
+	uint64_t stopped_ns;   /* how long that was said for */
+	unsigned loads;        /* reads on their way into the arena */
+	atomic_bool announced; /* a few bytes are about to come by themselves */
+	pthread_cond_t landed; /* some of them have, for which one of these waits: */
+	struct store_waiter *waiters;
+	_Atomic(void *) spare; /* a buffer of a chunk for a thread that reads for itself, or NULL */
+	uint64_t link_at;      /* ns: when to look for such a one again; UINT64_MAX: never */
+	struct node_link link; /* to the server of the arena, if there is one */
 	struct arena **retired; /* arenas of older snapshots, not yet closed */
 	unsigned retired_count;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
 };
 
 /* One read that a thread has taken on itself: claims are held, memory is reserved. */
-struct residency_load {
+struct store_load {
 	uint64_t offset;
 	size_t length;
 	uint64_t chunk;
@@ -147,22 +145,21 @@ struct residency_load {
 	struct arena *arena;
 };
 
-enum residency_plan {
+enum store_plan {
 	PLAN_READY, /* it is there and mapped */
 	PLAN_LOAD,  /* read load->length bytes at load->offset into any buffer, then finish */
 	PLAN_BUSY,  /* another reader is reading this chunk */
 	PLAN_REST,  /* leave it to the file's own map */
 };
 
-/* Sets up a window's residency; of an arena nothing is made before the first byte is wanted.
+/* Sets up a window's store; of an arena nothing is made before the first byte is wanted.
  * `window_length` bytes are reserved at `base`. Returns 0 or ENOMEM. */
-int residency_open(struct residency *residency, enum residency_kind kind, uint8_t *base,
-		   size_t window_length, int fd, struct io *io, const struct arena_options *options,
-		   bool believe_cache);
-void residency_close(struct residency *residency);
+int store_open(struct store *store, enum store_kind kind, uint8_t *base, size_t window_length,
+	       int fd, struct io *io, const struct arena_options *options, bool believe_cache);
+void store_close(struct store *store);
 
 /* What the bytes come from where there is no plain file. */
-struct residency_packed {
+struct store_packed {
 	uint32_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
 	/* Reads whole pages of a tree from where they lie close together. 0, or anything else: then
 	 * they are to be read as other bytes are. Any thread. */
@@ -171,189 +168,184 @@ struct residency_packed {
 
 /* There is no plain file: what is under the window is a scratch file, which `fd` (the caller's) may
  * write. Only chunks that are brought are right then. Before the first snapshot. `packed` must last
- * as long as the residency. */
-void residency_spill_to(struct residency *residency, int fd, const struct residency_packed *packed);
+ * as long as the store. */
+void store_spill_to(struct store *store, int fd, const struct store_packed *packed);
 
 /* What comes along with bytes that a program waits for, as far as the arena has room for the
  * file. GUESS_NOTHING at first, and where the program tells what it wants. Any thread. */
-void residency_guess(struct residency *residency, enum residency_guess guess);
+void store_guess(struct store *store, enum store_guess guess);
 
 /* The window's pages are read singly where the file's own map serves (MDB_NORDAHEAD): it is as the
  * window was mapped, and will be so again. Before the first snapshot. */
-static inline void residency_read_singly(struct residency *residency)
+static inline void store_read_singly(struct store *store)
 {
-	residency->random = true;
+	store->random = true;
 }
 
 /* Without an arena: from now on each page is known to be in memory before it is handed out; without
  * this most of those that follow many which were there are taken to be. Any thread. */
-void residency_take_care(struct residency *residency);
-static inline bool residency_is_careful(const struct residency *residency)
+void store_take_care(struct store *store);
+static inline bool store_is_careful(const struct store *store)
 {
-	return atomic_load_explicit(&residency->careful, memory_order_relaxed);
+	return atomic_load_explicit(&store->careful, memory_order_relaxed);
 }
 
-/* Before a fork, under the residency lock: a parent that has a snapshot holds the arena that its
+/* Before a fork, under the store lock: a parent that has a snapshot holds the arena that its
  * children will fill, so that it does not go with the last of them. */
-void residency_hold(struct residency *residency);
+void store_hold(struct store *store);
 
 /* Before a fork, under no lock: spills what a child's pointers may lead into. */
-void residency_spill_all(struct residency *residency);
+void store_spill_all(struct store *store);
 
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
  * with `arm` the next bytes wanted make an arena of the new identity. `data`, `low`: see above.
  * Returns 0, or ENOMEM when the kernel cannot even put the file back: then nothing may be read. */
-int residency_snapshot(struct residency *residency, const struct identity *identity,
-		       uint64_t data, uint64_t low, bool arm);
+int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
+		   uint64_t low, bool arm);
 
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
-uint64_t residency_ahead(struct residency *residency);
+uint64_t store_ahead(struct store *store);
 
 /* The same of one that wants each n-th record, which is no reason to bring whole chunks for others.
  */
-void residency_step(struct residency *residency, int change);
+void store_step(struct store *store, int change);
 
 /* Whether memory has room for all of the file. */
-bool residency_holds_all(struct residency *residency);
+bool store_holds_all(struct store *store);
 
 /* Processes of the node that go over the file now, all of it or each n-th record, this one
  * included; at least 1. */
-unsigned residency_scanners(struct residency *residency);
+unsigned store_scanners(struct store *store);
 
 /* Says that a program goes on reading a page without asking for it again: it stays until half of
  * what this process may have mapped has been mapped anew. Any thread, no lock. */
-void residency_use(struct residency *residency, const void *page);
+void store_use(struct store *store, const void *page);
 
 /* Bytes that the kernel maps with one fault, from a multiple on. */
-enum { RESIDENCY_FAULT = 64 << 10 };
+enum { STORE_FAULT = 64 << 10 };
 
-/* Makes the page-table entries of bytes that are there, and looks at each page where that is dear, so
- * that the program need not fault for them; of less than RESIDENCY_FAULT none, for a fault does as
+/* Makes the page-table entries of bytes that are there, and looks at each page where that is dear,
+ * so that the program need not fault for them; of less than STORE_FAULT none, for a fault does as
  * much. Any thread, no lock. */
-void residency_map(const struct residency *residency, uint64_t offset, uint64_t length);
+void store_map(const struct store *store, uint64_t offset, uint64_t length);
 
 /* A look-ahead that goes over all of the file begins (+1) or ends (-1). */
-void residency_scan(struct residency *residency, int change);
+void store_scan(struct store *store, int change);
 
 /* Whether a few announced bytes are on their way, for which it is better to wait than to ask for
  * them once more, one by one. */
-void residency_announce(struct residency *residency, bool announced);
+void store_announce(struct store *store, bool announced);
 
 /* Puts everything back to rest while the original, whose map the window is, reads through it
  * without asking, for a copy. Calls nest. Returns 0, or ENOMEM as above (it is paused all the
  * same). */
-int residency_pause(struct residency *residency);
-void residency_resume(struct residency *residency);
+int store_pause(struct store *store);
+void store_resume(struct store *store);
 
 /* A transaction begins, or ends: pointers handed out before matter, or no more. */
-void residency_enter(struct residency *residency);
-void residency_leave(struct residency *residency);
+void store_enter(struct store *store);
+void store_leave(struct store *store);
 
-/* In a forked child, at once, under the residency lock, which its parent has taken before the
+/* In a forked child, at once, under the store lock, which its parent has taken before the
  * fork: everything back to rest, the parent's arena cut off (its memory in this process stays
  * mapped, unused). System calls alone. */
-void residency_forked(struct residency *residency);
+void store_forked(struct store *store);
 
-/* Slow half of residency_covers(). */
-bool residency_has(const struct residency *residency, uint64_t chunk, uint64_t offset,
-		   uint64_t length);
+/* Slow half of store_covers(). */
+bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint64_t length);
 
 /* Whether the bytes may be handed out as they are. Any thread, no lock. */
-static inline bool residency_covers(const struct residency *residency, uint64_t offset,
-				    uint64_t length)
+static inline bool store_covers(const struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t chunk = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	for (; chunk <= last; chunk++) {
-		unsigned state =
-			atomic_load_explicit(&residency->states[chunk], memory_order_acquire);
+		unsigned state = atomic_load_explicit(&store->states[chunk], memory_order_acquire);
 
-		if (state < CHUNK_FULL && !residency_has(residency, chunk, offset, length))
+		if (state < CHUNK_FULL && !store_has(store, chunk, offset, length))
 			return false;
 	}
 	return true;
 }
 
 /* The same of what is whole, within a chunk; nothing else. */
-static inline bool residency_shows(const struct residency *residency, uint64_t offset,
-				   uint64_t length)
+static inline bool store_shows(const struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t chunk = offset / ARENA_CHUNK;
 
 	return (offset + length - 1) / ARENA_CHUNK == chunk &&
-	       atomic_load_explicit(&residency->states[chunk], memory_order_acquire) >= CHUNK_FULL;
+	       atomic_load_explicit(&store->states[chunk], memory_order_acquire) >= CHUNK_FULL;
 }
 
 /* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
  * of a read that failed. */
-int residency_bring(struct residency *residency, uint64_t offset, uint64_t length);
+int store_bring(struct store *store, uint64_t offset, uint64_t length);
 
-/* Whether the program may touch a page, or all of a range, by residency->sure. What is sure of a
+/* Whether the program may touch a page, or all of a range, by store->sure. What is sure of a
  * page is so of all of it, for pages and pieces of the file are asked for as a whole. Any thread,
  * no lock. */
-static inline bool residency_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
+static inline bool store_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
 {
 	uint64_t block = offset / ARENA_BLOCK;
 
 	return atomic_load_explicit(&sure[block / 64], memory_order_relaxed) >> block % 64 & 1;
 }
-bool residency_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
+bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
 
 /* Without an arena: waits for what is not known to be in memory. Returns 0 or the errno of a read
  * that failed. Any thread, no lock. */
-int residency_assure(struct residency *residency, uint64_t offset, uint64_t length);
+int store_assure(struct store *store, uint64_t offset, uint64_t length);
 
 /* Brings pages of a tree by themselves out of a container's index, as long as no process goes
  * over all of the file. false: they are to be brought in the ordinary way, whatever the reason. */
-bool residency_bring_copies(struct residency *residency, uint64_t offset, uint64_t bytes);
-/* residency_bring() for pages of a tree, by way of copies where there are some. */
-int residency_bring_tree(struct residency *residency, uint64_t offset, uint64_t length);
+bool store_bring_copies(struct store *store, uint64_t offset, uint64_t bytes);
+/* store_bring() for pages of a tree, by way of copies where there are some. */
+int store_bring_tree(struct store *store, uint64_t offset, uint64_t length);
 
-/* Whether a window is of the kind that residency_read() serves at all. */
-bool residency_reads(const struct residency *residency);
+/* Whether a window is of the kind that store_read() serves at all. */
+bool store_reads(const struct store *store);
 /* Reads whole blocks (offset, length and buffer are multiples of ARENA_BLOCK) into the caller's
  * own memory, past the arena: for a caller that copies the bytes anyway, where they would only
  * push out others. The buffer is not to be written to meanwhile. *served false: nothing was
  * read, and the bytes had better be brought: they are in memory, others bring them, or there is
  * room for them. Else returns 0 or the errno of the read (EIO: the file ends before). */
-int residency_read(struct residency *residency, void *buffer, uint64_t offset, size_t length,
-		   bool *served);
+int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served);
 
 /* For a caller that must not wait: what is to be done about the first part of the range, at most
  * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`:
  * it was PLAN_BUSY before, so that the page cache need not be asked once more. */
-enum residency_plan residency_plan(struct residency *residency, uint64_t offset, uint64_t *length,
-				   bool again, struct residency_load *load);
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+			   struct store_load *load);
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:
  * where there is less room, large pieces are gone before they have been looked at. */
-static inline bool residency_keeps(const struct residency *residency)
+static inline bool store_keeps(const struct store *store)
 {
-	return atomic_load(&residency->keeps);
+	return atomic_load(&store->keeps);
 }
 
 /* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */
-void *residency_place(const struct residency_load *load);
+void *store_place(const struct store_load *load);
 /* Makes memory for what a scan will plan next, behind `offset` or before it, as far as that pays.
  */
-void residency_prepare(struct residency *residency, uint64_t offset, bool forward);
+void store_prepare(struct store *store, uint64_t offset, bool forward);
 /* Ends a PLAN_LOAD: error is 0 or the errno, done how many bytes came into the buffer, which the
- * caller may use again afterwards, or into residency_place(). Returns 0 or the errno; ENOMEM when
+ * caller may use again afterwards, or into store_place(). Returns 0 or the errno; ENOMEM when
  * the node has no memory. */
-int residency_finish(struct residency *residency, const struct residency_load *load,
-		     const void *buffer, int error, size_t done);
+int store_finish(struct store *store, const struct store_load *load, const void *buffer, int error,
+		 size_t done);
 
 /* Whether anything is known of what is in memory; else all is taken to be there. Any thread, no
  * lock. */
-static inline bool residency_knows(const struct residency *residency)
+static inline bool store_knows(const struct store *store)
 {
-	return atomic_load_explicit(&residency->enabled, memory_order_relaxed);
+	return atomic_load_explicit(&store->enabled, memory_order_relaxed);
 }
 
 /* Whether bringing the bytes would gain nothing: they are there, or in the page cache. */
-bool residency_idle(struct residency *residency, uint64_t offset, uint64_t length);
+bool store_idle(struct store *store, uint64_t offset, uint64_t length);
 
 /* Waits a bounded time for a chunk that another reader reads. true: it is worth asking again.
  * Else *progress is a number that changes when that reader gets anything done; it may be NULL. */
-bool residency_wait(struct residency *residency, uint64_t offset, uint64_t *progress);
+bool store_wait(struct store *store, uint64_t offset, uint64_t *progress);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that page-table entries are made ahead of a program by as little work
  * as the machine asks for. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-enum { PIECES = (SIZE - ARENA_CHUNK) / RESIDENCY_FAULT };
+enum { PIECES = (SIZE - ARENA_CHUNK) / STORE_FAULT };
 
 static uint64_t now, tick; /* nanoseconds; of a look at the clock */
 static unsigned calls;     /* for entries */
@@ -50,12 +50,12 @@ static int setup(void **state)
 {
 	struct fixture *f;
 
-	if (residency_setup(state))
+	if (store_setup(state))
 		return -1;
 	f = *state;
 	refused = false;
 	reader_close(&f->first);
-	return reader_open(&f->first, f, RESIDENCY_CACHE, true);
+	return reader_open(&f->first, f, STORE_CACHE, true);
 }
 
 /* What a look at all pages of a piece takes, as the clock tells. */
@@ -64,7 +64,7 @@ static void map_all(struct fixture *f, uint64_t look_ns)
 	tick = look_ns;
 	calls = 0;
 	asked = 0;
-	residency_map(&f->first.residency, ARENA_CHUNK, SIZE - ARENA_CHUNK);
+	store_map(&f->first.store, ARENA_CHUNK, SIZE - ARENA_CHUNK);
 }
 
 /* Bytes of a reader's window that have entries. */
@@ -84,7 +84,7 @@ static void map_when_looks_are_dear_then_each_page_is_asked_for(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		map_all(f, 100000);
 		assert_int_equal(calls, PIECES);
-		assert_int_equal(asked, RESIDENCY_FAULT);
+		assert_int_equal(asked, STORE_FAULT);
 	}
 	assert_in_range(mapped(&f->first), SIZE - ARENA_CHUNK, SIZE);
 }
@@ -104,7 +104,7 @@ static void map_when_looks_are_cheap_then_one_page_for_each_fault(void **state)
 	struct fixture *f = *state;
 
 	map_all(f, 100);
-	assert_int_equal(asked, RESIDENCY_FAULT);
+	assert_int_equal(asked, STORE_FAULT);
 	map_all(f, 100);
 	assert_int_equal(calls, PIECES);
 	assert_int_equal(asked, ARENA_BLOCK);
@@ -115,13 +115,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(map_when_looks_are_dear_then_each_page_is_asked_for,
-						setup, residency_teardown),
+						setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
 			map_when_a_page_cannot_be_read_then_nothing_behind_it, setup,
-			residency_teardown),
+			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			map_when_looks_are_cheap_then_one_page_for_each_fault, setup,
-			residency_teardown),
+			store_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that a window shows a huge page of the arena by one entry of the page
  * table, whoever brought its two halves and in whichever order. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include "arena/arena_private.h"
 
@@ -28,7 +28,7 @@ static void align(struct reader *reader, const struct fixture *f)
 	munmap(reader->base, SIZE);
 	reader->base = mmap(place, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, f->fd, 0);
 	assert_ptr_equal(reader->base, place);
-	reader->residency.base = reader->base;
+	reader->store.base = reader->base;
 }
 
 /* Both readers' arena, with a huge page for the pair. false: this kernel makes none. */
@@ -36,27 +36,26 @@ static bool begin(struct fixture *f)
 {
 	align(&f->first, f);
 	align(&f->second, f);
-	assert_int_equal(residency_bring(&f->first.residency, 0, ARENA_CHUNK), 0);
-	assert_int_equal(residency_bring(&f->second.residency, 0, ARENA_CHUNK), 0);
-	atomic_store(&f->first.residency.arena->trust, 1);
-	arena_prepare(f->first.residency.arena, PAIR, ARENA_PAIR);
-	return arena_is_huge(f->first.residency.arena, PAIR);
+	assert_int_equal(store_bring(&f->first.store, 0, ARENA_CHUNK), 0);
+	assert_int_equal(store_bring(&f->second.store, 0, ARENA_CHUNK), 0);
+	atomic_store(&f->first.store.arena->trust, 1);
+	arena_prepare(f->first.store.arena, PAIR, ARENA_PAIR);
+	return arena_is_huge(f->first.store.arena, PAIR);
 }
 
 static void load(struct fixture *f, uint64_t chunk)
 {
 	struct reader *reader = &f->first;
 	uint64_t length = ARENA_CHUNK;
-	struct residency_load load;
+	struct store_load load;
 	void *place;
 
-	assert_int_equal(
-		residency_plan(&reader->residency, chunk * ARENA_CHUNK, &length, false, &load),
-		PLAN_LOAD);
-	place = residency_place(&load);
+	assert_int_equal(store_plan(&reader->store, chunk * ARENA_CHUNK, &length, false, &load),
+			 PLAN_LOAD);
+	place = store_place(&load);
 	assert_non_null(place);
 	assert_int_equal(pread(f->fd, place, length, (off_t)(chunk * ARENA_CHUNK)), length);
-	assert_int_equal(residency_finish(&reader->residency, &load, place, 0, length), 0);
+	assert_int_equal(store_finish(&reader->store, &load, place, 0, length), 0);
 }
 
 /* Kibibytes of the pair's part of a window that stand in entries of a huge page each. */
@@ -70,7 +69,7 @@ static unsigned long mapped_as_one(const struct reader *reader)
 
 static void assert_shown_as_one(const struct reader *reader)
 {
-	assert_true(residency_covers(&reader->residency, PAIR * (uint64_t)ARENA_CHUNK, ARENA_HUGE));
+	assert_true(store_covers(&reader->store, PAIR * (uint64_t)ARENA_CHUNK, ARENA_HUGE));
 	assert_right(reader, PAIR * (uint64_t)ARENA_CHUNK, ARENA_HUGE);
 	assert_int_equal(mapped_as_one(reader), ARENA_HUGE / 1024);
 }
@@ -119,7 +118,7 @@ static void halves_when_another_process_wants_one_then_it_has_both(void **state)
 		skip();
 	load(f, PAIR);
 	load(f, OTHER);
-	assert_int_equal(residency_bring(&f->second.residency, PAIR * (uint64_t)ARENA_CHUNK, 1), 0);
+	assert_int_equal(store_bring(&f->second.store, PAIR * (uint64_t)ARENA_CHUNK, 1), 0);
 	assert_shown_as_one(&f->second);
 }
 
@@ -130,9 +129,8 @@ static void half_when_the_other_was_never_read_then_it_is_shown_alone(void **sta
 	if (!begin(f))
 		skip();
 	load(f, OTHER);
-	assert_int_equal(residency_bring(&f->second.residency, OTHER * (uint64_t)ARENA_CHUNK, 1),
-			 0);
-	assert_false(residency_covers(&f->second.residency, PAIR * (uint64_t)ARENA_CHUNK, 1));
+	assert_int_equal(store_bring(&f->second.store, OTHER * (uint64_t)ARENA_CHUNK, 1), 0);
+	assert_false(store_covers(&f->second.store, PAIR * (uint64_t)ARENA_CHUNK, 1));
 	assert_right(&f->second, OTHER * (uint64_t)ARENA_CHUNK, ARENA_CHUNK);
 	assert_right(&f->second, PAIR * (uint64_t)ARENA_CHUNK, ARENA_CHUNK);
 }
@@ -147,7 +145,7 @@ static void halves_when_a_newer_snapshot_comes_then_the_file_is_shown(void **sta
 	load(f, PAIR);
 	load(f, OTHER);
 	newer.snapshot++;
-	assert_int_equal(residency_snapshot(&f->first.residency, &newer, SIZE, LOW, true), 0);
+	assert_int_equal(store_snapshot(&f->first.store, &newer, SIZE, LOW, true), 0);
 	assert_int_equal(mapped_as_one(&f->first), 0);
 	assert_right(&f->first, 0, SIZE);
 }
@@ -156,20 +154,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(halves_when_both_are_loaded_then_shown_as_one,
-						residency_setup, residency_teardown),
+						store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(halves_when_loaded_backwards_then_the_same,
-						residency_setup, residency_teardown),
+						store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(halves_when_the_first_was_in_use_then_the_same,
-						residency_setup, residency_teardown),
+						store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
-			halves_when_another_process_wants_one_then_it_has_both, residency_setup,
-			residency_teardown),
+			halves_when_another_process_wants_one_then_it_has_both, store_setup,
+			store_teardown),
 		cmocka_unit_test_setup_teardown(
-			half_when_the_other_was_never_read_then_it_is_shown_alone, residency_setup,
-			residency_teardown),
+			half_when_the_other_was_never_read_then_it_is_shown_alone, store_setup,
+			store_teardown),
 		cmocka_unit_test_setup_teardown(
-			halves_when_a_newer_snapshot_comes_then_the_file_is_shown, residency_setup,
-			residency_teardown),
+			halves_when_a_newer_snapshot_comes_then_the_file_is_shown, store_setup,
+			store_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shows how the file and its readers are made. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -18,21 +18,20 @@ uint8_t byte_at(uint64_t offset)
 	return (uint8_t)(offset / ARENA_BLOCK * 7 + offset % 251);
 }
 
-int reader_open(struct reader *reader, struct fixture *f, enum residency_kind kind,
-		bool believe_cache)
+int reader_open(struct reader *reader, struct fixture *f, enum store_kind kind, bool believe_cache)
 {
 	struct arena_options options = {.budget = 2 * SIZE, .node = f->node, .share = true};
 
 	reader->base = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, f->fd, 0);
 	return reader->base == MAP_FAILED || io_open_file(&reader->io, "pread", f->fd) ||
-	       residency_open(&reader->residency, kind, reader->base, SIZE, f->fd, &reader->io,
-			      &options, believe_cache) ||
-	       residency_snapshot(&reader->residency, &f->identity, SIZE, LOW, true);
+	       store_open(&reader->store, kind, reader->base, SIZE, f->fd, &reader->io, &options,
+			  believe_cache) ||
+	       store_snapshot(&reader->store, &f->identity, SIZE, LOW, true);
 }
 
 void reader_close(struct reader *reader)
 {
-	residency_close(&reader->residency);
+	store_close(&reader->store);
 	io_close(&reader->io);
 	munmap(reader->base, SIZE);
 }
@@ -63,13 +62,12 @@ void reader_map_says(const struct reader *reader, uint64_t offset, const char *n
 	fclose(maps);
 }
 
-int residency_setup(void **state)
+int store_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	uint8_t *bytes;
 
-	if (!f || (f->fd = memfd_create("residency-test", MFD_CLOEXEC)) < 0 ||
-	    ftruncate(f->fd, SIZE))
+	if (!f || (f->fd = memfd_create("store-test", MFD_CLOEXEC)) < 0 || ftruncate(f->fd, SIZE))
 		return -1;
 	bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
 	if (bytes == MAP_FAILED)
@@ -78,13 +76,13 @@ int residency_setup(void **state)
 		bytes[i] = byte_at(i);
 	munmap(bytes, SIZE);
 	f->identity = (struct identity){.device = 1, .inode = 2, .size = SIZE, .snapshot = 3};
-	snprintf(f->node, sizeof(f->node), "residency-%d", (int)getpid());
+	snprintf(f->node, sizeof(f->node), "store-%d", (int)getpid());
 	*state = f;
-	return reader_open(&f->first, f, RESIDENCY_ARENA, false) ||
-	       reader_open(&f->second, f, RESIDENCY_ARENA, false);
+	return reader_open(&f->first, f, STORE_ARENA, false) ||
+	       reader_open(&f->second, f, STORE_ARENA, false);
 }
 
-int residency_teardown(void **state)
+int store_teardown(void **state)
 {
 	struct fixture *f = *state;
 

@@ -7,7 +7,7 @@
  * is for the program. A window that comes when the others have the rest gets a few all the same,
  * for with none it could show nothing; all such ones together half as much again.
  */
-#include "window/residency_private.h"
+#include "window/store_private.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static int64_t kernel_maps(void)
 	return maps > 0 ? maps : MAPS_DEFAULT;
 }
 
-bool borders_are_many(const struct residency *residency)
+bool borders_are_many(const struct store *store)
 {
 	static _Atomic int64_t limit;
 	int64_t most = atomic_load_explicit(&limit, memory_order_relaxed), more;
@@ -39,33 +39,31 @@ bool borders_are_many(const struct residency *residency)
 		atomic_store_explicit(&limit, most, memory_order_relaxed);
 	}
 	more = atomic_load_explicit(&process_borders, memory_order_relaxed) - most;
-	return more >= most / LEASTS_SHARE ||
-	       (more >= 0 && residency->borders >= most / WINDOW_SHARE);
+	return more >= most / LEASTS_SHARE || (more >= 0 && store->borders >= most / WINDOW_SHARE);
 }
 
 /* Whether a block shows the arena. */
-static bool shows_arena(const struct residency *residency, uint64_t block)
+static bool shows_arena(const struct store *store, uint64_t block)
 {
 	uint64_t chunk = block / ARENA_BLOCKS;
 
-	if (block * ARENA_BLOCK < residency->low || chunk >= residency->chunks ||
-	    !is_shown(residency, chunk))
+	if (block * ARENA_BLOCK < store->low || chunk >= store->chunks || !is_shown(store, chunk))
 		return false;
-	return get_state(residency, chunk) != CHUNK_RUNS ||
-	       residency->runs[block / WORD] >> block % WORD & 1;
+	return get_state(store, chunk) != CHUNK_RUNS ||
+	       store->runs[block / WORD] >> block % WORD & 1;
 }
 
-int64_t borders_around(const struct residency *residency, uint64_t chunk)
+int64_t borders_around(const struct store *store, uint64_t chunk)
 {
 	uint64_t first = chunk * ARENA_BLOCKS, next = first + ARENA_BLOCKS;
-	bool before = shows_arena(residency, first);
-	int64_t n = first && shows_arena(residency, first - 1) != before;
+	bool before = shows_arena(store, first);
+	int64_t n = first && shows_arena(store, first - 1) != before;
 
-	n += shows_arena(residency, next - 1) != shows_arena(residency, next);
-	if (get_state(residency, chunk) != CHUNK_RUNS)
+	n += shows_arena(store, next - 1) != shows_arena(store, next);
+	if (get_state(store, chunk) != CHUNK_RUNS)
 		return n;
 	for (uint64_t word = first / WORD; word < next / WORD; word++) {
-		uint64_t bits = residency->runs[word];
+		uint64_t bits = store->runs[word];
 
 		n += __builtin_popcountll(bits ^ (bits << 1 | before));
 		before = bits >> (WORD - 1);
@@ -73,13 +71,13 @@ int64_t borders_around(const struct residency *residency, uint64_t chunk)
 	return n;
 }
 
-void borders_add(struct residency *residency, int64_t more)
+void borders_add(struct store *store, int64_t more)
 {
-	residency->borders += more;
+	store->borders += more;
 	atomic_fetch_add_explicit(&process_borders, more, memory_order_relaxed);
 }
 
-void borders_clear(struct residency *residency)
+void borders_clear(struct store *store)
 {
-	borders_add(residency, -residency->borders);
+	borders_add(store, -store->borders);
 }

@@ -13,7 +13,7 @@
  * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
  * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
  */
-#include "window/residency_private.h"
+#include "window/store_private.h"
 
 #include "io/io_touch.h"
 #include "util/clock.h"
@@ -27,17 +27,17 @@
 enum {
 	ROW = 16,          /* pages in a row that were there: now more of them at a time */
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
-	PIECE = RESIDENCY_FAULT,
+	PIECE = STORE_FAULT,
 	PIECE_LARGE = 4 * PIECE, /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,   /* bytes of one value: a program that wants its beginning waits for no
-			   more */
+	FAULT_MOST = 64 << 20,   /* bytes of one value: a program that wants its beginning waits for
+			   no   more */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	/* The kernel reads around faults until so many more had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
-	AROUND_HIT = RESIDENCY_FAULT / ARENA_BLOCK,
+	AROUND_HIT = STORE_FAULT / ARENA_BLOCK,
 };
 
 /* Page faults of this thread that had to read. */
@@ -50,39 +50,40 @@ static long faults_major(void)
 }
 
 /* Whether the kernel would read what lies around a page fault. */
-static bool reads_around(const struct residency *residency)
+static bool reads_around(const struct store *store)
 {
-	return !residency->random && atomic_load_explicit(&residency->missed,
-							  memory_order_relaxed) <= AROUND_MISSES;
+	return !store->random &&
+	       atomic_load_explicit(&store->missed, memory_order_relaxed) <= AROUND_MISSES;
 }
 
-static void count_missed(struct residency *residency, bool there)
+static void count_missed(struct store *store, bool there)
 {
-	unsigned missed = atomic_load_explicit(&residency->missed, memory_order_relaxed);
+	unsigned missed = atomic_load_explicit(&store->missed, memory_order_relaxed);
 
 	if (!there)
 		missed += missed <= AROUND_MISSES;
 	else
 		missed -= missed < AROUND_HIT ? missed : AROUND_HIT;
-	atomic_store_explicit(&residency->missed, missed, memory_order_relaxed);
+	atomic_store_explicit(&store->missed, missed, memory_order_relaxed);
 }
 
 /* Where the kernel takes no fault in a call the program takes it. */
-static int touch(const struct residency *residency, uint64_t offset)
+static int touch(const struct store *store, uint64_t offset)
 {
-	int rc = io_touch(residency->base + offset);
+	int rc = io_touch(store->base + offset);
 
 	return rc == ENOSYS ? 0 : rc;
 }
 
-/* One page, by a fault. What is asked of the kernel costs as much as the fault itself, so quick faults
- * are told by the clock, and of the slow ones each is compared with the last one of the thread: where
- * the program has read by faults of its own meanwhile, one page is taken to have been read. */
-static int touch_one(const struct residency *residency, uint64_t offset, bool *there)
+/* One page, by a fault. What is asked of the kernel costs as much as the fault itself, so quick
+ * faults are told by the clock, and of the slow ones each is compared with the last one of the
+ * thread: where the program has read by faults of its own meanwhile, one page is taken to have been
+ * read. */
+static int touch_one(const struct store *store, uint64_t offset, bool *there)
 {
 	static _Thread_local long seen;
 	uint64_t began = clock_now();
-	int rc = touch(residency, offset);
+	int rc = touch(store, offset);
 	long before = seen;
 
 	*there = clock_now() - began < FAULT_NS;
@@ -95,11 +96,11 @@ static int touch_one(const struct residency *residency, uint64_t offset, bool *t
 
 /* Reads pages that are known to be missing, as few requests. The file's own map is what counts: a
  * failure is for the faults to find. */
-static bool pass_read(struct residency *residency, int fd, uint64_t offset, uint64_t end)
+static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end)
 {
 	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
 	     step += READAHEAD_STEP)
-		if (readahead(residency->fd, (off_t)step,
+		if (readahead(store->fd, (off_t)step,
 			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
 			break;
 	return fd >= 0 && !io_pass(fd, offset, end - offset);
@@ -107,58 +108,58 @@ static bool pass_read(struct residency *residency, int fd, uint64_t offset, uint
 
 /* A description of the file that reads no more than it is asked for; -1: the program has closed it.
  */
-static int pass_fd(struct residency *residency)
+static int pass_fd(struct store *store)
 {
-	int fd = probe_of(residency);
+	int fd = probe_of(store);
 
-	fd = fd < 0 ? residency->fd : fd;
-	return descriptor_is(fd, residency->device, residency->inode) ? fd : -1;
+	fd = fd < 0 ? store->fd : fd;
+	return descriptor_is(fd, store->device, store->inode) ? fd : -1;
 }
 
-/* Several pages without a fault for each. Returns 0; EIO: a read has failed, of which the faults are
- * to tell; or an errno: the file system does not know this. */
-static int pass_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+/* Several pages without a fault for each. Returns 0; EIO: a read has failed, of which the faults
+ * are to tell; or an errno: the file system does not know this. */
+static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
-	int fd = pass_fd(residency);
+	int fd = pass_fd(store);
 	int rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
 
 	*there = !rc;
 	if (rc == EAGAIN)
-		rc = pass_read(residency, fd, offset, end) ? 0 : EIO;
+		rc = pass_read(store, fd, offset, end) ? 0 : EIO;
 	return rc;
 }
 
-static int fault_in_pages(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
 	int passed = EOPNOTSUPP, rc;
 
-	if (end - offset > ARENA_BLOCK && !reads_around(residency))
-		passed = pass_in(residency, offset, end, there);
+	if (end - offset > ARENA_BLOCK && !reads_around(store))
+		passed = pass_in(store, offset, end, there);
 	if (!passed)
 		return 0;
-	rc = touch_one(residency, offset, there);
+	rc = touch_one(store, offset, there);
 	offset += ARENA_BLOCK;
 	if (!rc && !*there && offset < end && passed != EIO &&
-	    pass_read(residency, pass_fd(residency), offset, end))
+	    pass_read(store, pass_fd(store), offset, end))
 		return 0;
 	for (; !rc && offset < end; offset += ARENA_BLOCK)
-		rc = touch(residency, offset);
+		rc = touch(store, offset);
 	return rc;
 }
 
-int fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+int fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
 	int rc;
 
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (end - offset > FAULT_MOST)
 		end = offset + FAULT_MOST;
-	rc = fault_in_pages(residency, offset, end, there);
-	count_missed(residency, *there);
+	rc = fault_in_pages(store, offset, end, there);
+	count_missed(store, *there);
 	return rc;
 }
 
-void mark_sure(struct residency *residency, uint64_t offset, uint64_t end)
+void mark_sure(struct store *store, uint64_t offset, uint64_t end)
 {
 	for (uint64_t block = block_of(offset), last = block_end(end), next; block < last;
 	     block = next) {
@@ -169,94 +170,93 @@ void mark_sure(struct residency *residency, uint64_t offset, uint64_t end)
 			bits &= ~(uint64_t)0 >> (next - last);
 			next = last;
 		}
-		atomic_fetch_or_explicit(&residency->sure[block / 64], bits, memory_order_relaxed);
+		atomic_fetch_or_explicit(&store->sure[block / 64], bits, memory_order_relaxed);
 	}
 }
 
-bool residency_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length)
+bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length)
 {
 	uint64_t last = block_end(offset + length);
 
 	for (uint64_t block = block_of(offset); block < last; block++)
-		if (!residency_is_sure(sure, block * ARENA_BLOCK))
+		if (!store_is_sure(sure, block * ARENA_BLOCK))
 			return false;
 	return true;
 }
 
-void residency_take_care(struct residency *residency)
+void store_take_care(struct store *store)
 {
-	atomic_store(&residency->careful, true);
-	atomic_store(&residency->sure_skip, 0);
+	atomic_store(&store->careful, true);
+	atomic_store(&store->sure_skip, 0);
 }
 
-void sure_failed(struct residency *residency, int error)
+void sure_failed(struct store *store, int error)
 {
 	if (error != EIO)
 		return;
-	residency_take_care(residency);
-	atomic_store(&residency->sure_row, 0);
+	store_take_care(store);
+	atomic_store(&store->sure_row, 0);
 }
 
 /* Whether what comes next is taken to be in memory, because all before it was. */
-static bool is_granted(struct residency *residency)
+static bool is_granted(struct store *store)
 {
-	unsigned skip = atomic_load_explicit(&residency->sure_skip, memory_order_relaxed);
+	unsigned skip = atomic_load_explicit(&store->sure_skip, memory_order_relaxed);
 
-	if (!skip || residency_is_careful(residency))
+	if (!skip || store_is_careful(store))
 		return false;
-	atomic_store_explicit(&residency->sure_skip, skip - 1, memory_order_relaxed);
+	atomic_store_explicit(&store->sure_skip, skip - 1, memory_order_relaxed);
 	return true;
 }
 
 /* What a range has shown: when it had to be read, what lies around the next pages has to be read as
  * well, and not with them, before they are wanted. */
-static void note(struct residency *residency, bool there)
+static void note(struct store *store, bool there)
 {
-	unsigned row = atomic_load_explicit(&residency->sure_row, memory_order_relaxed);
+	unsigned row = atomic_load_explicit(&store->sure_row, memory_order_relaxed);
 
 	row = !there ? 0 : row < ROW_MAX ? row + 1 : row;
-	atomic_store_explicit(&residency->sure_row, row, memory_order_relaxed);
+	atomic_store_explicit(&store->sure_row, row, memory_order_relaxed);
 	if (row > ROW)
-		atomic_store_explicit(&residency->sure_skip, 1u << (row - ROW),
-				      memory_order_relaxed);
+		atomic_store_explicit(&store->sure_skip, 1u << (row - ROW), memory_order_relaxed);
 }
 
-static int ask(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+static int ask(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
 	uint64_t began = clock_now();
-	int rc = fault_in(residency, offset, end, there);
+	int rc = fault_in(store, offset, end, there);
 
 	if (rc) {
-		sure_failed(residency, rc);
+		sure_failed(store, rc);
 		return rc;
 	}
 	if (!*there)
 		stats_waited(began);
-	mark_sure(residency, offset, end);
-	note(residency, *there);
+	mark_sure(store, offset, end);
+	note(store, *there);
 	return 0;
 }
 
 /* All pages of a piece; false: one of them cannot be read. */
-static bool ask_piece(struct residency *residency, uint64_t offset, uint64_t end)
+static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 {
 	long before = faults_major();
 
 	/* Pages that are there are no reason for a call each. */
-	if (madvise(residency->base + offset, end - offset, MADV_POPULATE_READ))
+	if (madvise(store->base + offset, end - offset, MADV_POPULATE_READ))
 		return false;
 	stats_add(STATS_POPULATE_CALLS, 1);
-	mark_sure(residency, offset, end);
-	note(residency, faults_major() == before);
+	mark_sure(store, offset, end);
+	note(store, faults_major() == before);
 	return true;
 }
 
 /* The piece of the file in which a range lies; false: it is not to be asked for as a whole. */
-static bool piece_around(const struct residency *residency, uint64_t *offset, uint64_t *end)
+static bool piece_around(const struct store *store, uint64_t *offset, uint64_t *end)
 {
-	unsigned row = atomic_load_explicit(&residency->sure_row, memory_order_relaxed);
-	uint64_t piece = row == ROW_MAX && residency_is_careful(residency) ? PIECE_LARGE : PIECE;
-	uint64_t first = *offset & ~(piece - 1), size = residency->size;
+	unsigned row = atomic_load_explicit(&store->sure_row, memory_order_relaxed);
+	uint64_t piece = row == ROW_MAX && store_is_careful(store) ? PIECE_LARGE : PIECE;
+	uint64_t first = *offset & ~(piece - 1), size = store->size;
 
 	if (row < ROW || *end > size || *end > first + piece)
 		return false;
@@ -267,36 +267,36 @@ static bool piece_around(const struct residency *residency, uint64_t *offset, ui
 
 /* Takes the ends of a range away that are sure: a value that lies across the border of two pieces
  * is then a part of one of them, because a scan has been granted the other. */
-static void sure_trim(const struct residency *residency, uint64_t *offset, uint64_t *end)
+static void sure_trim(const struct store *store, uint64_t *offset, uint64_t *end)
 {
 	uint64_t from = block_of(*offset), to = block_end(*end);
 
-	while (from < to && residency_is_sure(residency->sure, from * ARENA_BLOCK))
+	while (from < to && store_is_sure(store->sure, from * ARENA_BLOCK))
 		*offset = ++from * ARENA_BLOCK;
-	while (from < to && residency_is_sure(residency->sure, (to - 1) * ARENA_BLOCK))
+	while (from < to && store_is_sure(store->sure, (to - 1) * ARENA_BLOCK))
 		*end = --to * ARENA_BLOCK;
 }
 
-int residency_assure(struct residency *residency, uint64_t offset, uint64_t length)
+int store_assure(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, first, last;
 	bool piece, there;
 	int rc;
 
-	sure_trim(residency, &offset, &end);
+	sure_trim(store, &offset, &end);
 	if (offset >= end)
 		return 0;
 	first = offset;
 	last = end;
-	piece = piece_around(residency, &first, &last);
-	if (piece && is_granted(residency)) {
-		mark_sure(residency, first, last);
+	piece = piece_around(store, &first, &last);
+	if (piece && is_granted(store)) {
+		mark_sure(store, first, last);
 		return 0;
 	}
-	if (piece && residency_is_careful(residency) && ask_piece(residency, first, last))
+	if (piece && store_is_careful(store) && ask_piece(store, first, last))
 		return 0;
-	rc = ask(residency, offset, end, &there);
-	if (!rc && piece && there && !residency_is_careful(residency))
-		mark_sure(residency, first, last);
+	rc = ask(store, offset, end, &there);
+	if (!rc && piece && there && !store_is_careful(store))
+		mark_sure(store, first, last);
 	return rc;
 }

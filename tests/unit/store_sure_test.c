@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tests which pages of the file's own map are touched in a system call before they are handed out,
  * which are read into the page cache by one request, and what a read that fails changes. */
-#include "residency_fixture.h"
+#include "store_fixture.h"
 #include "io/io_touch.h"
 #include "window/window.h"
 
@@ -14,12 +14,12 @@
 
 #include <cmocka.h>
 
-enum { PAGE = 4096, PIECE = RESIDENCY_FAULT, ROW = 16 };
+enum { PAGE = 4096, PIECE = STORE_FAULT, ROW = 16 };
 
-static unsigned asks;                /* of the kernel, in any way */
-static unsigned touches, populates;  /* ... by a fault of one page, by madvise() */
-static unsigned tries, passes;       /* ... by a read without a wait, with one */
-static uint64_t asked_from, asked;   /* bytes, of the last one */
+static unsigned asks;               /* of the kernel, in any way */
+static unsigned touches, populates; /* ... by a fault of one page, by madvise() */
+static unsigned tries, passes;      /* ... by a read without a wait, with one */
+static uint64_t asked_from, asked;  /* bytes, of the last one */
 static uint8_t *map;
 static uint64_t bad; /* the page that cannot be read; 0: none */
 static bool cold;    /* all has to be read */
@@ -102,20 +102,20 @@ static void counts_clear(void)
 	asks = touches = populates = tries = passes = 0;
 }
 
-static struct residency *first(void **state)
+static struct store *first(void **state)
 {
-	return &((struct fixture *)*state)->first.residency;
+	return &((struct fixture *)*state)->first.store;
 }
 
 static int setup(void **state)
 {
 	struct fixture *f;
 
-	if (residency_setup(state))
+	if (store_setup(state))
 		return -1;
 	f = *state;
 	reader_close(&f->first);
-	if (reader_open(&f->first, f, RESIDENCY_CACHE, true))
+	if (reader_open(&f->first, f, STORE_CACHE, true))
 		return -1;
 	map = f->first.base;
 	bad = 0;
@@ -125,199 +125,195 @@ static int setup(void **state)
 }
 
 /* A page that is handed out by one who looks at `sure` first. */
-static int hand_out(struct residency *residency, uint64_t offset)
+static int hand_out(struct store *store, uint64_t offset)
 {
-	return residency_is_sure(residency->sure, offset)
-		       ? 0
-		       : residency_assure(residency, offset, PAGE);
+	return store_is_sure(store->sure, offset) ? 0 : store_assure(store, offset, PAGE);
 }
 
 /* All pages of a range; how often the kernel was asked. */
-static unsigned hand_out_all(struct residency *residency, uint64_t offset, uint64_t end)
+static unsigned hand_out_all(struct store *store, uint64_t offset, uint64_t end)
 {
 	unsigned before = asks;
 
 	for (; offset < end; offset += PAGE)
-		assert_int_equal(hand_out(residency, offset), 0);
+		assert_int_equal(hand_out(store, offset), 0);
 	return asks - before;
 }
 
 /* So many that the next ones come with what is around them. */
-static void be_warm(struct residency *residency)
+static void be_warm(struct store *store)
 {
-	assert_int_equal(hand_out_all(residency, PIECE, 2 * PIECE), ROW);
+	assert_int_equal(hand_out_all(store, PIECE, 2 * PIECE), ROW);
 }
 
 static void page_when_handed_out_again_then_not_asked_for_again(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	assert_int_equal(hand_out(residency, 5 * PAGE), 0);
+	assert_int_equal(hand_out(store, 5 * PAGE), 0);
 	assert_int_equal(asked_from, 5 * PAGE);
 	assert_int_equal(asked, PAGE);
-	assert_int_equal(hand_out_all(residency, 5 * PAGE, 6 * PAGE), 0);
-	assert_int_equal(hand_out_all(residency, 6 * PAGE, 7 * PAGE), 1);
+	assert_int_equal(hand_out_all(store, 5 * PAGE, 6 * PAGE), 0);
+	assert_int_equal(hand_out_all(store, 6 * PAGE, 7 * PAGE), 1);
 }
 
 static void pages_when_many_were_there_then_most_are_taken_to_be_there(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	be_warm(residency);
-	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 2, 8);
+	be_warm(store);
+	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);
 }
 
 /* Values of two pages each, of which every eighth lies across the border of two pieces. */
 static void values_when_they_lie_across_pieces_then_taken_to_be_there_as_others(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	be_warm(residency);
+	be_warm(store);
 	counts_clear();
 	for (uint64_t at = ARENA_CHUNK + PAGE; at + 2 * PAGE <= SIZE; at += 2 * PAGE)
-		if (!residency_are_sure(residency->sure, at, 2 * PAGE))
-			assert_int_equal(residency_assure(residency, at, 2 * PAGE), 0);
+		if (!store_are_sure(store->sure, at, 2 * PAGE))
+			assert_int_equal(store_assure(store, at, 2 * PAGE), 0);
 	assert_in_range(asks, 2, 12);
 }
 
 static void values_when_they_lie_across_pieces_backward_then_taken_to_be_there_as_others(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	be_warm(residency);
+	be_warm(store);
 	counts_clear();
 	for (uint64_t at = SIZE - 3 * PAGE; at >= ARENA_CHUNK; at -= 2 * PAGE)
-		if (!residency_are_sure(residency->sure, at, 2 * PAGE))
-			assert_int_equal(residency_assure(residency, at, 2 * PAGE), 0);
+		if (!store_are_sure(store->sure, at, 2 * PAGE))
+			assert_int_equal(store_assure(store, at, 2 * PAGE), 0);
 	assert_in_range(asks, 2, 12);
 }
 
 static void pages_when_faults_are_slow_then_told_from_reads_by_their_number(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
 	slow = true;
-	(void)hand_out(residency, 0); /* another thread's faults were the last ones seen */
-	be_warm(residency);
-	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 2, 8);
+	(void)hand_out(store, 0); /* another thread's faults were the last ones seen */
+	be_warm(store);
+	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);
 }
 
 static void pages_when_nothing_is_granted_then_every_piece_is_asked_for(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	residency_take_care(residency);
-	be_warm(residency);
+	store_take_care(store);
+	be_warm(store);
 	/* In large pieces at last. */
-	assert_in_range(hand_out_all(residency, ARENA_CHUNK, SIZE), 28, 28 + 6);
+	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 28, 28 + 6);
 	assert_int_equal(asked, 4 * PIECE);
 }
 
 static void pages_when_they_have_to_be_read_then_by_themselves(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	be_warm(residency);
+	be_warm(store);
 	cold = true;
 	/* The first tells, of a piece; what else that has read is there. */
-	residency_take_care(residency);
-	assert_int_equal(hand_out_all(residency, ARENA_CHUNK, ARENA_CHUNK + PIECE), 1);
-	assert_int_equal(hand_out_all(residency, ARENA_CHUNK + PIECE, ARENA_CHUNK + 4 * PIECE),
+	store_take_care(store);
+	assert_int_equal(hand_out_all(store, ARENA_CHUNK, ARENA_CHUNK + PIECE), 1);
+	assert_int_equal(hand_out_all(store, ARENA_CHUNK + PIECE, ARENA_CHUNK + 4 * PIECE),
 			 3 * PIECE / PAGE);
 	assert_int_equal(asked, PAGE);
 }
 
 static void page_when_it_cannot_be_read_then_eio_until_it_can(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
 	bad = 9 * PAGE;
-	assert_int_equal(hand_out(residency, bad), EIO);
-	assert_int_equal(hand_out(residency, bad), EIO);
-	assert_int_equal(hand_out(residency, 8 * PAGE), 0);
+	assert_int_equal(hand_out(store, bad), EIO);
+	assert_int_equal(hand_out(store, bad), EIO);
+	assert_int_equal(hand_out(store, 8 * PAGE), 0);
 	bad = 0;
-	assert_int_equal(hand_out(residency, 9 * PAGE), 0);
-	assert_true(residency_is_sure(residency->sure, 9 * PAGE));
+	assert_int_equal(hand_out(store, 9 * PAGE), 0);
+	assert_true(store_is_sure(store->sure, 9 * PAGE));
 }
 
 static void page_when_another_of_its_piece_cannot_be_read_then_it_alone(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	be_warm(residency);
-	residency_take_care(residency);
+	be_warm(store);
+	store_take_care(store);
 	bad = ARENA_CHUNK + 3 * PAGE;
-	assert_int_equal(hand_out(residency, ARENA_CHUNK), 0);
+	assert_int_equal(hand_out(store, ARENA_CHUNK), 0);
 	assert_int_equal(asked, PAGE);
-	assert_false(residency_is_sure(residency->sure, ARENA_CHUNK + PAGE));
-	assert_int_equal(hand_out(residency, bad), EIO);
+	assert_false(store_is_sure(store->sure, ARENA_CHUNK + PAGE));
+	assert_int_equal(hand_out(store, bad), EIO);
 }
 
 static void pages_when_a_read_has_failed_then_nothing_is_taken_to_be_there(void **state)
 {
-	struct residency *residency = first(state);
-	struct residency_load load;
+	struct store *store = first(state);
+	struct store_load load;
 	uint64_t length = ARENA_CHUNK;
 	uint8_t *buffer = io_buffer_new(ARENA_CHUNK);
 
-	be_warm(residency);
-	(void)hand_out_all(residency, 2 * PIECE, 4 * PIECE);
-	assert_int_equal(residency_plan(residency, 4 * ARENA_CHUNK, &length, true, &load),
-			 PLAN_LOAD);
-	assert_int_equal(residency_finish(residency, &load, buffer, EIO, 0), EIO);
+	be_warm(store);
+	(void)hand_out_all(store, 2 * PIECE, 4 * PIECE);
+	assert_int_equal(store_plan(store, 4 * ARENA_CHUNK, &length, true, &load), PLAN_LOAD);
+	assert_int_equal(store_finish(store, &load, buffer, EIO, 0), EIO);
 	io_buffer_free(buffer, ARENA_CHUNK);
-	assert_true(residency_is_careful(residency));
+	assert_true(store_is_careful(store));
 	bad = 4 * ARENA_CHUNK + 7 * PAGE;
-	assert_int_equal(hand_out(residency, bad - PAGE), 0);
-	assert_int_equal(hand_out(residency, bad), EIO);
+	assert_int_equal(hand_out(store, bad - PAGE), 0);
+	assert_int_equal(hand_out(store, bad), EIO);
 }
 
 static void bytes_when_they_have_been_read_ahead_then_not_asked_for(void **state)
 {
-	struct residency *residency = first(state);
-	struct residency_load load;
+	struct store *store = first(state);
+	struct store_load load;
 	uint64_t length = ARENA_CHUNK;
 	uint8_t *buffer = io_buffer_new(ARENA_CHUNK);
 
-	assert_int_equal(residency_plan(residency, 4 * ARENA_CHUNK, &length, true, &load),
-			 PLAN_LOAD);
-	assert_int_equal(residency_finish(residency, &load, buffer, 0, ARENA_CHUNK), 0);
+	assert_int_equal(store_plan(store, 4 * ARENA_CHUNK, &length, true, &load), PLAN_LOAD);
+	assert_int_equal(store_finish(store, &load, buffer, 0, ARENA_CHUNK), 0);
 	io_buffer_free(buffer, ARENA_CHUNK);
-	assert_int_equal(hand_out_all(residency, 4 * ARENA_CHUNK, 5 * ARENA_CHUNK), 0);
-	assert_false(residency_is_sure(residency->sure, 4 * ARENA_CHUNK - PAGE));
-	assert_false(residency_is_sure(residency->sure, 5 * ARENA_CHUNK));
+	assert_int_equal(hand_out_all(store, 4 * ARENA_CHUNK, 5 * ARENA_CHUNK), 0);
+	assert_false(store_is_sure(store->sure, 4 * ARENA_CHUNK - PAGE));
+	assert_false(store_is_sure(store->sure, 5 * ARENA_CHUNK));
 }
 
 static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 	uint64_t at = 63 * PAGE; /* up to the end of a word and beyond */
 
-	assert_int_equal(residency_assure(residency, at, 3 * PAGE), 0);
+	assert_int_equal(store_assure(store, at, 3 * PAGE), 0);
 	assert_int_equal(touches, 3);
-	assert_true(residency_are_sure(residency->sure, at, 3 * PAGE));
-	assert_false(residency_are_sure(residency->sure, at, 4 * PAGE));
-	assert_false(residency_are_sure(residency->sure, at - PAGE, PAGE));
+	assert_true(store_are_sure(store->sure, at, 3 * PAGE));
+	assert_false(store_are_sure(store->sure, at, 4 * PAGE));
+	assert_false(store_are_sure(store->sure, at - PAGE, PAGE));
 	/* Of pages smaller than the kernel's. */
-	assert_true(residency_are_sure(residency->sure, at + 3 * PAGE - 512, 512));
-	assert_false(residency_are_sure(residency->sure, at + 3 * PAGE - 512, 1024));
+	assert_true(store_are_sure(store->sure, at + 3 * PAGE - 512, 512));
+	assert_false(store_are_sure(store->sure, at + 3 * PAGE - 512, 1024));
 }
 
 static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 	struct window_view view = {.base = map,
 				   .limit = SIZE / PAGE,
 				   .pages = SIZE / PAGE,
 				   .page_shift = 12,
-				   .runs = residency,
-				   .sure = residency->sure};
+				   .runs = store,
+				   .sure = store->sure};
 	const uint8_t *run;
 
 	/* Some of them are left to the page cache unasked. */
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(window_run(&view, 256 + 8 * i, 8, &run), 0);
-	residency_take_care(residency);
+	store_take_care(store);
 	bad = 512 * PAGE + 5 * PAGE;
 	assert_int_equal(window_run(&view, 512, 8, &run), EIO);
 	assert_int_equal(window_run(&view, 520, 8, &run), 0);
@@ -332,34 +328,34 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
 {
 	static const uint64_t pages[] = {3, 50};
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	residency_read_singly(residency);
+	store_read_singly(store);
 	cold = true;
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t at = (i + 1) * ARENA_CHUNK;
 
 		counts_clear();
-		assert_int_equal(residency_assure(residency, at, pages[i] * PAGE), 0);
+		assert_int_equal(store_assure(store, at, pages[i] * PAGE), 0);
 		assert_int_equal(tries, 1);
 		assert_int_equal(passes, 1);
 		assert_int_equal(asked_from, at);
 		assert_int_equal(asked, pages[i] * PAGE);
 		assert_int_equal(touches + populates, 0);
-		assert_true(residency_are_sure(residency->sure, at, pages[i] * PAGE));
+		assert_true(store_are_sure(store->sure, at, pages[i] * PAGE));
 	}
 	counts_clear();
-	assert_int_equal(hand_out(residency, 4 * ARENA_CHUNK), 0);
+	assert_int_equal(hand_out(store, 4 * ARENA_CHUNK), 0);
 	assert_int_equal(touches, 1);
 	assert_int_equal(tries + passes + populates, 0);
 }
 
 static void value_when_it_is_there_then_no_read_waits(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	residency_read_singly(residency);
-	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	store_read_singly(store);
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(tries, 1);
 	assert_int_equal(touches + passes + populates, 0);
 }
@@ -368,63 +364,57 @@ static void value_when_it_is_there_then_no_read_waits(void **state)
  */
 static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 	unsigned value;
 
 	cold = true;
 	for (value = 0; value < 100; value++)
-		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
-						  3 * PAGE),
-				 0);
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
 	assert_int_equal(touches, value);
 	assert_int_equal(passes, value);
 	assert_int_equal(asked, 2 * PAGE);
 	assert_int_equal(tries + populates, 0);
 	for (; value < 110; value++)
-		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
-						  3 * PAGE),
-				 0);
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
 	assert_in_range(touches, 100, 101);
 	assert_int_equal(asked, 3 * PAGE);
 	/* What is there then makes it read around again. */
 	cold = false;
 	for (; value < 120; value++)
-		assert_int_equal(residency_assure(residency, ARENA_CHUNK + value * 4 * PAGE,
-						  3 * PAGE),
-				 0);
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
 	cold = true;
 	counts_clear();
-	assert_int_equal(residency_assure(residency, 6 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(store_assure(store, 6 * ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(touches, 1);
 	assert_int_equal(populates, 0);
 }
 
 static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	residency_read_singly(residency);
+	store_read_singly(store);
 	cold = true;
 	bad = ARENA_CHUNK + 2 * PAGE;
-	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), EIO);
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), EIO);
 	assert_int_equal(passes, 1);
 	assert_int_equal(touches, 3);
-	assert_false(residency_is_sure(residency->sure, ARENA_CHUNK));
-	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 2 * PAGE), 0);
+	assert_false(store_is_sure(store->sure, ARENA_CHUNK));
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 2 * PAGE), 0);
 }
 
 static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(void **state)
 {
-	struct residency *residency = first(state);
+	struct store *store = first(state);
 
-	residency_read_singly(residency);
+	store_read_singly(store);
 	untold = true;
-	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(touches, 3);
 	assert_int_equal(passes, 0);
 	cold = true;
 	counts_clear();
-	assert_int_equal(residency_assure(residency, 2 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(store_assure(store, 2 * ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(touches, 1);
 	assert_int_equal(passes, 1);
 	assert_int_equal(asked, 2 * PAGE);
@@ -432,19 +422,19 @@ static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(v
 
 static void values_when_the_program_has_closed_the_file_then_by_faults(void **state)
 {
-	struct residency *residency = first(state);
-	int fd = residency->fd;
+	struct store *store = first(state);
+	int fd = store->fd;
 
-	residency_read_singly(residency);
-	residency->fd = -1;
+	store_read_singly(store);
+	store->fd = -1;
 	cold = true;
-	assert_int_equal(residency_assure(residency, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(touches, 3);
 	assert_int_equal(tries + passes + populates, 0);
-	residency->fd = fd;
+	store->fd = fd;
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, residency_teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
 
 int main(void)
 {

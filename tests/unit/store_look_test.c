@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tests how the page cache is asked what it holds, and what is believed of it where the kernel does
  * not tell, because the file belongs to another user. */
-#include "residency_fixture.h"
-#include "window/residency_private.h"
+#include "store_fixture.h"
+#include "window/store_private.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@ int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
-int __wrap_fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there);
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there);
 
 int __wrap_getrusage(int of, struct rusage *usage)
 {
@@ -57,9 +57,9 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int 
 	return -1;
 }
 
-int __wrap_fault_in(struct residency *residency, uint64_t offset, uint64_t end, bool *there)
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
-	(void)residency, (void)offset, (void)end;
+	(void)store, (void)offset, (void)end;
 	asks++;
 	*there = false;
 	return 0;
@@ -71,50 +71,50 @@ static int setup(void **state)
 
 	cold = false;
 	tries = asks = 0;
-	if (residency_setup(state))
+	if (store_setup(state))
 		return -1;
 	f = *state;
 	reader_close(&f->first);
-	return reader_open(&f->first, f, RESIDENCY_CACHE, true);
+	return reader_open(&f->first, f, STORE_CACHE, true);
 }
 
 /* Like values one after another. */
 static void bring_all(struct fixture *f)
 {
 	for (uint64_t at = ARENA_CHUNK; at < SIZE; at += 16 * ARENA_BLOCK)
-		assert_int_equal(residency_bring(&f->first.residency, at, 16 * ARENA_BLOCK), 0);
+		assert_int_equal(store_bring(&f->first.store, at, 16 * ARENA_BLOCK), 0);
 }
 
 static void scan_when_memory_has_no_room_for_the_file_then_not_kept_in_large_pieces(void **state)
 {
-	struct residency *residency = &((struct fixture *)*state)->first.residency;
+	struct store *store = &((struct fixture *)*state)->first.store;
 
-	assert_false(residency_keeps(residency));
-	residency_scan(residency, 1);
-	assert_true(residency_keeps(residency));
-	residency_scan(residency, -1);
-	assert_false(residency_keeps(residency));
-	residency->room = residency->data - 1;
-	residency_scan(residency, 1);
-	assert_false(residency_keeps(residency));
-	residency_scan(residency, -1);
+	assert_false(store_keeps(store));
+	store_scan(store, 1);
+	assert_true(store_keeps(store));
+	store_scan(store, -1);
+	assert_false(store_keeps(store));
+	store->room = store->data - 1;
+	store_scan(store, 1);
+	assert_false(store_keeps(store));
+	store_scan(store, -1);
 }
 
 static void scan_when_an_arena_is_filled_then_no_page_cache(void **state)
 {
-	struct residency *residency = &((struct fixture *)*state)->second.residency;
+	struct store *store = &((struct fixture *)*state)->second.store;
 
-	residency_scan(residency, 1);
-	assert_false(residency_keeps(residency));
-	residency_scan(residency, -1);
+	store_scan(store, 1);
+	assert_false(store_keeps(store));
+	store_scan(store, -1);
 }
 
 static void file_of_another_when_it_is_warm_then_nothing_is_asked_for(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(residency_idle(&f->first.residency, ARENA_CHUNK, ARENA_CHUNK));
-	assert_int_equal(f->first.residency.told, TOLD_NOTHING);
+	assert_true(store_idle(&f->first.store, ARENA_CHUNK, ARENA_CHUNK));
+	assert_int_equal(f->first.store.told, TOLD_NOTHING);
 	bring_all(f);
 	assert_int_equal(asks, 0);
 	assert_in_range(tries, 1, 20);
@@ -126,7 +126,7 @@ static void file_of_another_when_it_is_cold_then_brought_and_seldom_tried(void *
 	unsigned values = (CHUNKS - 1) * (ARENA_BLOCKS / 16);
 
 	cold = true;
-	assert_false(residency_idle(&f->first.residency, ARENA_CHUNK, ARENA_CHUNK));
+	assert_false(store_idle(&f->first.store, ARENA_CHUNK, ARENA_CHUNK));
 	bring_all(f);
 	assert_int_equal(asks, values);
 	assert_in_range(tries, 1, 10);
@@ -143,8 +143,8 @@ static void file_of_another_when_it_becomes_warm_then_that_is_seen(void **state)
 	cold = false;
 	asked = asks;
 	for (unsigned i = 0; i < 70; i++)
-		(void)residency_idle(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK);
-	assert_true(residency_idle(&f->first.residency, ARENA_CHUNK, ARENA_BLOCK));
+		(void)store_idle(&f->first.store, ARENA_CHUNK, ARENA_BLOCK);
+	assert_true(store_idle(&f->first.store, ARENA_CHUNK, ARENA_BLOCK));
 	assert_int_equal(asks, asked);
 }
 
@@ -153,9 +153,9 @@ static void file_of_another_when_an_arena_has_it_then_no_try(void **state)
 {
 	struct fixture *f = *state;
 
-	f->second.residency.believe_cache = true;
-	assert_false(residency_idle(&f->second.residency, ARENA_CHUNK, ARENA_BLOCK));
-	assert_int_equal(residency_bring(&f->second.residency, ARENA_CHUNK, ARENA_CHUNK), 0);
+	f->second.store.believe_cache = true;
+	assert_false(store_idle(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
+	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_CHUNK), 0);
 	assert_int_equal(tries, 0);
 	assert_int_equal(io_counted(&f->second.io).bytes, ARENA_CHUNK);
 }
@@ -164,11 +164,11 @@ static int setup_told(void **state)
 {
 	struct fixture *f;
 
-	if (residency_setup(state))
+	if (store_setup(state))
 		return -1;
 	f = *state;
-	f->first.residency.believe_cache = true;
-	f->first.residency.told = TOLD_TRULY;
+	f->first.store.believe_cache = true;
+	f->first.store.told = TOLD_TRULY;
 	known = &f->first;
 	hole = 0;
 	return 0;
@@ -177,7 +177,7 @@ static int setup_told(void **state)
 static int teardown_told(void **state)
 {
 	known = NULL;
-	return residency_teardown(state);
+	return store_teardown(state);
 }
 
 /* Like a small value in the middle of a chunk. Returns how many pages the kernel was asked for. */
@@ -185,15 +185,15 @@ static unsigned value_bring(struct fixture *f, unsigned chunk)
 {
 	unsigned before = looked_at;
 
-	assert_int_equal(residency_bring(&f->first.residency, chunk * ARENA_CHUNK + ARENA_CHUNK / 2,
-					 ARENA_BLOCK),
-			 0);
+	assert_int_equal(
+		store_bring(&f->first.store, chunk * ARENA_CHUNK + ARENA_CHUNK / 2, ARENA_BLOCK),
+		0);
 	return looked_at - before;
 }
 
 static bool is_left_to_cache(struct fixture *f, unsigned chunk)
 {
-	return residency_covers(&f->first.residency, chunk * ARENA_CHUNK, ARENA_CHUNK);
+	return store_covers(&f->first.store, chunk * ARENA_CHUNK, ARENA_CHUNK);
 }
 
 /* What the kernel is asked costs about as much as the faults that it is to save. So after a row of
@@ -260,7 +260,7 @@ static void chunk_when_a_read_has_failed_then_it_is_looked_at(void **state)
 	struct fixture *f = *state;
 
 	row_bring(f);
-	residency_take_care(&f->first.residency);
+	store_take_care(&f->first.store);
 	hole = 6 * ARENA_CHUNK + ARENA_CHUNK / 4;
 	value_bring(f, 6);
 	assert_false(is_left_to_cache(f, 6));
@@ -300,7 +300,7 @@ static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 
 	value_bring(f, 1);
 	hole = value + 3 * ARENA_BLOCK;
-	assert_int_equal(residency_bring(&f->first.residency, value, 8 * ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, value, 8 * ARENA_BLOCK), 0);
 	assert_true(io_counted(&f->first.io).bytes >= ARENA_BLOCK);
 	assert_right(&f->first, value, 8 * ARENA_BLOCK);
 }
@@ -310,20 +310,20 @@ static void value_when_a_block_of_it_is_missing_then_it_is_read(void **state)
 static void part_when_the_page_cache_has_it_then_it_counts_as_there(void **state)
 {
 	struct fixture *f = *state;
-	struct residency *residency = &f->first.residency;
+	struct store *store = &f->first.store;
 	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = ARENA_BLOCK;
-	struct residency_load load;
+	struct store_load load;
 
 	hole = 2 * ARENA_CHUNK;
-	assert_int_equal(residency_plan(residency, value, &length, false, &load), PLAN_READY);
-	assert_true(residency_covers(residency, value, ARENA_BLOCK));
-	assert_false(residency_covers(residency, value, 2 * ARENA_BLOCK));
-	assert_false(residency_covers(residency, hole, ARENA_BLOCK));
-	assert_int_equal(residency_bring(residency, hole, ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, hole, ARENA_BLOCK));
-	assert_false(residency_covers(residency, value, ARENA_BLOCK));
-	assert_int_equal(residency_bring(residency, value, ARENA_BLOCK), 0);
-	assert_true(residency_covers(residency, value, ARENA_BLOCK));
+	assert_int_equal(store_plan(store, value, &length, false, &load), PLAN_READY);
+	assert_true(store_covers(store, value, ARENA_BLOCK));
+	assert_false(store_covers(store, value, 2 * ARENA_BLOCK));
+	assert_false(store_covers(store, hole, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0);
+	assert_true(store_covers(store, hole, ARENA_BLOCK));
+	assert_false(store_covers(store, value, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, value, ARENA_BLOCK), 0);
+	assert_true(store_covers(store, value, ARENA_BLOCK));
 	assert_right(&f->first, 2 * ARENA_CHUNK, ARENA_CHUNK);
 }
 
@@ -332,16 +332,16 @@ static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
 	struct fixture *f = *state;
 
 	value_bring(f, 1);
-	assert_int_equal(residency_bring(&f->first.residency, 2 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
-	assert_null(f->first.residency.arena);
+	assert_int_equal(store_bring(&f->first.store, 2 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+	assert_null(f->first.store.arena);
 	hole = 5 * ARENA_CHUNK;
-	assert_int_equal(residency_bring(&f->first.residency, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
-	assert_non_null(f->first.residency.arena);
+	assert_int_equal(store_bring(&f->first.store, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK), 0);
+	assert_non_null(f->first.store.arena);
 	assert_right(&f->first, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK);
 }
 
 #define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, residency_teardown)
+#define CASE(name)      cmocka_unit_test_setup_teardown(name, setup, store_teardown)
 
 int main(void)
 {

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Brings bytes to a reader that waits for them, and bounds how long it waits for other readers. */
+#include "window/store_private.h"
+
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+enum {
+	/* Milliseconds to wait for a reader that gets nothing done, or does; then the file's own
+	 * map serves. */
+	WAIT_IDLE = 250,
+	WAIT_MAX = 2000,
+	ANNOUNCED_NS = 20000000,    /* for bytes that were announced */
+	IMPATIENT_NS = 1000000000,  /* how long no slow reader is waited for any more */
+	STOPPED_TIMES = 60,         /* ... at most, if the reader has got nothing done meanwhile */
+	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
+	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
+	LOADS_AT_ONCE = 8,          /* chunks that a waiting thread reads as one request */
+};
+
+/* One is kept, because most reads are of a chunk or less and come one after another. */
+static void *buffer_take(struct store *store, size_t length)
+{
+	void *buffer = length > ARENA_CHUNK ? NULL : atomic_exchange(&store->spare, NULL);
+
+	return buffer ? buffer : io_buffer_new(length > ARENA_CHUNK ? length : ARENA_CHUNK);
+}
+
+static void buffer_return(struct store *store, void *buffer, size_t length)
+{
+	void *none = NULL;
+
+	if (length > ARENA_CHUNK)
+		io_buffer_free(buffer, length);
+	else if (!buffer || !atomic_compare_exchange_strong(&store->spare, &none, buffer))
+		io_buffer_free(buffer, ARENA_CHUNK);
+}
+
+/* Reads what plans have taken on; neighbours in the file are one request. Every claim is given
+ * back. */
+static int load_now(struct store *store, const struct store_load *loads, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0, next; i < n; i = next) {
+		size_t length = loads[i].length, done = 0, from = 0;
+		int error = ENOMEM;
+		uint8_t *buffer;
+
+		for (next = i + 1; next < n && loads[i].offset + length == loads[next].offset;
+		     next++)
+			length += loads[next].length;
+		buffer = buffer_take(store, length);
+		if (buffer) {
+			error = io_read(store->io, buffer, length, loads[i].offset, &done);
+			stats_requests(1, done);
+		}
+		for (; i < next; from += loads[i++].length) {
+			size_t left = done > from ? done - from : 0;
+			int failed = store_finish(store, &loads[i], buffer ? buffer + from : NULL,
+						  error, left);
+
+			rc = rc ? rc : failed;
+		}
+		buffer_return(store, buffer, length);
+	}
+	return rc;
+}
+
+/* What comes behind a chunk that the server brings is wished for with it. Under the store
+ * lock. */
+static void wish_on(struct store *store, uint64_t offset, uint64_t end, const struct plan_how *how)
+{
+	for (unsigned n = 1; n < LOADS_AT_ONCE && offset < end; n++) {
+		uint64_t chunk = offset / ARENA_CHUNK, stop = chunk_end(store, chunk), run;
+
+		if (stop > end)
+			stop = end;
+		if (is_served(store, chunk, block_end(stop) - block_of(offset), how) &&
+		    arena_missing(store->arena, block_of(offset), block_end(stop), &run))
+			node_link_wish(&store->link, store->arena, chunk, how->urgent);
+		offset = stop;
+	}
+}
+
+/* Plans as much of [*offset, end) as can be read at once; moves *offset past it. *n is how many
+ * loads were taken on. Returns the last plan: PLAN_BUSY when it stopped at another reader's
+ * chunk, PLAN_REST when it stopped at one that cannot be shown in any way. */
+static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t end,
+				 const struct plan_how *how, struct store_load *loads, unsigned *n)
+{
+	enum store_plan plan = PLAN_READY;
+
+	*n = 0;
+	pthread_mutex_lock(&store->lock);
+	while (*offset < end && *n < LOADS_AT_ONCE) {
+		uint64_t length = end - *offset;
+
+		plan = plan_locked(store, *offset, &length, how, &loads[*n]);
+		if (plan == PLAN_BUSY) {
+			wish_on(store, *offset + length, end, how);
+			break;
+		}
+		if (plan == PLAN_REST) {
+			if (!chunk_leave(store, *offset / ARENA_CHUNK))
+				break;
+		}
+		*n += plan == PLAN_LOAD;
+		plan = PLAN_READY;
+		*offset += length;
+	}
+	pthread_mutex_unlock(&store->lock);
+	return plan;
+}
+
+/* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
+ * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
+ */
+static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
+{
+	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK, asked = 0;
+
+	if (!store_keeps(store))
+		return false;
+	pthread_mutex_lock(&store->lock);
+	for (uint64_t chunk = first; chunk <= last; chunk++)
+		if (!store->taints[chunk] &&
+		    !store_has(store, chunk, chunk * ARENA_CHUNK,
+			       chunk_end(store, chunk) - chunk * ARENA_CHUNK))
+			asked += chunk_end(store, chunk) - chunk * ARENA_CHUNK;
+	pthread_mutex_unlock(&store->lock);
+	offset = first * ARENA_CHUNK;
+	end = chunk_end(store, last);
+	if (!io_keep(store->io, offset, end - offset))
+		return false;
+	if (asked) {
+		stats_requests(1, asked);
+	}
+	mark_run(store, block_of(offset), block_end(end));
+	mark_sure(store, offset, end);
+	return true;
+}
+
+/* All of it as one request to the page cache. */
+static int bring_cached(struct store *store, uint64_t offset, uint64_t end)
+{
+	unsigned streak, skip;
+	uint64_t began;
+	bool there;
+	int rc = 0;
+
+	/* The more often values were found there, the more of them pass unasked; but not in front
+	 * of what a scan has read. */
+	if (store->believe_cache && store_keeps(store)) {
+		if (is_cached_at(store, end - 1))
+			return 0;
+	} else if (store->believe_cache) {
+		skip = atomic_load_explicit(&store->skip, memory_order_relaxed);
+		if (skip) {
+			atomic_store_explicit(&store->skip, skip - 1, memory_order_relaxed);
+			return 0;
+		}
+		streak = atomic_load_explicit(&store->streak, memory_order_relaxed);
+		if (is_cached_at(store, offset + (end - offset) / 2)) {
+			streak += streak < STREAK_MAX;
+			atomic_store_explicit(&store->streak, streak, memory_order_relaxed);
+			atomic_store_explicit(&store->skip, 1u << streak, memory_order_relaxed);
+			return 0;
+		}
+		atomic_store_explicit(&store->streak, 0, memory_order_relaxed);
+	}
+	began = clock_now();
+	if (keep_scanned(store, offset, end))
+		goto done;
+	stats_requests(1, end - offset);
+	rc = fault_in(store, offset, end, &there);
+	sure_failed(store, rc);
+	if (!rc) {
+		mark_run(store, block_of(offset), block_end(end));
+		mark_sure(store, offset, end);
+	}
+done:
+	stats_waited(began);
+	return rc;
+}
+
+/* The file's own map serves from here on. Returns 0, or ENOMEM when the kernel has no map left. */
+static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
+{
+	bool rested = true;
+
+	pthread_mutex_lock(&store->lock);
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		rested &= chunk_leave(store, chunk);
+	pthread_mutex_unlock(&store->lock);
+	stats_add(STATS_FALLBACKS, 1);
+	return rested ? 0 : ENOMEM;
+}
+
+/* Whether a process of the node goes over all of the file. */
+static bool is_scanned(struct store *store)
+{
+	unsigned steppers;
+	bool scanned;
+
+	if (atomic_load_explicit(&store->scans, memory_order_relaxed))
+		return true;
+	pthread_mutex_lock(&store->lock);
+	scanned = atomic_load(&store->enabled) && store_attach(store) &&
+		  arena_scanners(store->arena, &steppers);
+	pthread_mutex_unlock(&store->lock);
+	return scanned;
+}
+
+/* What stays with the file's own map. *waited: it was not there yet. */
+static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *waited)
+{
+	uint64_t first = offset, last = end;
+	bool there;
+
+	stats_add(STATS_AT_REST, 1);
+	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
+	if (!is_cached(store, offset, end)) {
+		*waited = true;
+		if (is_scanned(store) || clock_now() < store->impatient_until) {
+			first -= first % ARENA_CHUNK;
+			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
+		}
+		/* The kernel's requests are small, but these it sends off together. */
+		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
+		for (; first < last; first += READAHEAD_STEP)
+			(void)!readahead(store->fd, (off_t)first, READAHEAD_STEP);
+	}
+	return fault_in(store, offset, end, &there);
+}
+
+/* Where no plain file can serve instead: past the arena. */
+static int bring_spilled(struct store *store, uint64_t offset, uint64_t end)
+{
+	int rc = 0;
+
+	for (uint64_t next; offset < end && !rc; offset = next) {
+		next = chunk_end(store, offset / ARENA_CHUNK);
+		if (next > end)
+			next = end;
+		if (!store_covers(store, offset, next - offset))
+			rc = chunk_bring_spilled(store, offset / ARENA_CHUNK);
+	}
+	return rc;
+}
+
+/* The patience of a thread that waits for a chunk that another reader reads, in milliseconds. */
+struct patience {
+	unsigned waited, idle; /* idle: without the other one's getting anything done */
+	uint64_t progress;
+};
+
+bool is_impatient(const struct store *store)
+{
+	uint64_t now = clock_now();
+
+	return now < store->impatient_until ||
+	       (now < store->stopped_until &&
+		!(store->arena && arena_progressed(store->arena, store->stopped_at)));
+}
+
+/* Waiting long once is enough: a stopped reader has more than one chunk in hand. A reader that
+ * may be stopped for ever is tried again ever more rarely, so that it costs next to nothing; one
+ * that is only slow, as soon as ever. Under the store lock. */
+static void lose_patience(struct store *store, const struct patience *patience)
+{
+	uint64_t now = clock_now(), longer = 2 * store->stopped_ns;
+
+	store->impatient_until = now + IMPATIENT_NS;
+	if (patience->idle < WAIT_IDLE || patience->progress != store->stopped_at || !longer)
+		longer = IMPATIENT_NS;
+	if (longer > STOPPED_TIMES * (uint64_t)IMPATIENT_NS)
+		longer = STOPPED_TIMES * (uint64_t)IMPATIENT_NS;
+	store->stopped_at = patience->progress;
+	store->stopped_ns = longer;
+	store->stopped_until = now + longer;
+}
+
+/* Whether to ask again for it, after a while; false: go without it. */
+static bool wait_on(struct store *store, uint64_t offset, struct patience *patience)
+{
+	bool impatient;
+	uint64_t progress;
+
+	pthread_mutex_lock(&store->lock);
+	impatient = is_impatient(store);
+	if (!impatient && (patience->idle >= WAIT_IDLE || patience->waited >= WAIT_MAX)) {
+		lose_patience(store, patience);
+		impatient = true;
+	}
+	pthread_mutex_unlock(&store->lock);
+	if (impatient)
+		return false;
+	if (store_wait(store, offset, &progress))
+		return true;
+	patience->idle = progress == patience->progress ? patience->idle + WAIT_SLICE : 0;
+	patience->progress = progress;
+	patience->waited += WAIT_SLICE;
+	return true;
+}
+
+/* What has been announced comes in the order of the file and many at once. Returns whether it was
+ * not there yet. */
+static bool wait_announced(struct store *store, uint64_t offset, uint64_t length)
+{
+	uint64_t until = clock_now() + ANNOUNCED_NS;
+	struct store_waiter self = {.offset = offset, .end = offset + length}, **link;
+	bool waited = false;
+
+	pthread_mutex_lock(&store->lock);
+	self.next = store->waiters;
+	store->waiters = &self;
+	while (atomic_load(&store->announced) && !store_covers(store, offset, length) &&
+	       (waited = true) && clock_wait(&store->landed, &store->lock, until))
+		;
+	for (link = &store->waiters; *link != &self; link = &(*link)->next)
+		;
+	*link = self.next;
+	pthread_mutex_unlock(&store->lock);
+	return waited;
+}
+
+/* For what the page cache has no arena is made. */
+static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
+{
+	bool left;
+
+	pthread_mutex_lock(&store->lock);
+	left = !store->arena && store->believe_cache;
+	for (uint64_t next; left && offset < end; offset = next) {
+		uint64_t chunk = offset / ARENA_CHUNK;
+
+		next = chunk_end(store, chunk) < end ? chunk_end(store, chunk) : end;
+		left = store_has(store, chunk, offset, next - offset) ||
+		       leave_to_cache(store, chunk, offset, next);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return left;
+}
+
+/* *waited: another reader was waited for. */
+static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waited)
+{
+	struct store_load loads[LOADS_AT_ONCE];
+	struct patience patience = {0};
+	struct plan_how how = {.widen = is_scanned(store) ? ARENA_CHUNK : widen_ahead(store),
+			       .urgent = true,
+			       .guess = store->packed ? GUESS_NOTHING : atomic_load(&store->guess)};
+	int rc = 0;
+
+	while (offset < end && !rc) {
+		uint64_t start = offset;
+		unsigned n;
+		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
+
+		*waited |= n || plan == PLAN_BUSY;
+		if (n) {
+			rc = load_now(store, loads, n);
+			/* No memory for the arena, or the program has closed the descriptor: the
+			 * file's own map serves. */
+			if (rc == ENOMEM || rc == EBADF)
+				rc = chunks_rest(store, start, offset);
+			if (rc && (how.widen > ARENA_BLOCK || how.guess)) {
+				/* Perhaps it was not our bytes that failed. */
+				how.widen = ARENA_BLOCK;
+				how.guess = GUESS_NOTHING;
+				offset = start;
+				rc = 0;
+			}
+			patience = (struct patience){0};
+		} else if (plan == PLAN_REST) {
+			rc = ENOMEM;
+		} else if (plan == PLAN_BUSY && !wait_on(store, offset, &patience)) {
+			if (!how.alone && store->link.fd >= 0) {
+				how.alone = true; /* perhaps it is not claimed */
+				continue;
+			}
+			/* Its reader lives but does not come on: go without it. */
+			rc = chunks_rest(store, offset, offset + 1);
+			offset = (offset / ARENA_CHUNK + 1) * ARENA_CHUNK;
+			patience = (struct patience){0};
+		}
+	}
+	return rc;
+}
+
+/* What could not be shown stays with the file, out of which pointers are about to be handed.
+ * Returns 0, or ENOMEM as above. */
+static int leave_uncovered(struct store *store, uint64_t offset, uint64_t end)
+{
+	bool left = true;
+
+	pthread_mutex_lock(&store->lock);
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		if (!store_has(store, chunk, offset, end - offset))
+			left &= chunk_leave(store, chunk);
+	pthread_mutex_unlock(&store->lock);
+	return left ? 0 : ENOMEM;
+}
+
+/* Whether there is a chunk of which only some blocks of the arena are shown: what others have
+ * published among those that were just read is not, before it is asked for. */
+static bool is_shown_in_runs(const struct store *store, uint64_t offset, uint64_t end)
+{
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		if (get_state(store, chunk) == CHUNK_RUNS)
+			return true;
+	return false;
+}
+
+int store_bring(struct store *store, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length, began;
+	bool waited = false;
+	int rc;
+
+	if (end > store->size)
+		end = store->size;
+	if (store->kind == STORE_CACHE)
+		return bring_cached(store, offset, end);
+	began = clock_now();
+	if (atomic_load_explicit(&store->announced, memory_order_relaxed))
+		waited = wait_announced(store, offset, end - offset);
+	rc = is_left_to_cache(store, offset, end) ? 0 : bring(store, offset, end, &waited);
+	if (!rc && is_shown_in_runs(store, offset, end) &&
+	    !store_covers(store, offset, end - offset))
+		rc = bring(store, offset, end, &waited);
+	if (!rc && atomic_load(&store->enabled) && end > offset &&
+	    !store_covers(store, offset, end - offset)) {
+		rc = leave_uncovered(store, offset, end);
+		waited |= store->spill >= 0;
+		if (!rc)
+			rc = store->spill < 0 ? touch_rest(store, offset, end, &waited)
+					      : bring_spilled(store, offset, end);
+	}
+	if (waited)
+		stats_waited(began);
+	sure_failed(store, rc);
+	return rc;
+}
+
+bool store_bring_copies(struct store *store, uint64_t offset, uint64_t bytes)
+{
+	uint64_t end = offset + bytes;
+	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
+	uint64_t length = round_up(end, ARENA_BLOCK) - first, part = end - offset;
+	const struct plan_how how = {.widen = ARENA_BLOCK, .alone = true};
+	struct store_load load;
+	enum store_plan plan = PLAN_BUSY;
+	uint8_t *buffer;
+
+	if (!store->packed || end > store->size || length > ARENA_CHUNK ||
+	    !atomic_load(&store->enabled) || is_scanned(store))
+		return false;
+	buffer = buffer_take(store, length);
+	if (buffer && !store->packed->read_tree(store->io, buffer, length, first)) {
+		pthread_mutex_lock(&store->lock);
+		plan = plan_locked(store, offset, &part, &how, &load);
+		pthread_mutex_unlock(&store->lock);
+		if (plan == PLAN_LOAD)
+			(void)store_finish(store, &load, buffer + (load.offset - first), 0,
+					   load.length);
+	}
+	buffer_return(store, buffer, length);
+	return plan != PLAN_BUSY && plan != PLAN_REST;
+}
+
+int store_bring_tree(struct store *store, uint64_t offset, uint64_t length)
+{
+	if (store_bring_copies(store, offset, length) && store_covers(store, offset, length))
+		return 0;
+	return store_bring(store, offset, length);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Plans what is read into the arena or the page cache, and shows it when it has come. */
+#include "window/store_private.h"
+
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+enum {
+	AHEAD_SHARE = 3,    /* of what may be pinned, as one part in so many */
+	PREPARE = 8,        /* chunks at a time */
+	PREPARE_AHEAD = 24, /* chunks: as far as that */
+	AROUND = 128 << 10, /* bytes: the kernel's own */
+	AROUND_TIMES = 2,   /* in a chunk; then 0.5 ms each were its 1.2 ms */
+	ALONE_TIMES = 6,    /* the threshold when neighbours are not read along */
+};
+
+/* Half a huge page gets no entries before the other half is shown: they would stand in the way of
+ * the one for all of it. */
+static void map_landed(const struct store *store, const struct store_load *load)
+{
+	uint64_t other = load->chunk ^ (ARENA_PAIR - 1);
+
+	if (!is_half(store, load->chunk))
+		map_read(store, load->offset, load->length);
+	else if (is_shown(store, other))
+		map_read(store, load->offset, STORE_FAULT);
+}
+
+/* Shows what is published already. Under the store lock; the caller has seen the blocks
+ * published. */
+static enum store_plan show_published(struct store *store, uint64_t chunk, uint64_t first,
+				      uint64_t last)
+{
+	bool fresh = !is_shown(store, chunk);
+	uint64_t run;
+
+	if (fresh && store->link.fd >= 0)
+		shed(store);
+	if (fresh && !arena_pin(store->arena, chunk))
+		return PLAN_BUSY;
+	/* Only a pin makes the look last. */
+	if (fresh && arena_missing(store->arena, first, last, &run)) {
+		arena_unpin(store->arena, chunk);
+		return PLAN_BUSY;
+	}
+	arena_touch(store->arena, chunk);
+	if (chunk_show(store, chunk, first, last)) {
+		stats_add(is_own(store, chunk) ? STATS_HITS_ARENA_OWN : STATS_HITS_ARENA_PEER,
+			  fresh);
+		return PLAN_READY;
+	}
+	if (fresh)
+		arena_unpin(store->arena, chunk);
+	return PLAN_REST;
+}
+
+static bool reserve(struct store *store, uint64_t blocks)
+{
+	uint64_t before;
+
+	/* A try that fails says to all that memory is short. */
+	for (unsigned tries = 0; tries < 2; tries++) {
+		shed(store);
+		if (arena_reserve(store->arena, blocks))
+			return true;
+	}
+	before = store->mapped_count;
+	shed_all(store);
+	stats_add(STATS_EVICTIONS, before - store->mapped_count);
+	return arena_reserve(store->arena, blocks);
+}
+
+/* The run of missing blocks of a chunk in which `wanted` lies: what a scan will want in a moment
+ * comes with the same request. */
+static uint64_t missing_around(struct store *store, uint64_t chunk, uint64_t wanted, uint64_t *run)
+{
+	uint64_t start, end, first, n;
+
+	chunk_span(store, chunk, &start, &end);
+	for (first = block_of(start);; first = *run + n) {
+		n = arena_missing(store->arena, first, block_of(end), run);
+		if (!n || *run + n > wanted)
+			return n;
+	}
+}
+
+bool is_linked(struct store *store)
+{
+	if (store->link.fd < 0 && store->link_at != UINT64_MAX && clock_now() >= store->link_at)
+		store_link(store);
+	return store->link.fd >= 0;
+}
+
+bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how)
+{
+	bool whole;
+
+	if (!is_linked(store) || how->alone || !arena_is_served(store->arena, chunk, &whole) ||
+	    is_impatient(store))
+		return false;
+	return whole || how->widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
+}
+
+/* The same in whole pieces, of which a block in the middle that is there makes no two: of what is
+ * packed, and where requests are dear. Returns how many blocks are missing in the `*count` from
+ * *run on. */
+static uint64_t missing_pieces(struct store *store, uint64_t chunk, uint64_t first, uint64_t last,
+			       uint64_t piece, uint64_t *run, uint64_t *count)
+{
+	uint64_t start, end, found, n, missing = 0, next;
+
+	chunk_span(store, chunk, &start, &end);
+	first = first * ARENA_BLOCK & ~(piece - 1);
+	last = round_up(last * ARENA_BLOCK, piece);
+	first = block_of(first < start ? start : first);
+	last = block_of(last > end ? end : last);
+	*run = last;
+	*count = 0;
+	for (next = first; (n = arena_missing(store->arena, next, last, &found)) > 0;
+	     next = found + n) {
+		if (!missing)
+			*run = found;
+		missing += n;
+		*count = found + n - *run;
+	}
+	return missing;
+}
+
+void store_guess(struct store *store, enum store_guess guess)
+{
+	atomic_store(&store->guess, guess);
+}
+
+/* How far a wish is widened. A program that reads at random reads all of the file in the end, or
+ * a little: which it is cannot be known. So all of a chunk comes when as much has been spent on
+ * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
+ * twice the least); and before that what is around, as with the kernel's own reading around, for
+ * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
+ * 0.4 times more than with what it has asked for. Of a file for which there is not enough room
+ * little would still be there when it is wanted. */
+static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks,
+			    enum store_guess guess)
+{
+	if (arena_budget(store->arena) < store->data)
+		return ARENA_BLOCK;
+	if (arena_pieces(store->arena, chunk) >=
+	    (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
+		return ARENA_CHUNK;
+	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
+}
+
+enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *length,
+			    const struct plan_how *how, struct store_load *load)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
+	struct plan_how wider = *how;
+
+	if (end > chunk_end(store, chunk))
+		end = chunk_end(store, chunk);
+	*length = end - offset;
+	if (store_has(store, chunk, offset, *length))
+		return PLAN_READY;
+	if (!how->again && leave_to_cache(store, chunk, offset, end))
+		return PLAN_READY;
+	if (store->kind == STORE_CACHE) {
+		if (store->taints[chunk])
+			return PLAN_BUSY; /* it is being read */
+		store->taints[chunk] = 1;
+		store->loads++;
+		/* In whole blocks: a direct read takes nothing else. */
+		first = block_of(offset) * ARENA_BLOCK;
+		last = block_end(end) * ARENA_BLOCK;
+		*load = (struct store_load){
+			.offset = first, .length = last - first, .chunk = chunk};
+		return PLAN_LOAD;
+	}
+	if (!store_attach(store))
+		return PLAN_REST;
+	first = block_of(offset < store->low ? store->low : offset);
+	last = block_end(end);
+	if (!arena_missing(store->arena, first, last, &run))
+		return show_published(store, chunk, first, last);
+	if (how->guess && how->widen == ARENA_BLOCK)
+		wider.widen = widen_guess(store, chunk, last - first, how->guess);
+	if (is_served(store, chunk, last - first, &wider)) {
+		shed(store);
+		node_link_wish(&store->link, store->arena, chunk, how->urgent);
+		return PLAN_BUSY;
+	}
+	if (!arena_claim(store->arena, chunk))
+		return PLAN_BUSY;
+	n = count = arena_missing(store->arena, first, last, &run);
+	if (n && (store->packed || wider.widen > how->widen) && wider.widen > ARENA_BLOCK)
+		n = missing_pieces(store, chunk, run, last, wider.widen, &run, &count);
+	else if (n && wider.widen > ARENA_BLOCK)
+		n = count = missing_around(store, chunk, run, &run);
+	/* Not to read much again that is there. */
+	if (how->guess == GUESS_CHUNKS && count > n + n / 3)
+		n = count = arena_missing(store->arena, first, last, &run);
+	if (!n || !reserve(store, n)) {
+		arena_release(store->arena, chunk);
+		return n ? PLAN_REST : show_published(store, chunk, first, last);
+	}
+	if (how->guess)
+		arena_pieces_add(store->arena, chunk);
+	store->loads++;
+	*length = (run + count) * ARENA_BLOCK - offset;
+	*load = (struct store_load){
+		.offset = run * ARENA_BLOCK,
+		.length = count * ARENA_BLOCK,
+		.chunk = chunk,
+		.blocks = n,
+		.arena = store->arena,
+	};
+	return PLAN_LOAD;
+}
+
+uint64_t widen_ahead(const struct store *store)
+{
+	if (!store->packed)
+		return ARENA_BLOCK;
+	if (atomic_load(&store->scans) || store->packed->piece > ARENA_CHUNK)
+		return ARENA_CHUNK;
+	return store->packed->piece;
+}
+
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+			   struct store_load *load)
+{
+	struct plan_how how = {.widen = widen_ahead(store), .again = again};
+	enum store_plan plan;
+
+	pthread_mutex_lock(&store->lock);
+	plan = plan_locked(store, offset, length, &how, load);
+	pthread_mutex_unlock(&store->lock);
+	return plan;
+}
+
+void *store_place(const struct store_load *load)
+{
+	return load->arena ? arena_place(load->arena, load->offset, load->length) : NULL;
+}
+
+/* The first chunks that no process has tried to prepare, a little way in front of `chunk`;
+ * false: there are none. */
+static bool find_unprepared(const struct store *store, uint64_t chunk, bool forward,
+			    uint64_t *first)
+{
+	for (uint64_t n = 1; n <= PREPARE_AHEAD && (forward || n <= chunk); n++) {
+		*first = forward ? chunk + n : chunk - n;
+		if (arena_may_prepare(store->arena, *first)) {
+			if (!forward)
+				*first = *first < PREPARE ? 0 : *first - PREPARE + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+void store_prepare(struct store *store, uint64_t offset, bool forward)
+{
+	struct arena *arena = NULL;
+	uint64_t first;
+
+	pthread_mutex_lock(&store->lock);
+	if (store->arena && atomic_load(&store->scans) && store->link.fd < 0 &&
+	    find_unprepared(store, offset / ARENA_CHUNK, forward, &first)) {
+		arena = store->arena;
+		store->loads++; /* so that it is not closed meanwhile */
+	}
+	pthread_mutex_unlock(&store->lock);
+	if (!arena)
+		return;
+	arena_prepare(arena, first, PREPARE);
+	pthread_mutex_lock(&store->lock);
+	store->loads--;
+	store_bury(store);
+	pthread_mutex_unlock(&store->lock);
+}
+
+static bool is_waited_for(const struct store *store, uint64_t offset, uint64_t end)
+{
+	for (const struct store_waiter *w = store->waiters; w; w = w->next)
+		if (w->offset < end && offset < w->end)
+			return true;
+	return false;
+}
+
+int store_finish(struct store *store, const struct store_load *load, const void *buffer, int error,
+		 size_t done)
+{
+	uint64_t end = load->offset + load->length;
+
+	/* Short is right at the end of the file alone. */
+	if (!error && done < load->length && load->offset + done < store->size)
+		error = EIO;
+	if (!error && load->arena && buffer != arena_bytes(load->arena) + load->offset)
+		error = arena_fill(load->arena, load->offset, buffer,
+				   done < load->length ? done : load->length);
+	pthread_mutex_lock(&store->lock);
+	if (!load->arena) {
+		store->taints[load->chunk] = 0;
+		sure_failed(store, error);
+		if (!error) {
+			mark_run(store, block_of(load->offset), block_end(end));
+			mark_sure(store, load->offset, end);
+		}
+	} else if (error) {
+		arena_unreserve(load->arena, load->blocks);
+		arena_release(load->arena, load->chunk);
+	} else {
+		bool fresh = !is_shown(store, load->chunk);
+
+		arena_publish(load->arena, block_of(load->offset), load->length / ARENA_BLOCK);
+		if (load->arena == store->arena)
+			set_own(store, load->chunk);
+		if (load->arena != store->arena || !atomic_load(&store->enabled)) {
+			arena_release(load->arena, load->chunk); /* it is not wanted now */
+		} else {
+			/* A claimed chunk is not evicted, so this pin holds. */
+			fresh = fresh && arena_pin(load->arena, load->chunk);
+			arena_release(load->arena, load->chunk);
+			/* Where the file is shown that would read it. */
+			if ((fresh || is_shown(store, load->chunk)) &&
+			    chunk_show(store, load->chunk, block_of(load->offset), block_end(end)))
+				map_landed(store, load);
+			else if (fresh)
+				arena_unpin(load->arena, load->chunk);
+			stats_add(STATS_HITS_ARENA_OWN, 1);
+		}
+	}
+	store->loads--;
+	store_bury(store);
+	if (is_waited_for(store, load->offset, end))
+		pthread_cond_broadcast(&store->landed);
+	pthread_mutex_unlock(&store->lock);
+	return error;
+}
+
+uint64_t store_ahead(struct store *store)
+{
+	uint64_t ahead = UINT64_MAX;
+
+	pthread_mutex_lock(&store->lock);
+	if (store->arena && store->link.fd >= 0)
+		ahead = arena_share(store->arena) / AHEAD_SHARE;
+	pthread_mutex_unlock(&store->lock);
+	return ahead;
+}
+
+unsigned store_scanners(struct store *store)
+{
+	unsigned scanners = 0, steppers = 0;
+
+	pthread_mutex_lock(&store->lock);
+	if (store->arena)
+		scanners = arena_scanners(store->arena, &steppers);
+	pthread_mutex_unlock(&store->lock);
+	return scanners + steppers ? scanners + steppers : 1;
+}
+
+bool store_idle(struct store *store, uint64_t offset, uint64_t length)
+{
+	if (store_covers(store, offset, length))
+		return true;
+	return store->believe_cache && is_cached_at(store, offset) &&
+	       is_cached_at(store, offset + length - 1);
+}
+
+bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
+{
+	uint64_t chunk = offset / ARENA_CHUNK;
+	struct arena *arena;
+	bool free_now, impatient;
+
+	pthread_mutex_lock(&store->lock);
+	arena = store->arena;
+	impatient = is_impatient(store);
+	store->loads++; /* so that it is not closed under the wait */
+	pthread_mutex_unlock(&store->lock);
+	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
+	/* A chunk without a claim may be the server's to bring. */
+	if (free_now && arena && !impatient)
+		free_now = arena_wish_wait(arena, chunk, WAIT_SLICE);
+	if (!free_now && progress)
+		*progress = arena_progress(arena, chunk);
+	pthread_mutex_lock(&store->lock);
+	store->loads--;
+	store_bury(store);
+	pthread_mutex_unlock(&store->lock);
+	return free_now;
+}

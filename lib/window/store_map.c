@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Maps the arena over the window, and puts the file back. */
+#include "window/store_private.h"
+
+#include "util/descriptor.h"
+#include "util/stats.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
+
+/* The same without a descriptor, which the program has closed. The window's front is always the
+ * file's; of a shared map Linux makes a second one, which may be longer and begins where the first
+ * does, and of that a part can be moved. */
+static bool show_file_again(const struct store *store, uint64_t offset, uint64_t end)
+{
+	size_t length = end - offset;
+	uint8_t *twin = mremap(store->base, 0, end, MREMAP_MAYMOVE);
+	bool shown;
+
+	if (twin == MAP_FAILED)
+		return false;
+	shown = mremap(twin + offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       store->base + offset) != MAP_FAILED;
+	munmap(twin, end);
+	return shown;
+}
+
+/* Lays the file under [offset, end) of the window, whatever has become of its descriptor. false: as
+ * show_file_whole(). */
+static bool show_file(const struct store *store, uint64_t offset, uint64_t end)
+{
+	if (!descriptor_is(store->fd, store->device, store->inode))
+		return show_file_again(store, offset, end);
+	return mmap(store->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+		    store->fd, (off_t)offset) != MAP_FAILED;
+}
+
+bool show_file_whole(const struct store *store)
+{
+	if (!show_file(store, 0, store->length))
+		return false;
+	if (store->random)
+		(void)madvise(store->base, store->length, MADV_RANDOM);
+	return true;
+}
+
+static bool show_arena(struct store *store, uint64_t offset, uint64_t end)
+{
+	return mmap(store->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+		    arena_fd(store->arena), (off_t)offset) != MAP_FAILED;
+}
+
+void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint64_t *end)
+{
+	*start = chunk * ARENA_CHUNK;
+	if (*start < store->low)
+		*start = store->low;
+	*end = round_up(chunk_end(store, chunk), ARENA_BLOCK);
+}
+
+void runs_clear(struct store *store, uint64_t chunk)
+{
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
+		atomic_store_explicit(&store->runs[chunk * (ARENA_BLOCKS / 64) + i], 0,
+				      memory_order_relaxed);
+}
+
+/* Takes a chunk out of the arena's hands: what was handed out goes on being right. false: the
+ * kernel refuses, and the arena stays under it. */
+static bool chunk_rest(struct store *store, uint64_t chunk)
+{
+	enum chunk_state before = get_state(store, chunk);
+	bool spilled = false;
+	uint64_t start, end;
+	int64_t borders;
+
+	store->taints[chunk] = store->epoch;
+	if (!is_shown(store, chunk))
+		return true;
+	if (store->spill >= 0 && chunk_spill(store, chunk, &spilled))
+		return false;
+	chunk_span(store, chunk, &start, &end);
+	borders = borders_around(store, chunk);
+	/* The state changes before the map does, so that no thread takes the chunk for the
+	 * arena's. */
+	set_state(store, chunk, spilled ? CHUNK_WARM : CHUNK_REST);
+	if (!show_file(store, start, end)) {
+		set_state(store, chunk, before);
+		return false;
+	}
+	runs_clear(store, chunk);
+	borders_add(store, borders_around(store, chunk) - borders);
+	arena_unpin(store->arena, chunk);
+	return true;
+}
+
+bool chunk_leave(struct store *store, uint64_t chunk)
+{
+	if (get_state(store, chunk) != CHUNK_RUNS || store->spill >= 0)
+		return chunk_rest(store, chunk);
+	/* Between its runs it shows the file already. */
+	store->taints[chunk] = store->epoch;
+	return true;
+}
+
+/* Room for two chunks more in the ring. */
+static bool ring_room(struct store *store)
+{
+	uint64_t room = store->mapped_room ? store->mapped_room * 2 : 64, *ring;
+
+	if (store->mapped_count + ARENA_PAIR <= store->mapped_room)
+		return true;
+	ring = malloc(room * sizeof(*ring));
+	if (!ring)
+		return false;
+	for (uint64_t i = 0; i < store->mapped_count; i++)
+		ring[i] = store->mapped[(store->mapped_first + i) % store->mapped_room];
+	free(store->mapped);
+	store->mapped = ring;
+	store->mapped_room = room;
+	store->mapped_first = 0;
+	return true;
+}
+
+static void ring_put(struct store *store, uint64_t chunk)
+{
+	store->mapped[(store->mapped_first + store->mapped_count++) % store->mapped_room] = chunk;
+}
+
+/* The oldest one becomes the newest. */
+static void ring_turn(struct store *store)
+{
+	uint64_t chunk = store->mapped[store->mapped_first];
+
+	store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
+	store->mapped_count--;
+	ring_put(store, chunk);
+}
+
+/* The oldest map; false when the kernel does not let it go. */
+static bool shed_one(struct store *store)
+{
+	if (!chunk_rest(store, store->mapped[store->mapped_first]))
+		return false;
+	store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
+	store->mapped_count--;
+	return true;
+}
+
+/* Whether this process has more than its share. Where a server brings chunks, those in front of the
+ * program are the newest, and must not go for want of room that others take. */
+static bool has_too_much(const struct store *store)
+{
+	uint64_t share;
+
+	if (store->mapped_count <= MAPPED_KEEP)
+		return false;
+	if (store->link.fd < 0)
+		return arena_pressed(store->arena);
+	share = arena_share(store->arena);
+	return share == UINT64_MAX ? arena_pressed(store->arena)
+				   : store->mapped_count > share / ARENA_CHUNK;
+}
+
+/* Whether a cursor stands there: its leaf is read for as long as all of its values last. */
+static bool is_stood_on(const struct store *store, uint64_t chunk)
+{
+	uint32_t since = atomic_load_explicit(&store->maps, memory_order_relaxed) -
+			 atomic_load_explicit(&store->uses[chunk], memory_order_relaxed);
+
+	return since < store->mapped_count / 2;
+}
+
+/* A chunk that was used since the last look is passed over once; one that a cursor stands on,
+ * always. If all were used, the oldest of them goes. */
+static void pass_over_used(struct store *store)
+{
+	for (uint64_t n = 2 * store->mapped_count; n > 0; n--) {
+		uint64_t chunk = store->mapped[store->mapped_first];
+		unsigned char full = CHUNK_FULL;
+
+		if (!is_stood_on(store, chunk) &&
+		    !atomic_compare_exchange_strong(&store->states[chunk], &full, CHUNK_IDLE))
+			return;
+		ring_turn(store);
+	}
+}
+
+static bool shed_oldest(struct store *store)
+{
+	if (!has_too_much(store))
+		return false;
+	pass_over_used(store);
+	if (!shed_one(store))
+		return false;
+	stats_add(STATS_EVICTIONS, 1);
+	return true;
+}
+
+void shed(struct store *store)
+{
+	while (shed_oldest(store))
+		;
+}
+
+bool shed_all(struct store *store)
+{
+	while (store->mapped_count > 0)
+		if (!shed_one(store))
+			return false;
+	return true;
+}
+
+/* In one piece: a call for each chunk would split each huge page, and wait each time for the locks
+ * of the files, which the node's processes share. */
+bool rest_all(struct store *store)
+{
+	if (!store->mapped_count)
+		return true;
+	if (store->spill >= 0 || !show_file_whole(store))
+		return shed_all(store);
+	for (; store->mapped_count > 0; store->mapped_count--) {
+		uint64_t chunk = store->mapped[store->mapped_first];
+
+		set_state(store, chunk, CHUNK_REST);
+		runs_clear(store, chunk);
+		arena_unpin(store->arena, chunk);
+		store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
+	}
+	borders_clear(store);
+	return true;
+}
+
+/* Whether a chunk may have a map more: the oldest ones go for it. */
+static bool maps_make_room(struct store *store, uint64_t chunk)
+{
+	while (borders_are_many(store)) {
+		if (!store->mapped_count)
+			return false;
+		if (store->mapped[store->mapped_first] == chunk) {
+			if (store->mapped_count == 1)
+				return false;
+			ring_turn(store);
+		}
+		if (!shed_one(store))
+			return false;
+		stats_add(STATS_EVICTIONS, 1);
+	}
+	return true;
+}
+
+void mark_run(struct store *store, uint64_t first, uint64_t end)
+{
+	for (uint64_t block = first; block < end; block++)
+		atomic_fetch_or_explicit(&store->runs[block / 64], 1ull << (block % 64),
+					 memory_order_release);
+}
+
+bool is_half(const struct store *store, uint64_t chunk)
+{
+	return (uintptr_t)store->base % (ARENA_PAIR * ARENA_CHUNK) == 0 &&
+	       arena_is_huge(store->arena, chunk);
+}
+
+static bool is_whole(const struct store *store, uint64_t chunk)
+{
+	uint64_t start, stop;
+
+	chunk_span(store, chunk, &start, &stop);
+	return arena_present(store->arena, block_of(start), block_of(stop - start));
+}
+
+/* Adds the other half of a huge page to the range that shows all of a chunk, if that shows it, or
+ * may: the kernel maps the page with one entry, but only where both halves are laid at once, for
+ * those of the first would stand in the way. true: the other half was at rest, and is pinned now.
+ */
+static bool join_halves(const struct store *store, uint64_t chunk, uint64_t *start, uint64_t *stop)
+{
+	uint64_t other = chunk ^ (ARENA_PAIR - 1), other_start, other_stop;
+	enum chunk_state state;
+
+	if (!is_half(store, chunk))
+		return false;
+	state = get_state(store, other);
+	if (state == CHUNK_REST) {
+		if (!is_whole(store, other) || !arena_pin(store->arena, other))
+			return false;
+		/* Only a pin makes the look last. */
+		if (!is_whole(store, other)) {
+			arena_unpin(store->arena, other);
+			return false;
+		}
+	} else if (state != CHUNK_FULL && state != CHUNK_IDLE) {
+		return false;
+	}
+	chunk_span(store, other, &other_start, &other_stop);
+	if (other < chunk)
+		*start = other_start;
+	else
+		*stop = other_stop;
+	return state == CHUNK_REST;
+}
+
+/* What is known of a chunk that has come to show the arena. */
+static void chunk_shown(struct store *store, uint64_t chunk, enum chunk_state state, bool fresh)
+{
+	int64_t borders = borders_around(store, chunk);
+
+	set_state(store, chunk, state);
+	borders_add(store, borders_around(store, chunk) - borders);
+	if (fresh) {
+		ring_put(store, chunk);
+		atomic_fetch_add_explicit(&store->maps, 1, memory_order_relaxed);
+	}
+}
+
+/* Lays all of a chunk, and the other half of a huge page with it. */
+static bool chunk_map(struct store *store, uint64_t chunk, bool fresh)
+{
+	uint64_t other = chunk ^ (ARENA_PAIR - 1), start, stop;
+	bool both;
+
+	chunk_span(store, chunk, &start, &stop);
+	both = join_halves(store, chunk, &start, &stop);
+	if (!show_arena(store, start, stop)) {
+		if (both)
+			arena_unpin(store->arena, other);
+		return false;
+	}
+	chunk_shown(store, chunk, CHUNK_FULL, fresh);
+	if (both) {
+		runs_clear(store, other);
+		chunk_shown(store, other, CHUNK_FULL, true);
+		stats_add(is_own(store, other) ? STATS_HITS_ARENA_OWN : STATS_HITS_ARENA_PEER, 1);
+	}
+	return true;
+}
+
+/* Lays blocks [first, end) of a chunk of which not all is there; the holes too, where no old
+ * pointer could lead into one. */
+static bool chunk_map_part(struct store *store, uint64_t chunk, uint64_t first, uint64_t end,
+			   bool fresh)
+{
+	uint64_t start, stop;
+	int64_t borders;
+
+	chunk_span(store, chunk, &start, &stop);
+	if (!is_tainted(store, chunk)) {
+		if (!show_arena(store, start, stop))
+			return false;
+		chunk_shown(store, chunk, CHUNK_PART, fresh);
+		return true;
+	}
+	if (first * ARENA_BLOCK < start)
+		first = block_of(start);
+	if (first < end && !show_arena(store, first * ARENA_BLOCK, end * ARENA_BLOCK))
+		return false;
+	borders = borders_around(store, chunk);
+	mark_run(store, first, end);
+	borders_add(store, borders_around(store, chunk) - borders);
+	chunk_shown(store, chunk, CHUNK_RUNS, fresh);
+	return true;
+}
+
+/* Shows the blocks [first, end) of a pinned chunk, all of which are published. */
+bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t end)
+{
+	enum chunk_state state = get_state(store, chunk);
+	bool fresh = !is_shown(store, chunk), whole = is_whole(store, chunk);
+
+	if (state == CHUNK_FULL || state == CHUNK_IDLE || (state == CHUNK_PART && !whole))
+		return true;
+	if (state == CHUNK_PART) {
+		set_state(store, chunk, CHUNK_FULL);
+		return true;
+	}
+	if (!maps_make_room(store, chunk) || !ring_room(store))
+		return false;
+	/* Of what is warm pointers have been handed out unasked, in any epoch since it is. */
+	if (state == CHUNK_WARM)
+		store->taints[chunk] = store->epoch;
+	if (fresh)
+		runs_clear(store, chunk); /* those told of the page cache */
+	return whole ? chunk_map(store, chunk, fresh)
+		     : chunk_map_part(store, chunk, first, end, fresh);
+}
