@@ -81,7 +81,7 @@ static size_t places_of(const struct record_index *index, bool duplicates, const
 		if (index_find(index, numbers[i], &place))
 			continue;
 		places[found++] =
-			(struct prefetch_place){place.page, place.node + place.skip, duplicates};
+			(struct prefetch_place){place.page, place.entry + place.skip, duplicates};
 		if (place.nested)
 			places[found++] = (struct prefetch_place){place.owner_page, 0, true};
 	}

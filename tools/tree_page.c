@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Judges whether the nodes of one page are where they should be and in order. */
+/* Judges whether the entries of one page are where they should be and in order. */
 #include "tree_walk_private.h"
 
 #include <string.h>
@@ -25,9 +25,9 @@ static void judge_order(struct walker *walker, struct walk_tree *tree, struct wa
 	walker->disorders++;
 }
 
-/* Marks the bytes of a node as taken. Returns whether they were free. */
-static bool node_take(struct walker *walker, const struct walk_page *page, const uint8_t *at,
-		      size_t length)
+/* Marks the bytes of an entry as taken. Returns whether they were free. */
+static bool entry_take(struct walker *walker, const struct walk_page *page, const uint8_t *at,
+		       size_t length)
 {
 	size_t first = (size_t)(at - page->bytes) / 2, end = first + (length + 1) / 2;
 
@@ -41,74 +41,75 @@ static bool node_take(struct walker *walker, const struct walk_page *page, const
 	return true;
 }
 
-/* The length of node i in bytes, 0 when it leaves the page. A branch page's node is its header and
- * its key. */
-static size_t node_length(const struct walk_page *page, unsigned i, struct node *node)
+/* The length of entry i in bytes, 0 when it leaves the page. A branch page's entry is its header
+ * and its key. */
+static size_t entry_length(const struct walk_page *page, unsigned i, struct entry *entry)
 {
 	if (page_flags(page->bytes) & PAGE_BRANCH) {
-		node->flags = 0;
-		node->data_size = 0;
-		if (!page_node_key(page->bytes, page->size, i, &node->key, &node->key_size))
+		entry->flags = 0;
+		entry->data_size = 0;
+		if (!page_entry_key(page->bytes, page->size, i, &entry->key, &entry->key_size))
 			return 0;
-		return NODE_KEY + node->key_size;
+		return ENTRY_KEY + entry->key_size;
 	}
-	if (!page_leaf_node(page->bytes, page->size, i, node))
+	if (!page_leaf_entry(page->bytes, page->size, i, entry))
 		return 0;
-	return NODE_KEY + node->key_size +
-	       (node->flags & NODE_BIG ? sizeof(uint64_t) : node->data_size);
+	return ENTRY_KEY + entry->key_size +
+	       (entry->flags & ENTRY_BIG ? sizeof(uint64_t) : entry->data_size);
 }
 
-void walk_judge_nodes(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
-		      const struct walk_range *range)
+void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
+			const struct walk_range *range)
 {
 	bool branch = page_flags(page->bytes) & PAGE_BRANCH;
 	unsigned upper = load16(page->bytes + PAGE_UPPER);
 	size_t filled = 0;
 	MDB_val before = {0}, key;
-	struct node node;
+	struct entry entry;
 
 	memset(walker->taken, 0, (page->size / 128 + 1) * sizeof(uint64_t));
 	for (unsigned i = 0; i < page->count; i++) {
-		size_t length = node_length(page, i, &node);
+		size_t length = entry_length(page, i, &entry);
 		const uint8_t *at;
 		struct walk_place where;
 
 		if (!length) {
 			walk_damage(walker, tree,
 				    walk_inside(page, page->bytes + PAGE_HEADER + 2 * i),
-				    "node %u leaves the page", i);
+				    "entry %u leaves the page", i);
 			continue;
 		}
 		filled += length + length % 2;
-		at = node.key - NODE_KEY;
+		at = entry.key - ENTRY_KEY;
 		where = walk_inside(page, at);
 		if (at < page->bytes + upper || (at - page->bytes) % 2)
-			walk_damage(walker, tree, where, "node %u stands where no node can be", i);
-		if (!node_take(walker, page, at, length)) {
+			walk_damage(walker, tree, where, "entry %u stands where no entry can be",
+				    i);
+		if (!entry_take(walker, page, at, length)) {
 			walk_damage(walker, tree, where,
-				    "node %u lies over another; what comes behind it is left out",
+				    "entry %u lies over another; what comes behind it is left out",
 				    i);
 			if (walker->lenient && !branch)
 				continue;
 			page->count = i;
 			return;
 		}
-		if (tree->kind == WALK_DUPLICATES && !branch && (node.flags || node.data_size))
+		if (tree->kind == WALK_DUPLICATES && !branch && (entry.flags || entry.data_size))
 			walk_damage(walker, tree, where,
 				    "duplicate %u has flags %#x and %u bytes of value", i,
-				    node.flags, node.data_size);
+				    entry.flags, entry.data_size);
 		if (branch && i == 0)
 			continue; /* it has no key of its own */
-		key = (MDB_val){node.key_size, (void *)(uintptr_t)node.key};
-		if (!node.key_size && tree->kind != WALK_DUPLICATES)
-			walk_damage(walker, tree, where, "node %u has no key", i);
+		key = (MDB_val){entry.key_size, (void *)(uintptr_t)entry.key};
+		if (!entry.key_size && tree->kind != WALK_DUPLICATES)
+			walk_damage(walker, tree, where, "entry %u has no key", i);
 		judge_order(walker, tree, where, i, &before, &key, range);
 		before = key;
 	}
-	/* LMDB moves nodes together whenever one goes or changes its size. */
+	/* LMDB moves entries together whenever one goes or changes its size. */
 	if (filled != page->size - upper)
 		walk_damage(walker, tree, walk_inside(page, page->bytes + PAGE_UPPER),
-			    "nodes of %zu bytes in a page filled with %u", filled,
+			    "entries of %zu bytes in a page filled with %u", filled,
 			    page->size - upper);
 }
 

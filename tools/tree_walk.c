@@ -76,21 +76,21 @@ static bool page_take(struct walker *walker, struct walk_tree *tree, struct walk
 
 /* An overflow run. *pages: those that belong to it, 0 when it is not to be used. */
 static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_place from,
-		     const struct node *node, uint64_t *pages)
+		     const struct entry *entry, uint64_t *pages)
 {
 	const struct window_view *view = &walker->snapshot->view;
-	uint64_t number = load64(node->data), needed, i;
+	uint64_t number = load64(entry->data), needed, i;
 	struct walk_place where = {number, 0};
 	const uint8_t *run;
 
 	*pages = 0;
-	needed = ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >> view->page_shift) + 1;
+	needed = ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >> view->page_shift) + 1;
 	if (!pages_reach(walker, tree, from, number, 1, &run))
 		return;
 	if (load64(run + PAGE_NUMBER) != number || page_flags(run) != PAGE_OVERFLOW) {
 		walk_damage(walker, tree, where,
 			    "should begin a value of %u bytes, but is no overflow page",
-			    node->data_size);
+			    entry->data_size);
 		page_take(walker, tree, from, number);
 		if (walker->lenient && needed <= view->limit - number)
 			*pages = needed;
@@ -100,7 +100,7 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 	if (*pages < needed) {
 		walk_damage(walker, tree, where,
 			    "a value of %u bytes has %llu pages where it needs %llu",
-			    node->data_size, (unsigned long long)*pages,
+			    entry->data_size, (unsigned long long)*pages,
 			    (unsigned long long)needed);
 		*pages = needed;
 	}
@@ -129,44 +129,44 @@ static void visit_duplicates(struct walker *walker, const struct walk_tree *tree
 {
 	struct walk_value value = {.where = page->where, .size = load16(page->bytes + PAGE_PAD)};
 	bool items = page_flags(page->bytes) & PAGE_LEAF2;
-	struct node node;
+	struct entry entry;
 
 	if (!walker->value)
 		return;
 	for (unsigned i = 0; i < page->count; i++) {
 		value.data = page->bytes + PAGE_HEADER + i * value.size;
 		if (!items) {
-			if (!page_leaf_node(page->bytes, page->size, i, &node))
+			if (!page_leaf_entry(page->bytes, page->size, i, &entry))
 				continue;
-			value.data = node.key;
-			value.size = node.key_size;
+			value.data = entry.key;
+			value.size = entry.key_size;
 		}
 		walker->value(walker->context, tree, &value);
 	}
 }
 
-/* The duplicates of one key that stand in the node. Returns how many there are. */
+/* The duplicates of one key that stand in the entry. Returns how many there are. */
 static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
-			      const struct walk_page *leaf, const struct node *node)
+			      const struct walk_page *leaf, const struct entry *entry)
 {
 	static const struct walk_range anything;
 	struct walk_tree duplicates = {
 		.kind = WALK_DUPLICATES, .label = tree->label, .order = tree->order};
-	struct walk_page page = {.bytes = node->data,
-				 .size = node->data_size,
-				 .where = walk_inside(leaf, node->data)};
+	struct walk_page page = {.bytes = entry->data,
+				 .size = entry->data_size,
+				 .where = walk_inside(leaf, entry->data)};
 	unsigned kind = PAGE_LEAF | PAGE_SUB;
 	unsigned flags;
 
-	if (node->data_size >= PAGE_HEADER)
-		page.count = page_count(node->data, node->data_size);
+	if (entry->data_size >= PAGE_HEADER)
+		page.count = page_count(entry->data, entry->data_size);
 	if (!page.count) {
 		walk_damage(walker, tree, page.where, "the page of duplicates has a bad header");
 		return 0;
 	}
 	if (tree->record.flags & MDB_DUPFIXED)
 		kind |= PAGE_LEAF2;
-	flags = page_flags(node->data);
+	flags = page_flags(entry->data);
 	if ((flags & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META | PAGE_LEAF2 |
 		      PAGE_SUB)) != kind) {
 		walk_damage(walker, tree, page.where, "the page of duplicates has flags %#x",
@@ -174,12 +174,12 @@ static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 		return page.count;
 	}
 	if (flags & PAGE_LEAF2) {
-		if (load16(node->data + PAGE_PAD) == sizeof(uint64_t) &&
+		if (load16(entry->data + PAGE_PAD) == sizeof(uint64_t) &&
 		    duplicates.order.data.kind == COMPARE_UINT)
 			duplicates.order.data.kind = COMPARE_ULONG;
 		walk_judge_items(walker, &duplicates, &page, &anything);
 	} else {
-		walk_judge_nodes(walker, &duplicates, &page, &anything);
+		walk_judge_entries(walker, &duplicates, &page, &anything);
 	}
 	visit_duplicates(walker, &duplicates, &page);
 	return page.count;
@@ -187,7 +187,7 @@ static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 
 /* The duplicates of one key that are a tree of their own. Returns how many there are. */
 static uint64_t walk_duplicates(struct walker *walker, struct walk_tree *tree,
-				struct walk_place where, const struct node *node)
+				struct walk_place where, const struct entry *entry)
 {
 	struct walk_tree duplicates = {.kind = WALK_DUPLICATES,
 				       .label = tree->label,
@@ -195,7 +195,7 @@ static uint64_t walk_duplicates(struct walker *walker, struct walk_tree *tree,
 				       .order = tree->order,
 				       .items = tree->record.flags & MDB_DUPFIXED};
 
-	tree_record_parse(&duplicates.record, node->data);
+	tree_record_parse(&duplicates.record, entry->data);
 	if (duplicates.order.data.kind == COMPARE_UINT && duplicates.record.pad == sizeof(uint64_t))
 		duplicates.order.data.kind = COMPARE_ULONG;
 	walk_tree(walker, &duplicates);
@@ -205,57 +205,57 @@ static uint64_t walk_duplicates(struct walker *walker, struct walk_tree *tree,
 }
 
 static void walk_record(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
-			const struct node *node)
+			const struct entry *entry)
 {
-	struct walk_place where = walk_inside(page, node->key - NODE_KEY);
+	struct walk_place where = walk_inside(page, entry->key - ENTRY_KEY);
 	struct walk_value value = {.where = where,
-				   .key = {node->key_size, (void *)(uintptr_t)node->key},
-				   .size = node->data_size,
-				   .data = node->data};
+				   .key = {entry->key_size, (void *)(uintptr_t)entry->key},
+				   .size = entry->data_size,
+				   .data = entry->data};
 	struct tree_record record;
 
 	walker->key = value.key;
 	tree->counts.keys++;
-	tree->counts.key_bytes += node->key_size;
-	switch (node->flags) {
-	case NODE_BIG:
+	tree->counts.key_bytes += entry->key_size;
+	switch (entry->flags) {
+	case ENTRY_BIG:
 		if (tree->record.flags & MDB_DUPSORT)
 			break;
 		value.data = NULL;
-		value.run = load64(node->data);
-		walk_run(walker, tree, where, node, &value.pages);
+		value.run = load64(entry->data);
+		walk_run(walker, tree, where, entry, &value.pages);
 		/* fall through */
 	case 0:
 		tree->counts.entries++;
 		if (walker->value)
 			walker->value(walker->context, tree, &value);
 		return;
-	case NODE_SUBTREE:
+	case ENTRY_SUBTREE:
 		tree->counts.entries++;
-		if (tree->kind != WALK_MAIN || node->data_size != TREE_SIZE ||
+		if (tree->kind != WALK_MAIN || entry->data_size != TREE_SIZE ||
 		    tree->record.flags & MDB_DUPSORT)
 			break;
-		tree_record_parse(&record, node->data);
+		tree_record_parse(&record, entry->data);
 		if (walker->database)
 			walker->database(walker->context, &value.key, &record,
-					 walk_inside(page, node->data));
+					 walk_inside(page, entry->data));
 		return;
-	case NODE_DUPS:
+	case ENTRY_DUPS:
 		if (!(tree->record.flags & MDB_DUPSORT))
 			break;
-		tree->counts.entries += walk_sub_page(walker, tree, page, node);
+		tree->counts.entries += walk_sub_page(walker, tree, page, entry);
 		return;
-	case NODE_DUPS | NODE_SUBTREE:
-		if (!(tree->record.flags & MDB_DUPSORT) || node->data_size != TREE_SIZE)
+	case ENTRY_DUPS | ENTRY_SUBTREE:
+		if (!(tree->record.flags & MDB_DUPSORT) || entry->data_size != TREE_SIZE)
 			break;
 		tree->counts.entries +=
-			walk_duplicates(walker, tree, walk_inside(page, node->data), node);
+			walk_duplicates(walker, tree, walk_inside(page, entry->data), entry);
 		return;
 	default:
 		break;
 	}
-	walk_damage(walker, tree, where, "a node of flags %#x and %u bytes has no place here",
-		    node->flags, node->data_size);
+	walk_damage(walker, tree, where, "an entry of flags %#x and %u bytes has no place here",
+		    entry->flags, entry->data_size);
 }
 
 /* Whether a page's header is a tree page's. */
@@ -320,12 +320,12 @@ static void walk_branch(struct walker *walker, struct walk_tree *tree, const str
 		if (!page_child(page->bytes, page->size, i, &child))
 			continue;
 		below = *range;
-		if (i && page_node_key(page->bytes, page->size, i, &key, &key_size))
+		if (i && page_entry_key(page->bytes, page->size, i, &key, &key_size))
 			below.low = (MDB_val){key_size, (void *)(uintptr_t)key};
 		if (i + 1 < page->count &&
-		    page_node_key(page->bytes, page->size, i + 1, &key, &key_size))
+		    page_entry_key(page->bytes, page->size, i + 1, &key, &key_size))
 			below.high = (MDB_val){key_size, (void *)(uintptr_t)key};
-		walk_page(walker, tree, walk_inside(page, page_node(page->bytes, page->size, i)),
+		walk_page(walker, tree, walk_inside(page, page_entry(page->bytes, page->size, i)),
 			  child, depth + 1, &below);
 	}
 }
@@ -333,7 +333,7 @@ static void walk_branch(struct walker *walker, struct walk_tree *tree, const str
 static void walk_leaf(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
 		      unsigned depth)
 {
-	struct node node;
+	struct entry entry;
 
 	tree->counts.leaf_pages++;
 	if (!tree->leaf_depth)
@@ -351,8 +351,8 @@ static void walk_leaf(struct walker *walker, struct walk_tree *tree, const struc
 	if (walker->leaf)
 		walker->leaf(walker->context, page->where.page, tree->counts.entries);
 	for (unsigned i = 0; i < page->count && !walker->rc; i++)
-		if (page_leaf_node(page->bytes, page->size, i, &node))
-			walk_record(walker, tree, page, &node);
+		if (page_leaf_entry(page->bytes, page->size, i, &entry))
+			walk_record(walker, tree, page, &entry);
 }
 
 /* Page `number` and all below it, at `depth` from the root's 1 on. */
@@ -369,7 +369,7 @@ static void walk_page(struct walker *walker, struct walk_tree *tree, struct walk
 	if (page_flags(page.bytes) & PAGE_LEAF2)
 		walk_judge_items(walker, tree, &page, range);
 	else
-		walk_judge_nodes(walker, tree, &page, range);
+		walk_judge_entries(walker, tree, &page, range);
 	if (page_flags(page.bytes) & PAGE_BRANCH)
 		walk_branch(walker, tree, &page, depth, range);
 	else

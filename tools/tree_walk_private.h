@@ -16,16 +16,16 @@ struct walk_range {
 struct walk_page {
 	const uint8_t *bytes;
 	uint32_t size;
-	unsigned count;          /* nodes or items */
+	unsigned count;          /* entries or items */
 	struct walk_place where; /* its first byte */
 };
 
-/* tree_page.c: judges the nodes or items of a page for themselves and against each other: inside
- * the page, none over another, keys in order and in range. A page whose nodes lie over each other
+/* tree_page.c: judges the entries or items of a page for themselves and against each other: inside
+ * the page, none over another, keys in order and in range. A page whose entries lie over each other
  * gets a smaller count: what is followed has a byte of the page to itself, or a walk could be
  * endless. */
-void walk_judge_nodes(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
-		      const struct walk_range *range);
+void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
+			const struct walk_range *range);
 void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
 		      const struct walk_range *range);
 

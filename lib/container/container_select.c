@@ -16,18 +16,18 @@
  * values that fill a page each with the longest of keys. Of images they are a thousandth. */
 enum { LEADS_LEAST = 8 };
 
-/* How many pages a node leads to. A database of its own is asked for by name. */
-static uint64_t node_leads(const struct node *node, uint32_t page_size)
+/* How many pages an entry leads to. A database of its own is asked for by name. */
+static uint64_t entry_leads(const struct entry *entry, uint32_t page_size)
 {
 	struct tree_record record;
 
-	if (node->flags & NODE_BIG)
-		return ((uint64_t)PAGE_HEADER + node->data_size + page_size - 1) / page_size;
-	if (!(node->flags & NODE_SUBTREE) || node->data_size != TREE_SIZE)
+	if (entry->flags & ENTRY_BIG)
+		return ((uint64_t)PAGE_HEADER + entry->data_size + page_size - 1) / page_size;
+	if (!(entry->flags & ENTRY_SUBTREE) || entry->data_size != TREE_SIZE)
 		return 0;
-	if (!(node->flags & NODE_DUPS))
+	if (!(entry->flags & ENTRY_DUPS))
 		return LEADS_LEAST;
-	tree_record_parse(&record, node->data);
+	tree_record_parse(&record, entry->data);
 	return record.branch_pages + record.leaf_pages;
 }
 
@@ -35,12 +35,12 @@ static bool leads_on(const uint8_t *page, uint32_t page_size)
 {
 	unsigned count = page_count(page, page_size);
 	uint64_t leads = 0;
-	struct node node;
+	struct entry entry;
 
 	for (unsigned i = 0; i < count && leads < LEADS_LEAST; i++) {
-		if (!page_leaf_node(page, page_size, i, &node))
+		if (!page_leaf_entry(page, page_size, i, &entry))
 			return false;
-		leads += node_leads(&node, page_size);
+		leads += entry_leads(&entry, page_size);
 	}
 	return leads >= LEADS_LEAST;
 }

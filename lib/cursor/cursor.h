@@ -19,7 +19,7 @@
 
 struct cursor;
 struct lookup;
-struct node;
+struct entry;
 struct snapshot;
 struct tree;
 
@@ -107,7 +107,7 @@ enum cursor_state {
 
 struct level {
 	const uint8_t *page;
-	uint16_t count; /* nodes or items */
+	uint16_t count; /* entries or items */
 	uint16_t index; /* where the cursor stands; count = past the last */
 	uint16_t flags; /* the page's */
 };
@@ -174,13 +174,13 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 /* The next one after TREE_FIRST, to the same, or to TREE_END. */
 int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step *step);
 
-/* For a caller that knows a page's number: a page of a tree and how many nodes or items it has.
+/* For a caller that knows a page's number: a page of a tree and how many entries or items it has.
  * Returns as cursor_get(). */
 int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, unsigned *count);
-/* The value of a node of a leaf page (no duplicates' node), and where it stands: *pages pages from
- * *number on, or 0 pages: in the leaf. Returns as cursor_get(). */
-int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data);
-void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t *number,
+/* The value of an entry of a leaf page (no duplicates' entry), and where it stands: *pages pages
+ * from *number on, or 0 pages: in the leaf. Returns as cursor_get(). */
+int tree_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data);
+void tree_run(const struct snapshot *snapshot, const struct entry *entry, uint64_t *number,
 	      uint64_t *pages);
 
 /* All of them end: the snapshot has changed, or will not be used any more. */

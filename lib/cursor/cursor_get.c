@@ -54,7 +54,7 @@ void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *
 static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (!(cursor->state & CURSOR_PLACED))
@@ -66,14 +66,14 @@ static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	}
 	if (level->flags & PAGE_LEAF2)
 		return level_item(cursor, level, key);
-	rc = cursor_node(cursor, level, &node);
+	rc = cursor_entry(cursor, level, &entry);
 	if (rc)
 		return rc;
-	node_key(&node, key);
+	entry_key(&entry, key);
 	if (!data)
 		return 0;
-	if (!(node.flags & NODE_DUPS))
-		return node_value(cursor->snapshot, &node, data);
+	if (!(entry.flags & ENTRY_DUPS))
+		return entry_value(cursor->snapshot, &entry, data);
 	if (!cursor->duplicates)
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	return get_current(&cursor->duplicates->cursor, data, NULL);
@@ -98,7 +98,7 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 			      int (*edge)(struct cursor *, MDB_val *, MDB_val *))
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (!data || (unlikely(cursor->state != CURSOR_PLACED) && !edge_state(cursor)))
@@ -110,12 +110,12 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 		level->index = level->count;
 		return MDB_NOTFOUND;
 	}
-	rc = cursor_node(cursor, level, &node);
+	rc = cursor_entry(cursor, level, &entry);
 	if (rc)
 		return rc;
-	if (!(node.flags & NODE_DUPS)) {
-		node_key(&node, key);
-		return node_value(cursor->snapshot, &node, data);
+	if (!(entry.flags & ENTRY_DUPS)) {
+		entry_key(&entry, key);
+		return entry_value(cursor->snapshot, &entry, data);
 	}
 	if (!(cursor->duplicates->cursor.state & CURSOR_PLACED))
 		return EINVAL;
@@ -192,11 +192,11 @@ static inline __attribute__((always_inline)) void
 prefetch_run(const struct cursor *cursor, const struct level *level, unsigned next)
 {
 	enum { RUN_LINES = 2 };
-	struct node node;
+	struct entry entry;
 
-	if (next < level->count && page_leaf_node(level->page, cursor->page_size, next, &node) &&
-	    node.flags & NODE_BIG)
-		prefetch_lines(cursor->snapshot, load64(node.data), 0, RUN_LINES);
+	if (next < level->count && page_leaf_entry(level->page, cursor->page_size, next, &entry) &&
+	    entry.flags & ENTRY_BIG)
+		prefetch_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
 }
 
 /* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
@@ -218,20 +218,20 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
 		return false;
 	offset = load16(level->page + PAGE_HEADER + 2 * next);
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
 		return false;
 	at = level->page + offset;
-	key_size = load16(at + NODE_KEY_SIZE);
-	flags = load16(at + NODE_FLAGS);
-	data_size = load16(at + NODE_LOW) | (uint32_t)load16(at + NODE_HIGH) << 16;
-	size -= NODE_KEY + offset;
-	if (unlikely(key_size > size || flags & NODE_DUPS))
+	key_size = load16(at + ENTRY_KEY_SIZE);
+	flags = load16(at + ENTRY_FLAGS);
+	data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
+	size -= ENTRY_KEY + offset;
+	if (unlikely(key_size > size || flags & ENTRY_DUPS))
 		return false;
-	if (flags & NODE_BIG) {
+	if (flags & ENTRY_BIG) {
 		if (unlikely(size - key_size < sizeof(uint64_t)))
 			return false;
 		if (likely(data)) {
-			if (!step_to_run(cursor->snapshot, load64(at + NODE_KEY + key_size),
+			if (!step_to_run(cursor->snapshot, load64(at + ENTRY_KEY + key_size),
 					 data_size, data))
 				return false;
 			prefetch_run(cursor, level, next + (unsigned)by);
@@ -242,14 +242,14 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 		if (likely(data)) {
 			cursor->snapshot->served += data_size;
 			data->mv_size = data_size;
-			data->mv_data = (void *)(uintptr_t)(at + NODE_KEY + key_size);
+			data->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY + key_size);
 		}
 	}
 	level->index = (uint16_t)next;
 	cursor->pace--;
 	if (likely(key)) {
 		key->mv_size = key_size;
-		key->mv_data = (void *)(uintptr_t)(at + NODE_KEY);
+		key->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY);
 	}
 	return true;
 }
@@ -344,7 +344,7 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 int cursor_count(struct cursor *cursor, size_t *count)
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (!cursor->duplicates)
@@ -363,10 +363,10 @@ int cursor_count(struct cursor *cursor, size_t *count)
 	}
 	if (level->index >= level->count)
 		return MDB_NOTFOUND;
-	rc = cursor_node(cursor, level, &node);
+	rc = cursor_entry(cursor, level, &entry);
 	if (rc)
 		return rc;
-	if (!(node.flags & NODE_DUPS)) {
+	if (!(entry.flags & ENTRY_DUPS)) {
 		*count = 1;
 		return 0;
 	}

@@ -7,26 +7,26 @@
 static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 {
 	struct level *level = cursor_top(cursor);
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (level->flags & PAGE_LEAF2)
 		return level_item(cursor, level, key);
-	rc = cursor_node(cursor, level, &node);
+	rc = cursor_entry(cursor, level, &entry);
 	if (unlikely(rc))
 		return rc;
-	if (node.flags & NODE_DUPS) {
+	if (entry.flags & ENTRY_DUPS) {
 		struct duplicates *dups = cursor->duplicates;
 
-		rc = duplicates_enter(cursor->snapshot, cursor->tree, dups, &node);
+		rc = duplicates_enter(cursor->snapshot, cursor->tree, dups, &entry);
 		if (!rc && (data || cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA))
 			rc = at_first ? cursor_first(&dups->cursor, data, NULL)
 				      : cursor_last(&dups->cursor, data, NULL);
 	} else if (data) {
-		rc = node_value(cursor->snapshot, &node, data);
+		rc = entry_value(cursor->snapshot, &entry, data);
 	}
 	if (!rc)
-		node_key(&node, key);
+		entry_key(&entry, key);
 	return rc;
 }
 
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) int
 cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	duplicates_leave(cursor);
@@ -52,9 +52,9 @@ cursor_edge(struct cursor *cursor, MDB_val *key, MDB_val *data, bool at_first)
 		return cursor_arrive(cursor, key, data, at_first);
 	if (cursor->duplicates && cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA)
 		return cursor_arrive(cursor, key, NULL, at_first);
-	rc = cursor_node(cursor, level, &node);
+	rc = cursor_entry(cursor, level, &entry);
 	if (!rc)
-		node_key(&node, key);
+		entry_key(&entry, key);
 	return rc;
 }
 
@@ -68,25 +68,25 @@ int cursor_last(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	return cursor_edge(cursor, key, data, false);
 }
 
-/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through. Behind
- * the last entry LMDB looks at whatever lies there; what is no node counts as single. */
-static inline __attribute__((always_inline)) bool
-cursor_on_duplicates(struct cursor *cursor, struct node *node)
+/* Whether the entry under a cursor of an MDB_DUPSORT database has duplicates to step through.
+ * Behind the last entry LMDB looks at whatever lies there; what is no entry counts as single. */
+static inline __attribute__((always_inline)) bool cursor_on_duplicates(struct cursor *cursor,
+								       struct entry *entry)
 {
 	struct level *level = cursor_top(cursor);
 
 	if (level->index >= level->count &&
 	    PAGE_HEADER + 2u * level->index + 2u > cursor->page_size)
 		return false;
-	if (!page_leaf_node(level->page, cursor->page_size, level->index, node))
+	if (!page_leaf_entry(level->page, cursor->page_size, level->index, entry))
 		return false;
-	return node->flags & NODE_DUPS;
+	return entry->flags & ENTRY_DUPS;
 }
 
 int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (!(cursor->state & CURSOR_PLACED))
@@ -98,7 +98,7 @@ int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_o
 		cursor->state &= (uint16_t)~CURSOR_AT_END;
 	}
 	if (cursor->duplicates) {
-		if (!cursor_on_duplicates(cursor, &node)) {
+		if (!cursor_on_duplicates(cursor, &entry)) {
 			duplicates_leave(cursor);
 			if (op == MDB_NEXT_DUP)
 				return MDB_NOTFOUND;
@@ -106,7 +106,7 @@ int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_o
 			rc = cursor_next(&cursor->duplicates->cursor, data, NULL, MDB_NEXT);
 			if (op == MDB_NEXT_DUP || rc != MDB_NOTFOUND) {
 				if (!rc)
-					node_key(&node, key);
+					entry_key(&entry, key);
 				return rc;
 			}
 		}
@@ -127,7 +127,7 @@ int cursor_next(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_o
 int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	struct level *level;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (!(cursor->state & CURSOR_PLACED)) {
@@ -139,7 +139,7 @@ int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_curs
 	level = cursor_top(cursor);
 	if (cursor->duplicates && !(unlikely(level->index >= level->count) &&
 				    cursor->snapshot->answers & ANSWERS_BACK_FROM_BEHIND)) {
-		if (!cursor_on_duplicates(cursor, &node)) {
+		if (!cursor_on_duplicates(cursor, &entry)) {
 			duplicates_leave(cursor);
 			if (op == MDB_PREV_DUP)
 				return MDB_NOTFOUND;
@@ -147,7 +147,7 @@ int cursor_previous(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_curs
 			rc = cursor_previous(&cursor->duplicates->cursor, data, NULL, MDB_PREV);
 			if (op == MDB_PREV_DUP || rc != MDB_NOTFOUND) {
 				if (!rc) {
-					node_key(&node, key);
+					entry_key(&entry, key);
 					cursor->state &= (uint16_t)~CURSOR_AT_END;
 				}
 				return rc;

@@ -34,7 +34,7 @@ int cursor_set(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 void duplicates_init(struct duplicates *duplicates, struct snapshot *snapshot,
 		     const struct comparator *order);
 int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
-		     struct duplicates *duplicates, const struct node *node);
+		     struct duplicates *duplicates, const struct entry *entry);
 
 enum { LINE = 64 }; /* bytes that a processor fetches at once */
 
@@ -71,18 +71,19 @@ static inline void duplicates_leave(struct cursor *cursor)
 		cursor->duplicates->cursor.state = 0;
 }
 
-static inline int cursor_node(struct cursor *cursor, const struct level *level, struct node *node)
+static inline int cursor_entry(struct cursor *cursor, const struct level *level,
+			       struct entry *entry)
 {
-	if (unlikely(!page_leaf_node(level->page, cursor->page_size, level->index, node)))
+	if (unlikely(!page_leaf_entry(level->page, cursor->page_size, level->index, entry)))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	return 0;
 }
 
-static inline void node_key(const struct node *node, MDB_val *key)
+static inline void entry_key(const struct entry *entry, MDB_val *key)
 {
 	if (key) {
-		key->mv_size = node->key_size;
-		key->mv_data = (void *)(uintptr_t)node->key;
+		key->mv_size = entry->key_size;
+		key->mv_data = (void *)(uintptr_t)entry->key;
 	}
 }
 
@@ -107,27 +108,28 @@ static inline void cursor_stepped(struct cursor *cursor, bool forward)
 	}
 }
 
-/* How many pages the value of a NODE_BIG node takes. */
-static inline uint64_t node_run_pages(const struct snapshot *snapshot, const struct node *node)
+/* How many pages the value of an ENTRY_BIG entry takes. */
+static inline uint64_t entry_run_pages(const struct snapshot *snapshot, const struct entry *entry)
 {
-	return ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >> snapshot->view.page_shift) + 1;
+	return ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >> snapshot->view.page_shift) + 1;
 }
 
-/* The value of a node: beside its key, or in an overflow run, whose pages are not touched here. */
-static inline int node_value(struct snapshot *snapshot, const struct node *node, MDB_val *data)
+/* The value of an entry: beside its key, or in an overflow run, whose pages are not touched here.
+ */
+static inline int entry_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data)
 {
 	const uint8_t *run;
 	uint64_t number, pages;
 	int rc;
 
-	data->mv_size = node->data_size;
-	snapshot->served += node->data_size;
-	if (!(node->flags & NODE_BIG)) {
-		data->mv_data = (void *)(uintptr_t)node->data;
+	data->mv_size = entry->data_size;
+	snapshot->served += entry->data_size;
+	if (!(entry->flags & ENTRY_BIG)) {
+		data->mv_data = (void *)(uintptr_t)entry->data;
 		return 0;
 	}
-	number = load64(node->data);
-	pages = node_run_pages(snapshot, node);
+	number = load64(entry->data);
+	pages = entry_run_pages(snapshot, entry);
 	rc = number < FORMAT_METAS ? MDB_CORRUPTED
 				   : window_run(&snapshot->view, number, pages, &run);
 	if (unlikely(rc))

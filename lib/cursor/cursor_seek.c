@@ -18,7 +18,7 @@ static int entry_compare(struct cursor *cursor, const struct level *level, unsig
 
 	if (level->flags & PAGE_LEAF2)
 		at = level->page + PAGE_HEADER + (size_t)i * size;
-	else if (unlikely(!page_node_key(level->page, cursor->page_size, i, &at, &size)))
+	else if (unlikely(!page_entry_key(level->page, cursor->page_size, i, &at, &size)))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	*sign = compare_as(cursor->order->kind, cursor->order, key, at, size);
 	return 0;
@@ -88,14 +88,14 @@ static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest
 }
 
 /* The value that belongs to the key found, by the rules of each operation. */
-static int set_value(struct cursor *cursor, const struct node *node, MDB_val *data,
+static int set_value(struct cursor *cursor, const struct entry *entry, MDB_val *data,
 		     MDB_cursor_op op)
 {
 	bool both = op == MDB_GET_BOTH || op == MDB_GET_BOTH_RANGE;
 	MDB_val value;
 	int sign, rc;
 
-	if (node->flags & NODE_DUPS) {
+	if (entry->flags & ENTRY_DUPS) {
 		struct cursor *inner = &cursor->duplicates->cursor;
 
 		return both ? cursor_set(inner, data, NULL, MDB_SET_RANGE, op == MDB_GET_BOTH)
@@ -103,9 +103,9 @@ static int set_value(struct cursor *cursor, const struct node *node, MDB_val *da
 	}
 	if (!both) {
 		duplicates_leave(cursor);
-		return node_value(cursor->snapshot, node, data);
+		return entry_value(cursor->snapshot, entry, data);
 	}
-	rc = node_value(cursor->snapshot, node, &value);
+	rc = entry_value(cursor->snapshot, entry, &value);
 	if (rc)
 		return rc;
 	if (cursor->data_order->kind == COMPARE_UINT && value.mv_size == 8)
@@ -138,7 +138,7 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 {
 	bool wants_key = op == MDB_SET_RANGE || op == MDB_SET_KEY;
 	struct level *level = cursor_top(cursor);
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	cursor->state = CURSOR_PLACED;
@@ -146,14 +146,14 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 		seek_take(cursor, key);
 	if (level->flags & PAGE_LEAF2)
 		return wants_key ? level_item(cursor, level, key) : 0;
-	rc = cursor_node(cursor, level, &node);
-	if (!rc && node.flags & NODE_DUPS)
-		rc = duplicates_enter(cursor->snapshot, cursor->tree, cursor->duplicates, &node);
-	if (!rc && (data || (node.flags & NODE_DUPS &&
+	rc = cursor_entry(cursor, level, &entry);
+	if (!rc && entry.flags & ENTRY_DUPS)
+		rc = duplicates_enter(cursor->snapshot, cursor->tree, cursor->duplicates, &entry);
+	if (!rc && (data || (entry.flags & ENTRY_DUPS &&
 			     cursor->snapshot->answers & ANSWERS_ENTER_WITHOUT_DATA)))
-		rc = set_value(cursor, &node, data, op);
+		rc = set_value(cursor, &entry, data, op);
 	if (!rc && wants_key)
-		node_key(&node, key);
+		entry_key(&entry, key);
 	return rc;
 }
 

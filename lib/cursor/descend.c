@@ -4,10 +4,10 @@
 
 /* Binary search among entries [low, count); `kind` is a constant in each instance, so that the
  * comparison is in the loop and not behind a pointer. Returns the place of the first entry that is
- * not below the key, or -1 when a node leaves the page. */
+ * not below the key, or -1 when an entry leaves the page. */
 static inline __attribute__((always_inline)) int
-search_nodes(enum compare_kind kind, const struct comparator *order, const uint8_t *page,
-	     uint32_t size, int low, int count, const MDB_val *key, bool *exact)
+search_entries(enum compare_kind kind, const struct comparator *order, const uint8_t *page,
+	       uint32_t size, int low, int count, const MDB_val *key, bool *exact)
 {
 	int high = count - 1;
 
@@ -17,7 +17,7 @@ search_nodes(enum compare_kind kind, const struct comparator *order, const uint8
 		uint32_t at_size;
 		int sign;
 
-		if (unlikely(!page_node_key(page, size, (unsigned)middle, &at, &at_size)))
+		if (unlikely(!page_entry_key(page, size, (unsigned)middle, &at, &at_size)))
 			return -1;
 		sign = compare_as(kind, order, key, at, at_size);
 		if (!sign) {
@@ -58,11 +58,11 @@ static int search_page(const struct comparator *order, const uint8_t *page, uint
 {
 	switch (order->kind) {
 	case COMPARE_BYTES:
-		return search_nodes(COMPARE_BYTES, order, page, size, low, count, key, exact);
+		return search_entries(COMPARE_BYTES, order, page, size, low, count, key, exact);
 	case COMPARE_INTEGER:
-		return search_nodes(COMPARE_INTEGER, order, page, size, low, count, key, exact);
+		return search_entries(COMPARE_INTEGER, order, page, size, low, count, key, exact);
 	default:
-		return search_nodes(order->kind, order, page, size, low, count, key, exact);
+		return search_entries(order->kind, order, page, size, low, count, key, exact);
 	}
 }
 
@@ -195,13 +195,13 @@ static int level_again(struct cursor *cursor, const struct level *level)
 	return likely(!rc) ? 0 : snapshot_fail(cursor->snapshot, rc);
 }
 
-/* The page behind the one that a scan has come to: its table in front, and the node that comes
- * first. Nodes fill a page from its end, so the last one of a full page stands right behind the
+/* The page behind the one that a scan has come to: its table in front, and the entry that comes
+ * first. Entries fill a page from its end, so the last one of a full page stands right behind the
  * table. */
 static inline __attribute__((always_inline)) void
 prefetch_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
 {
-	enum { TABLE_LINES = 2, NODE_LINES = 4 };
+	enum { TABLE_LINES = 2, ENTRY_LINES = 4 };
 	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
 	uint64_t number;
 
@@ -209,8 +209,8 @@ prefetch_sibling(const struct cursor *cursor, const struct level *parent, bool f
 		return;
 	prefetch_lines(cursor->snapshot, number, 0, TABLE_LINES);
 	prefetch_lines(cursor->snapshot, number,
-		       forward ? cursor->page_size - NODE_LINES * LINE : TABLE_LINES * LINE,
-		       NODE_LINES);
+		       forward ? cursor->page_size - ENTRY_LINES * LINE : TABLE_LINES * LINE,
+		       ENTRY_LINES);
 }
 
 /* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level
@@ -257,10 +257,10 @@ fail:
 	return rc;
 }
 
-/* The node of a key, without a cursor, and where it stands. */
+/* The entry of a key, without a cursor, and where it stands. */
 static inline __attribute__((always_inline)) int
 tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator *order,
-	  const MDB_val *key, struct node *node, struct lookup_place *at)
+	  const MDB_val *key, struct entry *entry, struct lookup_place *at)
 {
 	uint64_t number = tree->record.root;
 	const uint8_t *page;
@@ -291,7 +291,7 @@ tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator 
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	if (!exact)
 		return MDB_NOTFOUND;
-	if (unlikely(!page_leaf_node(page, snapshot->page_size, (unsigned)place, node)))
+	if (unlikely(!page_leaf_entry(page, snapshot->page_size, (unsigned)place, entry)))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	at->leaf = page;
 	at->index = (uint16_t)place;
@@ -303,7 +303,7 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 	      uint64_t *number, uint64_t *pages, enum tree_step *step)
 {
 	const uint8_t *page;
-	struct node node;
+	struct entry entry;
 	bool exact = false;
 	unsigned count;
 	int place, rc = tree_page(snapshot, *number, &page, &count);
@@ -323,16 +323,16 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
 	if (place < 0)
 		return MDB_CORRUPTED;
-	if (!exact || !page_leaf_node(page, snapshot->page_size, (unsigned)place, &node))
+	if (!exact || !page_leaf_entry(page, snapshot->page_size, (unsigned)place, &entry))
 		return 0;
-	if (node.flags & NODE_BIG) {
+	if (entry.flags & ENTRY_BIG) {
 		*step = TREE_RUN;
-		tree_run(snapshot, &node, number, pages);
-	} else if (node.flags & NODE_DUPS && node.flags & NODE_SUBTREE &&
-		   node.data_size == TREE_SIZE) {
+		tree_run(snapshot, &entry, number, pages);
+	} else if (entry.flags & ENTRY_DUPS && entry.flags & ENTRY_SUBTREE &&
+		   entry.data_size == TREE_SIZE) {
 		struct tree_record record;
 
-		tree_record_parse(&record, node.data);
+		tree_record_parse(&record, entry.data);
 		*step = TREE_FIRST;
 		*number = record.root;
 	}
@@ -344,24 +344,24 @@ int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparat
 {
 	struct duplicates duplicates;
 	struct lookup_place at = {0};
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (unlikely(!key->mv_size))
 		return MDB_BAD_VALSIZE;
 	if (unlikely(tree->stale) && (rc = tree_refresh(snapshot, tree)))
 		return rc;
-	rc = tree_find(snapshot, tree, &comparators->key, key, &node, &at);
+	rc = tree_find(snapshot, tree, &comparators->key, key, &entry, &at);
 	if (rc)
 		return rc;
 	if (snapshot->lookups)
 		lookups_take(snapshot, tree, &comparators->key, key, &at);
-	if (likely(!(node.flags & NODE_DUPS)))
-		return node_value(snapshot, &node, data);
+	if (likely(!(entry.flags & ENTRY_DUPS)))
+		return entry_value(snapshot, &entry, data);
 	if (!(tree->record.flags & MDB_DUPSORT))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	duplicates_init(&duplicates, snapshot, &comparators->data);
-	rc = duplicates_enter(snapshot, tree, &duplicates, &node);
+	rc = duplicates_enter(snapshot, tree, &duplicates, &entry);
 	if (!rc)
 		rc = cursor_first(&duplicates.cursor, data, NULL);
 	if (!rc)
@@ -383,35 +383,35 @@ int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step 
 		       : MDB_CORRUPTED;
 }
 
-int tree_value(struct snapshot *snapshot, const struct node *node, MDB_val *data)
+int tree_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data)
 {
-	return node_value(snapshot, node, data);
+	return entry_value(snapshot, entry, data);
 }
 
-void tree_run(const struct snapshot *snapshot, const struct node *node, uint64_t *number,
+void tree_run(const struct snapshot *snapshot, const struct entry *entry, uint64_t *number,
 	      uint64_t *pages)
 {
-	*number = node->flags & NODE_BIG ? load64(node->data) : 0;
-	*pages = node->flags & NODE_BIG ? node_run_pages(snapshot, node) : 0;
+	*number = entry->flags & ENTRY_BIG ? load64(entry->data) : 0;
+	*pages = entry->flags & ENTRY_BIG ? entry_run_pages(snapshot, entry) : 0;
 }
 
 int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct comparator *order,
 		    const MDB_val *name, struct tree_record *record)
 {
 	struct lookup_place at;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (unlikely(!name->mv_size))
 		return MDB_BAD_VALSIZE;
-	rc = tree_find(snapshot, home, order, name, &node, &at);
+	rc = tree_find(snapshot, home, order, name, &entry, &at);
 	if (rc)
 		return rc;
-	if ((node.flags & (NODE_DUPS | NODE_SUBTREE)) != NODE_SUBTREE)
+	if ((entry.flags & (ENTRY_DUPS | ENTRY_SUBTREE)) != ENTRY_SUBTREE)
 		return MDB_INCOMPATIBLE;
-	if (node.flags & NODE_BIG || node.data_size != TREE_SIZE)
+	if (entry.flags & ENTRY_BIG || entry.data_size != TREE_SIZE)
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
-	tree_record_parse(record, node.data);
+	tree_record_parse(record, entry.data);
 	return 0;
 }
 

@@ -2,53 +2,53 @@
 /* Walks both forms in which the duplicates of a key are kept. */
 #include "cursor/cursor_private.h"
 
-/* A few duplicates are a small page inside the node; many are a tree of their own. */
+/* A few duplicates are a small page inside the entry; many are a tree of their own. */
 static int duplicates_enter_page(const struct tree *tree, struct duplicates *duplicates,
-				 const struct node *node)
+				 const struct entry *entry)
 {
 	struct tree_record *record = &duplicates->tree.record;
 	struct cursor *cursor = &duplicates->cursor;
 	struct level *level = &cursor->levels[0];
 
-	if (node->data_size < PAGE_HEADER)
+	if (entry->data_size < PAGE_HEADER)
 		return MDB_CORRUPTED;
-	level->page = node->data;
-	level->count = (uint16_t)page_count(node->data, node->data_size);
+	level->page = entry->data;
+	level->count = (uint16_t)page_count(entry->data, entry->data_size);
 	level->index = 0;
-	level->flags = (uint16_t)page_flags(node->data);
+	level->flags = (uint16_t)page_flags(entry->data);
 	if (!level->count || (level->flags & (PAGE_BRANCH | PAGE_LEAF)) != PAGE_LEAF)
 		return MDB_CORRUPTED;
 	*record = (struct tree_record){.depth = 1, .leaf_pages = 1, .entries = level->count};
 	record->root = PAGE_NONE;
 	if (tree->record.flags & MDB_DUPFIXED) {
 		record->flags = MDB_DUPFIXED;
-		record->pad = load16(node->data + PAGE_PAD);
+		record->pad = load16(entry->data + PAGE_PAD);
 	}
 	if (level->flags & PAGE_LEAF2 &&
-	    !page_items_fit(node->data_size, level->count, record->pad))
+	    !page_items_fit(entry->data_size, level->count, record->pad))
 		return MDB_CORRUPTED;
 	duplicates->tree.inline_page = true;
-	cursor->page_size = node->data_size;
+	cursor->page_size = entry->data_size;
 	cursor->depth = 1;
 	cursor->state = CURSOR_PLACED;
 	return 0;
 }
 
 int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
-		     struct duplicates *duplicates, const struct node *node)
+		     struct duplicates *duplicates, const struct entry *entry)
 {
 	int rc = 0;
 
 	if (duplicates)
 		cursor_leave(&duplicates->cursor);
-	if (unlikely(!duplicates || node->flags & NODE_BIG)) {
+	if (unlikely(!duplicates || entry->flags & ENTRY_BIG)) {
 		rc = MDB_CORRUPTED;
-	} else if (!(node->flags & NODE_SUBTREE)) {
-		rc = duplicates_enter_page(tree, duplicates, node);
-	} else if (node->data_size != TREE_SIZE) {
+	} else if (!(entry->flags & ENTRY_SUBTREE)) {
+		rc = duplicates_enter_page(tree, duplicates, entry);
+	} else if (entry->data_size != TREE_SIZE) {
 		rc = MDB_CORRUPTED;
 	} else {
-		tree_record_parse(&duplicates->tree.record, node->data);
+		tree_record_parse(&duplicates->tree.record, entry->data);
 		duplicates->tree.inline_page = false;
 		duplicates->cursor.page_size = snapshot->page_size;
 		duplicates->cursor.depth = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Renumbers the pages of a snapshot for a compacted copy.
  *
- * The order is the original's (mdb_env_copy2() with MDB_CP_COMPACT): depth first, a node's overflow
- * run or sub-tree before the leaf that holds it, children before their branch page, the root last.
- * So the root's number, which the meta page in front must tell before the walk, is the number of
- * pages in use. Unused space inside pages is written as zeroes.
+ * The order is the original's (mdb_env_copy2() with MDB_CP_COMPACT): depth first, an entry's
+ * overflow run or sub-tree before the leaf that holds it, children before their branch page, the
+ * root last. So the root's number, which the meta page in front must tell before the walk, is the
+ * number of pages in use. Unused space inside pages is written as zeroes.
  *
  * Where there are borders that no value shall cross (compact_places.c), the number of pages is
  * known only when all has been placed. So the trees are walked twice then, the first time without
@@ -104,18 +104,18 @@ static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint
 }
 
 /* Pages that a value in overflow pages needs. */
-static uint64_t run_needed(const struct compactor *compactor, const struct node *node)
+static uint64_t run_needed(const struct compactor *compactor, const struct entry *entry)
 {
-	return ((PAGE_HEADER - 1 + (uint64_t)node->data_size) >>
+	return ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >>
 		compactor->snapshot->view.page_shift) +
 	       1;
 }
 
-static int compact_overflow(struct compactor *compactor, const struct node *node, uint8_t *where)
+static int compact_overflow(struct compactor *compactor, const struct entry *entry, uint8_t *where)
 {
-	uint64_t number = load64(node->data), moved, pages;
+	uint64_t number = load64(entry->data), moved, pages;
 	const uint8_t *run;
-	int rc = compact_run_find(compactor, number, run_needed(compactor, node), &run, &pages);
+	int rc = compact_run_find(compactor, number, run_needed(compactor, entry), &run, &pages);
 
 	if (rc || (rc = window_pages(&compactor->snapshot->view, number, pages, &run)) ||
 	    (rc = compact_number(compactor, pages, &moved)))
@@ -166,7 +166,7 @@ static void page_clear_unused(uint8_t *page, uint32_t size, unsigned count)
 		memset(page + used, 0, end - used);
 }
 
-/* Places what a leaf's nodes have in overflow pages, and the leaf with it where that fills a gap:
+/* Places what a leaf's entries have in overflow pages, and the leaf with it where that fills a gap:
  * *number is then the leaf's, else 0. */
 static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned count,
 			uint64_t *number)
@@ -174,7 +174,7 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 	struct places *places = compactor->places;
 	uint32_t size = compactor->snapshot->page_size;
 	bool leaf_may = true;
-	struct node node;
+	struct entry entry;
 	int rc = 0;
 
 	*number = 0;
@@ -182,15 +182,15 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t pages;
 
-		if (!page_leaf_node(page, size, i, &node))
+		if (!page_leaf_entry(page, size, i, &entry))
 			return MDB_CORRUPTED;
-		leaf_may &= !(node.flags & NODE_SUBTREE);
-		if (!(node.flags & NODE_BIG))
+		leaf_may &= !(entry.flags & ENTRY_SUBTREE);
+		if (!(entry.flags & ENTRY_BIG))
 			continue;
-		pages = run_needed(compactor, &node);
+		pages = run_needed(compactor, &entry);
 		places->runs[places->n++] = (struct compact_run){
-			.where = page + (node.data - page),
-			.from = load64(node.data),
+			.where = page + (entry.data - page),
+			.from = load64(entry.data),
 			.pages = (uint32_t)pages,
 		};
 		compactor->overflow += pages;
@@ -215,13 +215,13 @@ static int compact_tree(struct compactor *compactor, uint64_t *root, bool of_dup
 			unsigned nesting);
 
 /* A tree of which nothing crosses a border needs no walk to know where it ends. */
-static bool tree_is_plain(const uint8_t *record, const struct node *node)
+static bool tree_is_plain(const uint8_t *record, const struct entry *entry)
 {
 	return !load64(record + TREE_OVERFLOW_PAGES) &&
-	       (node->flags & NODE_DUPS || !(load16(record + TREE_FLAGS) & MDB_DUPSORT));
+	       (entry->flags & ENTRY_DUPS || !(load16(record + TREE_FLAGS) & MDB_DUPSORT));
 }
 
-static int compact_subtree(struct compactor *compactor, const struct node *node, uint8_t *record,
+static int compact_subtree(struct compactor *compactor, const struct entry *entry, uint8_t *record,
 			   unsigned nesting)
 {
 	uint64_t root = load64(record + TREE_ROOT), outer = compactor->overflow, pages;
@@ -229,14 +229,14 @@ static int compact_subtree(struct compactor *compactor, const struct node *node,
 
 	if (root == PAGE_NONE)
 		return 0;
-	if (compactor->planning && tree_is_plain(record, node)) {
+	if (compactor->planning && tree_is_plain(record, entry)) {
 		if (!checked_add(load64(record + TREE_BRANCH_PAGES),
 				 load64(record + TREE_LEAF_PAGES), &pages))
 			return MDB_CORRUPTED;
 		return compact_number(compactor, pages, &root);
 	}
 	compactor->overflow = 0;
-	rc = compact_tree(compactor, &root, node->flags & NODE_DUPS, nesting + 1);
+	rc = compact_tree(compactor, &root, entry->flags & ENTRY_DUPS, nesting + 1);
 	store64(record + TREE_ROOT, root);
 	if (compactor->places)
 		store64(record + TREE_OVERFLOW_PAGES, compactor->overflow);
@@ -244,27 +244,27 @@ static int compact_subtree(struct compactor *compactor, const struct node *node,
 	return rc;
 }
 
-/* Moves what a leaf's nodes refer to, and tells the copy of the leaf. */
+/* Moves what a leaf's entries refer to, and tells the copy of the leaf. */
 static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned count,
 			unsigned nesting)
 {
 	uint32_t size = compactor->snapshot->page_size;
-	struct node node;
+	struct entry entry;
 	int rc = 0;
 
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint8_t *where;
 
-		if (!page_leaf_node(page, size, i, &node))
+		if (!page_leaf_entry(page, size, i, &entry))
 			return MDB_CORRUPTED;
-		where = page + (node.data - page);
-		if (node.flags & NODE_BIG) {
+		where = page + (entry.data - page);
+		if (entry.flags & ENTRY_BIG) {
 			if (!compactor->places)
-				rc = compact_overflow(compactor, &node, where);
-		} else if (node.flags & NODE_SUBTREE) {
-			if (node.data_size != TREE_SIZE)
+				rc = compact_overflow(compactor, &entry, where);
+		} else if (entry.flags & ENTRY_SUBTREE) {
+			if (entry.data_size != TREE_SIZE)
 				return MDB_CORRUPTED;
-			rc = compact_subtree(compactor, &node, where, nesting);
+			rc = compact_subtree(compactor, &entry, where, nesting);
 		}
 	}
 	return rc;
@@ -296,10 +296,10 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 			rc = compact_page(compactor, &child, of_duplicates, nesting, depth + 1);
 			if (rc)
 				return rc;
-			at = page + (page_node(page, size, i) - page);
-			store16(at + NODE_LOW, (uint16_t)child);
-			store16(at + NODE_HIGH, (uint16_t)(child >> 16));
-			store16(at + NODE_FLAGS, (uint16_t)(child >> 32));
+			at = page + (page_entry(page, size, i) - page);
+			store16(at + ENTRY_LOW, (uint16_t)child);
+			store16(at + ENTRY_HIGH, (uint16_t)(child >> 16));
+			store16(at + ENTRY_FLAGS, (uint16_t)(child >> 32));
 		}
 	} else if (page_flags(page) & PAGE_LEAF2) {
 		if (!page_items_fit(size, count, load16(page + PAGE_PAD)))

@@ -15,8 +15,8 @@
 #include <string.h>
 
 enum {
-	FREE_MOST = 1 << 22,          /* page numbers in one record */
-	FREE_NODE = NODE_KEY + 8 + 8, /* bytes: a transaction's number leads to an overflow run */
+	FREE_MOST = 1 << 22,            /* page numbers in one record */
+	FREE_ENTRY = ENTRY_KEY + 8 + 8, /* bytes: a transaction's number leads to an overflow run */
 };
 
 /* Pages that the snapshot has but nothing reaches: those on the free list, and the list's own. */
@@ -142,23 +142,23 @@ static int free_put_run(struct compactor *compactor, const struct compact_plan *
 	return rc ? rc : compact_put(compactor, compactor->zeroes, tail);
 }
 
-/* The node of record i, whose run begins at page `number`. */
-static void free_add_node(uint8_t *page, uint32_t page_size, const struct compact_plan *plan,
-			  uint64_t i, uint64_t number)
+/* The entry of record i, whose run begins at page `number`. */
+static void free_add_entry(uint8_t *page, uint32_t page_size, const struct compact_plan *plan,
+			   uint64_t i, uint64_t number)
 {
-	uint32_t offset = page_size - (uint32_t)(i + 1) * FREE_NODE;
+	uint32_t offset = page_size - (uint32_t)(i + 1) * FREE_ENTRY;
 	uint32_t length = (uint32_t)((free_count(plan, i) + 1) * sizeof(number));
-	uint8_t *node = page + offset;
+	uint8_t *entry = page + offset;
 
 	store16(page + PAGE_HEADER + 2 * i, (uint16_t)offset);
 	store16(page + PAGE_LOWER, (uint16_t)(PAGE_HEADER + 2 * (i + 1)));
 	store16(page + PAGE_UPPER, (uint16_t)offset);
-	store16(node + NODE_LOW, (uint16_t)length);
-	store16(node + NODE_HIGH, (uint16_t)(length >> 16));
-	store16(node + NODE_FLAGS, NODE_BIG);
-	store16(node + NODE_KEY_SIZE, sizeof(i));
-	store64(node + NODE_KEY, i + 1);
-	store64(node + NODE_KEY + sizeof(i), number);
+	store16(entry + ENTRY_LOW, (uint16_t)length);
+	store16(entry + ENTRY_HIGH, (uint16_t)(length >> 16));
+	store16(entry + ENTRY_FLAGS, ENTRY_BIG);
+	store16(entry + ENTRY_KEY_SIZE, sizeof(i));
+	store64(entry + ENTRY_KEY, i + 1);
+	store64(entry + ENTRY_KEY + sizeof(i), number);
 }
 
 int compact_free_list(struct compactor *compactor, const struct compact_plan *plan)
@@ -177,7 +177,7 @@ int compact_free_list(struct compactor *compactor, const struct compact_plan *pl
 	places_walk_begin(compactor->places, &walk);
 	for (uint64_t i = 0; i < free_records(plan) && !rc; i++) {
 		rc = free_put_run(compactor, plan, i, number, &walk);
-		free_add_node(page, size, plan, i, number);
+		free_add_entry(page, size, plan, i, number);
 		number += free_run(plan, i, size);
 	}
 	store64(page + PAGE_NUMBER, number);
@@ -222,7 +222,7 @@ int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compac
 	uint64_t pages;
 	int rc;
 
-	if (free_records(plan) > (size - PAGE_HEADER) / (FREE_NODE + 2))
+	if (free_records(plan) > (size - PAGE_HEADER) / (FREE_ENTRY + 2))
 		return EFBIG;
 	first = calloc(FORMAT_METAS, size);
 	if (!first)

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAPS_ROOM = 1024, NODE_BYTES_LEAST = 2 /* its offset: nodes may lie over one another */ };
+enum { GAPS_ROOM = 1024, ENTRY_BYTES_LEAST = 2 /* its offset: entries may lie over one another */ };
 
 int places_open(struct places *places, uint32_t border, uint32_t page_size)
 {
-	size_t most = page_size / NODE_BYTES_LEAST;
+	size_t most = page_size / ENTRY_BYTES_LEAST;
 
 	*places = (struct places){
 		.border = border,

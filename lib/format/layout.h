@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Says where things stand in a data file of LMDB 0.9 (data version 1).
  *
- * 64-bit, native byte order. Offsets are in bytes from the start of the page, node or record.
+ * 64-bit, native byte order. Offsets are in bytes from the start of the page, entry or record. An
+ * entry is what LMDB's source calls a node.
  *
  *   page    0 page number (8)   8 pad (2): item size of a LEAF2 page   10 flags (2)
  *          12 lower (2), 14 upper (2): the free space; or 12 number of pages (4) of an overflow run
- *          16 node offsets (2 each, from the page's start), (lower - 16) / 2 of them; nodes fill
+ *          16 entry offsets (2 each, from the page's start), (lower - 16) / 2 of them; entries fill
  *             the page from its end. LEAF2: items of `pad` bytes from 16 on, no offsets.
  *   meta   pages 0 and 1; the record stands at 16:
  *          16 magic (4)  20 version (4)  24 address (8)  32 map size (8)
@@ -13,7 +14,7 @@
  *          88 main tree (48)  136 last page used (8)  144 transaction (8)
  *   tree    0 pad (4): item size of a DUPFIXED tree   4 flags (2)   6 depth (2)   8 branch pages
  *          16 leaf pages   24 overflow pages   32 entries   40 root page, all ones when empty
- *   node    0 low, 2 high half of the data's size   4 flags (2)   6 key size (2)   8 key, data
+ *   entry   0 low, 2 high half of the data's size   4 flags (2)   6 key size (2)   8 key, data
  *          in a branch page 0, 2, 4 are the child's page number (48 bits); the first key is empty
  *
  * Source: the original's mdb.c and files that it wrote; LMDB 1.0's data version 3 is another
@@ -73,17 +74,17 @@ enum {
 #define PAGE_NONE UINT64_MAX /* the root of an empty tree */
 
 enum {
-	NODE_LOW = 0,
-	NODE_HIGH = 2,
-	NODE_FLAGS = 4,
-	NODE_KEY_SIZE = 6,
-	NODE_KEY = 8,
+	ENTRY_LOW = 0,
+	ENTRY_HIGH = 2,
+	ENTRY_FLAGS = 4,
+	ENTRY_KEY_SIZE = 6,
+	ENTRY_KEY = 8,
 };
 
-enum node_flag {
-	NODE_BIG = 0x01,     /* the data is the number of an overflow run's first page */
-	NODE_SUBTREE = 0x02, /* the data is a tree record */
-	NODE_DUPS = 0x04,    /* the data is a sub-page, or with NODE_SUBTREE a tree, of duplicates */
+enum entry_flag {
+	ENTRY_BIG = 0x01,     /* the data is the number of an overflow run's first page */
+	ENTRY_SUBTREE = 0x02, /* the data is a tree record */
+	ENTRY_DUPS = 0x04, /* the data is a sub-page, or with ENTRY_SUBTREE a tree, of duplicates */
 };
 
 enum {

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-struct node {
+struct entry {
 	const uint8_t *key;
 	const uint8_t *data; /* a leaf's: the value, page number, record or sub-page */
 	uint32_t key_size;
@@ -26,7 +26,7 @@ static inline unsigned page_flags(const uint8_t *page)
 	return load16(page + PAGE_FLAGS);
 }
 
-/* How many nodes or items the page says it has; 0 when its header makes no sense. `size` is the
+/* How many entries or items the page says it has; 0 when its header makes no sense. `size` is the
  * page's length in bytes: the page size, or a sub-page's own. The bounds of a LEAF2 page's free
  * space mean nothing (each item moves them by two bytes however long it is); whether the items
  * are inside the page is page_items_fit()'s to say. */
@@ -49,59 +49,60 @@ static inline bool page_is_sound(const uint8_t *page, uint64_t number)
 	       (flags == PAGE_BRANCH || flags == PAGE_LEAF);
 }
 
-/* Where node i begins, or NULL when its header is not inside the page. i is below the count. */
-static inline const uint8_t *page_node(const uint8_t *page, uint32_t size, unsigned i)
+/* Where entry i begins, or NULL when its header is not inside the page. i is below the count. */
+static inline const uint8_t *page_entry(const uint8_t *page, uint32_t size, unsigned i)
 {
 	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
 
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
 		return NULL;
 	return page + offset;
 }
 
-/* The key of node i. false: the node leaves the page. */
-static inline bool page_node_key(const uint8_t *page, uint32_t size, unsigned i,
-				 const uint8_t **key, uint32_t *key_size)
+/* The key of entry i. false: the entry leaves the page. */
+static inline bool page_entry_key(const uint8_t *page, uint32_t size, unsigned i,
+				  const uint8_t **key, uint32_t *key_size)
 {
 	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
 	unsigned bytes;
 
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - NODE_KEY))
+	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
 		return false;
-	bytes = load16(page + offset + NODE_KEY_SIZE);
-	if (unlikely(bytes > size - NODE_KEY - offset))
+	bytes = load16(page + offset + ENTRY_KEY_SIZE);
+	if (unlikely(bytes > size - ENTRY_KEY - offset))
 		return false;
-	*key = page + offset + NODE_KEY;
+	*key = page + offset + ENTRY_KEY;
 	*key_size = bytes;
 	return true;
 }
 
-/* Node i of a leaf page. false: the node leaves the page. */
-static inline bool page_leaf_node(const uint8_t *page, uint32_t size, unsigned i, struct node *node)
+/* Entry i of a leaf page. false: the entry leaves the page. */
+static inline bool page_leaf_entry(const uint8_t *page, uint32_t size, unsigned i,
+				   struct entry *entry)
 {
 	const uint8_t *at;
 	uint32_t room, inside;
 
-	if (unlikely(!page_node_key(page, size, i, &node->key, &node->key_size)))
+	if (unlikely(!page_entry_key(page, size, i, &entry->key, &entry->key_size)))
 		return false;
-	at = node->key - NODE_KEY;
-	node->data = node->key + node->key_size;
-	node->data_size = load16(at + NODE_LOW) | (uint32_t)load16(at + NODE_HIGH) << 16;
-	node->flags = load16(at + NODE_FLAGS);
-	room = (uint32_t)(page + size - node->data);
-	inside = node->flags & NODE_BIG ? sizeof(uint64_t) : node->data_size;
+	at = entry->key - ENTRY_KEY;
+	entry->data = entry->key + entry->key_size;
+	entry->data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
+	entry->flags = load16(at + ENTRY_FLAGS);
+	room = (uint32_t)(page + size - entry->data);
+	inside = entry->flags & ENTRY_BIG ? sizeof(uint64_t) : entry->data_size;
 	return likely(inside <= room);
 }
 
-/* The page that entry i of a branch page leads to. false: the node leaves the page. */
+/* The page that entry i of a branch page leads to. false: the entry leaves the page. */
 static inline bool page_child(const uint8_t *page, uint32_t size, unsigned i, uint64_t *number)
 {
-	const uint8_t *at = page_node(page, size, i);
+	const uint8_t *at = page_entry(page, size, i);
 
 	if (unlikely(!at))
 		return false;
-	*number = load16(at + NODE_LOW) | (uint64_t)load16(at + NODE_HIGH) << 16 |
-		  (uint64_t)load16(at + NODE_FLAGS) << 32;
+	*number = load16(at + ENTRY_LOW) | (uint64_t)load16(at + ENTRY_HIGH) << 16 |
+		  (uint64_t)load16(at + ENTRY_FLAGS) << 32;
 	return true;
 }
 

@@ -148,21 +148,21 @@ int counter_branch(struct counter *counter, uint64_t number)
 	return rc;
 }
 
-int node_records(const struct tree *tree, const struct node *node, uint64_t *records,
-		 struct tree_record *nested, bool *is_tree)
+int entry_records(const struct tree *tree, const struct entry *entry, uint64_t *records,
+		  struct tree_record *nested, bool *is_tree)
 {
 	unsigned pad;
 
 	*records = 1;
 	*is_tree = false;
-	if (!(node->flags & NODE_DUPS))
+	if (!(entry->flags & ENTRY_DUPS))
 		return 0;
-	if (!(tree->record.flags & MDB_DUPSORT) || node->flags & NODE_BIG)
+	if (!(tree->record.flags & MDB_DUPSORT) || entry->flags & ENTRY_BIG)
 		return MDB_CORRUPTED;
-	if (node->flags & NODE_SUBTREE) {
-		if (node->data_size != TREE_SIZE)
+	if (entry->flags & ENTRY_SUBTREE) {
+		if (entry->data_size != TREE_SIZE)
 			return MDB_CORRUPTED;
-		tree_record_parse(nested, node->data);
+		tree_record_parse(nested, entry->data);
 		*records = nested->entries;
 		*is_tree = true;
 		return nested->entries && nested->root != PAGE_NONE &&
@@ -170,12 +170,12 @@ int node_records(const struct tree *tree, const struct node *node, uint64_t *rec
 			       ? 0
 			       : MDB_CORRUPTED;
 	}
-	if (node->data_size < PAGE_HEADER)
+	if (entry->data_size < PAGE_HEADER)
 		return MDB_CORRUPTED;
-	*records = page_count(node->data, node->data_size);
-	pad = load16(node->data + PAGE_PAD);
-	if (page_flags(node->data) & PAGE_LEAF2 &&
-	    !page_items_fit(node->data_size, (unsigned)*records, pad))
+	*records = page_count(entry->data, entry->data_size);
+	pad = load16(entry->data + PAGE_PAD);
+	if (page_flags(entry->data) & PAGE_LEAF2 &&
+	    !page_items_fit(entry->data_size, (unsigned)*records, pad))
 		return MDB_CORRUPTED;
 	return *records ? 0 : MDB_CORRUPTED;
 }
@@ -226,22 +226,22 @@ static int count_nested(struct counter *counter, const uint64_t *numbers, size_t
 	return rc;
 }
 
-/* Nodes of a leaf page in a database with duplicates. */
-static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *page,
-		       unsigned count)
+/* Entries of a leaf page in a database with duplicates. */
+static int count_entries(struct counter *counter, uint64_t number, const uint8_t *page,
+			 unsigned count)
 {
 	struct index_part *part = &counter->part;
 	struct tree_record nested;
 	bool open = false, is_tree, kept;
 	uint64_t records, before;
-	struct node node;
+	struct entry entry;
 	int rc = 0;
 
 	kept = counter->shelf && shelf_put(counter->shelf, number, page);
 	for (unsigned i = 0; i < count && !rc; i++) {
-		if (!page_leaf_node(page, counter->snapshot.page_size, i, &node))
+		if (!page_leaf_entry(page, counter->snapshot.page_size, i, &entry))
 			return MDB_CORRUPTED;
-		rc = node_records(counter->tree, &node, &records, &nested, &is_tree);
+		rc = entry_records(counter->tree, &entry, &records, &nested, &is_tree);
 		if (rc)
 			return rc;
 		if (!is_tree) {
@@ -250,7 +250,7 @@ static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *
 			open = true;
 			part->records += records;
 			if (!rc && counter->shelf)
-				weigh(counter, kept, records * node.key_size + node.data_size);
+				weigh(counter, kept, records * entry.key_size + entry.data_size);
 			continue;
 		}
 		open = false;
@@ -264,17 +264,17 @@ static int count_nodes(struct counter *counter, uint64_t number, const uint8_t *
 	return rc;
 }
 
-/* A node that is not sound is its record's business. */
+/* An entry that is not sound is its record's business. */
 static void weigh_leaf(struct counter *counter, uint64_t number, const uint8_t *page,
 		       unsigned count)
 {
 	struct index_weight *weight = &counter->part.weights[counter->part.count - 1];
 	uint32_t size = counter->snapshot.page_size;
-	struct node node;
+	struct entry entry;
 
 	for (unsigned i = 0; i < count; i++)
-		if (page_leaf_node(page, size, i, &node))
-			weight->all += (uint64_t)node.key_size + node.data_size;
+		if (page_leaf_entry(page, size, i, &entry))
+			weight->all += (uint64_t)entry.key_size + entry.data_size;
 	if (weight->all < (uint64_t)size * SHELF_LEADS && shelf_put(counter->shelf, number, page))
 		weight->kept = size;
 }
@@ -290,7 +290,7 @@ int counter_leaf(struct counter *counter, uint64_t number)
 	if (rc)
 		return rc;
 	if (counter->tree->record.flags & MDB_DUPSORT)
-		return count_nodes(counter, number, page, count);
+		return count_entries(counter, number, page, count);
 	rc = add_leaf(counter, number, 0, false);
 	counter->part.records += count;
 	if (!rc && counter->shelf)

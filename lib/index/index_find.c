@@ -101,19 +101,19 @@ int index_find(const struct record_index *index, uint64_t number, struct index_p
 	leaf = &index->leaves[at];
 	*place = (struct index_place){
 		.page = leaf->page,
-		.node = leaf->place,
+		.entry = leaf->place,
 		.skip = number - leaf->first,
 		.nested = leaf->nested,
 	};
 	if (leaf->nested) {
 		owner = owner_of(index, at);
 		place->owner_page = owner->page;
-		place->owner_node = (uint32_t)owner->place;
+		place->owner_entry = (uint32_t)owner->place;
 	}
 	return 0;
 }
 
-static int node_at(struct snapshot *snapshot, uint64_t number, uint64_t place, struct node *node)
+static int entry_at(struct snapshot *snapshot, uint64_t number, uint64_t place, struct entry *entry)
 {
 	const uint8_t *page;
 	unsigned count;
@@ -122,22 +122,22 @@ static int node_at(struct snapshot *snapshot, uint64_t number, uint64_t place, s
 	if (rc)
 		return rc;
 	if ((page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF || place >= count ||
-	    !page_leaf_node(page, snapshot->page_size, (unsigned)place, node))
+	    !page_leaf_entry(page, snapshot->page_size, (unsigned)place, entry))
 		return MDB_CORRUPTED;
 	return 0;
 }
 
-static void key_of(const struct node *node, MDB_val *key)
+static void key_of(const struct entry *entry, MDB_val *key)
 {
 	if (key)
-		*key = (MDB_val){node->key_size, (void *)(uintptr_t)node->key};
+		*key = (MDB_val){entry->key_size, (void *)(uintptr_t)entry->key};
 }
 
 /* Duplicate `i` of a page or sub-page of `size` bytes; `pad` is an item's size there. */
 static int duplicate_at(const uint8_t *page, uint32_t size, unsigned count, uint32_t pad,
 			uint64_t i, MDB_val *data)
 {
-	struct node node;
+	struct entry entry;
 
 	if (i >= count)
 		return MDB_CORRUPTED;
@@ -147,25 +147,25 @@ static int duplicate_at(const uint8_t *page, uint32_t size, unsigned count, uint
 		*data = (MDB_val){pad, (void *)(uintptr_t)(page + PAGE_HEADER + i * pad)};
 		return 0;
 	}
-	if (!page_leaf_node(page, size, (unsigned)i, &node))
+	if (!page_leaf_entry(page, size, (unsigned)i, &entry))
 		return MDB_CORRUPTED;
-	key_of(&node, data);
+	key_of(&entry, data);
 	return 0;
 }
 
-/* The node that a place means, in a database with duplicates, and which of its records. */
-static int node_of_place(struct snapshot *snapshot, const struct tree *tree,
-			 const struct index_place *place, struct node *node, uint64_t *duplicate)
+/* The entry that a place means, in a database with duplicates, and which of its records. */
+static int entry_of_place(struct snapshot *snapshot, const struct tree *tree,
+			  const struct index_place *place, struct entry *entry, uint64_t *duplicate)
 {
 	uint64_t records, left = place->skip;
 	struct tree_record nested;
 	bool is_tree;
 
-	for (uint64_t i = place->node;; i++) {
-		int rc = node_at(snapshot, place->page, i, node);
+	for (uint64_t i = place->entry;; i++) {
+		int rc = entry_at(snapshot, place->page, i, entry);
 
 		if (!rc)
-			rc = node_records(tree, node, &records, &nested, &is_tree);
+			rc = entry_records(tree, entry, &records, &nested, &is_tree);
 		if (rc)
 			return rc;
 		if (left < records) {
@@ -181,13 +181,13 @@ static int get_nested(struct snapshot *snapshot, const struct index_place *place
 {
 	struct tree_record nested;
 	const uint8_t *page;
-	struct node owner;
+	struct entry owner;
 	unsigned count;
-	int rc = node_at(snapshot, place->owner_page, place->owner_node, &owner);
+	int rc = entry_at(snapshot, place->owner_page, place->owner_entry, &owner);
 
 	if (rc)
 		return rc;
-	if (!(owner.flags & NODE_SUBTREE) || owner.data_size != TREE_SIZE)
+	if (!(owner.flags & ENTRY_SUBTREE) || owner.data_size != TREE_SIZE)
 		return MDB_CORRUPTED;
 	key_of(&owner, key);
 	if (!data)
@@ -205,7 +205,7 @@ int index_get_apart(struct snapshot *leaves, struct snapshot *values, const stru
 		    const struct index_place *place, MDB_val *key, MDB_val *data)
 {
 	uint64_t duplicate = 0;
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	if (place->nested) {
@@ -215,20 +215,20 @@ int index_get_apart(struct snapshot *leaves, struct snapshot *values, const stru
 		return rc;
 	}
 	if (tree->record.flags & MDB_DUPSORT)
-		rc = node_of_place(leaves, tree, place, &node, &duplicate);
+		rc = entry_of_place(leaves, tree, place, &entry, &duplicate);
 	else
-		rc = node_at(leaves, place->page, place->node + place->skip, &node);
+		rc = entry_at(leaves, place->page, place->entry + place->skip, &entry);
 	if (rc)
 		return rc;
-	key_of(&node, key);
+	key_of(&entry, key);
 	if (!data)
 		return 0;
-	if (!(node.flags & NODE_DUPS))
-		return tree_value(values, &node, data);
+	if (!(entry.flags & ENTRY_DUPS))
+		return tree_value(values, &entry, data);
 	if (!(tree->record.flags & MDB_DUPSORT))
 		return MDB_CORRUPTED;
-	rc = duplicate_at(node.data, node.data_size, page_count(node.data, node.data_size),
-			  load16(node.data + PAGE_PAD), duplicate, data);
+	rc = duplicate_at(entry.data, entry.data_size, page_count(entry.data, entry.data_size),
+			  load16(entry.data + PAGE_PAD), duplicate, data);
 	if (!rc)
 		values->served += data->mv_size;
 	return rc;
@@ -243,15 +243,15 @@ int index_get(struct snapshot *snapshot, const struct tree *tree, const struct i
 int index_run(struct snapshot *snapshot, const struct tree *tree, const struct index_place *place,
 	      uint64_t *number, uint64_t *pages)
 {
-	struct node node;
+	struct entry entry;
 	int rc;
 
 	*number = *pages = 0;
 	/* Duplicates are never that long. */
 	if (place->nested || tree->record.flags & MDB_DUPSORT)
 		return 0;
-	rc = node_at(snapshot, place->page, place->node + place->skip, &node);
+	rc = entry_at(snapshot, place->page, place->entry + place->skip, &entry);
 	if (!rc)
-		tree_run(snapshot, &node, number, pages);
+		tree_run(snapshot, &entry, number, pages);
 	return rc;
 }

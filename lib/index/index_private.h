@@ -34,9 +34,9 @@ int counter_leaf(struct counter *counter, uint64_t number);
 /* Appends the children of branch page `number` to the part: their numbers are in leaves[].page. */
 int counter_branch(struct counter *counter, uint64_t number);
 
-/* The records under node `node`: 1, or its duplicates. *nested is the record of their tree if they
- * have one. Returns 0 or MDB_CORRUPTED. */
-int node_records(const struct tree *tree, const struct node *node, uint64_t *records,
-		 struct tree_record *nested, bool *is_tree);
+/* The records under entry `entry`: 1, or its duplicates. *nested is the record of their tree if
+ * they have one. Returns 0 or MDB_CORRUPTED. */
+int entry_records(const struct tree *tree, const struct entry *entry, uint64_t *records,
+		  struct tree_record *nested, bool *is_tree);
 
 #endif

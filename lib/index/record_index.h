@@ -21,7 +21,7 @@
 /* Records that follow each other in one leaf page. */
 struct index_leaf {
 	uint64_t page : 48;
-	uint64_t place : 15; /* the node that they begin with */
+	uint64_t place : 15; /* the entry that they begin with */
 	uint64_t nested : 1; /* the page is of a tree of duplicates */
 	uint64_t first;      /* number of the first one */
 };
@@ -54,11 +54,11 @@ struct record_index;
 /* Where a record stands. */
 struct index_place {
 	uint64_t page;
-	uint32_t node;
-	uint64_t skip; /* records from that node on, in a database with duplicates */
+	uint32_t entry;
+	uint64_t skip; /* records from that entry on, in a database with duplicates */
 	bool nested;
 	uint64_t owner_page; /* nested: where the key stands */
-	uint32_t owner_node;
+	uint32_t owner_entry;
 };
 
 /* The numbers of all leaf pages of a tree, in the order of their keys; malloc'ed, NULL if there are

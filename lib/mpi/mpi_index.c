@@ -317,11 +317,11 @@ lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
 	filled = (struct lmdbio_record_place){
 		.size = place->size < sizeof(filled) ? place->size : sizeof(filled),
 		.page = found.page,
-		.node = found.node,
+		.node = found.entry,
 		.skip = found.skip,
 		.nested = found.nested,
 		.owner_page = found.nested ? found.owner_page : 0,
-		.owner_node = found.nested ? found.owner_node : 0,
+		.owner_node = found.nested ? found.owner_entry : 0,
 	};
 	memcpy(place, &filled, filled.size);
 	return 0;

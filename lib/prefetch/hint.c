@@ -15,14 +15,14 @@
 #include <string.h>
 
 enum { KEYS_MAX = 1 << 20, BATCH_GAP = 4 << 10 };
-#define NODE_UNKNOWN UINT64_MAX
-#define NODE_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
-#define NODE_FIRST   (UINT64_MAX - 2) /* the first one below the page */
+#define ENTRY_UNKNOWN UINT64_MAX
+#define ENTRY_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
+#define ENTRY_FIRST   (UINT64_MAX - 2) /* the first one below the page */
 
 struct pending {
 	MDB_val key;
 	uint64_t number; /* the page to look at next */
-	uint64_t node;   /* of a leaf page that is known, or NODE_UNKNOWN ... */
+	uint64_t entry;  /* of a leaf page that is known, or ENTRY_UNKNOWN ... */
 	unsigned depth;
 	bool asked; /* for that page */
 };
@@ -96,20 +96,20 @@ static void page_want(struct prefetch *prefetch, struct batch *batch, uint64_t n
 		range_add(batch, number, 1);
 }
 
-/* The value of a node whose leaf page is known. Returns as tree_step(). */
+/* The value of an entry whose leaf page is known. Returns as tree_step(). */
 static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *number, uint64_t *pages,
 		      enum tree_step *step)
 {
 	const uint8_t *page;
-	struct node node;
+	struct entry entry;
 	unsigned count;
 	int rc = tree_page(snapshot, *number, &page, &count);
 
 	*step = TREE_END;
 	if (rc || wanted >= count || (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF ||
-	    !page_leaf_node(page, snapshot->page_size, (unsigned)wanted, &node))
+	    !page_leaf_entry(page, snapshot->page_size, (unsigned)wanted, &entry))
 		return rc;
-	tree_run(snapshot, &node, number, pages);
+	tree_run(snapshot, &entry, number, pages);
 	if (*pages)
 		*step = TREE_RUN;
 	return 0;
@@ -119,10 +119,10 @@ static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *numb
 static int pending_step(struct batch *batch, struct pending *key, uint64_t *pages,
 			enum tree_step *step)
 {
-	if (key->node == NODE_FIRST)
+	if (key->entry == ENTRY_FIRST)
 		return tree_step_first(&batch->snapshot, &key->number, step);
-	if (key->node != NODE_UNKNOWN)
-		return place_step(&batch->snapshot, key->node, &key->number, pages, step);
+	if (key->entry != ENTRY_UNKNOWN)
+		return place_step(&batch->snapshot, key->entry, &key->number, pages, step);
 	return tree_step(&batch->snapshot, &batch->order, &key->key, &key->number, pages, step);
 }
 
@@ -153,7 +153,7 @@ static void batch_round(struct prefetch *prefetch, struct batch *batch)
 				key.depth++;
 				key.asked = false;
 				if (step == TREE_FIRST)
-					key.node = NODE_FIRST;
+					key.entry = ENTRY_FIRST;
 				batch->moved = true;
 			}
 		}
@@ -253,7 +253,7 @@ static struct batch *batch_of_keys(struct snapshot *snapshot, const struct tree 
 		memcpy(batch->bytes + used, keys[i].mv_data, keys[i].mv_size);
 		batch->keys[i].key = (MDB_val){keys[i].mv_size, batch->bytes + used};
 		batch->keys[i].number = tree->record.root;
-		batch->keys[i].node = NODE_UNKNOWN;
+		batch->keys[i].entry = ENTRY_UNKNOWN;
 		used += keys[i].mv_size;
 	}
 	batch->order = *order;
@@ -297,7 +297,7 @@ int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct
 		return ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		batch->keys[i].number = places[i].page;
-		batch->keys[i].node = places[i].page_alone ? NODE_NONE : places[i].node;
+		batch->keys[i].entry = places[i].page_alone ? ENTRY_NONE : places[i].entry;
 	}
 	return batch_put(prefetch, batch);
 }

@@ -48,14 +48,14 @@ static bool find_step(const struct prefetch *prefetch, const struct stream *stre
 	const struct window_view *view = &stream->snapshot.view;
 	const struct level *level = &walker->levels[walker->depth - 1];
 	uint64_t index = level->index + PROBE_STEPS * stream->stride;
-	struct node node;
+	struct entry entry;
 
 	if (stream->stride == 1 || index >= level->count)
 		return find_next(prefetch, walker, true, offset);
-	if (!page_leaf_node(level->page, walker->page_size, (unsigned)index, &node) ||
-	    !(node.flags & NODE_BIG) || load64(node.data) >= view->limit)
+	if (!page_leaf_entry(level->page, walker->page_size, (unsigned)index, &entry) ||
+	    !(entry.flags & ENTRY_BIG) || load64(entry.data) >= view->limit)
 		return false;
-	*offset = load64(node.data) << view->page_shift;
+	*offset = load64(entry.data) << view->page_shift;
 	return true;
 }
 

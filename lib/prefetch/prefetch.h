@@ -51,9 +51,9 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot);
 int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
 		  const struct comparator *order, const MDB_val *keys, size_t n);
 
-/* A node of a leaf page that is known, with its value, or the page alone. */
+/* An entry of a leaf page that is known, with its value, or the page alone. */
 struct prefetch_place {
-	uint64_t page, node;
+	uint64_t page, entry;
 	bool page_alone;
 };
 

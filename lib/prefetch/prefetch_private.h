@@ -239,7 +239,7 @@ bool is_quiet(const struct prefetch *prefetch);
  * else the program's second cursor is looked ahead of by itself. */
 bool subtree_comes_whole(const struct stream *stream, const struct tree_record *record);
 /* Takes up the duplicates of a key that the walk has come to. Returns the bytes that they are. */
-uint64_t subtrees_add(struct stream *stream, const struct node *node);
+uint64_t subtrees_add(struct stream *stream, const struct entry *entry);
 bool subtrees_are_full(const struct stream *stream);
 /* Asks for their pages as those above them come. Under the prefetch lock. */
 void subtrees_advance(struct prefetch *prefetch, struct stream *stream);

@@ -86,7 +86,7 @@ static bool leaf_is_behind(const struct stream *stream, const struct level *leve
 	uint32_t size;
 
 	return stream->to.mv_data && level->index &&
-	       page_node_key(level->page, stream->scout.page_size, level->index, &key, &size) &&
+	       page_entry_key(level->page, stream->scout.page_size, level->index, &key, &size) &&
 	       is_behind(stream, key, size);
 }
 
@@ -241,33 +241,33 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	}
 	while (more && !leaf_is_done(stream, level) && !queue_is_full(prefetch) &&
 	       !subtrees_are_full(stream)) {
-		struct node node;
+		struct entry entry;
 		uint64_t bytes;
 
 		if (stream->skip) {
 			skip_entries(stream, level);
 			continue;
 		}
-		if (!page_leaf_node(level->page, walker->page_size, level->index, &node))
+		if (!page_leaf_entry(level->page, walker->page_size, level->index, &entry))
 			break;
-		if (is_behind(stream, node.key, node.key_size)) {
+		if (is_behind(stream, entry.key, entry.key_size)) {
 			stream->walker_done = stream->scout_done = true;
 			more = false;
 			break;
 		}
-		if (node.flags & NODE_BIG) {
-			uint64_t pages = node_run_pages(&stream->snapshot, &node);
+		if (entry.flags & ENTRY_BIG) {
+			uint64_t pages = entry_run_pages(&stream->snapshot, &entry);
 
 			/* What the program has passed it has faulted for. */
 			if (!stream->mapped || stream->steps >= taken)
-				stream_gather(prefetch, stream, &run, load64(node.data), pages);
+				stream_gather(prefetch, stream, &run, load64(entry.data), pages);
 			bytes = pages << shift;
 			stream->big = true;
-		} else if (stream->subtrees && node.flags & NODE_SUBTREE) {
-			bytes = subtrees_add(stream, &node);
+		} else if (stream->subtrees && entry.flags & ENTRY_SUBTREE) {
+			bytes = subtrees_add(stream, &entry);
 			stream->big = true;
 		} else {
-			bytes = NODE_KEY + node.key_size + node.data_size;
+			bytes = ENTRY_KEY + entry.key_size + entry.data_size;
 		}
 		stream->bytes += stream->step_bytes ? stream->step_bytes : bytes;
 		stream->steps++;
@@ -350,7 +350,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			if (!walk_leaf(prefetch, stream, limit, taken))
 				return;
 			if (!leaf_is_done(stream, level)) {
-				stream->walker_done = true; /* a node that leaves its page */
+				stream->walker_done = true; /* an entry that leaves its page */
 				return;
 			}
 		}

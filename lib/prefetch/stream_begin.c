@@ -36,18 +36,18 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	const struct level *level = &cursor->levels[cursor->depth - 1];
 	const struct level *up = cursor->depth > 1 ? level - 1 : NULL;
 	uint64_t number, offset;
-	struct node node = {0};
+	struct entry entry = {0};
 
 	if (!(level->flags & PAGE_LEAF2) &&
-	    !page_leaf_node(level->page, cursor->page_size, level->index, &node))
+	    !page_leaf_entry(level->page, cursor->page_size, level->index, &entry))
 		return false;
-	if (node.flags & NODE_BIG) {
-		number = load64(node.data);
-	} else if (node.flags & NODE_DUPS && node.data_size == TREE_SIZE &&
-		   node.flags & NODE_SUBTREE) {
+	if (entry.flags & ENTRY_BIG) {
+		number = load64(entry.data);
+	} else if (entry.flags & ENTRY_DUPS && entry.data_size == TREE_SIZE &&
+		   entry.flags & ENTRY_SUBTREE) {
 		struct tree_record record;
 
-		tree_record_parse(&record, node.data);
+		tree_record_parse(&record, entry.data);
 		number = record.root;
 	} else if (!up) {
 		return false;
@@ -75,16 +75,16 @@ static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint6
 {
 	const struct level *level = &cursor->levels[cursor->depth - 1];
 	const struct level *up = cursor->depth > 1 ? level - 1 : NULL;
-	struct node node;
+	struct entry entry;
 
 	if (!big)
 		return up && up->index + n < up->count &&
 		       page_child(up->page, cursor->page_size, up->index + n, number);
 	if (level->index + n >= level->count ||
-	    !page_leaf_node(level->page, cursor->page_size, level->index + n, &node) ||
-	    !(node.flags & NODE_BIG))
+	    !page_leaf_entry(level->page, cursor->page_size, level->index + n, &entry) ||
+	    !(entry.flags & ENTRY_BIG))
 		return false;
-	*number = load64(node.data);
+	*number = load64(entry.data);
 	return true;
 }
 
@@ -94,14 +94,14 @@ static bool is_in_order(const struct cursor *cursor, unsigned page_shift)
 {
 	const struct level *level = &cursor->levels[cursor->depth - 1];
 	uint64_t here, then;
-	struct node node;
+	struct entry entry;
 	bool big;
 
 	if (level->flags & PAGE_LEAF2 ||
-	    !page_leaf_node(level->page, cursor->page_size, level->index, &node))
+	    !page_leaf_entry(level->page, cursor->page_size, level->index, &entry))
 		return false;
-	big = node.flags & NODE_BIG;
-	if ((!big && (node.flags & NODE_DUPS || cursor->depth < 2)) ||
+	big = entry.flags & ENTRY_BIG;
+	if ((!big && (entry.flags & ENTRY_DUPS || cursor->depth < 2)) ||
 	    !page_behind(cursor, big, 0, &here))
 		return false;
 	if (!page_behind(cursor, big, 1, &then))

@@ -50,15 +50,15 @@ static struct subtree_page page_take(struct subtrees *subtrees)
 	return page;
 }
 
-uint64_t subtrees_add(struct stream *stream, const struct node *node)
+uint64_t subtrees_add(struct stream *stream, const struct entry *entry)
 {
 	bool inside = atomic_load_explicit(&stream->inside, memory_order_relaxed);
 	struct tree_record record;
 	uint64_t bytes;
 
-	if (node->data_size != TREE_SIZE)
+	if (entry->data_size != TREE_SIZE)
 		return 0; /* damage is the program's to find */
-	tree_record_parse(&record, node->data);
+	tree_record_parse(&record, entry->data);
 	if (!record.depth || record.depth > FORMAT_DEPTH_MAX)
 		return 0;
 	bytes = bytes_of(stream, &record);
@@ -142,14 +142,14 @@ uint64_t subtrees_estimate(const struct cursor *cursor)
 	level = &cursor->levels[cursor->depth - 1];
 	for (unsigned i = 0; i < level->count; i++) {
 		struct tree_record one;
-		struct node node;
+		struct entry entry;
 
-		if (!page_leaf_node(level->page, cursor->page_size, i, &node))
+		if (!page_leaf_entry(level->page, cursor->page_size, i, &entry))
 			break;
 		values++;
-		if (!(node.flags & NODE_SUBTREE) || node.data_size != TREE_SIZE)
+		if (!(entry.flags & ENTRY_SUBTREE) || entry.data_size != TREE_SIZE)
 			continue;
-		tree_record_parse(&one, node.data);
+		tree_record_parse(&one, entry.data);
 		pages += one.branch_pages + one.leaf_pages;
 		values += one.entries - 1;
 	}

@@ -14,21 +14,22 @@ enum { SUB_FLAGS = PAGE_LEAF | PAGE_SUB | 0x10, SUB_SIZE = 60 };
 static void add_plain(struct builder *b, size_t n, struct tree_record *record)
 {
 	char keys[40][8], values[40][24];
-	struct entry entries[40];
+	struct made_entry entries[40];
 	uint64_t numbers[40];
 
 	for (unsigned i = 0; i < n; i++) {
 		int size = snprintf(keys[i], sizeof(keys[i]), "%03u", 3 * i % 1000);
 
 		snprintf(values[i], sizeof(values[i]), "value of %u", i);
-		entries[i] = (struct entry){keys[i], values[i], (size_t)size, strlen(values[i]), 0};
+		entries[i] =
+			(struct made_entry){keys[i], values[i], (size_t)size, strlen(values[i]), 0};
 		if (i % 8 == 5) {
 			static const uint8_t large[3 * 512];
 
 			entries[i].data_size = b->page_size < 1024 ? b->page_size + 50u : 700;
 			numbers[i] = builder_run(b, large, entries[i].data_size);
 			entries[i].data = &numbers[i];
-			entries[i].flags = NODE_BIG;
+			entries[i].flags = ENTRY_BIG;
 		}
 	}
 	builder_tree(b, entries, n, 4, 3, record);
@@ -37,11 +38,11 @@ static void add_plain(struct builder *b, size_t n, struct tree_record *record)
 static void add_numbers(struct builder *b, struct tree_record *record)
 {
 	uint64_t keys[16];
-	struct entry entries[16];
+	struct made_entry entries[16];
 
 	for (unsigned i = 0; i < 16; i++) {
 		keys[i] = i * 1000;
-		entries[i] = (struct entry){&keys[i], &keys[i], 8, 8, 0};
+		entries[i] = (struct made_entry){&keys[i], &keys[i], 8, 8, 0};
 	}
 	record->flags = MDB_INTEGERKEY;
 	builder_tree(b, entries, 16, 4, 2, record);
@@ -53,21 +54,21 @@ static void add_duplicates(struct builder *b, struct tree_record *record)
 	uint8_t page[SUB_SIZE], bytes[TREE_SIZE];
 	struct tree_record inner = {0};
 	char values[20][3];
-	struct entry duplicates[20];
-	struct entry entries[] = {
+	struct made_entry duplicates[20];
+	struct made_entry entries[] = {
 		{"a", "1", 1, 1, 0},
-		{"b", page, 1, SUB_SIZE, NODE_DUPS},
-		{"c", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE},
+		{"b", page, 1, SUB_SIZE, ENTRY_DUPS},
+		{"c", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE},
 		{"d", "9", 1, 1, 0},
 	};
 
 	page_format(page, SUB_SIZE, 7, SUB_FLAGS);
-	page_add_entry(page, &(struct entry){"1", NULL, 1, 0, 0});
-	page_add_entry(page, &(struct entry){"33", NULL, 2, 0, 0});
-	page_add_entry(page, &(struct entry){"5", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"1", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"33", NULL, 2, 0, 0});
+	page_add_entry(page, &(struct made_entry){"5", NULL, 1, 0, 0});
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(values[i], 3, "%02u", (10 + i) % 100);
-		duplicates[i] = (struct entry){values[i], NULL, 2, 0, 0};
+		duplicates[i] = (struct made_entry){values[i], NULL, 2, 0, 0};
 	}
 	builder_tree(b, duplicates, 20, 5, 2, &inner);
 	record_write(bytes, &inner);
@@ -80,10 +81,10 @@ static void add_fixed(struct builder *b, uint16_t size, struct tree_record *reco
 {
 	uint8_t page[PAGE_HEADER + 8 * 4], bytes[TREE_SIZE], items[20 * 8] = {0};
 	struct tree_record inner = {.pad = size, .flags = MDB_DUPFIXED};
-	struct entry entries[] = {
+	struct made_entry entries[] = {
 		{"a", items, 1, size, 0},
-		{"b", page, 1, PAGE_HEADER + 4u * size, NODE_DUPS},
-		{"c", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE},
+		{"b", page, 1, PAGE_HEADER + 4u * size, ENTRY_DUPS},
+		{"c", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE},
 	};
 
 	for (uint8_t i = 0; i < 20; i++)
@@ -104,7 +105,7 @@ uint8_t *image_make(unsigned kind, size_t *size)
 	uint8_t bytes[6][TREE_SIZE];
 	static const char *const names[] = {"dups", "fixed", "longs", "numbers", "plain", "turned"};
 	uint64_t id = 1, list[] = {2, 60, 61};
-	struct entry entries[8], freed = {&id, list, 8, sizeof(list), 0};
+	struct made_entry entries[8], freed = {&id, list, 8, sizeof(list), 0};
 	struct builder b;
 
 	builder_open(&b, page_sizes[kind % IMAGE_KINDS], IMAGE_PAGES);
@@ -119,11 +120,11 @@ uint8_t *image_make(unsigned kind, size_t *size)
 	add_plain(&b, 4, &records[5]);
 	for (unsigned i = 0; i < 6; i++) {
 		record_write(bytes[i], &records[i]);
-		entries[i + 1] = (struct entry){names[i], bytes[i], strlen(names[i]), TREE_SIZE,
-						NODE_SUBTREE};
+		entries[i + 1] = (struct made_entry){names[i], bytes[i], strlen(names[i]),
+						     TREE_SIZE, ENTRY_SUBTREE};
 	}
-	entries[0] = (struct entry){"alone", "in main", 5, 7, 0};
-	entries[7] = (struct entry){"zero", NULL, 4, 0, 0};
+	entries[0] = (struct made_entry){"alone", "in main", 5, 7, 0};
+	entries[7] = (struct made_entry){"zero", NULL, 4, 0, 0};
 	builder_tree(&b, entries, 8, 2, 2, &main_tree);
 	builder_tree(&b, &freed, 1, 1, 2, &free_tree);
 	/* What is left over: empty leaves that nothing leads to. */

@@ -46,10 +46,10 @@ static bool differs(const struct lmdbio_mpi_index *made, const struct record_ind
 
 	if (index_find(serial, number, &expected) != rc)
 		return true;
-	return !rc && (place.page != expected.page || place.node != expected.node ||
+	return !rc && (place.page != expected.page || place.node != expected.entry ||
 		       place.skip != expected.skip || place.nested != expected.nested ||
 		       (place.nested && (place.owner_page != expected.owner_page ||
-					 place.owner_node != expected.owner_node)));
+					 place.owner_node != expected.owner_entry)));
 }
 
 int main(int argc, char **argv)

@@ -158,10 +158,10 @@ meta=$page # one transaction was written: it is of meta page 1
 judge sound_file_is_of_one_transaction test "$(get 8 $((meta + 144)))" = 1
 root=$(get 8 $((meta + 128)))
 leaf=$((root * page))
-node_a=$((leaf + $(get 2 $((leaf + 16)))))
-node_c=$((leaf + $(get 2 $((leaf + 20)))))
-run_a=$(get 8 $((node_a + 9)))
-run_c=$(get 8 $((node_c + 9)))
+entry_a=$((leaf + $(get 2 $((leaf + 16)))))
+entry_c=$((leaf + $(get 2 $((leaf + 20)))))
+run_a=$(get 8 $((entry_a + 9)))
+run_c=$(get 8 $((entry_c + 9)))
 
 fresh && put $leaf 7
 verdict wrong_page_number_is_found 1 "^damage: page $root, byte $leaf: main database: calls itself" damaged
@@ -170,23 +170,23 @@ verdict wrong_page_flags_are_found 1 "page $root, byte $leaf: .*flags 0x4" damag
 fresh && put $((leaf + 12)) 0 0
 verdict wrong_bounds_are_found 1 "page $root, byte $leaf: .* bounds 0" damaged
 fresh && put $((leaf + 17)) 377
-verdict node_outside_is_found 1 "page $root, byte $((leaf + 16)): .*node 0 leaves the page" damaged
+verdict entry_outside_is_found 1 "page $root, byte $((leaf + 16)): .*entry 0 leaves the page" damaged
 fresh && put $((leaf + 16)) "$(printf '%o' $(($(get 1 $((leaf + 18))))))" \
 	"$(printf '%o' $(($(get 1 $((leaf + 19))))))"
-verdict node_twice_is_found 1 "page $root, byte .*lies over another" damaged
-fresh && put $((node_a + 8)) 172
+verdict entry_twice_is_found 1 "page $root, byte .*lies over another" damaged
+fresh && put $((entry_a + 8)) 172
 verdict wrong_order_is_found 1 "page $root, byte .*key 1 does not come after key 0" damaged
-fresh && put $((node_a + 4)) 5
-verdict wrong_node_flags_are_found 1 "page $root, byte $node_a: .*flags 0x5" damaged
-fresh && put $((node_a + 9)) "$(printf '%o' "$run_c")"
-verdict run_shared_by_two_values_is_found 1 "page $root, byte $node_c: .*page $run_c, which is in use" damaged
-fresh && put $((node_a + 9)) 0 0 1
-verdict run_outside_is_found 1 "page $root, byte $node_a: .*leads to page 65536" damaged
+fresh && put $((entry_a + 4)) 5
+verdict wrong_entry_flags_are_found 1 "page $root, byte $entry_a: .*flags 0x5" damaged
+fresh && put $((entry_a + 9)) "$(printf '%o' "$run_c")"
+verdict run_shared_by_two_values_is_found 1 "page $root, byte $entry_c: .*page $run_c, which is in use" damaged
+fresh && put $((entry_a + 9)) 0 0 1
+verdict run_outside_is_found 1 "page $root, byte $entry_a: .*leads to page 65536" damaged
 fresh && put $((run_a * page + 12)) 1
 verdict short_run_is_found 1 "page $run_a, byte $((run_a * page)): .*needs 2" damaged
 fresh && put $((run_a * page + 10)) 2
 verdict run_of_another_kind_is_found 1 "page $run_a, byte .*is no overflow page" damaged
-fresh && put $((node_c + 2)) 1
+fresh && put $((entry_c + 2)) 1
 verdict value_longer_than_its_run_is_found 1 "page $run_c, byte .*needs" damaged
 fresh && put $((meta + 120)) 5
 verdict wrong_entry_count_is_found 1 "page 1, byte $((meta + 88)): main database: the record says 5 entries, found are 4" damaged
@@ -234,20 +234,20 @@ mdb_load -f second.txt sound
 meta=0
 judge free_list_has_a_page test "$(get 8 $((meta + 80)))" -lt 100
 free=$(($(get 8 $((meta + 80))) * page))
-node=$((free + $(get 2 $((free + 16)))))
+entry=$((free + $(get 2 $((free + 16)))))
 judge free_list_has_one_transaction test "$(get 8 $((meta + 72)))" -eq 1
-freed=$(get 8 $((node + 16)))
+freed=$(get 8 $((entry + 16)))
 judge free_list_has_pages test "$freed" -ge 1
 fresh
 verdict changed_file_is_intact 0 'damaged: structure intact; LMDB has no checksums' damaged
 root=$(get 8 $((meta + 128)))
-fresh && put $((node + 24)) "$(printf '%o' "$root")"
+fresh && put $((entry + 24)) "$(printf '%o' "$root")"
 verdict page_in_use_and_free_is_found 1 "page $root, byte $((root * page)): main database: is in use and in the free list" damaged
-fresh && put $((node + 24)) 1
+fresh && put $((entry + 24)) 1
 verdict meta_page_in_the_free_list_is_found 1 "free list: page 1 is free" damaged
-fresh && put $((node + 8)) 11
+fresh && put $((entry + 8)) 11
 verdict transaction_of_the_future_is_found 1 "free list: transaction 9, but the newest is 2" damaged
-fresh && put $((node + 16)) 377
+fresh && put $((entry + 16)) 377
 verdict free_list_longer_than_its_record_is_found 1 "free list: 255 page numbers in" damaged
 
 # --- other answers ---

@@ -193,7 +193,7 @@ static void comparators_default_when_any_flags_then_lmdb_choice(void **state)
 }
 
 /* Searches every key of a tree, by tree_get() and by cursors from everywhere. */
-static void assert_all_found(struct fixture *f, const struct entry *entries, size_t n)
+static void assert_all_found(struct fixture *f, const struct made_entry *entries, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		MDB_val key = {entries[i].key_size, (void *)(uintptr_t)entries[i].key};
@@ -222,12 +222,12 @@ static void search_when_integer_keys_then_all_found(void **state)
 	for (size_t s = 0; s < sizeof(sizes); s++) {
 		struct tree_record record = {.flags = MDB_INTEGERKEY};
 		uint64_t keys[NUMBERS], missing = 101;
-		struct entry entries[NUMBERS];
+		struct made_entry entries[NUMBERS];
 		struct fixture f;
 
 		for (size_t i = 0; i < NUMBERS; i++) {
 			keys[i] = i * 250; /* not the order of their bytes */
-			entries[i] = (struct entry){&keys[i], &keys[i], sizes[s], 8, 0};
+			entries[i] = (struct made_entry){&keys[i], &keys[i], sizes[s], 8, 0};
 		}
 		fixture_open(&f, 512, 32);
 		builder_tree(&f.builder, entries, NUMBERS, 3, 3, &record);
@@ -248,13 +248,13 @@ static void search_when_reverse_keys_then_all_found(void **state)
 	static const char *const keys[] = {"za", "ya", "bza", "ab", "bb", "xab", "c", "ac"};
 	/* By last letters: a < b < c; "za" after "ya", and a longer one after its ending. */
 	static const char *const rising[] = {"ya", "za", "bza", "ab", "xab", "bb", "c", "ac"};
-	struct entry entries[8];
+	struct made_entry entries[8];
 	struct fixture f;
 
 	(void)state;
 	for (size_t i = 0; i < 8; i++)
-		entries[i] = (struct entry){rising[i], rising[i], strlen(rising[i]),
-					    strlen(rising[i]), 0};
+		entries[i] = (struct made_entry){rising[i], rising[i], strlen(rising[i]),
+						 strlen(rising[i]), 0};
 	fixture_open(&f, 512, 32);
 	builder_tree(&f.builder, entries, 8, 2, 2, &record);
 	fixture_look(&f, &record);
@@ -276,13 +276,13 @@ static void search_when_custom_order_then_the_function_decides(void **state)
 {
 	struct tree_record record = {0};
 	char keys[NUMBERS][3];
-	struct entry entries[NUMBERS];
+	struct made_entry entries[NUMBERS];
 	struct fixture f;
 
 	(void)state;
 	for (unsigned i = 0; i < NUMBERS; i++) {
 		snprintf(keys[i], 3, "%02u", (90 - 2 * i) % 100);
-		entries[i] = (struct entry){keys[i], keys[i], 2, 2, 0};
+		entries[i] = (struct made_entry){keys[i], keys[i], 2, 2, 0};
 	}
 	fixture_open(&f, 512, 32);
 	builder_tree(&f.builder, entries, NUMBERS, 3, 3, &record);
@@ -304,7 +304,7 @@ static void search_when_integer_duplicates_then_all_found(void **state)
 		struct tree_record inner = {.pad = size, .flags = MDB_DUPFIXED | MDB_INTEGERDUP};
 		struct tree_record record = {.flags = MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP};
 		uint8_t items[NUMBERS * 8], bytes[TREE_SIZE];
-		struct entry entry = {"k", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE};
+		struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
 		struct fixture f;
 
 		for (unsigned i = 0; i < NUMBERS; i++) {
@@ -331,7 +331,7 @@ static void search_when_single_value_of_8_byte_numbers_then_all_8_count(void **s
 {
 	struct tree_record record = {.flags = MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP};
 	uint64_t value = 1ull << 40, less = 0;
-	struct entry entry = {"k", &value, 1, 8, 0};
+	struct made_entry entry = {"k", &value, 1, 8, 0};
 	struct fixture f;
 
 	(void)state;
@@ -351,15 +351,15 @@ static void search_when_custom_order_of_duplicates_then_the_function_decides(voi
 {
 	struct tree_record record = {.flags = MDB_DUPSORT};
 	uint8_t page[100];
-	struct entry entry = {"k", page, 1, sizeof(page), NODE_DUPS};
+	struct made_entry entry = {"k", page, 1, sizeof(page), ENTRY_DUPS};
 	struct fixture f;
 
 	(void)state;
 	fixture_open(&f, 512, 8);
 	page_format(page, sizeof(page), 0, PAGE_LEAF | PAGE_SUB);
-	page_add_entry(page, &(struct entry){"5", NULL, 1, 0, 0});
-	page_add_entry(page, &(struct entry){"3", NULL, 1, 0, 0});
-	page_add_entry(page, &(struct entry){"1", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"5", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"3", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"1", NULL, 1, 0, 0});
 	builder_tree(&f.builder, &entry, 1, 1, 2, &record);
 	fixture_look(&f, &record);
 	f.order.data = (struct comparator){COMPARE_CUSTOM, descending};

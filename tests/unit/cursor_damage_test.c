@@ -134,10 +134,10 @@ static void branch_when_child_is_outside_then_page_notfound(void **state)
 	struct tree_record record = tree_of_letters(f);
 	uint8_t *node = node_of(f, record.root, 1);
 
-	store16(node + NODE_LOW, 9);
+	store16(node + ENTRY_LOW, 9);
 	fixture_look(f, &record);
 	assert_true(breaks(f, MDB_LAST, MDB_PAGE_NOTFOUND));
-	store16(node + NODE_FLAGS, 0xffff); /* the upper 16 of the number's 48 bits */
+	store16(node + ENTRY_FLAGS, 0xffff); /* the upper 16 of the number's 48 bits */
 	fixture_look(f, &record);
 	assert_true(breaks(f, MDB_LAST, MDB_PAGE_NOTFOUND));
 	fixture_look(f, &record);
@@ -152,7 +152,7 @@ static void branch_when_it_leads_to_itself_or_up_then_corrupted(void **state)
 	MDB_val key = {1, (char[]){"h"}};
 
 	for (uint64_t to = 7; to <= 8; to++) { /* the branch itself, then the root */
-		store16(node_of(f, 7, 1) + NODE_LOW, (uint16_t)to);
+		store16(node_of(f, 7, 1) + ENTRY_LOW, (uint16_t)to);
 		fixture_look(f, &record);
 		assert_true(breaks(f, MDB_LAST, MDB_CORRUPTED));
 		fixture_look(f, &record);
@@ -174,7 +174,7 @@ static void branch_when_below_it_depths_differ_then_corrupted(void **state)
 	struct tree_record record = tree_of_letters(f);
 
 	/* Root's second child is a leaf, the first one a branch. */
-	store16(node_of(f, record.root, 1) + NODE_LOW, 4);
+	store16(node_of(f, record.root, 1) + ENTRY_LOW, 4);
 	fixture_look(f, &record);
 	for (unsigned i = 0; i < 4; i++)
 		assert_true(gives(f, MDB_NEXT, 0));
@@ -251,22 +251,22 @@ static void node_when_key_or_value_leave_the_page_then_corrupted(void **state)
 	builder_tree(&f->builder, letters, 1, 1, 2, &record);
 	node = node_of(f, record.root, 0);
 	assert_ptr_equal(node, page_of(f, record.root) + SIZE - 10);
-	store16(node + NODE_KEY_SIZE, 2); /* the key ends with the page, the value is behind it */
+	store16(node + ENTRY_KEY_SIZE, 2); /* the key ends with the page, the value is behind it */
 	fixture_look(f, &record);
 	assert_true(breaks(f, MDB_FIRST, MDB_CORRUPTED));
-	store16(node + NODE_KEY_SIZE, 3);
+	store16(node + ENTRY_KEY_SIZE, 3);
 	assert_true(root_breaks(f, &record, MDB_CORRUPTED));
-	store16(node + NODE_KEY_SIZE, 65535);
+	store16(node + ENTRY_KEY_SIZE, 65535);
 	assert_true(root_breaks(f, &record, MDB_CORRUPTED));
-	store16(node + NODE_KEY_SIZE, 1);
-	store16(node + NODE_LOW, 2);
+	store16(node + ENTRY_KEY_SIZE, 1);
+	store16(node + ENTRY_LOW, 2);
 	fixture_look(f, &record);
 	assert_true(breaks(f, MDB_FIRST, MDB_CORRUPTED));
-	store16(node + NODE_LOW, 1);
-	store16(node + NODE_HIGH, 1);
+	store16(node + ENTRY_LOW, 1);
+	store16(node + ENTRY_HIGH, 1);
 	fixture_look(f, &record);
 	assert_true(breaks(f, MDB_FIRST, MDB_CORRUPTED));
-	store16(node + NODE_HIGH, 0);
+	store16(node + ENTRY_HIGH, 0);
 	fixture_look(f, &record);
 	assert_true(moves(f, MDB_FIRST, "a", "1"));
 }

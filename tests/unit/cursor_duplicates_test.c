@@ -18,16 +18,16 @@ enum { SUB_FLAGS = PAGE_LEAF | PAGE_SUB | 0x10, SUB_SIZE = 100, TREE_VALUES = 18
 /* The nodes of keys a, b, c, d: one value, a sub-page, a sub-tree, one value. */
 struct parts {
 	uint8_t page[SUB_SIZE], record[TREE_SIZE];
-	struct entry entries[4];
+	struct made_entry entries[4];
 };
 
 static void build(struct fixture *f, struct parts *parts, unsigned flags)
 {
 	struct tree_record record = {.flags = (uint16_t)(MDB_DUPSORT | flags)};
 
-	parts->entries[1] = (struct entry){"b", parts->page, 1, SUB_SIZE, NODE_DUPS};
+	parts->entries[1] = (struct made_entry){"b", parts->page, 1, SUB_SIZE, ENTRY_DUPS};
 	parts->entries[2] =
-		(struct entry){"c", parts->record, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE};
+		(struct made_entry){"c", parts->record, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
 	builder_tree(&f->builder, parts->entries, 4, 4, 2, &record);
 	fixture_look(f, &record);
 }
@@ -37,17 +37,17 @@ static void build_sorted(struct fixture *f)
 {
 	struct tree_record inner = {0};
 	char values[TREE_VALUES][3];
-	struct entry duplicates[TREE_VALUES];
+	struct made_entry duplicates[TREE_VALUES];
 	struct parts parts = {.entries = {{"a", "1", 1, 1, 0}, [3] = {"d", "9", 1, 1, 0}}};
 
 	fixture_open(f, 512, 32);
 	page_format(parts.page, SUB_SIZE, 7, SUB_FLAGS);
-	page_add_entry(parts.page, &(struct entry){"1", NULL, 1, 0, 0});
-	page_add_entry(parts.page, &(struct entry){"3", NULL, 1, 0, 0});
-	page_add_entry(parts.page, &(struct entry){"5", NULL, 1, 0, 0});
+	page_add_entry(parts.page, &(struct made_entry){"1", NULL, 1, 0, 0});
+	page_add_entry(parts.page, &(struct made_entry){"3", NULL, 1, 0, 0});
+	page_add_entry(parts.page, &(struct made_entry){"5", NULL, 1, 0, 0});
 	for (unsigned i = 0; i < TREE_VALUES; i++) {
 		snprintf(values[i], 3, "%02u", (10 + i) % 100);
-		duplicates[i] = (struct entry){values[i], NULL, 2, 0, 0};
+		duplicates[i] = (struct made_entry){values[i], NULL, 2, 0, 0};
 	}
 	builder_tree(&f->builder, duplicates, TREE_VALUES, 3, 2, &inner);
 	record_write(parts.record, &inner);
@@ -420,7 +420,7 @@ static void fixed_values_when_any_item_size_then_all_are_walked(void **state)
 		uint16_t size = sizes[s];
 		struct tree_record record = {.flags = MDB_DUPSORT | MDB_DUPFIXED};
 		uint8_t page[PAGE_HEADER + 4 * 64], item[64] = {0};
-		struct entry entry = {"k", page, 1, PAGE_HEADER + 4u * size, NODE_DUPS};
+		struct made_entry entry = {"k", page, 1, PAGE_HEADER + 4u * size, ENTRY_DUPS};
 		size_t count;
 
 		fixture_close(f);

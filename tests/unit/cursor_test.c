@@ -18,13 +18,13 @@ enum { KEYS = 12 };
 static void plain_tree(struct fixture *f, size_t per_leaf)
 {
 	char keys[KEYS][4], values[KEYS][4];
-	struct entry entries[KEYS];
+	struct made_entry entries[KEYS];
 	struct tree_record record = {0};
 
 	for (unsigned i = 0; i < KEYS; i++) {
 		snprintf(keys[i], 4, "k%02u", (2 * i + 2) % 100);
 		snprintf(values[i], 4, "v%02u", (2 * i + 2) % 100);
-		entries[i] = (struct entry){keys[i], values[i], 3, 3, 0};
+		entries[i] = (struct made_entry){keys[i], values[i], 3, 3, 0};
 	}
 	fixture_open(f, 512, 16);
 	builder_tree(&f->builder, entries, KEYS, per_leaf, 2, &record);
@@ -352,7 +352,7 @@ static void value_when_in_an_overflow_run_then_whole_and_in_place(void **state)
 	struct tree_record record = {0};
 	struct fixture *f = *state;
 	uint64_t numbers[6];
-	struct entry entries[6];
+	struct made_entry entries[6];
 	uint8_t value[5000];
 
 	for (size_t i = 0; i < sizeof(value); i++)
@@ -360,7 +360,7 @@ static void value_when_in_an_overflow_run_then_whole_and_in_place(void **state)
 	fixture_open(f, 256, 64);
 	for (size_t i = 0; i < 6; i++) {
 		numbers[i] = builder_run(&f->builder, value, sizes[i]);
-		entries[i] = (struct entry){"abcdef" + i, &numbers[i], 1, sizes[i], NODE_BIG};
+		entries[i] = (struct made_entry){"abcdef" + i, &numbers[i], 1, sizes[i], ENTRY_BIG};
 	}
 	builder_tree(&f->builder, entries, 6, 6, 2, &record);
 	fixture_look(f, &record);
@@ -381,11 +381,11 @@ static void walk_when_any_page_size_then_all_keys(void **state)
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		struct tree_record record = {0};
 		char keys[40][4];
-		struct entry entries[40];
+		struct made_entry entries[40];
 
 		for (unsigned i = 0; i < 40; i++) {
 			snprintf(keys[i], 4, "%03u", i % 1000);
-			entries[i] = (struct entry){keys[i], keys[i], 3, 3, 0};
+			entries[i] = (struct made_entry){keys[i], keys[i], 3, 3, 0};
 		}
 		if (size > 256)
 			fixture_close(f);

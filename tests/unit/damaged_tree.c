@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-const struct entry letters[KEYS] = {
+const struct made_entry letters[KEYS] = {
 	{"a", "1", 1, 1, 0}, {"b", "2", 1, 1, 0}, {"c", "3", 1, 1, 0}, {"d", "4", 1, 1, 0},
 	{"e", "5", 1, 1, 0}, {"f", "6", 1, 1, 0}, {"g", "7", 1, 1, 0}, {"h", "8", 1, 1, 0},
 };

@@ -8,7 +8,7 @@
 enum { SIZE = 256, KEYS = 8 };
 
 /* "a" to "h", with "1" to "8". */
-extern const struct entry letters[KEYS];
+extern const struct made_entry letters[KEYS];
 
 /* A struct fixture, with pages of SIZE bytes, as the test's state. */
 int damaged_setup(void **state);

@@ -310,7 +310,7 @@ static void page_is_sound_when_number_or_kind_differ_then_false(void **state)
 	free(page);
 }
 
-static void page_node_when_offset_at_its_edges_then_address_or_null(void **state)
+static void page_entry_when_offset_at_its_edges_then_address_or_null(void **state)
 {
 	(void)state;
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
@@ -322,44 +322,44 @@ static void page_node_when_offset_at_its_edges_then_address_or_null(void **state
 		store16(page + PAGE_LOWER, 18);
 		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 			store16(page + PAGE_HEADER, (uint16_t)good[i]);
-			assert_ptr_equal(page_node(page, size, 0), page + good[i]);
+			assert_ptr_equal(page_entry(page, size, 0), page + good[i]);
 		}
 		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 			const uint8_t *key;
 			uint32_t key_size;
 			uint64_t child;
-			struct node node;
+			struct entry node;
 
 			store16(page + PAGE_HEADER, (uint16_t)bad[i]);
-			assert_null(page_node(page, size, 0));
-			assert_false(page_node_key(page, size, 0, &key, &key_size));
-			assert_false(page_leaf_node(page, size, 0, &node));
+			assert_null(page_entry(page, size, 0));
+			assert_false(page_entry_key(page, size, 0, &key, &key_size));
+			assert_false(page_leaf_entry(page, size, 0, &node));
 			assert_false(page_child(page, size, 0, &child));
 		}
 		free(page);
 	}
 }
 
-static void page_node_key_when_key_reaches_the_end_then_true_one_more_false(void **state)
+static void page_entry_key_when_key_reaches_the_end_then_true_one_more_false(void **state)
 {
 	(void)state;
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		uint8_t *page = lone_page(size, PAGE_LEAF);
-		unsigned offset = size - NODE_KEY - 40;
+		unsigned offset = size - ENTRY_KEY - 40;
 		const uint8_t *key;
 		uint32_t key_size;
 
 		store16(page + PAGE_HEADER, (uint16_t)offset);
 		for (unsigned bytes = 0; bytes <= 40; bytes++) {
-			store16(page + offset + NODE_KEY_SIZE, (uint16_t)bytes);
-			assert_true(page_node_key(page, size, 0, &key, &key_size));
+			store16(page + offset + ENTRY_KEY_SIZE, (uint16_t)bytes);
+			assert_true(page_entry_key(page, size, 0, &key, &key_size));
 			assert_int_equal(key_size, bytes);
-			assert_ptr_equal(key, page + offset + NODE_KEY);
+			assert_ptr_equal(key, page + offset + ENTRY_KEY);
 		}
-		store16(page + offset + NODE_KEY_SIZE, 41);
-		assert_false(page_node_key(page, size, 0, &key, &key_size));
-		store16(page + offset + NODE_KEY_SIZE, 65535);
-		assert_false(page_node_key(page, size, 0, &key, &key_size));
+		store16(page + offset + ENTRY_KEY_SIZE, 41);
+		assert_false(page_entry_key(page, size, 0, &key, &key_size));
+		store16(page + offset + ENTRY_KEY_SIZE, 65535);
+		assert_false(page_entry_key(page, size, 0, &key, &key_size));
 		free(page);
 	}
 }
@@ -369,24 +369,24 @@ static void page_leaf_node_when_data_reaches_the_end_then_true_one_more_false(vo
 	(void)state;
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		uint8_t *page = lone_page(size, PAGE_LEAF);
-		unsigned offset = size - NODE_KEY - 40;
+		unsigned offset = size - ENTRY_KEY - 40;
 		static const uint32_t huge[] = {31,           65535,      65536,
 						0x10000 + 30, 0x7fffffff, 0xffffffff};
-		struct node node;
+		struct entry node;
 
 		store16(page + PAGE_HEADER, (uint16_t)offset);
-		store16(page + offset + NODE_KEY_SIZE, 10);
+		store16(page + offset + ENTRY_KEY_SIZE, 10);
 		for (unsigned bytes = 0; bytes <= 30; bytes++) {
-			store16(page + offset + NODE_LOW, (uint16_t)bytes);
-			assert_true(page_leaf_node(page, size, 0, &node));
+			store16(page + offset + ENTRY_LOW, (uint16_t)bytes);
+			assert_true(page_leaf_entry(page, size, 0, &node));
 			assert_int_equal(node.key_size, 10);
 			assert_int_equal(node.data_size, bytes);
-			assert_ptr_equal(node.data, page + offset + NODE_KEY + 10);
+			assert_ptr_equal(node.data, page + offset + ENTRY_KEY + 10);
 		}
 		for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
-			store16(page + offset + NODE_LOW, (uint16_t)huge[i]);
-			store16(page + offset + NODE_HIGH, (uint16_t)(huge[i] >> 16));
-			assert_false(page_leaf_node(page, size, 0, &node));
+			store16(page + offset + ENTRY_LOW, (uint16_t)huge[i]);
+			store16(page + offset + ENTRY_HIGH, (uint16_t)(huge[i] >> 16));
+			assert_false(page_leaf_entry(page, size, 0, &node));
 		}
 		free(page);
 	}
@@ -395,19 +395,19 @@ static void page_leaf_node_when_data_reaches_the_end_then_true_one_more_false(vo
 static void page_leaf_node_when_big_then_page_number_must_fit(void **state)
 {
 	uint8_t *page = lone_page(256, PAGE_LEAF);
-	unsigned offset = 256 - NODE_KEY - 12;
-	struct node node;
+	unsigned offset = 256 - ENTRY_KEY - 12;
+	struct entry node;
 
 	(void)state;
 	store16(page + PAGE_HEADER, (uint16_t)offset);
-	store16(page + offset + NODE_FLAGS, NODE_BIG);
-	store16(page + offset + NODE_LOW, 0xffff);
-	store16(page + offset + NODE_HIGH, 0xffff);
-	store16(page + offset + NODE_KEY_SIZE, 4);
-	assert_true(page_leaf_node(page, 256, 0, &node));
+	store16(page + offset + ENTRY_FLAGS, ENTRY_BIG);
+	store16(page + offset + ENTRY_LOW, 0xffff);
+	store16(page + offset + ENTRY_HIGH, 0xffff);
+	store16(page + offset + ENTRY_KEY_SIZE, 4);
+	assert_true(page_leaf_entry(page, 256, 0, &node));
 	assert_int_equal(node.data_size, 0xffffffff);
-	store16(page + offset + NODE_KEY_SIZE, 5);
-	assert_false(page_leaf_node(page, 256, 0, &node));
+	store16(page + offset + ENTRY_KEY_SIZE, 5);
+	assert_false(page_leaf_entry(page, 256, 0, &node));
 	free(page);
 }
 
@@ -465,8 +465,8 @@ int main(void)
 		cmocka_unit_test(page_count_when_header_at_its_edges_then_counts_or_zero),
 		cmocka_unit_test(page_count_when_items_of_one_byte_then_counts_them),
 		cmocka_unit_test(page_is_sound_when_number_or_kind_differ_then_false),
-		cmocka_unit_test(page_node_when_offset_at_its_edges_then_address_or_null),
-		cmocka_unit_test(page_node_key_when_key_reaches_the_end_then_true_one_more_false),
+		cmocka_unit_test(page_entry_when_offset_at_its_edges_then_address_or_null),
+		cmocka_unit_test(page_entry_key_when_key_reaches_the_end_then_true_one_more_false),
 		cmocka_unit_test(page_leaf_node_when_data_reaches_the_end_then_true_one_more_false),
 		cmocka_unit_test(page_leaf_node_when_big_then_page_number_must_fit),
 		cmocka_unit_test(page_child_when_number_has_48_bits_then_all_are_read),

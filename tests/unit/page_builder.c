@@ -96,32 +96,32 @@ static uint8_t *page_grow(uint8_t *page, size_t size)
 	return page + upper;
 }
 
-uint8_t *page_add_entry(uint8_t *page, const struct entry *entry)
+uint8_t *page_add_entry(uint8_t *page, const struct made_entry *entry)
 {
-	size_t inside = entry->flags & NODE_BIG ? sizeof(uint64_t) : entry->data_size;
-	uint8_t *node = page_grow(page, NODE_KEY + entry->key_size + inside);
+	size_t inside = entry->flags & ENTRY_BIG ? sizeof(uint64_t) : entry->data_size;
+	uint8_t *node = page_grow(page, ENTRY_KEY + entry->key_size + inside);
 
-	store16(node + NODE_LOW, (uint16_t)entry->data_size);
-	store16(node + NODE_HIGH, (uint16_t)(entry->data_size >> 16));
-	store16(node + NODE_FLAGS, (uint16_t)entry->flags);
-	store16(node + NODE_KEY_SIZE, (uint16_t)entry->key_size);
+	store16(node + ENTRY_LOW, (uint16_t)entry->data_size);
+	store16(node + ENTRY_HIGH, (uint16_t)(entry->data_size >> 16));
+	store16(node + ENTRY_FLAGS, (uint16_t)entry->flags);
+	store16(node + ENTRY_KEY_SIZE, (uint16_t)entry->key_size);
 	if (entry->key_size)
-		memcpy(node + NODE_KEY, entry->key, entry->key_size);
+		memcpy(node + ENTRY_KEY, entry->key, entry->key_size);
 	if (inside)
-		memcpy(node + NODE_KEY + entry->key_size, entry->data, inside);
+		memcpy(node + ENTRY_KEY + entry->key_size, entry->data, inside);
 	return node;
 }
 
 uint8_t *page_add_child(uint8_t *page, const void *key, size_t key_size, uint64_t child)
 {
-	uint8_t *node = page_grow(page, NODE_KEY + key_size);
+	uint8_t *node = page_grow(page, ENTRY_KEY + key_size);
 
-	store16(node + NODE_LOW, (uint16_t)child);
-	store16(node + NODE_HIGH, (uint16_t)(child >> 16));
-	store16(node + NODE_FLAGS, (uint16_t)(child >> 32));
-	store16(node + NODE_KEY_SIZE, (uint16_t)key_size);
+	store16(node + ENTRY_LOW, (uint16_t)child);
+	store16(node + ENTRY_HIGH, (uint16_t)(child >> 16));
+	store16(node + ENTRY_FLAGS, (uint16_t)(child >> 32));
+	store16(node + ENTRY_KEY_SIZE, (uint16_t)key_size);
 	if (key_size)
-		memcpy(node + NODE_KEY, key, key_size);
+		memcpy(node + ENTRY_KEY, key, key_size);
 	return node;
 }
 
@@ -169,7 +169,7 @@ void builder_meta(struct builder *builder, unsigned which, uint64_t txnid,
 /* One level's pages, while the level above is made of them. */
 struct row {
 	uint64_t *numbers;
-	struct entry *firsts; /* each page's first key */
+	struct made_entry *firsts; /* each page's first key */
 	size_t n;
 };
 
@@ -177,7 +177,7 @@ static struct row row_new(size_t n)
 {
 	return (struct row){
 		.numbers = must(calloc(n, sizeof(uint64_t))),
-		.firsts = must(calloc(n, sizeof(struct entry))),
+		.firsts = must(calloc(n, sizeof(struct made_entry))),
 		.n = n,
 	};
 }
@@ -199,7 +199,7 @@ static struct row branches_over(struct builder *builder, const struct row *below
 		row.firsts[i] = below->firsts[i * fan];
 		page = builder_page(builder, row.numbers[i]);
 		for (size_t j = i * fan; j < below->n && j < (i + 1) * fan; j++) {
-			const struct entry *first = &below->firsts[j];
+			const struct made_entry *first = &below->firsts[j];
 
 			/* The first key of a branch page is empty. */
 			page_add_child(page, first->key, j == i * fan ? 0 : first->key_size,
@@ -227,8 +227,8 @@ static void finish_tree(struct builder *builder, struct row row, size_t per_bran
 	row_free(&row);
 }
 
-void builder_tree(struct builder *builder, const struct entry *entries, size_t n, size_t per_leaf,
-		  size_t per_branch, struct tree_record *record)
+void builder_tree(struct builder *builder, const struct made_entry *entries, size_t n,
+		  size_t per_leaf, size_t per_branch, struct tree_record *record)
 {
 	struct row row = row_new((n + per_leaf - 1) / per_leaf);
 
@@ -251,7 +251,7 @@ void builder_items(struct builder *builder, const uint8_t *items, size_t n, size
 	for (size_t i = 0; i < row.n; i++) {
 		row.numbers[i] = builder_new(builder, PAGE_LEAF | PAGE_LEAF2);
 		row.firsts[i] =
-			(struct entry){.key = items + i * per_leaf * size, .key_size = size};
+			(struct made_entry){.key = items + i * per_leaf * size, .key_size = size};
 		for (size_t j = i * per_leaf; j < n && j < (i + 1) * per_leaf; j++)
 			page_add_item(builder_page(builder, row.numbers[i]), items + j * size,
 				      (uint16_t)size);

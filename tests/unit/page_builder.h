@@ -20,10 +20,10 @@ struct builder {
 };
 
 /* What stands in one leaf node. */
-struct entry {
+struct made_entry {
 	const void *key, *data;
-	size_t key_size, data_size; /* data_size: the value's, also with NODE_BIG */
-	unsigned flags;		    /* enum node_flag */
+	size_t key_size, data_size; /* data_size: the value's, also with ENTRY_BIG */
+	unsigned flags;             /* enum entry_flag */
 };
 
 void builder_open(struct builder *builder, uint32_t page_size, uint64_t pages);
@@ -41,7 +41,7 @@ uint64_t builder_run(struct builder *builder, const void *value, size_t size);
 /* Makes an empty page of `size` bytes: a page, or a sub-page of any even or odd size. */
 void page_format(uint8_t *page, uint32_t size, uint64_t number, unsigned flags);
 /* Append to a page. Both return the node's address. */
-uint8_t *page_add_entry(uint8_t *page, const struct entry *entry);
+uint8_t *page_add_entry(uint8_t *page, const struct made_entry *entry);
 uint8_t *page_add_child(uint8_t *page, const void *key, size_t key_size, uint64_t child);
 /* Append an item to a LEAF2 page, and count it as LMDB does. */
 void page_add_item(uint8_t *page, const void *item, uint16_t size);
@@ -55,8 +55,8 @@ void builder_meta(struct builder *builder, unsigned which, uint64_t txnid,
 /* A tree over entries that are sorted already: at most `per_leaf` entries in a leaf and
  * `per_branch` children in a branch. *record gets depth, counts and root; its pad and flags are
  * kept. */
-void builder_tree(struct builder *builder, const struct entry *entries, size_t n, size_t per_leaf,
-		  size_t per_branch, struct tree_record *record);
+void builder_tree(struct builder *builder, const struct made_entry *entries, size_t n,
+		  size_t per_leaf, size_t per_branch, struct tree_record *record);
 /* The same for a tree of DUPFIXED duplicates: n items of record->pad bytes each. */
 void builder_items(struct builder *builder, const uint8_t *items, size_t n, size_t per_leaf,
 		   size_t per_branch, struct tree_record *record);

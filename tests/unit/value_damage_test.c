@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-static struct tree_record one_entry(struct fixture *f, const struct entry *entry, unsigned flags)
+static struct tree_record one_entry(struct fixture *f, const struct made_entry *entry,
+				    unsigned flags)
 {
 	struct tree_record record = {.flags = (uint16_t)flags};
 
@@ -65,7 +66,7 @@ static void overflow_when_its_pages_are_not_there_then_an_error(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct entry entry = {"k", &cases[i].number, 1, cases[i].size, NODE_BIG};
+		struct made_entry entry = {"k", &cases[i].number, 1, cases[i].size, ENTRY_BIG};
 		struct tree_record record;
 
 		f->builder.next = 19;
@@ -77,7 +78,7 @@ static void overflow_when_its_pages_are_not_there_then_an_error(void **state)
 static void overflow_when_it_ends_with_the_snapshot_then_read(void **state)
 {
 	uint64_t number = 2;
-	struct entry entry = {"k", &number, 1, 18 * SIZE - PAGE_HEADER, NODE_BIG};
+	struct made_entry entry = {"k", &number, 1, 18 * SIZE - PAGE_HEADER, ENTRY_BIG};
 	struct fixture *f = *state;
 
 	f->builder.next = 19;
@@ -90,7 +91,7 @@ static void overflow_when_it_ends_with_the_snapshot_then_read(void **state)
 static void pages_when_the_file_is_shorter_than_the_snapshot_then_corrupted(void **state)
 {
 	uint64_t number = 3;
-	struct entry entry = {"k", &number, 1, 600, NODE_BIG};
+	struct made_entry entry = {"k", &number, 1, 600, ENTRY_BIG};
 	struct fixture *f = *state;
 	struct tree_record record = one_entry(f, &entry, 0);
 
@@ -106,12 +107,12 @@ static void pages_when_the_file_is_shorter_than_the_snapshot_then_corrupted(void
 static void duplicates_when_in_a_tree_without_them_then_corrupted(void **state)
 {
 	uint8_t page[64];
-	struct entry entry = {"k", page, 1, sizeof(page), NODE_DUPS};
+	struct made_entry entry = {"k", page, 1, sizeof(page), ENTRY_DUPS};
 	struct fixture *f = *state;
 	struct tree_record record;
 
 	page_format(page, sizeof(page), 0, PAGE_LEAF | PAGE_SUB);
-	page_add_entry(page, &(struct entry){"v", NULL, 1, 0, 0});
+	page_add_entry(page, &(struct made_entry){"v", NULL, 1, 0, 0});
 	record = one_entry(f, &entry, 0);
 	assert_true(value_breaks(f, &record, MDB_CORRUPTED));
 	/* The same, met by what was placed there by its key alone. */
@@ -130,7 +131,7 @@ static void sub_record_when_of_another_size_then_corrupted(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		struct entry entry = {"k", bytes, 1, sizes[i], NODE_DUPS | NODE_SUBTREE};
+		struct made_entry entry = {"k", bytes, 1, sizes[i], ENTRY_DUPS | ENTRY_SUBTREE};
 		struct tree_record record = one_entry(f, &entry, MDB_DUPSORT);
 
 		assert_true(value_breaks(f, &record, MDB_CORRUPTED));
@@ -139,12 +140,13 @@ static void sub_record_when_of_another_size_then_corrupted(void **state)
 
 static void sub_record_when_in_an_overflow_run_then_corrupted(void **state)
 {
-	static const unsigned flags[] = {NODE_DUPS | NODE_BIG, NODE_DUPS | NODE_SUBTREE | NODE_BIG};
+	static const unsigned flags[] = {ENTRY_DUPS | ENTRY_BIG,
+					 ENTRY_DUPS | ENTRY_SUBTREE | ENTRY_BIG};
 	uint64_t number = 2;
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < 2; i++) {
-		struct entry entry = {"k", &number, 1, TREE_SIZE, flags[i]};
+		struct made_entry entry = {"k", &number, 1, TREE_SIZE, flags[i]};
 		struct tree_record record = one_entry(f, &entry, MDB_DUPSORT);
 
 		assert_true(value_breaks(f, &record, MDB_CORRUPTED));
@@ -168,7 +170,7 @@ static void sub_tree_when_its_root_is_bad_then_an_error(void **state)
 		struct tree_record inner = {.depth = 1, .entries = 2, .root = cases[i].root},
 				   record;
 		uint8_t bytes[TREE_SIZE];
-		struct entry entry = {"k", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE};
+		struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
 
 		record_write(bytes, &inner);
 		record = one_entry(f, &entry, MDB_DUPSORT);
@@ -185,7 +187,7 @@ static void sub_tree_when_items_do_not_fit_the_page_then_corrupted(void **state)
 	for (size_t i = 0; i < sizeof(pads) / sizeof(pads[0]); i++) {
 		struct tree_record inner = {.pad = 4, .flags = MDB_DUPFIXED}, record;
 		uint8_t bytes[TREE_SIZE];
-		struct entry entry = {"k", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE};
+		struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
 
 		builder_items(&f->builder, items, 4, 4, 2, &inner);
 		inner.pad = pads[i];
@@ -198,11 +200,11 @@ static void sub_tree_when_items_do_not_fit_the_page_then_corrupted(void **state)
 /* A duplicate cannot have duplicates. */
 static void sub_tree_when_it_has_duplicates_itself_then_corrupted(void **state)
 {
-	static const struct entry nested[] = {{"v", NULL, 1, 0, NODE_DUPS},
-					      {"w", NULL, 1, 0, NODE_DUPS | NODE_SUBTREE}};
+	static const struct made_entry nested[] = {{"v", NULL, 1, 0, ENTRY_DUPS},
+						   {"w", NULL, 1, 0, ENTRY_DUPS | ENTRY_SUBTREE}};
 	struct tree_record inner = {0};
 	uint8_t bytes[TREE_SIZE];
-	struct entry entry = {"k", bytes, 1, TREE_SIZE, NODE_DUPS | NODE_SUBTREE};
+	struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
 	struct fixture *f = *state;
 
 	builder_tree(&f->builder, nested, 2, 2, 2, &inner);
@@ -238,7 +240,7 @@ static void sub_page_when_bad_then_corrupted(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint8_t page[80] = {0};
-		struct entry entry = {"k", page, 1, cases[i].size, NODE_DUPS};
+		struct made_entry entry = {"k", page, 1, cases[i].size, ENTRY_DUPS};
 		struct tree_record record;
 
 		store16(page + PAGE_PAD, cases[i].pad);
@@ -255,7 +257,7 @@ static void sub_page_when_bad_then_corrupted(void **state)
 static void sub_page_when_leaf2_without_dupfixed_then_corrupted(void **state)
 {
 	uint8_t page[64];
-	struct entry entry = {"k", page, 1, sizeof(page), NODE_DUPS};
+	struct made_entry entry = {"k", page, 1, sizeof(page), ENTRY_DUPS};
 	struct fixture *f = *state;
 	struct tree_record record;
 
@@ -269,7 +271,7 @@ static void named_when_record_is_sound_then_read(void **state)
 {
 	struct tree_record inner = {.pad = 4, .flags = MDB_DUPSORT, .entries = 77, .root = 2}, got;
 	uint8_t bytes[TREE_SIZE];
-	struct entry entry = {"name", bytes, 4, TREE_SIZE, NODE_SUBTREE};
+	struct made_entry entry = {"name", bytes, 4, TREE_SIZE, ENTRY_SUBTREE};
 	MDB_val name = {4, (char[]){"name"}}, other = {4, (char[]){"nam3"}}, none = {0, NULL};
 	struct fixture *f = *state;
 
@@ -292,17 +294,17 @@ static void named_when_no_database_or_damaged_then_an_error(void **state)
 		int rc;
 	} cases[] = {
 		{0, TREE_SIZE, MDB_INCOMPATIBLE},
-		{NODE_DUPS, TREE_SIZE, MDB_INCOMPATIBLE},
-		{NODE_DUPS | NODE_SUBTREE, TREE_SIZE, MDB_INCOMPATIBLE},
-		{NODE_SUBTREE, TREE_SIZE - 1, MDB_CORRUPTED},
-		{NODE_SUBTREE, TREE_SIZE + 1, MDB_CORRUPTED},
-		{NODE_SUBTREE, 0, MDB_CORRUPTED},
-		{NODE_SUBTREE | NODE_BIG, TREE_SIZE, MDB_CORRUPTED},
+		{ENTRY_DUPS, TREE_SIZE, MDB_INCOMPATIBLE},
+		{ENTRY_DUPS | ENTRY_SUBTREE, TREE_SIZE, MDB_INCOMPATIBLE},
+		{ENTRY_SUBTREE, TREE_SIZE - 1, MDB_CORRUPTED},
+		{ENTRY_SUBTREE, TREE_SIZE + 1, MDB_CORRUPTED},
+		{ENTRY_SUBTREE, 0, MDB_CORRUPTED},
+		{ENTRY_SUBTREE | ENTRY_BIG, TREE_SIZE, MDB_CORRUPTED},
 	};
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct entry entry = {"k", bytes, 1, cases[i].size, cases[i].flags};
+		struct made_entry entry = {"k", bytes, 1, cases[i].size, cases[i].flags};
 		MDB_val name = {1, (char[]){"k"}};
 		struct tree_record got;
 
@@ -318,7 +320,7 @@ static void stale_tree_when_flags_have_changed_then_incompatible(void **state)
 {
 	struct tree_record inner = {.flags = MDB_REVERSEKEY, .entries = 5, .root = PAGE_NONE};
 	uint8_t bytes[TREE_SIZE];
-	struct entry entry = {"k", bytes, 1, TREE_SIZE, NODE_SUBTREE};
+	struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_SUBTREE};
 	MDB_val name = {1, (char[]){"k"}};
 	struct fixture *f = *state;
 	struct tree tree;

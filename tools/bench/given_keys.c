@@ -86,7 +86,7 @@ static int key_draw(struct drawing *drawing, uint64_t number)
 		return rc;
 	key.index = (unsigned)random_below(drawing, count);
 	if (!(page_flags(page) & PAGE_LEAF) ||
-	    !page_node_key(page, snapshot->page_size, key.index, &bytes, &key.size))
+	    !page_entry_key(page, snapshot->page_size, key.index, &bytes, &key.size))
 		return MDB_CORRUPTED;
 	return key_add(drawing, key, bytes);
 }

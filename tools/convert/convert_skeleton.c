@@ -52,26 +52,27 @@ int skeleton_open(struct skeleton **result, uint32_t page_size, int leaves, int 
 	return 0;
 }
 
-/* How many records a node stands for; 0 when it makes no sense. */
-static uint64_t node_records(const struct node *node)
+/* How many records an entry stands for; 0 when it makes no sense. */
+static uint64_t records_under(const struct entry *entry)
 {
-	if (!(node->flags & NODE_DUPS))
+	if (!(entry->flags & ENTRY_DUPS))
 		return 1;
-	if (!(node->flags & NODE_SUBTREE))
-		return node->data_size < PAGE_HEADER ? 0 : page_count(node->data, node->data_size);
-	return node->data_size == TREE_SIZE ? load64(node->data + TREE_ENTRIES) : 0;
+	if (!(entry->flags & ENTRY_SUBTREE))
+		return entry->data_size < PAGE_HEADER ? 0
+						      : page_count(entry->data, entry->data_size);
+	return entry->data_size == TREE_SIZE ? load64(entry->data + TREE_ENTRIES) : 0;
 }
 
-static bool names_database(const struct node *node)
+static bool names_database(const struct entry *entry)
 {
-	return (node->flags & (NODE_SUBTREE | NODE_DUPS)) == NODE_SUBTREE;
+	return (entry->flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE;
 }
 
-/* Whether page `number` is a leaf page of records, and if its nodes name databases. */
+/* Whether page `number` is a leaf page of records, and if its entries name databases. */
 static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 		      struct skeleton_leaf *leaf, bool *names)
 {
-	struct node node;
+	struct entry entry;
 	unsigned count;
 
 	if (number < FORMAT_METAS || !page_is_sound(page, number) ||
@@ -83,12 +84,12 @@ static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t records;
 
-		if (!page_leaf_node(page, page_size, i, &node))
+		if (!page_leaf_entry(page, page_size, i, &entry))
 			return false;
-		records = node_records(&node);
+		records = records_under(&entry);
 		if (!records || !checked_add(leaf->records, records, &leaf->records))
 			return false;
-		*names |= names_database(&node);
+		*names |= names_database(&entry);
 	}
 	return count > 0;
 }
@@ -263,7 +264,7 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 	const uint8_t *page = page_find(skeleton, number);
 	unsigned count = page ? page_count(page, skeleton->page_size) : 0;
 	struct tree_record record;
-	struct node node;
+	struct entry entry;
 	int rc = 0;
 
 	/* A leaf that names none is not kept, and is no error. */
@@ -276,14 +277,14 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 			rc = names_visit(skeleton, child, depth - 1);
 			continue;
 		}
-		if (!page_leaf_node(page, skeleton->page_size, i, &node))
+		if (!page_leaf_entry(page, skeleton->page_size, i, &entry))
 			return NOT_SOUND;
-		if (!names_database(&node))
+		if (!names_database(&entry))
 			continue;
-		if (node.data_size != TREE_SIZE || node.key_size > CONTAINER_NAME_MAX)
+		if (entry.data_size != TREE_SIZE || entry.key_size > CONTAINER_NAME_MAX)
 			return NOT_SOUND;
-		tree_record_parse(&record, node.data);
-		rc = tree_visit(skeleton, node.key, node.key_size, &record);
+		tree_record_parse(&record, entry.data);
+		rc = tree_visit(skeleton, entry.key, entry.key_size, &record);
 	}
 	return rc;
 }

@@ -17,7 +17,7 @@ enum {
 	KEY_TEXT = 128,       /* of a key in a message */
 };
 
-struct entry {
+struct import_entry {
 	struct import_file file; /* the value, also when there is nothing to read */
 	char *key;
 	size_t key_size;
@@ -39,10 +39,10 @@ struct import {
 	size_t last_size;
 	size_t count;
 	uint64_t bytes; /* of the batch */
-	struct entry *batch[IMPORT_BATCH_RECORDS];
+	struct import_entry *batch[IMPORT_BATCH_RECORDS];
 };
 
-static void entry_free(struct entry *entry)
+static void entry_free(struct import_entry *entry)
 {
 	if (!entry)
 		return;
@@ -80,7 +80,8 @@ static int compare_bytes(const char *a, size_t a_size, const char *b, size_t b_s
 
 static int compare_entries(const void *a, const void *b)
 {
-	const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+	const struct import_entry *x = *(struct import_entry *const *)a,
+				  *y = *(struct import_entry *const *)b;
 
 	return compare_bytes(x->key, x->key_size, y->key, y->key_size);
 }
@@ -147,7 +148,7 @@ static int batch_write(struct import *import, size_t *twice)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < import->count; i++) {
-		struct entry *entry = import->batch[i];
+		struct import_entry *entry = import->batch[i];
 		MDB_val key = {entry->key_size, entry->key};
 		MDB_val value = {entry->file.size, entry->file.value};
 		unsigned flags = MDB_NOOVERWRITE;
@@ -175,7 +176,7 @@ static int batch_compare(struct import *import)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < import->count && !rc; i++) {
-		const struct entry *entry = import->batch[i];
+		const struct import_entry *entry = import->batch[i];
 		MDB_val key = {entry->key_size, entry->key}, value;
 
 		rc = lmdbio_orig_mdb_get(txn, import->dbi, &key, &value);
@@ -204,7 +205,7 @@ int import_too_large(const struct convert *convert, const char *name, uint64_t s
 }
 
 /* Brings an entry's value into the form that is stored. */
-static int entry_complete(struct convert *convert, struct entry *entry)
+static int entry_complete(struct convert *convert, struct import_entry *entry)
 {
 	struct import_file *file = &entry->file;
 	char text[KEY_TEXT];
@@ -258,7 +259,7 @@ static int write_error(const struct import *import, int rc)
 
 static int batch_commit(struct import *import)
 {
-	struct entry *greatest;
+	struct import_entry *greatest;
 	char text[KEY_TEXT];
 	uint64_t bytes = 0;
 	size_t twice = 0;
@@ -317,7 +318,7 @@ static int record_judge(const struct import *import, const struct import_record 
 
 int import_put(struct import *import, const struct import_record *record)
 {
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct import_entry *entry = calloc(1, sizeof(*entry));
 	int rc = entry ? record_judge(import, record) : convert_fail(import->path, ENOMEM);
 
 	if (!rc && (import->count == IMPORT_BATCH_RECORDS ||
@@ -328,7 +329,7 @@ int import_put(struct import *import, const struct import_record *record)
 		free(entry);
 		return rc;
 	}
-	*entry = (struct entry){
+	*entry = (struct import_entry){
 		.key = malloc(record->key_size),
 		.key_size = record->key_size,
 		.labelled = record->labelled,
