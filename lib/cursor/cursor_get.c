@@ -188,15 +188,15 @@ static inline bool step_to_run(struct snapshot *snapshot, uint64_t number, uint3
 }
 
 /* The value that the next step comes to, if it stands in an overflow run too. */
-static inline __attribute__((always_inline)) void
-prefetch_run(const struct cursor *cursor, const struct level *level, unsigned next)
+static inline __attribute__((always_inline)) void warm_run(const struct cursor *cursor,
+							   const struct level *level, unsigned next)
 {
 	enum { RUN_LINES = 2 };
 	struct entry entry;
 
 	if (next < level->count && page_leaf_entry(level->page, cursor->page_size, next, &entry) &&
 	    entry.flags & ENTRY_BIG)
-		prefetch_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
+		warm_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
 }
 
 /* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
@@ -234,7 +234,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 			if (!step_to_run(cursor->snapshot, load64(at + ENTRY_KEY + key_size),
 					 data_size, data))
 				return false;
-			prefetch_run(cursor, level, next + (unsigned)by);
+			warm_run(cursor, level, next + (unsigned)by);
 		}
 	} else {
 		if (unlikely(data_size > size - key_size))

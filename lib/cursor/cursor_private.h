@@ -43,7 +43,7 @@ enum { LINE = 64 }; /* bytes that a processor fetches at once */
  * lost. Inlined always, because GCC takes a function that does nothing else for one without effect.
  */
 static inline __attribute__((always_inline)) void
-prefetch_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, unsigned lines)
+warm_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, unsigned lines)
 {
 	uintptr_t at =
 		(uintptr_t)snapshot->view.base + (number << snapshot->view.page_shift) + offset;

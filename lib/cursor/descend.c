@@ -199,7 +199,7 @@ static int level_again(struct cursor *cursor, const struct level *level)
  * first. Entries fill a page from its end, so the last one of a full page stands right behind the
  * table. */
 static inline __attribute__((always_inline)) void
-prefetch_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
+warm_sibling(const struct cursor *cursor, const struct level *parent, bool forward)
 {
 	enum { TABLE_LINES = 2, ENTRY_LINES = 4 };
 	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
@@ -207,10 +207,10 @@ prefetch_sibling(const struct cursor *cursor, const struct level *parent, bool f
 
 	if (next >= parent->count || !page_child(parent->page, cursor->page_size, next, &number))
 		return;
-	prefetch_lines(cursor->snapshot, number, 0, TABLE_LINES);
-	prefetch_lines(cursor->snapshot, number,
-		       forward ? cursor->page_size - ENTRY_LINES * LINE : TABLE_LINES * LINE,
-		       ENTRY_LINES);
+	warm_lines(cursor->snapshot, number, 0, TABLE_LINES);
+	warm_lines(cursor->snapshot, number,
+		   forward ? cursor->page_size - ENTRY_LINES * LINE : TABLE_LINES * LINE,
+		   ENTRY_LINES);
 }
 
 /* Steps to the neighbour of the lowest page, which for cursor_get() is a leaf: up to the first level
@@ -246,7 +246,7 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 		level[1].index = (uint16_t)(forward ? 0 : level[1].count - 1);
 	}
 	if (likely(level->flags & kind)) {
-		prefetch_sibling(cursor, level - 1, forward);
+		warm_sibling(cursor, level - 1, forward);
 		return 0;
 	}
 	rc = MDB_CORRUPTED;

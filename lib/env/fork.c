@@ -2,11 +2,11 @@
 /* Says what a forked child may go on using.
  *
  * The child inherits our maps and descriptors, which serve it as they are; only what it would share
- * with its parent against the rules, the arena and the loader, is cut off at once. It also inherits
- * the original's environment, whose reader slots belong to the parent; for slots of its own the
- * child opens the original once more. The inherited one is left alone for good: closing it would
- * close a descriptor of the lock file, and with it drop every lock that this process has on that
- * file.
+ * with its parent against the rules, the arena and the prefetch thread, is cut off at once. It also
+ * inherits the original's environment, whose reader slots belong to the parent; for slots of its
+ * own the child opens the original once more. The inherited one is left alone for good: closing it
+ * would close a descriptor of the lock file, and with it drop every lock that this process has on
+ * that file.
  */
 #include "env/env.h"
 

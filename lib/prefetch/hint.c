@@ -35,7 +35,7 @@ struct batch {
 	size_t left;          /* keys not yet down */
 	uint64_t landed;      /* reads that had come at the last round */
 	bool moved;           /* the last round took a key on */
-	size_t wanted, asked; /* ranges found, and given to the loader */
+	size_t wanted, asked; /* ranges found, and given to the prefetch thread */
 	struct job *ranges;
 	uint8_t *bytes; /* of the keys */
 	struct pending keys[];
@@ -91,8 +91,8 @@ static void page_want(struct prefetch *prefetch, struct batch *batch, uint64_t n
 {
 	const struct window_view *view = &batch->snapshot.view;
 
-	if (number >= view->limit || !loader_want_tree(prefetch, number << view->page_shift,
-						       (uint64_t)1 << view->page_shift))
+	if (number >= view->limit || !prefetch_want_tree(prefetch, number << view->page_shift,
+							 (uint64_t)1 << view->page_shift))
 		range_add(batch, number, 1);
 }
 
@@ -174,7 +174,7 @@ bool batches_advance(struct prefetch *prefetch)
 		struct batch *batch = *link;
 
 		while (batch->asked < batch->wanted &&
-		       loader_want(prefetch, batch->ranges[batch->asked])) {
+		       prefetch_want(prefetch, batch->ranges[batch->asked])) {
 			batch->asked++;
 			busy = true;
 		}
@@ -260,7 +260,7 @@ static struct batch *batch_of_keys(struct snapshot *snapshot, const struct tree 
 	return batch;
 }
 
-/* Gives a batch to the loader. Returns 0 or an errno. */
+/* Gives a batch to the prefetch thread. Returns 0 or an errno. */
 static int batch_put(struct prefetch *prefetch, struct batch *batch)
 {
 	struct batch **link;
@@ -268,7 +268,7 @@ static int batch_put(struct prefetch *prefetch, struct batch *batch)
 
 	store_guess(prefetch->store, GUESS_NOTHING);
 	pthread_mutex_lock(&prefetch->lock);
-	rc = loader_wake(prefetch);
+	rc = prefetch_wake(prefetch);
 	if (rc) {
 		batch_free(batch);
 	} else {
@@ -277,7 +277,7 @@ static int batch_put(struct prefetch *prefetch, struct batch *batch)
 		*link = batch;
 		atomic_store(&prefetch->owned, true);
 		prefetch->keys += batch->left;
-		loader_announce(prefetch);
+		prefetch_announce(prefetch);
 	}
 	pthread_mutex_unlock(&prefetch->lock);
 	return rc;

@@ -4,7 +4,7 @@
  * The walk is a stream's, but it goes on in the program's thread, each time that the program has
  * come some records further: programs that begin a transaction for each record hold no snapshot
  * between two of them, and no thread may look at its pages then. What is asked for is read by the
- * loader all the same.
+ * prefetch thread all the same.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -135,7 +135,7 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 		lookup->pace = lookup->paced;
 		return;
 	}
-	/* The loader is at work: a few records later, then. */
+	/* The prefetch thread is at work: a few records later, then. */
 	if (pthread_mutex_trylock(&prefetch->lock)) {
 		lookup->pace = lookup->paced = CURSOR_PACE_FIRST;
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Declares the thread that reads ahead of a program.
  *
- * One loader per environment. It has no thread before there is something to gain: a cursor that
+ * One thread per environment. It does not exist before there is something to gain: a cursor that
  * has moved some steps one way over data that is not in memory, or for long over data that is, at
  * the cost of many page faults; or a hint.
  */
@@ -22,7 +22,7 @@ struct prefetch_options {
 };
 
 /* Over a window's store; reads go through `io`, whose io_submit() and io_wait() become the
- * loader's alone. No thread yet. Returns 0 or an errno. */
+ * prefetch thread's alone. No thread yet. Returns 0 or an errno. */
 int prefetch_open(struct prefetch **prefetch, struct store *store, struct io *io,
 		  const struct prefetch_options *options);
 
@@ -33,7 +33,7 @@ uint64_t prefetch_kernel_ahead(struct prefetch *prefetch);
 /* Ends the thread, after what is in flight has come. */
 void prefetch_close(struct prefetch *prefetch);
 
-/* Around a fork, in the parent: nothing of the loader is changing. */
+/* Around a fork, in the parent: nothing of the prefetch thread is changing. */
 void prefetch_hold(struct prefetch *prefetch, bool hold);
 
 /* In a forked child, at once, before prefetch_hold() ends there too: the thread is the parent's,

@@ -112,7 +112,7 @@ struct stream {
 	atomic_bool inside;       /* ... go through duplicates, not from key to key */
 	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
 	struct wish_last last[WISHES];
-	uint64_t brought;         /* the loader's, when it began */
+	uint64_t brought;         /* the prefetch thread's, when it began */
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
 
@@ -188,20 +188,20 @@ static inline void jobs_forget(struct job_queue *queue, const void *whose)
 	}
 }
 
-/* loader.c */
+/* prefetch_thread.c */
 /* Starts the thread if there is none, and wakes it. Under the prefetch lock. Returns 0 or an
  * errno. */
-int loader_wake(struct prefetch *prefetch);
+int prefetch_wake(struct prefetch *prefetch);
 /* Asks for a range, and with `map` for its page-table entries where it is there; false when the
  * queue is full. Under the prefetch lock. */
-bool loader_want(struct prefetch *prefetch, struct job job);
+bool prefetch_want(struct prefetch *prefetch, struct job job);
 
 /* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
  * bytes. Under the prefetch lock. */
-bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
+bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
 
 /* Tells readers whether announced keys are on their way. Under the prefetch lock. */
-void loader_announce(struct prefetch *prefetch);
+void prefetch_announce(struct prefetch *prefetch);
 
 /* faults.c */
 /* Bytes of the file that a step of a cursor leads over; *all: those of all of its tree. */
@@ -266,8 +266,8 @@ bool kernel_reads(struct prefetch *prefetch, const struct cursor *cursor);
  * are allocated behind it. NULL: no memory. */
 struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
 			   bool forward, size_t key_bytes);
-/* Gives a stream to the loader, or frees it. Under no lock. Returns 0, EAGAIN (too many) or the
- * errno of a thread that cannot be made. */
+/* Gives a stream to the prefetch thread, or frees it. Under no lock. Returns 0, EAGAIN (too many)
+ * or the errno of a thread that cannot be made. */
 int stream_start(struct prefetch *prefetch, struct stream *stream);
 /* Steps after which a stream's program tells where it is. */
 int pace_of(const struct prefetch *prefetch, const struct stream *stream);

@@ -367,8 +367,9 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 			if (prefetch->store->kind == STORE_CACHE && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
-			    loader_want(prefetch, (struct job){view->wanted_offset,
-							       view->wanted_length, false, stream}))
+			    prefetch_want(prefetch,
+					  (struct job){view->wanted_offset, view->wanted_length,
+						       false, stream}))
 				stream->asked = view->wanted_offset;
 			return;
 		}

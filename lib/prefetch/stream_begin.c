@@ -222,7 +222,7 @@ int stream_start(struct prefetch *prefetch, struct stream *stream)
 	for (i = 0; i < PREFETCH_STREAMS && prefetch->streams[i]; i++)
 		;
 	if (i < PREFETCH_STREAMS)
-		rc = loader_wake(prefetch);
+		rc = prefetch_wake(prefetch);
 	if (!rc) {
 		prefetch->streams[i] = stream;
 		if (!stream->lookup)
@@ -404,7 +404,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 	if (cursor->duplicates)
 		atomic_store_explicit(&stream->inside, steps_inside(cursor), memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
-	/* Held, the lock is in the hands of a loader that is awake. */
+	/* Held, the lock is in the hands of a prefetch thread that is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {
 		crew_wake(&prefetch->crew);
 		pthread_mutex_unlock(&prefetch->lock);

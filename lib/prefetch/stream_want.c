@@ -43,7 +43,7 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wis
 		stream->requested += length;
 		if (++stream->requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
-		return loader_want(prefetch, (struct job){offset, length, map, stream});
+		return prefetch_want(prefetch, (struct job){offset, length, map, stream});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -56,7 +56,7 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wis
 		if (end > prefetch->store->size)
 			end = prefetch->store->size;
 		if (start >= end ||
-		    !loader_want(prefetch, (struct job){start, end - start, map_now, stream}))
+		    !prefetch_want(prefetch, (struct job){start, end - start, map_now, stream}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)

@@ -80,9 +80,9 @@ static void page_want(struct prefetch *prefetch, struct stream *stream, struct g
 	if (!at->lone)
 		stream_gather(prefetch, stream, run, at->number, 1);
 	else if (at->number < view->limit)
-		loader_want(prefetch, (struct job){.offset = at->number << view->page_shift,
-						   .length = (uint64_t)1 << view->page_shift,
-						   .whose = stream});
+		prefetch_want(prefetch, (struct job){.offset = at->number << view->page_shift,
+						     .length = (uint64_t)1 << view->page_shift,
+						     .whose = stream});
 }
 
 /* A page that is there leads to its children; those that lead on are kept. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows how the data set is made, and how the loader is watched. */
+/* Shows how the data set is made, and how the prefetch thread is watched. */
 #include "prefetch_fixture.h"
 
 #include "origin/origin.h"
@@ -21,7 +21,7 @@
 
 struct prefetch_fixture f;
 
-/* The loader waits for work by this call alone, and nothing else here does. */
+/* The prefetch thread waits for work by this call alone, and nothing else here does. */
 static sem_t idle;
 
 int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* A data set with a loader in front of it, for the tests of what that
+/* A data set with a prefetch thread in front of it, for the tests of what that
  * reads and maps. What it waits for, maps and asks of the machine is seen and may be set; see the
  * wraps in tests/unit/Makemodule.am. */
 #ifndef LMDBIO_TESTS_PREFETCH_FIXTURE_H
@@ -51,9 +51,10 @@ extern struct prefetch_fixture {
 /* How often a part of the file was mapped, all together. */
 unsigned maps_count(void);
 
-/* Until the loader has nothing more to do; the bound is for one that never stops. */
+/* Until the prefetch thread has nothing more to do; the bound is for one that never stops. */
 void assert_comes_to_rest(void);
-/* The same of a loader that has to look at what its streams' programs have taken until now. */
+/* The same of a prefetch thread that has to look at what its streams' programs have taken until
+ * now. */
 void assert_comes_to_rest_again(void);
 
 /* Whatever the fixture says. */

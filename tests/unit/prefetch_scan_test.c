@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the loader brings in front of a cursor, and what it maps of what
+/* Checks what the prefetch thread brings in front of a cursor, and what it maps of what
  * is in memory. */
 #include "prefetch_fixture.h"
 
@@ -373,7 +373,7 @@ static uint64_t mapped_end(void)
 
 enum { AHEAD_MAPPED = 8 << 20 };
 
-/* A chunk more, as whole ones come, and what the loader does not look at each step for. */
+/* A chunk more, as whole ones come, and what the prefetch thread does not look at each step for. */
 static void assert_maps_8_mib_ahead(unsigned steps)
 {
 	struct mapped_scan scan;
@@ -409,11 +409,11 @@ static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void *
 	(void)state;
 	f.cold = 4;
 	pthread_mutex_lock(&f.prefetch->lock);
-	assert_int_equal(loader_wake(f.prefetch), 0);
-	assert_true(loader_want(f.prefetch, (struct job){f.cold * size, size, false, NULL}));
+	assert_int_equal(prefetch_wake(f.prefetch), 0);
+	assert_true(prefetch_want(f.prefetch, (struct job){f.cold * size, size, false, NULL}));
 	for (uint64_t i = 1; i <= chunks; i++)
-		assert_true(loader_want(f.prefetch,
-					(struct job){(f.cold + i) * size, size, true, NULL}));
+		assert_true(prefetch_want(f.prefetch,
+					  (struct job){(f.cold + i) * size, size, true, NULL}));
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_comes_to_rest();
 	assert_int_equal(bytes_read(), size);
@@ -496,8 +496,8 @@ static void scan_when_newer_snapshots_begin_then_it_goes_on(void **state)
 	cursor_leave(&scan.cursor);
 }
 
-/* Goes on while the loader is kept from doing anything; nothing behind the program's back is mapped
- * then, but all in front of it. */
+/* Goes on while the prefetch thread is kept from doing anything; nothing behind the program's back
+ * is mapped then, but all in front of it. */
 static void overtake(struct mapped_scan *scan, unsigned steps)
 {
 	uint64_t from, to;

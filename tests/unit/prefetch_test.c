@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what the loader reads for an announced range, and what it does when
+/* Checks what the prefetch thread reads for an announced range, and what it does when
  * storage fails. */
 #include "prefetch_fixture.h"
 

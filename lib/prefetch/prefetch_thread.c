@@ -23,12 +23,12 @@ enum {
 	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
 
-bool loader_want(struct prefetch *prefetch, struct job job)
+bool prefetch_want(struct prefetch *prefetch, struct job job)
 {
 	return jobs_put(&prefetch->jobs, job);
 }
 
-bool loader_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
+bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
 {
 	const struct job_queue *trees = &prefetch->trees;
 
@@ -139,7 +139,7 @@ static bool job_start(struct prefetch *prefetch, struct job job, bool again)
 /* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
  * announced keys, may be more. Processes that scan together share what one would have twice:
  * more in flight only makes a process that needs one of them wait for all. */
-static unsigned loader_depth(const struct prefetch *prefetch)
+static unsigned prefetch_depth(const struct prefetch *prefetch)
 {
 	uint64_t chunks = prefetch->options.ahead / ARENA_CHUNK;
 	unsigned depth = prefetch->options.depth, share;
@@ -153,7 +153,7 @@ static unsigned loader_depth(const struct prefetch *prefetch)
 }
 
 /* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
-void loader_announce(struct prefetch *prefetch)
+void prefetch_announce(struct prefetch *prefetch)
 {
 	bool busy = prefetch->jobs.count || prefetch->later.count || prefetch->in_flight;
 
@@ -211,11 +211,11 @@ static bool start_all(struct prefetch *prefetch)
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
 		there |= job_start(prefetch, jobs_take(&prefetch->later), true);
-	depth = loader_depth(prefetch);
+	depth = prefetch_depth(prefetch);
 	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < depth)
 		there |= job_start(prefetch, jobs_take(&prefetch->jobs), false);
 	flights_submit(prefetch);
-	loader_announce(prefetch);
+	prefetch_announce(prefetch);
 	if (!there && prefetch->in_flight)
 		memory_prepare(prefetch);
 	return there;
@@ -271,7 +271,7 @@ static void trees_bring(struct prefetch *prefetch)
 		there = store_bring_copies(prefetch->store, job.offset, job.length);
 		pthread_mutex_lock(&prefetch->lock);
 		if (!there)
-			(void)loader_want(prefetch, job);
+			(void)prefetch_want(prefetch, job);
 	}
 	prefetch->landed++;
 }
@@ -307,7 +307,7 @@ static void there_map(struct prefetch *prefetch)
 }
 
 /* A step of the crew, which is one thread. */
-static uint64_t loader_step(void *owner)
+static uint64_t prefetch_thread_step(void *owner)
 {
 	struct prefetch *prefetch = owner;
 
@@ -326,9 +326,9 @@ static uint64_t loader_step(void *owner)
 	return 0;
 }
 
-static const struct crew_work loader_work = {
+static const struct crew_work prefetch_thread_work = {
 	.name = "lmdbio",
-	.step = loader_step,
+	.step = prefetch_thread_step,
 	.serves = true,
 };
 
@@ -344,7 +344,7 @@ static void options_complete(struct prefetch *prefetch)
 		budget / AHEAD_SHARE < AHEAD_MAX ? budget / AHEAD_SHARE : AHEAD_MAX;
 }
 
-int loader_wake(struct prefetch *prefetch)
+int prefetch_wake(struct prefetch *prefetch)
 {
 	int rc = 0;
 
@@ -382,7 +382,7 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	if (prefetch->options.depth > PREFETCH_DEPTH_MAX)
 		prefetch->options.depth = PREFETCH_DEPTH_MAX;
 	pthread_mutex_init(&prefetch->lock, NULL);
-	crew_init(&prefetch->crew, &loader_work, prefetch, &prefetch->lock);
+	crew_init(&prefetch->crew, &prefetch_thread_work, prefetch, &prefetch->lock);
 	flights_reset(prefetch);
 	*ret = prefetch;
 	return 0;
@@ -466,6 +466,6 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 	}
 	batches_free(prefetch, snapshot);
 	atomic_store(&prefetch->owned, left || prefetch->batches);
-	loader_announce(prefetch);
+	prefetch_announce(prefetch);
 	pthread_mutex_unlock(&prefetch->lock);
 }
