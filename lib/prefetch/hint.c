@@ -36,7 +36,7 @@ struct batch {
 	uint64_t landed;      /* reads that had come at the last round */
 	bool moved;           /* the last round took a key on */
 	size_t wanted, asked; /* ranges found, and given to the prefetch thread */
-	struct job *ranges;
+	struct wanted_range *ranges;
 	uint8_t *bytes; /* of the keys */
 	struct pending keys[];
 };
@@ -50,7 +50,7 @@ static void batch_free(struct batch *batch)
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct job *x = a, *y = b;
+	const struct wanted_range *x = a, *y = b;
 
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
@@ -62,16 +62,16 @@ static void ranges_merge(struct batch *batch)
 
 	qsort(batch->ranges, batch->wanted, sizeof(*batch->ranges), by_offset);
 	for (size_t i = 0; i < batch->wanted; i++) {
-		struct job *job = &batch->ranges[i];
-		struct job *last = kept ? &batch->ranges[kept - 1] : NULL;
+		struct wanted_range *range = &batch->ranges[i];
+		struct wanted_range *last = kept ? &batch->ranges[kept - 1] : NULL;
 
-		if (last && job->offset <= last->offset + last->length + BATCH_GAP) {
-			uint64_t end = job->offset + job->length;
+		if (last && range->offset <= last->offset + last->length + BATCH_GAP) {
+			uint64_t end = range->offset + range->length;
 
 			if (end > last->offset + last->length)
 				last->length = end - last->offset;
 		} else {
-			batch->ranges[kept++] = *job;
+			batch->ranges[kept++] = *range;
 		}
 	}
 	batch->wanted = kept;
@@ -82,8 +82,8 @@ static void range_add(struct batch *batch, uint64_t number, uint64_t pages)
 	const struct window_view *view = &batch->snapshot.view;
 
 	if (number < view->limit && pages <= view->limit - number)
-		batch->ranges[batch->wanted++] = (struct job){.offset = number << view->page_shift,
-							      .length = pages << view->page_shift};
+		batch->ranges[batch->wanted++] = (struct wanted_range){
+			.offset = number << view->page_shift, .length = pages << view->page_shift};
 }
 
 /* A page of the tree. */
@@ -189,7 +189,7 @@ bool batches_advance(struct prefetch *prefetch)
 			batch->landed = prefetch->landed;
 			batch_round(prefetch, batch);
 			busy = true;
-		} else if (!prefetch->jobs.count && !prefetch->later.count &&
+		} else if (!prefetch->ranges.count && !prefetch->later.count &&
 			   !prefetch->trees.count && !prefetch->in_flight) {
 			/* Nothing more will come: a read has failed, or there is no room. */
 			batch->left = 0;

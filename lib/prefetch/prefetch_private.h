@@ -12,21 +12,21 @@
 enum {
 	PREFETCH_DEPTH_MAX = 64,
 	PREFETCH_STREAMS = 16,
-	PREFETCH_JOBS = 256,
+	PREFETCH_RANGES = 256,
 	PREFETCH_SUBTREES = 256,
 	PREFETCH_PACE_COLD = 4096, /* steps at most before looking again for anything to gain */
 	PREFETCH_GAP = 32 << 10,   /* bytes worth reading for one request less */
 };
 
 /* A range of the file that will be wanted. */
-struct job {
+struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* what of it is there is mapped, too */
 	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
 };
 
-struct job_queue {
-	struct job jobs[PREFETCH_JOBS];
+struct range_queue {
+	struct wanted_range ranges[PREFETCH_RANGES];
 	unsigned first, count;
 };
 
@@ -39,11 +39,11 @@ struct flight {
 };
 
 /* Which part of a look-ahead wants something. */
-enum wish { WISH_BRANCH, WISH_LEAF, WISH_VALUE, WISH_SUBTREE, WISHES };
+enum want { WANT_BRANCH, WANT_LEAF, WANT_VALUE, WANT_SUBTREE, WANTS };
 
 /* The chunk that each has asked for last, so that neighbours which share one ask for it once. Of
  * each alone: scout and walker ask in turns, for chunks far apart. */
-struct wish_last {
+struct want_last {
 	uint64_t chunk;
 	uint64_t mapped; /* the same of those that are mapped */
 };
@@ -51,7 +51,7 @@ struct wish_last {
 /* Pages that are wanted, gathered while they are neighbours in the file, whichever way the walk
  * goes: they become one request. */
 struct gathered {
-	enum wish wish;
+	enum want want;
 	uint64_t number, pages;
 	bool map;
 };
@@ -111,7 +111,7 @@ struct stream {
 	_Atomic uint64_t taken;   /* the program's steps */
 	atomic_bool inside;       /* ... go through duplicates, not from key to key */
 	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
-	struct wish_last last[WISHES];
+	struct want_last last[WANTS];
 	uint64_t brought;         /* the prefetch thread's, when it began */
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
@@ -128,10 +128,10 @@ struct prefetch {
 	struct crew crew; /* the loader: one thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
 	struct batch *batches;
-	struct job_queue jobs;                           /* to be planned */
-	struct job_queue later;                          /* claimed by another process */
-	struct job_queue trees; /* of a container, to be brought out of its index */
-	struct job_queue there; /* found in memory, to be mapped */
+	struct range_queue ranges; /* to be planned */
+	struct range_queue later;  /* claimed by another process */
+	struct range_queue trees;  /* of a container, to be brought out of its index */
+	struct range_queue there;  /* found in memory, to be mapped */
 	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
 	unsigned starting_count;
 	unsigned in_flight;
@@ -142,49 +142,49 @@ struct prefetch {
 	uint64_t faults;  /* that they took */
 	uint64_t planned; /* offset of the last that was begun */
 	bool failed;     /* a read: what lies ahead is the program's to find out */
-	bool small;      /* the jobs are those of announced keys */
+	bool small;      /* the ranges are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
 	_Atomic bool owned; /* there may be a stream, or a batch, of some transaction */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };
 
-static inline bool jobs_put(struct job_queue *queue, struct job job)
+static inline bool ranges_put(struct range_queue *queue, struct wanted_range range)
 {
-	if (queue->count == PREFETCH_JOBS)
+	if (queue->count == PREFETCH_RANGES)
 		return false;
-	queue->jobs[(queue->first + queue->count++) % PREFETCH_JOBS] = job;
+	queue->ranges[(queue->first + queue->count++) % PREFETCH_RANGES] = range;
 	return true;
 }
 
 /* In front, whence it was taken: order is what makes look-ahead exact. */
-static inline bool jobs_put_back(struct job_queue *queue, struct job job)
+static inline bool ranges_put_back(struct range_queue *queue, struct wanted_range range)
 {
-	if (queue->count == PREFETCH_JOBS)
+	if (queue->count == PREFETCH_RANGES)
 		return false;
-	queue->first = (queue->first + PREFETCH_JOBS - 1) % PREFETCH_JOBS;
-	queue->jobs[queue->first] = job;
+	queue->first = (queue->first + PREFETCH_RANGES - 1) % PREFETCH_RANGES;
+	queue->ranges[queue->first] = range;
 	queue->count++;
 	return true;
 }
 
-static inline struct job jobs_take(struct job_queue *queue)
+static inline struct wanted_range ranges_take(struct range_queue *queue)
 {
-	struct job job = queue->jobs[queue->first];
+	struct wanted_range range = queue->ranges[queue->first];
 
-	queue->first = (queue->first + 1) % PREFETCH_JOBS;
+	queue->first = (queue->first + 1) % PREFETCH_RANGES;
 	queue->count--;
-	return job;
+	return range;
 }
 
 /* Takes out what one has asked for. */
-static inline void jobs_forget(struct job_queue *queue, const void *whose)
+static inline void ranges_forget(struct range_queue *queue, const void *whose)
 {
 	for (unsigned n = queue->count; n; n--) {
-		struct job job = jobs_take(queue);
+		struct wanted_range range = ranges_take(queue);
 
-		if (job.whose != whose)
-			jobs_put(queue, job);
+		if (range.whose != whose)
+			ranges_put(queue, range);
 	}
 }
 
@@ -194,7 +194,7 @@ static inline void jobs_forget(struct job_queue *queue, const void *whose)
 int prefetch_wake(struct prefetch *prefetch);
 /* Asks for a range, and with `map` for its page-table entries where it is there; false when the
  * queue is full. Under the prefetch lock. */
-bool prefetch_want(struct prefetch *prefetch, struct job job);
+bool prefetch_want(struct prefetch *prefetch, struct wanted_range range);
 
 /* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
  * bytes. Under the prefetch lock. */
@@ -221,9 +221,9 @@ bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 /* stream_want.c */
 /* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table
  * entries. false: the queue is full. Under the prefetch lock. */
-bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
+bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
 		 uint64_t length, bool map);
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum wish wish,
+bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum want want,
 		       uint64_t number, uint64_t count, bool map);
 /* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
  * stream_gathered() asks for what is left of it. */

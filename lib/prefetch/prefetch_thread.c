@@ -23,21 +23,22 @@ enum {
 	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
 
-bool prefetch_want(struct prefetch *prefetch, struct job job)
+bool prefetch_want(struct prefetch *prefetch, struct wanted_range range)
 {
-	return jobs_put(&prefetch->jobs, job);
+	return ranges_put(&prefetch->ranges, range);
 }
 
 bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
 {
-	const struct job_queue *trees = &prefetch->trees;
+	const struct range_queue *trees = &prefetch->trees;
 
 	if (!prefetch->store->packed)
 		return false;
 	for (unsigned i = 0; i < trees->count; i++)
-		if (trees->jobs[(trees->first + i) % PREFETCH_JOBS].offset == offset)
+		if (trees->ranges[(trees->first + i) % PREFETCH_RANGES].offset == offset)
 			return true;
-	return jobs_put(&prefetch->trees, (struct job){.offset = offset, .length = length});
+	return ranges_put(&prefetch->trees,
+			  (struct wanted_range){.offset = offset, .length = length});
 }
 
 static bool flight_aim(struct flight *flight)
@@ -98,41 +99,42 @@ static void flights_submit(struct prefetch *prefetch)
 		flight_land(prefetch, prefetch->starting[i]->tag, EAGAIN, 0);
 }
 
-/* Plans one job as far as it goes; what is left of it goes back into a queue. true: some of it
+/* Plans one range as far as it goes; what is left of it goes back into a queue. true: some of it
  * is there already, so that a thread that waits for it can go on. */
-static bool job_start(struct prefetch *prefetch, struct job job, bool again)
+static bool range_start(struct prefetch *prefetch, struct wanted_range range, bool again)
 {
 	bool there = false;
 
-	while (job.length && prefetch->idle) {
+	while (range.length && prefetch->idle) {
 		struct flight *flight = prefetch->idle;
-		uint64_t length = job.length;
+		uint64_t length = range.length;
 
-		switch (store_plan(prefetch->store, job.offset, &length, again, &flight->load)) {
+		switch (store_plan(prefetch->store, range.offset, &length, again, &flight->load)) {
 		case PLAN_LOAD:
 			prefetch->idle = flight->next;
 			prefetch->planned = flight->load.offset;
 			flight_start(prefetch, flight);
 			break;
 		case PLAN_BUSY:
-			jobs_put(&prefetch->later,
-				 (struct job){job.offset, length, job.map, job.whose});
+			ranges_put(&prefetch->later, (struct wanted_range){range.offset, length,
+									   range.map, range.whose});
 			break;
 		case PLAN_READY:
 			there = true;
 			prefetch->landed++;
-			if (job.map)
-				jobs_put(&prefetch->there,
-					 (struct job){job.offset, length, true, job.whose});
+			if (range.map)
+				ranges_put(&prefetch->there,
+					   (struct wanted_range){range.offset, length, true,
+								 range.whose});
 			break;
 		case PLAN_REST:
 			break;
 		}
-		job.offset += length;
-		job.length -= length < job.length ? length : job.length;
+		range.offset += length;
+		range.length -= length < range.length ? length : range.length;
 	}
-	if (job.length)
-		jobs_put_back(again ? &prefetch->later : &prefetch->jobs, job);
+	if (range.length)
+		ranges_put_back(again ? &prefetch->later : &prefetch->ranges, range);
 	return there;
 }
 
@@ -155,7 +157,7 @@ static unsigned prefetch_depth(const struct prefetch *prefetch)
 /* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
 void prefetch_announce(struct prefetch *prefetch)
 {
-	bool busy = prefetch->jobs.count || prefetch->later.count || prefetch->in_flight;
+	bool busy = prefetch->ranges.count || prefetch->later.count || prefetch->in_flight;
 
 	prefetch->small = prefetch->batches || (prefetch->small && busy);
 	if (!prefetch->small)
@@ -190,7 +192,7 @@ static bool start_all(struct prefetch *prefetch)
 
 	/* The stream that asked for it would ask again, for ever. */
 	if (prefetch->failed)
-		prefetch->jobs.count = prefetch->trees.count = 0;
+		prefetch->ranges.count = prefetch->trees.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
@@ -210,10 +212,10 @@ static bool start_all(struct prefetch *prefetch)
 	prefetch->failed = false;
 	batches_advance(prefetch);
 	while (again-- && prefetch->idle)
-		there |= job_start(prefetch, jobs_take(&prefetch->later), true);
+		there |= range_start(prefetch, ranges_take(&prefetch->later), true);
 	depth = prefetch_depth(prefetch);
-	while (prefetch->jobs.count && prefetch->idle && prefetch->in_flight < depth)
-		there |= job_start(prefetch, jobs_take(&prefetch->jobs), false);
+	while (prefetch->ranges.count && prefetch->idle && prefetch->in_flight < depth)
+		there |= range_start(prefetch, ranges_take(&prefetch->ranges), false);
 	flights_submit(prefetch);
 	prefetch_announce(prefetch);
 	if (!there && prefetch->in_flight)
@@ -252,10 +254,10 @@ static void land_some(struct prefetch *prefetch, unsigned min)
 /* What another process has in hand is looked at again this often. */
 static void wait_for_later(struct prefetch *prefetch)
 {
-	struct job job = prefetch->later.jobs[prefetch->later.first];
+	struct wanted_range range = prefetch->later.ranges[prefetch->later.first];
 
 	pthread_mutex_unlock(&prefetch->lock);
-	store_wait(prefetch->store, job.offset, NULL);
+	store_wait(prefetch->store, range.offset, NULL);
 	pthread_mutex_lock(&prefetch->lock);
 }
 
@@ -264,14 +266,14 @@ static void wait_for_later(struct prefetch *prefetch)
 static void trees_bring(struct prefetch *prefetch)
 {
 	while (prefetch->trees.count && !prefetch->crew.stopping) {
-		struct job job = jobs_take(&prefetch->trees);
+		struct wanted_range range = ranges_take(&prefetch->trees);
 		bool there;
 
 		pthread_mutex_unlock(&prefetch->lock);
-		there = store_bring_copies(prefetch->store, job.offset, job.length);
+		there = store_bring_copies(prefetch->store, range.offset, range.length);
 		pthread_mutex_lock(&prefetch->lock);
 		if (!there)
-			(void)prefetch_want(prefetch, job);
+			(void)prefetch_want(prefetch, range);
 	}
 	prefetch->landed++;
 }
@@ -292,13 +294,13 @@ static void mapped_judge(struct prefetch *prefetch)
  * come meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
-	struct job job = jobs_take(&prefetch->there);
+	struct wanted_range range = ranges_take(&prefetch->there);
 	uint64_t faults = faults_taken();
 
 	pthread_mutex_unlock(&prefetch->lock);
-	store_map(prefetch->store, job.offset, job.length);
+	store_map(prefetch->store, range.offset, range.length);
 	pthread_mutex_lock(&prefetch->lock);
-	prefetch->mapped += job.length;
+	prefetch->mapped += range.length;
 	prefetch->faults += faults_taken() - faults;
 	if (prefetch->mapped >= MAPPED_JUDGED)
 		mapped_judge(prefetch);
@@ -321,7 +323,7 @@ static uint64_t prefetch_thread_step(void *owner)
 		land_some(prefetch, 1);
 	else if (prefetch->later.count)
 		wait_for_later(prefetch);
-	else if (!prefetch->jobs.count)
+	else if (!prefetch->ranges.count)
 		return CLOCK_NEVER;
 	return 0;
 }
@@ -419,7 +421,7 @@ void prefetch_forked(struct prefetch *prefetch)
 {
 	crew_forget(&prefetch->crew);
 	prefetch->in_flight = prefetch->starting_count = 0;
-	prefetch->jobs.count = 0;
+	prefetch->ranges.count = 0;
 	prefetch->later.count = prefetch->trees.count = prefetch->there.count = 0;
 	prefetch->keys = 0;
 	prefetch->failed = false;

@@ -101,7 +101,7 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 	else if (!(rc = step_page(&stream->scout, stream->forward)) && stream->branches_ahead)
 		stream->branches_ahead--;
 	if (rc == EAGAIN)
-		stream_want(prefetch, stream, WISH_BRANCH, stream->snapshot.view.wanted_offset,
+		stream_want(prefetch, stream, WANT_BRANCH, stream->snapshot.view.wanted_offset,
 			    stream->snapshot.view.wanted_length, false);
 	return rc;
 }
@@ -131,7 +131,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		if (!page_child(above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
-		    !stream_want_pages(prefetch, stream, WISH_BRANCH, number, 1, false))
+		    !stream_want_pages(prefetch, stream, WANT_BRANCH, number, 1, false))
 			break;
 		stream->branches_ahead++;
 	}
@@ -162,7 +162,7 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	uint64_t ahead = maps_leaves(stream) ? bytes_ahead(stream, taken) : 0;
 	uint64_t most = (limit > ahead ? limit - ahead : 0) >> stream->snapshot.view.page_shift;
 	uint64_t fit = (limit >> stream->snapshot.view.page_shift) / pages_of_leaf(stream);
-	struct gathered run = {.wish = WISH_LEAF};
+	struct gathered run = {.want = WANT_LEAF};
 
 	if (!stream->scout_done)
 		branches_want(prefetch, stream, limit);
@@ -230,7 +230,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 	struct cursor *walker = &stream->walker;
 	struct level *level = cursor_top(walker);
 	unsigned shift = stream->snapshot.view.page_shift;
-	struct gathered run = {.wish = WISH_VALUE, .map = maps_values(stream)};
+	struct gathered run = {.want = WANT_VALUE, .map = maps_values(stream)};
 	bool more = true;
 
 	/* No entry leads anywhere, and none is the last one wanted. */
@@ -296,7 +296,7 @@ static bool range_place(struct prefetch *prefetch, struct stream *stream)
 				&stream->from);
 
 	if (rc == EAGAIN) {
-		stream_want(prefetch, stream, WISH_BRANCH, stream->snapshot.view.wanted_offset,
+		stream_want(prefetch, stream, WANT_BRANCH, stream->snapshot.view.wanted_offset,
 			    stream->snapshot.view.wanted_length, false);
 		return false;
 	}
@@ -341,7 +341,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 		return;
 	subtrees_advance(prefetch, stream);
 	while (!stream->walker_done && bytes_ahead(stream, taken) < limit &&
-	       prefetch->jobs.count < PREFETCH_JOBS / 2) {
+	       prefetch->ranges.count < PREFETCH_RANGES / 2) {
 		struct level *level = cursor_top(&stream->walker);
 		int rc;
 
@@ -367,9 +367,9 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 
 			if (prefetch->store->kind == STORE_CACHE && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
-			    prefetch_want(prefetch,
-					  (struct job){view->wanted_offset, view->wanted_length,
-						       false, stream}))
+			    prefetch_want(prefetch, (struct wanted_range){view->wanted_offset,
+									  view->wanted_length,
+									  false, stream}))
 				stream->asked = view->wanted_offset;
 			return;
 		}

@@ -176,8 +176,8 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->pages = pages;
 	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
 	stream->asked = UINT64_MAX;
-	for (unsigned i = 0; i < WISHES; i++)
-		stream->last[i] = (struct wish_last){UINT64_MAX, UINT64_MAX};
+	for (unsigned i = 0; i < WANTS; i++)
+		stream->last[i] = (struct want_last){UINT64_MAX, UINT64_MAX};
 	return stream;
 }
 
@@ -360,10 +360,10 @@ bool stream_drop(struct prefetch *prefetch, const void *stream)
 	pthread_mutex_lock(&prefetch->lock);
 	for (unsigned i = 0; i < PREFETCH_STREAMS && !found; i++)
 		if (prefetch->streams[i] == stream) {
-			/* What it has asked for and was not begun is of no use now; others' wishes
+			/* What it has asked for and was not begun is of no use now; others' ranges
 			 * are. */
-			jobs_forget(&prefetch->jobs, prefetch->streams[i]);
-			jobs_forget(&prefetch->there, prefetch->streams[i]);
+			ranges_forget(&prefetch->ranges, prefetch->streams[i]);
+			ranges_forget(&prefetch->there, prefetch->streams[i]);
 			stream_free(prefetch, prefetch->streams[i]);
 			prefetch->streams[i] = NULL;
 			found = true;

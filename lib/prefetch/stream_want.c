@@ -3,7 +3,7 @@
 #include "prefetch/prefetch_private.h"
 
 enum {
-	JOBS_SPARE = 8,       /* places in the queue that one more wish may take */
+	RANGES_SPARE = 8,     /* places in the queue that one more request may take */
 	SCATTERED = 64 << 10, /* bytes a request, of so many requests: */
 	SCATTERED_AFTER = 64,
 	SCATTERED_SHARE =
@@ -12,12 +12,12 @@ enum {
 
 bool queue_is_full(const struct prefetch *prefetch)
 {
-	return prefetch->jobs.count >= PREFETCH_JOBS - JOBS_SPARE;
+	return prefetch->ranges.count >= PREFETCH_RANGES - RANGES_SPARE;
 }
 
 bool is_quiet(const struct prefetch *prefetch)
 {
-	return !prefetch->jobs.count && !prefetch->later.count && !prefetch->trees.count &&
+	return !prefetch->ranges.count && !prefetch->later.count && !prefetch->trees.count &&
 	       !prefetch->in_flight;
 }
 
@@ -33,17 +33,17 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 	store_scan(prefetch->store, 1);
 }
 
-bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wish, uint64_t offset,
+bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
 		 uint64_t length, bool map)
 {
-	struct wish_last *asked = &stream->last[wish];
+	struct want_last *asked = &stream->last[want];
 	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	if (!stream->dense) {
 		stream->requested += length;
 		if (++stream->requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
-		return prefetch_want(prefetch, (struct job){offset, length, map, stream});
+		return prefetch_want(prefetch, (struct wanted_range){offset, length, map, stream});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -56,7 +56,8 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wis
 		if (end > prefetch->store->size)
 			end = prefetch->store->size;
 		if (start >= end ||
-		    !prefetch_want(prefetch, (struct job){start, end - start, map_now, stream}))
+		    !prefetch_want(prefetch,
+				   (struct wanted_range){start, end - start, map_now, stream}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)
@@ -65,20 +66,20 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum wish wis
 	return true;
 }
 
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum wish wish,
+bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum want want,
 		       uint64_t number, uint64_t count, bool map)
 {
 	const struct window_view *view = &stream->snapshot.view;
 
 	if (number >= view->limit || count > view->limit - number)
 		return true; /* damage is the program's to find */
-	return stream_want(prefetch, stream, wish, number << view->page_shift,
+	return stream_want(prefetch, stream, want, number << view->page_shift,
 			   count << view->page_shift, map);
 }
 
 bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
 {
-	bool taken = !run->pages || stream_want_pages(prefetch, stream, run->wish, run->number,
+	bool taken = !run->pages || stream_want_pages(prefetch, stream, run->want, run->number,
 						      run->pages, run->map);
 
 	run->pages = 0;

@@ -80,9 +80,10 @@ static void page_want(struct prefetch *prefetch, struct stream *stream, struct g
 	if (!at->lone)
 		stream_gather(prefetch, stream, run, at->number, 1);
 	else if (at->number < view->limit)
-		prefetch_want(prefetch, (struct job){.offset = at->number << view->page_shift,
-						     .length = (uint64_t)1 << view->page_shift,
-						     .whose = stream});
+		prefetch_want(prefetch,
+			      (struct wanted_range){.offset = at->number << view->page_shift,
+						    .length = (uint64_t)1 << view->page_shift,
+						    .whose = stream});
 }
 
 /* A page that is there leads to its children; those that lead on are kept. */
@@ -110,7 +111,7 @@ static void page_open(struct prefetch *prefetch, struct stream *stream, struct g
 void subtrees_advance(struct prefetch *prefetch, struct stream *stream)
 {
 	struct subtrees *subtrees = stream->subtrees;
-	struct gathered run = {.wish = WISH_SUBTREE, .map = stream->mapped};
+	struct gathered run = {.want = WANT_SUBTREE, .map = stream->mapped};
 
 	if (!subtrees || !subtrees->count)
 		return;

@@ -106,7 +106,7 @@ static void range_when_every_read_fails_then_the_loader_rests(void **state)
 	assert_int_equal(bytes_read(), 0);
 }
 
-/* Not from the first read on: there are wishes in the queue then, and reads in flight. */
+/* Not from the first read on: there are ranges in the queue then, and reads in flight. */
 static void range_when_reads_begin_to_fail_then_the_loader_rests(void **state)
 {
 	(void)state;
@@ -131,39 +131,39 @@ static void range_when_one_read_has_failed_then_the_next_brings_all(void **state
 /* --- a cursor's look-ahead ---------------------------------------------------------------------
  */
 
-/* Whoever leaves takes only his own wishes with him. */
+/* A stream that ends takes only its own ranges out of the queue. */
 static void wishes_when_one_leaves_then_the_others_stay(void **state)
 {
-	static struct job_queue queue;
+	static struct range_queue queue;
 	const int one = 1, other = 2;
 
 	(void)state;
-	queue = (struct job_queue){.first = PREFETCH_JOBS - 2};
-	assert_true(jobs_put(&queue, (struct job){.offset = 1, .whose = &one}));
-	assert_true(jobs_put(&queue, (struct job){.offset = 2}));
-	assert_true(jobs_put(&queue, (struct job){.offset = 3, .whose = &other}));
-	assert_true(jobs_put(&queue, (struct job){.offset = 4, .whose = &one}));
-	jobs_forget(&queue, &one);
+	queue = (struct range_queue){.first = PREFETCH_RANGES - 2};
+	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 1, .whose = &one}));
+	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 2}));
+	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 3, .whose = &other}));
+	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 4, .whose = &one}));
+	ranges_forget(&queue, &one);
 	assert_int_equal(queue.count, 2);
-	assert_int_equal(jobs_take(&queue).offset, 2);
-	assert_int_equal(jobs_take(&queue).offset, 3);
+	assert_int_equal(ranges_take(&queue).offset, 2);
+	assert_int_equal(ranges_take(&queue).offset, 3);
 }
 
 static void jobs_when_the_queue_is_full_then_nothing_is_overwritten(void **state)
 {
-	static struct job_queue queue;
+	static struct range_queue queue;
 
 	(void)state;
-	queue = (struct job_queue){.first = 7};
-	for (unsigned i = 0; i < PREFETCH_JOBS; i++)
-		assert_true(jobs_put(&queue, (struct job){.offset = i}));
-	assert_false(jobs_put(&queue, (struct job){.offset = PREFETCH_JOBS}));
-	assert_false(jobs_put_back(&queue, (struct job){.offset = PREFETCH_JOBS}));
-	assert_int_equal(jobs_take(&queue).offset, 0);
-	assert_true(jobs_put_back(&queue, (struct job){.offset = 1000}));
-	assert_int_equal(jobs_take(&queue).offset, 1000);
-	for (unsigned i = 1; i < PREFETCH_JOBS; i++)
-		assert_int_equal(jobs_take(&queue).offset, i);
+	queue = (struct range_queue){.first = 7};
+	for (unsigned i = 0; i < PREFETCH_RANGES; i++)
+		assert_true(ranges_put(&queue, (struct wanted_range){.offset = i}));
+	assert_false(ranges_put(&queue, (struct wanted_range){.offset = PREFETCH_RANGES}));
+	assert_false(ranges_put_back(&queue, (struct wanted_range){.offset = PREFETCH_RANGES}));
+	assert_int_equal(ranges_take(&queue).offset, 0);
+	assert_true(ranges_put_back(&queue, (struct wanted_range){.offset = 1000}));
+	assert_int_equal(ranges_take(&queue).offset, 1000);
+	for (unsigned i = 1; i < PREFETCH_RANGES; i++)
+		assert_int_equal(ranges_take(&queue).offset, i);
 	assert_int_equal(queue.count, 0);
 }
 
