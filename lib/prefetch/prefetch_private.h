@@ -116,7 +116,7 @@ struct stream {
 	uint64_t asked;           /* offset of the page that the walker itself asked for last */
 };
 
-struct batch; /* hint.c */
+struct announcement; /* announcements.c */
 
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
@@ -127,7 +127,7 @@ struct prefetch {
 	pthread_mutex_t lock; /* of all below */
 	struct crew crew; /* the loader: one thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
-	struct batch *batches;
+	struct announcement *announcements;
 	struct range_queue ranges; /* to be planned */
 	struct range_queue later;  /* claimed by another process */
 	struct range_queue trees;  /* of a container, to be brought out of its index */
@@ -144,7 +144,7 @@ struct prefetch {
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the ranges are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
-	_Atomic bool owned; /* there may be a stream, or a batch, of some transaction */
+	_Atomic bool owned; /* there may be a stream, or an announcement, of some transaction */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
 };
@@ -283,10 +283,10 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 		      const struct comparator *order, const MDB_val *key, struct lookup *lookup);
 void stream_lost(struct cursor_watch *watch, struct lookup *lookup);
 
-/* hint.c */
-/* Takes every batch on as far as it goes. true: something was asked for. Under the prefetch
+/* announcements.c */
+/* Takes every announcement on as far as it goes. true: something was asked for. Under the prefetch
  * lock. */
-bool batches_advance(struct prefetch *prefetch);
-void batches_free(struct prefetch *prefetch, const struct snapshot *owner);
+bool announcements_advance(struct prefetch *prefetch);
+void announcements_free(struct prefetch *prefetch, const struct snapshot *owner);
 
 #endif

@@ -159,7 +159,7 @@ void prefetch_announce(struct prefetch *prefetch)
 {
 	bool busy = prefetch->ranges.count || prefetch->later.count || prefetch->in_flight;
 
-	prefetch->small = prefetch->batches || (prefetch->small && busy);
+	prefetch->small = prefetch->announcements || (prefetch->small && busy);
 	if (!prefetch->small)
 		prefetch->keys = 0;
 	store_announce(prefetch->store, prefetch->small && prefetch->keys <= KEYS_WAITED);
@@ -210,7 +210,7 @@ static bool start_all(struct prefetch *prefetch)
 		}
 	}
 	prefetch->failed = false;
-	batches_advance(prefetch);
+	announcements_advance(prefetch);
 	while (again-- && prefetch->idle)
 		there |= range_start(prefetch, ranges_take(&prefetch->later), true);
 	depth = prefetch_depth(prefetch);
@@ -402,7 +402,7 @@ void prefetch_close(struct prefetch *prefetch)
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i])
 			stream_free(prefetch, prefetch->streams[i]);
-	batches_free(prefetch, NULL);
+	announcements_free(prefetch, NULL);
 	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
 		io_buffer_free(prefetch->flights[i].scratch, SCRATCH);
 	pthread_mutex_destroy(&prefetch->lock);
@@ -434,7 +434,7 @@ void prefetch_forked(struct prefetch *prefetch)
 		free(prefetch->streams[i]);
 		prefetch->streams[i] = NULL;
 	}
-	batches_free(prefetch, NULL);
+	announcements_free(prefetch, NULL);
 	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
 		prefetch->flights[i].scratch = NULL;
 	flights_reset(prefetch);
@@ -466,8 +466,8 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 		prefetch->streams[i] = NULL;
 		stream_free(prefetch, stream);
 	}
-	batches_free(prefetch, snapshot);
-	atomic_store(&prefetch->owned, left || prefetch->batches);
+	announcements_free(prefetch, snapshot);
+	atomic_store(&prefetch->owned, left || prefetch->announcements);
 	prefetch_announce(prefetch);
 	pthread_mutex_unlock(&prefetch->lock);
 }

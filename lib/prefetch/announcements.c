@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Finds and brings the pages of many announced keys at once.
+ *
+ * All keys go down the tree side by side, as far as the pages are there. What is missing is asked
+ * for in the order of the file, neighbours as one; as it comes they go on. What is announced by its
+ * place begins at the leaf.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "format/page.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS_MAX = 1 << 20, RANGE_GAP = 4 << 10 };
+#define ENTRY_UNKNOWN UINT64_MAX
+#define ENTRY_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
+#define ENTRY_FIRST   (UINT64_MAX - 2) /* the first one below the page */
+
+struct pending {
+	MDB_val key;
+	uint64_t number; /* the page to look at next */
+	uint64_t entry;  /* of a leaf page that is known, or ENTRY_UNKNOWN ... */
+	unsigned depth;
+	bool asked; /* for that page */
+};
+
+struct announcement {
+	struct announcement *next;
+	const struct snapshot *owner;
+	struct snapshot snapshot; /* a view that does not wait */
+	struct comparator order;
+	size_t left;          /* keys not yet down */
+	uint64_t landed;      /* reads that had come at the last round */
+	bool moved;           /* the last round took a key on */
+	size_t wanted, asked; /* ranges found, and given to the prefetch thread */
+	struct wanted_range *ranges;
+	uint8_t *bytes; /* of the keys */
+	struct pending keys[];
+};
+
+static void announcement_free(struct announcement *announcement)
+{
+	free(announcement->ranges);
+	free(announcement->bytes);
+	free(announcement);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct wanted_range *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Sorts and merges what one round has found. */
+static void ranges_merge(struct announcement *announcement)
+{
+	size_t kept = 0;
+
+	qsort(announcement->ranges, announcement->wanted, sizeof(*announcement->ranges), by_offset);
+	for (size_t i = 0; i < announcement->wanted; i++) {
+		struct wanted_range *range = &announcement->ranges[i];
+		struct wanted_range *last = kept ? &announcement->ranges[kept - 1] : NULL;
+
+		if (last && range->offset <= last->offset + last->length + RANGE_GAP) {
+			uint64_t end = range->offset + range->length;
+
+			if (end > last->offset + last->length)
+				last->length = end - last->offset;
+		} else {
+			announcement->ranges[kept++] = *range;
+		}
+	}
+	announcement->wanted = kept;
+}
+
+static void range_add(struct announcement *announcement, uint64_t number, uint64_t pages)
+{
+	const struct window_view *view = &announcement->snapshot.view;
+
+	if (number < view->limit && pages <= view->limit - number)
+		announcement->ranges[announcement->wanted++] = (struct wanted_range){
+			.offset = number << view->page_shift, .length = pages << view->page_shift};
+}
+
+/* A page of the tree. */
+static void page_want(struct prefetch *prefetch, struct announcement *announcement, uint64_t number)
+{
+	const struct window_view *view = &announcement->snapshot.view;
+
+	if (number >= view->limit || !prefetch_want_tree(prefetch, number << view->page_shift,
+							 (uint64_t)1 << view->page_shift))
+		range_add(announcement, number, 1);
+}
+
+/* The value of an entry whose leaf page is known. Returns as tree_step(). */
+static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *number, uint64_t *pages,
+		      enum tree_step *step)
+{
+	const uint8_t *page;
+	struct entry entry;
+	unsigned count;
+	int rc = tree_page(snapshot, *number, &page, &count);
+
+	*step = TREE_END;
+	if (rc || wanted >= count || (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF ||
+	    !page_leaf_entry(page, snapshot->page_size, (unsigned)wanted, &entry))
+		return rc;
+	tree_run(snapshot, &entry, number, pages);
+	if (*pages)
+		*step = TREE_RUN;
+	return 0;
+}
+
+/* From the page that a key has come to, one on. Returns as tree_step(). */
+static int pending_step(struct announcement *announcement, struct pending *key, uint64_t *pages,
+			enum tree_step *step)
+{
+	if (key->entry == ENTRY_FIRST)
+		return tree_step_first(&announcement->snapshot, &key->number, step);
+	if (key->entry != ENTRY_UNKNOWN)
+		return place_step(&announcement->snapshot, key->entry, &key->number, pages, step);
+	return tree_step(&announcement->snapshot, &announcement->order, &key->key, &key->number,
+			 pages, step);
+}
+
+/* Takes every key as far down as the pages are there. */
+static void announcement_round(struct prefetch *prefetch, struct announcement *announcement)
+{
+	size_t still = 0;
+
+	announcement->moved = false;
+	announcement->wanted = announcement->asked = 0;
+	for (size_t i = 0; i < announcement->left; i++) {
+		struct pending key = announcement->keys[i];
+		enum tree_step step = TREE_CHILD;
+		uint64_t pages;
+		int rc = 0;
+
+		while ((step == TREE_CHILD || step == TREE_FIRST) && !rc &&
+		       key.depth < 2 * FORMAT_DEPTH_MAX) {
+			uint64_t here = key.number;
+
+			rc = pending_step(announcement, &key, &pages, &step);
+			if (rc == EAGAIN) {
+				if (!key.asked)
+					page_want(prefetch, announcement, here);
+				announcement->moved |= !key.asked;
+				key.asked = true;
+			} else {
+				key.depth++;
+				key.asked = false;
+				if (step == TREE_FIRST)
+					key.entry = ENTRY_FIRST;
+				announcement->moved = true;
+			}
+		}
+		if (rc == EAGAIN)
+			announcement->keys[still++] = key;
+		else if (!rc && step == TREE_RUN)
+			range_add(announcement, key.number, pages);
+	}
+	announcement->left = still;
+	ranges_merge(announcement);
+}
+
+bool announcements_advance(struct prefetch *prefetch)
+{
+	bool busy = false;
+
+	for (struct announcement **link = &prefetch->announcements; *link;) {
+		struct announcement *announcement = *link;
+
+		while (announcement->asked < announcement->wanted &&
+		       prefetch_want(prefetch, announcement->ranges[announcement->asked])) {
+			announcement->asked++;
+			busy = true;
+		}
+		if (announcement->asked < announcement->wanted)
+			return busy;
+		if (!announcement->left) {
+			*link = announcement->next;
+			announcement_free(announcement);
+			continue;
+		}
+		if (announcement->landed != prefetch->landed || announcement->moved) {
+			announcement->landed = prefetch->landed;
+			announcement_round(prefetch, announcement);
+			busy = true;
+		} else if (!prefetch->ranges.count && !prefetch->later.count &&
+			   !prefetch->trees.count && !prefetch->in_flight) {
+			/* Nothing more will come: a read has failed, or there is no room. */
+			announcement->left = 0;
+		} else {
+			link = &announcement->next;
+		}
+	}
+	return busy;
+}
+
+void announcements_free(struct prefetch *prefetch, const struct snapshot *owner)
+{
+	for (struct announcement **link = &prefetch->announcements; *link;) {
+		struct announcement *announcement = *link;
+
+		if (owner && announcement->owner != owner) {
+			link = &announcement->next;
+			continue;
+		}
+		*link = announcement->next;
+		announcement_free(announcement);
+	}
+}
+
+/* An announcement of n, and memory for so many bytes of keys. */
+static struct announcement *announcement_new(struct snapshot *snapshot, size_t n, size_t bytes)
+{
+	struct announcement *announcement =
+		calloc(1, sizeof(*announcement) + n * sizeof(announcement->keys[0]));
+
+	if (!announcement)
+		return NULL;
+	announcement->bytes = malloc(bytes + 1);
+	announcement->ranges = malloc(n * sizeof(*announcement->ranges));
+	if (!announcement->bytes || !announcement->ranges) {
+		announcement_free(announcement);
+		return NULL;
+	}
+	announcement->left = n;
+	announcement->moved = true;
+	announcement->owner = snapshot;
+	announcement->snapshot = *snapshot;
+	announcement->snapshot.watch = NULL;
+	announcement->snapshot.view.nowait = true;
+	announcement->snapshot.view.store = snapshot->view.runs;
+	announcement->snapshot.view.sure = NULL;
+	return announcement;
+}
+
+static struct announcement *announcement_of_keys(struct snapshot *snapshot, const struct tree *tree,
+						 const struct comparator *order,
+						 const MDB_val *keys, size_t n)
+{
+	size_t bytes = 0, used = 0;
+	struct announcement *announcement;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += keys[i].mv_size;
+	announcement = announcement_new(snapshot, n, bytes);
+	if (!announcement)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(announcement->bytes + used, keys[i].mv_data, keys[i].mv_size);
+		announcement->keys[i].key = (MDB_val){keys[i].mv_size, announcement->bytes + used};
+		announcement->keys[i].number = tree->record.root;
+		announcement->keys[i].entry = ENTRY_UNKNOWN;
+		used += keys[i].mv_size;
+	}
+	announcement->order = *order;
+	return announcement;
+}
+
+/* Gives an announcement to the prefetch thread. Returns 0 or an errno. */
+static int announcement_put(struct prefetch *prefetch, struct announcement *announcement)
+{
+	struct announcement **link;
+	int rc;
+
+	store_guess(prefetch->store, GUESS_NOTHING);
+	pthread_mutex_lock(&prefetch->lock);
+	rc = prefetch_wake(prefetch);
+	if (rc) {
+		announcement_free(announcement);
+	} else {
+		for (link = &prefetch->announcements; *link; link = &(*link)->next)
+			;
+		*link = announcement;
+		atomic_store(&prefetch->owned, true);
+		prefetch->keys += announcement->left;
+		prefetch_announce(prefetch);
+	}
+	pthread_mutex_unlock(&prefetch->lock);
+	return rc;
+}
+
+int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		    const struct prefetch_place *places, size_t n)
+{
+	struct announcement *announcement;
+
+	if (!n || tree->record.root == PAGE_NONE)
+		return 0;
+	if (n > KEYS_MAX)
+		n = KEYS_MAX;
+	announcement = announcement_new(snapshot, n, 0);
+	if (!announcement)
+		return ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		announcement->keys[i].number = places[i].page;
+		announcement->keys[i].entry = places[i].page_alone ? ENTRY_NONE : places[i].entry;
+	}
+	return announcement_put(prefetch, announcement);
+}
+
+int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
+		  const struct comparator *order, const MDB_val *keys, size_t n)
+{
+	struct announcement *announcement;
+
+	if (!n || tree->record.root == PAGE_NONE)
+		return 0;
+	if (n > KEYS_MAX)
+		n = KEYS_MAX;
+	announcement = announcement_of_keys(snapshot, tree, order, keys, n);
+	return announcement ? announcement_put(prefetch, announcement) : ENOMEM;
+}
