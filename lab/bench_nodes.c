@@ -66,7 +66,7 @@ static error_t option_parse(int key, char *argument, struct argp_state *state)
 		job->batch = (uint32_t)number_of(argument, 1 << 20, state);
 		return 0;
 	case 'e':
-		job->epochs = (uint32_t)number_of(argument, PLAN_READS_MOST, state);
+		job->epochs = (uint32_t)number_of(argument, PLACEMENT_READS_MOST, state);
 		return 0;
 	case 't':
 		job->threads = (uint32_t)number_of(argument, 32, state);

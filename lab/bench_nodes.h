@@ -4,7 +4,7 @@
 #define BENCH_NODES_H
 
 #include "loader/batch_loader.h"
-#include "loader/loader_plan.h"
+#include "loader/placement.h"
 #include "policy.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct nodes_area {
 	_Atomic uint64_t failed;
 	uint64_t records, unit, size;         /* unit: bytes of a record; size: of `bytes` */
 	_Atomic uint64_t storage, own, peers; /* bytes */
-	double before, ends[PLAN_READS_MOST]; /* seconds: filling; each epoch */
+	double before, ends[PLACEMENT_READS_MOST]; /* seconds: filling; each epoch */
 	uint64_t *claimed, *there;            /* bits: a node copies it; it is there */
 	uint64_t *kept[NODES_MOST];           /* bits */
 	struct nodes_record {
@@ -45,7 +45,7 @@ struct nodes_area {
 struct nodes_tier {
 	const struct nodes_job *job;
 	struct nodes_area *area;
-	struct plan *plan; /* or NULL */
+	struct placement *plan; /* or NULL */
 	uint32_t node;
 	bool filling; /* the order is not the one that is planned for */
 	_Atomic uint64_t room[NODE_TIERS];

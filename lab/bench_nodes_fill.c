@@ -40,9 +40,10 @@ static uint64_t uses_find(const struct nodes_tier *tier, unsigned number, struct
 	uint64_t n = 0;
 
 	for (uint64_t record = 0; record < tier->area->records; record++)
-		if (plan_tier(tier->plan, (uint16_t)tier->node, record) == (int)number)
+		if (placement_tier(tier->plan, (uint16_t)tier->node, record) == (int)number)
 			uses[n++] = (struct use){
-				plan_next(tier->plan, record, (uint16_t)tier->node, 0), record};
+				placement_next(tier->plan, record, (uint16_t)tier->node, 0),
+				record};
 	qsort(uses, n, sizeof(*uses), by_time);
 	return n;
 }

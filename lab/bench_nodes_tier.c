@@ -36,7 +36,7 @@ static int nodes_fetch(void *state, uint64_t record, struct tier_record *to)
 			 at->data);
 	/* What a node reads a second time from its peers it may have a copy of by then. */
 	if (tier->plan && !tier->job->policy->fills_itself &&
-	    plan_tier(tier->plan, (uint16_t)tier->node, record) >= 0)
+	    placement_tier(tier->plan, (uint16_t)tier->node, record) >= 0)
 		ready_set(tier->area->kept[tier->node], record);
 	return 0;
 }
@@ -55,7 +55,7 @@ static bool take_room(_Atomic uint64_t *room, uint64_t bytes)
 static bool is_wanted(struct nodes_tier *tier, uint64_t record, uint64_t bytes)
 {
 	const struct policy *policy = tier->job->policy;
-	struct plan_holder home;
+	struct placement_holder home;
 
 	if (policy->memory_only)
 		return true;
@@ -71,11 +71,11 @@ static bool is_wanted(struct nodes_tier *tier, uint64_t record, uint64_t bytes)
 		return false;
 	case POLICY_FREQUENT:
 	case POLICY_PLANNED:
-		if (plan_tier(tier->plan, (uint16_t)tier->node, record) >= 0) {
+		if (placement_tier(tier->plan, (uint16_t)tier->node, record) >= 0) {
 			ready_set(tier->area->kept[tier->node], record);
 			return true;
 		}
-		if (!plan_home(tier->plan, record, &home))
+		if (!placement_home(tier->plan, record, &home))
 			return false;
 		ready_set(tier->area->kept[home.node], record);
 		return true;
@@ -122,7 +122,7 @@ static void nodes_close(void *state)
 	struct nodes_tier *tier = state;
 
 	nodes_fill_end(tier);
-	plan_free(tier->plan);
+	placement_free(tier->plan);
 	tier->plan = NULL;
 	free(tier->coming);
 	tier->coming = NULL;
@@ -144,7 +144,7 @@ int nodes_prepare(void *context, struct lmdbio_loader *loader, struct tiers *tie
 	const struct nodes_job *job = tier->job;
 	enum policy_place place = job->policy->place;
 	uint64_t room[NODES_MOST * NODE_TIERS];
-	struct plan_spec plan = {
+	struct placement_spec plan = {
 		.epochs = job->epochs,
 		.ranks = job->nodes,
 		.nodes = job->nodes,
@@ -152,7 +152,7 @@ int nodes_prepare(void *context, struct lmdbio_loader *loader, struct tiers *tie
 		.room = room,
 		.unit_records = 1,
 		.readers_memory = 64 << 20,
-		.kind = place == POLICY_PLANNED ? PLAN_GLOBAL : PLAN_PER_NODE,
+		.kind = place == POLICY_PLANNED ? PLACEMENT_GLOBAL : PLACEMENT_PER_NODE,
 	};
 	int rc;
 
@@ -168,7 +168,7 @@ int nodes_prepare(void *context, struct lmdbio_loader *loader, struct tiers *tie
 			room[i] = job->room[i % NODE_TIERS];
 		rc = order_init(&plan.order, spec);
 		if (!rc)
-			rc = plan_make(&tier->plan, &plan);
+			rc = placement_make(&tier->plan, &plan);
 		if (rc)
 			return rc;
 	}

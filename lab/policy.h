@@ -21,8 +21,8 @@ enum policy_order {
 enum policy_place {
 	POLICY_NOTHING,
 	POLICY_SHARE,    /* what fits of its share: the records are dealt out in runs, one a node */
-	POLICY_FREQUENT, /* what it reads most itself: PLAN_PER_NODE */
-	POLICY_PLANNED,  /* what the job as a whole has planned: PLAN_GLOBAL */
+	POLICY_FREQUENT, /* what it reads most itself: PLACEMENT_PER_NODE */
+	POLICY_PLANNED,  /* what the job as a whole has planned: PLACEMENT_GLOBAL */
 	POLICY_READ,     /* what it has read, until there is no more room */
 };
 

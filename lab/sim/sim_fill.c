@@ -23,20 +23,20 @@ static unsigned step_of(const struct sim *sim, uint64_t time)
 /* When a node reads a record for the first time. */
 static uint64_t first_use(const struct sim *sim, uint32_t node, uint64_t record)
 {
-	uint16_t room[PLAN_READS_MOST];
-	const uint16_t *readers = plan_readers(sim->plan, record, room);
+	uint16_t room[PLACEMENT_READS_MOST];
+	const uint16_t *readers = placement_readers(sim->plan, record, room);
 	uint32_t e = 0;
 
 	while (e < sim->job->epochs && readers[e] != node)
 		e++;
-	return e == sim->job->epochs
-		       ? PLAN_NEVER
-		       : plan_next(sim->plan, record, PLAN_NOBODY, plan_time(sim->plan, e, 0));
+	return e == sim->job->epochs ? PLACEMENT_NEVER
+				     : placement_next(sim->plan, record, PLACEMENT_NOBODY,
+						      placement_time(sim->plan, e, 0));
 }
 
 int sim_fill_plan(struct sim *sim)
 {
-	struct plan_holder *holders = malloc(sim->cluster->nodes * sizeof(*holders));
+	struct placement_holder *holders = malloc(sim->cluster->nodes * sizeof(*holders));
 
 	sim->fill = calloc(sim->cluster->nodes, sizeof(*sim->fill));
 	if (!holders || !sim->fill) {
@@ -44,7 +44,7 @@ int sim_fill_plan(struct sim *sim)
 		return ENOMEM;
 	}
 	for (uint64_t record = 0; record < sim->job->records; record++) {
-		unsigned n = plan_holders(sim->plan, record, holders, sim->cluster->nodes);
+		unsigned n = placement_holders(sim->plan, record, holders, sim->cluster->nodes);
 
 		for (unsigned i = 0; i < n; i++) {
 			unsigned step = step_of(sim, first_use(sim, holders[i].node, record));

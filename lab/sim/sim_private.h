@@ -3,7 +3,7 @@
 #ifndef LMDBIO_TOOLS_SIM_PRIVATE_H
 #define LMDBIO_TOOLS_SIM_PRIVATE_H
 
-#include "loader/loader_plan.h"
+#include "loader/placement.h"
 #include "sim.h"
 
 enum { SIM_TIERS = 2, SIM_STEPS = 512 /* how finely the order of filling is told apart */ };
@@ -49,7 +49,7 @@ struct sim {
 	struct order order;
 	struct order_epoch epoch;
 	struct permute kept_order; /* only_kept: of what all nodes keep */
-	struct plan *plan;         /* or NULL */
+	struct placement *plan;    /* or NULL */
 	struct sim_node *nodes;
 	struct sim_share *shares;
 	struct sim_copies (*fill)[SIM_TIERS][SIM_STEPS]; /* [node]; NULL: nothing fills itself */
@@ -76,7 +76,7 @@ double sim_late(const struct sim *sim, const struct sim_node *node);
 
 int sim_place(struct sim *sim);
 double sim_record_bytes(const struct sim_job *job, uint64_t record);
-/* Adds a record that `node` reads at a time (plan_time()) to the loads. */
+/* Adds a record that `node` reads at a time (placement_time()) to the loads. */
 void sim_read(struct sim *sim, uint32_t node, uint64_t record, uint32_t epoch, uint64_t time);
 
 /* --- sim_fill.c: copies that nodes bring beside --- */

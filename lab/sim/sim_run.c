@@ -34,7 +34,7 @@ const char *sim_complaint(const struct sim_cluster *cluster, const struct sim_jo
 		return "1 to 30000 nodes can be simulated";
 	if (!job->records || !job->record_bytes || !job->epochs || !job->batch)
 		return "a job has records, bytes in them, batches and epochs";
-	if (job->epochs > PLAN_READS_MOST)
+	if (job->epochs > PLACEMENT_READS_MOST)
 		return "4096 epochs at most can be planned";
 	if (job->batch < cluster->nodes)
 		return "a global batch has a record for every node";
@@ -95,7 +95,7 @@ static int sim_open(struct sim *sim)
 
 static void sim_close(struct sim *sim)
 {
-	plan_free(sim->plan);
+	placement_free(sim->plan);
 	free(sim->nodes);
 	free(sim->shares);
 	free(sim->seen);
@@ -212,7 +212,7 @@ static int compare_doubles(const void *a, const void *b)
 
 static double kept_part(const struct sim *sim)
 {
-	struct plan_totals totals;
+	struct placement_totals totals;
 
 	switch (sim->policy->place) {
 	case POLICY_SHARE:
@@ -222,7 +222,7 @@ static double kept_part(const struct sim *sim)
 		       (double)sim->job->records;
 	case POLICY_FREQUENT:
 	case POLICY_PLANNED:
-		plan_total(sim->plan, &totals);
+		placement_total(sim->plan, &totals);
 		return (double)totals.kept / (double)totals.units;
 	default:
 		return sim->policy->memory_only;

@@ -29,9 +29,9 @@ static uint64_t plan_record_bytes(const void *job, uint64_t record)
 	return (uint64_t)sim_record_bytes(job, record);
 }
 
-static int place_by_plan(struct sim *sim, enum plan_kind kind)
+static int place_by_plan(struct sim *sim, enum placement_kind kind)
 {
-	struct plan_spec spec = {
+	struct placement_spec spec = {
 		.order = sim->order,
 		.epochs = sim->job->epochs,
 		.ranks = sim->cluster->nodes,
@@ -51,7 +51,7 @@ static int place_by_plan(struct sim *sim, enum plan_kind kind)
 	for (uint32_t i = 0; i < spec.nodes * SIM_TIERS; i++)
 		room[i] = sim->room[i % SIM_TIERS];
 	spec.room = room;
-	rc = plan_make(&sim->plan, &spec);
+	rc = placement_make(&sim->plan, &spec);
 	free(room);
 	return rc ? -1 : 0;
 }
@@ -93,11 +93,11 @@ int sim_place(struct sim *sim)
 				sim->nodes[i].room[tier] = (double)sim->room[tier];
 				sim->nodes[i].full[tier] = UINT64_MAX;
 			}
-		return place_by_plan(sim, PLAN_PER_NODE);
+		return place_by_plan(sim, PLACEMENT_PER_NODE);
 	case POLICY_FREQUENT:
-		return place_by_plan(sim, PLAN_PER_NODE);
+		return place_by_plan(sim, PLACEMENT_PER_NODE);
 	case POLICY_PLANNED:
-		return place_by_plan(sim, PLAN_GLOBAL);
+		return place_by_plan(sim, PLACEMENT_GLOBAL);
 	default:
 		return 0;
 	}
@@ -160,8 +160,8 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 {
 	enum { HOLDERS = 256 };
 	struct choice best = {SIM_STORAGE, node, 1e300};
-	struct plan_holder holders[HOLDERS], *nearest = NULL, *mine = NULL;
-	unsigned n = plan_holders(sim->plan, record, holders, HOLDERS);
+	struct placement_holder holders[HOLDERS], *nearest = NULL, *mine = NULL;
+	unsigned n = placement_holders(sim->plan, record, holders, HOLDERS);
 
 	consider(sim, &best, SIM_STORAGE, node, bytes);
 	/* Of the other holders there is one that everybody asks. */
@@ -184,8 +184,8 @@ static struct choice from_frequent(struct sim *sim, uint32_t node, uint64_t reco
 /* Whether a node has read a record in an earlier epoch. */
 static bool has_read(const struct sim *sim, uint32_t node, uint64_t record, uint32_t epoch)
 {
-	uint16_t room[PLAN_READS_MOST];
-	const uint16_t *readers = plan_readers(sim->plan, record, room);
+	uint16_t room[PLACEMENT_READS_MOST];
+	const uint16_t *readers = placement_readers(sim->plan, record, room);
 
 	for (uint32_t e = 0; e < epoch; e++)
 		if (readers[e] == node)
@@ -198,9 +198,9 @@ static struct choice from_plan(struct sim *sim, uint32_t node, uint64_t record, 
 {
 	struct choice best = {SIM_STORAGE, node, 1e300};
 	struct sim_load *load = &sim->nodes[node].load;
-	struct plan_holder home;
-	bool has_home = plan_home(sim->plan, record, &home);
-	int tier = plan_tier(sim->plan, (uint16_t)node, record);
+	struct placement_holder home;
+	bool has_home = placement_home(sim->plan, record, &home);
+	int tier = placement_tier(sim->plan, (uint16_t)node, record);
 	bool is_home = has_home && home.node == node;
 
 	if (ready_test(sim->seen, record)) {
@@ -228,15 +228,16 @@ static struct choice from_read(struct sim *sim, uint32_t node, uint64_t record, 
 {
 	struct choice best = {SIM_STORAGE, node, 1e300};
 	struct sim_node *reader = &sim->nodes[node];
-	uint16_t room[PLAN_READS_MOST];
-	const uint16_t *readers = plan_readers(sim->plan, record, room);
+	uint16_t room[PLACEMENT_READS_MOST];
+	const uint16_t *readers = placement_readers(sim->plan, record, room);
 	uint64_t first;
 	uint32_t e = 0;
 
 	while (e < epoch && readers[e] != node)
 		e++;
 	if (e < epoch) {
-		first = plan_next(sim->plan, record, PLAN_NOBODY, plan_time(sim->plan, e, 0));
+		first = placement_next(sim->plan, record, PLACEMENT_NOBODY,
+				       placement_time(sim->plan, e, 0));
 		for (unsigned tier = 0; tier < SIM_TIERS; tier++)
 			if (first < reader->full[tier]) {
 				consider(sim, &best, own(tier), node, bytes);

@@ -69,7 +69,7 @@ static struct piece *piece_new(uint64_t round, size_t n)
 /* Hands out what lies in front of the values, and waits for it: ahead of what was handed out
  * before, which may wait for memory. A page that cannot be read fails again for the sample that
  * needs it. */
-static void bring_leaves(struct lmdbio_loader *loader, struct plan *plan)
+static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	const struct window_view *view = &loader->txn->snapshot.view;
 	struct piece *first = NULL, **last = &first;
@@ -146,7 +146,7 @@ static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot,
 	work->length = pages << shift;
 }
 
-void works_locate(struct lmdbio_loader *loader, struct plan *plan)
+void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	struct snapshot snapshot = loader_view(loader);
 
@@ -157,7 +157,7 @@ void works_locate(struct lmdbio_loader *loader, struct plan *plan)
 }
 
 /* Cut at the arena's chunks: two readers in one would wait for each other. */
-struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, size_t *cut)
+struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, size_t *cut)
 {
 	struct piece *first = NULL, **last = &first;
 	uint64_t each = record_bytes(loader);

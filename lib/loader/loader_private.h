@@ -62,7 +62,7 @@ struct batch {
 };
 
 /* Batches that the planner makes, and what has to be read for them. */
-struct plan {
+struct batch_plan {
 	struct batch *first, **last;
 	size_t batches, samples, n;
 	struct work **works; /* of records that are to be read */
@@ -177,22 +177,22 @@ extern const struct crew_work planner_work;
 void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc);
 /* Makes so many batches from one on, also over the end of its epoch, but not over the one after it.
  * Moves *epoch and *number behind them. Returns 0 or ENOMEM. */
-int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
-		 uint64_t *number);
+int plan_batches(struct lmdbio_loader *loader, struct batch_plan *plan, uint64_t batches,
+		 uint64_t *epoch, uint64_t *number);
 /* Makes a plan's batches known, and asks for their records. Under the loader lock. */
-void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces);
+void plan_publish(struct lmdbio_loader *loader, struct batch_plan *plan, struct piece *pieces);
 /* Frees a plan's batches, and lets go of its works. */
-void plan_drop(struct plan *plan);
+void plan_drop(struct batch_plan *plan);
 
 /* loader_pieces.c */
 /* Bytes that a record takes in the file, on average. */
 uint64_t record_bytes(const struct lmdbio_loader *loader);
 /* Finds where works stand: offset and length, or their samples' errors. It may have pages read, and
  * waits for them. */
-void works_locate(struct lmdbio_loader *loader, struct plan *plan);
+void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan);
 /* Sorts works by their place, and cuts them into pieces. *cut: how many works are in them, those in
  * front; fewer than all when memory is short. */
-struct piece *works_cut(struct lmdbio_loader *loader, struct plan *plan, size_t *cut);
+struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, size_t *cut);
 /* The last pieces first: in a database larger than memory every other round goes backward through
  * the file, because what was read last may still be there. */
 struct piece *pieces_turned(struct piece *pieces);

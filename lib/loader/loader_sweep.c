@@ -110,7 +110,7 @@ static struct sweep_sector *sector_of(struct lmdbio_loader *loader, const struct
 }
 
 /* Room for a plan's works in their sectors. The planner's alone. Returns 0 or ENOMEM. */
-static int sectors_reserve(struct lmdbio_loader *loader, const struct plan *plan)
+static int sectors_reserve(struct lmdbio_loader *loader, const struct batch_plan *plan)
 {
 	size_t wanted[SWEEP_SECTORS] = {0};
 
@@ -133,7 +133,7 @@ static int sectors_reserve(struct lmdbio_loader *loader, const struct plan *plan
 	return 0;
 }
 
-static void sectors_fill(struct lmdbio_loader *loader, const struct plan *plan)
+static void sectors_fill(struct lmdbio_loader *loader, const struct batch_plan *plan)
 {
 	for (size_t i = 0; i < plan->n; i++) {
 		struct sweep_sector *sector = sector_of(loader, plan->works[i]);
@@ -149,7 +149,7 @@ static bool window_move(struct lmdbio_loader *loader)
 {
 	uint64_t batches = batches_next(loader), epoch = loader->plan_epoch,
 		 number = loader->plan_next;
-	struct plan plan = {.last = &plan.first, .round = ++loader->round};
+	struct batch_plan plan = {.last = &plan.first, .round = ++loader->round};
 	unsigned generation = loader->generation;
 	int rc = 0;
 
@@ -212,7 +212,7 @@ void sweep_step(struct lmdbio_loader *loader)
 {
 	struct sweep *sweep = &loader->sweep;
 	struct sweep_sector sector;
-	struct plan plan = {0};
+	struct batch_plan plan = {0};
 	struct piece *pieces = NULL;
 	unsigned generation;
 	size_t n, cut;
@@ -224,7 +224,7 @@ void sweep_step(struct lmdbio_loader *loader)
 	sweep->sector[sweep->at] = (struct sweep_sector){0};
 	sweep->at = (sweep->at + 1) % sweep->sectors;
 	sweep->steps++;
-	plan = (struct plan){.works = sector.works, .n = sector.n, .round = loader->round};
+	plan = (struct batch_plan){.works = sector.works, .n = sector.n, .round = loader->round};
 	pthread_mutex_unlock(&loader->lock);
 	works_locate(loader, &plan);
 	n = plan.n;

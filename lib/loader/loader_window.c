@@ -90,7 +90,7 @@ static struct batch *batch_new(struct lmdbio_loader *loader, uint64_t epoch, uin
 }
 
 /* A record that need not be read. true: it has come. */
-static bool take_here(struct lmdbio_loader *loader, struct plan *plan, struct work *work)
+static bool take_here(struct lmdbio_loader *loader, struct batch_plan *plan, struct work *work)
 {
 	uint64_t record = work->batch->samples[work->slot].record;
 	struct tier_record found;
@@ -113,8 +113,8 @@ static bool take_here(struct lmdbio_loader *loader, struct plan *plan, struct wo
 	return false;
 }
 
-static int plan_batch(struct lmdbio_loader *loader, struct plan *plan, const struct order_epoch *at,
-		      uint64_t number)
+static int plan_batch(struct lmdbio_loader *loader, struct batch_plan *plan,
+		      const struct order_epoch *at, uint64_t number)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
 	uint32_t share = order_share(&at->order, options->ranks, options->rank);
@@ -146,7 +146,8 @@ static int plan_batch(struct lmdbio_loader *loader, struct plan *plan, const str
 }
 
 /* In a database that stays in memory: what is there already is shown as it is. */
-static void take_covered(struct lmdbio_loader *loader, struct plan *plan, struct snapshot *snapshot)
+static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
+			 struct snapshot *snapshot)
 {
 	struct store *store = snapshot->view.runs;
 	size_t left = 0;
@@ -175,7 +176,7 @@ static void take_covered(struct lmdbio_loader *loader, struct plan *plan, struct
 }
 
 /* A sample whose place cannot be told is done with. */
-static void take_failed(struct plan *plan)
+static void take_failed(struct batch_plan *plan)
 {
 	size_t left = 0;
 
@@ -192,7 +193,7 @@ static void take_failed(struct plan *plan)
 	plan->n = left;
 }
 
-void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece *pieces)
+void plan_publish(struct lmdbio_loader *loader, struct batch_plan *plan, struct piece *pieces)
 {
 	*loader->last = plan->first;
 	loader->last = plan->last;
@@ -206,7 +207,7 @@ void plan_publish(struct lmdbio_loader *loader, struct plan *plan, struct piece 
 			batch_came(loader, batch, 0);
 }
 
-void plan_drop(struct plan *plan)
+void plan_drop(struct batch_plan *plan)
 {
 	for (size_t i = 0; i < plan->n; i++)
 		tier_done(plan->works[i]->tier, 1, 0);
@@ -216,8 +217,8 @@ void plan_drop(struct plan *plan)
 	}
 }
 
-int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches, uint64_t *epoch,
-		 uint64_t *number)
+int plan_batches(struct lmdbio_loader *loader, struct batch_plan *plan, uint64_t batches,
+		 uint64_t *epoch, uint64_t *number)
 {
 	uint64_t all = order_batches(&loader->order), last = *epoch + (*number != 0);
 	struct order_epoch at;
@@ -240,8 +241,8 @@ int plan_batches(struct lmdbio_loader *loader, struct plan *plan, uint64_t batch
 
 /* Everything about a round that needs no lock. Returns its pieces, and where the next round begins;
  * *rc is 0 or ENOMEM. */
-static struct piece *plan_make(struct lmdbio_loader *loader, struct plan *plan, uint64_t batches,
-			       uint64_t *epoch, uint64_t *number, int *rc)
+static struct piece *plan_pieces(struct lmdbio_loader *loader, struct batch_plan *plan,
+				 uint64_t batches, uint64_t *epoch, uint64_t *number, int *rc)
 {
 	struct snapshot snapshot = loader_view(loader);
 	struct piece *pieces;
@@ -296,7 +297,7 @@ static void plan_round(struct lmdbio_loader *loader)
 	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
 	uint64_t epoch = loader->plan_epoch, number = loader->plan_next, batches;
 	unsigned generation = loader->generation;
-	struct plan plan = {.last = &plan.first, .round = ++loader->round};
+	struct batch_plan plan = {.last = &plan.first, .round = ++loader->round};
 	struct piece *pieces = NULL;
 	int rc = 0;
 
@@ -304,7 +305,7 @@ static void plan_round(struct lmdbio_loader *loader)
 	pthread_mutex_unlock(&loader->lock);
 	plan.works = calloc(batches * share + 1, sizeof(*plan.works));
 	if (plan.works)
-		pieces = plan_make(loader, &plan, batches, &epoch, &number, &rc);
+		pieces = plan_pieces(loader, &plan, batches, &epoch, &number, &rc);
 	else
 		rc = ENOMEM;
 	pthread_mutex_lock(&loader->lock);

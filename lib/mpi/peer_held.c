@@ -18,7 +18,7 @@
 enum { SUMS_AT_ONCE = 1 << 20 };
 
 /* What a leaf's records come to, spread evenly over the units that they are in. */
-static void leaf_add(const struct plan_spec *spec, uint64_t first, uint64_t end,
+static void leaf_add(const struct placement_spec *spec, uint64_t first, uint64_t end,
 		     const struct index_weight *weight, uint64_t *sums)
 {
 	uint64_t n = end - first;
@@ -35,7 +35,7 @@ static void leaf_add(const struct plan_spec *spec, uint64_t first, uint64_t end,
 
 /* Two numbers a unit: bytes, and bytes on a shelf, first of what this rank has counted. */
 static int sums_make(const struct mpi_job *place, const struct index_kept *kept,
-		     const struct plan_spec *spec, uint64_t units, uint64_t *sums)
+		     const struct placement_spec *spec, uint64_t units, uint64_t *sums)
 {
 	const struct index_part *part = &kept->part;
 	uint64_t before = kept->firsts[place->place.rank];
@@ -56,7 +56,7 @@ static int sums_make(const struct mpi_job *place, const struct index_kept *kept,
 	return rc;
 }
 
-static uint64_t unit_records(const struct plan_spec *spec, uint64_t unit)
+static uint64_t unit_records(const struct placement_spec *spec, uint64_t unit)
 {
 	uint64_t left = spec->order.spec.records - unit * spec->unit_records;
 
@@ -64,9 +64,9 @@ static uint64_t unit_records(const struct plan_spec *spec, uint64_t unit)
 }
 
 int peer_held_find(struct peer_held *held, const struct mpi_job *place,
-		   const struct index_kept *kept, const struct plan_spec *spec)
+		   const struct index_kept *kept, const struct placement_spec *spec)
 {
-	uint64_t units = plan_spec_units(spec), *sums;
+	uint64_t units = placement_spec_units(spec), *sums;
 	uint32_t rank = 0;
 	int rc;
 
@@ -88,7 +88,7 @@ int peer_held_find(struct peer_held *held, const struct mpi_job *place,
 		held->bytes[unit] = sums[2 * unit] + n * PEER_RECORD_SPENT;
 		held->ranks[unit] = sums[2 * unit + 1] ? rank : PEER_NOBODY;
 		held->nodes[unit] =
-			sums[2 * unit + 1] ? (uint16_t)spec->node_of_rank[rank] : PLAN_NOBODY;
+			sums[2 * unit + 1] ? (uint16_t)spec->node_of_rank[rank] : PLACEMENT_NOBODY;
 	}
 	free(sums);
 	return rc;
@@ -110,7 +110,7 @@ uint64_t peer_held_bytes(const void *bytes, uint64_t unit)
 /* The giving of homes: its plan, and what room the ranks have left for them. */
 struct giving {
 	struct peer_job *job;
-	const struct plan_spec *spec;
+	const struct placement_spec *spec;
 	const struct stage_peers *peers;
 	uint64_t *left; /* [rank * PLACES + place]; in memory as much as a rank's store takes */
 };
@@ -152,9 +152,9 @@ static uint32_t roomiest(const struct giving *giving, uint32_t node, uint64_t un
  * part of the node's memory, because ranks hold records already, goes to disk; what the plan has
  * on disk, into memory that is left so. */
 static uint16_t home_give(const struct giving *giving, uint64_t unit,
-			  const struct plan_holder *home, uint32_t holder)
+			  const struct placement_holder *home, uint32_t holder)
 {
-	const struct plan_spec *spec = giving->spec;
+	const struct placement_spec *spec = giving->spec;
 	uint64_t bytes = spec->bytes_of ? spec->bytes_of(spec->context, unit) : spec->unit_bytes;
 	uint64_t spare = home->tier == PLACE_MEMORY
 				 ? 0
@@ -180,16 +180,16 @@ static uint16_t home_give(const struct giving *giving, uint64_t unit,
 }
 
 /* Homes that the plan has in a place, of units that the node holds already, or of the others. */
-static void homes_give(const struct giving *giving, const struct plan *plan,
+static void homes_give(const struct giving *giving, const struct placement *plan,
 		       const struct peer_held *held, enum peer_place place, bool holds,
 		       uint16_t *homes)
 {
-	struct plan_holder home;
+	struct placement_holder home;
 
 	for (uint64_t unit = 0; unit < giving->job->store.units; unit++) {
 		bool is_held;
 
-		if (!plan_home(plan, unit, &home) || home.tier != place)
+		if (!placement_home(plan, unit, &home) || home.tier != place)
 			continue;
 		is_held = held->nodes && held->nodes[unit] == home.node;
 		if (is_held == holds)
@@ -198,8 +198,9 @@ static void homes_give(const struct giving *giving, const struct plan *plan,
 	}
 }
 
-int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
-		    const struct stage_peers *peers, const struct peer_held *held, uint16_t *homes)
+int peer_homes_take(struct peer_job *job, const struct placement *plan,
+		    const struct placement_spec *spec, const struct stage_peers *peers,
+		    const struct peer_held *held, uint16_t *homes)
 {
 	struct giving giving = {.job = job, .spec = spec, .peers = peers};
 
@@ -215,7 +216,7 @@ int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct 
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
 		job->homes[unit] = PEER_NOBODY;
-		homes[unit] = PLAN_NOBODY;
+		homes[unit] = PLACEMENT_NOBODY;
 	}
 	for (int place = PLACE_MEMORY; place < PLACES; place++)
 		for (int holds = 1; holds >= 0; holds--)

@@ -68,18 +68,18 @@ static uint32_t holder_rank(const struct stage_peers *peers, uint32_t node, uint
 
 /* What plans after the first are made of. */
 struct peer_again {
-	struct plan_spec spec;
+	struct placement_spec spec;
 	struct stage_peers peers;
 	struct peer_held held;
 	uint16_t *homes; /* unit -> the place of its home */
 	int node;
 };
 
-static void copies_take(struct peer_job *job, const struct plan *plan,
+static void copies_take(struct peer_job *job, const struct placement *plan,
 			const struct stage_peers *peers, uint64_t unit)
 {
-	struct plan_holder holders[1 + PEER_COPIES];
-	unsigned n = plan_holders(plan, unit, holders, 1 + PEER_COPIES);
+	struct placement_holder holders[1 + PEER_COPIES];
+	unsigned n = placement_holders(plan, unit, holders, 1 + PEER_COPIES);
 	uint8_t role = ROLE_NONE;
 
 	for (unsigned i = 0; i < PEER_COPIES; i++) {
@@ -103,7 +103,7 @@ static void copies_take(struct peer_job *job, const struct plan *plan,
 }
 
 /* What the plan says, homes apart. */
-static void places_take(struct peer_job *job, const struct plan *plan,
+static void places_take(struct peer_job *job, const struct placement *plan,
 			const struct stage_peers *peers, bool copies)
 {
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
@@ -130,7 +130,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Homes here, by their first use. */
-static int own_sort(struct peer_job *job, const struct plan *plan)
+static int own_sort(struct peer_job *job, const struct placement *plan)
 {
 	struct wanted *wanted = calloc(job->fills.count + 1, sizeof(*wanted));
 	uint64_t n = 0;
@@ -142,7 +142,8 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++)
 		if (job->homes[unit] == (uint32_t)job->rank)
-			wanted[n++] = (struct wanted){plan_next(plan, unit, PLAN_NOBODY, 0), unit};
+			wanted[n++] = (struct wanted){
+				placement_next(plan, unit, PLACEMENT_NOBODY, 0), unit};
 	qsort(wanted, n, sizeof(*wanted), compare_times);
 	for (uint64_t i = 0; i < n; i++)
 		job->fills.own[i] = wanted[i].unit;
@@ -151,12 +152,12 @@ static int own_sort(struct peer_job *job, const struct plan *plan)
 }
 
 static int places_make(struct peer_job *job, const struct mpi_job *place, struct peer_again *again,
-		       struct plan_spec *spec)
+		       struct placement_spec *spec)
 {
 	uint64_t units, room = spec->room[place->place.node * PLACES + PLACE_MEMORY] /
 			       (uint64_t)place->place.node_ranks;
-	struct plan *plan = NULL;
-	int rc = plan_make(&plan, spec);
+	struct placement *plan = NULL;
+	int rc = placement_make(&plan, spec);
 
 	if (!rc)
 		rc = peer_store_open_units(&job->store, spec->order.spec.records,
@@ -174,7 +175,7 @@ static int places_make(struct peer_job *job, const struct mpi_job *place, struct
 		places_take(job, plan, &again->peers, spec->epochs > 1);
 		rc = own_sort(job, plan);
 	}
-	plan_free(plan);
+	placement_free(plan);
 	return rc;
 }
 
@@ -194,7 +195,7 @@ static struct peer_planned records_planned(const struct peer_job *job)
 }
 
 /* How many records are a unit, and how many epochs are looked at then. */
-static void units_size(struct plan_spec *plan, uint64_t records, const uint64_t *sizes)
+static void units_size(struct placement_spec *plan, uint64_t records, const uint64_t *sizes)
 {
 	uint64_t each = sizes[0] / records + 1 + PEER_RECORD_SPENT, wanted = sizes[1] * UNIT_PIECES;
 	uint64_t most = sizes[0] / plan->nodes / UNITS_LEAST, epochs, leaves = sizes[2];
@@ -207,13 +208,13 @@ static void units_size(struct plan_spec *plan, uint64_t records, const uint64_t 
 		      : wanted;
 	wanted = wanted < most ? wanted : most;
 	plan->unit_records = wanted < each ? 1
-			     : wanted / each > PLAN_READS_MOST / EPOCHS_LEAST
-				     ? PLAN_READS_MOST / EPOCHS_LEAST
+			     : wanted / each > PLACEMENT_READS_MOST / EPOCHS_LEAST
+				     ? PLACEMENT_READS_MOST / EPOCHS_LEAST
 				     : (uint32_t)(wanted / each);
 	plan->unit_bytes = each * plan->unit_records;
 	epochs = READS_MOST / records;
-	if (epochs > PLAN_READS_MOST / plan->unit_records)
-		epochs = PLAN_READS_MOST / plan->unit_records;
+	if (epochs > PLACEMENT_READS_MOST / plan->unit_records)
+		epochs = PLACEMENT_READS_MOST / plan->unit_records;
 	plan->epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs ? (uint32_t)epochs : 1;
 }
 
@@ -229,8 +230,9 @@ static uint32_t *nodes_of_ranks(const struct mpi_job *place, const struct stage_
 }
 
 /* The code is agreed. */
-static int plan_first(struct peer_job *job, const struct mpi_job *place, struct peer_again *again,
-		      struct plan_spec *plan, const uint64_t *sizes, const struct index_kept *kept)
+static int placement_first(struct peer_job *job, const struct mpi_job *place,
+			   struct peer_again *again, struct placement_spec *plan,
+			   const uint64_t *sizes, const struct index_kept *kept)
 {
 	int rc;
 
@@ -254,7 +256,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	uint64_t sizes[] = {size->bytes, size->piece, kept->firsts ? size->leaves : 0};
 	long processors = sysconf(_SC_NPROCESSORS_ONLN) / place->place.node_ranks;
 	struct peer_again *again = calloc(1, sizeof(*again));
-	struct plan_spec plan = {
+	struct placement_spec plan = {
 		.ranks = (uint32_t)job->ranks,
 		.nodes = (uint32_t)place->place.nodes,
 		.tiers = PLACES,
@@ -281,7 +283,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 		rc = ENOMEM;
 	rc = mpi_agree(place->all, rc, NULL);
 	if (!rc && all && spec->records)
-		rc = plan_first(job, place, again, &plan, sizes, kept);
+		rc = placement_first(job, place, again, &plan, sizes, kept);
 	if (again) {
 		again->spec = plan;
 		again->node = place->place.node;
@@ -322,7 +324,7 @@ bool peer_plan_is_old(const struct peer_job *job)
 
 /* What was here and is not planned to be any more, what is read last first. A list that there is no
  * memory for is empty: then nothing more is kept. */
-static void stale_find(struct peer_job *job, const struct plan *plan)
+static void stale_find(struct peer_job *job, const struct placement *plan)
 {
 	struct peer_store *store = &job->store;
 	struct wanted *wanted;
@@ -335,7 +337,7 @@ static void stale_find(struct peer_job *job, const struct plan *plan)
 	n = 0;
 	for (uint64_t unit = 0; wanted && stale && unit < store->units; unit++)
 		if (store->at[unit].role == ROLE_NONE && store->at[unit].records) {
-			wanted[n].time = plan_next(plan, unit, (uint16_t)job->again->node, 0);
+			wanted[n].time = placement_next(plan, unit, (uint16_t)job->again->node, 0);
 			wanted[n++].unit = unit;
 		}
 	if (wanted && stale)
@@ -347,7 +349,7 @@ static void stale_find(struct peer_job *job, const struct plan *plan)
 }
 
 /* The room of memory alone. NULL: no memory. */
-static uint64_t *rooms_of_memory(const struct plan_spec *spec)
+static uint64_t *rooms_of_memory(const struct placement_spec *spec)
 {
 	uint64_t *rooms = calloc((size_t)spec->nodes * PLACES, sizeof(*rooms));
 
@@ -358,22 +360,22 @@ static uint64_t *rooms_of_memory(const struct plan_spec *spec)
 
 void peer_plan_again(struct peer_job *job)
 {
-	struct plan_spec spec = job->again->spec;
+	struct placement_spec spec = job->again->spec;
 	uint64_t *rooms;
-	struct plan *plan = NULL;
+	struct placement *plan = NULL;
 
 	spec.first_epoch = job->epoch / spec.epochs * spec.epochs;
 	job->planning = true;
 	pthread_mutex_unlock(&job->lock);
 	spec.homes = job->again->homes;
 	spec.room = rooms = rooms_of_memory(&spec);
-	if (rooms && !plan_make(&plan, &spec)) {
+	if (rooms && !placement_make(&plan, &spec)) {
 		for (uint64_t unit = 0; unit < job->store.units; unit++)
 			copies_take(job, plan, &job->again->peers, unit);
 		stale_find(job, plan);
 		job->counts.plans++;
 	}
-	plan_free(plan);
+	placement_free(plan);
 	free(rooms);
 	pthread_mutex_lock(&job->lock);
 	/* Without memory for a plan the older one goes on. */

@@ -2,7 +2,7 @@
 /* Declares what the files of the peers' tier share.
  *
  * The ranks of a job that read one data set by its batch loader keep its records for each other.
- * All have the same plan (loader/loader_plan.h): each run of neighbouring records, a unit, has a
+ * All have the same plan (loader/placement.h): each run of neighbouring records, a unit, has a
  * home at one rank of one node, and perhaps copies at others, in memory or on the node's local
  * disk. A unit is read from storage by its home, once; everybody else asks. The way of a record: a
  * reader of the loader asks the tier for some records -> what is kept here is shown as it is; what
@@ -19,7 +19,7 @@
 #define LMDBIO_MPI_PEER_PRIVATE_H
 
 #include "loader/batch_loader.h"
-#include "loader/loader_plan.h"
+#include "loader/placement.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_sealed.h"
@@ -216,25 +216,26 @@ struct peer_job {
 struct peer_held {
 	uint64_t *bytes; /* unit -> bytes that it takes; all of them NULL: not known */
 	uint32_t *ranks; /* unit -> rank that has it since it was numbered, or PEER_NOBODY */
-	uint16_t *nodes; /* the same, or PLAN_NOBODY */
+	uint16_t *nodes; /* the same, or PLACEMENT_NOBODY */
 };
 /* `spec` has its order, unit_records and node_of_rank; `held` is empty, and peer_held_free()'s in
  * any case. Collective over place->all; the same code on all. */
 int peer_held_find(struct peer_held *held, const struct mpi_job *place,
-		   const struct index_kept *kept, const struct plan_spec *spec);
+		   const struct index_kept *kept, const struct placement_spec *spec);
 void peer_held_free(struct peer_held *held);
-/* plan_spec.bytes_of, of held->bytes. */
+/* placement_spec.bytes_of, of held->bytes. */
 uint64_t peer_held_bytes(const void *bytes, uint64_t unit);
 /* Bytes that a rank may keep in memory beyond its share of the node's room. */
-static inline uint64_t peer_slack(uint64_t share, const struct plan_spec *spec)
+static inline uint64_t peer_slack(uint64_t share, const struct placement_spec *spec)
 {
 	return share / PEER_SPARE + 2 * spec->unit_bytes;
 }
 /* Sets job->homes: the rank that has a unit, as far as it has room, else the rank of the plan's
- * node that has most room left; homes[unit]: node * PLACES + place, or PLAN_NOBODY; and what of
- * it is on this rank's disk. Returns 0 or ENOMEM. */
-int peer_homes_take(struct peer_job *job, const struct plan *plan, const struct plan_spec *spec,
-		    const struct stage_peers *peers, const struct peer_held *held, uint16_t *homes);
+ * node that has most room left; homes[unit]: node * PLACES + place, or PLACEMENT_NOBODY; and what
+ * of it is on this rank's disk. Returns 0 or ENOMEM. */
+int peer_homes_take(struct peer_job *job, const struct placement *plan,
+		    const struct placement_spec *spec, const struct stage_peers *peers,
+		    const struct peer_held *held, uint16_t *homes);
 
 /* peer_plan.c: which rank keeps what. `bytes`: of the database, `leaves`: of its leaf pages;
  * `piece`: what storage gives at once, at least (0: any page); `room`: of this rank's node, by

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what makes a placement right: every unit kept where there is room for
  * all, no node over its room, the same plan however it is made, and the future as it will be. */
-#include "plan_fixture.h"
+#include "placement_fixture.h"
 
-#include "loader/loader_plan_private.h"
+#include "loader/placement_private.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -34,17 +34,17 @@ static const uint64_t odd_seed = 3;
 
 /* --- coverage: the figures of the literature, and ours ---------------------------------------- */
 
-static double coverage(enum plan_kind kind, uint32_t nodes, double *local)
+static double coverage(enum placement_kind kind, uint32_t nodes, double *local)
 {
 	enum { RECORDS = 6400 };
 	struct made made = {.spec = {.epochs = 90, .kind = kind, .readers_memory = 4 << 20}};
-	struct plan_totals totals;
+	struct placement_totals totals;
 
 	made_shuffled(&made, RECORDS, nodes, UINT64_C(1000) * RECORDS / nodes);
-	plan_total(made.plan, &totals);
+	placement_total(made.plan, &totals);
 	assert_true(totals.units == RECORDS);
 	assert_true(totals.reads == 90 * RECORDS);
-	plan_free(made.plan);
+	placement_free(made.plan);
 	*local = (double)totals.local / (double)totals.reads;
 	return (double)totals.kept / (double)totals.units;
 }
@@ -54,11 +54,11 @@ static void global_when_room_is_the_data_set_then_every_unit_is_kept(void **stat
 	double local;
 
 	(void)state;
-	assert_true(coverage(PLAN_GLOBAL, 4, &local) == 1);
+	assert_true(coverage(PLACEMENT_GLOBAL, 4, &local) == 1);
 	assert_true(local > 0.30 && local < 0.31);
-	assert_true(coverage(PLAN_GLOBAL, 16, &local) == 1);
+	assert_true(coverage(PLACEMENT_GLOBAL, 16, &local) == 1);
 	assert_true(local > 0.11 && local < 0.12);
-	assert_true(coverage(PLAN_GLOBAL, 64, &local) == 1);
+	assert_true(coverage(PLACEMENT_GLOBAL, 64, &local) == 1);
 	assert_true(local > 0.05 && local < 0.06);
 }
 
@@ -67,12 +67,12 @@ static void per_node_when_room_is_the_data_set_then_a_sixth_to_a_third_is_lost(v
 	double local, kept;
 
 	(void)state;
-	kept = coverage(PLAN_PER_NODE, 4, &local);
+	kept = coverage(PLACEMENT_PER_NODE, 4, &local);
 	assert_true(kept > 0.81 && kept < 0.84);
 	assert_true(local > 0.30 && local < 0.32);
-	kept = coverage(PLAN_PER_NODE, 16, &local);
+	kept = coverage(PLACEMENT_PER_NODE, 16, &local);
 	assert_true(kept > 0.69 && kept < 0.72);
-	kept = coverage(PLAN_PER_NODE, 64, &local);
+	kept = coverage(PLACEMENT_PER_NODE, 64, &local);
 	assert_true(kept > 0.65 && kept < 0.68);
 }
 
@@ -80,7 +80,7 @@ static void
 global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void **state)
 {
 	enum { RECORDS = 2000 };
-	struct plan_totals totals;
+	struct placement_totals totals;
 	uint64_t bytes = 0;
 
 	(void)state;
@@ -91,17 +91,17 @@ global_when_sizes_differ_and_a_unit_a_node_is_spare_then_every_unit_is_kept(void
 			.spec = {.epochs = 6, .bytes_of = odd_bytes, .context = &odd_seed}};
 
 		made_shuffled(&made, RECORDS, nodes, bytes / nodes + 1 + 1500);
-		plan_total(made.plan, &totals);
+		placement_total(made.plan, &totals);
 		assert_true(totals.bytes == bytes);
 		assert_true(totals.kept == RECORDS);
-		plan_free(made.plan);
+		placement_free(made.plan);
 	}
 }
 
 /* --- against a plan's definition, on many small cases ----------------------------------------- */
 
 /* Anything small: orders, tails, units, tiers, ranks a node, rooms. */
-static void draw_case(struct made *made, uint64_t *seed, enum plan_kind kind)
+static void draw_case(struct made *made, uint64_t *seed, enum placement_kind kind)
 {
 	uint32_t nodes = 1 + (uint32_t)random_below(seed, 9);
 	unsigned tiers = 1 + (unsigned)random_below(seed, 3);
@@ -135,10 +135,10 @@ static void draw_case(struct made *made, uint64_t *seed, enum plan_kind kind)
 
 static void assert_readers(const struct made *made, const unsigned *reads)
 {
-	uint16_t room[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
 
-	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
-		const uint16_t *readers = plan_readers(made->plan, unit, room);
+	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+		const uint16_t *readers = placement_readers(made->plan, unit, room);
 
 		for (uint32_t node = 0; node < made->spec.nodes; node++) {
 			unsigned n = 0;
@@ -153,20 +153,20 @@ static void assert_readers(const struct made *made, const unsigned *reads)
 /* No node and tier is over its room; holders, tiers and totals say the same. */
 static void assert_rooms(const struct made *made)
 {
-	uint64_t used[NODES_MOST * PLAN_TIERS_MOST] = {0}, copies = 0, kept = 0;
-	struct plan_totals totals;
+	uint64_t used[NODES_MOST * PLACEMENT_TIERS_MOST] = {0}, copies = 0, kept = 0;
+	struct placement_totals totals;
 	uint8_t tiers[300];
 
-	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
-		struct plan_holder holders[NODES_MOST];
-		unsigned n = plan_holders(made->plan, unit, holders, NODES_MOST);
+	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
+		struct placement_holder holders[NODES_MOST];
+		unsigned n = placement_holders(made->plan, unit, holders, NODES_MOST);
 
 		assert_true(n <= made->spec.nodes);
-		assert_int_equal(plan_holders(made->plan, unit, holders, n / 2), n);
+		assert_int_equal(placement_holders(made->plan, unit, holders, n / 2), n);
 		for (unsigned i = 0; i < n; i++) {
 			used[holders[i].node * made->spec.tiers + holders[i].tier] +=
 				odd_bytes(&odd_seed, unit);
-			assert_int_equal(plan_tier(made->plan, holders[i].node, unit),
+			assert_int_equal(placement_tier(made->plan, holders[i].node, unit),
 					 holders[i].tier);
 			for (unsigned j = 0; j < i; j++)
 				assert_int_not_equal(holders[i].node, holders[j].node);
@@ -176,14 +176,15 @@ static void assert_rooms(const struct made *made)
 	}
 	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
 		assert_true(used[i] <= made->room[i]);
-	plan_total(made->plan, &totals);
+	placement_total(made->plan, &totals);
 	assert_true(totals.copies == copies && totals.kept == kept);
 	assert_true(totals.local + totals.elsewhere <= totals.reads);
 	for (uint16_t node = 0; node < made->spec.nodes; node++) {
-		plan_own(made->plan, node, 0, plan_units(made->plan), tiers);
-		for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+		placement_own(made->plan, node, 0, placement_units(made->plan), tiers);
+		for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
 			copies -= tiers[unit] != UINT8_MAX;
-			assert_int_equal((int8_t)tiers[unit], plan_tier(made->plan, node, unit));
+			assert_int_equal((int8_t)tiers[unit],
+					 placement_tier(made->plan, node, unit));
 		}
 	}
 	assert_true(copies == 0);
@@ -193,14 +194,14 @@ static void assert_rooms(const struct made *made)
 static void assert_nobody_is_left_out(const struct made *made)
 {
 	uint64_t free_room = 0, used = 0, least = UINT64_MAX;
-	struct plan_holder holders[NODES_MOST];
+	struct placement_holder holders[NODES_MOST];
 
 	for (uint32_t i = 0; i < made->spec.nodes * made->spec.tiers; i++)
 		free_room += made->room[i];
-	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
 		uint64_t bytes = odd_bytes(&odd_seed, unit);
 
-		if (plan_holders(made->plan, unit, holders, 1))
+		if (placement_holders(made->plan, unit, holders, 1))
 			used += bytes;
 		else if (bytes < least)
 			least = bytes;
@@ -219,13 +220,13 @@ static void global_when_anything_small_then_within_room_and_nobody_left_out(void
 		struct made made;
 		unsigned *reads;
 
-		draw_case(&made, &seed, PLAN_GLOBAL);
+		draw_case(&made, &seed, PLACEMENT_GLOBAL);
 		reads = made_reads(&made);
 		assert_readers(&made, reads);
 		assert_rooms(&made);
 		assert_nobody_is_left_out(&made);
 		free(reads);
-		plan_free(made.plan);
+		placement_free(made.plan);
 	}
 }
 
@@ -234,10 +235,10 @@ static void assert_most_frequent(const struct made *made, const unsigned *reads,
 {
 	unsigned least_kept = UINT32_MAX, most_left = 0;
 
-	for (uint64_t unit = 0; unit < plan_units(made->plan); unit++) {
+	for (uint64_t unit = 0; unit < placement_units(made->plan); unit++) {
 		unsigned count = reads[unit * made->spec.nodes + node];
 
-		if (plan_tier(made->plan, node, unit) < 0)
+		if (placement_tier(made->plan, node, unit) < 0)
 			most_left = count > most_left ? count : most_left;
 		else
 			least_kept = count < least_kept ? count : least_kept;
@@ -254,14 +255,14 @@ static void per_node_when_anything_small_then_each_keeps_what_it_reads_most(void
 		struct made made;
 		unsigned *reads;
 
-		draw_case(&made, &seed, PLAN_PER_NODE);
+		draw_case(&made, &seed, PLACEMENT_PER_NODE);
 		reads = made_reads(&made);
 		assert_readers(&made, reads);
 		assert_rooms(&made);
 		for (uint16_t node = 0; node < made.spec.nodes; node++)
 			assert_most_frequent(&made, reads, node);
 		free(reads);
-		plan_free(made.plan);
+		placement_free(made.plan);
 	}
 }
 
@@ -288,18 +289,18 @@ static void plan_when_made_another_way_then_the_same(void **state)
 		made_shuffled(&made[i], RECORDS, NODES, 1300 * RECORDS / NODES);
 	}
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder first[NODES], other[NODES];
-		unsigned n = plan_holders(made[0].plan, unit, first, NODES);
+		struct placement_holder first[NODES], other[NODES];
+		unsigned n = placement_holders(made[0].plan, unit, first, NODES);
 
 		for (unsigned i = 1; i < 4; i++) {
-			assert_int_equal(plan_holders(made[i].plan, unit, other, NODES), n);
+			assert_int_equal(placement_holders(made[i].plan, unit, other, NODES), n);
 			for (unsigned j = 0; j < n; j++)
 				assert_true(first[j].node == other[j].node &&
 					    first[j].tier == other[j].tier);
 		}
 	}
 	for (unsigned i = 0; i < 4; i++)
-		plan_free(made[i].plan);
+		placement_free(made[i].plan);
 }
 
 /* --- what comes next -------------------------------------------------------------------------- */
@@ -312,22 +313,22 @@ static void next_when_walked_forward_then_the_same(void **state)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct made made;
 		const struct order *order = &made.spec.order;
-		uint64_t from, unit, positions, best = PLAN_NEVER;
+		uint64_t from, unit, positions, best = PLACEMENT_NEVER;
 		uint16_t node;
 
-		draw_case(&made, &seed, PLAN_GLOBAL);
+		draw_case(&made, &seed, PLACEMENT_GLOBAL);
 		positions = order_batches(order) * order->spec.batch;
-		if (!plan_units(made.plan) || !positions) {
-			plan_free(made.plan);
+		if (!placement_units(made.plan) || !positions) {
+			placement_free(made.plan);
 			continue;
 		}
-		unit = random_below(&seed, plan_units(made.plan));
+		unit = random_below(&seed, placement_units(made.plan));
 		from = random_below(&seed, made.spec.epochs * positions);
 		node = (uint16_t)random_below(&seed, made.spec.nodes + 1u);
 		if (node == made.spec.nodes)
-			node = PLAN_NOBODY;
+			node = PLACEMENT_NOBODY;
 		for (uint64_t time = from;
-		     best == PLAN_NEVER && time < made.spec.epochs * positions; time++) {
+		     best == PLACEMENT_NEVER && time < made.spec.epochs * positions; time++) {
 			uint64_t position = time % positions;
 			struct order_epoch at;
 
@@ -335,13 +336,14 @@ static void next_when_walked_forward_then_the_same(void **state)
 				continue;
 			order_begin(&at, order, made.spec.first_epoch + time / positions);
 			if (order_record(&at, position) / made.spec.unit_records == unit &&
-			    (node == PLAN_NOBODY || plan_node(made.plan, position) == node))
+			    (node == PLACEMENT_NOBODY ||
+			     placement_node(made.plan, position) == node))
 				best = time;
 		}
-		assert_true(plan_next(made.plan, unit, node, from) == best);
-		assert_true(plan_time(made.plan, made.spec.first_epoch + from / positions,
-				      from % positions) == from);
-		plan_free(made.plan);
+		assert_true(placement_next(made.plan, unit, node, from) == best);
+		assert_true(placement_time(made.plan, made.spec.first_epoch + from / positions,
+					   from % positions) == from);
+		placement_free(made.plan);
 	}
 }
 
@@ -349,17 +351,18 @@ static void next_when_walked_forward_then_the_same(void **state)
 static void assert_goes_before(const struct made *made, uint16_t node, uint64_t from,
 			       uint64_t victim, uint64_t other)
 {
-	struct plan_holder home;
+	struct placement_holder home;
 	uint64_t next[2], unit[2] = {victim, other};
 	bool is_home[2];
 
 	for (unsigned i = 0; i < 2; i++) {
-		is_home[i] = plan_holders(made->plan, unit[i], &home, 1) && home.node == node;
-		next[i] = plan_next(made->plan, unit[i], is_home[i] ? PLAN_NOBODY : node, from);
+		is_home[i] = placement_holders(made->plan, unit[i], &home, 1) && home.node == node;
+		next[i] = placement_next(made->plan, unit[i], is_home[i] ? PLACEMENT_NOBODY : node,
+					 from);
 	}
-	if (next[0] == PLAN_NEVER)
+	if (next[0] == PLACEMENT_NEVER)
 		return;
-	assert_true(next[1] != PLAN_NEVER);
+	assert_true(next[1] != PLACEMENT_NEVER);
 	assert_true(is_home[0] <= is_home[1]);
 	if (is_home[0] == is_home[1])
 		assert_true(next[0] >= next[1]);
@@ -378,19 +381,20 @@ static void victim_when_chosen_then_what_is_needed_last(void **state)
 		size_t n = 0;
 
 		for (uint64_t unit = 0; unit < RECORDS; unit++)
-			if (plan_tier(made.plan, node, unit) >= 0)
+			if (placement_tier(made.plan, node, unit) >= 0)
 				kept[n++] = unit;
 		for (uint64_t from = 0; from < EPOCHS * RECORDS; from += 77) {
-			size_t victim = plan_victim(made.plan, node, from, kept, n);
+			size_t victim = placement_victim(made.plan, node, from, kept, n);
 
 			assert_true(victim < n);
-			never += plan_next(made.plan, kept[victim], node, from) == PLAN_NEVER;
+			never += placement_next(made.plan, kept[victim], node, from) ==
+				 PLACEMENT_NEVER;
 			for (size_t i = 0; i < n; i++)
 				assert_goes_before(&made, node, from, kept[victim], kept[i]);
 		}
 	}
 	assert_true(never > 0);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 /* --- specs ------------------------------------------------------------------------------------ */
@@ -399,56 +403,56 @@ static void spec_when_it_makes_no_sense_then_refused(void **state)
 {
 	static const uint32_t beyond[2] = {0, 2};
 	uint64_t room[4] = {0};
-	struct plan_spec good = {.epochs = 1,
-				 .ranks = 2,
-				 .nodes = 2,
-				 .tiers = 2,
-				 .room = room,
-				 .unit_records = 1,
-				 .unit_bytes = 1};
+	struct placement_spec good = {.epochs = 1,
+				      .ranks = 2,
+				      .nodes = 2,
+				      .tiers = 2,
+				      .room = room,
+				      .unit_records = 1,
+				      .unit_bytes = 1};
 	struct order_spec order = {.records = 10, .batch = 2};
-	struct plan_spec bad;
-	struct plan *plan;
+	struct placement_spec bad;
+	struct placement *plan;
 
 	(void)state;
 	assert_int_equal(order_init(&good.order, &order), 0);
-	assert_int_equal(plan_make(&plan, &good), 0);
-	plan_free(plan);
+	assert_int_equal(placement_make(&plan, &good), 0);
+	placement_free(plan);
 	bad = good, bad.epochs = 0;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
-	bad = good, bad.epochs = PLAN_READS_MOST + 1;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
+	bad = good, bad.epochs = PLACEMENT_READS_MOST + 1;
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.epochs = 65, bad.unit_records = 64;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.unit_records = 0;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.ranks = 0;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.nodes = 0;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.nodes = 32768;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.tiers = 0;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
-	bad = good, bad.tiers = PLAN_TIERS_MOST + 1;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
+	bad = good, bad.tiers = PLACEMENT_TIERS_MOST + 1;
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
 	bad = good, bad.node_of_rank = beyond;
-	assert_int_equal(plan_make(&plan, &bad), EINVAL);
-	plan_free(NULL);
+	assert_int_equal(placement_make(&plan, &bad), EINVAL);
+	placement_free(NULL);
 }
 
 static void reads_when_as_many_as_can_be_then_planned(void **state)
 {
 	enum { RECORDS = 130, UNIT = 64, NODES = 3 };
-	struct made made = {.spec = {.epochs = PLAN_READS_MOST / UNIT, .unit_records = UNIT}};
-	struct plan_totals totals;
+	struct made made = {.spec = {.epochs = PLACEMENT_READS_MOST / UNIT, .unit_records = UNIT}};
+	struct placement_totals totals;
 
 	(void)state;
 	made_shuffled(&made, RECORDS, NODES, 1000);
-	plan_total(made.plan, &totals);
+	placement_total(made.plan, &totals);
 	assert_true(totals.units == 3 && totals.kept == 3 && totals.copies == 3);
 	assert_true(totals.reads == UINT64_C(64) * RECORDS);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -458,7 +462,7 @@ struct deaf {
 	_Atomic unsigned others, hearing;
 };
 
-static void listen_for_signals(struct plan *plan, uint64_t first, uint64_t n, void *argument)
+static void listen_for_signals(struct placement *plan, uint64_t first, uint64_t n, void *argument)
 {
 	struct deaf *deaf = argument;
 	sigset_t blocked;
@@ -474,11 +478,11 @@ static void listen_for_signals(struct plan *plan, uint64_t first, uint64_t n, vo
 /* The program's handlers know nothing of threads that are not the program's. */
 static void share_out_when_in_threads_then_none_takes_a_signal(void **state)
 {
-	struct plan plan = {.units = 64, .spec = {.threads = 4}};
+	struct placement plan = {.units = 64, .spec = {.threads = 4}};
 	struct deaf deaf = {.caller = pthread_self()};
 
 	(void)state;
-	plan_share_out(&plan, listen_for_signals, &deaf);
+	placement_share_out(&plan, listen_for_signals, &deaf);
 	assert_int_equal(deaf.others, 3);
 	assert_int_equal(deaf.hearing, 0);
 }

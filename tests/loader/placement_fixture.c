@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shows how they are made. */
-#include "plan_fixture.h"
+#include "placement_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ void made_by(struct made *made, const struct order_spec *order, uint32_t nodes)
 	if (!made->spec.unit_bytes)
 		made->spec.unit_bytes = 1000;
 	assert_int_equal(order_init(&made->spec.order, order), 0);
-	assert_int_equal(plan_make(&made->plan, &made->spec), 0);
+	assert_int_equal(placement_make(&made->plan, &made->spec), 0);
 }
 
 void made_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t room)
@@ -42,7 +42,8 @@ void made_shuffled(struct made *made, uint64_t records, uint32_t nodes, uint64_t
 unsigned *made_reads(const struct made *made)
 {
 	const struct order *order = &made->spec.order;
-	unsigned *reads = calloc(plan_units(made->plan) * made->spec.nodes + 1, sizeof(*reads));
+	unsigned *reads =
+		calloc(placement_units(made->plan) * made->spec.nodes + 1, sizeof(*reads));
 
 	assert_non_null(reads);
 	for (uint32_t e = 0; e < made->spec.epochs; e++) {
@@ -56,7 +57,7 @@ unsigned *made_reads(const struct made *made)
 		for (uint64_t position = 0; position < end; position++)
 			reads[order_record(&at, position) / made->spec.unit_records *
 				      made->spec.nodes +
-			      plan_node(made->plan, position)]++;
+			      placement_node(made->plan, position)]++;
 	}
 	return reads;
 }

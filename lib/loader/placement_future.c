@@ -4,34 +4,35 @@
  * The inverse of the order answers for one record and one epoch in constant time, so no list of the
  * future is kept.
  */
-#include "loader/loader_plan_private.h"
+#include "loader/placement_private.h"
 
-uint64_t plan_time(const struct plan *plan, uint64_t epoch, uint64_t position)
+uint64_t placement_time(const struct placement *plan, uint64_t epoch, uint64_t position)
 {
 	return (epoch - plan->spec.first_epoch) * plan->positions + position;
 }
 
 /* When a record is read next, not before `from`, by `node` or by any. */
-static uint64_t record_next(const struct plan *plan, uint64_t record, uint16_t node, uint64_t from)
+static uint64_t record_next(const struct placement *plan, uint64_t record, uint16_t node,
+			    uint64_t from)
 {
 	for (uint64_t e = from / plan->positions; e < plan->spec.epochs; e++) {
 		uint64_t position = order_position(&plan->epochs[e], record);
 		uint64_t time = e * plan->positions + position;
 
 		if (position < plan->positions && time >= from &&
-		    (node == PLAN_NOBODY || plan_node(plan, position) == node))
+		    (node == PLACEMENT_NOBODY || placement_node(plan, position) == node))
 			return time;
 	}
-	return PLAN_NEVER;
+	return PLACEMENT_NEVER;
 }
 
-uint64_t plan_next(const struct plan *plan, uint64_t unit, uint16_t node, uint64_t from)
+uint64_t placement_next(const struct placement *plan, uint64_t unit, uint16_t node, uint64_t from)
 {
-	uint64_t record = unit * plan->spec.unit_records, next = PLAN_NEVER;
+	uint64_t record = unit * plan->spec.unit_records, next = PLACEMENT_NEVER;
 	uint64_t records = plan->spec.order.spec.records;
 
 	if (!plan->positions)
-		return PLAN_NEVER;
+		return PLACEMENT_NEVER;
 	for (uint32_t i = 0; i < plan->spec.unit_records && record + i < records; i++) {
 		uint64_t time = record_next(plan, record + i, node, from);
 
@@ -41,8 +42,8 @@ uint64_t plan_next(const struct plan *plan, uint64_t unit, uint16_t node, uint64
 	return next;
 }
 
-size_t plan_victim(const struct plan *plan, uint16_t node, uint64_t from, const uint64_t *units,
-		   size_t n)
+size_t placement_victim(const struct placement *plan, uint16_t node, uint64_t from,
+			const uint64_t *units, size_t n)
 {
 	uint64_t victim_next = 0;
 	bool victim_home = true;
@@ -50,10 +51,11 @@ size_t plan_victim(const struct plan *plan, uint16_t node, uint64_t from, const 
 
 	for (size_t i = 0; i < n; i++) {
 		uint16_t home = plan->homes[units[i]];
-		bool is_home = home != PLAN_NOBODY && home / plan->spec.tiers == node;
-		uint64_t next = plan_next(plan, units[i], is_home ? PLAN_NOBODY : node, from);
+		bool is_home = home != PLACEMENT_NOBODY && home / plan->spec.tiers == node;
+		uint64_t next =
+			placement_next(plan, units[i], is_home ? PLACEMENT_NOBODY : node, from);
 
-		if (next == PLAN_NEVER)
+		if (next == PLACEMENT_NEVER)
 			return i;
 		if (i && (is_home > victim_home || (is_home == victim_home && next <= victim_next)))
 			continue;

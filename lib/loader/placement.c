@@ -5,7 +5,7 @@
  * level are walked in turn. The readers of a unit follow from the inverse of the order, so a unit
  * is judged by itself, no list of an epoch is ever made, and threads may share the units.
  */
-#include "loader/loader_plan_private.h"
+#include "loader/placement_private.h"
 
 #include "util/checked.h"
 #include "util/thread.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 struct share {
-	struct plan *plan;
-	void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument);
+	struct placement *plan;
+	void (*work)(struct placement *plan, uint64_t first, uint64_t n, void *argument);
 	void *argument;
 	uint64_t first, n;
 };
@@ -34,9 +34,10 @@ static void share_run(void *shares, unsigned i)
 	share->work(share->plan, share->first, share->n, share->argument);
 }
 
-void plan_share_out(struct plan *plan,
-		    void (*work)(struct plan *plan, uint64_t first, uint64_t n, void *argument),
-		    void *argument)
+void placement_share_out(struct placement *plan,
+			 void (*work)(struct placement *plan, uint64_t first, uint64_t n,
+				      void *argument),
+			 void *argument)
 {
 	enum { MOST = 64 };
 	struct share shares[MOST];
@@ -60,19 +61,19 @@ void plan_share_out(struct plan *plan,
 	thread_share(n, "lmdbio-plan", share_run, shares);
 }
 
-uint64_t plan_spec_units(const struct plan_spec *spec)
+uint64_t placement_spec_units(const struct placement_spec *spec)
 {
 	uint64_t records = spec->order.spec.records;
 
 	return records / spec->unit_records + !!(records % spec->unit_records);
 }
 
-uint64_t plan_units(const struct plan *plan)
+uint64_t placement_units(const struct placement *plan)
 {
 	return plan->units;
 }
 
-uint16_t plan_node(const struct plan *plan, uint64_t position)
+uint16_t placement_node(const struct placement *plan, uint64_t position)
 {
 	uint32_t rank = order_owner(&plan->spec.order, plan->spec.ranks, position);
 
@@ -81,7 +82,7 @@ uint16_t plan_node(const struct plan *plan, uint64_t position)
 		       : (uint16_t)((uint64_t)rank * plan->spec.nodes / plan->spec.ranks);
 }
 
-static void find_readers(const struct plan *plan, uint64_t unit, uint16_t *readers)
+static void find_readers(const struct placement *plan, uint64_t unit, uint16_t *readers)
 {
 	uint64_t first = unit * plan->spec.unit_records, position;
 
@@ -89,13 +90,13 @@ static void find_readers(const struct plan *plan, uint64_t unit, uint16_t *reade
 		for (uint32_t i = 0; i < plan->spec.unit_records; i++) {
 			position = first + i < plan->spec.order.spec.records
 					   ? order_position(&plan->epochs[e], first + i)
-					   : PLAN_NEVER;
-			*readers++ = position < plan->positions ? plan_node(plan, position)
-								: PLAN_NOBODY;
+					   : PLACEMENT_NEVER;
+			*readers++ = position < plan->positions ? placement_node(plan, position)
+								: PLACEMENT_NOBODY;
 		}
 }
 
-const uint16_t *plan_readers(const struct plan *plan, uint64_t unit, uint16_t *room)
+const uint16_t *placement_readers(const struct placement *plan, uint64_t unit, uint16_t *room)
 {
 	if (plan->readers)
 		return plan->readers + unit * plan->reads;
@@ -130,7 +131,7 @@ static void sort_words(uint32_t *words, unsigned n)
 }
 
 /* Index + 1 of a node's tally, by open addressing in a table that is at most half full. */
-static uint16_t *find_tally(uint16_t *table, unsigned mask, const struct plan_tally *tallies,
+static uint16_t *find_tally(uint16_t *table, unsigned mask, const struct placement_tally *tallies,
 			    uint16_t node)
 {
 	unsigned at = (node * 40503u >> 4) & mask;
@@ -140,11 +141,12 @@ static uint16_t *find_tally(uint16_t *table, unsigned mask, const struct plan_ta
 	return &table[at];
 }
 
-unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct plan_tally *tallies)
+unsigned placement_tally(const struct placement *plan, const uint16_t *readers,
+			 struct placement_tally *tallies)
 {
-	uint16_t table[2 * PLAN_READS_MOST];
-	uint32_t words[PLAN_READS_MOST];
-	struct plan_tally found[PLAN_READS_MOST];
+	uint16_t table[2 * PLACEMENT_READS_MOST];
+	uint32_t words[PLACEMENT_READS_MOST];
+	struct placement_tally found[PLACEMENT_READS_MOST];
 	unsigned mask = 15, n = 0;
 
 	while (mask + 1 < 2 * plan->reads)
@@ -153,34 +155,34 @@ unsigned plan_tally(const struct plan *plan, const uint16_t *readers, struct pla
 	for (unsigned i = 0; i < plan->reads; i++) {
 		uint16_t *at;
 
-		if (readers[i] == PLAN_NOBODY)
+		if (readers[i] == PLACEMENT_NOBODY)
 			continue;
 		at = find_tally(table, mask, found, readers[i]);
 		if (!*at) {
-			found[n++] = (struct plan_tally){readers[i], 0, (uint16_t)i};
+			found[n++] = (struct placement_tally){readers[i], 0, (uint16_t)i};
 			*at = (uint16_t)n;
 		}
 		found[*at - 1].count++;
 	}
 	/* They were found in the order of their first reads. */
 	for (unsigned i = 0; i < n; i++)
-		words[i] = (uint32_t)(PLAN_READS_MOST - found[i].count) << 16 | i;
+		words[i] = (uint32_t)(PLACEMENT_READS_MOST - found[i].count) << 16 | i;
 	sort_words(words, n);
 	for (unsigned i = 0; i < n; i++)
 		tallies[i] = found[words[i] & 0xffff];
 	return n;
 }
 
-static bool is_held(const struct plan *plan, uint64_t unit)
+static bool is_held(const struct placement *plan, uint64_t unit)
 {
 	return plan->held && plan->held[unit] < plan->spec.nodes;
 }
 
 /* The first choice of each unit, as if all had room. */
-static void scan(struct plan *plan, uint64_t first, uint64_t n, void *unused)
+static void scan(struct placement *plan, uint64_t first, uint64_t n, void *unused)
 {
-	uint16_t room[PLAN_READS_MOST];
-	struct plan_tally tallies[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
+	struct placement_tally tallies[PLACEMENT_READS_MOST];
 
 	(void)unused;
 	for (uint64_t unit = first; unit < first + n; unit++) {
@@ -188,15 +190,15 @@ static void scan(struct plan *plan, uint64_t first, uint64_t n, void *unused)
 
 		if (plan->readers)
 			find_readers(plan, unit, plan->readers + unit * plan->reads);
-		nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+		nodes = placement_tally(plan, placement_readers(plan, unit, room), tallies);
 		plan->homes[unit] = is_held(plan, unit) ? plan->held[unit]
 				    : nodes             ? tallies[0].node
-							: PLAN_NOBODY;
-		plan->levels[unit] = nodes ? (uint8_t)plan_level(tallies[0].count) : 0;
+							: PLACEMENT_NOBODY;
+		plan->levels[unit] = nodes ? (uint8_t)placement_level(tallies[0].count) : 0;
 	}
 }
 
-static bool take_room(struct plan *plan, uint64_t unit, uint32_t node, uint64_t bytes)
+static bool take_room(struct placement *plan, uint64_t unit, uint32_t node, uint64_t bytes)
 {
 	uint64_t *room = plan->room + (size_t)node * plan->spec.tiers;
 
@@ -209,7 +211,8 @@ static bool take_room(struct plan *plan, uint64_t unit, uint32_t node, uint64_t 
 	return false;
 }
 
-static bool take_any_room(struct plan *plan, uint64_t unit, uint64_t bytes, struct spare *spare)
+static bool take_any_room(struct placement *plan, uint64_t unit, uint64_t bytes,
+			  struct spare *spare)
 {
 	if (bytes >= spare->too_much)
 		return false;
@@ -225,40 +228,40 @@ static bool take_any_room(struct plan *plan, uint64_t unit, uint64_t bytes, stru
 	return false;
 }
 
-static void settle_unit(struct plan *plan, uint64_t unit, struct spare *spare)
+static void settle_unit(struct placement *plan, uint64_t unit, struct spare *spare)
 {
-	uint16_t room[PLAN_READS_MOST], best = plan->homes[unit];
-	struct plan_tally tallies[PLAN_READS_MOST];
-	uint64_t bytes = plan_bytes(plan, unit);
+	uint16_t room[PLACEMENT_READS_MOST], best = plan->homes[unit];
+	struct placement_tally tallies[PLACEMENT_READS_MOST];
+	uint64_t bytes = placement_bytes(plan, unit);
 	unsigned nodes = 0;
 
-	if (best != PLAN_NOBODY) {
+	if (best != PLACEMENT_NOBODY) {
 		if (take_room(plan, unit, best, bytes))
 			return;
 		/* Not in the way of those that stay where they are. */
 		if (is_held(plan, unit)) {
-			plan->held[unit] = PLAN_NOBODY;
+			plan->held[unit] = PLACEMENT_NOBODY;
 			return;
 		}
 		/* Where no node has room there is no need to know its other readers. */
 		if (bytes < spare->too_much)
-			nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+			nodes = placement_tally(plan, placement_readers(plan, unit, room), tallies);
 	}
 	for (unsigned i = 0; i < nodes; i++)
 		if (tallies[i].node != best && take_room(plan, unit, tallies[i].node, bytes))
 			return;
 	if (!take_any_room(plan, unit, bytes, spare))
-		plan->homes[unit] = PLAN_NOBODY;
+		plan->homes[unit] = PLACEMENT_NOBODY;
 }
 
 /* What was settled by an earlier plan stays: a home moved is a record sent for nothing. */
-static void settle_given(struct plan *plan)
+static void settle_given(struct placement *plan)
 {
 	for (uint64_t unit = 0; unit < plan->units; unit++) {
 		uint16_t place = plan->spec.homes[unit];
-		uint64_t bytes = plan_bytes(plan, unit), *room;
+		uint64_t bytes = placement_bytes(plan, unit), *room;
 
-		plan->homes[unit] = PLAN_NOBODY;
+		plan->homes[unit] = PLACEMENT_NOBODY;
 		if (place >= plan->spec.nodes * plan->spec.tiers)
 			continue;
 		plan->homes[unit] = place;
@@ -268,21 +271,21 @@ static void settle_given(struct plan *plan)
 }
 
 /* What an opportunistic order has in memory for good: the order is made for these being there. */
-static bool is_resident(const struct plan *plan, uint64_t unit)
+static bool is_resident(const struct placement *plan, uint64_t unit)
 {
 	return plan->spec.order.spec.policy == ORDER_OPPORTUNISTIC &&
 	       order_is_resident(&plan->epochs[0], unit * plan->spec.unit_records);
 }
 
 /* Units of one kind, those with the most to gain first. */
-static void settle_all(struct plan *plan, struct spare *spare, bool residents, bool held)
+static void settle_all(struct placement *plan, struct spare *spare, bool residents, bool held)
 {
-	uint64_t counts[PLAN_LEVELS + 1] = {0};
+	uint64_t counts[PLACEMENT_LEVELS + 1] = {0};
 
 	for (uint64_t unit = 0; unit < plan->units; unit++)
 		counts[plan->levels[unit]] +=
 			is_resident(plan, unit) == residents && is_held(plan, unit) == held;
-	for (unsigned level = PLAN_LEVELS + 1; level--;)
+	for (unsigned level = PLACEMENT_LEVELS + 1; level--;)
 		for (uint64_t unit = 0; counts[level]; unit++)
 			if (plan->levels[unit] == level && is_resident(plan, unit) == residents &&
 			    is_held(plan, unit) == held) {
@@ -291,11 +294,11 @@ static void settle_all(struct plan *plan, struct spare *spare, bool residents, b
 			}
 }
 
-static void settle(struct plan *plan)
+static void settle(struct placement *plan)
 {
 	struct spare spare = {.too_much = UINT64_MAX};
 
-	if (plan->spec.kind == PLAN_PER_NODE) {
+	if (plan->spec.kind == PLACEMENT_PER_NODE) {
 		memset(plan->homes, 0xff, plan->units * sizeof(*plan->homes));
 		return;
 	}
@@ -308,14 +311,14 @@ static void settle(struct plan *plan)
 			settle_all(plan, &spare, residents, held);
 }
 
-static bool spec_makes_sense(const struct plan_spec *spec)
+static bool spec_makes_sense(const struct placement_spec *spec)
 {
 	uint64_t reads = (uint64_t)spec->epochs * spec->unit_records;
 
-	if (!reads || reads > PLAN_READS_MOST || !spec->ranks || !spec->nodes)
+	if (!reads || reads > PLACEMENT_READS_MOST || !spec->ranks || !spec->nodes)
 		return false;
-	if (!spec->tiers || spec->tiers > PLAN_TIERS_MOST ||
-	    (uint64_t)spec->nodes * spec->tiers >= PLAN_NOBODY)
+	if (!spec->tiers || spec->tiers > PLACEMENT_TIERS_MOST ||
+	    (uint64_t)spec->nodes * spec->tiers >= PLACEMENT_NOBODY)
 		return false;
 	for (uint32_t i = 0; spec->node_of_rank && i < spec->ranks; i++)
 		if (spec->node_of_rank[i] >= spec->nodes)
@@ -324,9 +327,9 @@ static bool spec_makes_sense(const struct plan_spec *spec)
 }
 
 /* Copies of what the caller's spec points to, and the tables. */
-static int plan_memory(struct plan *plan)
+static int placement_memory(struct placement *plan)
 {
-	const struct plan_spec *spec = &plan->spec;
+	const struct placement_spec *spec = &plan->spec;
 	size_t places = (size_t)spec->nodes * spec->tiers, readers;
 	uint64_t entries;
 
@@ -358,10 +361,10 @@ static int plan_memory(struct plan *plan)
 	return 0;
 }
 
-int plan_make(struct plan **made, const struct plan_spec *spec)
+int placement_make(struct placement **made, const struct placement_spec *spec)
 {
 	const struct order_spec *order = &spec->order.spec;
-	struct plan *plan;
+	struct placement *plan;
 	int rc;
 
 	if (!spec_makes_sense(spec))
@@ -371,19 +374,19 @@ int plan_make(struct plan **made, const struct plan_spec *spec)
 		return ENOMEM;
 	plan->spec = *spec;
 	plan->reads = spec->epochs * spec->unit_records;
-	plan->units = plan_spec_units(spec);
+	plan->units = placement_spec_units(spec);
 	plan->positions = order_batches(&spec->order) * order->batch;
 	/* A copy for a single read would be fetched once and used once: that is no gain. Yet NoPFS,
 	 * whose copies come from storage each, makes them. */
-	plan->least = spec->kind == PLAN_GLOBAL ? 2 : 1;
-	rc = plan_memory(plan);
+	plan->least = spec->kind == PLACEMENT_GLOBAL ? 2 : 1;
+	rc = placement_memory(plan);
 	if (rc)
 		goto fail;
 	for (uint32_t e = 0; e < spec->epochs; e++)
 		order_begin(&plan->epochs[e], &plan->spec.order, spec->first_epoch + e);
-	plan_share_out(plan, scan, NULL);
+	placement_share_out(plan, scan, NULL);
 	settle(plan);
-	rc = plan_copy(plan);
+	rc = placement_copy(plan);
 	if (rc)
 		goto fail;
 	free(plan->levels);
@@ -394,11 +397,11 @@ int plan_make(struct plan **made, const struct plan_spec *spec)
 	*made = plan;
 	return 0;
 fail:
-	plan_free(plan);
+	placement_free(plan);
 	return rc;
 }
 
-void plan_free(struct plan *plan)
+void placement_free(struct placement *plan)
 {
 	if (!plan)
 		return;

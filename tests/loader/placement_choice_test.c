@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks which rank keeps what where not all ranks can. */
-#include "plan_fixture.h"
+#include "placement_fixture.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -20,9 +20,9 @@ static void home_when_all_have_room_then_who_reads_it_most(void **state)
 	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
 	reads = made_reads(&made);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
+		struct placement_holder home;
 
-		assert_true(plan_holders(made.plan, unit, &home, 1) >= 1);
+		assert_true(placement_holders(made.plan, unit, &home, 1) >= 1);
 		for (unsigned node = 0; node < NODES; node++) {
 			unsigned count = reads[unit * NODES + node];
 
@@ -30,12 +30,13 @@ static void home_when_all_have_room_then_who_reads_it_most(void **state)
 			/* With room for all, who reads it twice has a copy; who reads it once none.
 			 */
 			if (node != home.node)
-				assert_int_equal(plan_tier(made.plan, (uint16_t)node, unit) >= 0,
+				assert_int_equal(placement_tier(made.plan, (uint16_t)node, unit) >=
+							 0,
 						 count >= 2);
 		}
 	}
 	free(reads);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 /* An opportunistic order counts on its residents being in memory. */
@@ -65,16 +66,16 @@ static void residents_when_room_is_for_them_alone_then_they_have_it(void **state
 			made.room[i] = 1000 * (RECORDS / 4 / NODES + 2 * BLOCK);
 		made_by(&made, &order, NODES);
 		order_begin(&at, &made.spec.order, 0);
-		for (uint64_t unit = 0; unit < plan_units(made.plan); unit++) {
-			struct plan_holder home;
+		for (uint64_t unit = 0; unit < placement_units(made.plan); unit++) {
+			struct placement_holder home;
 
 			if (!order_is_resident(&at, unit * together))
 				continue;
-			assert_true(plan_home(made.plan, unit, &home));
+			assert_true(placement_home(made.plan, unit, &home));
 			residents += together;
 		}
 		assert_true(residents >= RECORDS / 5);
-		plan_free(made.plan);
+		placement_free(made.plan);
 	}
 }
 
@@ -84,47 +85,47 @@ static void homes_when_given_then_they_stay_and_copies_do_not(void **state)
 	enum { RECORDS = 500, NODES = 5 };
 	struct made first = {.spec = {.epochs = 8}};
 	struct made later = {.spec = {.epochs = 8, .first_epoch = 8}};
-	struct plan_totals kept, moved;
+	struct placement_totals kept, moved;
 	uint16_t homes[RECORDS];
 	unsigned *reads, changed = 0;
 
 	(void)state;
 	made_shuffled(&first, RECORDS, NODES, 1000 * RECORDS / 2);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
+		struct placement_holder home;
 
-		assert_true(plan_home(first.plan, unit, &home));
+		assert_true(placement_home(first.plan, unit, &home));
 		homes[unit] = home.node;
 	}
 	/* One that has no home gets none. */
-	homes[7] = PLAN_NOBODY;
+	homes[7] = PLACEMENT_NOBODY;
 	later.spec.homes = homes;
 	made_shuffled(&later, RECORDS, NODES, 1000 * RECORDS / 2);
 	memset(homes, 0, sizeof(homes));
 	reads = made_reads(&later);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home, before;
+		struct placement_holder home, before;
 
-		assert_true(plan_home(first.plan, unit, &before));
-		assert_int_equal(plan_home(later.plan, unit, &home), unit != 7);
+		assert_true(placement_home(first.plan, unit, &before));
+		assert_int_equal(placement_home(later.plan, unit, &home), unit != 7);
 		for (unsigned node = 0; unit != 7 && node < NODES; node++) {
 			assert_int_equal(home.node, before.node);
 			if (node == home.node)
 				continue;
-			if (plan_tier(later.plan, (uint16_t)node, unit) >= 0)
+			if (placement_tier(later.plan, (uint16_t)node, unit) >= 0)
 				assert_true(reads[unit * NODES + node] >= 2);
-			changed += plan_tier(later.plan, (uint16_t)node, unit) !=
-				   plan_tier(first.plan, (uint16_t)node, unit);
+			changed += placement_tier(later.plan, (uint16_t)node, unit) !=
+				   placement_tier(first.plan, (uint16_t)node, unit);
 		}
 	}
 	assert_true(changed > RECORDS / 2);
-	plan_total(first.plan, &kept);
-	plan_total(later.plan, &moved);
+	placement_total(first.plan, &kept);
+	placement_total(later.plan, &moved);
 	assert_in_range(moved.copies_bytes, kept.copies_bytes * 9 / 10,
 			UINT64_C(1000) * RECORDS / 2 * NODES);
 	free(reads);
-	plan_free(first.plan);
-	plan_free(later.plan);
+	placement_free(first.plan);
+	placement_free(later.plan);
 }
 
 /* Memory for a part of the homes, disks for the others: later plans count each against its own. */
@@ -146,9 +147,9 @@ static void homes_when_given_on_disk_then_they_leave_the_room_of_memory(void **s
 	}
 	made_by(&made[0], &order, NODES);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
+		struct placement_holder home;
 
-		assert_true(plan_home(made[0].plan, unit, &home));
+		assert_true(placement_home(made[0].plan, unit, &home));
 		homes[unit] = (uint16_t)(home.node * 2 + home.tier);
 		homes_in[home.tier]++;
 	}
@@ -157,8 +158,8 @@ static void homes_when_given_on_disk_then_they_leave_the_room_of_memory(void **s
 	made_by(&made[1], &order, NODES);
 	for (unsigned i = 0; i < 2; i++)
 		for (uint64_t unit = 0; unit < RECORDS; unit++) {
-			struct plan_holder holders[NODES];
-			unsigned n = plan_holders(made[i].plan, unit, holders, NODES);
+			struct placement_holder holders[NODES];
+			unsigned n = placement_holders(made[i].plan, unit, holders, NODES);
 
 			assert_int_equal(holders[0].node * 2 + holders[0].tier, homes[unit]);
 			while (--n)
@@ -168,8 +169,8 @@ static void homes_when_given_on_disk_then_they_leave_the_room_of_memory(void **s
 	/* Units of a bucket that does not fit as a whole stay out. */
 	assert_in_range(copies[1][0], NODES * FIT * 4 / 5, NODES * FIT);
 	assert_int_equal(copies[1][1], 0);
-	plan_free(made[0].plan);
-	plan_free(made[1].plan);
+	placement_free(made[0].plan);
+	placement_free(made[1].plan);
 }
 
 /* What somebody has read already is not to be read by another one, as long as it has room. */
@@ -179,16 +180,16 @@ static void homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room(
 	struct made made = {.spec = {.epochs = 8}};
 	uint16_t held[RECORDS];
 	unsigned kept[NODES] = {0}, all[NODES] = {0};
-	struct plan_holder home;
+	struct placement_holder home;
 
 	(void)state;
 	/* All of the first half with two nodes, which have room for half of that. */
 	for (uint64_t unit = 0; unit < RECORDS; unit++)
-		held[unit] = unit < RECORDS / 2 ? (uint16_t)(3 + unit % 2) : PLAN_NOBODY;
+		held[unit] = unit < RECORDS / 2 ? (uint16_t)(3 + unit % 2) : PLACEMENT_NOBODY;
 	made.spec.held = held;
 	made_shuffled(&made, RECORDS, NODES, 1000 * FIT);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		assert_true(plan_home(made.plan, unit, &home));
+		assert_true(placement_home(made.plan, unit, &home));
 		all[home.node]++;
 		kept[home.node] += held[unit] == home.node;
 	}
@@ -196,28 +197,28 @@ static void homes_when_a_node_has_them_already_then_there_as_far_as_it_has_room(
 		assert_int_equal(all[node], FIT);
 	assert_int_equal(kept[3], FIT);
 	assert_int_equal(kept[4], FIT);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 static void home_when_all_read_it_once_then_who_reads_first(void **state)
 {
 	enum { RECORDS = 64, NODES = 64 };
 	struct made made = {.spec = {.epochs = 3, .readers_memory = 1 << 20}};
-	uint16_t room[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
 
 	(void)state;
 	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		const uint16_t *readers = plan_readers(made.plan, unit, room);
-		struct plan_holder home;
+		const uint16_t *readers = placement_readers(made.plan, unit, room);
+		struct placement_holder home;
 
 		if (readers[0] == readers[1] || readers[0] == readers[2] ||
 		    readers[1] == readers[2])
 			continue;
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		assert_int_equal(placement_holders(made.plan, unit, &home, 1), 1);
 		assert_int_equal(home.node, readers[0]);
 	}
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
@@ -225,16 +226,16 @@ static void room_when_ranks_share_nodes_then_counted_a_node(void **state)
 	enum { RECORDS = 400, NODES = 2 };
 	static const uint32_t crossed[8] = {0, 1, 0, 1, 0, 1, 0, 1};
 	struct made made = {.spec = {.epochs = 4, .ranks = 8, .node_of_rank = crossed}};
-	struct plan_totals totals;
+	struct placement_totals totals;
 
 	(void)state;
 	made_shuffled(&made, RECORDS, NODES, 1000 * RECORDS / NODES);
 	for (uint32_t position = 0; position < 8; position++)
-		assert_int_equal(plan_node(made.plan, position), position % 2);
-	plan_total(made.plan, &totals);
+		assert_int_equal(placement_node(made.plan, position), position % 2);
+	placement_total(made.plan, &totals);
 	assert_true(totals.kept == RECORDS && totals.copies == RECORDS);
 	assert_true(totals.local > totals.reads / 2);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 static void tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it(void **state)
@@ -254,16 +255,16 @@ static void tiers_when_the_fast_one_is_small_then_the_most_read_are_in_it(void *
 		NODES);
 	counts = made_reads(&made);
 	for (uint64_t unit = 0; unit < RECORDS; unit++) {
-		struct plan_holder home;
+		struct placement_holder home;
 
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
+		assert_int_equal(placement_holders(made.plan, unit, &home, 1), 1);
 		units[home.tier]++;
 		reads[home.tier] += counts[unit * NODES + home.node];
 	}
 	assert_int_equal(units[0], 150);
 	assert_true(reads[0] * units[1] > reads[1] * units[0]);
 	free(counts);
-	plan_free(made.plan);
+	placement_free(made.plan);
 }
 
 static void unread_when_room_is_short_then_last(void **state)
@@ -272,16 +273,16 @@ static void unread_when_room_is_short_then_last(void **state)
 	/* The last 3 records of the sequence are dropped in each epoch. */
 	struct order_spec order = {.records = RECORDS, .batch = 10, .tail = ORDER_DROP};
 	struct made made = {.spec = {.epochs = 2}, .room = {50000, 51000}};
-	struct plan_holder home;
+	struct placement_holder home;
 
 	(void)state;
 	made_by(&made, &order, NODES);
 	for (uint64_t unit = 0; unit < 100; unit++)
-		assert_int_equal(plan_holders(made.plan, unit, &home, 1), 1);
-	assert_int_equal(plan_holders(made.plan, 100, &home, 1), 1);
-	assert_int_equal(plan_holders(made.plan, 101, &home, 1), 0);
-	assert_true(plan_next(made.plan, 100, PLAN_NOBODY, 0) == PLAN_NEVER);
-	plan_free(made.plan);
+		assert_int_equal(placement_holders(made.plan, unit, &home, 1), 1);
+	assert_int_equal(placement_holders(made.plan, 100, &home, 1), 1);
+	assert_int_equal(placement_holders(made.plan, 101, &home, 1), 0);
+	assert_true(placement_next(made.plan, 100, PLACEMENT_NOBODY, 0) == PLACEMENT_NEVER);
+	placement_free(made.plan);
 }
 
 int main(void)

@@ -3,14 +3,14 @@
 #ifndef LMDBIO_TESTS_PLAN_FIXTURE_H
 #define LMDBIO_TESTS_PLAN_FIXTURE_H
 
-#include "loader/loader_plan.h"
+#include "loader/placement.h"
 
 enum { NODES_MOST = 64 };
 
 struct made {
-	struct plan_spec spec;
-	struct plan *plan;
-	uint64_t room[NODES_MOST * PLAN_TIERS_MOST];
+	struct placement_spec spec;
+	struct placement *plan;
+	uint64_t room[NODES_MOST * PLACEMENT_TIERS_MOST];
 };
 
 /* Makes the plan of made->spec, with its gaps filled in: of units of 1,000 bytes, one record each.

@@ -5,9 +5,9 @@
  * by a hash of unit and node. What it keeps in a tier is then a range of ranks, and two numbers say
  * it, on every other node too. The bounds are found by adding up bytes by rank; a rank holds the
  * units of one level that share a bucket of the hash, so up to one bucket's bytes stay unused at
- * the end of a tier. `buckets` is as large as PLAN_COUNTS_MEMORY allows.
+ * the end of a tier. `buckets` is as large as PLACEMENT_COUNTS_MEMORY allows.
  */
-#include "loader/loader_plan_private.h"
+#include "loader/placement_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,38 +22,40 @@ struct counting {
 };
 
 /* Where a unit stands among those that a node may want a copy of; the least first. */
-static uint32_t plan_rank(const struct plan *plan, uint64_t unit, uint16_t node, unsigned count)
+static uint32_t placement_rank(const struct placement *plan, uint64_t unit, uint16_t node,
+			       unsigned count)
 {
 	uint64_t key[2] = {unit, node};
 	uint64_t hash = XXH3_64bits_withSeed(key, sizeof(key), plan->spec.order.spec.seed);
 
-	return (PLAN_LEVELS - plan_level(count)) * plan->buckets +
+	return (PLACEMENT_LEVELS - placement_level(count)) * plan->buckets +
 	       (uint32_t)((hash >> 32) * plan->buckets >> 32);
 }
 
-/* The node of a unit's home, or PLAN_NOBODY. */
-static uint16_t home_node(const struct plan *plan, uint64_t unit)
+/* The node of a unit's home, or PLACEMENT_NOBODY. */
+static uint16_t home_node(const struct placement *plan, uint64_t unit)
 {
 	uint16_t home = plan->homes[unit];
 
-	return home == PLAN_NOBODY ? home : (uint16_t)(home / plan->spec.tiers);
+	return home == PLACEMENT_NOBODY ? home : (uint16_t)(home / plan->spec.tiers);
 }
 
-static void count_bytes(struct plan *plan, uint64_t first, uint64_t n, void *argument)
+static void count_bytes(struct placement *plan, uint64_t first, uint64_t n, void *argument)
 {
-	uint16_t room[PLAN_READS_MOST];
-	struct plan_tally tallies[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
+	struct placement_tally tallies[PLACEMENT_READS_MOST];
 	struct counting *counting = argument;
 
 	for (uint64_t unit = first; unit < first + n; unit++) {
-		uint64_t bytes = plan_bytes(plan, unit);
+		uint64_t bytes = placement_bytes(plan, unit);
 		unsigned nodes;
 
 		if (plan->levels[unit] < plan->least)
 			continue;
-		nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+		nodes = placement_tally(plan, placement_readers(plan, unit, room), tallies);
 		for (unsigned i = 0; i < nodes && tallies[i].count >= plan->least; i++) {
-			uint32_t rank = plan_rank(plan, unit, tallies[i].node, tallies[i].count);
+			uint32_t rank =
+				placement_rank(plan, unit, tallies[i].node, tallies[i].count);
 			size_t at = (size_t)tallies[i].node * counting->n + rank - counting->first;
 
 			if (tallies[i].node != home_node(plan, unit))
@@ -63,7 +65,7 @@ static void count_bytes(struct plan *plan, uint64_t first, uint64_t n, void *arg
 }
 
 /* The first rank that does not fit into a tier closes it, as in NoPFS. */
-static void cut(struct plan *plan, const struct counting *counting, uint32_t node)
+static void cut(struct placement *plan, const struct counting *counting, uint32_t node)
 {
 	const uint64_t *bytes = counting->bytes + (size_t)node * counting->n;
 	size_t base = (size_t)node * plan->spec.tiers;
@@ -79,7 +81,7 @@ static void cut(struct plan *plan, const struct counting *counting, uint32_t nod
 		plan->cuts[base + tier] = counting->first + counting->n;
 }
 
-int plan_copy(struct plan *plan)
+int placement_copy(struct placement *plan)
 {
 	struct counting counting = {0};
 	unsigned most = 0, levels;
@@ -90,18 +92,18 @@ int plan_copy(struct plan *plan)
 	if (most < plan->least)
 		return 0;
 	levels = most - plan->least + 1u;
-	plan->buckets = (uint32_t)(PLAN_COUNTS_MEMORY /
+	plan->buckets = (uint32_t)(PLACEMENT_COUNTS_MEMORY /
 				   ((uint64_t)plan->spec.nodes * levels * sizeof(*counting.bytes)));
 	if (!plan->buckets)
 		plan->buckets = 1;
 	if (plan->buckets > BUCKETS_MOST)
 		plan->buckets = BUCKETS_MOST;
-	counting.first = (PLAN_LEVELS - most) * plan->buckets;
+	counting.first = (PLACEMENT_LEVELS - most) * plan->buckets;
 	counting.n = levels * plan->buckets;
 	counting.bytes = calloc((size_t)plan->spec.nodes * counting.n, sizeof(*counting.bytes));
 	if (!counting.bytes)
 		return ENOMEM;
-	plan_share_out(plan, count_bytes, &counting);
+	placement_share_out(plan, count_bytes, &counting);
 	for (uint32_t node = 0; node < plan->spec.nodes; node++)
 		cut(plan, &counting, node);
 	free(counting.bytes);
@@ -109,40 +111,40 @@ int plan_copy(struct plan *plan)
 }
 
 /* The tier of a further copy at a node that reads the unit `count` times, or -1. */
-static int copy_tier(const struct plan *plan, uint64_t unit, uint16_t node, unsigned count)
+static int copy_tier(const struct placement *plan, uint64_t unit, uint16_t node, unsigned count)
 {
 	const uint32_t *cuts = plan->cuts + (size_t)node * plan->spec.tiers;
 	uint32_t rank;
 
 	if (count < plan->least)
 		return -1;
-	rank = plan_rank(plan, unit, node, count);
+	rank = placement_rank(plan, unit, node, count);
 	for (unsigned tier = 0; tier < plan->spec.tiers; tier++)
 		if (rank < cuts[tier])
 			return (int)tier;
 	return -1;
 }
 
-bool plan_home(const struct plan *plan, uint64_t unit, struct plan_holder *home)
+bool placement_home(const struct placement *plan, uint64_t unit, struct placement_holder *home)
 {
 	uint16_t place = plan->homes[unit];
 
-	if (place == PLAN_NOBODY)
+	if (place == PLACEMENT_NOBODY)
 		return false;
 	home->node = (uint16_t)(place / plan->spec.tiers);
 	home->tier = (uint8_t)(place % plan->spec.tiers);
 	return true;
 }
 
-unsigned plan_holders(const struct plan *plan, uint64_t unit, struct plan_holder *holders,
-		      unsigned most)
+unsigned placement_holders(const struct placement *plan, uint64_t unit,
+			   struct placement_holder *holders, unsigned most)
 {
-	uint16_t room[PLAN_READS_MOST];
-	struct plan_tally tallies[PLAN_READS_MOST];
-	unsigned nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies), n = 0;
-	struct plan_holder home = {.node = PLAN_NOBODY};
+	uint16_t room[PLACEMENT_READS_MOST];
+	struct placement_tally tallies[PLACEMENT_READS_MOST];
+	unsigned nodes = placement_tally(plan, placement_readers(plan, unit, room), tallies), n = 0;
+	struct placement_holder home = {.node = PLACEMENT_NOBODY};
 
-	if (plan_home(plan, unit, &home)) {
+	if (placement_home(plan, unit, &home)) {
 		if (n < most)
 			holders[n] = home;
 		n++;
@@ -155,45 +157,47 @@ unsigned plan_holders(const struct plan *plan, uint64_t unit, struct plan_holder
 		if (tier < 0)
 			continue;
 		if (n < most)
-			holders[n] = (struct plan_holder){tallies[i].node, (uint8_t)tier};
+			holders[n] = (struct placement_holder){tallies[i].node, (uint8_t)tier};
 		n++;
 	}
 	return n;
 }
 
-int plan_tier(const struct plan *plan, uint16_t node, uint64_t unit)
+int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit)
 {
-	uint16_t room[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
 	const uint16_t *readers;
 	unsigned count = 0;
 
 	if (home_node(plan, unit) == node)
 		return plan->homes[unit] % plan->spec.tiers;
-	readers = plan_readers(plan, unit, room);
+	readers = placement_readers(plan, unit, room);
 	for (uint32_t i = 0; i < plan->reads; i++)
 		count += readers[i] == node;
 	return copy_tier(plan, unit, node, count);
 }
 
-void plan_own(const struct plan *plan, uint16_t node, uint64_t first, uint64_t n, uint8_t *tiers)
+void placement_own(const struct placement *plan, uint16_t node, uint64_t first, uint64_t n,
+		   uint8_t *tiers)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		int tier = plan_tier(plan, node, first + i);
+		int tier = placement_tier(plan, node, first + i);
 
 		tiers[i] = tier < 0 ? UINT8_MAX : (uint8_t)tier;
 	}
 }
 
-void plan_total(const struct plan *plan, struct plan_totals *totals)
+void placement_total(const struct placement *plan, struct placement_totals *totals)
 {
-	uint16_t room[PLAN_READS_MOST];
-	struct plan_tally tallies[PLAN_READS_MOST];
+	uint16_t room[PLACEMENT_READS_MOST];
+	struct placement_tally tallies[PLACEMENT_READS_MOST];
 
-	*totals = (struct plan_totals){.units = plan->units};
+	*totals = (struct placement_totals){.units = plan->units};
 	for (uint64_t unit = 0; unit < plan->units; unit++) {
-		unsigned nodes = plan_tally(plan, plan_readers(plan, unit, room), tallies);
+		unsigned nodes =
+			placement_tally(plan, placement_readers(plan, unit, room), tallies);
 		uint16_t home = home_node(plan, unit);
-		uint64_t bytes = plan_bytes(plan, unit), copies = home != PLAN_NOBODY;
+		uint64_t bytes = placement_bytes(plan, unit), copies = home != PLACEMENT_NOBODY;
 		uint64_t reads = 0, local = 0;
 
 		for (unsigned i = 0; i < nodes; i++) {

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Plans where a job keeps its records.
+ *
+ * A plan says, for every unit of the data set (`unit_records` records in their own order; 1, or as
+ * many as make a page run where records are small), which node keeps it in which tier over the
+ * coming epochs. It is a pure function of the spec: every rank that makes it has the same one, and
+ * nothing is sent. Two rules:
+ *
+ *   PLACEMENT_GLOBAL    first a home for every unit: the node that reads it most and has room, else
+ * any that has. Residents of an opportunistic order go first, then units that some node has
+ * already, which stay there, then those with the most to gain; of equal nodes the one that reads
+ * first gets it. Then further copies in the room that is left, at nodes that read a unit twice or
+ *                  more, the most frequent first. So every unit has a home when the nodes' room is
+ *                  the data set's bytes and, unless units fill a node exactly, one unit a node
+ * more. PLACEMENT_PER_NODE  each node for itself keeps what it reads most, whatever others keep:
+ * the plan of NoPFS (Dryden et al., SC'21), to compare with. At the same room it leaves a sixth to
+ * a third of the units without any copy.
+ *
+ * Each record is read once an epoch, so what is kept from one epoch to the next saves exactly as
+ * many reads of storage as there are records in it: no choice of records is better than another for
+ * storage, and a plan need not move. What a choice decides is how often the copy is on the reader's
+ * own node.
+ *
+ * Costs, for F records in U units and E epochs. Time: placement_make() inverts the order F * E
+ * times, shared among `threads`, once when `readers_memory` holds F * E * 2 bytes and otherwise
+ * twice; an inversion of a shuffle was measured at 160 ns (so 1e8 records over 8 epochs: two
+ * minutes of one core, or four). Memory: 3 U bytes while it is made and 2 U afterwards (1e8 units:
+ * 200 MB; 1e8 records in units of 64: 3 MB), `readers_memory`, and while it is made
+ * PLACEMENT_COUNTS_MEMORY. A question about one unit costs E inversions a record, or none with the
+ * readers in memory.
+ */
+#ifndef LMDBIO_LOADER_PLACEMENT_H
+#define LMDBIO_LOADER_PLACEMENT_H
+
+#include "loader/loader_order.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum placement_kind { PLACEMENT_GLOBAL, PLACEMENT_PER_NODE };
+
+enum {
+	PLACEMENT_TIERS_MOST = 4,
+	PLACEMENT_READS_MOST = 4096, /* epochs * unit_records at most */
+	PLACEMENT_COUNTS_MEMORY = 64 << 20,
+};
+
+#define PLACEMENT_NOBODY UINT16_MAX /* no node */
+#define PLACEMENT_NEVER  UINT64_MAX /* no time */
+
+struct placement_spec {
+	struct order order; /* whose batches ranks divide among themselves as order_owner() says */
+	uint64_t first_epoch;         /* the epochs that are planned for */
+	uint32_t epochs;              /* how many, 1 or more */
+	uint32_t ranks, nodes;        /* 1 or more each */
+	const uint32_t *node_of_rank; /* or NULL: neighbours, as evenly as can be */
+	const uint16_t *homes; /* [unit]: given places, node * tiers + tier, or PLACEMENT_NOBODY;
+				  NULL: they are chosen. For epochs after those of another
+				  plan. */
+	const uint16_t *held;  /* [unit]: the node that has it already, and is its home if it has
+		    room; or PLACEMENT_NOBODY. NULL: no node has any. */
+	unsigned tiers;        /* kinds of room on a node, the fastest first */
+	const uint64_t *room;  /* bytes: [node * tiers + tier] */
+	uint32_t unit_records; /* records in a unit, the last may have fewer */
+	uint64_t unit_bytes;   /* of each unit, if bytes_of is NULL */
+	/* The bytes of one unit. Called from `threads` threads. */
+	uint64_t (*bytes_of)(const void *context, uint64_t unit);
+	const void *context;
+	size_t readers_memory; /* bytes that may be spent on remembering the readers */
+	unsigned threads;      /* that share the work, 0 is 1 */
+	enum placement_kind kind;
+};
+
+struct placement;
+
+struct placement_holder {
+	uint16_t node;
+	uint8_t tier;
+};
+
+/* What a plan comes to. */
+struct placement_totals {
+	uint64_t units, bytes;            /* of the data set */
+	uint64_t kept, kept_bytes;        /* units with a copy somewhere */
+	uint64_t copies, copies_bytes;    /* all copies, the first ones too */
+	uint64_t reads, local, elsewhere; /* units' records over the epochs: all; the reader's
+					     node has a copy; only others have */
+};
+
+/* Makes a plan. room, node_of_rank, homes and held are not needed afterwards, context is. Returns
+ * 0; EINVAL (a number that must not be 0 is; too many epochs, tiers or nodes: nodes * tiers below
+ * 65535); ENOMEM. */
+int placement_make(struct placement **plan, const struct placement_spec *spec);
+void placement_free(struct placement *plan);
+
+/* All the following: any thread, constant plan. */
+
+uint64_t placement_units(const struct placement *plan);
+uint64_t placement_spec_units(const struct placement_spec *spec);
+/* The node that reads a position of any epoch. */
+uint16_t placement_node(const struct placement *plan, uint64_t position);
+/* The readers of a unit: the node for each of the epochs * unit_records reads, epoch after
+ * epoch, PLACEMENT_NOBODY where an epoch leaves a record out. `room` is PLACEMENT_READS_MOST long.
+ * The list is valid as long as both. */
+const uint16_t *placement_readers(const struct placement *plan, uint64_t unit, uint16_t *room);
+
+/* The unit's home; false: it has none. Costs nothing. */
+bool placement_home(const struct placement *plan, uint64_t unit, struct placement_holder *home);
+/* The unit's holders, the home first: how many there are; at most `most` of them are written. */
+unsigned placement_holders(const struct placement *plan, uint64_t unit,
+			   struct placement_holder *holders, unsigned most);
+/* The tier in which a node keeps a unit, or -1. */
+int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit);
+/* The same for units first ... first + n - 1 at once: tiers[i] is UINT8_MAX for none. What a node
+ * does once for itself when a plan is made. */
+void placement_own(const struct placement *plan, uint16_t node, uint64_t first, uint64_t n,
+		   uint8_t *tiers);
+
+/* Adds everything up, at the cost of a question about each unit. */
+void placement_total(const struct placement *plan, struct placement_totals *totals);
+
+/* --- what comes next ------------------------------------------------------------------------- */
+
+/* A time is a position counted through the planned epochs: placement_time() of the first is 0. */
+uint64_t placement_time(const struct placement *plan, uint64_t epoch, uint64_t position);
+/* When a unit is read next, at `from` or later, by a node (PLACEMENT_NOBODY: by any).
+ * PLACEMENT_NEVER: not any more in the planned epochs. */
+uint64_t placement_next(const struct placement *plan, uint64_t unit, uint16_t node, uint64_t from);
+/* Which of n units a node gives up first when it must (Belady 1966, and what a loss costs): what
+ * is not read again; then further copies, the one that this node needs last; then homes, whose
+ * loss costs a read of storage, the one that any node needs last. n is 1 or more; all are kept
+ * here. */
+size_t placement_victim(const struct placement *plan, uint16_t node, uint64_t from,
+			const uint64_t *units, size_t n);
+
+#endif
