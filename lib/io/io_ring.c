@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads through io_uring, and goes on without it when it is taken away.
  *
- * A request is in one of four places: `pending` (the ring is full), `staged` (written into the
+ * A request is in one of four places: `pending` (the ring is full), `prepared` (written into the
  * submission queue, not taken by the kernel), the kernel, `done`. When the kernel refuses a call
  * for good, it still finishes what it took; the first two lists go to threads.
  */
@@ -39,7 +39,7 @@ struct io_ring {
 	struct io_uring uring;
 	uint64_t device, inode;     /* of the ring's own descriptor */
 	struct io_threads *threads; /* NULL for want of memory: then reads are synchronous */
-	struct request_list pending, staged, done;
+	struct request_list pending, prepared, done;
 	size_t n_staged, in_kernel;
 };
 
@@ -132,8 +132,8 @@ static void give_up_ring(struct io_ring *ring)
 	exit_ring(ring);
 	ring->working = false;
 	ring->threads = io_threads_new(ring->io);
-	while (ring->staged.first)
-		submit_to_threads(ring, pop(&ring->staged));
+	while (ring->prepared.first)
+		submit_to_threads(ring, pop(&ring->prepared));
 	ring->n_staged = 0;
 	while (ring->pending.first)
 		submit_to_threads(ring, pop(&ring->pending));
@@ -147,7 +147,7 @@ static void refuse_pending(struct io_ring *ring)
 	}
 }
 
-static void stage(struct io_ring *ring)
+static void prepare(struct io_ring *ring)
 {
 	if (ring->pending.first && !io_is_ours(ring->io, ring->fd))
 		refuse_pending(ring);
@@ -162,12 +162,12 @@ static void stage(struct io_ring *ring)
 		length = r->length < RING_LENGTH_MAX ? r->length : RING_LENGTH_MAX;
 		io_uring_prep_read(sqe, ring->fd, r->buffer, (unsigned)length, r->offset);
 		io_uring_sqe_set_data(sqe, r);
-		push(&ring->staged, r);
+		push(&ring->prepared, r);
 		ring->n_staged++;
 	}
 }
 
-/* Gives the kernel what is staged, and waits for `wait` completions. False: no use any more. */
+/* Gives the kernel what is prepared, and waits for `wait` completions. False: no use any more. */
 static bool enter(struct io_ring *ring, size_t wait)
 {
 	int n = io_uring_submit_and_wait(&ring->uring, (unsigned)wait);
@@ -181,14 +181,14 @@ static bool enter(struct io_ring *ring, size_t wait)
 	ring->in_kernel += (size_t)n;
 	ring->n_staged -= (size_t)n;
 	while (n-- > 0)
-		(void)pop(&ring->staged);
+		(void)pop(&ring->prepared);
 	return true;
 }
 
-/* The kernel may take part of what is staged; the rest goes with the next call. */
+/* The kernel may take part of what is prepared; the rest goes with the next call. */
 static void pump(struct io_ring *ring)
 {
-	stage(ring);
+	prepare(ring);
 	if (ring->n_staged > 0 && !enter(ring, 0))
 		give_up_ring(ring);
 }
@@ -227,7 +227,7 @@ struct io_ring *io_ring_new(struct io *io)
 		return NULL;
 	ring->io = io;
 	ring->pending.end = &ring->pending.first;
-	ring->staged.end = &ring->staged.first;
+	ring->prepared.end = &ring->prepared.first;
 	ring->done.end = &ring->done.first;
 	if (io_uring_queue_init(RING_DEPTH, &ring->uring, 0) != 0)
 		goto fail;

@@ -64,7 +64,7 @@ uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader);
  * bytes as this rank has room for. */
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader);
 /* Bytes of the local disk that all sharers' shelves have, and give back as what is on them comes to
- * the stage: told while `number` runs. */
+ * the disk tier: told while `number` runs. */
 void loader_lends(struct lmdbio_loader *loader, uint64_t bytes);
 
 /* What becomes of each record of a run: its bytes, valid during the call, or an error. */

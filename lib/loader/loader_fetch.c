@@ -410,11 +410,11 @@ static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_
 static void tally_count(struct lmdbio_loader *loader, const struct tally *tally)
 {
 	loader->stats.memory_bytes += tally->bytes[SOURCE_MEMORY];
-	loader->stats.stage_bytes += tally->bytes[SOURCE_STAGE];
+	loader->stats.stage_bytes += tally->bytes[SOURCE_DISK];
 	loader->stats.peer_bytes += tally->bytes[SOURCE_PEER];
 	loader->stats.file_bytes += tally->bytes[SOURCE_FILE];
 	stats_add(STATS_LOADER_MEMORY_BYTES, tally->bytes[SOURCE_MEMORY]);
-	stats_add(STATS_LOADER_STAGE_BYTES, tally->bytes[SOURCE_STAGE]);
+	stats_add(STATS_LOADER_STAGE_BYTES, tally->bytes[SOURCE_DISK]);
 	stats_add(STATS_LOADER_PEER_BYTES, tally->bytes[SOURCE_PEER]);
 	stats_add(STATS_LOADER_FILE_BYTES, tally->bytes[SOURCE_FILE]);
 }

@@ -46,8 +46,8 @@ static int options_take(struct lmdbio_loader_options *to, const struct lmdbio_lo
 
 /* A mistyped directory is refused also where the data is small and no record would be staged: it is
  * the larger data set that needs it. A job goes on without the disk of a node that lacks the
- * directory, and says so where it opens the stage. Returns 0 or an errno. */
-static int stage_judge(const char *directory)
+ * directory, and says so where it opens the disk tier. Returns 0 or an errno. */
+static int stage_dir_judge(const char *directory)
 {
 	struct stat st;
 	int rc;
@@ -356,7 +356,7 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 
 	*ret = NULL;
 	if (!rc && !(hooks && hooks->sharers))
-		rc = stage_judge(taken.stage_dir);
+		rc = stage_dir_judge(taken.stage_dir);
 	if (rc)
 		return rc;
 	loader = calloc(1, sizeof(*loader));

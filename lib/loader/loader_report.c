@@ -27,7 +27,7 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 	stats.reads_at_once = loader->depth;
 	pthread_mutex_unlock(&loader->lock);
 	stats.staged_bytes = tiers_written(&loader->tiers);
-	stats.stage_state = (uint64_t)tiers_health(&loader->tiers, SOURCE_STAGE, &there);
+	stats.stage_state = (uint64_t)tiers_health(&loader->tiers, SOURCE_DISK, &there);
 	health = tiers_health(&loader->tiers, SOURCE_PEER, &there);
 	stats.peer_state = !there ? 0 : health == TIER_GOOD ? 1 : 2;
 	stats.peer_records = loader->tiers.planned;

@@ -14,7 +14,7 @@ static const struct {
 	enum tier_source source;
 	bool ordered;
 } rows[] = {
-	{&tier_stage, SOURCE_STAGE, false},
+	{&tier_disk, SOURCE_DISK, false},
 	{&tier_kept, SOURCE_MEMORY, true},
 };
 

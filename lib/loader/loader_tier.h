@@ -35,13 +35,13 @@ struct tier_setup {
 	uint64_t root;            /* ... and the tree in them, by its root page */
 	uint64_t records;
 	uint64_t keep;         /* bytes that the memory tier may keep */
-	const char *directory; /* stage: on a local disk, or NULL */
-	uint64_t limit;        /* stage: bytes; 0: what is free */
-	uint64_t lent;         /* stage: bytes that are given back there while it is filled */
-	bool fresh;            /* stage: what users that have died left there is of no use */
+	const char *directory; /* disk tier: on a local disk, or NULL */
+	uint64_t limit;        /* disk tier: bytes; 0: what is free */
+	uint64_t lent;         /* disk tier: bytes that are given back there while it is filled */
+	bool fresh;            /* disk tier: what users that have died left there is of no use */
 };
 
-enum tier_source { SOURCE_MEMORY, SOURCE_STAGE, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };
+enum tier_source { SOURCE_MEMORY, SOURCE_DISK, SOURCE_PEER, SOURCE_FILE, SOURCE_COUNT };
 
 enum { TIER_FETCHES = 16 }; /* that are fetched at once, at most */
 
@@ -134,6 +134,6 @@ bool tier_copy(struct tier_record *to, const MDB_val *key, const MDB_val *data);
 /* The same into memory that is there (NULL: false), of as many bytes as both together. */
 bool tier_place(struct tier_record *to, void *memory, const MDB_val *key, const MDB_val *data);
 
-extern const struct tier_ops tier_null, tier_kept, tier_stage;
+extern const struct tier_ops tier_null, tier_kept, tier_disk;
 
 #endif

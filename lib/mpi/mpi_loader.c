@@ -125,10 +125,10 @@ static void tell_plan(const struct opening *opening, const struct peer_planned *
 			 (unsigned long long)planned->on_disk);
 }
 
-/* Plans, and makes what the plan needs. `stage`: the loader's, or NULL. The code is agreed; after
+/* Plans, and makes what the plan needs. `disk`: the loader's, or NULL. The code is agreed; after
  * an error there is no job. */
 static int job_make(struct opening *opening, struct lmdbio_loader *loader,
-		    const struct order_spec *spec, const struct tier *stage,
+		    const struct order_spec *spec, const struct tier *disk,
 		    struct peer_planned *planned)
 {
 	struct peer_job *job = job_new(opening->door, opening->path);
@@ -146,10 +146,10 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 					 .room = {loader_room(loader)}};
 
 		job->loader = loader;
-		if (stage) {
-			job->store.disk = stage->ops;
-			job->store.disk_state = stage->state;
-			size.room[PLACE_DISK] = stage->ops->space(stage->state).room;
+		if (disk) {
+			job->store.disk = disk->ops;
+			job->store.disk_state = disk->state;
+			size.room[PLACE_DISK] = disk->ops->space(disk->state).room;
 		}
 		rc = peer_plan(job, &opening->place, spec, &size, &opening->kept, planned);
 		opening->agreed |= rc != 0;
@@ -204,7 +204,7 @@ static int residents_share(struct opening *opening, const struct lmdbio_loader *
 }
 
 /* The loader's local disk. NULL: it has none. */
-static struct tier *stage_of(struct tiers *tiers)
+static struct tier *disk_of(struct tiers *tiers)
 {
 	for (unsigned i = 0; i < tiers->count; i++)
 		if (tiers->tier[i].ops->space)
@@ -213,12 +213,12 @@ static struct tier *stage_of(struct tiers *tiers)
 }
 
 /* From now on the disk takes what the plan has there, and stays as long as others ask for it. */
-static void stage_take(struct peer_job *job, struct tier *stage)
+static void disk_take(struct peer_job *job, struct tier *disk)
 {
 	job->owns_disk = true;
 	job->users++;
-	stage->ops = &peer_tier_disk;
-	stage->state = job;
+	disk->ops = &peer_tier_disk;
+	disk->state = job;
 }
 
 /* The hook before the loader's threads begin. */
@@ -227,7 +227,7 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 {
 	struct opening *opening = context;
 	struct peer_planned planned = {0};
-	struct tier *stage = stage_of(tiers);
+	struct tier *disk = disk_of(tiers);
 	int rc = agree(opening, 0);
 
 	if (!rc)
@@ -237,7 +237,7 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 		rc = agree(opening, mpi_error_code(mpi_bcast(spec, sizeof(*spec), MPI_BYTE, 0,
 							     opening->place.all)));
 	if (!rc && !opening->why_not) {
-		rc = job_make(opening, loader, spec, stage, &planned);
+		rc = job_make(opening, loader, spec, disk, &planned);
 		if (!rc && !planned.records)
 			opening->why_not = "there is no room for them, or hardly any data";
 	}
@@ -248,8 +248,8 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 	if (rc || !opening->job)
 		return rc;
 	opening->job->users = 2;
-	if (stage)
-		stage_take(opening->job, stage);
+	if (disk)
+		disk_take(opening->job, disk);
 	service_go(opening->job);
 	tiers->planned = planned.records;
 	(void)tier_add(tiers, &peer_tier_own, opening->job, SOURCE_MEMORY);

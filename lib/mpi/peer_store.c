@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps a rank's records for its job.
  *
- * What has its place on the disk is the stage's (loader/loader_stage.c), which says what is there;
+ * What has its place on the disk is the disk tier's (loader/disk_tier.c), which says what is there;
  * here it is only counted.
  */
 #include "config.h"

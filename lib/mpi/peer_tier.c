@@ -64,7 +64,7 @@ static bool take_here(struct peer_job *job, struct tier_fetch *fetch)
 	fetch->source = SOURCE_MEMORY;
 	fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
 	if (fetch->error == ENOENT) {
-		fetch->source = SOURCE_STAGE;
+		fetch->source = SOURCE_DISK;
 		fetch->error = peer_store_read(&job->store, fetch->record, &fetch->found);
 	}
 	return !fetch->error;

@@ -27,7 +27,7 @@ struct lmdbio_stage_hold {
 	char node[MPI_NODE_NAME];
 };
 
-struct stage {
+struct staging {
 	struct lmdbio_stage_options options;
 	struct mpi_job job;
 	struct stage_source source;
@@ -45,7 +45,7 @@ struct stage {
 };
 
 /* Later versions of the options are longer, earlier ones shorter. */
-static int options_take(struct stage *stage, const struct lmdbio_stage_options *options)
+static int options_take(struct staging *stage, const struct lmdbio_stage_options *options)
 {
 	struct lmdbio_stage_options *taken = &stage->options;
 	const struct stage_reader_ops *reader;
@@ -77,7 +77,7 @@ static int options_take(struct stage *stage, const struct lmdbio_stage_options *
 }
 
 /* What all ranks must have been told alike, or they would wait for each other for ever. */
-static int options_agree(struct stage *stage, int rc)
+static int options_agree(struct staging *stage, int rc)
 {
 	const struct lmdbio_stage_options *options = &stage->options;
 	uint64_t mine[] = {options->target, options->reader, options->buffer,
@@ -92,12 +92,12 @@ static int options_agree(struct stage *stage, int rc)
 	return mpi_agree(stage->job.all, rc, &stage->failed);
 }
 
-static bool is_in_parts(const struct stage *stage)
+static bool is_in_parts(const struct staging *stage)
 {
 	return stage->options.target == LMDBIO_STAGE_PARTS;
 }
 
-static int buffers_make(struct stage *stage)
+static int buffers_make(struct staging *stage)
 {
 	bool spread = stage_target_spreads(&stage->target) && stage->job.place.nodes > 1;
 
@@ -112,7 +112,7 @@ static int buffers_make(struct stage *stage)
 	return stage->arriving ? 0 : ENOMEM;
 }
 
-static int reader_open(struct stage *stage)
+static int reader_open(struct staging *stage)
 {
 	int rc;
 
@@ -130,7 +130,7 @@ static int reader_open(struct stage *stage)
 
 static int take(void *argument, struct stage_part part, const void *bytes)
 {
-	struct stage *stage = argument;
+	struct staging *stage = argument;
 
 	return stage->target.there
 		       ? 0
@@ -138,7 +138,7 @@ static int take(void *argument, struct stage_part part, const void *bytes)
 }
 
 /* Brings a step's bytes to this node's target and to the other nodes'. */
-static int hand_on(struct stage *stage, uint64_t step)
+static int hand_on(struct staging *stage, uint64_t step)
 {
 	const void *mine = stage->buffers[step % STAGE_BUFFERS];
 	struct stage_exchange exchange = {
@@ -161,7 +161,7 @@ static int hand_on(struct stage *stage, uint64_t step)
 	return rc ? rc : other;
 }
 
-static void start(struct stage *stage, uint64_t step)
+static void start(struct staging *stage, uint64_t step)
 {
 	struct stage_part part = stage_shares_part(&stage->shares, stage->share, step);
 
@@ -169,7 +169,7 @@ static void start(struct stage *stage, uint64_t step)
 }
 
 /* One step's bytes are in its buffer, on all ranks, or the code is the same on all. */
-static int read_step(struct stage *stage, uint64_t step, bool ahead)
+static int read_step(struct staging *stage, uint64_t step, bool ahead)
 {
 	uint64_t since = clock_now();
 	int rc = 0, turn;
@@ -188,7 +188,7 @@ static int read_step(struct stage *stage, uint64_t step, bool ahead)
 	return rc ? rc : turn;
 }
 
-static int tell_progress(struct stage *stage, uint64_t steps)
+static int tell_progress(struct staging *stage, uint64_t steps)
 {
 	const struct lmdbio_stage_options *options = &stage->options;
 
@@ -201,7 +201,7 @@ static int tell_progress(struct stage *stage, uint64_t steps)
 
 /* The next step is read while this one is handed on, where the reader can do that and no rank
  * waits for its turn. */
-static int copy_all(struct stage *stage)
+static int copy_all(struct staging *stage)
 {
 	bool ahead = stage->reader.ops->ahead && !stage->options.group;
 	int rc = 0;
@@ -225,7 +225,7 @@ static int copy_all(struct stage *stage)
 
 /* Of the data the ranks of the job have a share each; of a node's part, which is not there yet,
  * the node's. All ranks take the largest rank's number of steps. */
-static int shares_cut(struct stage *stage)
+static int shares_cut(struct staging *stage)
 {
 	const struct mpi_place *at = &stage->job.place;
 	const struct chunk_spread *spread = &stage->target.spread;
@@ -249,7 +249,7 @@ static int shares_cut(struct stage *stage)
 	return rc;
 }
 
-static int copy(struct stage *stage)
+static int copy(struct staging *stage)
 {
 	int cut = shares_cut(stage), rc = stage_peers_find(&stage->peers, &stage->job);
 
@@ -264,7 +264,7 @@ static int copy(struct stage *stage)
 	return rc ? rc : copy_all(stage);
 }
 
-static void report_fill(struct stage *stage, int rc)
+static void report_fill(struct staging *stage, int rc)
 {
 	struct lmdbio_stage_report report = {0}, *wanted = stage->options.report;
 	uint64_t mine[] = {stage->reader.bytes, stage->reader.calls, stage->moved, stage->waited};
@@ -293,7 +293,7 @@ static void report_fill(struct stage *stage, int rc)
 	memcpy(wanted, &report, report.size);
 }
 
-static int hold_make(struct stage *stage)
+static int hold_make(struct staging *stage)
 {
 	struct lmdbio_stage_hold *hold = calloc(1, sizeof(*hold));
 
@@ -306,7 +306,7 @@ static int hold_make(struct stage *stage)
 	return 0;
 }
 
-static int target_fill(struct stage *stage)
+static int target_fill(struct staging *stage)
 {
 	bool memory = stage->options.target == LMDBIO_STAGE_MEMORY;
 	uint64_t nonce = clock_of(CLOCK_REALTIME);
@@ -349,7 +349,7 @@ static int target_fill(struct stage *stage)
 	return rc;
 }
 
-static void stage_free(struct stage *stage)
+static void stage_free(struct staging *stage)
 {
 	if (stage->reading)
 		stage->reader.ops->close(&stage->reader);
@@ -369,11 +369,11 @@ __attribute__((visibility("default"))) int
 lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_options *options)
 {
 	/* Not malloc'ed: a rank without memory must be able to tell the others. */
-	struct stage own = {
+	struct staging own = {
 		.source = {.fd = -1},
 		.job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL},
 	};
-	struct stage *stage = &own;
+	struct staging *stage = &own;
 	int rc;
 
 	rc = mpi_comm_dup(comm, &stage->job.all);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Directories that other users cannot change, and how they are kept by descriptor.
  *
- * lmdbio keeps files in directories that the user names: staged copies, parts, the loader's stage file.
- * Where another user may write, that user can put a link, a directory or a file of its own in the way, or
- * swap two of ours. So a directory is opened first, judged then, and used by its descriptor from there on:
- * it must belong to this user or to root, and neither its group nor others may write to it.
+ * lmdbio keeps files in directories that the user names: staged copies, parts, the disk tier's
+ * file. Where another user may write, that user can put a link, a directory or a file of its own in
+ * the way, or swap two of ours. So a directory is opened first, judged then, and used by its
+ * descriptor from there on: it must belong to this user or to root, and neither its group nor
+ * others may write to it.
  *
- * In a directory for everybody (/tmp: mode 1777) a subdirectory of this user's alone takes its place,
- * lmdbio-UID. Only its owner can rename or remove it there, because the directory above is sticky.
+ * In a directory for everybody (/tmp: mode 1777) a subdirectory of this user's alone takes its
+ * place, lmdbio-UID. Only its owner can rename or remove it there, because the directory above is
+ * sticky.
  */
 #ifndef LMDBIO_UTIL_GUARDED_H
 #define LMDBIO_UTIL_GUARDED_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The identity of a data set's bytes: which file they are in, and which state of it.
  *
- * Whatever keeps a data set's bytes outside of its file (the arena, a staged copy, a node's part, the
- * loader's stage file, a server, a peer) names them by this one type, and uses them only where it is
- * equal. No path is in it: a name may lead to another file by now.
+ * Whatever keeps a data set's bytes outside of its file (the arena, a staged copy, a node's part,
+ * the disk tier's file, a server, a peer) names them by this one type, and uses them only where it
+ * is equal. No path is in it: a name may lead to another file by now.
  *
  * One type has three forms, because nodes do not agree on everything:
  *   node      all fields: what processes of one machine agree on
- *   job       without `device`, which each node numbers for itself; sealed on disks as well, because a
- *             device's number is another one after a reboot
- *   content   size and snapshot alone: what byte copies of a data set agree on
+ *   job       without `device`, which each node numbers for itself; sealed on disks as well,
+ * because a device's number is another one after a reboot content   size and snapshot alone: what
+ * byte copies of a data set agree on
  */
 #ifndef LMDBIO_UTIL_IDENTITY_H
 #define LMDBIO_UTIL_IDENTITY_H

@@ -27,13 +27,13 @@ static void choice_when_one_is_faster_then_that_one(void **state)
 	tiers_init(&tiers);
 	assert_ptr_equal(tiers_choose(&tiers, 1), tiers_file(&tiers));
 	tier_done(tiers_file(&tiers), 1, 1000000);
-	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_STAGE), 0);
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_DISK), 0);
 	tier_done(tiers_file(&tiers), 0, 0);
 	/* Not known yet: tried. */
-	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_STAGE);
+	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_DISK);
 	tier_done(&tiers.tier[0], 1, 1000);
 	atomic_store(&tiers_file(&tiers)->pace, 100000);
-	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_STAGE);
+	assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_DISK);
 	tier_done(&tiers.tier[0], 1, 1000);
 	/* A long queue there makes storage the faster one. */
 	atomic_store(&tiers.tier[0].queue, 1000);
@@ -45,8 +45,8 @@ static void choice_when_one_is_faster_then_that_one(void **state)
 	}
 	assert_true(other > 100 && other < 128);
 	for (unsigned i = 1; i < TIERS; i++)
-		assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_STAGE), 0);
-	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_STAGE), ENOSPC);
+		assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_DISK), 0);
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_DISK), ENOSPC);
 	tiers_close(&tiers);
 }
 
@@ -82,11 +82,11 @@ static void choice_when_planned_then_a_long_queue_is_no_reason_to_read_again(voi
 	has_all.has = all_has;
 	tiers_init(&tiers);
 	tiers.planned = 1;
-	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_STAGE), 0);
+	assert_int_equal(tier_add(&tiers, &has_all, NULL, SOURCE_DISK), 0);
 	atomic_store(&tiers.tier[0].pace, 400000);
 	atomic_store(&tiers_file(&tiers)->pace, 100000);
 	for (unsigned i = 0; i < 100; i++)
-		assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_STAGE);
+		assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_DISK);
 	tiers_close(&tiers);
 }
 

@@ -101,7 +101,7 @@ static unsigned have(const struct tier_ops *ops, void *state)
 
 static void tier_when_offered_records_then_has_them_right_or_not(void **state)
 {
-	static const struct tier_ops *const tiers[] = {&tier_null, &tier_kept, &tier_stage};
+	static const struct tier_ops *const tiers[] = {&tier_null, &tier_kept, &tier_disk};
 	static const unsigned keeps[] = {0, RECORDS, RECORDS};
 	struct tier_setup setup = setup_of(place.directory);
 
@@ -143,7 +143,7 @@ static void tier_when_not_set_up_then_there_is_none(void **state)
 	void *tier = NULL;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
 	assert_null(tier);
 	setup.keep = 0;
 	assert_int_equal(tier_kept.open(&tier, &setup), 0);
@@ -152,7 +152,7 @@ static void tier_when_not_set_up_then_there_is_none(void **state)
 
 /* --- the local disk --------------------------------------------------------------------------- */
 
-static bool stage_file(char *path, size_t size)
+static bool disk_file(char *path, size_t size)
 {
 	char pattern[260];
 	glob_t found;
@@ -168,7 +168,7 @@ static bool stage_file(char *path, size_t size)
 	return there;
 }
 
-static void stage_when_two_use_it_then_shared_and_gone_with_the_last(void **state)
+static void disk_when_two_use_it_then_shared_and_gone_with_the_last(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *first = NULL, *second = NULL;
@@ -176,21 +176,21 @@ static void stage_when_two_use_it_then_shared_and_gone_with_the_last(void **stat
 	struct stat st;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
-	assert_int_equal(tier_stage.open(&second, &setup), 0);
-	assert_true(offer_all(&tier_stage, first) > 0);
-	assert_int_equal(have(&tier_stage, second), RECORDS);
-	assert_int_equal(offer_all(&tier_stage, second), 0);
-	tier_stage.close(first);
-	assert_true(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
+	assert_int_equal(tier_disk.open(&second, &setup), 0);
+	assert_true(offer_all(&tier_disk, first) > 0);
+	assert_int_equal(have(&tier_disk, second), RECORDS);
+	assert_int_equal(offer_all(&tier_disk, second), 0);
+	tier_disk.close(first);
+	assert_true(disk_file(path, sizeof(path)));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	assert_int_equal(have(&tier_stage, second), RECORDS);
-	tier_stage.close(second);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(have(&tier_disk, second), RECORDS);
+	tier_disk.close(second);
+	assert_false(disk_file(path, sizeof(path)));
 }
 
-static void stage_when_of_another_data_set_then_not_believed(void **state)
+static void disk_when_of_another_data_set_then_not_believed(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	char path[260], other[260];
@@ -198,29 +198,29 @@ static void stage_when_of_another_data_set_then_not_believed(void **state)
 
 	(void)state;
 	/* As a process that was killed leaves it, under another one's name. */
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(offer_all(&tier_stage, tier) > 0);
-	assert_true(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_disk, tier) > 0);
+	assert_true(disk_file(path, sizeof(path)));
 	snprintf(other, sizeof(other), "%s/kept", place.directory);
 	assert_int_equal(link(path, other), 0);
-	tier_stage.close(tier);
+	tier_disk.close(tier);
 	assert_int_equal(rename(other, path), 0);
 	/* The same identity: it is of use again. */
 	tier = NULL;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_int_equal(have(&tier_stage, tier), RECORDS);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_int_equal(have(&tier_disk, tier), RECORDS);
 	assert_int_equal(link(path, other), 0);
-	tier_stage.close(tier);
+	tier_disk.close(tier);
 	setup.identity.snapshot++;
 	tier = NULL;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(stage_file(path, sizeof(path)));
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(disk_file(path, sizeof(path)));
+	tier_disk.close(tier);
 	assert_int_equal(rename(other, path), 0);
 	tier = NULL;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_int_equal(have(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_int_equal(have(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 }
 
 /* Keeps the stage open until the program's end, as one that forgets to close its loader does. */
@@ -228,12 +228,12 @@ static void end_without_closing(const struct tier_setup *setup)
 {
 	static void *tier;
 
-	if (tier_stage.open(&tier, setup) || !offer_all(&tier_stage, tier))
+	if (tier_disk.open(&tier, setup) || !offer_all(&tier_disk, tier))
 		_exit(1);
 	exit(0);
 }
 
-static void stage_when_its_process_ends_then_gone_if_it_was_the_last(void **state)
+static void disk_when_its_process_ends_then_gone_if_it_was_the_last(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *tier = NULL;
@@ -244,44 +244,44 @@ static void stage_when_its_process_ends_then_gone_if_it_was_the_last(void **stat
 	(void)state;
 	for (int others = 0; others < 2; others++) {
 		if (others)
-			assert_int_equal(tier_stage.open(&tier, &setup), 0);
+			assert_int_equal(tier_disk.open(&tier, &setup), 0);
 		child = fork();
 		assert_true(child >= 0);
 		if (!child)
 			end_without_closing(&setup);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_int_equal(status, 0);
-		assert_int_equal(stage_file(path, sizeof(path)), others);
+		assert_int_equal(disk_file(path, sizeof(path)), others);
 	}
-	assert_int_equal(have(&tier_stage, tier), RECORDS);
-	tier_stage.close(tier);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(have(&tier_disk, tier), RECORDS);
+	tier_disk.close(tier);
+	assert_false(disk_file(path, sizeof(path)));
 }
 
 /* As a process that was killed leaves it, beside one that is alive. */
-static void stage_when_to_be_fresh_then_only_what_the_living_have_is_there(void **state)
+static void disk_when_to_be_fresh_then_only_what_the_living_have_is_there(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *first = NULL, *second = NULL;
 	char path[260], other[260];
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
-	assert_true(offer_all(&tier_stage, first) > 0);
-	assert_true(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
+	assert_true(offer_all(&tier_disk, first) > 0);
+	assert_true(disk_file(path, sizeof(path)));
 	snprintf(other, sizeof(other), "%s/kept", place.directory);
 	assert_int_equal(link(path, other), 0);
-	tier_stage.close(first);
+	tier_disk.close(first);
 	assert_int_equal(rename(other, path), 0);
 	setup.fresh = true;
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
-	assert_int_equal(have(&tier_stage, first), 0);
-	assert_true(offer_all(&tier_stage, first) > 0);
-	assert_int_equal(tier_stage.open(&second, &setup), 0);
-	assert_int_equal(have(&tier_stage, second), RECORDS);
-	tier_stage.close(first);
-	tier_stage.close(second);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
+	assert_int_equal(have(&tier_disk, first), 0);
+	assert_true(offer_all(&tier_disk, first) > 0);
+	assert_int_equal(tier_disk.open(&second, &setup), 0);
+	assert_int_equal(have(&tier_disk, second), RECORDS);
+	tier_disk.close(first);
+	tier_disk.close(second);
+	assert_false(disk_file(path, sizeof(path)));
 }
 
 /* Locks that were asked for, and those of a user that were refused. */
@@ -311,13 +311,13 @@ static void *open_fresh(void *state)
 	struct tier_setup setup = setup_of(place.directory);
 
 	setup.fresh = true;
-	assert_int_equal(tier_stage.open(state, &setup), 0);
+	assert_int_equal(tier_disk.open(state, &setup), 0);
 	return NULL;
 }
 
 /* Two of a node that begin after one that was killed: the other one removes what is left, and makes
  * its own, when this one has opened what is left. */
-static void stage_when_replaced_while_it_is_opened_then_the_new_one_is_used(void **state)
+static void disk_when_replaced_while_it_is_opened_then_the_new_one_is_used(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *tier = NULL, *other = NULL;
@@ -326,9 +326,9 @@ static void stage_when_replaced_while_it_is_opened_then_the_new_one_is_used(void
 	int left;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(stage_file(path, sizeof(path)));
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(disk_file(path, sizeof(path)));
+	tier_disk.close(tier);
 	left = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(left >= 0);
 	assert_int_equal(write(left, "left", 4), 4);
@@ -338,18 +338,18 @@ static void stage_when_replaced_while_it_is_opened_then_the_new_one_is_used(void
 	while (!atomic_load(&refused))
 		sched_yield();
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
 	close(left);
 	pthread_join(opener, NULL);
-	assert_int_equal(tier_stage.health(other), TIER_GOOD);
-	assert_true(offer_all(&tier_stage, other) > 0);
-	assert_int_equal(have(&tier_stage, tier), RECORDS);
-	tier_stage.close(tier);
-	tier_stage.close(other);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.health(other), TIER_GOOD);
+	assert_true(offer_all(&tier_disk, other) > 0);
+	assert_int_equal(have(&tier_disk, tier), RECORDS);
+	tier_disk.close(tier);
+	tier_disk.close(other);
+	assert_false(disk_file(path, sizeof(path)));
 }
 
-static void stage_when_bytes_have_changed_then_dropped(void **state)
+static void disk_when_bytes_have_changed_then_dropped(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	struct tier_record found;
@@ -359,19 +359,19 @@ static void stage_when_bytes_have_changed_then_dropped(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(offer_all(&tier_stage, tier) > 0);
-	assert_true(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_disk, tier) > 0);
+	assert_true(disk_file(path, sizeof(path)));
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(pwrite(fd, "x", 1, st.st_size - 1), 1);
 	close(fd);
 	/* The last record that was written. */
-	assert_int_equal(tier_stage.fetch(tier, RECORDS - 1, &found), EBADMSG);
-	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
-	assert_int_equal(have(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.fetch(tier, RECORDS - 1, &found), EBADMSG);
+	assert_int_equal(tier_disk.health(tier), TIER_FAILED);
+	assert_int_equal(have(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 }
 
 /* Nanoseconds that each look at the clock takes. */
@@ -393,20 +393,20 @@ static void fetch_at(void *tier, uint64_t record, uint64_t seconds)
 	struct tier_record found;
 
 	clock_step = seconds * 1000000000;
-	assert_int_equal(tier_stage.fetch(tier, record, &found), 0);
+	assert_int_equal(tier_disk.fetch(tier, record, &found), 0);
 	clock_step = 0;
 	assert_true(is_record(record, &found));
 	free(found.memory);
 }
 
-static void stage_when_it_takes_seconds_again_and_again_then_dropped(void **state)
+static void disk_when_it_takes_seconds_again_and_again_then_dropped(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *tier = NULL;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(offer_all(&tier_stage, tier) > 0);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(offer_all(&tier_disk, tier) > 0);
 	/* Now and then is nothing. */
 	for (unsigned i = 0; i < 20; i++)
 		fetch_at(tier, i, i % 3 ? 3 : 0);
@@ -414,14 +414,14 @@ static void stage_when_it_takes_seconds_again_and_again_then_dropped(void **stat
 		fetch_at(tier, i, 1);
 	fetch_at(tier, 1, 3);
 	fetch_at(tier, 2, 3);
-	assert_int_equal(tier_stage.health(tier), TIER_GOOD);
+	assert_int_equal(tier_disk.health(tier), TIER_GOOD);
 	fetch_at(tier, 3, 3);
-	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
-	assert_int_equal(have(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.health(tier), TIER_FAILED);
+	assert_int_equal(have(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 }
 
-static void stage_when_it_may_not_grow_then_full_and_of_use(void **state)
+static void disk_when_it_may_not_grow_then_full_and_of_use(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	struct rlimit before, small = {.rlim_cur = 40000, .rlim_max = RLIM_INFINITY};
@@ -433,21 +433,21 @@ static void stage_when_it_may_not_grow_then_full_and_of_use(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	small.rlim_max = before.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	room = tier_stage.space(tier).room;
-	kept = offer_all(&tier_stage, tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	room = tier_disk.space(tier).room;
+	kept = offer_all(&tier_disk, tier);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	/* Nobody counts on more than that. */
 	assert_true(room < small.rlim_cur && kept <= room && kept > room - 300);
-	assert_int_equal(tier_stage.health(tier), TIER_FULL);
-	n = have(&tier_stage, tier);
+	assert_int_equal(tier_disk.health(tier), TIER_FULL);
+	n = have(&tier_disk, tier);
 	assert_true(n > 50 && n < RECORDS);
-	assert_int_equal(offer_all(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(offer_all(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 }
 
 /* How much it takes is what it says, whoever puts it there. */
-static void stage_when_asked_for_its_room_then_says_what_it_takes(void **state)
+static void disk_when_asked_for_its_room_then_says_what_it_takes(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	void *first = NULL, *second = NULL;
@@ -457,40 +457,40 @@ static void stage_when_asked_for_its_room_then_says_what_it_takes(void **state)
 
 	(void)state;
 	setup.limit = 1 << 20;
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
-	assert_int_equal(tier_stage.space(first).room, setup.limit);
-	assert_int_equal(tier_stage.space(first).written, 0);
-	all = offer_all(&tier_stage, first);
-	assert_int_equal(tier_stage.space(first).written, all);
-	assert_int_equal(tier_stage.space(first).room, setup.limit - all);
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
+	assert_int_equal(tier_disk.space(first).room, setup.limit);
+	assert_int_equal(tier_disk.space(first).written, 0);
+	all = offer_all(&tier_disk, first);
+	assert_int_equal(tier_disk.space(first).written, all);
+	assert_int_equal(tier_disk.space(first).room, setup.limit - all);
 	/* Who comes later has no more room for that. */
-	assert_int_equal(tier_stage.open(&second, &setup), 0);
-	assert_int_equal(tier_stage.space(second).room, setup.limit - all);
-	assert_int_equal(tier_stage.space(second).written, 0);
-	tier_stage.close(second);
-	tier_stage.close(first);
+	assert_int_equal(tier_disk.open(&second, &setup), 0);
+	assert_int_equal(tier_disk.space(second).room, setup.limit - all);
+	assert_int_equal(tier_disk.space(second).written, 0);
+	tier_disk.close(second);
+	tier_disk.close(first);
 	setup.limit = all / 2;
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
 	for (uint64_t i = 0; i < RECORDS; i++) {
 		record_make(i, &key, &data, bytes);
-		if (key.mv_size + data.mv_size > tier_stage.space(first).room)
+		if (key.mv_size + data.mv_size > tier_disk.space(first).room)
 			break;
-		half += tier_stage.offer(first, i, &key, &data);
+		half += tier_disk.offer(first, i, &key, &data);
 	}
-	assert_int_equal(tier_stage.space(first).written, half);
-	assert_int_equal(tier_stage.health(first), TIER_GOOD);
-	(void)offer_all(&tier_stage, first);
-	assert_int_equal(tier_stage.health(first), TIER_FULL);
-	assert_int_equal(tier_stage.space(first).room, 0);
-	tier_stage.close(first);
+	assert_int_equal(tier_disk.space(first).written, half);
+	assert_int_equal(tier_disk.health(first), TIER_GOOD);
+	(void)offer_all(&tier_disk, first);
+	assert_int_equal(tier_disk.health(first), TIER_FULL);
+	assert_int_equal(tier_disk.space(first).room, 0);
+	tier_disk.close(first);
 	setup.directory = "/no/such/directory";
-	assert_int_equal(tier_stage.open(&first, &setup), 0);
-	assert_int_equal(tier_stage.space(first).room, 0);
-	tier_stage.close(first);
+	assert_int_equal(tier_disk.open(&first, &setup), 0);
+	assert_int_equal(tier_disk.space(first).room, 0);
+	tier_disk.close(first);
 }
 
 /* A name that leads elsewhere is no file of ours. */
-static void stage_when_a_link_stands_there_then_not_followed(void **state)
+static void disk_when_a_link_stands_there_then_not_followed(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	char path[260], victim[260];
@@ -499,19 +499,19 @@ static void stage_when_a_link_stands_there_then_not_followed(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(stage_file(path, sizeof(path)));
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(disk_file(path, sizeof(path)));
+	tier_disk.close(tier);
 	snprintf(victim, sizeof(victim), "%s/victim", place.directory);
 	fd = open(victim, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(symlink(victim, path), 0);
 	tier = NULL;
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
-	assert_int_equal(offer_all(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_int_equal(tier_disk.health(tier), TIER_FAILED);
+	assert_int_equal(offer_all(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 	assert_int_equal(stat(victim, &st), 0);
 	assert_int_equal(st.st_size, 0);
 	unlink(path);
@@ -524,23 +524,23 @@ static void stage_place(char *path, size_t size)
 	struct tier_setup setup = setup_of(place.directory);
 	void *tier = NULL;
 
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_true(stage_file(path, size));
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_true(disk_file(path, size));
+	tier_disk.close(tier);
 }
 
 static void is_refused(const struct tier_setup *setup)
 {
 	void *tier = NULL;
 
-	assert_int_equal(tier_stage.open(&tier, setup), 0);
-	assert_int_equal(tier_stage.health(tier), TIER_FAILED);
-	assert_int_equal(offer_all(&tier_stage, tier), 0);
-	tier_stage.close(tier);
+	assert_int_equal(tier_disk.open(&tier, setup), 0);
+	assert_int_equal(tier_disk.health(tier), TIER_FAILED);
+	assert_int_equal(offer_all(&tier_disk, tier), 0);
+	tier_disk.close(tier);
 }
 
 /* Whatever stands there and is not this user's alone is left as it is, and no lock on it is asked for. */
-static void stage_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for(void **state)
+static void disk_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	char path[260], second[280];
@@ -585,7 +585,7 @@ static void stage_when_another_user_has_put_it_there_then_its_lock_is_not_waited
 }
 
 /* As a process of this user that is stopped between two system calls. */
-static void stage_when_a_lock_is_never_given_back_then_not_waited_for_without_end(void **state)
+static void disk_when_a_lock_is_never_given_back_then_not_waited_for_without_end(void **state)
 {
 	struct flock head = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
 	struct tier_setup setup = setup_of(place.directory);
@@ -605,7 +605,7 @@ static void stage_when_a_lock_is_never_given_back_then_not_waited_for_without_en
 	assert_int_equal(unlink(path), 0);
 }
 
-static void stage_when_others_may_write_to_its_directory_then_not_used(void **state)
+static void disk_when_others_may_write_to_its_directory_then_not_used(void **state)
 {
 	struct tier_setup setup = setup_of(place.directory);
 	char elsewhere[260], own[260], path[260];
@@ -617,18 +617,18 @@ static void stage_when_others_may_write_to_its_directory_then_not_used(void **st
 	is_refused(&setup);
 	assert_int_equal(chmod(place.directory, 0777), 0);
 	is_refused(&setup);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_false(disk_file(path, sizeof(path)));
 
 	/* In one for everybody it is the user's own in it. */
 	assert_int_equal(chmod(place.directory, 01777), 0);
 	snprintf(own, sizeof(own), "%s/lmdbio-%u", place.directory, (unsigned)geteuid());
-	assert_int_equal(tier_stage.open(&tier, &setup), 0);
-	assert_int_equal(tier_stage.health(tier), TIER_GOOD);
-	assert_false(stage_file(path, sizeof(path)));
+	assert_int_equal(tier_disk.open(&tier, &setup), 0);
+	assert_int_equal(tier_disk.health(tier), TIER_GOOD);
+	assert_false(disk_file(path, sizeof(path)));
 	assert_int_equal(lstat(own, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
-	assert_true(offer_all(&tier_stage, tier) > 0);
-	tier_stage.close(tier);
+	assert_true(offer_all(&tier_disk, tier) > 0);
+	tier_disk.close(tier);
 
 	/* Whatever another user has put there in its place is not. */
 	assert_int_equal(chmod(own, 0777), 0);
@@ -670,21 +670,21 @@ int main(void)
 		cmocka_unit_test(tier_when_offered_records_then_has_them_right_or_not),
 		cmocka_unit_test(tier_when_memory_is_short_then_keeps_what_fits),
 		cmocka_unit_test(tier_when_not_set_up_then_there_is_none),
-		cmocka_unit_test(stage_when_two_use_it_then_shared_and_gone_with_the_last),
-		cmocka_unit_test(stage_when_of_another_data_set_then_not_believed),
-		cmocka_unit_test(stage_when_its_process_ends_then_gone_if_it_was_the_last),
-		cmocka_unit_test(stage_when_to_be_fresh_then_only_what_the_living_have_is_there),
-		cmocka_unit_test(stage_when_replaced_while_it_is_opened_then_the_new_one_is_used),
-		cmocka_unit_test(stage_when_bytes_have_changed_then_dropped),
-		cmocka_unit_test(stage_when_it_takes_seconds_again_and_again_then_dropped),
-		cmocka_unit_test(stage_when_it_may_not_grow_then_full_and_of_use),
-		cmocka_unit_test(stage_when_asked_for_its_room_then_says_what_it_takes),
-		cmocka_unit_test(stage_when_a_link_stands_there_then_not_followed),
+		cmocka_unit_test(disk_when_two_use_it_then_shared_and_gone_with_the_last),
+		cmocka_unit_test(disk_when_of_another_data_set_then_not_believed),
+		cmocka_unit_test(disk_when_its_process_ends_then_gone_if_it_was_the_last),
+		cmocka_unit_test(disk_when_to_be_fresh_then_only_what_the_living_have_is_there),
+		cmocka_unit_test(disk_when_replaced_while_it_is_opened_then_the_new_one_is_used),
+		cmocka_unit_test(disk_when_bytes_have_changed_then_dropped),
+		cmocka_unit_test(disk_when_it_takes_seconds_again_and_again_then_dropped),
+		cmocka_unit_test(disk_when_it_may_not_grow_then_full_and_of_use),
+		cmocka_unit_test(disk_when_asked_for_its_room_then_says_what_it_takes),
+		cmocka_unit_test(disk_when_a_link_stands_there_then_not_followed),
 		cmocka_unit_test(
-			stage_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for),
+			disk_when_another_user_has_put_it_there_then_its_lock_is_not_waited_for),
 		cmocka_unit_test(
-			stage_when_a_lock_is_never_given_back_then_not_waited_for_without_end),
-		cmocka_unit_test(stage_when_others_may_write_to_its_directory_then_not_used),
+			disk_when_a_lock_is_never_given_back_then_not_waited_for_without_end),
+		cmocka_unit_test(disk_when_others_may_write_to_its_directory_then_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

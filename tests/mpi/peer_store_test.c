@@ -233,14 +233,14 @@ static void *disk_open(uint64_t limit)
 				   .limit = limit};
 	void *disk = NULL;
 
-	assert_int_equal(tier_stage.open(&disk, &setup), 0);
+	assert_int_equal(tier_disk.open(&disk, &setup), 0);
 	return disk;
 }
 
 static void peer_store_make_on_disk(struct peer_store *store, void *disk, enum peer_role role)
 {
 	peer_store_make(store, 1 << 20, role);
-	store->disk = &tier_stage;
+	store->disk = &tier_disk;
 	store->disk_state = disk;
 	for (uint64_t unit = DISK_UNIT; unit < store->units; unit++)
 		peer_store_place_on_disk(store, unit);
@@ -266,10 +266,10 @@ static void store_when_a_units_place_is_the_disk_then_it_is_there_and_not_in_mem
 		assert_true(is_there(&store, record));
 	}
 	assert_int_equal(store.used, used);
-	assert_int_equal(tier_stage.space(disk).written, kept);
+	assert_int_equal(tier_disk.space(disk).written, kept);
 	assert_int_equal(ready_count(store.ready, store.units), store.units);
 	peer_store_close_units(&store);
-	tier_stage.close(disk);
+	tier_disk.close(disk);
 }
 
 /* The store takes only what has its place there, but tells of all that is. */
@@ -283,7 +283,7 @@ static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_
 	(void)state;
 	for (uint64_t record = DISK_UNIT * UNIT - 5; record < DISK_UNIT * UNIT + 15; record++) {
 		record_make(record, bytes, &key, &data);
-		assert_true(tier_stage.offer(other, record, &key, &data) > 0);
+		assert_true(tier_disk.offer(other, record, &key, &data) > 0);
 	}
 	peer_store_make_on_disk(&store, disk, ROLE_COPY);
 	assert_true(ready_test(store.ready, DISK_UNIT));
@@ -296,8 +296,8 @@ static void store_when_another_process_uses_the_disk_then_what_it_has_put_there_
 	store.at[DISK_UNIT].role = ROLE_NONE;
 	assert_true(is_there(&store, DISK_UNIT * UNIT));
 	peer_store_close_units(&store);
-	tier_stage.close(disk);
-	tier_stage.close(other);
+	tier_disk.close(disk);
+	tier_disk.close(other);
 }
 
 static void store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not(void **state)
@@ -316,7 +316,7 @@ static void store_when_the_disk_is_full_then_no_unit_is_whole_that_is_not(void *
 	assert_true(is_there(&store, DISK_UNIT * UNIT));
 	assert_false(is_there(&store, RECORDS - 1));
 	peer_store_close_units(&store);
-	tier_stage.close(disk);
+	tier_disk.close(disk);
 }
 
 static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole(void **state)
@@ -337,7 +337,7 @@ static void store_when_threads_give_the_same_to_the_disk_then_units_are_whole(vo
 	for (uint64_t record = 0; record < RECORDS; record++)
 		assert_true(is_there(&store, record));
 	peer_store_close_units(&store);
-	tier_stage.close(disk);
+	tier_disk.close(disk);
 }
 
 static int directory_make(void **state)

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The stage: records kept in a file on a local disk.
+/* The disk tier: records kept in a file on a local disk.
  *
  * One sparse file per data set and directory, shared by the processes of the node:
  *
- *   0 a head (4096): what it was made of, how many records, the boot that wrote it, where the next record
- *     goes
- *   4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: a process writes it),
- *     value's size (4), key's size (4), XXH3-64 of both (8)
- *   then the records, value and key, in the order in which they came
+ *   0 a head (4096): what it was made of, how many records, the boot that wrote it, where the next
+ * record goes 4096 a row for each record (24 bytes): where it stands (8; 0: not here, 1: a process
+ * writes it), value's size (4), key's size (4), XXH3-64 of both (8) then the records, value and
+ * key, in the order in which they came
  *
- * Its name is a hash of the data set's identity; the identity in its head is what counts. The directory, or
- * in one for everybody the user's own in it, is opened and judged once and used by its descriptor
- * (util/guarded.h). A file is judged before any lock on it is asked for: another user may have put it there
- * and hold one. The locks of this user's own processes are waited for LOCK_TRIES times.
+ * Its name is a hash of the data set's identity; the identity in its head is what counts. The
+ * directory, or in one for everybody the user's own in it, is opened and judged once and used by
+ * its descriptor (util/guarded.h). A file is judged before any lock on it is asked for: another
+ * user may have put it there and hold one. The locks of this user's own processes are waited for
+ * LOCK_TRIES times.
  *
  * Head and rows are mapped. A record is written, then its row, its place last; a row that was
  * written before a crash of the machine is not believed, because the boot is another one. The file
- * goes with its last user: each has a shared lock on it, and the user that can turn its own to an exclusive
- * one is the last, when it closes the stage or when its program ends. What users that were killed
- * have left is of use to the next ones; but not to a
- * job, whose plan has other records there. Every record is checked when it is read. A disk that is
- * full takes no more, and what is there stays of use; one that fails is not asked any more, nor one
- * that again and again takes seconds for a record: what is planned to come from there has nothing
- * to be compared with.
+ * goes with its last user: each has a shared lock on it, and the user that can turn its own to an
+ * exclusive one is the last, when it closes the disk tier or when its program ends. What users that
+ * were killed have left is of use to the next ones; but not to a job, whose plan has other records
+ * there. Every record is checked when it is read. A disk that is full takes no more, and what is
+ * there stays of use; one that fails is not asked any more, nor one that again and again takes
+ * seconds for a record: what is planned to come from there has nothing to be compared with.
  */
 #include "loader/loader_tier.h"
 
@@ -81,29 +80,29 @@ struct head {
 	_Atomic uint64_t next; /* offset */
 };
 
-struct row {
+struct disk_row {
 	_Atomic uint64_t place;
 	uint32_t data, key;
 	uint64_t check;
 };
 
-struct stage {
+struct disk_tier {
 	int fd;
 	struct guarded place;
 	char name[NAME]; /* in it */
 	struct head *head;
-	struct row *rows;
+	struct disk_row *rows;
 	size_t mapped;
 	uint64_t records, limit; /* limit: offset in the file */
 	_Atomic uint64_t written;
-	_Atomic int health; /* enum tier_state */
+	_Atomic int health;          /* enum tier_state */
 	_Atomic uint64_t slow_until; /* when the last slow read came */
 	_Atomic unsigned slow;       /* slow reads, one after another */
-	struct stage *next;          /* of those that are open */
+	struct disk_tier *next;      /* of those that are open */
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct stage *open_stages;
+static struct disk_tier *open_disk_tiers;
 
 static void boot_id(char boot[BOOT])
 {
@@ -119,16 +118,17 @@ static void boot_id(char boot[BOOT])
 
 /* Once: what has happened, in one line. What has failed is not merely full, whatever finds that
  * out later. */
-static void stage_drop(struct stage *stage, enum tier_state state, const char *what, int error)
+static void disk_tier_drop(struct disk_tier *disk, enum tier_state state, const char *what,
+			   int error)
 {
-	int before = atomic_load(&stage->health);
+	int before = atomic_load(&disk->health);
 
 	while (before < (int)state &&
-	       !atomic_compare_exchange_weak(&stage->health, &before, (int)state))
+	       !atomic_compare_exchange_weak(&disk->health, &before, (int)state))
 		;
 	if (before < (int)state)
-		log_line("%s/%s: %s: %s; %s", stage->place.path ? stage->place.path : "stage_dir",
-			 stage->name, what, strerror(error),
+		log_line("%s/%s: %s: %s; %s", disk->place.path ? disk->place.path : "stage_dir",
+			 disk->name, what, strerror(error),
 			 state == TIER_FULL ? "no more records are kept there"
 					    : "records are read from their data set");
 }
@@ -145,8 +145,7 @@ static bool is_named(int fd, const struct guarded *place, const char *name)
 {
 	struct stat open_file, named;
 
-	return !fstat(fd, &open_file) &&
-	       !fstatat(place->fd, name, &named, AT_SYMLINK_NOFOLLOW) &&
+	return !fstat(fd, &open_file) && !fstatat(place->fd, name, &named, AT_SYMLINK_NOFOLLOW) &&
 	       open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
@@ -174,8 +173,8 @@ static int file_lock(int fd)
 	return rc;
 }
 
-/* What becomes of a file that was just opened: 0: it is locked; EAGAIN: its name is another file's or none by
- * now; another errno. */
+/* What becomes of a file that was just opened: 0: it is locked; EAGAIN: its name is another file's
+ * or none by now; another errno. */
 static int file_take(int fd, const struct guarded *place, const char *name, bool fresh)
 {
 	struct stat st;
@@ -195,38 +194,38 @@ static int file_take(int fd, const struct guarded *place, const char *name, bool
 }
 
 /* Opens the file and locks it as one of its users. Returns 0 or an errno. */
-static int file_open(struct stage *stage, bool fresh)
+static int disk_tier_file(struct disk_tier *disk, bool fresh)
 {
 	int rc = EAGAIN;
 
 	for (unsigned i = 0; i < OPEN_TRIES && rc == EAGAIN; i++) {
-		stage->fd = openat(stage->place.fd, stage->name,
-				   O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-				   0600);
-		if (stage->fd < 0)
+		disk->fd = openat(disk->place.fd, disk->name,
+				  O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+				  0600);
+		if (disk->fd < 0)
 			return errno;
-		rc = file_take(stage->fd, &stage->place, stage->name, fresh);
+		rc = file_take(disk->fd, &disk->place, disk->name, fresh);
 		if (rc) {
-			close(stage->fd);
-			stage->fd = -1;
+			close(disk->fd);
+			disk->fd = -1;
 		}
 	}
 	return rc;
 }
 
 /* Where the file ends at most. What is in it already is no part of what is free. */
-static uint64_t limit_of(const struct stage *stage, const struct tier_setup *setup)
+static uint64_t disk_tier_limit(const struct disk_tier *disk, const struct tier_setup *setup)
 {
-	uint64_t free_bytes = UINT64_MAX / 4, next = atomic_load(&stage->head->next), limit;
+	uint64_t free_bytes = UINT64_MAX / 4, next = atomic_load(&disk->head->next), limit;
 	struct statvfs fs;
 
-	if (!fstatvfs(stage->fd, &fs)) {
+	if (!fstatvfs(disk->fd, &fs)) {
 		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize + setup->lent;
 		free_bytes -= free_bytes / SPARE;
 	}
 	limit = next + free_bytes;
-	if (setup->limit && setup->limit < limit - stage->mapped)
-		limit = stage->mapped + setup->limit;
+	if (setup->limit && setup->limit < limit - disk->mapped)
+		limit = disk->mapped + setup->limit;
 	return limits_file() < limit ? limits_file() : limit;
 }
 
@@ -245,195 +244,194 @@ static int head_lock(int fd)
 }
 
 /* The head is right, or made so. */
-static int head_check(struct stage *stage, const struct tier_setup *setup)
+static int head_check(struct disk_tier *disk, const struct tier_setup *setup)
 {
 	struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
 	struct made_of made_of = {setup->identity, setup->root, setup->records};
-	struct head *head = stage->head;
+	struct head *head = disk->head;
 	char boot[BOOT];
 	int rc;
 
 	boot_id(boot);
-	rc = head_lock(stage->fd);
+	rc = head_lock(disk->fd);
 	if (rc)
 		return rc;
 	if (head->magic != magic || memcmp(head->boot, boot, BOOT) ||
 	    memcmp(&head->made_of, &made_of, sizeof(made_of))) {
-		memset(stage->rows, 0, setup->records * sizeof(struct row));
+		memset(disk->rows, 0, setup->records * sizeof(struct disk_row));
 		memcpy(head->boot, boot, BOOT);
 		head->made_of = made_of;
-		atomic_store(&head->next, stage->mapped);
+		atomic_store(&head->next, disk->mapped);
 		head->magic = magic;
 	}
-	return fcntl(stage->fd, F_OFD_SETLK, &lock) ? errno : 0;
+	return fcntl(disk->fd, F_OFD_SETLK, &lock) ? errno : 0;
 }
 
-static int stage_map(struct stage *stage, const struct tier_setup *setup)
+static int disk_tier_map(struct disk_tier *disk, const struct tier_setup *setup)
 {
 	struct stat st;
 	void *map;
 	int rc;
 
-	stage->mapped = round_up(HEAD + setup->records * sizeof(struct row), HEAD);
-	if (fstat(stage->fd, &st))
+	disk->mapped = round_up(HEAD + setup->records * sizeof(struct disk_row), HEAD);
+	if (fstat(disk->fd, &st))
 		return errno;
-	if (!limits_allow_file(stage->mapped))
+	if (!limits_allow_file(disk->mapped))
 		return EFBIG;
 	/* Rows that could not be written would be a signal: they get their room now. */
-	if (st.st_size < (off_t)stage->mapped) {
-		rc = posix_fallocate(stage->fd, 0, (off_t)stage->mapped);
+	if (st.st_size < (off_t)disk->mapped) {
+		rc = posix_fallocate(disk->fd, 0, (off_t)disk->mapped);
 		if (rc)
 			return rc;
 	}
-	map = mmap(NULL, stage->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, stage->fd, 0);
+	map = mmap(NULL, disk->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, disk->fd, 0);
 	if (map == MAP_FAILED)
 		return errno;
-	stage->head = map;
-	stage->rows = (struct row *)((uint8_t *)map + HEAD);
-	return head_check(stage, setup);
+	disk->head = map;
+	disk->rows = (struct disk_row *)((uint8_t *)map + HEAD);
+	return head_check(disk, setup);
 }
 
-static void stages_forget(void)
+static void disk_tiers_forget(void)
 {
 	pthread_mutex_init(&open_lock, NULL); /* another thread of the parent may have held it */
-	open_stages = NULL;
+	open_disk_tiers = NULL;
 }
 
-__attribute__((constructor)) static void stages_begin(void)
+__attribute__((constructor)) static void disk_tiers_begin(void)
 {
-	static const struct fork_steps steps = {.child = stages_forget};
+	static const struct fork_steps steps = {.child = disk_tiers_forget};
 
-	at_fork(FORK_STAGES, &steps);
+	at_fork(FORK_DISK_TIERS, &steps);
 }
 
-static void stage_enlist(struct stage *stage)
+static void disk_tier_enlist(struct disk_tier *disk)
 {
 	pthread_mutex_lock(&open_lock);
-	stage->next = open_stages;
-	open_stages = stage;
+	disk->next = open_disk_tiers;
+	open_disk_tiers = disk;
 	pthread_mutex_unlock(&open_lock);
 }
 
 /* In a forked child a parent's is in no list. */
-static void stage_delist(const struct stage *stage)
+static void disk_tier_delist(const struct disk_tier *disk)
 {
-	struct stage **link = &open_stages;
+	struct disk_tier **link = &open_disk_tiers;
 
 	pthread_mutex_lock(&open_lock);
-	while (*link && *link != stage)
+	while (*link && *link != disk)
 		link = &(*link)->next;
 	if (*link)
-		*link = stage->next;
+		*link = disk->next;
 	pthread_mutex_unlock(&open_lock);
 }
 
 /* The last one takes the file along. */
-static void stage_leave(const struct stage *stage)
+static void disk_tier_leave(const struct disk_tier *disk)
 {
-	if (!flock(stage->fd, LOCK_EX | LOCK_NB) &&
-	    is_named(stage->fd, &stage->place, stage->name))
-		unlinkat(stage->place.fd, stage->name, 0);
+	if (!flock(disk->fd, LOCK_EX | LOCK_NB) && is_named(disk->fd, &disk->place, disk->name))
+		unlinkat(disk->place.fd, disk->name, 0);
 }
 
 /* For programs that end without closing their loaders. Threads may still be at work with the file
  * that has lost its name. */
-__attribute__((destructor)) static void stages_leave(void)
+__attribute__((destructor)) static void disk_tiers_leave(void)
 {
 	if (fork_was_missed() || pthread_mutex_trylock(&open_lock))
 		return;
-	for (const struct stage *stage = open_stages; stage; stage = stage->next)
-		stage_leave(stage);
+	for (const struct disk_tier *disk = open_disk_tiers; disk; disk = disk->next)
+		disk_tier_leave(disk);
 	pthread_mutex_unlock(&open_lock);
 }
 
-static void stage_close(void *state)
+static void disk_tier_close(void *state)
 {
-	struct stage *stage = state;
+	struct disk_tier *disk = state;
 
-	stage_delist(stage);
-	if (stage->head)
-		munmap(stage->head, stage->mapped);
-	if (stage->fd >= 0) {
-		stage_leave(stage);
-		close(stage->fd);
+	disk_tier_delist(disk);
+	if (disk->head)
+		munmap(disk->head, disk->mapped);
+	if (disk->fd >= 0) {
+		disk_tier_leave(disk);
+		close(disk->fd);
 	}
-	guarded_close(&stage->place);
-	free(stage);
+	guarded_close(&disk->place);
+	free(disk);
 }
 
-static int place_open(struct stage *stage, const struct tier_setup *setup)
+static int disk_tier_place(struct disk_tier *disk, const struct tier_setup *setup)
 {
 	uint64_t hash = identity_hash(&setup->identity, setup->root);
-	int rc = guarded_open(&stage->place, setup->directory, true);
+	int rc = guarded_open(&disk->place, setup->directory, true);
 
-	snprintf(stage->name, sizeof(stage->name), "lmdbio-stage-%016llx", (unsigned long long)hash);
+	snprintf(disk->name, sizeof(disk->name), "lmdbio-stage-%016llx", (unsigned long long)hash);
 	if (rc)
-		stage->place.path = strdup(setup->directory); /* to tell of */
+		disk->place.path = strdup(setup->directory); /* to tell of */
 	else
-		stage->place.fd = descriptor_lift(stage->place.fd);
+		disk->place.fd = descriptor_lift(disk->place.fd);
 	return rc;
 }
 
 /* A directory that cannot be used drops the tier, not the loader. */
-static int stage_open(void **state, const struct tier_setup *setup)
+static int disk_tier_open(void **state, const struct tier_setup *setup)
 {
-	struct stage *stage;
+	struct disk_tier *disk;
 	int rc;
 
 	if (!setup->directory)
 		return 0;
-	stage = calloc(1, sizeof(*stage));
-	if (!stage)
+	disk = calloc(1, sizeof(*disk));
+	if (!disk)
 		return ENOMEM;
-	stage->fd = -1;
-	stage->records = setup->records;
-	rc = place_open(stage, setup);
+	disk->fd = -1;
+	disk->records = setup->records;
+	rc = disk_tier_place(disk, setup);
 	if (!rc)
-		rc = file_open(stage, setup->fresh);
+		rc = disk_tier_file(disk, setup->fresh);
 	if (!rc)
-		rc = stage_map(stage, setup);
+		rc = disk_tier_map(disk, setup);
 	if (!rc) {
-		stage->limit = limit_of(stage, setup);
-		stage_enlist(stage);
-		*state = stage;
+		disk->limit = disk_tier_limit(disk, setup);
+		disk_tier_enlist(disk);
+		*state = disk;
 		return 0;
 	}
-	stage_drop(stage, TIER_FAILED, "not usable", rc);
+	disk_tier_drop(disk, TIER_FAILED, "not usable", rc);
 	if (rc == ENOMEM) {
-		stage_close(stage);
+		disk_tier_close(disk);
 		return rc;
 	}
 	/* It stays, to tell so. */
-	*state = stage;
+	*state = disk;
 	return 0;
 }
 
-static bool stage_has(void *state, uint64_t record)
+static bool disk_tier_has(void *state, uint64_t record)
 {
-	struct stage *stage = state;
+	struct disk_tier *disk = state;
 
-	return atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_FAILED &&
-	       atomic_load_explicit(&stage->rows[record].place, memory_order_acquire) > CLAIMED;
+	return atomic_load_explicit(&disk->health, memory_order_relaxed) != TIER_FAILED &&
+	       atomic_load_explicit(&disk->rows[record].place, memory_order_acquire) > CLAIMED;
 }
 
 /* Whether the disk has shown by now that it is too slow. What has waited at the same time as a slow
  * read tells nothing more: the process, or the machine, may have stood still. */
-static bool is_too_slow(struct stage *stage, uint64_t began, size_t size)
+static bool is_too_slow(struct disk_tier *disk, uint64_t began, size_t size)
 {
-	uint64_t now = clock_now(), until = atomic_load(&stage->slow_until);
+	uint64_t now = clock_now(), until = atomic_load(&disk->slow_until);
 
 	if (now - began <= slow_ns + size * slow_byte_ns) {
-		atomic_store_explicit(&stage->slow, 0, memory_order_relaxed);
+		atomic_store_explicit(&disk->slow, 0, memory_order_relaxed);
 		return false;
 	}
-	return began >= until && atomic_compare_exchange_strong(&stage->slow_until, &until, now) &&
-	       atomic_fetch_add(&stage->slow, 1) + 1 >= SLOW_TIMES;
+	return began >= until && atomic_compare_exchange_strong(&disk->slow_until, &until, now) &&
+	       atomic_fetch_add(&disk->slow, 1) + 1 >= SLOW_TIMES;
 }
 
-static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
+static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 {
-	struct stage *stage = state;
-	struct row *row = &stage->rows[record];
+	struct disk_tier *disk = state;
+	struct disk_row *row = &disk->rows[record];
 	uint64_t place = atomic_load_explicit(&row->place, memory_order_acquire);
 	size_t size = (size_t)row->data + row->key;
 	uint8_t *memory = malloc(size + 1);
@@ -442,16 +440,16 @@ static int stage_fetch(void *state, uint64_t record, struct tier_record *to)
 
 	if (!memory)
 		return ENOMEM;
-	rc = whole_read(stage->fd, memory, size, place, EIO);
+	rc = whole_read(disk->fd, memory, size, place, EIO);
 	if (!rc && XXH3_64bits(memory, size) != row->check)
 		rc = EBADMSG;
 	if (rc) {
 		free(memory);
-		stage_drop(stage, TIER_FAILED, "cannot be read", rc);
+		disk_tier_drop(disk, TIER_FAILED, "cannot be read", rc);
 		return rc;
 	}
-	if (is_too_slow(stage, began, size))
-		stage_drop(stage, TIER_FAILED, "is too slow", ETIMEDOUT);
+	if (is_too_slow(disk, began, size))
+		disk_tier_drop(disk, TIER_FAILED, "is too slow", ETIMEDOUT);
 	*to = (struct tier_record){.memory = memory,
 				   .data = {row->data, memory},
 				   .key = {row->key, memory + row->data}};
@@ -486,40 +484,41 @@ static int write_whole(int fd, const MDB_val *data, const MDB_val *key, uint64_t
 }
 
 /* Gives a record its place in the file. 0: it has none. */
-static uint64_t put(struct stage *stage, const MDB_val *key, const MDB_val *data)
+static uint64_t disk_tier_put(struct disk_tier *disk, const MDB_val *key, const MDB_val *data)
 {
 	uint64_t size = data->mv_size + key->mv_size;
-	uint64_t place = atomic_fetch_add(&stage->head->next, size);
+	uint64_t place = atomic_fetch_add(&disk->head->next, size);
 	int rc;
 
-	if (place + size > stage->limit || !limits_allow_file(place + size)) {
-		stage_drop(stage, TIER_FULL, "full", ENOSPC);
+	if (place + size > disk->limit || !limits_allow_file(place + size)) {
+		disk_tier_drop(disk, TIER_FULL, "full", ENOSPC);
 		return 0;
 	}
-	rc = write_whole(stage->fd, data, key, place);
+	rc = write_whole(disk->fd, data, key, place);
 	if (!rc)
 		return place;
-	stage_drop(stage, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,
-		   "cannot be written", rc);
+	disk_tier_drop(disk, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,
+		       "cannot be written", rc);
 	return 0;
 }
 
 /* A process that is killed with a row claimed keeps its record from the file: it stays where it
  * was. */
-static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
+static uint64_t disk_tier_offer(void *state, uint64_t record, const MDB_val *key,
+				const MDB_val *data)
 {
-	struct stage *stage = state;
-	struct row *row;
+	struct disk_tier *disk = state;
+	struct disk_row *row;
 	uint64_t size = data->mv_size + key->mv_size, place = 0;
 	XXH3_state_t hash;
 
-	if (atomic_load_explicit(&stage->health, memory_order_relaxed) != TIER_GOOD)
+	if (atomic_load_explicit(&disk->health, memory_order_relaxed) != TIER_GOOD)
 		return 0;
-	row = &stage->rows[record];
+	row = &disk->rows[record];
 	if (atomic_load_explicit(&row->place, memory_order_relaxed) ||
 	    !atomic_compare_exchange_strong(&row->place, &place, CLAIMED))
 		return 0;
-	place = put(stage, key, data);
+	place = disk_tier_put(disk, key, data);
 	if (!place) {
 		atomic_store(&row->place, 0);
 		return 0;
@@ -531,35 +530,35 @@ static uint64_t stage_offer(void *state, uint64_t record, const MDB_val *key, co
 	row->data = (uint32_t)data->mv_size;
 	row->key = (uint32_t)key->mv_size;
 	atomic_store_explicit(&row->place, place, memory_order_release);
-	atomic_fetch_add(&stage->written, size);
+	atomic_fetch_add(&disk->written, size);
 	return size;
 }
 
-static enum tier_state stage_health(void *state)
+static enum tier_state disk_tier_health(void *state)
 {
-	return (enum tier_state)atomic_load(&((struct stage *)state)->health);
+	return (enum tier_state)atomic_load(&((struct disk_tier *)state)->health);
 }
 
-static struct tier_space stage_space(void *state)
+static struct tier_space disk_tier_space(void *state)
 {
-	struct stage *stage = state;
-	struct tier_space space = {.written = atomic_load(&stage->written)};
+	struct disk_tier *disk = state;
+	struct tier_space space = {.written = atomic_load(&disk->written)};
 	uint64_t next;
 
-	if (atomic_load(&stage->health) != TIER_GOOD)
+	if (atomic_load(&disk->health) != TIER_GOOD)
 		return space;
-	next = atomic_load(&stage->head->next);
-	space.room = next < stage->limit ? stage->limit - next : 0;
+	next = atomic_load(&disk->head->next);
+	space.room = next < disk->limit ? disk->limit - next : 0;
 	return space;
 }
 
-const struct tier_ops tier_stage = {
+const struct tier_ops tier_disk = {
 	.name = "stage",
-	.open = stage_open,
-	.has = stage_has,
-	.fetch = stage_fetch,
-	.offer = stage_offer,
-	.health = stage_health,
-	.space = stage_space,
-	.close = stage_close,
+	.open = disk_tier_open,
+	.has = disk_tier_has,
+	.fetch = disk_tier_fetch,
+	.offer = disk_tier_offer,
+	.health = disk_tier_health,
+	.space = disk_tier_space,
+	.close = disk_tier_close,
 };
