@@ -27,12 +27,12 @@ struct image {
 	const ElfW(Phdr) *segments;
 };
 
-struct table {
+struct elf_table {
 	uint64_t address, size, entry;
 };
 
 struct dynamic {
-	struct table strings, symbols, rel, rela, plt;
+	struct elf_table strings, symbols, rel, rela, plt;
 	bool plt_is_rela;
 	bool symbolic;
 };
@@ -142,7 +142,7 @@ static void reference_note(const char *name, struct elf_facts *facts)
 /* What the loader is asked to look up by name: one relocation each. Counting undefined symbols
  * instead would miss libraries that carry LMDB and let it be replaced. */
 static void relocations_read(const struct image *image, const struct dynamic *dynamic,
-			     const struct table *table, size_t each, struct elf_facts *facts)
+			     const struct elf_table *table, size_t each, struct elf_facts *facts)
 {
 	const unsigned char *at = image_at_address(image, table->address, table->size, 1);
 

@@ -17,7 +17,7 @@
 
 enum { FINDINGS = 100, PROGRESS_TERMINAL = 250, PROGRESS_LOG = 30000 /* milliseconds */ };
 
-struct options {
+struct check_options {
 	const char *path;
 	unsigned flags;
 	bool verbose, json, unordered;
@@ -53,7 +53,7 @@ static const struct tool check_tool = {
  * argument. */
 static struct check_report report = {.most = FINDINGS};
 static struct check_source source;
-static struct options options;
+static struct check_options options;
 static uint64_t told_at; /* clock_now() */
 
 static void on_unreadable(void)

@@ -48,7 +48,7 @@ static const struct {
 	[SET_STATS] = {"--stats", "LMDBIO_STATS"},
 };
 
-struct options {
+struct run_options {
 	bool verbose, disable, print_env, check, check_by_running, mpi, mpi_inside;
 	const char *library;
 	const char *settings[SETTINGS]; /* NULL: left as the environment has it */
@@ -107,7 +107,7 @@ static bool word_judge(const char *option, const char *word)
 	return false;
 }
 
-static bool option_take(struct options *options, int key)
+static bool option_take(struct run_options *options, int key)
 {
 	switch (key) {
 	case 'c':
@@ -139,7 +139,7 @@ static bool option_take(struct options *options, int key)
 	}
 }
 
-static bool settings_judge(const struct options *options)
+static bool settings_judge(const struct run_options *options)
 {
 	for (int i = 0; i < SETTINGS; i++) {
 		/* A node's directory need not be where a batch script is written. */
@@ -152,7 +152,7 @@ static bool settings_judge(const struct options *options)
 	return true;
 }
 
-static int parse(struct options *options, int argc, char **argv)
+static int parse(struct run_options *options, int argc, char **argv)
 {
 	int key;
 
@@ -197,7 +197,7 @@ static char *preload_compose(const char *library)
 /* What MPI_Init, which asks for no threads, gives in MPICH. */
 static const char *const threads[] = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE"};
 
-static int environment_print(const struct options *options, const char *preload)
+static int environment_print(const struct run_options *options, const char *preload)
 {
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i] && strpbrk(options->settings[i], " \t\n")) {
@@ -217,7 +217,7 @@ static int environment_print(const struct options *options, const char *preload)
 	return tool_output_end(&run_tool, TOOL_OK);
 }
 
-static int environment_set(const struct options *options, const char *preload)
+static int environment_set(const struct run_options *options, const char *preload)
 {
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i] && setenv(variables[i].variable, options->settings[i], 1))
@@ -231,7 +231,7 @@ static int environment_set(const struct options *options, const char *preload)
 
 /* A program that has been looked for, and what looking has brought. */
 struct start {
-	const struct options *options;
+	const struct run_options *options;
 	const char *path;
 	int error;
 };
@@ -260,7 +260,8 @@ static int program_become(void *context)
 	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-static int program_start(const struct options *options, const char *library, const char *preload)
+static int program_start(const struct run_options *options, const char *library,
+			 const char *preload)
 {
 	const char *name = options->program[0];
 	char program[PATH_MAX];
@@ -295,7 +296,7 @@ static int program_start(const struct options *options, const char *library, con
 
 int main(int argc, char **argv)
 {
-	struct options options = {0};
+	struct run_options options = {0};
 	char library[PATH_MAX];
 	char *preload;
 	int rc;

@@ -29,7 +29,7 @@ enum {
 	OPTION_STAGED
 };
 
-struct options {
+struct serve_options {
 	bool status, stop;
 	char **paths;
 };
@@ -117,7 +117,7 @@ static int paths_judge(char **paths)
 	return status;
 }
 
-static int parse(struct options *options, int argc, char **argv)
+static int parse(struct serve_options *options, int argc, char **argv)
 {
 	int key;
 
@@ -215,14 +215,14 @@ static int server_stop(void)
 
 /* --- being one -------------------------------------------------------------------------------- */
 
-struct serving {
+struct service {
 	int signals;
 	bool over;
 };
 
 static bool is_told_to_end(void *context)
 {
-	struct serving *serving = context;
+	struct service *serving = context;
 	struct signalfd_siginfo info;
 
 	while (read(serving->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
@@ -266,9 +266,9 @@ static void tell_taken(const char *node)
 			      other_name);
 }
 
-static int serve(const struct options *options)
+static int serve(const struct serve_options *options)
 {
-	struct serving serving = {.signals = signals_open()};
+	struct service serving = {.signals = signals_open()};
 	const struct mpi_module *module = tool_place_module(serve_tool.name);
 	struct mpi_work work = {.look = is_told_to_end,
 				.context = &serving,
@@ -306,7 +306,7 @@ static int serve(const struct options *options)
 
 int main(int argc, char **argv)
 {
-	struct options options = {0};
+	struct serve_options options = {0};
 	int status = parse(&options, argc, argv);
 
 	if (status)

@@ -16,7 +16,7 @@
 
 enum { STAT_DATABASES = 4 /* the original's: how many named ones are open at once */ };
 
-struct options {
+struct stat_options {
 	const char *path, *subdb;
 	unsigned flags, parts;
 	int info, freed, readers;          /* how often they were asked for */
@@ -24,7 +24,7 @@ struct options {
 };
 
 struct stat_run {
-	const struct options *options;
+	const struct stat_options *options;
 	MDB_env *env;
 	MDB_txn *txn;
 	json_t *json; /* or NULL */
@@ -224,7 +224,7 @@ static int show_container(struct stat_run *run)
 
 static int stat_show(struct stat_run *run)
 {
-	const struct options *options = run->options;
+	const struct stat_options *options = run->options;
 	int rc = tool_env_open(&stat_tool, options->path, options->flags,
 			       options->all || options->subdb ? STAT_DATABASES : 0, &run->env);
 
@@ -245,13 +245,13 @@ static int stat_show(struct stat_run *run)
 
 /* Whether the line that mdb_stat would print is wanted at all: --chunks alone needs no environment.
  */
-static bool stat_wanted(const struct options *options)
+static bool stat_wanted(const struct stat_options *options)
 {
 	return !options->chunks || options->info || options->freed || options->readers ||
 	       options->all || options->subdb || options->parts;
 }
 
-static struct options options;
+static struct stat_options options;
 
 static void on_unreadable(void)
 {

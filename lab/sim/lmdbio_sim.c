@@ -109,7 +109,7 @@ static const struct tool sim_tool = {
 		   "Exit status: 0 it was computed; 2 it could not be computed, or wrong usage.",
 };
 
-static struct options {
+static struct sim_options {
 	struct sim_preset preset;
 	const char *policies; /* NULL: all */
 	bool json;

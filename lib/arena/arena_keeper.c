@@ -46,7 +46,7 @@ static const uint64_t lock_pause = 2000000; /* ns */
 static const uint64_t young = 2000000000; /* ns */
 
 /* A message: one arena. */
-struct kept {
+struct kept_arena {
 	uint64_t key[2], nonce[2]; /* of its head */
 	uint64_t node;
 	uint64_t budget; /* of its node, blocks */
@@ -188,7 +188,7 @@ union control {
 };
 
 /* `fd`: what came along, -1 for none; or NULL: is not wanted. */
-static bool receive(struct kept *kept, int *fd, int flags)
+static bool receive(struct kept_arena *kept, int *fd, int flags)
 {
 	union control control;
 	struct iovec bytes = {.iov_base = kept, .iov_len = sizeof(*kept)};
@@ -209,7 +209,7 @@ static bool receive(struct kept *kept, int *fd, int flags)
 }
 
 /* Where too many are on their way already, or there is no memory, nothing is kept. */
-static void send_kept(const struct kept *kept, int fd)
+static void send_kept(const struct kept_arena *kept, int fd)
 {
 	union control control = {
 		.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
@@ -228,13 +228,13 @@ static void send_kept(const struct kept *kept, int fd)
 
 static bool seek(unsigned number)
 {
-	int offset = (int)(number * sizeof(struct kept));
+	int offset = (int)(number * sizeof(struct kept_arena));
 
 	return !setsockopt(keeper.ends[OUT], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
 }
 
 /* false: this kernel does not let us look. */
-static bool list(struct kept *all, unsigned *count)
+static bool list(struct kept_arena *all, unsigned *count)
 {
 	*count = 0;
 	if (!seek(0))
@@ -246,7 +246,7 @@ static bool list(struct kept *all, unsigned *count)
 }
 
 /* Lists what is kept. What does not work now is left alone; the next fork makes another. */
-static bool look_begin(struct kept *all, unsigned *count)
+static bool look_begin(struct kept_arena *all, unsigned *count)
 {
 	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
 		return false;
@@ -277,7 +277,7 @@ static int open_place(int fd, int flags)
 static int fetch(unsigned number, struct stat *st)
 {
 	int place = -1, fd = -1;
-	struct kept kept;
+	struct kept_arena kept;
 
 	if (!seek(number) || !receive(&kept, &place, MSG_PEEK) || place < 0)
 		return -1;
@@ -291,7 +291,7 @@ static int fetch(unsigned number, struct stat *st)
  * dies in between takes the one that it holds with it. */
 static void drop(const bool *goes, unsigned count)
 {
-	struct kept kept;
+	struct kept_arena kept;
 	int fd;
 
 	for (unsigned i = 0; i < count && receive(&kept, &fd, 0); i++) {
@@ -329,7 +329,7 @@ static bool is_idle(int fd)
 }
 
 /* What it really has, and since when it is there, or was taken up again. */
-static bool look_idle(unsigned number, const struct kept *kept, struct idle *idle)
+static bool look_idle(unsigned number, const struct kept_arena *kept, struct idle *idle)
 {
 	off_t head = (off_t)round_up(kept->identity.size, ARENA_CHUNK);
 	struct stat st;
@@ -349,7 +349,7 @@ static bool look_idle(unsigned number, const struct kept *kept, struct idle *idl
 
 /* Whether no process will look for it again: its file has changed since, or another has its
  * place. */
-static bool is_stale(const struct kept *kept, const struct arena *arena)
+static bool is_stale(const struct kept_arena *kept, const struct arena *arena)
 {
 	return kept->identity.device == arena->identity.device &&
 	       kept->identity.inode == arena->identity.inode &&
@@ -358,7 +358,7 @@ static bool is_stale(const struct kept *kept, const struct arena *arena)
 }
 
 /* Not less where its budget was less: a process that takes it up later may raise that. */
-static uint64_t most_of(const struct kept *kept)
+static uint64_t most_of(const struct kept_arena *kept)
 {
 	return round_up(kept->identity.size, ARENA_CHUNK) / ARENA_BLOCK;
 }
@@ -390,7 +390,7 @@ static void judge_idle(struct idle *idle, unsigned count, uint64_t room, unsigne
 	}
 }
 
-static void judge(const struct arena *arena, const struct kept *all, unsigned count,
+static void judge(const struct arena *arena, const struct kept_arena *all, unsigned count,
 		  uint64_t budget, uint64_t wants, struct verdict *verdict)
 {
 	struct idle idle[KEPT_MOST];
@@ -428,7 +428,7 @@ bool keeper_is_there(void)
 
 int keeper_find(const struct arena *arena)
 {
-	struct kept all[KEPT_MOST];
+	struct kept_arena all[KEPT_MOST];
 	struct arena_head head;
 	struct stat st;
 	unsigned count;
@@ -460,9 +460,9 @@ static bool is_young(const struct arena *arena)
 
 void keeper_put(const struct arena *arena)
 {
-	struct kept all[KEPT_MOST], mine = {.node = arena->node,
-					    .budget = arena_node_budget(arena),
-					    .identity = arena->identity};
+	struct kept_arena all[KEPT_MOST], mine = {.node = arena->node,
+						  .budget = arena_node_budget(arena),
+						  .identity = arena->identity};
 	bool is_in = false;
 	unsigned count;
 	int place;
@@ -488,7 +488,7 @@ void keeper_put(const struct arena *arena)
 static bool fit(const struct arena *arena, uint64_t budget, uint64_t wants, bool shrinks)
 {
 	struct verdict verdict = {.shrinks = shrinks};
-	struct kept all[KEPT_MOST];
+	struct kept_arena all[KEPT_MOST];
 	struct stat st;
 	unsigned count;
 	int part = -1;

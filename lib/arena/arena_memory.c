@@ -272,7 +272,7 @@ enum reach {
 };
 
 /* A search for something to evict: once around, in steps of 64 chunks. */
-struct search {
+struct eviction {
 	uint64_t at;   /* chunk */
 	uint64_t left; /* chunks */
 	enum reach reach;
@@ -284,7 +284,7 @@ struct search {
 	unsigned count;
 };
 
-static void search_begin(struct search *search, const struct arena *arena, enum reach reach)
+static void search_begin(struct eviction *search, const struct arena *arena, enum reach reach)
 {
 	search->reach = reach;
 	search->stale = STALE * arena->chunks < UINT32_MAX / 2 ? (uint32_t)(STALE * arena->chunks)
@@ -294,7 +294,7 @@ static void search_begin(struct search *search, const struct arena *arena, enum 
 	search->count = 0;
 }
 
-static void search_skip(struct search *search, const struct arena *arena, uint64_t next)
+static void search_skip(struct eviction *search, const struct arena *arena, uint64_t next)
 {
 	uint64_t passed;
 
@@ -305,7 +305,8 @@ static void search_skip(struct search *search, const struct arena *arena, uint64
 	search->at = next < arena->chunks ? next : 0;
 }
 
-static void search_word(struct search *search, const struct arena *arena, struct arena_group *group)
+static void search_word(struct eviction *search, const struct arena *arena,
+			struct arena_group *group)
 {
 	unsigned word = search->at % ARENA_GROUP / 64;
 	uint64_t first = search->at & ~UINT64_C(63);
@@ -332,7 +333,7 @@ static void search_word(struct search *search, const struct arena *arena, struct
 	}
 }
 
-static void search_sample(struct search *search, const struct arena *arena)
+static void search_sample(struct eviction *search, const struct arena *arena)
 {
 	while (search->left && search->count < SAMPLE) {
 		struct arena_group *group = arena_group_of(arena, search->at);
@@ -346,7 +347,7 @@ static void search_sample(struct search *search, const struct arena *arena)
 	}
 }
 
-static uint64_t search_oldest(struct search *search)
+static uint64_t search_oldest(struct eviction *search)
 {
 	unsigned oldest = 0;
 	uint64_t chunk;
@@ -383,7 +384,7 @@ static bool retain(struct arena *arena, uint64_t chunk)
 /* The oldest of the next few that may go; false when there is none in the whole arena. */
 static bool evict_any(struct arena *arena, enum reach reach)
 {
-	struct search search;
+	struct eviction search;
 	unsigned others = 1; /* that must be left where one is spared */
 
 	search_begin(&search, arena, reach);

@@ -44,7 +44,7 @@ struct line {
 	_Atomic uint64_t holders[ARENA_ROWS / 64];
 };
 
-struct table {
+struct purse_table {
 	_Atomic uint64_t changes; /* of the process that has a line */
 	struct line lines[LINES];
 };
@@ -58,9 +58,9 @@ static struct {
 	unsigned total;
 } purse = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct table *table(void)
+static struct purse_table *table(void)
 {
-	return (struct table *)arena_bytes(purse.arena);
+	return (struct purse_table *)arena_bytes(purse.arena);
 }
 
 static bool is_live(const struct line *line)
@@ -245,14 +245,14 @@ __attribute__((constructor)) static void purse_begin(void)
 /* Another process may be killed before it has published it; then its memory goes again. */
 static bool table_make(void)
 {
-	enum { BLOCKS = (sizeof(struct table) + ARENA_BLOCK - 1) / ARENA_BLOCK };
+	enum { BLOCKS = (sizeof(struct purse_table) + ARENA_BLOCK - 1) / ARENA_BLOCK };
 	bool made;
 
 	if (arena_present(purse.arena, 0, BLOCKS))
 		return true;
 	if (!purse_lock())
 		return false;
-	made = arena_give_memory(purse.arena, table(), sizeof(struct table));
+	made = arena_give_memory(purse.arena, table(), sizeof(struct purse_table));
 	if (made)
 		arena_publish(purse.arena, 0, BLOCKS);
 	arena_release(purse.arena, 0);
@@ -269,7 +269,7 @@ static void purse_drop(void)
 
 static bool purse_open(uint64_t node)
 {
-	const struct identity identity = {.size = sizeof(struct table), .snapshot = node};
+	const struct identity identity = {.size = sizeof(struct purse_table), .snapshot = node};
 	const struct arena_options options = {.budget = ARENA_CHUNK, .share = true};
 	const char *why;
 

@@ -33,7 +33,7 @@ static const uint64_t contest_limit = 1000000000; /* ns; a process that is stopp
 static const char memfd_shared[] = "/memfd:lmdbio (deleted)";
 static const char memfd_alone[] = "/memfd:lmdbio-private (deleted)";
 
-struct found {
+struct found_arena {
 	int fd;
 	bool settled;
 };
@@ -65,7 +65,7 @@ static bool descriptor_is_named(int directory, const char *number, const char *n
 }
 
 static bool open_descriptor(const struct arena *arena, int directory, const char *number,
-			    uint64_t mine, struct found *found)
+			    uint64_t mine, struct found_arena *found)
 {
 	struct arena_head head;
 	int fd;
@@ -84,7 +84,8 @@ static bool open_descriptor(const struct arena *arena, int directory, const char
 	return true;
 }
 
-static bool search_process(const struct arena *arena, pid_t pid, uint64_t mine, struct found *found)
+static bool search_process(const struct arena *arena, pid_t pid, uint64_t mine,
+			   struct found_arena *found)
 {
 	char path[64];
 	struct dirent *entry;
@@ -116,7 +117,7 @@ static pid_t next_process(DIR *directory)
 }
 
 /* The long way, where another user holds names or a process has not emptied its queue for long. */
-static bool search_processes(const struct arena *arena, uint64_t mine, struct found *found)
+static bool search_processes(const struct arena *arena, uint64_t mine, struct found_arena *found)
 {
 	DIR *directory = opendir("/proc");
 	bool is_found = false;
@@ -130,7 +131,7 @@ static bool search_processes(const struct arena *arena, uint64_t mine, struct fo
 	return is_found;
 }
 
-static bool look_for(const struct arena *arena, uint64_t mine, struct found *found)
+static bool look_for(const struct arena *arena, uint64_t mine, struct found_arena *found)
 {
 	struct leaders leaders;
 	bool is_found = false;
@@ -200,7 +201,7 @@ static int contest(struct arena *arena)
 {
 	static const uint64_t pause = 200000; /* ns */
 	uint64_t mine = clock_now();
-	struct found found;
+	struct found_arena found;
 
 	atomic_store(&arena->head->stamp, mine);
 	arena_step("stamped");
@@ -242,7 +243,7 @@ static bool take_up(struct arena *arena, int *rc)
 
 static int meet(struct arena *arena, const char **why)
 {
-	struct found found;
+	struct found_arena found;
 	int rc = arena_listen(arena);
 
 	if (rc && rc != EADDRINUSE) {
@@ -267,7 +268,7 @@ static int meet(struct arena *arena, const char **why)
 
 int arena_look(const struct arena *arena)
 {
-	struct found found;
+	struct found_arena found;
 
 	return look_for(arena, 0, &found) ? found.fd : keeper_find(arena);
 }

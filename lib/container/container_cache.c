@@ -48,13 +48,13 @@ void cache_forked(struct cache *cache)
 }
 
 /* The slot of the key, or else the one to take for it, or NULL. With the cache's lock held. */
-static struct slot *find_slot(struct cache *cache, uint64_t key)
+static struct cache_slot *find_slot(struct cache *cache, uint64_t key)
 {
-	struct slot *oldest = NULL;
+	struct cache_slot *oldest = NULL;
 	size_t i;
 
 	for (i = 0; i < cache->n; i++) {
-		struct slot *slot = &cache->slots[i];
+		struct cache_slot *slot = &cache->slots[i];
 
 		if (slot->state != SLOT_EMPTY && slot->key == key)
 			return slot;
@@ -67,7 +67,7 @@ static struct slot *find_slot(struct cache *cache, uint64_t key)
 }
 
 /* A slot's memory is new when it is first used, so that a small container takes little. */
-static bool begin_slot(struct cache *cache, struct slot *slot, uint64_t key)
+static bool begin_slot(struct cache *cache, struct cache_slot *slot, uint64_t key)
 {
 	void *bytes = slot->bytes;
 
@@ -87,9 +87,9 @@ static void wait_for_move(struct cache *cache)
 	cache->waiting--;
 }
 
-struct slot *cache_take(struct cache *cache, uint64_t key, enum cache_want want)
+struct cache_slot *cache_take(struct cache *cache, uint64_t key, enum cache_want want)
 {
-	struct slot *slot;
+	struct cache_slot *slot;
 
 	pthread_mutex_lock(&cache->lock);
 	for (;;) {
@@ -123,7 +123,7 @@ static void tell(struct cache *cache)
 		pthread_cond_broadcast(&cache->moved);
 }
 
-void cache_fill(struct cache *cache, struct slot *slot, bool good)
+void cache_fill(struct cache *cache, struct cache_slot *slot, bool good)
 {
 	pthread_mutex_lock(&cache->lock);
 	slot->state = good ? SLOT_READY : SLOT_EMPTY;
@@ -135,7 +135,7 @@ void cache_fill(struct cache *cache, struct slot *slot, bool good)
 	pthread_mutex_unlock(&cache->lock);
 }
 
-void cache_release(struct cache *cache, struct slot *slot)
+void cache_release(struct cache *cache, struct cache_slot *slot)
 {
 	pthread_mutex_lock(&cache->lock);
 	slot->pins--;

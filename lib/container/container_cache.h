@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
+enum cache_slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY };
 
-struct slot {
+struct cache_slot {
 	uint64_t key;
-	enum slot_state state; /* a thread that has taken the slot may read it */
+	enum cache_slot_state state; /* a thread that has taken the slot may read it */
 	unsigned pins;         /* takers */
 	uint64_t used;         /* when last */
 	uint8_t *bytes;        /* the cache's `size` of them, aligned to 64 */
@@ -28,7 +28,7 @@ struct cache {
 	unsigned waiting;
 	size_t n, size;
 	uint64_t clock;
-	struct slot *slots;
+	struct cache_slot *slots;
 };
 
 enum cache_want {
@@ -47,10 +47,10 @@ void cache_forked(struct cache *cache);
 /* Takes the slot of a key: SLOT_READY, to read until cache_release(); or SLOT_FILLING, to fill and
  * then cache_fill(). NULL: as `want` says; with CACHE_WAIT, no memory. With CACHE_WAIT a thread
  * must hold no other slot of the cache. */
-struct slot *cache_take(struct cache *cache, uint64_t key, enum cache_want want);
+struct cache_slot *cache_take(struct cache *cache, uint64_t key, enum cache_want want);
 
 /* It is filled, and stays the taker's until cache_release(); or it could not be, and is not. */
-void cache_fill(struct cache *cache, struct slot *slot, bool good);
-void cache_release(struct cache *cache, struct slot *slot);
+void cache_fill(struct cache *cache, struct cache_slot *slot, bool good);
+void cache_release(struct cache *cache, struct cache_slot *slot);
 
 #endif

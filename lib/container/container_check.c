@@ -32,7 +32,7 @@ struct check {
 };
 
 static int check_take(struct check *check, enum layout_kind kind, uint64_t number,
-		      struct slot **slot)
+		      struct cache_slot **slot)
 {
 	*check->bad = check->container->sections[kind].offset + number * LAYOUT_PAGE;
 	return index_take(check->container, kind, number, slot);
@@ -43,7 +43,7 @@ static int check_chunks(struct check *check)
 {
 	struct container *container = check->container;
 	uint64_t number, at = container->info.data_offset, content = 0;
-	struct slot *slot;
+	struct cache_slot *slot;
 
 	for (number = 0; number < container->sections[LAYOUT_CHUNKS].pages; number++) {
 		int rc = check_take(check, LAYOUT_CHUNKS, number, &slot);
@@ -73,7 +73,7 @@ static int check_chunks(struct check *check)
 static int check_leaves(struct check *check, const struct container_tree *tree)
 {
 	uint64_t number, next = 0;
-	struct slot *slot;
+	struct cache_slot *slot;
 
 	for (number = 0; number < tree->pages; number++) {
 		int rc = check_take(check, LAYOUT_LEAVES, tree->first + number, &slot);
@@ -106,7 +106,7 @@ static int check_trees(struct io *io, struct check *check)
 	struct container_tree tree;
 
 	for (i = 0; i < container->info.trees; i++) {
-		struct slot *slot;
+		struct cache_slot *slot;
 		int rc = check_take(check, LAYOUT_TREES, i / TREES_PER_PAGE, &slot);
 
 		if (rc)
@@ -131,7 +131,7 @@ static int check_groups(struct check *check)
 	struct container *container = check->container;
 	uint64_t at = container->groups.offset, last = 0;
 	struct copies copies;
-	struct slot *slot;
+	struct cache_slot *slot;
 
 	for (uint64_t number = 0; number < container->info.groups; number++) {
 		int rc = check_take(check, LAYOUT_COPIES, number / GROUPS_PER_PAGE, &slot);

@@ -37,7 +37,7 @@ static uint32_t group_count(const struct container *container, uint64_t number)
 
 static int group_look(struct container *container, uint64_t number, struct group *group)
 {
-	struct slot *slot;
+	struct cache_slot *slot;
 	const uint8_t *entry;
 	int rc = index_take(container, LAYOUT_COPIES, number / GROUPS_PER_PAGE, &slot);
 
@@ -77,7 +77,7 @@ static int group_read(struct container *container, const struct group *group, ui
 {
 	size_t length = LAYOUT_FRAME + (size_t)group->length;
 	size_t size = (size_t)n * (LAYOUT_NUMBER + (size_t)container->info.page_size);
-	struct worker *worker = worker_take(container);
+	struct read_worker *worker = worker_take(container);
 	const uint8_t *frame;
 	int rc = worker && worker_reserve(worker, length, io_alignment(container->below)) ? 0
 											  : ENOMEM;

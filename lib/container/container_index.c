@@ -158,7 +158,7 @@ static bool is_page_good(const struct container *container, enum layout_kind kin
 }
 
 int index_take(struct container *container, enum layout_kind kind, uint64_t number,
-	       struct slot **slot)
+	       struct cache_slot **slot)
 {
 	const struct section *section = &container->sections[kind];
 	uint64_t offset = section->offset + number * LAYOUT_PAGE;
@@ -182,7 +182,7 @@ void index_keep(struct container *container, enum layout_kind kind, uint64_t num
 		const uint8_t *page)
 {
 	uint64_t offset = container->sections[kind].offset + number * LAYOUT_PAGE;
-	struct slot *slot;
+	struct cache_slot *slot;
 
 	if (!is_page_good(container, kind, number, page))
 		return;
@@ -202,7 +202,7 @@ int index_chunks(struct container *container, uint64_t first, size_t n,
 	uint32_t i, from = (uint32_t)(first % CHUNKS_PER_PAGE), entries;
 	uint64_t at, number = first / CHUNKS_PER_PAGE;
 	const uint8_t *entry;
-	struct slot *slot;
+	struct cache_slot *slot;
 	int rc = index_take(container, LAYOUT_CHUNKS, number, &slot);
 
 	*given = 0;

@@ -281,7 +281,7 @@ static int read_dictionary(struct container *container)
 
 static void free_container(struct container *container)
 {
-	struct worker *worker;
+	struct read_worker *worker;
 
 	if (!container)
 		return;

@@ -18,8 +18,8 @@ struct ZSTD_DCtx_s;
 struct ZSTD_DDict_s;
 
 /* What a thread needs that is inside a read; kept for the next one. */
-struct worker {
-	struct worker *next;
+struct read_worker {
+	struct read_worker *next;
 	struct ZSTD_DCtx_s *zstd;
 	uint8_t *buffer; /* compressed bytes, aligned as the io below wants */
 	size_t size;
@@ -43,7 +43,7 @@ struct container {
 	struct cache copies;                        /* groups, by number */
 	struct io_threads *threads;                 /* from the first submit on */
 	pthread_mutex_t lock;                       /* of `idle` */
-	struct worker *idle;
+	struct read_worker *idle;
 	unsigned generation; /* fork_generation of the process that made these locks */
 	unsigned adopting;   /* ... and the last attempt to make them ours */
 };
@@ -70,17 +70,17 @@ void container_close(struct io *io);
 extern const struct io_ops io_container_ops;
 
 /* A worker for the caller's thread, to be given back; NULL: no memory. */
-struct worker *worker_take(struct container *container);
-void worker_give(struct container *container, struct worker *worker);
+struct read_worker *worker_take(struct container *container);
+void worker_give(struct container *container, struct read_worker *worker);
 
 /* Makes worker->buffer hold `size` bytes. false: no memory. */
-bool worker_reserve(struct worker *worker, size_t size, size_t alignment);
+bool worker_reserve(struct read_worker *worker, size_t size, size_t alignment);
 
 /* container_index.c */
 
 /* A verified page; to be given back with cache_release(&container->pages, slot). */
 int index_take(struct container *container, enum layout_kind kind, uint64_t number,
-	       struct slot **slot);
+	       struct cache_slot **slot);
 
 /* Puts page `number`, which is at hand, where index_take() will find it, if it is good. */
 void index_keep(struct container *container, enum layout_kind kind, uint64_t number,
@@ -94,7 +94,7 @@ int index_chunks(struct container *container, uint64_t first, size_t n,
 
 /* A group that has been read. */
 struct copies {
-	struct slot *slot; /* to be given back with cache_release(&container->copies, slot) */
+	struct cache_slot *slot; /* to be given back with cache_release(&container->copies, slot) */
 	uint32_t n;        /* pages */
 	uint64_t offset;   /* of it in the container */
 };

@@ -25,23 +25,23 @@ enum {
 };
 
 /* What a read wants of a chunk. */
-struct piece {
+struct chunk_piece {
 	struct container_chunk chunk;
-	struct slot *slot; /* where it is decoded; NULL: at `out` itself */
+	struct cache_slot *slot; /* where it is decoded; NULL: at `out` itself */
 	uint8_t *out;
 	uint32_t from, length; /* of the chunk's data, bytes */
 };
 
 struct run {
-	struct piece pieces[RUN_CHUNKS];
+	struct chunk_piece pieces[RUN_CHUNKS];
 	size_t n;
 };
 
 /* Threads' own things. */
 
-struct worker *worker_take(struct container *container)
+struct read_worker *worker_take(struct container *container)
 {
-	struct worker *worker;
+	struct read_worker *worker;
 
 	pthread_mutex_lock(&container->lock);
 	worker = container->idle;
@@ -64,7 +64,7 @@ struct worker *worker_take(struct container *container)
 	return worker;
 }
 
-void worker_give(struct container *container, struct worker *worker)
+void worker_give(struct container *container, struct read_worker *worker)
 {
 	pthread_mutex_lock(&container->lock);
 	worker->next = container->idle;
@@ -73,7 +73,7 @@ void worker_give(struct container *container, struct worker *worker)
 }
 
 /* Its old bytes are of no use, so there is nothing to be copied. */
-bool worker_reserve(struct worker *worker, size_t size, size_t alignment)
+bool worker_reserve(struct read_worker *worker, size_t size, size_t alignment)
 {
 	void *buffer;
 
@@ -93,7 +93,7 @@ bool worker_reserve(struct worker *worker, size_t size, size_t alignment)
 /* One run. */
 
 /* The compressed bytes of all its pieces, in one request. *bytes is where the first one's stand. */
-static int run_fetch(struct container *container, const struct run *run, struct worker *worker,
+static int run_fetch(struct container *container, const struct run *run, struct read_worker *worker,
 		     const uint8_t **bytes)
 {
 	const struct container_chunk *last = &run->pieces[run->n - 1].chunk;
@@ -110,15 +110,15 @@ static int run_fetch(struct container *container, const struct run *run, struct 
 	return !rc && done < lead + length ? EBADMSG : rc;
 }
 
-static int piece_decode(struct container *container, struct worker *worker,
-			const struct piece *piece, const uint8_t *frame)
+static int piece_decode(struct container *container, struct read_worker *worker,
+			const struct chunk_piece *piece, const uint8_t *frame)
 {
 	void *out = piece->slot ? piece->slot->bytes : piece->out;
 
 	return chunk_decode(worker->zstd, container->dictionary, &piece->chunk, frame, out);
 }
 
-static void piece_copy(struct container *container, const struct piece *piece)
+static void piece_copy(struct container *container, const struct chunk_piece *piece)
 {
 	memcpy(piece->out, piece->slot->bytes + piece->from, piece->length);
 	cache_release(&container->chunks, piece->slot);
@@ -128,14 +128,14 @@ static void piece_copy(struct container *container, const struct piece *piece)
  * error is one of the first piece alone: the door comes back for what is missing. */
 static int run_deliver(struct container *container, struct run *run, size_t *given)
 {
-	struct worker *worker = worker_take(container);
+	struct read_worker *worker = worker_take(container);
 	const uint8_t *bytes = NULL;
 	int rc = worker ? run_fetch(container, run, worker, &bytes) : ENOMEM;
 	size_t i;
 
 	*given = 0;
 	for (i = 0; i < run->n; i++) {
-		const struct piece *piece = &run->pieces[i];
+		const struct chunk_piece *piece = &run->pieces[i];
 
 		if (!rc)
 			rc = piece_decode(container, worker, piece, bytes);
@@ -158,13 +158,13 @@ static int run_deliver(struct container *container, struct run *run, size_t *giv
 /* Adds chunk `number`, if it is to be read. False: the run ends before it, because another
  * thread has it or is at it. The first one of a run is waited for; while a slot is held nothing
  * is. */
-static bool run_add(struct container *container, struct run *run, const struct piece *piece,
+static bool run_add(struct container *container, struct run *run, const struct chunk_piece *piece,
 		    uint64_t number)
 {
-	struct piece *added = &run->pieces[run->n];
+	struct chunk_piece *added = &run->pieces[run->n];
 	bool whole = piece->length == piece->chunk.size;
 	enum cache_want want = whole ? CACHE_LOOK : run->n ? CACHE_TRY : CACHE_WAIT;
-	struct slot *slot = cache_take(&container->chunks, number, want);
+	struct cache_slot *slot = cache_take(&container->chunks, number, want);
 
 	if (slot && slot->state == SLOT_READY && run->n) {
 		cache_release(&container->chunks, slot);
@@ -191,7 +191,7 @@ static int run_plan(struct container *container, struct run *run, uint8_t *out, 
 
 	run->n = 0;
 	for (i = 0; !rc && i < n; i++) {
-		struct piece piece = {.chunk = chunks[i], .out = out, .from = from};
+		struct chunk_piece piece = {.chunk = chunks[i], .out = out, .from = from};
 
 		piece.length = chunks[i].size - from;
 		if (piece.length > length)

@@ -27,7 +27,7 @@ static void tree_parse(const uint8_t *entry, uint64_t number, struct container_t
 int container_tree(struct io *io, uint64_t number, struct container_tree *tree)
 {
 	struct container *container = io->state;
-	struct slot *slot;
+	struct cache_slot *slot;
 	int rc;
 
 	container_enter(container);
@@ -58,7 +58,7 @@ int container_tree_find(struct io *io, const void *name, size_t size, struct con
 
 /* Page `number` of the tree's own, which must be full and within the tree. */
 static int leaf_page_take(struct container *container, const struct container_tree *tree,
-			  uint64_t number, struct slot **slot)
+			  uint64_t number, struct cache_slot **slot)
 {
 	uint64_t left = tree->leaves - number * LEAVES_PER_PAGE;
 	uint32_t entries = left < LEAVES_PER_PAGE ? (uint32_t)left : LEAVES_PER_PAGE;
@@ -77,12 +77,12 @@ static int leaf_page_take(struct container *container, const struct container_tr
 	return EBADMSG;
 }
 
-static uint64_t leaf_first(const struct slot *slot, uint32_t i)
+static uint64_t leaf_first(const struct cache_slot *slot, uint32_t i)
 {
 	return get64(slot->bytes + INDEX_BODY + (size_t)i * LEAF_ENTRY + LEAF_ENTRY_FIRST);
 }
 
-static void leaf_parse(const struct slot *slot, uint32_t i, struct container_leaf *leaf)
+static void leaf_parse(const struct cache_slot *slot, uint32_t i, struct container_leaf *leaf)
 {
 	leaf->page = get64(slot->bytes + INDEX_BODY + (size_t)i * LEAF_ENTRY + LEAF_ENTRY_PAGE);
 	leaf->first = leaf_first(slot, i);
@@ -92,7 +92,7 @@ int container_leaf(struct io *io, const struct container_tree *tree, uint64_t nu
 		   struct container_leaf *leaf)
 {
 	struct container *container = io->state;
-	struct slot *slot;
+	struct cache_slot *slot;
 	int rc;
 
 	container_enter(container);
@@ -108,13 +108,13 @@ int container_leaf(struct io *io, const struct container_tree *tree, uint64_t nu
 
 /* Between which pages of a tree a record is: the first record of page `low`, which is not behind
  * it, and of the page behind `high`, which is. */
-struct range {
+struct page_range {
 	uint64_t low, high;
 	uint64_t low_first, high_first;
 };
 
 /* The page to look at next, one of low + 1 to high. */
-static uint64_t range_guess(const struct range *range, uint64_t record, bool halve)
+static uint64_t range_guess(const struct page_range *range, uint64_t record, bool halve)
 {
 	double pages = (double)(range->high - range->low) + 1;
 	double part = (double)(record - range->low_first) /
@@ -129,12 +129,12 @@ static uint64_t range_guess(const struct range *range, uint64_t record, bool hal
 static int find_page(struct container *container, const struct container_tree *tree,
 		     uint64_t record, uint64_t *number)
 {
-	struct range range = {0, tree->pages - 1, 0, tree->records};
+	struct page_range range = {0, tree->pages - 1, 0, tree->records};
 	bool halve = false;
 
 	while (range.low < range.high) {
 		uint64_t guess = range_guess(&range, record, halve), first;
-		struct slot *slot;
+		struct cache_slot *slot;
 		int rc = leaf_page_take(container, tree, guess, &slot);
 
 		if (rc)
@@ -165,7 +165,7 @@ int container_record_leaf(struct io *io, const struct container_tree *tree, uint
 {
 	struct container *container = io->state;
 	uint32_t low = 0, high;
-	struct slot *slot;
+	struct cache_slot *slot;
 	uint64_t number = 0;
 	int rc;
 

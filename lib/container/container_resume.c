@@ -24,7 +24,7 @@ enum {
 };
 
 /* A window of the file that moves with the walk. */
-struct walk {
+struct resume_walk {
 	int fd;
 	ZSTD_DCtx *zstd;
 	ZSTD_DDict *dictionary;
@@ -79,7 +79,7 @@ static int judge_beginning(const struct container_writer *writer, bool *fresh)
 	return rc;
 }
 
-static int walk_open(struct walk *walk, const struct container_writer *writer)
+static int walk_open(struct resume_walk *walk, const struct container_writer *writer)
 {
 	const struct container_write_options *options = &writer->options;
 
@@ -101,7 +101,7 @@ static int walk_open(struct walk *walk, const struct container_writer *writer)
 	return 0;
 }
 
-static void walk_close(struct walk *walk)
+static void walk_close(struct resume_walk *walk)
 {
 	ZSTD_freeDCtx(walk->zstd);
 	ZSTD_freeDDict(walk->dictionary);
@@ -111,7 +111,7 @@ static void walk_close(struct walk *walk)
 }
 
 /* Makes `bound` bytes from `offset` on stand in memory, or as many as the file has. */
-static int walk_to(struct walk *walk, uint64_t offset, size_t bound, const uint8_t **bytes,
+static int walk_to(struct resume_walk *walk, uint64_t offset, size_t bound, const uint8_t **bytes,
 		   size_t *length)
 {
 	size_t before = (size_t)(offset - walk->offset);
@@ -131,7 +131,7 @@ static int walk_to(struct walk *walk, uint64_t offset, size_t bound, const uint8
 }
 
 /* The frame of the next chunk. EBADMSG: there is none, or not all of it. */
-static int walk_frame(struct walk *walk, const struct container_writer *writer,
+static int walk_frame(struct resume_walk *walk, const struct container_writer *writer,
 		      struct container_frame *frame)
 {
 	uint64_t number = writer->data / writer->info.chunk_size;
@@ -159,7 +159,7 @@ static int walk_frame(struct walk *walk, const struct container_writer *writer,
 static int walk_chunks(struct container_writer *writer)
 {
 	struct container_frame frame;
-	struct walk walk;
+	struct resume_walk walk;
 	int rc = walk_open(&walk, writer);
 
 	while (!rc && writer->data < writer->options.size) {

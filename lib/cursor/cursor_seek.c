@@ -2,7 +2,7 @@
 /* Sets a cursor on a key; after a miss it stands where LMDB leaves it. */
 #include "cursor/cursor_private.h"
 
-enum place {
+enum seek_place {
 	PLACE_FOUND,     /* the top level's index is the answer */
 	PLACE_THIS_PAGE, /* it is on the page under the cursor, if anywhere */
 	PLACE_ELSEWHERE, /* search from the root */
@@ -26,7 +26,7 @@ static int entry_compare(struct cursor *cursor, const struct level *level, unsig
 
 /* A key between the first and the last of the page. */
 static int place_between(struct cursor *cursor, struct level *level, const MDB_val *key,
-			 enum place *place)
+			 enum seek_place *place)
 {
 	int sign = 1, rc = 0;
 
@@ -45,7 +45,8 @@ static int place_between(struct cursor *cursor, struct level *level, const MDB_v
 
 /* Looks at the page where the cursor is before the tree is searched. Where a miss leaves the
  * cursor is visible to the program, so the cases are LMDB's own. */
-static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest, enum place *place)
+static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest,
+			 enum seek_place *place)
 {
 	struct level *level = cursor_top(cursor);
 	int sign, rc;
@@ -159,7 +160,7 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 
 int cursor_set(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op, bool exact)
 {
-	enum place place = PLACE_ELSEWHERE;
+	enum seek_place place = PLACE_ELSEWHERE;
 	struct level *level;
 	bool found;
 	int rc;

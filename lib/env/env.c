@@ -131,7 +131,7 @@ static char *absolute_path(const char *path)
 }
 
 /* What has been seen of a data file before the original opens it. */
-struct look {
+struct file_metas {
 	uint8_t first[META_END], second[META_END];
 	struct meta newer; /* page_size 0: the file is not sound */
 };
@@ -145,7 +145,7 @@ static bool is_meta(const uint8_t *page)
 
 /* Whether the original may open this file at all. It computes with a page size from the file
  * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it". */
-static int judge_file(int fd, struct look *look)
+static int judge_file(int fd, struct file_metas *look)
 {
 	struct meta meta;
 
@@ -254,7 +254,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		       struct origin_loan *loan, struct meta *newer)
 {
 	char *name = env_data_path(path, flags);
-	struct look look = {.newer = {.page_size = 0}};
+	struct file_metas look = {.newer = {.page_size = 0}};
 	int rc = 0, container, before;
 	bool missing;
 

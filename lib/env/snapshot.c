@@ -23,7 +23,7 @@ enum {
 };
 
 /* What two looks in a row must agree on for a file to be at rest. */
-struct look {
+struct meta_ids {
 	size_t id;
 	uint64_t ours, other;
 };
@@ -40,13 +40,13 @@ static inline void read_in_order(void)
 }
 
 static int meta_copy(const struct window *window, size_t id, uint8_t copy[META_END],
-		     struct look *look)
+		     struct meta_ids *look)
 {
 	const uint8_t *other = window_meta(window, ~(unsigned)id & 1);
 
 	memcpy(copy, window_meta(window, (unsigned)id & 1), META_END);
 	read_in_order();
-	*look = (struct look){
+	*look = (struct meta_ids){
 		.id = id,
 		.ours = load64(copy + META_TXNID),
 		.other = *(const volatile uint64_t *)(const void *)(other + META_TXNID),
@@ -108,7 +108,7 @@ static int file_look(MDB_txn *txn, size_t id)
 int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
-	struct look look, newest, before = {0};
+	struct meta_ids look, newest, before = {0};
 	uint8_t copy[META_END];
 	struct meta meta;
 	size_t id;

@@ -22,7 +22,7 @@ enum {
 	ROOM_SHARE = 4,            /* of the arena: the part that is under way */
 };
 
-struct worker {
+struct index_worker {
 	struct counter counter;
 	const uint64_t *numbers;
 	size_t n, piece; /* piece: how many are brought at a time */
@@ -32,7 +32,7 @@ struct worker {
 
 static void worker_run(void *workers, unsigned number)
 {
-	struct worker *worker = (struct worker *)workers + number;
+	struct index_worker *worker = (struct index_worker *)workers + number;
 	struct counter *counter = &worker->counter;
 	int rc = 0;
 
@@ -117,7 +117,7 @@ static int deal(const struct snapshot *snapshot, const struct tree *tree, unsign
 		struct index_part *part)
 {
 	size_t suit = n / THREAD_PAGES + 1, many = threads ? threads : THREADS_MAX, piece;
-	struct worker *workers;
+	struct index_worker *workers;
 	int rc = 0;
 
 	many = pieces_size(snapshot, n, many < suit ? many : suit, &piece);

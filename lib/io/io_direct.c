@@ -28,7 +28,7 @@
  * buffer. */
 #define DIRECT_ALIGNMENT 4096
 
-struct direct {
+struct io_direct {
 	int fd;                     /* of our own, O_DIRECT */
 	bool buffered;              /* reads go through the caller's; any reading thread sets it */
 	struct io_ring *ring;       /* one of the two, from the first submit on */
@@ -67,7 +67,7 @@ static size_t direct_alignment(int fd)
 
 static int direct_start(struct io *io)
 {
-	struct direct *direct = calloc(1, sizeof(*direct));
+	struct io_direct *direct = calloc(1, sizeof(*direct));
 	int rc;
 
 	if (!direct)
@@ -89,14 +89,14 @@ fail:
 	return rc;
 }
 
-static bool is_buffered(const struct direct *direct)
+static bool is_buffered(const struct io_direct *direct)
 {
 	return __atomic_load_n(&direct->buffered, __ATOMIC_RELAXED);
 }
 
 static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t offset)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 	ssize_t n;
 
 	if (!is_buffered(direct)) {
@@ -115,7 +115,7 @@ static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t 
 
 static int submit_to_threads(struct io *io, struct io_request *const *requests, size_t n)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 
 	if (!direct->threads)
 		direct->threads = io_threads_new(io);
@@ -127,7 +127,7 @@ static int submit_to_threads(struct io *io, struct io_request *const *requests, 
 
 static int direct_submit(struct io *io, struct io_request *const *requests, size_t n)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 
 	if (!direct->ring && !direct->threads)
 		direct->ring = io_ring_new(io);
@@ -139,7 +139,7 @@ static int direct_submit(struct io *io, struct io_request *const *requests, size
 
 static size_t direct_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 
 	if (direct->ring)
 		return io_ring_wait(direct->ring, requests, min, max);
@@ -148,7 +148,7 @@ static size_t direct_wait(struct io *io, struct io_request **requests, size_t mi
 
 static void direct_forked(struct io *io)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 
 	io_ring_forget(direct->ring);
 	io_threads_forget(direct->threads);
@@ -158,7 +158,7 @@ static void direct_forked(struct io *io)
 
 static void direct_close(struct io *io)
 {
-	struct direct *direct = io->state;
+	struct io_direct *direct = io->state;
 
 	io_ring_free(direct->ring);
 	io_threads_free(direct->threads);

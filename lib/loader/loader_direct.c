@@ -21,7 +21,7 @@ static void *memory_new(struct lmdbio_loader *loader, size_t size)
 }
 
 bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
-		 struct direct *direct, uint64_t *ns)
+		 struct direct_bytes *direct, uint64_t *ns)
 {
 	struct store *store = loader->txn->snapshot.view.runs;
 	size_t key = loader->txn->snapshot.page_size; /* no key is longer */
@@ -29,7 +29,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	bool served = false;
 	int rc = 0;
 
-	*direct = (struct direct){0};
+	*direct = (struct direct_bytes){0};
 	if (!loader->past || from >= end)
 		return false;
 	direct->from = from & ~(uint64_t)(ARENA_BLOCK - 1);
@@ -53,7 +53,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	return true;
 }
 
-bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
+bool direct_get(const struct lmdbio_loader *loader, const struct direct_bytes *direct,
 		struct snapshot *leaves, const struct index_place *place, MDB_val *key,
 		MDB_val *data)
 {
@@ -76,7 +76,7 @@ bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
 	       data->mv_size <= direct->length - (at - memory);
 }
 
-void direct_give(struct direct *direct, struct tier_record *record)
+void direct_give(struct direct_bytes *direct, struct tier_record *record)
 {
 	uint8_t *behind = direct->memory + direct->length;
 
@@ -86,7 +86,7 @@ void direct_give(struct direct *direct, struct tier_record *record)
 	direct->memory = NULL;
 }
 
-void direct_end(struct lmdbio_loader *loader, struct direct *direct)
+void direct_end(struct lmdbio_loader *loader, struct direct_bytes *direct)
 {
 	if (!direct->memory)
 		return;

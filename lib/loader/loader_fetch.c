@@ -205,7 +205,7 @@ struct tally {
 };
 
 /* A record that has been found, with memory of its own if it needs some. false: there is none. */
-static bool record_own(struct lmdbio_loader *loader, struct direct *direct,
+static bool record_own(struct lmdbio_loader *loader, struct direct_bytes *direct,
 		       struct tier_record *record)
 {
 	size_t size = record->data.mv_size + record->key.mv_size;
@@ -221,11 +221,11 @@ static bool record_own(struct lmdbio_loader *loader, struct direct *direct,
 /* A sample out of what was read past the window; or out of the window, where its bytes are, or are
  * brought one by one. */
 static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapshot,
-			   struct direct *direct, struct work *work, enum tier_source source,
+			   struct direct_bytes *direct, struct work *work, enum tier_source source,
 			   struct tally *tally)
 {
 	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
-	struct direct none = {0};
+	struct direct_bytes none = {0};
 	struct tier_record record = {0};
 
 	/* A page of this one that is not sound says nothing of the next one's. */
@@ -290,7 +290,7 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 
 	for (size_t i = 0, next; i < piece->n; i = next) {
 		enum tier_source source = SOURCE_FILE;
-		struct direct direct = {0};
+		struct direct_bytes direct = {0};
 
 		next = merge(loader, piece, i, gap, &from, &end);
 		if (store && store_covers(store, from, end - from))
@@ -320,7 +320,7 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 	struct tier *tier = works[0]->tier;
 	struct tier_fetch each[TIER_FETCHES];
 	uint64_t began = clock_now();
-	struct direct none = {0};
+	struct direct_bytes none = {0};
 	size_t came = 0;
 
 	for (size_t i = 0; i < n; i++)

@@ -15,7 +15,7 @@ struct kept_record {
 	uint32_t data, key;     /* bytes */
 };
 
-struct kept {
+struct kept_records {
 	struct order_epoch order;
 	uint64_t limit;
 	_Atomic uint64_t used;
@@ -26,7 +26,7 @@ struct kept {
 
 static int kept_open(void **state, const struct tier_setup *setup)
 {
-	struct kept *kept;
+	struct kept_records *kept;
 
 	if (setup->order->spec.policy != ORDER_OPPORTUNISTIC || !setup->keep)
 		return 0;
@@ -43,14 +43,14 @@ static int kept_open(void **state, const struct tier_setup *setup)
 
 static bool kept_has(void *state, uint64_t record)
 {
-	struct kept *kept = state;
+	struct kept_records *kept = state;
 
 	return atomic_load_explicit(&kept->at[record].memory, memory_order_acquire) != NULL;
 }
 
 static int kept_fetch(void *state, uint64_t record, struct tier_record *to)
 {
-	struct kept_record *at = &((struct kept *)state)->at[record];
+	struct kept_record *at = &((struct kept_records *)state)->at[record];
 	uint8_t *memory = atomic_load_explicit(&at->memory, memory_order_acquire);
 
 	if (!memory)
@@ -61,7 +61,7 @@ static int kept_fetch(void *state, uint64_t record, struct tier_record *to)
 
 static uint64_t kept_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
 {
-	struct kept *kept = state;
+	struct kept_records *kept = state;
 	struct kept_record *at = &kept->at[record];
 	uint64_t size = key->mv_size + data->mv_size;
 	struct tier_record copy;
@@ -97,7 +97,7 @@ static enum tier_state kept_health(void *state)
 
 static void kept_close(void *state)
 {
-	struct kept *kept = state;
+	struct kept_records *kept = state;
 
 	for (uint64_t i = 0; i < kept->records; i++)
 		free(kept->at[i].memory);

@@ -243,7 +243,7 @@ void sample_memory_give_up(struct lmdbio_loader *loader);
 void sample_memory_end(struct lmdbio_loader *loader);
 
 /* loader_direct.c: bytes of the file in memory of the loader's own. */
-struct direct {
+struct direct_bytes {
 	uint8_t *memory; /* NULL: they are not */
 	uint64_t from;
 	size_t length;
@@ -252,15 +252,15 @@ struct direct {
 /* Reads [from, end), where values stand apart from their leaves, past the window; `alone`: one
  * value. false: it is to be brought there; then *direct is empty. */
 bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
-		 struct direct *direct, uint64_t *ns);
+		 struct direct_bytes *direct, uint64_t *ns);
 /* Where a record is, its leaf in the window, or wherever `leaves` looks. false: its value is not in
  * that memory. */
-bool direct_get(const struct lmdbio_loader *loader, const struct direct *direct,
+bool direct_get(const struct lmdbio_loader *loader, const struct direct_bytes *direct,
 		struct snapshot *leaves, const struct index_place *place, MDB_val *key,
 		MDB_val *data);
 /* Makes a value's own memory its sample's, with the key behind it. */
-void direct_give(struct direct *direct, struct tier_record *record);
-void direct_end(struct lmdbio_loader *loader, struct direct *direct);
+void direct_give(struct direct_bytes *direct, struct tier_record *record);
+void direct_end(struct lmdbio_loader *loader, struct direct_bytes *direct);
 
 /* loader_shelf.c */
 /* Lets the shelf have a part of the local disk, if there is one. Before records are numbered. */

@@ -79,7 +79,7 @@ static double quality_positions(const struct order *order)
 }
 
 /* Labels of all records, as numbers from 0. */
-struct labels {
+struct record_labels {
 	uint32_t *of;
 	uint64_t distinct;
 };
@@ -139,7 +139,7 @@ static bool label_number(struct label_table *table, const MDB_val *key, size_t f
 }
 
 static int labels_read(const struct lmdbio_loader *loader, size_t from, size_t bytes,
-		       struct labels *labels)
+		       struct record_labels *labels)
 {
 	struct snapshot snapshot = loader_view(loader);
 	uint64_t records = index_records(loader->index);
@@ -164,7 +164,7 @@ static int labels_read(const struct lmdbio_loader *loader, size_t from, size_t b
 }
 
 /* The entropy of the labels in a batch, bits. `counts` is all zero before and after. */
-static double batch_entropy(const struct order_epoch *at, const struct labels *labels,
+static double batch_entropy(const struct order_epoch *at, const struct record_labels *labels,
 			    uint64_t batch, uint32_t *counts)
 {
 	uint64_t size = at->order.spec.batch, first = batch * size, n = 0, record;
@@ -187,8 +187,8 @@ static double batch_entropy(const struct order_epoch *at, const struct labels *l
 	return sum;
 }
 
-static int label_quality(const struct order *order, uint64_t epoch, const struct labels *labels,
-			 struct lmdbio_quality *quality)
+static int label_quality(const struct order *order, uint64_t epoch,
+			 const struct record_labels *labels, struct lmdbio_quality *quality)
 {
 	uint64_t batches = order->spec.records / order->spec.batch;
 	uint32_t *counts = calloc(labels->distinct + 1, sizeof(*counts));
@@ -222,7 +222,7 @@ int loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t from, si
 		   struct lmdbio_quality *quality)
 {
 	struct lmdbio_quality found = {.size = sizeof(found)};
-	struct labels labels = {0};
+	struct record_labels labels = {0};
 	struct order order;
 	int rc;
 

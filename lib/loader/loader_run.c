@@ -98,7 +98,7 @@ static void run_end(struct lmdbio_loader *loader)
  * that need it. */
 static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *snapshot,
 			 const struct run_part *parts, size_t first, size_t n,
-			 struct direct *direct)
+			 struct direct_bytes *direct)
 {
 	uint64_t from = parts[first].offset, end = from + parts[first].length, ns;
 	bool apart = direct && parts[first].apart;
@@ -161,7 +161,7 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 
 /* What was brought is taken at once: the arena is a passage, and others come through it too. */
 static void take_some(struct lmdbio_loader *loader, struct views *views,
-		      const struct direct *direct, const struct run_part *parts, size_t n,
+		      const struct direct_bytes *direct, const struct run_part *parts, size_t n,
 		      loader_take_fn *take, void *context)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -202,7 +202,7 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _At
 		find_values(loader, &views, parts, n);
 	}
 	for (size_t i = 0, next; i < n; i = next) {
-		struct direct direct = {0};
+		struct direct_bytes direct = {0};
 
 		next = bring_some(loader, &views.file, parts, i, n, &direct);
 		take_some(loader, &views, &direct, parts + i, next - i, take, context);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct share {
+struct placement_share {
 	struct placement *plan;
 	void (*work)(struct placement *plan, uint64_t first, uint64_t n, void *argument);
 	void *argument;
@@ -22,14 +22,14 @@ struct share {
 };
 
 /* What the search for any room has learnt: room only ever shrinks. */
-struct spare {
+struct spare_room {
 	uint64_t too_much; /* bytes that no node has room for */
 	uint32_t next;     /* node to begin with */
 };
 
 static void share_run(void *shares, unsigned i)
 {
-	struct share *share = (struct share *)shares + i;
+	struct placement_share *share = (struct placement_share *)shares + i;
 
 	share->work(share->plan, share->first, share->n, share->argument);
 }
@@ -40,7 +40,7 @@ void placement_share_out(struct placement *plan,
 			 void *argument)
 {
 	enum { MOST = 64 };
-	struct share shares[MOST];
+	struct placement_share shares[MOST];
 	unsigned n = plan->spec.threads < MOST ? plan->spec.threads : MOST;
 	uint64_t first = 0;
 
@@ -49,7 +49,7 @@ void placement_share_out(struct placement *plan,
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t end = plan->units / n * (i + 1) + (i + 1 == n ? plan->units % n : 0);
 
-		shares[i] = (struct share){
+		shares[i] = (struct placement_share){
 			.plan = plan,
 			.work = work,
 			.argument = argument,
@@ -212,7 +212,7 @@ static bool take_room(struct placement *plan, uint64_t unit, uint32_t node, uint
 }
 
 static bool take_any_room(struct placement *plan, uint64_t unit, uint64_t bytes,
-			  struct spare *spare)
+			  struct spare_room *spare)
 {
 	if (bytes >= spare->too_much)
 		return false;
@@ -228,7 +228,7 @@ static bool take_any_room(struct placement *plan, uint64_t unit, uint64_t bytes,
 	return false;
 }
 
-static void settle_unit(struct placement *plan, uint64_t unit, struct spare *spare)
+static void settle_unit(struct placement *plan, uint64_t unit, struct spare_room *spare)
 {
 	uint16_t room[PLACEMENT_READS_MOST], best = plan->homes[unit];
 	struct placement_tally tallies[PLACEMENT_READS_MOST];
@@ -278,7 +278,7 @@ static bool is_resident(const struct placement *plan, uint64_t unit)
 }
 
 /* Units of one kind, those with the most to gain first. */
-static void settle_all(struct placement *plan, struct spare *spare, bool residents, bool held)
+static void settle_all(struct placement *plan, struct spare_room *spare, bool residents, bool held)
 {
 	uint64_t counts[PLACEMENT_LEVELS + 1] = {0};
 
@@ -296,7 +296,7 @@ static void settle_all(struct placement *plan, struct spare *spare, bool residen
 
 static void settle(struct placement *plan)
 {
-	struct spare spare = {.too_much = UINT64_MAX};
+	struct spare_room spare = {.too_much = UINT64_MAX};
 
 	if (plan->spec.kind == PLACEMENT_PER_NODE) {
 		memset(plan->homes, 0xff, plan->units * sizeof(*plan->homes));

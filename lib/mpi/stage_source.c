@@ -59,13 +59,13 @@ static int compare(int fd, const struct identity *first)
 }
 
 /* What rank 0 tells the others. */
-struct found {
+struct stage_found {
 	int64_t rc;
 	struct staged_original original;
 	uint64_t size, snapshot, page_size, piece, unpacked;
 };
 
-static int look_inside(int fd, struct found *found)
+static int look_inside(int fd, struct stage_found *found)
 {
 	struct io below = {0}, data = {0};
 	const struct container_info *info;
@@ -89,9 +89,9 @@ static int look_inside(int fd, struct found *found)
 	return rc;
 }
 
-static int look(int fd, bool unpack, struct found *found)
+static int look(int fd, bool unpack, struct stage_found *found)
 {
-	struct found inside;
+	struct stage_found inside;
 	int rc = staged_identify(fd, &found->original);
 
 	found->original.identity = identity_job(&found->original.identity);
@@ -107,7 +107,7 @@ static int look(int fd, bool unpack, struct found *found)
 
 int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path, bool unpack)
 {
-	struct found first = {0};
+	struct stage_found first = {0};
 	int rc, mpi;
 
 	*source = (struct stage_source){.fd = -1};

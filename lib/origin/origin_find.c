@@ -62,7 +62,7 @@ static _Thread_local struct {
 static _Thread_local const struct origin *entered;
 static _Thread_local unsigned entered_depth;
 
-struct search {
+struct module_search {
 	const char *address;
 	struct module *module; /* NULL: only `last` is looked at */
 	struct changes changes;
@@ -87,7 +87,7 @@ static const char *segment_with(const struct dl_phdr_info *info, const char *add
 
 static int module_visit(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct search *search = context;
+	struct module_search *search = context;
 	const char *start, *end;
 
 	(void)size;
@@ -116,7 +116,7 @@ static int module_visit(struct dl_phdr_info *info, size_t size, void *context)
 
 static bool module_find(const void *address, struct module *module, struct changes *changes)
 {
-	struct search search = {.address = address, .module = module};
+	struct module_search search = {.address = address, .module = module};
 
 	dl_iterate_phdr(module_visit, &search);
 	if (changes)
@@ -126,7 +126,7 @@ static bool module_find(const void *address, struct module *module, struct chang
 
 static bool is_last(const void *address)
 {
-	struct search search = {.address = address};
+	struct module_search search = {.address = address};
 
 	if (last.end)
 		dl_iterate_phdr(module_visit, &search);

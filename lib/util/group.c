@@ -18,7 +18,7 @@ struct paths {
 	char v2[PATH_MAX];
 };
 
-struct reading {
+struct group_search {
 	const char *root, *controller;
 	uint64_t (*limit)(const char *root, const char *directory, bool v2);
 	struct paths paths;
@@ -51,7 +51,7 @@ static void path_keep(char *kept, const char *path)
 		memcpy(kept, path, length + 1);
 }
 
-static void paths_read(struct reading *reading)
+static void paths_read(struct group_search *reading)
 {
 	FILE *file = group_file(reading->root, "/proc/self", "cgroup");
 	char *line = NULL;
@@ -103,8 +103,8 @@ static const char *path_below(const char *group, const char *shown)
 }
 
 /* The smallest limit from a group up to the mount's top. */
-static uint64_t limit_along(const struct reading *reading, const char *mount, const char *below,
-			    bool v2)
+static uint64_t limit_along(const struct group_search *reading, const char *mount,
+			    const char *below, bool v2)
 {
 	char directory[PATH_MAX];
 	int n = snprintf(directory, sizeof(directory), "%s%s", mount, below);
@@ -122,7 +122,7 @@ static uint64_t limit_along(const struct reading *reading, const char *mount, co
 }
 
 /* A line is: id parent device root mount options [optional ...] - type source options */
-static uint64_t limit_of_mount(const struct reading *reading, char *line)
+static uint64_t limit_of_mount(const struct group_search *reading, char *line)
 {
 	const struct paths *paths = &reading->paths;
 	char *shown = NULL, *mount = NULL, *type, *word;
@@ -150,7 +150,7 @@ static uint64_t limit_of_mount(const struct reading *reading, char *line)
 uint64_t group_limit(const char *root, const char *controller,
 		     uint64_t (*limit)(const char *root, const char *directory, bool v2))
 {
-	struct reading reading = {.root = root, .controller = controller, .limit = limit};
+	struct group_search reading = {.root = root, .controller = controller, .limit = limit};
 	FILE *file = group_file(root, "/proc/self", "mountinfo");
 	uint64_t least = UINT64_MAX, here;
 	char *line = NULL;

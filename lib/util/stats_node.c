@@ -18,7 +18,7 @@
 
 enum { TABLES = 4096 };
 
-struct search {
+struct table_search {
 	struct stats_process *rows;
 	size_t most, n;
 	uint64_t *seen; /* inodes of tables; all memfds are of one file system */
@@ -58,7 +58,7 @@ static void process_read(const struct stats_slot *slot, struct stats_process *ro
 		kernel_add(slot, row);
 }
 
-static void table_read(const struct stats_table *table, struct search *search)
+static void table_read(const struct stats_table *table, struct table_search *search)
 {
 	unsigned n = stats_table_given(table);
 
@@ -72,7 +72,7 @@ static void table_read(const struct stats_table *table, struct search *search)
 }
 
 /* Whether this table comes for the first time. */
-static bool is_new(struct search *search, uint64_t inode)
+static bool is_new(struct table_search *search, uint64_t inode)
 {
 	for (size_t i = 0; i < search->seen_count; i++)
 		if (search->seen[i] == inode)
@@ -83,7 +83,7 @@ static bool is_new(struct search *search, uint64_t inode)
 	return true;
 }
 
-static void descriptor_look(struct search *search, int directory, const char *name)
+static void descriptor_look(struct table_search *search, int directory, const char *name)
 {
 	struct stats_table table;
 	struct stat st;
@@ -100,7 +100,7 @@ static void descriptor_look(struct search *search, int directory, const char *na
 	stats_table_close(&table);
 }
 
-static void descriptors_look(struct search *search, long pid)
+static void descriptors_look(struct table_search *search, long pid)
 {
 	struct dirent *entry;
 	DIR *directory;
@@ -118,7 +118,7 @@ static void descriptors_look(struct search *search, long pid)
 
 size_t stats_node_read(struct stats_process *rows, size_t most, unsigned *others)
 {
-	struct search search = {.rows = rows, .most = most};
+	struct table_search search = {.rows = rows, .most = most};
 	DIR *directory = opendir("/proc");
 	struct dirent *entry;
 	struct stat st;

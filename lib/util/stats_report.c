@@ -20,7 +20,7 @@
 enum unit { NUMBER, BYTES, NANOSECONDS };
 
 /* The names are those of struct lmdbio_stats. */
-static const struct row {
+static const struct counter_row {
 	const char *name;
 	enum unit unit;
 	const char *text;

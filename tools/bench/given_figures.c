@@ -146,12 +146,12 @@ static void phrase(char *text, size_t size, double low, double high, const char 
 			 factor(high, b), state);
 }
 
-struct range {
+struct figure_range {
 	double low, high;
 	unsigned n;
 };
 
-static void range_take(struct range *range, double value)
+static void range_take(struct figure_range *range, double value)
 {
 	range->low = range->n && range->low < value ? range->low : value;
 	range->high = range->n && range->high > value ? range->high : value;
@@ -167,7 +167,7 @@ static void append(char *text, size_t size, const char *before, const char *more
 
 static void verdict_compared(const struct given_bench *bench, char *text, size_t size)
 {
-	struct range cold = {0}, warm = {0}, hints = {0};
+	struct figure_range cold = {0}, warm = {0}, hints = {0};
 	char part[128], a[16];
 
 	for (unsigned i = 0; i < bench->n_rows; i++) {

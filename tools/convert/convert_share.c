@@ -27,7 +27,7 @@ enum {
 };
 
 /* What comes of a chunk. */
-struct slot {
+struct chunk_slot {
 	struct container_frame frame;
 	uint8_t *bytes;  /* the frame, or the data */
 	uint8_t *copies; /* numbers (8) and pages, one behind the other */
@@ -45,17 +45,17 @@ struct share {
 	uint32_t chunk, page_size;
 	uint64_t resumed;   /* bytes of data whose frames are there */
 	uint64_t round;     /* chunks of a rank in a round */
-	struct slot *slots; /* as many */
+	struct chunk_slot *slots; /* as many */
 	struct chunk_share mine;
 	pthread_mutex_t lock; /* of `spares` */
-	struct spare *spares;
+	struct spare_compressor *spares;
 	uint8_t *out; /* of all slots, for one write */
 	bool packing;
 };
 
 /* What a thread needs while it compresses. */
-struct spare {
-	struct spare *next;
+struct spare_compressor {
+	struct spare_compressor *next;
 	struct container_compressor *compressor;
 	uint8_t *picked;
 };
@@ -65,9 +65,9 @@ static int share_fail(const struct share *share, int rc)
 	return convert_fail(share->convert->target, rc);
 }
 
-static struct spare *spare_take(struct share *share)
+static struct spare_compressor *spare_take(struct share *share)
 {
-	struct spare *spare;
+	struct spare_compressor *spare;
 
 	pthread_mutex_lock(&share->lock);
 	spare = share->spares;
@@ -87,7 +87,7 @@ static struct spare *spare_take(struct share *share)
 	return NULL;
 }
 
-static void spare_give(struct share *share, struct spare *spare)
+static void spare_give(struct share *share, struct spare_compressor *spare)
 {
 	pthread_mutex_lock(&share->lock);
 	spare->next = share->spares;
@@ -96,7 +96,7 @@ static void spare_give(struct share *share, struct spare *spare)
 }
 
 /* Keeps the pages that were picked. 0 or ENOMEM. */
-static int copies_keep(const struct share *share, struct slot *slot, const uint8_t *data,
+static int copies_keep(const struct share *share, struct chunk_slot *slot, const uint8_t *data,
 		       size_t length, uint64_t offset, const uint8_t *picked)
 {
 	size_t size = share->page_size, needed = 0, n = length / size;
@@ -123,7 +123,7 @@ static int copies_keep(const struct share *share, struct slot *slot, const uint8
 	return 0;
 }
 
-static struct slot *slot_of(const struct share *share, uint64_t offset)
+static struct chunk_slot *slot_of(const struct share *share, uint64_t offset)
 {
 	return &share->slots[offset / share->chunk - share->mine.first];
 }
@@ -131,8 +131,8 @@ static struct slot *slot_of(const struct share *share, uint64_t offset)
 static int chunk_pack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 {
 	struct share *share = to;
-	struct slot *slot = slot_of(share, offset);
-	struct spare *spare = spare_take(share);
+	struct chunk_slot *slot = slot_of(share, offset);
+	struct spare_compressor *spare = spare_take(share);
 	int rc = spare ? source_read(share->source, buffer, share->chunk, offset) : ENOMEM;
 
 	if (rc) {
@@ -157,7 +157,7 @@ static int chunk_pack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 static int chunk_read(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 {
 	struct share *share = to;
-	struct slot *slot = slot_of(share, offset);
+	struct chunk_slot *slot = slot_of(share, offset);
 	int rc = source_read(share->source, buffer, share->chunk, offset);
 
 	if (rc)
@@ -198,8 +198,9 @@ static int copies_take(struct share *share, const uint8_t *copies, size_t length
 }
 
 /* Brings one of the lists of all slots of all ranks to rank 0. */
-static int lists_collect(struct share *share, size_t (*list)(const struct slot *, const void **),
-			 void **all, size_t *length)
+static int lists_collect(struct share *share,
+			 size_t (*list)(const struct chunk_slot *, const void **), void **all,
+			 size_t *length)
 {
 	size_t mine = 0;
 	uint8_t *bytes;
@@ -227,19 +228,19 @@ static int lists_collect(struct share *share, size_t (*list)(const struct slot *
 	return rc;
 }
 
-static size_t list_frames(const struct slot *slot, const void **bytes)
+static size_t list_frames(const struct chunk_slot *slot, const void **bytes)
 {
 	*bytes = &slot->frame;
 	return sizeof(slot->frame);
 }
 
-static size_t list_copies(const struct slot *slot, const void **bytes)
+static size_t list_copies(const struct chunk_slot *slot, const void **bytes)
 {
 	*bytes = slot->copies;
 	return slot->copies_size;
 }
 
-static size_t list_leaves(const struct slot *slot, const void **bytes)
+static size_t list_leaves(const struct chunk_slot *slot, const void **bytes)
 {
 	*bytes = slot->leaves;
 	return slot->leaf_count * sizeof(*slot->leaves);
@@ -279,7 +280,7 @@ static int slots_write(struct share *share, uint64_t *offset)
 	int rc;
 
 	for (uint64_t i = 0; i < share->mine.count; i++) {
-		const struct slot *slot = &share->slots[i];
+		const struct chunk_slot *slot = &share->slots[i];
 
 		memcpy(share->out + length, slot->bytes, slot->frame.length);
 		length += slot->frame.length;
@@ -345,7 +346,7 @@ static int slots_make(struct share *share)
 	if (!share->slots || !share->out)
 		return ENOMEM;
 	for (uint64_t i = 0; i < share->round; i++) {
-		struct slot *slot = &share->slots[i];
+		struct chunk_slot *slot = &share->slots[i];
 
 		slot->bytes = malloc(bound);
 		if (share->packing)
@@ -365,7 +366,7 @@ static void share_close(struct share *share)
 		free(share->slots[i].leaves);
 	}
 	while (share->spares) {
-		struct spare *spare = share->spares;
+		struct spare_compressor *spare = share->spares;
 
 		share->spares = spare->next;
 		container_compressor_close(spare->compressor);

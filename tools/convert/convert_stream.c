@@ -20,7 +20,7 @@ enum {
 	BUFFER_ALIGNMENT = 4096,
 };
 
-struct piece {
+struct stream_piece {
 	struct io_request request;
 	bool ready;
 };
@@ -33,7 +33,7 @@ struct source_stream {
 	uint8_t *buffers;            /* NULL: no ring */
 	uint64_t piece;              /* bytes */
 	unsigned count;              /* of pieces in use */
-	struct piece pieces[PIECES]; /* of offset o: (o / piece) % count */
+	struct stream_piece pieces[PIECES]; /* of offset o: (o / piece) % count */
 };
 
 int source_stream_open(struct source_stream **result, struct source *source, uint64_t offset,
@@ -74,7 +74,7 @@ static int stream_ask(struct source_stream *stream)
 	while (stream->asked < stream->end &&
 	       stream->asked < first + stream->count * stream->piece) {
 		size_t slot = stream->asked / stream->piece % stream->count;
-		struct piece *piece = &stream->pieces[slot];
+		struct stream_piece *piece = &stream->pieces[slot];
 		struct io_request *request = &piece->request;
 		uint64_t left = stream->end - stream->asked;
 		int rc;
@@ -100,7 +100,7 @@ static void stream_reap(struct source_stream *stream, size_t least)
 	size_t n = io_wait(&stream->source->io, requests, least, PIECES);
 
 	while (n)
-		((struct piece *)requests[--n]->tag)->ready = true;
+		((struct stream_piece *)requests[--n]->tag)->ready = true;
 }
 
 int source_stream_take(struct source_stream *stream, void *buffer, size_t length)
@@ -113,7 +113,8 @@ int source_stream_take(struct source_stream *stream, void *buffer, size_t length
 		return source_read(stream->source, buffer, length, begin);
 	}
 	while (length) {
-		struct piece *piece = &stream->pieces[stream->next / stream->piece % stream->count];
+		struct stream_piece *piece =
+			&stream->pieces[stream->next / stream->piece % stream->count];
 		size_t from = stream->next % stream->piece, n = stream->piece - from;
 		int rc = stream_ask(stream);
 

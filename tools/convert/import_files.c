@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct reading {
+struct files_reading {
 	struct import_file *const *files;
 	size_t count;
 	const struct import_allowed *allowed;
@@ -81,7 +81,7 @@ fail:
 
 static void reading_run(void *argument, unsigned number)
 {
-	struct reading *reading = argument;
+	struct files_reading *reading = argument;
 	size_t i;
 
 	(void)number;
@@ -93,7 +93,7 @@ static void reading_run(void *argument, unsigned number)
 void import_files_read(struct import_file *const *files, size_t count, unsigned threads,
 		       const struct import_allowed *allowed)
 {
-	struct reading reading = {.files = files, .count = count, .allowed = allowed};
+	struct files_reading reading = {.files = files, .count = count, .allowed = allowed};
 
 	thread_share(count < threads ? (unsigned)count : threads, "lmdbio-import", reading_run,
 		     &reading);

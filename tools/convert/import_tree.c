@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct walk {
+struct tree_import {
 	struct import *import;
 	struct convert *convert;
 	struct labels *labels;
@@ -64,8 +64,8 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* A link to a file stands for the file; one to a directory could lead in circles. */
-static int entry_list(struct walk *walk, struct listing *listing, int fd, const char *directory,
-		      const char *name)
+static int entry_list(struct tree_import *walk, struct listing *listing, int fd,
+		      const char *directory, const char *name)
 {
 	struct stat st;
 	bool link;
@@ -84,7 +84,7 @@ fail:
 	return -1;
 }
 
-static int directory_list(struct walk *walk, const char *path, struct listing *listing)
+static int directory_list(struct tree_import *walk, const char *path, struct listing *listing)
 {
 	DIR *directory = opendir(path);
 	struct dirent *entry;
@@ -107,7 +107,7 @@ static int directory_list(struct walk *walk, const char *path, struct listing *l
 	return 0;
 }
 
-static int file_put(struct walk *walk, const char *path)
+static int file_put(struct tree_import *walk, const char *path)
 {
 	struct import_record record = {
 		.key = path + walk->root,
@@ -123,7 +123,7 @@ static int file_put(struct walk *walk, const char *path)
 }
 
 /* `path` ends in a slash. */
-static int directory_walk(struct walk *walk, const char *path)
+static int directory_walk(struct tree_import *walk, const char *path)
 {
 	struct listing listing = {0};
 	int rc = directory_list(walk, path, &listing);
@@ -149,7 +149,7 @@ static int directory_walk(struct walk *walk, const char *path)
 
 int import_tree(struct import *import, struct convert *convert, struct labels *labels)
 {
-	struct walk walk = {import, convert, labels, 0};
+	struct tree_import walk = {import, convert, labels, 0};
 	char *path;
 	int rc = import_stay_inside(convert, convert->sources[0]);
 

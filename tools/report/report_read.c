@@ -21,16 +21,16 @@ uint64_t report_add(uint64_t a, uint64_t b)
 }
 
 /* What is being read, for messages. */
-struct place {
+struct report_place {
 	const struct tool *tool;
 	const char *file;
 	size_t entry; /* from 1 on */
 };
 
-static int refuse(const struct place *place, const char *format, ...)
+static int refuse(const struct report_place *place, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static int refuse(const struct place *place, const char *format, ...)
+static int refuse(const struct report_place *place, const char *format, ...)
 {
 	char what[512];
 	va_list arguments;
@@ -48,7 +48,7 @@ static int refuse(const struct place *place, const char *format, ...)
 /* --- fields ----------------------------------------------------------------------------------- */
 
 /* Whether `value` is a count; `name` is what a person is told. */
-static bool take_count(const struct place *place, const char *name, const json_t *value,
+static bool take_count(const struct report_place *place, const char *name, const json_t *value,
 		       uint64_t *count)
 {
 	if (!json_is_integer(value) || json_integer_value(value) < 0) {
@@ -61,7 +61,7 @@ static bool take_count(const struct place *place, const char *name, const json_t
 }
 
 /* A count that earlier releases have not written. */
-static bool take_optional(const struct place *place, const json_t *entry, const char *name,
+static bool take_optional(const struct report_place *place, const json_t *entry, const char *name,
 			  uint64_t *count)
 {
 	const json_t *value = json_object_get(entry, name);
@@ -69,7 +69,8 @@ static bool take_optional(const struct place *place, const json_t *entry, const 
 	return !value || take_count(place, name, value, count);
 }
 
-static bool take_text(const struct place *place, const json_t *entry, const char *name, char **text)
+static bool take_text(const struct report_place *place, const json_t *entry, const char *name,
+		      char **text)
 {
 	const json_t *value = json_object_get(entry, name);
 
@@ -85,7 +86,7 @@ static bool take_text(const struct place *place, const json_t *entry, const char
 }
 
 /* At most `most` counts, of which `*n` says how many there are. */
-static bool take_counts(const struct place *place, const json_t *entry, const char *name,
+static bool take_counts(const struct report_place *place, const json_t *entry, const char *name,
 			unsigned most, uint64_t *counts, unsigned *n)
 {
 	const json_t *values = json_object_get(entry, name);
@@ -106,7 +107,7 @@ static bool take_counts(const struct place *place, const json_t *entry, const ch
 	return true;
 }
 
-static bool take_spans(const struct place *place, const json_t *entry,
+static bool take_spans(const struct report_place *place, const json_t *entry,
 		       struct report_process *process)
 {
 	uint64_t seconds = 0;
@@ -125,7 +126,7 @@ static bool take_spans(const struct place *place, const json_t *entry,
 }
 
 /* Everything of an entry whose schema is right. */
-static bool take_process(const struct place *place, const json_t *entry,
+static bool take_process(const struct report_place *place, const json_t *entry,
 			 struct report_process *process)
 {
 	unsigned sizes;
@@ -168,7 +169,7 @@ static bool is_same(const struct report_process *a, const struct report_process 
 	       !strcmp(a->host, b->host) && !strcmp(a->program, b->program);
 }
 
-static int process_add(struct report_input *input, const struct place *place,
+static int process_add(struct report_input *input, const struct report_place *place,
 		       struct report_process *process)
 {
 	for (size_t i = 0; i < input->count; i++) {
@@ -195,7 +196,8 @@ static int process_add(struct report_input *input, const struct place *place,
 	return 0;
 }
 
-static int entry_take(struct report_input *input, const struct place *place, const json_t *entry)
+static int entry_take(struct report_input *input, const struct report_place *place,
+		      const json_t *entry)
 {
 	struct report_process process = {.file = place->file};
 	const char *found = json_string_value(json_object_get(entry, "schema"));
@@ -216,7 +218,7 @@ static int entry_take(struct report_input *input, const struct place *place, con
 }
 
 /* Why the JSON library has given up. */
-static int entry_refuse(const struct place *place, FILE *stream, const json_error_t *error)
+static int entry_refuse(const struct report_place *place, FILE *stream, const json_error_t *error)
 {
 	char text[TOOL_ESCAPED_TEXT];
 
@@ -254,7 +256,7 @@ static int blanks_skip(FILE *stream)
 	return c == EOF ? EOF : ungetc(c, stream);
 }
 
-static int entries_read(struct report_input *input, struct place *place, FILE *stream)
+static int entries_read(struct report_input *input, struct report_place *place, FILE *stream)
 {
 	json_error_t error;
 
@@ -278,7 +280,7 @@ static int entries_read(struct report_input *input, struct place *place, FILE *s
 
 int report_read(struct report_input *input, const char *file)
 {
-	struct place place = {input->tool, file, 1};
+	struct report_place place = {input->tool, file, 1};
 	FILE *stream = strcmp(file, "-") ? fopen(file, "re") : stdin;
 	struct stat st;
 	int rc;

@@ -13,7 +13,7 @@
 
 enum { MOST_SECONDS = 3600, OPTION_SORT = TOOL_LONG_ONLY };
 
-struct options {
+struct top_options {
 	bool batch;
 	uint64_t looks; /* 0: until a signal */
 	uint64_t every_ms;
@@ -71,7 +71,7 @@ static bool sort_parse(const char *text, enum top_sort *sort)
 	return false;
 }
 
-static bool option_take(struct options *options, int key)
+static bool option_take(struct top_options *options, int key)
 {
 	switch (key) {
 	case 'b':
@@ -92,7 +92,7 @@ static bool option_take(struct options *options, int key)
 
 /* --- plain text ------------------------------------------------------------------------------- */
 
-static int look_print(const struct options *options, struct top_sampler *sampler)
+static int look_print(const struct top_options *options, struct top_sampler *sampler)
 {
 	struct top_sample sample;
 	char line[TOP_WIDTH];
@@ -111,7 +111,7 @@ static int look_print(const struct options *options, struct top_sampler *sampler
 	return tool_output_end(&top_tool, TOOL_OK);
 }
 
-static int looks_print(const struct options *options, struct top_sampler *sampler)
+static int looks_print(const struct top_options *options, struct top_sampler *sampler)
 {
 	for (uint64_t i = 0; !options->looks || i < options->looks; i++) {
 		int status;
@@ -131,7 +131,7 @@ static int looks_print(const struct options *options, struct top_sampler *sample
 
 int main(int argc, char **argv)
 {
-	struct options options = {.every_ms = 1000};
+	struct top_options options = {.every_ms = 1000};
 	struct top_sampler *sampler;
 	int key, status;
 

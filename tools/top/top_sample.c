@@ -279,13 +279,13 @@ static struct top_row server_row(int64_t pid)
 
 /* --- a look ----------------------------------------------------------------------------------- */
 
-struct look {
+struct sampling {
 	struct top_sample *sample;
 	struct memories memories;
 	double could, waited; /* seconds */
 };
 
-static void look_add(struct look *look, const struct span *span, bool server)
+static void look_add(struct sampling *look, const struct span *span, bool server)
 {
 	struct top_sample *sample = look->sample;
 	struct top_row row = row_of(span);
@@ -308,7 +308,7 @@ static void look_add(struct look *look, const struct span *span, bool server)
 
 int top_look(struct top_sampler *sampler, struct top_sample *sample)
 {
-	struct look *look = calloc(1, sizeof(*look));
+	struct sampling *look = calloc(1, sizeof(*look));
 	int64_t server = server_find();
 	int rc = ENOMEM;
 
