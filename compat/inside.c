@@ -17,24 +17,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside this library; or, in a build tree, where it is built. */
+/* Beside this library. */
 static void *module_open(void)
 {
-	static const char *const places[] = {"", "/../../lib/mpi/.libs"};
 	char path[PATH_MAX];
 	Dl_info self;
-	void *module = NULL;
+	int length;
 
 	if (!dladdr((void *)(uintptr_t)inside_start, &self) || !strrchr(self.dli_fname, '/'))
 		return NULL;
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places) && !module; i++) {
-		int length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-
-		if (snprintf(path, sizeof(path), "%.*s%s/liblmdbio-mpi.so.0", length, self.dli_fname,
-			     places[i]) < (int)sizeof(path))
-			module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	}
-	return module;
+	length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+	if (snprintf(path, sizeof(path), "%.*s/liblmdbio-mpi.so.0", length, self.dli_fname) >=
+	    (int)sizeof(path))
+		return NULL;
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
 /* Whether this is a process of the job's own, as its launcher and lmdbio-run began it. Its children

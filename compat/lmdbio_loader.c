@@ -94,18 +94,3 @@ EXPORT void lmdbio_loader_close(struct lmdbio_loader *loader)
 {
 	loader_close(loader);
 }
-
-extern const struct loader_door lmdbio_loader_door;
-EXPORT const struct loader_door lmdbio_loader_door = {
-	.release = PACKAGE_VERSION,
-	.open = loader_open,
-	.close = loader_close,
-	.run = loader_run,
-	.hurry = loader_hurry,
-	.shelved = loader_shelved,
-	.unshelve = loader_unshelve,
-	.shelf_close = loader_shelf_close,
-	.identify = loader_identify,
-	.index = &index_calls,
-	.records_put = records_put,
-};

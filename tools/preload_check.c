@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Judges whether a preloaded library reaches a program, and says why not. */
+#include "config.h"
 #include "preload_check.h"
 
 #include "elf_inspect.h"
@@ -25,6 +26,7 @@ struct findings {
 	char version_1[PATH_MAX]; /* LMDB 1.0 */
 	char beside[PATH_MAX];    /* an LMDB library of another name than the drop-in's */
 	char missing[PATH_MAX];	  /* a library that the loader does not find */
+	char core[PATH_MAX];	  /* what the drop-in stands on, with the built-in original in it */
 	bool loaded;		  /* the loader takes the drop-in */
 	bool reaches_out;
 };
@@ -125,6 +127,10 @@ static void file_note(const char *path, void *context)
 		findings->loaded = true;
 		return;
 	}
+	if (!strcmp(base, "liblmdbio-core-" PACKAGE_VERSION ".so")) {
+		finding_note(findings->core, path);
+		return;
+	}
 	if (!strncmp(base, "liblmdb.so.1", 12))
 		finding_note(findings->version_1, path);
 	if (elf_inspect(path, &facts))
@@ -194,7 +200,7 @@ static bool hidden_describe(const struct findings *findings, char *text, size_t 
 static enum preload_verdict reached_judge(const char *program, const struct findings *findings,
 					  const char *file, const char *how, const char *but)
 {
-	const char *original = findings->library, *place = " inside lmdbio";
+	const char *original = findings->core, *place = " inside lmdbio";
 	struct elf_facts facts, beside;
 
 	if (elf_inspect(file, &facts))

@@ -82,7 +82,7 @@ const struct mpi_module *tool_place_module(const char *command)
 	char path[PATH_MAX];
 	void *library;
 
-	tool_place_library("liblmdbio-mpi.so.0", "lib/mpi", path);
+	tool_place_library("liblmdbio-mpi.so.0", "compat", path);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		fprintf(stderr, "%s: no MPI: %s\n", command, dlerror());

@@ -143,11 +143,18 @@ static void in_child(void)
 	atomic_store(&keeper.has_forked, false);
 }
 
-void arena_keeper_watch(void)
+static void watch(void)
 {
 	static const struct fork_steps steps = {.prepare = before_fork, .child = in_child};
 
 	at_fork(FORK_KEEPER, &steps);
+}
+
+void arena_keeper_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch);
 }
 
 /* Nothing is waited for: this may be the program's end, with threads that are at work. */

@@ -238,9 +238,3 @@ int index_build(struct record_index **index, const struct snapshot *snapshot,
 	free(pages);
 	return rc;
 }
-
-const struct index_calls index_calls = {
-	.leaves = index_leaves,
-	.count = index_count,
-	.join = index_join,
-};

@@ -78,18 +78,6 @@ void index_part_free(struct index_part *part);
 int index_join(struct record_index **index, const struct tree *tree, const struct index_part *parts,
 	       size_t n);
 
-/* The three of them, as functions of one core, for a library with a core of its own. */
-struct index_calls {
-	int (*leaves)(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		      uint64_t **pages, size_t *n);
-	int (*count)(const struct snapshot *snapshot, const struct tree *tree, unsigned threads,
-		     const uint64_t *pages, size_t n, struct page_shelf *shelf,
-		     struct index_part *part);
-	int (*join)(struct record_index **index, const struct tree *tree,
-		    const struct index_part *parts, size_t n);
-};
-extern const struct index_calls index_calls;
-
 /* All of it by oneself. The tree's record has been read. Returns as index_leaves() or index_join().
  */
 int index_build(struct record_index **index, const struct snapshot *snapshot,

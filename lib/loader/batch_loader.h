@@ -107,28 +107,6 @@ struct loader_identity {
 
 int loader_identify(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity);
 
-/* --- for a library that has a core of its own ------------------------------------------------- */
-
-/* The drop-in's functions, for liblmdbio-mpi, which must not mix its own with them: a loader is the
- * core's that has opened it. Plain computing may be done by either, as both are of one release. */
-struct loader_door {
-	const char *release;
-	int (*open)(struct lmdbio_loader **loader, const struct loader_place *place,
-		    const struct lmdbio_loader_options *options, const struct loader_hooks *hooks);
-	void (*close)(struct lmdbio_loader *loader);
-	int (*run)(struct lmdbio_loader *loader, uint64_t first, size_t n, const _Atomic int *haste,
-		   loader_take_fn *take, void *context);
-	void (*hurry)(struct lmdbio_loader *loader);
-	void (*shelved)(struct lmdbio_loader *loader, uint64_t first, uint64_t n,
-			loader_take_fn *take, void *context);
-	uint64_t (*unshelve)(struct lmdbio_loader *loader, uint64_t first, uint64_t end);
-	void (*shelf_close)(struct lmdbio_loader *loader);
-	int (*identify)(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity);
-	const struct index_calls *index;
-	int (*records_put)(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);
-};
-#define LOADER_DOOR_SYMBOL "lmdbio_loader_door"
-
 /* How free an order of records is that are glued in groups and shuffled so: 0 to 1, see
  * loader_quality.c. */
 double quality_groups(uint64_t records, uint64_t group);

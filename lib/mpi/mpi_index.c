@@ -51,9 +51,8 @@ static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 }
 
 /* The numbers of all leaf pages, read by rank 0. The code is agreed. */
-static int share_leaves(MPI_Comm comm, const struct index_calls *calls,
-			const struct snapshot *snapshot, const struct tree *tree, uint64_t **pages,
-			uint64_t *count)
+static int share_leaves(MPI_Comm comm, const struct snapshot *snapshot, const struct tree *tree,
+			uint64_t **pages, uint64_t *count)
 {
 	size_t n = 0;
 	int rank, rc = 0;
@@ -61,7 +60,7 @@ static int share_leaves(MPI_Comm comm, const struct index_calls *calls,
 	*pages = NULL;
 	MPI_Comm_rank(comm, &rank);
 	if (!rank)
-		rc = calls->leaves(snapshot, tree, 0, pages, &n);
+		rc = index_leaves(snapshot, tree, 0, pages, &n);
 	rc = mpi_agree(comm, rc, NULL);
 	if (rc)
 		return rc;
@@ -156,8 +155,8 @@ void index_kept_free(struct index_kept *kept)
 	index_part_free(&kept->part);
 }
 
-int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
-		    const struct tree *tree, struct index_kept *kept, struct record_index **index)
+int mpi_index_build(MPI_Comm comm, const struct snapshot *snapshot, const struct tree *tree,
+		    struct index_kept *kept, struct record_index **index)
 {
 	struct index_part *parts;
 	uint64_t *pages = NULL, *firsts = NULL, count = 0, first, end;
@@ -168,20 +167,20 @@ int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct
 	parts = calloc((size_t)ranks, sizeof(*parts));
 	rc = mpi_agree(comm, parts ? 0 : ENOMEM, NULL);
 	if (!rc)
-		rc = share_leaves(comm, calls, snapshot, tree, &pages, &count);
+		rc = share_leaves(comm, snapshot, tree, &pages, &count);
 	if (!rc)
 		rc = leaves_deal(comm, kept, count, ranks, &firsts);
 	if (rc)
 		goto done;
 	first = firsts[rank];
 	end = firsts[rank + 1];
-	rc = calls->count(snapshot, tree, 0, pages ? pages + first : NULL, end - first,
-			  kept ? kept->shelf : NULL, &parts[rank]);
+	rc = index_count(snapshot, tree, 0, pages ? pages + first : NULL, end - first,
+			 kept ? kept->shelf : NULL, &parts[rank]);
 	rc = mpi_agree(comm, rc, NULL);
 	if (!rc)
 		rc = share_parts(comm, parts, ranks, rank);
 	if (!rc)
-		rc = calls->join(index, tree, parts, (size_t)ranks);
+		rc = index_join(index, tree, parts, (size_t)ranks);
 	rc = mpi_agree(comm, rc, NULL);
 	if (!rc && kept) {
 		kept_take(kept, parts, firsts, ranks, rank);
@@ -261,8 +260,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 		rc = tree_refresh(&txn->snapshot, &txn->trees[dbi]);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = mpi_index_build(own, &index_calls, &txn->snapshot, &txn->trees[dbi], NULL,
-				     &index->index);
+		rc = mpi_index_build(own, &txn->snapshot, &txn->trees[dbi], NULL, &index->index);
 	if (!rc)
 		index->snapshot = txn->id;
 	if (txn) /* what a writer has done to the pages may have looked like damage */

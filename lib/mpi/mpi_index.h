@@ -22,9 +22,8 @@ void index_kept_free(struct index_kept *kept);
 /* Makes the record index of a tree, whose record has been read, in a snapshot that is the same on
  * every rank. Rank 0 reads the branch pages, each rank its share of the leaf pages; each has the
  * whole index then. `kept`: or NULL on all ranks: then nothing is kept, and shares are even.
- * `calls`: of the core that the snapshot is of. Collective over comm. Returns the same on all
- * ranks: 0, ENOMEM, EIO, or as index_build(). */
-int mpi_index_build(MPI_Comm comm, const struct index_calls *calls, const struct snapshot *snapshot,
-		    const struct tree *tree, struct index_kept *kept, struct record_index **index);
+ * Collective over comm. Returns the same on all ranks: 0, ENOMEM, EIO, or as index_build(). */
+int mpi_index_build(MPI_Comm comm, const struct snapshot *snapshot, const struct tree *tree,
+		    struct index_kept *kept, struct record_index **index);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Opens one loader on each rank together, and agrees wherever a failed rank would make others wait.
  *
- * The loader itself is the drop-in's, which the program has beside this library: it is found by its
- * door (loader/batch_loader.h), and calls back here before its threads begin.
+ * The loader itself is the core's, and calls back here before its threads begin.
  */
 #include "config.h"
 #include "mpi/peer_private.h"
@@ -14,21 +13,18 @@
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_node.h"
 #include "mpi/mpi_wait.h"
+#include "origin/origin_find.h"
 #include "util/log.h"
 #include "util/settings.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <lmdbio_mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RESIDENT_SPARE = 16 }; /* this part of the room is not counted on */
 
 struct opening {
-	const struct loader_door *door;
 	struct mpi_job place;
 	const char *path;
 	struct lmdbio_loader_options options;
@@ -82,7 +78,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 
 	if (packed)
 		opening->piece = txn->env->packed->store.piece;
-	rc = agree(opening, opening->door->identify(txn, dbi, &identity));
+	rc = agree(opening, loader_identify(txn, dbi, &identity));
 	if (!rc)
 		rc = same_on_all(opening, &identity, sizeof(identity), ESTALE);
 	if (!rc)
@@ -97,13 +93,13 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 			     shelf_file_room(opening->kept.shelf);
 	opening->kept.needed =
 		loader_bytes(loader) + txn->trees[dbi].record.entries * PEER_RECORD_SPENT;
-	rc = mpi_index_build(opening->place.all, opening->door->index, &txn->snapshot,
-			     &txn->trees[dbi], opening->why_not ? NULL : &opening->kept, &index);
+	rc = mpi_index_build(opening->place.all, &txn->snapshot, &txn->trees[dbi],
+			     opening->why_not ? NULL : &opening->kept, &index);
 	opening->agreed |= rc != 0;
 	if (!rc)
 		rc = agree(opening, lent_tell(opening, loader));
 	if (!rc)
-		rc = opening->door->records_put(txn, dbi, index);
+		rc = records_put(txn, dbi, index);
 	if (rc)
 		index_free(index);
 	return rc == EEXIST ? 0 : rc;
@@ -131,7 +127,7 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		    const struct order_spec *spec, const struct tier *disk,
 		    struct peer_planned *planned)
 {
-	struct peer_job *job = job_new(opening->door, opening->path);
+	struct peer_job *job = job_new(opening->path);
 	bool serves = false;
 	int rc = agree(opening, job ? 0 : ENOMEM);
 
@@ -159,7 +155,7 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		fill_from_shelf(job);
 		/* It could not go page by page, and is as much memory again. */
 		if (opening->duplicates)
-			opening->door->shelf_close(loader);
+			loader_shelf_close(loader);
 		rc = fillers_start(job);
 		if (!rc)
 			rc = disks_start(job);
@@ -244,7 +240,7 @@ static int prepare(void *context, struct lmdbio_loader *loader, struct tiers *ti
 	if (!rc)
 		tell_plan(opening, &planned, spec->records);
 	if (!rc && !opening->job)
-		opening->door->shelf_close(loader);
+		loader_shelf_close(loader);
 	if (rc || !opening->job)
 		return rc;
 	opening->job->users = 2;
@@ -291,54 +287,10 @@ static int can_keep(struct opening *opening)
 	return agree(opening, rc);
 }
 
-/* The next of the libraries of that name that are loaded. */
-struct door_search {
-	unsigned skip;
-	char path[4096];
-};
-
-static int door_look(struct dl_phdr_info *info, size_t size, void *context)
+/* The program uses the loader through the drop-in, which must be one on this core. */
+static int front_find(void)
 {
-	static const char name[] = "liblmdb.so";
-	struct door_search *search = context;
-	const char *slash = strrchr(info->dlpi_name, '/');
-
-	(void)size;
-	if (strncmp(slash ? slash + 1 : info->dlpi_name, name, sizeof(name) - 1) || search->skip--)
-		return 0;
-	snprintf(search->path, sizeof(search->path), "%s", info->dlpi_name);
-	return 1;
-}
-
-/* An interpreter's module may have the drop-in to itself, beside the original that another module
- * has brought, as PyTorch's does. */
-static const struct loader_door *door_beside(void)
-{
-	const struct loader_door *door = NULL;
-	struct door_search search;
-
-	for (unsigned n = 0; !door; n++) {
-		void *library;
-
-		search.skip = n;
-		if (!dl_iterate_phdr(door_look, &search))
-			break;
-		library = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
-		if (!library)
-			continue;
-		door = dlsym(library, LOADER_DOOR_SYMBOL);
-		if (!door)
-			dlclose(library);
-	}
-	return door;
-}
-
-static int door_find(const struct loader_door **door)
-{
-	*door = dlsym(RTLD_DEFAULT, LOADER_DOOR_SYMBOL);
-	if (!*door)
-		*door = door_beside();
-	if (*door && !strcmp((*door)->release, PACKAGE_VERSION))
+	if (origin_has_front())
 		return 0;
 	log_line("lmdbio_mpi_loader_open: the program has no liblmdb.so.0 of "
 		 "lmdbio " PACKAGE_VERSION);
@@ -362,11 +314,11 @@ static int loader_make(struct opening *opening, struct lmdbio_loader **loader, u
 	opening->options.ranks = (uint32_t)opening->place.place.ranks;
 	opening->options.rank = (uint32_t)opening->place.place.rank;
 	hooks.sharers = opening->why_not ? 0 : (unsigned)opening->place.place.node_ranks;
-	rc = opening->door->open(loader, &place, &opening->options, &hooks);
+	rc = loader_open(loader, &place, &opening->options, &hooks);
 	index_kept_free(&opening->kept);
 	rc = agree(opening, rc);
 	if (rc && *loader) {
-		opening->door->close(*loader);
+		loader_close(*loader);
 		*loader = NULL;
 	}
 	return rc;
@@ -390,7 +342,7 @@ lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **ret, const char *pa
 		(struct mpi_job){.all = own, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 	rc = ret && path ? options_take(&opening.options, options) : EINVAL;
 	if (!rc)
-		rc = door_find(&opening.door);
+		rc = front_find();
 	rc = agree(&opening, rc);
 	if (!rc)
 		rc = agree(&opening, mpi_error_code(mpi_job_place(&opening.place, own)));

@@ -50,9 +50,9 @@ static int read_unit(struct peer_job *job, const struct peer_load *load)
 
 	/* What the store has no room for is not read. */
 	if (n && peer_store_takes(store, load->unit))
-		rc = job->door->run(job->loader, first, n, &load->haste, take, job);
+		rc = loader_run(job->loader, first, n, &load->haste, take, job);
 	if (!rc)
-		(void)job->door->unshelve(job->loader, load->unit * store->unit_records,
+		(void)loader_unshelve(job->loader, load->unit * store->unit_records,
 					  (load->unit + 1) * store->unit_records);
 	return rc;
 }
@@ -90,7 +90,7 @@ void fill_hurry(struct peer_job *job, uint64_t unit)
 			continue;
 		load->haste = RUN_NOW;
 		if (job->loader)
-			job->door->hurry(job->loader);
+			loader_hurry(job->loader);
 	}
 }
 
@@ -106,7 +106,7 @@ static void put_back_later(struct peer_job *job)
 		any = true;
 	}
 	if (any)
-		job->door->hurry(job->loader);
+		loader_hurry(job->loader);
 }
 
 /* The shelf's pages go as their records are taken, but for those that say where the other values of
@@ -122,14 +122,14 @@ void fill_from_shelf(struct peer_job *job)
 		next = next < store->records ? next : store->records;
 		if (store->at[unit].role == ROLE_HOME) {
 			first = unit * store->unit_records;
-			job->door->shelved(job->loader, first, next - first, take, job);
+			loader_shelved(job->loader, first, next - first, take, job);
 			if (unit_missing(store, unit, &first)) {
 				from = next;
 				continue;
 			}
 			store->at[unit].state = UNIT_READY;
 		}
-		from = job->door->unshelve(job->loader, from, next);
+		from = loader_unshelve(job->loader, from, next);
 	}
 }
 

@@ -161,7 +161,6 @@ struct peer_again;
 
 struct peer_job {
 	struct peer_job *next; /* in the list of those that serve */
-	const struct loader_door *door;
 	struct lmdbio_loader *loader;
 	MPI_Comm comm;
 	MPI_Session session;
@@ -293,7 +292,7 @@ void service_wake(struct peer_job *job);
 /* Ends one that has not begun. */
 void service_cancel(struct peer_job *job);
 /* A job without tiers, service and communicator. */
-struct peer_job *job_new(const struct loader_door *door, const char *name);
+struct peer_job *job_new(const char *name);
 /* Gives it a communicator of its own. Collective over comm. Returns an MPI code. */
 int job_join(struct peer_job *job, MPI_Comm comm);
 void job_free(struct peer_job *job);

@@ -36,13 +36,12 @@ static struct {
 
 /* --- a job ------------------------------------------------------------------------------------ */
 
-struct peer_job *job_new(const struct loader_door *door, const char *name)
+struct peer_job *job_new(const char *name)
 {
 	struct peer_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
-	job->door = door;
 	job->comm = MPI_COMM_NULL;
 	job->name = strdup(name);
 	job->fills.urgent_last = &job->fills.urgent;

@@ -5,6 +5,7 @@
  * library comes first. What it would have bound is asked for in the loader's own order: the module
  * and the libraries that it needs, then what comes after us in the global scope. A program's own
  * handle searches from the beginning of the global scope, where we stand, so it is of no use here.
+ * "We" are this core and the libraries with the exported names (struct origin_front).
  *
  * An original that is not built in calls its own public functions through the loader as well, so
  * such calls come here often: the list of sites answers those without a lock and without asking the
@@ -61,6 +62,8 @@ static _Thread_local struct {
 /* The original of which this thread is in a function that may end in a jump, or NULL. */
 static _Thread_local const struct origin *entered;
 static _Thread_local unsigned entered_depth;
+
+static struct origin_front *_Atomic fronts;
 
 struct module_search {
 	const char *address;
@@ -180,21 +183,52 @@ static bool is_in(const struct module *module, const void *address)
 	return address && module_find(address, &other, NULL) && other.base == module->base;
 }
 
+/* Whether this is the core or a library that stands on it. */
+static bool is_us(const struct module *module)
+{
+	struct origin_front *front = atomic_load_explicit(&fronts, memory_order_acquire);
+
+	if (is_in(module, (const void *)(uintptr_t)origin_of))
+		return true;
+	while (front && !is_in(module, (const void *)(uintptr_t)front->next))
+		front = front->other;
+	return front != NULL;
+}
+
+static bool is_in_us(const void *address)
+{
+	struct module module;
+
+	return address && module_find(address, &module, NULL) && is_us(&module);
+}
+
+/* What comes after us in the global scope: for a library that is in it. Where the core is part of
+ * the program, nothing does. */
+static const void *target_next(const char *name)
+{
+	struct origin_front *front = atomic_load_explicit(&fronts, memory_order_acquire);
+	const void *target = NULL;
+
+	for (; front && !target; front = front->other) {
+		target = front->next(name);
+		if (is_in_us(target))
+			target = NULL;
+	}
+	return target;
+}
+
 /* What the loader would have bound the caller's mdb_env_create to without us, or NULL: to the
  * library that we stand for. */
-static const void *target_find(void *handle, const struct module *caller, const struct module *us)
+static const void *target_find(void *handle, const struct module *caller)
 {
 	static const char name[] = "mdb_env_create";
 	const void *target = dlsym(handle, name);
 
-	if (target && !is_in(us, target))
+	if (target && !is_in_us(target))
 		return target;
-	if (target && *caller->name)
+	if ((target && *caller->name) || program_needs_us())
 		return NULL;
-	if (program_needs_us())
-		return NULL;
-	target = dlsym(RTLD_NEXT, name);
-	return is_in(us, target) ? NULL : target;
+	return target_next(name);
 }
 
 static const char *place_name(const struct module *module)
@@ -305,18 +339,17 @@ static const struct origin *origin_at(const void *target)
 static const struct origin *origin_search(const void *address)
 {
 	const struct origin *origin = origin_built_in();
-	struct module caller, us;
+	struct module caller;
 	struct changes changes;
 	const void *target;
 	void *handle;
 
-	if (!module_find((const void *)(uintptr_t)origin_of, &us, NULL) ||
-	    !module_find(address, &caller, &changes))
+	if (!module_find(address, &caller, &changes))
 		return origin;
-	if (caller.base == us.base)
+	if (is_us(&caller))
 		return entered ? entered : origin;
 	handle = module_open(&caller);
-	target = handle ? target_find(handle, &caller, &us) : NULL;
+	target = handle ? target_find(handle, &caller) : NULL;
 	if (target)
 		origin = origin_at(target);
 	if (origin == origin_built_in()) {
@@ -329,6 +362,31 @@ static const struct origin *origin_search(const void *address)
 		site_push(&caller, origin); /* the handle stays: it keeps the caller loaded */
 	}
 	return origin;
+}
+
+void origin_front_come(struct origin_front *front)
+{
+	front->other = atomic_load_explicit(&fronts, memory_order_relaxed);
+	atomic_store_explicit(&fronts, front, memory_order_release);
+}
+
+void origin_front_go(struct origin_front *front)
+{
+	struct origin_front *before = atomic_load_explicit(&fronts, memory_order_relaxed);
+
+	if (before == front) {
+		atomic_store_explicit(&fronts, front->other, memory_order_release);
+		return;
+	}
+	while (before && before->other != front)
+		before = before->other;
+	if (before)
+		before->other = front->other;
+}
+
+bool origin_has_front(void)
+{
+	return atomic_load_explicit(&fronts, memory_order_acquire) != NULL;
 }
 
 const struct origin *origin_enter(const struct origin *origin)

@@ -11,6 +11,19 @@
  * Any thread, also in a forked child. Lifetime: the program's. */
 const struct origin *origin_of(const void *caller);
 
+/* The library whose exported names take the place of an original's: the core is one for all such
+ * libraries in a process, and is not where callers arrive. */
+struct origin_front {
+	void *(*next)(const char *name); /* a function of that library: dlsym(RTLD_NEXT, name) */
+	struct origin_front *other;      /* origin_find.c's */
+};
+
+/* When that library has been loaded, and before it is unloaded. Threads: the dynamic loader's lock
+ * is held. */
+void origin_front_come(struct origin_front *front);
+void origin_front_go(struct origin_front *front);
+bool origin_has_front(void);
+
 /* Around a call of a function that may end in a jump to another public one, as those that copy do:
  * the other then seems to be called from here, and origin_of() answers with this original until
  * origin_leave(), in this thread. Such calls nest: an original calls itself by name.

@@ -23,13 +23,46 @@ judge soname_is_that_of_debian grep -q 'SONAME.*\[liblmdb\.so\.0\]' dynamic
 judge has_no_text_relocations sh -c '! grep -q TEXTREL dynamic'
 judge is_bound_at_load grep -q 'BIND_NOW\|NOW' dynamic
 judge is_bound_to_itself grep -q SYMBOLIC dynamic
-sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' dynamic | grep -v -x -e 'libc\.so\.[0-9]*' \
+judge needs_the_core_of_its_release grep -q "NEEDED.*\[${core##*/}\]" dynamic
+# shellcheck disable=SC2016
+judge looks_for_the_core_beside_itself grep -q 'RUNPATH.*\[$ORIGIN[]:]' dynamic
+sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' dynamic | grep -v -x -e "${core##*/}" -e 'libc\.so\.[0-9]*' \
 	-e 'libpthread\.so\.[0-9]*' -e 'libdl\.so\.[0-9]*' -e 'libzstd\.so\.[0-9]*' \
 	-e 'ld-linux.*' -e 'liburing.*' > foreign || true
 judge needs_libc_zstd_and_liburing_at_most test ! -s foreign
 judge loads_no_mpi sh -c "! ldd '$dropin' | grep -qi -e mpi -e ucx"
 readelf -Wl "$dropin" > segments
 judge stack_is_not_executable sh -c '! grep "GNU_STACK" segments | grep -q "RWE"'
+
+# The core has no name that a program's could meet, and is bound to itself.
+readelf -Wd "$core" > dynamic
+judge core_has_the_soname_of_its_release grep -q "SONAME.*\[${core##*/}\]" dynamic
+judge core_has_no_text_relocations sh -c '! grep -q TEXTREL dynamic'
+judge core_is_bound_at_load grep -q 'BIND_NOW\|NOW' dynamic
+judge core_is_bound_to_itself grep -q SYMBOLIC dynamic
+sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' dynamic | grep -v -x -e 'libc\.so\.[0-9]*' \
+	-e 'libpthread\.so\.[0-9]*' -e 'libdl\.so\.[0-9]*' -e 'libzstd\.so\.[0-9]*' \
+	-e 'ld-linux.*' -e 'liburing.*' > foreign || true
+judge core_needs_libc_zstd_and_liburing_at_most test ! -s foreign
+nm -D --defined-only "$core" | awk '$2 != "A" { print $3 }' > core.names
+release=$("$lmdbio_run" --version | sed 's/.* //')
+judge core_shows_something test -s core.names
+judge core_shows_private_names_alone sh -c \
+	"! grep -v '^lmdbio_\(core\|orig_mdb\)_[a-z0-9_]*@@LMDBIO_PRIVATE_$release\$' core.names"
+# What it shows is what is asked of it, by the libraries and commands of a build that has all of them.
+sed -n 's/^lmdbio_core_\(.*\)@@.*/\1/p' core.names | sort > shown
+sed -n 's/^#pragma redefine_extname \([a-z0-9_]*\) lmdbio_core_\1$/\1/p' "$top_srcdir/lib/core_names.h" > listed
+sort -c listed || judge core_names_are_listed_in_order false
+same core_shows_the_names_that_are_listed listed shown
+if [ -e "$top_builddir/compat/.libs/liblmdbio-mpi.so.0" ] && [ -e "$top_builddir/tools/lmdbio-stat" ] &&
+	[ -e "$top_builddir/tools/lmdbio-top" ]; then
+	for file in "$top_builddir"/compat/.libs/*.so.0 "$top_builddir"/tools/lmdbio-*; do
+		nm -D --undefined-only "$file" 2> /dev/null
+	done | sed -n 's/.* U lmdbio_core_\([a-z0-9_]*\)@.*/\1/p' | sort -u > used
+	same core_shows_what_is_used_alone used shown
+else
+	not_run core_shows_what_is_used_alone "a build without MPI, jansson or ncurses"
+fi
 
 # The system's own library is the one that the loader finds without us.
 system=$(PATH=/sbin:/usr/sbin:$PATH ldconfig -p | awk '$1 == "liblmdb.so.0" { print $NF; exit }')

@@ -125,7 +125,7 @@ checked() {
 	judge "check_of_${name}_ends_with_${code}" test $rc -eq "$code"
 	judge "check_of_${name}_says_why" grep -q "$words" out
 }
-built_in=$(grep -a -o 'LMDB [0-9.]*: (' "$dropin" | sed -n '1s/LMDB \(.*\): (/\1/p')
+built_in=$(grep -a -o 'LMDB [0-9.]*: (' "$core" | sed -n '1s/LMDB \(.*\): (/\1/p')
 checked system 0 "system.so was bound to lmdbio; LMDB $built_in inside lmdbio" ./program all ./system.so
 checked visible 0 'visible.so was bound to lmdbio; its own LMDB 0.9.35 opens' ./program all ./visible.so
 judge check_of_visible_knows_no_other_lmdb sh -c '! grep -q "but " out'

@@ -14,9 +14,9 @@ cd "$scratch"
 # Where another user gets at it, wherever the build tree lies.
 directory=$scratch/lib
 mkdir "$directory"
-cp "$dropin" "$directory"
+cp "$dropin" "$core" "$directory"
 dropin=$directory/$(basename "$dropin")
-chmod 755 "$directory" "$dropin"
+chmod 755 "$directory" "$directory"/*
 # It names a function of lmdbio's own: with the original in its place it would not even start.
 cat > ours.c <<'END'
 const char *lmdbio_version(void);

@@ -46,7 +46,7 @@ needs_mpi() {
 needs_no_mpi() {
 	! needs_mpi "$1"
 }
-judge "module_holds_mpi" needs_mpi "$top_builddir/lib/mpi/.libs/liblmdbio-mpi.so.0"
+judge "module_holds_mpi" needs_mpi "$top_builddir/compat/.libs/liblmdbio-mpi.so.0"
 judge "dropin_holds_no_mpi" needs_no_mpi "$dropin"
 judge "tools_hold_no_mpi" needs_no_mpi "$lmdbio_run"
 finish

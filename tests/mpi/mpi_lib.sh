@@ -12,7 +12,7 @@ mpi_require() {
 	pkg-config --exists 'mpich >= 4.0' || skip "MPICH is missing: install libmpich-dev"
 	need mpiexec
 	trap 'rm -rf "${scratch:-}"; mpi_sweep' EXIT
-	if ! [ -e "$top_builddir/lib/mpi/liblmdbio-mpi.la" ]; then
+	if ! [ -e "$top_builddir/compat/liblmdbio-mpi.la" ]; then
 		echo "MPICH is here, and liblmdbio-mpi was not built"
 		exit 1
 	fi

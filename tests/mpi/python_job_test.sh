@@ -10,7 +10,7 @@ mpi_require
 python=/usr/bin/python3
 "$python" -c 'import lmdb' 2>/dev/null || skip "no python3-lmdb here"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top_srcdir/python"
-export LIBLMDBIO="$dropin" LIBLMDBIO_MPI="$top_builddir/lib/mpi/.libs/liblmdbio-mpi.so.0" LMDBIO_STORE=arena LMDBIO_MEMORY=64M
+export LIBLMDBIO="$dropin" LIBLMDBIO_MPI="$top_builddir/compat/.libs/liblmdbio-mpi.so.0" LMDBIO_STORE=arena LMDBIO_MEMORY=64M
 cd "$scratch"
 
 "$python" "$top_srcdir/tests/loader/python_batches.py" make db

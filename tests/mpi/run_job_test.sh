@@ -127,10 +127,10 @@ judge "storage_is_asked_once_by_servers_and_programs: $asked of $bytes" \
 # Without the module there is nothing that could be started.
 mkdir -p alone/tools alone/compat/.libs
 cp "$(dirname "$lmdbio_run")/.libs/lmdbio-run" alone/tools/ 2> /dev/null || cp "$lmdbio_run" alone/tools/
-cp "$dropin" alone/compat/.libs/
-status "no_module_is_said" 2 alone/tools/lmdbio-run --mpi true
+cp "$dropin" "$core" alone/compat/.libs/
+status "no_module_is_said" 2 env LD_LIBRARY_PATH=alone/compat/.libs alone/tools/lmdbio-run --mpi true
 says "no_module_is_said_why" 'no MPI'
-status "no_module_for_inside_is_said" 2 alone/tools/lmdbio-run --mpi=inside true
+status "no_module_for_inside_is_said" 2 env LD_LIBRARY_PATH=alone/compat/.libs alone/tools/lmdbio-run --mpi=inside true
 says "no_module_for_inside_is_said_why" 'no MPI'
 # Nor is a program silent that has been started without lmdbio-run: once for the node.
 LMDBIO_MPI=1 mpi_job 2 2 env LD_PRELOAD="$PWD/alone/compat/.libs/liblmdb.so.0" \

@@ -19,7 +19,7 @@ confine=$build/stores_confine
 # Wherever the build tree lies.
 apart=$(mktemp -d "${TMPDIR:-/tmp}/stores-limits.XXXXXX")
 trap 'rm -rf "$apart"; stores_clean' EXIT
-cp "$library/liblmdb.so.0" "$build/stores_reader" "$apart"
+cp "$library/liblmdb.so.0" "$library"/liblmdbio-core-*.so "$build/stores_reader" "$apart"
 chmod 755 "$apart" "$apart"/*
 seconds=300 # a hang
 

@@ -95,7 +95,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	rm -f sound/lock.mdb
 	user="setpriv --reuid=65534 --clear-groups"
 	# Another user may not look into the build tree of root.
-	cp "$dropin" liblmdb.so.0
+	cp "$dropin" "$core" .
 	cp "$reader" reader
 	dropin=$scratch/liblmdb.so.0 reader=$scratch/reader
 	banner lock_file_that_cannot_be_made_is_named 'sound/lock.mdb: the lock file cannot be used.*MDB_NOLOCK' sound

@@ -9,6 +9,7 @@ export LC_ALL
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
 dropin=$top_builddir/compat/.libs/liblmdb.so.0
+core=$(echo "$top_builddir"/compat/.libs/liblmdbio-core-*.so) # what the drop-in stands on, beside it
 lmdbio_run=$top_builddir/tools/lmdbio-run
 # Only what a test sets itself may steer the library.
 unset LMDBIO_DISABLE LMDBIO_VERBOSE LMDBIO_IO LMDBIO_STORE LMDBIO_MEMORY LMDBIO_NODE LMDBIO_STAGED LMDBIO_SHARE \

@@ -86,8 +86,8 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 	chown 65534 theirs
 	for command in check stat dump; do
 		is_there lmdbio-$command || continue
-		cp "$tools/lmdbio-$command" theirs/
-		hear setpriv --reuid=65534 --clear-groups "theirs/lmdbio-$command" closed
+		cp "$tools/lmdbio-$command" "$core" theirs/
+		hear setpriv --reuid=65534 --clear-groups env LD_LIBRARY_PATH=theirs "theirs/lmdbio-$command" closed
 		heard "unreadable_in_$command" \
 			'^2 .*closed/data.mdb: Permission denied: your user may not read it: ask its owner'
 	done

@@ -174,7 +174,7 @@ verdict check_odd_argument_2 2 'takes nothing or =run' --check=maybe -- ./user
 verdict run_missing_library_2 2 'No such file' --library=/no/such.so -- ./user
 mkdir 'sp ace' && cp "$dropin" 'sp ace/liblmdb.so.0'
 verdict run_library_with_space_2 2 'cannot hold' --library="$scratch/sp ace/liblmdb.so.0" -- ./user
-cp "$dropin" other.so
+cp "$dropin" other.so && cp "$core" .
 "$lmdbio_run" --library=other.so -- ./user > out
 judge run_other_library_is_used grep -qx "$scratch/other.so" out
 # shellcheck disable=SC2016
@@ -206,7 +206,7 @@ make_value() {
 # shellcheck disable=SC2016
 if [ "$(make_value bindir)" = '${exec_prefix}/bin' ] && [ "$(make_value libdir)" = '${exec_prefix}/lib' ]; then
 	mkdir -p moved/bin moved/lib/lmdbio
-	cp "$lmdbio_run" moved/bin/ && cp "$dropin" moved/lib/lmdbio/liblmdb.so.0
+	cp "$lmdbio_run" moved/bin/ && cp "$dropin" "$core" moved/lib/lmdbio/
 	moved/bin/lmdbio-run -- ./user > out
 	judge installed_elsewhere_finds_its_library grep -qx "$scratch/moved/lib/lmdbio/liblmdb.so.0" out
 else
