@@ -158,4 +158,12 @@ int container_record_leaf(struct io *io, const struct container_tree *tree, uint
  * The data is not read; that copies are like it, container_check_copies() tells. */
 int container_check_index(struct io *io, uint64_t *bad);
 
+/* Bytes that a frame of `size` bytes of data may need. */
+size_t container_frame_bound(size_t size);
+
+/* Which pages of a piece of data, of whole pages from `offset` on, the index is to have copies of:
+ * sets or clears a bit of `picked` for each of the length / page_size pages. Any thread. */
+void container_select(uint32_t page_size, const void *data, size_t length, uint64_t offset,
+		      uint8_t *picked);
+
 #endif

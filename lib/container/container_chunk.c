@@ -74,3 +74,8 @@ int chunk_decode(ZSTD_DCtx *zstd, const ZSTD_DDict *dictionary, const struct con
 	memset(out, 0, chunk->size);
 	return EBADMSG;
 }
+
+size_t container_frame_bound(size_t size)
+{
+	return ZSTD_COMPRESSBOUND(size);
+}

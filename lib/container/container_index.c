@@ -7,7 +7,6 @@
  */
 #include "container/container_hash.h"
 #include "container/container_private.h"
-#include "container/container_write.h"
 
 #include <errno.h>
 #include <lmdb.h>

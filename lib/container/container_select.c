@@ -7,7 +7,6 @@
  * that is long free, or a value that looks like a page, costs its copy and does no harm.
  */
 #include "container/container_private.h"
-#include "container/container_write.h"
 #include "format/layout.h"
 #include "format/meta.h"
 #include "format/page.h"

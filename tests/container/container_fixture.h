@@ -5,7 +5,7 @@
 #define LMDBIO_TEST_CONTAINER_FIXTURE_H
 
 #include "container/container.h"
-#include "container/container_write.h"
+#include "container_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

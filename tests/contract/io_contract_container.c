@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "io_contract.h"
-#include "container/container_write.h"
+#include "container_write.h"
 
 #include <errno.h>
 #include <stdio.h>

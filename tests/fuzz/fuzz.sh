@@ -33,7 +33,7 @@ container_index)
 	;;
 container_chunk)
 	sources="tests/fuzz/fuzz_container_chunk.c tests/container/container_image.c
-		lib/container/container_*.c"
+		lib/container/container_*.c tools/convert/container_*.c"
 	;;
 *)
 	echo "fuzz.sh: no target $target" >&2
@@ -48,7 +48,7 @@ mkdir -p "$place/corpus-$target"
 	# shellcheck disable=SC2046,SC2086 # lists of files and libraries
 	"$clang" -std=gnu11 -O1 -g -D_GNU_SOURCE -fno-strict-aliasing \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-		-Ilib -Iinclude -I"$build" -Itests/unit -Itests/fuzz -Itests/container \
+		-include lib/core_names.h -Ilib -Iinclude -I"$build" -Itests/unit -Itests/fuzz -Itests/container -Itools/convert \
 		-o "$place/$target" $sources "$build/lib/.libs/liblmdbio-core.a" \
 		$(sed -n 's/^LIB\(URING\|ZSTD\)_LIBS = //p' "$build/Makefile") -lpthread
 )

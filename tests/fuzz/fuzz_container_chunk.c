@@ -9,7 +9,7 @@
 #include "fuzz_driver.h"
 
 #include "container/container_private.h"
-#include "container/container_write.h"
+#include "container_write.h"
 #include "container_image.h"
 
 #include <errno.h>

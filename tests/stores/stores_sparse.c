@@ -4,7 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "container/container_write.h"
+#include "container_write.h"
 #include "format/layout.h"
 
 #include <fcntl.h>

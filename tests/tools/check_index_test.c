@@ -5,7 +5,7 @@
 #include "db_make.h"
 #include "tool_env.h"
 
-#include "container/container_write.h"
+#include "container_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -77,16 +77,16 @@ bool __wrap_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset,
 	return (!f.cold || chunk != f.cold) && __real_leave_to_cache(store, chunk, offset, end);
 }
 
-size_t __real_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
-size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+size_t __real_lmdbio_core_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
+size_t __wrap_lmdbio_core_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);
 
-size_t __wrap_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
+size_t __wrap_lmdbio_core_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
 {
 	if (f.in_flight < io->in_flight)
 		f.in_flight = io->in_flight;
 	if (!f.maps_waited)
 		f.maps_waited = maps_count();
-	return __real_io_wait(io, requests, min, max);
+	return __real_lmdbio_core_io_wait(io, requests, min, max);
 }
 
 void assert_comes_to_rest(void)

@@ -2,7 +2,7 @@
 /* Chooses the samples of a source that a dictionary is trained on. */
 #include "convert_dictionary.h"
 
-#include "container/container_write.h"
+#include "container_write.h"
 #include "util/checked.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "convert_skeleton.h"
 
 #include "container/container_hash.h"
-#include "container/container_write.h"
+#include "container_write.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "convert_unpack.h"
 
 #include "container/container_hash.h"
-#include "container/container_write.h"
+#include "container_write.h"
 
 #include <errno.h>
 #include <pthread.h>

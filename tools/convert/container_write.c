@@ -2,7 +2,7 @@
 /* Writes the parts of a container in their order. */
 #include "container/container_hash.h"
 #include "container/container_private.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

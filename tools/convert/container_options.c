@@ -2,7 +2,7 @@
 /* Lists the options of a container, and translates them to and from its header. */
 #include "container/container_hash.h"
 #include "container/container_private.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Keeps index pages until the data before them is written: the first ones in memory, more in a
  * file without a name, so that no data set is too large. */
 #include "container/container_hash.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

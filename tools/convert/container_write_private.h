@@ -4,7 +4,7 @@
 #define LMDBIO_CONTAINER_WRITE_PRIVATE_H
 
 #include "container/container_layout.h"
-#include "container/container_write.h"
+#include "container_write.h"
 #include "util/thread.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * Twice as many jobs as threads: each has one under way and one waiting while the writer's thread
  * reads or writes. A job's bytes do not depend on the thread that compresses it, or on the time.
  */
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Compresses data into a frame. */
 #include "container/container_hash.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -67,11 +67,6 @@ void container_compressor_close(struct container_compressor *compressor)
 		return;
 	ZSTD_freeCCtx(compressor->zstd);
 	free(compressor);
-}
-
-size_t container_frame_bound(size_t size)
-{
-	return ZSTD_COMPRESSBOUND(size);
 }
 
 int container_compress(struct container_compressor *compressor, const void *data, size_t size,

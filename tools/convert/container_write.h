@@ -50,9 +50,6 @@ int container_compressor_open(struct container_compressor **compressor,
 			      const struct container_write_options *options);
 void container_compressor_close(struct container_compressor *compressor); /* NULL is fine */
 
-/* Bytes that a frame of `size` bytes of data may need. */
-size_t container_frame_bound(size_t size);
-
 /* Compresses a chunk of `size` bytes into `out`, of container_frame_bound(size) bytes. EIO: zstd
  * failed. */
 int container_compress(struct container_compressor *compressor, const void *data, size_t size,
@@ -99,11 +96,6 @@ int container_write_bytes(struct container_writer *writer, const void *bytes, si
  * of the next chunk. */
 int container_write_frame(struct container_writer *writer, const void *bytes,
 			  const struct container_frame *frame);
-
-/* Which pages of a piece of data, of whole pages from `offset` on, the index is to have copies of:
- * sets or clears a bit of `picked` for each of the length / page_size pages. Any thread. */
-void container_select(uint32_t page_size, const void *data, size_t length, uint64_t offset,
-		      uint8_t *picked);
 
 /* Instead of the writer's own choice, where it does not see the data (container_write_frame()): the
  * next page that was picked. EINVAL: not behind the one before, or not in the data. */

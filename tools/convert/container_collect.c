@@ -6,7 +6,7 @@
  */
 #include "container/container_hash.h"
 #include "container/container_private.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 #include "format/layout.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
  */
 #include "container/container_hash.h"
 #include "container/container_private.h"
-#include "container/container_write_private.h"
+#include "container_write_private.h"
 
 #include <errno.h>
 #include <lmdb.h>
