@@ -96,8 +96,8 @@ static int own_open(struct guarded *guarded, const char *path, bool make)
 	snprintf(name, sizeof(name), "lmdbio-%u", (unsigned)geteuid());
 	if (asprintf(&own.path, "%s/%s", path, name) < 0)
 		own.path = NULL;
-	own.made = make && !mkdirat(guarded->fd, name, 0700);
-	if (make && !own.made)
+	own.shared = true;
+	if (make && mkdirat(guarded->fd, name, 0700))
 		unmade = errno;
 	rc = below(&own, guarded->fd, name);
 	if (rc == ENOENT && unmade)
@@ -189,7 +189,7 @@ void guarded_close(struct guarded *guarded)
 
 void guarded_undo(struct guarded *guarded)
 {
-	if (guarded->made && guarded->path)
+	if (guarded->shared && guarded->path)
 		(void)rmdir(guarded->path);
 }
 

@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 
 struct guarded {
-	int fd;     /* -1: not open */
-	char *path; /* of the directory that is used, malloc'ed */
-	bool made;  /* guarded_open() has made a subdirectory in a directory for everybody */
+	int fd;      /* -1: not open */
+	char *path;  /* of the directory that is used, malloc'ed */
+	bool shared; /* it is this user's subdirectory in a directory for everybody */
 };
 
 /* Opens the directory that `path` leads to. A symbolic link is followed where it belongs to this user or
@@ -32,7 +32,8 @@ int guarded_open(struct guarded *guarded, const char *path, bool make);
 /* The same for a directory in one that was opened so. `make`: it is made, mode 0755 less the umask. */
 int guarded_below(struct guarded *guarded, const struct guarded *above, const char *name, bool make);
 
-/* Closes it; after guarded_undo() the subdirectory that guarded_open() has made is gone, if it is empty. */
+/* Closes it. After guarded_undo() this user's subdirectory in a directory for everybody is gone if it is
+ * empty, whoever made it: of several processes that undo, the last finds it so. */
 void guarded_close(struct guarded *guarded);
 void guarded_undo(struct guarded *guarded);
 
