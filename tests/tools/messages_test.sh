@@ -208,8 +208,10 @@ LAUNCHED
 			stage) set -- lmdbio-stage --measure sound ;;
 			convert) set -- lmdbio-convert -qf sound launched.zst ;;
 			esac
+			# true has no sanitizer of its own.
 			# shellcheck disable=SC2086
-			hear env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables "$@"
+			hear env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables \
+				ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" "$@"
 			judge "${name_of}_end_well_in_$command" test $rc -eq 0
 			if [ -n "$pattern" ]; then
 				judge "${name_of}_are_told_in_$command" grep -q "^lmdbio-$command: $pattern" err

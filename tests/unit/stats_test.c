@@ -314,6 +314,7 @@ static void report_in_a_small_buffer_is_cut(void **state)
 		assert_int_equal(stats_format_text(&report, small, size), size - 1);
 	}
 	memset(&report.sum, 0xff, sizeof(report.sum));
+	report.sum.scale = STATS_SCALES - 1;
 	report.whole = true;
 	assert_true(stats_format_json(&report, full, sizeof(full)) < sizeof(full) / 2);
 	assert_true(stats_format_text(&report, full, sizeof(full)) < sizeof(full) - 512);
