@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that the documents lead to files that exist, that each document is in the index, and that the short
-# ones stay short.
+# Checks that the documents lead to files that exist, that each document is in the index, that the short
+# ones stay short, and that the changelog keeps its form.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$top_srcdir"
@@ -46,4 +46,12 @@ done
 judge index_has_fewer_than_200_words test "$(wc -w < doc/README.md)" -lt 200
 judge architecture_has_at_most_3000_words test "$(wc -w < doc/architecture.md)" -le 3000
 judge readme_has_at_most_250_lines test "$(wc -l < README.md)" -le 250
+
+# Keep a Changelog: what is not released stands first, versions have dates, and each change has one line.
+sed '1,/^## \[Unreleased\]$/d' CHANGELOG.md > "$scratch/changes"
+grep -vE '^(## \[[0-9]+\.[0-9]+\.[0-9]+\] - 20[0-9]{2}-[01][0-9]-[0-3][0-9]|### (Added|Changed|Deprecated|Removed|Fixed|Security)|- .{1,140})?$' \
+	"$scratch/changes" > "$scratch/formless" || true
+judge changes_have_one_short_line_each_under_a_kind sh -c "cat '$scratch/formless'; test ! -s '$scratch/formless'"
+version=$(sed -n 's/^AC_INIT(\[lmdbio\], \[\(.*\)\])$/\1/p' configure.ac)
+judge this_version_is_in_the_changelog grep -q "^## \[$version\] - " "$scratch/changes"
 finish
