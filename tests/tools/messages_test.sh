@@ -201,17 +201,35 @@ task_alone||SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0
 batch_script||SLURM_NTASKS=4 SLURM_PROCID=0
 process_below_lmdbio_run||SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 PMI_RANK=0 PMI_SIZE=4
 LAUNCHED
+	# served COMMAND...: a server that ends when it is told to, as soon as it answers.
+	served() {
+		timeout -k 5 300 "$@" &
+		server=$!
+		until LMDBIO_NODE=$scratch "$tools/lmdbio-serve" --stop > stopped 2>&1; do
+			kill -0 $server 2> stopped || break
+			sleep 0.05
+		done
+		wait $server
+	}
 	while IFS='|' read -r name_of pattern variables; do
-		for command in run stage convert; do
+		for command in run stage convert serve; do
 			case $command in
 			run) set -- lmdbio-run --mpi true ;;
 			stage) set -- lmdbio-stage --measure sound ;;
 			convert) set -- lmdbio-convert -qf sound launched.zst ;;
+			serve) set -- lmdbio-serve sound ;;
 			esac
 			# true has no sanitizer of its own.
 			# shellcheck disable=SC2086
-			hear env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables \
+			set -- env LMDBIO_NODE="$scratch" "PATH=$tools:$PATH" $variables \
 				ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" "$@"
+			if [ $command = serve ]; then
+				rc=0
+				served "$@" > out 2> err < /dev/null || rc=$?
+				cat out err >> said
+			else
+				hear "$@"
+			fi
 			judge "${name_of}_end_well_in_$command" test $rc -eq 0
 			if [ -n "$pattern" ]; then
 				judge "${name_of}_are_told_in_$command" grep -q "^lmdbio-$command: $pattern" err
@@ -220,6 +238,25 @@ LAUNCHED
 			fi
 		done
 	done < launched
+
+	# --- a module with MPI that does not belong to the command ---
+	mkdir -p moved/tools moved/compat/.libs
+	cp "$dropin" "$core" moved/compat/.libs/
+	for command in run serve stage; do
+		cp "$tools/lmdbio-$command" moved/tools/
+	done
+	for kind in text zstd; do
+		case $kind in
+		text) cp text.mdb moved/compat/.libs/liblmdbio-mpi.so.0 wants='no MPI: .*liblmdbio-mpi.so.0: ' ;;
+		zstd) cp other moved/compat/.libs/liblmdbio-mpi.so.0 wants='.*/liblmdbio-mpi.so.0 is of another release of lmdbio' ;;
+		esac
+		hear env LD_LIBRARY_PATH=moved/compat/.libs moved/tools/lmdbio-serve sound
+		heard "module_of_${kind}_in_serve" "^2 lmdbio-serve: $wants"
+		hear env LD_LIBRARY_PATH=moved/compat/.libs moved/tools/lmdbio-stage --measure sound
+		heard "module_of_${kind}_in_stage" "^2 lmdbio-stage: $wants"
+		hear env LD_LIBRARY_PATH=moved/compat/.libs moved/tools/lmdbio-run --mpi=inside true
+		heard "module_of_${kind}_in_run" "^2 lmdbio-run: $wants"
+	done
 fi
 
 # --- an answer that cannot be printed ---
