@@ -116,6 +116,19 @@ class Stats(ctypes.Structure):
     )
 
 
+class DatabaseStat(ctypes.Structure):
+    """MDB_stat"""
+
+    _fields_ = [
+        ("page_size", ctypes.c_uint),
+        ("depth", ctypes.c_uint),
+        ("branch_pages", ctypes.c_size_t),
+        ("leaf_pages", ctypes.c_size_t),
+        ("overflow_pages", ctypes.c_size_t),
+        ("entries", ctypes.c_size_t),
+    ]
+
+
 class Quality(ctypes.Structure):
     """struct lmdbio_quality"""
 
@@ -146,6 +159,8 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("mdb_txn_env", _HANDLE, [_HANDLE]),
     ("mdb_txn_id", _SIZE, [_HANDLE]),
     ("mdb_dbi_open", _INT, [_HANDLE, _TEXT, _UINT, _HANDLE]),
+    ("mdb_stat", _INT, [_HANDLE, _UINT, ctypes.POINTER(DatabaseStat)]),
+    ("mdb_get", _INT, [_HANDLE, _UINT, _HANDLE, ctypes.POINTER(Value)]),
     ("lmdbio_version", _TEXT, []),
     ("lmdbio_serves", _INT, [_HANDLE]),
     ("lmdbio_stats", _INT, [ctypes.POINTER(Stats)]),

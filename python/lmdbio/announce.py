@@ -6,7 +6,8 @@ import ctypes
 import os
 from typing import Any, Optional, Sequence
 
-from ._native import MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTLS, MDB_RDONLY, check, library
+from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDONLY, DatabaseStat,
+                      Value, check, library)
 from .hints import key_values, record_numbers
 from .loader import Path, path_bytes, whole
 
@@ -92,6 +93,22 @@ class Announcer:
             check(library().lmdbio_prefetch_records(self._next(), self._dbi,
                                                     values.buffer_info()[0], len(values)),
                   self._path)
+
+    def entries(self) -> int:
+        """How many records the database has."""
+        found = DatabaseStat()
+        check(library().mdb_stat(self._next(), self._dbi, ctypes.byref(found)), self._path)
+        return int(found.entries)
+
+    def value(self, key: bytes) -> Optional[bytes]:
+        """A copy of the value of one key; None if the database has no such key."""
+        found, (address, kept) = Value(), key_values([key])
+        code = library().mdb_get(self._next(), self._dbi, address, ctypes.byref(found))
+        del kept
+        if code == MDB_NOTFOUND:
+            return None
+        check(code, self._path)
+        return ctypes.string_at(found.data, found.size)
 
     def close(self) -> None:
         """Drops what has not been read, and closes the environment."""

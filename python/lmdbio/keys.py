@@ -2,25 +2,42 @@
 """Which keys a data set's indices stand for, by the conventions of known programs."""
 from __future__ import annotations
 
-import importlib
+import glob
+import io
 import json
 import os
 import pathlib
+import pickle
 import zlib
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
-from .loader import Path
+from .announce import Announcer
+from .loader import Path, path_bytes
 
 KeyFunction = Callable[[Any], Union[bytes, str, Sequence[bytes]]]
 Key = Union[str, KeyFunction]
+Paths = Union[Path, Sequence[Path]]
 
 
-def _stored(path: Path, *names: bytes) -> list[Optional[bytes]]:
-    """The values of some keys of a data set."""
-    lmdb: Any = importlib.import_module("lmdb")
-    with lmdb.open(os.fspath(path), readonly=True, lock=False,
-                   subdir=os.path.isdir(path)) as env, env.begin() as txn:
-        return [txn.get(name) for name in names]
+class Part(NamedTuple):
+    """One data set, of those whose records an index counts through one after another."""
+
+    path: Path
+    keys: Optional[KeyFunction]  # from an index in this part; None: the index is the record's number
+    length: Optional[int]        # indices in this part; None: all
+
+
+def _stored(path: Path, *names: bytes) -> tuple[int, list[Optional[bytes]]]:
+    """The number of a data set's records, and the values of some keys.
+
+    It opens an environment of lmdbio's own: py-lmdb opens a file once in a process, and the program
+    may have it open.
+    """
+    reader = Announcer(path, depth=1)
+    try:
+        return reader.entries(), [reader.value(name) for name in names]
+    finally:
+        reader.close()
 
 
 def _mmengine(path: Path) -> KeyFunction:
@@ -31,22 +48,39 @@ def _mmengine(path: Path) -> KeyFunction:
     return lambda index: keys[index]
 
 
-def _ase(path: Path) -> KeyFunction:
+def _ase(path: Path) -> Part:
     """ASE's LMDB back end: keys are numbers from 1 below `nextid`, without the deleted ones."""
     nextid, deleted = (None if value is None else json.loads(zlib.decompress(value))
-                       for value in _stored(path, b"nextid", b"deleted_ids"))
+                       for value in _stored(path, b"nextid", b"deleted_ids")[1])
     if nextid is None:
         raise ValueError(f"key='ase': {os.fsdecode(path)} has no record 'nextid'")
-    if not deleted:
-        return lambda index: b"%d" % (int(index) + 1)
-    gone = set(deleted)
-    kept = [number for number in range(1, nextid) if number not in gone]
-    return lambda index: b"%d" % kept[index]
+    gone = set(deleted or ())
+    kept: Sequence[int] = range(1, nextid)
+    if gone:
+        kept = [number for number in kept if number not in gone]
+    return Part(path, lambda index: b"%d" % kept[int(index)], len(kept))
+
+
+class _Number(pickle.Unpickler):
+    """Takes plain values alone: a data set may be a stranger's."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is no number")
+
+
+def _ocp(path: Path) -> Part:
+    """Open Catalyst's LmdbDataset: keys are numbers from 0 below the pickled number `length`."""
+    entries, (length,) = _stored(path, b"length")
+    try:
+        count = entries if length is None else int(_Number(io.BytesIO(length)).load())
+    except Exception as error:
+        raise ValueError(f"key='ocp': {os.fsdecode(path)}: 'length' is no number: {error}") from None
+    return Part(path, lambda index: b"%d" % int(index), count)
 
 
 def _deepmd(path: Path) -> KeyFunction:
     """DeePMD-kit: `frame_idx_fmt` in the msgpack map `__metadata__`; by default 12 digits."""
-    metadata = _stored(path, b"__metadata__")[0] or b""
+    metadata = _stored(path, b"__metadata__")[1][0] or b""
     found = metadata.find(b"frame_idx_fmt")
     form = "012d"
     if found >= 0:
@@ -56,28 +90,62 @@ def _deepmd(path: Path) -> KeyFunction:
     return lambda index: format(int(index), form).encode()
 
 
-PRESETS: dict[str, Optional[Callable[[Path], KeyFunction]]] = {
-    "order": None, "caffe": None, "lsun": None,
-    "mmengine": _mmengine, "ase": _ase, "deepmd": _deepmd,
+# Those whose records lie in one data set, and those that are spread over the files of a folder.
+SINGLE: dict[str, Optional[Callable[[Path], KeyFunction]]] = {
+    "order": None, "caffe": None, "lsun": None, "mmengine": _mmengine, "deepmd": _deepmd,
 }
+SPREAD: dict[str, tuple[Callable[[Path], Part], tuple[str, ...]]] = {
+    "ase": (_ase, (".aselmdb", ".lmdb")), "ocp": (_ocp, (".lmdb",)),
+}
+PRESETS = sorted([*SINGLE, *SPREAD])
 
 
-def check_key(key: Key) -> None:
-    """Raises an error that says what `key` may be."""
+def _is_spread(key: Key) -> bool:
+    return isinstance(key, str) and key in SPREAD
+
+
+def check_key(key: Key, path: Paths) -> None:
+    """Raises an error that says what `key` and `path` may be."""
     known = "must be a function, a format such as '{:08d}', or one of " + ", ".join(map(repr, PRESETS))
     if not callable(key) and not isinstance(key, str):
         raise TypeError(f"key={key!r}: {known}")
     if isinstance(key, str) and key not in PRESETS and "{" not in key:
         raise ValueError(f"key={key!r}: {known}")
+    for one in path if _is_spread(key) and isinstance(path, (list, tuple)) else [path]:
+        path_bytes(one)
 
 
-def key_function(key: Key, path: Path) -> Optional[KeyFunction]:
-    """The function from an index to its key or keys; None: the index is the record's number."""
-    check_key(key)
+def _inside(place: str, endings: tuple[str, ...]) -> list[str]:
+    """A data set itself, or the files of a folder or a pattern that have one of the endings."""
+    if os.path.isdir(place) and not glob.glob(os.path.join(glob.escape(place), "data.mdb*")):
+        return [entry.path for entry in os.scandir(place) if entry.name.endswith(endings)]
+    if os.path.exists(place):
+        return [place]
+    return [name for name in glob.glob(place) if name.endswith(endings)]
+
+
+def _files(key: str, paths: Paths) -> list[str]:
+    """The files of a data set of several, in the order of their names."""
+    endings = SPREAD[key][1]
+    places = [os.fsdecode(path) for path in (paths if isinstance(paths, (list, tuple)) else [paths])]
+    found = [_inside(place, endings) for place in places]
+    if not all(found) or not found:
+        where = places[found.index([])] if found else paths
+        raise ValueError(f"path={where!r}: there is no file {' or '.join('*' + e for e in endings)}, "
+                         f"which key={key!r} reads")
+    return sorted(sum(found, []))
+
+
+def parts(key: Key, path: Paths) -> list[Part]:
+    """The data sets through which an index counts, each with its keys."""
+    check_key(key, path)
+    if _is_spread(key):
+        return [SPREAD[str(key)][0](file) for file in _files(str(key), path)]
+    only: Any = path
     if callable(key):
-        return key
-    if key in PRESETS:
-        preset = PRESETS[key]
-        return preset(path) if preset else None
+        return [Part(only, key, None)]
+    if key in SINGLE:
+        preset = SINGLE[key]
+        return [Part(only, preset(only) if preset else None, None)]
     form = key
-    return lambda index: form.format(index).encode()
+    return [Part(only, lambda index: form.format(index).encode(), None)]

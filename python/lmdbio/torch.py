@@ -12,6 +12,7 @@ Start the program by lmdbio-run, so that the workers read through lmdbio.
 """
 from __future__ import annotations
 
+import bisect
 import collections
 import importlib
 import itertools
@@ -19,7 +20,7 @@ import os
 from typing import Any, Iterable, Iterator, Sequence, Union
 
 from .announce import Announcer
-from .keys import Key, check_key, key_function
+from .keys import Key, Part, Paths, check_key, parts
 from .loader import Path, path_bytes, whole
 
 __all__ = ["AnnouncingSampler", "LazyEnvironment"]
@@ -29,11 +30,12 @@ class AnnouncingSampler:
     """Yields what another sampler yields, and announces the records of it to lmdbio before.
 
     sampler  a Sampler of indices or a BatchSampler (DataLoader's sampler= or batch_sampler=)
-    path     the data set: a directory, or a data file
+    path     the data set: a directory, or a data file; with 'ase' and 'ocp' also a folder of files,
+             a pattern ('train/*.aselmdb'), or a list of these, through which an index counts
     key      which records an index stands for: a function that returns a key or several, a format
              string ('{:08d}'), or a preset: 'order' (the n-th record of the database), 'caffe',
              'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
-             (fairchem's .aselmdb), 'deepmd' (DeePMD-kit's frames)
+             (fairchem's .aselmdb), 'ocp' (Open Catalyst's .lmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
     lock     True takes a slot in the data set's reader table, beside live writers
     ahead    how many records are announced in front of the one that is yielded: this many at most,
@@ -43,19 +45,19 @@ class AnnouncingSampler:
     opened at the first iteration, so that the sampler can be made before workers are forked.
     """
 
-    def __init__(self, sampler: Iterable[Any], path: Path, key: Key, *, name: Union[str, None] = None,
+    def __init__(self, sampler: Iterable[Any], path: Paths, key: Key, *, name: Union[str, None] = None,
                  lock: bool = False, ahead: int = 256) -> None:
         whole("ahead", ahead, 1)
-        path_bytes(path)
-        check_key(key)
+        check_key(key, path)
         self.sampler, self.path, self.key = sampler, path, key
         self.name, self.lock, self.ahead = name, lock, ahead
-        self._announcer: Any = None
-        self._keys: Any = None
+        self._parts: list[Part] = []
+        self._ends: list[int] = []  # of each part: the first index that is not in it
+        self._announcers: dict[int, Announcer] = {}
         self._process = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_announcer": None, "_keys": None, "_process": 0}
+        return {**self.__dict__, "_parts": [], "_ends": [], "_announcers": {}, "_process": 0}
 
     def __len__(self) -> int:
         return len(self.sampler)  # type: ignore[arg-type]
@@ -71,21 +73,39 @@ class AnnouncingSampler:
                 indices.extend(entry)
             else:
                 indices.append(entry)
-        if self._keys is None:
-            self._announcer.records([int(index) for index in indices])
+        if len(self._parts) == 1:
+            self._announce_in(0, indices)
+            return
+        shares: dict[int, list[int]] = {}
+        for index in map(int, indices):
+            number = bisect.bisect(self._ends, index)
+            if number == len(self._ends):
+                raise IndexError(f"index {index}: path={self.path!r} has {self._ends[-1]} records")
+            shares.setdefault(number, []).append(index - (self._ends[number - 1] if number else 0))
+        for number, share in shares.items():
+            self._announce_in(number, share)
+
+    def _announce_in(self, number: int, indices: Sequence[Any]) -> None:
+        part = self._parts[number]
+        if number not in self._announcers:
+            depth = max(8, 64 // len(self._parts))
+            self._announcers[number] = Announcer(part.path, self.name, self.lock, depth)
+        if part.keys is None:
+            self._announcers[number].records([int(index) for index in indices])
             return
         keys: list[bytes] = []
         for index in indices:
-            found = self._keys(index)
+            found: Any = part.keys(index)
             if isinstance(found, (bytes, str)):
                 found = [found]
             keys += [key if isinstance(key, bytes) else key.encode() for key in found]
-        self._announcer.keys(keys)
+        self._announcers[number].keys(keys)
 
     def _open(self) -> None:
         if self._process != os.getpid():
-            self._keys = key_function(self.key, self.path)
-            self._announcer = Announcer(self.path, self.name, self.lock)
+            self._parts = parts(self.key, self.path)
+            self._ends = list(itertools.accumulate(part.length or 0 for part in self._parts))
+            self._announcers = {}
             self._process = os.getpid()
 
     def __iter__(self) -> Iterator[Any]:

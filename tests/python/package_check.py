@@ -3,14 +3,16 @@
 
 usage: package_check.py DIRECTORY, which is made
 """
+import os
 import pickle
 import sys
+import zlib
 
 import lmdb
 
 import lmdbio
 from lmdbio.announce import Announcer
-from lmdbio.keys import PRESETS, key_function
+from lmdbio.keys import PRESETS, parts
 from lmdbio.torch import AnnouncingSampler
 
 RECORDS = 103
@@ -30,6 +32,42 @@ def refuses(name, kind, words, call):
         judge(name, False)
     except kind as error:
         judge(name, all(word in str(error) for word in words))
+
+
+def folders(folder):
+    """Which files of a folder are counted through, and with which keys."""
+    os.mkdir(folder)
+    for name, records in (("b.lmdb", {b"length": pickle.dumps(2), b"0": b"", b"1": b"", b"other": b""}),
+                          ("a.lmdb", {b"%d" % i: b"" for i in range(3)}),
+                          ("c.aselmdb", {b"nextid": zlib.compress(b"4"), b"metadata": zlib.compress(b"{}"),
+                                         b"deleted_ids": zlib.compress(b"[2]")}),
+                          ("code.mdb", {b"length": pickle.dumps(print)})):
+        with lmdb.open(os.path.join(folder, name), subdir=False, map_size=1 << 20) as env, \
+                env.begin(write=True) as txn:
+            for key, value in records.items():
+                txn.put(key, value)
+
+    def found(key, path):
+        return [(os.path.basename(part.path), [part.keys(i) for i in range(part.length)])
+                for part in parts(key, path)]
+
+    counted = [("a.lmdb", [b"0", b"1", b"2"]), ("b.lmdb", [b"0", b"1"])]
+    deleted = [("c.aselmdb", [b"1", b"3"])]
+    judge("ocp_counts_through_the_files_of_a_folder", found("ocp", folder) == counted)
+    judge("ocp_takes_one_file", found("ocp", folder + "/b.lmdb") == counted[1:])
+    judge("ocp_takes_a_list", found("ocp", [folder + "/b.lmdb", os.fsencode(folder + "/a.lmdb")]) == counted)
+    judge("ase_takes_a_pattern", found("ase", folder + "/*.aselmdb") == deleted)
+    with lmdb.open(folder + "/c.aselmdb", subdir=False, readonly=True, lock=False):
+        judge("ase_reads_a_file_that_the_program_has_open", found("ase", folder + "/c.aselmdb") == deleted)
+    refuses("ase_names_the_file_of_a_folder_without_nextid", ValueError, ["a.lmdb", "nextid"],
+            lambda: parts("ase", folder))
+    refuses("ocp_unpickles_numbers_alone", ValueError, ["code.mdb", "'length' is no number"],
+            lambda: parts("ocp", folder + "/code.mdb"))
+    for path in (folder + "/nothing*", folder + "-absent", []):
+        refuses(f"folder_without_files_is_told: {path}"[:40], ValueError, ["path=", "*.aselmdb", "'ase'"],
+                lambda: parts("ase", path))
+    refuses("lists_are_for_keys_that_take_them", TypeError, ["path=["],
+            lambda: AnnouncingSampler([], [folder], "order"))
 
 
 def main(path):
@@ -103,12 +141,13 @@ def main(path):
     refuses("keys_are_bytes", TypeError, ["keys: '0001'"], lambda: announcer.keys(["0001"]))
     refuses("numbers_are_checked", ValueError, ["numbers=-1"], lambda: announcer.records([-1]))
     refuses("key_names_its_presets", ValueError, ["key='cafe'", "'caffe'", "'ase'"],
-            lambda: key_function("cafe", path))
+            lambda: parts("cafe", path))
     refuses("ase_without_nextid_says_so", ValueError, ["nextid", path],
-            lambda: key_function("ase", path))
-    judge("format_makes_keys", key_function("{:04d}", path)(7) == b"0007")
-    judge("presets_are_those_documented", sorted(PRESETS) == [
-        "ase", "caffe", "deepmd", "lsun", "mmengine", "order"])
+            lambda: parts("ase", path))
+    judge("format_makes_keys", parts("{:04d}", path)[0].keys(7) == b"0007")
+    judge("presets_are_those_documented", PRESETS == [
+        "ase", "caffe", "deepmd", "lsun", "mmengine", "ocp", "order"])
+    folders(path + "-folder")
     sys.exit(bad)
 
 

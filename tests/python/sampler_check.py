@@ -12,6 +12,7 @@ import hashlib
 import json
 import struct
 import os
+import pickle
 import sys
 import zlib
 
@@ -62,6 +63,21 @@ def ase():
     yield b"metadata", zlib.compress(b"{}")
 
 
+def ase_folder():
+    """The same in two files of a folder, and others in it that are none: 60 records, then 40."""
+    for name, first, last in (("data0000.aselmdb", 0, 60), ("data0001.aselmdb", 60, FEW)):
+        numbers = [number for number in range(1, last - first + 2) if number != 3]
+        yield name, [(b"%d" % number, value(first + i)) for i, number in enumerate(numbers)] + [
+            (b"nextid", zlib.compress(b"%d" % (last - first + 2))), (b"deleted_ids", zlib.compress(b"[3]"))]
+
+
+def ocp():
+    """Open Catalyst's: numbers from 0 in each file, and their count."""
+    for name, first, last in (("data.0000.lmdb", 0, 60), ("data.0001.lmdb", 60, FEW)):
+        yield name, [(b"%d" % i, value(first + i)) for i in range(last - first)] + [
+            (b"length", pickle.dumps(last - first))]
+
+
 def deepmd():
     yield from ((b"%06d" % i, value(i)) for i in range(FEW))
     yield b"__metadata__", (b"\x82\xa7nframes\xcd" + struct.pack(">H", FEW) +
@@ -83,6 +99,8 @@ LAYOUTS = {
     "ase": ("ase", ase), "deepmd": ("deepmd", deepmd), "ordered": ("order", lsun),
     "function": (pair_of, pairs), "format": ("picture_{}", mmengine),
 }
+# The same for folders of several files, whose names come before their records.
+FOLDERS = {"ase_folder": ("ase", ase_folder), "ocp": ("ocp", ocp)}
 
 
 def in_order(env, path):
@@ -103,7 +121,13 @@ def undeleted(env, path):
     return [b"%d" % i for i in range(1, nextid) if i not in set(deleted)]
 
 
+def counted(env, path):
+    with env().begin() as txn:
+        return [b"%d" % i for i in range(pickle.loads(txn.get(b"length")))]
+
+
 KEYS = {
+    "ase_folder": undeleted, "ocp": counted,
     "caffe": in_order, "lsun": in_order, "ordered": in_order, "mmengine": listed, "ase": undeleted,
     "deepmd": lambda env, path: [b"%06d" % i for i in range(FEW)],
     "function": lambda env, path: [pair_of(i) for i in range(FEW)],
@@ -111,19 +135,25 @@ KEYS = {
 }
 
 
-def make(folder):
-    def data_set(name, records):
-        alone = name == "ase"  # a file, not a directory
-        path = os.path.join(folder, name + ".aselmdb" if alone else name)
-        with lmdb.open(path, map_size=1 << 26, subdir=not alone) as env, env.begin(write=True) as txn:
-            for key, stored in records:
-                txn.put(key, stored)
+def data_set(path, records, subdir=False):
+    with lmdb.open(path, map_size=1 << 26, subdir=subdir) as env, env.begin(write=True) as txn:
+        for key, stored in records:
+            txn.put(key, stored)
 
-    data_set("set", ((b"%08d" % i, value(i)) for i in range(RECORDS)))
+
+def make(folder):
+    data_set(os.path.join(folder, "set"), ((b"%08d" % i, value(i)) for i in range(RECORDS)), True)
     for name, (_, records) in LAYOUTS.items():
-        data_set(name, records())
+        alone = name == "ase"  # a file, not a directory
+        data_set(os.path.join(folder, name + ".aselmdb" if alone else name), records(), not alone)
         with open(os.path.join(folder, name + ".keys"), "wb") as file:
             file.write(b"\n".join(sorted(key for key, _ in records())))
+    for name, (_, files) in FOLDERS.items():
+        os.mkdir(os.path.join(folder, name))
+        for file, records in files():
+            data_set(os.path.join(folder, name, file), records)
+        with open(os.path.join(folder, name, "metadata.npz"), "w") as other:
+            other.write("no data set")
     with open(os.path.join(folder, "mmengine", "meta_info.txt"), "w") as listing:
         listing.writelines("picture_%d.png (8,8,3) 1\n" % i for i in range(FEW))
 
@@ -169,24 +199,29 @@ def read(path, case):
 
 
 class Layout(Dataset):
-    """A map-style Dataset of one of LAYOUTS. Its keys are found as the layout's own program finds them."""
+    """A map-style Dataset of LAYOUTS or FOLDERS. It finds its keys as the layout's own program does."""
 
     def __init__(self, path, name):
-        self.env = LazyEnvironment(path, lock=False, readahead=False)
-        self.keys = KEYS[name](self.env, path)
+        files = [path]
+        if name in FOLDERS:
+            files = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith("lmdb"))
+        self.places = []
+        for file in files:
+            env = LazyEnvironment(file, lock=False, readahead=False)
+            self.places += [(env, found) for found in KEYS[name](env, file)]
 
     def __len__(self):
         return FEW
 
     def __getitem__(self, index):
-        found = self.keys[index]
-        with self.env().begin() as txn:
+        env, found = self.places[index]
+        with env().begin() as txn:
             return index, all(value(index) in txn.get(key)
                               for key in (found if isinstance(found, tuple) else (found,)))
 
 
 def layouts(folder, start):
-    for name, (key, _) in LAYOUTS.items():
+    for name, (key, _) in {**LAYOUTS, **FOLDERS}.items():
         path = os.path.join(folder, name + ".aselmdb" if name == "ase" else name)
         torch.manual_seed(3)
         data = Layout(path, name)

@@ -46,7 +46,7 @@ for start in fork spawn; do
 	slowfs_drop
 	slowfs_reset
 	status "layouts_are_read_by_${start}ed_workers" 0 "$lmdbio_run" -- "$python" "$check" layouts mount $start
-	for name in caffe lsun mmengine ase deepmd ordered function format; do
+	for name in caffe lsun mmengine ase deepmd ordered function format ase_folder ocp; do
 		judge "layout_of_${name}_is_right_with_${start}" grep -q "^$name right" out
 		judge "records_of_${name}_are_announced_with_${start}" grep -q "^$name .* announced$" out
 	done
