@@ -161,7 +161,7 @@ static int parse(struct run_options *options, int argc, char **argv)
 			return EXIT_OURS;
 	options->program = argv + optind;
 	if (!*options->program && !options->print_env)
-		return tool_usage_error(&run_tool, "which program?");
+		return tool_usage_error(&run_tool, "no PROGRAM is given");
 	return settings_judge(options) ? 0 : EXIT_OURS;
 }
 

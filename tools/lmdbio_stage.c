@@ -214,7 +214,7 @@ static int options_judge(int argc, char **argv)
 	bool hold = options.stage.target == LMDBIO_STAGE_MEMORY;
 
 	if (optind >= argc)
-		return tool_usage_error(&stage_tool, "which data set?");
+		return tool_usage_error(&stage_tool, "no data set is given");
 	options.path = argv[optind];
 	if (optind + 1 < argc)
 		options.program = argv + optind + 1;

@@ -135,6 +135,10 @@ heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
 mkdir tree
 echo text > tree/file
 ln -s "$(command -v env)" program
+mkdir 'a place'
+cp "$dropin" 'a place/liblmdb.so.0'
+ln -s 'a place/liblmdb.so.0' PLACE
+"$testdb" --flags=plain other_set > /dev/null
 ln -s "$(ldd "$tools/lmdbio-convert" | awk '/libzstd/ { print $3 }')" other
 ln -s "$(ldd "$tools/quickstart_reader" | awk '/liblmdb/ { print $3 }')" original
 # NAME|STATUS|WHAT IT SAYS|COMMAND LINE
@@ -149,7 +153,7 @@ holding_a_small_file_without_effect|0|has no effect: .*(it is smaller than 1 MiB
 missing_program_of_a_staging|127|^lmdbio-stage: nosuch: No such file or directory: check its name|lmdbio-stage --hold sound -- nosuch
 missing_program|127|^lmdbio-run: nosuch: No such file or directory: check its name|lmdbio-run nosuch
 program_that_is_none|126|^lmdbio-run: ./text.mdb: Permission denied: is it executable|lmdbio-run ./text.mdb
-no_program|2|^lmdbio-run: which program|lmdbio-run
+no_program|2|^lmdbio-run: no PROGRAM is given|lmdbio-run
 missing_library|2|^lmdbio-run: nosuch.so: No such file or directory: --library names another|lmdbio-run --library=nosuch.so true
 library_that_is_text|2|^lmdbio-run: text.mdb: this is no library: --library names another|lmdbio-run --library=text.mdb true
 library_that_is_empty|2|^lmdbio-run: empty.mdb: this is no library: --library|lmdbio-run --library=empty.mdb true
@@ -173,7 +177,11 @@ missing_root|2|^lmdbio-convert: nosuch: No such file or directory: check the pat
 missing_list|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q @nosuch made
 list_that_is_none|2|^lmdbio-convert: tree/file: line 1: a path and a whole number are wanted|lmdbio-convert -q --from=caffe tree/file made
 target_that_is_there|2|^lmdbio-convert: sound.zst: it exists; -f overwrites it|lmdbio-convert -q sound sound.zst
-no_target|2|^lmdbio-convert: which target|lmdbio-convert sound
+no_target|2|^lmdbio-convert: no TARGET is given|lmdbio-convert sound
+library_at_a_path_with_a_space|2|^lmdbio-run: .*/a place/liblmdb.so.0: LD_PRELOAD cannot hold a path with a space, .*: move the library|lmdbio-run --library=PLACE true
+bench_beside_another_container|2|^lmdbio-bench: sound.zst: the original cannot read a container: --raw takes the LMDB data set|lmdbio-bench --seconds=1 --raw=sound.zst sound.zst
+bench_of_a_container_of_another_source|2|^lmdbio-bench: .*: it has other records than .*: --raw takes the data set|lmdbio-bench --seconds=1 --raw=other_set sound.zst
+top_without_a_terminal|2|^lmdbio-top: standard input and output are no terminal; --batch prints plain text|lmdbio-top
 missing_preset|2|^lmdbio-sim: there is no preset 'nosuch': --list tells them|lmdbio-sim --preset=nosuch
 intact_data_file|0|^sound: structure intact; LMDB has no checksums$|lmdbio-check sound
 intact_container|0|^sound.zst: intact: every byte is verified by its checksum$|lmdbio-check sound.zst
@@ -187,6 +195,63 @@ while IFS='|' read -r name_of expected pattern line; do
 	judge "${name_of}_is_said" grep -qhe "$pattern" out err
 	grep -qhe "$pattern" out err || cat heard
 done < lines
+
+# --- operands and options that do not go together ---
+# WHAT IT SAYS|COMMAND LINE
+cat > excluding <<'EXCLUDING'
+no SOURCE is given|lmdbio-convert
+no SOURCE is given|lmdbio-convert @/dev/null made
+level 22 needs --ultra|lmdbio-convert -22 sound made
+-D and --train-dictionary exclude each other|lmdbio-convert -D text.mdb --train-dictionary sound made
+only tar archives may be several sources|lmdbio-convert sound tree made
+--labels is for directory trees and tar archives|lmdbio-convert --labels=text.mdb sound made
+--caffe is for directory trees, tar archives and image lists|lmdbio-convert --caffe sound made
+--root is for image lists|lmdbio-convert --root=tree sound made
+--rm removes LMDB files and containers alone|lmdbio-convert --rm tree made
+--chunk-size wants a power of two from 64k to 64M, not '3000'|lmdbio-convert --chunk-size=3000 sound made
+--train-dictionary wants 1K to 16M, not '1G'|lmdbio-convert --train-dictionary=1G sound made
+--max-value wants a size up to 2G, not '3G'|lmdbio-convert --max-value=3G sound made
+one path is wanted|lmdbio-check
+one path is wanted|lmdbio-check sound tree
+--all and --list exclude --subdb|lmdbio-dump -a -s name sound
+one data set is wanted|lmdbio-dump
+--all and --subdb exclude each other|lmdbio-stat -a -s name sound
+one data set is wanted|lmdbio-stat
+--status and --stop exclude each other|lmdbio-serve --status --stop
+--status and --stop take no paths|lmdbio-serve --stop sound
+no data set is given|lmdbio-stage --hold
+--reader wants posix, mpiio or collective, not 'other'|lmdbio-stage --reader=other --hold sound
+--tier wants ssd or memory, not 'other'|lmdbio-stage --tier=other sound
+--tier is instead of --hold, --shared and --measure|lmdbio-stage --tier=ssd --hold sound
+--tier=ssd wants --to=DIR|lmdbio-stage --tier=ssd sound
+--tier=ssd is read by posix alone|lmdbio-stage --tier=ssd --to=staged --reader=mpiio sound
+parts are read by the servers of a job: lmdbio-run --mpi --staged=staged -- true|lmdbio-stage --tier=ssd --to=staged sound -- true
+with --tier=memory the nodes' servers read: --to, .* say nothing|lmdbio-stage --tier=memory --to=staged sound
+--buffer wants 64k to 1G|lmdbio-stage --to=staged --buffer=1K sound
+--shared is about --to=DIR|lmdbio-stage --shared --hold sound
+--measure leaves nothing for a program|lmdbio-stage --measure sound -- true
+a collective reader cannot be staggered|lmdbio-stage --to=staged --reader=collective --stagger=2 sound
+--processes takes at most [0-9]* numbers|lmdbio-bench --processes=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1 sound
+--bytes wants more than nothing|lmdbio-bench --bytes=0 sound
+--delay wants seconds from 0.1 to [0-9]*, not '0'|lmdbio-top --delay=0
+--sort wants storage, .*, not 'other'|lmdbio-top --sort=other
+no operand is wanted, such as 'sound'|lmdbio-top sound
+--looks wants --batch|lmdbio-top --looks=1
+no FILE is given; give files that|lmdbio-report
+EXCLUDING
+row=0
+while IFS='|' read -r pattern line; do
+	row=$((row + 1))
+	# shellcheck disable=SC2086
+	set -- $line
+	is_there "$1" || continue
+	hear env "PATH=$tools:$PATH" "$@"
+	judge "row_${row}_of_excluding_ends_with_2" test $rc -eq 2
+	judge "row_${row}_of_excluding_is_said" grep -q -e "^$1: $pattern" err
+	grep -q -e "^$1: $pattern" err || cat heard
+	judge "row_${row}_of_excluding_leads_to_help" grep -q "^Try '$1 --help' for more information" err
+done < excluding
+judge nothing_was_made test ! -e made
 
 # --- processes of a launcher that MPI does not know as one job ---
 # NAME|PATTERN, or nothing if no word is said|VARIABLES

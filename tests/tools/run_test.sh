@@ -165,7 +165,7 @@ verdict run_passes_exit_code 3 "$dropin" -- ./user a b c
 verdict run_missing_127 127 'No such file' -- ./nowhere
 verdict run_not_executable_126 126 'ermission denied' -- ./notexecutable
 verdict run_bare_script_by_shell 5 'bare' -- ./script_bare
-verdict run_without_program_2 2 'which program' --verbose
+verdict run_without_program_2 2 'no PROGRAM is given' --verbose
 verdict run_with_a_setting_that_makes_no_sense_2 2 'memory wants auto, a size of 1M' --memory=lots -- ./user
 verdict run_with_a_switch_that_makes_no_sense_2 2 'prefetch wants 0 or 1' --prefetch=maybe -- ./user
 verdict run_with_a_directory_that_is_missing_2 2 'staged wants a directory' --staged=/no/such -- ./user

@@ -439,12 +439,12 @@ static int operands_take(struct parsing *parsing, int argc, char **argv)
 
 	if (sources < 1)
 		return tool_usage_error(&convert_tool,
-					argc == optind ? "which source?" : "which target?");
+					argc == optind ? "no SOURCE is given" : "no TARGET is given");
 	convert->target = parsing->output ? parsing->output : argv[argc - 1];
 	for (int i = 0; i < sources && !rc; i++)
 		rc = sources_add(convert, argv[optind + i]);
 	if (!rc && !convert->source_count)
-		return tool_usage_error(&convert_tool, "which source?");
+		return tool_usage_error(&convert_tool, "no SOURCE is given");
 	return rc;
 }
 
