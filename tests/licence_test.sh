@@ -21,7 +21,7 @@ files() {
 missing=0 seen=0
 while read -r file; do
 	case $file in
-	LICENSE | *.svg | */py.typed | debian/changelog | debian/source/format) continue ;;
+	LICENSE | */py.typed | debian/changelog | debian/source/format) continue ;;
 	esac
 	[ -f "$file" ] || continue
 	seen=$((seen + 1))
