@@ -11,8 +11,23 @@
 /* What is not a hit stands apart and is jumped to, so that a hit has no registers to save. */
 #define APART __attribute__((cold, noinline)) static
 
+APART int get_1_0(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	int rc;
+
+	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
+		return EINVAL;
+	if ((rc = txn_here(txn)))
+		return rc;
+	if (txn->snapshot.blocked)
+		return MDB_BAD_TXN;
+	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
+}
+
 APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, const void *caller)
 {
+	if (txn_is_own(txn))
+		return get_1_0(txn, dbi, key, data);
 	return txn_origin(txn, caller)->call.mdb_get(txn_orig(txn), dbi, key, data);
 }
 
@@ -20,7 +35,8 @@ static inline int get_own(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data
 {
 	if (unlikely(txn->snapshot.blocked))
 		return MDB_BAD_TXN;
-	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
+	return tree_get_0_9(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key,
+			    data);
 }
 
 APART int get_adopted(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
@@ -32,7 +48,7 @@ APART int get_adopted(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 
 EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
-	if (!txn_is_own(txn))
+	if (!txn_is_own_0_9(txn))
 		return get_elsewhere(txn, dbi, key, data, CALLER);
 	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
@@ -112,7 +128,7 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	cursor = malloc(sizeof(*cursor) + (dups ? sizeof(struct duplicates) : 0));
 	if (!cursor)
 		return ENOMEM;
-	cursor->kind = HANDLE_OWN;
+	cursor->kind = txn->kind;
 	cursor->txn = txn;
 	cursor->orig = NULL;
 	cursor->link = NULL;
@@ -198,6 +214,12 @@ EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)
 APART int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op,
 			       const void *caller)
 {
+	int rc;
+
+	if (cursor_is_own(cursor)) {
+		rc = txn_here(cursor->txn);
+		return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
+	}
 	return cursor_origin(cursor, caller)
 		->call.mdb_cursor_get(cursor_orig(cursor), key, data, op);
 }
@@ -206,16 +228,16 @@ APART int cursor_get_adopted(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MD
 {
 	int rc = txn_adopt(cursor->txn);
 
-	return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
+	return rc ? rc : cursor_get_0_9(&cursor->cursor, key, data, op);
 }
 
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
-	if (!cursor_is_own(cursor))
+	if (!cursor_is_own_0_9(cursor))
 		return cursor_get_elsewhere(cursor, key, data, op, CALLER);
 	if (unlikely(!txn_is_here(cursor->txn)))
 		return cursor_get_adopted(cursor, key, data, op);
-	return cursor_get(&cursor->cursor, key, data, op);
+	return cursor_get_0_9(&cursor->cursor, key, data, op);
 }
 
 EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsigned int flags)

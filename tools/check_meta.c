@@ -54,13 +54,14 @@ static int page_size_find(struct io *io, const uint8_t *first, uint32_t *page_si
 	size_t done;
 	int rc;
 
-	*page_size = meta_parse(&meta, first) ? 0 : meta.page_size;
-	for (uint32_t size = FORMAT_PAGE_MIN / 2; size <= FORMAT_PAGE_MAX; size *= 2) {
+	*page_size = meta_parse(&meta, first, FORMAT_0_9) ? 0 : meta.page_size;
+	for (uint32_t size = FORMAT_PAGE_MIN / 2; size <= LAYOUT_0_9->page_max; size *= 2) {
 		uint32_t at = size < FORMAT_PAGE_MIN ? *page_size : size;
 
 		if ((rc = meta_read(io, at, page, &done)))
 			return rc;
-		if (at && done == META_END && !meta_parse(&meta, page) && meta.page_size == at) {
+		if (at && done == META_END && !meta_parse(&meta, page, FORMAT_0_9) &&
+		    meta.page_size == at) {
 			*page_size = at;
 			break;
 		}
@@ -179,7 +180,7 @@ static void judge_page(struct check_report *report, struct check_metas *metas, u
 	if (done < META_END || metas->file_size < byte + metas->page_size) {
 		check_found(report, CHECK_DAMAGE, labels[i], byte,
 			    "is cut off: the file ends after %" PRIu64 " bytes", metas->file_size);
-	} else if (meta_parse(meta, page)) {
+	} else if (meta_parse(meta, page, FORMAT_0_9)) {
 		judge_refused(report, i, byte, page);
 	} else if (meta->page_size != metas->page_size) {
 		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_PAD,

@@ -5,6 +5,8 @@
 #include "check_index.h"
 #include "tool_common.h"
 
+#include "format/page.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,6 +94,7 @@ static void judge_freed(struct checker *checker, const struct walk_tree *tree,
 static void on_freed(void *context, const struct walk_tree *tree, const struct walk_value *value)
 {
 	struct checker *checker = context;
+	const struct page_layout *layout = snapshot_layout(checker->pages->snapshot);
 	struct window_view *view = &checker->pages->snapshot->view;
 	const uint8_t *data = value->data;
 	uint64_t txnid, count, pages;
@@ -107,10 +110,10 @@ static void on_freed(void *context, const struct walk_tree *tree, const struct w
 				    checker->pages->txnid);
 	}
 	if (!data) {
-		pages = ((PAGE_HEADER - 1 + value->size) >> view->page_shift) + 1;
+		pages = value_pages(layout, value->size, view->page_shift);
 		if (!value->pages || window_pages(view, value->run, pages, &data))
 			return; /* which has been told */
-		data += PAGE_HEADER;
+		data = page_value(layout, data);
 	}
 	count = value->size < sizeof(count) ? 0 : load64(data);
 	if (value->size < sizeof(count) || count > value->size / sizeof(count) - 1) {
@@ -165,14 +168,15 @@ static void walk_all(struct checker *checker)
 {
 	const struct check_pages *pages = checker->pages;
 	const MDB_val no_name = {0, NULL};
+	uint32_t shift = snapshot_layout(pages->snapshot)->shift;
 	uint64_t meta = pages->txnid % FORMAT_METAS;
 	struct walk_tree free_list = {.kind = WALK_FREE,
 				      .label = "free list",
-				      .where = {meta, META_FREE_TREE},
+				      .where = {meta, shift + META_FREE_TREE},
 				      .record = *pages->free_tree};
 	struct walk_tree main = {.kind = WALK_MAIN,
 				 .label = "main database",
-				 .where = {meta, META_MAIN_TREE},
+				 .where = {meta, shift + META_MAIN_TREE},
 				 .record = *pages->main_tree};
 
 	/* What this database's flags may say is the environment's. */

@@ -8,6 +8,7 @@
 #include "dump_salvage.h"
 
 #include "env/env.h"
+#include "format/page.h"
 #include "tree_walk.h"
 
 #include <errno.h>
@@ -63,19 +64,20 @@ static void on_step(void *context, uint64_t page, uint64_t pages)
 static void on_value(void *context, const struct walk_tree *tree, const struct walk_value *value)
 {
 	struct salvaging *salvaging = context;
+	const struct page_layout *layout = snapshot_layout(&salvaging->txn->snapshot);
 	struct window_view *view = &salvaging->txn->snapshot.view;
 	MDB_val data = {value->size, (void *)(uintptr_t)value->data};
 	const uint8_t *run;
 	uint64_t pages;
 
 	if (!value->data) {
-		pages = ((PAGE_HEADER - 1 + value->size) >> view->page_shift) + 1;
+		pages = value_pages(layout, value->size, view->page_shift);
 		if (!value->pages || window_pages(view, value->run, pages, &run)) {
 			walk_damage(&salvaging->walker, tree, value->where,
 				    "the value of %" PRIu64 " bytes is lost", value->size);
 			return;
 		}
-		data.mv_data = (void *)(uintptr_t)(run + PAGE_HEADER);
+		data.mv_data = (void *)(uintptr_t)page_value(layout, run);
 	}
 	dump_bytes(salvaging->salvage->form, &salvaging->walker.key);
 	dump_bytes(salvaging->salvage->form, &data);
@@ -142,7 +144,8 @@ static void walk_all(struct salvaging *salvaging)
 	MDB_txn *txn = salvaging->txn;
 	struct walk_tree main = {.kind = WALK_MAIN,
 				 .label = "main database",
-				 .where = {txn->id % FORMAT_METAS, META_MAIN_TREE},
+				 .where = {txn->id % FORMAT_METAS,
+					   snapshot_layout(&txn->snapshot)->shift + META_MAIN_TREE},
 				 .record = txn->trees[DBI_MAIN].record};
 
 	if (!salvaging->salvage->all && !salvaging->salvage->subdb) {

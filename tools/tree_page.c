@@ -43,39 +43,42 @@ static bool entry_take(struct walker *walker, const struct walk_page *page, cons
 
 /* The length of entry i in bytes, 0 when it leaves the page. A branch page's entry is its header
  * and its key. */
-static size_t entry_length(const struct walk_page *page, unsigned i, struct entry *entry)
+static size_t entry_length(const struct page_layout *layout, const struct walk_page *page,
+			   unsigned i, struct entry *entry)
 {
-	if (page_flags(page->bytes) & PAGE_BRANCH) {
+	if (page_flags(layout, page->bytes) & PAGE_BRANCH) {
 		entry->flags = 0;
 		entry->data_size = 0;
-		if (!page_entry_key(page->bytes, page->size, i, &entry->key, &entry->key_size))
+		if (!page_entry_key(layout, page->bytes, page->size, i, &entry->key,
+				    &entry->key_size))
 			return 0;
 		return ENTRY_KEY + entry->key_size;
 	}
-	if (!page_leaf_entry(page->bytes, page->size, i, entry))
+	if (!page_leaf_entry(layout, page->bytes, page->size, i, entry))
 		return 0;
-	return ENTRY_KEY + entry->key_size +
-	       (entry->flags & ENTRY_BIG ? sizeof(uint64_t) : entry->data_size);
+	return (size_t)(entry->data - entry->key) + ENTRY_KEY +
+	       (entry->flags & ENTRY_BIG ? layout->reference : entry->data_size);
 }
 
 void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct walk_page *page,
 			const struct walk_range *range)
 {
-	bool branch = page_flags(page->bytes) & PAGE_BRANCH;
-	unsigned upper = load16(page->bytes + PAGE_UPPER);
+	bool branch = page_flags(walk_layout(walker), page->bytes) & PAGE_BRANCH;
+	unsigned upper = page_upper(walk_layout(walker), page->bytes);
 	size_t filled = 0;
 	MDB_val before = {0}, key;
 	struct entry entry;
 
 	memset(walker->taken, 0, (page->size / 128 + 1) * sizeof(uint64_t));
 	for (unsigned i = 0; i < page->count; i++) {
-		size_t length = entry_length(page, i, &entry);
+		size_t length = entry_length(walk_layout(walker), page, i, &entry);
 		const uint8_t *at;
 		struct walk_place where;
 
 		if (!length) {
 			walk_damage(walker, tree,
-				    walk_inside(page, page->bytes + PAGE_HEADER + 2 * i),
+				    walk_inside(page,
+						page_item(walk_layout(walker), page->bytes, i, 2)),
 				    "entry %u leaves the page", i);
 			continue;
 		}
@@ -108,24 +111,26 @@ void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct wa
 	}
 	/* LMDB moves entries together whenever one goes or changes its size. */
 	if (filled != page->size - upper)
-		walk_damage(walker, tree, walk_inside(page, page->bytes + PAGE_UPPER),
-			    "entries of %zu bytes in a page filled with %u", filled,
-			    page->size - upper);
+		walk_damage(
+			walker, tree,
+			walk_inside(page, page->bytes + walk_layout(walker)->shift + PAGE_UPPER),
+			"entries of %zu bytes in a page filled with %u", filled,
+			page->size - upper);
 }
 
 void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,
 		      const struct walk_range *range)
 {
-	uint32_t pad = load16(page->bytes + PAGE_PAD);
+	uint32_t pad = page_pad(walk_layout(walker), page->bytes);
 	MDB_val before = {0}, item;
 
-	if (!page_items_fit(page->size, page->count, pad)) {
+	if (!page_items_fit(walk_layout(walker), page->size, page->count, pad)) {
 		walk_damage(walker, tree, page->where, "%u items of %u bytes do not fit in",
 			    page->count, pad);
 		return;
 	}
 	for (unsigned i = 0; i < page->count; i++) {
-		const uint8_t *at = page->bytes + PAGE_HEADER + (size_t)i * pad;
+		const uint8_t *at = page_item(walk_layout(walker), page->bytes, i, pad);
 
 		item = (MDB_val){pad, (void *)(uintptr_t)at};
 		judge_order(walker, tree, walk_inside(page, at), i, &before, &item, range);

@@ -84,10 +84,11 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 	const uint8_t *run;
 
 	*pages = 0;
-	needed = ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >> view->page_shift) + 1;
+	needed = value_pages(walk_layout(walker), entry->data_size, view->page_shift);
 	if (!pages_reach(walker, tree, from, number, 1, &run))
 		return;
-	if (load64(run + PAGE_NUMBER) != number || page_flags(run) != PAGE_OVERFLOW) {
+	if (load64(run + PAGE_NUMBER) != number ||
+	    page_flags(walk_layout(walker), run) != PAGE_OVERFLOW) {
 		walk_damage(walker, tree, where,
 			    "should begin a value of %u bytes, but is no overflow page",
 			    entry->data_size);
@@ -96,7 +97,7 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 			*pages = needed;
 		return;
 	}
-	*pages = load32(run + PAGE_RUN);
+	*pages = page_run(walk_layout(walker), run);
 	if (*pages < needed) {
 		walk_damage(walker, tree, where,
 			    "a value of %u bytes has %llu pages where it needs %llu",
@@ -127,16 +128,18 @@ static void walk_run(struct walker *walker, struct walk_tree *tree, struct walk_
 static void visit_duplicates(struct walker *walker, const struct walk_tree *tree,
 			     const struct walk_page *page)
 {
-	struct walk_value value = {.where = page->where, .size = load16(page->bytes + PAGE_PAD)};
-	bool items = page_flags(page->bytes) & PAGE_LEAF2;
+	struct walk_value value = {.where = page->where,
+				   .size = page_pad(walk_layout(walker), page->bytes)};
+	bool items = page_flags(walk_layout(walker), page->bytes) & PAGE_LEAF2;
 	struct entry entry;
 
 	if (!walker->value)
 		return;
 	for (unsigned i = 0; i < page->count; i++) {
-		value.data = page->bytes + PAGE_HEADER + i * value.size;
+		value.data = page_item(walk_layout(walker), page->bytes, i, (uint32_t)value.size);
 		if (!items) {
-			if (!page_leaf_entry(page->bytes, page->size, i, &entry))
+			if (!page_leaf_entry(walk_layout(walker), page->bytes, page->size, i,
+					     &entry))
 				continue;
 			value.data = entry.key;
 			value.size = entry.key_size;
@@ -158,15 +161,15 @@ static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 	unsigned kind = PAGE_LEAF | PAGE_SUB;
 	unsigned flags;
 
-	if (entry->data_size >= PAGE_HEADER)
-		page.count = page_count(entry->data, entry->data_size);
+	if (entry->data_size >= walk_layout(walker)->header)
+		page.count = page_count(walk_layout(walker), entry->data, entry->data_size);
 	if (!page.count) {
 		walk_damage(walker, tree, page.where, "the page of duplicates has a bad header");
 		return 0;
 	}
 	if (tree->record.flags & MDB_DUPFIXED)
 		kind |= PAGE_LEAF2;
-	flags = page_flags(entry->data);
+	flags = page_flags(walk_layout(walker), entry->data);
 	if ((flags & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META | PAGE_LEAF2 |
 		      PAGE_SUB)) != kind) {
 		walk_damage(walker, tree, page.where, "the page of duplicates has flags %#x",
@@ -174,7 +177,7 @@ static uint64_t walk_sub_page(struct walker *walker, struct walk_tree *tree,
 		return page.count;
 	}
 	if (flags & PAGE_LEAF2) {
-		if (load16(entry->data + PAGE_PAD) == sizeof(uint64_t) &&
+		if (page_pad(walk_layout(walker), entry->data) == sizeof(uint64_t) &&
 		    duplicates.order.data.kind == COMPARE_UINT)
 			duplicates.order.data.kind = COMPARE_ULONG;
 		walk_judge_items(walker, &duplicates, &page, &anything);
@@ -261,7 +264,8 @@ static void walk_record(struct walker *walker, struct walk_tree *tree, const str
 /* Whether a page's header is a tree page's. */
 static bool judge_header(struct walker *walker, struct walk_tree *tree, struct walk_page *page)
 {
-	unsigned flags = page_flags(page->bytes), kind = flags & (PAGE_BRANCH | PAGE_LEAF);
+	unsigned flags = page_flags(walk_layout(walker), page->bytes),
+		 kind = flags & (PAGE_BRANCH | PAGE_LEAF);
 
 	if (load64(page->bytes + PAGE_NUMBER) != page->where.page) {
 		walk_damage(walker, tree, page->where,
@@ -277,10 +281,11 @@ static bool judge_header(struct walker *walker, struct walk_tree *tree, struct w
 		if (kind != PAGE_BRANCH && kind != PAGE_LEAF)
 			return false;
 	}
-	page->count = page_count(page->bytes, page->size);
+	page->count = page_count(walk_layout(walker), page->bytes, page->size);
 	if (!page->count) {
 		walk_damage(walker, tree, page->where, "is empty or has bounds %u and %u",
-			    load16(page->bytes + PAGE_LOWER), load16(page->bytes + PAGE_UPPER));
+			    page_lower(walk_layout(walker), page->bytes),
+			    page_upper(walk_layout(walker), page->bytes));
 		return false;
 	}
 	if (kind == PAGE_LEAF && tree->items != !!(flags & PAGE_LEAF2)) {
@@ -289,9 +294,9 @@ static bool judge_header(struct walker *walker, struct walk_tree *tree, struct w
 		return false;
 	}
 	if (tree->items && kind == PAGE_LEAF &&
-	    load16(page->bytes + PAGE_PAD) != tree->record.pad) {
+	    page_pad(walk_layout(walker), page->bytes) != tree->record.pad) {
 		walk_damage(walker, tree, page->where, "has items of %u bytes where all have %u",
-			    load16(page->bytes + PAGE_PAD), tree->record.pad);
+			    page_pad(walk_layout(walker), page->bytes), tree->record.pad);
 		return false;
 	}
 	/* The original asserts this, except in the free list. */
@@ -317,15 +322,18 @@ static void walk_branch(struct walker *walker, struct walk_tree *tree, const str
 		return;
 	}
 	for (unsigned i = 0; i < page->count && !walker->rc; i++) {
-		if (!page_child(page->bytes, page->size, i, &child))
+		if (!page_child(walk_layout(walker), page->bytes, page->size, i, &child))
 			continue;
 		below = *range;
-		if (i && page_entry_key(page->bytes, page->size, i, &key, &key_size))
+		if (i && page_entry_key(walk_layout(walker), page->bytes, page->size, i, &key,
+					&key_size))
 			below.low = (MDB_val){key_size, (void *)(uintptr_t)key};
-		if (i + 1 < page->count &&
-		    page_entry_key(page->bytes, page->size, i + 1, &key, &key_size))
+		if (i + 1 < page->count && page_entry_key(walk_layout(walker), page->bytes,
+							  page->size, i + 1, &key, &key_size))
 			below.high = (MDB_val){key_size, (void *)(uintptr_t)key};
-		walk_page(walker, tree, walk_inside(page, page_entry(page->bytes, page->size, i)),
+		walk_page(walker, tree,
+			  walk_inside(page,
+				      page_entry(walk_layout(walker), page->bytes, page->size, i)),
 			  child, depth + 1, &below);
 	}
 }
@@ -351,7 +359,7 @@ static void walk_leaf(struct walker *walker, struct walk_tree *tree, const struc
 	if (walker->leaf)
 		walker->leaf(walker->context, page->where.page, tree->counts.entries);
 	for (unsigned i = 0; i < page->count && !walker->rc; i++)
-		if (page_leaf_entry(page->bytes, page->size, i, &entry))
+		if (page_leaf_entry(walk_layout(walker), page->bytes, page->size, i, &entry))
 			walk_record(walker, tree, page, &entry);
 }
 
@@ -366,11 +374,11 @@ static void walk_page(struct walker *walker, struct walk_tree *tree, struct walk
 		return;
 	if (depth > tree->counts.depth)
 		tree->counts.depth = depth;
-	if (page_flags(page.bytes) & PAGE_LEAF2)
+	if (page_flags(walk_layout(walker), page.bytes) & PAGE_LEAF2)
 		walk_judge_items(walker, tree, &page, range);
 	else
 		walk_judge_entries(walker, tree, &page, range);
-	if (page_flags(page.bytes) & PAGE_BRANCH)
+	if (page_flags(walk_layout(walker), page.bytes) & PAGE_BRANCH)
 		walk_branch(walker, tree, &page, depth, range);
 	else
 		walk_leaf(walker, tree, &page, depth);

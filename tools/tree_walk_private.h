@@ -20,6 +20,11 @@ struct walk_page {
 	struct walk_place where; /* its first byte */
 };
 
+static inline const struct page_layout *walk_layout(const struct walker *walker)
+{
+	return snapshot_layout(walker->snapshot);
+}
+
 /* tree_page.c: judges the entries or items of a page for themselves and against each other: inside
  * the page, none over another, keys in order and in range. A page whose entries lie over each other
  * gets a smaller count: what is followed has a byte of the page to itself, or a walk could be

@@ -111,7 +111,7 @@ int container_parse_header(const uint8_t *header, struct container_info *info)
 	info->source.txnid = get64(header + HEADER_SOURCE_TXNID);
 	info->source.size = get64(header + HEADER_SOURCE_SIZE);
 	memcpy(info->source.hash, header + HEADER_SOURCE_HASH, sizeof(info->source.hash));
-	if (!is_size(info->page_size, FORMAT_PAGE_MIN, FORMAT_PAGE_MAX) ||
+	if (!is_size(info->page_size, FORMAT_PAGE_MIN, LAYOUT_0_9->page_max) ||
 	    !is_size(info->chunk_size, CONTAINER_CHUNK_MIN, CONTAINER_CHUNK_MAX))
 		return MDB_CORRUPTED;
 	if (info->size > INT64_MAX || info->dictionary_size > CONTAINER_DICTIONARY_MAX ||

@@ -32,12 +32,12 @@ static uint64_t entry_leads(const struct entry *entry, uint32_t page_size)
 
 static bool leads_on(const uint8_t *page, uint32_t page_size)
 {
-	unsigned count = page_count(page, page_size);
+	unsigned count = page_count(LAYOUT_0_9, page, page_size);
 	uint64_t leads = 0;
 	struct entry entry;
 
 	for (unsigned i = 0; i < count && leads < LEADS_LEAST; i++) {
-		if (!page_leaf_entry(page, page_size, i, &entry))
+		if (!page_leaf_entry(LAYOUT_0_9, page, page_size, i, &entry))
 			return false;
 		leads += entry_leads(&entry, page_size);
 	}
@@ -47,11 +47,11 @@ static bool leads_on(const uint8_t *page, uint32_t page_size)
 /* Whether page `number` of a data file is one that leads to others: these bytes say so. */
 static bool select_page(const uint8_t *page, uint64_t number, uint32_t page_size)
 {
-	if (number < FORMAT_METAS || !page_is_sound(page, number))
+	if (number < FORMAT_METAS || !page_is_sound(LAYOUT_0_9, page, number))
 		return false;
-	if (page_flags(page) & PAGE_BRANCH)
-		return page_count(page, page_size) > 0;
-	return !(page_flags(page) & PAGE_LEAF2) && leads_on(page, page_size);
+	if (page_flags(LAYOUT_0_9, page) & PAGE_BRANCH)
+		return page_count(LAYOUT_0_9, page, page_size) > 0;
+	return !(page_flags(LAYOUT_0_9, page) & PAGE_LEAF2) && leads_on(page, page_size);
 }
 
 int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size)
@@ -59,8 +59,8 @@ int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size)
 	struct meta a, newer;
 	int newest;
 
-	if (meta_judge(first, second, &newer) || newer.page_size != page_size ||
-	    meta_parse(&a, first))
+	if (meta_judge(first, second, &newer, FORMAT_0_9) || newer.page_size != page_size ||
+	    meta_parse(&a, first, FORMAT_0_9))
 		return -1;
 	newest = newer.txnid > a.txnid;
 	/* The original has each transaction's in its place. */

@@ -76,6 +76,7 @@ struct lookups {
 struct snapshot {
 	struct window_view view;
 	uint32_t page_size;
+	enum format format; /* of the pages */
 	unsigned blocked; /* enum snapshot_block bits; not 0: every call is MDB_BAD_TXN */
 	unsigned serial;  /* grows with each renewal of the transaction */
 	struct cursor_watch *watch; /* or NULL */
@@ -144,6 +145,11 @@ static inline struct cursor *cursor_outer(struct cursor *cursor)
 	return cursor->tree->duplicates ? ((struct duplicates *)cursor)->outer : NULL;
 }
 
+static inline const struct page_layout *snapshot_layout(const struct snapshot *snapshot)
+{
+	return &page_layouts[snapshot->format];
+}
+
 /* Makes a fresh cursor. `duplicates` is room for the second cursor, used when the tree has
  * MDB_DUPSORT. All pointers must outlive the cursor's use. */
 void cursor_init(struct cursor *cursor, struct snapshot *snapshot, struct tree *tree,
@@ -159,6 +165,11 @@ int cursor_count(struct cursor *cursor, size_t *count);
 /* mdb_get(): the value of a key, the first one of its duplicates. Returns as cursor_get(). */
 int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,
 	     const MDB_val *key, MDB_val *data);
+
+/* The two, for a caller that knows that the pages are LMDB 0.9's. */
+int cursor_get_0_9(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
+int tree_get_0_9(struct snapshot *snapshot, struct tree *tree,
+		 const struct comparators *comparators, const MDB_val *key, MDB_val *data);
 
 /* One step of a search, for a look-ahead: from page *number towards a key. *step tells what
  * *number is then. Returns 0, or as cursor_get(), or EAGAIN for a view that does not wait. */

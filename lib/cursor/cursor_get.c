@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Runs each MDB_cursor_op on a cursor. */
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 
 /* What all cursors begin with. */
 static void cursor_begin(struct cursor *cursor, struct snapshot *snapshot)
@@ -130,11 +130,11 @@ static int get_items(struct cursor *cursor, MDB_val *data)
 	struct level *level = cursor_top(inner);
 	uint32_t pad = inner->tree->record.pad;
 
-	if (!page_items_fit(inner->page_size, level->count, pad))
+	if (!page_items_fit(LAYOUT, inner->page_size, level->count, pad))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	data->mv_size = (size_t)level->count * pad;
 	cursor->snapshot->served += data->mv_size;
-	data->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER);
+	data->mv_data = (void *)(uintptr_t)page_item(LAYOUT, level->page, 0, pad);
 	level->index = (uint16_t)(level->count - 1);
 	inner->pace -= level->count - 1;
 	return 0;
@@ -176,14 +176,14 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 static inline bool step_to_run(struct snapshot *snapshot, uint64_t number, uint32_t data_size,
 			       MDB_val *data)
 {
-	uint64_t pages = ((PAGE_HEADER - 1 + (uint64_t)data_size) >> snapshot->view.page_shift) + 1;
+	uint64_t pages = value_pages(LAYOUT, data_size, snapshot->view.page_shift);
 	const uint8_t *run;
 
 	if (unlikely(number < FORMAT_METAS || window_run(&snapshot->view, number, pages, &run)))
 		return false;
 	snapshot->served += data_size;
 	data->mv_size = data_size;
-	data->mv_data = (void *)(uintptr_t)(run + PAGE_HEADER);
+	data->mv_data = (void *)(uintptr_t)page_value(LAYOUT, run);
 	return true;
 }
 
@@ -194,7 +194,8 @@ static inline __attribute__((always_inline)) void warm_run(const struct cursor *
 	enum { RUN_LINES = 2 };
 	struct entry entry;
 
-	if (next < level->count && page_leaf_entry(level->page, cursor->page_size, next, &entry) &&
+	if (next < level->count &&
+	    page_leaf_entry(LAYOUT, level->page, cursor->page_size, next, &entry) &&
 	    entry.flags & ENTRY_BIG)
 		warm_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
 }
@@ -205,7 +206,7 @@ static inline __attribute__((always_inline)) void warm_run(const struct cursor *
 static inline __attribute__((always_inline)) bool
 step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 {
-	uint32_t size = cursor->page_size, offset, key_size, data_size, flags;
+	uint32_t size = cursor->page_size, offset, key_size, data_at, data_size, flags;
 	struct level *level;
 	const uint8_t *at;
 	unsigned next;
@@ -217,32 +218,33 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	next = level->index + (unsigned)by; /* before the first: not below the count */
 	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
 		return false;
-	offset = load16(level->page + PAGE_HEADER + 2 * next);
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
+	offset = page_offset(LAYOUT, level->page, next);
+	if (unlikely(offset < LAYOUT->header + 2 || offset > size - ENTRY_KEY))
 		return false;
 	at = level->page + offset;
 	key_size = load16(at + ENTRY_KEY_SIZE);
 	flags = load16(at + ENTRY_FLAGS);
 	data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
 	size -= ENTRY_KEY + offset;
-	if (unlikely(key_size > size || flags & ENTRY_DUPS))
+	data_at = entry_data_at(LAYOUT, key_size);
+	if (unlikely(data_at > size || flags & ENTRY_DUPS))
 		return false;
 	if (flags & ENTRY_BIG) {
-		if (unlikely(size - key_size < sizeof(uint64_t)))
+		if (unlikely(size - data_at < LAYOUT->reference))
 			return false;
 		if (likely(data)) {
-			if (!step_to_run(cursor->snapshot, load64(at + ENTRY_KEY + key_size),
+			if (!step_to_run(cursor->snapshot, load64(at + ENTRY_KEY + data_at),
 					 data_size, data))
 				return false;
 			warm_run(cursor, level, next + (unsigned)by);
 		}
 	} else {
-		if (unlikely(data_size > size - key_size))
+		if (unlikely(data_size > size - data_at))
 			return false;
 		if (likely(data)) {
 			cursor->snapshot->served += data_size;
 			data->mv_size = data_size;
-			data->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY + key_size);
+			data->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY + data_at);
 		}
 	}
 	level->index = (uint16_t)next;

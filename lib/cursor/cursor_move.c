@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Moves a cursor to the first, last, next and previous entry, of keys and of their duplicates. */
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 
 /* Where the cursor stands now: hands out key and value, entering the duplicates at their first or
  * last one. */
@@ -76,9 +76,9 @@ static inline __attribute__((always_inline)) bool cursor_on_duplicates(struct cu
 	struct level *level = cursor_top(cursor);
 
 	if (level->index >= level->count &&
-	    PAGE_HEADER + 2u * level->index + 2u > cursor->page_size)
+	    LAYOUT->header + 2u * level->index + 2u > cursor->page_size)
 		return false;
-	if (!page_leaf_entry(level->page, cursor->page_size, level->index, entry))
+	if (!page_leaf_entry(LAYOUT, level->page, cursor->page_size, level->index, entry))
 		return false;
 	return entry->flags & ENTRY_DUPS;
 }

@@ -71,14 +71,6 @@ static inline void duplicates_leave(struct cursor *cursor)
 		cursor->duplicates->cursor.state = 0;
 }
 
-static inline int cursor_entry(struct cursor *cursor, const struct level *level,
-			       struct entry *entry)
-{
-	if (unlikely(!page_leaf_entry(level->page, cursor->page_size, level->index, entry)))
-		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
-	return 0;
-}
-
 static inline void entry_key(const struct entry *entry, MDB_val *key)
 {
 	if (key) {
@@ -106,47 +98,6 @@ static inline void cursor_stepped(struct cursor *cursor, bool forward)
 	} else {
 		cursor->pace = cursor->paced = INT_MAX;
 	}
-}
-
-/* How many pages the value of an ENTRY_BIG entry takes. */
-static inline uint64_t entry_run_pages(const struct snapshot *snapshot, const struct entry *entry)
-{
-	return ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >> snapshot->view.page_shift) + 1;
-}
-
-/* The value of an entry: beside its key, or in an overflow run, whose pages are not touched here.
- */
-static inline int entry_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data)
-{
-	const uint8_t *run;
-	uint64_t number, pages;
-	int rc;
-
-	data->mv_size = entry->data_size;
-	snapshot->served += entry->data_size;
-	if (!(entry->flags & ENTRY_BIG)) {
-		data->mv_data = (void *)(uintptr_t)entry->data;
-		return 0;
-	}
-	number = load64(entry->data);
-	pages = entry_run_pages(snapshot, entry);
-	rc = number < FORMAT_METAS ? MDB_CORRUPTED
-				   : window_run(&snapshot->view, number, pages, &run);
-	if (unlikely(rc))
-		return snapshot_fail(snapshot, rc);
-	data->mv_data = (void *)(uintptr_t)(run + PAGE_HEADER);
-	return 0;
-}
-
-/* The item under a cursor in a LEAF2 page. level_load() has seen that all items are inside. */
-static inline int level_item(const struct cursor *cursor, const struct level *level, MDB_val *key)
-{
-	if (key) {
-		key->mv_size = cursor->tree->record.pad;
-		key->mv_data = (void *)(uintptr_t)(level->page + PAGE_HEADER +
-						   (size_t)level->index * cursor->tree->record.pad);
-	}
-	return 0;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Sets a cursor on a key; after a miss it stands where LMDB leaves it. */
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 
 enum seek_place {
 	PLACE_FOUND,     /* the top level's index is the answer */
@@ -17,8 +17,8 @@ static int entry_compare(struct cursor *cursor, const struct level *level, unsig
 	uint32_t size = cursor->tree->record.pad;
 
 	if (level->flags & PAGE_LEAF2)
-		at = level->page + PAGE_HEADER + (size_t)i * size;
-	else if (unlikely(!page_entry_key(level->page, cursor->page_size, i, &at, &size)))
+		at = page_item(LAYOUT, level->page, i, size);
+	else if (unlikely(!page_entry_key(LAYOUT, level->page, cursor->page_size, i, &at, &size)))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	*sign = compare_as(cursor->order->kind, cursor->order, key, at, size);
 	return 0;

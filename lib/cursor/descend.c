@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Descends from a root to a leaf, and steps from a leaf to the next one. */
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 
 /* Binary search among entries [low, count); `kind` is a constant in each instance, so that the
  * comparison is in the loop and not behind a pointer. Returns the place of the first entry that is
@@ -17,7 +17,7 @@ search_entries(enum compare_kind kind, const struct comparator *order, const uin
 		uint32_t at_size;
 		int sign;
 
-		if (unlikely(!page_entry_key(page, size, (unsigned)middle, &at, &at_size)))
+		if (unlikely(!page_entry_key(LAYOUT, page, size, (unsigned)middle, &at, &at_size)))
 			return -1;
 		sign = compare_as(kind, order, key, at, at_size);
 		if (!sign) {
@@ -72,7 +72,7 @@ int level_search(struct cursor *cursor, struct level *level, const MDB_val *key,
 
 	*exact = false;
 	if (level->flags & PAGE_LEAF2)
-		place = search_items(cursor->order, level->page + PAGE_HEADER,
+		place = search_items(cursor->order, page_item(LAYOUT, level->page, 0, 0),
 				     cursor->tree->record.pad, level->count, key, exact);
 	else
 		place = search_page(cursor->order, level->page, cursor->page_size, 0, level->count,
@@ -89,8 +89,8 @@ int tree_page(struct snapshot *snapshot, uint64_t number, const uint8_t **page, 
 	int rc = window_pages(&snapshot->view, number, 1, page);
 
 	if (likely(!rc)) {
-		*count = page_count(*page, snapshot->page_size);
-		if (unlikely(!page_is_sound(*page, number) || !*count))
+		*count = page_count(LAYOUT, *page, snapshot->page_size);
+		if (unlikely(!page_is_sound(LAYOUT, *page, number) || !*count))
 			rc = MDB_CORRUPTED;
 	}
 	return likely(!rc) ? 0 : snapshot_fail(snapshot, rc);
@@ -104,10 +104,10 @@ static int level_load(struct cursor *cursor, struct level *level, uint64_t numbe
 
 	if (unlikely(rc))
 		return rc;
-	flags = page_flags(page);
+	flags = page_flags(LAYOUT, page);
 	if (unlikely(flags & PAGE_LEAF2) &&
 	    (!cursor->tree->duplicates ||
-	     !page_items_fit(cursor->page_size, count, cursor->tree->record.pad)))
+	     !page_items_fit(LAYOUT, cursor->page_size, count, cursor->tree->record.pad)))
 		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 	level->page = page;
 	level->count = (uint16_t)count;
@@ -163,7 +163,8 @@ int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key)
 			place = branch_place(cursor->order, level->page, cursor->page_size,
 					     level->count, key);
 		if (unlikely(place < 0 || cursor->depth == FORMAT_DEPTH_MAX ||
-			     !page_child(level->page, cursor->page_size, (unsigned)place, &child))) {
+			     !page_child(LAYOUT, level->page, cursor->page_size, (unsigned)place,
+					 &child))) {
 			rc = snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
 			goto fail;
 		}
@@ -205,7 +206,8 @@ warm_sibling(const struct cursor *cursor, const struct level *parent, bool forwa
 	unsigned next = forward ? parent->index + 1u : parent->index - 1u;
 	uint64_t number;
 
-	if (next >= parent->count || !page_child(parent->page, cursor->page_size, next, &number))
+	if (next >= parent->count ||
+	    !page_child(LAYOUT, parent->page, cursor->page_size, next, &number))
 		return;
 	warm_lines(cursor->snapshot, number, 0, TABLE_LINES);
 	warm_lines(cursor->snapshot, number,
@@ -238,7 +240,8 @@ int cursor_sibling(struct cursor *cursor, bool forward)
 
 		rc = MDB_CORRUPTED;
 		if (unlikely(!(level->flags & PAGE_BRANCH) ||
-			     !page_child(level->page, cursor->page_size, level->index, &child)))
+			     !page_child(LAYOUT, level->page, cursor->page_size, level->index,
+					 &child)))
 			goto damaged;
 		rc = level_load(cursor, level + 1, child);
 		if (unlikely(rc))
@@ -274,24 +277,24 @@ tree_find(struct snapshot *snapshot, struct tree *tree, const struct comparator 
 		rc = tree_page(snapshot, number, &page, &count);
 		if (unlikely(rc))
 			return rc;
-		if (page_flags(page) & PAGE_LEAF)
+		if (page_flags(LAYOUT, page) & PAGE_LEAF)
 			break;
 		place = branch_place(order, page, snapshot->page_size, count, key);
-		if (unlikely(place < 0 ||
-			     !page_child(page, snapshot->page_size, (unsigned)place, &number)))
+		if (unlikely(place < 0 || !page_child(LAYOUT, page, snapshot->page_size,
+						      (unsigned)place, &number)))
 			return snapshot_fail(snapshot, MDB_CORRUPTED);
 		at->above = page;
 		at->place = (uint16_t)place;
 		at->places = (uint16_t)count;
 	}
-	if (unlikely(depth == FORMAT_DEPTH_MAX || page_flags(page) & PAGE_LEAF2))
+	if (unlikely(depth == FORMAT_DEPTH_MAX || page_flags(LAYOUT, page) & PAGE_LEAF2))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
 	if (unlikely(place < 0))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	if (!exact)
 		return MDB_NOTFOUND;
-	if (unlikely(!page_leaf_entry(page, snapshot->page_size, (unsigned)place, entry)))
+	if (unlikely(!page_leaf_entry(LAYOUT, page, snapshot->page_size, (unsigned)place, entry)))
 		return snapshot_fail(snapshot, MDB_CORRUPTED);
 	at->leaf = page;
 	at->index = (uint16_t)place;
@@ -310,20 +313,21 @@ int tree_step(struct snapshot *snapshot, const struct comparator *order, const M
 
 	if (rc)
 		return rc;
-	if (!(page_flags(page) & PAGE_LEAF)) {
+	if (!(page_flags(LAYOUT, page) & PAGE_LEAF)) {
 		*step = TREE_CHILD;
 		place = branch_place(order, page, snapshot->page_size, count, key);
-		return place >= 0 && page_child(page, snapshot->page_size, (unsigned)place, number)
+		return place >= 0 && page_child(LAYOUT, page, snapshot->page_size, (unsigned)place,
+						number)
 			       ? 0
 			       : MDB_CORRUPTED;
 	}
 	*step = TREE_END;
-	if (page_flags(page) & PAGE_LEAF2)
+	if (page_flags(LAYOUT, page) & PAGE_LEAF2)
 		return MDB_CORRUPTED;
 	place = search_page(order, page, snapshot->page_size, 0, (int)count, key, &exact);
 	if (place < 0)
 		return MDB_CORRUPTED;
-	if (!exact || !page_leaf_entry(page, snapshot->page_size, (unsigned)place, &entry))
+	if (!exact || !page_leaf_entry(LAYOUT, page, snapshot->page_size, (unsigned)place, &entry))
 		return 0;
 	if (entry.flags & ENTRY_BIG) {
 		*step = TREE_RUN;
@@ -377,8 +381,8 @@ int tree_step_first(struct snapshot *snapshot, uint64_t *number, enum tree_step 
 
 	if (rc)
 		return rc;
-	*step = page_flags(page) & PAGE_LEAF ? TREE_END : TREE_FIRST;
-	return *step == TREE_END || page_child(page, snapshot->page_size, 0, number)
+	*step = page_flags(LAYOUT, page) & PAGE_LEAF ? TREE_END : TREE_FIRST;
+	return *step == TREE_END || page_child(LAYOUT, page, snapshot->page_size, 0, number)
 		       ? 0
 		       : MDB_CORRUPTED;
 }
@@ -392,7 +396,9 @@ void tree_run(const struct snapshot *snapshot, const struct entry *entry, uint64
 	      uint64_t *pages)
 {
 	*number = entry->flags & ENTRY_BIG ? load64(entry->data) : 0;
-	*pages = entry->flags & ENTRY_BIG ? entry_run_pages(snapshot, entry) : 0;
+	*pages = entry->flags & ENTRY_BIG
+			 ? value_pages(LAYOUT, entry->data_size, snapshot->view.page_shift)
+			 : 0;
 }
 
 int tree_find_named(struct snapshot *snapshot, struct tree *home, const struct comparator *order,

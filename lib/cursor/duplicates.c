@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Walks both forms in which the duplicates of a key are kept. */
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 
 /* A few duplicates are a small page inside the entry; many are a tree of their own. */
 static int duplicates_enter_page(const struct tree *tree, struct duplicates *duplicates,
@@ -10,22 +10,22 @@ static int duplicates_enter_page(const struct tree *tree, struct duplicates *dup
 	struct cursor *cursor = &duplicates->cursor;
 	struct level *level = &cursor->levels[0];
 
-	if (entry->data_size < PAGE_HEADER)
+	if (entry->data_size < LAYOUT->header)
 		return MDB_CORRUPTED;
 	level->page = entry->data;
-	level->count = (uint16_t)page_count(entry->data, entry->data_size);
+	level->count = (uint16_t)page_count(LAYOUT, entry->data, entry->data_size);
 	level->index = 0;
-	level->flags = (uint16_t)page_flags(entry->data);
+	level->flags = (uint16_t)page_flags(LAYOUT, entry->data);
 	if (!level->count || (level->flags & (PAGE_BRANCH | PAGE_LEAF)) != PAGE_LEAF)
 		return MDB_CORRUPTED;
 	*record = (struct tree_record){.depth = 1, .leaf_pages = 1, .entries = level->count};
 	record->root = PAGE_NONE;
 	if (tree->record.flags & MDB_DUPFIXED) {
 		record->flags = MDB_DUPFIXED;
-		record->pad = load16(entry->data + PAGE_PAD);
+		record->pad = page_pad(LAYOUT, entry->data);
 	}
 	if (level->flags & PAGE_LEAF2 &&
-	    !page_items_fit(entry->data_size, level->count, record->pad))
+	    !page_items_fit(LAYOUT, entry->data_size, level->count, record->pad))
 		return MDB_CORRUPTED;
 	duplicates->tree.inline_page = true;
 	cursor->page_size = entry->data_size;

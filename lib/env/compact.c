@@ -82,7 +82,8 @@ static int compact_run_find(struct compactor *compactor, uint64_t number, uint64
 	if (rc)
 		return rc;
 	*pages = load32(*run + PAGE_RUN);
-	if (load64(*run) != number || !(page_flags(*run) & PAGE_OVERFLOW) || *pages < needed)
+	if (load64(*run) != number || !(page_flags(LAYOUT_0_9, *run) & PAGE_OVERFLOW) ||
+	    *pages < needed)
 		return MDB_CORRUPTED;
 	return 0;
 }
@@ -158,7 +159,7 @@ static void page_clear_unused(uint8_t *page, uint32_t size, unsigned count)
 {
 	unsigned used = load16(page + PAGE_LOWER), end = load16(page + PAGE_UPPER);
 
-	if (page_flags(page) & PAGE_LEAF2) {
+	if (page_flags(LAYOUT_0_9, page) & PAGE_LEAF2) {
 		used = PAGE_HEADER + count * load16(page + PAGE_PAD);
 		end = size;
 	}
@@ -182,7 +183,7 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t pages;
 
-		if (!page_leaf_entry(page, size, i, &entry))
+		if (!page_leaf_entry(LAYOUT_0_9, page, size, i, &entry))
 			return MDB_CORRUPTED;
 		leaf_may &= !(entry.flags & ENTRY_SUBTREE);
 		if (!(entry.flags & ENTRY_BIG))
@@ -255,7 +256,7 @@ static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned cou
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint8_t *where;
 
-		if (!page_leaf_entry(page, size, i, &entry))
+		if (!page_leaf_entry(LAYOUT_0_9, page, size, i, &entry))
 			return MDB_CORRUPTED;
 		where = page + (entry.data - page);
 		if (entry.flags & ENTRY_BIG) {
@@ -282,27 +283,28 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 
 	if (rc)
 		return rc;
-	count = page_count(source, size);
-	if (!count || !page_is_sound(source, *number))
+	count = page_count(LAYOUT_0_9, source, size);
+	if (!count || !page_is_sound(LAYOUT_0_9, source, *number))
 		return MDB_CORRUPTED;
 	memcpy(page, source, size);
-	if (page_flags(page) & PAGE_BRANCH) {
+	if (page_flags(LAYOUT_0_9, page) & PAGE_BRANCH) {
 		for (unsigned i = 0; i < count; i++) {
 			uint64_t child;
 			uint8_t *at;
 
-			if (depth + 1 == FORMAT_DEPTH_MAX || !page_child(page, size, i, &child))
+			if (depth + 1 == FORMAT_DEPTH_MAX ||
+			    !page_child(LAYOUT_0_9, page, size, i, &child))
 				return MDB_CORRUPTED;
 			rc = compact_page(compactor, &child, of_duplicates, nesting, depth + 1);
 			if (rc)
 				return rc;
-			at = page + (page_entry(page, size, i) - page);
+			at = page + (page_entry(LAYOUT_0_9, page, size, i) - page);
 			store16(at + ENTRY_LOW, (uint16_t)child);
 			store16(at + ENTRY_HIGH, (uint16_t)(child >> 16));
 			store16(at + ENTRY_FLAGS, (uint16_t)(child >> 32));
 		}
-	} else if (page_flags(page) & PAGE_LEAF2) {
-		if (!page_items_fit(size, count, load16(page + PAGE_PAD)))
+	} else if (page_flags(LAYOUT_0_9, page) & PAGE_LEAF2) {
+		if (!page_items_fit(LAYOUT_0_9, size, count, load16(page + PAGE_PAD)))
 			return MDB_CORRUPTED;
 	} else if (!of_duplicates) {
 		if (compactor->places)

@@ -152,11 +152,11 @@ static int judge_file(int fd, struct file_metas *look)
 	look->newer.page_size = 0;
 	if (pread(fd, look->first, META_END, 0) != META_END || !is_meta(look->first))
 		return 0;
-	if (meta_parse(&meta, look->first))
+	if (meta_parse(&meta, look->first, FORMAT_0_9))
 		return MDB_INVALID;
 	if (pread(fd, look->second, META_END, meta.page_size) != META_END || !is_meta(look->second))
 		return 0;
-	return meta_judge(look->first, look->second, &look->newer);
+	return meta_judge(look->first, look->second, &look->newer, FORMAT_0_9);
 }
 
 /* After open() of a data file: whether a container may stand in its directory instead. One that is

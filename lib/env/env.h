@@ -46,7 +46,8 @@ enum { DBI_OPEN = 0x8000, DBI_PERSISTENT = 0x7fff };
 enum handle_kind {
 	HANDLE_ENDED = 0,
 	HANDLE_ENV = 0x4c4d4281,
-	HANDLE_OWN = 0x4c4d4283,       /* transactions and cursors: lmdbio reads */
+	HANDLE_OWN = 0x4c4d4283,       /* transactions and cursors: lmdbio reads LMDB 0.9's pages */
+	HANDLE_OWN_1_0 = 0x4c4d4287,   /* the same of LMDB 1.0's */
 	HANDLE_FORWARDED = 0x4c4d4285, /* the original does */
 };
 
@@ -79,6 +80,7 @@ struct MDB_env {
 	MDB_assert_func *assert_func;
 	MDB_dbi maxdbs; /* the core ones included */
 	/* Of an own environment: */
+	enum format format;          /* of the data file's pages */
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
@@ -155,24 +157,35 @@ static inline bool env_is_ours(const MDB_env *env)
 	return likely(env && env->kind == HANDLE_ENV);
 }
 
-static inline bool txn_is_own(const MDB_txn *txn)
+/* The question of the two calls that read a record: the pages' format costs a hit nothing. */
+static inline bool txn_is_own_0_9(const MDB_txn *txn)
 {
 	return likely(txn && txn->kind == HANDLE_OWN);
 }
 
-static inline bool txn_is_ours(const MDB_txn *txn)
+static inline bool txn_is_own(const MDB_txn *txn)
 {
-	return txn && (txn->kind == HANDLE_OWN || txn->kind == HANDLE_FORWARDED);
+	return txn_is_own_0_9(txn) || (txn && txn->kind == HANDLE_OWN_1_0);
 }
 
-static inline bool cursor_is_own(const MDB_cursor *cursor)
+static inline bool txn_is_ours(const MDB_txn *txn)
+{
+	return txn_is_own(txn) || (txn && txn->kind == HANDLE_FORWARDED);
+}
+
+static inline bool cursor_is_own_0_9(const MDB_cursor *cursor)
 {
 	return likely(cursor && cursor->kind == HANDLE_OWN);
 }
 
+static inline bool cursor_is_own(const MDB_cursor *cursor)
+{
+	return cursor_is_own_0_9(cursor) || (cursor && cursor->kind == HANDLE_OWN_1_0);
+}
+
 static inline bool cursor_is_ours(const MDB_cursor *cursor)
 {
-	return cursor && (cursor->kind == HANDLE_OWN || cursor->kind == HANDLE_FORWARDED);
+	return cursor_is_own(cursor) || (cursor && cursor->kind == HANDLE_FORWARDED);
 }
 
 /* env_file.c: how the data file is held in a program that may close what it did not open. */

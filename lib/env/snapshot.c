@@ -147,7 +147,7 @@ int snapshot_take(MDB_txn *txn)
 		if ((rc = txn->env->origin->call.mdb_txn_renew(txn->orig)))
 			return rc;
 	}
-	if ((rc = meta_parse(&meta, copy)))
+	if ((rc = meta_parse(&meta, copy, FORMAT_0_9)))
 		return rc;
 	if (meta.page_size != env->window.page_size || meta.last_page == UINT64_MAX)
 		return MDB_CORRUPTED;
@@ -156,6 +156,7 @@ int snapshot_take(MDB_txn *txn)
 		return rc;
 	txn->id = txn->identity.snapshot = look.id;
 	txn->snapshot.page_size = meta.page_size;
+	txn->snapshot.format = meta.format;
 	txn->snapshot.blocked = 0;
 	txn->snapshot.serial++;
 	txn->trees[DBI_FREE] = (struct tree){.record = meta.free_tree};

@@ -70,11 +70,11 @@ static int read_metas(int fd, struct staged_original *original)
 		return rc;
 	if ((load32(first) & ~0xfu) == SKIPPABLE)
 		return read_container(fd, &original->identity);
-	rc = meta_parse(&meta, first);
+	rc = meta_parse(&meta, first, FORMAT_0_9);
 	if (!rc)
 		rc = whole_read(fd, second, sizeof(second), meta.page_size, MDB_INVALID);
 	if (!rc)
-		rc = meta_judge(first, second, &meta);
+		rc = meta_judge(first, second, &meta, FORMAT_0_9);
 	if (rc)
 		return rc;
 	original->page_size = meta.page_size;

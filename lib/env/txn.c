@@ -14,7 +14,9 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 
 	if (txn) {
 		txn->env = env;
-		txn->kind = own ? HANDLE_OWN : HANDLE_FORWARDED;
+		txn->kind = !own                        ? HANDLE_FORWARDED
+			    : env->format == FORMAT_1_0 ? HANDLE_OWN_1_0
+							: HANDLE_OWN;
 		txn->snapshot.answers = answers_of_release(origin_version(env->origin) & 255);
 		txn->dbi_state = (uint8_t *)(txn->trees + dbis);
 	}

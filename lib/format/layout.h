@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says where things stand in a data file of LMDB 0.9 (data version 1).
+/* Says where things stand in a data file of LMDB 0.9 (data version 1), and what differs in 1.0 (3).
  *
  * 64-bit, native byte order. Offsets are in bytes from the start of the page, entry or record. An
  * entry is what LMDB's source calls a node.
@@ -17,8 +17,17 @@
  *   entry   0 low, 2 high half of the data's size   4 flags (2)   6 key size (2)   8 key, data
  *          in a branch page 0, 2, 4 are the child's page number (48 bits); the first key is empty
  *
- * Source: the original's mdb.c and files that it wrote; LMDB 1.0's data version 3 is another
- * layout (24-byte page header, magic at 24) and is refused as the original refuses it.
+ * LMDB 1.0 has a transaction's number (8) behind the page number. So in its pages, and in its meta
+ * pages, all but the page number stand `shift` = 8 bytes further on. Besides:
+ *
+ *   page    lower, upper and entry offsets count from the end of the header: `base` is 24, not 0
+ *   entry   in a leaf the data stands at the next even offset behind the key; the reference to an
+ *           overflow run is page number (8), transaction (8), pages of the run (8), not the first
+ * alone names   of databases end with a NUL byte, which belongs to the key
+ *
+ * Trees, entry headers, flags and meta records are the same; a page may have 65,536 bytes.
+ *
+ * Source: the original's mdb.c and files that both releases wrote.
  */
 #ifndef LMDBIO_FORMAT_LAYOUT_H
 #define LMDBIO_FORMAT_LAYOUT_H
@@ -34,6 +43,40 @@ enum {
 	PAGE_RUN = 12,
 	PAGE_HEADER = 16,
 };
+
+/* The numbers in which the pages of the formats differ. */
+enum format {
+	FORMAT_0_9,
+	FORMAT_1_0,
+	FORMATS,
+};
+
+struct page_layout {
+	uint32_t version;   /* of the meta pages */
+	uint32_t page_max;  /* bytes */
+	uint32_t shift;     /* bytes that a field stands behind its place in 0.9 */
+	uint32_t header;    /* bytes: where the entry offsets or items begin */
+	uint32_t base;      /* what entry offsets, lower and upper count from */
+	uint32_t odd;       /* 1: data stands at even offsets only */
+	uint32_t reference; /* bytes that lead to an overflow run */
+	uint32_t name_end;  /* bytes of a database's name behind its text */
+};
+
+/* An index that is a constant leaves nothing of this table in the code. */
+static const struct page_layout page_layouts[FORMATS] = {
+	[FORMAT_0_9] = {.version = 1, .page_max = 32768, .header = 16, .reference = 8},
+	[FORMAT_1_0] = {.version = 3,
+			.page_max = 65536,
+			.shift = 8,
+			.header = 24,
+			.base = 24,
+			.odd = 1,
+			.reference = 24,
+			.name_end = 1},
+};
+
+/* Of code that knows these pages only. */
+#define LAYOUT_0_9 (&page_layouts[FORMAT_0_9])
 
 enum page_flag {
 	PAGE_BRANCH = 0x01,
@@ -89,7 +132,7 @@ enum entry_flag {
 
 enum {
 	FORMAT_PAGE_MIN = 256,
-	FORMAT_PAGE_MAX = 32768, /* 0.9 caps at this: offsets in a page are 16 bits */
+	FORMAT_PAGE_MAX = 65536, /* of any format: struct page_layout has each one's */
 	FORMAT_DEPTH_MAX = 32,
 	FORMAT_METAS = 2,
 };

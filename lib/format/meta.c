@@ -19,12 +19,16 @@ void tree_record_parse(struct tree_record *record, const uint8_t *bytes)
 	record->root = load64(bytes + TREE_ROOT);
 }
 
-int meta_parse(struct meta *meta, const uint8_t *page)
+int meta_parse(struct meta *meta, const uint8_t *page, enum format format)
 {
+	const struct page_layout *layout = &page_layouts[format];
+
+	page += layout->shift;
 	if (!(load16(page + PAGE_FLAGS) & PAGE_META) || load32(page + META_MAGIC) != FORMAT_MAGIC)
 		return MDB_INVALID;
-	if (load32(page + META_VERSION) != FORMAT_VERSION)
+	if (load32(page + META_VERSION) != layout->version)
 		return MDB_VERSION_MISMATCH;
+	meta->format = format;
 	tree_record_parse(&meta->free_tree, page + META_FREE_TREE);
 	tree_record_parse(&meta->main_tree, page + META_MAIN_TREE);
 	meta->page_size = meta->free_tree.pad;
@@ -34,17 +38,17 @@ int meta_parse(struct meta *meta, const uint8_t *page)
 	meta->last_page = load64(page + META_LAST_PAGE);
 	meta->txnid = load64(page + META_TXNID);
 	if (!is_power_of_two(meta->page_size) || meta->page_size < FORMAT_PAGE_MIN ||
-	    meta->page_size > FORMAT_PAGE_MAX)
+	    meta->page_size > layout->page_max)
 		return MDB_INVALID;
 	return 0;
 }
 
-int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer)
+int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer, enum format format)
 {
 	struct meta a, b;
 	int rc;
 
-	if ((rc = meta_parse(&a, first)) || (rc = meta_parse(&b, second)))
+	if ((rc = meta_parse(&a, first, format)) || (rc = meta_parse(&b, second, format)))
 		return rc;
 	/* The original looks for the second page where the newer meta's page size says. */
 	if (a.page_size != b.page_size)

@@ -3,6 +3,8 @@
 #ifndef LMDBIO_FORMAT_META_H
 #define LMDBIO_FORMAT_META_H
 
+#include "format/layout.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +22,7 @@ struct tree_record {
 };
 
 struct meta {
+	enum format format;
 	uint32_t page_size; /* bytes, a power of two */
 	uint16_t env_flags;
 	uint64_t address;
@@ -33,13 +36,14 @@ struct meta {
 /* Reads a tree record of TREE_SIZE bytes at any alignment. Nothing in it is judged. */
 void tree_record_parse(struct tree_record *record, const uint8_t *bytes);
 
-/* Reads a meta page of which META_END bytes are there. Returns 0, MDB_INVALID (no meta page of
- * this format, or a page size that no such file has) or MDB_VERSION_MISMATCH. */
-int meta_parse(struct meta *meta, const uint8_t *page);
+/* Reads a meta page of a format; META_END bytes are there, and the layout's shift. Returns 0,
+ * MDB_INVALID (no meta page of this format, or a page size that no such file has) or
+ * MDB_VERSION_MISMATCH. */
+int meta_parse(struct meta *meta, const uint8_t *page, enum format format);
 
 /* Judges the first two pages of a data file before anything is mapped: `first` and `second` are
  * what stands at offset 0 and at the first meta's page size. Returns the newer one and 0, or the
  * same errors as meta_parse(). */
-int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer);
+int meta_judge(const uint8_t *first, const uint8_t *second, struct meta *newer, enum format format);
 
 #endif

@@ -21,52 +21,88 @@ struct entry {
 	uint16_t flags;
 };
 
-static inline unsigned page_flags(const uint8_t *page)
+/* The first parameter of all functions below is the layout of the page's file. */
+static inline unsigned page_flags(const struct page_layout *layout, const uint8_t *page)
 {
-	return load16(page + PAGE_FLAGS);
+	return load16(page + layout->shift + PAGE_FLAGS);
+}
+
+/* The size of an item, bytes, as a LEAF2 page says it. */
+static inline uint32_t page_pad(const struct page_layout *layout, const uint8_t *page)
+{
+	return load16(page + layout->shift + PAGE_PAD);
+}
+
+/* Where the free space begins and ends, in bytes from the page's start. */
+static inline uint32_t page_lower(const struct page_layout *layout, const uint8_t *page)
+{
+	return layout->base + load16(page + layout->shift + PAGE_LOWER);
+}
+
+static inline uint32_t page_upper(const struct page_layout *layout, const uint8_t *page)
+{
+	return layout->base + load16(page + layout->shift + PAGE_UPPER);
+}
+
+/* How many pages the first page of an overflow run says the run has. */
+static inline uint32_t page_run(const struct page_layout *layout, const uint8_t *page)
+{
+	return load32(page + layout->shift + PAGE_RUN);
 }
 
 /* How many entries or items the page says it has; 0 when its header makes no sense. `size` is the
  * page's length in bytes: the page size, or a sub-page's own. The bounds of a LEAF2 page's free
  * space mean nothing (each item moves them by two bytes however long it is); whether the items
  * are inside the page is page_items_fit()'s to say. */
-static inline unsigned page_count(const uint8_t *page, uint32_t size)
+static inline unsigned page_count(const struct page_layout *layout, const uint8_t *page,
+				  uint32_t size)
 {
-	unsigned lower = load16(page + PAGE_LOWER), upper = load16(page + PAGE_UPPER);
+	unsigned lower = page_lower(layout, page), upper = page_upper(layout, page);
 
-	if (unlikely(lower < PAGE_HEADER || lower > upper || upper > size) &&
-	    (lower < PAGE_HEADER || !(page_flags(page) & PAGE_LEAF2)))
+	if (unlikely(lower < layout->header || lower > upper || upper > size) &&
+	    (lower < layout->header || !(page_flags(layout, page) & PAGE_LEAF2)))
 		return 0;
-	return (lower - PAGE_HEADER) >> 1;
+	return (lower - layout->header) >> 1;
 }
 
 /* The verdict on a page of a tree that was asked for by its number. */
-static inline bool page_is_sound(const uint8_t *page, uint64_t number)
+static inline bool page_is_sound(const struct page_layout *layout, const uint8_t *page,
+				 uint64_t number)
 {
-	unsigned flags = page_flags(page) & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META);
+	unsigned flags =
+		page_flags(layout, page) & (PAGE_BRANCH | PAGE_LEAF | PAGE_OVERFLOW | PAGE_META);
 
 	return load64(page + PAGE_NUMBER) == number &&
 	       (flags == PAGE_BRANCH || flags == PAGE_LEAF);
 }
 
-/* Where entry i begins, or NULL when its header is not inside the page. i is below the count. */
-static inline const uint8_t *page_entry(const uint8_t *page, uint32_t size, unsigned i)
+/* Where entry i says it begins, in bytes from the page's start. i is below the count. */
+static inline unsigned page_offset(const struct page_layout *layout, const uint8_t *page,
+				   unsigned i)
 {
-	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
+	return layout->base + load16(page + layout->header + 2 * i);
+}
 
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
+/* Where entry i begins, or NULL when its header is not inside the page. i is below the count. */
+static inline const uint8_t *page_entry(const struct page_layout *layout, const uint8_t *page,
+					uint32_t size, unsigned i)
+{
+	unsigned offset = page_offset(layout, page, i);
+
+	if (unlikely(offset < layout->header + 2 || offset > size - ENTRY_KEY))
 		return NULL;
 	return page + offset;
 }
 
 /* The key of entry i. false: the entry leaves the page. */
-static inline bool page_entry_key(const uint8_t *page, uint32_t size, unsigned i,
-				  const uint8_t **key, uint32_t *key_size)
+static inline bool page_entry_key(const struct page_layout *layout, const uint8_t *page,
+				  uint32_t size, unsigned i, const uint8_t **key,
+				  uint32_t *key_size)
 {
-	unsigned offset = load16(page + PAGE_HEADER + 2 * i);
+	unsigned offset = page_offset(layout, page, i);
 	unsigned bytes;
 
-	if (unlikely(offset < PAGE_HEADER + 2 || offset > size - ENTRY_KEY))
+	if (unlikely(offset < layout->header + 2 || offset > size - ENTRY_KEY))
 		return false;
 	bytes = load16(page + offset + ENTRY_KEY_SIZE);
 	if (unlikely(bytes > size - ENTRY_KEY - offset))
@@ -76,28 +112,37 @@ static inline bool page_entry_key(const uint8_t *page, uint32_t size, unsigned i
 	return true;
 }
 
+/* How far behind its key an entry's data stands. */
+static inline uint32_t entry_data_at(const struct page_layout *layout, uint32_t key_size)
+{
+	return (key_size + layout->odd) & ~layout->odd;
+}
+
 /* Entry i of a leaf page. false: the entry leaves the page. */
-static inline bool page_leaf_entry(const uint8_t *page, uint32_t size, unsigned i,
-				   struct entry *entry)
+static inline bool page_leaf_entry(const struct page_layout *layout, const uint8_t *page,
+				   uint32_t size, unsigned i, struct entry *entry)
 {
 	const uint8_t *at;
 	uint32_t room, inside;
 
-	if (unlikely(!page_entry_key(page, size, i, &entry->key, &entry->key_size)))
+	if (unlikely(!page_entry_key(layout, page, size, i, &entry->key, &entry->key_size)))
 		return false;
 	at = entry->key - ENTRY_KEY;
-	entry->data = entry->key + entry->key_size;
+	entry->data = entry->key + entry_data_at(layout, entry->key_size);
 	entry->data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
 	entry->flags = load16(at + ENTRY_FLAGS);
 	room = (uint32_t)(page + size - entry->data);
-	inside = entry->flags & ENTRY_BIG ? sizeof(uint64_t) : entry->data_size;
+	if (layout->odd && entry->data > page + size)
+		return false;
+	inside = entry->flags & ENTRY_BIG ? layout->reference : entry->data_size;
 	return likely(inside <= room);
 }
 
 /* The page that entry i of a branch page leads to. false: the entry leaves the page. */
-static inline bool page_child(const uint8_t *page, uint32_t size, unsigned i, uint64_t *number)
+static inline bool page_child(const struct page_layout *layout, const uint8_t *page, uint32_t size,
+			      unsigned i, uint64_t *number)
 {
-	const uint8_t *at = page_entry(page, size, i);
+	const uint8_t *at = page_entry(layout, page, size, i);
 
 	if (unlikely(!at))
 		return false;
@@ -107,9 +152,28 @@ static inline bool page_child(const uint8_t *page, uint32_t size, unsigned i, ui
 }
 
 /* Item i of a LEAF2 page of `count` items of `pad` bytes each, which must all be in the page. */
-static inline bool page_items_fit(uint32_t size, unsigned count, uint32_t pad)
+static inline bool page_items_fit(const struct page_layout *layout, uint32_t size, unsigned count,
+				  uint32_t pad)
 {
-	return pad && (uint64_t)count * pad <= size - PAGE_HEADER;
+	return pad && (uint64_t)count * pad <= size - layout->header;
+}
+
+static inline const uint8_t *page_item(const struct page_layout *layout, const uint8_t *page,
+				       uint64_t i, uint32_t pad)
+{
+	return page + layout->header + i * pad;
+}
+
+/* The bytes of a value in an overflow run, whose first page this is. */
+static inline const uint8_t *page_value(const struct page_layout *layout, const uint8_t *run)
+{
+	return run + layout->header;
+}
+
+/* How many pages of `1 << shift` bytes a value of so many bytes takes. */
+static inline uint64_t value_pages(const struct page_layout *layout, uint64_t bytes, unsigned shift)
+{
+	return ((layout->header - 1 + bytes) >> shift) + 1;
 }
 
 #endif

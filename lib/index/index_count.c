@@ -135,23 +135,25 @@ int counter_branch(struct counter *counter, uint64_t number)
 	uint64_t child;
 	int rc = tree_page(&counter->snapshot, number, &page, &count);
 
-	if (!rc && !(page_flags(page) & PAGE_BRANCH))
+	if (!rc && !(page_flags(snapshot_layout(&counter->snapshot), page) & PAGE_BRANCH))
 		rc = MDB_CORRUPTED;
 	/* No tree has more pages than the file: a ring of branches ends here. */
 	if (!rc && counter->part.count + count > counter->snapshot.view.limit)
 		rc = MDB_CORRUPTED;
 	for (unsigned i = 0; i < count && !rc; i++) {
-		if (!page_child(page, counter->snapshot.page_size, i, &child))
+		if (!page_child(snapshot_layout(&counter->snapshot), page,
+				counter->snapshot.page_size, i, &child))
 			return MDB_CORRUPTED;
 		rc = add_leaf(counter, child, 0, false);
 	}
 	return rc;
 }
 
-int entry_records(const struct tree *tree, const struct entry *entry, uint64_t *records,
-		  struct tree_record *nested, bool *is_tree)
+int entry_records(const struct page_layout *layout, const struct tree *tree,
+		  const struct entry *entry, uint64_t *records, struct tree_record *nested,
+		  bool *is_tree)
 {
-	unsigned pad;
+	uint32_t pad;
 
 	*records = 1;
 	*is_tree = false;
@@ -170,12 +172,12 @@ int entry_records(const struct tree *tree, const struct entry *entry, uint64_t *
 			       ? 0
 			       : MDB_CORRUPTED;
 	}
-	if (entry->data_size < PAGE_HEADER)
+	if (entry->data_size < layout->header)
 		return MDB_CORRUPTED;
-	*records = page_count(entry->data, entry->data_size);
-	pad = load16(entry->data + PAGE_PAD);
-	if (page_flags(entry->data) & PAGE_LEAF2 &&
-	    !page_items_fit(entry->data_size, (unsigned)*records, pad))
+	*records = page_count(layout, entry->data, entry->data_size);
+	pad = page_pad(layout, entry->data);
+	if (page_flags(layout, entry->data) & PAGE_LEAF2 &&
+	    !page_items_fit(layout, entry->data_size, (unsigned)*records, pad))
 		return MDB_CORRUPTED;
 	return *records ? 0 : MDB_CORRUPTED;
 }
@@ -200,7 +202,8 @@ static int count_nested(struct counter *counter, const uint64_t *numbers, size_t
 		unsigned count;
 
 		rc = tree_page(&counter->snapshot, numbers[i], &page, &count);
-		if (!rc && (!(page_flags(page) & PAGE_BRANCH) != (depth == 1) ||
+		if (!rc && (!(page_flags(snapshot_layout(&counter->snapshot), page) &
+			      PAGE_BRANCH) != (depth == 1) ||
 			    counter->pages++ > counter->snapshot.view.limit))
 			rc = MDB_CORRUPTED;
 		if (rc)
@@ -217,7 +220,8 @@ static int count_nested(struct counter *counter, const uint64_t *numbers, size_t
 		children = malloc(count * sizeof(*children));
 		rc = children ? 0 : ENOMEM;
 		for (unsigned j = 0; j < count && !rc; j++)
-			if (!page_child(page, counter->snapshot.page_size, j, &children[j]))
+			if (!page_child(snapshot_layout(&counter->snapshot), page,
+					counter->snapshot.page_size, j, &children[j]))
 				rc = MDB_CORRUPTED;
 		if (!rc)
 			rc = count_nested(counter, children, count, depth - 1);
@@ -239,9 +243,11 @@ static int count_entries(struct counter *counter, uint64_t number, const uint8_t
 
 	kept = counter->shelf && shelf_put(counter->shelf, number, page);
 	for (unsigned i = 0; i < count && !rc; i++) {
-		if (!page_leaf_entry(page, counter->snapshot.page_size, i, &entry))
+		if (!page_leaf_entry(snapshot_layout(&counter->snapshot), page,
+				     counter->snapshot.page_size, i, &entry))
 			return MDB_CORRUPTED;
-		rc = entry_records(counter->tree, &entry, &records, &nested, &is_tree);
+		rc = entry_records(snapshot_layout(&counter->snapshot), counter->tree, &entry,
+				   &records, &nested, &is_tree);
 		if (rc)
 			return rc;
 		if (!is_tree) {
@@ -273,7 +279,7 @@ static void weigh_leaf(struct counter *counter, uint64_t number, const uint8_t *
 	struct entry entry;
 
 	for (unsigned i = 0; i < count; i++)
-		if (page_leaf_entry(page, size, i, &entry))
+		if (page_leaf_entry(snapshot_layout(&counter->snapshot), page, size, i, &entry))
 			weight->all += (uint64_t)entry.key_size + entry.data_size;
 	if (weight->all < (uint64_t)size * SHELF_LEADS && shelf_put(counter->shelf, number, page))
 		weight->kept = size;
@@ -285,7 +291,8 @@ int counter_leaf(struct counter *counter, uint64_t number)
 	unsigned count;
 	int rc = tree_page(&counter->snapshot, number, &page, &count);
 
-	if (!rc && (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF)
+	if (!rc && (page_flags(snapshot_layout(&counter->snapshot), page) &
+		    (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF)
 		rc = MDB_CORRUPTED;
 	if (rc)
 		return rc;

@@ -115,14 +115,15 @@ int index_find(const struct record_index *index, uint64_t number, struct index_p
 
 static int entry_at(struct snapshot *snapshot, uint64_t number, uint64_t place, struct entry *entry)
 {
+	const struct page_layout *layout = snapshot_layout(snapshot);
 	const uint8_t *page;
 	unsigned count;
 	int rc = tree_page(snapshot, number, &page, &count);
 
 	if (rc)
 		return rc;
-	if ((page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF || place >= count ||
-	    !page_leaf_entry(page, snapshot->page_size, (unsigned)place, entry))
+	if ((page_flags(layout, page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF || place >= count ||
+	    !page_leaf_entry(layout, page, snapshot->page_size, (unsigned)place, entry))
 		return MDB_CORRUPTED;
 	return 0;
 }
@@ -134,20 +135,20 @@ static void key_of(const struct entry *entry, MDB_val *key)
 }
 
 /* Duplicate `i` of a page or sub-page of `size` bytes; `pad` is an item's size there. */
-static int duplicate_at(const uint8_t *page, uint32_t size, unsigned count, uint32_t pad,
-			uint64_t i, MDB_val *data)
+static int duplicate_at(const struct page_layout *layout, const uint8_t *page, uint32_t size,
+			unsigned count, uint32_t pad, uint64_t i, MDB_val *data)
 {
 	struct entry entry;
 
 	if (i >= count)
 		return MDB_CORRUPTED;
-	if (page_flags(page) & PAGE_LEAF2) {
-		if (!page_items_fit(size, count, pad))
+	if (page_flags(layout, page) & PAGE_LEAF2) {
+		if (!page_items_fit(layout, size, count, pad))
 			return MDB_CORRUPTED;
-		*data = (MDB_val){pad, (void *)(uintptr_t)(page + PAGE_HEADER + i * pad)};
+		*data = (MDB_val){pad, (void *)(uintptr_t)page_item(layout, page, i, pad)};
 		return 0;
 	}
-	if (!page_leaf_entry(page, size, (unsigned)i, &entry))
+	if (!page_leaf_entry(layout, page, size, (unsigned)i, &entry))
 		return MDB_CORRUPTED;
 	key_of(&entry, data);
 	return 0;
@@ -165,7 +166,8 @@ static int entry_of_place(struct snapshot *snapshot, const struct tree *tree,
 		int rc = entry_at(snapshot, place->page, i, entry);
 
 		if (!rc)
-			rc = entry_records(tree, entry, &records, &nested, &is_tree);
+			rc = entry_records(snapshot_layout(snapshot), tree, entry, &records,
+					   &nested, &is_tree);
 		if (rc)
 			return rc;
 		if (left < records) {
@@ -179,6 +181,7 @@ static int entry_of_place(struct snapshot *snapshot, const struct tree *tree,
 static int get_nested(struct snapshot *snapshot, const struct index_place *place, MDB_val *key,
 		      MDB_val *data)
 {
+	const struct page_layout *layout = snapshot_layout(snapshot);
 	struct tree_record nested;
 	const uint8_t *page;
 	struct entry owner;
@@ -196,14 +199,16 @@ static int get_nested(struct snapshot *snapshot, const struct index_place *place
 	rc = tree_page(snapshot, place->page, &page, &count);
 	if (rc)
 		return rc;
-	return page_flags(page) & PAGE_LEAF ? duplicate_at(page, snapshot->page_size, count,
-							   nested.pad, place->skip, data)
-					    : MDB_CORRUPTED;
+	return page_flags(layout, page) & PAGE_LEAF
+		       ? duplicate_at(layout, page, snapshot->page_size, count, nested.pad,
+				      place->skip, data)
+		       : MDB_CORRUPTED;
 }
 
 int index_get_apart(struct snapshot *leaves, struct snapshot *values, const struct tree *tree,
 		    const struct index_place *place, MDB_val *key, MDB_val *data)
 {
+	const struct page_layout *layout = snapshot_layout(leaves);
 	uint64_t duplicate = 0;
 	struct entry entry;
 	int rc;
@@ -227,8 +232,9 @@ int index_get_apart(struct snapshot *leaves, struct snapshot *values, const stru
 		return tree_value(values, &entry, data);
 	if (!(tree->record.flags & MDB_DUPSORT))
 		return MDB_CORRUPTED;
-	rc = duplicate_at(entry.data, entry.data_size, page_count(entry.data, entry.data_size),
-			  load16(entry.data + PAGE_PAD), duplicate, data);
+	rc = duplicate_at(layout, entry.data, entry.data_size,
+			  page_count(layout, entry.data, entry.data_size),
+			  page_pad(layout, entry.data), duplicate, data);
 	if (!rc)
 		values->served += data->mv_size;
 	return rc;

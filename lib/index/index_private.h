@@ -36,7 +36,8 @@ int counter_branch(struct counter *counter, uint64_t number);
 
 /* The records under entry `entry`: 1, or its duplicates. *nested is the record of their tree if
  * they have one. Returns 0 or MDB_CORRUPTED. */
-int entry_records(const struct tree *tree, const struct entry *entry, uint64_t *records,
-		  struct tree_record *nested, bool *is_tree);
+int entry_records(const struct page_layout *layout, const struct tree *tree,
+		  const struct entry *entry, uint64_t *records, struct tree_record *nested,
+		  bool *is_tree);
 
 #endif

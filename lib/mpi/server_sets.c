@@ -42,7 +42,7 @@ static int newest_in(struct io *data, uint64_t *id)
 	int rc = bytes ? io_read(data, bytes, 2 * ARENA_BLOCK, 0, &done) : ENOMEM;
 
 	if (!rc)
-		rc = done < META_END ? EIO : meta_parse(&first, bytes);
+		rc = done < META_END ? EIO : meta_parse(&first, bytes, FORMAT_0_9);
 	if (!rc && first.page_size > LARGEST)
 		rc = EINVAL;
 	if (!rc && first.page_size + META_END > 2 * ARENA_BLOCK)
@@ -50,7 +50,7 @@ static int newest_in(struct io *data, uint64_t *id)
 	if (!rc)
 		rc = done < first.page_size + META_END
 			     ? EIO
-			     : meta_parse(&second, bytes + first.page_size);
+			     : meta_parse(&second, bytes + first.page_size, FORMAT_0_9);
 	if (!rc)
 		*id = first.txnid > second.txnid ? first.txnid : second.txnid;
 	io_buffer_free(bytes, length);

@@ -100,14 +100,16 @@ static void page_want(struct prefetch *prefetch, struct announcement *announceme
 static int place_step(struct snapshot *snapshot, uint64_t wanted, uint64_t *number, uint64_t *pages,
 		      enum tree_step *step)
 {
+	const struct page_layout *layout = snapshot_layout(snapshot);
 	const uint8_t *page;
 	struct entry entry;
 	unsigned count;
 	int rc = tree_page(snapshot, *number, &page, &count);
 
 	*step = TREE_END;
-	if (rc || wanted >= count || (page_flags(page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF ||
-	    !page_leaf_entry(page, snapshot->page_size, (unsigned)wanted, &entry))
+	if (rc || wanted >= count ||
+	    (page_flags(layout, page) & (PAGE_LEAF | PAGE_LEAF2)) != PAGE_LEAF ||
+	    !page_leaf_entry(layout, page, snapshot->page_size, (unsigned)wanted, &entry))
 		return rc;
 	tree_run(snapshot, &entry, number, pages);
 	if (*pages)

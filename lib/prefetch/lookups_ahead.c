@@ -52,7 +52,8 @@ static bool find_step(const struct prefetch *prefetch, const struct stream *stre
 
 	if (stream->stride == 1 || index >= level->count)
 		return find_next(prefetch, walker, true, offset);
-	if (!page_leaf_entry(level->page, walker->page_size, (unsigned)index, &entry) ||
+	if (!page_leaf_entry(snapshot_layout(&stream->snapshot), level->page, walker->page_size,
+			     (unsigned)index, &entry) ||
 	    !(entry.flags & ENTRY_BIG) || load64(entry.data) >= view->limit)
 		return false;
 	*offset = load64(entry.data) << view->page_shift;

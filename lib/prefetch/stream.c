@@ -86,7 +86,8 @@ static bool leaf_is_behind(const struct stream *stream, const struct level *leve
 	uint32_t size;
 
 	return stream->to.mv_data && level->index &&
-	       page_entry_key(level->page, stream->scout.page_size, level->index, &key, &size) &&
+	       page_entry_key(snapshot_layout(&stream->snapshot), level->page,
+			      stream->scout.page_size, level->index, &key, &size) &&
 	       is_behind(stream, key, size);
 }
 
@@ -128,7 +129,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 
 		if (stream->forward ? above->index + step >= above->count : above->index < step)
 			break;
-		if (!page_child(above->page, scout->page_size,
+		if (!page_child(snapshot_layout(&stream->snapshot), above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
 		    !stream_want_pages(prefetch, stream, WANT_BRANCH, number, 1, false))
@@ -182,7 +183,8 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 			break;
 		level = cursor_top(&stream->scout);
 		if (rc || leaf_is_behind(stream, level) ||
-		    !page_child(level->page, stream->scout.page_size, level->index, &leaf)) {
+		    !page_child(snapshot_layout(&stream->snapshot), level->page,
+				stream->scout.page_size, level->index, &leaf)) {
 			stream->scout_done = true;
 			break;
 		}
@@ -248,7 +250,8 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 			skip_entries(stream, level);
 			continue;
 		}
-		if (!page_leaf_entry(level->page, walker->page_size, level->index, &entry))
+		if (!page_leaf_entry(snapshot_layout(&stream->snapshot), level->page,
+				     walker->page_size, level->index, &entry))
 			break;
 		if (is_behind(stream, entry.key, entry.key_size)) {
 			stream->walker_done = stream->scout_done = true;
@@ -256,11 +259,12 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 			break;
 		}
 		if (entry.flags & ENTRY_BIG) {
-			uint64_t pages = entry_run_pages(&stream->snapshot, &entry);
+			uint64_t number, pages;
 
+			tree_run(&stream->snapshot, &entry, &number, &pages);
 			/* What the program has passed it has faulted for. */
 			if (!stream->mapped || stream->steps >= taken)
-				stream_gather(prefetch, stream, &run, load64(entry.data), pages);
+				stream_gather(prefetch, stream, &run, number, pages);
 			bytes = pages << shift;
 			stream->big = true;
 		} else if (stream->subtrees && entry.flags & ENTRY_SUBTREE) {

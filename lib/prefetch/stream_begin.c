@@ -39,7 +39,8 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	struct entry entry = {0};
 
 	if (!(level->flags & PAGE_LEAF2) &&
-	    !page_leaf_entry(level->page, cursor->page_size, level->index, &entry))
+	    !page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+			     level->index, &entry))
 		return false;
 	if (entry.flags & ENTRY_BIG) {
 		number = load64(entry.data);
@@ -53,7 +54,7 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 		return false;
 	} else if (forward ? up->index + 1 >= up->count : up->index == 0) {
 		return false;
-	} else if (!page_child(up->page, cursor->page_size,
+	} else if (!page_child(snapshot_layout(cursor->snapshot), up->page, cursor->page_size,
 			       (unsigned)(forward ? up->index + 1 : up->index - 1), &number)) {
 		return false;
 	}
@@ -79,9 +80,11 @@ static bool page_behind(const struct cursor *cursor, bool big, unsigned n, uint6
 
 	if (!big)
 		return up && up->index + n < up->count &&
-		       page_child(up->page, cursor->page_size, up->index + n, number);
+		       page_child(snapshot_layout(cursor->snapshot), up->page, cursor->page_size,
+				  up->index + n, number);
 	if (level->index + n >= level->count ||
-	    !page_leaf_entry(level->page, cursor->page_size, level->index + n, &entry) ||
+	    !page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+			     level->index + n, &entry) ||
 	    !(entry.flags & ENTRY_BIG))
 		return false;
 	*number = load64(entry.data);
@@ -98,7 +101,8 @@ static bool is_in_order(const struct cursor *cursor, unsigned page_shift)
 	bool big;
 
 	if (level->flags & PAGE_LEAF2 ||
-	    !page_leaf_entry(level->page, cursor->page_size, level->index, &entry))
+	    !page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+			     level->index, &entry))
 		return false;
 	big = entry.flags & ENTRY_BIG;
 	if ((!big && (entry.flags & ENTRY_DUPS || cursor->depth < 2)) ||

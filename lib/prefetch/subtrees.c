@@ -93,14 +93,15 @@ static void page_open(struct prefetch *prefetch, struct stream *stream, struct g
 	unsigned first = at->edge && !stream->forward ? count - 1 : 0;
 	unsigned end = at->edge ? first + 1 : count;
 
-	if (!(page_flags(page) & PAGE_BRANCH) || !at->below)
+	if (!(page_flags(snapshot_layout(&stream->snapshot), page) & PAGE_BRANCH) || !at->below)
 		return;
 	for (unsigned i = first; i < end; i++) {
 		unsigned n = stream->forward ? i : first + end - 1 - i;
 		struct subtree_page child = *at;
 
 		child.below--;
-		if (!page_child(page, stream->snapshot.page_size, n, &child.number))
+		if (!page_child(snapshot_layout(&stream->snapshot), page,
+				stream->snapshot.page_size, n, &child.number))
 			return;
 		page_want(prefetch, stream, run, &child);
 		if (child.below)
@@ -145,7 +146,8 @@ uint64_t subtrees_estimate(const struct cursor *cursor)
 		struct tree_record one;
 		struct entry entry;
 
-		if (!page_leaf_entry(level->page, cursor->page_size, i, &entry))
+		if (!page_leaf_entry(snapshot_layout(cursor->snapshot), level->page,
+				     cursor->page_size, i, &entry))
 			break;
 		values++;
 		if (!(entry.flags & ENTRY_SUBTREE) || entry.data_size != TREE_SIZE)

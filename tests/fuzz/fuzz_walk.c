@@ -230,7 +230,7 @@ static void walk_meta(struct walk *walk, const uint8_t *page, size_t size, const
 {
 	struct comparators number_order;
 	struct meta meta;
-	int rc = meta_parse(&meta, page);
+	int rc = meta_parse(&meta, page, FORMAT_0_9);
 
 	require(!rc, "a page that was judged sound parses");
 	if (meta.last_page == UINT64_MAX ||
@@ -253,12 +253,13 @@ uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, siz
 
 	walk_records = 0;
 	/* The second meta page stands where the first one's page size says. */
-	if (size < META_END || meta_parse(&first, bytes) || size < first.page_size + META_END ||
-	    meta_judge(bytes, bytes + first.page_size, &newer) ||
+	if (size < META_END || meta_parse(&first, bytes, FORMAT_0_9) ||
+	    size < first.page_size + META_END ||
+	    meta_judge(bytes, bytes + first.page_size, &newer, FORMAT_0_9) ||
 	    size < FORMAT_METAS * (size_t)newer.page_size)
 		return 0;
 	page_size = newer.page_size;
-	require(page_size >= FORMAT_PAGE_MIN && page_size <= FORMAT_PAGE_MAX, "page size");
+	require(page_size >= FORMAT_PAGE_MIN && page_size <= LAYOUT_0_9->page_max, "page size");
 	require(!io_open_memory(&io, bytes, size), "a memory io opens");
 	require(!window_open(&walk.window, &io, size, page_size), "a window over memory opens");
 	newest = load64(bytes + page_size + META_TXNID) > load64(bytes + META_TXNID);

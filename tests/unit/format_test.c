@@ -42,7 +42,7 @@ static void meta_parse_when_sound_then_every_field_is_read(void **state)
 	(void)state;
 	sound_metas(&builder, 4096);
 	store64(builder_page(&builder, 1) + META_ADDRESS, 0x123456789abc);
-	assert_int_equal(meta_parse(&meta, builder_page(&builder, 1)), 0);
+	assert_int_equal(meta_parse(&meta, builder_page(&builder, 1), FORMAT_0_9), 0);
 	assert_int_equal(meta.page_size, 4096);
 	assert_int_equal(meta.env_flags, 0x08);
 	assert_int_equal(meta.address, 0x123456789abc);
@@ -71,7 +71,7 @@ static void meta_parse_when_unaligned_then_reads_the_same(void **state)
 	assert_non_null(shifted);
 	sound_metas(&builder, 512);
 	memcpy(shifted + 1, builder.bytes, META_END);
-	assert_int_equal(meta_parse(&meta, shifted + 1), 0);
+	assert_int_equal(meta_parse(&meta, shifted + 1, FORMAT_0_9), 0);
 	assert_int_equal(meta.txnid, 6);
 	free(shifted);
 	builder_close(&builder);
@@ -85,7 +85,7 @@ static void meta_parse_when_any_page_size_of_the_format_then_accepts(void **stat
 		struct meta meta;
 
 		sound_metas(&builder, size);
-		assert_int_equal(meta_parse(&meta, builder.bytes), 0);
+		assert_int_equal(meta_parse(&meta, builder.bytes, FORMAT_0_9), 0);
 		assert_int_equal(meta.page_size, size);
 		builder_close(&builder);
 	}
@@ -105,7 +105,7 @@ static void meta_parse_when_page_size_is_no_such_then_invalid(void **state)
 
 		sound_metas(&builder, 4096);
 		store32(builder.bytes + META_FREE_TREE + TREE_PAD, bad[i]);
-		assert_int_equal(meta_parse(&meta, builder.bytes), MDB_INVALID);
+		assert_int_equal(meta_parse(&meta, builder.bytes, FORMAT_0_9), MDB_INVALID);
 		builder_close(&builder);
 	}
 }
@@ -119,7 +119,7 @@ static void meta_parse_when_a_bit_of_magic_flips_then_invalid(void **state)
 
 		sound_metas(&builder, 256);
 		builder.bytes[META_MAGIC + bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_equal(meta_parse(&meta, builder.bytes), MDB_INVALID);
+		assert_int_equal(meta_parse(&meta, builder.bytes, FORMAT_0_9), MDB_INVALID);
 		builder_close(&builder);
 	}
 }
@@ -133,7 +133,8 @@ static void meta_parse_when_a_bit_of_version_flips_then_version_mismatch(void **
 
 		sound_metas(&builder, 256);
 		builder.bytes[META_VERSION + bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_int_equal(meta_parse(&meta, builder.bytes), MDB_VERSION_MISMATCH);
+		assert_int_equal(meta_parse(&meta, builder.bytes, FORMAT_0_9),
+				 MDB_VERSION_MISMATCH);
 		builder_close(&builder);
 	}
 }
@@ -150,7 +151,7 @@ static void meta_parse_when_not_flagged_a_meta_page_then_invalid(void **state)
 
 		sound_metas(&builder, 256);
 		store16(builder.bytes + PAGE_FLAGS, flags[i]);
-		assert_int_equal(meta_parse(&meta, builder.bytes), MDB_INVALID);
+		assert_int_equal(meta_parse(&meta, builder.bytes, FORMAT_0_9), MDB_INVALID);
 		builder_close(&builder);
 	}
 }
@@ -161,9 +162,9 @@ static void meta_parse_when_zeroes_or_ones_then_invalid(void **state)
 	struct meta meta;
 
 	(void)state;
-	assert_int_equal(meta_parse(&meta, page), MDB_INVALID);
+	assert_int_equal(meta_parse(&meta, page, FORMAT_0_9), MDB_INVALID);
 	memset(page, 0xff, sizeof(page));
-	assert_int_equal(meta_parse(&meta, page), MDB_INVALID);
+	assert_int_equal(meta_parse(&meta, page, FORMAT_0_9), MDB_INVALID);
 }
 
 /* LMDB 1.0 puts its magic behind a page header of 24 bytes. */
@@ -176,7 +177,7 @@ static void meta_parse_when_layout_of_lmdb_1_then_invalid(void **state)
 	store16(page + PAGE_FLAGS, PAGE_META);
 	store32(page + 24, FORMAT_MAGIC);
 	store32(page + 28, 3);
-	assert_int_equal(meta_parse(&meta, page), MDB_INVALID);
+	assert_int_equal(meta_parse(&meta, page, FORMAT_0_9), MDB_INVALID);
 }
 
 static void meta_judge_when_both_sound_then_tells_the_page_size(void **state)
@@ -186,7 +187,8 @@ static void meta_judge_when_both_sound_then_tells_the_page_size(void **state)
 
 	(void)state;
 	sound_metas(&builder, 1024);
-	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta), 0);
+	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta, FORMAT_0_9),
+			 0);
 	assert_int_equal(meta.page_size, 1024);
 	builder_close(&builder);
 }
@@ -199,7 +201,8 @@ static void meta_judge_when_page_sizes_differ_then_invalid(void **state)
 	(void)state;
 	sound_metas(&builder, 1024);
 	store32(builder_page(&builder, 1) + META_FREE_TREE + TREE_PAD, 2048);
-	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta), MDB_INVALID);
+	assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta, FORMAT_0_9),
+			 MDB_INVALID);
 	builder_close(&builder);
 }
 
@@ -212,11 +215,13 @@ static void meta_judge_when_one_is_bad_then_its_error(void **state)
 
 		sound_metas(&builder, 1024);
 		store32(builder_page(&builder, which) + META_VERSION, 2);
-		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta),
-				 MDB_VERSION_MISMATCH);
+		assert_int_equal(
+			meta_judge(builder.bytes, builder_page(&builder, 1), &meta, FORMAT_0_9),
+			MDB_VERSION_MISMATCH);
 		store32(builder_page(&builder, which) + META_MAGIC, 0);
-		assert_int_equal(meta_judge(builder.bytes, builder_page(&builder, 1), &meta),
-				 MDB_INVALID);
+		assert_int_equal(
+			meta_judge(builder.bytes, builder_page(&builder, 1), &meta, FORMAT_0_9),
+			MDB_INVALID);
 		builder_close(&builder);
 	}
 }
@@ -259,7 +264,7 @@ static void page_count_when_header_at_its_edges_then_counts_or_zero(void **state
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 			store16(page + PAGE_LOWER, (uint16_t)cases[i].lower);
 			store16(page + PAGE_UPPER, (uint16_t)cases[i].upper);
-			assert_int_equal(page_count(page, size), cases[i].count);
+			assert_int_equal(page_count(LAYOUT_0_9, page, size), cases[i].count);
 		}
 		free(page);
 	}
@@ -276,7 +281,7 @@ static void page_count_when_items_of_one_byte_then_counts_them(void **state)
 	page_add_item(page, "b", 1);
 	page_add_item(page, "c", 1);
 	assert_int_equal(load16(page + PAGE_UPPER), 23);
-	assert_int_equal(page_count(page, sizeof(page)), 3);
+	assert_int_equal(page_count(LAYOUT_0_9, page, sizeof(page)), 3);
 }
 
 static void page_is_sound_when_number_or_kind_differ_then_false(void **state)
@@ -303,9 +308,9 @@ static void page_is_sound_when_number_or_kind_differ_then_false(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		page_format(page, 256, 9, cases[i].flags);
-		assert_int_equal(page_is_sound(page, 9), cases[i].sound);
-		assert_false(page_is_sound(page, 8));
-		assert_false(page_is_sound(page, 9 | 1ull << 63));
+		assert_int_equal(page_is_sound(LAYOUT_0_9, page, 9), cases[i].sound);
+		assert_false(page_is_sound(LAYOUT_0_9, page, 8));
+		assert_false(page_is_sound(LAYOUT_0_9, page, 9 | 1ull << 63));
 	}
 	free(page);
 }
@@ -322,7 +327,7 @@ static void page_entry_when_offset_at_its_edges_then_address_or_null(void **stat
 		store16(page + PAGE_LOWER, 18);
 		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 			store16(page + PAGE_HEADER, (uint16_t)good[i]);
-			assert_ptr_equal(page_entry(page, size, 0), page + good[i]);
+			assert_ptr_equal(page_entry(LAYOUT_0_9, page, size, 0), page + good[i]);
 		}
 		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 			const uint8_t *key;
@@ -331,10 +336,10 @@ static void page_entry_when_offset_at_its_edges_then_address_or_null(void **stat
 			struct entry node;
 
 			store16(page + PAGE_HEADER, (uint16_t)bad[i]);
-			assert_null(page_entry(page, size, 0));
-			assert_false(page_entry_key(page, size, 0, &key, &key_size));
-			assert_false(page_leaf_entry(page, size, 0, &node));
-			assert_false(page_child(page, size, 0, &child));
+			assert_null(page_entry(LAYOUT_0_9, page, size, 0));
+			assert_false(page_entry_key(LAYOUT_0_9, page, size, 0, &key, &key_size));
+			assert_false(page_leaf_entry(LAYOUT_0_9, page, size, 0, &node));
+			assert_false(page_child(LAYOUT_0_9, page, size, 0, &child));
 		}
 		free(page);
 	}
@@ -352,14 +357,14 @@ static void page_entry_key_when_key_reaches_the_end_then_true_one_more_false(voi
 		store16(page + PAGE_HEADER, (uint16_t)offset);
 		for (unsigned bytes = 0; bytes <= 40; bytes++) {
 			store16(page + offset + ENTRY_KEY_SIZE, (uint16_t)bytes);
-			assert_true(page_entry_key(page, size, 0, &key, &key_size));
+			assert_true(page_entry_key(LAYOUT_0_9, page, size, 0, &key, &key_size));
 			assert_int_equal(key_size, bytes);
 			assert_ptr_equal(key, page + offset + ENTRY_KEY);
 		}
 		store16(page + offset + ENTRY_KEY_SIZE, 41);
-		assert_false(page_entry_key(page, size, 0, &key, &key_size));
+		assert_false(page_entry_key(LAYOUT_0_9, page, size, 0, &key, &key_size));
 		store16(page + offset + ENTRY_KEY_SIZE, 65535);
-		assert_false(page_entry_key(page, size, 0, &key, &key_size));
+		assert_false(page_entry_key(LAYOUT_0_9, page, size, 0, &key, &key_size));
 		free(page);
 	}
 }
@@ -378,7 +383,7 @@ static void page_leaf_node_when_data_reaches_the_end_then_true_one_more_false(vo
 		store16(page + offset + ENTRY_KEY_SIZE, 10);
 		for (unsigned bytes = 0; bytes <= 30; bytes++) {
 			store16(page + offset + ENTRY_LOW, (uint16_t)bytes);
-			assert_true(page_leaf_entry(page, size, 0, &node));
+			assert_true(page_leaf_entry(LAYOUT_0_9, page, size, 0, &node));
 			assert_int_equal(node.key_size, 10);
 			assert_int_equal(node.data_size, bytes);
 			assert_ptr_equal(node.data, page + offset + ENTRY_KEY + 10);
@@ -386,7 +391,7 @@ static void page_leaf_node_when_data_reaches_the_end_then_true_one_more_false(vo
 		for (size_t i = 0; i < sizeof(huge) / sizeof(huge[0]); i++) {
 			store16(page + offset + ENTRY_LOW, (uint16_t)huge[i]);
 			store16(page + offset + ENTRY_HIGH, (uint16_t)(huge[i] >> 16));
-			assert_false(page_leaf_entry(page, size, 0, &node));
+			assert_false(page_leaf_entry(LAYOUT_0_9, page, size, 0, &node));
 		}
 		free(page);
 	}
@@ -404,10 +409,10 @@ static void page_leaf_node_when_big_then_page_number_must_fit(void **state)
 	store16(page + offset + ENTRY_LOW, 0xffff);
 	store16(page + offset + ENTRY_HIGH, 0xffff);
 	store16(page + offset + ENTRY_KEY_SIZE, 4);
-	assert_true(page_leaf_entry(page, 256, 0, &node));
+	assert_true(page_leaf_entry(LAYOUT_0_9, page, 256, 0, &node));
 	assert_int_equal(node.data_size, 0xffffffff);
 	store16(page + offset + ENTRY_KEY_SIZE, 5);
-	assert_false(page_leaf_entry(page, 256, 0, &node));
+	assert_false(page_leaf_entry(LAYOUT_0_9, page, 256, 0, &node));
 	free(page);
 }
 
@@ -419,9 +424,9 @@ static void page_child_when_number_has_48_bits_then_all_are_read(void **state)
 	(void)state;
 	page_add_child(page, NULL, 0, 0xfedcba987654);
 	page_add_child(page, "k", 1, 2);
-	assert_true(page_child(page, 256, 0, &child));
+	assert_true(page_child(LAYOUT_0_9, page, 256, 0, &child));
 	assert_true(child == 0xfedcba987654);
-	assert_true(page_child(page, 256, 1, &child));
+	assert_true(page_child(LAYOUT_0_9, page, 256, 1, &child));
 	assert_true(child == 2);
 	free(page);
 }
@@ -432,19 +437,19 @@ static void page_items_fit_when_at_the_edge_then_true_one_more_false(void **stat
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		uint32_t room = size - PAGE_HEADER;
 
-		assert_true(page_items_fit(size, 1, room));
-		assert_false(page_items_fit(size, 1, room + 1));
-		assert_true(page_items_fit(size, room, 1));
-		assert_false(page_items_fit(size, room + 1, 1));
-		assert_true(page_items_fit(size, room / 8, 8));
-		assert_false(page_items_fit(size, room / 8 + 1, 8));
-		assert_false(page_items_fit(size, 1, 0));
-		assert_false(page_items_fit(size, 65535, 0xffffffff));
+		assert_true(page_items_fit(LAYOUT_0_9, size, 1, room));
+		assert_false(page_items_fit(LAYOUT_0_9, size, 1, room + 1));
+		assert_true(page_items_fit(LAYOUT_0_9, size, room, 1));
+		assert_false(page_items_fit(LAYOUT_0_9, size, room + 1, 1));
+		assert_true(page_items_fit(LAYOUT_0_9, size, room / 8, 8));
+		assert_false(page_items_fit(LAYOUT_0_9, size, room / 8 + 1, 8));
+		assert_false(page_items_fit(LAYOUT_0_9, size, 1, 0));
+		assert_false(page_items_fit(LAYOUT_0_9, size, 65535, 0xffffffff));
 		/* 2^16 * 2^16 is 0 in 32 bits. */
-		assert_false(page_items_fit(size, 65536, 65536));
+		assert_false(page_items_fit(LAYOUT_0_9, size, 65536, 65536));
 	}
-	assert_true(page_items_fit(PAGE_HEADER + 3, 1, 3));
-	assert_false(page_items_fit(PAGE_HEADER, 1, 1));
+	assert_true(page_items_fit(LAYOUT_0_9, PAGE_HEADER + 3, 1, 3));
+	assert_false(page_items_fit(LAYOUT_0_9, PAGE_HEADER, 1, 1));
 }
 
 int main(void)

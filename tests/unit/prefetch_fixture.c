@@ -156,8 +156,9 @@ static void look(enum store_kind kind)
 	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
 	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);
 	assert_int_equal(window_open(&f.window, &f.file, f.size, page_size), 0);
-	assert_int_equal(meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta),
-			 0);
+	assert_int_equal(
+		meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta, FORMAT_0_9),
+		0);
 	assert_int_equal(meta.page_size, page_size);
 	assert_int_equal(store_open(&f.store, kind, (uint8_t *)(uintptr_t)f.window.base, f.size,
 				    f.fd, &f.io, &options, kind == STORE_CACHE),

@@ -66,8 +66,8 @@ static int leaf_draw(struct drawing *drawing, uint64_t *number)
 		unsigned count;
 
 		rc = tree_page(snapshot, *number, &page, &count);
-		if (!rc && (!(page_flags(page) & PAGE_BRANCH) ||
-			    !page_child(page, snapshot->page_size,
+		if (!rc && (!(page_flags(snapshot_layout(snapshot), page) & PAGE_BRANCH) ||
+			    !page_child(snapshot_layout(snapshot), page, snapshot->page_size,
 					(unsigned)random_below(drawing, count), number)))
 			rc = MDB_CORRUPTED;
 	}
@@ -85,8 +85,9 @@ static int key_draw(struct drawing *drawing, uint64_t number)
 	if (rc)
 		return rc;
 	key.index = (unsigned)random_below(drawing, count);
-	if (!(page_flags(page) & PAGE_LEAF) ||
-	    !page_entry_key(page, snapshot->page_size, key.index, &bytes, &key.size))
+	if (!(page_flags(snapshot_layout(snapshot), page) & PAGE_LEAF) ||
+	    !page_entry_key(snapshot_layout(snapshot), page, snapshot->page_size, key.index, &bytes,
+			    &key.size))
 		return MDB_CORRUPTED;
 	return key_add(drawing, key, bytes);
 }

@@ -58,8 +58,9 @@ static uint64_t records_under(const struct entry *entry)
 	if (!(entry->flags & ENTRY_DUPS))
 		return 1;
 	if (!(entry->flags & ENTRY_SUBTREE))
-		return entry->data_size < PAGE_HEADER ? 0
-						      : page_count(entry->data, entry->data_size);
+		return entry->data_size < PAGE_HEADER
+			       ? 0
+			       : page_count(LAYOUT_0_9, entry->data, entry->data_size);
 	return entry->data_size == TREE_SIZE ? load64(entry->data + TREE_ENTRIES) : 0;
 }
 
@@ -75,16 +76,16 @@ static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 	struct entry entry;
 	unsigned count;
 
-	if (number < FORMAT_METAS || !page_is_sound(page, number) ||
-	    page_flags(page) & (PAGE_BRANCH | PAGE_LEAF2))
+	if (number < FORMAT_METAS || !page_is_sound(LAYOUT_0_9, page, number) ||
+	    page_flags(LAYOUT_0_9, page) & (PAGE_BRANCH | PAGE_LEAF2))
 		return false;
 	*leaf = (struct skeleton_leaf){.page = number};
 	*names = false;
-	count = page_count(page, page_size);
+	count = page_count(LAYOUT_0_9, page, page_size);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t records;
 
-		if (!page_leaf_entry(page, page_size, i, &entry))
+		if (!page_leaf_entry(LAYOUT_0_9, page, page_size, i, &entry))
 			return false;
 		records = records_under(&entry);
 		if (!records || !checked_add(leaf->records, records, &leaf->records))
@@ -120,8 +121,8 @@ int skeleton_add_page(struct skeleton *skeleton, uint64_t number, const void *pa
 
 	if (number < FORMAT_METAS)
 		memcpy(skeleton->metas + number * skeleton->page_size, page, skeleton->page_size);
-	else if (page_is_sound(page, number) &&
-		 (page_flags(page) & PAGE_BRANCH ||
+	else if (page_is_sound(LAYOUT_0_9, page, number) &&
+		 (page_flags(LAYOUT_0_9, page) & PAGE_BRANCH ||
 		  (leaf_look(page, number, skeleton->page_size, &leaf, &names) && names)))
 		return spill_append(&skeleton->pages, page, skeleton->page_size);
 	return 0;
@@ -229,13 +230,13 @@ static int page_visit(struct skeleton *skeleton, uint64_t number, unsigned depth
 	if (depth == 1)
 		return leaf_visit(skeleton, number, records);
 	page = page_find(skeleton, number);
-	if (!page || !(page_flags(page) & PAGE_BRANCH))
+	if (!page || !(page_flags(LAYOUT_0_9, page) & PAGE_BRANCH))
 		return NOT_SOUND;
-	count = page_count(page, skeleton->page_size);
+	count = page_count(LAYOUT_0_9, page, skeleton->page_size);
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t child;
 
-		if (!page_child(page, skeleton->page_size, i, &child))
+		if (!page_child(LAYOUT_0_9, page, skeleton->page_size, i, &child))
 			return NOT_SOUND;
 		rc = page_visit(skeleton, child, depth - 1, records);
 	}
@@ -262,7 +263,7 @@ static int tree_visit(struct skeleton *skeleton, const void *name, size_t name_s
 static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned depth)
 {
 	const uint8_t *page = page_find(skeleton, number);
-	unsigned count = page ? page_count(page, skeleton->page_size) : 0;
+	unsigned count = page ? page_count(LAYOUT_0_9, page, skeleton->page_size) : 0;
 	struct tree_record record;
 	struct entry entry;
 	int rc = 0;
@@ -272,12 +273,12 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 		uint64_t child;
 
 		if (depth > 1) {
-			if (!page_child(page, skeleton->page_size, i, &child))
+			if (!page_child(LAYOUT_0_9, page, skeleton->page_size, i, &child))
 				return NOT_SOUND;
 			rc = names_visit(skeleton, child, depth - 1);
 			continue;
 		}
-		if (!page_leaf_entry(page, skeleton->page_size, i, &entry))
+		if (!page_leaf_entry(LAYOUT_0_9, page, skeleton->page_size, i, &entry))
 			return NOT_SOUND;
 		if (!names_database(&entry))
 			continue;
@@ -297,8 +298,8 @@ static int all_visit(struct skeleton *skeleton, const struct skeleton_listener *
 
 	skeleton->listener = listener;
 	skeleton->steps = skeleton->next;
-	if (skeleton->next < FORMAT_METAS || meta_parse(&a, skeleton->metas) ||
-	    meta_parse(&b, second))
+	if (skeleton->next < FORMAT_METAS || meta_parse(&a, skeleton->metas, FORMAT_0_9) ||
+	    meta_parse(&b, second, FORMAT_0_9))
 		return NOT_SOUND;
 	newer = b.txnid > a.txnid ? &b : &a;
 	rc = tree_visit(skeleton, NULL, 0, &newer->main_tree);

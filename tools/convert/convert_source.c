@@ -159,8 +159,9 @@ static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, 
 		rc = metas_read(source, (unsigned)id & 1, again);
 	if (rc)
 		return rc;
-	if (memcmp(pages, again, 2 * (size_t)size) || meta_parse(&ours, pages + (id & 1) * size) ||
-	    meta_parse(&other, pages + (~id & 1) * size))
+	if (memcmp(pages, again, 2 * (size_t)size) ||
+	    meta_parse(&ours, pages + (id & 1) * size, FORMAT_0_9) ||
+	    meta_parse(&other, pages + (~id & 1) * size, FORMAT_0_9))
 		return 0;
 	*good = ours.txnid == id && other.txnid <= id;
 	return 0;
