@@ -228,7 +228,8 @@ void arena_unreserve(struct arena *arena, uint64_t blocks);
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
 void arena_pieces_add(struct arena *arena, uint64_t chunk);
 
-/* Tells that a chunk is in use. Cheap: a store. */
+/* Tells that a chunk is used now. One that was claimed counts as used until then, for a while.
+ * Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
 
 /* Whether the node is short of room, so that pins that are not needed should go. */

@@ -276,10 +276,10 @@ struct eviction {
 	uint64_t at;   /* chunk */
 	uint64_t left; /* chunks */
 	enum reach reach;
-	uint32_t stale; /* claims since it was last used */
+	int32_t stale; /* claims since it was last used */
 	struct {
 		uint64_t chunk;
-		uint32_t age;
+		int32_t age;
 	} found[SAMPLE];
 	unsigned count;
 };
@@ -287,8 +287,7 @@ struct eviction {
 static void search_begin(struct eviction *search, const struct arena *arena, enum reach reach)
 {
 	search->reach = reach;
-	search->stale = STALE * arena->chunks < UINT32_MAX / 2 ? (uint32_t)(STALE * arena->chunks)
-							       : UINT32_MAX / 2;
+	search->stale = STALE * arena->chunks < INT32_MAX ? (int32_t)(STALE * arena->chunks) : INT32_MAX;
 	search->at = atomic_load(&arena->head->hand) % arena->chunks;
 	search->left = arena->chunks + 64; /* the first word is looked at twice, in parts */
 	search->count = 0;
@@ -312,7 +311,8 @@ static void search_word(struct eviction *search, const struct arena *arena,
 	uint64_t first = search->at & ~UINT64_C(63);
 	uint64_t bits = atomic_load(&group->pins[0][word]) >> search->at % 64 << search->at % 64;
 	uint64_t retained = atomic_load(&group->retained[word]);
-	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed), age;
+	uint32_t clock = atomic_load_explicit(&arena->head->clock, memory_order_relaxed);
+	int32_t age;
 
 	if (search->reach < REACH_KEPT)
 		bits &= ~atomic_load(&group->kept[word]);
@@ -323,8 +323,8 @@ static void search_word(struct eviction *search, const struct arena *arena,
 
 		if (chunk >= arena->chunks || atomic_load(&group->words[chunk % ARENA_GROUP]))
 			continue;
-		age = clock - atomic_load_explicit(&group->stamps[chunk % ARENA_GROUP],
-						   memory_order_relaxed);
+		age = (int32_t)(clock - atomic_load_explicit(&group->stamps[chunk % ARENA_GROUP],
+							     memory_order_relaxed));
 		if (search->reach < REACH_RETAINED && retained >> chunk % 64 & 1 &&
 		    age < search->stale)
 			continue;

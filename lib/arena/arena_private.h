@@ -76,7 +76,7 @@ struct arena_head {
 	_Atomic uint64_t evictions;
 	_Atomic uint32_t pressed;
 	_Atomic uint32_t doubt; /* a process died, perhaps between two changes of the accounts */
-	_Alignas(64) _Atomic uint32_t clock; /* moves with every claim; stamps are readings of it */
+	_Alignas(64) _Atomic uint32_t clock; /* moves with every claim; stamps are readings */
 	_Alignas(64) _Atomic uint32_t server; /* row of it, and SERVER_WHOLE; 0: there is none */
 	_Atomic uint32_t asleep;              /* the server: a process that wishes must wake it */
 	_Atomic uint32_t answers;             /* its number; a futex */

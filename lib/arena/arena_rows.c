@@ -266,6 +266,15 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 	atomic_fetch_sub(&arena->rows[row].claims, 1);
 }
 
+/* What is read ahead waits to be used while other chunks are claimed, up to half the memory. In that time
+ * it counts as used: else what a scan comes to next would be the least recently used. */
+static uint32_t until_used(const struct arena *arena)
+{
+	uint64_t half = arena_limit(arena) / ARENA_BLOCKS / 2;
+
+	return half < INT32_MAX / 2 ? (uint32_t)half : INT32_MAX / 2;
+}
+
 bool arena_claim(struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
@@ -288,7 +297,8 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 				 ~(UINT64_C(1) << chunk % 64));
 	atomic_store_explicit(
 		&group->stamps[chunk % ARENA_GROUP],
-		atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed),
+		atomic_fetch_add_explicit(&arena->head->clock, 1, memory_order_relaxed) +
+			until_used(arena),
 		memory_order_relaxed);
 	arena_step("claimed");
 	return true;

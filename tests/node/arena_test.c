@@ -275,6 +275,25 @@ static void reserve_when_full_then_the_longest_unused_goes(void **state)
 	close_reader(&reader);
 }
 
+static void reserve_when_some_is_read_ahead_then_what_was_used_goes(void **state)
+{
+	struct reader reader = open_reader(8);
+
+	(void)state;
+	for (uint64_t chunk = 0; chunk < 8; chunk++) {
+		load(&reader, chunk);
+		if (chunk >= 4)
+			arena_touch(reader.arena, chunk - 4);
+	}
+	for (uint64_t chunk = 8; chunk < 11; chunk++) {
+		load(&reader, chunk);
+		assert_false(is_present(reader.arena, chunk - 8));
+		for (uint64_t next = 4; next < chunk; next++)
+			assert_true(is_present(reader.arena, next));
+	}
+	close_reader(&reader);
+}
+
 static void reserve_when_all_is_pinned_then_refused_and_pressed(void **state)
 {
 	struct reader reader = open_reader(4);
@@ -603,6 +622,7 @@ int main(void)
 		cmocka_unit_test(read_when_it_fails_then_its_memory_goes),
 		cmocka_unit_test(progress_when_the_holder_publishes_elsewhere_then_moves),
 		cmocka_unit_test(reserve_when_full_then_the_longest_unused_goes),
+		cmocka_unit_test(reserve_when_some_is_read_ahead_then_what_was_used_goes),
 		cmocka_unit_test(reserve_when_all_is_pinned_then_refused_and_pressed),
 		cmocka_unit_test(reserve_when_chunks_are_claimed_then_they_stay),
 		cmocka_unit_test(reserve_when_more_than_the_budget_then_refused_and_nothing_goes),
