@@ -1,33 +1,154 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* The identity of a data set's bytes: its hashes, and the id of the file system. */
+/* The identity of a data set's bytes: its hashes, and what tells file systems apart. */
 #include "util/identity.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* File systems whose f_fsid comes out of their superblock (Linux: the UUID of ext2 to ext4 and of
- * btrfs with its subvolume, the cluster's id of ceph). Those of xfs, f2fs, squashfs and erofs are their
- * device's number, those of lustre and overlay the mount's; nfs, fuse, gpfs and beegfs have none or do not
- * say. */
+/* File systems whose f_fsid comes out of their superblock (Linux: the UUID of ext2 to ext4, of erofs and
+ * of btrfs with its subvolume, the cluster's id of ceph). Those of xfs, f2fs and squashfs are their
+ * device's number, as that of erofs without a UUID; those of lustre and overlay are the mount's; nfs, fuse,
+ * gpfs and beegfs have none or do not say. */
 static const uint32_t with_own_id[] = {
 	0x0000ef53, /* ext2, ext3, ext4 */
 	0x9123683e, /* btrfs */
 	0x00c36400, /* ceph */
+	0xe0f5e1e2, /* erofs */
 };
+
+/* File systems that are made whole, by a program that sets all times as it likes. */
+static const uint32_t images[] = {
+	0x73717368, /* squashfs */
+	0xe0f5e1e2, /* erofs */
+	0x00009660, /* iso9660 */
+	0x28cd3d45, /* cramfs */
+	0x00007275, /* romfs */
+};
+
+/* File systems that show another one's files, which may be an image's. */
+static const uint32_t layers[] = {
+	0x794c7630, /* overlay */
+	0x65735546, /* fuse: squashfuse and the like */
+};
+
+enum {
+	PIECES = 32, /* of a file that are looked at */
+	PIECE = 4096,
+	DEVICE_NAME = 64,
+	SECOND = 1000000000, /* ns */
+};
+
+static bool is_one_of(const uint32_t *types, size_t n, const struct statfs *fs)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((uint32_t)fs->f_type == types[i])
+			return true;
+	return false;
+}
+
+static bool is_image(const struct statfs *fs)
+{
+	return is_one_of(images, sizeof(images) / sizeof(images[0]), fs);
+}
+
+static bool is_layer(const struct statfs *fs)
+{
+	return is_one_of(layers, sizeof(layers) / sizeof(layers[0]), fs);
+}
+
+/* How the kernel writes a device's number to f_fsid. */
+static uint64_t device_as_id(dev_t device)
+{
+	uint64_t least = minor(device);
+
+	return (least & 0xff) | (uint64_t)major(device) << 8 | (least & ~UINT64_C(0xff)) << 12;
+}
+
+static uint64_t own_id(const struct statfs *fs, dev_t device)
+{
+	uint64_t id = 0;
+
+	if (!is_one_of(with_own_id, sizeof(with_own_id) / sizeof(with_own_id[0]), fs))
+		return 0;
+	memcpy(&id, &fs->f_fsid, sizeof(id) < sizeof(fs->f_fsid) ? sizeof(id) : sizeof(fs->f_fsid));
+	return id == device_as_id(device) ? 0 : id;
+}
+
+/* A write sets both times to the clock's, with its fractions. Equal times of whole seconds are those that
+ * a program has set, or of a file system that keeps no fractions, as Lustre. */
+static bool times_are_made(const struct stat *st)
+{
+	struct identity identity = identity_of(st);
+
+	return identity.ctime_ns == identity.mtime_ns && identity.ctime_ns % SECOND == 0;
+}
+
+/* What the image file of a loop device is known by; 0: it is none, or its file cannot be found. */
+static uint64_t image_hash(dev_t device)
+{
+	char name[DEVICE_NAME], path[PATH_MAX];
+	struct identity image;
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/loop/backing_file", major(device),
+		 minor(device));
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, path, sizeof(path));
+	close(fd);
+	if (n < 2 || path[n - 1] != '\n')
+		return 0;
+	path[n - 1] = 0;
+	if (stat(path, &st))
+		return 0;
+	image = identity_of(&st);
+	image = identity_job(&image);
+	return identity_hash(&image, 0);
+}
+
+/* A hash of pieces that lie evenly in the file. */
+static uint64_t sample_hash(int fd, uint64_t size, uint64_t seed)
+{
+	_Alignas(PIECE) uint8_t piece[PIECE];
+	uint64_t pieces = size / PIECE + 1, n = pieces < PIECES ? pieces : PIECES, hash = seed;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t at = (pieces * i + pieces / 2) / n * PIECE;
+		ssize_t length = pread(fd, piece, sizeof(piece), (off_t)at);
+
+		if (length > 0)
+			hash = XXH3_64bits_withSeed(piece, (size_t)length, hash);
+	}
+	return hash;
+}
 
 uint64_t identity_system(int fd)
 {
 	struct statfs fs;
-	uint64_t id = 0;
+	struct stat st;
+	uint64_t id;
+	bool fixed;
 
-	if (fstatfs(fd, &fs))
+	if (fstatfs(fd, &fs) || fstat(fd, &st))
 		return 0;
-	for (size_t i = 0; i < sizeof(with_own_id) / sizeof(with_own_id[0]); i++)
-		if ((uint32_t)fs.f_type == with_own_id[i])
-			memcpy(&id, &fs.f_fsid,
-			       sizeof(id) < sizeof(fs.f_fsid) ? sizeof(id) : sizeof(fs.f_fsid));
-	return id;
+	id = own_id(&fs, st.st_dev);
+	fixed = is_image(&fs) || fs.f_flags & ST_RDONLY;
+	if (!is_image(&fs) && !(times_are_made(&st) && (fixed || is_layer(&fs))))
+		return id;
+	/* The file of an image that is written to is in another state after each write. */
+	if (fixed)
+		id = XXH3_64bits_withSeed(&id, sizeof(id), image_hash(st.st_dev));
+	return sample_hash(fd, (uint64_t)st.st_size, id);
 }
 
 uint64_t identity_metas(const void *first, const void *second, size_t size)

@@ -23,11 +23,11 @@
  * known is 0. */
 struct identity {
 	uint64_t device;   /* st_dev */
-	uint64_t system;   /* the file system's own id, see identity_system() */
+	uint64_t system;   /* what tells file systems apart, see identity_system() */
 	uint64_t inode;
 	uint64_t size;     /* bytes of the data: of the file, or of what a container holds */
 	int64_t mtime_ns;
-	int64_t ctime_ns;  /* no program can set it, so a file with another's bytes has another one */
+	int64_t ctime_ns;  /* no program can set it, images apart, so another's bytes have another one */
 	uint64_t snapshot; /* transaction id */
 	uint64_t metas;    /* identity_metas() of the data file, or a hash of the container's footer */
 };
@@ -79,10 +79,15 @@ static inline bool identity_holds(const struct identity *identity, const struct 
 	       identity_of(st).ctime_ns == identity->ctime_ns;
 }
 
-/* The id that the file system of an open file has given itself when it was made (statfs(2), f_fsid),
- * which two images of equal content differ in, and which is the same on all nodes and after a remount;
- * 0: it has none. Many file systems fill f_fsid with the number of the device or of the mount: theirs is
- * left out. One system call, which a network file system may answer by asking its server. */
+/* What tells the file system of an open data file from another one in which all else agrees; it is the same
+ * on all nodes and after a remount. It is the id that the file system has given itself when it was made
+ * (statfs(2), f_fsid), or 0 where there is none: many file systems fill f_fsid with the number of the device
+ * or of the mount, and theirs is left out.
+ *
+ * Where a program may have set the time of change (a file system that is an image; times of whole seconds on
+ * one that is mounted read-only or lies over another) a hash takes its place: of that id, of what the image's file is known by where it can be found,
+ * and of 32 pieces of 4 KiB of the data file. Elsewhere it costs two system calls, which a network file system
+ * may answer by asking its server. */
 uint64_t identity_system(int fd);
 
 /* The hash of two meta pages, of which `size` bytes each are there. */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Two images of a file system, mounted one after the other in the same place, whose data sets have the same
 # inode, size, times, transaction and meta pages: what was staged of the one is not read for the other.
+# File systems with an id, without one, with the same one, and those that lie over them.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
@@ -12,18 +13,26 @@ stage_require
 need mkfs.ext4 debugfs
 reader=$top_builddir/tests/data/db_read
 ours="env LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_VERBOSE=1"
-trap 'cd /; umount "$scratch/mount" 2> /dev/null || true; rm -rf "$scratch"; mpi_sweep' EXIT
+trap 'cd /; unmount; rm -rf "$scratch"; mpi_sweep' EXIT
 cd "$scratch"
 
-# The same keys and sizes, other values.
-mkdir one two mount to
+# What the data set is read from is in mount; layer is what lies below it.
+unmount() {
+	umount "$scratch/mount" 2> /dev/null || true
+	umount "$scratch/layer" 2> /dev/null || true
+}
+
+# The same keys and sizes, other values; three differs from one in a single byte.
+mkdir one two three mount layer empty to
 "$top_builddir/tests/stores/stores_make" one 21 200000
-rm -f one/lock.mdb
-cp one/data.mdb two
-python3 "$top_srcdir/tests/data/other_values.py" two/data.mdb
+"$top_builddir/tests/stores/stores_make" two 21 200000 50
+rm -f ./*/lock.mdb
+judge data_sets_have_the_same_meta_pages cmp -n 8192 one/data.mdb two/data.mdb
+cp one/data.mdb three
+printf X | dd of=three/data.mdb bs=1 seek=1000000 conv=notrunc status=none
+touch -d '2024-01-02 03:04:05Z' ./*/data.mdb
 
 image_make() {
-	touch -d '2024-01-02 03:04:05Z' "$1/data.mdb"
 	truncate -s 16M "$1.img"
 	mkfs.ext4 -q -F -O ^has_journal -d "$1" "$1.img"
 	inode=$(debugfs -R 'stat data.mdb' "$1.img" 2> /dev/null | sed -n 's/^Inode: \([0-9]*\).*/\1/p')
@@ -79,4 +88,74 @@ judge copy_with_another_ones_seal_is_staged_again sh -c 'test $1 -eq 0 && ! grep
 $ours LMDBIO_STAGED=to "$reader" mount > out 2> err
 same copy_that_was_staged_again_is_what_it_holds two.seen out
 judge copy_that_was_staged_again_is_read grep -q 'its staged copy' err
+unmount
+
+# --- images without an id, or with one id, mounted by themselves and below another file system ---
+uuid=01234567-89ab-cdef-0123-456789abcdef
+squashfs_make() {
+	mksquashfs "$1" "$2" -noappend -all-root -mkfs-time 1704164645 -quiet -no-progress > /dev/null
+}
+erofs_make() {
+	mkfs.erofs -T 1704164645 --all-root -U $uuid "$2" "$1" > /dev/null 2>&1
+}
+ext4_make() {
+	image_make "$1"
+	mv "$1.img" "$2"
+	tune2fs -U $uuid "$2" > /dev/null
+}
+mount_image() {
+	mount -o loop,ro -t "$image_of" "$1" mount
+}
+mount_overlay() {
+	mount -o loop,ro -t "$image_of" "$1" layer &&
+		mount -t overlay lmdbio-test -o ro,lowerdir=layer:empty mount
+}
+mount_fuse() {
+	squashfuse -o allow_other "$1" mount
+}
+
+# images KIND MOUNT OTHER: what was staged of the data set one is not read for the other's.
+images() {
+	image_of=$1
+	name=$1_by_$2_of_$3
+	"$1_make" one first.img
+	"$1_make" "$3" second.img
+	if ! "mount_$2" first.img 2> err; then
+		echo "# $name left out: $(cat err)"
+		unmount
+		return
+	fi
+	"$reader" mount > one.seen
+	stat -c '%i %s %y %z' mount/data.mdb > one.status
+	rm -rf to
+	mkdir to
+	staging 1 1 --to=to mount
+	judge "${name}_is_staged" test $rc -eq 0
+	unmount
+	"mount_$2" first.img
+	$ours LMDBIO_STAGED=to "$reader" mount > out 2> err
+	same "${name}_mounted_again_is_what_it_holds" one.seen out
+	judge "${name}_mounted_again_has_its_copy_read" grep -q 'its staged copy' err
+	unmount
+	"mount_$2" second.img
+	"$reader" mount > two.seen
+	stat -c '%i %s %y %z' mount/data.mdb > two.status
+	same "${name}_tells_the_same_of_the_other" one.status two.status
+	judge "${name}_is_not_the_other" sh -c '! cmp -s one.seen two.seen'
+	$ours LMDBIO_STAGED=to "$reader" mount > out 2> err
+	same "${name}_is_not_read_for_the_other" two.seen out
+	unmount
+}
+
+need mksquashfs mkfs.erofs tune2fs
+images squashfs image two
+images squashfs image three
+images squashfs overlay two
+images erofs image three
+images erofs overlay two
+images ext4 image three
+images ext4 overlay two
+if command -v squashfuse > /dev/null; then
+	images squashfs fuse two
+fi
 finish

@@ -6,7 +6,8 @@
 . "$(dirname "$0")/stores_lib.sh"
 stores_alone "$@"
 stores_begin
-export LMDBIO_STORE=arena
+trap 'umount "$scratch/backing/image" 2>/dev/null; [ -z "${loop:-}" ] || losetup -d "$loop"; stores_clean' EXIT
+export LMDBIO_STORE=arena PYTHONDONTWRITEBYTECODE=1
 cd "$scratch/backing"
 
 # Two sets that their meta pages do not tell apart: the same keys and sizes, other values.
@@ -70,5 +71,46 @@ equal set_that_was_not_changed_is_the_same "$new" "$(LMDBIO_STATS=$scratch/stats
 at_most bytes_read_again_of_a_set_that_was_not_changed \
 	"$(sed 's/.*"storage_bytes": \([0-9]*\).*/\1/' "$scratch/stats")" 65536
 let_go
+
+# What forked workers have read stays with their parent. An image that takes the place of the one that they
+# read from, under the same device's number, is another data set.
+images_mounted() {
+	local python=${PYTHON:-/usr/bin/python3} parent workers first second
+
+	if ! command -v mksquashfs >/dev/null || ! "$python" -c 'import lmdb.cpython' 2>/dev/null; then
+		echo "# images left out: no mksquashfs, or no module lmdb of $python"
+		return
+	fi
+	touch -d '2024-01-02 03:04:05Z' old/data.mdb new/data.mdb
+	for set in old new; do
+		mksquashfs "$set" "$set.img" -e lock.mdb -all-root -mkfs-time 1704164645 -quiet -no-progress >/dev/null
+	done
+	cp old.img disk
+	mkdir image
+	if ! loop=$(losetup -r --show -f disk 2>/dev/null) || ! mount -o ro "$loop" image 2>/dev/null; then
+		echo "# images left out: no loop devices here"
+		return
+	fi
+	stat -c '%d %i %s %y %z' image/data.mdb >status.old
+	mkfifo ask told
+	workers=$top_srcdir/tests/stores/stores_workers.py
+	LD_LIBRARY_PATH=$library "$python" "$workers" image <ask >told &
+	parent=$!
+	exec 8>ask 9<told
+	echo >&8
+	read -r -u 9 first
+	umount image
+	cat new.img >disk
+	mount -o ro "$loop" image
+	stat -c '%d %i %s %y %z' image/data.mdb >status.new
+	judge images_tell_the_same_of_their_sets cmp status.old status.new
+	echo >&8
+	read -r -u 9 second
+	exec 8>&- 9<&-
+	wait "$parent"
+	equal worker_reads_the_image "$(echo | "$python" "$workers" old)" "$first"
+	equal worker_reads_the_image_that_was_mounted_since "$(echo | "$python" "$workers" new)" "$second"
+}
+images_mounted
 cd /
 finish
