@@ -75,6 +75,15 @@ static bool line_read(char *line, size_t size)
 	return n > 0;
 }
 
+void launcher_greet(void)
+{
+	char line[1024];
+
+	/* Its answer must find a reader. */
+	if (line_write("cmd=init pmi_version=1 pmi_subversion=1\n"))
+		(void)line_read(line, sizeof(line));
+}
+
 bool launcher_meet(void)
 {
 	return line_write("cmd=barrier_in\n");

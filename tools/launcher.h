@@ -17,6 +17,11 @@ void launcher_forget(void);
 /* The descriptor, or -1: there is none. */
 int launcher_descriptor(void);
 
+/* Says that this is a process of the job, as MPI does when it begins. The launcher ends the job when such a
+ * process ends without leave; one that has said nothing it takes for a program without MPI, and the others
+ * would wait for it for ever. Where that has been said, nothing happens. */
+void launcher_greet(void);
+
 /* Comes to the barrier of all ranks. false: the launcher is gone. */
 bool launcher_meet(void);
 

@@ -11,9 +11,13 @@ slowfs_start "$scratch/backing" "$scratch/mount"
 export job_mount=$scratch/mount job_set=$scratch/mount/img job_other=$scratch/mount/other
 size=$(file_size img)
 
-# part SET RANKS RANK: what the original sees of a rank's part.
+# part SET RANKS RANK: what the original sees of a rank's part, in $part.
+declare -A parts
 part() {
-	original --stride="$2" --first="$3" scan "$scratch/backing/$1" | seen
+	if [ -z "${parts[$*]:-}" ]; then
+		parts[$*]=$(original --stride="$2" --first="$3" scan "$scratch/backing/$1" | seen)
+	fi
+	part=${parts[$*]}
 }
 
 # job_faulty NAME RANKS NODES ACT STATUS: the last rank does what ACT says, the others read their parts.
@@ -26,7 +30,8 @@ job_faulty() {
 	equal "${name}_ends_with_its_status" "$5" "$job_status"
 	[ "$job_status" = "$5" ] || cat "$scratch/job.log"
 	for ((rank = 0; rank < $2 - 1; rank++)); do
-		equal "${name}_rank_${rank}_sees_the_same" "$(part img "$2" "$rank")" "$(job_seen 1 "$rank")"
+		part img "$2" "$rank"
+		equal "${name}_rank_${rank}_sees_the_same" "$part" "$(job_seen 1 "$rank")"
 	done
 	job_left "$name"
 }
@@ -38,8 +43,8 @@ said() {
 
 # last_saw NAME RANKS SET: so did the last rank.
 last_saw() {
-	equal "$1_with_$2_ranks_sees_the_same_itself" "$(part "$3" "$2" $(($2 - 1)))" \
-		"$(job_seen 1 $(($2 - 1)))"
+	part "$3" "$2" $(($2 - 1))
+	equal "$1_with_$2_ranks_sees_the_same_itself" "$part" "$(job_seen 1 $(($2 - 1)))"
 }
 
 job_faulty_at() {
@@ -109,26 +114,18 @@ else
 	echo "-- another_version: no mount namespaces here"
 fi
 
-# A server that is killed while it begins: before MPI is there the job ends, and no program has begun.
-# shellcheck disable=SC2016
-job_started='
-	if [ "$PMI_RANK" = 1 ]; then
-		until pkill -KILL -P $$ -x lmdbio-server || [ -e "$job_scratch/begun" ]; do :; done &
-	fi
-	exec "$0" --mpi -- touch "$job_scratch/begun"'
-for ranks in 2 4; do
+# A server that is killed while it begins: the job ends, and no program has begun.
+for moment in before after; do
 	rm -f "$scratch/begun"
 	status=0
-	mpi_job "$ranks" "$ranks" bash -c "$job_started" "$lmdbio_run" >"$scratch/job.log" 2>&1 || status=$?
-	if [ -e "$scratch/begun" ]; then
-		equal "server_killed_at_begin_with_$ranks" 0 "$status"
-	else
-		judge "server_killed_at_begin_with_$ranks" test "$status" -ne 0 -a "$status" -ne 124
-	fi
+	KILLED_AT=$moment LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
+		mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
+	judge "server_killed_${moment}_mpi_begins_ends_the_job" test "$status" -ne 0 -a "$status" -ne 124
+	judge "server_killed_${moment}_mpi_begins_starts_no_program" test ! -e "$scratch/begun"
 	until [ -z "$(job_processes)" ]; do
 		sleep 0.05
 	done
-	job_killed=1 job_left "server_killed_at_begin_with_$ranks"
+	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
 # The launcher ends the job when the process is killed that it has started; nothing of it stays.
@@ -149,6 +146,7 @@ PMI_RANK=0 PMI_SIZE=1 job_rank=0 job_act=read "$lmdbio_run" --mpi -- bash -c \
 until [ -s "$scratch/over" ]; do
 	sleep 0.05
 done
-equal "program_without_its_server_sees_the_same" "$(part img 1 0)" "$(job_seen 1 0)"
+part img 1 0
+equal "program_without_its_server_sees_the_same" "$part" "$(job_seen 1 0)"
 slowfs_stop
 finish

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Shows a job whose MPI process is killed while MPI begins.
+ *
+ * Preloaded under a test's job. Rank 1 dies by SIGKILL where MPI_Init_thread() is called (KILLED_AT=before)
+ * or has returned (KILLED_AT=after).
+ */
+#include <dlfcn.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("default"))) int MPI_Init_thread(int *argc, char ***argv, int required,
+							    int *provided);
+
+static void die(const char *at)
+{
+	const char *rank = getenv("PMI_RANK"), *wanted = getenv("KILLED_AT");
+
+	if (rank && wanted && !strcmp(rank, "1") && !strcmp(wanted, at))
+		raise(SIGKILL);
+}
+
+/* The module is loaded later on, so that RTLD_NEXT does not know its MPI. */
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	void *at = dlsym(dlopen("libmpich.so.12", RTLD_LAZY | RTLD_NOLOAD), "PMPI_Init_thread");
+	int (*init)(int *, char ***, int, int *);
+	int rc;
+
+	memcpy(&init, &at, sizeof(at)); /* ISO C has no cast for it */
+	die("before");
+	rc = init(argc, argv, required, provided);
+	die("after");
+	return rc;
+}
