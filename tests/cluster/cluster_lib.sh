@@ -126,17 +126,21 @@ cluster_bytes() {
 
 # cluster_processes [HOST]: the ids of what runs on that host, or on all of them.
 cluster_processes() {
-	local at own name of
+	local at own hosts="" name of
 
 	for at in "$scratch"/cluster/node${1:-[0-9]*}; do
 		own=$(cat "$at")
-		name=$(readlink "/proc/$own/ns/net") || continue
-		for of in /proc/[0-9]*/ns/net; do
-			[ "$(readlink "$of" 2>/dev/null)" = "$name" ] || continue
-			of=${of#/proc/}
-			[ "${of%%/*}" = "$own" ] || echo "${of%%/*}"
-		done
+		[ -e "/proc/$own/ns/net" ] || continue
+		hosts="$hosts $own $(readlink "/proc/$own/ns/net")"
 	done
+	# One look at all of them: a process each would take longer than what is looked for.
+	{ find /proc/[0-9]*/ns/net -maxdepth 0 -printf '%p %l\n' 2>/dev/null || true; } |
+		while IFS='/ ' read -r _ _ of _ _ name; do
+			case "$hosts " in
+			*" $of "*) ;;
+			*" $name "*) echo "$of" ;;
+			esac
+		done
 }
 
 # cluster_left WHEN: no process on a host but those that cluster/daemons names, nothing of lmdbio's or MPI's in its shared memory, and no name of

@@ -70,19 +70,18 @@ job_read() {
 
 # job_seen EPOCH [RANK...]: what those ranks (all) saw together, as one reader's line.
 job_seen() {
-	local epoch=$1 files="" rank
+	local epoch=$1 files=() file rank count bytes hash records=0 size=0 sum=0
 
 	shift
 	for rank in "$@"; do
-		files="$files $scratch/seen.$rank.$epoch"
+		files+=("$scratch/seen.$rank.$epoch")
 	done
-	# shellcheck disable=SC2086
-	cat ${files:-"$scratch"/seen.*."$epoch"} | python3 -c '
-import sys
-lines = [line.split() for line in sys.stdin]
-records = sum(int(line[0]) for line in lines)
-size = sum(int(line[1]) for line in lines)
-print(records, size, "%016x" % (sum(int(line[2], 16) for line in lines) % 2**64))'
+	[ "$#" -gt 0 ] || files=("$scratch"/seen.*."$epoch")
+	for file in "${files[@]}"; do
+		read -r count bytes hash _ <"$file"
+		records=$((records + count)) size=$((size + bytes)) sum=$((sum + 16#$hash))
+	done
+	printf '%d %d %016x\n' "$records" "$size" "$sum"
 }
 
 # The processes of the job that are alive, by what they run.

@@ -2,19 +2,28 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Says what one rank of a job of the fault tests does: job_act names it, with the
 # rank that it is for; all others read their part.
+asked=0
+exec {never}<> <(:) # nothing is ever read from it
+
 read_part() {
 	"$job_reader" --stride="$PMI_SIZE" --first="$PMI_RANK" "$@" >"$job_scratch/seen.$PMI_RANK.1"
 }
 
-# What storage has been asked for, in bytes.
-asked() {
-	awk '$1 == "bytes" { print $2 }' "$job_mount/.slowfs/stats"
+# What storage has been asked for, in bytes, in $asked. No process of its own: it is called in a loop.
+ask() {
+	local key value
+
+	while read -r key value; do
+		[ "$key" != bytes ] || asked=$value
+	done <"$job_mount/.slowfs/stats"
 }
 
 # Returns when storage has been asked for so many bytes, or the process is gone.
 wait_for_bytes() {
-	while [ -e "/proc/$2/exe" ] && [ "$(asked)" -lt "$1" ]; do
-		sleep 0.01
+	ask
+	while [ -e "/proc/$2/exe" ] && [ "$asked" -lt "$1" ]; do
+		read -r -t 0.01 -u "$never" || true
+		ask
 	done
 }
 
