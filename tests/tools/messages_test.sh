@@ -312,9 +312,10 @@ LAUNCHED
 	done
 	for kind in text zstd; do
 		case $kind in
-		text) cp text.mdb moved/compat/.libs/liblmdbio-mpi.so.0 wants='no MPI: .*liblmdbio-mpi.so.0: ' ;;
-		zstd) cp other moved/compat/.libs/liblmdbio-mpi.so.0 wants='.*/liblmdbio-mpi.so.0 is of another release of lmdbio' ;;
+		text) file=text.mdb wants='no MPI: .*liblmdbio-mpi.so.0: ' ;;
+		zstd) file=other wants='.*/liblmdbio-mpi.so.0 is of another release of lmdbio' ;;
 		esac
+		cp "$file" moved/compat/.libs/liblmdbio-mpi.so.0
 		hear env LD_LIBRARY_PATH=moved/compat/.libs moved/tools/lmdbio-serve sound
 		heard "module_of_${kind}_in_serve" "^2 lmdbio-serve: $wants"
 		hear env LD_LIBRARY_PATH=moved/compat/.libs moved/tools/lmdbio-stage --measure sound
