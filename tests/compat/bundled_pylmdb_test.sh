@@ -37,9 +37,14 @@ version_of() {
 	sed -n "s/^__version__ = '\(.*\)'/\1/p" "$1/lmdb/__init__.py"
 }
 
+# Python 3.13 has no PyObject_AsReadBuffer, which py-lmdb 1.4 calls; Debian 13 builds it with a patch.
+headers=$($python -c 'import sysconfig; print(sysconfig.get_path("include"))')
+
 # built SOURCE FOLDER FLAG...: py-lmdb's extension, linked with these flags, in a copy of its source.
 built() {
 	cp -r "$1" "$2" && rm -rf "$2/build" "$2"/lmdb/*.so
+	grep -rqw PyObject_AsReadBuffer "$headers" || ! grep -qw PyObject_AsReadBuffer "$2/lmdb/cpython.c" ||
+		sed -i "s|^#include \"Python.h\"|&\n#include \"$compat/pylmdb_buffer.h\"|" "$2/lmdb/cpython.c"
 	(cd "$2" && shift 2 && LDSHARED="gcc -shared -pthread $*" $python setup.py -q build_ext --inplace) \
 		> build.log 2>&1 || {
 		tail -n 20 build.log
