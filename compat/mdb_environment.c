@@ -98,12 +98,14 @@ EXPORT int mdb_env_copyfd3(MDB_env *env, mdb_filehandle_t fd, unsigned int flags
 
 EXPORT int mdb_env_stat(MDB_env *env, MDB_stat *stat)
 {
-	return env_origin(env, CALLER)->call.mdb_env_stat(env_orig(env), stat);
+	return env_is_ours(env) ? env_stat(env, stat)
+				: origin_of(CALLER)->call.mdb_env_stat(env, stat);
 }
 
 EXPORT int mdb_env_info(MDB_env *env, MDB_envinfo *info)
 {
-	return env_origin(env, CALLER)->call.mdb_env_info(env_orig(env), info);
+	return env_is_ours(env) ? env_info(env, info)
+				: origin_of(CALLER)->call.mdb_env_info(env, info);
 }
 
 EXPORT int mdb_env_sync(MDB_env *env, int force)
@@ -130,7 +132,8 @@ EXPORT int mdb_env_get_path(MDB_env *env, const char **path)
 
 EXPORT int mdb_env_get_fd(MDB_env *env, mdb_filehandle_t *fd)
 {
-	return env_origin(env, CALLER)->call.mdb_env_get_fd(env_orig(env), fd);
+	return env_is_ours(env) ? env_get_fd(env, fd)
+				: origin_of(CALLER)->call.mdb_env_get_fd(env, fd);
 }
 
 EXPORT int mdb_env_set_mapsize(MDB_env *env, size_t size)
@@ -146,7 +149,8 @@ EXPORT int mdb_env_set_maxreaders(MDB_env *env, unsigned int readers)
 
 EXPORT int mdb_env_get_maxreaders(MDB_env *env, unsigned int *readers)
 {
-	return env_origin(env, CALLER)->call.mdb_env_get_maxreaders(env_orig(env), readers);
+	return env_is_ours(env) ? env_get_maxreaders(env, readers)
+				: origin_of(CALLER)->call.mdb_env_get_maxreaders(env, readers);
 }
 
 EXPORT int mdb_env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
@@ -157,7 +161,8 @@ EXPORT int mdb_env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 
 EXPORT int mdb_env_get_maxkeysize(MDB_env *env)
 {
-	return env_origin(env, CALLER)->call.mdb_env_get_maxkeysize(env_orig(env));
+	return env_is_ours(env) ? env_get_maxkeysize(env)
+				: origin_of(CALLER)->call.mdb_env_get_maxkeysize(env);
 }
 
 EXPORT int mdb_env_set_userctx(MDB_env *env, void *ctx)
@@ -181,10 +186,12 @@ EXPORT int mdb_env_set_assert(MDB_env *env, MDB_assert_func *func)
 
 EXPORT int mdb_reader_list(MDB_env *env, MDB_msg_func *func, void *ctx)
 {
-	return env_origin(env, CALLER)->call.mdb_reader_list(env_orig(env), func, ctx);
+	return env_is_ours(env) ? env_reader_list(env, func, ctx)
+				: origin_of(CALLER)->call.mdb_reader_list(env, func, ctx);
 }
 
 EXPORT int mdb_reader_check(MDB_env *env, int *dead)
 {
-	return env_origin(env, CALLER)->call.mdb_reader_check(env_orig(env), dead);
+	return env_is_ours(env) ? env_reader_check(env, dead)
+				: origin_of(CALLER)->call.mdb_reader_check(env, dead);
 }

@@ -16,14 +16,21 @@ enum { ADDRESS_BITS = 47, LOOKS = 8 };
 
 static const char *const labels[FORMAT_METAS] = {"meta page 0", "meta page 1"};
 
-static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_END], size_t *done)
+static int meta_read(struct io *io, uint64_t offset, uint8_t page[META_LOOK], size_t *done)
 {
-	memset(page, 0, META_END);
-	return io_read(io, page, META_END, offset, done);
+	memset(page, 0, META_LOOK);
+	return io_read(io, page, META_LOOK, offset, done);
 }
 
-/* What lmdbio does not read, which is no damage: report->unchecked says what it is. */
-static int other_format(struct io *io, struct check_report *report)
+/* Bytes of a meta page that have its fields. */
+static size_t meta_end(enum format format)
+{
+	return page_layouts[format].shift + META_END;
+}
+
+/* Which of the formats it has; what lmdbio does not read is no damage: report->unchecked says what
+ * it is. */
+static int format_find(struct io *io, struct check_report *report, enum format *format)
 {
 	static char text[FORMAT_TEXT]; /* there is one check in a process */
 	struct format_identity identity;
@@ -33,6 +40,7 @@ static int other_format(struct io *io, struct check_report *report)
 
 	if (!rc) {
 		identity = format_identify(bytes, done);
+		*format = identity.kind == FORMAT_KIND_LMDB_1 ? FORMAT_1_0 : FORMAT_0_9;
 		if (identity.kind == FORMAT_KIND_SKIPPABLE) {
 			check_found(report, CHECK_DAMAGE, "container", 0, "%s",
 				    format_explain(&identity, text));
@@ -47,20 +55,22 @@ static int other_format(struct io *io, struct check_report *report)
 
 /* The page size: as the first meta page says, when the second one is there and says the same; else
  * as a second one says that is where it says; else as the first one says, or 0. */
-static int page_size_find(struct io *io, const uint8_t *first, uint32_t *page_size)
+static int page_size_find(struct io *io, const uint8_t *first, enum format format,
+			  uint32_t *page_size)
 {
-	uint8_t page[META_END];
+	uint8_t page[META_LOOK];
 	struct meta meta;
 	size_t done;
 	int rc;
 
-	*page_size = meta_parse(&meta, first, FORMAT_0_9) ? 0 : meta.page_size;
-	for (uint32_t size = FORMAT_PAGE_MIN / 2; size <= LAYOUT_0_9->page_max; size *= 2) {
+	*page_size = meta_parse(&meta, first, format) ? 0 : meta.page_size;
+	for (uint32_t size = FORMAT_PAGE_MIN / 2; size <= page_layouts[format].page_max;
+	     size *= 2) {
 		uint32_t at = size < FORMAT_PAGE_MIN ? *page_size : size;
 
 		if ((rc = meta_read(io, at, page, &done)))
 			return rc;
-		if (at && done == META_END && !meta_parse(&meta, page, FORMAT_0_9) &&
+		if (at && done >= meta_end(format) && !meta_parse(&meta, page, format) &&
 		    meta.page_size == at) {
 			*page_size = at;
 			break;
@@ -70,10 +80,10 @@ static int page_size_find(struct io *io, const uint8_t *first, uint32_t *page_si
 }
 
 /* Both as they stand at one moment; a writer may be busy with one of them. */
-static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_METAS][META_END],
+static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_METAS][META_LOOK],
 		      size_t done[FORMAT_METAS])
 {
-	uint8_t before[FORMAT_METAS][META_END];
+	uint8_t before[FORMAT_METAS][META_LOOK];
 	int rc;
 
 	for (int look = 0; look < LOOKS; look++) {
@@ -89,10 +99,14 @@ static int metas_read(struct io *io, uint32_t page_size, uint8_t pages[FORMAT_ME
 
 /* Why meta_parse() does not take a page. */
 static void judge_refused(struct check_report *report, unsigned i, uint64_t byte,
-			  const uint8_t *page)
+			  const uint8_t *page, enum format format)
 {
-	uint32_t magic = load32(page + META_MAGIC), version = load32(page + META_VERSION);
+	uint32_t magic, version;
 
+	byte += page_layouts[format].shift;
+	page += page_layouts[format].shift;
+	magic = load32(page + META_MAGIC);
+	version = load32(page + META_VERSION);
 	if (!(load16(page + PAGE_FLAGS) & PAGE_META))
 		check_found(report, CHECK_DAMAGE, labels[i], byte + PAGE_FLAGS,
 			    "has flags %#x, which no meta page has", load16(page + PAGE_FLAGS));
@@ -100,7 +114,7 @@ static void judge_refused(struct check_report *report, unsigned i, uint64_t byte
 		check_found(report, CHECK_DAMAGE, labels[i], byte + META_MAGIC,
 			    "has the magic number %#x: this is no LMDB data file, or damaged",
 			    magic);
-	else if (version != FORMAT_VERSION)
+	else if (version != page_layouts[format].version)
 		check_found(report, CHECK_DAMAGE, labels[i], byte + META_VERSION,
 			    "has the format version %u", version);
 	else
@@ -117,14 +131,20 @@ static void judge_root(struct check_report *report, unsigned i, uint64_t byte, c
 			    root, meta->last_page);
 }
 
+static void judge_number(struct check_report *report, unsigned i, uint64_t byte,
+			 const uint8_t *page)
+{
+	if (load64(page + PAGE_NUMBER) != i)
+		check_found(report, CHECK_DAMAGE, labels[i], byte, "calls itself page %" PRIu64,
+			    load64(page + PAGE_NUMBER));
+}
+
+/* `byte` and `page`: from where the fields stand by 0.9's offsets. */
 static void judge_fields(struct check_report *report, unsigned i, uint64_t byte,
 			 const uint8_t *page, const struct meta *meta)
 {
 	uint64_t end;
 
-	if (load64(page + PAGE_NUMBER) != i)
-		check_found(report, CHECK_DAMAGE, labels[i], byte, "calls itself page %" PRIu64,
-			    load64(page + PAGE_NUMBER));
 	if (load16(page + PAGE_FLAGS) != PAGE_META)
 		check_found(report, CHECK_DAMAGE, labels[i], byte + PAGE_FLAGS, "has flags %#x",
 			    load16(page + PAGE_FLAGS));
@@ -160,12 +180,14 @@ static void judge_transactions(struct check_report *report, const struct check_m
 	for (unsigned i = 0; i < FORMAT_METAS; i++)
 		if (meta[i].txnid && meta[i].txnid % FORMAT_METAS != i)
 			check_found(report, CHECK_DAMAGE, labels[i],
-				    (uint64_t)i * metas->page_size + META_TXNID,
+				    (uint64_t)i * metas->page_size +
+					    page_layouts[metas->format].shift + META_TXNID,
 				    "is of transaction %" PRIu64 ", which writes the other one",
 				    meta[i].txnid);
 	/* A crash without MDB_NOSYNC or MDB_NOMETASYNC cannot leave them further apart. */
 	if (meta[0].txnid + 1 != meta[1].txnid && meta[1].txnid + 1 != meta[0].txnid)
-		check_found(report, CHECK_WARNING, labels[0], META_TXNID,
+		check_found(report, CHECK_WARNING, labels[0],
+			    page_layouts[metas->format].shift + META_TXNID,
 			    "transaction %" PRIu64 " here and %" PRIu64
 			    " in the other one do not follow each other",
 			    meta[0].txnid, meta[1].txnid);
@@ -175,20 +197,23 @@ static void judge_page(struct check_report *report, struct check_metas *metas, u
 		       const uint8_t *page, size_t done)
 {
 	uint64_t byte = (uint64_t)i * metas->page_size;
+	uint32_t shift = page_layouts[metas->format].shift;
 	struct meta *meta = &metas->meta[i];
 
-	if (done < META_END || metas->file_size < byte + metas->page_size) {
+	if (done < meta_end(metas->format) || metas->file_size < byte + metas->page_size) {
 		check_found(report, CHECK_DAMAGE, labels[i], byte,
 			    "is cut off: the file ends after %" PRIu64 " bytes", metas->file_size);
-	} else if (meta_parse(meta, page, FORMAT_0_9)) {
-		judge_refused(report, i, byte, page);
+	} else if (meta_parse(meta, page, metas->format)) {
+		judge_refused(report, i, byte, page, metas->format);
 	} else if (meta->page_size != metas->page_size) {
-		check_found(report, CHECK_DAMAGE, labels[i], byte + META_FREE_TREE + TREE_PAD,
+		check_found(report, CHECK_DAMAGE, labels[i],
+			    byte + shift + META_FREE_TREE + TREE_PAD,
 			    "has the page size %u, the other one %u", meta->page_size,
 			    metas->page_size);
 	} else {
 		metas->sound[i] = true;
-		judge_fields(report, i, byte, page, meta);
+		judge_number(report, i, byte, page);
+		judge_fields(report, i, byte + shift, page + shift, meta);
 		if (metas->newest < 0 || meta->txnid > metas->meta[metas->newest].txnid)
 			metas->newest = (int)i;
 	}
@@ -196,26 +221,26 @@ static void judge_page(struct check_report *report, struct check_metas *metas, u
 
 int check_metas(struct check_report *report, struct io *io, struct check_metas *metas)
 {
-	uint8_t pages[FORMAT_METAS][META_END] = {{0}};
+	uint8_t pages[FORMAT_METAS][META_LOOK] = {{0}};
 	size_t done[FORMAT_METAS];
 	int rc;
 
 	*metas = (struct check_metas){.newest = -1};
 	if ((rc = io_size(io, &metas->file_size)) || (rc = meta_read(io, 0, pages[0], &done[0])) ||
-	    (rc = other_format(io, report)))
+	    (rc = format_find(io, report, &metas->format)))
 		return rc;
 	if (report->unchecked)
 		return ENOTSUP;
-	if ((rc = page_size_find(io, pages[0], &metas->page_size)))
+	if ((rc = page_size_find(io, pages[0], metas->format, &metas->page_size)))
 		return rc;
 	report->page_size = metas->page_size;
 	if (!metas->page_size) {
-		if (done[0] < META_END)
+		if (done[0] < meta_end(metas->format))
 			check_found(report, CHECK_DAMAGE, "the file", metas->file_size,
 				    "ends after %" PRIu64 " bytes, inside of its first page",
 				    metas->file_size);
 		else
-			judge_refused(report, 0, 0, pages[0]);
+			judge_refused(report, 0, 0, pages[0], metas->format);
 		return 0;
 	}
 	if ((rc = metas_read(io, metas->page_size, pages, done)))

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 struct check_metas {
+	enum format format;
 	struct meta meta[FORMAT_METAS];
 	bool sound[FORMAT_METAS]; /* it can be read and its page size is one */
 	uint32_t page_size;       /* 0: not known */

@@ -221,6 +221,15 @@ static void judge_leaks(struct checker *checker)
 	}
 }
 
+/* LMDB 1.0 keeps the size of its checksums at the end of the first page. */
+static uint32_t sum_size(const struct snapshot *snapshot)
+{
+	enum { SUM_MOST = 256 };
+	unsigned size = load16(snapshot->view.base + snapshot->page_size - sizeof(uint16_t));
+
+	return snapshot->format == FORMAT_1_0 && size <= SUM_MOST ? size : 0;
+}
+
 int check_pages(struct check_pages *pages)
 {
 	struct checker checker = {.pages = pages};
@@ -232,6 +241,7 @@ int check_pages(struct check_pages *pages)
 	if (rc)
 		goto fail;
 	checker.walker = (struct walker){.snapshot = pages->snapshot,
+					 .sum = sum_size(pages->snapshot),
 					 .used = &checker.used,
 					 .free = &checker.free,
 					 .unordered = pages->unordered,

@@ -103,6 +103,7 @@ static int pin_alone(struct check_source *source, const struct check_metas *meta
 	if (rc)
 		return rc;
 	source->alone.page_size = metas->page_size;
+	source->alone.format = metas->format;
 	source->snapshot = &source->alone;
 	source->free_tree = meta->free_tree;
 	source->main_tree = meta->main_tree;
@@ -129,6 +130,10 @@ void check_source_pin(struct check_source *source, unsigned flags, const struct 
 	}
 	if (!rc)
 		return;
+	if (rc == MDB_INCOMPATIBLE) {
+		report->unchecked = unopened_explain(source, rc);
+		return;
+	}
 	if (rc_is_damage(rc))
 		check_found(report, CHECK_DAMAGE, "the file", 0, "LMDB does not open it (code %d)",
 			    rc);

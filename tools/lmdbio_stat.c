@@ -119,7 +119,7 @@ static int show_readers(struct stat_run *run)
 	if (!run->json || run->options->readers == 1)
 		(void)tool_reader_list(run->env, reader_line, list);
 	if (run->options->readers > 1) {
-		rc = lmdbio_orig_mdb_reader_check(run->env->orig, &dead);
+		rc = env_reader_check(run->env, &dead);
 		if (rc)
 			dead = 0;
 		if (!run->json)

@@ -234,8 +234,8 @@ static enum preload_verdict findings_judge(const char *program, const struct fin
 			   findings->library);
 	if (*findings->version_1)
 		return say(PRELOAD_FAILS, program,
-			   "it was built for LMDB 1.0 (%s), whose files lmdbio "
-			   "does not read: start it without lmdbio",
+			   "it was built for LMDB 1.0 (%s), which lmdbio does not replace: "
+			   "start it without lmdbio",
 			   findings->version_1);
 	if (*findings->calls)
 		return reached_judge(program, findings, findings->calls, "looks for LMDB by name",

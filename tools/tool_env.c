@@ -141,7 +141,7 @@ int tool_env_try(const char *path, unsigned flags, MDB_dbi dbs, MDB_env **ret)
 char *tool_env_explain(const char *path, unsigned flags, int rc)
 {
 	char *name = tool_env_path(path, &flags);
-	char *line = name ? env_explain(name, flags, rc) : NULL;
+	char *line = name ? env_explain(name, flags | MDB_RDONLY, rc) : NULL;
 
 	free(name);
 	return line;
@@ -186,12 +186,12 @@ int tool_dbi_open(const struct tool *tool, const char *path, MDB_txn *txn, const
 
 int tool_env_info(MDB_env *env, MDB_envinfo *info)
 {
-	return lmdbio_orig_mdb_env_info(env->orig, info);
+	return env_info(env, info);
 }
 
 int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context)
 {
-	return lmdbio_orig_mdb_reader_list(env->orig, func, context);
+	return env_reader_list(env, func, context);
 }
 
 char *tool_data_name(const char *path)

@@ -65,7 +65,7 @@ void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct wa
 {
 	bool branch = page_flags(walk_layout(walker), page->bytes) & PAGE_BRANCH;
 	unsigned upper = page_upper(walk_layout(walker), page->bytes);
-	size_t filled = 0;
+	size_t filled = 0, room;
 	MDB_val before = {0}, key;
 	struct entry entry;
 
@@ -110,12 +110,12 @@ void walk_judge_entries(struct walker *walker, struct walk_tree *tree, struct wa
 		before = key;
 	}
 	/* LMDB moves entries together whenever one goes or changes its size. */
-	if (filled != page->size - upper)
+	room = page->size - upper - (page->size == walker->snapshot->page_size ? walker->sum : 0);
+	if (filled != room)
 		walk_damage(
 			walker, tree,
 			walk_inside(page, page->bytes + walk_layout(walker)->shift + PAGE_UPPER),
-			"entries of %zu bytes in a page filled with %u", filled,
-			page->size - upper);
+			"entries of %zu bytes in a page filled with %zu", filled, room);
 }
 
 void walk_judge_items(struct walker *walker, struct walk_tree *tree, const struct walk_page *page,

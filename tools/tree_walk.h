@@ -75,7 +75,8 @@ struct walker {
 	void (*value)(void *context, const struct walk_tree *tree, const struct walk_value *value);
 	void (*database)(void *context, const MDB_val *name, const struct tree_record *record,
 			 struct walk_place where);
-	MDB_val key; /* of the record that is visited, also for its duplicates */
+	uint32_t sum; /* bytes of a checksum at the end of each page */
+	MDB_val key;  /* of the record that is visited, also for its duplicates */
 	uint64_t taken[FORMAT_PAGE_MAX / 128 + 1]; /* scratch: a bit for two bytes of a page */
 };
 

@@ -250,7 +250,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	level->index = (uint16_t)next;
 	cursor->pace--;
 	if (likely(key)) {
-		key->mv_size = key_size;
+		key->mv_size = entry_key_shown(LAYOUT, flags, at + ENTRY_KEY, key_size);
 		key->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY);
 	}
 	return true;

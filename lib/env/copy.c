@@ -72,7 +72,7 @@ static int origin_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *
 /* Whether we make the copy: the original's would be of its own map. */
 static bool is_ours(const MDB_env *env, unsigned flags)
 {
-	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed);
+	return env->mode == ENV_OWN && (flags & MDB_CP_COMPACT || env->packed || env->later);
 }
 
 /* Whether a copy can be made of a given transaction's snapshot. Ours is made of its reachable
@@ -86,11 +86,31 @@ static bool may_be_given(const MDB_env *env, unsigned flags, const MDB_txn *txn)
 	return txn->env == env && env->origin->copy3 && env->origin->copyfd3;
 }
 
+/* A writer may overwrite a transaction's meta page before it has been copied; then the next
+ * transaction's is. */
+static int copy_later(MDB_env *env, int fd)
+{
+	MDB_txn *txn;
+	int rc;
+
+	do {
+		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
+		if (rc)
+			return rc;
+		rc = later_copy(txn, fd);
+		txn_abort(txn);
+	} while (rc == EAGAIN);
+	return rc;
+}
+
 static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	MDB_txn *begun = NULL;
-	int rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
+	int rc;
 
+	if (env->later)
+		return flags & MDB_CP_COMPACT ? MDB_INCOMPATIBLE : copy_later(env, fd);
+	rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
 	if (!rc && flags & MDB_CP_COMPACT)
 		rc = copy_compact(txn ? txn : begun, fd);
 	else if (!rc)

@@ -137,7 +137,8 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 		return MDB_BAD_TXN;
 	if (!text)
 		return dbi_open_main(txn, flags, dbi);
-	name = (MDB_val){.mv_size = strlen(text), .mv_data = (void *)(uintptr_t)text};
+	name = (MDB_val){.mv_size = strlen(text) + snapshot_layout(&txn->snapshot)->name_end,
+			 .mv_data = (void *)(uintptr_t)text};
 	if (slot_find(txn, &name, &found)) {
 		*dbi = found;
 		return 0;

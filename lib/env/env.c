@@ -6,6 +6,7 @@
 
 #include "format/layout.h"
 #include "format/meta.h"
+#include "format/page.h"
 #include "origin/origin_find.h"
 #include "origin/origin_loan.h"
 #include "util/settings.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -115,6 +117,15 @@ char *env_data_path(const char *path, unsigned flags)
 	return name;
 }
 
+char *env_lock_path(const char *path, unsigned flags)
+{
+	char *name;
+
+	return asprintf(&name, "%s%s", path, flags & MDB_NOSUBDIR ? "-lock" : "/lock.mdb") < 0
+		       ? NULL
+		       : name;
+}
+
 static char *absolute_path(const char *path)
 {
 	char *here, *name;
@@ -132,31 +143,39 @@ static char *absolute_path(const char *path)
 
 /* What has been seen of a data file before the original opens it. */
 struct file_metas {
-	uint8_t first[META_END], second[META_END];
+	uint8_t first[META_LOOK], second[META_LOOK];
 	struct meta newer; /* page_size 0: the file is not sound */
 };
 
-static bool is_meta(const uint8_t *page)
+static bool is_meta(const uint8_t *page, enum format format)
 {
-	return load32(page + META_MAGIC) == FORMAT_MAGIC &&
-	       load32(page + META_VERSION) == FORMAT_VERSION &&
-	       load16(page + PAGE_FLAGS) & PAGE_META;
+	const struct page_layout *layout = &page_layouts[format];
+
+	return load32(page + layout->shift + META_MAGIC) == FORMAT_MAGIC &&
+	       load32(page + layout->shift + META_VERSION) == layout->version &&
+	       page_flags(layout, page) & PAGE_META;
 }
 
 /* Whether the original may open this file at all. It computes with a page size from the file
  * before it has looked at it. Everything that it judges itself is left to it: 0 means "ask it". */
 static int judge_file(int fd, struct file_metas *look)
 {
+	enum format format = FORMAT_0_9;
 	struct meta meta;
 
-	look->newer.page_size = 0;
-	if (pread(fd, look->first, META_END, 0) != META_END || !is_meta(look->first))
+	memset(look, 0, sizeof(*look));
+	if (pread(fd, look->first, META_LOOK, 0) < META_END)
 		return 0;
-	if (meta_parse(&meta, look->first, FORMAT_0_9))
+	if (is_meta(look->first, FORMAT_1_0))
+		format = FORMAT_1_0;
+	else if (!is_meta(look->first, FORMAT_0_9))
+		return 0;
+	if (meta_parse(&meta, look->first, format))
 		return MDB_INVALID;
-	if (pread(fd, look->second, META_END, meta.page_size) != META_END || !is_meta(look->second))
+	if (pread(fd, look->second, META_LOOK, meta.page_size) < META_END ||
+	    !is_meta(look->second, format))
 		return 0;
-	return meta_judge(look->first, look->second, &look->newer, FORMAT_0_9);
+	return meta_judge(look->first, look->second, &look->newer, format);
 }
 
 /* After open() of a data file: whether a container may stand in its directory instead. One that is
@@ -195,13 +214,6 @@ static int staged_take(MDB_env *env, const char *path, int *fd)
 	}
 	*fd = copy;
 	return before;
-}
-
-/* Whether the original has opened another file than the program thinks, and without a lock file,
- * because that file never changes. */
-static bool has_stand_in(const MDB_env *env)
-{
-	return env->packed || env->staged;
 }
 
 /* How the original is to open it: a copy that stands in for a directory's data file by its
@@ -272,24 +284,31 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	missing = is_missing(loan->fd, flags);
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);
+	if (!rc && look.newer.page_size && look.newer.format == FORMAT_1_0) {
+		rc = later_lend(env, path, &look.newer, loan);
+		if (!rc) {
+			path = env->later->path;
+			flags = packed_flags(flags);
+		}
+	}
 	/* What is a data file is no container. */
 	if (!rc && !look.newer.page_size &&
 	    (container = packed_find(name, loan->fd, missing)) >= 0) {
 		rc = container_open(env, path, container, loan);
-	} else if (!rc && look.newer.page_size) {
+	} else if (!rc && look.newer.page_size && !env->later) {
 		before = staged_take(env, path, &loan->fd);
 		if (before >= 0)
 			close(before);
 		if (env->staged)
 			loan->path = env->staged;
 	}
-	if (!rc && has_stand_in(env)) {
+	if (!rc && (env->packed || env->staged)) {
 		path = env->path = stand_in_path(env, flags);
 		flags = env_origin_flags(env, flags);
 		rc = path ? judge_file(loan->fd, &look) : ENOMEM;
 	}
 	if (!rc) {
-		if (look.newer.page_size) {
+		if (look.newer.page_size && !env->later) {
 			loan->seen[0] = (struct origin_loan_bytes){look.first, META_END, 0};
 			loan->seen[1] = (struct origin_loan_bytes){look.second, META_END,
 								   look.newer.page_size};
@@ -312,14 +331,20 @@ static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_lo
 	MDB_envinfo info;
 	int rc = 0;
 
-	if (loan->map) {
+	if (loan->map && !env->later) {
 		window_borrow(&window, loan->map, loan->length, page_size);
 	} else {
 		rc = env->origin->call.mdb_env_info(env->orig, &info);
 		if (!rc && !env->io.ops)
 			rc = io_open_file(&env->io, "pread", env->data);
+		/* The stand-in of a later LMDB's file knows no more than its map size. */
+		if (!rc && info.me_mapsize < env->bytes)
+			info.me_mapsize = env->bytes;
 		if (!rc)
 			rc = window_open(&window, &env->io, info.me_mapsize, page_size);
+		/* As the original's map would be. */
+		if (!rc && env->flags & MDB_NORDAHEAD)
+			(void)madvise((void *)(uintptr_t)window.base, window.length, MADV_RANDOM);
 	}
 	if (rc)
 		return rc;
@@ -336,12 +361,15 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 
 	if (!rc && !meta.page_size)
 		rc = MDB_INVALID; /* it has changed between the two looks */
-	if (!rc)
+	if (!rc && !env->later)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
 		rc = env_file_hold(env);
 	if (rc)
 		goto fail;
+	env->flags = flags;
+	env->permissions = mode;
+	env->bytes = (meta.last_page + 1) * meta.page_size;
 	rc = window_renew(env, meta.page_size, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
@@ -349,6 +377,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 			env->path = absolute_path(path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
+		if (!rc && env->later && !(flags & MDB_NOLOCK))
+			rc = later_lock(env);
 	}
 	if (rc) {
 		window_close(&env->window);
@@ -358,15 +388,15 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env->mode = ENV_OWN;
 	stats_opened();
 	records_open(env);
-	env->flags = flags;
-	env->permissions = mode;
 	env->dbis = DBI_CORE;
 	env->slots[DBI_FREE].order.key.kind = COMPARE_INTEGER;
 	env->generation = fork_generation;
-	env_report(env, path, env->packed ? "a container, read by lmdbio" : "read by lmdbio");
+	env_report(env, path,
+		   env->packed  ? "a container, read by lmdbio"
+		   : env->later ? "a data file of LMDB 1.0, read by lmdbio"
+				: "read by lmdbio");
 	if (env->staged)
 		env_report(env, env->staged, "its staged copy, which is what is read");
-	env->bytes = (meta.last_page + 1) * meta.page_size;
 	rc = env_store_open(env);
 	if (rc && settings_get()->verbose)
 		log_line("%s: nothing is read ahead: %s", path, strerror(rc));
@@ -377,6 +407,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 
 fail:
 	env_file_release(env);
+	later_leave(env);
 	free(env->slots);
 	free(env->path);
 	env->slots = NULL;
@@ -458,8 +489,12 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 	if (!call->mdb_env_get_maxreaders(env->orig, &readers))
 		call->mdb_env_set_maxreaders(orig, readers);
 	call->mdb_env_set_mapsize(orig, env->window.length);
-	rc = call->mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
-				env->permissions);
+	if (env->later)
+		rc = call->mdb_env_open(orig, env->later->path, packed_flags(env->flags),
+					env->permissions);
+	else
+		rc = call->mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
+					env->permissions);
 	if (rc)
 		call->mdb_env_close(orig);
 	else
@@ -486,26 +521,6 @@ int env_set_mapsize(MDB_env *env, size_t size)
 		rc = window_renew(env, env->window.page_size, &loan);
 	if (env->window.base)
 		(void)env_store_open(env);
-	return rc;
-}
-
-/* With a stand-in the original has seen another file, opened in another way. */
-int env_get_flags(MDB_env *env, unsigned *flags)
-{
-	const unsigned other = packed_flags(0);
-	int rc = env->origin->call.mdb_env_get_flags(env->orig, flags);
-
-	if (!rc && has_stand_in(env))
-		*flags = (*flags & ~other) | (env->flags & other);
-	return rc;
-}
-
-int env_get_path(MDB_env *env, const char **path)
-{
-	int rc = env->origin->call.mdb_env_get_path(env->orig, path);
-
-	if (!rc && has_stand_in(env))
-		*path = env->packed ? env->packed->path : env->named;
 	return rc;
 }
 
@@ -544,6 +559,7 @@ void env_close(MDB_env *env)
 	}
 	env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);
+	later_leave(env);
 	free(env->staged);
 	free(env->named);
 	free(env->node);

@@ -12,6 +12,7 @@
 #include "cursor/cursor.h"
 #include "io/io.h"
 #include "origin/origin.h"
+#include "env/later.h"
 #include "env/packed.h"
 #include "prefetch/prefetch.h"
 #include "util/at_fork.h"
@@ -84,19 +85,20 @@ struct MDB_env {
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
 	char *path;          /* absolute, for opening again in a forked child */
 	char *staged;        /* the staged copy that stands in for the data file, or NULL */
-	char *named;         /* if there is one: the path that the program gave */
+	char *named;         /* with a stand-in: the path that the program gave */
 	/* Set before it is opened: */
 	char *node; /* in place of LMDBIO_NODE, or NULL */
 	bool alone; /* its memory is not shared with the node's other processes */
 	bool plans; /* its user knows what will be read, and how much of it there is room for */
 	unsigned flags;
 	mdb_mode_t permissions;
-	int fd;       /* the data file: the descriptor of the first `orig` */
+	int fd;       /* the data file: the descriptor of the first `orig`, or with `later` ours */
 	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
 	struct env_seen seen;
 	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
+	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (env_store.c): */
 	uint64_t bytes;       /* of the data, when it was opened */
@@ -125,7 +127,8 @@ struct MDB_txn {
 	MDB_txn *parent, *child;
 	MDB_cursor *cursors; /* of a write transaction: they end with it */
 	/* Of our own: */
-	unsigned generation; /* the process whose reader slot `orig` holds */
+	unsigned generation;      /* the process whose reader slot `orig` or `slot` is */
+	struct reader_slot *slot; /* in the lock file of LMDB 1.0, or NULL */
 	size_t id;
 	/* What the file was found to be, kept from one snapshot to the next: */
 	uint64_t looked_at; /* by the coarse clock; 0: never */
@@ -210,11 +213,20 @@ int env_create_by(const struct origin *origin, MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
 char *env_data_path(const char *path, unsigned flags);
+/* The lock file that LMDB makes for a path; malloc'ed, or NULL. */
+char *env_lock_path(const char *path, unsigned flags);
 /* With which flags the original opens env->path, where the program has given these. */
 unsigned env_origin_flags(const MDB_env *env, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
 int env_get_flags(MDB_env *env, unsigned *flags);
 int env_get_path(MDB_env *env, const char **path);
+int env_get_fd(MDB_env *env, int *fd);
+int env_get_maxkeysize(MDB_env *env);
+int env_info(MDB_env *env, MDB_envinfo *info);
+int env_stat(MDB_env *env, MDB_stat *stat);
+int env_get_maxreaders(MDB_env *env, unsigned *readers);
+int env_reader_list(MDB_env *env, MDB_msg_func *func, void *context);
+int env_reader_check(MDB_env *env, int *dead);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);

@@ -41,7 +41,8 @@ static void explain_as(struct explained *explained, const char *file, const char
 }
 
 /* The data file can be opened, and LMDB does not take it. */
-static void explain_content(struct explained *explained, const char *data, int fd, int rc)
+static void explain_content(struct explained *explained, const char *data, int fd, unsigned flags,
+			    int rc)
 {
 	struct format_identity identity;
 	char text[FORMAT_TEXT];
@@ -66,9 +67,25 @@ static void explain_content(struct explained *explained, const char *data, int f
 	free(bytes);
 	if (format_explain(&identity, text))
 		explain_as(explained, data, "%s", text);
+	else if (identity.kind == FORMAT_KIND_LMDB_1 && rc == ENOTSUP)
+		explain_as(
+			explained, data,
+			"this is a data file of LMDB 1.0, which this command does not read: dump "
+			"it with lmdbio-dump, load it with LMDB 0.9's mdb_load");
+	else if (identity.kind == FORMAT_KIND_LMDB_1 && !(flags & MDB_RDONLY))
+		explain_as(explained, data,
+			   "this is a data file of LMDB 1.0, which lmdbio only reads: open it with "
+			   "MDB_RDONLY (readonly=True), write to it with LMDB 1.0");
 	else if (rc == MDB_VERSION_MISMATCH)
-		explain_as(explained, data, "a program that has it open uses another version of "
-					    "LMDB, whose lock file differs");
+		explain_as(
+			explained, data,
+			"a program that has it open uses another version of LMDB, whose lock "
+			"file differs: if no program writes to the data, open it with MDB_NOLOCK "
+			"(lock=False, --no-lock)");
+	else if (rc == MDB_INCOMPATIBLE)
+		explain_as(explained, data,
+			   "its pages are encrypted (mdb_env_set_encrypt of LMDB "
+			   "1.0), which lmdbio does not read");
 	else
 		explain_as(explained, data, "it is damaged: lmdbio-check says where");
 }
@@ -85,15 +102,6 @@ static void explain_missing(struct explained *explained, const char *path, const
 			   "name one that does");
 	else
 		explain_as(explained, data, "%s: check the path", strerror(ENOENT));
-}
-
-/* The name of the lock file. malloc'ed. */
-static char *lock_name(const char *path, unsigned flags)
-{
-	char *name;
-
-	return asprintf(&name, "%s%s", path, flags & MDB_NOSUBDIR ? "-lock" : "/lock.mdb") < 0 ? NULL
-											      : name;
 }
 
 /* A data file that was opened for writing, and only can be read. Returns whether it is one. */
@@ -145,9 +153,10 @@ static void explain(struct explained *explained, const char *path, const char *d
 		explain_as(explained, data,
 			   "this is a pipe or a device, and no data file: name a "
 			   "file, or its directory");
-	else if (fd >= 0 && (rc == MDB_INVALID || rc == MDB_CORRUPTED ||
-			     rc == MDB_VERSION_MISMATCH || rc == EBADF))
-		explain_content(explained, data, fd, rc);
+	else if (fd >= 0 &&
+		 (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_VERSION_MISMATCH ||
+		  rc == MDB_INCOMPATIBLE || rc == ENOTSUP || rc == EBADF))
+		explain_content(explained, data, fd, flags, rc);
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)
 		explain_refused(explained, data, lock, fd, rc, flags);
@@ -180,7 +189,7 @@ static char *data_name(const char *path, unsigned flags)
 
 char *env_explain(const char *path, unsigned flags, int rc)
 {
-	char *data = data_name(path, flags), *lock = lock_name(path, flags), *line = NULL;
+	char *data = data_name(path, flags), *lock = env_lock_path(path, flags), *line = NULL;
 	struct explained explained;
 
 	if (data && lock) {

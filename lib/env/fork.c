@@ -41,6 +41,7 @@ static void fork_in_child(void)
 		env_store_forked(env);
 		records_forked(env);
 	}
+	readers_forked();
 	pthread_mutex_unlock(&list_lock);
 	/* Another thread of the parent may have held it. */
 	pthread_mutex_init(&adopt_lock, NULL);
@@ -113,9 +114,13 @@ static int adopt(MDB_env *env)
 
 	if (rc)
 		return rc;
-	if (!same_file(env, orig)) {
+	if (!env->later && !same_file(env, orig)) {
 		env->origin->call.mdb_env_close(orig);
 		return MDB_INVALID;
+	}
+	if (env->later && env->later->readers && (rc = later_lock(env))) {
+		env->origin->call.mdb_env_close(orig);
+		return rc;
 	}
 	env->orig = orig;
 	env->generation = fork_generation;
@@ -134,6 +139,15 @@ int env_adopt(MDB_env *env)
 	return rc;
 }
 
+/* Whether what this process can pin is newer than a transaction that it has inherited. Without a
+ * lock file a file of LMDB 1.0 is pinned by nothing. */
+static bool is_past(MDB_txn *txn, MDB_txn *orig)
+{
+	if (!txn->env->later)
+		return txn->env->origin->call.mdb_txn_id(orig) != txn->id;
+	return txn->slot && readers_pin(txn->env->later->readers, txn->slot) != txn->id;
+}
+
 int txn_adopt(MDB_txn *txn)
 {
 	MDB_txn *orig;
@@ -146,10 +160,16 @@ int txn_adopt(MDB_txn *txn)
 		rc = txn->env->origin->call.mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY, &orig);
 	if (rc)
 		return rc;
-	if (txn->env->origin->call.mdb_txn_id(orig) != txn->id) {
+	txn->slot = NULL; /* the parent's */
+	rc = later_begin(txn);
+	if (!rc && is_past(txn, orig)) {
 		/* A writer has committed since; this process can no more hold the old snapshot. */
+		later_end(txn);
+		rc = MDB_BAD_TXN;
+	}
+	if (rc) {
 		txn->env->origin->call.mdb_txn_abort(orig);
-		return MDB_BAD_TXN;
+		return rc;
 	}
 	txn->orig = orig;
 	txn->generation = fork_generation;

@@ -39,16 +39,22 @@ static inline void read_in_order(void)
 #endif
 }
 
-static int meta_copy(const struct window *window, size_t id, uint8_t copy[META_END],
-		     struct meta_ids *look)
+/* Where the fields of a meta page are, by 0.9's offsets. */
+static const uint8_t *meta_at(const struct window *window, unsigned which, enum format format)
 {
-	const uint8_t *other = window_meta(window, ~(unsigned)id & 1);
+	return window_meta(window, which) + page_layouts[format].shift;
+}
 
-	memcpy(copy, window_meta(window, (unsigned)id & 1), META_END);
+static int meta_copy(const MDB_env *env, size_t id, uint8_t copy[META_LOOK], struct meta_ids *look)
+{
+	const uint8_t *other = meta_at(&env->window, ~(unsigned)id & 1, env->format);
+	uint32_t shift = page_layouts[env->format].shift;
+
+	memcpy(copy, window_meta(&env->window, (unsigned)id & 1), shift + META_END);
 	read_in_order();
 	*look = (struct meta_ids){
 		.id = id,
-		.ours = load64(copy + META_TXNID),
+		.ours = load64(copy + shift + META_TXNID),
 		.other = *(const volatile uint64_t *)(const void *)(other + META_TXNID),
 	};
 	read_in_order();
@@ -70,8 +76,8 @@ static int file_size(const MDB_env *env, uint64_t *size, struct identity *identi
 	}
 	*identity = identity_of(&st);
 	identity->system = env->seen.system;
-	identity->metas = identity_metas(window_meta(&env->window, 0), window_meta(&env->window, 1),
-					 META_END);
+	identity->metas = identity_metas(meta_at(&env->window, 0, env->format),
+					 meta_at(&env->window, 1, env->format), META_END);
 	return 0;
 }
 
@@ -81,7 +87,7 @@ int snapshot_identify(const MDB_env *env, struct identity *identity)
 	int rc = file_size(env, &size, identity);
 
 	for (unsigned i = 0; i < FORMAT_METAS && !rc; i++) {
-		uint64_t id = load64(window_meta(&env->window, i) + META_TXNID);
+		uint64_t id = load64(meta_at(&env->window, i, env->format) + META_TXNID);
 
 		if (id > identity->snapshot)
 			identity->snapshot = id;
@@ -105,20 +111,63 @@ static int file_look(MDB_txn *txn, size_t id)
 	return rc;
 }
 
+/* Makes a meta page's transaction the one that *txn reads. */
+static int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
+{
+	const MDB_env *env = txn->env;
+	int rc;
+
+	if (meta->page_size != env->window.page_size || meta->last_page == UINT64_MAX)
+		return MDB_CORRUPTED;
+	rc = window_look(&env->window, meta->last_page + 1, txn->file_size, &txn->snapshot.view);
+	if (rc)
+		return rc;
+	txn->id = txn->identity.snapshot = id;
+	txn->snapshot.page_size = meta->page_size;
+	txn->snapshot.format = meta->format;
+	txn->snapshot.blocked = 0;
+	txn->snapshot.serial++;
+	txn->trees[DBI_FREE] = (struct tree){.record = meta->free_tree};
+	txn->trees[DBI_MAIN] = (struct tree){.record = meta->main_tree};
+	/* In a meta page these two hold what is the environment's: page size and flags. */
+	txn->trees[DBI_FREE].record.pad = 0;
+	return 0;
+}
+
+/* Of LMDB 1.0's files, without a reader slot: the newest. */
+static int snapshot_take_later(MDB_txn *txn)
+{
+	size_t before = txn->id;
+	struct meta meta;
+	int rc = file_look(txn, before);
+
+	if (!rc)
+		rc = later_newest(txn->env, &meta);
+	if (rc)
+		return rc;
+	/* The pages that a newer one has may be behind the end that was seen. */
+	if (meta.txnid != before && (rc = file_look(txn, meta.txnid)))
+		return rc;
+	return snapshot_use(txn, &meta, meta.txnid);
+}
+
 int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 	struct meta_ids look, newest, before = {0};
-	uint8_t copy[META_END];
+	uint8_t copy[META_LOOK];
 	struct meta meta;
 	size_t id;
 	int rc;
 
+	if (env->later && !txn->slot)
+		return snapshot_take_later(txn);
 	for (unsigned looks = 0;; looks++) {
-		id = txn->env->origin->call.mdb_txn_id(txn->orig);
+		id = txn->slot ? readers_pin(env->later->readers, txn->slot)
+			       : env->origin->call.mdb_txn_id(txn->orig);
 		if ((rc = file_look(txn, id)))
 			return rc;
-		if (meta_copy(&env->window, id, copy, &look))
+		if (meta_copy(env, id, copy, &look))
 			break;
 		/* No process writes, and still the pages and the lock file's id do not fit: a
 		 * program wrote without the lock file, or the file is damaged. The original
@@ -132,9 +181,11 @@ int snapshot_take(MDB_txn *txn)
 			 * processes that come, and the first snapshot of all has no records. A
 			 * slot with that id keeps every page, so the newest one is as safe; LMDB
 			 * 0.9.33 takes it too. */
-			if (meta_copy(&env->window, look.ours > look.other ? look.ours : look.other,
-				      copy, &newest)) {
+			if (meta_copy(env, look.ours > look.other ? look.ours : look.other, copy,
+				      &newest)) {
 				look = newest;
+				if (txn->slot)
+					readers_pin_to(txn->slot, look.id);
 				break;
 			}
 		}
@@ -143,25 +194,13 @@ int snapshot_take(MDB_txn *txn)
 		before = look;
 		if (looks % LOOKS_YIELD == LOOKS_YIELD - 1)
 			sched_yield();
-		txn->env->origin->call.mdb_txn_reset(txn->orig);
-		if ((rc = txn->env->origin->call.mdb_txn_renew(txn->orig)))
+		if (txn->slot)
+			continue;
+		env->origin->call.mdb_txn_reset(txn->orig);
+		if ((rc = env->origin->call.mdb_txn_renew(txn->orig)))
 			return rc;
 	}
-	if ((rc = meta_parse(&meta, copy, FORMAT_0_9)))
+	if ((rc = meta_parse(&meta, copy, env->format)))
 		return rc;
-	if (meta.page_size != env->window.page_size || meta.last_page == UINT64_MAX)
-		return MDB_CORRUPTED;
-	rc = window_look(&env->window, meta.last_page + 1, txn->file_size, &txn->snapshot.view);
-	if (rc)
-		return rc;
-	txn->id = txn->identity.snapshot = look.id;
-	txn->snapshot.page_size = meta.page_size;
-	txn->snapshot.format = meta.format;
-	txn->snapshot.blocked = 0;
-	txn->snapshot.serial++;
-	txn->trees[DBI_FREE] = (struct tree){.record = meta.free_tree};
-	txn->trees[DBI_MAIN] = (struct tree){.record = meta.main_tree};
-	/* In a meta page these two hold what is the environment's: page size and flags. */
-	txn->trees[DBI_FREE].record.pad = 0;
-	return 0;
+	return snapshot_use(txn, &meta, look.id);
 }

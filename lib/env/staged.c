@@ -62,7 +62,7 @@ static int read_container(int fd, struct identity *identity)
 
 static int read_metas(int fd, struct staged_original *original)
 {
-	uint8_t first[META_END], second[META_END];
+	uint8_t first[META_LOOK], second[META_END];
 	struct meta meta;
 	int rc = whole_read(fd, first, sizeof(first), 0, MDB_INVALID);
 
@@ -71,6 +71,8 @@ static int read_metas(int fd, struct staged_original *original)
 	if ((load32(first) & ~0xfu) == SKIPPABLE)
 		return read_container(fd, &original->identity);
 	rc = meta_parse(&meta, first, FORMAT_0_9);
+	if (rc && !meta_parse(&meta, first, FORMAT_1_0))
+		return ENOTSUP;
 	if (!rc)
 		rc = whole_read(fd, second, sizeof(second), meta.page_size, MDB_INVALID);
 	if (!rc)

@@ -67,11 +67,15 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 		return ENOMEM;
 	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (!rc) {
-		rc = snapshot_take(txn);
+		rc = later_begin(txn);
+		if (!rc)
+			rc = snapshot_take(txn);
 		if (!rc)
 			rc = env_store_begin(txn);
-		if (rc)
+		if (rc) {
 			txn->env->origin->call.mdb_txn_abort(txn->orig);
+			later_end(txn);
+		}
 	}
 	if (rc) {
 		txn_free_own(txn);
@@ -141,18 +145,23 @@ int txn_renew(MDB_txn *txn)
 		if (!rc)
 			rc = txn->env->origin->call.mdb_txn_begin(txn->env->orig, NULL, MDB_RDONLY,
 						       &txn->orig);
-		if (!rc)
+		if (!rc) {
 			txn->generation = fork_generation;
+			txn->slot = NULL;
+		}
 	}
 	if (rc)
 		return rc;
-	rc = snapshot_take(txn);
+	rc = later_begin(txn);
+	if (!rc)
+		rc = snapshot_take(txn);
 	if (!rc)
 		rc = env_store_begin(txn);
 	if (rc) {
 		/* snapshot_take() has unblocked it. */
 		txn->snapshot.blocked |= SNAPSHOT_FINISHED;
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
+		later_reset(txn);
 		return rc;
 	}
 	dbi_begin(txn);
@@ -168,8 +177,10 @@ void txn_reset(MDB_txn *txn)
 	dbi_end(txn, false);
 	env_store_end(txn);
 	txn->snapshot.blocked |= SNAPSHOT_FINISHED;
-	if (txn->generation == fork_generation)
+	if (txn->generation == fork_generation) {
 		txn->env->origin->call.mdb_txn_reset(txn->orig);
+		later_reset(txn);
+	}
 }
 
 static void txn_end_own(MDB_txn *txn, bool keep)
@@ -177,8 +188,11 @@ static void txn_end_own(MDB_txn *txn, bool keep)
 	dbi_end(txn, keep);
 	env_store_end(txn);
 	/* An inherited one is the parent's to end; its few bytes stay until this process ends. */
-	if (txn->generation == fork_generation)
+	if (txn->generation == fork_generation) {
 		txn->env->origin->call.mdb_txn_abort(txn->orig);
+		later_end(txn);
+	}
+	txn->slot = NULL;
 	txn_free_own(txn);
 }
 

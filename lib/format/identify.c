@@ -108,17 +108,15 @@ const char *format_explain(const struct format_identity *identity, char text[FOR
 
 	switch (identity->kind) {
 	case FORMAT_KIND_OURS:
-		return NULL;
 	case FORMAT_KIND_LMDB_1:
-		snprintf(text, FORMAT_TEXT,
-			 "this is a data file of LMDB 1.0, another format: dump it with LMDB 1.0's "
-			 "mdb_dump, load it with LMDB 0.9's mdb_load");
-		break;
+		return NULL;
 	case FORMAT_KIND_VERSION:
 		snprintf(text, FORMAT_TEXT,
-			 "this is a data file of version %u of LMDB's format, here it is %u: dump it "
-			 "with the LMDB that wrote it, load it with LMDB 0.9's mdb_load",
-			 identity->version, FORMAT_VERSION);
+			 "this is a data file of version %u of LMDB's format, here they are %u and "
+			 "%u: dump "
+			 "it with the LMDB that wrote it, load it with LMDB 0.9's mdb_load",
+			 identity->version, page_layouts[FORMAT_0_9].version,
+			 page_layouts[FORMAT_1_0].version);
 		break;
 	case FORMAT_KIND_32_BIT:
 		snprintf(text, FORMAT_TEXT, "this is a data file of a 32-bit program: %s", load_here);

@@ -8,7 +8,7 @@
 
 enum format_kind {
 	FORMAT_KIND_OURS,       /* LMDB 0.9 of a 64-bit program, sound or damaged */
-	FORMAT_KIND_LMDB_1,     /* LMDB 1.0 */
+	FORMAT_KIND_LMDB_1,     /* LMDB 1.0, the same */
 	FORMAT_KIND_VERSION,    /* another version of either layout */
 	FORMAT_KIND_32_BIT,     /* LMDB 0.9 of a 32-bit program */
 	FORMAT_KIND_BYTE_ORDER, /* LMDB of a machine with the other byte order */
@@ -30,7 +30,7 @@ struct format_identity {
 struct format_identity format_identify(const uint8_t *bytes, size_t length);
 
 /* What the file is and what its owner can do, as one line that continues "FILE: ", without a full
- * stop. Returns `text`, or NULL for FORMAT_KIND_OURS. */
+ * stop. Returns `text`, or NULL for FORMAT_KIND_OURS and FORMAT_KIND_LMDB_1, which are read. */
 const char *format_explain(const struct format_identity *identity, char text[FORMAT_TEXT]);
 
 #endif

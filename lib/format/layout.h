@@ -97,6 +97,7 @@ enum {
 	META_LAST_PAGE = 136,
 	META_TXNID = 144,
 	META_END = 152,
+	META_LOOK = META_END + 8, /* the same in a page of any format */
 };
 
 #define FORMAT_MAGIC   0xBEEFC0DEu
@@ -135,6 +136,8 @@ enum {
 	FORMAT_PAGE_MAX = 65536, /* of any format: struct page_layout has each one's */
 	FORMAT_DEPTH_MAX = 32,
 	FORMAT_METAS = 2,
+	FORMAT_ENCRYPTED =
+		0x2000, /* of the environment's flags, in LMDB 1.0: all but its meta pages */
 };
 
 #endif

@@ -118,6 +118,16 @@ static inline uint32_t entry_data_at(const struct page_layout *layout, uint32_t 
 	return (key_size + layout->odd) & ~layout->odd;
 }
 
+/* A key as programs know it: that of a named database without the bytes that end its name. */
+static inline uint32_t entry_key_shown(const struct page_layout *layout, unsigned flags,
+				       const uint8_t *key, uint32_t size)
+{
+	if (layout->name_end && (flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE &&
+	    size > layout->name_end && !key[size - 1])
+		return size - layout->name_end;
+	return size;
+}
+
 /* Entry i of a leaf page. false: the entry leaves the page. */
 static inline bool page_leaf_entry(const struct page_layout *layout, const uint8_t *page,
 				   uint32_t size, unsigned i, struct entry *entry)
@@ -131,6 +141,7 @@ static inline bool page_leaf_entry(const struct page_layout *layout, const uint8
 	entry->data = entry->key + entry_data_at(layout, entry->key_size);
 	entry->data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
 	entry->flags = load16(at + ENTRY_FLAGS);
+	entry->key_size = entry_key_shown(layout, entry->flags, entry->key, entry->key_size);
 	room = (uint32_t)(page + size - entry->data);
 	if (layout->odd && entry->data > page + size)
 		return false;

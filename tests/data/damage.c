@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says where in an LMDB 0.9 file a small change does the most harm.
+/* Says where in an LMDB file a small change does the most harm.
  *
  * The layout (mdb.c 0.9: MDB_page, MDB_node, MDB_meta, MDB_db): a page begins with its number (8
  * bytes), pad (2), flags (2), lower (2), upper (2), then the nodes' offsets (2 each). A node is lo,
  * hi, flags, key size (2 each), key, data. A meta page: magic at 16, version 20, map size 32, the
  * free list's record at 40, the main database's at 88, last page 136, transaction 144. A database
- * record of 48 bytes: pad (4), flags (2), depth (2), four counts (8 each), root (8).
+ * record of 48 bytes: pad (4), flags (2), depth (2), four counts (8 each), root (8). In LMDB 1.0
+ * all but the page number stands 8 bytes further on, nodes' offsets and bounds count from the
+ * header's end, and data stands at even offsets.
  */
 #include "damage.h"
 #include "random_stream.h"
@@ -27,13 +29,18 @@ enum {
 	NODE_BIG = 1,
 	NODE_SUBDATA = 2,
 	NODE_DUPDATA = 4,
+	META_MAGIC = 16,
 	META_PAGE_SIZE = 40,
 	META_MAIN = 88,
 	META_LAST_PAGE = 136,
 	META_TXN = 144,
 	RECORD_ROOT = 40,
 	RECORD_SIZE = 48,
+	LATER_SHIFT = 8,
+	LATER_BASE = 24,
 };
+
+#define MAGIC 0xbeefc0deu
 
 static const char *const kind_names[DAMAGE_KINDS] = {
 	[DAMAGE_BIT] = "one bit",	  [DAMAGE_HEADER] = "page header",
@@ -150,7 +157,7 @@ static unsigned page_flags(const struct harm *harm, uint64_t page)
 	const unsigned char *bytes = harm->base->bytes + page_at(harm, page);
 
 	/* inside an overflow run stand values: a tree page tells its own number */
-	return get(bytes, 0, 8) == page ? (unsigned)get(bytes, 10, 2) : 0;
+	return get(bytes, 0, 8) == page ? (unsigned)get(bytes, 10 + harm->base->shift, 2) : 0;
 }
 
 /* A page with one of the flags, 0 if the file has none. */
@@ -169,7 +176,22 @@ static uint64_t find_page(struct harm *harm, unsigned flags)
 
 static unsigned node_count(const struct harm *harm, uint64_t page)
 {
-	return (unsigned)(get(harm->base->bytes, page_at(harm, page) + 12, 2) - 16) / 2;
+	const struct damage_base *base = harm->base;
+	unsigned lower = (unsigned)get(base->bytes, page_at(harm, page) + base->shift + 12, 2);
+
+	return (lower + base->base - base->shift - 16) / 2;
+}
+
+/* Where the offset of a node stands, and where the node begins. */
+static size_t pointer_at(const struct harm *harm, uint64_t page, unsigned index)
+{
+	return page_at(harm, page) + harm->base->shift + 16 + 2 * index;
+}
+
+static size_t node_at(const struct harm *harm, uint64_t page, unsigned index)
+{
+	return page_at(harm, page) + harm->base->base +
+	       get(harm->base->bytes, pointer_at(harm, page, index), 2);
 }
 
 /* Where a node of a random page with `flags` begins, 0 if there is none. Pages of packed items
@@ -181,10 +203,14 @@ static size_t find_node(struct harm *harm, unsigned flags, uint64_t *page, unsig
 		if (*page == 0 || (page_flags(harm, *page) & 0x20) || node_count(harm, *page) == 0)
 			continue;
 		*index = (unsigned)random_below(&harm->random, node_count(harm, *page));
-		return page_at(harm, *page) +
-		       get(harm->base->bytes, page_at(harm, *page) + 16 + 2 * *index, 2);
+		return node_at(harm, *page, *index);
 	}
 	return 0;
+}
+
+static size_t round_key(const struct damage_base *base, uint64_t size)
+{
+	return base->shift ? (size + 1) & ~(uint64_t)1 : size;
 }
 
 /* The data of a leaf node that has all of `set` and none of `clear`, 0 if there is none. */
@@ -198,7 +224,8 @@ static size_t find_data(struct harm *harm, unsigned set, unsigned clear)
 		unsigned flags = node ? (unsigned)get(harm->base->bytes, node + 4, 2) : 0;
 
 		if (node && (flags & set) == set && !(flags & clear))
-			return node + 8 + get(harm->base->bytes, node + 6, 2);
+			return node + 8 +
+			       round_key(harm->base, get(harm->base->bytes, node + 6, 2));
 	}
 	return 0;
 }
@@ -216,7 +243,8 @@ static void harm_header(struct harm *harm)
 	size_t pick = random_below(&harm->random, 12);
 
 	if (pick < 6)
-		odd_field(harm, fields[pick].name, page_at(harm, page) + fields[pick].at,
+		odd_field(harm, fields[pick].name,
+			  page_at(harm, page) + fields[pick].at + (pick ? harm->base->shift : 0),
 			  fields[pick].size);
 	else
 		flip(harm, "header bit", page_at(harm, page) + random_below(&harm->random, 64));
@@ -231,9 +259,9 @@ static void harm_pointer(struct harm *harm)
 		return;
 	if (random_percent(&harm->random, 50))
 		flip(harm, "node offset bit",
-		     page_at(harm, page) + 16 + 2 * index + random_below(&harm->random, 2));
+		     pointer_at(harm, page, index) + random_below(&harm->random, 2));
 	else
-		odd_field(harm, "node offset", page_at(harm, page) + 16 + 2 * index, 2);
+		odd_field(harm, "node offset", pointer_at(harm, page, index), 2);
 }
 
 static void harm_node(struct harm *harm)
@@ -269,6 +297,7 @@ static void harm_record(struct harm *harm)
 	data = find_data(harm, NODE_DUPDATA, NODE_SUBDATA);
 	if (!data)
 		return;
+	data += harm->base->shift;
 	if (random_percent(&harm->random, 50))
 		odd_field(harm, "sub-page header", data + 8 + 2 * random_below(&harm->random, 4),
 			  2);
@@ -302,7 +331,7 @@ static void harm_meta(struct harm *harm)
 	uint64_t which = random_below(&harm->random, 3), value;
 
 	for (uint64_t meta = 0; meta < 2; meta++) {
-		size_t at = page_at(harm, meta);
+		size_t at = page_at(harm, meta) + harm->base->shift;
 
 		if (which != 2 && which != meta)
 			continue;
@@ -377,8 +406,7 @@ static uint64_t parent_of(const struct harm *harm, uint64_t child)
 		if (!(page_flags(harm, page) & PAGE_BRANCH))
 			continue;
 		for (unsigned i = 0; i < node_count(harm, page); i++) {
-			size_t node = page_at(harm, page) +
-				      get(harm->base->bytes, page_at(harm, page) + 16 + 2 * i, 2);
+			size_t node = node_at(harm, page, i);
 
 			if ((get(harm->base->bytes, node, 8) & 0xffffffffffffu) == child)
 				return page;
@@ -485,9 +513,13 @@ int damage_base_load(struct damage_base *base, const char *path)
 	close(fd);
 	if (rc != 0)
 		return rc;
-	base->page_size = (unsigned)get(base->bytes, META_PAGE_SIZE, 4);
+	if (get(base->bytes, META_MAGIC + LATER_SHIFT, 4) == MAGIC) {
+		base->shift = LATER_SHIFT;
+		base->base = LATER_BASE;
+	}
+	meta = base->bytes + base->shift;
+	base->page_size = (unsigned)get(meta, META_PAGE_SIZE, 4);
 	base->pages = base->size / base->page_size;
-	meta = base->bytes;
 	if (get(meta, base->page_size + META_TXN, 8) > get(meta, META_TXN, 8))
 		meta += base->page_size;
 	base->main_root = get(meta, META_MAIN + RECORD_ROOT, 8);

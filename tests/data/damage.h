@@ -29,6 +29,8 @@ struct damage_base {
 	unsigned page_size;
 	size_t pages;
 	uint64_t main_root;
+	unsigned shift; /* bytes that all but the page number stand further on: in LMDB 1.0 8 */
+	unsigned base;  /* what node offsets and lower count from: 0, in LMDB 1.0 24 */
 };
 
 struct damaged {

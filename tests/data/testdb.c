@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Lmdbio-testdb's command line: it makes one test database. */
 #include "db_make.h"
+#include "later_make.h"
 #include "origin/origin.h"
 
 #include <getopt.h>
@@ -11,13 +12,14 @@
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: lmdbio-testdb [--seed=N] [--number=N] [--flags=WORDS] DIRECTORY\n"
+		"usage: lmdbio-testdb [--seed=N] [--number=N] [--flags=WORDS] [--later] DIRECTORY\n"
 		"Makes DIRECTORY/data.mdb, a random LMDB environment, and tells what is in it.\n"
 		"  --seed=N       of the run (1)\n"
 		"  --number=N     of the database in that run (0)\n"
 		"  --flags=WORDS  one database of this kind instead, for example\n"
 		"                 "
-		"dupsort,dupfixed,integerkey8,page512,named,keys3000,longest,mixed\n");
+		"dupsort,dupfixed,integerkey8,page512,named,keys3000,longest,mixed\n"
+		"  --later        in the format of LMDB 1.0, in pages twice as large\n");
 }
 
 static int print_tables(const struct db_plan *plan, const char *directory)
@@ -61,16 +63,16 @@ static int print_tables(const struct db_plan *plan, const char *directory)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"seed", required_argument, NULL, 's'},
-		{"number", required_argument, NULL, 'n'},
-		{"flags", required_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"seed", required_argument, NULL, 's'},  {"number", required_argument, NULL, 'n'},
+		{"flags", required_argument, NULL, 'f'}, {"later", no_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 	};
 	static struct db_plan plan;
 	static char line[4096];
 	const char *flags = NULL, *bad;
 	uint64_t seed = 1, number = 0;
+	char file[1100];
+	bool later = false;
 	int option, rc;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -80,6 +82,8 @@ int main(int argc, char **argv)
 			number = strtoull(optarg, NULL, 0);
 		else if (option == 'f')
 			flags = optarg;
+		else if (option == 'l')
+			later = true;
 		else {
 			usage(option == 'h' ? stdout : stderr);
 			return option == 'h' ? 0 : 2;
@@ -100,6 +104,10 @@ int main(int argc, char **argv)
 		db_plan_describe(&plan, line, sizeof line);
 		printf("%s\n", line);
 		rc = print_tables(&plan, argv[optind]);
+	}
+	if (rc == 0 && later) {
+		snprintf(file, sizeof file, "%.1000s/data.mdb", argv[optind]);
+		rc = later_make(file, file);
 	}
 	if (rc != 0)
 		fprintf(stderr, "lmdbio-testdb: %s: %s\n", argv[optind],

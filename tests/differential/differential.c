@@ -18,12 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { LATER = 256 }; /* an option without a letter */
+
 enum { SEQUENCE_LENGTH = 2000, SEQUENCES_A_DATABASE = 5, SHRINK_TRIES = 500 };
 
 struct options {
 	uint64_t seed, operations, databases, first;
 	const char *flags, *convert;
-	bool self_test, lenient, verbose;
+	bool self_test, later, lenient, verbose;
 };
 
 struct totals {
@@ -98,10 +100,11 @@ static void print_failure(const struct options *options, const struct sequence *
 	enum outcome outcome;
 
 	db_plan_describe(&sequence->database->plan, plan, sizeof plan);
-	printf("\nFAILED: --seed=%llu --first=%llu --databases=1%s%s\n  database: %s\n",
+	printf("\nFAILED: --seed=%llu --first=%llu --databases=1%s%s%s\n  database: %s\n",
 	       (unsigned long long)options->seed,
 	       (unsigned long long)sequence->database->plan.number,
-	       options->flags ? " --flags=" : "", options->flags ? options->flags : "", plan);
+	       options->later ? " --later" : "", options->flags ? " --flags=" : "",
+	       options->flags ? options->flags : "", plan);
 	printf("  sequence %llu, environment flags %#x, %u named databases at most\n",
 	       (unsigned long long)sequence->number, sequence->env_flags, sequence->most_dbs);
 	/* What depends on timing may not show again. */
@@ -213,6 +216,12 @@ static bool make_database(const struct options *options, uint64_t number, const 
 			printf("FAILED: database %llu could not be converted: status %d\n",
 			       (unsigned long long)number, rc);
 	}
+	if (rc == 0 && options->later) {
+		rc = database_make_later(database);
+		if (rc != 0)
+			printf("FAILED: database %llu has no file of LMDB 1.0: %s\n",
+			       (unsigned long long)number, strerror(rc));
+	}
 	return rc == 0;
 }
 
@@ -282,6 +291,7 @@ static void usage(FILE *out)
 		"  --first=N       number of the first database (0)\n"
 		"  --flags=WORDS   every database of this kind (see lmdbio-testdb)\n"
 		"  --convert=PROGRAM  lmdbio reads containers that this makes of them\n"
+		"  --later         lmdbio reads the same content in the format of LMDB 1.0\n"
 		"  --lenient       after an error, key and data need not agree\n"
 		"  --self-test     faulty libraries must be found out\n"
 		"  --verbose       print each operation\n");
@@ -296,6 +306,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"first", required_argument, NULL, 'n'},
 		{"flags", required_argument, NULL, 'f'},
 		{"convert", required_argument, NULL, 'c'},
+		{"later", no_argument, NULL, LATER},
 		{"lenient", no_argument, NULL, 'l'},
 		{"self-test", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'},
@@ -328,6 +339,9 @@ static void parse(int argc, char **argv, struct options *options)
 			break;
 		case 'c':
 			options->convert = optarg;
+			break;
+		case LATER:
+			options->later = true;
 			break;
 		case 'l':
 			options->lenient = true;

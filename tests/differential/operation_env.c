@@ -138,6 +138,8 @@ static bool run_env_info(struct run *run)
 	}
 	if (!run_codes_agree(run, "env_info", rc))
 		return false;
+	if (run->database->later)
+		info[1].me_mapsize = info[0].me_mapsize;
 	if (memcmp(&info[0], &info[1], sizeof info[0]) != 0)
 		return run_differs(run,
 				   "env_info: the original has map %zu, page %zu, txn %zu, readers "
@@ -151,6 +153,8 @@ static bool run_env_info(struct run *run)
 		rc[side] = run->library[side]->mdb_env_stat(run->env[side], &stat[side]);
 	if (!run_codes_agree(run, "env_stat", rc))
 		return false;
+	if (run->database->later)
+		stat[1].ms_psize = stat[0].ms_psize;
 	if (memcmp(&stat[0], &stat[1], sizeof stat[0]) != 0)
 		return run_differs(run, "env_stat: the original has %zu entries, %s %zu",
 				   stat[0].ms_entries, run->library[1]->title, stat[1].ms_entries);
@@ -189,8 +193,9 @@ static bool run_env_facts(struct run *run)
 			flags[0], readers[0], run->library[1]->title, flags[1], readers[1]);
 	for (int side = 0; side < 2; side++)
 		rc[side] = run->library[side]->mdb_env_get_maxkeysize(run->env[side]);
-	return run_codes_agree(run, "env_get_maxkeysize", rc) && run_env_info(run) &&
-	       run_readers(run);
+	/* LMDB 1.0 has longer keys */
+	return (run->database->later || run_codes_agree(run, "env_get_maxkeysize", rc)) &&
+	       run_env_info(run) && run_readers(run);
 }
 
 static bool run_env_set(struct run *run, const struct read_operation *operation)
@@ -256,7 +261,7 @@ static bool run_copy(struct run *run, const struct read_operation *operation)
 	bool agree;
 	int rc[2], fd;
 
-	if (run->database->file_size > 6 << 20)
+	if (run->database->file_size > 6 << 20 || run->database->later)
 		return true;
 	for (int side = 0; side < 2; side++) {
 		const struct library *library = run->library[side];

@@ -112,6 +112,10 @@ static bool dbi_open(struct run *run, struct txn_pair *txn, const char *name, un
 		rc[side] =
 			run->library[side]->mdb_dbi_open(txn->side[side], name, flags, &got[side]);
 	*dbi = got[0];
+	/* a record's key is no name in LMDB 1.0, for want of the NUL byte that ends one */
+	if (run->database->later && rc[0] == MDB_INCOMPATIBLE &&
+	    (rc[1] == MDB_NOTFOUND || rc[1] == EACCES))
+		rc[1] = rc[0];
 	if (!run_codes_agree(run, "dbi_open", rc))
 		return false;
 	if (rc[0] == 0 && got[0] != got[1])
@@ -229,6 +233,8 @@ static bool run_dbi_facts(struct run *run, const struct read_operation *operatio
 			txn->side[side], dbi, operation->variant == 8 ? NULL : &stat[side]);
 	if (!run_codes_agree(run, "stat", rc))
 		return false;
+	if (run->database->later)
+		stat[1].ms_psize = stat[0].ms_psize;
 	if (memcmp(&stat[0], &stat[1], sizeof stat[0]) != 0)
 		return run_differs(
 			run,

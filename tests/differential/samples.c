@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shows how the samples are collected, and where the files lie. */
 #include "samples.h"
+#include "later_make.h"
 #include "origin/origin.h"
 
 #include <errno.h>
@@ -124,6 +125,22 @@ int database_convert(struct database *database, const char *command)
 	unlink(path);
 	database->container = true;
 	return rc;
+}
+
+int database_make_later(struct database *database)
+{
+	const struct db_plan *plan = &database->plan;
+	char path[2][1100];
+
+	/* A name's key is one byte longer in LMDB 1.0: its place among records depends on it where
+	 * keys are compared by length or from the end. */
+	if (plan->table_count > 1 && plan->table[0].is_main &&
+	    (plan->table[0].custom_keys || plan->table[0].flags & MDB_REVERSEKEY))
+		return 0;
+	for (int side = 0; side < 2; side++)
+		snprintf(path[side], sizeof path[side], "%s/data.mdb", database->directory[side]);
+	database->later = true;
+	return later_make(path[0], path[1]);
 }
 
 void database_free(struct database *database)

@@ -24,6 +24,7 @@ struct database {
 	struct db_plan plan;
 	char directory[2][1024]; /* one for each side, so that each has a lock file of its own */
 	bool container; /* the second one has data.mdb.zst instead */
+	bool later;     /* the second one has data.mdb in the format of LMDB 1.0 */
 	size_t file_size;
 	struct sample_set set[SAMPLE_TABLES];
 	char *bytes;
@@ -37,6 +38,9 @@ int database_make(struct database *database, const struct db_plan *plan, const c
 /* Makes the second directory's data file a container, by the command of that name. Returns 0, or
  * what the command says. */
 int database_convert(struct database *database, const char *command);
+
+/* Makes the second directory's data file one of LMDB 1.0. Returns 0, or as later_make(). */
+int database_make_later(struct database *database);
 void database_free(struct database *database);
 
 #endif

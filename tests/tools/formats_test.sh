@@ -38,11 +38,14 @@ banner() {
 	fi
 }
 user=
-for size in '' -512 -65536 -second; do
-	everywhere "file_of_lmdb_1$size" "lmdb1$size.mdb" 'this is a data file of LMDB 1.0, another format: dump it with'
+for size in '' -512 -65536; do
+	told "file_of_lmdb_1${size}_is_read" 0 'Entries: 0' "$tools/lmdbio-stat" "lmdb1$size.mdb"
+	told "file_of_lmdb_1${size}_is_checked" 0 'structure intact' "$tools/lmdbio-check" "lmdb1$size.mdb"
 done
-everywhere file_of_version_2 version2.mdb "this is a data file of version 2 of LMDB's format, here it is 1: dump it"
-everywhere file_of_a_later_version_2 version2-later.mdb "this is a data file of version 2 of LMDB's format, here it is 1"
+told damaged_file_of_lmdb_1_is_one 2 'lmdb1-second.mdb: it is damaged: lmdbio-check says where' \
+	"$tools/lmdbio-stat" lmdb1-second.mdb
+everywhere file_of_version_2 version2.mdb "this is a data file of version 2 of LMDB's format, here they are 1 and 3: dump it"
+everywhere file_of_a_later_version_2 version2-later.mdb "this is a data file of version 2 of LMDB's format, here they are 1"
 everywhere file_of_32_bits bits32.mdb 'this is a data file of a 32-bit program: dump it there with mdb_dump'
 everywhere file_of_32_bits_with_small_pages bits32-512.mdb 'this is a data file of a 32-bit program'
 everywhere file_of_the_other_byte_order byteorder.mdb 'this is a data file of a machine with the other byte order'
@@ -84,6 +87,8 @@ write_banner() {
 			/usr/bin/python3 writer.py "$dropin" "$3"
 	fi
 }
+write_banner file_of_lmdb_1_to_write_is_named \
+	'lmdb1.mdb: this is a data file of LMDB 1.0, which lmdbio only reads: open it with MDB_RDONLY' lmdb1.mdb
 write_banner container_to_write_is_named 'sound.zst: a container cannot be written to: open it with MDB_RDONLY' sound.zst
 cp -r sound broken
 printf '\0\0\0\0' | dd of=broken/data.mdb bs=1 seek=16 conv=notrunc 2> /dev/null

@@ -50,7 +50,6 @@ text.mdb|2|2|2|text.mdb: .*this is no LMDB data file, or nothing is left of its 
 zstd.mdb|2|2|2|zstd.mdb: .*this is compressed by zstd, but no container of lmdbio-convert: decompress it with zstd -d
 cut.zst|1|1|2|cut.zst: .*damaged
 trunk|1|2|2|trunk.*: .*damaged
-lmdb1.mdb|2|2|2|lmdb1.mdb: .*this is a data file of LMDB 1.0, another format: dump it with LMDB 1.0's mdb_dump, load it
 bits32.mdb|2|2|2|bits32.mdb: .*this is a data file of a 32-bit program: dump it there with mdb_dump, load it here
 empty.mdb|2|2|2|empty.mdb: .*this file is empty, no LMDB data file: copy it again
 INPUTS

@@ -53,8 +53,9 @@ static enum convert_form file_form(const char *path)
 
 	if (fd >= 0)
 		close(fd);
-	if (n >= META_END && load32(head + META_MAGIC) == FORMAT_MAGIC)
-		return FORM_LMDB;
+	for (enum format format = FORMAT_0_9; n >= META_LOOK && format < FORMATS; format++)
+		if (load32(head + page_layouts[format].shift + META_MAGIC) == FORMAT_MAGIC)
+			return FORM_LMDB;
 	if ((n == sizeof(head) && !memcmp(head + 257, "ustar", 5)) || strstr(path, ".tar") ||
 	    (length > 4 && !strcmp(path + length - 4, ".tgz")))
 		return FORM_TAR;
@@ -234,6 +235,8 @@ static int lmdb_open(struct source *source)
 		source->unlocked = true;
 		rc = tree_begin(source, MDB_NOLOCK);
 	}
+	if (!rc && source->txn->snapshot.format != FORMAT_0_9)
+		rc = ENOTSUP;
 	if (!rc)
 		rc = lmdb_pin(source);
 	return rc ? rc : source_io(source);
@@ -308,6 +311,8 @@ int source_open_file(struct source *source, const char *name, int fd)
 		rc = ENOMEM;
 	if (!rc)
 		rc = tree_begin(source, MDB_NOLOCK);
+	if (!rc && source->txn->snapshot.format != FORMAT_0_9)
+		rc = ENOTSUP;
 	if (!rc)
 		rc = lmdb_pin(source);
 	if (!rc)

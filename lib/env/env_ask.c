@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Answers what <lmdb.h> asks about an environment, where the original has another file open. */
+#include "env/env.h"
+
+#include <errno.h>
+
+/* Whether the original has opened another file than the program thinks, without a lock file. */
+static bool has_stand_in(const MDB_env *env)
+{
+	return env->packed || env->staged || env->later;
+}
+
+/* With a stand-in the original has seen another file, opened in another way. */
+int env_get_flags(MDB_env *env, unsigned *flags)
+{
+	const unsigned other = packed_flags(0);
+	int rc = env->origin->call.mdb_env_get_flags(env->orig, flags);
+
+	if (!rc && has_stand_in(env))
+		*flags = (*flags & ~other) | (env->flags & other);
+	return rc;
+}
+
+int env_get_path(MDB_env *env, const char **path)
+{
+	int rc = env->origin->call.mdb_env_get_path(env->orig, path);
+
+	if (!rc && has_stand_in(env))
+		*path = env->packed ? env->packed->path : env->named;
+	return rc;
+}
+
+int env_get_fd(MDB_env *env, int *fd)
+{
+	if (!env->later)
+		return env->origin->call.mdb_env_get_fd(env->orig, fd);
+	if (!fd)
+		return EINVAL;
+	*fd = env->fd;
+	return 0;
+}
+
+int env_get_maxkeysize(MDB_env *env)
+{
+	return env->later ? later_key_max(env)
+			  : env->origin->call.mdb_env_get_maxkeysize(env->orig);
+}
+
+int env_info(MDB_env *env, MDB_envinfo *info)
+{
+	return env->later && info ? later_info(env, info)
+				  : env->origin->call.mdb_env_info(env->orig, info);
+}
+
+int env_stat(MDB_env *env, MDB_stat *stat)
+{
+	return env->later && stat ? later_stat(env, stat)
+				  : env->origin->call.mdb_env_stat(env->orig, stat);
+}
+
+int env_get_maxreaders(MDB_env *env, unsigned *readers)
+{
+	return env->later ? later_maxreaders(env, readers)
+			  : env->origin->call.mdb_env_get_maxreaders(env->orig, readers);
+}
+
+int env_reader_list(MDB_env *env, MDB_msg_func *func, void *context)
+{
+	return env->later ? later_reader_list(env, func, context)
+			  : env->origin->call.mdb_reader_list(env->orig, func, context);
+}
+
+int env_reader_check(MDB_env *env, int *dead)
+{
+	return env->later ? later_reader_check(env, dead)
+			  : env->origin->call.mdb_reader_check(env->orig, dead);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* An environment on a data file of LMDB 1.0.
+ *
+ * The original, an LMDB 0.9, refuses such a file. It gets one in memory in its place, which has two
+ * meta pages of its own format with the same map size, so whatever else it is asked has its usual
+ * answer. What it says of pages and transactions is the stand-in's, and is not asked of it. The
+ * window shows the data file itself.
+ */
+#include "env/later.h"
+#include "env/env.h"
+
+#include "format/layout.h"
+#include "util/checked.h"
+#include "util/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	COPY_STEP = 1 << 20,
+	LOOKS_MAX = 1000, /* at two meta pages, until no writer is busy with either */
+	KEYS_LEAST = 2,   /* in a page, of the longest there are */
+};
+
+/* Both meta pages of the stand-in: `pages` are empty. */
+static void stand_in_fill(uint8_t *pages, uint32_t page_size, const struct meta *newest)
+{
+	uint64_t bytes = (newest->last_page + 1) * newest->page_size;
+
+	for (unsigned i = 0; i < FORMAT_METAS; i++) {
+		uint8_t *page = pages + (size_t)i * page_size;
+		bool is_newest = (newest->txnid & 1) == i;
+
+		store64(page + PAGE_NUMBER, i);
+		store16(page + PAGE_FLAGS, PAGE_META);
+		store32(page + META_MAGIC, FORMAT_MAGIC);
+		store32(page + META_VERSION, FORMAT_VERSION);
+		store64(page + META_MAPSIZE, newest->mapsize);
+		store32(page + META_FREE_TREE + TREE_PAD, page_size);
+		store16(page + META_FREE_TREE + TREE_FLAGS, newest->env_flags);
+		store64(page + META_FREE_TREE + TREE_ROOT, PAGE_NONE);
+		store64(page + META_MAIN_TREE + TREE_ROOT, PAGE_NONE);
+		store64(page + META_LAST_PAGE, bytes / page_size - 1);
+		store64(page + META_TXNID,
+			is_newest || !newest->txnid ? newest->txnid : newest->txnid - 1);
+	}
+}
+
+static int stand_in_make(struct later *later, const struct meta *newest)
+{
+	uint32_t most = page_layouts[FORMAT_0_9].page_max;
+	uint32_t page_size = newest->page_size < most ? newest->page_size : most;
+	size_t size = FORMAT_METAS * (size_t)page_size;
+	struct stat st;
+	uint8_t *pages;
+	int rc = 0;
+
+	later->fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
+	if (later->fd < 0)
+		return errno;
+	later->fd = descriptor_lift(later->fd);
+	if (fstat(later->fd, &st))
+		return errno;
+	later->device = st.st_dev;
+	later->inode = st.st_ino;
+	snprintf(later->path, sizeof(later->path), "/proc/self/fd/%d", later->fd);
+	pages = calloc(1, size);
+	if (!pages)
+		return ENOMEM;
+	stand_in_fill(pages, page_size, newest);
+	errno = 0;
+	if (pwrite(later->fd, pages, size, 0) != (ssize_t)size)
+		rc = errno ? errno : ENOSPC;
+	free(pages);
+	return rc;
+}
+
+static void stand_in_close(struct later *later)
+{
+	if (!later)
+		return;
+	readers_close(later->readers);
+	descriptor_close(later->fd, later->device, later->inode);
+	free(later);
+}
+
+int later_begin(MDB_txn *txn)
+{
+	struct later *later = txn->env->later;
+
+	return later && later->readers ? readers_take(later->readers, &txn->slot) : 0;
+}
+
+void later_reset(MDB_txn *txn)
+{
+	if (!txn->slot)
+		return;
+	readers_rest(txn->slot);
+	if (!(txn->env->flags & MDB_NOTLS))
+		txn->slot = NULL; /* it is the thread's */
+}
+
+void later_end(MDB_txn *txn)
+{
+	if (txn->slot)
+		readers_give(txn->env->later->readers, txn->slot);
+	txn->slot = NULL;
+}
+
+static int stand_in_open(struct later **ret, const struct meta *newest)
+{
+	struct later *later = calloc(1, sizeof(*later));
+	int rc;
+
+	if (!later)
+		return ENOMEM;
+	rc = stand_in_make(later, newest);
+	if (rc)
+		stand_in_close(later);
+	else
+		*ret = later;
+	return rc;
+}
+
+int later_lend(MDB_env *env, const char *path, const struct meta *newer, struct origin_loan *loan)
+{
+	int rc = newer->env_flags & FORMAT_ENCRYPTED ? MDB_INCOMPATIBLE
+						     : stand_in_open(&env->later, newer);
+
+	if (rc)
+		return rc;
+	env->named = strdup(path);
+	env->format = newer->format;
+	env->fd = loan->fd;
+	loan->path = env->later->path;
+	loan->fd = open(loan->path, O_RDONLY | O_CLOEXEC);
+	return loan->fd < 0 ? errno : env->named ? 0 : ENOMEM;
+}
+
+void later_leave(MDB_env *env)
+{
+	if (!env->later)
+		return;
+	stand_in_close(env->later);
+	free(env->named);
+	env->named = NULL;
+	env->later = NULL;
+	env->format = FORMAT_0_9;
+	if (env->mode == ENV_OWN)
+		descriptor_close(env->fd, env->seen.st.st_dev, env->seen.st.st_ino);
+	else
+		close(env->fd);
+	env->fd = -1;
+}
+
+int later_newest(const MDB_env *env, struct meta *meta)
+{
+	const size_t size = page_layouts[env->format].shift + META_END;
+	uint8_t pages[FORMAT_METAS][META_LOOK], again[FORMAT_METAS][META_LOOK];
+
+	/* What has been read twice with nothing between was not being written. */
+	for (unsigned look = 0; look < LOOKS_MAX; look++) {
+		for (unsigned i = 0; i < FORMAT_METAS; i++)
+			memcpy(pages[i], window_meta(&env->window, i), size);
+		atomic_thread_fence(memory_order_acquire);
+		for (unsigned i = 0; i < FORMAT_METAS; i++)
+			memcpy(again[i], window_meta(&env->window, i), size);
+		if (!memcmp(pages[0], again[0], size) && !memcmp(pages[1], again[1], size))
+			break;
+	}
+	if (meta_judge(pages[0], pages[1], meta, env->format) ||
+	    meta->page_size != env->window.page_size)
+		return MDB_CORRUPTED;
+	return 0;
+}
+
+/* With the file's lock, the newest transaction is what stands there, before any writer comes. */
+static int lock_share(const MDB_env *env, struct readers *readers)
+{
+	struct meta newest;
+	int rc = later_newest(env, &newest);
+
+	return rc ? rc : readers_share(readers, newest.txnid);
+}
+
+int later_lock(MDB_env *env)
+{
+	char *path = env_lock_path(env->path, env->flags);
+	unsigned most = READERS_DEFAULT;
+	struct readers *readers = NULL;
+	int rc = path ? env->origin->call.mdb_env_get_maxreaders(env->orig, &most) : ENOMEM;
+
+	if (!rc)
+		rc = readers_open(&readers, path, env->permissions, most,
+				  !(env->flags & MDB_NOTLS));
+	free(path);
+	if (!rc && readers)
+		rc = lock_share(env, readers);
+	if (rc) {
+		readers_close(readers);
+		return rc;
+	}
+	/* A parent's are left to it. */
+	env->later->readers = readers;
+	return 0;
+}
+
+/* The same outside of a transaction, when the file may have any length. */
+static int newest_outside(const MDB_env *env, struct meta *meta)
+{
+	struct stat st;
+
+	env_file_look(env, &st);
+	if ((uint64_t)st.st_size < FORMAT_METAS * (uint64_t)env->window.page_size)
+		return MDB_CORRUPTED;
+	return later_newest(env, meta);
+}
+
+int later_info(const MDB_env *env, MDB_envinfo *info)
+{
+	struct meta meta;
+	int rc = env->origin->call.mdb_env_info(env->orig, info);
+
+	if (!rc)
+		rc = newest_outside(env, &meta);
+	if (rc)
+		return rc;
+	info->me_mapaddr = (void *)(uintptr_t)meta.address;
+	info->me_mapsize = env->window.length;
+	info->me_last_pgno = meta.last_page;
+	info->me_last_txnid = meta.txnid;
+	if (env->later->readers) {
+		info->me_maxreaders = readers_most(env->later->readers);
+		info->me_numreaders = readers_used(env->later->readers);
+	}
+	return 0;
+}
+
+int later_stat(const MDB_env *env, MDB_stat *stat)
+{
+	struct meta meta;
+	int rc = newest_outside(env, &meta);
+
+	if (rc)
+		return rc;
+	*stat = (MDB_stat){
+		.ms_psize = meta.page_size,
+		.ms_depth = meta.main_tree.depth,
+		.ms_branch_pages = meta.main_tree.branch_pages,
+		.ms_leaf_pages = meta.main_tree.leaf_pages,
+		.ms_overflow_pages = meta.main_tree.overflow_pages,
+		.ms_entries = meta.main_tree.entries,
+	};
+	return 0;
+}
+
+int later_reader_list(const MDB_env *env, MDB_msg_func *func, void *context)
+{
+	if (env->later->readers && func)
+		return readers_list(env->later->readers, func, context);
+	return env->origin->call.mdb_reader_list(env->orig, func, context);
+}
+
+int later_reader_check(const MDB_env *env, int *dead)
+{
+	if (env->later->readers)
+		return readers_check(env->later->readers, dead);
+	return env->origin->call.mdb_reader_check(env->orig, dead);
+}
+
+int later_maxreaders(const MDB_env *env, unsigned *readers)
+{
+	if (!env->later->readers || !readers)
+		return env->origin->call.mdb_env_get_maxreaders(env->orig, readers);
+	*readers = readers_most(env->later->readers);
+	return 0;
+}
+
+/* LMDB 1.0 takes keys as long as leave room for a tree's record, twice in a page. */
+int later_key_max(const MDB_env *env)
+{
+	uint32_t room = env->window.page_size - page_layouts[env->format].header;
+	uint32_t entry = (room / KEYS_LEAST & ~1u) - 2;
+
+	return (int)(entry - ENTRY_KEY - TREE_SIZE);
+}
+
+/* The meta pages of a copy: the transaction's, and in the other's place the one before it. Returns
+ * 0, or EAGAIN when a writer has overwritten it meanwhile. */
+static int copy_metas(const MDB_txn *txn, uint8_t *pages)
+{
+	const struct window *window = &txn->env->window;
+	size_t size = window->page_size;
+	uint32_t shift = page_layouts[txn->env->format].shift;
+	unsigned own = (unsigned)txn->id & 1;
+	struct meta meta;
+
+	for (unsigned i = 0; i < FORMAT_METAS; i++) {
+		memcpy(pages + i * size, window_meta(window, own), size);
+		store64(pages + i * size + PAGE_NUMBER, i);
+		if (i != own && txn->id)
+			store64(pages + i * size + shift + META_TXNID, txn->id - 1);
+	}
+	atomic_thread_fence(memory_order_acquire);
+	if (meta_parse(&meta, pages + own * size, txn->env->format) || meta.txnid != txn->id ||
+	    memcmp(pages + own * size, window_meta(window, own), size) != 0)
+		return EAGAIN;
+	return 0;
+}
+
+int later_copy(const MDB_txn *txn, int fd)
+{
+	const MDB_env *env = txn->env;
+	uint64_t end = txn->snapshot.view.limit << env->window.page_shift;
+	uint64_t offset = FORMAT_METAS * (uint64_t)env->window.page_size;
+	uint8_t *bytes = malloc(COPY_STEP);
+	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
+
+	if (!rc)
+		rc = copy_write(fd, bytes, offset);
+	while (offset < end && !rc) {
+		size_t length = end - offset < COPY_STEP ? end - offset : COPY_STEP;
+		ssize_t n = pread(env->data, bytes, length, (off_t)offset);
+
+		rc = n > 0 ? copy_write(fd, bytes, (size_t)n) : n ? errno : MDB_CORRUPTED;
+		offset += n > 0 ? (uint64_t)n : 0;
+	}
+	free(bytes);
+	return rc;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Declares what an environment on a data file of LMDB 1.0 holds, which the original cannot open. */
+#ifndef LMDBIO_ENV_LATER_H
+#define LMDBIO_ENV_LATER_H
+
+#include "env/readers.h"
+#include "format/meta.h"
+#include "origin/origin_loan.h"
+
+#include <lmdb.h>
+#include <stdint.h>
+
+struct later {
+	int fd; /* stands in for the data file: see later.c */
+	uint64_t device, inode;
+	char path[32];
+	struct readers *readers; /* NULL: without a lock file */
+};
+
+/* Makes a stand-in that agrees with the newest meta page of a data file, and lends it to the original
+ * in place of that file, whose descriptor becomes env->fd. `path`: as the program gave it. Returns 0,
+ * MDB_INCOMPATIBLE (the pages are encrypted) or an errno. */
+int later_lend(MDB_env *env, const char *path, const struct meta *newest, struct origin_loan *loan);
+/* Ends both, and the lock file's part; of an environment without them nothing. */
+void later_leave(MDB_env *env);
+
+/* Opens the lock file of an environment that has its window; in a forked child once more. Returns 0,
+ * MDB_CORRUPTED, or as readers_open(). */
+int later_lock(MDB_env *env);
+
+/* Around a transaction: takes a slot before it begins or is renewed (0, or as readers_take()), and
+ * rests or gives it back where it is reset or ended. */
+int later_begin(MDB_txn *txn);
+void later_reset(MDB_txn *txn);
+void later_end(MDB_txn *txn);
+
+/* The newest snapshot as its meta page has it now; the file is known to have both. Returns 0 or
+ * MDB_CORRUPTED. */
+int later_newest(const MDB_env *env, struct meta *meta);
+
+/* What <lmdb.h> asks of such an environment, of which the
+ * original's answers are its stand-in's. */
+int later_info(const MDB_env *env, MDB_envinfo *info);
+int later_stat(const MDB_env *env, MDB_stat *stat);
+int later_key_max(const MDB_env *env);
+int later_reader_list(const MDB_env *env, MDB_msg_func *func, void *context);
+int later_reader_check(const MDB_env *env, int *dead);
+int later_maxreaders(const MDB_env *env, unsigned *readers);
+
+/* Writes a copy of a transaction's snapshot to a descriptor: its two meta pages, and all other pages
+ * as they stand in the file. Returns 0, MDB_CORRUPTED or an errno. */
+int later_copy(const MDB_txn *txn, int fd);
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Keeps the reader table of LMDB 1.0's lock file (version 2) as LMDB itself does.
+ *
+ *    0 magic (4)  4 format (4)  8 newest transaction (8)  16 slots that were ever used (4)
+ *   24 mutex of the slots    64 mutex of the writers, at the next multiple of 64
+ *  128 slots, at the next one: 64 bytes each: transaction (8), process (4), thread (8)
+ *
+ * The format's number says how large these parts are in the process that made the file. Byte 0 is
+ * locked by each process that has it open, for writing by the one that makes it; a process that has
+ * a slot locks the byte of its own number, whose lock the kernel drops when it dies.
+ *
+ * A process has one descriptor and one map for all its environments on a lock file: closing another
+ * descriptor of a file would drop its lock on the byte of its number. Byte 0 is locked by the
+ * description, so that an LMDB in the same process takes the file for one in use.
+ */
+#include "env/readers.h"
+
+#include "format/layout.h"
+#include "util/at_fork.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINE = 64, LOCK_VERSION = 2, LOCK_VERSION_BITS = 12 };
+
+struct reader_slot {
+	_Alignas(LINE) _Atomic uint64_t txnid;
+	_Atomic pid_t pid; /* 0: the slot is free */
+	pthread_t thread;
+};
+
+struct lock_file {
+	uint32_t magic, format;
+	_Atomic uint64_t txnid;
+	_Atomic uint32_t count;
+	pthread_mutex_t slots_lock;
+	_Alignas(LINE) pthread_mutex_t writers_lock;
+	struct reader_slot slots[];
+};
+
+/* One lock file, for all environments of this process on it. */
+struct table {
+	struct table *next;
+	unsigned users, generation; /* of which process: see at_fork.h */
+	dev_t device;
+	ino_t inode;
+	int fd;
+	bool fresh; /* it has been made here and not yet been shared */
+	bool alive; /* the byte of this process is locked */
+	unsigned most;
+	size_t size;
+	struct lock_file *file;
+	const struct readers **owners; /* of each slot: who claimed it here last, or NULL */
+};
+
+struct readers {
+	struct table *table;
+	bool threads;
+	pthread_key_t key; /* a thread's slot */
+	unsigned generation;
+};
+
+static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct table *tables;
+
+/* LMDB 1.0's own number for what the table is made of, by its formula. */
+static uint32_t lock_format(void)
+{
+	const size_t head = offsetof(struct lock_file, slots_lock) + sizeof(pthread_mutex_t);
+	const unsigned mutex_align = 3; /* the logarithm of 8 */
+	const unsigned type = 10 + mutex_align + sizeof(pthread_mutex_t) / 4 % 22 * 5;
+	const uint32_t parts = 6 * (sizeof(pid_t) / 4 % 3) + 18 * (sizeof(pthread_t) / 4 % 5) +
+			       90 * (head / LINE % 3) + 270 * (type % 120) + (1u << 15) +
+			       (1u << 17);
+
+	_Static_assert(_Alignof(pthread_mutex_t) == 8 && sizeof(struct reader_slot) == LINE,
+		       "the formula above has them");
+	return LOCK_VERSION + (parts << LOCK_VERSION_BITS);
+}
+
+static int lock_byte(int fd, int command, short type, off_t byte)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	while (fcntl(fd, command, &lock))
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+/* Whether a process that has slots may be alive. */
+static bool is_alive(const struct table *table, pid_t pid)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = pid, .l_len = 1};
+
+	while (fcntl(table->fd, F_GETLK, &lock))
+		if (errno != EINTR)
+			return true;
+	return lock.l_type != F_UNLCK;
+}
+
+static int mutexes_init(struct lock_file *file)
+{
+	pthread_mutexattr_t attributes;
+	int rc = pthread_mutexattr_init(&attributes);
+
+	if (rc)
+		return rc;
+	rc = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	if (!rc)
+		rc = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	memset(&file->slots_lock, 0, sizeof(file->slots_lock));
+	memset(&file->writers_lock, 0, sizeof(file->writers_lock));
+	if (!rc)
+		rc = pthread_mutex_init(&file->slots_lock, &attributes);
+	if (!rc)
+		rc = pthread_mutex_init(&file->writers_lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return rc;
+}
+
+static int table_map(struct table *table, unsigned most)
+{
+	size_t size = sizeof(struct lock_file) + most * sizeof(struct reader_slot);
+	struct stat st;
+	int rc;
+
+	if (fstat(table->fd, &st))
+		return errno;
+	if (!table->fresh || (size_t)st.st_size > size)
+		size = (size_t)st.st_size;
+	else if (ftruncate(table->fd, (off_t)size))
+		return errno;
+	if (size < sizeof(struct lock_file) + sizeof(struct reader_slot))
+		return MDB_INVALID;
+	table->most = (unsigned)((size - sizeof(struct lock_file)) / sizeof(struct reader_slot));
+	table->file = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, table->fd, 0);
+	if (table->file == MAP_FAILED) {
+		table->file = NULL;
+		return errno;
+	}
+	table->size = size;
+	table->owners = calloc(table->most, sizeof(*table->owners));
+	if (!table->owners)
+		return ENOMEM;
+	if (!table->fresh)
+		return table->file->magic != FORMAT_MAGIC     ? MDB_INVALID
+		       : table->file->format != lock_format() ? MDB_VERSION_MISMATCH
+							      : 0;
+	rc = mutexes_init(table->file);
+	table->file->magic = FORMAT_MAGIC;
+	table->file->format = lock_format();
+	table->file->txnid = 0;
+	table->file->count = 0;
+	return rc;
+}
+
+static void table_free(struct table *table)
+{
+	if (table->file)
+		munmap(table->file, table->size);
+	if (table->fd >= 0)
+		close(table->fd);
+	free(table->owners);
+	free(table);
+}
+
+/* Under the lock of all tables. */
+static struct table *table_find(const struct stat *st)
+{
+	struct table *table = tables;
+
+	while (table && (table->device != st->st_dev || table->inode != st->st_ino ||
+			 table->generation != fork_generation))
+		table = table->next;
+	return table;
+}
+
+/* The same. Returns as readers_open(). */
+static int table_open(struct table **ret, const char *path, unsigned mode, unsigned most)
+{
+	struct table *table;
+	struct stat st;
+	int rc;
+
+	/* A descriptor more would, when it is closed, take a lock away. */
+	if (!stat(path, &st) && (table = table_find(&st))) {
+		table->users++;
+		*ret = table;
+		return 0;
+	}
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		return ENOMEM;
+	table->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode);
+	rc = table->fd < 0 || fstat(table->fd, &st) ? errno : 0;
+	if (rc)
+		goto fail;
+	table->fresh = !lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
+	if (!table->fresh)
+		rc = lock_byte(table->fd, F_OFD_SETLKW, F_RDLCK, 0);
+	if (!rc)
+		rc = table_map(table, most);
+	if (rc)
+		goto fail;
+	table->device = st.st_dev;
+	table->inode = st.st_ino;
+	table->generation = fork_generation;
+	table->users = 1;
+	table->next = tables;
+	tables = table;
+	*ret = table;
+	return 0;
+
+fail:
+	table_free(table);
+	return rc;
+}
+
+static void table_close(struct table *table)
+{
+	struct table **link = &tables;
+
+	pthread_mutex_lock(&tables_lock);
+	if (!--table->users) {
+		while (*link != table)
+			link = &(*link)->next;
+		*link = table->next;
+		table_free(table);
+	}
+	pthread_mutex_unlock(&tables_lock);
+}
+
+/* At the end of a thread that has a slot, without the lock of the slots. */
+static void thread_gives(void *slot)
+{
+	struct reader_slot *own = slot;
+
+	if (own->pid == getpid())
+		own->pid = 0;
+}
+
+int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned most, bool threads)
+{
+	struct readers *readers = calloc(1, sizeof(*readers));
+	int rc;
+
+	*ret = NULL;
+	if (!readers)
+		return ENOMEM;
+	pthread_mutex_lock(&tables_lock);
+	rc = table_open(&readers->table, path, mode, most);
+	pthread_mutex_unlock(&tables_lock);
+	if (rc) {
+		free(readers);
+		return rc == EROFS ? 0 : rc;
+	}
+	readers->generation = fork_generation;
+	if (threads && (rc = pthread_key_create(&readers->key, thread_gives))) {
+		table_close(readers->table);
+		free(readers);
+		return rc;
+	}
+	readers->threads = threads;
+	*ret = readers;
+	return 0;
+}
+
+int readers_share(struct readers *readers, uint64_t newest)
+{
+	struct table *table = readers->table;
+	int rc = 0;
+
+	pthread_mutex_lock(&tables_lock);
+	if (table->fresh) {
+		table->file->txnid = newest;
+		rc = lock_byte(table->fd, F_OFD_SETLK, F_RDLCK, 0);
+		table->fresh = false;
+	}
+	pthread_mutex_unlock(&tables_lock);
+	return rc;
+}
+
+void readers_close(struct readers *readers)
+{
+	struct table *table;
+
+	if (!readers)
+		return;
+	table = readers->table;
+	if (readers->threads)
+		pthread_key_delete(readers->key);
+	/* An inherited one is its process's, and so is its descriptor. */
+	if (readers->generation == fork_generation) {
+		for (unsigned i = 0; i < table->most; i++)
+			if (table->owners[i] == readers && table->file->slots[i].pid == getpid())
+				table->file->slots[i].pid = 0;
+		table_close(table);
+	}
+	free(readers);
+}
+
+/* The lock of the slots, also where its holder has died in it. Returns 0, ENOTRECOVERABLE ... */
+static int slots_lock_dead(struct table *table)
+{
+	int rc = pthread_mutex_lock(&table->file->slots_lock);
+
+	return rc == EOWNERDEAD ? pthread_mutex_consistent(&table->file->slots_lock) : rc;
+}
+
+/* Clears the slots of processes that are dead. With the lock of the slots, or `lock` to take it for
+ * each. Returns how many there were. */
+static int clear_dead(struct table *table, bool lock)
+{
+	struct lock_file *file = table->file;
+	unsigned count = file->count < table->most ? file->count : table->most;
+	int cleared = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		pid_t pid = file->slots[i].pid;
+
+		if (!pid || pid == getpid() || is_alive(table, pid))
+			continue;
+		if (lock && slots_lock_dead(table))
+			continue;
+		/* A new process may have its number. */
+		if (!lock || !is_alive(table, pid))
+			for (unsigned j = i; j < count; j++)
+				if (file->slots[j].pid == pid) {
+					file->slots[j].pid = 0;
+					cleared++;
+				}
+		if (lock)
+			pthread_mutex_unlock(&file->slots_lock);
+	}
+	return cleared;
+}
+
+static int slots_lock(struct table *table)
+{
+	int rc = pthread_mutex_lock(&table->file->slots_lock);
+
+	if (rc != EOWNERDEAD)
+		return rc;
+	clear_dead(table, false);
+	return pthread_mutex_consistent(&table->file->slots_lock);
+}
+
+/* The lock that tells others that this process is alive. Under the lock of the slots. */
+static int show_life(struct table *table)
+{
+	int rc = table->alive ? 0 : lock_byte(table->fd, F_SETLK, F_WRLCK, getpid());
+
+	table->alive = !rc;
+	return rc;
+}
+
+static int slot_claim(struct readers *readers, struct reader_slot **slot)
+{
+	struct table *table = readers->table;
+	struct lock_file *file = table->file;
+	unsigned i = 0;
+	int rc = slots_lock(table);
+
+	if (rc)
+		return rc;
+	rc = show_life(table);
+	while (!rc && i < file->count && i < table->most && file->slots[i].pid)
+		i++;
+	if (!rc && i >= table->most)
+		rc = MDB_READERS_FULL;
+	if (!rc) {
+		/* A closing environment looks at the slots without the lock: so in this order. */
+		file->slots[i].pid = 0;
+		file->slots[i].txnid = READERS_IDLE;
+		file->slots[i].thread = pthread_self();
+		if (i == file->count)
+			file->count = i + 1;
+		file->slots[i].pid = getpid();
+		table->owners[i] = readers;
+		*slot = &file->slots[i];
+	}
+	pthread_mutex_unlock(&file->slots_lock);
+	return rc;
+}
+
+int readers_take(struct readers *readers, struct reader_slot **slot)
+{
+	struct reader_slot *own = readers->threads ? pthread_getspecific(readers->key) : *slot;
+	int rc;
+
+	if (own) {
+		if (own->pid != getpid() || own->txnid != READERS_IDLE)
+			return MDB_BAD_RSLOT; /* another transaction's */
+		*slot = own;
+		return 0;
+	}
+	rc = slot_claim(readers, &own);
+	if (!rc && readers->threads && (rc = pthread_setspecific(readers->key, own)))
+		own->pid = 0;
+	if (!rc)
+		*slot = own;
+	return rc;
+}
+
+uint64_t readers_pin(struct readers *readers, struct reader_slot *slot)
+{
+	uint64_t id;
+
+	/* A writer that does not see the slot's number yet has told a newer one before. */
+	do {
+		id = readers->table->file->txnid;
+		slot->txnid = id;
+	} while (id != readers->table->file->txnid);
+	return id;
+}
+
+void readers_pin_to(struct reader_slot *slot, uint64_t id)
+{
+	slot->txnid = id;
+}
+
+void readers_rest(struct reader_slot *slot)
+{
+	slot->txnid = READERS_IDLE;
+}
+
+void readers_give(struct readers *readers, struct reader_slot *slot)
+{
+	slot->txnid = READERS_IDLE;
+	if (readers->threads)
+		return;
+	slot->pid = 0;
+}
+
+void readers_forked(void)
+{
+	/* Another thread of the parent may have held it. What is in the list is the parent's. */
+	pthread_mutex_init(&tables_lock, NULL);
+	tables = NULL;
+}
+
+unsigned readers_used(const struct readers *readers)
+{
+	return readers->table->file->count;
+}
+
+unsigned readers_most(const struct readers *readers)
+{
+	return readers->table->most;
+}
+
+int readers_list(const struct readers *readers, MDB_msg_func *func, void *context)
+{
+	const struct lock_file *file = readers->table->file;
+	bool any = false;
+	char line[96];
+	int rc = 0;
+
+	for (unsigned i = 0; i < file->count && i < readers->table->most; i++) {
+		const struct reader_slot *slot = &file->slots[i];
+		uint64_t id = slot->txnid;
+		int used;
+
+		if (!slot->pid)
+			continue;
+		if (!any && (rc = func("    pid     thread     txnid\n", context)) < 0)
+			return rc;
+		any = true;
+		used = snprintf(line, sizeof(line), "%10d %zx ", (int)slot->pid,
+				(size_t)slot->thread);
+		if (id == READERS_IDLE)
+			snprintf(line + used, sizeof(line) - (size_t)used, "-\n");
+		else
+			snprintf(line + used, sizeof(line) - (size_t)used, "%" PRIu64 "\n", id);
+		if ((rc = func(line, context)) < 0)
+			return rc;
+	}
+	return any ? rc : func("(no active readers)\n", context);
+}
+
+int readers_check(struct readers *readers, int *dead)
+{
+	int cleared = clear_dead(readers->table, true);
+
+	if (dead)
+		*dead = cleared;
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Declares the reader table of LMDB 1.0's lock file.
+ *
+ * A slot with the number of a transaction keeps the writers of all processes from reusing the pages
+ * of that snapshot. Slots are taken and given back as LMDB 1.0 does it.
+ */
+#ifndef LMDBIO_ENV_READERS_H
+#define LMDBIO_ENV_READERS_H
+
+#include <lmdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct readers;
+struct reader_slot;
+
+enum { READERS_DEFAULT = 126 };
+
+/* What LMDB 1.0 takes an idle slot's transaction for. */
+#define READERS_IDLE UINT64_MAX
+
+/* Opens, or makes, the lock file. `most` slots, where no other process has made it; `threads`: a slot
+ * belongs to a thread, and not to a transaction. *readers is NULL where the file system cannot be
+ * written to: then no writer can be there. Returns 0, MDB_INVALID, MDB_VERSION_MISMATCH or an
+ * errno. */
+int readers_open(struct readers **readers, const char *path, unsigned mode, unsigned most,
+		 bool threads);
+/* The newest transaction of the data file, for a lock file that has just been made; before the first
+ * slot. Returns 0 or an errno. */
+int readers_share(struct readers *readers, uint64_t newest);
+/* Gives back all slots of this environment. One that a child has inherited stays its parent's. */
+void readers_close(struct readers *readers);
+
+/* Takes a slot, unless *slot is one. Returns 0, MDB_BAD_RSLOT, MDB_READERS_FULL or an errno. */
+int readers_take(struct readers *readers, struct reader_slot **slot);
+/* Pins the newest transaction in the slot and returns its number; 0: no process has told it yet. */
+uint64_t readers_pin(struct readers *readers, struct reader_slot *slot);
+/* Pins another one that the slot's holder knows to be the newest. */
+void readers_pin_to(struct reader_slot *slot, uint64_t id);
+/* Ends the pin; the slot stays the transaction's, or its thread's. */
+void readers_rest(struct reader_slot *slot);
+/* Gives a transaction's slot back; a thread's stays. */
+void readers_give(struct readers *readers, struct reader_slot *slot);
+
+/* In a forked child. */
+void readers_forked(void);
+
+unsigned readers_used(const struct readers *readers);
+unsigned readers_most(const struct readers *readers);
+/* mdb_reader_list() and mdb_reader_check(). */
+int readers_list(const struct readers *readers, MDB_msg_func *func, void *context);
+int readers_check(struct readers *readers, int *dead);
+
+#endif

@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# A data file of LMDB 1.0 holds for each command what the same content holds in LMDB 0.9's format, and what
+# a reader finds that knows the description alone.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+testdb=$top_builddir/tests/data/lmdbio-testdb
+tools=$top_builddir/tools
+reader=$top_srcdir/tests/data/later_read.py
+need python3
+[ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
+cd "$scratch"
+
+# records COMMAND...: the lines of a dump that are keys and values.
+records() {
+	"$@" | grep '^ '
+}
+
+# --- random databases of every kind ---
+count=21
+[ -z "${TESTS_LONG:-}" ] || count=315
+n=0 unlike=0 alone=0 damaged=0 counts=0
+while [ $n -lt $count ]; do
+	rm -rf db later
+	"$testdb" --seed=29 --number=$n db > made
+	# Names are keys of the main database, one byte longer in LMDB 1.0: these orders mind.
+	if head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)'; then
+		n=$((n + 1))
+		continue
+	fi
+	"$testdb" --seed=29 --number=$n --later later > /dev/null
+	compared=$((compared + 1))
+	names=$("$tools/lmdbio-dump" -l db 2> /dev/null | wc -l)
+	all=
+	[ "$names" -eq 0 ] || all=-a
+	# shellcheck disable=SC2086
+	for command in "db $all" "later $all"; do
+		set -- $command
+		records "$tools/lmdbio-dump" ${2:+"$2"} "$1" > "$1.records" || true
+	done
+	cmp -s db.records later.records || { unlike=$((unlike + 1)); echo "# number $n: other records"; }
+	python3 "$reader" ${all:+"$all"} later/data.mdb > alone.records
+	cmp -s alone.records later.records || { alone=$((alone + 1)); echo "# number $n: the reader finds others"; }
+	# Orders of a program's own cannot be judged.
+	"$tools/lmdbio-check" --no-order -q later > check.out 2>&1 || { damaged=$((damaged + 1)); cat check.out; }
+	for set in db later; do
+		"$tools/lmdbio-stat" -a $set | grep -v 'Page size' > $set.stat 2>&1 || true
+	done
+	cmp -s db.stat later.stat || { counts=$((counts + 1)); diff db.stat later.stat | head -5; }
+	n=$((n + 1))
+done
+judge most_databases_are_compared test $((compared * 2)) -ge $count
+judge records_are_those_of_the_other_format test $unlike -eq 0
+judge records_are_those_of_an_independent_reader test $alone -eq 0
+judge files_are_intact test $damaged -eq 0
+judge counts_are_those_of_the_other_format test $counts -eq 0
+
+# --- damage is found, and said where ---
+"$testdb" --flags=plain,keys300 --later sound > /dev/null
+told sound_file_is_intact 0 'structure intact' "$tools/lmdbio-check" sound
+size=$(python3 -c "print(__import__('struct').unpack_from('<I', open('sound/data.mdb', 'rb').read(), 48)[0])")
+root=$(python3 -c "
+import struct
+data = open('sound/data.mdb', 'rb').read()
+metas = [(struct.unpack_from('<Q', data, at + 152)[0], at) for at in (0, $size)]
+print(struct.unpack_from('<Q', data, max(metas)[1] + 136)[0])")
+
+# damage OFFSET BYTES: a copy of the sound file with other bytes.
+damage() {
+	rm -rf broken
+	cp -r sound broken
+	printf '%b' "$2" | dd of=broken/data.mdb bs=1 seek="$1" conv=notrunc 2> /dev/null
+}
+damage $((root * size + 18)) '\100'
+told page_flags_are_found 1 'has flags 0x40' "$tools/lmdbio-check" broken
+damage $((root * size + 20)) '\377\377'
+told page_bounds_are_found 1 'is empty or has bounds' "$tools/lmdbio-check" broken
+damage 28 '\004'
+told meta_version_is_found 1 'meta page 0.*has the format version 4' "$tools/lmdbio-check" broken
+damage $((root * size)) '\377'
+told page_number_ends_a_dump 1 'damaged' "$tools/lmdbio-dump" broken
+told page_number_is_salvaged 1 'calls itself page' "$tools/lmdbio-dump" --salvage broken
+judge salvage_finds_every_record test "$(grep -c '^ ' out)" -eq "$(records "$tools/lmdbio-dump" sound | wc -l)"
+
+# --- what is refused ---
+rm -rf broken
+cp -r sound broken
+for at in 53 $((size + 53)); do
+	printf '\040' | dd of=broken/data.mdb bs=1 seek=$at conv=notrunc 2> /dev/null
+done
+told encrypted_pages_are_named_in_dump 2 'its pages are encrypted' "$tools/lmdbio-dump" broken
+told encrypted_pages_cannot_be_checked 2 'unchecked: .*its pages are encrypted' "$tools/lmdbio-check" broken
+for command in convert stage serve bench; do
+	[ -x "$tools/lmdbio-$command" ] || continue
+	set -- sound
+	case $command in
+	convert) set -- -q sound made.zst ;;
+	stage) mkdir -p staged && set -- --to="$scratch/staged" sound ;;
+	esac
+	told "lmdbio_${command}_names_the_format" 2 'this is a data file of LMDB 1.0' "$tools/lmdbio-$command" "$@"
+done
+finish
