@@ -38,8 +38,8 @@ void later_end(MDB_txn *txn);
  * MDB_CORRUPTED. */
 int later_newest(const MDB_env *env, struct meta *meta);
 
-/* What <lmdb.h> asks of such an environment, of which the
- * original's answers are its stand-in's. */
+/* What <lmdb.h> asks of such an environment, where the original would answer for its stand-in. Each
+ * returns 0 or an error as the function of <lmdb.h> does. */
 int later_info(const MDB_env *env, MDB_envinfo *info);
 int later_stat(const MDB_env *env, MDB_stat *stat);
 int later_key_max(const MDB_env *env);

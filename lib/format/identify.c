@@ -113,8 +113,7 @@ const char *format_explain(const struct format_identity *identity, char text[FOR
 	case FORMAT_KIND_VERSION:
 		snprintf(text, FORMAT_TEXT,
 			 "this is a data file of version %u of LMDB's format, here they are %u and "
-			 "%u: dump "
-			 "it with the LMDB that wrote it, load it with LMDB 0.9's mdb_load",
+			 "%u: dump it with the LMDB that wrote it, load it with LMDB 0.9's mdb_load",
 			 identity->version, page_layouts[FORMAT_0_9].version,
 			 page_layouts[FORMAT_1_0].version);
 		break;
