@@ -17,9 +17,9 @@ void launcher_forget(void);
 /* The descriptor, or -1: there is none. */
 int launcher_descriptor(void);
 
-/* Says that this is a process of the job, as MPI does when it begins. The launcher ends the job when such a
- * process ends without leave; one that has said nothing it takes for a program without MPI, and the others
- * would wait for it for ever. Where that has been said, nothing happens. */
+/* Tells the launcher that this process belongs to the job, as MPI does when it begins. When a process that
+ * has told this dies, the launcher ends the job. A process that has told nothing counts as a program without
+ * MPI: the launcher lets it end, and the other ranks wait for ever. To tell it twice does no harm. */
 void launcher_greet(void);
 
 /* Comes to the barrier of all ranks. false: the launcher is gone. */

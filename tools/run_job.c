@@ -330,7 +330,7 @@ static int server_fork(struct rank *rank)
 /* The end, for a server that could not tell the launcher, or the other ranks, of it. */
 static void end_without_server(struct rank *rank)
 {
-	if (!rank->ranks) { /* it did not come as far as MPI, or not through its beginning */
+	if (!rank->ranks) { /* it was killed before MPI had begun */
 		launcher_greet();
 	} else if (rank->meeting == MEETING_MET) {
 		(void)poll(NULL, 0, patience_left(rank, LEAVE_PATIENCE));

@@ -228,7 +228,7 @@ void arena_unreserve(struct arena *arena, uint64_t blocks);
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
 void arena_pieces_add(struct arena *arena, uint64_t chunk);
 
-/* Tells that a chunk is used now. One that was claimed counts as used until then, for a while.
+/* Marks a chunk as used now. Before its first use a chunk counts as used for a while after its claim.
  * Cheap: a store. */
 void arena_touch(struct arena *arena, uint64_t chunk);
 

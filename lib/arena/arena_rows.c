@@ -266,8 +266,8 @@ void arena_claim_end(struct arena *arena, struct arena_group *group, uint64_t ch
 	atomic_fetch_sub(&arena->rows[row].claims, 1);
 }
 
-/* What is read ahead waits to be used while other chunks are claimed, up to half the memory. In that time
- * it counts as used: else what a scan comes to next would be the least recently used. */
+/* A chunk that is read ahead counts as used until chunks for half the memory have been claimed after it.
+ * Otherwise the chunk that a scan needs next would be the least recently used one. */
 static uint32_t until_used(const struct arena *arena)
 {
 	uint64_t half = arena_limit(arena) / ARENA_BLOCKS / 2;

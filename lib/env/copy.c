@@ -86,8 +86,8 @@ static bool may_be_given(const MDB_env *env, unsigned flags, const MDB_txn *txn)
 	return txn->env == env && env->origin->copy3 && env->origin->copyfd3;
 }
 
-/* A writer may overwrite a transaction's meta page before it has been copied; then the next
- * transaction's is. */
+/* A writer may overwrite a transaction's meta page before it has been copied; the copy is then made of
+ * the next transaction. */
 static int copy_later(MDB_env *env, int fd)
 {
 	MDB_txn *txn;

@@ -205,7 +205,7 @@ int later_lock(MDB_env *env)
 		readers_close(readers);
 		return rc;
 	}
-	/* A parent's are left to it. */
+	readers_close(env->later->readers); /* in a forked child: the parent keeps its slots */
 	env->later->readers = readers;
 	return 0;
 }

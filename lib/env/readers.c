@@ -60,7 +60,7 @@ struct table {
 	unsigned most;
 	size_t size;
 	struct lock_file *file;
-	const struct readers **owners; /* of each slot: who claimed it here last, or NULL */
+	const struct readers **owners; /* of each slot: the last claimer in this process, or NULL */
 };
 
 struct readers {

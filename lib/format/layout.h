@@ -22,8 +22,8 @@
  *
  *   page    lower, upper and entry offsets count from the end of the header: `base` is 24, not 0
  *   entry   in a leaf the data stands at the next even offset behind the key; the reference to an
- *           overflow run is page number (8), transaction (8), pages of the run (8), not the first
- * alone names   of databases end with a NUL byte, which belongs to the key
+ *          overflow run is page number (8), transaction (8), pages of the run (8)
+ *   key     the name of a database ends with a NUL byte
  *
  * Trees, entry headers, flags and meta records are the same; a page may have 65,536 bytes.
  *
@@ -136,8 +136,7 @@ enum {
 	FORMAT_PAGE_MAX = 65536, /* of any format: struct page_layout has each one's */
 	FORMAT_DEPTH_MAX = 32,
 	FORMAT_METAS = 2,
-	FORMAT_ENCRYPTED =
-		0x2000, /* of the environment's flags, in LMDB 1.0: all but its meta pages */
+	FORMAT_ENCRYPTED = 0x2000, /* an environment's flag in LMDB 1.0: of all other pages */
 };
 
 #endif

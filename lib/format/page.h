@@ -118,12 +118,17 @@ static inline uint32_t entry_data_at(const struct page_layout *layout, uint32_t 
 	return (key_size + layout->odd) & ~layout->odd;
 }
 
+/* Whether an entry's key is the name of a database. */
+static inline bool entry_is_database(unsigned flags)
+{
+	return (flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE;
+}
+
 /* A key as programs know it: that of a named database without the bytes that end its name. */
 static inline uint32_t entry_key_shown(const struct page_layout *layout, unsigned flags,
 				       const uint8_t *key, uint32_t size)
 {
-	if (layout->name_end && (flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE &&
-	    size > layout->name_end && !key[size - 1])
+	if (layout->name_end && entry_is_database(flags) && size > layout->name_end && !key[size - 1])
 		return size - layout->name_end;
 	return size;
 }

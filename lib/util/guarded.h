@@ -32,8 +32,9 @@ int guarded_open(struct guarded *guarded, const char *path, bool make);
 /* The same for a directory in one that was opened so. `make`: it is made, mode 0755 less the umask. */
 int guarded_below(struct guarded *guarded, const struct guarded *above, const char *name, bool make);
 
-/* Closes it. After guarded_undo() this user's subdirectory in a directory for everybody is gone if it is
- * empty, whoever made it: of several processes that undo, the last finds it so. */
+/* Closes it. guarded_undo() removes this user's subdirectory in a directory for everybody if the
+ * subdirectory is empty, also if another process has made it: each process that undoes its work tries, and
+ * the last one succeeds. */
 void guarded_close(struct guarded *guarded);
 void guarded_undo(struct guarded *guarded);
 

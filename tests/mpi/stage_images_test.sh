@@ -10,7 +10,7 @@
 # shellcheck source-path=SCRIPTDIR source=stage_lib.sh
 . "$(dirname "$0")/stage_lib.sh"
 stage_require
-need mkfs.ext4 debugfs
+need mkfs.ext4 debugfs tune2fs mksquashfs mkfs.erofs
 reader=$top_builddir/tests/data/db_read
 ours="env LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_VERBOSE=1"
 trap 'cd /; unmount; rm -rf "$scratch"; mpi_sweep' EXIT
@@ -147,7 +147,6 @@ images() {
 	unmount
 }
 
-need mksquashfs mkfs.erofs tune2fs
 images squashfs image two
 images squashfs image three
 images squashfs overlay two

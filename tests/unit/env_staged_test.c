@@ -313,10 +313,35 @@ static void forked_child_goes_on_reading_the_copy(void **state)
 	env_close(env);
 }
 
+static void subdirectory_of_two_that_undo_goes_with_the_second(void **state)
+{
+	struct guarded one, two;
+	char above[300];
+
+	(void)state;
+	snprintf(above, sizeof(above), "%s/everybody", staged);
+	assert_int_equal(mkdir(above, 0700), 0);
+	assert_int_equal(chmod(above, 01777), 0);
+	assert_int_equal(guarded_open(&one, above, true), 0);
+	assert_int_equal(guarded_open(&two, above, true), 0);
+	assert_string_equal(one.path, two.path);
+	assert_int_equal(mkdirat(two.fd, "work", 0700), 0);
+	guarded_undo(&one);
+	assert_int_equal(access(two.path, F_OK), 0);
+	assert_int_equal(unlinkat(two.fd, "work", AT_REMOVEDIR), 0);
+	guarded_undo(&two);
+	assert_int_equal(access(two.path, F_OK), -1);
+	guarded_close(&one);
+	guarded_close(&two);
+	assert_int_equal(rmdir(above), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(copy_is_there_is_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(subdirectory_of_two_that_undo_goes_with_the_second,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(data_file_itself_is_opened_reads_the_copy, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(environment_is_written_to_is_the_original, setup,

@@ -101,10 +101,9 @@ static int take_database(const struct tool *tool, struct given_set *set, MDB_env
  * them. Where there is no lock file no writer is at work, for it would have made one. */
 static void choose_locks(struct given_set *set)
 {
-	char *lock;
+	char *lock = env_lock_path(set->path, set->flags);
 
-	if (asprintf(&lock, "%s%s", set->path, set->flags & MDB_NOSUBDIR ? "-lock" : "/lock.mdb") <
-	    0)
+	if (!lock)
 		return;
 	if (set->container || faccessat(AT_FDCWD, lock, R_OK | W_OK, AT_EACCESS))
 		set->flags |= MDB_NOLOCK;

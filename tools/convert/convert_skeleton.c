@@ -64,11 +64,6 @@ static uint64_t records_under(const struct entry *entry)
 	return entry->data_size == TREE_SIZE ? load64(entry->data + TREE_ENTRIES) : 0;
 }
 
-static bool names_database(const struct entry *entry)
-{
-	return (entry->flags & (ENTRY_SUBTREE | ENTRY_DUPS)) == ENTRY_SUBTREE;
-}
-
 /* Whether page `number` is a leaf page of records, and if its entries name databases. */
 static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 		      struct skeleton_leaf *leaf, bool *names)
@@ -90,7 +85,7 @@ static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 		records = records_under(&entry);
 		if (!records || !checked_add(leaf->records, records, &leaf->records))
 			return false;
-		*names |= names_database(&entry);
+		*names |= entry_is_database(entry.flags);
 	}
 	return count > 0;
 }
@@ -280,7 +275,7 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 		}
 		if (!page_leaf_entry(LAYOUT_0_9, page, skeleton->page_size, i, &entry))
 			return NOT_SOUND;
-		if (!names_database(&entry))
+		if (!entry_is_database(entry.flags))
 			continue;
 		if (entry.data_size != TREE_SIZE || entry.key_size > CONTAINER_NAME_MAX)
 			return NOT_SOUND;

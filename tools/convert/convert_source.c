@@ -127,10 +127,9 @@ static int lmdb_names(struct source *source, const char *path, bool no_subdir)
 		source->path = strdup(path);
 	if (!source->path)
 		return ENOMEM;
-	if (asprintf(&source->file, "%s%s", source->path, named ? "" : "/data.mdb") < 0 ||
-	    asprintf(&source->lock, "%s%s", source->path, named ? "-lock" : "/lock.mdb") < 0)
-		return ENOMEM;
-	return 0;
+	source->file = env_data_path(source->path, named ? MDB_NOSUBDIR : 0);
+	source->lock = env_lock_path(source->path, named ? MDB_NOSUBDIR : 0);
+	return source->file && source->lock ? 0 : ENOMEM;
 }
 
 static int metas_read(const struct source *source, unsigned first, uint8_t *pages)
