@@ -94,8 +94,8 @@ cluster_in() {
 }
 
 # mpi_job RANKS HOSTS COMMAND...: in blocks, started on host 0, in place of the one in tests/mpi/mpi_lib.sh;
-# so all that runs jobs by it runs them over hosts. A job that takes longer than MPI_SECONDS (300) hangs: it
-# is killed, status 124. With cluster_finalize=1 a program that ends MPI itself does so as
+# so all that runs jobs by it runs them over hosts. A job that takes longer than MPI_SECONDS (300) hangs: it is
+# told to end, status 124, or killed, 137. With cluster_finalize=1 a program that ends MPI itself does so as
 # finalize_over_tcp.c says.
 cluster_finalize=
 mpi_job() {

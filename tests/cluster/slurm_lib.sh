@@ -108,8 +108,8 @@ slurm_are_idle() {
 	[ "$(cluster_in node0 sinfo -h -N -t idle | wc -l)" = "$1" ]
 }
 
-# slurm COMMAND...: on host 0, as a user's login. What takes longer than MPI_SECONDS (300) hangs: it is killed,
-# status 124.
+# slurm COMMAND...: on host 0, as a user's login. What takes longer than MPI_SECONDS (300) hangs: it is told to
+# end, status 124, or killed, 137.
 slurm() {
 	cluster_in node0 env LD_PRELOAD="$top_builddir/tests/mpi/.libs/polite_wait.so" \
 		timeout --foreground -k 5 "${MPI_SECONDS:-300}" "$@" </dev/null

@@ -48,7 +48,7 @@ for nodes in 2 4; do
 	status=0
 	LD_PRELOAD=$broken mpi_job "$nodes" "$nodes" "$stage" --verbose --buffer=1M --to="$scratch/to%n" \
 		"$scratch/mount/img" >"$scratch/out" 2>"$scratch/err" || status=$?
-	judge "staging_of_${nodes}_fails" test "$status" -ne 0 -a "$status" -ne 124
+	judge "staging_of_${nodes}_fails" mpi_ended "$status"
 	equal "staging_of_${nodes}_fails_on_all_ranks" "$nodes" \
 		"$(grep -c "^rank [0-9]* of $nodes: Input/output error\$" "$scratch/err")"
 	judge "staging_of_${nodes}_leaves_nothing" test -z "$(find "$scratch"/to? -mindepth 1)"

@@ -132,7 +132,7 @@ done
 # --- what a job that was killed has left is not in the way of the next one ---
 disks 2 14000000 14000000
 LMDBIO_MEMORY=12M reads 2 2 large --batch=40 --act=kill --rank=1 --at=35 >"$scratch/log"
-judge kill_of_one_ends_the_job test "$job_status" != 0 -a "$job_status" != 124
+judge kill_of_one_ends_the_job mpi_ended "$job_status"
 until [ -z "$(job_processes)" ]; do
 	sleep 0.05
 done

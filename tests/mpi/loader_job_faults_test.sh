@@ -88,7 +88,7 @@ done
 # --- a rank that fails ends the job, as it would without a loader ---
 for ranks in 2 4; do
 	job_loader $ranks $ranks --act=exit --rank=1 --at=3 2>/dev/null >"$scratch/log"
-	judge "exit_with_${ranks}_ranks_ends_the_job" test "$job_status" != 0 -a "$job_status" != 124
+	judge "exit_with_${ranks}_ranks_ends_the_job" mpi_ended "$job_status"
 	until [ -z "$(job_processes)" ]; do
 		sleep 0.05
 	done

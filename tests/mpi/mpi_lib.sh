@@ -22,7 +22,8 @@ mpi_require() {
 }
 
 # mpi_job RANKS NODES COMMAND...: RANKS processes on NODES nodes, which MPICH makes of this machine, in
-# blocks. A job that takes longer than MPI_SECONDS (300) hangs: it is killed, status 124.
+# blocks. A job that takes longer than MPI_SECONDS (300) hangs: it is told to end, status 124, and killed
+# if it has not ended MPI_GRACE (5) seconds later, status 137.
 mpi_job() {
 	mpi_ranks=$1
 	mpi_nodes=$2
@@ -33,7 +34,12 @@ mpi_job() {
 		LD_PRELOAD="$top_builddir/tests/mpi/.libs/polite_wait.so${LD_PRELOAD:+:$LD_PRELOAD}" \
 		ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
 		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0:symbolize=0${MPI_LEAKS:-}" \
-		timeout -k 5 "${MPI_SECONDS:-300}" mpiexec -n "$mpi_ranks" "$@"
+		timeout -k "${MPI_GRACE:-5}" "${MPI_SECONDS:-300}" mpiexec -n "$mpi_ranks" "$@"
+}
+
+# mpi_ended STATUS: the job has failed, and has ended by itself.
+mpi_ended() {
+	[ "$1" -ne 0 ] && [ "$1" -ne 124 ] && [ "$1" -ne 137 ]
 }
 
 # mpi_huge_pages: whether this kernel makes huge pages of shared memory when asked (MADV_COLLAPSE).

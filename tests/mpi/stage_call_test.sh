@@ -64,7 +64,7 @@ judge call_that_is_cancelled_by_one_rank_returns_its_code all_return $ECANCELED
 judge call_that_is_cancelled_leaves_nothing nothing_in to
 # The job is over then; what its ranks had not finished is nobody's copy, and goes with the next staging.
 calling die
-judge call_in_which_a_rank_is_killed_ends_the_job test $rc -ne 0 -a $rc -ne 124
+judge call_in_which_a_rank_is_killed_ends_the_job mpi_ended "$rc"
 find to -name '*.partial' > partials
 judge call_in_which_a_rank_is_killed_leaves_no_copy test -z "$(find to -name data.mdb)"
 judge call_in_which_a_rank_is_killed_leaves_a_part test -s partials
@@ -90,7 +90,7 @@ calling parts-cancel
 judge call_for_parts_that_is_cancelled_returns_its_code all_return $ECANCELED
 judge call_for_parts_that_is_cancelled_leaves_nothing nothing_in to
 calling parts-die
-judge call_for_parts_in_which_a_rank_is_killed_ends_the_job test $rc -ne 0 -a $rc -ne 124
+judge call_for_parts_in_which_a_rank_is_killed_ends_the_job mpi_ended "$rc"
 find to -type f > partials
 judge call_for_parts_in_which_a_rank_is_killed_leaves_no_part test -z "$(grep -v '\.partial$' partials)"
 judge call_for_parts_in_which_a_rank_is_killed_leaves_what_goes test -s partials

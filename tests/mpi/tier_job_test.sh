@@ -216,7 +216,7 @@ pgrep -f -- '--tier=memory mount/img -- touch ran' | while read -r pid; do
 done
 rc=0
 wait $! || rc=$?
-judge memory_that_is_interrupted_ends test $rc -ne 0 -a $rc -ne 124
+judge memory_that_is_interrupted_ends mpi_ended "$rc"
 judge memory_that_is_interrupted_is_told grep -q 'img: Interrupted system call' serve.log
 judge memory_that_is_interrupted_starts_no_program test ! -e ran
 job_left memory_that_is_interrupted
