@@ -27,9 +27,9 @@
 
 enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
 
-/* Milliseconds from when all programs are over until a server that has not ended MPI with the
- * others is killed, and until the launcher is told of an end in its place: no process is in a
- * barrier of MPI's any more then. */
+/* Milliseconds from when all programs are over, or this one before it began, until a server that has
+ * not ended MPI with the others is killed, and until the launcher is told of an end in its place: no
+ * process is in a barrier of MPI's any more then. */
 enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
@@ -161,7 +161,7 @@ struct rank {
 	int server_status; /* so, as waitpid() says */
 	bool told_over;
 	enum meeting meeting;
-	uint64_t met_at; /* ns */
+	uint64_t ended_at; /* ns: when all programs were over, or this one before it began; 0: not yet */
 	int ranks;       /* of the job, once the server has told */
 };
 
@@ -194,6 +194,7 @@ static void news_take(struct rank *rank)
 	if (news.rc)
 		return;
 	rank->ranks = news.place.ranks;
+	rank->ended_at = 0; /* an interrupted start ends in order */
 	if (job->start && news.pmi1 && launcher_descriptor() >= 0)
 		rank->meeting = MEETING_COMING;
 	else
@@ -251,19 +252,22 @@ static void end_step(struct rank *rank)
 	}
 	if (rank->program.over && rank->meeting == MEETING_COMING)
 		rank->meeting = launcher_meet() ? MEETING_WAITING : MEETING_MET;
-	if (rank->meeting == MEETING_MET && !rank->met_at) {
-		rank->met_at = clock_now();
+	if (rank->meeting == MEETING_MET && !rank->ended_at) {
+		rank->ended_at = clock_now();
 		server_tell(rank, RUN_LEAVE);
 	}
+	/* Interrupted while the server waits for other ranks in MPI's beginning, where it hears nothing. */
+	if (rank->program.over && !rank->ranks && !rank->job->paths && !rank->ended_at)
+		rank->ended_at = clock_now();
 }
 
-/* Milliseconds from now until `after` the programs' end; -1: that is not known to have come. */
+/* Milliseconds from now until `after` the end (ended_at); -1: that is not known to have come. */
 static int patience_left(const struct rank *rank, int after)
 {
 	enum { MS_NS = 1000000 };
-	uint64_t gone = (clock_now() - rank->met_at) / MS_NS;
+	uint64_t gone = (clock_now() - rank->ended_at) / MS_NS;
 
-	if (!rank->met_at)
+	if (!rank->ended_at)
 		return -1;
 	return gone < (uint64_t)after ? after - (int)gone : 0;
 }

@@ -120,13 +120,24 @@ for moment in before after; do
 	status=0
 	KILLED_AT=$moment LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
 		mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
-	judge "server_killed_${moment}_mpi_begins_ends_the_job" test "$status" -ne 0 -a "$status" -ne 124
+	judge "server_killed_${moment}_mpi_begins_ends_the_job" mpi_ended "$status"
 	judge "server_killed_${moment}_mpi_begins_starts_no_program" test ! -e "$scratch/begun"
 	until [ -z "$(job_processes)" ]; do
 		sleep 0.05
 	done
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
+
+# MPI that does not begin: the job ends when it is told to.
+status=0
+KILLED_AT=never LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so MPI_SECONDS=5 MPI_GRACE=120 \
+	mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
+equal mpi_that_does_not_begin_can_be_interrupted 124 "$status"
+judge mpi_that_does_not_begin_starts_no_program test ! -e "$scratch/begun"
+until [ -z "$(job_processes)" ]; do
+	sleep 0.05
+done
+job_killed=1 job_left mpi_that_does_not_begin
 
 # The launcher ends the job when the process is killed that it has started; nothing of it stays.
 # shellcheck disable=SC2016

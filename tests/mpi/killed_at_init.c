@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Shows a job whose MPI process is killed while MPI begins.
+/* Shows a job whose MPI process is killed, or waits for ever, while MPI begins.
  *
  * Preloaded under a test's job. Rank 1 dies by SIGKILL where MPI_Init_thread() is called (KILLED_AT=before)
- * or has returned (KILLED_AT=after).
+ * or has returned (KILLED_AT=after), or does not come back from it (KILLED_AT=never).
  */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 __attribute__((visibility("default"))) int MPI_Init_thread(int *argc, char ***argv, int required,
 							    int *provided);
@@ -17,8 +18,12 @@ static void die(const char *at)
 {
 	const char *rank = getenv("PMI_RANK"), *wanted = getenv("KILLED_AT");
 
-	if (rank && wanted && !strcmp(rank, "1") && !strcmp(wanted, at))
+	if (!rank || !wanted || strcmp(rank, "1"))
+		return;
+	if (!strcmp(wanted, at))
 		raise(SIGKILL);
+	while (!strcmp(wanted, "never"))
+		pause();
 }
 
 /* The module is loaded later on, so that RTLD_NEXT does not know its MPI. */
