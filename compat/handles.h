@@ -14,10 +14,18 @@
 /* The calling module's code. In the exported function itself. */
 #define CALLER __builtin_return_address(0)
 
+/* The library that the called function is part of (loaded.c). */
+extern struct origin_front this_library;
+
+static inline const struct origin *caller_origin(const void *caller)
+{
+	return origin_of_call(&this_library, caller);
+}
+
 /* The original that a call goes on to, and its handle for it: what ours wraps, or the same one. */
 static inline const struct origin *env_origin(const MDB_env *env, const void *caller)
 {
-	return env_is_ours(env) ? env->origin : origin_of(caller);
+	return env_is_ours(env) ? env->origin : caller_origin(caller);
 }
 
 static inline MDB_env *env_orig(MDB_env *env)
@@ -27,7 +35,7 @@ static inline MDB_env *env_orig(MDB_env *env)
 
 static inline const struct origin *txn_origin(const MDB_txn *txn, const void *caller)
 {
-	return txn_is_ours(txn) ? txn->env->origin : origin_of(caller);
+	return txn_is_ours(txn) ? txn->env->origin : caller_origin(caller);
 }
 
 static inline MDB_txn *txn_orig(MDB_txn *txn)
@@ -38,7 +46,7 @@ static inline MDB_txn *txn_orig(MDB_txn *txn)
 /* Not of a cursor over an own transaction, which has nothing to go on with. */
 static inline const struct origin *cursor_origin(const MDB_cursor *cursor, const void *caller)
 {
-	return cursor_is_ours(cursor) ? cursor->origin : origin_of(caller);
+	return cursor_is_ours(cursor) ? cursor->origin : caller_origin(caller);
 }
 
 static inline MDB_cursor *cursor_orig(MDB_cursor *cursor)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs what the drop-in does when it is loaded and unloaded, whatever the program does. */
+/* Runs what an export library does when it is loaded and unloaded, whatever the program does. It is
+ * compiled for each of the two, liblmdb.so.0 and liblmdb.so.1. */
+#include "config.h"
+#include "handles.h"
+
 #include "arena/arena.h"
-#include "origin/origin_find.h"
 #include "util/settings.h"
 
 #include <dlfcn.h>
@@ -16,13 +19,33 @@ static void *name_next(const char *name)
 	return next;
 }
 
-static struct origin_front front = {.next = name_next};
+#if STANDS_FOR == 1
+
+/* Where configure has found an LMDB 1.0, or would look for one that is installed later. */
+static const struct origin *origin_1(void)
+{
+	const struct settings *settings = settings_get();
+
+	return origin_later(settings->later ? settings->later : LATER_LIBRARY);
+}
+
+struct origin_front this_library = {
+	.next = name_next,
+	.soname = "liblmdb.so.1",
+	.origin = origin_1,
+};
+
+#else
+
+struct origin_front this_library = {.next = name_next, .soname = "liblmdb.so.0"};
+
+#endif
 
 static void __attribute__((constructor)) loaded(void)
 {
 	const struct settings *settings = settings_get();
 
-	origin_front_come(&front);
+	origin_front_come(&this_library);
 	if (!settings->disable && settings->share)
 		arena_keeper_watch();
 }
@@ -30,5 +53,5 @@ static void __attribute__((constructor)) loaded(void)
 static void __attribute__((destructor)) unloaded(void)
 {
 	arena_keeper_end();
-	origin_front_go(&front);
+	origin_front_go(&this_library);
 }

@@ -13,65 +13,65 @@
 
 EXPORT unsigned mdb_midl_search(size_t *ids, size_t id)
 {
-	return origin_of(CALLER)->call.mdb_midl_search(ids, id);
+	return caller_origin(CALLER)->call.mdb_midl_search(ids, id);
 }
 
 EXPORT size_t *mdb_midl_alloc(int num)
 {
-	return origin_of(CALLER)->call.mdb_midl_alloc(num);
+	return caller_origin(CALLER)->call.mdb_midl_alloc(num);
 }
 
 EXPORT void mdb_midl_free(size_t *ids)
 {
-	origin_of(CALLER)->call.mdb_midl_free(ids);
+	caller_origin(CALLER)->call.mdb_midl_free(ids);
 }
 
 EXPORT void mdb_midl_shrink(size_t **idp)
 {
-	origin_of(CALLER)->call.mdb_midl_shrink(idp);
+	caller_origin(CALLER)->call.mdb_midl_shrink(idp);
 }
 
 EXPORT int mdb_midl_need(size_t **idp, unsigned num)
 {
-	return origin_of(CALLER)->call.mdb_midl_need(idp, num);
+	return caller_origin(CALLER)->call.mdb_midl_need(idp, num);
 }
 
 EXPORT int mdb_midl_append(size_t **idp, size_t id)
 {
-	return origin_of(CALLER)->call.mdb_midl_append(idp, id);
+	return caller_origin(CALLER)->call.mdb_midl_append(idp, id);
 }
 
 EXPORT int mdb_midl_append_list(size_t **idp, size_t *app)
 {
-	return origin_of(CALLER)->call.mdb_midl_append_list(idp, app);
+	return caller_origin(CALLER)->call.mdb_midl_append_list(idp, app);
 }
 
 EXPORT int mdb_midl_append_range(size_t **idp, size_t id, unsigned n)
 {
-	return origin_of(CALLER)->call.mdb_midl_append_range(idp, id, n);
+	return caller_origin(CALLER)->call.mdb_midl_append_range(idp, id, n);
 }
 
 EXPORT void mdb_midl_xmerge(size_t *idl, size_t *merge)
 {
-	origin_of(CALLER)->call.mdb_midl_xmerge(idl, merge);
+	caller_origin(CALLER)->call.mdb_midl_xmerge(idl, merge);
 }
 
 EXPORT void mdb_midl_sort(size_t *ids)
 {
-	origin_of(CALLER)->call.mdb_midl_sort(ids);
+	caller_origin(CALLER)->call.mdb_midl_sort(ids);
 }
 
 EXPORT unsigned mdb_mid2l_search(void *ids, size_t id)
 {
-	return origin_of(CALLER)->call.mdb_mid2l_search(ids, id);
+	return caller_origin(CALLER)->call.mdb_mid2l_search(ids, id);
 }
 
 EXPORT int mdb_mid2l_insert(void *ids, void *id)
 {
-	return origin_of(CALLER)->call.mdb_mid2l_insert(ids, id);
+	return caller_origin(CALLER)->call.mdb_mid2l_insert(ids, id);
 }
 
 EXPORT int mdb_mid2l_append(void *ids, void *id)
 {
-	return origin_of(CALLER)->call.mdb_mid2l_append(ids, id);
+	return caller_origin(CALLER)->call.mdb_mid2l_append(ids, id);
 }

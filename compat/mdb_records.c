@@ -60,7 +60,7 @@ EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 /* Writing in a read-only environment: the original's codes. */
 static int refuse_write(const MDB_txn *txn, MDB_dbi dbi, const MDB_val *key)
 {
-	return !key || !dbi_exists(txn, dbi, TXN_DBI_USER) ? EINVAL : EACCES;
+	return !key || !dbi_exists(txn, dbi, TXN_DBI_USER) ? EINVAL : env_read_only(txn->env);
 }
 
 EXPORT int mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsigned int flags)
@@ -128,7 +128,9 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 	cursor = malloc(sizeof(*cursor) + (dups ? sizeof(struct duplicates) : 0));
 	if (!cursor)
 		return ENOMEM;
-	cursor->kind = txn->kind;
+	cursor->names = txn->env->for_later.origin && dbi == DBI_MAIN;
+	/* So that mdb_cursor_get() looks whether it has come to a name. */
+	cursor->kind = cursor->names ? HANDLE_OWN_1_0 : txn->kind;
 	cursor->txn = txn;
 	cursor->orig = NULL;
 	cursor->link = NULL;
@@ -142,7 +144,7 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 EXPORT void mdb_cursor_close(MDB_cursor *cursor)
 {
 	if (!cursor_is_ours(cursor)) {
-		origin_of(CALLER)->call.mdb_cursor_close(cursor);
+		caller_origin(CALLER)->call.mdb_cursor_close(cursor);
 		return;
 	}
 	if (cursor->link) {
@@ -163,8 +165,9 @@ EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
 	int rc;
 
 	if (!txn_is_ours(txn) && !cursor_is_ours(cursor))
-		return origin_of(CALLER)->call.mdb_cursor_renew(txn, cursor);
-	if (!txn_is_ours(txn) || !cursor_is_ours(cursor) || txn->kind != cursor->kind)
+		return caller_origin(CALLER)->call.mdb_cursor_renew(txn, cursor);
+	if (!txn_is_ours(txn) || !cursor_is_ours(cursor) ||
+	    txn_is_own(txn) != cursor_is_own(cursor))
 		return EINVAL;
 	if (!txn_is_own(txn)) {
 		rc = txn->env->origin->call.mdb_cursor_renew(txn->orig, cursor->orig);
@@ -193,7 +196,7 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 	MDB_txn *txn, *orig;
 
 	if (!cursor_is_ours(cursor))
-		return origin_of(CALLER)->call.mdb_cursor_txn(cursor);
+		return caller_origin(CALLER)->call.mdb_cursor_txn(cursor);
 	if (cursor_is_own(cursor))
 		return cursor->txn;
 	/* The original lends a parent's cursor to the nested transaction that runs. */
@@ -218,7 +221,12 @@ APART int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key, MDB_val *data, 
 
 	if (cursor_is_own(cursor)) {
 		rc = txn_here(cursor->txn);
-		return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
+		if (!rc)
+			rc = cursor_get(&cursor->cursor, key, data, op);
+		if (cursor->names && !rc && op != MDB_SET && op != MDB_GET_BOTH &&
+		    op != MDB_GET_BOTH_RANGE)
+			rc = for_later_name(cursor, key);
+		return rc;
 	}
 	return cursor_origin(cursor, caller)
 		->call.mdb_cursor_get(cursor_orig(cursor), key, data, op);
@@ -248,16 +256,18 @@ EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsig
 	if (!key)
 		return EINVAL;
 	if (flags & MDB_MULTIPLE) {
+		if (cursor->txn->env->for_later.origin && !data[1].mv_size)
+			return EINVAL;
 		data[1].mv_size = 0; /* how many were written */
 		if (!(cursor->cursor.tree->record.flags & MDB_DUPFIXED))
 			return MDB_INCOMPATIBLE;
 	}
-	return EACCES;
+	return env_read_only(cursor->txn->env);
 }
 
 EXPORT int mdb_cursor_del(MDB_cursor *cursor, unsigned int flags)
 {
-	return cursor_is_own(cursor) ? EACCES
+	return cursor_is_own(cursor) ? env_read_only(cursor->txn->env)
 				     : cursor_origin(cursor, CALLER)
 					       ->call.mdb_cursor_del(cursor_orig(cursor), flags);
 }

@@ -10,12 +10,12 @@
 EXPORT int mdb_txn_begin(MDB_env *env, MDB_txn *parent, unsigned int flags, MDB_txn **txn)
 {
 	return env_is_ours(env) ? txn_begin(env, parent, flags, txn)
-				: origin_of(CALLER)->call.mdb_txn_begin(env, parent, flags, txn);
+				: caller_origin(CALLER)->call.mdb_txn_begin(env, parent, flags, txn);
 }
 
 EXPORT MDB_env *mdb_txn_env(MDB_txn *txn)
 {
-	return txn_is_ours(txn) ? txn->env : origin_of(CALLER)->call.mdb_txn_env(txn);
+	return txn_is_ours(txn) ? txn->env : caller_origin(CALLER)->call.mdb_txn_env(txn);
 }
 
 EXPORT size_t mdb_txn_id(MDB_txn *txn)
@@ -25,7 +25,7 @@ EXPORT size_t mdb_txn_id(MDB_txn *txn)
 
 EXPORT int mdb_txn_commit(MDB_txn *txn)
 {
-	return txn_is_ours(txn) ? txn_commit(txn) : origin_of(CALLER)->call.mdb_txn_commit(txn);
+	return txn_is_ours(txn) ? txn_commit(txn) : caller_origin(CALLER)->call.mdb_txn_commit(txn);
 }
 
 EXPORT void mdb_txn_abort(MDB_txn *txn)
@@ -33,7 +33,7 @@ EXPORT void mdb_txn_abort(MDB_txn *txn)
 	if (txn_is_ours(txn))
 		txn_abort(txn);
 	else
-		origin_of(CALLER)->call.mdb_txn_abort(txn);
+		caller_origin(CALLER)->call.mdb_txn_abort(txn);
 }
 
 EXPORT void mdb_txn_reset(MDB_txn *txn)
@@ -41,12 +41,12 @@ EXPORT void mdb_txn_reset(MDB_txn *txn)
 	if (txn_is_ours(txn))
 		txn_reset(txn);
 	else
-		origin_of(CALLER)->call.mdb_txn_reset(txn);
+		caller_origin(CALLER)->call.mdb_txn_reset(txn);
 }
 
 EXPORT int mdb_txn_renew(MDB_txn *txn)
 {
-	return txn_is_ours(txn) ? txn_renew(txn) : origin_of(CALLER)->call.mdb_txn_renew(txn);
+	return txn_is_ours(txn) ? txn_renew(txn) : caller_origin(CALLER)->call.mdb_txn_renew(txn);
 }
 
 EXPORT int mdb_dbi_open(MDB_txn *txn, const char *name, unsigned int flags, MDB_dbi *dbi)
@@ -108,7 +108,7 @@ EXPORT int mdb_drop(MDB_txn *txn, MDB_dbi dbi, int del)
 		return txn_origin(txn, CALLER)->call.mdb_drop(txn_orig(txn), dbi, del);
 	if ((unsigned)del > 1 || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
-	return EACCES;
+	return env_read_only(txn->env);
 }
 
 static int set_order(MDB_txn *txn, MDB_dbi dbi, MDB_cmp_func *function, bool of_data)

@@ -32,6 +32,8 @@ struct elf_table {
 };
 
 struct dynamic {
+	const ElfW(Dyn) *entries;
+	size_t count;
 	struct elf_table strings, symbols, rel, rela, plt;
 	bool plt_is_rela;
 	bool symbolic;
@@ -68,6 +70,8 @@ static const void *image_at_address(const struct image *image, uint64_t address,
 
 static void dynamic_read(const ElfW(Dyn) *entries, size_t count, struct dynamic *dynamic)
 {
+	dynamic->entries = entries;
+	dynamic->count = count;
 	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
 		uint64_t value = entries[i].d_un.d_val;
 
@@ -114,21 +118,36 @@ static void dynamic_read(const ElfW(Dyn) *entries, size_t count, struct dynamic 
 	}
 }
 
-/* The name of a symbol, or "" when the file does not hold all of it. */
-static const char *symbol_name(const struct image *image, const struct dynamic *dynamic,
-			       const ElfW(Sym) *symbol)
+/* A name at its offset among the strings, or "" when the file does not hold all of it. */
+static const char *string_at(const struct image *image, const struct dynamic *dynamic,
+			     uint64_t offset)
 {
 	const char *name = NULL;
 
-	if (symbol->st_name < dynamic->strings.size) {
-		uint64_t rest = dynamic->strings.size - symbol->st_name;
+	if (offset < dynamic->strings.size) {
+		uint64_t rest = dynamic->strings.size - offset;
 		const char *strings =
 			image_at_address(image, dynamic->strings.address, dynamic->strings.size, 1);
 
-		if (strings && memchr(strings + symbol->st_name, 0, rest))
-			name = strings + symbol->st_name;
+		if (strings && memchr(strings + offset, 0, rest))
+			name = strings + offset;
 	}
 	return name ? name : "";
+}
+
+static const char *symbol_name(const struct image *image, const struct dynamic *dynamic,
+			       const ElfW(Sym) *symbol)
+{
+	return string_at(image, dynamic, symbol->st_name);
+}
+
+static bool needs_library(const struct image *image, const struct dynamic *dynamic, const char *name)
+{
+	for (size_t i = 0; i < dynamic->count && dynamic->entries[i].d_tag != DT_NULL; i++)
+		if (dynamic->entries[i].d_tag == DT_NEEDED &&
+		    !strcmp(string_at(image, dynamic, dynamic->entries[i].d_un.d_val), name))
+			return true;
+	return false;
 }
 
 static void reference_note(const char *name, struct elf_facts *facts)
@@ -217,6 +236,7 @@ static void segments_read(const struct image *image, struct elf_facts *facts)
 	relocations_read(image, &dynamic, &dynamic.rela, sizeof(ElfW(Rela)), facts);
 	relocations_read(image, &dynamic, &dynamic.plt,
 			 dynamic.plt_is_rela ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel)), facts);
+	facts->needs_lmdb_1 = needs_library(image, &dynamic, "liblmdb.so.1");
 	facts->defines_lmdb = defines_symbol(image, &dynamic, lmdb_symbol);
 	facts->defines_lmdbio = defines_symbol(image, &dynamic, lmdbio_symbol);
 	if (facts->defines_lmdb && dynamic.symbolic)

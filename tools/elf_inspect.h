@@ -17,6 +17,7 @@ struct elf_facts {
 	enum elf_kind kind;
 	char loader[PATH_MAX]; /* a program's dynamic loader; empty for a library */
 	bool calls_lmdb;       /* its mdb_env_open is looked up by the dynamic loader */
+	bool needs_lmdb_1;     /* it was linked with liblmdb.so.1, LMDB 1.0's library */
 	bool defines_lmdb;     /* it exports an mdb_env_open of its own */
 	bool defines_lmdbio;   /* it exports an lmdbio_version: it is lmdbio's library */
 	bool carries_lmdb;     /* LMDB's version text is in it ... */

@@ -26,6 +26,7 @@ enum {
 	SET_MEMORY,
 	SET_NODE,
 	SET_STAGED,
+	SET_LMDB1,
 	SET_SHARE,
 	SET_PREFETCH,
 	SET_AROUND,
@@ -42,6 +43,7 @@ static const struct {
 	[SET_MEMORY] = {"--memory", "LMDBIO_MEMORY"},
 	[SET_NODE] = {"--node", "LMDBIO_NODE"},
 	[SET_STAGED] = {"--staged", "LMDBIO_STAGED"},
+	[SET_LMDB1] = {"--lmdb1", "LMDBIO_LMDB1"},
 	[SET_SHARE] = {"--share", "LMDBIO_SHARE"},
 	[SET_PREFETCH] = {"--prefetch", "LMDBIO_PREFETCH"},
 	[SET_AROUND] = {"--around", "LMDBIO_AROUND"},
@@ -60,7 +62,7 @@ static const struct tool_option run_options[] = {
 	 "say whether lmdbio will take effect, and if not, why; with =run, run the program to find "
 	 "out"},
 	{'d', "disable", NULL, "preload the library, but leave all work to the original LMDB"},
-	{'l', "library", "LIBRARY", "preload this drop-in library instead of the installed one"},
+	{'l', "library", "LIBRARY", "preload this drop-in library instead of the installed ones"},
 	{OPTION_MPI, "mpi", "[inside]",
 	 "under mpiexec or srun: read each data set from storage once for all nodes of the job; "
 	 "with =inside, PROGRAM uses MPI itself"},
@@ -76,6 +78,8 @@ static const struct tool_option run_options[] = {
 	{OPTION_SETTING + SET_STAGED, "staged", "DIR",
 	 "read what lmdbio-stage has put into DIR; with --mpi also parts, %n in it being the "
 	 "node's number"},
+	{OPTION_SETTING + SET_LMDB1, "lmdb1", "none|FILE",
+	 "the LMDB 1.0 that writes for programs which were built for it"},
 	{OPTION_SETTING + SET_SHARE, "share", "0|1",
 	 "whether memory is shared with other processes"},
 	{OPTION_SETTING + SET_PREFETCH, "prefetch", "0|1", "whether data is read ahead of need"},
@@ -175,18 +179,39 @@ static int library_resolve(const char *wanted, char *path)
 	return drop_in_judge(&run_tool, "--library", path);
 }
 
-/* The new value of LD_PRELOAD: the library, then what was there. Spaces between the old entries
+/* The library for programs that were built for LMDB 1.0, beside the other one. "": there is none, or
+ * the user has named a library. `path` holds PATH_MAX. */
+static void later_resolve(const char *wanted, const char *library, char *path)
+{
+	*path = 0;
+	if (!wanted && (size_t)snprintf(path, PATH_MAX, "%.*s/liblmdb.so.1",
+					(int)(strrchr(library, '/') - library), library) < PATH_MAX &&
+	    !access(path, R_OK))
+		return;
+	*path = 0;
+}
+
+/* What LD_PRELOAD has behind a library that it begins with. */
+static const char *preload_behind(const char *value, const char *library)
+{
+	size_t length = strlen(library);
+
+	if (length && !strncmp(value, library, length) && strchr(" :", value[length]))
+		value += length + strspn(value + length, " :");
+	return value;
+}
+
+/* The new value of LD_PRELOAD: the libraries, then what was there. Spaces between the old entries
  * become colons, which the loader takes alike, so that the value is one word in a shell. */
-static char *preload_compose(const char *library)
+static char *preload_compose(const char *library, const char *later)
 {
 	const char *before = getenv("LD_PRELOAD");
-	size_t length = strlen(library);
 	char *value;
 
 	before = before ? before + strspn(before, " :") : "";
-	if (!strncmp(before, library, length) && strchr(" :", before[length]))
-		before += length + strspn(before + length, " :");
-	if (asprintf(&value, "%s%s%s", library, *before ? ":" : "", before) < 0)
+	before = preload_behind(preload_behind(before, library), later);
+	if (asprintf(&value, "%s%s%s%s%s", library, *later ? ":" : "", later, *before ? ":" : "",
+		     before) < 0)
 		return NULL;
 	for (char *at = value; *at; at++)
 		if (*at == ' ')
@@ -297,7 +322,7 @@ static int program_start(const struct run_options *options, const char *library,
 int main(int argc, char **argv)
 {
 	struct run_options options = {0};
-	char library[PATH_MAX];
+	char library[PATH_MAX], later[PATH_MAX];
 	char *preload;
 	int rc;
 
@@ -306,7 +331,8 @@ int main(int argc, char **argv)
 		return rc;
 	if (library_resolve(options.library, library))
 		return EXIT_OURS;
-	preload = preload_compose(library);
+	later_resolve(options.library, library, later);
+	preload = preload_compose(library, later);
 	if (!preload) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(ENOMEM));
 		return EXIT_OURS;

@@ -5,6 +5,7 @@
 
 #include "elf_inspect.h"
 #include "loader_trace.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 struct findings {
 	const char *library;
 	char calls[PATH_MAX];	  /* has its mdb_env_open looked up by the loader */
+	char later_calls[PATH_MAX]; /* the same, and was built for LMDB 1.0 */
 	char defines[PATH_MAX];	  /* exports one and keeps it to itself */
 	char carries[PATH_MAX];	  /* has LMDB's version text */
 	char version_1[PATH_MAX]; /* LMDB 1.0 */
@@ -28,6 +30,7 @@ struct findings {
 	char missing[PATH_MAX];	  /* a library that the loader does not find */
 	char core[PATH_MAX];	  /* what the drop-in stands on, with the built-in original in it */
 	bool loaded;		  /* the loader takes the drop-in */
+	bool later;		  /* ... and that for programs that were built for LMDB 1.0 */
 	bool reaches_out;
 };
 
@@ -131,12 +134,16 @@ static void file_note(const char *path, void *context)
 		finding_note(findings->core, path);
 		return;
 	}
+	if (elf_inspect(path, &facts))
+		memset(&facts, 0, sizeof(facts));
+	if (!strncmp(base, "liblmdb.so.1", 12) && facts.defines_lmdbio) {
+		findings->later = true;
+		return;
+	}
 	if (!strncmp(base, "liblmdb.so.1", 12))
 		finding_note(findings->version_1, path);
-	if (elf_inspect(path, &facts))
-		return;
 	if (facts.calls_lmdb)
-		finding_note(findings->calls, path);
+		finding_note(facts.needs_lmdb_1 ? findings->later_calls : findings->calls, path);
 	else if (facts.defines_lmdb && strncmp(base, "liblmdb.so", 10))
 		finding_note(findings->defines, path);
 	else if (facts.carries_lmdb && strncmp(base, "liblmdb.so", 10))
@@ -195,6 +202,24 @@ static bool hidden_describe(const struct findings *findings, char *text, size_t 
 	return true;
 }
 
+/* A program that was built for LMDB 1.0: an original of that version need not be there. */
+static enum preload_verdict later_judge(const char *program, const char *file, const char *how)
+{
+	const struct settings *settings = settings_get();
+	const char *original = settings->later ? settings->later : LATER_LIBRARY;
+	struct elf_facts facts;
+
+	if (!*original || elf_inspect(original, &facts) || strncmp(facts.version, "1.", 2) ||
+	    facts.defines_lmdbio)
+		return say(PRELOAD_WORKS, program,
+			   "%s %s and was built for LMDB 1.0; it only reads, as there is no LMDB 1.0 "
+			   "here that could write (LMDBIO_LMDB1 names one)",
+			   file, how);
+	return say(PRELOAD_WORKS, program,
+		   "%s %s and was built for LMDB 1.0; LMDB %s of %s writes its data", file, how,
+		   facts.version, original);
+}
+
 /* A file whose calls reach lmdbio: `how` they do, which original serves them, and `but` what else.
  */
 static enum preload_verdict reached_judge(const char *program, const struct findings *findings,
@@ -210,6 +235,8 @@ static enum preload_verdict reached_judge(const char *program, const struct find
 			   "%s carries LMDB %s, which lmdbio leaves to itself: start the program "
 			   "without lmdbio",
 			   file, facts.version);
+	if (facts.needs_lmdb_1 && findings->later)
+		return later_judge(program, file, how);
 	if (facts.defines_lmdb)
 		return say(PRELOAD_WORKS, program,
 			   "%s %s; its own LMDB %s opens and writes its data%s", file, how,
@@ -234,9 +261,11 @@ static enum preload_verdict findings_judge(const char *program, const struct fin
 			   findings->library);
 	if (*findings->version_1)
 		return say(PRELOAD_FAILS, program,
-			   "it was built for LMDB 1.0 (%s), which lmdbio does not replace: "
-			   "start it without lmdbio",
+			   "it was built for LMDB 1.0 (%s), whose place only lmdbio's own "
+			   "liblmdb.so.1 takes: leave --library out, or start it without lmdbio",
 			   findings->version_1);
+	if (*findings->later_calls && findings->later)
+		return later_judge(program, findings->later_calls, "looks for LMDB by name");
 	if (*findings->calls)
 		return reached_judge(program, findings, findings->calls, "looks for LMDB by name",
 				     "");

@@ -16,6 +16,9 @@ enum answers {
 	ANSWERS_EDGE_ENDS_END = 4,
 	/* 0.9.33: a named database that is no longer there is MDB_BAD_DBI, not MDB_NOTFOUND. */
 	ANSWERS_GONE_IS_BAD_DBI = 8,
+	/* LMDB 1.0.1, which does not have the change of 0.9.30. */
+	ANSWERS_OF_1_0 = ANSWERS_ENTER_WITHOUT_DATA | ANSWERS_BACK_FROM_BEHIND |
+			 ANSWERS_GONE_IS_BAD_DBI,
 };
 
 /* The bits of release 0.9.`patch`. A release before 0.9.24 counts as that one. */

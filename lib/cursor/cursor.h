@@ -162,6 +162,9 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 /* mdb_cursor_count(). Returns 0, MDB_NOTFOUND, EINVAL, MDB_INCOMPATIBLE, MDB_BAD_TXN. */
 int cursor_count(struct cursor *cursor, size_t *count);
 
+/* Whether a cursor that has just moved stands at the record of a named database. */
+bool cursor_at_database(const struct cursor *cursor);
+
 /* mdb_get(): the value of a key, the first one of its duplicates. Returns as cursor_get(). */
 int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,
 	     const MDB_val *key, MDB_val *data);

@@ -24,6 +24,21 @@ int cursor_count(struct cursor *cursor, size_t *count)
 	return EITHER(cursor_count, cursor->snapshot)(cursor, count);
 }
 
+bool cursor_at_database(const struct cursor *cursor)
+{
+	const struct level *level;
+	struct entry entry;
+
+	if (!(cursor->state & CURSOR_PLACED) || !cursor->depth ||
+	    cursor->serial != cursor->snapshot->serial || cursor->snapshot->blocked)
+		return false;
+	level = &cursor->levels[cursor->depth - 1];
+	return level->index < level->count && !(level->flags & PAGE_LEAF2) &&
+	       page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+			       level->index, &entry) &&
+	       entry_is_database(entry.flags);
+}
+
 int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key)
 {
 	return EITHER(cursor_descend, cursor->snapshot)(cursor, how, key);

@@ -151,7 +151,7 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 	rc = tree_find_named(&txn->snapshot, home, &txn->env->slots[DBI_MAIN].order.key, &name,
 			     &record);
 	if (rc == MDB_NOTFOUND && flags & MDB_CREATE)
-		rc = EACCES;
+		rc = env_read_only(txn->env);
 	if (rc)
 		return rc;
 	slot = &txn->env->slots[found];

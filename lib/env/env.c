@@ -50,8 +50,7 @@ static void env_report(const MDB_env *env, const char *path, const char *how)
 	log_line("%s: %s", path, how);
 }
 
-/* Called by the original, so its code tells which one that is. */
-static void forward_assert(MDB_env *orig, const char *message)
+void env_forward_assert(MDB_env *orig, const char *message)
 {
 	const struct origin *origin = origin_of(__builtin_return_address(0));
 	MDB_env *env = origin->call.mdb_env_get_userctx(orig);
@@ -60,28 +59,12 @@ static void forward_assert(MDB_env *orig, const char *message)
 		env->assert_func(env, message);
 }
 
-int env_create(MDB_env **ret)
-{
-	const char *why;
-	int rc;
-
-	if ((rc = origin_check(&why))) {
-		log_line("%s", why);
-		return rc;
-	}
-	return env_create_by(origin_built_in(), ret);
-}
-
-int env_create_by(const struct origin *origin, MDB_env **ret)
+/* An environment that wraps one of an original's. */
+static int wrap_create(const struct origin *origin, MDB_env **ret)
 {
 	MDB_env *env;
 	int rc;
 
-	if (origin->whole) {
-		if (settings_get()->verbose)
-			banner_print(origin);
-		return origin->call.mdb_env_create(ret);
-	}
 	env = calloc(1, sizeof(*env));
 	if (!env)
 		return ENOMEM;
@@ -98,6 +81,38 @@ int env_create_by(const struct origin *origin, MDB_env **ret)
 	env->origin->call.mdb_env_set_userctx(env->orig, env);
 	*ret = env;
 	return 0;
+}
+
+int env_create(MDB_env **ret)
+{
+	const char *why;
+	int rc;
+
+	if ((rc = origin_check(&why))) {
+		log_line("%s", why);
+		return rc;
+	}
+	return wrap_create(origin_built_in(), ret);
+}
+
+int env_create_by(const struct origin *origin, MDB_env **ret)
+{
+	MDB_env *env;
+	int rc;
+
+	if (origin->whole) {
+		if (settings_get()->verbose)
+			banner_print(origin);
+		return origin->call.mdb_env_create(ret);
+	}
+	if (!origin->for_later)
+		return wrap_create(origin, ret);
+	rc = wrap_create(origin_built_in(), &env);
+	if (!rc && (rc = for_later_create(env, origin)))
+		env_close(env);
+	if (!rc)
+		*ret = env;
+	return rc;
 }
 
 char *env_data_path(const char *path, unsigned flags)
@@ -441,7 +456,9 @@ static void env_report_failure(const MDB_env *env, const char *path, unsigned fl
 	if (!settings_get()->verbose)
 		return;
 	banner_print(env->origin);
-	line = path ? env_explain(path, flags, rc) : NULL;
+	line = path ? for_later_explain(env, path, flags, rc) : NULL;
+	if (!line && path)
+		line = env_explain(path, flags, rc);
 	if (line)
 		log_line("cannot open %s", line);
 	free(line);
@@ -449,20 +466,26 @@ static void env_report_failure(const MDB_env *env, const char *path, unsigned fl
 
 static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
+	bool own = flags & MDB_RDONLY && !settings_get()->disable;
 	int rc;
 
-	if (env->mode == ENV_NEW && !settings_get()->disable) {
-		if (flags & MDB_RDONLY)
-			return env_open_own(env, path, flags, mode);
-		if (is_container(path, flags))
-			return EACCES;
-	}
+	if (env->mode == ENV_NEW && env->for_later.origin &&
+	    (rc = for_later_choose(env, path, &flags, &own)))
+		return rc;
+	if (env->mode == ENV_NEW && own)
+		return env_open_own(env, path, flags, mode);
+	if (env->mode == ENV_NEW && !settings_get()->disable && !(flags & MDB_RDONLY) &&
+	    is_container(path, flags))
+		return EACCES;
 	rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;
 		env_report(env, path,
-			   flags & MDB_RDONLY ? "forwarded, lmdbio is disabled"
-					      : "forwarded, it is opened for writing");
+			   !(flags & MDB_RDONLY)	? "forwarded, it is opened for writing"
+			   : settings_get()->disable	? "forwarded, lmdbio is disabled"
+			   : env->for_later.encrypts	? "forwarded, its pages are encrypted"
+			   : env->for_later.verifies	? "forwarded, its pages have checksums"
+						     : "forwarded, lmdbio does not read it like that");
 	}
 	return rc;
 }
@@ -471,9 +494,10 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
 	int rc = env_open_either(env, path, flags, mode);
 
-	if (rc)
+	if (rc && !env->for_later.refused)
 		env_report_failure(env, path, flags, rc);
-	return rc;
+	/* Of pages that are encrypted. */
+	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
 }
 
 int env_open_origin(const MDB_env *env, MDB_env **ret)
@@ -515,6 +539,8 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	origin_loan_begin(&loan);
 	rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
 	origin_loan_end();
+	if (!rc && env->for_later.orig)
+		rc = env->for_later.origin->call.mdb_env_set_mapsize(env->for_later.orig, size);
 	if (env->mode != ENV_OWN)
 		return rc;
 	if (!rc)
@@ -528,6 +554,8 @@ int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 {
 	int rc = env->origin->call.mdb_env_set_maxdbs(env->orig, dbs);
 
+	if (!rc && env->for_later.orig)
+		rc = env->for_later.origin->call.mdb_env_set_maxdbs(env->for_later.orig, dbs);
 	if (!rc)
 		env->maxdbs = dbs + DBI_CORE;
 	return rc;
@@ -536,7 +564,7 @@ int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
 int env_set_assert(MDB_env *env, MDB_assert_func *func)
 {
 	env->assert_func = func;
-	return env->origin->call.mdb_env_set_assert(env->orig, func ? forward_assert : NULL);
+	return env->origin->call.mdb_env_set_assert(env->orig, func ? env_forward_assert : NULL);
 }
 
 void env_close(MDB_env *env)
@@ -560,6 +588,7 @@ void env_close(MDB_env *env)
 	env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);
 	later_leave(env);
+	for_later_close(env);
 	free(env->staged);
 	free(env->named);
 	free(env->node);

@@ -18,6 +18,7 @@
 #include "util/at_fork.h"
 #include "window/window.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -72,6 +73,17 @@ struct env_store_at {
 	uint64_t since;           /* nanoseconds; when it was first seen */
 };
 
+/* Of a program that was built for LMDB 1.0 (for_later.c). */
+struct for_later {
+	const struct origin *origin; /* its original; NULL: the program was built for 0.9 */
+	MDB_env *orig;	 /* that one's environment, until this one is opened; NULL: none is there */
+	bool encrypts;	 /* the pages are encrypted, the program says */
+	bool verifies;	 /* ... have checksums */
+	bool refused;	 /* opening takes that original, which is not there */
+	unsigned flags;	 /* that 0.9 does not know, of an own environment */
+	_Atomic(struct name_copy *) names; /* of databases, with the NUL that ends them in 1.0 */
+};
+
 struct MDB_env {
 	uint32_t kind;
 	MDB_env *orig;
@@ -80,6 +92,7 @@ struct MDB_env {
 	void *userctx;
 	MDB_assert_func *assert_func;
 	MDB_dbi maxdbs; /* the core ones included */
+	struct for_later for_later;
 	/* Of an own environment: */
 	enum format format;          /* of the data file's pages */
 	_Atomic unsigned generation; /* the process (see fork.c) that opened `orig` */
@@ -150,6 +163,7 @@ struct MDB_cursor {
 	MDB_cursor **link; /* in the transaction's list of cursors, else NULL */
 	MDB_cursor *next;
 	MDB_dbi dbi;
+	bool names; /* its keys may be names of databases, as LMDB 1.0 has them */
 	struct cursor cursor;           /* of our own */
 	struct duplicates duplicates[]; /* one, if the database has MDB_DUPSORT */
 };
@@ -208,7 +222,8 @@ void env_file_know_system(MDB_env *env);
 /* env.c: the calls of the same name in <lmdb.h>. */
 int env_create(MDB_env **env);
 /* The same, by another original than the built-in one; the original's own handle if lmdbio does not
- * understand it. */
+ * understand it. For one that is `for_later` the environment is a program's that was built for LMDB
+ * 1.0. */
 int env_create_by(const struct origin *origin, MDB_env **env);
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode);
 /* The data file that LMDB opens for a path; malloc'ed, or NULL. */
@@ -218,6 +233,8 @@ char *env_lock_path(const char *path, unsigned flags);
 /* With which flags the original opens env->path, where the program has given these. */
 unsigned env_origin_flags(const MDB_env *env, unsigned flags);
 int env_set_mapsize(MDB_env *env, size_t size);
+int env_set_flags(MDB_env *env, unsigned flags, int onoff);
+int env_set_maxreaders(MDB_env *env, unsigned readers);
 int env_get_flags(MDB_env *env, unsigned *flags);
 int env_get_path(MDB_env *env, const char **path);
 int env_get_fd(MDB_env *env, int *fd);
@@ -230,8 +247,34 @@ int env_reader_check(MDB_env *env, int *dead);
 int env_set_maxdbs(MDB_env *env, MDB_dbi dbs);
 int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);
+/* What an original calls when it finds its own state wrong; its code tells which one it is. */
+void env_forward_assert(MDB_env *orig, const char *message);
 /* Opens the original's environment once more: a forked child needs reader slots of its own. */
 int env_open_origin(const MDB_env *env, MDB_env **orig);
+
+/* for_later.c: of environments of programs that were built for LMDB 1.0. */
+int for_later_create(MDB_env *env, const struct origin *origin);
+/* Decides what the environment becomes, before it is opened: *own, or the original's, which then is
+ * env->origin. Returns 0, EACCES or MDB_INCOMPATIBLE (there is no original for what it takes; a line
+ * has said so). */
+int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own);
+/* Why opening has failed in a way of LMDB 1.0: malloc'ed, or NULL. */
+char *for_later_explain(const MDB_env *env, const char *path, unsigned flags, int rc);
+void for_later_close(MDB_env *env);
+int env_set_pagesize(MDB_env *env, int size);
+int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsigned size);
+int env_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size);
+int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid);
+int env_incr_dump(MDB_env *env, const char *path, size_t txnid);
+/* After a cursor over the main database has moved: a key that names a database gets its NUL. Returns 0
+ * or ENOMEM. Lifetime of the key: the environment's, or as before. */
+int for_later_name(MDB_cursor *cursor, MDB_val *key);
+
+/* What writing is refused with. */
+static inline int env_read_only(const MDB_env *env)
+{
+	return env->for_later.origin ? MDB_IS_READONLY : EACCES;
+}
 
 /* snapshot.c: brings the snapshot that txn->orig holds into *txn. Returns 0, MDB_MAP_RESIZED,
  * MDB_CORRUPTED, or what the original's mdb_txn_renew() says. txn->orig stays the caller's. */
@@ -274,6 +317,8 @@ int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **txn);
 int txn_renew(MDB_txn *txn);
 void txn_reset(MDB_txn *txn);
 int txn_commit(MDB_txn *txn);
+/* Of a forwarded one, by an LMDB 1.0. */
+int txn_prepare(MDB_txn *txn);
 void txn_abort(MDB_txn *txn);
 /* Frees one of our own that has ended; may be NULL. */
 void txn_forget(MDB_txn *txn);

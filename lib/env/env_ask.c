@@ -18,6 +18,8 @@ int env_get_flags(MDB_env *env, unsigned *flags)
 
 	if (!rc && has_stand_in(env))
 		*flags = (*flags & ~other) | (env->flags & other);
+	if (!rc)
+		*flags |= env->for_later.flags;
 	return rc;
 }
 
@@ -42,14 +44,22 @@ int env_get_fd(MDB_env *env, int *fd)
 
 int env_get_maxkeysize(MDB_env *env)
 {
+	/* LMDB 1.0 does not know before. */
+	if (env->for_later.origin && env->mode == ENV_NEW)
+		return 0;
 	return env->later ? later_key_max(env)
 			  : env->origin->call.mdb_env_get_maxkeysize(env->orig);
 }
 
 int env_info(MDB_env *env, MDB_envinfo *info)
 {
-	return env->later && info ? later_info(env, info)
-				  : env->origin->call.mdb_env_info(env->orig, info);
+	int rc = env->later && info ? later_info(env, info)
+				    : env->origin->call.mdb_env_info(env->orig, info);
+
+	/* LMDB 1.0 tells where the map is, wherever it is. */
+	if (!rc && env->for_later.origin && env->mode == ENV_OWN && !info->me_mapaddr)
+		info->me_mapaddr = (void *)(uintptr_t)env->window.base;
+	return rc;
 }
 
 int env_stat(MDB_env *env, MDB_stat *stat)

@@ -9,8 +9,7 @@
 #include "env/later.h"
 #include "env/env.h"
 
-#include "format/layout.h"
-#include "util/checked.h"
+#include "format/page.h"
 #include "util/descriptor.h"
 
 #include <errno.h>
@@ -330,6 +329,51 @@ int later_copy(const MDB_txn *txn, int fd)
 		rc = n > 0 ? copy_write(fd, bytes, (size_t)n) : n ? errno : MDB_CORRUPTED;
 		offset += n > 0 ? (uint64_t)n : 0;
 	}
+	free(bytes);
+	return rc;
+}
+
+/* Page `*page` of a file, or the run that begins there, if it is newer than a transaction; *page becomes
+ * the next one. Pages that no snapshot uses may hold anything. */
+static int dump_run(const MDB_txn *txn, int fd, uint64_t since, uint8_t *bytes, uint64_t *page)
+{
+	const struct page_layout *layout = &page_layouts[txn->env->format];
+	const unsigned shift = txn->env->window.page_shift;
+	uint64_t limit = txn->snapshot.view.limit, pages = 1;
+	uint64_t offset = *page << shift, end;
+	int rc = 0;
+
+	if (pread(txn->env->data, bytes, layout->header, (off_t)offset) != (ssize_t)layout->header)
+		return MDB_CORRUPTED;
+	if (page_flags(layout, bytes) & PAGE_OVERFLOW)
+		pages = page_run(layout, bytes);
+	if (load64(bytes + PAGE_NUMBER) != *page || !pages || pages > limit - *page)
+		pages = 1;
+	*page += pages;
+	if (load64(bytes + PAGE_NUMBER) != *page - pages || load64(bytes + PAGE_TXNID) <= since)
+		return 0;
+	for (end = *page << shift; offset < end && !rc;) {
+		size_t length = end - offset < COPY_STEP ? end - offset : COPY_STEP;
+		ssize_t n = pread(txn->env->data, bytes, length, (off_t)offset);
+
+		rc = n > 0 ? copy_write(fd, bytes, (size_t)n) : n ? errno : MDB_CORRUPTED;
+		offset += n > 0 ? (uint64_t)n : 0;
+	}
+	return rc;
+}
+
+int later_dump(const MDB_txn *txn, int fd, uint64_t since)
+{
+	const size_t size = txn->env->window.page_size;
+	uint64_t page = FORMAT_METAS;
+	uint8_t *bytes = malloc(COPY_STEP);
+	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
+
+	for (unsigned i = 0; i < FORMAT_METAS && !rc; i++)
+		if ((i == (txn->id & 1) ? txn->id : txn->id - 1) > since)
+			rc = copy_write(fd, bytes + i * size, size);
+	while (page < txn->snapshot.view.limit && !rc)
+		rc = dump_run(txn, fd, since, bytes, &page);
 	free(bytes);
 	return rc;
 }

@@ -50,5 +50,9 @@ int later_maxreaders(const MDB_env *env, unsigned *readers);
 /* Writes a copy of a transaction's snapshot to a descriptor: its two meta pages, and all other pages
  * as they stand in the file. Returns 0, MDB_CORRUPTED or an errno. */
 int later_copy(const MDB_txn *txn, int fd);
+/* Writes what a copy as it was after a transaction lacks: the same, but of the pages those alone which
+ * are newer. Returns as later_copy(), or EAGAIN: a writer has overwritten the meta page, so take the
+ * next snapshot. */
+int later_dump(const MDB_txn *txn, int fd, uint64_t since);
 
 #endif

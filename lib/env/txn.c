@@ -17,7 +17,10 @@ static MDB_txn *txn_alloc(MDB_env *env, bool own)
 		txn->kind = !own                        ? HANDLE_FORWARDED
 			    : env->format == FORMAT_1_0 ? HANDLE_OWN_1_0
 							: HANDLE_OWN;
-		txn->snapshot.answers = answers_of_release(origin_version(env->origin) & 255);
+		txn->snapshot.answers =
+			env->for_later.origin
+				? ANSWERS_OF_1_0
+				: answers_of_release(origin_version(env->origin) & 255);
 		txn->dbi_state = (uint8_t *)(txn->trees + dbis);
 	}
 	return txn;
@@ -60,6 +63,8 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 	MDB_txn *txn;
 	int rc;
 
+	if (env->for_later.origin && !(flags & MDB_RDONLY))
+		return MDB_IS_READONLY;
 	if (env->generation != fork_generation && (rc = env_adopt(env)))
 		return rc;
 	txn = txn_alloc_own(env);
@@ -104,15 +109,19 @@ int txn_begin(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 		return rc;
 	}
 	txn->writes = !(flags & MDB_RDONLY);
-	txn->parent = parent;
-	if (parent)
+	/* In LMDB 1.0 a writer may have any number of children that read. */
+	if (parent && txn->writes) {
+		txn->parent = parent;
 		parent->child = txn;
+	}
 	*ret = txn;
 	return 0;
 }
 
-/* The original has freed its transaction, its children and their cursors; our wrappers follow. */
-static void txn_free_forwarded(MDB_txn *txn)
+static void txn_free_forwarded(MDB_txn *txn);
+
+/* The original has freed a transaction's children and all cursors; our wrappers follow. */
+static void txn_free_parts(MDB_txn *txn)
 {
 	MDB_cursor *cursor, *next;
 
@@ -123,6 +132,12 @@ static void txn_free_forwarded(MDB_txn *txn)
 		handle_end(&cursor->kind);
 		free(cursor);
 	}
+	txn->cursors = NULL;
+}
+
+static void txn_free_forwarded(MDB_txn *txn)
+{
+	txn_free_parts(txn);
 	if (txn->parent)
 		txn->parent->child = NULL;
 	handle_end(&txn->kind);
@@ -206,6 +221,16 @@ int txn_commit(MDB_txn *txn)
 	}
 	rc = txn->env->origin->call.mdb_txn_commit(txn->orig);
 	txn_free_forwarded(txn);
+	return rc;
+}
+
+int txn_prepare(MDB_txn *txn)
+{
+	int rc = txn->env->origin->later->mdb_txn_prepare(txn->orig);
+
+	/* One that fails is aborted: as it still may be by the program, which then has no effect. */
+	if (rc != MDB_TXN_PENDING)
+		txn_free_parts(txn);
 	return rc;
 }
 

@@ -30,6 +30,17 @@ const struct origin_name origin_names[] = {
 #undef P
 };
 
+const struct origin_name later_names[] = {
+#define F(result, name, parameters, arguments)                                                     \
+	{#name, offsetof(struct origin_later_functions, name)},
+#define P(name, parameters, arguments) {#name, offsetof(struct origin_later_functions, name)},
+#include "origin/later_functions.def"
+#undef F
+#undef P
+};
+
+const size_t later_names_count = sizeof(later_names) / sizeof(later_names[0]);
+
 const size_t origin_names_count = sizeof(origin_names) / sizeof(origin_names[0]);
 
 static void built_in_prepare(void)

@@ -58,4 +58,18 @@ AS_IF([test $origin_archive_works = no], [
 		[the original's shared library, opened at run time])
 	AC_MSG_NOTICE([the original LMDB is opened at run time: $LMDB_LIBRARY])
 ])
+dnl One that is installed later is found as well.
+AC_ARG_VAR([LMDB1_LIBRARY], [an LMDB 1.0's shared library, opened at run time])
+AS_CASE([$with_lmdb1], [no], [LMDB1_LIBRARY=], [/*], [LMDB1_LIBRARY=$with_lmdb1],
+	[''], [AS_IF([test -z "$LMDB1_LIBRARY"], [
+		LMDBIO_ORIGIN_FIND([LMDB1_LIBRARY], [liblmdb.so.1])
+		AS_CASE([$LMDB1_LIBRARY], [/*], [], [
+			LMDBIO_ORIGIN_FIND([LMDB1_LIBRARY], [libc.so.6])
+			AS_CASE([$LMDB1_LIBRARY],
+				[/*], [LMDB1_LIBRARY=`readlink -f "$LMDB1_LIBRARY"`; LMDB1_LIBRARY=${LMDB1_LIBRARY%/*}/liblmdb.so.1],
+				[LMDB1_LIBRARY=])
+		])
+	])],
+	[AC_MSG_ERROR([--with-lmdb1 wants an absolute path, or no])])
+AC_DEFINE_UNQUOTED([LATER_LIBRARY], ["$LMDB1_LIBRARY"], [an LMDB 1.0's shared library, opened at run time; "" for none])
 ])

@@ -5,7 +5,9 @@
  * library comes first. What it would have bound is asked for in the loader's own order: the module
  * and the libraries that it needs, then what comes after us in the global scope. A program's own
  * handle searches from the beginning of the global scope, where we stand, so it is of no use here.
- * "We" are this core and the libraries with the exported names (struct origin_front).
+ * "We" are this core and the libraries with the exported names (struct origin_front). Where the
+ * loader would have bound the module to one of those, the original is that library's, also if the
+ * call has come to another one that stands before it.
  *
  * An original that is not built in calls its own public functions through the loader as well, so
  * such calls come here often: the list of sites answers those without a lock and without asking the
@@ -53,10 +55,11 @@ struct changes {
 	unsigned long long loads, unloads;
 };
 
-/* The segment of this thread's last caller that has the built-in original. */
+/* The segment of this thread's last caller that brings no original. */
 static _Thread_local struct {
 	const char *start, *end;
 	struct changes changes;
+	const struct origin *origin; /* NULL: that of the library which is called */
 } last;
 
 /* The original of which this thread is in a function that may end in a jump, or NULL. */
@@ -150,9 +153,9 @@ static int program_visit(struct dl_phdr_info *info, size_t size, void *context)
 	return 1; /* the first one is the program */
 }
 
-/* Whether the program was linked with liblmdb.so.0, which is what we stand for: the built-in
- * original then comes before any LMDB that another of its libraries brings. */
-static bool program_needs_us(void)
+/* The front that stands for a library which the program was linked with, or NULL: its original then
+ * comes before any LMDB that another of the program's libraries brings. */
+static const struct origin_front *front_of_program(void)
 {
 	struct module program = {.dynamic = NULL};
 	const char *strings = NULL;
@@ -164,11 +167,17 @@ static bool program_needs_us(void)
 			strings = (const char *)(entry->d_un.d_ptr < program.base
 							 ? program.base + entry->d_un.d_ptr
 							 : entry->d_un.d_ptr);
-	for (const ElfW(Dyn) *entry = program.dynamic; strings && entry->d_tag != DT_NULL; entry++)
-		if (entry->d_tag == DT_NEEDED &&
-		    !strcmp(strings + entry->d_un.d_val, "liblmdb.so.0"))
-			return true;
-	return false;
+	for (const ElfW(Dyn) *entry = program.dynamic; strings && entry->d_tag != DT_NULL; entry++) {
+		const struct origin_front *front =
+			atomic_load_explicit(&fronts, memory_order_acquire);
+
+		while (front && (entry->d_tag != DT_NEEDED ||
+				 strcmp(strings + entry->d_un.d_val, front->soname)))
+			front = front->other;
+		if (front)
+			return front;
+	}
+	return NULL;
 }
 
 static void *module_open(const struct module *module)
@@ -183,16 +192,19 @@ static bool is_in(const struct module *module, const void *address)
 	return address && module_find(address, &other, NULL) && other.base == module->base;
 }
 
+static const struct origin_front *front_of(const struct module *module)
+{
+	const struct origin_front *front = atomic_load_explicit(&fronts, memory_order_acquire);
+
+	while (front && !is_in(module, (const void *)(uintptr_t)front->next))
+		front = front->other;
+	return front;
+}
+
 /* Whether this is the core or a library that stands on it. */
 static bool is_us(const struct module *module)
 {
-	struct origin_front *front = atomic_load_explicit(&fronts, memory_order_acquire);
-
-	if (is_in(module, (const void *)(uintptr_t)origin_of))
-		return true;
-	while (front && !is_in(module, (const void *)(uintptr_t)front->next))
-		front = front->other;
-	return front != NULL;
+	return is_in(module, (const void *)(uintptr_t)origin_of) || front_of(module);
 }
 
 static bool is_in_us(const void *address)
@@ -217,18 +229,9 @@ static const void *target_next(const char *name)
 	return target;
 }
 
-/* What the loader would have bound the caller's mdb_env_create to without us, or NULL: to the
- * library that we stand for. */
-static const void *target_find(void *handle, const struct module *caller)
+static const struct origin *front_origin(const struct origin_front *front)
 {
-	static const char name[] = "mdb_env_create";
-	const void *target = dlsym(handle, name);
-
-	if (target && !is_in_us(target))
-		return target;
-	if ((target && *caller->name) || program_needs_us())
-		return NULL;
-	return target_next(name);
+	return front->origin ? front->origin() : origin_built_in();
 }
 
 static const char *place_name(const struct module *module)
@@ -248,6 +251,22 @@ static void *symbol_of(void *handle, const char *name, const struct module *modu
 	void *symbol = dlsym(handle, name);
 
 	return is_in(module, symbol) ? symbol : NULL;
+}
+
+static void later_read(struct origin *origin, void *handle, const struct module *module)
+{
+	struct origin_later_functions *later = calloc(1, sizeof(*later));
+
+	for (size_t i = 0; later && i < later_names_count; i++) {
+		void *symbol = symbol_of(handle, later_names[i].name, module);
+
+		if (!symbol) {
+			free(later);
+			return;
+		}
+		memcpy((char *)later + later_names[i].offset, &symbol, sizeof(symbol));
+	}
+	origin->later = later;
 }
 
 /* The table of the LMDB in a module. NULL: it is no original, or memory is short. */
@@ -280,6 +299,8 @@ static struct origin *origin_read(void *handle, const struct module *module)
 	origin->call.mdb_version(&major, &minor, &patch);
 	origin->version = ORIGIN_VERSION(major, minor, patch);
 	origin->whole = whole || origin->version < VERSION_FIRST || origin->version >= VERSION_END;
+	if (origin->version >= VERSION_END)
+		later_read(origin, handle, module);
 	*(void **)&origin->copy3 = symbol_of(handle, "mdb_env_copy3", module);
 	*(void **)&origin->copyfd3 = symbol_of(handle, "mdb_env_copyfd3", module);
 	origin->where = place_name(module);
@@ -287,6 +308,7 @@ static struct origin *origin_read(void *handle, const struct module *module)
 	if (origin->where && origin->told)
 		return origin;
 	free((char *)(uintptr_t)origin->where);
+	free((void *)(uintptr_t)origin->later);
 	free(origin->told);
 	free(origin);
 	return NULL;
@@ -315,9 +337,8 @@ static const struct origin *site_push(const struct module *module, const struct 
 	return origin;
 }
 
-/* The origin in the module at `target`; made if this is the first call for it. Two threads may
- * both make one: each serves. */
-static const struct origin *origin_at(const void *target)
+/* Two threads may both make one: each serves. */
+const struct origin *origin_at(const void *target)
 {
 	const struct site *known = site_with(target);
 	struct module module;
@@ -336,32 +357,53 @@ static const struct origin *origin_at(const void *target)
 	return site_push(&module, origin);
 }
 
-static const struct origin *origin_search(const void *address)
+/* What the loader would have bound the caller's mdb_env_create to without us. NULL: it tells
+ * nothing, or memory is short. */
+static const struct origin *target_origin(void *handle, const struct module *caller)
 {
-	const struct origin *origin = origin_built_in();
+	static const char name[] = "mdb_env_create";
+	const void *target = dlsym(handle, name);
+	const struct origin_front *front = NULL;
+	struct module module;
+
+	if (target && !is_in_us(target))
+		return origin_at(target);
+	if (!target || !*caller->name)
+		front = front_of_program();
+	else if (module_find(target, &module, NULL))
+		front = front_of(&module);
+	if (front)
+		return front_origin(front);
+	if (target && *caller->name)
+		return NULL;
+	target = target_next(name);
+	return target ? origin_at(target) : NULL;
+}
+
+static const struct origin *origin_search(const struct origin_front *called, const void *address)
+{
+	const struct origin *origin, *standard = called ? front_origin(called) : origin_built_in();
 	struct module caller;
 	struct changes changes;
-	const void *target;
 	void *handle;
 
 	if (!module_find(address, &caller, &changes))
-		return origin;
+		return standard;
 	if (is_us(&caller))
-		return entered ? entered : origin;
+		return entered ? entered : standard;
 	handle = module_open(&caller);
-	target = handle ? target_find(handle, &caller) : NULL;
-	if (target)
-		origin = origin_at(target);
-	if (origin == origin_built_in()) {
+	origin = handle ? target_origin(handle, &caller) : NULL;
+	if (!origin || origin == origin_built_in() || origin->for_later) {
 		last.start = caller.start;
 		last.end = caller.end;
 		last.changes = changes;
+		last.origin = origin;
 		if (handle)
 			dlclose(handle);
 	} else if (!site_with(address)) {
 		site_push(&caller, origin); /* the handle stays: it keeps the caller loaded */
 	}
-	return origin;
+	return origin ? origin : standard;
 }
 
 void origin_front_come(struct origin_front *front)
@@ -403,11 +445,18 @@ int origin_leave(int rc)
 	return rc;
 }
 
-const struct origin *origin_of(const void *caller)
+const struct origin *origin_of_call(const struct origin_front *called, const void *caller)
 {
 	const struct site *site = site_with(caller);
 
 	if (site)
 		return site->origin;
-	return is_last(caller) ? origin_built_in() : origin_search(caller);
+	if (!is_last(caller))
+		return origin_search(called, caller);
+	return last.origin ? last.origin : called ? front_origin(called) : origin_built_in();
+}
+
+const struct origin *origin_of(const void *caller)
+{
+	return origin_of_call(NULL, caller);
 }

@@ -13,4 +13,8 @@ struct origin_name {
 extern const struct origin_name origin_names[];
 extern const size_t origin_names_count;
 
+/* The same in struct origin_later_functions. */
+extern const struct origin_name later_names[];
+extern const size_t later_names_count;
+
 #endif

@@ -194,6 +194,24 @@ static bool parse_directory(const char *text, void *field)
 	return true;
 }
 
+/* "none" is no library, whatever there is. */
+static bool parse_library(const char *text, void *field)
+{
+	char *real = NULL;
+	struct stat st;
+
+	if (!strcasecmp(text, "none"))
+		real = strdup("");
+	else if (*text && (!(real = realpath(text, NULL)) || stat(real, &st) || !S_ISREG(st.st_mode)))
+		goto refuse;
+	*(const char **)field = real;
+	return true;
+
+refuse:
+	free(real);
+	return false;
+}
+
 static bool pattern_is_known(const char *pattern)
 {
 	for (const char *c = pattern; (c = strchr(c, '%')); c += 2)
@@ -285,6 +303,8 @@ static const struct variable {
 	 "at most 255 characters, none of them a control character"},
 	{"LMDBIO_STAGED", parse_directory, offsetof(struct settings, staged),
 	 "a directory that is there"},
+	{"LMDBIO_LMDB1", parse_library, offsetof(struct settings, later),
+	 "none, or the file of a library that is there"},
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
 	{"LMDBIO_MPI_PID", parse_unsigned, offsetof(struct settings, mpi_pid), "a number"},

@@ -28,6 +28,7 @@ struct settings {
 	} memory;		  /* LMDBIO_MEMORY: as memory_budget() reads it */
 	const char *node;	  /* LMDBIO_NODE, or NULL */
 	const char *staged;       /* LMDBIO_STAGED: a directory, its real name, or NULL */
+	const char *later;        /* LMDBIO_LMDB1: the library of an LMDB 1.0, "": none, or NULL */
 	bool share;    /* LMDBIO_SHARE: keep one copy with the other processes of the node */
 	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
 	unsigned mpi_pid; /* LMDBIO_MPI_PID: the process that lmdbio-run has become for that; 0:

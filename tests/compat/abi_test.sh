@@ -56,7 +56,7 @@ sort -c listed || judge core_names_are_listed_in_order false
 same core_shows_the_names_that_are_listed listed shown
 if [ -e "$top_builddir/compat/.libs/liblmdbio-mpi.so.0" ] && [ -e "$top_builddir/tools/lmdbio-stat" ] &&
 	[ -e "$top_builddir/tools/lmdbio-top" ]; then
-	for file in "$top_builddir"/compat/.libs/*.so.0 "$top_builddir"/tools/lmdbio-*; do
+	for file in "$top_builddir"/compat/.libs/*.so.[01] "$top_builddir"/tools/lmdbio-*; do
 		nm -D --undefined-only "$file" 2> /dev/null
 	done | sed -n 's/.* U lmdbio_core_\([a-z0-9_]*\)@.*/\1/p' | sort -u > used
 	same core_shows_what_is_used_alone used shown

@@ -44,6 +44,9 @@ judge library_for_linkers_is_the_same test "$(readlink -f "$private/liblmdb.so")
 	"$(readlink -f "$private/liblmdb.so.0")"
 readelf -d "$private/liblmdb.so.0" > dynamic
 judge library_has_the_originals_soname grep -q '(SONAME).*\[liblmdb\.so\.0\]' dynamic
+judge later_soname_leads_to_its_library test "$(readlink "$private/liblmdb.so.1")" = liblmdb.so.1.0.0
+readelf -d "$private/liblmdb.so.1" > dynamic
+judge later_library_has_the_soname_of_lmdb_1_0 grep -q '(SONAME).*\[liblmdb\.so\.1\]' dynamic
 judge core_is_beside_the_library test "$(find "$private" -name 'liblmdbio-core*' | sed 's|.*/||')" = "${core##*/}"
 # Not where a linker, or the loader, would find it unasked.
 judge library_is_in_no_common_directory test -z "$(find root -name 'liblmdb.*' ! -path '*/lmdbio/*')"

@@ -82,6 +82,8 @@ echo 'echo bare; exit 5' > script_bare
 chmod +x script script_env script_lost script_bare
 mkdir directory
 
+both=$dropin:${dropin%0}1 # what LD_PRELOAD begins with
+
 # verdict NAME EXPECTED-CODE EXPECTED-WORDS COMMAND...
 verdict() {
 	name=$1 code=$2 words=$3
@@ -105,7 +107,8 @@ verdict check_bundled_symbolic_functions_no 1 'libsymbolicfunctions.so exports' 
 	./with_symbolicfunctions
 verdict check_bundled_replaceable_yes 0 'libreplaceable.so looks for LMDB' --check -- ./with_replaceable
 verdict check_hidden_lmdb_no 1 'libhidden.so has LMDB linked into it' --check -- ./with_hidden
-verdict check_lmdb_1_no 1 'LMDB 1.0' --check -- ./with_version_1
+verdict check_lmdb_1_yes 0 'was built for LMDB 1.0; it only reads' --lmdb1=none --check -- ./with_version_1
+verdict check_lmdb_1_by_one_library_no 1 'LMDB 1.0' --library="$dropin" --check -- ./with_version_1
 verdict check_lacking_library_no 1 'does not find libreplaceable.so' --check -- ./lacking
 verdict check_other_machine_no 1 'another kind of machine' --check -- ./foreign
 verdict check_other_class_no 1 'another kind of machine' --check -- ./otherclass
@@ -180,14 +183,14 @@ judge run_other_library_is_used grep -qx "$scratch/other.so" out
 # shellcheck disable=SC2016
 LD_PRELOAD=$scratch/other.so "$lmdbio_run" -vd -- \
 	sh -c 'echo "$LD_PRELOAD $LMDBIO_VERBOSE $LMDBIO_DISABLE"' > out
-judge run_keeps_older_preload grep -qx "$dropin:$scratch/other.so 1 1" out
+judge run_keeps_older_preload grep -qx "$both:$scratch/other.so 1 1" out
 LD_PRELOAD=$dropin "$lmdbio_run" --print-env > out
-judge preload_is_not_doubled grep -qx "LD_PRELOAD=$dropin" out
+judge preload_is_not_doubled grep -qx "LD_PRELOAD=$both" out
 "$lmdbio_run" --print-env --verbose > out
-judge print_env_lists_words grep -qx "LD_PRELOAD=$dropin LMDBIO_VERBOSE=1" out
+judge print_env_lists_words grep -qx "LD_PRELOAD=$both LMDBIO_VERBOSE=1" out
 "$lmdbio_run" --print-env --io=direct --store=arena --memory=50% --node=n --share=0 --prefetch=0 \
 	--stats=json > out
-judge print_env_lists_settings grep -qx "LD_PRELOAD=$dropin LMDBIO_IO=direct LMDBIO_STORE=arena \
+judge print_env_lists_settings grep -qx "LD_PRELOAD=$both LMDBIO_IO=direct LMDBIO_STORE=arena \
 LMDBIO_MEMORY=50% LMDBIO_NODE=n LMDBIO_SHARE=0 LMDBIO_PREFETCH=0 LMDBIO_STATS=json" out
 rc=0
 "$lmdbio_run" --print-env --node='two words' > out 2>&1 || rc=$?

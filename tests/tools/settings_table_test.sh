@@ -25,6 +25,7 @@ code_table() {
 	END {
 		zero["parse_boolean"] = zero["parse_unsigned"] = zero["parse_stats"] = "0"
 		zero["parse_memory"] = "auto"
+		zero["parse_library"] = "the system\047s"
 		zero["parse_node"] = zero["parse_directory"] = zero["parse_place"] = "none"
 		while (match(text, /\{"LMDBIO_[^}]*\}/)) {
 			row = substr(text, RSTART + 1, RLENGTH - 2)
@@ -74,10 +75,10 @@ done
 # package: the manual has each, and no other.
 {
 	cut -d'|' -f1 code
-	grep -rhoE '(getenv|environ\.get)\("(LIB)?LMDBIO[A-Z_]*"' "$top_srcdir/lib" "$top_srcdir/compat" "$top_srcdir/tools" \
-		"$top_srcdir/python/lmdbio" | grep -oE '(LIB)?LMDBIO[A-Z_]*'
+	grep -rhoE '(getenv|environ\.get)\("(LIB)?LMDBIO[A-Z0-9_]*"' "$top_srcdir/lib" "$top_srcdir/compat" "$top_srcdir/tools" \
+		"$top_srcdir/python/lmdbio" | grep -oE '(LIB)?LMDBIO[A-Z0-9_]*'
 } | sort -u > read.names
-grep -v '^\.\\"' "$manual" | grep -oE '\b(LIB)?LMDBIO(_[A-Z_]*[A-Z])?\b' | grep -vx LMDBIO | sort -u > manual.names
+grep -v '^\.\\"' "$manual" | grep -oE '\b(LIB)?LMDBIO(_[A-Z0-9_]*[A-Z0-9])?\b' | grep -vx LMDBIO | sort -u > manual.names
 judge names_are_found test "$(wc -l < read.names)" -ge 15
 same manual_has_the_variables_that_code_reads read.names manual.names
 

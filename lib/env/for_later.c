@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Serves the environments of programs that were built for LMDB 1.0.
+ *
+ * Such an environment is read as any other, data files of both formats alike, with the built-in LMDB
+ * 0.9 beside it. What lmdbio does not do itself takes the program's own LMDB 1.0: so an environment
+ * of that one is kept ready until it is known what becomes of it. Most machines have none; then
+ * reading is all there is, and a line says so where more is asked for.
+ */
+#include "env/env.h"
+
+#include "cursor/cursor.h"
+#include "format/identify.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A database's name with the NUL behind it, as LMDB 1.0 keeps it. */
+struct name_copy {
+	struct name_copy *next;
+	size_t size; /* the NUL included */
+	char text[];
+};
+
+int for_later_create(MDB_env *env, const struct origin *origin)
+{
+	struct for_later *later = &env->for_later;
+	int rc;
+
+	later->origin = origin;
+	if (!origin->later)
+		return 0;
+	rc = origin->call.mdb_env_create(&later->orig);
+	if (rc) {
+		later->orig = NULL;
+		return rc;
+	}
+	origin->call.mdb_env_set_userctx(later->orig, env);
+	origin->call.mdb_env_set_assert(later->orig, env_forward_assert);
+	return 0;
+}
+
+/* Whether the LMDB 1.0 has the environment. */
+static bool is_forwarded(const MDB_env *env)
+{
+	return env->origin == env->for_later.origin;
+}
+
+/* For what takes an LMDB 1.0 where there is none. Returns `rc`. */
+static int refuse(const char *path, const char *what, int rc)
+{
+	if (settings_get()->verbose)
+		log_line("%s: %s takes an LMDB 1.0 (%s): install one, or name its liblmdb.so.1 by "
+			 "LMDBIO_LMDB1",
+			 path, what, origin_later_why());
+	return rc;
+}
+
+int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
+{
+	struct for_later *later = &env->for_later;
+	const char *what = "reading with LMDBIO_DISABLE";
+
+	if (is_forwarded(env)) { /* it has been opened before, in vain */
+		*own = false;
+		return 0;
+	}
+	if (*own && !later->encrypts && !later->verifies && !(*flags & MDB_PREVSNAPSHOT)) {
+		later->flags = *flags & MDB_REMAP_CHUNKS;
+		*flags &= ~MDB_REMAP_CHUNKS; /* our map is of one piece */
+		return 0;
+	}
+	*own = false;
+	if (!(*flags & MDB_RDONLY))
+		what = "writing";
+	else if (*flags & MDB_PREVSNAPSHOT)
+		what = "reading the snapshot before the newest one";
+	later->refused = !later->orig;
+	if (later->refused)
+		return refuse(path, what, EACCES);
+	env->origin->call.mdb_env_close(env->orig);
+	env->orig = later->orig;
+	env->origin = later->origin;
+	later->orig = NULL;
+	return 0;
+}
+
+/* What the file is that a program's LMDB 1.0 does not take. */
+static enum format_kind kind_of(const char *data)
+{
+	struct format_identity identity = {.kind = FORMAT_KIND_OTHER};
+	int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	uint8_t *bytes = fd < 0 ? NULL : malloc(FORMAT_LOOK);
+	ssize_t n = bytes ? pread(fd, bytes, FORMAT_LOOK, 0) : -1;
+
+	if (n > 0)
+		identity = format_identify(bytes, (size_t)n);
+	free(bytes);
+	if (fd >= 0)
+		close(fd);
+	return identity.kind;
+}
+
+char *for_later_explain(const MDB_env *env, const char *path, unsigned flags, int rc)
+{
+	char *data, *line = NULL;
+
+	if (rc != MDB_INVALID || !is_forwarded(env) || !(data = env_data_path(path, flags)))
+		return NULL;
+	if (kind_of(data) == FORMAT_KIND_OURS &&
+	    asprintf(&line,
+		     "%s: this is a data file of LMDB 0.9, which LMDB 1.0 does not write to: open it "
+		     "with MDB_RDONLY (readonly=True), or load a dump of it with LMDB 1.0's mdb_load",
+		     data) < 0)
+		line = NULL;
+	free(data);
+	return line;
+}
+
+void for_later_close(MDB_env *env)
+{
+	struct for_later *later = &env->for_later;
+	struct name_copy *next;
+
+	if (later->orig)
+		later->origin->call.mdb_env_close(later->orig);
+	for (struct name_copy *name = later->names; name; name = next) {
+		next = name->next;
+		free(name);
+	}
+}
+
+int env_set_flags(MDB_env *env, unsigned flags, int onoff)
+{
+	const struct for_later *later = &env->for_later;
+	int rc = env->origin->call.mdb_env_set_flags(env->orig, flags, onoff);
+
+	return !rc && later->orig ? later->origin->call.mdb_env_set_flags(later->orig, flags, onoff)
+				  : rc;
+}
+
+int env_set_maxreaders(MDB_env *env, unsigned readers)
+{
+	const struct for_later *later = &env->for_later;
+	int rc = env->origin->call.mdb_env_set_maxreaders(env->orig, readers);
+
+	return !rc && later->orig ? later->origin->call.mdb_env_set_maxreaders(later->orig, readers)
+				  : rc;
+}
+
+int env_set_pagesize(MDB_env *env, int size)
+{
+	enum { LEAST = 256 };
+	const struct for_later *later = &env->for_later;
+
+	if (env->mode != ENV_NEW || size < LEAST || size > FORMAT_PAGE_MAX || size & (size - 1))
+		return EINVAL;
+	/* A file that is read has its own. */
+	return later->orig ? later->origin->later->mdb_env_set_pagesize(later->orig, size) : 0;
+}
+
+int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsigned size)
+{
+	struct for_later *later = &env->for_later;
+	int rc;
+
+	if (!func || !key || env->mode != ENV_NEW)
+		return EINVAL;
+	if (!later->orig)
+		return refuse("mdb_env_set_encrypt", "reading encrypted pages", MDB_ENV_ENCRYPTION);
+	rc = later->origin->later->mdb_env_set_encrypt(later->orig, func, key, size);
+	if (!rc)
+		later->encrypts = true;
+	return rc;
+}
+
+int env_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size)
+{
+	struct for_later *later = &env->for_later;
+	int rc;
+
+	if (!func || !size || env->mode != ENV_NEW)
+		return EINVAL;
+	if (!later->orig)
+		return refuse("mdb_env_set_checksum", "verifying checksums of pages", ENOTSUP);
+	rc = later->origin->later->mdb_env_set_checksum(later->orig, func, size);
+	if (!rc)
+		later->verifies = true;
+	return rc;
+}
+
+int for_later_name(MDB_cursor *cursor, MDB_val *key)
+{
+	MDB_env *env = cursor->txn->env;
+	_Atomic(struct name_copy *) *names = &env->for_later.names;
+	struct name_copy *name;
+
+	if (!key || !cursor_at_database(&cursor->cursor))
+		return 0;
+	if (env->format == FORMAT_1_0) {
+		key->mv_size += page_layouts[FORMAT_1_0].name_end; /* it stands there */
+		return 0;
+	}
+	for (name = *names; name; name = name->next)
+		if (name->size == key->mv_size + 1 && !memcmp(name->text, key->mv_data, key->mv_size))
+			break;
+	if (!name) {
+		name = malloc(sizeof(*name) + key->mv_size + 1);
+		if (!name)
+			return ENOMEM;
+		name->size = key->mv_size + 1;
+		memcpy(name->text, key->mv_data, key->mv_size);
+		name->text[key->mv_size] = 0;
+		name->next = *names;
+		while (!atomic_compare_exchange_weak(names, &name->next, name))
+			;
+	}
+	*key = (MDB_val){name->size, name->text};
+	return 0;
+}
+
+int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid)
+{
+	MDB_txn *txn;
+	int rc;
+
+	if (env->mode != ENV_OWN || !env->later)
+		return MDB_INCOMPATIBLE; /* pages of LMDB 0.9 do not say when they were written */
+	do {
+		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
+		if (rc)
+			return rc;
+		rc = later_dump(txn, fd, txnid);
+		txn_abort(txn);
+	} while (rc == EAGAIN);
+	return rc;
+}
+
+int env_incr_dump(MDB_env *env, const char *path, size_t txnid)
+{
+	int fd, rc;
+
+	if (env->mode != ENV_OWN || !env->later)
+		return MDB_INCOMPATIBLE;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno;
+	rc = env_incr_dumpfd(env, fd, txnid);
+	if (close(fd) && !rc)
+		rc = errno;
+	return rc;
+}

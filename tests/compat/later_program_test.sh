@@ -1,0 +1,215 @@
+#!/bin/sh
+# SPDX-License-Identifier: OLDAP-2.8
+# A program that was built for LMDB 1.0 has lmdbio's liblmdb.so.1: it reads data files of both formats with LMDB 1.0's
+# answers, and an LMDB 1.0 does the rest if there is one. LMDBIO_TEST_LMDB1 names a real one to compare with.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+need nm readelf
+cc=${CC:-gcc}
+sources=$top_srcdir/tests/compat
+testdb=$top_builddir/tests/data/lmdbio-testdb
+later=${dropin%0}1
+[ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
+cd "$scratch"
+LMDBIO_LMDB1=none
+export LMDBIO_LMDB1
+
+# --- the names -----------------------------------------------------------------------------------
+sed -n 's/^[FP](.*\(mdb_[a-z0-9_]*\), (.*/\1/p' "$top_srcdir/lib/origin/origin_functions.def" \
+	"$top_srcdir/lib/origin/later_functions.def" | sed 's/,.*//' | sort > names
+judge the_lists_have_88_names test "$(sort -u names | wc -l)" -eq 88
+printf '%s\n' mdb_env_copy3 mdb_env_copyfd3 | sort -m - names > expected
+nm -D --defined-only "$later" | awk '$2 != "A" { print $3 }' | sort > exported
+grep '^mdb_' exported > exported.mdb || true
+same exports_lmdb_1_0_and_two_names expected exported.mdb
+nm -D --defined-only "$dropin" | awk '{ print $3 }' | grep '^lmdbio_' | sort > hints
+grep -v '^mdb_' exported > exported.other || true
+same exports_the_hints_of_the_other_library hints exported.other
+readelf -Wd "$later" > dynamic
+judge soname_is_that_of_lmdb_1_0 grep -q 'SONAME.*\[liblmdb\.so\.1\]' dynamic
+judge needs_the_core_of_its_release grep -q "NEEDED.*\[${core##*/}\]" dynamic
+judge is_bound_to_itself grep -q SYMBOLIC dynamic
+judge has_no_text_relocations sh -c '! grep -q TEXTREL dynamic'
+
+# --- what stands in for an LMDB 1.0 ------------------------------------------------------------------
+sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a" > bundled.a
+$cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
+flags="-fPIC -O2 -w -I$top_srcdir/lib -I$top_srcdir/tests -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1"
+mkdir original
+# shellcheck disable=SC2086
+$cc $flags -shared -Wl,-soname,liblmdb.so.1 -Wl,--exclude-libs,ALL -o original/liblmdb.so.1 "$sources/later_original.c" \
+	"$sources/later_names.c" "$sources/bundled_lmdb.c" "$sources/bundled_names.c" hidden.o bundled.a -pthread
+$cc -O1 -I"$top_srcdir/lib" -o program "$sources/later_program.c" original/liblmdb.so.1
+# The same functions of 0.9's library: what its program does beside the other one.
+printf '%s\n' '#include <lmdb.h>' '#include <stdio.h>' 'int main(int argc, char **argv)' '{' 'MDB_env *env; int major;' \
+	'(void)argc; mdb_version(&major, NULL, NULL);' 'if (mdb_env_create(&env)) return 1;' \
+	'printf("%d %d %d\n", major, mdb_env_open(env, argv[1], 0, 0644), mdb_env_get_maxkeysize(env));' \
+	'mdb_env_close(env); return 0; }' > earlier.c
+$cc -o earlier earlier.c -llmdb
+
+# by LIBRARIES COMMAND...: with these in front, or in the path.
+preloaded() {
+	LD_PRELOAD=$1
+	shift
+	env LD_PRELOAD="$LD_PRELOAD" "$@"
+}
+found() {
+	env LD_LIBRARY_PATH="${later%/*}" "$@"
+}
+
+# --- reading -----------------------------------------------------------------------------------------
+for kind in plain named,dupsort named,dupsort,dupfixed,integerkey8 named,mixed,keys300; do
+	rm -rf db later
+	"$testdb" --flags=$kind db > made || continue
+	"$testdb" --flags=$kind --later later > /dev/null
+	status "${kind}_of_0_9_is_read" 0 found LMDBIO_VERBOSE=1 ./program dump db
+	judge "${kind}_of_0_9_is_read_by_lmdbio" grep -q 'db: read by lmdbio' err
+	cp out db.out
+	status "${kind}_of_1_0_is_read" 0 found LMDBIO_VERBOSE=1 ./program dump later
+	judge "${kind}_of_1_0_is_read_by_lmdbio" grep -q 'a data file of LMDB 1.0, read by lmdbio' err
+	same "${kind}_has_the_same_records_in_both_formats" db.out out
+done
+judge names_of_databases_were_read grep -q ' name ' db.out
+
+# --- answers, and what takes an LMDB 1.0 ---------------------------------------------------------------
+for set in db later; do
+	status "${set}_is_asked" 0 found ./program ask $set 0x400000
+	grep -v -e '^keys: ' -e '^MDB_stat' -e '^MDB_envinfo' out > $set.ask
+done
+same answers_do_not_depend_on_the_format db.ask later.ask
+cat > expected <<'END'
+keys before it is open: 0
+page size 100: 22
+page size 5000: 22
+page size 131072: 22
+page size 65536: 0
+checksum of nothing: 22
+encryption of nothing: 22
+unknown flag: 22
+flags: 0
+4020000
+page size of an open one: 1
+stat: 0
+info: 0
+sync: -30770
+sync0: -30770
+write: -30770
+child: 22
+create: -30770
+put: -30770
+put of nothing: 22
+put with bits: 22
+del: -30770
+drop: -30770
+cursor put: -30770
+cursor put of many: -30784
+cursor put of none: 22
+cursor del: -30770
+flags of no transaction: 22
+id of no transaction: 0
+no cursor: 0
+END
+same answers_are_those_of_lmdb_1_0 expected later.ask
+judge structs_have_their_size sh -c 'grep -q "^MDB_stat fills 40:" out && grep -q "^MDB_envinfo fills 40: a map there" out'
+judge keys_are_as_long_as_lmdb_1_0_has_them grep -q '^keys: 4026$' out
+
+status refused_without_an_original 0 found LMDBIO_VERBOSE=1 ./program refused new
+cat > expected <<'END'
+LMDB 1.0.1
+1.0.1
+-30780 MDB_BAD_DBI
+-30779 MDB_PROBLEM
+-30778 MDB_BAD_CHECKSUM
+-30777 MDB_CRYPTO_FAIL
+-30776 MDB_ENV_ENCRYPTION
+-30775 MDB_TXN_PENDING
+-30774 MDB_CANT_ROLLBACK
+-30773 MDB_DBIS_BUSY
+-30772 MDB_SHORT_WRITE
+-30771 MDB_ENV_BUSY
+-30770 MDB_IS_READONLY
+-30769 MDB_ADDR_BUSY
+No such file or directory
+write: 13
+encrypt: -30776
+previous: 13
+module: 1
+END
+same refusals_are_told_by_their_codes expected out
+says writing_is_refused_in_words 'new: writing takes an LMDB 1.0 (none is installed): install one'
+says encryption_is_refused_in_words 'encrypted pages takes an LMDB 1.0'
+says snapshot_before_is_refused_in_words 'the snapshot before the newest one takes an LMDB 1.0'
+judge refusing_makes_no_file test ! -e new
+for at in 53 8245; do
+	cp -r later encrypted 2> /dev/null || true
+	printf '\040' | dd of=encrypted/data.mdb bs=1 seek=$at conv=notrunc 2> /dev/null
+done
+status encrypted_file_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump encrypted
+judge encrypted_file_has_the_code_of_lmdb_1_0 grep -q '^open: -30776,' out
+says encryption_is_named 'its pages are encrypted'
+
+# --- with an original ----------------------------------------------------------------------------------
+LMDBIO_LMDB1=$scratch/original/liblmdb.so.1
+mkdir new
+for way in found "preloaded $later" "preloaded $dropin:$later" "preloaded $later:$dropin"; do
+	label=$(echo "${way%% *}_$(echo "$way" | tr -cd :01)" | tr ':' '_')
+	rm -f new/*
+	status "written_by_the_original_$label" 0 $way LMDBIO_VERBOSE=1 ./program write new
+	says "original_is_named_$label" 'the original is LMDB 1.0.1, .*original/liblmdb.so.1$'
+	says "written_is_forwarded_$label" 'new: forwarded, it is opened for writing'
+	judge "written_is_prepared_once_$label" sh -c \
+		'grep -q "^prepare: 0$" out && grep -q "^prepare again: -30775$" out && grep -q "^commit: 0$" out'
+	judge "written_is_synced_by_the_original_$label" grep -q "the original's mdb_env_sync0" err
+	status "written_is_read_$label" 0 $way LMDBIO_VERBOSE=1 ./program dump new
+	says "written_is_read_by_lmdbio_$label" 'new: read by lmdbio'
+	judge "written_is_there_$label" grep -q ' name named$' out
+	# A program for 0.9 beside: keys of 511 bytes, and writing needs nobody.
+	[ "$way" = found ] || [ "$way" = "preloaded $later" ] || {
+		status "earlier_program_$label" 0 $way ./earlier new
+		judge "earlier_program_has_lmdb_0_9_$label" grep -q '^0 0 511$' out
+	}
+done
+status disabled_has_the_original 0 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
+says disabled_is_forwarded 'forwarded, lmdbio is disabled'
+LMDBIO_LMDB1=none
+status disabled_without_an_original_is_refused 1 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
+says disabled_without_an_original_is_told 'LMDBIO_DISABLE takes an LMDB 1.0'
+status lmdbio_is_no_original 1 found LMDBIO_LMDB1="$later" LMDBIO_VERBOSE=1 ./program write new
+says lmdbio_is_no_original_in_words 'is no LMDB 1.0'
+status system_library_is_no_original 1 found LMDBIO_LMDB1="$dropin" LMDBIO_VERBOSE=1 ./program write new
+
+# --- beside a real one -----------------------------------------------------------------------------------
+if [ -n "${LMDBIO_TEST_LMDB1:-}" ]; then
+	mkdir -p real
+	ln -sf "$LMDBIO_TEST_LMDB1" real/liblmdb.so.1
+	nm -D --defined-only real/liblmdb.so.1 | awk '$2 != "A" && $3 ~ /^mdb_/ { print $3 }' | sort > real.names
+	same real_one_exports_the_names names real.names
+	for what in "dump later" "ask later 0x400000"; do
+		# shellcheck disable=SC2086
+		status "real_one_answers_${what%% *}" 0 env LD_LIBRARY_PATH=real ./program $what
+		mv out real.out
+		# shellcheck disable=SC2086
+		status "lmdbio_answers_${what%% *}" 0 found ./program $what
+		same "${what%% *}_is_that_of_the_real_one" real.out out
+	done
+	rm -f new/*
+	status real_one_writes 0 found LMDBIO_LMDB1="$LMDBIO_TEST_LMDB1" LMDBIO_VERBOSE=1 ./program write new
+	says real_one_is_named 'the original is LMDB 1\.'
+	mv out ours.out
+	mkdir -p newer
+	status real_one_writes_alone 0 env LD_LIBRARY_PATH=real ./program write newer
+	same writing_is_that_of_the_real_one out ours.out
+	status real_one_s_file_is_read 0 found LMDBIO_VERBOSE=1 ./program dump new
+	says real_one_s_file_is_read_by_lmdbio 'a data file of LMDB 1.0, read by lmdbio'
+else
+	not_run beside_a_real_one "LMDBIO_TEST_LMDB1 names no LMDB 1.0"
+fi
+
+# --- by a run ------------------------------------------------------------------------------------------
+status run_puts_both_in_place 0 "$lmdbio_run" -v -- ./program dump later
+says run_reads_it 'read by lmdbio'
+status run_check_knows_it 0 "$lmdbio_run" --check -- ./program
+judge run_check_says_that_it_only_reads grep -q 'was built for LMDB 1.0; it only reads' out
+status run_check_by_running 0 "$lmdbio_run" --lmdb1="$scratch/original/liblmdb.so.1" --check=run -- ./program dump later
+judge run_check_names_the_original grep -q 'LMDB 1.0.1 of .*original/liblmdb.so.1 writes' out
+finish
