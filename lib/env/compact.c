@@ -13,8 +13,6 @@
  */
 #include "env/compact_private.h"
 
-#include "format/page.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +79,8 @@ static int compact_run_find(struct compactor *compactor, uint64_t number, uint64
 
 	if (rc)
 		return rc;
-	*pages = load32(*run + PAGE_RUN);
-	if (load64(*run) != number || !(page_flags(LAYOUT_0_9, *run) & PAGE_OVERFLOW) ||
+	*pages = page_run(compactor->layout, *run);
+	if (load64(*run) != number || !(page_flags(compactor->layout, *run) & PAGE_OVERFLOW) ||
 	    *pages < needed)
 		return MDB_CORRUPTED;
 	return 0;
@@ -91,25 +89,25 @@ static int compact_run_find(struct compactor *compactor, uint64_t number, uint64
 static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint64_t pages,
 			   uint64_t moved)
 {
-	uint8_t header[PAGE_HEADER];
+	const struct page_layout *layout = compactor->layout;
+	uint8_t header[HEADER_MOST];
 	int rc;
 
-	memcpy(header, run, sizeof(header));
-	store64(header + PAGE_NUMBER, moved);
-	store32(header + PAGE_RUN, (uint32_t)pages);
+	memcpy(header, run, layout->header);
+	compact_header(layout, header, moved);
+	store32(header + layout->shift + PAGE_RUN, (uint32_t)pages);
 	compactor->at += pages;
-	rc = compact_put(compactor, header, sizeof(header));
+	rc = compact_put(compactor, header, layout->header);
 	return rc ? rc
-		  : compact_put(compactor, run + PAGE_HEADER,
-				pages * compactor->snapshot->page_size - PAGE_HEADER);
+		  : compact_put(compactor, run + layout->header,
+				pages * compactor->snapshot->page_size - layout->header);
 }
 
 /* Pages that a value in overflow pages needs. */
 static uint64_t run_needed(const struct compactor *compactor, const struct entry *entry)
 {
-	return ((PAGE_HEADER - 1 + (uint64_t)entry->data_size) >>
-		compactor->snapshot->view.page_shift) +
-	       1;
+	return value_pages(compactor->layout, entry->data_size,
+			   compactor->snapshot->view.page_shift);
 }
 
 static int compact_overflow(struct compactor *compactor, const struct entry *entry, uint8_t *where)
@@ -121,7 +119,7 @@ static int compact_overflow(struct compactor *compactor, const struct entry *ent
 	if (rc || (rc = window_pages(&compactor->snapshot->view, number, pages, &run)) ||
 	    (rc = compact_number(compactor, pages, &moved)))
 		return rc;
-	store64(where, moved);
+	compact_reference(compactor->layout, where, moved, pages);
 	return compact_run_put(compactor, run, pages, moved);
 }
 
@@ -155,12 +153,13 @@ static int compact_runs_put(struct compactor *compactor, const uint8_t *page, ui
 	return rc;
 }
 
-static void page_clear_unused(uint8_t *page, uint32_t size, unsigned count)
+static void page_clear_unused(const struct page_layout *layout, uint8_t *page, uint32_t size,
+			      unsigned count)
 {
-	unsigned used = load16(page + PAGE_LOWER), end = load16(page + PAGE_UPPER);
+	uint32_t used = page_lower(layout, page), end = page_upper(layout, page);
 
-	if (page_flags(LAYOUT_0_9, page) & PAGE_LEAF2) {
-		used = PAGE_HEADER + count * load16(page + PAGE_PAD);
+	if (page_flags(layout, page) & PAGE_LEAF2) {
+		used = layout->header + count * page_pad(layout, page);
 		end = size;
 	}
 	if (used < end)
@@ -183,7 +182,7 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t pages;
 
-		if (!page_leaf_entry(LAYOUT_0_9, page, size, i, &entry))
+		if (!page_leaf_entry(compactor->layout, page, size, i, &entry))
 			return MDB_CORRUPTED;
 		leaf_may &= !(entry.flags & ENTRY_SUBTREE);
 		if (!(entry.flags & ENTRY_BIG))
@@ -204,10 +203,11 @@ static int compact_runs(struct compactor *compactor, uint8_t *page, unsigned cou
 	if (rc || compactor->planning)
 		return rc;
 	for (unsigned i = 0; i < places->n; i++)
-		store64(places->runs[i].where, places->runs[i].number);
+		compact_reference(compactor->layout, places->runs[i].where, places->runs[i].number,
+				  places->runs[i].pages);
 	if (*number) {
-		store64(page + PAGE_NUMBER, *number);
-		page_clear_unused(page, size, count);
+		compact_header(compactor->layout, page, *number);
+		page_clear_unused(compactor->layout, page, size, count);
 	}
 	return compact_runs_put(compactor, page, *number);
 }
@@ -256,7 +256,7 @@ static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned cou
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint8_t *where;
 
-		if (!page_leaf_entry(LAYOUT_0_9, page, size, i, &entry))
+		if (!page_leaf_entry(compactor->layout, page, size, i, &entry))
 			return MDB_CORRUPTED;
 		where = page + (entry.data - page);
 		if (entry.flags & ENTRY_BIG) {
@@ -274,6 +274,7 @@ static int compact_leaf(struct compactor *compactor, uint8_t *page, unsigned cou
 static int compact_page(struct compactor *compactor, uint64_t *number, bool of_duplicates,
 			unsigned nesting, unsigned depth)
 {
+	const struct page_layout *layout = compactor->layout;
 	uint32_t size = compactor->snapshot->page_size;
 	uint8_t *page = compactor->pages + (size_t)(nesting * FORMAT_DEPTH_MAX + depth) * size;
 	const uint8_t *source;
@@ -283,28 +284,28 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 
 	if (rc)
 		return rc;
-	count = page_count(LAYOUT_0_9, source, size);
-	if (!count || !page_is_sound(LAYOUT_0_9, source, *number))
+	count = page_count(layout, source, size);
+	if (!count || !page_is_sound(layout, source, *number))
 		return MDB_CORRUPTED;
 	memcpy(page, source, size);
-	if (page_flags(LAYOUT_0_9, page) & PAGE_BRANCH) {
+	if (page_flags(layout, page) & PAGE_BRANCH) {
 		for (unsigned i = 0; i < count; i++) {
 			uint64_t child;
 			uint8_t *at;
 
 			if (depth + 1 == FORMAT_DEPTH_MAX ||
-			    !page_child(LAYOUT_0_9, page, size, i, &child))
+			    !page_child(layout, page, size, i, &child))
 				return MDB_CORRUPTED;
 			rc = compact_page(compactor, &child, of_duplicates, nesting, depth + 1);
 			if (rc)
 				return rc;
-			at = page + (page_entry(LAYOUT_0_9, page, size, i) - page);
+			at = page + (page_entry(layout, page, size, i) - page);
 			store16(at + ENTRY_LOW, (uint16_t)child);
 			store16(at + ENTRY_HIGH, (uint16_t)(child >> 16));
 			store16(at + ENTRY_FLAGS, (uint16_t)(child >> 32));
 		}
-	} else if (page_flags(LAYOUT_0_9, page) & PAGE_LEAF2) {
-		if (!page_items_fit(LAYOUT_0_9, size, count, load16(page + PAGE_PAD)))
+	} else if (page_flags(layout, page) & PAGE_LEAF2) {
+		if (!page_items_fit(layout, size, count, page_pad(layout, page)))
 			return MDB_CORRUPTED;
 	} else if (!of_duplicates) {
 		if (compactor->places)
@@ -320,8 +321,8 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 	}
 	if ((rc = compact_number(compactor, 1, number)) || (rc = compact_go(compactor, *number)))
 		return rc;
-	store64(page + PAGE_NUMBER, *number);
-	page_clear_unused(page, size, count);
+	compact_header(layout, page, *number);
+	page_clear_unused(layout, page, size, count);
 	compactor->at++;
 	return compact_put(compactor, page, size);
 }
@@ -383,6 +384,7 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 	struct places places = {0};
 	struct compactor compactor = {
 		.snapshot = &txn->snapshot,
+		.layout = snapshot_layout(&txn->snapshot),
 		.put = put,
 		.to = to,
 		.next = FORMAT_METAS,
@@ -399,6 +401,11 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 		goto fail;
 	if (txn->snapshot.blocked) {
 		rc = MDB_BAD_TXN;
+		goto fail;
+	}
+	/* The checksums are a function of the program's. */
+	if (txn->env->later && later_sum_size(txn->env)) {
+		rc = MDB_INCOMPATIBLE;
 		goto fail;
 	}
 	rc = compact_plan(txn, &plan);

@@ -8,16 +8,17 @@
  */
 #include "env/compact_private.h"
 
-#include "format/page.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FREE_MOST = 1 << 22,            /* page numbers in one record */
-	FREE_ENTRY = ENTRY_KEY + 8 + 8, /* bytes: a transaction's number leads to an overflow run */
-};
+enum { FREE_MOST = 1 << 22 /* page numbers in one record */ };
+
+/* Bytes: a transaction's number leads to an overflow run. */
+static uint32_t free_entry(const struct page_layout *layout)
+{
+	return ENTRY_KEY + (uint32_t)sizeof(uint64_t) + layout->reference;
+}
 
 /* Pages that the snapshot has but nothing reaches: those on the free list, and the list's own. */
 static int count_free(MDB_txn *txn, uint64_t *count)
@@ -38,12 +39,12 @@ static int count_free(MDB_txn *txn, uint64_t *count)
 	return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static void meta_fill(uint8_t *page, uint64_t number, MDB_txn *txn, const MDB_envinfo *info)
+/* The functions here take a page from where 0.9's offsets are right. */
+static void meta_fill(uint8_t *page, MDB_txn *txn, const MDB_envinfo *info)
 {
-	store64(page + PAGE_NUMBER, number);
 	store16(page + PAGE_FLAGS, PAGE_META);
 	store32(page + META_MAGIC, FORMAT_MAGIC);
-	store32(page + META_VERSION, FORMAT_VERSION);
+	store32(page + META_VERSION, snapshot_layout(&txn->snapshot)->version);
 	store64(page + META_ADDRESS, (uintptr_t)info->me_mapaddr);
 	store64(page + META_MAPSIZE, info->me_mapsize);
 	store32(page + META_FREE_TREE + TREE_PAD, txn->snapshot.page_size);
@@ -85,25 +86,25 @@ static uint64_t free_count(const struct compact_plan *plan, uint64_t i)
 }
 
 /* Overflow pages of record i. */
-static uint64_t free_run(const struct compact_plan *plan, uint64_t i, uint32_t page_size)
+static uint64_t free_run(const struct compactor *compactor, const struct compact_plan *plan,
+			 uint64_t i)
 {
-	return (PAGE_HEADER + (free_count(plan, i) + 1) * sizeof(uint64_t) + page_size - 1) /
-	       page_size;
+	return value_pages(compactor->layout, (free_count(plan, i) + 1) * sizeof(uint64_t),
+			   compactor->snapshot->view.page_shift);
 }
 
-static uint64_t free_runs(const struct compact_plan *plan, uint32_t page_size)
+static uint64_t free_runs(const struct compactor *compactor, const struct compact_plan *plan)
 {
 	uint64_t pages = 0;
 
 	for (uint64_t i = 0; i < free_records(plan); i++)
-		pages += free_run(plan, i, page_size);
+		pages += free_run(compactor, plan, i);
 	return pages;
 }
 
-static void meta_fill_free(uint8_t *page, const struct compact_plan *plan, uint32_t page_size)
+static void meta_fill_free(uint8_t *page, const struct compact_plan *plan, uint64_t runs)
 {
 	uint8_t *at = page + META_FREE_TREE;
-	uint64_t runs = free_runs(plan, page_size);
 
 	store16(at + TREE_DEPTH, 1);
 	store64(at + TREE_LEAF_PAGES, 1);
@@ -126,15 +127,16 @@ static int free_put_run(struct compactor *compactor, const struct compact_plan *
 			uint64_t number, struct places_walk *walk)
 {
 	uint32_t size = compactor->snapshot->page_size;
-	uint64_t count = free_count(plan, i), run = free_run(plan, i, size);
-	uint64_t tail = run * size - PAGE_HEADER - (count + 1) * sizeof(number);
-	uint8_t header[PAGE_HEADER] = {0};
+	const struct page_layout *layout = compactor->layout;
+	uint64_t count = free_count(plan, i), run = free_run(compactor, plan, i);
+	uint64_t tail = run * size - layout->header - (count + 1) * sizeof(number);
+	uint8_t header[HEADER_MOST] = {0};
 	int rc;
 
-	store64(header + PAGE_NUMBER, number);
-	store16(header + PAGE_FLAGS, PAGE_OVERFLOW);
-	store32(header + PAGE_RUN, (uint32_t)run);
-	rc = compact_put(compactor, header, sizeof(header));
+	compact_header(layout, header, number);
+	store16(header + layout->shift + PAGE_FLAGS, PAGE_OVERFLOW);
+	store32(header + layout->shift + PAGE_RUN, (uint32_t)run);
+	rc = compact_put(compactor, header, layout->header);
 	if (!rc)
 		rc = free_put_number(compactor, count);
 	for (uint64_t n = 0; n < count && !rc; n++)
@@ -143,22 +145,25 @@ static int free_put_run(struct compactor *compactor, const struct compact_plan *
 }
 
 /* The entry of record i, whose run begins at page `number`. */
-static void free_add_entry(uint8_t *page, uint32_t page_size, const struct compact_plan *plan,
-			   uint64_t i, uint64_t number)
+static void free_add_entry(const struct compactor *compactor, uint8_t *page,
+			   const struct compact_plan *plan, uint64_t i, uint64_t number)
 {
-	uint32_t offset = page_size - (uint32_t)(i + 1) * FREE_ENTRY;
+	const struct page_layout *layout = compactor->layout;
+	uint32_t offset = compactor->snapshot->page_size - (uint32_t)(i + 1) * free_entry(layout);
 	uint32_t length = (uint32_t)((free_count(plan, i) + 1) * sizeof(number));
+	uint32_t lower = layout->header + 2 * (uint32_t)(i + 1);
 	uint8_t *entry = page + offset;
 
-	store16(page + PAGE_HEADER + 2 * i, (uint16_t)offset);
-	store16(page + PAGE_LOWER, (uint16_t)(PAGE_HEADER + 2 * (i + 1)));
-	store16(page + PAGE_UPPER, (uint16_t)offset);
+	store16(page + layout->header + 2 * i, (uint16_t)(offset - layout->base));
+	store16(page + layout->shift + PAGE_LOWER, (uint16_t)(lower - layout->base));
+	store16(page + layout->shift + PAGE_UPPER, (uint16_t)(offset - layout->base));
 	store16(entry + ENTRY_LOW, (uint16_t)length);
 	store16(entry + ENTRY_HIGH, (uint16_t)(length >> 16));
 	store16(entry + ENTRY_FLAGS, ENTRY_BIG);
 	store16(entry + ENTRY_KEY_SIZE, sizeof(i));
 	store64(entry + ENTRY_KEY, i + 1);
-	store64(entry + ENTRY_KEY + sizeof(i), number);
+	compact_reference(layout, entry + ENTRY_KEY + sizeof(i), number,
+			  free_run(compactor, plan, i));
 }
 
 int compact_free_list(struct compactor *compactor, const struct compact_plan *plan)
@@ -177,11 +182,11 @@ int compact_free_list(struct compactor *compactor, const struct compact_plan *pl
 	places_walk_begin(compactor->places, &walk);
 	for (uint64_t i = 0; i < free_records(plan) && !rc; i++) {
 		rc = free_put_run(compactor, plan, i, number, &walk);
-		free_add_entry(page, size, plan, i, number);
-		number += free_run(plan, i, size);
+		free_add_entry(compactor, page, plan, i, number);
+		number += free_run(compactor, plan, i);
 	}
-	store64(page + PAGE_NUMBER, number);
-	store16(page + PAGE_FLAGS, PAGE_LEAF);
+	compact_header(compactor->layout, page, number);
+	store16(page + compactor->layout->shift + PAGE_FLAGS, PAGE_LEAF);
 	if (!rc)
 		rc = compact_put(compactor, page, size);
 	free(page);
@@ -216,26 +221,28 @@ int compact_plan(MDB_txn *txn, struct compact_plan *plan)
 int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compact_plan *plan)
 {
 	const struct tree_record *record = &txn->trees[DBI_MAIN].record;
+	const struct page_layout *layout = compactor->layout;
 	uint32_t size = txn->snapshot.page_size;
+	uint64_t runs = free_runs(compactor, plan), pages;
 	uint8_t *first, *second;
 	MDB_envinfo info;
-	uint64_t pages;
 	int rc;
 
-	if (free_records(plan) > (size - PAGE_HEADER) / (FREE_ENTRY + 2))
+	if (free_records(plan) > (size - layout->header) / (free_entry(layout) + 2))
 		return EFBIG;
 	first = calloc(FORMAT_METAS, size);
 	if (!first)
 		return ENOMEM;
-	second = first + size;
-	rc = txn->env->origin->call.mdb_env_info(txn->env->orig, &info);
+	rc = env_info(txn->env, &info);
 	if (rc)
 		goto fail;
-	pages = plan->end + (plan->free ? free_runs(plan, size) + 1 : 0);
+	store64(first + size + PAGE_NUMBER, 1);
+	second = first + size + layout->shift;
+	pages = plan->end + (plan->free ? runs + 1 : 0);
 	if (plan->free && info.me_mapsize < pages * size)
 		info.me_mapsize = pages * size;
-	meta_fill(first, 0, txn, &info);
-	meta_fill(second, 1, txn, &info);
+	meta_fill(first + layout->shift, txn, &info);
+	meta_fill(second, txn, &info);
 	if (record->root != PAGE_NONE) {
 		meta_fill_main(second, record, plan);
 		store64(second + META_LAST_PAGE, plan->end - 1);
@@ -243,7 +250,7 @@ int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compac
 		store16(second + META_MAIN_TREE + TREE_FLAGS, record->flags);
 	}
 	if (plan->free)
-		meta_fill_free(second, plan, size);
+		meta_fill_free(second, plan, runs);
 	if (record->root != PAGE_NONE || record->flags)
 		store64(second + META_TXNID, plan->free ? free_records(plan) | 1 : 1);
 	rc = compact_put(compactor, first, FORMAT_METAS * (size_t)size);

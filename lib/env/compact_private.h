@@ -4,6 +4,7 @@
 #define LMDBIO_ENV_COMPACT_PRIVATE_H
 
 #include "env/env.h"
+#include "format/page.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ uint64_t places_walk_next(const struct places *places, struct places_walk *walk)
 
 struct compactor {
 	struct snapshot *snapshot;
+	const struct page_layout *layout;
 	compact_put_fn *put;
 	void *to;
 	struct places *places; /* NULL: page behind page, as the original lays them */
@@ -71,6 +73,29 @@ struct compactor {
 };
 
 int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size);
+
+/* All pages of a copy are of its first transaction, as LMDB 1.0 leaves them: one of a later number
+ * would pass for a page that a writer has just made. */
+enum {
+	COMPACT_TXNID = 1,
+	HEADER_MOST = 24, /* bytes of a page's header, in any layout */
+};
+
+static inline void compact_header(const struct page_layout *layout, uint8_t *page, uint64_t number)
+{
+	store64(page + PAGE_NUMBER, number);
+	if (layout->shift)
+		store64(page + PAGE_TXNID, COMPACT_TXNID);
+}
+
+/* What an entry with ENTRY_BIG has for its data. */
+static inline void compact_reference(const struct page_layout *layout, uint8_t *where,
+				     uint64_t number, uint64_t pages)
+{
+	compact_header(layout, where, number);
+	if (layout->shift)
+		store64(where + RUN_PAGES, pages);
+}
 
 /* compact_metas.c: what stands in front, and the free list behind */
 

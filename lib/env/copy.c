@@ -108,8 +108,8 @@ static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 	MDB_txn *begun = NULL;
 	int rc;
 
-	if (env->later)
-		return flags & MDB_CP_COMPACT ? MDB_INCOMPATIBLE : copy_later(env, fd);
+	if (env->later && !env->packed && !(flags & MDB_CP_COMPACT))
+		return copy_later(env, fd);
 	rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
 	if (!rc && flags & MDB_CP_COMPACT)
 		rc = copy_compact(txn ? txn : begun, fd);

@@ -133,7 +133,8 @@ int later_lend(MDB_env *env, const char *path, const struct meta *newer, struct 
 
 	if (rc)
 		return rc;
-	env->named = strdup(path);
+	if (!env->named)
+		env->named = strdup(path);
 	env->format = newer->format;
 	env->fd = loan->fd;
 	loan->path = env->later->path;
@@ -176,6 +177,12 @@ int later_newest(const MDB_env *env, struct meta *meta)
 	    meta->page_size != env->window.page_size)
 		return MDB_CORRUPTED;
 	return 0;
+}
+
+/* LMDB 1.0 keeps it at the end of the first page. */
+uint16_t later_sum_size(const MDB_env *env)
+{
+	return load16(window_meta(&env->window, 0) + env->window.page_size - sizeof(uint16_t));
 }
 
 /* With the file's lock, the newest transaction is what stands there, before any writer comes. */

@@ -18,7 +18,8 @@ struct later {
 };
 
 /* Makes a stand-in that agrees with the newest meta page of a data file, and lends it to the original
- * in place of that file, whose descriptor becomes env->fd. `path`: as the program gave it. Returns 0,
+ * in place of that file, whose descriptor becomes env->fd. `path`: as the program gave it, for an
+ * environment that does not keep that yet. Returns 0,
  * MDB_INCOMPATIBLE (the pages are encrypted) or an errno. */
 int later_lend(MDB_env *env, const char *path, const struct meta *newest, struct origin_loan *loan);
 /* Ends both, and the lock file's part; of an environment without them nothing. */
@@ -37,6 +38,9 @@ void later_end(MDB_txn *txn);
 /* The newest snapshot as its meta page has it now; the file is known to have both. Returns 0 or
  * MDB_CORRUPTED. */
 int later_newest(const MDB_env *env, struct meta *meta);
+
+/* Bytes of the checksum that each of its pages ends with; 0: they have none. */
+uint16_t later_sum_size(const MDB_env *env);
 
 /* What <lmdb.h> asks of such an environment, where the original would answer for its stand-in. Each
  * returns 0 or an error as the function of <lmdb.h> does. */

@@ -37,6 +37,7 @@
 enum {
 	PAGE_NUMBER = 0,
 	PAGE_TXNID = 8, /* of LMDB 1.0: the transaction that has written the page */
+	RUN_PAGES = 16, /* of a reference to an overflow run, behind these two: its pages */
 	PAGE_PAD = 8,
 	PAGE_FLAGS = 10,
 	PAGE_LOWER = 12,
