@@ -133,6 +133,7 @@
 #pragma redefine_extname io_size lmdbio_core_io_size
 #pragma redefine_extname io_submit lmdbio_core_io_submit
 #pragma redefine_extname io_wait lmdbio_core_io_wait
+#pragma redefine_extname later_sum_size lmdbio_core_later_sum_size
 #pragma redefine_extname loader_batches lmdbio_core_loader_batches
 #pragma redefine_extname loader_bytes lmdbio_core_loader_bytes
 #pragma redefine_extname loader_close lmdbio_core_loader_close

@@ -6,6 +6,7 @@
 #include "check_report.h"
 #include "check_source.h"
 #include "tool_common.h"
+#include "tool_env.h"
 
 #include "util/clock.h"
 
@@ -136,6 +137,8 @@ static void summary_show(const struct check_pages *pages)
 				  "all", (json_int_t)view->pages, "used", (json_int_t)pages->used,
 				  "free", (json_int_t)pages->free, "leaked",
 				  (json_int_t)pages->leaked));
+		json_object_set_new(report.json, "lmdb_format",
+				    json_string(tool_format_name(pages->snapshot->format)));
 		json_object_set_new(report.json, "transaction",
 				    json_integer((json_int_t)pages->txnid));
 		json_object_set_new(report.json, "entries",
@@ -143,10 +146,11 @@ static void summary_show(const struct check_pages *pages)
 		json_object_set_new(report.json, "disordered_keys",
 				    json_integer((json_int_t)pages->disorders));
 	} else if (options.verbose && !report.quiet) {
-		printf("transaction %" PRIu64 ": %" PRIu64 " pages of %u bytes, %" PRIu64
+		printf("transaction %" PRIu64 ": %" PRIu64 " pages of %u bytes (LMDB %s), %" PRIu64
 		       " in use, %" PRIu64 " free, %" PRIu64 " lost; %" PRIu64
 		       " databases, %" PRIu64 " entries\n",
-		       pages->txnid, view->pages, report.page_size, pages->used, pages->free,
+		       pages->txnid, view->pages, report.page_size,
+		       tool_format_name(pages->snapshot->format), pages->used, pages->free,
 		       pages->leaked, pages->databases, pages->entries);
 	}
 }

@@ -27,6 +27,7 @@ static void print_info(const struct container_info *info)
 	printf("  Format: %u.%u, zstd level %d%s%s\n", info->major, info->minor, info->level,
 	       info->long_distance ? ", long-distance matching" : "",
 	       info->relaid ? ", pages in the order of keys" : "");
+	printf("  Data file of: LMDB %s\n", tool_format_name(info->format));
 	printf("  Bytes of data: %" PRIu64 " (%s)\n", info->size, tool_size_text(info->size, data));
 	printf("  Bytes of the container: %" PRIu64 " (%s)\n", info->file_size,
 	       tool_size_text(info->file_size, file));
@@ -43,8 +44,9 @@ static void print_info(const struct container_info *info)
 
 static json_t *json_info(const struct container_info *info)
 {
-	return json_pack("{s[II], sI, sb, sb, sI, sI, sf, sI, sI, sI, sI, sI, s[]}", "format",
-			 (json_int_t)info->major, (json_int_t)info->minor, "level",
+	return json_pack("{s[II], ss, sI, sb, sb, sI, sI, sf, sI, sI, sI, sI, sI, s[]}", "format",
+			 (json_int_t)info->major, (json_int_t)info->minor, "lmdb_format",
+			 tool_format_name(info->format), "level",
 			 (json_int_t)info->level, "long_distance", info->long_distance, "relaid",
 			 info->relaid, "size", (json_int_t)info->size, "file_size",
 			 (json_int_t)info->file_size, "ratio", ratio(info->size, info->file_size),

@@ -194,6 +194,11 @@ int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context)
 	return env_reader_list(env, func, context);
 }
 
+const char *tool_format_name(enum format format)
+{
+	return format == FORMAT_1_0 ? "1.0" : "0.9";
+}
+
 char *tool_data_name(const char *path)
 {
 	static const char *const names[] = {"data.mdb", "data.mdb.zst"};

@@ -47,6 +47,9 @@ int tool_dbi_open(const struct tool *tool, const char *path, MDB_txn *txn, const
 int tool_env_info(MDB_env *env, MDB_envinfo *info);
 int tool_reader_list(MDB_env *env, MDB_msg_func *func, void *context);
 
+/* "0.9" or "1.0": the LMDB that has such pages. */
+const char *tool_format_name(enum format format);
+
 /* The data file of what a person named: `path` itself, or data.mdb in that directory, or, when
  * there is none, data.mdb.zst there. malloc'ed; NULL: no memory. */
 char *tool_data_name(const char *path);

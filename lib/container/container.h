@@ -12,6 +12,7 @@
 #ifndef LMDBIO_CONTAINER_H
 #define LMDBIO_CONTAINER_H
 
+#include "format/layout.h"
 #include "io/io.h"
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ enum {
 	CONTAINER_CHUNK_DEFAULT = 1 << 20,
 	CONTAINER_DICTIONARY_MAX = 512 << 10,
 	CONTAINER_NAME_MAX = 511, /* bytes in a database's name */
-	CONTAINER_META = 136,     /* bytes of a meta page that say anything: from its byte 16 on */
+	CONTAINER_META = 136,     /* bytes of a meta page that say anything: from its magic number on */
 	CONTAINER_FOOTER = 256,   /* bytes at the file's end, which its contents' hash is among */
 };
 
@@ -38,6 +39,7 @@ struct container_source {
 /* What the header and the footer say. */
 struct container_info {
 	unsigned major, minor; /* of the format */
+	enum format format;    /* of the data's pages */
 	bool relaid;           /* pages stand in another order than in the source */
 	uint32_t page_size;    /* bytes */
 	uint32_t chunk_size;   /* bytes of data; the last chunk may be shorter */
@@ -60,6 +62,7 @@ struct container_info {
 	bool has_meta;            /* the data's newest meta page is known: */
 	unsigned meta_page;       /* 0 or 1 */
 	uint8_t meta[CONTAINER_META];
+	uint16_t sum_size; /* of LMDB 1.0: bytes of a page's checksum; 0: pages have none */
 };
 
 struct container_options {
@@ -163,7 +166,7 @@ size_t container_frame_bound(size_t size);
 
 /* Which pages of a piece of data, of whole pages from `offset` on, the index is to have copies of:
  * sets or clears a bit of `picked` for each of the length / page_size pages. Any thread. */
-void container_select(uint32_t page_size, const void *data, size_t length, uint64_t offset,
-		      uint8_t *picked);
+void container_select(enum format format, uint32_t page_size, const void *data, size_t length,
+		      uint64_t offset, uint8_t *picked);
 
 #endif

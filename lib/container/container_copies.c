@@ -206,14 +206,16 @@ int container_read_copies(struct io *io, void *buffer, size_t length, uint64_t o
 
 static bool is_meta_like(const struct container_info *info, const uint8_t *pages, uint64_t *page)
 {
-	int newest = select_meta(pages, pages + info->page_size, info->page_size);
+	int newest = select_meta(pages, pages + info->page_size, info->page_size, info->format);
+	size_t at = (size_t)info->meta_page * info->page_size + page_layouts[info->format].shift;
 
 	*page = info->meta_page;
 	if (!info->has_meta)
 		return newest < 0;
 	return newest == (int)info->meta_page &&
-	       !memcmp(info->meta, pages + (size_t)info->meta_page * info->page_size + META_MAGIC,
-		       CONTAINER_META);
+	       !memcmp(info->meta, pages + at + META_MAGIC, CONTAINER_META) &&
+	       (info->format == FORMAT_0_9 ||
+		load16(pages + info->page_size - sizeof(uint16_t)) == info->sum_size);
 }
 
 int container_check_copies(struct io *io, const void *bytes, size_t length, uint64_t offset,

@@ -40,6 +40,7 @@ enum {
 
 enum layout_flag {
 	LAYOUT_DICTIONARY = 1,   /* the dictionary is needed to read chunks */
+	LAYOUT_LMDB_1_0 = 2,     /* the data is a data file of LMDB 1.0 */
 	LAYOUT_NEEDED = 0xffff,  /* of these bits any other is one of a newer format; */
 	LAYOUT_RELAID = 1 << 16, /* the others only tell. Pages stand in another order than in the
 				    source */
@@ -76,8 +77,9 @@ enum {
 	FOOTER_COPIES = 72,       /* 8: copied pages */
 	FOOTER_META_PAGE =
 		80,       /* 4: 1 or 2: of page 0 or 1 there is a copy here; 0: there is none */
-	FOOTER_META = 88, /* 136: that page's bytes from 16 on */
+	FOOTER_META = 88, /* 136: that page's bytes from 16 on, in LMDB 1.0 from 24 on */
 	FOOTER_META_SIZE = 136,
+	FOOTER_SUM_SIZE = 224, /* 2: of LMDB 1.0, bytes of a page's checksum */
 };
 
 enum layout_kind {

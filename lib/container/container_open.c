@@ -95,9 +95,10 @@ int container_parse_header(const uint8_t *header, struct container_info *info)
 
 	if (rc)
 		return rc;
-	if (flags & LAYOUT_NEEDED & ~LAYOUT_DICTIONARY)
+	if (flags & LAYOUT_NEEDED & ~(LAYOUT_DICTIONARY | LAYOUT_LMDB_1_0))
 		return MDB_VERSION_MISMATCH;
 	memset(info, 0, sizeof(*info));
+	info->format = flags & LAYOUT_LMDB_1_0 ? FORMAT_1_0 : FORMAT_0_9;
 	info->major = get16(header + END_MAJOR);
 	info->minor = get16(header + END_MINOR);
 	info->relaid = (flags & LAYOUT_RELAID) != 0;
@@ -111,7 +112,7 @@ int container_parse_header(const uint8_t *header, struct container_info *info)
 	info->source.txnid = get64(header + HEADER_SOURCE_TXNID);
 	info->source.size = get64(header + HEADER_SOURCE_SIZE);
 	memcpy(info->source.hash, header + HEADER_SOURCE_HASH, sizeof(info->source.hash));
-	if (!is_size(info->page_size, FORMAT_PAGE_MIN, LAYOUT_0_9->page_max) ||
+	if (!is_size(info->page_size, FORMAT_PAGE_MIN, page_layouts[info->format].page_max) ||
 	    !is_size(info->chunk_size, CONTAINER_CHUNK_MIN, CONTAINER_CHUNK_MAX))
 		return MDB_CORRUPTED;
 	if (info->size > INT64_MAX || info->dictionary_size > CONTAINER_DICTIONARY_MAX ||
@@ -148,6 +149,8 @@ static bool parse_copies(struct container *container, const uint8_t *footer)
 	info->has_meta = page > 0;
 	info->meta_page = info->has_meta ? page - 1 : 0;
 	memcpy(info->meta, footer + FOOTER_META, sizeof(info->meta));
+	if (info->format == FORMAT_1_0)
+		info->sum_size = get16(footer + FOOTER_SUM_SIZE);
 	return true;
 }
 

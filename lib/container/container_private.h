@@ -109,8 +109,9 @@ size_t copies_size(const struct container *container);
 /* container_select.c: of which pages there are copies */
 
 /* Which of a data file's first two pages is the newest meta page: 0 or 1, or -1 when they are none
- * that the original would go by. META_END bytes of each are looked at. */
-int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size);
+ * that the original would go by. META_LOOK bytes of each are looked at. */
+int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size,
+		enum format format);
 
 /* container_chunk.c */
 

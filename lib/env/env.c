@@ -299,18 +299,11 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	missing = is_missing(loan->fd, flags);
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);
-	if (!rc && look.newer.page_size && look.newer.format == FORMAT_1_0) {
-		rc = later_lend(env, path, &look.newer, loan);
-		if (!rc) {
-			path = env->later->path;
-			flags = packed_flags(flags);
-		}
-	}
 	/* What is a data file is no container. */
 	if (!rc && !look.newer.page_size &&
 	    (container = packed_find(name, loan->fd, missing)) >= 0) {
 		rc = container_open(env, path, container, loan);
-	} else if (!rc && look.newer.page_size && !env->later) {
+	} else if (!rc && look.newer.page_size) {
 		before = staged_take(env, path, &loan->fd);
 		if (before >= 0)
 			close(before);
@@ -321,6 +314,13 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		path = env->path = stand_in_path(env, flags);
 		flags = env_origin_flags(env, flags);
 		rc = path ? judge_file(loan->fd, &look) : ENOMEM;
+	}
+	if (!rc && look.newer.page_size && look.newer.format == FORMAT_1_0) {
+		rc = later_lend(env, path, &look.newer, loan);
+		if (!rc) {
+			path = env->later->path;
+			flags = packed_flags(flags);
+		}
 	}
 	if (!rc) {
 		if (look.newer.page_size && !env->later) {
@@ -392,7 +392,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 			env->path = absolute_path(path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
-		if (!rc && env->later && !(flags & MDB_NOLOCK))
+		/* No program writes to a container or to a staged copy. */
+		if (!rc && env->later && !env->packed && !env->staged && !(flags & MDB_NOLOCK))
 			rc = later_lock(env);
 	}
 	if (rc) {

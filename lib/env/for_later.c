@@ -228,7 +228,7 @@ int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid)
 	MDB_txn *txn;
 	int rc;
 
-	if (env->mode != ENV_OWN || !env->later)
+	if (env->mode != ENV_OWN || !env->later || env->packed)
 		return MDB_INCOMPATIBLE; /* pages of LMDB 0.9 do not say when they were written */
 	do {
 		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
@@ -244,7 +244,7 @@ int env_incr_dump(MDB_env *env, const char *path, size_t txnid)
 {
 	int fd, rc;
 
-	if (env->mode != ENV_OWN || !env->later)
+	if (env->mode != ENV_OWN || !env->later || env->packed)
 		return MDB_INCOMPATIBLE;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)

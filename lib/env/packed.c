@@ -72,17 +72,22 @@ static int scratch_make(void)
 /* Both meta pages, as far as the original looks at them. Returns their bytes. */
 static size_t metas_make(const struct container_info *info, uint8_t *pages)
 {
+	uint32_t shift = page_layouts[info->format].shift;
+
 	for (unsigned i = 0; i < FORMAT_METAS; i++) {
 		uint8_t *page = pages + (size_t)i * info->page_size;
 		uint64_t txnid;
 
 		store64(page + PAGE_NUMBER, i);
+		page += shift;
 		store16(page + PAGE_FLAGS, PAGE_META);
 		memcpy(page + META_MAGIC, info->meta, sizeof(info->meta));
 		txnid = load64(page + META_TXNID);
 		if (i != info->meta_page && txnid)
 			store64(page + META_TXNID, txnid - 1);
 	}
+	if (info->format == FORMAT_1_0)
+		store16(pages + info->page_size - sizeof(uint16_t), info->sum_size);
 	return FORMAT_METAS * (size_t)info->page_size;
 }
 

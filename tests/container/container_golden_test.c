@@ -185,7 +185,7 @@ static void write_copies(struct container_writer *writer, const uint8_t *data)
 {
 	uint8_t *picked = calloc(1, DATA_SIZE / PAGE / 8 + 1);
 
-	container_select(PAGE, data, DATA_SIZE, 0, picked);
+	container_select(FORMAT_0_9, PAGE, data, DATA_SIZE, 0, picked);
 	for (uint64_t i = 0; i < DATA_SIZE / PAGE; i++)
 		if (picked[i / 8] >> i % 8 & 1)
 			assert_int_equal(container_write_copy(writer, i, data + i * PAGE), 0);

@@ -132,7 +132,8 @@ static const struct lie lies[] = {
 	{IN_HEADER, 16, 2, false, 0, MDB_VERSION_MISMATCH},
 	{IN_HEADER, 18, 2, false, 7, 0},             /* a later minor version is read */
 	{IN_HEADER, 20, 4, false, 1, MDB_CORRUPTED}, /* a dictionary that is not there */
-	{IN_HEADER, 20, 4, false, 2, MDB_VERSION_MISMATCH},
+	{IN_HEADER, 20, 4, false, 2, MDB_CORRUPTED}, /* LMDB 1.0 has its meta page elsewhere */
+	{IN_HEADER, 20, 4, false, 4, MDB_VERSION_MISMATCH},
 	{IN_HEADER, 20, 4, false, 0x8000, MDB_VERSION_MISMATCH},
 	{IN_HEADER, 20, 4, false, 0xffff0000, 0}, /* these only tell */
 	{IN_HEADER, 24, 4, false, 0, MDB_CORRUPTED},

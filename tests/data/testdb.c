@@ -13,13 +13,15 @@ static void usage(FILE *out)
 {
 	fprintf(out,
 		"usage: lmdbio-testdb [--seed=N] [--number=N] [--flags=WORDS] [--later] DIRECTORY\n"
+		"       lmdbio-testdb --later=FILE DIRECTORY\n"
 		"Makes DIRECTORY/data.mdb, a random LMDB environment, and tells what is in it.\n"
 		"  --seed=N       of the run (1)\n"
 		"  --number=N     of the database in that run (0)\n"
 		"  --flags=WORDS  one database of this kind instead, for example\n"
 		"                 "
 		"dupsort,dupfixed,integerkey8,page512,named,keys3000,longest,mixed\n"
-		"  --later        in the format of LMDB 1.0, in pages twice as large\n");
+		"  --later        in the format of LMDB 1.0, in pages twice as large\n"
+		"  --later=FILE   the same, with the content of a data file of LMDB 0.9\n");
 }
 
 static int print_tables(const struct db_plan *plan, const char *directory)
@@ -64,12 +66,12 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"seed", required_argument, NULL, 's'},  {"number", required_argument, NULL, 'n'},
-		{"flags", required_argument, NULL, 'f'}, {"later", no_argument, NULL, 'l'},
+		{"flags", required_argument, NULL, 'f'}, {"later", optional_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 	};
 	static struct db_plan plan;
 	static char line[4096];
-	const char *flags = NULL, *bad;
+	const char *flags = NULL, *content = NULL, *bad;
 	uint64_t seed = 1, number = 0;
 	char file[1100];
 	bool later = false;
@@ -83,7 +85,7 @@ int main(int argc, char **argv)
 		else if (option == 'f')
 			flags = optarg;
 		else if (option == 'l')
-			later = true;
+			later = true, content = optarg;
 		else {
 			usage(option == 'h' ? stdout : stderr);
 			return option == 'h' ? 0 : 2;
@@ -99,16 +101,15 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	mkdir(argv[optind], 0755); /* db_make tells if there is none */
-	rc = db_make(&plan, argv[optind]);
-	if (rc == 0) {
+	snprintf(file, sizeof file, "%.1000s/data.mdb", argv[optind]);
+	rc = content ? later_make(content, file) : db_make(&plan, argv[optind]);
+	if (rc == 0 && !content) {
 		db_plan_describe(&plan, line, sizeof line);
 		printf("%s\n", line);
 		rc = print_tables(&plan, argv[optind]);
 	}
-	if (rc == 0 && later) {
-		snprintf(file, sizeof file, "%.1000s/data.mdb", argv[optind]);
+	if (rc == 0 && later && !content)
 		rc = later_make(file, file);
-	}
 	if (rc != 0)
 		fprintf(stderr, "lmdbio-testdb: %s: %s\n", argv[optind],
 			lmdbio_orig_mdb_strerror(rc));

@@ -210,17 +210,17 @@ static bool make_database(const struct options *options, uint64_t number, const 
 	if (rc != 0)
 		printf("FAILED: database %llu could not be made: %s\n", (unsigned long long)number,
 		       library_original.mdb_strerror(rc));
-	if (rc == 0 && options->convert) {
-		rc = database_convert(database, options->convert);
-		if (rc != 0)
-			printf("FAILED: database %llu could not be converted: status %d\n",
-			       (unsigned long long)number, rc);
-	}
 	if (rc == 0 && options->later) {
 		rc = database_make_later(database);
 		if (rc != 0)
 			printf("FAILED: database %llu has no file of LMDB 1.0: %s\n",
 			       (unsigned long long)number, strerror(rc));
+	}
+	if (rc == 0 && options->convert) {
+		rc = database_convert(database, options->convert);
+		if (rc != 0)
+			printf("FAILED: database %llu could not be converted: status %d\n",
+			       (unsigned long long)number, rc);
 	}
 	return rc == 0;
 }

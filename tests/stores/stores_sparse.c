@@ -55,7 +55,7 @@ static void copies_write(struct container_writer *writer, const uint8_t *data, u
 	for (uint64_t i = 0; i < chunks; i++) {
 		const uint8_t *chunk = data + i * CHUNK;
 
-		container_select(PAGE, chunk, CHUNK, i * CHUNK, picked);
+		container_select(FORMAT_0_9, PAGE, chunk, CHUNK, i * CHUNK, picked);
 		for (uint64_t page = 0; page < CHUNK / PAGE; page++)
 			if (picked[page / 8] >> page % 8 & 1)
 				check(container_write_copy(writer, i * (CHUNK / PAGE) + page,

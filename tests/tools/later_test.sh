@@ -90,13 +90,4 @@ for at in 53 $((size + 53)); do
 done
 told encrypted_pages_are_named_in_dump 2 'its pages are encrypted' "$tools/lmdbio-dump" broken
 told encrypted_pages_cannot_be_checked 2 'unchecked: .*its pages are encrypted' "$tools/lmdbio-check" broken
-for command in convert stage serve bench; do
-	[ -x "$tools/lmdbio-$command" ] || continue
-	set -- sound
-	case $command in
-	convert) set -- -q sound made.zst ;;
-	stage) mkdir -p staged && set -- --to="$scratch/staged" sound ;;
-	esac
-	told "lmdbio_${command}_names_the_format" 2 'this is a data file of LMDB 1.0' "$tools/lmdbio-$command" "$@"
-done
 finish

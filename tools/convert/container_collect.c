@@ -91,6 +91,9 @@ int collect_page(struct collect *collect, uint64_t number, const uint8_t *page)
 		return rc;
 	if (number < FORMAT_METAS) {
 		memcpy(collect->metas[number], page, sizeof(collect->metas[number]));
+		if (!number && collect->options->format == FORMAT_1_0)
+			collect->sum_size =
+				load16(page + collect->options->page_size - sizeof(uint16_t));
 		return 0;
 	}
 	put64(collect->pages + (size_t)collect->n * LAYOUT_NUMBER, number);
@@ -121,11 +124,15 @@ int collect_end(struct collect *collect)
 
 void collect_footer(const struct collect *collect, uint8_t *footer)
 {
-	int newest = select_meta(collect->metas[0], collect->metas[1], collect->options->page_size);
+	enum format format = collect->options->format;
+	int newest = select_meta(collect->metas[0], collect->metas[1], collect->options->page_size,
+				 format);
 
 	put64(footer + FOOTER_COPIES, collect->copies);
 	if (newest < 0)
 		return;
 	put32(footer + FOOTER_META_PAGE, (uint32_t)newest + 1);
-	memcpy(footer + FOOTER_META, collect->metas[newest] + META_MAGIC, FOOTER_META_SIZE);
+	memcpy(footer + FOOTER_META,
+	       collect->metas[newest] + page_layouts[format].shift + META_MAGIC, FOOTER_META_SIZE);
+	put16(footer + FOOTER_SUM_SIZE, collect->sum_size);
 }

@@ -32,7 +32,8 @@ static void compress_job(struct container_compressor *compressor,
 		job->n++;
 		at += size;
 	}
-	container_select(options->page_size, job->in, job->filled, job->offset, job->picked);
+	container_select(options->format, options->page_size, job->in, job->filled, job->offset,
+			 job->picked);
 }
 
 /* A step of the crew. A compressor is as large as what it compresses: there are as many as work at

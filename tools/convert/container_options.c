@@ -33,6 +33,8 @@ static int make_header(const struct container_write_options *options, uint8_t *h
 
 	if (options->dictionary)
 		flags |= LAYOUT_DICTIONARY;
+	if (options->format == FORMAT_1_0)
+		flags |= LAYOUT_LMDB_1_0;
 	if (options->relaid)
 		flags |= LAYOUT_RELAID;
 	if (options->long_distance)

@@ -170,8 +170,8 @@ static int walk_chunks(struct container_writer *writer)
 			rc = writer_add(writer, &frame);
 		if (rc)
 			break;
-		container_select(writer->options.page_size, walk.data, frame.size, offset,
-				 walk.picked);
+		container_select(writer->options.format, writer->options.page_size, walk.data,
+				 frame.size, offset, walk.picked);
 		rc = collect_picked(&writer->copies, walk.data, frame.size, offset, walk.picked);
 	}
 	walk_close(&walk);

@@ -20,7 +20,8 @@
 
 struct container_write_options {
 	uint64_t size;          /* bytes of data that will be given */
-	uint32_t page_size;     /* of the data file, bytes: 256 to 32768, a power of two */
+	enum format format;     /* of the data file's pages */
+	uint32_t page_size;     /* of them, bytes: 256 to 32768 (LMDB 1.0: 65536), a power of two */
 	uint32_t chunk_size;    /* a power of two; 0: CONTAINER_CHUNK_DEFAULT */
 	int level;              /* 1 to 22, or negative: zstd's fast ones; 0: zstd's default (3) */
 	bool long_distance;     /* long-distance matching, window as large as the chunk */

@@ -71,7 +71,7 @@ void jobs_drop(struct jobs *jobs, size_t n);
 
 enum {
 	LIST_MEMORY = 64, /* pages; the others are in a file */
-	META_BYTES = 152, /* of a meta page: META_END */
+	META_BYTES = 160, /* of a meta page: META_LOOK */
 };
 
 struct page_list {
@@ -128,6 +128,7 @@ struct collect {
 	uint32_t room, n; /* pages of a group: a full one, of that which is being filled */
 	uint64_t copies;  /* pages in all */
 	uint8_t metas[2][META_BYTES]; /* the beginning of both meta pages */
+	uint16_t sum_size;            /* of LMDB 1.0: what the first one ends with */
 	struct page_list index;
 	struct spool groups;
 };

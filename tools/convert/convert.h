@@ -61,6 +61,7 @@ struct convert {
 	const char *labels;     /* a file, or NULL */
 	const char *root;       /* where the paths of an image list begin, or NULL */
 	bool caffe, relayout, verify, no_subdir;
+	bool rewrite; /* the target is LMDB 0.9's, and the source, once it is open, is not */
 	bool force, remove, resume, keep_partial;
 	struct convert_limits limits;
 	bool json;

@@ -38,7 +38,7 @@ static int pack_fail(const struct pack *pack, int rc)
 	return convert_fail(pack->target->path, rc);
 }
 
-static int skeleton_begin(struct pack *pack, uint32_t page_size)
+static int skeleton_begin(struct pack *pack, const struct source *source)
 {
 	int leaves = target_scratch(pack->target);
 	int pages = leaves < 0 ? -1 : target_scratch(pack->target);
@@ -49,7 +49,7 @@ static int skeleton_begin(struct pack *pack, uint32_t page_size)
 			close(leaves);
 		return TOOL_FAILED;
 	}
-	rc = skeleton_open(&pack->skeleton, page_size, leaves, pages);
+	rc = skeleton_open(&pack->skeleton, source->format, source->page_size, leaves, pages);
 	return rc ? pack_fail(pack, rc) : 0;
 }
 
@@ -89,6 +89,7 @@ int pack_options(const struct convert *convert, const struct target *target, str
 
 	*options = (struct container_write_options){
 		.size = size,
+		.format = source->format,
 		.page_size = source->page_size,
 		.chunk_size = pack_chunk_size(convert),
 		.level = convert->level,
@@ -128,7 +129,7 @@ int pack_open(struct pack **result, struct convert *convert, struct target *targ
 		pack->chunk_size = options.chunk_size;
 	XXH3_64bits_reset(&pack->hash);
 	if (!rc)
-		rc = skeleton_begin(pack, source->page_size);
+		rc = skeleton_begin(pack, source);
 	if (!rc)
 		rc = writer_begin(pack, &options);
 	if (rc) {

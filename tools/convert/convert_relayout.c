@@ -11,6 +11,7 @@
 
 struct relayout {
 	const struct relayout_taker *taker;
+	enum format format;
 	uint32_t page_size;
 	uint8_t *metas; /* the first two pages, until both are there */
 	size_t have;    /* bytes of them */
@@ -20,7 +21,8 @@ struct relayout {
 /* The second meta page is the one in force, and names the last page. */
 static int relayout_begin(struct relayout *relayout)
 {
-	uint64_t last = load64(relayout->metas + relayout->page_size + META_LAST_PAGE);
+	uint64_t last = load64(relayout->metas + relayout->page_size +
+			       page_layouts[relayout->format].shift + META_LAST_PAGE);
 	int rc = relayout->taker->begin(relayout->taker->to, (last + 1) * relayout->page_size);
 
 	if (!rc)
@@ -50,12 +52,19 @@ static int relayout_put(void *to, const uint8_t *bytes, size_t size)
 
 int relayout_run(struct source *source, uint32_t chunk_size, const struct relayout_taker *taker)
 {
-	struct relayout relayout = {.taker = taker, .page_size = source->page_size};
+	struct relayout relayout = {
+		.taker = taker,
+		.format = source->format,
+		.page_size = source->page_size,
+	};
 	MDB_txn *txn;
 	int rc = source_tree(source, &txn);
 
 	if (rc)
 		return rc;
+	if (txn->env->later && later_sum_size(txn->env))
+		return convert_refuse(source->file, "its pages have checksums, by a function of its "
+						    "program's; they cannot be laid anew");
 	relayout.metas = malloc(FORMAT_METAS * (size_t)relayout.page_size);
 	if (!relayout.metas)
 		return convert_fail(source->file, ENOMEM);

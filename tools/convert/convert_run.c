@@ -4,6 +4,7 @@
 #include "convert_job.h"
 #include "convert_pack.h"
 #include "convert_relayout.h"
+#include "convert_rewrite.h"
 #include "convert_share.h"
 #include "convert_target.h"
 #include "convert_unpack.h"
@@ -187,6 +188,32 @@ static int run_unpack(struct convert *convert, struct target *target, struct sou
 				    : unpack_run(convert, target, source, &result->resumed);
 }
 
+/* ---- into a data.mdb of LMDB 0.9 ---- */
+
+/* The environment is in the file that `fd` has open. */
+static int rewrite_in(struct convert *convert, struct source *source, int fd, bool comparing)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return rewrite_run(convert, source, path, convert->target, comparing);
+}
+
+static int run_rewrite(struct convert *convert, struct target *target, struct source *source,
+		       struct convert_result *result)
+{
+	int rc =
+		target->resumed && ftruncate(target->fd, 0) ? convert_fail(target->path, errno) : 0;
+
+	if (!rc)
+		rc = rewrite_in(convert, source, target->fd, false);
+	if (!rc && (convert->verify || convert->remove)) {
+		rc = rewrite_in(convert, source, target->fd, true);
+		result->verified = !rc;
+	}
+	return rc;
+}
+
 /* ---- imports ---- */
 
 static int import_walk(struct convert *convert, struct import *import)
@@ -330,7 +357,7 @@ static int source_remove(struct source *source)
  * of which the pages in their new order come one after the other. */
 static bool is_shared(const struct convert *convert)
 {
-	return !is_import(convert->from) && !convert->relayout;
+	return !is_import(convert->from) && !convert->relayout && !convert->rewrite;
 }
 
 static int run_conversion(struct convert *convert, struct target *target, struct source *source,
@@ -343,6 +370,8 @@ static int run_conversion(struct convert *convert, struct target *target, struct
 		rc = convert->to == FORM_LMDB && !convert->relayout
 			     ? import_direct(convert, target, result)
 			     : import_indirect(convert, target, result, source);
+	else if (convert->rewrite)
+		rc = run_rewrite(convert, target, source, result);
 	else
 		rc = convert->to == FORM_LMDB ? run_unpack(convert, target, source, result)
 					      : run_pack(convert, target, source, result);
@@ -403,7 +432,8 @@ static int run_verify_only(struct convert *convert, const struct target *target,
 			   struct source *source, struct convert_result *result)
 {
 	struct stat st;
-	int rc = verify_run(convert, source, target, target->path);
+	int rc = convert->rewrite ? rewrite_run(convert, source, target->path, target->path, true)
+				  : verify_run(convert, source, target, target->path);
 
 	result->verified = !rc;
 	if (!stat(target->path, &st))
@@ -463,11 +493,13 @@ static int convert_together(struct convert *convert, struct convert_result *resu
 		rc = sources_open(convert, &source);
 		result->data = source.size;
 		result->txnid = source.identity.txnid;
+		convert->rewrite = convert->rewrite && source.format != FORMAT_0_9;
 	}
 	if (!rc)
 		rc = run_on_target(convert, &target, &source, result);
 	source_close(&source);
-	target_close(&target, !is_import(convert->from) || convert->to == FORM_CONTAINER);
+	target_close(&target, convert->to == FORM_CONTAINER ||
+				      (!is_import(convert->from) && !convert->rewrite));
 	return rc;
 }
 

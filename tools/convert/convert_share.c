@@ -146,10 +146,12 @@ static int chunk_pack(void *to, uint8_t *buffer, uint64_t offset, size_t length)
 	else
 		rc = container_compress(spare->compressor, buffer, length, slot->bytes,
 					&slot->frame);
-	container_select(share->page_size, buffer, length, offset, spare->picked);
+	container_select(share->options.format, share->page_size, buffer, length, offset,
+			 spare->picked);
 	if (!rc)
 		rc = copies_keep(share, slot, buffer, length, offset, spare->picked);
-	slot->leaf_count = skeleton_leaves(share->page_size, buffer, length, offset, slot->leaves);
+	slot->leaf_count = skeleton_leaves(share->options.format, share->page_size, buffer, length,
+					   offset, slot->leaves);
 	spare_give(share, spare);
 	return rc ? share_fail(share, rc) : 0;
 }

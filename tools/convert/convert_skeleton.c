@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 struct skeleton {
+	enum format format;
+	const struct page_layout *layout;
 	uint32_t page_size;
 	uint64_t next; /* number of the page that comes or is being collected */
 	size_t have;   /* bytes of it */
@@ -32,7 +34,8 @@ struct skeleton {
 
 enum { NOT_SOUND = -1 }; /* no errno and no code of a listener */
 
-int skeleton_open(struct skeleton **result, uint32_t page_size, int leaves, int pages)
+int skeleton_open(struct skeleton **result, enum format format, uint32_t page_size, int leaves,
+		  int pages)
 {
 	struct skeleton *skeleton = calloc(1, sizeof(*skeleton));
 
@@ -44,6 +47,8 @@ int skeleton_open(struct skeleton **result, uint32_t page_size, int leaves, int 
 		close(pages);
 		return ENOMEM;
 	}
+	skeleton->format = format;
+	skeleton->layout = &page_layouts[format];
 	skeleton->page_size = page_size;
 	skeleton->metas = skeleton->page + page_size;
 	spill_open(&skeleton->leaves, leaves);
@@ -53,36 +58,36 @@ int skeleton_open(struct skeleton **result, uint32_t page_size, int leaves, int 
 }
 
 /* How many records an entry stands for; 0 when it makes no sense. */
-static uint64_t records_under(const struct entry *entry)
+static uint64_t records_under(const struct page_layout *layout, const struct entry *entry)
 {
 	if (!(entry->flags & ENTRY_DUPS))
 		return 1;
 	if (!(entry->flags & ENTRY_SUBTREE))
-		return entry->data_size < PAGE_HEADER
+		return entry->data_size < layout->header
 			       ? 0
-			       : page_count(LAYOUT_0_9, entry->data, entry->data_size);
+			       : page_count(layout, entry->data, entry->data_size);
 	return entry->data_size == TREE_SIZE ? load64(entry->data + TREE_ENTRIES) : 0;
 }
 
 /* Whether page `number` is a leaf page of records, and if its entries name databases. */
-static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
-		      struct skeleton_leaf *leaf, bool *names)
+static bool leaf_look(const struct page_layout *layout, const uint8_t *page, uint64_t number,
+		      uint32_t page_size, struct skeleton_leaf *leaf, bool *names)
 {
 	struct entry entry;
 	unsigned count;
 
-	if (number < FORMAT_METAS || !page_is_sound(LAYOUT_0_9, page, number) ||
-	    page_flags(LAYOUT_0_9, page) & (PAGE_BRANCH | PAGE_LEAF2))
+	if (number < FORMAT_METAS || !page_is_sound(layout, page, number) ||
+	    page_flags(layout, page) & (PAGE_BRANCH | PAGE_LEAF2))
 		return false;
 	*leaf = (struct skeleton_leaf){.page = number};
 	*names = false;
-	count = page_count(LAYOUT_0_9, page, page_size);
+	count = page_count(layout, page, page_size);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t records;
 
-		if (!page_leaf_entry(LAYOUT_0_9, page, page_size, i, &entry))
+		if (!page_leaf_entry(layout, page, page_size, i, &entry))
 			return false;
-		records = records_under(&entry);
+		records = records_under(layout, &entry);
 		if (!records || !checked_add(leaf->records, records, &leaf->records))
 			return false;
 		*names |= entry_is_database(entry.flags);
@@ -90,8 +95,8 @@ static bool leaf_look(const uint8_t *page, uint64_t number, uint32_t page_size,
 	return count > 0;
 }
 
-size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint64_t offset,
-		       struct skeleton_leaf *leaves)
+size_t skeleton_leaves(enum format format, uint32_t page_size, const void *data, size_t length,
+		       uint64_t offset, struct skeleton_leaf *leaves)
 {
 	const uint8_t *page = data;
 	uint64_t first = offset / page_size;
@@ -99,7 +104,8 @@ size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint
 	bool names;
 
 	for (size_t i = 0; i < length / page_size; i++, page += page_size)
-		n += leaf_look(page, first + i, page_size, &leaves[n], &names);
+		n += leaf_look(&page_layouts[format], page, first + i, page_size, &leaves[n],
+			       &names);
 	return n;
 }
 
@@ -116,9 +122,10 @@ int skeleton_add_page(struct skeleton *skeleton, uint64_t number, const void *pa
 
 	if (number < FORMAT_METAS)
 		memcpy(skeleton->metas + number * skeleton->page_size, page, skeleton->page_size);
-	else if (page_is_sound(LAYOUT_0_9, page, number) &&
-		 (page_flags(LAYOUT_0_9, page) & PAGE_BRANCH ||
-		  (leaf_look(page, number, skeleton->page_size, &leaf, &names) && names)))
+	else if (page_is_sound(skeleton->layout, page, number) &&
+		 (page_flags(skeleton->layout, page) & PAGE_BRANCH ||
+		  (leaf_look(skeleton->layout, page, number, skeleton->page_size, &leaf, &names) &&
+		   names)))
 		return spill_append(&skeleton->pages, page, skeleton->page_size);
 	return 0;
 }
@@ -134,7 +141,7 @@ static int page_note(struct skeleton *skeleton, const uint8_t *page)
 	bool names;
 	int rc = 0;
 
-	if (leaf_look(page, skeleton->next, skeleton->page_size, &leaf, &names))
+	if (leaf_look(skeleton->layout, page, skeleton->next, skeleton->page_size, &leaf, &names))
 		rc = skeleton_add_leaves(skeleton, &leaf, sizeof(leaf));
 	if (!rc)
 		rc = skeleton_add_page(skeleton, skeleton->next, page);
@@ -225,13 +232,13 @@ static int page_visit(struct skeleton *skeleton, uint64_t number, unsigned depth
 	if (depth == 1)
 		return leaf_visit(skeleton, number, records);
 	page = page_find(skeleton, number);
-	if (!page || !(page_flags(LAYOUT_0_9, page) & PAGE_BRANCH))
+	if (!page || !(page_flags(skeleton->layout, page) & PAGE_BRANCH))
 		return NOT_SOUND;
-	count = page_count(LAYOUT_0_9, page, skeleton->page_size);
+	count = page_count(skeleton->layout, page, skeleton->page_size);
 	for (unsigned i = 0; i < count && !rc; i++) {
 		uint64_t child;
 
-		if (!page_child(LAYOUT_0_9, page, skeleton->page_size, i, &child))
+		if (!page_child(skeleton->layout, page, skeleton->page_size, i, &child))
 			return NOT_SOUND;
 		rc = page_visit(skeleton, child, depth - 1, records);
 	}
@@ -258,7 +265,7 @@ static int tree_visit(struct skeleton *skeleton, const void *name, size_t name_s
 static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned depth)
 {
 	const uint8_t *page = page_find(skeleton, number);
-	unsigned count = page ? page_count(LAYOUT_0_9, page, skeleton->page_size) : 0;
+	unsigned count = page ? page_count(skeleton->layout, page, skeleton->page_size) : 0;
 	struct tree_record record;
 	struct entry entry;
 	int rc = 0;
@@ -268,17 +275,20 @@ static int names_visit(struct skeleton *skeleton, uint64_t number, unsigned dept
 		uint64_t child;
 
 		if (depth > 1) {
-			if (!page_child(LAYOUT_0_9, page, skeleton->page_size, i, &child))
+			if (!page_child(skeleton->layout, page, skeleton->page_size, i, &child))
 				return NOT_SOUND;
 			rc = names_visit(skeleton, child, depth - 1);
 			continue;
 		}
-		if (!page_leaf_entry(LAYOUT_0_9, page, skeleton->page_size, i, &entry))
+		if (!page_leaf_entry(skeleton->layout, page, skeleton->page_size, i, &entry))
 			return NOT_SOUND;
 		if (!entry_is_database(entry.flags))
 			continue;
-		if (entry.data_size != TREE_SIZE || entry.key_size > CONTAINER_NAME_MAX)
+		if (entry.data_size != TREE_SIZE)
 			return NOT_SOUND;
+		/* LMDB 1.0 has longer names than the index. */
+		if (entry.key_size > CONTAINER_NAME_MAX)
+			continue;
 		tree_record_parse(&record, entry.data);
 		rc = tree_visit(skeleton, entry.key, entry.key_size, &record);
 	}
@@ -293,8 +303,8 @@ static int all_visit(struct skeleton *skeleton, const struct skeleton_listener *
 
 	skeleton->listener = listener;
 	skeleton->steps = skeleton->next;
-	if (skeleton->next < FORMAT_METAS || meta_parse(&a, skeleton->metas, FORMAT_0_9) ||
-	    meta_parse(&b, second, FORMAT_0_9))
+	if (skeleton->next < FORMAT_METAS || meta_parse(&a, skeleton->metas, skeleton->format) ||
+	    meta_parse(&b, second, skeleton->format))
 		return NOT_SOUND;
 	newer = b.txnid > a.txnid ? &b : &a;
 	rc = tree_visit(skeleton, NULL, 0, &newer->main_tree);

@@ -4,6 +4,8 @@
 #ifndef LMDBIO_TOOLS_CONVERT_SKELETON_H
 #define LMDBIO_TOOLS_CONVERT_SKELETON_H
 
+#include "format/layout.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +15,8 @@ struct skeleton;
 /* `leaves` and `pages` are two empty files for it alone; they become its in any case. Memory: two
  * spills' buffers and two pages; what the files hold is 16 bytes a leaf page and all branch pages.
  * Returns 0 or ENOMEM. */
-int skeleton_open(struct skeleton **skeleton, uint32_t page_size, int leaves, int pages);
+int skeleton_open(struct skeleton **skeleton, enum format format, uint32_t page_size, int leaves,
+		  int pages);
 
 /* The next bytes of the data, from its beginning on. Returns 0 or an errno. */
 int skeleton_feed(struct skeleton *skeleton, const void *bytes, size_t length);
@@ -32,8 +35,8 @@ void skeleton_end(struct skeleton *skeleton, uint64_t pages);
 
 /* The leaf pages in a piece of data, of whole pages from `offset` on; room for length / page_size.
  * Returns how many. Any thread. */
-size_t skeleton_leaves(uint32_t page_size, const void *data, size_t length, uint64_t offset,
-		       struct skeleton_leaf *leaves);
+size_t skeleton_leaves(enum format format, uint32_t page_size, const void *data, size_t length,
+		       uint64_t offset, struct skeleton_leaf *leaves);
 
 /* The receiver of the trees, and of their leaves in key order. Each returns 0 or a code that
  * ends it. */

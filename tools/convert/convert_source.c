@@ -160,8 +160,8 @@ static int metas_look(const struct source *source, uint64_t id, uint8_t *pages, 
 	if (rc)
 		return rc;
 	if (memcmp(pages, again, 2 * (size_t)size) ||
-	    meta_parse(&ours, pages + (id & 1) * size, FORMAT_0_9) ||
-	    meta_parse(&other, pages + (~id & 1) * size, FORMAT_0_9))
+	    meta_parse(&ours, pages + (id & 1) * size, source->format) ||
+	    meta_parse(&other, pages + (~id & 1) * size, source->format))
 		return 0;
 	*good = ours.txnid == id && other.txnid <= id;
 	return 0;
@@ -217,6 +217,7 @@ static int tree_begin(struct source *source, unsigned flags)
 		return rc;
 	}
 	source->page_size = source->txn->snapshot.page_size;
+	source->format = source->txn->snapshot.format;
 	return 0;
 }
 
@@ -234,8 +235,6 @@ static int lmdb_open(struct source *source)
 		source->unlocked = true;
 		rc = tree_begin(source, MDB_NOLOCK);
 	}
-	if (!rc && source->txn->snapshot.format != FORMAT_0_9)
-		rc = ENOTSUP;
 	if (!rc)
 		rc = lmdb_pin(source);
 	return rc ? rc : source_io(source);
@@ -268,6 +267,7 @@ static int container_open(struct source *source, const char *path)
 	info = container_info(&source->io);
 	source->size = info->size;
 	source->page_size = info->page_size;
+	source->format = info->format;
 	source->identity = info->source;
 	source->ordered = true;
 	return 0;
@@ -310,8 +310,6 @@ int source_open_file(struct source *source, const char *name, int fd)
 		rc = ENOMEM;
 	if (!rc)
 		rc = tree_begin(source, MDB_NOLOCK);
-	if (!rc && source->txn->snapshot.format != FORMAT_0_9)
-		rc = ENOTSUP;
 	if (!rc)
 		rc = lmdb_pin(source);
 	if (!rc)

@@ -8,6 +8,7 @@
 
 #include "container/container.h"
 #include "env/env.h"
+#include "format/layout.h"
 #include "io/io.h"
 
 #include <sys/stat.h>
@@ -24,6 +25,7 @@ struct source {
 	struct stat st;     /* of the file, when it was opened */
 	uint64_t size;      /* bytes of data */
 	uint32_t page_size; /* bytes */
+	enum format format; /* of the data's pages */
 	struct container_source identity;
 	bool ordered; /* reads are to be kept in flight: they are requests, or decompression */
 	/* the rest is its own */

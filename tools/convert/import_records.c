@@ -246,15 +246,15 @@ static int batch_fill(struct import *import)
 	return rc;
 }
 
-/* The original says EIO when a file system takes only part of a write, as a full one does. */
-static int write_error(const struct import *import, int rc)
+int import_write_error(MDB_env *env, uint64_t bytes, int rc)
 {
 	struct statvfs room;
 	int fd;
 
-	if (rc != EIO || lmdbio_orig_mdb_env_get_fd(import->env, &fd) || fstatvfs(fd, &room))
+	/* The original says EIO when a file system takes only part of a write, as a full one does. */
+	if (rc != EIO || lmdbio_orig_mdb_env_get_fd(env, &fd) || fstatvfs(fd, &room))
 		return rc;
-	return (uint64_t)room.f_bavail * room.f_frsize < import->bytes ? ENOSPC : rc;
+	return (uint64_t)room.f_bavail * room.f_frsize < bytes ? ENOSPC : rc;
 }
 
 static int batch_commit(struct import *import)
@@ -284,7 +284,8 @@ static int batch_commit(struct import *import)
 			key_text(import->batch[twice]->key, import->batch[twice]->key_size, text),
 			"this key is there twice");
 	if (rc)
-		return convert_fail(import->path, write_error(import, rc));
+		return convert_fail(import->path,
+				    import_write_error(import->env, import->bytes, rc));
 	greatest = import->batch[import->count - 1];
 	if (!import->last_known ||
 	    compare_bytes(greatest->key, greatest->key_size, import->last, import->last_size) > 0) {

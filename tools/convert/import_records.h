@@ -11,6 +11,7 @@
 
 #include "convert.h"
 
+#include <lmdb.h>
 #include <sys/types.h>
 
 enum {
@@ -54,6 +55,10 @@ int import_get(struct import *import, const char *key, size_t key_size, void **v
 /* Writes what has been collected and makes it durable. When comparing: TOOL_PROBLEM if there are
  * differences, which a person has been told of. */
 int import_finish(struct import *import);
+
+/* What an error of a transaction of so many bytes in the original's environment means to a person: a
+ * full file system is ENOSPC. */
+int import_write_error(MDB_env *env, uint64_t bytes, int rc);
 
 /* Lets go of everything, with or without import_finish(). NULL does nothing. */
 void import_close(struct import *import);

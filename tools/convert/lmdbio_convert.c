@@ -72,7 +72,7 @@ static const struct tool_option options[] = {
 	 "train a dictionary on the source and use it "
 	 "(110K)"},
 	{'T', "threads", "N", "how many threads work; 0 is as many as there are cores (0)"},
-	{KEY_TO, "to", "container|lmdb", "the form of the target"},
+	{KEY_TO, "to", "container|lmdb|lmdb-0.9", "the form of the target; lmdb-0.9 even if the source is LMDB 1.0's"},
 	{KEY_FROM, "from", "lmdb|container|tree|tar|webdataset|caffe",
 	 "the form of the source, where its bytes do not tell"},
 	{KEY_RELAYOUT, "relayout", NULL, "lay pages in key order, each value within one chunk"},
@@ -304,7 +304,9 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 		return tool_number_parse(&convert_tool, "--max-expansion", text, 0, UINT32_MAX,
 					 &convert->limits.expansion);
 	case KEY_TO:
-		return form_parse("--to", text, FORM_CONTAINER, "container or lmdb", &convert->to);
+		convert->rewrite = !strcmp(text, "lmdb-0.9");
+		return form_parse("--to", convert->rewrite ? form_names[FORM_LMDB] : text,
+				  FORM_CONTAINER, "container, lmdb or lmdb-0.9", &convert->to);
 	case KEY_FROM:
 		return form_parse("--from", text, FORM_IMAGES,
 				  "lmdb, container, tree, tar, webdataset or caffe",
@@ -507,6 +509,7 @@ static int forms_decide(struct convert *convert)
 								   : FORM_CONTAINER;
 	if (convert->from == FORM_IMAGES)
 		convert->caffe = true;
+	convert->rewrite = convert->rewrite && !import; /* that is LMDB 0.9's anyway */
 	return 0;
 }
 
@@ -532,6 +535,8 @@ static int options_judge(const struct parsing *parsing)
 			"--caffe is for directory trees, tar archives and image lists");
 	if (convert->root && from != FORM_IMAGES)
 		return tool_usage_error(&convert_tool, "--root is for image lists");
+	if (convert->rewrite && convert->relayout)
+		return tool_usage_error(&convert_tool, "--to=lmdb-0.9 needs no --relayout");
 	if (convert->remove && from != FORM_LMDB && from != FORM_CONTAINER)
 		return tool_usage_error(&convert_tool,
 					"--rm removes LMDB files and containers alone");

@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: OLDAP-2.8
+"""Makes data files of LMDB 1.0 with content that LMDB 0.9 cannot hold.
+
+usage: later_keys.py DIRECTORY: a file NAME.mdb for each of CASES below.
+"""
+import os
+import struct
+import sys
+
+SIZE, HEADER, NONE = 4096, 24, (1 << 64) - 1
+LEAF, META = 2, 8
+TREE, DUPSORT = 2, 4
+TXN = 5
+
+
+def even(number):
+    return (number + 1) & ~1
+
+
+def leaf(number, entries):
+    """A leaf page of (flags, key, data)."""
+    page, offsets, upper = bytearray(SIZE), [], SIZE
+    for flags, key, data in entries:
+        entry = struct.pack("<HHHH", len(data) & 0xffff, len(data) >> 16, flags, len(key)) + key
+        entry += bytes(even(len(key)) - len(key)) + data
+        upper -= even(len(entry))
+        page[upper:upper + len(entry)] = entry
+        offsets.append(upper - HEADER)
+    struct.pack_into("<QQHHHH", page, 0, number, TXN, 0, LEAF, 2 * len(offsets), upper - HEADER)
+    struct.pack_into("<%dH" % len(offsets), page, HEADER, *offsets)
+    return bytes(page)
+
+
+def tree(root, entries, flags=0):
+    if root == NONE:
+        return struct.pack("<IHHQQQQQ", 0, flags, 0, 0, 0, 0, 0, NONE)
+    return struct.pack("<IHHQQQQQ", 0, flags, 1, 0, 1, 0, entries, root)
+
+
+def write(name, main, pages):
+    """`main` and `pages`: the leaves from page 2 on; the main database's is the first."""
+    last = 1 + len(pages)
+    with open(name, "wb") as file:
+        for number in range(2):
+            free = struct.pack("<IHHQQQQQ", SIZE, 8, 0, 0, 0, 0, 0, NONE)
+            meta = struct.pack("<IIQQ", 0xBEEFC0DE, 3, 0, 1 << 20) + free + main
+            meta += struct.pack("<QQ", last, TXN - 1 + number if TXN & 1 else TXN - number)
+            page = struct.pack("<QQHHHH", number, 0, 0, META, 0, 0) + meta
+            file.write(page + bytes(SIZE - len(page)))
+        for page in pages:
+            file.write(page)
+
+
+def with_database(name, database, key, data, record=None):
+    entries = [(0, record, b"a record")] if record else []
+    entries.append((TREE, name + b"\0", tree(3, 1, database)))
+    return tree(2, len(entries)), [leaf(2, entries), leaf(3, [(0, key, data)])]
+
+
+CASES = {
+    "fits": (tree(2, 1), [leaf(2, [(0, b"k" * 511, b"value")])]),
+    "key": (tree(2, 1), [leaf(2, [(0, b"k" * 600, b"value")])]),
+    "named": with_database(b"long", 0, b"k" * 512, b"value"),
+    "name": with_database(b"n" * 600, 0, b"key", b"value"),
+    "twin": with_database(b"twin", 0, b"key", b"value", b"twin"),
+    "values": with_database(b"sorted", DUPSORT, b"key", b"v" * 700),
+}
+
+for case, (top, leaves) in CASES.items():
+    write(os.path.join(sys.argv[1], case + ".mdb"), top, leaves)
