@@ -331,8 +331,7 @@ static bool is_of_target(int rc)
 /* Names the file or directory that is to blame: a code alone does not say whose it is. */
 static void tell_failure(int rc, const char *text, const struct lmdbio_stage_report *report)
 {
-	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED ||
-		    rc == ENOTSUP;
+	bool file = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED;
 	int source = tool_env_judge(options.path, 0);
 	char *line =
 		source || file ? tool_env_explain(options.path, 0, source ? source : rc) : NULL;

@@ -67,11 +67,6 @@ static void explain_content(struct explained *explained, const char *data, int f
 	free(bytes);
 	if (format_explain(&identity, text))
 		explain_as(explained, data, "%s", text);
-	else if (identity.kind == FORMAT_KIND_LMDB_1 && rc == ENOTSUP)
-		explain_as(
-			explained, data,
-			"this is a data file of LMDB 1.0, which this command does not read: dump "
-			"it with lmdbio-dump, load it with LMDB 0.9's mdb_load");
 	else if (identity.kind == FORMAT_KIND_LMDB_1 && !(flags & MDB_RDONLY))
 		explain_as(explained, data,
 			   "this is a data file of LMDB 1.0, which lmdbio only reads: open it with "
@@ -155,7 +150,7 @@ static void explain(struct explained *explained, const char *path, const char *d
 			   "file, or its directory");
 	else if (fd >= 0 &&
 		 (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_VERSION_MISMATCH ||
-		  rc == MDB_INCOMPATIBLE || rc == ENOTSUP || rc == EBADF))
+		  rc == MDB_INCOMPATIBLE || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)

@@ -62,26 +62,31 @@ static int read_container(int fd, struct identity *identity)
 
 static int read_metas(int fd, struct staged_original *original)
 {
-	uint8_t first[META_LOOK], second[META_END];
+	uint8_t first[META_LOOK], second[META_LOOK];
+	enum format format = FORMAT_0_9;
 	struct meta meta;
+	uint32_t shift;
 	int rc = whole_read(fd, first, sizeof(first), 0, MDB_INVALID);
 
 	if (rc)
 		return rc;
 	if ((load32(first) & ~0xfu) == SKIPPABLE)
 		return read_container(fd, &original->identity);
-	rc = meta_parse(&meta, first, FORMAT_0_9);
-	if (rc && !meta_parse(&meta, first, FORMAT_1_0))
-		return ENOTSUP;
+	rc = meta_parse(&meta, first, format);
+	if (rc && !meta_parse(&meta, first, FORMAT_1_0)) {
+		format = FORMAT_1_0;
+		rc = 0;
+	}
+	shift = page_layouts[format].shift;
 	if (!rc)
-		rc = whole_read(fd, second, sizeof(second), meta.page_size, MDB_INVALID);
+		rc = whole_read(fd, second, shift + META_END, meta.page_size, MDB_INVALID);
 	if (!rc)
-		rc = meta_judge(first, second, &meta, FORMAT_0_9);
+		rc = meta_judge(first, second, &meta, format);
 	if (rc)
 		return rc;
 	original->page_size = meta.page_size;
 	original->identity.snapshot = meta.txnid;
-	original->identity.metas = identity_metas(first, second, META_END);
+	original->identity.metas = identity_metas(first + shift, second + shift, META_END);
 	return 0;
 }
 

@@ -38,19 +38,24 @@ static int newest_in(struct io *data, uint64_t *id)
 	enum { LARGEST = 64 << 10 };
 	size_t length = 2 * LARGEST, done;
 	uint8_t *bytes = io_buffer_new(length);
+	enum format format = FORMAT_0_9;
 	struct meta first, second;
 	int rc = bytes ? io_read(data, bytes, 2 * ARENA_BLOCK, 0, &done) : ENOMEM;
 
 	if (!rc)
-		rc = done < META_END ? EIO : meta_parse(&first, bytes, FORMAT_0_9);
+		rc = done < META_LOOK ? EIO : meta_parse(&first, bytes, format);
+	if (rc && rc != EIO && rc != ENOMEM && !meta_parse(&first, bytes, FORMAT_1_0)) {
+		format = FORMAT_1_0;
+		rc = 0;
+	}
 	if (!rc && first.page_size > LARGEST)
 		rc = EINVAL;
-	if (!rc && first.page_size + META_END > 2 * ARENA_BLOCK)
+	if (!rc && first.page_size + META_LOOK > 2 * ARENA_BLOCK)
 		rc = io_read(data, bytes, first.page_size + ARENA_BLOCK, 0, &done);
 	if (!rc)
-		rc = done < first.page_size + META_END
+		rc = done < first.page_size + META_LOOK
 			     ? EIO
-			     : meta_parse(&second, bytes + first.page_size, FORMAT_0_9);
+			     : meta_parse(&second, bytes + first.page_size, format);
 	if (!rc)
 		*id = first.txnid > second.txnid ? first.txnid : second.txnid;
 	io_buffer_free(bytes, length);
