@@ -158,6 +158,24 @@ END
 told data_that_differs_is_a_finding 1 '^lmdbio and the original have not read the same' "$installed" --seconds=10 \
 	--pairs=1 --only='cold, scan, 1 process' --raw=changed data/packed
 told raw_of_another_data_set_is_refused 2 'other records' "$installed" --raw=data/file.mdb data/packed
+testdb=$top_builddir/tests/data/lmdbio-testdb
+if [ -x "$testdb" ]; then
+	mkdir data/later
+	"$testdb" --later=data/train/data.mdb data/later
+	status data_of_lmdb_1_0_is_measured_alone 0 "$installed" "${quick[@]}" --only='1 process' data/later
+	judge data_of_lmdb_1_0_has_its_own_verdict grep -q '^lmdbio reads this data file of LMDB 1.0 at up to ' out
+	judge data_of_lmdb_1_0_names_what_could_be_beside grep -q 'raw=PATH.*--to=lmdb-0.9' out
+	status data_of_lmdb_1_0_is_measured_beside_0_9 0 "$installed" "${quick[@]}" --only='1 process' --json \
+		--raw=data/train data/later
+	judge both_formats_read_the_same /usr/bin/python3 -c '
+import json
+result = json.load(open("out"))
+assert result["same"] and not result["lmdbio"]["data"]["container"]'
+	told raw_of_lmdb_1_0_is_refused 2 "the original cannot read LMDB 1.0's pages" "$installed" \
+		--raw=data/later data/later
+else
+	not_run data_of_lmdb_1_0 "no lmdbio-testdb in this build"
+fi
 if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && shm=$(mktemp -d /dev/shm/lmdbio-bench.XXXXXX); then
 	cp -r data/train "$shm"
 	status data_in_memory_is_measured 0 "$installed" "${quick[@]}" "$shm/train"

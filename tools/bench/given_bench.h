@@ -47,7 +47,7 @@ struct given_bench {
 	const struct tool *tool;
 	struct given_options options;
 	struct given_set sets[LIBRARIES]; /* the same one twice, but with --raw */
-	bool compared;                    /* the original reads, too: it is no container alone */
+	bool compared;                    /* the original reads, too: what lmdbio has, or --raw */
 	struct bench_result original;     /* its library and version */
 	bool built_in;                    /* it is the one that lmdbio holds */
 	char drop_in[PATH_MAX];

@@ -195,12 +195,13 @@ static void verdict_compared(const struct given_bench *bench, char *text, size_t
 	}
 }
 
-/* A container has nothing beside it but the machine. */
+/* What lmdbio alone reads has nothing beside it but the machine. */
 static void verdict_alone(const struct given_bench *bench, char *text, size_t size)
 {
 	char part[128], a[32];
 
-	snprintf(text, size, "lmdbio reads this container");
+	snprintf(text, size, "lmdbio reads this %s",
+		 bench->sets[LMDBIO].container ? "container" : "data file of LMDB 1.0");
 	for (int cold = 1; cold >= 0; cold--) {
 		double best = 0;
 

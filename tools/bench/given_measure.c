@@ -242,7 +242,7 @@ static void look_for_writers(struct given_bench *bench)
 {
 	const struct given_set *set = &bench->sets[ORIGINAL];
 
-	if (bench->sets[LMDBIO].container && !bench->compared)
+	if (!bench->compared)
 		return;
 	if (given_snapshot(set) == set->snapshot)
 		return;

@@ -143,16 +143,8 @@ int given_open(const struct tool *tool, struct given_set *set, const char *path,
 	rc = tool_env_open(tool, set->path, set->flags, DATABASES, &env);
 	if (rc)
 		return rc;
-	if (env->later) {
-		tool_complain(
-			tool,
-			"%s: this is a data file of LMDB 1.0: the original LMDB here does not "
-			"read it, so there is nothing to compare with",
-			path);
-		env_close(env);
-		return ENOTSUP;
-	}
 	set->container = env->packed != NULL;
+	set->later = env->later != NULL;
 	choose_locks(set);
 	rc = take_database(tool, set, env, database);
 	env_close(env);

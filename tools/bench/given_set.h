@@ -14,6 +14,7 @@ struct given_set {
 	unsigned flags;    /* ... with MDB_NOSUBDIR, MDB_NOLOCK */
 	char *file;        /* the data file or container */
 	bool container;
+	bool later;        /* its pages are LMDB 1.0's, which the original does not read */
 	bool in_memory;     /* the file lies in tmpfs, so no reading of it is cold */
 	uint64_t file_size; /* bytes */
 	char *database;     /* NULL: the main one */

@@ -42,7 +42,8 @@ static const struct tool_option bench_options[] = {
 	{OPTION_ONLY, "only", "TEXT", "measure the rows with TEXT in their titles"},
 	{OPTION_PAIRS, "pairs", "N", "run each row N times on each library (3)"},
 	{'p', "processes", "LIST", "let so many processes read at a time (1,4)"},
-	{OPTION_RAW, "raw", "PATH", "let the original read PATH, the data set of which a container was made"},
+	{OPTION_RAW, "raw", "PATH", "let the original read PATH: the data set that is in the container, or the same data in a "
+	 "data file of LMDB 0.9"},
 	{OPTION_SECONDS, "seconds", "N", "take about N seconds in all (60)"},
 	{OPTION_SEED, "seed", "N", "draw keys and their order by the number N (1)"},
 	{0},
@@ -189,27 +190,32 @@ static int open_sets(void)
 
 	if (rc)
 		return rc;
-	bench.compared = !set->container || asked.raw;
+	bench.compared = !(set->container || set->later) || asked.raw;
 	bench.sets[ORIGINAL] = *set;
 	if (asked.raw) {
 		rc = given_open(&bench_tool, &bench.sets[ORIGINAL], asked.raw, 0, set->database);
-		if (!rc && bench.sets[ORIGINAL].container) {
+		if (!rc && (bench.sets[ORIGINAL].container || bench.sets[ORIGINAL].later)) {
 			tool_complain(&bench_tool,
-				      "%s: the original cannot read a container: --raw takes the "
-				      "LMDB data set",
-				      asked.raw);
+				      "%s: the original cannot read %s: --raw takes a data set of "
+				      "LMDB 0.9",
+				      asked.raw,
+				      bench.sets[ORIGINAL].container ? "a container"
+								     : "LMDB 1.0's pages");
 			rc = EINVAL;
 		} else if (!rc && bench.sets[ORIGINAL].records != set->records) {
 			tool_complain(
 				&bench_tool,
-				"%s: it has other records than %s: --raw takes the data set of "
-				"which the container was made",
+				"%s: it has other records than %s: --raw takes the same data",
 				asked.raw, asked.path);
 			rc = EINVAL;
 		}
 	} else if (set->container) {
 		given_note(&bench, "A container is read by lmdbio alone: --raw=PATH lets the "
 				   "original read the data set of which it was made.");
+	} else if (set->later) {
+		given_note(&bench, "LMDB 1.0's pages are read by lmdbio alone: --raw=PATH lets the "
+				   "original read the same data in a data file of LMDB 0.9, which "
+				   "lmdbio-convert --to=lmdb-0.9 makes.");
 	}
 	if (!rc && set->unsearched && !asked.database)
 		given_note(&bench, "The main database was measured; --db=NAME names another one.");
