@@ -169,11 +169,23 @@ static bool is_understood(const char *version)
 	       minor == 9 && patch >= 17 && patch < 70;
 }
 
+/* What becomes of a program with such an LMDB inside: what it does with either format's files. */
+static const char later_does[] =
+	"that LMDB reads and writes data files of LMDB 1.0, and refuses those of LMDB 0.9 "
+	"(MDB_INVALID)";
+
+static bool is_later(const char *version)
+{
+	return strtoul(version, NULL, 10) >= 1;
+}
+
 /* What to do about an LMDB that cannot be reached. */
-static const char *remedy_of(const char *path)
+static const char *remedy_of(const char *path, const char *version)
 {
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 
+	if (is_later(version))
+		return ": link it with liblmdb.so.1 instead";
 	/* py-lmdb's two bindings. */
 	if ((!strncmp(base, "cpython.", 8) && strstr(path, "/lmdb/")) ||
 	    !strncmp(base, "lmdb_cffi.", 10))
@@ -196,9 +208,10 @@ static bool hidden_describe(const struct findings *findings, char *text, size_t 
 		snprintf(version, sizeof(version), " (%s)", facts.version);
 	snprintf(text, size,
 		 *findings->defines ? "%s exports an LMDB of its own%s and is bound to that "
-				      "(-Bsymbolic or the program itself)%s"
-				    : "%s has LMDB linked into it%s, hidden or static%s",
-		 path, version, remedy_of(path));
+				      "(-Bsymbolic or the program itself)%s%s%s"
+				    : "%s has LMDB linked into it%s, hidden or static%s%s%s",
+		 path, version, remedy_of(path, facts.version), is_later(facts.version) ? "; " : "",
+		 is_later(facts.version) ? later_does : "");
 	return true;
 }
 
@@ -233,8 +246,9 @@ static enum preload_verdict reached_judge(const char *program, const struct find
 	if (facts.defines_lmdb && !is_understood(facts.version))
 		return say(PRELOAD_FAILS, program,
 			   "%s carries LMDB %s, which lmdbio leaves to itself: start the program "
-			   "without lmdbio",
-			   file, facts.version);
+			   "without lmdbio%s%s",
+			   file, facts.version, is_later(facts.version) ? "; " : "",
+			   is_later(facts.version) ? later_does : "");
 	if (facts.needs_lmdb_1 && findings->later)
 		return later_judge(program, file, how);
 	if (facts.defines_lmdb)

@@ -128,7 +128,7 @@ wheel_works() {
 		renamed/lib/lmdb.h
 	judge "${label}_is_built_as_1_0_1" built renamed later
 	verdict "${label}_with_LMDB_1_0" 1 \
-		'cpython.*so carries LMDB 1.0.1, which lmdbio leaves to itself: start the program without lmdbio' later
+		'cpython.*so carries LMDB 1.0.1, which lmdbio leaves to itself: start the program without lmdbio; .* LMDB 1.0, and refuses those of LMDB 0.9' later
 	(cd later && PYTHONPATH=. "$lmdbio_run" --verbose -- $python -c \
 		'import lmdb; lmdb.open("set").close(); lmdb.open("set", readonly=True).close()') > out 2> err
 	judge "${label}_with_LMDB_1_0_is_left_to_itself" grep -q 'is left to itself.*lmdb/cpython' err

@@ -25,6 +25,7 @@ module visible.so
 module twin.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=31
 module functions.so -Wl,-Bsymbolic-functions
 module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1
+module later_functions.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1 -Wl,-Bsymbolic-functions
 module earlier.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=16
 module development.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=70
 $cc -fPIC -shared -o system.so "$sources/bundled_module.c" -llmdb
@@ -134,6 +135,12 @@ checked functions 1 'functions.so exports an LMDB of its own (0.9.35) .* link it
 	./program all ./functions.so
 mkdir -p lmdb && cp functions.so lmdb/cpython.so
 checked python 1 'LMDB_FORCE_SYSTEM=1 pip install' ./program all ./lmdb/cpython.so
-checked earlier 1 'earlier.so carries LMDB 0.9.16, which lmdbio leaves to itself' ./program all ./earlier.so
-checked later 1 'later.so carries LMDB 1.0.1, which lmdbio leaves to itself' ./program all ./later.so
+checked earlier 1 'earlier.so carries LMDB 0.9.16, which lmdbio leaves to itself: start the program without lmdbio$' \
+	./program all ./earlier.so
+# How an LMDB 1.0 inside is recognised, and what it does with either format's files.
+does='that LMDB reads and writes data files of LMDB 1.0, and refuses those of LMDB 0.9 (MDB_INVALID)$'
+checked later 1 "later.so carries LMDB 1.0.1, which lmdbio leaves to itself: start the program without lmdbio; $does" \
+	./program all ./later.so
+checked later_functions 1 "later_functions.so exports an LMDB of its own (1.0.1) .*: link it with liblmdb.so.1 instead; $does" \
+	./program all ./later_functions.so
 finish
