@@ -90,6 +90,7 @@ struct store {
 	atomic_bool careful;           /* there: nothing at all is taken for granted */
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
 						 store_sure.c */
+	_Atomic unsigned waits; /* of threads for reads, ever */
 	_Atomic unsigned missed; /* ... and what had to be read, in excess of what was there */
 	unsigned paused;
 	bool armed;          /* what `enabled` is when no call pauses it */
@@ -295,6 +296,19 @@ bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t leng
 /* Without an arena: waits for what is not known to be in memory. Returns 0 or the errno of a read
  * that failed. Any thread, no lock. */
 int store_assure(struct store *store, uint64_t offset, uint64_t length);
+
+/* Whether what lies around a page comes with it when a program waits for that. Any thread, no lock. */
+bool store_reads_around(const struct store *store);
+
+/* Has the kernel begin to read bytes of the file's own map, and does not wait. false: this store's
+ * bytes are not to be had in this way. Any thread, no lock. */
+bool store_begin(struct store *store, uint64_t offset, uint64_t length);
+
+/* How often a thread has waited for a read: to be compared before and after a call. */
+static inline unsigned store_waits(const struct store *store)
+{
+	return atomic_load_explicit(&store->waits, memory_order_relaxed);
+}
 
 /* Brings pages of a tree by themselves out of a container's index, as long as no process goes
  * over all of the file. false: they are to be brought in the ordinary way, whatever the reason. */

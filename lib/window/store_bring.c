@@ -22,6 +22,12 @@ enum {
 	LOADS_AT_ONCE = 8,          /* chunks that a waiting thread reads as one request */
 };
 
+void store_waited(struct store *store, uint64_t began)
+{
+	atomic_fetch_add_explicit(&store->waits, 1, memory_order_relaxed);
+	stats_waited(began);
+}
+
 /* One is kept, because most reads are of a chunk or less and come one after another. */
 static void *buffer_take(struct store *store, size_t length)
 {
@@ -184,7 +190,7 @@ static int bring_cached(struct store *store, uint64_t offset, uint64_t end)
 		mark_sure(store, offset, end);
 	}
 done:
-	stats_waited(began);
+	store_waited(store, began);
 	return rc;
 }
 
@@ -443,7 +449,7 @@ int store_bring(struct store *store, uint64_t offset, uint64_t length)
 					      : bring_spilled(store, offset, end);
 	}
 	if (waited)
-		stats_waited(began);
+		store_waited(store, began);
 	sure_failed(store, rc);
 	return rc;
 }

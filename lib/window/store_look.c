@@ -142,7 +142,7 @@ static bool is_found_by_trying(struct store *store, uint64_t offset)
 	return false;
 }
 
-static bool is_told(struct store *store)
+bool is_told(struct store *store)
 {
 	enum store_told told = atomic_load_explicit(&store->told, memory_order_relaxed);
 

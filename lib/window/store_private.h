@@ -69,7 +69,10 @@ void store_link(struct store *store);
 /* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void store_bury(struct store *store);
 
-/* store_bring.c, under the store lock: whether a reader was waited for in vain, and none
+/* store_bring.c */
+/* Counts a wait for a read, which began then (clock_now()). */
+void store_waited(struct store *store, uint64_t began);
+/* Under the store lock: whether a reader was waited for in vain, and none
  * is now. */
 bool is_impatient(const struct store *store);
 
@@ -160,6 +163,8 @@ void mark_sure(struct store *store, uint64_t offset, uint64_t end);
 void sure_failed(struct store *store, int error);
 
 /* store_look.c */
+/* Whether the kernel tells what it holds. */
+bool is_told(struct store *store);
 /* Whether the page cache holds all of a range; `offset` is a page's. */
 bool is_cached(struct store *store, uint64_t offset, uint64_t end);
 bool is_cached_at(struct store *store, uint64_t offset);

@@ -2,13 +2,15 @@
 /* Makes sure of pages of the file's own map before the program touches them.
  *
  * A read that fails is a signal to a program that takes the page fault, and an errno to a system
- * call that takes it (io_touch()). So a page is touched in a system call before it is handed out
- * for the first time, which costs 0.2 us more than the program's own fault. Later on the kernel may
- * give the page up and read it once more; a failure then is a signal.
+ * call. So a system call makes sure of a page before it is handed out for the first time, and the
+ * program maps it by a minor fault. Later on the kernel may give the page up and read it once more;
+ * a failure then is a signal.
  *
- * A fault waits for one page. Where the kernel reads nothing around a fault, several pages are read
- * into the page cache by one request instead, and the program maps them by minor faults: 0.09 ms
- * for 3 cold pages in place of 0.22, 0.4 for 50 in place of 3.3 (ext4, MDB_NORDAHEAD).
+ * Where the kernel reads nothing around a fault, the pages are read into the page cache by one
+ * request: 0.09 ms for 3 cold pages in place of 0.22 by faults, 0.4 for 50 in place of 3.3 (ext4,
+ * MDB_NORDAHEAD). Where it does, a missing page is left to a fault that a system call takes
+ * (io_touch()). That costs 0.2 us more than the program's own fault, and on a virtual machine whose
+ * kernel has to be asked for each page-table entry 5 to 10.
  *
  * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
  * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
@@ -32,6 +34,7 @@ enum {
 	FAULT_MOST = 64 << 20,   /* bytes of one value: a program that wants its beginning waits for
 			   no   more */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
+	READ_NS = 8000,          /* and a read of one page: no disk answers within it */
 	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	/* The kernel reads around faults until so many more had to read than did not
@@ -54,6 +57,12 @@ static bool reads_around(const struct store *store)
 {
 	return !store->random &&
 	       atomic_load_explicit(&store->missed, memory_order_relaxed) <= AROUND_MISSES;
+}
+
+bool store_reads_around(const struct store *store)
+{
+	return store->kind == STORE_CACHE ? reads_around(store)
+					  : atomic_load(&store->guess) == GUESS_AROUND;
 }
 
 static void count_missed(struct store *store, bool there)
@@ -116,13 +125,41 @@ static int pass_fd(struct store *store)
 	return descriptor_is(fd, store->device, store->inode) ? fd : -1;
 }
 
-/* Several pages without a fault for each. Returns 0; EIO: a read has failed, of which the faults
- * are to tell; or an errno: the file system does not know this. */
+bool store_begin(struct store *store, uint64_t offset, uint64_t length)
+{
+	return store->kind == STORE_CACHE &&
+	       descriptor_is(store->fd, store->device, store->inode) &&
+	       !readahead(store->fd, (off_t)offset, length);
+}
+
+/* A page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
+static int pass_one(int fd, uint64_t offset, bool *there)
+{
+	uint64_t began = clock_now();
+	int rc = io_pass(fd, offset, 1);
+
+	*there = !rc && clock_now() - began < READ_NS;
+	return rc ? EIO : 0;
+}
+
+/* Pages without a fault for each. Returns 0; EAGAIN: they are left to faults, around which the kernel
+ * reads; EIO: a read has failed, of which the faults are to tell; or an errno: the file system does
+ * not know this. A read that does not wait would begin one of the missing page alone, so where the
+ * kernel reads around faults it is asked what it holds. */
 static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
-	int fd = pass_fd(store);
-	int rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
+	int fd, rc;
 
+	if (reads_around(store)) {
+		*there = is_told(store) && is_cached(store, offset, end);
+		return *there ? 0 : EAGAIN;
+	}
+	fd = pass_fd(store);
+	/* After one page that was missing, the next one is not asked for twice. */
+	if (fd >= 0 && end - offset <= ARENA_BLOCK &&
+	    !atomic_load_explicit(&store->sure_row, memory_order_relaxed))
+		return pass_one(fd, offset, there);
+	rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
 	*there = !rc;
 	if (rc == EAGAIN)
 		rc = pass_read(store, fd, offset, end) ? 0 : EIO;
@@ -131,10 +168,8 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *the
 
 static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool *there)
 {
-	int passed = EOPNOTSUPP, rc;
+	int passed = pass_in(store, offset, end, there), rc;
 
-	if (end - offset > ARENA_BLOCK && !reads_around(store))
-		passed = pass_in(store, offset, end, there);
 	if (!passed)
 		return 0;
 	rc = touch_one(store, offset, there);
@@ -231,7 +266,7 @@ static int ask(struct store *store, uint64_t offset, uint64_t end, bool *there)
 		return rc;
 	}
 	if (!*there)
-		stats_waited(began);
+		store_waited(store, began);
 	mark_sure(store, offset, end);
 	note(store, *there);
 	return 0;

@@ -60,6 +60,7 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 		 bool tree)
 {
 	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
+	unsigned waits = view->runs ? store_waits(view->runs) : 0;
 	int rc = 0;
 
 	if (store && !store_covers(store, offset, length)) {
@@ -73,6 +74,8 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 	}
 	if (!rc && view->sure)
 		rc = assure(view, offset, length, !tree && count >= WINDOW_RUN_MIN);
+	if (tree && !rc && view->runs && store_waits(view->runs) != waits)
+		view->missed[view->misses++ % WINDOW_MISSED] = number;
 	/* What a checksum says of a container's bytes, or of a file system's. */
 	return rc == EBADMSG ? MDB_CORRUPTED : rc;
 }

@@ -24,6 +24,8 @@ struct window {
 	struct io *io; /* NULL: the reservation is another object's */
 };
 
+enum { WINDOW_MISSED = 4 };
+
 /* What one snapshot may touch. */
 struct window_view {
 	const uint8_t *base;
@@ -35,6 +37,9 @@ struct window_view {
 	struct store *runs;          /* of overflow runs, or NULL */
 	const _Atomic uint64_t *sure; /* what of `runs` the program may touch, or NULL: all */
 	uint64_t wanted_offset, wanted_length;
+	/* The last pages of trees that a lookup has waited for, and how many since it was asked. */
+	uint64_t missed[WINDOW_MISSED];
+	unsigned misses;
 };
 
 /* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */

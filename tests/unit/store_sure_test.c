@@ -19,6 +19,7 @@ enum { PAGE = 4096, PIECE = STORE_FAULT, ROW = 16 };
 static unsigned asks;               /* of the kernel, in any way */
 static unsigned touches, populates; /* ... by a fault of one page, by madvise() */
 static unsigned tries, passes;      /* ... by a read without a wait, with one */
+static unsigned looks, begun;       /* ... what it holds, to begin a read */
 static uint64_t asked_from, asked;  /* bytes, of the last one */
 static uint8_t *map;
 static uint64_t bad; /* the page that cannot be read; 0: none */
@@ -29,6 +30,8 @@ static long major_faults;
 static uint64_t now; /* nanoseconds; a read takes a while */
 
 int __wrap_madvise(void *address, size_t length, int advice);
+int __wrap_mincore(void *address, size_t length, unsigned char *pages);
+ssize_t __wrap_readahead(int fd, off_t offset, size_t count);
 int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_io_touch(const void *page);
@@ -70,6 +73,7 @@ int __wrap_io_pass(int fd, uint64_t offset, size_t length)
 {
 	assert_true(fd >= 0);
 	passes++;
+	now += cold ? 100000 : 0;
 	return answer(offset, length);
 }
 
@@ -80,6 +84,32 @@ int __wrap_io_pass_now(int fd, uint64_t offset, size_t length)
 	if (untold)
 		return EOPNOTSUPP;
 	return cold ? EAGAIN : answer(offset, length);
+}
+
+int __wrap_mincore(void *address, size_t length, unsigned char *pages)
+{
+	uint64_t offset = (uint64_t)((uint8_t *)address - map);
+
+	if (offset >= SIZE) {
+		*pages = untold; /* behind the file's end */
+		return 0;
+	}
+	looks++;
+	for (size_t i = 0; i < length / PAGE; i++)
+		pages[i] = !cold && (!bad || bad / PAGE != offset / PAGE + i);
+	/* Of several pages the last one is looked at first. */
+	if (length == PAGE && pages[0])
+		answer(offset, length);
+	return 0;
+}
+
+ssize_t __wrap_readahead(int fd, off_t offset, size_t count)
+{
+	assert_true(fd >= 0);
+	begun++;
+	asked_from = (uint64_t)offset;
+	asked = count;
+	return 0;
 }
 
 int __wrap_getrusage(int who, struct rusage *usage)
@@ -99,7 +129,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 
 static void counts_clear(void)
 {
-	asks = touches = populates = tries = passes = 0;
+	asks = touches = populates = tries = passes = looks = begun = 0;
 }
 
 static struct store *first(void **state)
@@ -194,7 +224,7 @@ static void pages_when_faults_are_slow_then_told_from_reads_by_their_number(void
 {
 	struct store *store = first(state);
 
-	slow = true;
+	slow = untold = true;
 	(void)hand_out(store, 0); /* another thread's faults were the last ones seen */
 	be_warm(store);
 	assert_in_range(hand_out_all(store, ARENA_CHUNK, SIZE), 2, 8);
@@ -290,7 +320,7 @@ static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
 	uint64_t at = 63 * PAGE; /* up to the end of a word and beyond */
 
 	assert_int_equal(store_assure(store, at, 3 * PAGE), 0);
-	assert_int_equal(touches, 3);
+	assert_int_equal(touches + tries + passes, 0);
 	assert_true(store_are_sure(store->sure, at, 3 * PAGE));
 	assert_false(store_are_sure(store->sure, at, 4 * PAGE));
 	assert_false(store_are_sure(store->sure, at - PAGE, PAGE));
@@ -344,10 +374,73 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
 		assert_int_equal(touches + populates, 0);
 		assert_true(store_are_sure(store->sure, at, pages[i] * PAGE));
 	}
-	counts_clear();
+}
+
+static void page_when_the_last_one_was_missing_then_read_without_a_try(void **state)
+{
+	struct store *store = first(state);
+
+	store_read_singly(store);
+	assert_false(store_reads_around(store));
+	cold = true;
 	assert_int_equal(hand_out(store, 4 * ARENA_CHUNK), 0);
+	assert_int_equal(hand_out(store, 5 * ARENA_CHUNK), 0);
+	assert_int_equal(passes, 2);
+	assert_int_equal(asked_from, 5 * ARENA_CHUNK);
+	assert_int_equal(tries + touches + populates, 0);
+	/* It shows that a page was there, too. */
+	cold = false;
+	assert_int_equal(hand_out(store, 4 * ARENA_CHUNK + PAGE), 0);
+	assert_int_equal(passes, 3);
+	assert_int_equal(hand_out(store, 4 * ARENA_CHUNK + 2 * PAGE), 0);
+	assert_int_equal(tries, 1);
+	assert_int_equal(passes, 3);
+}
+
+static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
+{
+	struct store *store = first(state);
+
+	store_read_singly(store);
+	cold = true;
+	bad = 4 * ARENA_CHUNK;
+	assert_int_equal(hand_out(store, bad), EIO);
 	assert_int_equal(touches, 1);
-	assert_int_equal(tries + passes + populates, 0);
+	assert_false(store_is_sure(store->sure, bad));
+}
+
+/* A try would begin to read the missing page alone. */
+static void page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults(void **state)
+{
+	struct store *store = first(state);
+
+	assert_true(store_reads_around(store));
+	assert_int_equal(hand_out(store, ARENA_CHUNK), 0);
+	assert_in_range(looks, 1, 2);
+	assert_int_equal(touches + tries + passes, 0);
+	cold = true;
+	assert_int_equal(hand_out(store, 2 * ARENA_CHUNK), 0);
+	assert_int_equal(touches, 1);
+	assert_int_equal(tries + passes, 0);
+}
+
+static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = first(state);
+	unsigned waits = store_waits(store);
+
+	assert_true(store_begin(store, 3 * PAGE, PAGE));
+	assert_int_equal(begun, 1);
+	assert_int_equal(asked_from, 3 * PAGE);
+	assert_int_equal(asked, PAGE);
+	assert_int_equal(store_waits(store), waits);
+	assert_false(store_is_sure(store->sure, 3 * PAGE));
+	assert_false(store_begin(&f->second.store, 3 * PAGE, PAGE)); /* of an arena */
+	assert_int_equal(begun, 1);
+	cold = true;
+	assert_int_equal(hand_out(store, 3 * PAGE), 0);
+	assert_int_equal(store_waits(store), waits + 1);
 }
 
 static void value_when_it_is_there_then_no_read_waits(void **state)
@@ -453,6 +546,10 @@ int main(void)
 		CASE(range_when_a_page_of_it_is_unknown_then_not_sure),
 		CASE(run_when_it_is_large_then_asked_for_where_nothing_is_granted),
 		CASE(values_when_nothing_is_read_around_then_one_request_for_each),
+		CASE(page_when_the_last_one_was_missing_then_read_without_a_try),
+		CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
+		CASE(page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults),
+		CASE(pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for),
 		CASE(value_when_it_is_there_then_no_read_waits),
 		CASE(values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
 		CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
