@@ -25,7 +25,8 @@ struct tree;
 
 /* What a cursor tells the look-ahead: after every cursor->pace steps one way it calls moved(),
  * which sets the next pace; a cursor that is set elsewhere or closed calls left(). Of records
- * that are looked up in equal steps the same is told by looked_up() and lost(). */
+ * that are looked up in equal steps the same is told by looked_up() and lost(). missed(): a lookup
+ * has waited for pages of the tree, which the snapshot's view tells. */
 struct cursor_watch {
 	void (*moved)(struct cursor_watch *watch, struct cursor *cursor, bool forward);
 	void (*left)(struct cursor_watch *watch, struct cursor *cursor);
@@ -33,6 +34,8 @@ struct cursor_watch {
 			  const struct comparator *order, const MDB_val *key,
 			  struct lookup *lookup);
 	void (*lost)(struct cursor_watch *watch, struct lookup *lookup);
+	void (*missed)(struct cursor_watch *watch, struct snapshot *snapshot,
+		       const struct tree *tree, const struct comparator *order, const MDB_val *key);
 };
 
 /* When a watch last looked at a cursor that it does not look ahead of. */

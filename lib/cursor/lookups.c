@@ -83,6 +83,10 @@ void lookups_take(struct snapshot *snapshot, struct tree *tree, const struct com
 	struct lookup *lookup;
 	uint64_t step;
 
+	if (unlikely(snapshot->view.misses)) {
+		snapshot->watch->missed(snapshot->watch, snapshot, tree, order, key);
+		snapshot->view.misses = 0;
+	}
 	if (is_again(snapshot->lookups, place))
 		return;
 	lookup = lookup_find(snapshot->lookups, tree->record.root, place, &step);

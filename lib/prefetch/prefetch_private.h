@@ -118,6 +118,14 @@ struct stream {
 
 struct announcement; /* announcements.c */
 
+/* A branch page, and how often a lookup has waited for one of the pages below it. */
+struct waited_branch {
+	uint64_t page;
+	unsigned waits;
+};
+
+enum { SIBLINGS_BRANCHES = 64 };
+
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
 	struct store *store;
@@ -144,6 +152,7 @@ struct prefetch {
 	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the ranges are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
+	struct waited_branch branches[SIBLINGS_BRANCHES];
 	_Atomic bool owned; /* there may be a stream, or an announcement, of some transaction */
 	struct flight *idle;
 	struct flight flights[PREFETCH_DEPTH_MAX];
@@ -282,6 +291,10 @@ void stream_free(struct prefetch *prefetch, struct stream *stream);
 void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
 		      const struct comparator *order, const MDB_val *key, struct lookup *lookup);
 void stream_lost(struct cursor_watch *watch, struct lookup *lookup);
+
+/* siblings.c */
+void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, const struct tree *tree,
+		     const struct comparator *order, const MDB_val *key);
 
 /* announcements.c */
 /* Takes every announcement on as far as it goes. true: something was asked for. Under the prefetch

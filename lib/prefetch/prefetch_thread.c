@@ -377,7 +377,8 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	prefetch->watch = (struct cursor_watch){.moved = stream_moved,
 						.left = stream_left,
 						.looked_up = stream_looked_up,
-						.lost = stream_lost};
+						.lost = stream_lost,
+						.missed = siblings_missed};
 	prefetch->store = store;
 	prefetch->io = io;
 	prefetch->options = *options;
