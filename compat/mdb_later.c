@@ -117,7 +117,7 @@ EXPORT int mdb_env_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned int s
 	const struct origin_later_functions *later;
 
 	if (env_is_ours(env))
-		return env_set_checksum(env, func, size);
+		return for_later_set_checksum(env, func, size);
 	later = caller_later(CALLER);
 	return later ? later->mdb_env_set_checksum(env, func, size) : EINVAL;
 }

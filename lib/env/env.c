@@ -535,6 +535,8 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	/* Its new map would be another file's. */
 	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
 		return EBADF;
+	if (env->mode == ENV_OWN && env->later && (rc = later_mapsize(env, &size)))
+		return rc;
 	/* The original takes its map down, which is our window. */
 	env_store_close(env);
 	origin_loan_begin(&loan);

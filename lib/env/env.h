@@ -263,7 +263,7 @@ char *for_later_explain(const MDB_env *env, const char *path, unsigned flags, in
 void for_later_close(MDB_env *env);
 int env_set_pagesize(MDB_env *env, int size);
 int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsigned size);
-int env_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size);
+int for_later_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size);
 int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid);
 int env_incr_dump(MDB_env *env, const char *path, size_t txnid);
 /* After a cursor over the main database has moved: a key that names a database gets its NUL. Returns 0

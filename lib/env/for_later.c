@@ -178,7 +178,7 @@ int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsign
 	return rc;
 }
 
-int env_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size)
+int for_later_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size)
 {
 	struct for_later *later = &env->for_later;
 	int rc;

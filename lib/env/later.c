@@ -247,6 +247,22 @@ int later_info(const MDB_env *env, MDB_envinfo *info)
 	return 0;
 }
 
+int later_mapsize(const MDB_env *env, size_t *size)
+{
+	struct meta meta;
+	int rc = newest_outside(env, &meta);
+	uint64_t least;
+
+	if (rc)
+		return rc;
+	least = (meta.last_page + 1) * meta.page_size;
+	if (!*size)
+		*size = meta.mapsize;
+	if (*size < least)
+		*size = least;
+	return 0;
+}
+
 int later_stat(const MDB_env *env, MDB_stat *stat)
 {
 	struct meta meta;

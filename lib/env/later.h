@@ -45,6 +45,8 @@ uint16_t later_sum_size(const MDB_env *env);
 /* What <lmdb.h> asks of such an environment, where the original would answer for its stand-in. Each
  * returns 0 or an error as the function of <lmdb.h> does. */
 int later_info(const MDB_env *env, MDB_envinfo *info);
+/* What mdb_env_set_mapsize() makes of a size: 0 is what a writer has set, and all pages have room. */
+int later_mapsize(const MDB_env *env, size_t *size);
 int later_stat(const MDB_env *env, MDB_stat *stat);
 int later_key_max(const MDB_env *env);
 int later_reader_list(const MDB_env *env, MDB_msg_func *func, void *context);

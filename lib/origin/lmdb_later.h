@@ -14,7 +14,7 @@
 /* Which release the declarations are those of. */
 enum { LATER_MAJOR = 1, LATER_MINOR = 0, LATER_PATCH = 1 };
 
-#ifndef MDB_BAD_CHECKSUM /* the header is of LMDB 0.9 */
+#ifndef MDB_REMAP_CHUNKS /* the header is of LMDB 0.9 */
 
 typedef size_t mdb_size_t;
 
