@@ -10,6 +10,8 @@ sources=$top_srcdir/tests/compat
 testdb=$top_builddir/tests/data/lmdbio-testdb
 later=${dropin%0}1
 [ -x "$testdb" ] || skip "no lmdbio-testdb in this build"
+real=${LMDBIO_TEST_LMDB1:-}
+unset LMDBIO_TEST_LMDB1
 cd "$scratch"
 LMDBIO_LMDB1=none
 export LMDBIO_LMDB1
@@ -179,9 +181,9 @@ says lmdbio_is_no_original_in_words 'is no LMDB 1.0'
 status system_library_is_no_original 1 found LMDBIO_LMDB1="$dropin" LMDBIO_VERBOSE=1 ./program write new
 
 # --- beside a real one -----------------------------------------------------------------------------------
-if [ -n "${LMDBIO_TEST_LMDB1:-}" ]; then
+if [ -n "$real" ]; then
 	mkdir -p real
-	ln -sf "$LMDBIO_TEST_LMDB1" real/liblmdb.so.1
+	ln -sf "$real" real/liblmdb.so.1
 	nm -D --defined-only real/liblmdb.so.1 | awk '$2 != "A" && $3 ~ /^mdb_/ { print $3 }' | sort > real.names
 	same real_one_exports_the_names names real.names
 	for what in "dump later" "ask later 0x400000"; do
@@ -193,7 +195,7 @@ if [ -n "${LMDBIO_TEST_LMDB1:-}" ]; then
 		same "${what%% *}_is_that_of_the_real_one" real.out out
 	done
 	rm -f new/*
-	status real_one_writes 0 found LMDBIO_LMDB1="$LMDBIO_TEST_LMDB1" LMDBIO_VERBOSE=1 ./program write new
+	status real_one_writes 0 found LMDBIO_LMDB1="$real" LMDBIO_VERBOSE=1 ./program write new
 	says real_one_is_named 'the original is LMDB 1\.'
 	mv out ours.out
 	mkdir -p newer

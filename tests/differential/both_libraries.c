@@ -3,6 +3,8 @@
 #include "both_libraries.h"
 #include "origin/origin.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +33,23 @@ const struct library library_ours = {
 };
 #undef F
 #undef P
+
+int library_load(struct library *library, const char *path)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle) {
+		printf("%s\n", dlerror());
+		return EINVAL;
+	}
+	library->title = "loaded";
+#define F(result, name, parameters, arguments) *(void **)&library->name = dlsym(handle, #name);
+#define P(name, parameters, arguments)	       *(void **)&library->name = dlsym(handle, #name);
+#include "origin/origin_functions.def"
+#undef F
+#undef P
+	return library->mdb_env_open ? 0 : EINVAL;
+}
 
 static int next_skips_an_item(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {

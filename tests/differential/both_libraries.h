@@ -22,6 +22,9 @@ struct library {
 extern const struct library library_original;
 extern const struct library library_ours;
 
+/* Opens another LMDB by the path of its library. Returns 0 or EINVAL, and says why. */
+int library_load(struct library *library, const char *path);
+
 /* The original with one deliberate error, number 1 .. LIBRARY_FAULTS: what a comparison that works
  * must find. */
 enum { LIBRARY_FAULTS = 9 };

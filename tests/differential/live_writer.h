@@ -7,6 +7,8 @@
 #ifndef TESTS_LIVE_WRITER_H
 #define TESTS_LIVE_WRITER_H
 
+#include "both_libraries.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,12 +34,21 @@ enum live_command {
 	LIVE_COMMIT, /* so many transactions, then answer */
 	LIVE_RUN,    /* answer, then commit until the next command comes */
 	LIVE_GROW,   /* fill the map until it is too small, double it, fill a little more, answer */
+	LIVE_CHECK,  /* free the slots of dead readers, answer how many there were */
 	LIVE_END,
+};
+
+/* Who writes. */
+enum live_kind {
+	LIVE_ORIGINAL, /* the original LMDB 0.9 */
+	LIVE_LATER,    /* later_writer.h, in the format of LMDB 1.0 */
+	LIVE_LOADED,   /* an LMDB of a library that is given */
 };
 
 struct live_answer {
 	int rc;
 	uint64_t txn, last_page, map_size;
+	uint32_t slots, dead; /* of LIVE_LATER: of readers, in use; LIVE_CHECK */
 };
 
 struct live_writer {
@@ -55,9 +66,10 @@ static inline unsigned live_dups(uint32_t key)
 	return key == 5 ? 900 : 1 + key * 3; /* one set has a tree of its own */
 }
 
-/* Starts the process; it writes `directory` with these flags of mdb_env_open. Returns 0 or an
- * errno. */
-int live_writer_start(struct live_writer *writer, const char *directory, unsigned flags,
+/* Starts the process; it writes `directory` with these flags of mdb_env_open. `library`: of LIVE_LOADED.
+ * Returns 0 or an errno. */
+int live_writer_start(struct live_writer *writer, enum live_kind kind,
+		      const struct library *library, const char *directory, unsigned flags,
 		      size_t map_size);
 /* Sends the command and waits for the answer. Returns 0, or an errno or the original's code. */
 int live_writer_ask(struct live_writer *writer, enum live_command command, unsigned count,

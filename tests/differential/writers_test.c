@@ -9,6 +9,7 @@
 #include "live_writer.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,6 +39,10 @@ static const struct {
 	{"MDB_WRITEMAP|MDB_NOSYNC", MDB_WRITEMAP | MDB_NOSYNC},
 	{"MDB_WRITEMAP|MDB_MAPASYNC", MDB_WRITEMAP | MDB_MAPASYNC},
 };
+
+/* Who writes, and with which LMDB. */
+static enum live_kind writing_kind = LIVE_ORIGINAL;
+static struct library loaded;
 
 struct reading {
 	const struct library *library;
@@ -364,8 +369,8 @@ static int open_reading(struct reading *reading, const char *directory)
 	if (rc == 0)
 		rc = library->mdb_env_set_maxdbs(reading->env, 4);
 	if (rc == 0)
-		rc = library->mdb_env_open(reading->env, directory,
-					   MDB_RDONLY | MDB_NOTLS | reading->env_flags, 0644);
+		rc = library->mdb_env_open(reading->env, directory, MDB_RDONLY | reading->env_flags,
+					   0644);
 	if (rc == 0)
 		rc = begin_or_adopt(reading, &txn);
 	if (rc == 0)
@@ -384,9 +389,10 @@ static int read_all_parts(struct reading *reading, const char *directory)
 
 	if (rc == 0)
 		rc = read_beside(reading);
-	if (rc == 0)
+	/* With a slot for each thread these would need several. */
+	if (rc == 0 && reading->env_flags & MDB_NOTLS)
 		rc = read_held(reading);
-	for (int i = 0; i < GROWTHS && rc == 0; i++)
+	for (int i = 0; i < GROWTHS && rc == 0 && reading->env_flags & MDB_NOTLS; i++)
 		rc = read_grown(reading);
 	if (rc == 0)
 		rc = read_beside(reading);
@@ -414,6 +420,15 @@ static void remove_files(const char *directory)
 	}
 }
 
+/* When its reader has gone. */
+static int check_slots(struct live_writer *writer)
+{
+	struct live_answer answer = {0};
+	int rc = live_writer_ask(writer, LIVE_COMMIT, 0, &answer);
+
+	return rc == 0 && answer.slots ? wrong("slots in use", 0, answer.slots) : rc;
+}
+
 /* One library beside one writer. Returns 0 when all was right. */
 static int run_mode(const struct library *library, unsigned flags, unsigned reader_flags,
 		    const char *directory, char *told)
@@ -427,14 +442,17 @@ static int run_mode(const struct library *library, unsigned flags, unsigned read
 		.told = told,
 		.told_room = TOLD_ROOM,
 	};
-	int status, rc = live_writer_start(&writer, directory, flags, MAP_SIZE), ended;
+	int status, ended;
+	int rc = live_writer_start(&writer, writing_kind, &loaded, directory, flags, MAP_SIZE);
 	pid_t child;
 
 	if (rc == 0)
 		rc = live_writer_ask(&writer, LIVE_COMMIT, 3, &answer);
 	if (rc != 0) {
 		printf("    the writer fails: %d\n", rc);
-		return rc;
+		remove_files(directory);
+		/* LMDB 1.0.1 ends in an assertion with MDB_WRITEMAP, before anything reads. */
+		return writing_kind == LIVE_LOADED && flags & MDB_WRITEMAP ? 0 : rc;
 	}
 	fflush(stdout);
 	child = fork();
@@ -448,9 +466,11 @@ static int run_mode(const struct library *library, unsigned flags, unsigned read
 		return EIO;
 	if (WIFSIGNALED(status))
 		printf("    %s: signal %d\n", library->title, WTERMSIG(status));
+	rc = status == 0 ? check_slots(&writer) : 0;
 	ended = live_writer_end(&writer);
 	if (ended != 0)
 		printf("    the writer ended badly: %d\n", ended);
+	ended = rc != 0 ? rc : ended;
 	remove_files(directory);
 	return status != 0 ? EIO : ended;
 }
@@ -465,8 +485,9 @@ static int run_modes(const char *directory, char *told[2])
 		printf("writer in mode %s\n", modes[i].name);
 		memset(told[0], 0, TOLD_ROOM);
 		memset(told[1], 0, TOLD_ROOM);
-		failed += run_mode(&library_original, flags, 0, directory, told[0]) != 0;
-		failed += run_mode(&library_ours, flags, 0, directory, told[1]) != 0;
+		failed += run_mode(writing_kind == LIVE_LOADED ? &loaded : &library_original, flags,
+				   MDB_NOTLS, directory, told[0]) != 0;
+		failed += run_mode(&library_ours, flags, MDB_NOTLS, directory, told[1]) != 0;
 		if (strcmp(told[0], told[1]) != 0) {
 			printf("    DIFFERENT: the original:\n%s    lmdbio:\n%s", told[0], told[1]);
 			failed++;
@@ -479,19 +500,135 @@ static int run_modes(const char *directory, char *told[2])
 /* A reader without a slot in the reader table loses its snapshot: that must be noticed. */
 static int test_itself(const char *directory, char *told[2])
 {
-	int found = run_mode(&library_original, MDB_NOSYNC, MDB_NOLOCK, directory, told[0]) != 0;
+	const struct library *library =
+		writing_kind == LIVE_ORIGINAL ? &library_original : &library_ours;
+	int found = run_mode(library, MDB_NOSYNC, MDB_NOTLS | MDB_NOLOCK, directory, told[0]) != 0;
 
 	printf("%s\n",
 	       found ? "a reader without a slot is found out" : "FAILED: nothing was noticed");
 	return !found;
 }
 
+/* --- files of LMDB 1.0, by a writer of our own ------------------------------------------------------- */
+
+/* In a process of its own: holds a snapshot until it is killed, or clears what dead readers hold. */
+static int reader_child(const char *directory, bool clears, int said)
+{
+	const struct library *library = &library_ours;
+	int rc = 0, dead = -1;
+	MDB_env *env;
+	MDB_txn *txn;
+
+	rc = library->mdb_env_create(&env);
+	if (rc == 0)
+		rc = library->mdb_env_open(env, directory, MDB_RDONLY | MDB_NOTLS, 0644);
+	if (rc == 0 && clears) {
+		rc = library->mdb_reader_check(env, &dead);
+		library->mdb_env_close(env);
+		return rc == 0 && dead == 1 ? 0 : wrong("dead readers", 1, (uint64_t)dead);
+	}
+	if (rc == 0)
+		rc = library->mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+	if (rc == 0 && write(said, "x", 1) == 1)
+		pause();
+	return rc != 0 ? rc : EIO;
+}
+
+static pid_t reader_start(const char *directory, bool clears, int said[2])
+{
+	pid_t child = pipe(said) ? -1 : fork();
+
+	if (child == 0) {
+		alarm(300);
+		_exit(reader_child(directory, clears, said[1]) != 0);
+	}
+	if (child > 0)
+		close(said[1]);
+	return child;
+}
+
+/* A reader that is killed keeps its slot, and with it pages, until another process looks. */
+static int run_killed(const char *directory)
+{
+	struct live_answer before, held, cleared, after;
+	struct live_writer writer;
+	int said[2], status, rc;
+	pid_t child;
+	char byte;
+
+	printf("a reader that is killed\n");
+	rc = live_writer_start(&writer, writing_kind, &loaded, directory, MDB_NOSYNC, MAP_SIZE);
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &before);
+	child = reader_start(directory, false, said);
+	if (child < 0 || read(said[0], &byte, 1) != 1)
+		rc = EIO;
+	close(said[0]);
+	if (child > 0 && (kill(child, SIGKILL) || waitpid(child, &status, 0) != child))
+		rc = EIO;
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &held);
+	if (rc == 0 && held.last_page <= before.last_page)
+		rc = wrong("pages while a slot is held: more than", before.last_page,
+			   held.last_page);
+	child = reader_start(directory, true, said);
+	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+		rc = EIO;
+	close(said[0]);
+	/* Two transactions later what was held is free. */
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, 3, &cleared);
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &after);
+	if (rc == 0 && after.last_page > cleared.last_page)
+		rc = wrong("pages when nothing is held", cleared.last_page, after.last_page);
+	if (rc == 0 && after.slots)
+		rc = wrong("slots in use", 0, after.slots);
+	status = live_writer_end(&writer);
+	remove_files(directory);
+	printf("    %s\n", rc == 0 ? "blocks no page for ever" : library_original.mdb_strerror(rc));
+	return rc != 0 || status != 0;
+}
+
+static int run_later(const char *directory, char *told[2])
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+		printf("writer of LMDB 1.0's format in mode %s\n", modes[i].name);
+		memset(told[1], 0, TOLD_ROOM);
+		failed += run_mode(&library_ours, modes[i].flags, MDB_NOTLS, directory, told[1]) != 0;
+		failed += run_mode(&library_ours, modes[i].flags, 0, directory, told[1]) != 0;
+	}
+	failed += run_killed(directory);
+	printf("%s\n", failed ? "FAILED" : "every value belonged to its snapshot");
+	return failed;
+}
+
+/* A file for other tests. */
+static int make_later(const char *directory)
+{
+	struct live_writer writer;
+	struct live_answer answer;
+	int rc = live_writer_start(&writer, LIVE_LATER, NULL, directory, MDB_NOSYNC, MAP_SIZE);
+
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, 3 * HELD_COMMITS, &answer);
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_GROW, 0, &answer);
+	if (rc == 0)
+		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &answer);
+	return rc != 0 ? rc : live_writer_end(&writer);
+}
+
 int main(int argc, char **argv)
 {
-	const char *temporary = getenv("TMPDIR");
+	const char *temporary = getenv("TMPDIR"), *what = argc > 1 ? argv[1] : "";
 	char directory[900], *told[2];
 	int failed;
 
+	if (argc > 2 && strcmp(what, "--make") == 0)
+		return make_later(argv[2]) != 0;
 	snprintf(directory, sizeof directory, "%.800s/lmdbio-writers.XXXXXX",
 		 temporary ? temporary : "/tmp");
 	told[0] = mmap(NULL, 2 * TOLD_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -501,8 +638,17 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	told[1] = told[0] + TOLD_ROOM;
-	if (argc > 1 && strcmp(argv[1], "--self-test") == 0)
+	if (strncmp(what, "--later", 7) == 0)
+		writing_kind = LIVE_LATER;
+	if (argc > 2 && strcmp(what, "--loaded") == 0) {
+		writing_kind = LIVE_LOADED;
+		if (library_load(&loaded, argv[2]) != 0)
+			return 2;
+	}
+	if (strcmp(what, "--self-test") == 0 || strcmp(what, "--later-self-test") == 0)
 		failed = test_itself(directory, told);
+	else if (writing_kind == LIVE_LATER)
+		failed = run_later(directory, told);
 	else
 		failed = run_modes(directory, told);
 	rmdir(directory);
