@@ -35,11 +35,11 @@ done
 
 # --- the same options everywhere ---
 help_options() {
-	grep -oE '^ +(-[A-Za-z])?(, | +)?(--[a-z-]+)?' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+	grep -oE '^ +(-[A-Za-z])?(, | +)?(--[a-z0-9-]+)?' | grep -oE -e '--?[A-Za-z][a-z0-9-]*' | sort -u
 }
 page_options() {
 	sed -n '/^\.SH OPTIONS/,/^\.SH [^O]/p' "$1" | awk '/^\.TP/ { head = 1; next } head { print; head = 0 }' |
-		sed 's/\\f[A-Z]//g; s/\\-/-/g; s/=.*//' | grep -oE -e '--?[A-Za-z][a-z-]*' | sort -u
+		sed 's/\\f[A-Z]//g; s/\\-/-/g; s/=.*//' | grep -oE -e '--?[A-Za-z][a-z0-9-]*' | sort -u
 }
 while read -r name; do
 	"commands/$name" --help > help
