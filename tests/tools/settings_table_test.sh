@@ -25,7 +25,7 @@ code_table() {
 	END {
 		zero["parse_boolean"] = zero["parse_unsigned"] = zero["parse_stats"] = "0"
 		zero["parse_memory"] = "auto"
-		zero["parse_library"] = "the system\047s"
+		zero["parse_library"] = "found"
 		zero["parse_node"] = zero["parse_directory"] = zero["parse_place"] = "none"
 		while (match(text, /\{"LMDBIO_[^}]*\}/)) {
 			row = substr(text, RSTART + 1, RLENGTH - 2)
