@@ -13,7 +13,7 @@ allowed() {
 	io) echo "io util" ;;
 	arena) echo "arena io util" ;;
 	node) echo "node arena io util" ;;
-	window) echo "window node arena io util" ;;
+	window) echo "window node arena format io util" ;;
 	cursor) echo "cursor window format util io" ;;
 	index) echo "index cursor window container format util io" ;;
 	prefetch) echo "prefetch cursor window node arena format util io" ;;

@@ -88,7 +88,18 @@ static const char *status_name(int status)
 /* What stands behind the verdict "intact": a changed value cannot be seen in a plain data file. */
 static const char *verified(const struct check_report *report)
 {
-	return report->checksummed ? "every byte" : "structure";
+	return report->checksummed ? "every byte" : report->summed ? "every page" : "structure";
+}
+
+/* The same in words, behind the verdict. */
+static const char *verified_text(const struct check_report *report)
+{
+	if (report->checksummed)
+		return ": every byte is verified by its checksum";
+	if (report->summed)
+		return ": every page in use is verified by its checksum";
+	return report->sums ? "; its checksums are not verified without --checksum"
+			    : "; LMDB has no checksums";
 }
 
 int check_report_end(struct check_report *report, const char *path)
@@ -116,7 +127,7 @@ int check_report_end(struct check_report *report, const char *path)
 	}
 	if (all > report->told)
 		printf("... and %" PRIu64 " more\n", all - report->told);
-	printf("%s: %s%s", path, status == TOOL_OK && !report->checksummed ? "structure " : "",
+	printf("%s: %s%s", path, status == TOOL_OK && !report->checksummed && !report->summed ? "structure " : "",
 	       status_name(status));
 	if (report->damages)
 		printf(", %" PRIu64 " finding%s of damage", report->damages,
@@ -128,9 +139,7 @@ int check_report_end(struct check_report *report, const char *path)
 		printf("%s%s", status == TOOL_FAILED ? ": " : ", not all of it was checked: ",
 		       report->unchecked);
 	if (status == TOOL_OK)
-		fputs(report->checksummed ? ": every byte is verified by its checksum"
-					  : "; LMDB has no checksums",
-		      stdout);
+		fputs(verified_text(report), stdout);
 	putchar('\n');
 	return status;
 }

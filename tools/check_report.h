@@ -19,6 +19,7 @@ struct check_report {
 	uint64_t most;      /* findings that are told one by one */
 	uint32_t page_size; /* of which pages are counted; 0: not known */
 	bool checksummed;   /* the data is a container's, whose checksums leave no byte unseen */
+	bool sums, summed;  /* the file's pages have checksums; they were verified */
 	uint64_t damages, warnings;
 	uint64_t told;         /* of both */
 	const char *unchecked; /* why something could not be looked at, or NULL */

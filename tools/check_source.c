@@ -81,6 +81,7 @@ static int pin_as_reader(struct check_source *source, unsigned flags)
 	}
 	txn = source->txn;
 	source->snapshot = &txn->snapshot;
+	source->sum_size = later_sum_size(source->env);
 	source->free_tree = txn->trees[DBI_FREE].record;
 	source->main_tree = txn->trees[DBI_MAIN].record;
 	source->txnid = txn->id;
@@ -130,7 +131,7 @@ void check_source_pin(struct check_source *source, unsigned flags, const struct 
 	}
 	if (!rc)
 		return;
-	if (rc == MDB_INCOMPATIBLE) {
+	if (rc == MDB_INCOMPATIBLE || rc == MDB_BAD_CHECKSUM) {
 		report->unchecked = unopened_explain(source, rc);
 		return;
 	}

@@ -23,6 +23,7 @@ struct check_source {
 	struct snapshot *snapshot; /* one of the two, or NULL: nothing of it can be walked */
 	struct tree_record free_tree, main_tree;
 	uint64_t txnid;
+	unsigned sum_size; /* bytes of a page's checksum; 0: there are none */
 	bool unpinned; /* the lock file could not be had: writers may change pages meanwhile */
 };
 

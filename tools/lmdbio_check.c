@@ -21,12 +21,14 @@ enum { FINDINGS = 100, PROGRESS_TERMINAL = 250, PROGRESS_LOG = 30000 /* millisec
 struct check_options {
 	const char *path;
 	unsigned flags;
-	bool verbose, json, unordered;
+	bool verbose, json, unordered, checksum;
 };
 
-enum { OPTION_JSON = TOOL_LONG_ONLY, OPTION_MOST, OPTION_NO_LOCK, OPTION_NO_ORDER };
+enum { OPTION_JSON = TOOL_LONG_ONLY, OPTION_CHECKSUM, OPTION_MOST, OPTION_NO_LOCK, OPTION_NO_ORDER };
 
 static const struct tool_option check_options[] = {
+	{OPTION_CHECKSUM, "checksum", "NAME",
+	 "verify the checksum of each page (LMDB 1.0), which is " CHECKSUM_NAMES},
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of lines"},
 	{OPTION_MOST, "max-findings", "N", "print at most N findings one by one (100)"},
 	{'n', "no-subdir", NULL,
@@ -184,6 +186,12 @@ static int check_structure(void)
 	check_source_pin(&source, options.flags, &metas, &report);
 	if (!source.snapshot)
 		return 0;
+	if (options.checksum && !source.sum_size) {
+		report.unchecked = "its pages have no checksums: leave --checksum out";
+		return 0;
+	}
+	report.sums = source.sum_size;
+	report.summed = source.env && source.env->sums;
 	pages.snapshot = source.snapshot;
 	pages.free_tree = &source.free_tree;
 	pages.main_tree = &source.main_tree;
@@ -224,6 +232,12 @@ static int parse(int argc, char **argv)
 
 	while ((key = tool_option_next(&check_tool, argc, argv)) != -1) {
 		switch (key) {
+		case OPTION_CHECKSUM:
+			if (!tool_setting_take(&check_tool, "--checksum", "LMDBIO_CHECKSUM",
+					       optarg))
+				return TOOL_FAILED;
+			options.checksum = true;
+			break;
 		case OPTION_JSON:
 			options.json = true;
 			break;

@@ -21,6 +21,8 @@ const char *tool_read_text(int rc)
 	case MDB_CORRUPTED:
 	case MDB_PAGE_NOTFOUND:
 		return "it is damaged: lmdbio-check says where";
+	case MDB_BAD_CHECKSUM:
+		return "a page does not have its checksum: lmdbio-check says which";
 	case MDB_INVALID:
 	case MDB_VERSION_MISMATCH:
 		return "this is no data file that lmdbio reads: lmdbio-check says what it is";
@@ -43,7 +45,9 @@ int tool_read_status(int rc)
 {
 	if (!rc)
 		return TOOL_OK;
-	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ? TOOL_PROBLEM : TOOL_FAILED;
+	return rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_BAD_CHECKSUM
+		       ? TOOL_PROBLEM
+		       : TOOL_FAILED;
 }
 
 /* Why programs read a data file through the page cache, by the rules of lib/env/env_store.c; NULL:

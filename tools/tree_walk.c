@@ -54,9 +54,12 @@ static bool pages_reach(struct walker *walker, struct walk_tree *tree, struct wa
 	if (rc == MDB_CORRUPTED || (rc == EIO && walker->lenient))
 		walk_damage(walker, tree, (struct walk_place){number, 0}, "cannot be read: %s",
 			    rc == EIO ? "I/O error" : "damaged");
+	else if (rc == MDB_BAD_CHECKSUM)
+		walk_damage(walker, tree, (struct walk_place){number, 0},
+			    "does not have the checksum of its bytes");
 	else if (rc)
 		walker->rc = rc;
-	return !rc;
+	return !rc || (rc == MDB_BAD_CHECKSUM && walker->lenient);
 }
 
 /* Takes a page for a tree. Returns whether no tree had it before. */

@@ -172,9 +172,12 @@ bool cursor_at_database(const struct cursor *cursor);
 int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,
 	     const MDB_val *key, MDB_val *data);
 
-/* The two, for a caller that knows that the pages are LMDB 0.9's. */
+/* The two, for a caller that knows of which LMDB the pages are. */
 int cursor_get_0_9(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
+int cursor_get_1_0(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
 int tree_get_0_9(struct snapshot *snapshot, struct tree *tree,
+		 const struct comparators *comparators, const MDB_val *key, MDB_val *data);
+int tree_get_1_0(struct snapshot *snapshot, struct tree *tree,
 		 const struct comparators *comparators, const MDB_val *key, MDB_val *data);
 
 /* One step of a search, for a look-ahead: from page *number towards a key. *step tells what

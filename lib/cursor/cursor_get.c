@@ -173,12 +173,14 @@ static int get_multiple(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_
 }
 
 /* The value of a step that stands in an overflow run. false: something is in the way. */
-static inline bool step_to_run(struct snapshot *snapshot, uint64_t number, uint32_t data_size,
-			       MDB_val *data)
+static inline bool step_to_run(struct snapshot *snapshot, const uint8_t *reference,
+			       uint32_t data_size, MDB_val *data)
 {
+	uint64_t number = load64(reference);
 	uint64_t pages = value_pages(LAYOUT, data_size, snapshot->view.page_shift);
 	const uint8_t *run;
 
+	snapshot_run(snapshot, reference);
 	if (unlikely(number < FORMAT_METAS || window_run(&snapshot->view, number, pages, &run)))
 		return false;
 	snapshot->served += data_size;
@@ -195,9 +197,21 @@ static inline __attribute__((always_inline)) void warm_run(const struct cursor *
 	struct entry entry;
 
 	if (next < level->count &&
-	    page_leaf_entry(LAYOUT, level->page, cursor->page_size, next, &entry) &&
+	    page_whole_entry(LAYOUT, level->page, cursor->page_size, next, &entry) &&
 	    entry.flags & ENTRY_BIG)
 		warm_lines(cursor->snapshot, load64(entry.data), 0, RUN_LINES);
+}
+
+/* Entries that step_inside() leaves alone: keys with duplicates, and names that end with a byte which
+ * programs do not see. */
+#define STEP_APART (LAYOUT->name_end ? ENTRY_DUPS | ENTRY_SUBTREE : ENTRY_DUPS)
+
+/* Whether so many bytes at so many are inside of `room`. Data that stands at even offsets may begin
+ * outside; of other data it is known that it does not. */
+static inline __attribute__((always_inline)) bool is_inside(uint32_t at, uint32_t bytes,
+							    uint32_t room)
+{
+	return LAYOUT->odd ? (uint64_t)at + bytes <= room : bytes <= room - at;
 }
 
 /* A step within a leaf page of single values: nearly all of a scan, so it is written out, with
@@ -219,7 +233,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	if (unlikely(next >= level->count || level->flags & PAGE_LEAF2))
 		return false;
 	offset = page_offset(LAYOUT, level->page, next);
-	if (unlikely(offset < LAYOUT->header + 2 || offset > size - ENTRY_KEY))
+	if (unlikely(offset < LAYOUT->least || offset > size - ENTRY_KEY))
 		return false;
 	at = level->page + offset;
 	key_size = load16(at + ENTRY_KEY_SIZE);
@@ -227,19 +241,19 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
 	size -= ENTRY_KEY + offset;
 	data_at = entry_data_at(LAYOUT, key_size);
-	if (unlikely(data_at > size || flags & ENTRY_DUPS))
+	if (unlikely((!LAYOUT->odd && data_at > size) || flags & STEP_APART))
 		return false;
 	if (flags & ENTRY_BIG) {
-		if (unlikely(size - data_at < LAYOUT->reference))
+		if (unlikely(!is_inside(data_at, LAYOUT->reference, size)))
 			return false;
 		if (likely(data)) {
-			if (!step_to_run(cursor->snapshot, load64(at + ENTRY_KEY + data_at),
-					 data_size, data))
+			if (!step_to_run(cursor->snapshot, at + ENTRY_KEY + data_at, data_size,
+					 data))
 				return false;
 			warm_run(cursor, level, next + (unsigned)by);
 		}
 	} else {
-		if (unlikely(data_size > size - data_at))
+		if (unlikely(!is_inside(data_at, data_size, size)))
 			return false;
 		if (likely(data)) {
 			cursor->snapshot->served += data_size;
@@ -250,7 +264,7 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 	level->index = (uint16_t)next;
 	cursor->pace--;
 	if (likely(key)) {
-		key->mv_size = entry_key_shown(LAYOUT, flags, at + ENTRY_KEY, key_size);
+		key->mv_size = key_size;
 		key->mv_data = (void *)(uintptr_t)(at + ENTRY_KEY);
 	}
 	return true;
@@ -273,7 +287,7 @@ static int cursor_revive(struct cursor *cursor)
 	if (!rc && cursor->duplicates)
 		rc = cursor_revive(&cursor->duplicates->cursor);
 	/* Pages that are no more: it is a cursor that has not been set. */
-	if (rc == MDB_PAGE_NOTFOUND || rc == MDB_CORRUPTED) {
+	if (rc == MDB_PAGE_NOTFOUND || rc == MDB_CORRUPTED || rc == MDB_BAD_CHECKSUM) {
 		cursor->state = 0;
 		rc = 0;
 	}

@@ -12,7 +12,7 @@ static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, boo
 
 	if (level->flags & PAGE_LEAF2)
 		return level_item(cursor, level, key);
-	rc = cursor_entry(cursor, level, &entry);
+	rc = cursor_whole_entry(cursor, level, &entry);
 	if (unlikely(rc))
 		return rc;
 	if (entry.flags & ENTRY_DUPS) {
@@ -25,8 +25,10 @@ static int cursor_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, boo
 	} else if (data) {
 		rc = entry_value(cursor->snapshot, &entry, data);
 	}
-	if (!rc)
+	if (!rc) {
+		entry.key_size = entry_key_shown(LAYOUT, entry.flags, entry.key, entry.key_size);
 		entry_key(&entry, key);
+	}
 	return rc;
 }
 
@@ -78,7 +80,7 @@ static inline __attribute__((always_inline)) bool cursor_on_duplicates(struct cu
 	if (level->index >= level->count &&
 	    LAYOUT->header + 2u * level->index + 2u > cursor->page_size)
 		return false;
-	if (!page_leaf_entry(LAYOUT, level->page, cursor->page_size, level->index, entry))
+	if (!page_whole_entry(LAYOUT, level->page, cursor->page_size, level->index, entry))
 		return false;
 	return entry->flags & ENTRY_DUPS;
 }

@@ -55,7 +55,7 @@ warm_lines(const struct snapshot *snapshot, uint64_t number, uint32_t offset, un
 /* Damage stops a snapshot for good; other errors may pass. */
 static inline int snapshot_fail(struct snapshot *snapshot, int rc)
 {
-	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_BAD_CHECKSUM)
 		snapshot->blocked |= SNAPSHOT_DAMAGED;
 	return rc;
 }

@@ -51,6 +51,23 @@ static inline int cursor_entry(struct cursor *cursor, const struct level *level,
 	return 0;
 }
 
+/* The same with all of a name. */
+static inline int cursor_whole_entry(struct cursor *cursor, const struct level *level,
+				     struct entry *entry)
+{
+	if (unlikely(!page_whole_entry(LAYOUT, level->page, cursor->page_size, level->index,
+				       entry)))
+		return snapshot_fail(cursor->snapshot, MDB_CORRUPTED);
+	return 0;
+}
+
+/* Before window_run(): LMDB 1.0 says how long a run is where it says where the run is. */
+static inline void snapshot_run(struct snapshot *snapshot, const uint8_t *reference)
+{
+	if (LAYOUT->reference >= REFERENCE_PAGES + sizeof(uint64_t))
+		snapshot->view.reference = reference;
+}
+
 /* The value of an entry: beside its key, or in an overflow run, whose pages are not touched here.
  */
 static inline int entry_value(struct snapshot *snapshot, const struct entry *entry, MDB_val *data)
@@ -66,6 +83,7 @@ static inline int entry_value(struct snapshot *snapshot, const struct entry *ent
 		return 0;
 	}
 	number = load64(entry->data);
+	snapshot_run(snapshot, entry->data);
 	pages = value_pages(LAYOUT, entry->data_size, snapshot->view.page_shift);
 	rc = number < FORMAT_METAS ? MDB_CORRUPTED
 				   : window_run(&snapshot->view, number, pages, &run);

@@ -392,9 +392,8 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 			env->path = absolute_path(path);
 		if (!env->slots || !env->path)
 			rc = ENOMEM;
-		/* No program writes to a container or to a staged copy. */
-		if (!rc && env->later && !env->packed && !env->staged && !(flags & MDB_NOLOCK))
-			rc = later_lock(env);
+		if (!rc)
+			rc = later_open(env);
 	}
 	if (rc) {
 		window_close(&env->window);
@@ -485,7 +484,6 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 			   !(flags & MDB_RDONLY)	? "forwarded, it is opened for writing"
 			   : settings_get()->disable	? "forwarded, lmdbio is disabled"
 			   : env->for_later.encrypts	? "forwarded, its pages are encrypted"
-			   : env->for_later.verifies	? "forwarded, its pages have checksums"
 						     : "forwarded, lmdbio does not read it like that");
 	}
 	return rc;

@@ -78,7 +78,6 @@ struct for_later {
 	const struct origin *origin; /* its original; NULL: the program was built for 0.9 */
 	MDB_env *orig;	 /* that one's environment, until this one is opened; NULL: none is there */
 	bool encrypts;	 /* the pages are encrypted, the program says */
-	bool verifies;	 /* ... have checksums */
 	bool refused;	 /* opening takes that original, which is not there */
 	unsigned flags;	 /* that 0.9 does not know, of an own environment */
 	_Atomic(struct name_copy *) names; /* of databases, with the NUL that ends them in 1.0 */
@@ -103,6 +102,8 @@ struct MDB_env {
 	char *node; /* in place of LMDBIO_NODE, or NULL */
 	bool alone; /* its memory is not shared with the node's other processes */
 	bool plans; /* its user knows what will be read, and how much of it there is room for */
+	MDB_sum_func *sum_func; /* of pages, or NULL */
+	unsigned sum_size;      /* bytes */
 	unsigned flags;
 	mdb_mode_t permissions;
 	int fd;       /* the data file: the descriptor of the first `orig`, or with `later` ours */
@@ -112,6 +113,7 @@ struct MDB_env {
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
+	struct sums *sums;     /* ... whose pages are verified; NULL: they are not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (env_store.c): */
 	uint64_t bytes;       /* of the data, when it was opened */
@@ -174,10 +176,21 @@ static inline bool env_is_ours(const MDB_env *env)
 	return likely(env && env->kind == HANDLE_ENV);
 }
 
-/* The question of the two calls that read a record: the pages' format costs a hit nothing. */
+/* The questions of the two calls that read a record. The second one reads the word again, so that the
+ * first compares it where it stands, and a hit in a file of LMDB 0.9 has no instruction more. */
+static inline bool kind_is_1_0(const uint32_t *kind)
+{
+	return likely(*(const volatile uint32_t *)kind == HANDLE_OWN_1_0);
+}
+
 static inline bool txn_is_own_0_9(const MDB_txn *txn)
 {
 	return likely(txn && txn->kind == HANDLE_OWN);
+}
+
+static inline bool txn_is_own_1_0(const MDB_txn *txn)
+{
+	return txn && kind_is_1_0(&txn->kind);
 }
 
 static inline bool txn_is_own(const MDB_txn *txn)
@@ -193,6 +206,11 @@ static inline bool txn_is_ours(const MDB_txn *txn)
 static inline bool cursor_is_own_0_9(const MDB_cursor *cursor)
 {
 	return likely(cursor && cursor->kind == HANDLE_OWN);
+}
+
+static inline bool cursor_is_own_1_0(const MDB_cursor *cursor)
+{
+	return cursor && kind_is_1_0(&cursor->kind);
 }
 
 static inline bool cursor_is_own(const MDB_cursor *cursor)

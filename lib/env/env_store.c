@@ -266,12 +266,11 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	return rc;
 }
 
-int env_store_begin(MDB_txn *txn)
+static inline int begin_stored(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 	int rc;
 
-	txn->snapshot.served = 0;
 	if (!env->stored)
 		return 0;
 	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn)) &&
@@ -281,7 +280,7 @@ int env_store_begin(MDB_txn *txn)
 	txn->snapshot.view.runs = &env->store;
 	if (env->store.kind == STORE_ARENA)
 		txn->snapshot.view.store = &env->store;
-	else
+	else if (!env->sums)
 		txn->snapshot.view.sure = env->store.sure;
 	if (!env->prefetch)
 		return 0;
@@ -291,6 +290,22 @@ int env_store_begin(MDB_txn *txn)
 	txn->snapshot.lookups = &txn->lookups;
 	txn->snapshot.watch = prefetch_watch(env->prefetch);
 	return 0;
+}
+
+int env_store_begin(MDB_txn *txn)
+{
+	int rc;
+
+	txn->snapshot.served = 0;
+	if (likely(!txn->env->sums))
+		return begin_stored(txn);
+	rc = later_sums_begin(txn);
+	if (rc)
+		return rc;
+	rc = begin_stored(txn);
+	if (rc)
+		later_sums_end(txn);
+	return rc;
 }
 
 void env_store_forget(MDB_txn *txn)
@@ -306,11 +321,13 @@ void env_store_end(MDB_txn *txn)
 	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
 		return;
 	stats_add(STATS_SERVED_BYTES, txn->snapshot.served);
-	if (!env->stored)
-		return;
-	if (env->prefetch)
-		prefetch_end(env->prefetch, &txn->snapshot);
-	store_leave(&env->store);
+	if (env->stored) {
+		if (env->prefetch)
+			prefetch_end(env->prefetch, &txn->snapshot);
+		store_leave(&env->store);
+	}
+	if (env->sums)
+		later_sums_end(txn);
 }
 
 void env_store_forked(MDB_env *env)

@@ -77,6 +77,10 @@ static void explain_content(struct explained *explained, const char *data, int f
 			"a program that has it open uses another version of LMDB, whose lock "
 			"file differs: if no program writes to the data, open it with MDB_NOLOCK "
 			"(lock=False, --no-lock)");
+	else if (rc == MDB_BAD_CHECKSUM)
+		explain_as(explained, data,
+			   "its pages have no checksums of the size that LMDBIO_CHECKSUM or "
+			   "mdb_env_set_checksum says: name another one, or none");
 	else if (rc == MDB_INCOMPATIBLE)
 		explain_as(explained, data,
 			   "its pages are encrypted (mdb_env_set_encrypt of LMDB "
@@ -150,7 +154,7 @@ static void explain(struct explained *explained, const char *path, const char *d
 			   "file, or its directory");
 	else if (fd >= 0 &&
 		 (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_VERSION_MISMATCH ||
-		  rc == MDB_INCOMPATIBLE || rc == EBADF))
+		  rc == MDB_INCOMPATIBLE || rc == MDB_BAD_CHECKSUM || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)

@@ -69,7 +69,7 @@ int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 		*own = false;
 		return 0;
 	}
-	if (*own && !later->encrypts && !later->verifies && !(*flags & MDB_PREVSNAPSHOT)) {
+	if (*own && !later->encrypts && !(*flags & MDB_PREVSNAPSHOT)) {
 		later->flags = *flags & MDB_REMAP_CHUNKS;
 		*flags &= ~MDB_REMAP_CHUNKS; /* our map is of one piece */
 		return 0;
@@ -180,17 +180,21 @@ int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsign
 
 int for_later_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size)
 {
-	struct for_later *later = &env->for_later;
+	const struct for_later *later;
 	int rc;
 
-	if (!func || !size || env->mode != ENV_NEW)
+	if (!env || !func || !size || size > CHECKSUM_MOST || env->mode != ENV_NEW)
 		return EINVAL;
-	if (!later->orig)
-		return refuse("mdb_env_set_checksum", "verifying checksums of pages", ENOTSUP);
-	rc = later->origin->later->mdb_env_set_checksum(later->orig, func, size);
-	if (!rc)
-		later->verifies = true;
-	return rc;
+	/* For an environment that will be opened for writing. */
+	later = &env->for_later;
+	rc = later->orig
+		     ? later->origin->later->mdb_env_set_checksum(later->orig, func, size)
+		     : 0;
+	if (rc)
+		return rc;
+	env->sum_func = func;
+	env->sum_size = size;
+	return 0;
 }
 
 int for_later_name(MDB_cursor *cursor, MDB_val *key)

@@ -147,6 +147,8 @@ void later_leave(MDB_env *env)
 	if (!env->later)
 		return;
 	stand_in_close(env->later);
+	sums_close(env->sums);
+	env->sums = NULL;
 	free(env->named);
 	env->named = NULL;
 	env->later = NULL;
@@ -179,12 +181,6 @@ int later_newest(const MDB_env *env, struct meta *meta)
 	return 0;
 }
 
-/* LMDB 1.0 keeps it at the end of the first page. */
-uint16_t later_sum_size(const MDB_env *env)
-{
-	return load16(window_meta(&env->window, 0) + env->window.page_size - sizeof(uint16_t));
-}
-
 /* With the file's lock, the newest transaction is what stands there, before any writer comes. */
 static int lock_share(const MDB_env *env, struct readers *readers)
 {
@@ -214,6 +210,16 @@ int later_lock(MDB_env *env)
 	readers_close(env->later->readers); /* in a forked child: the parent keeps its slots */
 	env->later->readers = readers;
 	return 0;
+}
+
+int later_open(MDB_env *env)
+{
+	int rc = later_sums_open(env);
+
+	/* No program writes to a container or to a staged copy. */
+	if (rc || !env->later || env->packed || env->staged || env->flags & MDB_NOLOCK)
+		return rc;
+	return later_lock(env);
 }
 
 /* The same outside of a transaction, when the file may have any length. */
@@ -306,7 +312,8 @@ int later_maxreaders(const MDB_env *env, unsigned *readers)
 /* LMDB 1.0 takes keys as long as leave room for a tree's record, twice in a page. */
 int later_key_max(const MDB_env *env)
 {
-	uint32_t room = env->window.page_size - page_layouts[env->format].header;
+	uint32_t room = env->window.page_size - page_layouts[env->format].header -
+			sums_size(env->sums);
 	uint32_t entry = (room / KEYS_LEAST & ~1u) - 2;
 
 	return (int)(entry - ENTRY_KEY - TREE_SIZE);
@@ -328,6 +335,8 @@ static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 		if (i != own && txn->id)
 			store64(pages + i * size + shift + META_TXNID, txn->id - 1);
 	}
+	memcpy(pages + later_sum_size_at(window->page_size),
+	       window_meta(window, 0) + later_sum_size_at(window->page_size), sizeof(uint16_t));
 	atomic_thread_fence(memory_order_acquire);
 	if (meta_parse(&meta, pages + own * size, txn->env->format) || meta.txnid != txn->id ||
 	    memcmp(pages + own * size, window_meta(window, own), size) != 0)

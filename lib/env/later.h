@@ -25,8 +25,11 @@ int later_lend(MDB_env *env, const char *path, const struct meta *newest, struct
 /* Ends both, and the lock file's part; of an environment without them nothing. */
 void later_leave(MDB_env *env);
 
-/* Opens the lock file of an environment that has its window; in a forked child once more. Returns 0,
- * MDB_CORRUPTED, or as readers_open(). */
+/* Opens what belongs to an environment that has its window: the checksums and the lock file. Returns 0,
+ * or as later_sums_open() and later_lock(). */
+int later_open(MDB_env *env);
+/* Opens the lock file; in a forked child once more. Returns 0, MDB_CORRUPTED, or as
+ * readers_open(). */
 int later_lock(MDB_env *env);
 
 /* Around a transaction: takes a slot before it begins or is renewed (0, or as readers_take()), and
@@ -35,12 +38,23 @@ int later_begin(MDB_txn *txn);
 void later_reset(MDB_txn *txn);
 void later_end(MDB_txn *txn);
 
+/* The checksums of pages (later_sums.c). Opening: 0, ENOMEM, or MDB_BAD_CHECKSUM (the file's have
+ * another size, or it has none). In a transaction of an environment that has them begin (0 or
+ * ENOMEM) before its view is used, end after it. */
+int later_sums_open(MDB_env *env);
+int later_sums_begin(MDB_txn *txn);
+void later_sums_end(MDB_txn *txn);
+/* Bytes of a checksum in an environment's file; 0: it has none. */
+unsigned later_sum_size(const MDB_env *env);
+/* Where in page 0 their size stands (2 bytes). */
+static inline uint32_t later_sum_size_at(uint32_t page_size)
+{
+	return page_size - (uint32_t)sizeof(uint16_t);
+}
+
 /* The newest snapshot as its meta page has it now; the file is known to have both. Returns 0 or
  * MDB_CORRUPTED. */
 int later_newest(const MDB_env *env, struct meta *meta);
-
-/* Bytes of the checksum that each of its pages ends with; 0: they have none. */
-uint16_t later_sum_size(const MDB_env *env);
 
 /* What <lmdb.h> asks of such an environment, where the original would answer for its stand-in. Each
  * returns 0 or an error as the function of <lmdb.h> does. */

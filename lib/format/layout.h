@@ -25,6 +25,9 @@
  *          overflow run is page number (8), transaction (8), pages of the run (8)
  *   key     the name of a database ends with a NUL byte
  *
+ *   sums    the last bytes of a tree's page, and of an overflow run as a whole, may be a checksum of
+ *          all in front of them. How many bytes it has (2) is behind all else in page 0; 0: no sums
+ *
  * Trees, entry headers, flags and meta records are the same; a page may have 65,536 bytes.
  *
  * Source: the original's mdb.c and files that both releases wrote.
@@ -59,6 +62,7 @@ struct page_layout {
 	uint32_t shift;     /* bytes that a field stands behind its place in 0.9 */
 	uint32_t header;    /* bytes: where the entry offsets or items begin */
 	uint32_t base;      /* what entry offsets, lower and upper count from */
+	uint32_t least;     /* of an entry's offset; 0: one cannot lead in front of the entries */
 	uint32_t odd;       /* 1: data stands at even offsets only */
 	uint32_t reference; /* bytes that lead to an overflow run */
 	uint32_t name_end;  /* bytes of a database's name behind its text */
@@ -66,7 +70,7 @@ struct page_layout {
 
 /* An index that is a constant leaves nothing of this table in the code. */
 static const struct page_layout page_layouts[FORMATS] = {
-	[FORMAT_0_9] = {.version = 1, .page_max = 32768, .header = 16, .reference = 8},
+	[FORMAT_0_9] = {.version = 1, .page_max = 32768, .header = 16, .least = 18, .reference = 8},
 	[FORMAT_1_0] = {.version = 3,
 			.page_max = 65536,
 			.shift = 8,
@@ -126,6 +130,9 @@ enum {
 	ENTRY_KEY_SIZE = 6,
 	ENTRY_KEY = 8,
 };
+
+/* In LMDB 1.0's reference to an overflow run. */
+enum { REFERENCE_PAGES = 16 };
 
 enum entry_flag {
 	ENTRY_BIG = 0x01,     /* the data is the number of an overflow run's first page */

@@ -89,7 +89,7 @@ static inline const uint8_t *page_entry(const struct page_layout *layout, const 
 {
 	unsigned offset = page_offset(layout, page, i);
 
-	if (unlikely(offset < layout->header + 2 || offset > size - ENTRY_KEY))
+	if (unlikely(offset < layout->least || offset > size - ENTRY_KEY))
 		return NULL;
 	return page + offset;
 }
@@ -102,7 +102,7 @@ static inline bool page_entry_key(const struct page_layout *layout, const uint8_
 	unsigned offset = page_offset(layout, page, i);
 	unsigned bytes;
 
-	if (unlikely(offset < layout->header + 2 || offset > size - ENTRY_KEY))
+	if (unlikely(offset < layout->least || offset > size - ENTRY_KEY))
 		return false;
 	bytes = load16(page + offset + ENTRY_KEY_SIZE);
 	if (unlikely(bytes > size - ENTRY_KEY - offset))
@@ -128,13 +128,16 @@ static inline bool entry_is_database(unsigned flags)
 static inline uint32_t entry_key_shown(const struct page_layout *layout, unsigned flags,
 				       const uint8_t *key, uint32_t size)
 {
-	if (layout->name_end && entry_is_database(flags) && size > layout->name_end && !key[size - 1])
-		return size - layout->name_end;
-	return size;
+	/* One bit tells of nearly all entries that they are no names. */
+	if (!layout->name_end || likely(!(flags & ENTRY_SUBTREE)))
+		return size;
+	return entry_is_database(flags) && size > layout->name_end && !key[size - 1]
+		       ? size - layout->name_end
+		       : size;
 }
 
-/* Entry i of a leaf page. false: the entry leaves the page. */
-static inline bool page_leaf_entry(const struct page_layout *layout, const uint8_t *page,
+/* Entry i of a leaf page, with all of its key. false: the entry leaves the page. */
+static inline bool page_whole_entry(const struct page_layout *layout, const uint8_t *page,
 				   uint32_t size, unsigned i, struct entry *entry)
 {
 	const uint8_t *at;
@@ -146,12 +149,22 @@ static inline bool page_leaf_entry(const struct page_layout *layout, const uint8
 	entry->data = entry->key + entry_data_at(layout, entry->key_size);
 	entry->data_size = load16(at + ENTRY_LOW) | (uint32_t)load16(at + ENTRY_HIGH) << 16;
 	entry->flags = load16(at + ENTRY_FLAGS);
-	entry->key_size = entry_key_shown(layout, entry->flags, entry->key, entry->key_size);
 	room = (uint32_t)(page + size - entry->data);
-	if (layout->odd && entry->data > page + size)
-		return false;
 	inside = entry->flags & ENTRY_BIG ? layout->reference : entry->data_size;
+	/* The even offset behind the last key may be outside already. */
+	if (layout->odd)
+		return likely((uint64_t)(entry->data - page) + inside <= size);
 	return likely(inside <= room);
+}
+
+/* The same with the key as programs know it. */
+static inline bool page_leaf_entry(const struct page_layout *layout, const uint8_t *page,
+				   uint32_t size, unsigned i, struct entry *entry)
+{
+	if (unlikely(!page_whole_entry(layout, page, size, i, entry)))
+		return false;
+	entry->key_size = entry_key_shown(layout, entry->flags, entry->key, entry->key_size);
+	return true;
 }
 
 /* The page that entry i of a branch page leads to. false: the entry leaves the page. */

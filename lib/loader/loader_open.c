@@ -257,13 +257,13 @@ static void locks_make(struct lmdbio_loader *loader)
 	loader->pieces_last = &loader->pieces;
 }
 
-/* Whether values need not pass through the arena. */
+/* Whether values need not pass through the arena. Those that are verified are so in the window. */
 static bool reads_past(const struct lmdbio_loader *loader)
 {
 	const struct store *store = loader->txn->snapshot.view.runs;
 
 	return loader->copies && loader->leaves_first && store && store_reads(store) &&
-	       store->link.fd < 0;
+	       store->link.fd < 0 && !loader->env->sums;
 }
 
 /* Neighbours that come past the arena need a buffer in each reader's hands. */

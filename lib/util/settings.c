@@ -212,6 +212,14 @@ refuse:
 	return false;
 }
 
+static bool parse_checksum(const char *text, void *field)
+{
+	const struct checksum *checksum = *text ? checksum_find(text) : NULL;
+
+	*(const struct checksum **)field = checksum;
+	return checksum || !*text;
+}
+
 static bool pattern_is_known(const char *pattern)
 {
 	for (const char *c = pattern; (c = strchr(c, '%')); c += 2)
@@ -310,6 +318,8 @@ static const struct variable {
 	{"LMDBIO_MPI_PID", parse_unsigned, offsetof(struct settings, mpi_pid), "a number"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
+	{"LMDBIO_CHECKSUM", parse_checksum, offsetof(struct settings, checksum),
+	 "crc32c, fnv1a, sha256, xxh3 or xxh64"},
 	{"LMDBIO_STATS", parse_stats, offsetof(struct settings, stats),
 	 "0, 1, json, or a file name with at most %h, %p, %r and %%"},
 	{"LMDBIO_STATS_AT", parse_place, offsetof(struct settings, stats_at), "PID/FD/INODE"},

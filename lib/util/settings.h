@@ -6,6 +6,8 @@
 #ifndef LMDBIO_UTIL_SETTINGS_H
 #define LMDBIO_UTIL_SETTINGS_H
 
+#include "util/checksums.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +38,7 @@ struct settings {
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
 	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess at what is wanted
 				    next where values are read at random */
+	const struct checksum *checksum; /* LMDBIO_CHECKSUM: of pages of LMDB 1.0, or NULL */
 	struct settings_output {
 		enum settings_stats how;
 		const char *file; /* absolute if that was possible, %h %p %r %% unexpanded */

@@ -2,8 +2,9 @@
 /* Reserves the address space of a window. */
 #include "window/window.h"
 
+#include "format/page.h"
+
 #include <errno.h>
-#include <string.h>
 
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size)
 {
@@ -37,23 +38,87 @@ int window_look(const struct window *window, uint64_t pages, uint64_t file_size,
 {
 	if (pages > window->length >> window->page_shift)
 		return MDB_MAP_RESIZED;
-	memset(view, 0, sizeof(*view));
-	view->base = window->base;
-	view->pages = pages;
-	view->limit = file_size >> window->page_shift;
+	*view = (struct window_view){
+		.base = window->base,
+		.pages = pages,
+		.limit = file_size >> window->page_shift,
+		.page_shift = window->page_shift,
+	};
 	if (view->limit > pages)
 		view->limit = pages;
-	view->page_shift = window->page_shift;
 	return 0;
 }
 
 /* Pages that only the kernel may have to read. Whether a large value is there store_bring() has
  * judged, unless nothing is taken for granted. */
-static int assure(struct window_view *view, uint64_t offset, uint64_t length, bool large)
+static int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64_t offset,
+		  uint64_t length, bool large)
 {
-	if ((large && !store_is_careful(view->runs)) || store_are_sure(view->sure, offset, length))
+	if ((large && !store_is_careful(view->runs)) || store_are_sure(sure, offset, length))
 		return 0;
 	return store_assure(view->runs, offset, length);
+}
+
+/* What comes from a store. */
+static inline __attribute__((always_inline)) int bring(struct window_view *view,
+						       struct store *store, uint64_t offset,
+						       uint64_t length, bool tree)
+{
+	if (!store || store_covers(store, offset, length))
+		return 0;
+	if (view->nowait) {
+		view->wanted_offset = offset;
+		view->wanted_length = length;
+		return EAGAIN;
+	}
+	return tree ? store_bring_tree(store, offset, length) : store_bring(store, offset, length);
+}
+
+/* What a checksum says of a container's bytes, or of a file system's. */
+static inline int bring_code(int rc)
+{
+	return rc == EBADMSG ? MDB_CORRUPTED : rc;
+}
+
+/* How many pages a run says that it has, for what looks at its first page alone. 0: it is no run. */
+static uint64_t run_length(const uint8_t *page)
+{
+	const struct page_layout *layout = &page_layouts[FORMAT_1_0];
+
+	return page_flags(layout, page) & PAGE_OVERFLOW ? page_run(layout, page) : 0;
+}
+
+/* Where the view's own bits say what has been verified, the store's say what may be touched. */
+static int bring_sure(struct window_view *view, struct store *store, uint64_t number,
+		      uint64_t count, bool tree)
+{
+	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
+	int rc = bring(view, store, offset, length, tree);
+
+	if (!rc && view->runs && view->runs->kind == STORE_CACHE)
+		rc = assure(view, view->runs->sure, offset, length,
+			    !tree && count >= WINDOW_RUN_MIN);
+	return bring_code(rc);
+}
+
+/* A run's checksum is behind its last page, which the value may not reach. What leads to the run says how
+ * long it is, and has been verified. */
+static __attribute__((noinline)) int bring_verified(struct window_view *view, struct store *store,
+						     uint64_t number, uint64_t count, bool tree)
+{
+	const uint8_t *bytes = view->base + (number << view->page_shift);
+	uint64_t pages = tree ? count : load64(view->reference + REFERENCE_PAGES);
+	int rc = bring_sure(view, store, number, count, tree);
+
+	if (rc || sums_hold(view->sums, number, count))
+		return rc;
+	if (tree && run_length(bytes))
+		pages = run_length(bytes);
+	if (pages > count && pages <= view->limit - number) {
+		count = pages;
+		rc = bring_sure(view, store, number, count, false);
+	}
+	return rc ? rc : sums_verify(view->sums, bytes, number, count);
 }
 
 int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
@@ -63,19 +128,12 @@ int window_bring(struct window_view *view, struct store *store, uint64_t number,
 	unsigned waits = view->runs ? store_waits(view->runs) : 0;
 	int rc = 0;
 
-	if (store && !store_covers(store, offset, length)) {
-		if (view->nowait) {
-			view->wanted_offset = offset;
-			view->wanted_length = length;
-			return EAGAIN;
-		}
-		rc = tree ? store_bring_tree(store, offset, length)
-			  : store_bring(store, offset, length);
-	}
+	if (unlikely(view->sums != NULL) && !view->nowait)
+		return bring_verified(view, store, number, count, tree);
+	rc = bring(view, store, offset, length, tree);
 	if (!rc && view->sure)
-		rc = assure(view, offset, length, !tree && count >= WINDOW_RUN_MIN);
+		rc = assure(view, view->sure, offset, length, !tree && count >= WINDOW_RUN_MIN);
 	if (tree && !rc && view->runs && store_waits(view->runs) != waits)
 		view->missed[view->misses++ % WINDOW_MISSED] = number;
-	/* What a checksum says of a container's bytes, or of a file system's. */
-	return rc == EBADMSG ? MDB_CORRUPTED : rc;
+	return bring_code(rc);
 }

@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "util/checked.h"
 #include "window/store.h"
+#include "window/sums.h"
 
 #include <lmdb.h>
 #include <stdint.h>
@@ -40,6 +41,8 @@ struct window_view {
 	/* The last pages of trees that a lookup has waited for, and how many since it was asked. */
 	uint64_t missed[WINDOW_MISSED];
 	unsigned misses;
+	struct sums_seen *sums; /* pages are verified, and `sure` is its; NULL: they are not */
+	const uint8_t *reference; /* with it: to the run that is asked for next */
 };
 
 /* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */
@@ -89,14 +92,14 @@ static inline int window_locate(struct window_view *view, uint64_t number, uint6
 
 /* The address of `count` pages of a tree from `number` on. Returns 0; MDB_PAGE_NOTFOUND when they
  * are not the snapshot's (as the original); MDB_CORRUPTED when they are, but not in the file; the
- * errno of a read that failed; EAGAIN for a view that does not wait. */
+ * errno of a read that failed; MDB_BAD_CHECKSUM; EAGAIN for a view that does not wait. */
 static inline int window_pages(struct window_view *view, uint64_t number, uint64_t count,
 			       const uint8_t **address)
 {
 	return window_locate(view, number, count, view->store, true, address);
 }
 
-/* The same for the pages of one value. */
+/* The same for the pages of one value; of a verified view its `reference` is set before. */
 static inline int window_run(struct window_view *view, uint64_t number, uint64_t count,
 			     const uint8_t **address)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Builds the pages of LMDB 1.0, one kind after the other. */
+/* Builds the pages of LMDB 1.0, one kind after the other, and those of 0.9 in the same way. */
 #include "later_make.h"
 
 #include "format/layout.h"
@@ -14,22 +14,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As the description has them, and not from the table that the reader under test uses. */
 enum {
-	HEADER = 24,
 	NUMBER_AT = 0,
 	TXN_AT = 8,
-	PAD_AT = 16,
-	FLAGS_AT = 18,
-	LOWER_AT = 20,
-	UPPER_AT = 22,
-	RUN_AT = 20,
-	META_AT = 24,
-	VERSION = 3,
+	PAD_AT = 8,
+	FLAGS_AT = 10,
+	LOWER_AT = 12,
+	UPPER_AT = 14,
+	RUN_AT = 12,
+	META_AT = 16,
+	REFERENCE_MOST = 24,
 	GROWTH = 2, /* the new page size by the old one's */
 };
 
+/* As the description has them, and not from the table that the reader under test uses. */
+struct written {
+	uint32_t version, shift, header, base, odd, reference, name_end;
+};
+
+static const struct written written_1_0 = {3, 8, 24, 24, 1, 24, 1};
+static const struct written written_0_9 = {1, 0, 16, 0, 0, 8, 0};
+
 struct making {
+	const struct written *as;
+	uint32_t sum_size; /* 0: there are none */
 	const uint8_t *from;
 	uint8_t *to;
 	uint64_t from_pages;
@@ -40,14 +48,38 @@ struct making {
 
 /* One page, or sub-page, that is being filled. */
 struct filled {
+	const struct written *as;
 	uint8_t *bytes;
 	uint32_t size;
 	unsigned count, upper;
 };
 
+uint64_t later_sum(const uint8_t *bytes, size_t size)
+{
+	uint64_t sum = 0xcbf29ce484222325;
+
+	while (size--)
+		sum = (sum ^ *bytes++) * 0x100000001b3;
+	return sum;
+}
+
 static uint32_t even(uint32_t bytes)
 {
 	return (bytes + 1) & ~1u;
+}
+
+/* Where data stands behind a key. */
+static uint32_t data_at(const struct written *as, uint32_t key_size)
+{
+	return as->odd ? even(key_size) : key_size;
+}
+
+/* Of a page, or of all pages of a run. */
+static void sum_put(const struct making *making, uint8_t *bytes, size_t size)
+{
+	if (making->sum_size)
+		store64(bytes + size - making->sum_size,
+			later_sum(bytes, size - making->sum_size));
 }
 
 static const uint8_t *from_page(struct making *making, uint64_t number)
@@ -59,42 +91,51 @@ static const uint8_t *from_page(struct making *making, uint64_t number)
 	return making->from + number * making->from_size;
 }
 
-static struct filled page_begin(uint8_t *bytes, uint32_t size, uint64_t number, uint64_t txnid,
-				unsigned flags, unsigned pad)
+/* `size`: what of the page is for entries and items, with the header. */
+static struct filled page_begin(const struct written *as, uint8_t *bytes, uint32_t size,
+				uint64_t number, uint64_t txnid, unsigned flags, unsigned pad)
 {
 	memset(bytes, 0, size);
 	store64(bytes + NUMBER_AT, number);
-	store64(bytes + TXN_AT, txnid);
-	store16(bytes + PAD_AT, (uint16_t)pad);
-	store16(bytes + FLAGS_AT, (uint16_t)flags);
-	store16(bytes + UPPER_AT, (uint16_t)(size - HEADER));
-	return (struct filled){.bytes = bytes, .size = size, .upper = size};
+	if (as->shift)
+		store64(bytes + TXN_AT, txnid);
+	store16(bytes + as->shift + PAD_AT, (uint16_t)pad);
+	store16(bytes + as->shift + FLAGS_AT, (uint16_t)flags);
+	store16(bytes + as->shift + LOWER_AT, (uint16_t)(as->header - as->base));
+	store16(bytes + as->shift + UPPER_AT, (uint16_t)(size - as->base));
+	return (struct filled){.as = as, .bytes = bytes, .size = size, .upper = size};
 }
 
 /* The header of an entry is the same in both formats; a sub-page or name changes its sizes. */
 static uint8_t *entry_put(struct filled *page, const uint8_t *header, uint32_t key_size,
 			  uint32_t data_bytes)
 {
-	uint32_t length = ENTRY_KEY + even(key_size) + even(data_bytes);
+	const struct written *as = page->as;
+	uint32_t length = even(ENTRY_KEY + data_at(as, key_size) + data_bytes);
 	uint8_t *at;
 
 	page->upper -= length;
 	at = page->bytes + page->upper;
 	memcpy(at, header, ENTRY_KEY);
 	store16(at + ENTRY_KEY_SIZE, (uint16_t)key_size);
-	store16(page->bytes + HEADER + 2 * page->count, (uint16_t)(page->upper - HEADER));
+	store16(page->bytes + as->header + 2 * page->count, (uint16_t)(page->upper - as->base));
 	page->count++;
-	store16(page->bytes + LOWER_AT, (uint16_t)(2 * page->count));
-	store16(page->bytes + UPPER_AT, (uint16_t)(page->upper - HEADER));
+	store16(page->bytes + as->shift + LOWER_AT,
+		(uint16_t)(as->header - as->base + 2 * page->count));
+	store16(page->bytes + as->shift + UPPER_AT, (uint16_t)(page->upper - as->base));
 	return at;
 }
 
 static void items_put(struct filled *page, const uint8_t *items, unsigned count, uint32_t pad)
 {
-	memcpy(page->bytes + HEADER, items, (size_t)count * pad);
-	store16(page->bytes + LOWER_AT, (uint16_t)(2 * count));
+	const struct written *as = page->as;
+
+	memcpy(page->bytes + as->header, items, (size_t)count * pad);
+	store16(page->bytes + as->shift + LOWER_AT,
+		(uint16_t)(as->header - as->base + 2 * count));
 	/* Each item has moved it by its size less the two bytes that `lower` took. */
-	store16(page->bytes + UPPER_AT, (uint16_t)(page->size - HEADER - count * (pad - 2)));
+	store16(page->bytes + as->shift + UPPER_AT,
+		(uint16_t)(page->size - as->base - count * (pad - 2)));
 }
 
 static void tree_make(struct making *making, const uint8_t *record);
@@ -103,6 +144,7 @@ static void run_make(struct making *making, const struct entry *entry, uint8_t *
 {
 	uint64_t number = load64(entry->data), pages;
 	const uint8_t *run = from_page(making, number);
+	const struct written *as = making->as;
 	uint8_t *to;
 
 	if (!run)
@@ -117,13 +159,14 @@ static void run_make(struct making *making, const struct entry *entry, uint8_t *
 	store64(reference + 8, making->txnid);
 	store64(reference + 16, pages);
 	to = making->to + number * making->size;
-	page_begin(to, making->size, number, making->txnid, PAGE_OVERFLOW, 0);
-	store32(to + RUN_AT, (uint32_t)pages);
-	memcpy(to + HEADER, run + PAGE_HEADER, entry->data_size);
+	page_begin(as, to, making->size, number, making->txnid, PAGE_OVERFLOW, 0);
+	store32(to + as->shift + RUN_AT, (uint32_t)pages);
+	memcpy(to + as->header, run + PAGE_HEADER, entry->data_size);
+	sum_put(making, to, pages * making->size);
 }
 
 /* A sub-page of just the size that its items need. Returns its bytes, malloc'ed. */
-static uint8_t *sub_page_make(const struct entry *entry, uint32_t *size)
+static uint8_t *sub_page_make(const struct written *as, const struct entry *entry, uint32_t *size)
 {
 	const uint8_t *from = entry->data;
 	unsigned count = page_count(LAYOUT_0_9, from, entry->data_size), i;
@@ -133,7 +176,7 @@ static uint8_t *sub_page_make(const struct entry *entry, uint32_t *size)
 	struct entry one;
 	uint8_t *bytes;
 
-	*size = HEADER;
+	*size = as->header;
 	for (i = 0; i < count; i++) {
 		if (!items && !page_leaf_entry(LAYOUT_0_9, from, entry->data_size, i, &one))
 			return NULL;
@@ -142,7 +185,8 @@ static uint8_t *sub_page_make(const struct entry *entry, uint32_t *size)
 	bytes = malloc(*size);
 	if (!bytes)
 		return NULL;
-	page = page_begin(bytes, *size, 0, 0, PAGE_LEAF | PAGE_SUB | (items ? PAGE_LEAF2 : 0), pad);
+	page = page_begin(as, bytes, *size, 0, 0, PAGE_LEAF | PAGE_SUB | (items ? PAGE_LEAF2 : 0),
+			  pad);
 	if (items)
 		items_put(&page, from + PAGE_HEADER, count, pad);
 	for (i = 0; i < count && !items; i++) {
@@ -158,18 +202,19 @@ static uint8_t *sub_page_make(const struct entry *entry, uint32_t *size)
 static void leaf_entry_make(struct making *making, struct filled *page, const struct entry *entry)
 {
 	uint32_t key_size = entry->key_size, bytes = entry->data_size;
-	uint8_t reference[24] = {0}, *sub_page = NULL, *at;
+	uint8_t reference[REFERENCE_MOST] = {0}, *sub_page = NULL, *at;
+	const struct written *as = making->as;
 	const uint8_t *data = entry->data;
 
 	if (entry->flags & ENTRY_BIG) {
 		run_make(making, entry, reference);
 		data = reference;
-		bytes = sizeof(reference);
+		bytes = as->reference;
 	} else if (entry->flags & ENTRY_SUBTREE) {
 		tree_make(making, entry->data);
-		key_size += !(entry->flags & ENTRY_DUPS);
+		key_size += entry->flags & ENTRY_DUPS ? 0 : as->name_end;
 	} else if (entry->flags & ENTRY_DUPS) {
-		data = sub_page = sub_page_make(entry, &bytes);
+		data = sub_page = sub_page_make(as, entry, &bytes);
 		if (!data)
 			making->rc = EINVAL;
 	}
@@ -177,7 +222,7 @@ static void leaf_entry_make(struct making *making, struct filled *page, const st
 		return;
 	at = entry_put(page, entry->key - ENTRY_KEY, key_size, bytes);
 	memcpy(at + ENTRY_KEY, entry->key, entry->key_size);
-	memcpy(at + ENTRY_KEY + even(key_size), data, bytes);
+	memcpy(at + ENTRY_KEY + data_at(as, key_size), data, bytes);
 	if (sub_page) {
 		store16(at + ENTRY_LOW, (uint16_t)bytes);
 		store16(at + ENTRY_HIGH, (uint16_t)(bytes >> 16));
@@ -199,7 +244,8 @@ static void page_make(struct making *making, uint64_t number)
 	count = page_count(LAYOUT_0_9, from, old);
 	flags = page_flags(LAYOUT_0_9, from);
 	pad = flags & PAGE_LEAF2 ? page_pad(LAYOUT_0_9, from) : 0;
-	page = page_begin(making->to + number * making->size, making->size, number, making->txnid,
+	page = page_begin(making->as, making->to + number * making->size,
+			  making->size - making->sum_size, number, making->txnid,
 			  flags & (PAGE_BRANCH | PAGE_LEAF | PAGE_LEAF2), pad);
 	if (flags & PAGE_LEAF2)
 		items_put(&page, from + PAGE_HEADER, count, pad);
@@ -219,6 +265,7 @@ static void page_make(struct making *making, uint64_t number)
 			making->rc = EINVAL;
 		}
 	}
+	sum_put(making, page.bytes, making->size);
 }
 
 static void tree_make(struct making *making, const uint8_t *record)
@@ -236,13 +283,17 @@ static void metas_make(struct making *making)
 	const uint8_t *old = making->from + newest * making->from_size;
 
 	for (unsigned i = 0; i < FORMAT_METAS; i++) {
-		uint8_t *page = making->to + (size_t)i * making->size, *meta = page + META_AT;
+		uint8_t *page = making->to + (size_t)i * making->size;
+		uint8_t *meta = page + making->as->shift + META_AT;
 
 		memset(page, 0, making->size);
 		store64(page + NUMBER_AT, i);
-		store16(page + FLAGS_AT, PAGE_META);
+		store16(page + making->as->shift + FLAGS_AT, PAGE_META);
+		/* The first says how long sums are. */
+		if (!i)
+			store16(page + making->size - 2, (uint16_t)making->sum_size);
 		memcpy(meta, old + META_MAGIC, META_END - META_MAGIC);
-		store32(meta + META_VERSION - META_MAGIC, VERSION);
+		store32(meta + META_VERSION - META_MAGIC, making->as->version);
 		store64(meta + META_MAPSIZE - META_MAGIC, load64(old + META_MAPSIZE) * GROWTH);
 		store32(meta + META_FREE_TREE - META_MAGIC + TREE_PAD, making->size);
 		store64(meta + META_TXNID - META_MAGIC,
@@ -252,25 +303,41 @@ static void metas_make(struct making *making)
 	tree_make(making, old + META_MAIN_TREE);
 }
 
-static int file_make(const uint8_t *from, size_t length, int fd)
+/* Looks at a file of LMDB 0.9. *size: of what will be made of it. Returns 0 or EINVAL. */
+static int making_begin(struct making *making, const uint8_t *from, size_t length,
+			struct later_how how, size_t *size)
 {
-	struct making making = {.from = from};
 	uint64_t other;
-	size_t size;
 
+	*making = (struct making){
+		.as = how.earlier ? &written_0_9 : &written_1_0,
+		.sum_size = how.sums ? LATER_SUM_SIZE : 0,
+		.from = from,
+	};
 	if (length < META_END || load32(from + META_MAGIC) != FORMAT_MAGIC)
 		return EINVAL;
-	making.from_size = load32(from + META_FREE_TREE + TREE_PAD);
-	if (making.from_size < FORMAT_PAGE_MIN ||
-	    length < FORMAT_METAS * (size_t)making.from_size)
+	making->from_size = load32(from + META_FREE_TREE + TREE_PAD);
+	if (making->from_size < FORMAT_PAGE_MIN ||
+	    length < FORMAT_METAS * (size_t)making->from_size)
 		return EINVAL;
-	making.from_pages = length / making.from_size;
-	making.size = making.from_size * GROWTH;
-	making.txnid = load64(from + META_TXNID);
-	other = load64(from + making.from_size + META_TXNID);
-	if (other > making.txnid)
-		making.txnid = other;
-	size = making.from_pages * making.size;
+	making->from_pages = length / making->from_size;
+	making->size = making->from_size * GROWTH;
+	making->txnid = load64(from + META_TXNID);
+	other = load64(from + making->from_size + META_TXNID);
+	if (other > making->txnid)
+		making->txnid = other;
+	*size = making->from_pages * making->size;
+	return 0;
+}
+
+static int file_make(const uint8_t *from, size_t length, struct later_how how, int fd)
+{
+	struct making making;
+	size_t size;
+	int rc = making_begin(&making, from, length, how, &size);
+
+	if (rc)
+		return rc;
 	if (ftruncate(fd, (off_t)size))
 		return errno;
 	making.to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -281,7 +348,27 @@ static int file_make(const uint8_t *from, size_t length, int fd)
 	return making.rc;
 }
 
+uint8_t *later_make_bytes(const uint8_t *from, size_t size, struct later_how how, size_t *to_size)
+{
+	struct making making;
+
+	if (making_begin(&making, from, size, how, to_size))
+		return NULL;
+	making.to = calloc(1, *to_size);
+	if (making.to)
+		metas_make(&making);
+	if (!making.to || !making.rc)
+		return making.to;
+	free(making.to);
+	return NULL;
+}
+
 int later_make(const char *from, const char *to)
+{
+	return later_make_as(from, to, (struct later_how){.sums = false});
+}
+
+int later_make_as(const char *from, const char *to, struct later_how how)
 {
 	int in = open(from, O_RDONLY | O_CLOEXEC), out, rc;
 	char beside[1200];
@@ -296,7 +383,7 @@ int later_make(const char *from, const char *to)
 		return errno;
 	snprintf(beside, sizeof(beside), "%.1190s.new", to);
 	out = open(beside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	rc = out < 0 ? errno : file_make(bytes, (size_t)st.st_size, out);
+	rc = out < 0 ? errno : file_make(bytes, (size_t)st.st_size, how, out);
 	if (out >= 0) {
 		close(out);
 		if (!rc && rename(beside, to))

@@ -12,8 +12,10 @@
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: lmdbio-testdb [--seed=N] [--number=N] [--flags=WORDS] [--later] DIRECTORY\n"
-		"       lmdbio-testdb --later=FILE DIRECTORY\n"
+		"usage: lmdbio-testdb [--seed=N] [--number=N] [--flags=WORDS] [--later [--sums] |\n"
+		"                      --larger] DIRECTORY\n"
+		"       lmdbio-testdb --later=FILE [--sums] DIRECTORY\n"
+		"       lmdbio-testdb --larger=FILE DIRECTORY\n"
 		"Makes DIRECTORY/data.mdb, a random LMDB environment, and tells what is in it.\n"
 		"  --seed=N       of the run (1)\n"
 		"  --number=N     of the database in that run (0)\n"
@@ -21,7 +23,9 @@ static void usage(FILE *out)
 		"                 "
 		"dupsort,dupfixed,integerkey8,page512,named,keys3000,longest,mixed\n"
 		"  --later        in the format of LMDB 1.0, in pages twice as large\n"
-		"  --later=FILE   the same, with the content of a data file of LMDB 0.9\n");
+		"  --sums         ... which end with the 64-bit FNV-1a of their bytes\n"
+		"  --larger       in pages twice as large of LMDB 0.9\n"
+		"  --later=FILE, --larger=FILE  the same, with the content of a data file of LMDB 0.9\n");
 }
 
 static int print_tables(const struct db_plan *plan, const char *directory)
@@ -67,12 +71,14 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"seed", required_argument, NULL, 's'},  {"number", required_argument, NULL, 'n'},
 		{"flags", required_argument, NULL, 'f'}, {"later", optional_argument, NULL, 'l'},
+		{"sums", no_argument, NULL, 'c'},        {"larger", optional_argument, NULL, 'e'},
 		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 	};
 	static struct db_plan plan;
 	static char line[4096];
 	const char *flags = NULL, *content = NULL, *bad;
 	uint64_t seed = 1, number = 0;
+	struct later_how how = {.sums = false};
 	char file[1100];
 	bool later = false;
 	int option, rc;
@@ -86,12 +92,16 @@ int main(int argc, char **argv)
 			flags = optarg;
 		else if (option == 'l')
 			later = true, content = optarg;
+		else if (option == 'c')
+			later = how.sums = true;
+		else if (option == 'e')
+			later = how.earlier = true, content = optarg;
 		else {
 			usage(option == 'h' ? stdout : stderr);
 			return option == 'h' ? 0 : 2;
 		}
 	}
-	if (optind + 1 != argc) {
+	if (optind + 1 != argc || (how.sums && how.earlier)) {
 		usage(stderr);
 		return 2;
 	}
@@ -102,14 +112,14 @@ int main(int argc, char **argv)
 	}
 	mkdir(argv[optind], 0755); /* db_make tells if there is none */
 	snprintf(file, sizeof file, "%.1000s/data.mdb", argv[optind]);
-	rc = content ? later_make(content, file) : db_make(&plan, argv[optind]);
+	rc = content ? later_make_as(content, file, how) : db_make(&plan, argv[optind]);
 	if (rc == 0 && !content) {
 		db_plan_describe(&plan, line, sizeof line);
 		printf("%s\n", line);
 		rc = print_tables(&plan, argv[optind]);
 	}
 	if (rc == 0 && later && !content)
-		rc = later_make(file, file);
+		rc = later_make_as(file, file, how);
 	if (rc != 0)
 		fprintf(stderr, "lmdbio-testdb: %s: %s\n", argv[optind],
 			lmdbio_orig_mdb_strerror(rc));

@@ -53,7 +53,7 @@ static const char *const outcome_names[OUTCOMES] = {
 struct options {
 	uint64_t seed, files, first;
 	const char *library, *reader, *keep;
-	bool original, later;
+	bool original, later, sums;
 };
 
 struct reading {
@@ -82,6 +82,7 @@ static void usage(FILE *out)
 		     "                  ($top_builddir/compat/.libs)\n"
 		     "  --reader=FILE   db_read ($top_builddir/tests/data/db_read)\n"
 		     "  --later         the files are in the format of LMDB 1.0\n"
+		     "  --sums          the same with checksums of pages, which are verified\n"
 		     "  --original      read with the system's LMDB; nothing fails the test\n"
 		     "  --keep=DIR      leave the one file of --first there, read nothing\n");
 }
@@ -104,6 +105,8 @@ static void exec_reader(const struct options *options, char *const *arguments, i
 	dup2(output, STDOUT_FILENO);
 	if (!options->original)
 		setenv("LD_LIBRARY_PATH", options->library, 1);
+	if (options->sums)
+		setenv("LMDBIO_CHECKSUM", "fnv1a", 1);
 	execv(options->reader, arguments);
 	perror(options->reader);
 	_exit(126);
@@ -276,7 +279,7 @@ static bool make_base(const struct options *options, unsigned which, const char 
 	if (rc == 0)
 		read_file(&plain, 0, scratch, 0, &reading[0]);
 	if (rc == 0 && options->later)
-		rc = later_make(path, path);
+		rc = later_make_as(path, path, (struct later_how){.sums = options->sums});
 	if (rc == 0)
 		rc = damage_base_load(&base->file, path);
 	if (rc != 0) {
@@ -403,7 +406,8 @@ static void parse(int argc, char **argv, struct options *options)
 		{"files", required_argument, NULL, 'f'},  {"seed", required_argument, NULL, 's'},
 		{"first", required_argument, NULL, 'n'},  {"library", required_argument, NULL, 'l'},
 		{"reader", required_argument, NULL, 'r'}, {"original", no_argument, NULL, 'o'},
-		{"later", no_argument, NULL, 'v'},        {"keep", required_argument, NULL, 'k'},
+		{"later", no_argument, NULL, 'v'},        {"sums", no_argument, NULL, 'c'},
+		{"keep", required_argument, NULL, 'k'},
 		{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 	};
 	static char library[1024], reader[1024];
@@ -438,6 +442,9 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'r':
 			options->reader = optarg;
 			break;
+		case 'c':
+			options->sums = true;
+			/* fallthrough */
 		case 'v':
 			options->later = true;
 			break;

@@ -188,6 +188,19 @@ static void walk_script(struct walk *walk, const struct tree_record *record,
 	}
 }
 
+/* The name of a database as its key has it: in LMDB 1.0 programs see it without its last byte. */
+static MDB_val name_of(const struct walk *walk, const MDB_val *key)
+{
+	static char name[FORMAT_PAGE_MAX];
+	size_t end = snapshot_layout(&walk->snapshot)->name_end;
+
+	if (!end || key->mv_size + end > sizeof(name))
+		return *key;
+	memcpy(name, key->mv_data, key->mv_size);
+	name[key->mv_size] = 0;
+	return (MDB_val){key->mv_size + end, name};
+}
+
 /* The main tree, and every database that is named in it. */
 static void walk_main(struct walk *walk, const struct tree_record *record, const uint8_t *script,
 		      size_t script_size)
@@ -197,7 +210,7 @@ static void walk_main(struct walk *walk, const struct tree_record *record, const
 	struct duplicates duplicates;
 	struct tree_record named;
 	struct cursor cursor;
-	MDB_val key;
+	MDB_val key, name;
 	unsigned names = 0;
 
 	comparators_default(&order, record->flags);
@@ -208,8 +221,9 @@ static void walk_main(struct walk *walk, const struct tree_record *record, const
 
 		if (rc)
 			break;
+		name = name_of(walk, &key);
 		rc = answer(walk,
-			    tree_find_named(&walk->snapshot, &tree, &order.key, &key, &named));
+			    tree_find_named(&walk->snapshot, &tree, &order.key, &name, &named));
 		walk->snapshot.blocked = 0;
 		if (rc)
 			continue;
@@ -230,7 +244,7 @@ static void walk_meta(struct walk *walk, const uint8_t *page, size_t size, const
 {
 	struct comparators number_order;
 	struct meta meta;
-	int rc = meta_parse(&meta, page, FORMAT_0_9);
+	int rc = meta_parse(&meta, page, walk->snapshot.format);
 
 	require(!rc, "a page that was judged sound parses");
 	if (meta.last_page == UINT64_MAX ||
@@ -243,9 +257,11 @@ static void walk_meta(struct walk *walk, const uint8_t *page, size_t size, const
 	walk_main(walk, &meta.main_tree, script, script_size);
 }
 
-uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, size_t script_size)
+uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, const uint8_t *script,
+		      size_t script_size)
 {
-	struct walk walk = {0};
+	const uint32_t shift = page_layouts[format].shift;
+	struct walk walk = {.snapshot.format = format};
 	struct io io;
 	struct meta first, newer;
 	uint32_t page_size;
@@ -253,18 +269,24 @@ uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, siz
 
 	walk_records = 0;
 	/* The second meta page stands where the first one's page size says. */
-	if (size < META_END || meta_parse(&first, bytes, FORMAT_0_9) ||
-	    size < first.page_size + META_END ||
-	    meta_judge(bytes, bytes + first.page_size, &newer, FORMAT_0_9) ||
+	if (size < shift + META_END || meta_parse(&first, bytes, format) ||
+	    size < first.page_size + shift + META_END ||
+	    meta_judge(bytes, bytes + first.page_size, &newer, format) ||
 	    size < FORMAT_METAS * (size_t)newer.page_size)
 		return 0;
 	page_size = newer.page_size;
-	require(page_size >= FORMAT_PAGE_MIN && page_size <= LAYOUT_0_9->page_max, "page size");
+	require(page_size >= FORMAT_PAGE_MIN && page_size <= page_layouts[format].page_max,
+		"page size");
 	require(!io_open_memory(&io, bytes, size), "a memory io opens");
 	require(!window_open(&walk.window, &io, size, page_size), "a window over memory opens");
-	newest = load64(bytes + page_size + META_TXNID) > load64(bytes + META_TXNID);
+	newest = load64(bytes + page_size + shift + META_TXNID) > load64(bytes + shift + META_TXNID);
 	walk_meta(&walk, window_meta(&walk.window, (unsigned)newest), size, script, script_size);
 	window_close(&walk.window);
 	io_close(&io);
 	return walk.sum + 1;
+}
+
+uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, size_t script_size)
+{
+	return walk_file_of(FORMAT_0_9, bytes, size, script, script_size);
 }

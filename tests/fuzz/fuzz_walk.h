@@ -4,6 +4,8 @@
 #ifndef LMDBIO_TEST_FUZZ_WALK_H
 #define LMDBIO_TEST_FUZZ_WALK_H
 
+#include "format/layout.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +14,9 @@
  * answer is none that may be given, or a value is not inside the file. Returns a number that
  * depends on every byte handed out. */
 uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, size_t script_size);
+/* The same of a file of another LMDB than 0.9. */
+uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, const uint8_t *script,
+		      size_t script_size);
 
 /* How many records the last walk_file() has met, all trees and both directions together. */
 extern uint64_t walk_records;

@@ -65,10 +65,10 @@ data = open('sound/data.mdb', 'rb').read()
 metas = [(struct.unpack_from('<Q', data, at + 152)[0], at) for at in (0, $size)]
 print(struct.unpack_from('<Q', data, max(metas)[1] + 136)[0])")
 
-# damage OFFSET BYTES: a copy of the sound file with other bytes.
+# damage OFFSET BYTES [SET]: a copy of the sound file, or another one, with other bytes.
 damage() {
 	rm -rf broken
-	cp -r sound broken
+	cp -r "${3:-sound}" broken
 	printf '%b' "$2" | dd of=broken/data.mdb bs=1 seek="$1" conv=notrunc 2> /dev/null
 }
 damage $((root * size + 18)) '\100'
@@ -81,6 +81,25 @@ damage $((root * size)) '\377'
 told page_number_ends_a_dump 1 'damaged' "$tools/lmdbio-dump" broken
 told page_number_is_salvaged 1 'calls itself page' "$tools/lmdbio-dump" --salvage broken
 judge salvage_finds_every_record test "$(grep -c '^ ' out)" -eq "$(records "$tools/lmdbio-dump" sound | wc -l)"
+
+# --- checksums ---
+"$testdb" --flags=plain,keys300 --later --sums summed > /dev/null
+told checksums_need_a_name 0 'structure intact; its checksums are not verified without --checksum' "$tools/lmdbio-check" summed
+told checksums_are_verified 0 'summed: intact: every page in use is verified' "$tools/lmdbio-check" --checksum=fnv1a summed
+told checksums_of_another_function_differ 1 'does not have the checksum of its bytes' "$tools/lmdbio-check" --checksum=xxh3 summed
+told checksums_of_another_size_are_refused 2 'unchecked: .*no checksums of the size' "$tools/lmdbio-check" --checksum=crc32c summed
+told checksums_that_are_not_there_are_named 2 'unchecked: its pages have no checksums' "$tools/lmdbio-check" --checksum=fnv1a sound
+told checksums_of_no_name_are_wrong_usage 2 'wants crc32c, fnv1a' "$tools/lmdbio-check" --checksum=md5 summed
+records "$tools/lmdbio-dump" sound > sound.records
+records env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" summed > summed.records
+judge verified_records_are_the_same cmp -s sound.records summed.records
+# A byte that no entry has: the first one of the free space.
+lower=$(python3 -c "print(__import__('struct').unpack_from('<H', open('summed/data.mdb', 'rb').read(), $((root * size + 20)))[0])")
+damage $((root * size + 24 + lower)) '\377' summed
+told changed_byte_is_not_seen_unasked 0 'structure intact' "$tools/lmdbio-check" broken
+told changed_byte_is_found 1 "page $root.*does not have the checksum" "$tools/lmdbio-check" --checksum=fnv1a broken
+told changed_byte_ends_a_dump 1 'a page does not have its checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" broken
+told changed_byte_is_salvaged 1 'does not have the checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" --salvage broken
 
 # --- what is refused ---
 rm -rf broken

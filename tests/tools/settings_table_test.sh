@@ -26,7 +26,7 @@ code_table() {
 		zero["parse_boolean"] = zero["parse_unsigned"] = zero["parse_stats"] = "0"
 		zero["parse_memory"] = "auto"
 		zero["parse_library"] = "found"
-		zero["parse_node"] = zero["parse_directory"] = zero["parse_place"] = "none"
+		zero["parse_node"] = zero["parse_directory"] = zero["parse_place"] = zero["parse_checksum"] = "none"
 		while (match(text, /\{"LMDBIO_[^}]*\}/)) {
 			row = substr(text, RSTART + 1, RLENGTH - 2)
 			text = substr(text, RSTART + RLENGTH)

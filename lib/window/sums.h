@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Verifies the checksums that LMDB 1.0 puts behind pages, each once in a snapshot.
+ *
+ * The last bytes of a page, or of a value's run of pages as a whole, are the checksum of all in front
+ * of them; meta pages have none. A bit says of each page that its bytes had the right one. Where no page
+ * is smaller than the blocks that a view knows to be sure, these bits are the view's: a page that has
+ * been verified costs what any other does.
+ */
+#ifndef LMDBIO_WINDOW_SUMS_H
+#define LMDBIO_WINDOW_SUMS_H
+
+#include "util/checksums.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef MDB_BAD_CHECKSUM
+#define MDB_BAD_CHECKSUM (-30778) /* LMDB 1.0's: "Page checksum mismatch" */
+#endif
+
+enum { CHECKSUM_MOST = 256 }; /* bytes of one */
+
+struct sums;      /* of an environment */
+struct sums_seen; /* of one snapshot, for all its transactions */
+
+/* Returns 0 or ENOMEM. */
+int sums_open(struct sums **sums, MDB_sum_func *func, unsigned size, uint32_t page_size);
+/* NULL: nothing. All that was taken has been given back. */
+void sums_close(struct sums *sums);
+unsigned sums_size(const struct sums *sums);
+
+/* What is known of a snapshot of `pages` pages, told by its number and the file's time. Returns NULL
+ * without memory. Lifetime: until it is given back. Any thread, also in a forked child. */
+struct sums_seen *sums_take(struct sums *sums, uint64_t snapshot, int64_t ctime_ns, uint64_t pages);
+void sums_give(struct sums_seen *seen);
+
+/* The bits that a view takes for its own `sure`. */
+const _Atomic uint64_t *sums_sure(const struct sums_seen *seen);
+/* Whether all of these pages have been verified. */
+bool sums_hold(const struct sums_seen *seen, uint64_t number, uint64_t count);
+/* Verifies a page or a run: `bytes` are all of it. Returns 0 or MDB_BAD_CHECKSUM. Any thread. */
+int sums_verify(struct sums_seen *seen, const uint8_t *bytes, uint64_t number, uint64_t count);
+
+#endif
