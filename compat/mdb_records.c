@@ -11,50 +11,47 @@
 /* What is not a hit stands apart and is jumped to, so that a hit has no registers to save. */
 #define APART __attribute__((cold, noinline)) static
 
-APART int get_1_0(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
-{
-	int rc;
-
-	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
-		return EINVAL;
-	if ((rc = txn_here(txn)))
-		return rc;
-	if (txn->snapshot.blocked)
-		return MDB_BAD_TXN;
-	return tree_get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
-}
-
 APART int get_elsewhere(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, const void *caller)
 {
-	if (txn_is_own(txn))
-		return get_1_0(txn, dbi, key, data);
 	return txn_origin(txn, caller)->call.mdb_get(txn_orig(txn), dbi, key, data);
 }
 
-static inline int get_own(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+/* What mdb_get() does once it knows of which LMDB the pages are. */
+typedef int tree_get_fn(struct snapshot *snapshot, struct tree *tree,
+			const struct comparators *comparators, const MDB_val *key, MDB_val *data);
+
+static inline __attribute__((always_inline)) int get_by(tree_get_fn *get, MDB_txn *txn,
+							MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
 	if (unlikely(txn->snapshot.blocked))
 		return MDB_BAD_TXN;
-	return tree_get_0_9(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key,
-			    data);
+	return get(&txn->snapshot, &txn->trees[dbi], &txn->env->slots[dbi].order, key, data);
 }
 
 APART int get_adopted(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
 	int rc = txn_adopt(txn);
 
-	return rc ? rc : get_own(txn, dbi, key, data);
+	return rc ? rc : get_by(tree_get, txn, dbi, key, data);
 }
 
-EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+static inline __attribute__((always_inline)) int get_own(tree_get_fn *get, MDB_txn *txn,
+							 MDB_dbi dbi, MDB_val *key, MDB_val *data)
 {
-	if (!txn_is_own_0_9(txn))
-		return get_elsewhere(txn, dbi, key, data, CALLER);
 	if (!key || !data || !dbi_exists(txn, dbi, TXN_DBI_USER))
 		return EINVAL;
 	if (unlikely(!txn_is_here(txn)))
 		return get_adopted(txn, dbi, key, data);
-	return get_own(txn, dbi, key, data);
+	return get_by(get, txn, dbi, key, data);
+}
+
+EXPORT int mdb_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data)
+{
+	if (txn_is_own_0_9(txn))
+		return get_own(tree_get_0_9, txn, dbi, key, data);
+	if (txn_is_own_1_0(txn))
+		return get_own(tree_get_1_0, txn, dbi, key, data);
+	return get_elsewhere(txn, dbi, key, data, CALLER);
 }
 
 /* Writing in a read-only environment: the original's codes. */
@@ -130,7 +127,7 @@ EXPORT int mdb_cursor_open(MDB_txn *txn, MDB_dbi dbi, MDB_cursor **ret)
 		return ENOMEM;
 	cursor->names = txn->env->for_later.origin && dbi == DBI_MAIN;
 	/* So that mdb_cursor_get() looks whether it has come to a name. */
-	cursor->kind = cursor->names ? HANDLE_OWN_1_0 : txn->kind;
+	cursor->kind = cursor->names ? HANDLE_OWN_NAMES : txn->kind;
 	cursor->txn = txn;
 	cursor->orig = NULL;
 	cursor->link = NULL;
@@ -186,6 +183,8 @@ EXPORT int mdb_cursor_renew(MDB_txn *txn, MDB_cursor *cursor)
 		return MDB_INCOMPATIBLE;
 	cursor_end(&cursor->cursor);
 	cursor->txn = txn;
+	if (!cursor->names)
+		cursor->kind = txn->kind; /* its pages may be another LMDB's */
 	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[cursor->dbi],
 		    &txn->env->slots[cursor->dbi].order, cursor->cursor.duplicates);
 	return 0;
@@ -236,16 +235,22 @@ APART int cursor_get_adopted(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MD
 {
 	int rc = txn_adopt(cursor->txn);
 
-	return rc ? rc : cursor_get_0_9(&cursor->cursor, key, data, op);
+	return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
 }
 
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
-	if (!cursor_is_own_0_9(cursor))
-		return cursor_get_elsewhere(cursor, key, data, op, CALLER);
-	if (unlikely(!txn_is_here(cursor->txn)))
-		return cursor_get_adopted(cursor, key, data, op);
-	return cursor_get_0_9(&cursor->cursor, key, data, op);
+	if (cursor_is_own_0_9(cursor)) {
+		if (unlikely(!txn_is_here(cursor->txn)))
+			return cursor_get_adopted(cursor, key, data, op);
+		return cursor_get_0_9(&cursor->cursor, key, data, op);
+	}
+	if (cursor_is_own_1_0(cursor)) {
+		if (unlikely(!txn_is_here(cursor->txn)))
+			return cursor_get_adopted(cursor, key, data, op);
+		return cursor_get_1_0(&cursor->cursor, key, data, op);
+	}
+	return cursor_get_elsewhere(cursor, key, data, op, CALLER);
 }
 
 EXPORT int mdb_cursor_put(MDB_cursor *cursor, MDB_val *key, MDB_val *data, unsigned int flags)

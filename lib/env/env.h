@@ -50,6 +50,7 @@ enum handle_kind {
 	HANDLE_ENV = 0x4c4d4281,
 	HANDLE_OWN = 0x4c4d4283,       /* transactions and cursors: lmdbio reads LMDB 0.9's pages */
 	HANDLE_OWN_1_0 = 0x4c4d4287,   /* the same of LMDB 1.0's */
+	HANDLE_OWN_NAMES = 0x4c4d4289, /* cursors of either, whose `names` are set */
 	HANDLE_FORWARDED = 0x4c4d4285, /* the original does */
 };
 
@@ -215,7 +216,8 @@ static inline bool cursor_is_own_1_0(const MDB_cursor *cursor)
 
 static inline bool cursor_is_own(const MDB_cursor *cursor)
 {
-	return cursor_is_own_0_9(cursor) || (cursor && cursor->kind == HANDLE_OWN_1_0);
+	return cursor_is_own_0_9(cursor) || (cursor && (cursor->kind == HANDLE_OWN_1_0 ||
+							 cursor->kind == HANDLE_OWN_NAMES));
 }
 
 static inline bool cursor_is_ours(const MDB_cursor *cursor)
