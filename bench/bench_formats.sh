@@ -30,7 +30,7 @@ export LMDBIO_PREFETCH=0 LMDBIO_NODE=bench-formats-$$
 # pages FORMAT OPTION: the same content in that format.
 pages() {
 	mkdir "$scratch/$1"
-	"$top_builddir/tests/data/lmdbio-testdb" --of="$scratch/made/data.mdb" "$2" "$scratch/$1" > /dev/null
+	"$top_builddir/tests/data/lmdbio-testdb" "$2=$scratch/made/data.mdb" "$scratch/$1" > /dev/null
 }
 
 # count FORMAT: the counts of all ways to read it, "NAME READS INSTRUCTIONS" a line.
