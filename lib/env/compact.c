@@ -284,10 +284,11 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 
 	if (rc)
 		return rc;
-	count = page_count(layout, source, size);
-	if (!count || !page_is_sound(layout, source, *number))
-		return MDB_CORRUPTED;
+	/* Of a page that a writer overwrites meanwhile the copy is what counts. */
 	memcpy(page, source, size);
+	count = page_count(layout, page, size);
+	if (!count || !page_is_sound(layout, page, *number))
+		return MDB_CORRUPTED;
 	if (page_flags(layout, page) & PAGE_BRANCH) {
 		for (unsigned i = 0; i < count; i++) {
 			uint64_t child;

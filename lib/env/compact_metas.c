@@ -233,7 +233,7 @@ int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compac
 	first = calloc(FORMAT_METAS, size);
 	if (!first)
 		return ENOMEM;
-	rc = env_info(txn->env, &info);
+	rc = env_info_stored(txn->env, &info);
 	if (rc)
 		goto fail;
 	store64(first + size + PAGE_NUMBER, 1);

@@ -260,6 +260,8 @@ int env_get_path(MDB_env *env, const char **path);
 int env_get_fd(MDB_env *env, int *fd);
 int env_get_maxkeysize(MDB_env *env);
 int env_info(MDB_env *env, MDB_envinfo *info);
+/* The same as the file's meta pages say it, without the map of this process. */
+int env_info_stored(const MDB_env *env, MDB_envinfo *info);
 int env_stat(MDB_env *env, MDB_stat *stat);
 int env_get_maxreaders(MDB_env *env, unsigned *readers);
 int env_reader_list(MDB_env *env, MDB_msg_func *func, void *context);

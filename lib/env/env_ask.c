@@ -51,10 +51,15 @@ int env_get_maxkeysize(MDB_env *env)
 			  : env->origin->call.mdb_env_get_maxkeysize(env->orig);
 }
 
+int env_info_stored(const MDB_env *env, MDB_envinfo *info)
+{
+	return env->later && info ? later_info(env, info)
+				  : env->origin->call.mdb_env_info(env->orig, info);
+}
+
 int env_info(MDB_env *env, MDB_envinfo *info)
 {
-	int rc = env->later && info ? later_info(env, info)
-				    : env->origin->call.mdb_env_info(env->orig, info);
+	int rc = env_info_stored(env, info);
 
 	/* LMDB 1.0 tells where the map is, wherever it is. */
 	if (!rc && env->for_later.origin && env->mode == ENV_OWN && !info->me_mapaddr)

@@ -12,9 +12,8 @@
  * returns EFAULT where the program gets a signal. setitimer(2) copies 32 bytes and then refuses a
  * timer that does not exist: 240 ns, against 590 of madvise(2). process_vm_readv(2) takes 1400.
  *
- * Reading is for more than a page: the kernel submits all pages of one read at a time, whatever
- * advice the map has been given. Each page is copied to the same place, which stays in the
- * processor's cache.
+ * The kernel submits all pages of one read at a time, whatever advice the map has been given. Each
+ * page is copied to the same place, which stays in the processor's cache.
  */
 #include "io/io_touch.h"
 

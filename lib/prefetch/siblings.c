@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Brings the rest of a branch page's children, after lookups in no order have waited for some.
  *
- * What a program looks up next at random cannot be known, but the way to it leads over few pages: a
- * leaf page with references to values outside it stands for a hundred values, a branch page for a
- * hundred pages. A lookup waits for each of them by itself; read side by side, they cost little more
- * than a few of those waits. So as much is first spent on waiting (the ski-rental rule: Karlin et
- * al., Algorithmica 3, 1988), counted for each branch page alone, and nothing is read below those
- * that a program never comes to. Leaf pages that hold the values themselves are the data, and are
- * not read.
+ * Nobody knows what a program looks up next at random, but the way to it leads over few pages: a leaf
+ * page with references to values outside it leads to a hundred values, a branch page to a hundred
+ * pages. A lookup waits for each page by itself. Read side by side, all of them take as long as a few
+ * waits. So the rest is read when lookups have waited as long (the ski-rental rule: Karlin et al.,
+ * Algorithmica 3, 1988). Each branch page has its own count. Leaf pages that hold values are data: they
+ * are not read.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -17,8 +16,8 @@
 
 enum {
 	WAITS_LEAST = 4,
-	WAITS_SHARE = 8, /* children for each of which one was waited for */
-	INDEX_SHARE = 8, /* pages of values for each leaf page, where that is no data itself */
+	WAITS_SHARE = 8, /* one wait for so many children is enough */
+	INDEX_SHARE = 8, /* pages of values per leaf page, from which on leaf pages count as index */
 };
 
 static bool is_missed(const struct window_view *view, uint64_t number)

@@ -300,8 +300,8 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length);
 /* Whether what lies around a page comes with it when a program waits for that. Any thread, no lock. */
 bool store_reads_around(const struct store *store);
 
-/* Has the kernel begin to read bytes of the file's own map, and does not wait. false: this store's
- * bytes are not to be had in this way. Any thread, no lock. */
+/* Has the kernel begin to read bytes, and does not wait. Returns false if the store does not read
+ * through the file's own map. Any thread, no lock. */
 bool store_begin(struct store *store, uint64_t offset, uint64_t length);
 
 /* How often a thread has waited for a read: to be compared before and after a call. */

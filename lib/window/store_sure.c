@@ -31,8 +31,7 @@ enum {
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
 	PIECE = STORE_FAULT,
 	PIECE_LARGE = 4 * PIECE, /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,   /* bytes of one value: a program that wants its beginning waits for
-			   no   more */
+	FAULT_MOST = 64 << 20,   /* bytes of one value that a program waits for at a time */
 	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
 	READ_NS = 8000,          /* and a read of one page: no disk answers within it */
 	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */

@@ -38,7 +38,8 @@ struct window_view {
 	struct store *runs;          /* of overflow runs, or NULL */
 	const _Atomic uint64_t *sure; /* what of `runs` the program may touch, or NULL: all */
 	uint64_t wanted_offset, wanted_length;
-	/* The last pages of trees that a lookup has waited for, and how many since it was asked. */
+	/* The last pages of trees that the program has waited for, and their number since the last
+	 * lookup. */
 	uint64_t missed[WINDOW_MISSED];
 	unsigned misses;
 	struct sums_seen *sums; /* pages are verified, and `sure` is its; NULL: they are not */

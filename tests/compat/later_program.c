@@ -241,6 +241,16 @@ static int run_write(unsigned flags)
 	return 0;
 }
 
+/* A compacted copy, into the current directory. */
+static int run_copy(unsigned flags)
+{
+	MDB_env *env = open_with(MDB_RDONLY | flags);
+
+	must("copy", mdb_env_copy2(env, ".", MDB_CP_COMPACT));
+	mdb_env_close(env);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -249,7 +259,8 @@ int main(int argc, char **argv)
 	} parts[] = {{"dump", run_dump},
 		     {"ask", run_ask},
 		     {"refused", run_refused},
-		     {"write", run_write}};
+		     {"write", run_write},
+		     {"copy", run_copy}};
 
 	if (argc < 3)
 		return 2;

@@ -115,6 +115,16 @@ same answers_are_those_of_lmdb_1_0 expected later.ask
 judge structs_have_their_size sh -c 'grep -q "^MDB_stat fills 40:" out && grep -q "^MDB_envinfo fills 40: a map there" out'
 judge keys_are_as_long_as_lmdb_1_0_has_them grep -q '^keys: 4026$' out
 
+# The address of a map belongs to a process, not to a file.
+for set in db later; do
+	rm -rf first second
+	mkdir first second
+	for copy in first second; do
+		(cd $copy && found ../program copy ../$set) || true
+	done
+	same "compacted_copies_of_${set}_are_the_same" first/data.mdb second/data.mdb
+done
+
 status refused_without_an_original 0 found LMDBIO_VERBOSE=1 ./program refused new
 cat > expected <<'END'
 LMDB 1.0.1

@@ -182,9 +182,9 @@ at_most "random_cifar_bytes" "$(slowfs_stat cifar/data.mdb:bytes)" \
 	$(($(file_size cifar) * 13 / 10 + opening_bytes))
 at_most "random_cifar_major_faults" "$(field major "$line")" "$faults"
 
-# Who says that nothing is to be read around values gets what he asks for, after some waits for leaf
-# pages the others, and of a chunk of which he asks for more and more the rest; or never more, where that
-# is asked for.
+# With MDB_NORDAHEAD a program gets the values that it asks for; after some waits for leaf pages, the other
+# leaf pages; and the rest of a chunk of which it has asked for seven values. LMDBIO_AROUND=0 gives the
+# values alone.
 cold
 line=$(reader --nordahead --records=20000 --count=20000 get "$scratch/mount/cifar")
 equal "random_cifar_nordahead_sees_the_same" "$expected" "$(echo "$line" | seen)"

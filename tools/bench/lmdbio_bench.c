@@ -209,13 +209,13 @@ static int open_sets(void)
 				asked.raw, asked.path);
 			rc = EINVAL;
 		}
-	} else if (set->container) {
-		given_note(&bench, "A container is read by lmdbio alone: --raw=PATH lets the "
-				   "original read the data set of which it was made.");
 	} else if (set->later) {
 		given_note(&bench, "LMDB 1.0's pages are read by lmdbio alone: --raw=PATH lets the "
 				   "original read the same data in a data file of LMDB 0.9, which "
 				   "lmdbio-convert --to=lmdb-0.9 makes.");
+	} else if (set->container) {
+		given_note(&bench, "A container is read by lmdbio alone: --raw=PATH lets the "
+				   "original read the data set of which it was made.");
 	}
 	if (!rc && set->unsearched && !asked.database)
 		given_note(&bench, "The main database was measured; --db=NAME names another one.");
