@@ -121,19 +121,33 @@ static __attribute__((noinline)) int bring_verified(struct window_view *view, st
 	return rc ? rc : sums_verify(view->sums, bytes, number, count);
 }
 
+static inline __attribute__((always_inline)) int bring_assured(struct window_view *view,
+							       struct store *store,
+							       uint64_t number, uint64_t count,
+							       bool tree)
+{
+	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
+	int rc = bring(view, store, offset, length, tree);
+
+	if (!rc && view->sure)
+		rc = assure(view, view->sure, offset, length, !tree && count >= WINDOW_RUN_MIN);
+	return bring_code(rc);
+}
+
 int window_bring(struct window_view *view, struct store *store, uint64_t number, uint64_t count,
 		 bool tree)
 {
-	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
-	unsigned waits = view->runs ? store_waits(view->runs) : 0;
-	int rc = 0;
+	unsigned waits;
+	int rc;
 
 	if (unlikely(view->sums != NULL) && !view->nowait)
 		return bring_verified(view, store, number, count, tree);
-	rc = bring(view, store, offset, length, tree);
-	if (!rc && view->sure)
-		rc = assure(view, view->sure, offset, length, !tree && count >= WINDOW_RUN_MIN);
-	if (tree && !rc && view->runs && store_waits(view->runs) != waits)
+	/* A hit of a value of several pages comes this way. */
+	if (!tree)
+		return bring_assured(view, store, number, count, false);
+	waits = view->runs ? store_waits(view->runs) : 0;
+	rc = bring_assured(view, store, number, count, true);
+	if (!rc && view->runs && store_waits(view->runs) != waits)
 		view->missed[view->misses++ % WINDOW_MISSED] = number;
-	return bring_code(rc);
+	return rc;
 }
