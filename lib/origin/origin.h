@@ -28,7 +28,8 @@ struct origin_functions {
 #undef P
 };
 
-/* What LMDB 1.0 has besides. */
+/* What LMDB 1.0 has besides. The lists of page numbers and the functions that load modules may be
+ * NULL: see later_read(). */
 struct origin_later_functions {
 #define F(result, name, parameters, arguments) result(*name) parameters;
 #define P(name, parameters, arguments)	       void(*name) parameters;

@@ -253,6 +253,13 @@ static void *symbol_of(void *handle, const char *name, const struct module *modu
 	return is_in(module, symbol) ? symbol : NULL;
 }
 
+/* Nothing calls these through the table, and a module that carries LMDB 1.0 may lack them: it has
+ * not compiled module.c, or the linker has left that out. */
+static bool later_is_optional(const char *name)
+{
+	return !strncmp(name, "mdb_mid", 7) || !strncmp(name, "mdb_mod", 7);
+}
+
 static void later_read(struct origin *origin, void *handle, const struct module *module)
 {
 	struct origin_later_functions *later = calloc(1, sizeof(*later));
@@ -260,7 +267,7 @@ static void later_read(struct origin *origin, void *handle, const struct module 
 	for (size_t i = 0; later && i < later_names_count; i++) {
 		void *symbol = symbol_of(handle, later_names[i].name, module);
 
-		if (!symbol) {
+		if (!symbol && !later_is_optional(later_names[i].name)) {
 			free(later);
 			return;
 		}

@@ -24,7 +24,10 @@ module() {
 module visible.so
 module twin.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=31
 module functions.so -Wl,-Bsymbolic-functions
-module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1
+# As an extension carries LMDB 1.0 that compiles mdb.c and midl.c alone: without the functions of module.c.
+echo '{ local: mdb_mod*; };' > without_module
+module later.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1 "$sources/bundled_later.c" "$sources/later_names.c" \
+	-Wl,--version-script=without_module
 module later_functions.so -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1 -Wl,-Bsymbolic-functions
 module earlier.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=16
 module development.so -DBUNDLED_MAJOR=0 -DBUNDLED_MINOR=9 -DBUNDLED_PATCH=70
@@ -48,11 +51,11 @@ run() {
 	same "${name}_gives_the_same" plain out
 }
 
-# with_lmdbio MODULE...: with it alone.
+# with_lmdbio MODULE...: with it alone, or with what $preload names.
 with_lmdbio() {
 	rm -f data*
 	rc=0
-	LD_PRELOAD=$dropin LMDBIO_VERBOSE=1 timeout 300 "${program:-./program}" "$what" data "$@" \
+	LD_PRELOAD=${preload:-$dropin} LMDBIO_VERBOSE=1 timeout 300 "${program:-./program}" "$what" data "$@" \
 		> out 2> err || rc=$?
 	judge "${name}_ends_well" test $rc -eq 0
 	test $rc -eq 0 || cat err
@@ -85,6 +88,12 @@ for other in earlier later development; do
 	judge "${other}_has_handles_of_its_own" sh -c '! grep -q "^serves [12]$" err'
 	judge "${other}_is_read_by_itself" sh -c '! grep -q "read by lmdbio" err'
 done
+
+# As lmdbio-run starts it: the library for LMDB 1.0 has all names that this module's commit calls.
+preload=$dropin:${dropin%0}1
+run later_beside_both all ./later.so
+judge later_beside_both_is_left_to_itself grep -q 'is left to itself: .*later.so' err
+unset preload
 
 run system all ./system.so
 judge system_has_the_built_in_original served '[0-9.]*' 'built in'
