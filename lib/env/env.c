@@ -107,7 +107,7 @@ int env_create_by(const struct origin *origin, MDB_env **ret)
 	}
 	if (!origin->for_later)
 		return wrap_create(origin, ret);
-	rc = wrap_create(origin_built_in(), &env);
+	rc = env_create(&env); /* lmdbio reads beside the built-in original */
 	if (!rc && (rc = for_later_create(env, origin)))
 		env_close(env);
 	if (!rc)

@@ -25,6 +25,20 @@ void *__wrap_calloc(size_t n, size_t size);
 
 static unsigned callocs_until_failure;
 
+/* The built-in original may be missing, too, as it may be in a build that loads it. */
+int __real_origin_check(const char **why);
+int __wrap_origin_check(const char **why);
+
+static bool origin_is_missing;
+
+int __wrap_origin_check(const char **why)
+{
+	if (!origin_is_missing)
+		return __real_origin_check(why);
+	*why = "the original is missing";
+	return ELIBACC;
+}
+
 void *__wrap_calloc(size_t n, size_t size)
 {
 	if (callocs_until_failure && --callocs_until_failure == 0)
@@ -430,11 +444,28 @@ static void fork_when_the_file_was_replaced_then_child_refuses(void **state)
 	lmdbio_orig_mdb_env_close(orig);
 }
 
+static void create_when_the_original_is_missing_then_its_code(void **state)
+{
+	struct origin later = *origin_built_in();
+	MDB_env *env = NULL;
+
+	(void)state;
+	later.for_later = true;
+	origin_is_missing = true;
+	assert_int_equal(env_create(&env), ELIBACC);
+	assert_int_equal(env_create_by(&later, &env), ELIBACC);
+	origin_is_missing = false;
+	assert_null(env);
+	assert_int_equal(env_create_by(&later, &env), 0);
+	env_close(env);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(create_when_the_original_is_missing_then_its_code),
 		TEST(open_when_there_is_no_data_set_then_lmdb_code),
 		TEST(open_when_page_size_is_nonsense_then_invalid),
 		TEST(open_when_second_meta_is_bad_then_its_error),
