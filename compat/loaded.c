@@ -52,6 +52,8 @@ static void __attribute__((constructor)) loaded(void)
 
 static void __attribute__((destructor)) unloaded(void)
 {
-	arena_keeper_end();
 	origin_front_go(&this_library);
+	/* The keeper is the core's, which the other library may still stand on. */
+	if (!origin_has_front())
+		arena_keeper_end();
 }
