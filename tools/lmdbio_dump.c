@@ -116,7 +116,7 @@ static int dump_sound(MDB_txn *txn)
 	rc = dump.all ? dump_all(txn, dbi) : dump_database(txn, dbi, dump.subdb);
 	if (rc && rc != MDB_NOTFOUND && !tool_signal)
 		tool_read_failed(&dump_tool, dump.path, rc);
-	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND)
+	if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_BAD_CHECKSUM)
 		tool_complain(&dump_tool, "%s: --salvage dumps what can be read", dump.path);
 	return tool_read_status(rc);
 }

@@ -99,6 +99,7 @@ damage $((root * size + 24 + lower)) '\377' summed
 told changed_byte_is_not_seen_unasked 0 'structure intact' "$tools/lmdbio-check" broken
 told changed_byte_is_found 1 "page $root.*does not have the checksum" "$tools/lmdbio-check" --checksum=fnv1a broken
 told changed_byte_ends_a_dump 1 'a page does not have its checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" broken
+says changed_byte_in_a_dump_hints_at_salvage '--salvage dumps what can be read'
 told changed_byte_is_salvaged 1 'does not have the checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" --salvage broken
 
 # --- what is refused ---
