@@ -65,6 +65,7 @@ int for_later_choose(MDB_env *env, const char *path, unsigned *flags, bool *own)
 	struct for_later *later = &env->for_later;
 	const char *what = "reading with LMDBIO_DISABLE";
 
+	later->refused = false;
 	if (is_forwarded(env)) { /* it has been opened before, in vain */
 		*own = false;
 		return 0;

@@ -190,6 +190,21 @@ status lmdbio_is_no_original 1 found LMDBIO_LMDB1="$later" LMDBIO_VERBOSE=1 ./pr
 says lmdbio_is_no_original_in_words 'is no LMDB 1.0'
 status system_library_is_no_original 1 found LMDBIO_LMDB1="$dropin" LMDBIO_VERBOSE=1 ./program write new
 
+# --- an opening that is refused, and then another one of the same handle ------------------------------
+cat > again.c <<'END'
+#include <lmdb.h>
+int main(void)
+{
+	MDB_env *env;
+	return mdb_env_create(&env) || !mdb_env_open(env, "refused", 0, 0644) ||
+	       !mdb_env_open(env, "no-such-place", MDB_RDONLY, 0644);
+}
+END
+$cc -o again again.c original/liblmdb.so.1
+status opened_again 0 found LMDBIO_VERBOSE=1 ./again
+says opened_again_is_refused_first 'refused: writing takes an LMDB 1.0'
+says opened_again_fails_in_words 'no-such-place: .*No such file'
+
 # --- beside a real one -----------------------------------------------------------------------------------
 if [ -n "$real" ]; then
 	mkdir -p real
