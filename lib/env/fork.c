@@ -45,6 +45,7 @@ static void fork_in_child(void)
 	pthread_mutex_unlock(&list_lock);
 	/* Another thread of the parent may have held it. */
 	pthread_mutex_init(&adopt_lock, NULL);
+	origin_later_forked();
 }
 
 /* Not with the first environment: that may be opened while another thread forks. */

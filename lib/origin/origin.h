@@ -73,6 +73,8 @@ const struct origin *origin_built_in(void);
  * Lifetime: the program's. */
 const struct origin *origin_later(const char *path);
 const char *origin_later_why(void);
+/* In a forked child. */
+void origin_later_forked(void);
 
 /* 0, or why the built-in original cannot be called (dlopen only): an errno. *why is one line. */
 int origin_check(const char **why);

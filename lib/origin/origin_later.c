@@ -131,6 +131,12 @@ const struct origin *origin_later(const char *path)
 	return origin;
 }
 
+/* Another thread of the parent may have held the lock: the child then opens the original itself. */
+void origin_later_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
 const char *origin_later_why(void)
 {
 	return problem;

@@ -205,6 +205,30 @@ status opened_again 0 found LMDBIO_VERBOSE=1 ./again
 says opened_again_is_refused_first 'refused: writing takes an LMDB 1.0'
 says opened_again_fails_in_words 'no-such-place: .*No such file'
 
+# --- a child of a process that is about to open the original -------------------------------------------
+cat > forking.c <<'END'
+#include <lmdb.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* Runs while lmdbio opens this library as an LMDB 1.0. */
+__attribute__((constructor)) static void loaded(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+	MDB_env *env;
+	if (!pid) {
+		alarm(60); /* ends a child that waits for ever */
+		_exit(mdb_env_create(&env));
+	}
+	waitpid(pid, &status, 0);
+	printf("child %d\n", status);
+}
+END
+$cc -shared -fPIC -o forking.so forking.c
+status forked_meanwhile 0 found LMDBIO_LMDB1="$scratch/forking.so" ./again
+judge forked_meanwhile_child_waits_for_no_thread_of_its_parent grep -q '^child 0$' out
+
 # --- beside a real one -----------------------------------------------------------------------------------
 if [ -n "$real" ]; then
 	mkdir -p real
