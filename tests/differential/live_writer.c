@@ -287,14 +287,19 @@ int live_writer_ask(struct live_writer *writer, enum live_command command, unsig
 	return answer->rc;
 }
 
-int live_writer_end(struct live_writer *writer)
+int live_writer_wait(struct live_writer *writer)
 {
-	struct live_answer answer;
-	int status, rc = live_writer_ask(writer, LIVE_END, 0, &answer);
+	int status;
 
 	close(writer->to);
 	close(writer->from);
-	if (waitpid(writer->process, &status, 0) != writer->process)
-		return errno;
+	return waitpid(writer->process, &status, 0) == writer->process ? status : 0;
+}
+
+int live_writer_end(struct live_writer *writer)
+{
+	struct live_answer answer;
+	int rc = live_writer_ask(writer, LIVE_END, 0, &answer), status = live_writer_wait(writer);
+
 	return rc != 0 ? rc : status == 0 ? 0 : EIO;
 }

@@ -74,6 +74,9 @@ int live_writer_start(struct live_writer *writer, enum live_kind kind,
 /* Sends the command and waits for the answer. Returns 0, or an errno or the original's code. */
 int live_writer_ask(struct live_writer *writer, enum live_command command, unsigned count,
 		    struct live_answer *answer);
+/* Closes the pipes and waits for a process that has failed. Returns the status that waitpid(2)
+ * gives, or 0 if that fails. */
+int live_writer_wait(struct live_writer *writer);
 /* Ends the process. Returns 0 if it ended well. */
 int live_writer_end(struct live_writer *writer);
 

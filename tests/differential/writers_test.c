@@ -442,17 +442,22 @@ static int run_mode(const struct library *library, unsigned flags, unsigned read
 		.told = told,
 		.told_room = TOLD_ROOM,
 	};
-	int status, ended;
+	int status = 0, ended;
 	int rc = live_writer_start(&writer, writing_kind, &loaded, directory, flags, MAP_SIZE);
 	pid_t child;
 
-	if (rc == 0)
-		rc = live_writer_ask(&writer, LIVE_COMMIT, 3, &answer);
+	if (rc == 0 && (rc = live_writer_ask(&writer, LIVE_COMMIT, 3, &answer)) != 0)
+		status = live_writer_wait(&writer);
 	if (rc != 0) {
-		printf("    the writer fails: %d\n", rc);
 		remove_files(directory);
-		/* LMDB 1.0.1 ends in an assertion with MDB_WRITEMAP, before anything reads. */
-		return writing_kind == LIVE_LOADED && flags & MDB_WRITEMAP ? 0 : rc;
+		if (writing_kind == LIVE_LOADED && flags & MDB_WRITEMAP && WIFSIGNALED(status) &&
+		    WTERMSIG(status) == SIGABRT) {
+			printf("    not run: with MDB_WRITEMAP the writer ends in an assertion "
+			       "(LMDB 1.0.1 does)\n");
+			return 0;
+		}
+		printf("    the writer fails: %d, wait status %d\n", rc, status);
+		return rc;
 	}
 	fflush(stdout);
 	child = fork();
@@ -638,6 +643,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	told[1] = told[0] + TOLD_ROOM;
+	signal(SIGPIPE, SIG_IGN); /* of a writer that has ended: its command fails with EPIPE */
 	if (strncmp(what, "--later", 7) == 0)
 		writing_kind = LIVE_LATER;
 	if (argc > 2 && strcmp(what, "--loaded") == 0) {
