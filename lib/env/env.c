@@ -551,17 +551,6 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	return rc;
 }
 
-int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
-{
-	int rc = env->origin->call.mdb_env_set_maxdbs(env->orig, dbs);
-
-	if (!rc && env->for_later.orig)
-		rc = env->for_later.origin->call.mdb_env_set_maxdbs(env->for_later.orig, dbs);
-	if (!rc)
-		env->maxdbs = dbs + DBI_CORE;
-	return rc;
-}
-
 int env_set_assert(MDB_env *env, MDB_assert_func *func)
 {
 	env->assert_func = func;

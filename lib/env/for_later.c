@@ -153,6 +153,18 @@ int env_set_maxreaders(MDB_env *env, unsigned readers)
 				  : rc;
 }
 
+int env_set_maxdbs(MDB_env *env, MDB_dbi dbs)
+{
+	const struct for_later *later = &env->for_later;
+	int rc = env->origin->call.mdb_env_set_maxdbs(env->orig, dbs);
+
+	if (!rc && later->orig)
+		rc = later->origin->call.mdb_env_set_maxdbs(later->orig, dbs);
+	if (!rc)
+		env->maxdbs = dbs + DBI_CORE;
+	return rc;
+}
+
 int env_set_pagesize(MDB_env *env, int size)
 {
 	enum { LEAST = 256 };
