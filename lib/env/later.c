@@ -344,16 +344,12 @@ static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 	return 0;
 }
 
-int later_copy(const MDB_txn *txn, int fd)
+/* Copies bytes of the data file, from `offset` to `end`, as they stand there. `bytes`: room for
+ * COPY_STEP of them. */
+static int copy_range(const MDB_env *env, int fd, uint8_t *bytes, uint64_t offset, uint64_t end)
 {
-	const MDB_env *env = txn->env;
-	uint64_t end = txn->snapshot.view.limit << env->window.page_shift;
-	uint64_t offset = FORMAT_METAS * (uint64_t)env->window.page_size;
-	uint8_t *bytes = malloc(COPY_STEP);
-	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
+	int rc = 0;
 
-	if (!rc)
-		rc = copy_write(fd, bytes, offset);
 	while (offset < end && !rc) {
 		size_t length = end - offset < COPY_STEP ? end - offset : COPY_STEP;
 		ssize_t n = pread(env->data, bytes, length, (off_t)offset);
@@ -361,6 +357,21 @@ int later_copy(const MDB_txn *txn, int fd)
 		rc = n > 0 ? copy_write(fd, bytes, (size_t)n) : n ? errno : MDB_CORRUPTED;
 		offset += n > 0 ? (uint64_t)n : 0;
 	}
+	return rc;
+}
+
+int later_copy(const MDB_txn *txn, int fd)
+{
+	const MDB_env *env = txn->env;
+	uint64_t offset = FORMAT_METAS * (uint64_t)env->window.page_size;
+	uint8_t *bytes = malloc(COPY_STEP);
+	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
+
+	if (!rc)
+		rc = copy_write(fd, bytes, offset);
+	if (!rc)
+		rc = copy_range(env, fd, bytes, offset,
+				txn->snapshot.view.limit << env->window.page_shift);
 	free(bytes);
 	return rc;
 }
@@ -372,8 +383,7 @@ static int dump_run(const MDB_txn *txn, int fd, uint64_t since, uint8_t *bytes, 
 	const struct page_layout *layout = &page_layouts[txn->env->format];
 	const unsigned shift = txn->env->window.page_shift;
 	uint64_t limit = txn->snapshot.view.limit, pages = 1;
-	uint64_t offset = *page << shift, end;
-	int rc = 0;
+	uint64_t offset = *page << shift;
 
 	if (pread(txn->env->data, bytes, layout->header, (off_t)offset) != (ssize_t)layout->header)
 		return MDB_CORRUPTED;
@@ -384,14 +394,7 @@ static int dump_run(const MDB_txn *txn, int fd, uint64_t since, uint8_t *bytes, 
 	*page += pages;
 	if (load64(bytes + PAGE_NUMBER) != *page - pages || load64(bytes + PAGE_TXNID) <= since)
 		return 0;
-	for (end = *page << shift; offset < end && !rc;) {
-		size_t length = end - offset < COPY_STEP ? end - offset : COPY_STEP;
-		ssize_t n = pread(txn->env->data, bytes, length, (off_t)offset);
-
-		rc = n > 0 ? copy_write(fd, bytes, (size_t)n) : n ? errno : MDB_CORRUPTED;
-		offset += n > 0 ? (uint64_t)n : 0;
-	}
-	return rc;
+	return copy_range(txn->env, fd, bytes, offset, *page << shift);
 }
 
 int later_dump(const MDB_txn *txn, int fd, uint64_t since)
