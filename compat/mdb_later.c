@@ -161,7 +161,7 @@ EXPORT int mdb_cursor_is_db(MDB_cursor *cursor)
 	if (!cursor)
 		return 0;
 	if (cursor_is_own(cursor))
-		return !txn_here(cursor->txn) && cursor_at_database(&cursor->cursor);
+		return !txn_here(cursor->txn) && cursor_at_database(&cursor->cursor, NULL);
 	later = cursor_is_ours(cursor) ? cursor->origin->later : caller_later(CALLER);
 	return later ? later->mdb_cursor_is_db(cursor_orig(cursor)) : 0;
 }

@@ -222,8 +222,9 @@ APART int cursor_get_elsewhere(MDB_cursor *cursor, MDB_val *key, MDB_val *data, 
 		rc = txn_here(cursor->txn);
 		if (!rc)
 			rc = cursor_get(&cursor->cursor, key, data, op);
+		/* These four operations leave the program's key as it is. */
 		if (cursor->names && !rc && op != MDB_SET && op != MDB_GET_BOTH &&
-		    op != MDB_GET_BOTH_RANGE)
+		    op != MDB_GET_BOTH_RANGE && op != MDB_GET_MULTIPLE)
 			rc = for_later_name(cursor, key);
 		return rc;
 	}

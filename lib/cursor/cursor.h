@@ -165,8 +165,9 @@ int cursor_get(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op
 /* mdb_cursor_count(). Returns 0, MDB_NOTFOUND, EINVAL, MDB_INCOMPATIBLE, MDB_BAD_TXN. */
 int cursor_count(struct cursor *cursor, size_t *count);
 
-/* Whether a cursor that has just moved stands at the record of a named database. */
-bool cursor_at_database(const struct cursor *cursor);
+/* Whether a cursor that has just moved stands at the record of a named database. *name (or NULL) is
+ * then the name as the page has it, with the NUL that ends it in LMDB 1.0. */
+bool cursor_at_database(const struct cursor *cursor, MDB_val *name);
 
 /* mdb_get(): the value of a key, the first one of its duplicates. Returns as cursor_get(). */
 int tree_get(struct snapshot *snapshot, struct tree *tree, const struct comparators *comparators,

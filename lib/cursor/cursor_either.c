@@ -24,7 +24,7 @@ int cursor_count(struct cursor *cursor, size_t *count)
 	return EITHER(cursor_count, cursor->snapshot)(cursor, count);
 }
 
-bool cursor_at_database(const struct cursor *cursor)
+bool cursor_at_database(const struct cursor *cursor, MDB_val *name)
 {
 	const struct level *level;
 	struct entry entry;
@@ -33,10 +33,14 @@ bool cursor_at_database(const struct cursor *cursor)
 	    cursor->serial != cursor->snapshot->serial || cursor->snapshot->blocked)
 		return false;
 	level = &cursor->levels[cursor->depth - 1];
-	return level->index < level->count && !(level->flags & PAGE_LEAF2) &&
-	       page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
-			       level->index, &entry) &&
-	       entry_is_database(entry.flags);
+	if (level->index >= level->count || level->flags & PAGE_LEAF2 ||
+	    !page_whole_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+			      level->index, &entry) ||
+	    !entry_is_database(entry.flags))
+		return false;
+	if (name)
+		*name = (MDB_val){entry.key_size, (void *)(uintptr_t)entry.key};
+	return true;
 }
 
 int cursor_descend(struct cursor *cursor, enum descent how, const MDB_val *key)

@@ -288,8 +288,9 @@ int env_set_encrypt(MDB_env *env, MDB_enc_func *func, const MDB_val *key, unsign
 int for_later_set_checksum(MDB_env *env, MDB_sum_func *func, unsigned size);
 int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid);
 int env_incr_dump(MDB_env *env, const char *path, size_t txnid);
-/* After a cursor over the main database has moved: a key that names a database gets its NUL. Returns 0
- * or ENOMEM. Lifetime of the key: the environment's, or as before. */
+/* After a cursor over the main database has moved and set a key: if the cursor stands at a named
+ * database, *key becomes its name with the NUL. Returns 0 or ENOMEM. Lifetime of the key: the
+ * environment's, or the transaction's. */
 int for_later_name(MDB_cursor *cursor, MDB_val *key);
 
 /* What writing is refused with. */

@@ -215,23 +215,25 @@ int for_later_name(MDB_cursor *cursor, MDB_val *key)
 	MDB_env *env = cursor->txn->env;
 	_Atomic(struct name_copy *) *names = &env->for_later.names;
 	struct name_copy *name;
+	MDB_val whole;
 
-	if (!key || !cursor_at_database(&cursor->cursor))
+	if (!key || !cursor_at_database(&cursor->cursor, &whole))
 		return 0;
 	if (env->format == FORMAT_1_0) {
-		key->mv_size += page_layouts[FORMAT_1_0].name_end; /* it stands there */
+		*key = whole; /* the NUL stands in the page */
 		return 0;
 	}
 	for (name = *names; name; name = name->next)
-		if (name->size == key->mv_size + 1 && !memcmp(name->text, key->mv_data, key->mv_size))
+		if (name->size == whole.mv_size + 1 &&
+		    !memcmp(name->text, whole.mv_data, whole.mv_size))
 			break;
 	if (!name) {
-		name = malloc(sizeof(*name) + key->mv_size + 1);
+		name = malloc(sizeof(*name) + whole.mv_size + 1);
 		if (!name)
 			return ENOMEM;
-		name->size = key->mv_size + 1;
-		memcpy(name->text, key->mv_data, key->mv_size);
-		name->text[key->mv_size] = 0;
+		name->size = whole.mv_size + 1;
+		memcpy(name->text, whole.mv_data, whole.mv_size);
+		name->text[whole.mv_size] = 0;
 		name->next = *names;
 		while (!atomic_compare_exchange_weak(names, &name->next, name))
 			;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks what an environment on a data file of LMDB 1.0 answers to damage. */
+#include "env_fixture.h"
+#include "later_make.h"
+
+#include "format/layout.h"
+#include "format/page.h"
+#include "util/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LARGE = 10000, LARGES = 6 }; /* bytes; values */
+
+static const struct page_layout *const layout = &page_layouts[FORMAT_1_0];
+
+struct fixture {
+	struct place place;
+	uint32_t page_size;
+	uint64_t pages;  /* of the file */
+	uint64_t txnid;  /* of the newest transaction, and of all pages */
+	uint8_t *bytes;  /* the file's */
+	unsigned newest; /* its meta page */
+};
+
+static void file_read(struct fixture *f)
+{
+	int fd = open(f->place.data, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	free(f->bytes);
+	f->bytes = malloc((size_t)st.st_size);
+	assert_non_null(f->bytes);
+	assert_int_equal(pread(fd, f->bytes, (size_t)st.st_size, 0), st.st_size);
+	close(fd);
+	f->page_size = load32(f->bytes + layout->shift + META_FREE_TREE + TREE_PAD);
+	f->pages = (uint64_t)st.st_size / f->page_size;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	static char large[LARGE];
+	uint32_t page_size;
+	char key[] = "large ?";
+	MDB_env *orig;
+
+	*state = f;
+	if (!f)
+		return -1;
+	memset(large, 'v', sizeof(large));
+	place_make(&f->place);
+	orig = origin_open(&f->place);
+	origin_put_text(orig, NULL, 0, "key", "value");
+	origin_put_text(orig, "x", 0, "inner", "value");
+	/* Each in a transaction of its own, which leaves free pages behind. */
+	for (char i = 0; i < LARGES; i++) {
+		key[6] = (char)('0' + i);
+		origin_put(orig, NULL, 0, (MDB_val){7, key}, (MDB_val){LARGE, large});
+	}
+	lmdbio_orig_mdb_env_close(orig);
+	place_newest(&f->place, &page_size, &f->txnid);
+	f->newest = f->txnid & 1;
+	assert_int_equal(later_make(f->place.data, f->place.data), 0);
+	file_read(f);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	place_remove(&f->place);
+	free(f->bytes);
+	free(f);
+	return 0;
+}
+
+static uint64_t page_at(const struct fixture *f, uint64_t page)
+{
+	return page * f->page_size;
+}
+
+/* --- names ------------------------------------------------------------------------------------- */
+
+/* Replaces the name "x", of which the file has one, by `size` of these bytes. */
+static void name_patch(const struct fixture *f, const char *name, uint16_t size)
+{
+	static const uint8_t entry[] = {ENTRY_SUBTREE, 0, 2, 0, 'x', 0};
+	const uint8_t *at = f->bytes + page_at(f, FORMAT_METAS);
+	uint64_t offset;
+
+	at = memmem(at, f->pages * f->page_size - page_at(f, FORMAT_METAS), entry, sizeof(entry));
+	assert_non_null(at);
+	offset = (uint64_t)(at - f->bytes);
+	place_patch(&f->place, offset + 2, &size, sizeof(size));
+	place_patch(&f->place, offset + 4, name, size);
+}
+
+/* The last key of the main database, which is a name, as a program for LMDB 1.0 gets it. */
+static void name_is(const struct fixture *f, const char *name, size_t size)
+{
+	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
+	MDB_val key = {SIZE_MAX, NULL}, moved;
+	MDB_cursor *cursor;
+	MDB_txn *txn;
+
+	assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	cursor = calloc(1, sizeof(*cursor));
+	assert_non_null(cursor);
+	cursor->txn = txn;
+	cursor_init(&cursor->cursor, &txn->snapshot, &txn->trees[DBI_MAIN],
+		    &env->slots[DBI_MAIN].order, NULL);
+	assert_int_equal(cursor_get(&cursor->cursor, &moved, NULL, MDB_LAST), 0);
+	/* What the program's key was before does not matter. */
+	assert_int_equal(for_later_name(cursor, &key), 0);
+	assert_int_equal(key.mv_size, size);
+	assert_memory_equal(key.mv_data, name, size);
+	cursor_end(&cursor->cursor);
+	free(cursor);
+	txn_abort(txn);
+	env_close(env);
+}
+
+static void name_when_a_cursor_comes_to_it_then_it_is_the_page_s(void **state)
+{
+	struct fixture *f = *state;
+
+	name_is(f, "x", 2);
+	name_patch(f, "xy", 2);
+	name_is(f, "xy", 2);
+}
+
+static void name_when_the_file_is_of_0_9_then_it_gets_its_nul(void **state)
+{
+	struct fixture earlier = {0};
+	MDB_env *orig;
+
+	(void)state;
+	place_make(&earlier.place);
+	orig = origin_open(&earlier.place);
+	origin_put_text(orig, "x", 0, "inner", "value");
+	lmdbio_orig_mdb_env_close(orig);
+	name_is(&earlier, "x", 2);
+	place_remove(&earlier.place);
+}
+
+static void name_when_it_is_empty_then_it_is_one_byte(void **state)
+{
+	struct fixture *f = *state;
+
+	name_patch(f, "", 1);
+	name_is(f, "", 1);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(name_when_a_cursor_comes_to_it_then_it_is_the_page_s),
+		TEST(name_when_the_file_is_of_0_9_then_it_gets_its_nul),
+		TEST(name_when_it_is_empty_then_it_is_one_byte),
+	};
+
+	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);
+}
