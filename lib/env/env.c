@@ -339,17 +339,20 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	return rc;
 }
 
-/* The window stands over the original's map where we know it, else over one of its own. */
-static int window_renew(MDB_env *env, uint32_t page_size, const struct origin_loan *loan)
+/* The window stands over the original's map where we know it, else over one of its own, of `length`
+ * bytes; 0: as long as the original's. */
+static int window_renew(MDB_env *env, uint32_t page_size, size_t length,
+			const struct origin_loan *loan)
 {
 	struct window window;
-	MDB_envinfo info;
+	MDB_envinfo info = {.me_mapsize = length};
 	int rc = 0;
 
 	if (loan->map && !env->later) {
 		window_borrow(&window, loan->map, loan->length, page_size);
 	} else {
-		rc = env->origin->call.mdb_env_info(env->orig, &info);
+		if (!length)
+			rc = env->origin->call.mdb_env_info(env->orig, &info);
 		if (!rc && !env->io.ops)
 			rc = io_open_file(&env->io, "pread", env->data);
 		/* The stand-in of a later LMDB's file knows no more than its map size. */
@@ -385,7 +388,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	env->flags = flags;
 	env->permissions = mode;
 	env->bytes = (meta.last_page + 1) * meta.page_size;
-	rc = window_renew(env, meta.page_size, &loan);
+	rc = window_renew(env, meta.page_size, 0, &loan);
 	if (!rc) {
 		env->slots = calloc(env->maxdbs, sizeof(*env->slots));
 		if (!env->path)
@@ -528,24 +531,29 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 int env_set_mapsize(MDB_env *env, size_t size)
 {
 	struct origin_loan loan = {.fd = -1};
+	bool later = env->mode == ENV_OWN && env->later;
 	int rc;
 
 	/* Its new map would be another file's. */
 	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
 		return EBADF;
-	if (env->mode == ENV_OWN && env->later && (rc = later_mapsize(env, &size)))
+	if (later && (rc = later_mapsize(env, &size)))
 		return rc;
 	/* The original takes its map down, which is our window. */
 	env_store_close(env);
-	origin_loan_begin(&loan);
-	rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
-	origin_loan_end();
+	/* The original's map of the stand-in stays: the original does not survive it when a size that
+	 * comes from a damaged file cannot be mapped. */
+	if (!later) {
+		origin_loan_begin(&loan);
+		rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
+		origin_loan_end();
+	}
 	if (!rc && env->for_later.orig)
 		rc = env->for_later.origin->call.mdb_env_set_mapsize(env->for_later.orig, size);
 	if (env->mode != ENV_OWN)
 		return rc;
 	if (!rc)
-		rc = window_renew(env, env->window.page_size, &loan);
+		rc = window_renew(env, env->window.page_size, later ? size : 0, &loan);
 	if (env->window.base)
 		(void)env_store_open(env);
 	return rc;

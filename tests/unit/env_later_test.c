@@ -164,6 +164,42 @@ static void name_when_it_is_empty_then_it_is_one_byte(void **state)
 	name_is(f, "", 1);
 }
 
+/* --- map sizes --------------------------------------------------------------------------------- */
+
+enum { CHILD_FINE = 40, CHILD_BEGAN, CHILD_RESIZED, CHILD_READ, CHILD_HEALED };
+
+static int outgrow(void *argument)
+{
+	struct fixture *f = argument;
+	uint64_t meta = page_at(f, !f->newest) + layout->shift;
+	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
+	MDB_txn *txn;
+
+	place_patch64(&f->place, meta + META_LAST_PAGE, UINT64_C(1) << 50);
+	place_patch64(&f->place, meta + META_TXNID, f->txnid + 1);
+	for (unsigned i = 0; i < 2; i++) {
+		if (txn_begin(env, NULL, MDB_RDONLY, &txn) != MDB_MAP_RESIZED)
+			return CHILD_BEGAN;
+		if (!env_set_mapsize(env, 0))
+			return CHILD_RESIZED;
+	}
+	place_patch64(&f->place, meta + META_TXNID, f->txnid - 1);
+	if (env_set_mapsize(env, 0) || txn_begin(env, NULL, MDB_RDONLY, &txn))
+		return CHILD_HEALED;
+	if (!txn_has(txn, DBI_MAIN, "key", "value"))
+		return CHILD_READ;
+	txn_abort(txn);
+	env_close(env);
+	return CHILD_FINE;
+}
+
+static void set_mapsize_when_the_last_page_is_nonsense_then_error_and_no_signal(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(in_process(outgrow, f), CHILD_FINE);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -172,6 +208,7 @@ int main(void)
 		TEST(name_when_a_cursor_comes_to_it_then_it_is_the_page_s),
 		TEST(name_when_the_file_is_of_0_9_then_it_gets_its_nul),
 		TEST(name_when_it_is_empty_then_it_is_one_byte),
+		TEST(set_mapsize_when_the_last_page_is_nonsense_then_error_and_no_signal),
 	};
 
 	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);
