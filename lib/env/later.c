@@ -376,39 +376,67 @@ int later_copy(const MDB_txn *txn, int fd)
 	return rc;
 }
 
-/* Page `*page` of a file, or the run that begins there, if it is newer than a transaction; *page becomes
- * the next one. Pages that no snapshot uses may hold anything. */
-static int dump_run(const MDB_txn *txn, int fd, uint64_t since, uint8_t *bytes, uint64_t *page)
-{
-	const struct page_layout *layout = &page_layouts[txn->env->format];
-	const unsigned shift = txn->env->window.page_shift;
-	uint64_t limit = txn->snapshot.view.limit, pages = 1;
-	uint64_t offset = *page << shift;
+/* What a dump has come to. */
+struct dump {
+	const MDB_txn *txn;
+	int fd;
+	uint64_t since;
+	uint64_t done;  /* the page behind the last run that was written */
+	uint8_t *bytes; /* room for COPY_STEP of them */
+};
 
-	if (pread(txn->env->data, bytes, layout->header, (off_t)offset) != (ssize_t)layout->header)
-		return MDB_CORRUPTED;
-	if (page_flags(layout, bytes) & PAGE_OVERFLOW)
-		pages = page_run(layout, bytes);
-	if (load64(bytes + PAGE_NUMBER) != *page || !pages || pages > limit - *page)
-		pages = 1;
-	*page += pages;
-	if (load64(bytes + PAGE_NUMBER) != *page - pages || load64(bytes + PAGE_TXNID) <= since)
+/* How many pages begin with the page in dump->bytes, if it is newer than dump->since, else 0. Pages that
+ * no snapshot uses, and those inside a run, may hold anything. */
+static uint64_t dump_newer(const struct dump *dump, uint64_t page)
+{
+	const struct page_layout *layout = &page_layouts[dump->txn->env->format];
+	uint64_t pages = 1;
+
+	if (page_flags(layout, dump->bytes) & PAGE_OVERFLOW)
+		pages = page_run(layout, dump->bytes);
+	if (load64(dump->bytes + PAGE_NUMBER) != page ||
+	    load64(dump->bytes + PAGE_TXNID) <= dump->since ||
+	    pages > dump->txn->snapshot.view.limit - page)
 		return 0;
-	return copy_range(txn->env, fd, bytes, offset, *page << shift);
+	return pages;
+}
+
+/* Writes a page, or the run that begins there, if it is newer. mdb_env_incr_loadfd() reads as many pages
+ * as the header says, and a writer may be changing a page that no snapshot uses: so the header that is
+ * judged is the one that is written. */
+static int dump_page(struct dump *dump, uint64_t page)
+{
+	const struct window *window = &dump->txn->env->window;
+	uint64_t offset = page << window->page_shift, pages;
+	ssize_t n = pread(dump->txn->env->data, dump->bytes, window->page_size, (off_t)offset);
+	int rc;
+
+	if (n != (ssize_t)window->page_size)
+		return n < 0 ? errno : MDB_CORRUPTED;
+	pages = dump_newer(dump, page);
+	if (!pages || page + pages <= dump->done)
+		return 0;
+	rc = copy_write(dump->fd, dump->bytes, window->page_size);
+	if (!rc)
+		rc = copy_range(dump->txn->env, dump->fd, dump->bytes,
+				offset + window->page_size, (page + pages) << window->page_shift);
+	dump->done = page + pages;
+	return rc;
 }
 
 int later_dump(const MDB_txn *txn, int fd, uint64_t since)
 {
+	struct dump dump = {txn, fd, since, .bytes = malloc(COPY_STEP)};
 	const size_t size = txn->env->window.page_size;
-	uint64_t page = FORMAT_METAS;
-	uint8_t *bytes = malloc(COPY_STEP);
-	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
+	int rc = dump.bytes ? copy_metas(txn, dump.bytes) : ENOMEM;
 
 	for (unsigned i = 0; i < FORMAT_METAS && !rc; i++)
 		if ((i == (txn->id & 1) ? txn->id : txn->id - 1) > since)
-			rc = copy_write(fd, bytes + i * size, size);
-	while (page < txn->snapshot.view.limit && !rc)
-		rc = dump_run(txn, fd, since, bytes, &page);
-	free(bytes);
+			rc = copy_write(fd, dump.bytes + i * size, size);
+	/* Each page, also inside of what looks like a run: a run that was freed keeps its header, and
+	 * its pages may have been reused. */
+	for (uint64_t page = FORMAT_METAS; page < txn->snapshot.view.limit && !rc; page++)
+		rc = dump_page(&dump, page);
+	free(dump.bytes);
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what an environment on a data file of LMDB 1.0 answers to damage. */
+/* Checks what an environment on a data file of LMDB 1.0 answers to damage, and what it writes out. */
 #include "env_fixture.h"
 #include "later_make.h"
 
@@ -200,6 +200,145 @@ static void set_mapsize_when_the_last_page_is_nonsense_then_error_and_no_signal(
 	assert_int_equal(in_process(outgrow, f), CHILD_FINE);
 }
 
+/* --- dumps ------------------------------------------------------------------------------------- */
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+	return !*bytes && !memcmp(bytes, bytes + 1, size - 1);
+}
+
+/* A page that nothing leads to, in front of a run (of `run` pages at least) or of a page of a tree (0). */
+static uint64_t free_page_find(const struct fixture *f, uint64_t run)
+{
+	for (uint64_t page = FORMAT_METAS; page + 1 < f->pages; page++) {
+		const uint8_t *next = f->bytes + page_at(f, page + 1);
+
+		if (is_zero(f->bytes + page_at(f, page), f->page_size) &&
+		    load64(next) == page + 1 &&
+		    (run ? page_flags(layout, next) & PAGE_OVERFLOW && page_run(layout, next) >= run
+			 : page_is_sound(layout, next, page + 1)))
+			return page;
+	}
+	fail_msg("the file has no free page in front of what is wanted");
+	return 0;
+}
+
+/* Gives a free page the header of a run. */
+static void run_patch(struct fixture *f, uint64_t page, uint64_t txnid, uint32_t pages)
+{
+	uint64_t at = page_at(f, page);
+	uint16_t flags = PAGE_OVERFLOW;
+
+	place_patch64(&f->place, at + PAGE_NUMBER, page);
+	place_patch64(&f->place, at + PAGE_TXNID, txnid);
+	place_patch(&f->place, at + layout->shift + PAGE_FLAGS, &flags, sizeof(flags));
+	place_patch(&f->place, at + layout->shift + PAGE_RUN, &pages, sizeof(pages));
+}
+
+/* Reads a dump as mdb_env_incr_loadfd() does, and marks the pages that are in it. */
+static void dump_parse(const struct fixture *f, const uint8_t *dump, size_t size, bool *seen)
+{
+	while (size) {
+		uint64_t page, pages = 1;
+
+		assert_true(size >= f->page_size);
+		page = load64(dump + PAGE_NUMBER);
+		if (page_flags(layout, dump) & PAGE_OVERFLOW)
+			pages = page_run(layout, dump);
+		assert_true(pages && page < f->pages && pages <= f->pages - page);
+		assert_true(size / f->page_size >= pages);
+		/* The older meta page is made of the newer. */
+		if (page >= FORMAT_METAS || page == f->newest)
+			assert_memory_equal(dump, f->bytes + page_at(f, page),
+					    pages * f->page_size);
+		memset(seen + page, true, pages);
+		dump += pages * f->page_size;
+		size -= pages * f->page_size;
+	}
+}
+
+/* Dumps what is newer than `since`. *seen: an entry for each page of the file, malloc'ed. */
+static void dump_of(struct fixture *f, uint64_t since, bool **seen)
+{
+	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
+	FILE *file = tmpfile();
+	uint8_t *dump;
+	off_t size;
+
+	assert_non_null(file);
+	assert_int_equal(env_incr_dumpfd(env, fileno(file), since), 0);
+	env_close(env);
+	size = lseek(fileno(file), 0, SEEK_END);
+	dump = malloc((size_t)size + 1);
+	*seen = calloc(f->pages, sizeof(**seen));
+	assert_non_null(dump);
+	assert_non_null(*seen);
+	assert_int_equal(pread(fileno(file), dump, (size_t)size, 0), size);
+	fclose(file);
+	file_read(f);
+	dump_parse(f, dump, (size_t)size, *seen);
+	free(dump);
+}
+
+/* All that the file's snapshot uses is in a dump of all. `but`: a page that it does not use, or 0. */
+static void dump_is_whole(struct fixture *f, uint64_t since, uint64_t but)
+{
+	bool *seen;
+
+	dump_of(f, since, &seen);
+	for (uint64_t page = 0; page < f->pages; page++)
+		if (!seen[page] && page != but &&
+		    !is_zero(f->bytes + page_at(f, page), f->page_size))
+			fail_msg("page %u is not in the dump", (unsigned)page);
+	free(seen);
+}
+
+static void dump_when_of_all_then_each_page_is_the_file_s(void **state)
+{
+	struct fixture *f = *state;
+
+	dump_is_whole(f, 0, 0);
+}
+
+static void dump_when_nothing_is_newer_then_empty(void **state)
+{
+	struct fixture *f = *state;
+	bool *seen;
+
+	dump_of(f, f->txnid, &seen);
+	assert_true(is_zero((const uint8_t *)seen, f->pages * sizeof(*seen)));
+	free(seen);
+}
+
+static void dump_when_a_live_page_is_inside_a_freed_run_then_it_is_there(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t page = free_page_find(f, 0);
+
+	run_patch(f, page, f->txnid - 2, 2);
+	dump_is_whole(f, f->txnid - 2, page);
+}
+
+static void dump_when_a_freed_run_ends_inside_a_live_one_then_all_of_it_is_there(void **state)
+{
+	struct fixture *f = *state;
+
+	run_patch(f, free_page_find(f, 3), f->txnid, 2);
+	dump_is_whole(f, 0, 0);
+}
+
+static void dump_when_a_free_page_says_nonsense_then_other_pages_are_there(void **state)
+{
+	static const uint32_t pages[] = {0, 1000, UINT32_MAX};
+	struct fixture *f = *state;
+	uint64_t page = free_page_find(f, 0);
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		run_patch(f, page, f->txnid, pages[i]);
+		dump_is_whole(f, 0, page);
+	}
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -209,6 +348,11 @@ int main(void)
 		TEST(name_when_the_file_is_of_0_9_then_it_gets_its_nul),
 		TEST(name_when_it_is_empty_then_it_is_one_byte),
 		TEST(set_mapsize_when_the_last_page_is_nonsense_then_error_and_no_signal),
+		TEST(dump_when_of_all_then_each_page_is_the_file_s),
+		TEST(dump_when_nothing_is_newer_then_empty),
+		TEST(dump_when_a_live_page_is_inside_a_freed_run_then_it_is_there),
+		TEST(dump_when_a_freed_run_ends_inside_a_live_one_then_all_of_it_is_there),
+		TEST(dump_when_a_free_page_says_nonsense_then_other_pages_are_there),
 	};
 
 	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);
