@@ -86,30 +86,13 @@ static bool may_be_given(const MDB_env *env, unsigned flags, const MDB_txn *txn)
 	return txn->env == env && env->origin->copy3 && env->origin->copyfd3;
 }
 
-/* A writer may overwrite a transaction's meta page before it has been copied; the copy is then made of
- * the next transaction. */
-static int copy_later(MDB_env *env, int fd)
-{
-	MDB_txn *txn;
-	int rc;
-
-	do {
-		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
-		if (rc)
-			return rc;
-		rc = later_copy(txn, fd);
-		txn_abort(txn);
-	} while (rc == EAGAIN);
-	return rc;
-}
-
 static int copy_own(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
 	MDB_txn *begun = NULL;
 	int rc;
 
 	if (env->later && !env->packed && !(flags & MDB_CP_COMPACT))
-		return copy_later(env, fd);
+		return later_copy(env, fd);
 	rc = txn ? txn_here(txn) : txn_begin(env, NULL, MDB_RDONLY, &begun);
 	if (!rc && flags & MDB_CP_COMPACT)
 		rc = copy_compact(txn ? txn : begun, fd);

@@ -244,19 +244,9 @@ int for_later_name(MDB_cursor *cursor, MDB_val *key)
 
 int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid)
 {
-	MDB_txn *txn;
-	int rc;
-
 	if (env->mode != ENV_OWN || !env->later || env->packed)
 		return MDB_INCOMPATIBLE; /* pages of LMDB 0.9 do not say when they were written */
-	do {
-		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
-		if (rc)
-			return rc;
-		rc = later_dump(txn, fd, txnid);
-		txn_abort(txn);
-	} while (rc == EAGAIN);
-	return rc;
+	return later_dump(env, fd, txnid);
 }
 
 int env_incr_dump(MDB_env *env, const char *path, size_t txnid)

@@ -24,6 +24,9 @@ enum {
 	COPY_STEP = 1 << 20,
 	LOOKS_MAX = 1000, /* at two meta pages, until no writer is busy with either */
 	KEYS_LEAST = 2,   /* in a page, of the longest there are */
+	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
+	 * which a descriptor may answer with, and no code of LMDB. */
+	OVERWRITTEN = -1,
 };
 
 /* Both meta pages of the stand-in: `pages` are empty. */
@@ -320,7 +323,7 @@ int later_key_max(const MDB_env *env)
 }
 
 /* The meta pages of a copy: the transaction's, and in the other's place the one before it. Returns
- * 0, or EAGAIN when a writer has overwritten it meanwhile. */
+ * 0 or OVERWRITTEN. */
 static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 {
 	const struct window *window = &txn->env->window;
@@ -340,7 +343,7 @@ static int copy_metas(const MDB_txn *txn, uint8_t *pages)
 	atomic_thread_fence(memory_order_acquire);
 	if (meta_parse(&meta, pages + own * size, txn->env->format) || meta.txnid != txn->id ||
 	    memcmp(pages + own * size, window_meta(window, own), size) != 0)
-		return EAGAIN;
+		return OVERWRITTEN;
 	return 0;
 }
 
@@ -360,13 +363,14 @@ static int copy_range(const MDB_env *env, int fd, uint8_t *bytes, uint64_t offse
 	return rc;
 }
 
-int later_copy(const MDB_txn *txn, int fd)
+static int snapshot_copy(const MDB_txn *txn, int fd, uint64_t since)
 {
 	const MDB_env *env = txn->env;
 	uint64_t offset = FORMAT_METAS * (uint64_t)env->window.page_size;
 	uint8_t *bytes = malloc(COPY_STEP);
 	int rc = bytes ? copy_metas(txn, bytes) : ENOMEM;
 
+	(void)since;
 	if (!rc)
 		rc = copy_write(fd, bytes, offset);
 	if (!rc)
@@ -424,7 +428,7 @@ static int dump_page(struct dump *dump, uint64_t page)
 	return rc;
 }
 
-int later_dump(const MDB_txn *txn, int fd, uint64_t since)
+static int snapshot_dump(const MDB_txn *txn, int fd, uint64_t since)
 {
 	struct dump dump = {txn, fd, since, .bytes = malloc(COPY_STEP)};
 	const size_t size = txn->env->window.page_size;
@@ -439,4 +443,32 @@ int later_dump(const MDB_txn *txn, int fd, uint64_t since)
 		rc = dump_page(&dump, page);
 	free(dump.bytes);
 	return rc;
+}
+
+/* Has the newest snapshot written; the next one if its meta page is overwritten before it has been copied.
+ * A meta page that never is the snapshot's belongs to a damaged file. */
+static int newest_write(MDB_env *env, int fd, uint64_t since,
+			int (*write)(const MDB_txn *txn, int fd, uint64_t since))
+{
+	int rc = OVERWRITTEN;
+	MDB_txn *txn;
+
+	for (unsigned look = 0; look < LOOKS_MAX && rc == OVERWRITTEN; look++) {
+		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
+		if (rc)
+			return rc;
+		rc = write(txn, fd, since);
+		txn_abort(txn);
+	}
+	return rc == OVERWRITTEN ? MDB_CORRUPTED : rc;
+}
+
+int later_copy(MDB_env *env, int fd)
+{
+	return newest_write(env, fd, 0, snapshot_copy);
+}
+
+int later_dump(MDB_env *env, int fd, uint64_t since)
+{
+	return newest_write(env, fd, since, snapshot_dump);
 }

@@ -67,12 +67,11 @@ int later_reader_list(const MDB_env *env, MDB_msg_func *func, void *context);
 int later_reader_check(const MDB_env *env, int *dead);
 int later_maxreaders(const MDB_env *env, unsigned *readers);
 
-/* Writes a copy of a transaction's snapshot to a descriptor: its two meta pages, and all other pages
- * as they stand in the file. Returns 0, MDB_CORRUPTED or an errno. */
-int later_copy(const MDB_txn *txn, int fd);
-/* Writes what a copy as it was after a transaction lacks: the same, but of the pages those alone which
- * are newer. Returns as later_copy(), or EAGAIN: a writer has overwritten the meta page, so take the
- * next snapshot. */
-int later_dump(const MDB_txn *txn, int fd, uint64_t since);
+/* Writes a copy of the newest snapshot to a descriptor: its two meta pages, and all other pages as they
+ * stand in the file. Returns 0, MDB_CORRUPTED, an errno, or as txn_begin(). */
+int later_copy(MDB_env *env, int fd);
+/* Writes the newest snapshot's pages that are newer than transaction `since`: LMDB 1.0's
+ * mdb_env_incr_loadfd() adds them to a copy of that transaction. Returns as later_copy(). */
+int later_dump(MDB_env *env, int fd, uint64_t since);
 
 #endif

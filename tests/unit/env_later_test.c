@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { LARGE = 10000, LARGES = 6 }; /* bytes; values */
+enum { LARGE = 10000, LARGES = 6, BUSY_MAX = 5 }; /* bytes; values; seconds of computing */
 
 static const struct page_layout *const layout = &page_layouts[FORMAT_1_0];
 
@@ -339,6 +340,75 @@ static void dump_when_a_free_page_says_nonsense_then_other_pages_are_there(void 
 	}
 }
 
+/* --- copies ------------------------------------------------------------------------------------ */
+
+/* Returns the writing end of a pipe that is full and does not wait. */
+static int full_pipe(int *reading)
+{
+	static const char zeros[4096];
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	while (write(ends[1], zeros, sizeof(zeros)) > 0)
+		;
+	*reading = ends[0];
+	return ends[1];
+}
+
+/* Without the error these would not end. */
+static void computing_limit(void)
+{
+	const struct rlimit most = {BUSY_MAX, BUSY_MAX};
+
+	setrlimit(RLIMIT_CPU, &most);
+}
+
+static int write_to_full_pipe(void *argument)
+{
+	struct fixture *f = argument;
+	MDB_env *env = own_open(&f->place, 2, MDB_NOLOCK);
+	int reading, fd = full_pipe(&reading), copied, dumped;
+
+	computing_limit();
+	copied = env_copyfd(env, fd, 0, NULL);
+	dumped = env_incr_dumpfd(env, fd, 0);
+	env_close(env);
+	close(fd);
+	close(reading);
+	return copied == EAGAIN && dumped == EAGAIN ? CHILD_FINE : CHILD_READ;
+}
+
+static void copy_when_a_pipe_is_full_then_eagain(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(in_process(write_to_full_pipe, f), CHILD_FINE);
+}
+
+/* The newer meta page stands in the other's place. */
+static int copy_of_swapped_metas(void *argument)
+{
+	struct fixture *f = argument;
+	MDB_env *env;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC), copied, dumped;
+
+	place_patch64(&f->place, page_at(f, !f->newest) + layout->shift + META_TXNID, f->txnid + 2);
+	env = own_open(&f->place, 2, MDB_NOLOCK);
+	computing_limit();
+	copied = env_copyfd(env, fd, 0, NULL);
+	dumped = env_incr_dumpfd(env, fd, 0);
+	env_close(env);
+	close(fd);
+	return copied == MDB_CORRUPTED && dumped == MDB_CORRUPTED ? CHILD_FINE : CHILD_READ;
+}
+
+static void copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(in_process(copy_of_swapped_metas, f), CHILD_FINE);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -353,6 +423,8 @@ int main(void)
 		TEST(dump_when_a_live_page_is_inside_a_freed_run_then_it_is_there),
 		TEST(dump_when_a_freed_run_ends_inside_a_live_one_then_all_of_it_is_there),
 		TEST(dump_when_a_free_page_says_nonsense_then_other_pages_are_there),
+		TEST(copy_when_a_pipe_is_full_then_eagain),
+		TEST(copy_when_a_meta_page_is_in_the_other_s_place_then_corrupted),
 	};
 
 	return cmocka_run_group_tests_name("environment on LMDB 1.0", tests, NULL, NULL);
