@@ -116,7 +116,9 @@ static __attribute__((noinline)) int bring_verified(struct window_view *view, st
 		pages = run_length(bytes);
 	if (pages > count && pages <= view->limit - number) {
 		count = pages;
-		rc = bring_sure(view, store, number, count, false);
+		/* As window_run() would have it. */
+		rc = bring_sure(view, count < WINDOW_RUN_MIN ? store : view->runs, number, count,
+				false);
 	}
 	return rc ? rc : sums_verify(view->sums, bytes, number, count);
 }

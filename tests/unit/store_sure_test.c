@@ -2,12 +2,15 @@
 /* Tests which pages of the file's own map are touched in a system call before they are handed out,
  * which are read into the page cache by one request, and what a read that fails changes. */
 #include "store_fixture.h"
+#include "format/layout.h"
 #include "io/io_touch.h"
+#include "util/checked.h"
 #include "window/window.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -354,6 +357,48 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 	assert_ptr_equal(run, map + 516 * PAGE);
 }
 
+static size_t verified; /* bytes, of the last run */
+
+/* Each run has the right checksum. */
+static void sum_run(const MDB_val *src, MDB_val *dst, const MDB_val *key)
+{
+	(void)key;
+	verified = src->mv_size + dst->mv_size;
+	memcpy(dst->mv_data, (const uint8_t *)src->mv_data + src->mv_size, dst->mv_size);
+}
+
+/* A value of three pages, whose checksum is in the fourth. */
+static void run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_verified(void **state)
+{
+	enum { SUM = 8, RUN = 4 };
+	uint8_t reference[REFERENCE_PAGES + sizeof(uint64_t)] = {0};
+	struct store *store = first(state);
+	struct window_view view = {.base = map,
+				   .limit = SIZE / PAGE,
+				   .pages = SIZE / PAGE,
+				   .page_shift = 12,
+				   .runs = store,
+				   .reference = reference};
+	struct sums *sums;
+	const uint8_t *run;
+
+	store64(reference + REFERENCE_PAGES, RUN);
+	assert_int_equal(sums_open(&sums, sum_run, SUM, PAGE), 0);
+	view.sums = sums_take(sums, 1, 1, SIZE / PAGE);
+	assert_non_null(view.sums);
+	view.sure = sums_sure(view.sums);
+	cold = true;
+	verified = 0;
+	bad = (512 + RUN - 1) * PAGE;
+	assert_int_equal(window_run(&view, 512, RUN - 1, &run), EIO);
+	assert_int_equal(verified, 0);
+	bad = 0;
+	assert_int_equal(window_run(&view, 512, RUN - 1, &run), 0);
+	assert_int_equal(verified, RUN * PAGE);
+	sums_give(view.sums);
+	sums_close(sums);
+}
+
 /* What a value costs that has to be read: a page, three, fifty. */
 static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
 {
@@ -545,6 +590,7 @@ int main(void)
 		CASE(bytes_when_they_have_been_read_ahead_then_not_asked_for),
 		CASE(range_when_a_page_of_it_is_unknown_then_not_sure),
 		CASE(run_when_it_is_large_then_asked_for_where_nothing_is_granted),
+		CASE(run_when_its_checksum_makes_it_large_then_asked_for_before_it_is_verified),
 		CASE(values_when_nothing_is_read_around_then_one_request_for_each),
 		CASE(page_when_the_last_one_was_missing_then_read_without_a_try),
 		CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
