@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves the environments of programs that were built for LMDB 1.0.
  *
- * Such an environment is read as any other, data files of both formats alike, with the built-in LMDB
- * 0.9 beside it. What lmdbio does not do itself takes the program's own LMDB 1.0: so an environment
- * of that one is kept ready until it is known what becomes of it. Most machines have none; then
- * reading is all there is, and a line says so where more is asked for.
+ * lmdbio reads such an environment as any other, data files of both formats alike, with the built-in
+ * LMDB 0.9 beside it. What lmdbio does not do itself takes the program's own LMDB 1.0. Until the
+ * environment is opened it has one of LMDB 1.0 too, which takes its place when it is opened for
+ * writing, for instance. On a machine without an LMDB 1.0 programs can only read, and a line tells
+ * the user so when a program asks for more.
  */
 #include "env/env.h"
 

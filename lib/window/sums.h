@@ -26,7 +26,7 @@ struct sums_seen; /* of one snapshot, for all its transactions */
 
 /* Returns 0 or ENOMEM. */
 int sums_open(struct sums **sums, MDB_sum_func *func, unsigned size, uint32_t page_size);
-/* NULL: nothing. All that was taken has been given back. */
+/* Frees `sums`, which may be NULL. The caller has given back all that it took. */
 void sums_close(struct sums *sums);
 unsigned sums_size(const struct sums *sums);
 
