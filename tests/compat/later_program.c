@@ -100,6 +100,27 @@ static int run_dump(unsigned flags)
 	return 0;
 }
 
+/* MDB_GET_MULTIPLE has no key to give. */
+static int run_multiple(unsigned flags)
+{
+	MDB_env *env = open_with(MDB_RDONLY | MDB_NOLOCK | flags);
+	MDB_val key, data, untouched = {LOW, NULL};
+	MDB_cursor *cursor;
+	MDB_txn *txn;
+
+	must("begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+	must("cursor", mdb_cursor_open(txn, 1, &cursor));
+	do
+		must("next", mdb_cursor_get(cursor, &key, &data, MDB_NEXT));
+	while (!mdb_cursor_is_db(cursor));
+	say("multiple", mdb_cursor_get(cursor, &untouched, &data, MDB_GET_MULTIPLE));
+	printf("key %zu %d\n", untouched.mv_size, untouched.mv_data != NULL);
+	mdb_cursor_close(cursor);
+	mdb_txn_abort(txn);
+	mdb_env_close(env);
+	return 0;
+}
+
 /* How much of a struct the library fills, in two calls over different bytes. */
 static size_t bytes_filled(const unsigned char *low, const unsigned char *high, size_t size)
 {
@@ -257,6 +278,7 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(unsigned flags);
 	} parts[] = {{"dump", run_dump},
+		     {"multiple", run_multiple},
 		     {"ask", run_ask},
 		     {"refused", run_refused},
 		     {"write", run_write},

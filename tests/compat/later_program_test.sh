@@ -72,6 +72,18 @@ for kind in plain named,dupsort named,dupsort,dupfixed,integerkey8 named,mixed,k
 	same "${kind}_has_the_same_records_in_both_formats" db.out out
 done
 judge names_of_databases_were_read grep -q ' name ' db.out
+# A main database with the flags MDB_DUPSORT and MDB_DUPFIXED holds no named databases, in a sound file.
+printf '%s\n' 'multiple: 0' 'key 90 0' > expected
+for set in "db 92 4188" "later 100 8292"; do
+	# shellcheck disable=SC2086
+	set -- $set
+	cp -r "$1" "damaged_$1"
+	for at in "$2" "$3"; do
+		printf '\024' | dd of="damaged_$1/data.mdb" bs=1 seek="$at" conv=notrunc 2> /dev/null
+	done
+	status "multiple_at_a_name_of_${1}_is_answered" 0 found ./program multiple "damaged_$1"
+	same "multiple_at_a_name_of_${1}_leaves_the_key" expected out
+done
 
 # --- answers, and what takes an LMDB 1.0 ---------------------------------------------------------------
 for set in db later; do
