@@ -2,7 +2,7 @@
 /* The exported calls that LMDB 1.0 has and 0.9 has not: liblmdb.so.1 alone has this file.
  *
  * A call with a handle that is not ours goes on to the LMDB 1.0 that its module brings, like the
- * others; where there is none, no such handle can be.
+ * others. Without an LMDB 1.0 there are no such handles, and the call returns EINVAL.
  */
 #include "env/env.h"
 #include "handles.h"
@@ -166,8 +166,8 @@ EXPORT int mdb_cursor_is_db(MDB_cursor *cursor)
 	return later ? later->mdb_cursor_is_db(cursor_orig(cursor)) : 0;
 }
 
-/* The three that load functions for pages are not any LMDB's matter: what they do is to call others.
- */
+/* These three load a module's functions for pages. They need no LMDB 1.0: they hand the functions
+ * to an environment by the exported calls above. */
 EXPORT void *mdb_modload(const char *file, const char *symname, MDB_crypto_funcs **mcf_ptr,
 			 char **errmsg)
 {

@@ -61,8 +61,7 @@ static char *words_of(int code)
 	return (char *)(uintptr_t)words[code - MDB_PROBLEM];
 }
 
-
-/* What a program finds that asks which LMDB it has, and has none. */
+/* The version that a program is told where there is no LMDB 1.0. */
 static char version_text[48];
 
 static char *version_of(int *major, int *minor, int *patch)

@@ -187,7 +187,7 @@ for way in found "preloaded $later" "preloaded $dropin:$later" "preloaded $later
 	status "written_is_read_$label" 0 $way LMDBIO_VERBOSE=1 ./program dump new
 	says "written_is_read_by_lmdbio_$label" 'new: read by lmdbio'
 	judge "written_is_there_$label" grep -q ' name named$' out
-	# A program for 0.9 beside: keys of 511 bytes, and writing needs nobody.
+	# A program for 0.9 beside: keys have up to 511 bytes, and the built-in LMDB writes.
 	[ "$way" = found ] || [ "$way" = "preloaded $later" ] || {
 		status "earlier_program_$label" 0 $way ./earlier new
 		judge "earlier_program_has_lmdb_0_9_$label" grep -q '^0 0 511$' out

@@ -38,7 +38,7 @@ enum live_command {
 	LIVE_END,
 };
 
-/* Who writes. */
+/* The LMDB that the writing process has. */
 enum live_kind {
 	LIVE_ORIGINAL, /* the original LMDB 0.9 */
 	LIVE_LATER,    /* later_writer.h, in the format of LMDB 1.0 */

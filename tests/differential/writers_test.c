@@ -40,7 +40,7 @@ static const struct {
 	{"MDB_WRITEMAP|MDB_MAPASYNC", MDB_WRITEMAP | MDB_MAPASYNC},
 };
 
-/* Who writes, and with which LMDB. */
+/* The LMDB that the writing process has; `loaded`: the library of LIVE_LOADED. */
 static enum live_kind writing_kind = LIVE_ORIGINAL;
 static struct library loaded;
 
