@@ -210,7 +210,55 @@ told wrong_word_is_told 2 'wants container, lmdb or lmdb-0.9' "$convert" --to=lm
 told rewriting_and_relayout_exclude_each_other 2 'needs no --relayout' \
 	"$convert" --to=lmdb-0.9 --relayout fits.mdb out.mdb
 
+# --- orders of a program's own ---
+for case in own own_reversed; do
+	mkdir $case
+	status "${case}_main_database_is_rewritten" 0 "$convert" -q --to=lmdb-0.9 --verify $case.mdb $case
+	status "${case}_main_database_is_verified" 0 "$convert" -q --to=lmdb-0.9 --verify $case.mdb $case/data.mdb
+	records $case/data.mdb | sed -n '/^\[\] flags/,/^\[\] records/s/^\([0-9a-f]*\) .*/\1/p' > $case.keys
+done
+judge order_of_a_program_is_kept test "$(tr '\n' ' ' < own.keys)" = '62 61 '
+judge order_of_a_program_is_kept_with_reversekey test "$(tr '\n' ' ' < own_reversed.keys)" = '7a7a 7a61 6131 6262 '
+
+# --- a target that is not to be trusted ---
+cat > hurt.py << 'END'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+size, = struct.unpack_from("<I", data, 40)
+txn, root = max(struct.unpack_from("<Q", data, at + 144) + struct.unpack_from("<Q", data, at + 128) for at in (0, size))
+if sys.argv[3] == "entry":
+    struct.pack_into("<H", data, root * size + 16, 0xffff)
+else:
+    del data[2 * size:]
+open(sys.argv[2], "wb").write(data)
+END
+for hurt in entry pages; do
+	"$python" hurt.py fitting.mdb hurt.mdb $hurt
+	told "target_with_damaged_${hurt}_is_found_out" 1 'lmdbio-convert: hurt.mdb: it is damaged' \
+		"$convert" --to=lmdb-0.9 --verify fits.mdb hurt.mdb
+done
+"$convert" -q fitting.mdb fitting.zst
+: > empty
+for file in fits.mdb fitting.zst empty; do
+	cp $file other.mdb
+	told "${file}_is_no_target_of_lmdb_0_9" 2 'lmdbio-convert: other.mdb: it is no data file of LMDB 0.9' \
+		"$convert" --to=lmdb-0.9 --verify fits.mdb other.mdb
+done
+
 # --- a target that differs is found out ---
+cat > change.py << 'END'
+import sys
+data = open(sys.argv[1], "rb").read()
+assert data.count(b"of ") > 1
+open(sys.argv[2], "wb").write(data.replace(b"of ", b"OF ", 1))
+END
+for case in own own_reversed; do
+	"$python" change.py $case.mdb changed.mdb
+	told "other_value_beside_${case}_names_is_found_out" 1 "data.mdb: the database .* has other records" \
+		"$convert" --to=lmdb-0.9 --verify changed.mdb $case/data.mdb
+done
+told more_names_are_found_out 1 'data.mdb: the main database has' \
+	"$convert" --to=lmdb-0.9 --verify own.mdb own_reversed/data.mdb
 "$testdb" --flags=plain,named --later later2 > /dev/null
 "$testdb" --flags=plain,named,dupsort --seed=2 other > /dev/null
 told other_target_is_found_out 1 'other.data.mdb: the .*database' "$convert" --to=lmdb-0.9 --verify later2 other

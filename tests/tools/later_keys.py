@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: OLDAP-2.8
-"""Makes data files of LMDB 1.0 with content that LMDB 0.9 cannot hold.
+"""Makes data files of LMDB 1.0 with keys and names at the border of what LMDB 0.9 can hold.
 
 usage: later_keys.py DIRECTORY: a file NAME.mdb for each of CASES below.
 """
@@ -10,7 +10,7 @@ import sys
 
 SIZE, HEADER, NONE = 4096, 24, (1 << 64) - 1
 LEAF, META = 2, 8
-TREE, DUPSORT = 2, 4
+TREE, DUPSORT, REVERSEKEY = 2, 4, 2
 TXN = 5
 
 
@@ -58,6 +58,19 @@ def with_database(name, database, key, data, record=None):
     return tree(2, len(entries)), [leaf(2, entries), leaf(3, [(0, key, data)])]
 
 
+def with_databases(main, flags=0):
+    """A main database of these (key, value). Without a value the key is a database's name."""
+    entries, leaves = [], []
+    for key, value in main:
+        if value is None:
+            number = 3 + len(leaves)
+            leaves.append(leaf(number, [(0, b"key", b"of " + key)]))
+            entries.append((TREE, key + b"\0", tree(number, 1)))
+        else:
+            entries.append((0, key, value))
+    return tree(2, len(entries), flags), [leaf(2, entries)] + leaves
+
+
 CASES = {
     "fits": (tree(2, 1), [leaf(2, [(0, b"k" * 511, b"value")])]),
     "key": (tree(2, 1), [leaf(2, [(0, b"k" * 600, b"value")])]),
@@ -65,6 +78,10 @@ CASES = {
     "name": with_database(b"n" * 600, 0, b"key", b"value"),
     "twin": with_database(b"twin", 0, b"key", b"value", b"twin"),
     "values": with_database(b"sorted", DUPSORT, b"key", b"v" * 700),
+    # In the order of a program's own comparison.
+    "own": with_databases([(b"b", None), (b"a", None)]),
+    "own_reversed": with_databases([(b"zz", b"3"), (b"za", None), (b"a1", b"1"), (b"bb", None)],
+                                   REVERSEKEY),
 }
 
 for case, (top, leaves) in CASES.items():

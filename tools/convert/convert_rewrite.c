@@ -7,6 +7,9 @@
  * all the same, and finds it because it is the last there: a key that gets one more value, and at the
  * end of a transaction the name of a database that was written to. So a database is written as a whole
  * when its name's turn among the records of the main database has come.
+ *
+ * lmdbio's cursors also read the target that is compared: it may be any file, and they distrust
+ * what they read.
  */
 #include "convert_rewrite.h"
 #include "import_records.h"
@@ -30,15 +33,22 @@ struct record {
 	MDB_val key, value; /* in the source, whose transaction lasts */
 };
 
-/* One that is being written, or compared. */
+/* A walk over one database of the source or the target, in its order. */
+struct walk {
+	struct tree tree;
+	struct comparators order;
+	struct duplicates duplicates;
+	struct cursor cursor;
+};
+
+/* A database that is being written, or compared. */
 struct database {
 	MDB_dbi dbi;
 	unsigned flags;
 	char label[NAME_TEXT]; /* in a message */
 	MDB_val last;          /* the key that was written last ... */
 	bool begun;            /* ... if there is one */
-	MDB_txn *txn;          /* comparing: its own */
-	MDB_cursor *cursor;
+	struct walk walk;      /* comparing: of the target */
 };
 
 struct rewrite {
@@ -46,7 +56,8 @@ struct rewrite {
 	MDB_txn *from;
 	const char *path; /* by which a person knows the target */
 	bool comparing;
-	MDB_env *env;
+	MDB_env *env;    /* the target: the original's, or lmdbio's while comparing */
+	MDB_txn *target; /* comparing */
 	size_t map;      /* bytes */
 	size_t key_most; /* bytes */
 	struct database *at;
@@ -76,6 +87,40 @@ static int source_failed(const struct rewrite *rewrite, int rc)
 {
 	convert_fail(rewrite->convert->sources[0], rc);
 	return tool_read_status(rc);
+}
+
+static int target_failed(const struct rewrite *rewrite, int rc)
+{
+	int status = tool_read_status(rc);
+
+	rewrite->convert->damaged += status == TOOL_PROBLEM;
+	progress_clear(&rewrite->convert->progress);
+	convert_fail(rewrite->path, rc);
+	return status;
+}
+
+/* ---- walks ---- */
+
+static void walk_begin(struct walk *walk, MDB_txn *txn, const struct tree_record *record)
+{
+	*walk = (struct walk){.tree.record = *record};
+	comparators_default(&walk->order, record->flags);
+	cursor_init(&walk->cursor, &txn->snapshot, &walk->tree, &walk->order, &walk->duplicates);
+}
+
+/* The entry on which a cursor of the main database stands, with the key as it is in the file. */
+static bool entry_here(const struct cursor *cursor, struct entry *entry)
+{
+	const struct level *level = &cursor->levels[cursor->depth - 1];
+
+	return page_whole_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
+				level->index, entry);
+}
+
+/* Whether a cursor of the main database stands on a database, and its entry. */
+static bool is_database(const struct cursor *cursor, struct entry *entry)
+{
+	return entry_here(cursor, entry) && entry_is_database(entry->flags);
 }
 
 /* ---- writing ---- */
@@ -178,33 +223,34 @@ static int tell_difference(struct rewrite *rewrite, const char *what)
 	return TOOL_PROBLEM;
 }
 
-static int compare_begin(struct rewrite *rewrite, const char *name)
+/* `outer`: the main database, whose walk has come to the name of this one; NULL: this is it. */
+static int compare_begin(struct rewrite *rewrite, const struct database *outer)
 {
 	struct database *at = rewrite->at;
-	unsigned flags = 0;
-	int rc = lmdbio_orig_mdb_txn_begin(rewrite->env, NULL, MDB_RDONLY, &at->txn);
+	struct tree_record record = rewrite->target->trees[DBI_MAIN].record;
+	struct entry entry;
 
-	if (!rc)
-		rc = lmdbio_orig_mdb_dbi_open(at->txn, name, 0, &at->dbi);
-	if (rc == MDB_NOTFOUND || rc == MDB_INCOMPATIBLE)
-		return tell_difference(rewrite, "is missing");
-	if (!rc)
-		rc = lmdbio_orig_mdb_dbi_flags(at->txn, at->dbi, &flags);
-	if (!rc && flags != at->flags)
+	if (outer) {
+		if (!is_database(&outer->walk.cursor, &entry))
+			return tell_difference(rewrite, "is missing");
+		if (entry.data_size != TREE_SIZE)
+			return target_failed(rewrite, MDB_CORRUPTED);
+		tree_record_parse(&record, entry.data);
+	}
+	if ((record.flags & DBI_PERSISTENT) != at->flags)
 		return tell_difference(rewrite, "has other flags than in its source");
-	if (!rc)
-		rc = lmdbio_orig_mdb_cursor_open(at->txn, at->dbi, &at->cursor);
-	return rc ? convert_fail(rewrite->path, rc) : 0;
+	walk_begin(&at->walk, rewrite->target, &record);
+	return 0;
 }
 
-/* The next key must be this one, with this value unless that is NULL. */
+/* The target's next key must be this one, with this value unless that is NULL. */
 static int compare_next(struct rewrite *rewrite, const MDB_val *key, const MDB_val *value)
 {
 	MDB_val its_key, its_value;
-	int rc = lmdbio_orig_mdb_cursor_get(rewrite->at->cursor, &its_key, &its_value, MDB_NEXT);
+	int rc = cursor_get(&rewrite->at->walk.cursor, &its_key, &its_value, MDB_NEXT);
 
 	if (rc && rc != MDB_NOTFOUND)
-		return convert_fail(rewrite->path, rc);
+		return target_failed(rewrite, rc);
 	if (rc || !is_same(key, &its_key) || (value && !is_same(value, &its_value)))
 		return tell_difference(rewrite, "has other records than in its source");
 	return convert_interrupted();
@@ -213,10 +259,10 @@ static int compare_next(struct rewrite *rewrite, const MDB_val *key, const MDB_v
 static int compare_last(struct rewrite *rewrite)
 {
 	MDB_val key, value;
-	int rc = lmdbio_orig_mdb_cursor_get(rewrite->at->cursor, &key, &value, MDB_NEXT);
+	int rc = cursor_get(&rewrite->at->walk.cursor, &key, &value, MDB_NEXT);
 
 	if (rc && rc != MDB_NOTFOUND)
-		return convert_fail(rewrite->path, rc);
+		return target_failed(rewrite, rc);
 	return rc ? 0 : tell_difference(rewrite, "has more records than in its source");
 }
 
@@ -224,8 +270,10 @@ static int compare_last(struct rewrite *rewrite)
 
 static int database_begin(struct rewrite *rewrite, struct database *database, const char *name)
 {
+	const struct database *outer = rewrite->at;
+
 	rewrite->at = database;
-	return rewrite->comparing ? compare_begin(rewrite, name) : database_create(rewrite, name);
+	return rewrite->comparing ? compare_begin(rewrite, outer) : database_create(rewrite, name);
 }
 
 static int database_finish(struct rewrite *rewrite)
@@ -235,11 +283,9 @@ static int database_finish(struct rewrite *rewrite)
 
 static void database_leave(struct rewrite *rewrite, struct database *database, bool named)
 {
-	if (database->cursor)
-		lmdbio_orig_mdb_cursor_close(database->cursor);
-	if (database->txn)
-		lmdbio_orig_mdb_txn_abort(database->txn); /* closes the handle as well */
-	else if (named)
+	if (database->walk.cursor.snapshot)
+		cursor_end(&database->walk.cursor);
+	if (named && !rewrite->comparing)
 		lmdbio_orig_mdb_dbi_close(rewrite->env, database->dbi);
 }
 
@@ -286,25 +332,22 @@ static int record_put(struct rewrite *rewrite, const MDB_val *key, const MDB_val
 /* All records of the database that has this tree. */
 static int named_records(struct rewrite *rewrite, const struct tree_record *record)
 {
-	struct tree tree = {.record = *record};
-	struct duplicates duplicates;
-	struct comparators order;
-	struct cursor cursor;
+	struct walk walk;
 	MDB_val key, value;
 	int rc = 0, found = 0;
 
-	comparators_default(&order, record->flags);
-	cursor_init(&cursor, &rewrite->from->snapshot, &tree, &order, &duplicates);
-	while (!rc && !(found = cursor_get(&cursor, &key, &value, MDB_NEXT)))
+	walk_begin(&walk, rewrite->from, record);
+	while (!rc && !(found = cursor_get(&walk.cursor, &key, &value, MDB_NEXT)))
 		rc = record_put(rewrite, &key, &value);
-	cursor_end(&cursor);
+	cursor_end(&walk.cursor);
 	if (rc)
 		return rc;
 	return found == MDB_NOTFOUND ? database_finish(rewrite) : source_failed(rewrite, found);
 }
 
-/* A database whose turn among the main one's records it is. */
-static int named_run(struct rewrite *rewrite, const struct entry *entry)
+/* Writes or compares a named database when the walk over the main database comes to its name,
+ * `key`. The records in the batch precede the name, so they are written first. */
+static int named_run(struct rewrite *rewrite, const struct entry *entry, const MDB_val *key)
 {
 	struct database *outer = rewrite->at, named = {.dbi = 0};
 	const char *file = rewrite->convert->sources[0];
@@ -312,20 +355,22 @@ static int named_run(struct rewrite *rewrite, const struct entry *entry)
 	struct tree_record record;
 	int rc;
 
-	tool_escape(entry->key, entry->key_size, escaped, sizeof(escaped));
+	tool_escape(key->mv_data, key->mv_size, escaped, sizeof(escaped));
 	snprintf(named.label, sizeof(named.label), "database '%s'", escaped);
-	if (entry->key_size > rewrite->key_most)
+	if (key->mv_size > rewrite->key_most)
 		return convert_refuse(file,
-				      "the %s has a name of %u bytes, LMDB 0.9 holds at most %zu",
-				      named.label, entry->key_size, rewrite->key_most);
-	if (entry->data_size != TREE_SIZE || memchr(entry->key, 0, entry->key_size))
+				      "the %s has a name of %zu bytes, LMDB 0.9 holds at most %zu",
+				      named.label, key->mv_size, rewrite->key_most);
+	if (entry->data_size != TREE_SIZE || memchr(key->mv_data, 0, key->mv_size))
 		return source_failed(rewrite, MDB_CORRUPTED);
-	name = strndup((const char *)entry->key, entry->key_size);
+	name = strndup(key->mv_data, key->mv_size);
 	if (!name)
 		return convert_fail(file, ENOMEM);
 	tree_record_parse(&record, entry->data);
 	named.flags = record.flags & DBI_PERSISTENT;
-	rc = database_begin(rewrite, &named, name);
+	rc = rewrite->comparing ? compare_next(rewrite, key, NULL) : batch_write(rewrite);
+	if (!rc)
+		rc = database_begin(rewrite, &named, name);
 	if (!rc)
 		rc = named_records(rewrite, &record);
 	database_leave(rewrite, &named, true);
@@ -334,42 +379,35 @@ static int named_run(struct rewrite *rewrite, const struct entry *entry)
 	return rc;
 }
 
-/* Of what a cursor of the main database stands on: whether it is a database, and its entry. */
-static bool is_database(const struct cursor *cursor, struct entry *entry)
-{
-	const struct level *level = &cursor->levels[cursor->depth - 1];
-
-	return page_leaf_entry(snapshot_layout(cursor->snapshot), level->page, cursor->page_size,
-			       level->index, entry) &&
-	       entry_is_database(entry->flags);
-}
-
-/* One with a database before it: what is collected comes in front of that. */
+/* Writes or compares the entry on which the cursor of the source's main database stands. */
 static int main_entry(struct rewrite *rewrite, const struct cursor *cursor, const MDB_val *key,
 		      const MDB_val *value)
 {
-	struct entry entry;
+	struct entry entry, its;
 	int rc;
 
-	if (!is_database(cursor, &entry))
-		return record_put(rewrite, key, value);
-	rc = rewrite->comparing ? compare_next(rewrite, key, NULL) : batch_write(rewrite);
-	return rc ? rc : named_run(rewrite, &entry);
+	if (is_database(cursor, &entry))
+		return named_run(rewrite, &entry, key);
+	rc = record_put(rewrite, key, value);
+	if (!rc && rewrite->comparing && is_database(&rewrite->at->walk.cursor, &its))
+		rc = tell_difference(rewrite, "has other records than in its source");
+	return rc;
 }
 
 static int main_run(struct rewrite *rewrite)
 {
+	const struct tree_record *record = &rewrite->from->trees[DBI_MAIN].record;
 	struct database database = {.label = "main database"};
-	struct tool_cursor cursor;
+	struct walk walk;
 	MDB_val key, value;
 	int rc, found = 0;
 
-	database.flags = rewrite->from->trees[DBI_MAIN].record.flags & DBI_PERSISTENT;
+	database.flags = record->flags & DBI_PERSISTENT;
 	rc = database_begin(rewrite, &database, NULL);
-	tool_cursor_open(&cursor, rewrite->from, DBI_MAIN);
-	while (!rc && !(found = cursor_get(&cursor.cursor, &key, &value, MDB_NEXT)))
-		rc = main_entry(rewrite, &cursor.cursor, &key, &value);
-	tool_cursor_close(&cursor);
+	walk_begin(&walk, rewrite->from, record);
+	while (!rc && !(found = cursor_get(&walk.cursor, &key, &value, MDB_NEXT)))
+		rc = main_entry(rewrite, &walk.cursor, &key, &value);
+	cursor_end(&walk.cursor);
 	if (!rc)
 		rc = found == MDB_NOTFOUND ? database_finish(rewrite)
 					   : source_failed(rewrite, found);
@@ -377,9 +415,9 @@ static int main_run(struct rewrite *rewrite)
 	return rc;
 }
 
-static int env_begin(struct rewrite *rewrite, const char *path)
+/* Opens the new file with the original. */
+static int file_begin(struct rewrite *rewrite, const char *path)
 {
-	unsigned flags = MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC;
 	MDB_envinfo info;
 	int rc = tool_env_info(rewrite->from->env, &info);
 
@@ -390,16 +428,46 @@ static int env_begin(struct rewrite *rewrite, const char *path)
 	rc = lmdbio_orig_mdb_env_create(&rewrite->env);
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_maxdbs(rewrite->env, 1);
-	if (!rc && !rewrite->comparing)
+	if (!rc)
 		rc = lmdbio_orig_mdb_env_set_mapsize(rewrite->env, rewrite->map);
 	/* No other process knows of the file yet, and it is synced before any does. */
 	if (!rc)
 		rc = lmdbio_orig_mdb_env_open(rewrite->env, path,
-					      flags | (rewrite->comparing ? MDB_RDONLY : 0u), 0600);
+					      MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
 	if (rc)
 		return convert_fail(rewrite->path, rc);
 	rewrite->key_most = (size_t)lmdbio_orig_mdb_env_get_maxkeysize(rewrite->env);
 	return 0;
+}
+
+/* Opens a file that exists with lmdbio. */
+static int target_begin(struct rewrite *rewrite, const char *path)
+{
+	int rc = source_form(path, true) == FORM_LMDB ? 0 : MDB_INVALID;
+
+	if (!rc)
+		rc = tool_env_try(path, MDB_NOSUBDIR | MDB_NOLOCK, 0, &rewrite->env);
+	if (!rc)
+		rc = txn_begin(rewrite->env, NULL, MDB_RDONLY, &rewrite->target);
+	if (!rc && rewrite->target->snapshot.format != FORMAT_0_9)
+		rc = MDB_INVALID;
+	if (rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH)
+		return convert_refuse(rewrite->path, "it is no data file of LMDB 0.9");
+	if (rc)
+		return target_failed(rewrite, rc);
+	rewrite->key_most = (size_t)env_get_maxkeysize(rewrite->env);
+	return 0;
+}
+
+static void rewrite_end(struct rewrite *rewrite)
+{
+	if (rewrite->target)
+		txn_abort(rewrite->target);
+	if (rewrite->env && rewrite->comparing)
+		env_close(rewrite->env);
+	else if (rewrite->env)
+		lmdbio_orig_mdb_env_close(rewrite->env);
+	free(rewrite);
 }
 
 int rewrite_run(struct convert *convert, struct source *source, const char *path, const char *name,
@@ -417,16 +485,14 @@ int rewrite_run(struct convert *convert, struct source *source, const char *path
 	progress_begin(&convert->progress, comparing ? "verifying" : "converting", source->size);
 	rc = source_tree(source, &rewrite->from);
 	if (!rc)
-		rc = env_begin(rewrite, path);
+		rc = comparing ? target_begin(rewrite, path) : file_begin(rewrite, path);
 	if (!rc)
 		rc = main_run(rewrite);
 	if (!rc && !comparing) {
 		rc = lmdbio_orig_mdb_env_sync(rewrite->env, 1);
 		rc = rc ? rewrite_fail(rewrite, rc) : 0;
 	}
-	if (rewrite->env)
-		lmdbio_orig_mdb_env_close(rewrite->env);
-	free(rewrite);
+	rewrite_end(rewrite);
 	progress_clear(&convert->progress);
 	return rc;
 }
