@@ -202,7 +202,9 @@ refused longer_key_of_a_database named "the database 'long' has a key of 512 byt
 refused longer_name name "the database 'nnn.* has a name of 600 bytes, LMDB 0.9 holds at most 511"
 refused name_that_is_a_key twin "LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
 refused longer_value_of_a_key values "the database 'sorted' has MDB_DUPSORT and a value of 700 bytes, LMDB 0.9 holds at most 511"
-for case in key named name twin values; do
+refused name_that_is_a_key_compared_from_the_end reversed_twin \
+	"LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
+for case in key named name twin values reversed_twin; do
 	status "container_of_${case}_is_made" 0 "$convert" -q --verify $case.mdb $case.zst
 	status "container_of_${case}_is_intact" 0 "$check" -q --no-order $case.zst
 done
@@ -210,15 +212,24 @@ told wrong_word_is_told 2 'wants container, lmdb or lmdb-0.9' "$convert" --to=lm
 told rewriting_and_relayout_exclude_each_other 2 'needs no --relayout' \
 	"$convert" --to=lmdb-0.9 --relayout fits.mdb out.mdb
 
-# --- orders of a program's own ---
-for case in own own_reversed; do
+# --- names compared from the end, and orders of a program's own ---
+for case in reversed own own_reversed; do
 	mkdir $case
 	status "${case}_main_database_is_rewritten" 0 "$convert" -q --to=lmdb-0.9 --verify $case.mdb $case
 	status "${case}_main_database_is_verified" 0 "$convert" -q --to=lmdb-0.9 --verify $case.mdb $case/data.mdb
 	records $case/data.mdb | sed -n '/^\[\] flags/,/^\[\] records/s/^\([0-9a-f]*\) .*/\1/p' > $case.keys
 done
+judge names_compared_from_the_end_are_sorted_anew test "$(tr '\n' ' ' < reversed.keys)" = '6131 6231 6331 6431 7a61 6262 6362 6178 7a7a '
 judge order_of_a_program_is_kept test "$(tr '\n' ' ' < own.keys)" = '62 61 '
 judge order_of_a_program_is_kept_with_reversekey test "$(tr '\n' ' ' < own_reversed.keys)" = '7a7a 7a61 6131 6262 '
+status names_compared_from_the_end_are_in_order 0 "$check" -q reversed
+for name in za bb ax; do
+	told "database_${name}_is_found_by_its_name" 0 "of $name\$" "$tools/lmdbio-dump" -p -s $name reversed
+done
+if [ -n "$program" ]; then
+	"$python" program.py read reversed > found
+	judge original_finds_each_name test "$(cut -d ' ' -f 1,2 found | tr '\n' ' ')" = "None 6 b'za' 1 b'bb' 1 b'ax' 1 "
+fi
 
 # --- a target that is not to be trusted ---
 cat > hurt.py << 'END'
@@ -252,7 +263,7 @@ data = open(sys.argv[1], "rb").read()
 assert data.count(b"of ") > 1
 open(sys.argv[2], "wb").write(data.replace(b"of ", b"OF ", 1))
 END
-for case in own own_reversed; do
+for case in own reversed; do
 	"$python" change.py $case.mdb changed.mdb
 	told "other_value_beside_${case}_names_is_found_out" 1 "data.mdb: the database .* has other records" \
 		"$convert" --to=lmdb-0.9 --verify changed.mdb $case/data.mdb

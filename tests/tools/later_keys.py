@@ -78,6 +78,11 @@ CASES = {
     "name": with_database(b"n" * 600, 0, b"key", b"value"),
     "twin": with_database(b"twin", 0, b"key", b"value", b"twin"),
     "values": with_database(b"sorted", DUPSORT, b"key", b"v" * 700),
+    # Compared from the end, a name's NUL comes first. LMDB 0.9's order is a1 b1 c1 d1 za bb cb ax zz.
+    "reversed": with_databases([(b"za", None), (b"bb", None), (b"ax", None), (b"a1", b"1"),
+                                (b"b1", b"2"), (b"c1", b"3"), (b"d1", b"4"), (b"cb", b"5"),
+                                (b"zz", b"6")], REVERSEKEY),
+    "reversed_twin": with_databases([(b"twin", None), (b"aa", b"1"), (b"twin", b"2")], REVERSEKEY),
     # In the order of a program's own comparison.
     "own": with_databases([(b"b", None), (b"a", None)]),
     "own_reversed": with_databases([(b"zz", b"3"), (b"za", None), (b"a1", b"1"), (b"bb", None)],

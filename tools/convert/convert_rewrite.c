@@ -8,6 +8,9 @@
  * end of a transaction the name of a database that was written to. So a database is written as a whole
  * when its name's turn among the records of the main database has come.
  *
+ * One order differs between the formats. LMDB 1.0 keeps a name with a NUL, which MDB_REVERSEKEY
+ * compares first. A main database in that order is sorted by the original's own comparison.
+ *
  * lmdbio's cursors also read the target that is compared: it may be any file, and they distrust
  * what they read.
  */
@@ -45,10 +48,12 @@ struct walk {
 struct database {
 	MDB_dbi dbi;
 	unsigned flags;
+	bool sorted;           /* it has the flags' order, in which the formats may differ */
 	char label[NAME_TEXT]; /* in a message */
 	MDB_val last;          /* the key that was written last ... */
 	bool begun;            /* ... if there is one */
 	struct walk walk;      /* comparing: of the target */
+	uint64_t looked_up;    /* records of one that is sorted */
 };
 
 struct rewrite {
@@ -146,7 +151,7 @@ static int database_try(struct rewrite *rewrite, const char *name)
 	if (rc)
 		return rc;
 	rc = lmdbio_orig_mdb_dbi_open(txn, name, at->flags | MDB_CREATE, &at->dbi);
-	if (!rc)
+	if (!rc && !at->sorted)
 		rc = lmdbio_orig_mdb_set_compare(txn, at->dbi, compare_as_last);
 	if (!rc && at->flags & MDB_DUPSORT)
 		rc = lmdbio_orig_mdb_set_dupsort(txn, at->dbi, compare_as_last);
@@ -170,7 +175,20 @@ static int database_create(struct rewrite *rewrite, const char *name)
 	return rc ? rewrite_fail(rewrite, rc) : 0;
 }
 
-static int batch_try(struct rewrite *rewrite)
+/* A key that is not the last one of a sorted database is put in its place. */
+static int record_write(const struct database *at, MDB_txn *txn, struct record *record, bool again)
+{
+	int rc = lmdbio_orig_mdb_put(txn, at->dbi, &record->key, &record->value,
+				     again ? MDB_APPENDDUP : MDB_APPEND);
+
+	if (rc == MDB_KEYEXIST && at->sorted)
+		rc = lmdbio_orig_mdb_put(txn, at->dbi, &record->key, &record->value,
+					 MDB_NOOVERWRITE);
+	return rc;
+}
+
+/* On failure *at_key is the key of the record that failed. */
+static int batch_try(struct rewrite *rewrite, MDB_val *at_key)
 {
 	const struct database *at = rewrite->at;
 	MDB_val last = at->last;
@@ -184,26 +202,41 @@ static int batch_try(struct rewrite *rewrite)
 		struct record *record = &rewrite->batch[i];
 		bool again = begun && at->flags & MDB_DUPSORT && is_same(&record->key, &last);
 
-		rc = lmdbio_orig_mdb_put(txn, at->dbi, &record->key, &record->value,
-					 again ? MDB_APPENDDUP : MDB_APPEND);
+		rc = record_write(at, txn, record, again);
 		last = record->key;
 		begun = true;
 	}
 	if (!rc)
 		return lmdbio_orig_mdb_txn_commit(txn);
 	lmdbio_orig_mdb_txn_abort(txn);
+	*at_key = last;
 	return rc;
+}
+
+/* A record has a database's name as its key. */
+static int twin_refuse(const struct rewrite *rewrite, const MDB_val *key)
+{
+	char escaped[TOOL_ESCAPED_TEXT];
+
+	tool_escape(key->mv_data, key->mv_size, escaped, sizeof(escaped));
+	return convert_refuse(rewrite->convert->sources[0],
+			      "LMDB 0.9 cannot hold the database '%s' beside a record of that key",
+			      escaped);
 }
 
 static int batch_write(struct rewrite *rewrite)
 {
+	MDB_val at_key = {0};
 	int rc;
 
 	if (!rewrite->count)
 		return 0;
-	rc = batch_try(rewrite);
+	rc = batch_try(rewrite, &at_key);
 	while (rc == MDB_MAP_FULL && !(rc = map_grow(rewrite)))
-		rc = batch_try(rewrite);
+		rc = batch_try(rewrite, &at_key);
+	/* The source's keys were seen to rise: only a name can be there already. */
+	if (rc == MDB_KEYEXIST && rewrite->at->sorted)
+		return twin_refuse(rewrite, &at_key);
 	if (rc)
 		return rewrite_fail(rewrite, rc);
 	rewrite->at->last = rewrite->batch[rewrite->count - 1].key;
@@ -243,27 +276,44 @@ static int compare_begin(struct rewrite *rewrite, const struct database *outer)
 	return 0;
 }
 
-/* The target's next key must be this one, with this value unless that is NULL. */
+/* The target's next key must be this one, with this value unless that is NULL. In a sorted database
+ * the key is searched for. */
 static int compare_next(struct rewrite *rewrite, const MDB_val *key, const MDB_val *value)
 {
-	MDB_val its_key, its_value;
-	int rc = cursor_get(&rewrite->at->walk.cursor, &its_key, &its_value, MDB_NEXT);
+	struct database *at = rewrite->at;
+	MDB_val its_key = *key, its_value;
+	int rc = cursor_get(&at->walk.cursor, &its_key, &its_value,
+			    at->sorted ? MDB_SET_KEY : MDB_NEXT);
 
 	if (rc && rc != MDB_NOTFOUND)
 		return target_failed(rewrite, rc);
 	if (rc || !is_same(key, &its_key) || (value && !is_same(value, &its_value)))
 		return tell_difference(rewrite, "has other records than in its source");
+	at->looked_up += at->sorted;
 	return convert_interrupted();
 }
 
+/* The target may hold no further record. The records of a sorted database, which were searched for,
+ * are counted. */
 static int compare_last(struct rewrite *rewrite)
 {
+	struct database *at = rewrite->at;
+	MDB_cursor_op step = at->sorted ? MDB_FIRST : MDB_NEXT;
+	uint64_t found = 0;
 	MDB_val key, value;
-	int rc = cursor_get(&rewrite->at->walk.cursor, &key, &value, MDB_NEXT);
+	int rc = 0;
 
+	while (found <= at->looked_up && !(rc = cursor_get(&at->walk.cursor, &key, &value, step))) {
+		step = MDB_NEXT;
+		found++;
+	}
 	if (rc && rc != MDB_NOTFOUND)
 		return target_failed(rewrite, rc);
-	return rc ? 0 : tell_difference(rewrite, "has more records than in its source");
+	if (found == at->looked_up)
+		return 0;
+	return tell_difference(rewrite, found > at->looked_up
+						? "has more records than in its source"
+						: "has other records than in its source");
 }
 
 /* ---- both ---- */
@@ -394,6 +444,33 @@ static int main_entry(struct rewrite *rewrite, const struct cursor *cursor, cons
 	return rc;
 }
 
+/* Whether the source's main database is in the order of MDB_REVERSEKEY, with the NULs of its names.
+ * The order without flags is the same without the NULs, and a main database with MDB_DUPSORT or
+ * MDB_INTEGERKEY has no names. */
+static int main_sorted(struct rewrite *rewrite, const struct tree_record *record, bool *sorted)
+{
+	const unsigned kinds = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY;
+	MDB_val key, last = {0};
+	struct entry entry;
+	struct walk walk;
+	int rc = 0, found = 0;
+
+	*sorted = (record->flags & kinds) == MDB_REVERSEKEY;
+	if (!*sorted)
+		return 0;
+	walk_begin(&walk, rewrite->from, record);
+	while (!rc && *sorted && !(found = cursor_get(&walk.cursor, &key, NULL, MDB_NEXT))) {
+		rc = convert_interrupted();
+		if (!entry_here(&walk.cursor, &entry))
+			continue;
+		key = (MDB_val){.mv_size = entry.key_size, .mv_data = (void *)(uintptr_t)entry.key};
+		*sorted = !last.mv_size || compare(&walk.order.key, &last, &key) < 0;
+		last = key;
+	}
+	cursor_end(&walk.cursor);
+	return found && found != MDB_NOTFOUND ? source_failed(rewrite, found) : rc;
+}
+
 static int main_run(struct rewrite *rewrite)
 {
 	const struct tree_record *record = &rewrite->from->trees[DBI_MAIN].record;
@@ -403,6 +480,9 @@ static int main_run(struct rewrite *rewrite)
 	int rc, found = 0;
 
 	database.flags = record->flags & DBI_PERSISTENT;
+	rc = main_sorted(rewrite, record, &database.sorted);
+	if (rc)
+		return rc;
 	rc = database_begin(rewrite, &database, NULL);
 	walk_begin(&walk, rewrite->from, record);
 	while (!rc && !(found = cursor_get(&walk.cursor, &key, &value, MDB_NEXT)))
