@@ -202,9 +202,10 @@ refused longer_key_of_a_database named "the database 'long' has a key of 512 byt
 refused longer_name name "the database 'nnn.* has a name of 600 bytes, LMDB 0.9 holds at most 511"
 refused name_that_is_a_key twin "LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
 refused longer_value_of_a_key values "the database 'sorted' has MDB_DUPSORT and a value of 700 bytes, LMDB 0.9 holds at most 511"
+refused database_without_a_name nameless 'LMDB 0.9 cannot hold a database without a name'
 refused name_that_is_a_key_compared_from_the_end reversed_twin \
 	"LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
-for case in key named name twin values reversed_twin; do
+for case in key named name twin values nameless reversed_twin; do
 	status "container_of_${case}_is_made" 0 "$convert" -q --verify $case.mdb $case.zst
 	status "container_of_${case}_is_intact" 0 "$check" -q --no-order $case.zst
 done

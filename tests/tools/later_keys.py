@@ -78,6 +78,7 @@ CASES = {
     "name": with_database(b"n" * 600, 0, b"key", b"value"),
     "twin": with_database(b"twin", 0, b"key", b"value", b"twin"),
     "values": with_database(b"sorted", DUPSORT, b"key", b"v" * 700),
+    "nameless": with_databases([(b"", None), (b"key", b"value")]),
     # Compared from the end, a name's NUL comes first. LMDB 0.9's order is a1 b1 c1 d1 za bb cb ax zz.
     "reversed": with_databases([(b"za", None), (b"bb", None), (b"ax", None), (b"a1", b"1"),
                                 (b"b1", b"2"), (b"c1", b"3"), (b"d1", b"4"), (b"cb", b"5"),

@@ -405,6 +405,9 @@ static int named_run(struct rewrite *rewrite, const struct entry *entry, const M
 	struct tree_record record;
 	int rc;
 
+	/* No key is empty, so cursors show the NUL of an empty name. */
+	if (key->mv_size == entry->key_size && key->mv_size == 1 && !*entry->key)
+		return convert_refuse(file, "LMDB 0.9 cannot hold a database without a name");
 	tool_escape(key->mv_data, key->mv_size, escaped, sizeof(escaped));
 	snprintf(named.label, sizeof(named.label), "database '%s'", escaped);
 	if (key->mv_size > rewrite->key_most)
