@@ -107,12 +107,11 @@ n=0 compared=0
 while [ $n -lt $numbers ]; do
 	rm -rf db later made back* again* c.zst of09.zst r.zst laid* copy copied packed
 	"$testdb" --seed=31 --number=$n db > made
-	# Names are keys of the main database, one byte longer in LMDB 1.0: these orders mind.
-	if head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)'; then
-		n=$((n + 1))
-		continue
-	fi
-	compared=$((compared + 1))
+	# lmdbio-testdb keeps LMDB 0.9's order in a file of LMDB 1.0, where a name is one byte longer: with these orders a
+	# search by name may miss.
+	found_by_name=true
+	! head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)[^;]*; ' || found_by_name=false
+	! $found_by_name || compared=$((compared + 1))
 	mkdir later
 	"$testdb" --later=db/data.mdb later
 	data=later/data.mdb
@@ -145,20 +144,23 @@ while [ $n -lt $numbers ]; do
 	count lays "$convert" -q --relayout --verify --chunk-size=64k later r.zst
 	count laid_checks "$check" -q --no-order r.zst
 	dump r.zst > found
-	alike laid_read wanted.later found
+	! $found_by_name || alike laid_read wanted.later found
 	count laid_unpacks "$convert" -q --to=lmdb r.zst laid.mdb
 	count laid_pages "$python" pages.py laid.mdb
 	count compacts "$convert" -q --to=lmdb --relayout --verify later laid
 	count compact_pages "$python" pages.py laid/data.mdb
 	count compact_checks "$check" -q --no-order laid
 	for way in "" -a; do
-		"$python" "$reader" $way $data > reader.wanted 2>&1 || true
-		"$python" "$reader" $way laid/data.mdb > reader.found 2>&1 || true
+		count reads "$python" "$reader" $way $data
+		cp count.out reader.wanted
+		count compact_read "$python" "$reader" $way laid/data.mdb
+		cp count.out reader.found
 		alike compact_read reader.wanted reader.found
-		"$python" "$reader" $way laid.mdb > reader.found 2>&1 || true
+		count laid_records "$python" "$reader" $way laid.mdb
+		cp count.out reader.found
 		alike laid_records reader.wanted reader.found
 	done
-	if [ -n "$program" ] && [ $((n % 3)) -eq 0 ]; then
+	if $found_by_name && [ -n "$program" ] && [ $((n % 3)) -eq 0 ]; then
 		mkdir packed copy copied
 		cp c.zst packed/data.mdb.zst
 		"$python" program.py read db > wanted
@@ -182,9 +184,9 @@ while [ $n -lt $numbers ]; do
 	fi
 	n=$((n + 1))
 done
-judge most_databases_are_compared test $((compared * 2)) -ge $numbers
+judge names_are_found_in_most_cases test $((compared * 2)) -ge $numbers
 for what in writes rewritten sound verifies packs packed checks read unpacks unpacked rewrites \
-	rewritten_from_a_container indexed lays laid_checks laid_read laid_unpacks laid_pages laid_records compacts \
+	rewritten_from_a_container indexed lays laid_checks laid_read laid_unpacks laid_pages reads laid_records compacts \
 	compact_pages compact_checks compact_read served copies compact_copy compact_copy_of_a_container compact_copy_checks \
 	copy_of_a_container read_in_the_cache read_in_the_arena; do
 	judge "data_of_lmdb_1_${what}_in_each_case" test "${failed[$what]:-0}" -eq 0
