@@ -16,8 +16,10 @@ struct bench_key {
 
 static inline void bench_key_init(struct bench_key *key, const char *suffix)
 {
-	size_t length = strnlen(suffix, KEY_ROOM - KEY_DIGITS);
+	size_t length = strlen(suffix);
 
+	if (length > KEY_ROOM - KEY_DIGITS)
+		length = KEY_ROOM - KEY_DIGITS;
 	memcpy(key->text + KEY_DIGITS, suffix, length);
 	key->length = KEY_DIGITS + length;
 }
