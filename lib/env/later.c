@@ -445,21 +445,25 @@ static int snapshot_dump(const MDB_txn *txn, int fd, uint64_t since)
 	return rc;
 }
 
-/* Has the newest snapshot written; the next one if its meta page is overwritten before it has been copied.
- * A meta page that never is the snapshot's belongs to a damaged file. */
+/* Has the newest snapshot written; the next one if a writer overwrites its meta page before that has been
+ * copied. Where no transaction has been added meanwhile the page is not the snapshot's: the file is
+ * damaged. */
 static int newest_write(MDB_env *env, int fd, uint64_t since,
 			int (*write)(const MDB_txn *txn, int fd, uint64_t since))
 {
-	int rc = OVERWRITTEN;
+	size_t id = SIZE_MAX, before;
 	MDB_txn *txn;
+	int rc;
 
-	for (unsigned look = 0; look < LOOKS_MAX && rc == OVERWRITTEN; look++) {
+	do {
 		rc = txn_begin(env, NULL, MDB_RDONLY, &txn);
 		if (rc)
 			return rc;
+		before = id;
+		id = txn->id;
 		rc = write(txn, fd, since);
 		txn_abort(txn);
-	}
+	} while (rc == OVERWRITTEN && id != before);
 	return rc == OVERWRITTEN ? MDB_CORRUPTED : rc;
 }
 
