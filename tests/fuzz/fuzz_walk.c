@@ -290,3 +290,24 @@ uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, siz
 {
 	return walk_file_of(FORMAT_0_9, bytes, size, script, script_size);
 }
+
+void walk_input(enum format format, const uint8_t *data, size_t size)
+{
+	size_t script;
+	uint8_t *file;
+
+	if (size < 2)
+		return;
+	size -= 2;
+	script = load16(data + size) % 256;
+	if (script > size)
+		script = size;
+	size -= script;
+	/* Apart from the script, so that a look past the file's end is seen. */
+	file = malloc(size ? size : 1);
+	if (!file)
+		return;
+	memcpy(file, data, size);
+	walk_file_of(format, file, size, data + size, script);
+	free(file);
+}

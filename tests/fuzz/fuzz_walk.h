@@ -18,6 +18,10 @@ uint64_t walk_file(const uint8_t *bytes, size_t size, const uint8_t *script, siz
 uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, const uint8_t *script,
 		      size_t script_size);
 
+/* The same of a fuzzer's bytes: the last two are the script's length (modulo 256), the script stands in
+ * front of them, all else is the file. */
+void walk_input(enum format format, const uint8_t *data, size_t size);
+
 /* How many records the last walk_file() has met, all trees and both directions together. */
 extern uint64_t walk_records;
 
