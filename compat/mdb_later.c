@@ -54,41 +54,45 @@ EXPORT int mdb_env_incr_dump(MDB_env *env, const char *path, size_t txnid)
 	return origin_leave(later->mdb_env_incr_dump(env_orig(env), path, txnid));
 }
 
+/* The LMDB 1.0 that is asked to change an environment. NULL: none is, and *rc is the call's code. */
+static const struct origin_later_functions *later_changing(const MDB_env *env, const void *caller,
+							    int *rc)
+{
+	*rc = EINVAL;
+	if (!env)
+		return NULL;
+	if (!env_is_ours(env))
+		return caller_later(caller);
+	if (is_its(env))
+		return env->origin->later;
+	if (env->mode == ENV_OWN)
+		*rc = MDB_IS_READONLY;
+	return NULL;
+}
+
 EXPORT int mdb_env_incr_loadfd(MDB_env *env, mdb_filehandle_t fd)
 {
-	const struct origin_later_functions *later;
+	int rc;
+	const struct origin_later_functions *later = later_changing(env, CALLER, &rc);
 
-	if (!env)
-		return EINVAL;
-	if (env_is_ours(env) && !is_its(env))
-		return env->mode == ENV_OWN ? MDB_IS_READONLY : EINVAL;
-	later = env_is_ours(env) ? env->origin->later : caller_later(CALLER);
-	return later ? later->mdb_env_incr_loadfd(env_orig(env), fd) : EINVAL;
+	return later ? later->mdb_env_incr_loadfd(env_orig(env), fd) : rc;
 }
 
 EXPORT int mdb_env_rollback(MDB_env *env, mdb_size_t txnid)
 {
-	const struct origin_later_functions *later;
+	int rc;
+	const struct origin_later_functions *later = later_changing(env, CALLER, &rc);
 
-	if (!env)
-		return EINVAL;
-	if (env_is_ours(env) && !is_its(env))
-		return env->mode == ENV_OWN ? MDB_IS_READONLY : EINVAL;
-	later = env_is_ours(env) ? env->origin->later : caller_later(CALLER);
-	return later ? later->mdb_env_rollback(env_orig(env), txnid) : EINVAL;
+	return later ? later->mdb_env_rollback(env_orig(env), txnid) : rc;
 }
 
 /* An internal that LMDB 1.0 exports: a sync of so many pages. */
 EXPORT int mdb_env_sync0(MDB_env *env, int force, size_t pages)
 {
-	const struct origin_later_functions *later;
+	int rc;
+	const struct origin_later_functions *later = later_changing(env, CALLER, &rc);
 
-	if (!env)
-		return EINVAL;
-	if (env_is_ours(env) && !is_its(env))
-		return env->mode == ENV_OWN ? MDB_IS_READONLY : EINVAL;
-	later = env_is_ours(env) ? env->origin->later : caller_later(CALLER);
-	return later ? later->mdb_env_sync0(env_orig(env), force, pages) : EINVAL;
+	return later ? later->mdb_env_sync0(env_orig(env), force, pages) : rc;
 }
 
 EXPORT int mdb_env_set_pagesize(MDB_env *env, int size)

@@ -239,18 +239,24 @@ APART int cursor_get_adopted(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MD
 	return rc ? rc : cursor_get(&cursor->cursor, key, data, op);
 }
 
+/* What mdb_cursor_get() does once it knows of which LMDB the pages are. */
+typedef int cursor_get_fn(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op);
+
+static inline __attribute__((always_inline)) int cursor_get_own(cursor_get_fn *get,
+								MDB_cursor *cursor, MDB_val *key,
+								MDB_val *data, MDB_cursor_op op)
+{
+	if (unlikely(!txn_is_here(cursor->txn)))
+		return cursor_get_adopted(cursor, key, data, op);
+	return get(&cursor->cursor, key, data, op);
+}
+
 EXPORT int mdb_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
-	if (cursor_is_own_0_9(cursor)) {
-		if (unlikely(!txn_is_here(cursor->txn)))
-			return cursor_get_adopted(cursor, key, data, op);
-		return cursor_get_0_9(&cursor->cursor, key, data, op);
-	}
-	if (cursor_is_own_1_0(cursor)) {
-		if (unlikely(!txn_is_here(cursor->txn)))
-			return cursor_get_adopted(cursor, key, data, op);
-		return cursor_get_1_0(&cursor->cursor, key, data, op);
-	}
+	if (cursor_is_own_0_9(cursor))
+		return cursor_get_own(cursor_get_0_9, cursor, key, data, op);
+	if (cursor_is_own_1_0(cursor))
+		return cursor_get_own(cursor_get_1_0, cursor, key, data, op);
 	return cursor_get_elsewhere(cursor, key, data, op, CALLER);
 }
 
