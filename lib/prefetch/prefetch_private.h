@@ -118,10 +118,11 @@ struct stream {
 
 struct announcement; /* announcements.c */
 
-/* A branch page, and how often a lookup has waited for one of the pages below it. */
+/* A branch page, and how often a lookup has waited for one of the pages below it, less those that have
+ * been spent on reading the rest. */
 struct waited_branch {
 	uint64_t page;
-	unsigned waits;
+	int waits;
 };
 
 enum { SIBLINGS_BRANCHES = 64 };

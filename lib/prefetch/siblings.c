@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Brings the rest of a branch page's children, after lookups in no order have waited for some.
  *
- * Nobody knows what a program looks up next at random, but the way to it leads over few pages: a leaf
- * page with references to values outside it leads to a hundred values, a branch page to a hundred
- * pages. A lookup waits for each page by itself. Read side by side, all of them take as long as a few
+ * The next random lookup is unknown, but the pages on its way are few: a leaf page with references to
+ * values outside it leads to a hundred values, a branch page to a hundred pages. A lookup waits for each page by itself. Read side by side, all of them take as long as a few
  * waits. So the rest is read when lookups have waited as long (the ski-rental rule: Karlin et al.,
  * Algorithmica 3, 1988). Each branch page has its own count. Leaf pages that hold values are data: they
  * are not read.
@@ -35,13 +34,14 @@ static bool is_missed(const struct window_view *view, uint64_t number)
 static bool are_due(struct prefetch *prefetch, uint64_t page, unsigned children)
 {
 	struct waited_branch *branch = &prefetch->branches[page % SIBLINGS_BRANCHES];
+	int enough = (int)(children / WAITS_SHARE);
 
 	if (branch->page != page)
 		*branch = (struct waited_branch){.page = page};
-	if (++branch->waits < WAITS_LEAST || branch->waits < children / WAITS_SHARE)
+	if (++branch->waits < (enough > WAITS_LEAST ? enough : WAITS_LEAST))
 		return false;
-	/* If memory loses them, they can be brought again. */
-	branch->waits = 0;
+	/* Memory may lose them: they are read again when as many have been waited for. */
+	branch->waits = -(int)children;
 	return true;
 }
 

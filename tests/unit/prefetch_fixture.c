@@ -227,9 +227,25 @@ int setup_small(void **state)
 	return setup(RECORDS_SMALL, VALUE_SMALL, STORE_ARENA);
 }
 
+void watch_lookups(void)
+{
+	f.snapshot.lookups = &f.lookups;
+}
+
+uint64_t look_up(unsigned record)
+{
+	char text[16];
+	MDB_val key, data;
+
+	key_make(text, &key, record);
+	assert_int_equal(tree_get(&f.snapshot, &f.tree, &f.order, &key, &data), 0);
+	return (uint64_t)((const uint8_t *)data.mv_data - f.window.base);
+}
+
 int teardown(void **state)
 {
 	(void)state;
+	lookups_end(&f.lookups, f.snapshot.watch);
 	prefetch_end(f.prefetch, &f.snapshot);
 	prefetch_close(f.prefetch);
 	for (unsigned i = 0; i < OTHERS; i++)

@@ -37,6 +37,7 @@ extern struct prefetch_fixture {
 	struct snapshot snapshot;
 	struct tree tree;
 	struct comparators order;
+	struct lookups lookups; /* of the snapshot, after watch_lookups() */
 	struct identity identity;
 	char node[32];
 	struct arena *others[OTHERS]; /* as processes of the node have them */
@@ -60,6 +61,11 @@ void assert_comes_to_rest_again(void);
 /* Whatever the fixture says. */
 bool __real_faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t offset,
 			    bool forward);
+
+/* From now on the snapshot's lookups are watched, until the end. */
+void watch_lookups(void);
+/* A record by its key. Returns where the value stands in the file. */
+uint64_t look_up(unsigned record);
 
 void key_make(char key[16], MDB_val *value, unsigned i);
 

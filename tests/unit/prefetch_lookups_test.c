@@ -16,32 +16,12 @@
 /* Lookups from the first on after which a look-ahead begins; of which far fewer would be chance. */
 enum { ENOUGH = 3 + CURSOR_PACE_FIRST, EACH = 8 };
 
-static struct lookups lookups;
-
 static int setup_lookups(void **state)
 {
 	int rc = setup_big(state);
 
-	memset(&lookups, 0, sizeof(lookups));
-	f.snapshot.lookups = &lookups;
+	watch_lookups();
 	return rc;
-}
-
-static int teardown_lookups(void **state)
-{
-	lookups_end(&lookups, f.snapshot.watch);
-	return teardown(state);
-}
-
-/* Returns where the value stands in the file. */
-static uint64_t look_up(unsigned record)
-{
-	char text[16];
-	MDB_val key, data;
-
-	key_make(text, &key, record);
-	assert_int_equal(tree_get(&f.snapshot, &f.tree, &f.order, &key, &data), 0);
-	return (uint64_t)((const uint8_t *)data.mv_data - f.window.base);
 }
 
 static unsigned aheads(void)
@@ -49,7 +29,7 @@ static unsigned aheads(void)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < LOOKUPS; i++)
-		n += lookups.each[i].ahead != NULL;
+		n += f.lookups.each[i].ahead != NULL;
 	return n;
 }
 
@@ -164,7 +144,7 @@ static void transaction_when_it_ends_then_the_look_ahead_goes_on(void **state)
 		prefetch_end(f.prefetch, &f.snapshot);
 	}
 	assert_int_equal(streams(), 1);
-	lookups_end(&lookups, f.snapshot.watch);
+	lookups_end(&f.lookups, f.snapshot.watch);
 	assert_int_equal(streams(), 0);
 }
 
@@ -177,7 +157,7 @@ static void advice_when_random_then_no_look_ahead(void **state)
 	assert_int_equal(streams(), 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_lookups, teardown_lookups)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_lookups, teardown)
 
 int main(void)
 {

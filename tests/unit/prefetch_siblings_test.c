@@ -14,14 +14,24 @@
 
 enum { WAITS = 4, CHILDREN_MAX = 300, PAGE = 4096 };
 
-static struct lookups lookups;
+static unsigned begun; /* pages that the kernel was asked to begin to read */
+
+ssize_t __wrap_readahead(int fd, off_t offset, size_t count);
+
+ssize_t __wrap_readahead(int fd, off_t offset, size_t count)
+{
+	assert_int_equal(fd, f.fd);
+	assert_int_equal(offset % PAGE, 0);
+	assert_int_equal(count, PAGE);
+	begun++;
+	return 0;
+}
 
 static int setup_values(void **state)
 {
 	int rc = setup_longer(state);
 
-	memset(&lookups, 0, sizeof(lookups));
-	f.snapshot.lookups = &lookups;
+	watch_lookups();
 	return rc;
 }
 
@@ -29,24 +39,21 @@ static int setup_leaves(void **state)
 {
 	int rc = setup_small(state);
 
-	memset(&lookups, 0, sizeof(lookups));
-	f.snapshot.lookups = &lookups;
+	watch_lookups();
 	return rc;
 }
 
-static int teardown_lookups(void **state)
+/* As an environment's transactions read through the page cache, with MDB_NORDAHEAD. */
+static int setup_page_cache(void **state)
 {
-	lookups_end(&lookups, f.snapshot.watch);
-	return teardown(state);
-}
+	int rc = setup_cached_longer(state);
 
-static void look_up(unsigned record)
-{
-	char text[16];
-	MDB_val key, data;
-
-	key_make(text, &key, record);
-	assert_int_equal(tree_get(&f.snapshot, &f.tree, &f.order, &key, &data), 0);
+	begun = 0;
+	store_read_singly(&f.store);
+	f.snapshot.view.store = NULL;
+	f.snapshot.view.sure = f.store.sure;
+	watch_lookups();
+	return rc;
 }
 
 static bool is_there(uint64_t number)
@@ -147,7 +154,44 @@ static void leaves_when_they_hold_the_values_then_not_read(void **state)
 	assert_int_equal(children_there(numbers[0]), LEAVES);
 }
 
-#define CASE(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown_lookups)
+/* What is in memory is not waited for: that it was is said here. */
+static void miss(unsigned record, uint64_t page)
+{
+	char text[16];
+	MDB_val key;
+
+	key_make(text, &key, record);
+	f.snapshot.view.missed[0] = page;
+	f.snapshot.view.misses = 1;
+	f.snapshot.watch->missed(f.snapshot.watch, &f.snapshot, &f.tree, &f.order.key, &key);
+	f.snapshot.view.misses = 0;
+}
+
+static void leaves_when_the_page_cache_has_them_then_the_kernel_reads_the_others_once(void **state)
+{
+	uint64_t numbers[CHILDREN_MAX];
+	const uint8_t *page;
+	unsigned count;
+
+	(void)state;
+	assert_int_equal(tree_page(&f.snapshot, f.tree.record.root, &page, &count), 0);
+	for (unsigned i = 0; i < count; i++)
+		assert_true(page_child(LAYOUT_0_9, page, PAGE, i, &numbers[i]));
+	for (unsigned i = 1; i < WAITS; i++)
+		miss(0, numbers[0]);
+	assert_int_equal(begun, 0);
+	miss(0, numbers[0]);
+	assert_int_equal(begun, count - 1); /* the first one has been looked at */
+	/* As long as memory may have them. */
+	for (unsigned i = 1; i < count + WAITS; i++)
+		miss(0, numbers[0]);
+	assert_int_equal(begun, count - 1);
+	miss(0, numbers[0]);
+	assert_int_equal(begun, 2 * (count - 1));
+	assert_false(has_thread());
+}
+
+#define CASE(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
@@ -156,6 +200,8 @@ int main(void)
 		CASE(leaves_when_one_is_looked_at_again_then_that_is_no_wait, setup_values),
 		CASE(leaves_when_neighbours_are_read_along_then_not_read, setup_values),
 		CASE(branches_when_some_were_waited_for_then_the_others_are_read, setup_leaves),
+		CASE(leaves_when_the_page_cache_has_them_then_the_kernel_reads_the_others_once,
+		     setup_page_cache),
 		CASE(leaves_when_they_hold_the_values_then_not_read, setup_leaves),
 	};
 
