@@ -7,6 +7,7 @@
  */
 #include "both_libraries.h"
 #include "live_writer.h"
+#include "snapshot_checks.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -44,17 +45,6 @@ static const struct {
 static enum live_kind writing_kind = LIVE_ORIGINAL;
 static struct library loaded;
 
-struct reading {
-	const struct library *library;
-	struct live_writer *writer;
-	MDB_env *env;
-	unsigned env_flags;
-	MDB_dbi main, dups, growth;
-	uint64_t values, snapshots, distinct, resized, overtaken;
-	char *told; /* codes and sizes that both libraries must agree on */
-	size_t told_room;
-};
-
 static void tell(struct reading *reading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 static void tell(struct reading *reading, const char *format, ...)
@@ -65,135 +55,6 @@ static void tell(struct reading *reading, const char *format, ...)
 	va_start(list, format);
 	vsnprintf(reading->told + used, reading->told_room - used, format, list);
 	va_end(list);
-}
-
-static int wrong(const char *what, uint64_t expected, uint64_t found)
-{
-	printf("    WRONG: %s: expected %llu, found %llu\n", what, (unsigned long long)expected,
-	       (unsigned long long)found);
-	return EIO;
-}
-
-/* --- what a snapshot must hold --------------------------------------------------------------- */
-
-static int check_value(const MDB_val *value, uint64_t id, uint32_t key, bool exact)
-{
-	const unsigned char *bytes = value->mv_data;
-	struct live_value head;
-
-	if (value->mv_size < sizeof head)
-		return wrong("size of a value", sizeof head, value->mv_size);
-	memcpy(&head, bytes, sizeof head);
-	if (exact ? head.txn != id : head.txn > id)
-		return wrong("transaction of a value", id, head.txn);
-	if (head.key != key || head.size != value->mv_size)
-		return wrong("key number of a value", key, head.key);
-	for (size_t i = sizeof head; i < value->mv_size; i++)
-		if (bytes[i] != live_fill(head.txn, key))
-			return wrong("byte of a value", live_fill(head.txn, key), bytes[i]);
-	return 0;
-}
-
-static int check_main(struct reading *reading, MDB_cursor *cursor, uint64_t id, uint64_t *grown)
-{
-	const struct library *library = reading->library;
-	struct live_count count;
-	MDB_val key, value;
-	uint32_t number = 0;
-	char name[8] = "";
-	int rc = library->mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
-
-	for (; rc == 0; rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-		if (key.mv_size == 12 && memcmp(key.mv_data, "growth-count", 12) == 0) {
-			memcpy(&count, value.mv_data, sizeof count);
-			if (count.txn != id)
-				return wrong("transaction of the count", id, count.txn);
-			*grown = count.count;
-		} else if (key.mv_size == 9 && memcmp(key.mv_data, "key", 3) == 0) {
-			memcpy(name, (char *)key.mv_data + 3, 6);
-			if (strtoul(name, NULL, 10) != number)
-				return wrong("key", number, strtoul(name, NULL, 10));
-			rc = check_value(&value, id, number++, true);
-			if (rc != 0)
-				return rc;
-			reading->values++;
-		}
-	}
-	if (rc != MDB_NOTFOUND)
-		return rc;
-	return number == LIVE_KEYS ? 0 : wrong("number of keys", LIVE_KEYS, number);
-}
-
-static int check_dups(struct reading *reading, MDB_cursor *cursor, uint64_t id)
-{
-	const struct library *library = reading->library;
-	MDB_val key, value;
-	uint32_t number = 0;
-	int rc = library->mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
-
-	while (rc == 0) {
-		uint64_t item, found = 0;
-
-		for (; rc == 0; rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
-			memcpy(&item, value.mv_data, sizeof item);
-			if (item != (id << 16 | found))
-				return wrong("duplicate", id << 16 | found, item);
-			found++;
-			reading->values++;
-		}
-		if (found != live_dups(number))
-			return wrong("number of duplicates", live_dups(number), found);
-		number++;
-		rc = library->mdb_cursor_get(cursor, &key, &value, MDB_NEXT_NODUP);
-	}
-	if (rc != MDB_NOTFOUND)
-		return rc;
-	return number == LIVE_DUP_KEYS ? 0 : wrong("number of dup keys", LIVE_DUP_KEYS, number);
-}
-
-static int check_growth(struct reading *reading, MDB_txn *txn, uint64_t id, uint64_t grown)
-{
-	const struct library *library = reading->library;
-	MDB_val key, value;
-	MDB_stat stat;
-	char text[32];
-	int rc = library->mdb_stat(txn, reading->growth, &stat);
-
-	if (rc == 0 && stat.ms_entries != grown)
-		return wrong("entries of growth", grown, stat.ms_entries);
-	/* the last ones lie behind the old end of the map */
-	for (uint64_t i = grown > 70 ? grown - 70 : 0; i < grown && rc == 0; i++) {
-		key = (MDB_val){(size_t)snprintf(text, sizeof text, "growth%06u", (unsigned)i),
-				text};
-		rc = library->mdb_get(txn, reading->growth, &key, &value);
-		if (rc == 0)
-			rc = check_value(&value, id, (uint32_t)i, false);
-		reading->values++;
-	}
-	return rc;
-}
-
-static int check_snapshot(struct reading *reading, MDB_txn *txn)
-{
-	const struct library *library = reading->library;
-	uint64_t id = library->mdb_txn_id(txn), grown = 0;
-	MDB_cursor *main_cursor = NULL, *dup_cursor = NULL;
-	int rc = library->mdb_cursor_open(txn, reading->main, &main_cursor);
-
-	if (rc == 0)
-		rc = check_main(reading, main_cursor, id, &grown);
-	if (rc == 0)
-		rc = library->mdb_cursor_open(txn, reading->dups, &dup_cursor);
-	if (rc == 0)
-		rc = check_dups(reading, dup_cursor, id);
-	if (rc == 0)
-		rc = check_growth(reading, txn, id, grown);
-	if (main_cursor)
-		library->mdb_cursor_close(main_cursor);
-	if (dup_cursor)
-		library->mdb_cursor_close(dup_cursor);
-	reading->snapshots++;
-	return rc;
 }
 
 /* --- the three parts -------------------------------------------------------------------------- */
@@ -255,7 +116,7 @@ static int read_beside(struct reading *reading)
 		if (rc != 0)
 			break;
 		if (library->mdb_txn_id(txn) < before)
-			rc = wrong("id of a later snapshot", before, library->mdb_txn_id(txn));
+			rc = check_wrong("id of a later snapshot", before, library->mdb_txn_id(txn));
 		reading->distinct += library->mdb_txn_id(txn) != before;
 		before = library->mdb_txn_id(txn);
 		if (rc == 0)
@@ -291,7 +152,7 @@ static int read_held(struct reading *reading)
 		rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &young);
 	tell(reading, "young %d\n", rc);
 	if (rc == 0 && library->mdb_txn_id(young) != answer.txn)
-		rc = wrong("id of the younger snapshot", answer.txn, library->mdb_txn_id(young));
+		rc = check_wrong("id of the younger snapshot", answer.txn, library->mdb_txn_id(young));
 	if (rc == 0)
 		rc = check_snapshot(reading, young);
 	if (rc == 0) {
@@ -332,7 +193,7 @@ static int read_grown(struct reading *reading)
 	rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &txn);
 	tell(reading, "begin %d, too small %d\n", rc, too_small);
 	if (rc != (too_small ? MDB_MAP_RESIZED : 0))
-		return wrong("code of txn_begin after growth", (uint64_t)MDB_MAP_RESIZED,
+		return check_wrong("code of txn_begin after growth", (uint64_t)MDB_MAP_RESIZED,
 			     (uint64_t)rc);
 	if (rc == 0)
 		library->mdb_txn_abort(txn);
@@ -344,7 +205,7 @@ static int read_grown(struct reading *reading)
 	if (rc == 0)
 		rc = library->mdb_env_info(reading->env, &after);
 	if (rc == 0 && after.me_mapsize != answer.map_size)
-		rc = wrong("map size taken over", answer.map_size, after.me_mapsize);
+		rc = check_wrong("map size taken over", answer.map_size, after.me_mapsize);
 	if (rc == 0)
 		rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &txn);
 	/* How large it was depends on how much the writer wrote meanwhile. */
@@ -405,7 +266,7 @@ static int read_all_parts(struct reading *reading, const char *directory)
 	       (unsigned long long)reading->resized);
 	printf("%s\n", rc == 0 ? "right" : library_original.mdb_strerror(rc));
 	if (rc == 0 && reading->distinct < 2)
-		rc = wrong("transactions seen", 2, reading->distinct);
+		rc = check_wrong("transactions seen", 2, reading->distinct);
 	return rc;
 }
 
@@ -426,7 +287,7 @@ static int check_slots(struct live_writer *writer)
 	struct live_answer answer = {0};
 	int rc = live_writer_ask(writer, LIVE_COMMIT, 0, &answer);
 
-	return rc == 0 && answer.slots ? wrong("slots in use", 0, answer.slots) : rc;
+	return rc == 0 && answer.slots ? check_wrong("slots in use", 0, answer.slots) : rc;
 }
 
 /* One library beside one writer. Returns 0 when all was right. */
@@ -530,7 +391,7 @@ static int reader_child(const char *directory, bool clears, int said)
 	if (rc == 0 && clears) {
 		rc = library->mdb_reader_check(env, &dead);
 		library->mdb_env_close(env);
-		return rc == 0 && dead == 1 ? 0 : wrong("dead readers", 1, (uint64_t)dead);
+		return rc == 0 && dead == 1 ? 0 : check_wrong("dead readers", 1, (uint64_t)dead);
 	}
 	if (rc == 0)
 		rc = library->mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
@@ -574,7 +435,7 @@ static int run_killed(const char *directory)
 	if (rc == 0)
 		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &held);
 	if (rc == 0 && held.last_page <= before.last_page)
-		rc = wrong("pages while a slot is held: more than", before.last_page,
+		rc = check_wrong("pages while a slot is held: more than", before.last_page,
 			   held.last_page);
 	child = reader_start(directory, true, said);
 	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
@@ -586,9 +447,9 @@ static int run_killed(const char *directory)
 	if (rc == 0)
 		rc = live_writer_ask(&writer, LIVE_COMMIT, HELD_COMMITS, &after);
 	if (rc == 0 && after.last_page > cleared.last_page)
-		rc = wrong("pages when nothing is held", cleared.last_page, after.last_page);
+		rc = check_wrong("pages when nothing is held", cleared.last_page, after.last_page);
 	if (rc == 0 && after.slots)
-		rc = wrong("slots in use", 0, after.slots);
+		rc = check_wrong("slots in use", 0, after.slots);
 	status = live_writer_end(&writer);
 	remove_files(directory);
 	printf("    %s\n", rc == 0 ? "blocks no page for ever" : library_original.mdb_strerror(rc));
