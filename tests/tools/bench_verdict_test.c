@@ -147,12 +147,22 @@ static void container_alone_has_rates(void **state)
 	struct given_bench *bench = *state;
 
 	bench->compared = false;
+	bench->sets[LMDBIO].container = true;
 	cold(bench, 5000);
 	warm(bench, 1500000);
 	bench->machine.direct = 5e8;
 	verdict_is(bench,
 		   "lmdbio reads this container at up to 5 MB/s cold, at up to 1.5 GB/s warm; "
 		   "the storage can deliver 500 MB/s");
+}
+
+static void file_of_lmdb_1_alone_has_rates(void **state)
+{
+	struct given_bench *bench = *state;
+
+	bench->compared = false;
+	warm(bench, 1500000);
+	verdict_is(bench, "lmdbio reads this data file of LMDB 1.0 at up to 1.5 GB/s warm");
 }
 
 static void difference_is_all_that_is_told(void **state)
@@ -195,6 +205,7 @@ int main(void)
 		cmocka_unit_test_setup(interval_decides_where_pairs_are_enough_for_one,
 				       bench_begin),
 		cmocka_unit_test_setup(container_alone_has_rates, bench_begin),
+		cmocka_unit_test_setup(file_of_lmdb_1_alone_has_rates, bench_begin),
 		cmocka_unit_test_setup(difference_is_all_that_is_told, bench_begin),
 		cmocka_unit_test_setup(stopped_run_is_rated_without_its_beginning, bench_begin),
 	};
