@@ -47,6 +47,11 @@ for folder in lib/*/; do
 	done
 done
 
+# A store has calls for whatever another layer asks of it; its fields and its lock are its own.
+namers=$(grep -nE '\b(store|runs)(->|\.)[a-z_]+' -r --include='*.[ch]' \
+	lib/cursor lib/index lib/prefetch lib/env lib/loader compat tools | grep -v ':#include' || true)
+[ -z "$namers" ] || complain "fields of a store are named outside lib/window: $namers"
+
 # The lab stands on the library, and nothing that a user runs stands on the lab.
 for header in $(find lab -name '*.h' | sed 's|.*/||'); do
 	users=$(grep -rl --include='*.[ch]' "include \"\(lab/\)\{0,1\}$header\"" lib include compat tools || true)

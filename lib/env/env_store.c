@@ -36,9 +36,7 @@ static void env_store_report(const MDB_env *env, const char *backend, const char
 
 	if (!settings_get()->verbose)
 		return;
-	log_line("%s: %s, reads by %s (%s)", path,
-		 env->store.kind == STORE_ARENA ? "shared memory of the node" : "page cache",
-		 backend, why);
+	log_line("%s: %s, reads by %s (%s)", path, store_name(&env->store), backend, why);
 	ahead = env->prefetch ? prefetch_kernel_ahead(env->prefetch) : 0;
 	if (ahead)
 		log_line("%s: forward scans are left to the kernel, which reads %" PRIu64
@@ -228,7 +226,7 @@ static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 {
 	const struct env_store_at *at = &env->store_at;
 
-	return env->store.kind == STORE_ARENA && txn->identity.ctime_ns != at->ctime_ns &&
+	return !store_shows_file(&env->store) && txn->identity.ctime_ns != at->ctime_ns &&
 	       (txn->id + !txn->id == at->id || txn->identity.ctime_ns > at->ctime_ns);
 }
 
@@ -256,7 +254,7 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	pthread_mutex_lock(&env->choice_lock);
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
 	if (txn->id > at->id || !at->id)
-		rc = env_store_take(env, txn, !at->id || env->store.kind == STORE_CACHE);
+		rc = env_store_take(env, txn, !at->id || store_shows_file(&env->store));
 	else if (is_changed(env, txn))
 		rc = env_store_take(env, txn, false);
 	else if (txn->id + !txn->id == at->id && !at->armed &&
@@ -278,10 +276,10 @@ static inline int begin_stored(MDB_txn *txn)
 		return rc;
 	store_enter(&env->store);
 	txn->snapshot.view.runs = &env->store;
-	if (env->store.kind == STORE_ARENA)
+	if (!store_shows_file(&env->store))
 		txn->snapshot.view.store = &env->store;
 	else if (!env->sums)
-		txn->snapshot.view.sure = env->store.sure;
+		txn->snapshot.view.sure = store_sure(&env->store);
 	if (!env->prefetch)
 		return 0;
 	if (txn->lookups_id != txn->id)
@@ -356,14 +354,12 @@ void env_store_hold(MDB_env *env, bool hold)
 	if (!env->stored)
 		return;
 	if (hold) {
-		store_spill_all(&env->store);
 		pthread_mutex_lock(&env->choice_lock);
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, true);
-		pthread_mutex_lock(&env->store.lock);
 		store_hold(&env->store);
 	} else {
-		pthread_mutex_unlock(&env->store.lock);
+		store_release(&env->store);
 		if (env->prefetch)
 			prefetch_hold(env->prefetch, false);
 		pthread_mutex_unlock(&env->choice_lock);

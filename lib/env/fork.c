@@ -59,7 +59,7 @@ __attribute__((constructor)) static void fork_begin(void)
 /* Under the list lock: an arena is counted once, however often it is open here. */
 static uint64_t arena_bytes_of(const MDB_env *env)
 {
-	if (!env->stored || env->store.kind != STORE_ARENA)
+	if (!env->stored || store_shows_file(&env->store))
 		return 0;
 	for (const MDB_env *other = list; other; other = other->next)
 		if (other->arena_bytes && !strcmp(other->path, env->path))

@@ -96,11 +96,11 @@ static size_t pieces_size(const struct snapshot *snapshot, size_t n, size_t many
 	uint64_t room;
 
 	*piece = PIECE;
-	if (!runs || runs->kind != STORE_ARENA)
+	if (!runs || store_shows_file(runs))
 		return many;
 	/* It is not known of a process that has read nothing yet. */
-	room = (runs->options.budget ? runs->options.budget : memory_budget(settings_get())) /
-	       ROOM_SHARE;
+	room = store_limited(runs) ? store_limited(runs) : memory_budget(settings_get());
+	room /= ROOM_SHARE;
 	if ((uint64_t)n << snapshot->view.page_shift <= room)
 		return many;
 	if (many > room / PIECE_LEAST)

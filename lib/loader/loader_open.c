@@ -96,7 +96,7 @@ static void arena_limit(struct lmdbio_loader *loader)
 
 	loader->tree = loader->txn->trees[loader->dbi];
 	sizes_set(loader);
-	if (!loader->own_env || !loader->copies || loader->env->store.arena)
+	if (!loader->own_env || !loader->copies)
 		return;
 	/* A sharer's passage is its own: what one has shown, and does not look at any more, would
 	 * be in another one's way. */
@@ -106,7 +106,8 @@ static void arena_limit(struct lmdbio_loader *loader)
 		left = budget - loader->memory;
 	if (left < TRANSIT_LEAST)
 		left = TRANSIT_LEAST;
-	loader->env->store.options.budget = left;
+	if (!store_limit(&loader->env->store, left))
+		return;
 	left = (left + loader->memory) * loader->sharers;
 	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
 }
@@ -263,7 +264,7 @@ static bool reads_past(const struct lmdbio_loader *loader)
 	const struct store *store = loader->txn->snapshot.view.runs;
 
 	return loader->copies && loader->leaves_first && store && store_reads(store) &&
-	       store->link.fd < 0 && !loader->env->sums;
+	       !loader->env->sums;
 }
 
 /* Neighbours that come past the arena need a buffer in each reader's hands. */
@@ -279,7 +280,7 @@ static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 static int threads_start(struct lmdbio_loader *loader)
 {
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
-	uint64_t transit = loader->env->store.options.budget;
+	uint64_t transit = store_limited(&loader->env->store);
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 

@@ -86,7 +86,7 @@ bool faults_are_dear(struct prefetch *prefetch, struct cursor *cursor, uint64_t 
 	offset &= ~(uint64_t)(PROBE - 1);
 	/* A program that leaves pages out would have them mapped in vain. */
 	if (faults < most * 3 / 4 || !store_knows(store) ||
-	    (forward ? offset + LEFT > store->size : offset < LEFT))
+	    (forward ? offset + LEFT > store_size(store) : offset < LEFT))
 		return false;
 	/* The others are for memory of the program's own. */
 	if (faults > most)

@@ -32,7 +32,7 @@ bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t len
 {
 	const struct range_queue *trees = &prefetch->trees;
 
-	if (!prefetch->store->packed)
+	if (!store_has_copies(prefetch->store))
 		return false;
 	for (unsigned i = 0; i < trees->count; i++)
 		if (trees->ranges[(trees->first + i) % PREFETCH_RANGES].offset == offset)

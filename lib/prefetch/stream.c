@@ -369,7 +369,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			 * for once. */
 			const struct window_view *view = &stream->snapshot.view;
 
-			if (prefetch->store->kind == STORE_CACHE && is_quiet(prefetch) &&
+			if (store_shows_file(prefetch->store) && is_quiet(prefetch) &&
 			    stream->asked != view->wanted_offset &&
 			    prefetch_want(prefetch, (struct wanted_range){view->wanted_offset,
 									  view->wanted_length,

@@ -3,7 +3,6 @@
 #include "prefetch/prefetch_private.h"
 
 #include "cursor/cursor_private.h"
-#include "io/io_ahead.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -63,7 +62,7 @@ bool find_next(const struct prefetch *prefetch, const struct cursor *cursor, boo
 	offset = number << view->page_shift;
 	/* Not the next bytes, which the kernel may have brought along, but those behind them. */
 	if (forward)
-		offset += offset + PROBE_AHEAD < prefetch->store->size ? PROBE_AHEAD : 0;
+		offset += offset + PROBE_AHEAD < store_size(prefetch->store) ? PROBE_AHEAD : 0;
 	else
 		offset -= offset > PROBE_AHEAD ? PROBE_AHEAD : 0;
 	*ret = offset;
@@ -125,7 +124,7 @@ uint64_t prefetch_kernel_ahead(struct prefetch *prefetch)
 		return 0;
 	ahead = atomic_load_explicit(&prefetch->kernel_ahead, memory_order_relaxed);
 	if (!ahead) {
-		ahead = io_kernel_ahead(prefetch->store->fd) + 1;
+		ahead = store_kernel_ahead(prefetch->store) + 1;
 		atomic_store_explicit(&prefetch->kernel_ahead, ahead, memory_order_relaxed);
 	}
 	return ahead > KERNEL_AHEAD ? ahead - 1 : 0;

@@ -53,8 +53,8 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want wan
 
 		if (chunk == asked->chunk && !map_now)
 			continue;
-		if (end > prefetch->store->size)
-			end = prefetch->store->size;
+		if (end > store_size(prefetch->store))
+			end = store_size(prefetch->store);
 		if (start >= end ||
 		    !prefetch_want(prefetch,
 				   (struct wanted_range){start, end - start, map_now, stream}))

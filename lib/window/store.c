@@ -2,6 +2,7 @@
 /* Opens a window's store, attaches it to an arena, and lets the arena go. */
 #include "window/store_private.h"
 
+#include "io/io_ahead.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/log.h"
@@ -100,6 +101,33 @@ int store_open(struct store *store, enum store_kind kind, uint8_t *base, size_t 
 	pthread_mutex_init(&store->lock, NULL);
 	clock_condition(&store->landed);
 	return 0;
+}
+
+uint64_t store_limited(const struct store *store)
+{
+	return store->options.budget;
+}
+
+bool store_limit(struct store *store, uint64_t bytes)
+{
+	bool early;
+
+	pthread_mutex_lock(&store->lock);
+	early = !store->arena;
+	if (early)
+		store->options.budget = bytes;
+	pthread_mutex_unlock(&store->lock);
+	return early;
+}
+
+const char *store_name(const struct store *store)
+{
+	return store->kind == STORE_ARENA ? "shared memory of the node" : "page cache";
+}
+
+uint64_t store_kernel_ahead(const struct store *store)
+{
+	return io_kernel_ahead(store->fd);
 }
 
 static int storage_of(const struct store *store)
@@ -336,8 +364,16 @@ void store_leave(struct store *store)
 
 void store_hold(struct store *store)
 {
+	pthread_mutex_lock(&store->lock);
+	if (store->spill >= 0 && store->transactions && store->arena)
+		(void)shed_all(store);
 	if (store->kind == STORE_ARENA && atomic_load(&store->enabled))
 		(void)store_attach(store);
+}
+
+void store_release(struct store *store)
+{
+	pthread_mutex_unlock(&store->lock);
 }
 
 void store_forked(struct store *store)

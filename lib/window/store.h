@@ -176,6 +176,12 @@ void store_spill_to(struct store *store, int fd, const struct store_packed *pack
  * file. GUESS_NOTHING at first, and where the program tells what it wants. Any thread. */
 void store_guess(struct store *store, enum store_guess guess);
 
+/* Bytes that this process's part of an arena may take; 0: it is as much as the node may have, which
+ * is not known before the first byte is brought. To be limited before that: store_limit() returns
+ * false if there is an arena already. */
+uint64_t store_limited(const struct store *store);
+bool store_limit(struct store *store, uint64_t bytes);
+
 /* The window's pages are read singly where the file's own map serves (MDB_NORDAHEAD): it is as the
  * window was mapped, and will be so again. Before the first snapshot. */
 static inline void store_read_singly(struct store *store)
@@ -191,12 +197,12 @@ static inline bool store_is_careful(const struct store *store)
 	return atomic_load_explicit(&store->careful, memory_order_relaxed);
 }
 
-/* Before a fork, under the store lock: a parent that has a snapshot holds the arena that its
- * children will fill, so that it does not go with the last of them. */
+/* Before a fork: nothing of the store changes until store_release(), and what a child's pointers
+ * may lead into is spilled. A parent that has a snapshot attaches the arena that its children will
+ * fill, so that it does not go with the last of them. */
 void store_hold(struct store *store);
-
-/* Before a fork, under no lock: spills what a child's pointers may lead into. */
-void store_spill_all(struct store *store);
+/* After the fork, in the parent, and in the child after store_forked(). */
+void store_release(struct store *store);
 
 /* A new snapshot: the arena of the old one is of no use to it, so everything goes back to rest;
  * with `arm` the next bytes wanted make an arena of the new identity. `data`, `low`: see above.
@@ -247,10 +253,28 @@ void store_resume(struct store *store);
 void store_enter(struct store *store);
 void store_leave(struct store *store);
 
-/* In a forked child, at once, under the store lock, which its parent has taken before the
- * fork: everything back to rest, the parent's arena cut off (its memory in this process stays
- * mapped, unused). System calls alone. */
+/* In a forked child, at once, held by its parent before the fork: everything back to rest, the
+ * parent's arena cut off (its memory in this process stays mapped, unused). System calls alone. */
 void store_forked(struct store *store);
+
+/* What memory holds the bytes, for a report. */
+const char *store_name(const struct store *store);
+
+/* Whether the window shows the data file alone, from the page cache: its bytes are then never older
+ * than the file's. */
+static inline bool store_shows_file(const struct store *store)
+{
+	return store->kind == STORE_CACHE;
+}
+
+/* Bytes of the data file in this snapshot, as far as the window shows them. */
+static inline uint64_t store_size(const struct store *store)
+{
+	return store->size;
+}
+
+/* Bytes that the kernel reads ahead of a program that goes over the file in order. */
+uint64_t store_kernel_ahead(const struct store *store);
 
 /* Slow half of store_covers(). */
 bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint64_t length);
@@ -291,6 +315,10 @@ static inline bool store_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
 
 	return atomic_load_explicit(&sure[block / 64], memory_order_relaxed) >> block % 64 & 1;
 }
+static inline const _Atomic uint64_t *store_sure(const struct store *store)
+{
+	return store->sure;
+}
 bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
 
 /* Without an arena: waits for what is not known to be in memory. Returns 0 or the errno of a read
@@ -313,10 +341,12 @@ static inline unsigned store_waits(const struct store *store)
 /* Brings pages of a tree by themselves out of a container's index, as long as no process goes
  * over all of the file. false: they are to be brought in the ordinary way, whatever the reason. */
 bool store_bring_copies(struct store *store, uint64_t offset, uint64_t bytes);
+/* Whether there is such an index. */
+bool store_has_copies(const struct store *store);
 /* store_bring() for pages of a tree, by way of copies where there are some. */
 int store_bring_tree(struct store *store, uint64_t offset, uint64_t length);
 
-/* Whether a window is of the kind that store_read() serves at all. */
+/* Whether store_read() may serve at all: not a container, nor what the node's server brings. */
 bool store_reads(const struct store *store);
 /* Reads whole blocks (offset, length and buffer are multiples of ARENA_BLOCK) into the caller's
  * own memory, past the arena: for a caller that copies the bytes anyway, where they would only

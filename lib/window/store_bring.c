@@ -480,6 +480,11 @@ bool store_bring_copies(struct store *store, uint64_t offset, uint64_t bytes)
 	return plan != PLAN_BUSY && plan != PLAN_REST;
 }
 
+bool store_has_copies(const struct store *store)
+{
+	return store->packed;
+}
+
 int store_bring_tree(struct store *store, uint64_t offset, uint64_t length)
 {
 	if (store_bring_copies(store, offset, length) && store_covers(store, offset, length))

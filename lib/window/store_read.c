@@ -14,7 +14,7 @@
 
 bool store_reads(const struct store *store)
 {
-	return store->kind == STORE_ARENA && !store->packed;
+	return store->kind == STORE_ARENA && !store->packed && store->link.fd < 0;
 }
 
 /* Whether the bytes are in memory that everybody sees. Under the store lock. */

@@ -86,11 +86,3 @@ void store_spill_to(struct store *store, int fd, const struct store_packed *pack
 	store->spill = fd;
 	store->packed = packed;
 }
-
-void store_spill_all(struct store *store)
-{
-	pthread_mutex_lock(&store->lock);
-	if (store->spill >= 0 && store->transactions && store->arena)
-		(void)shed_all(store);
-	pthread_mutex_unlock(&store->lock);
-}

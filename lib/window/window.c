@@ -95,7 +95,7 @@ static int bring_sure(struct window_view *view, struct store *store, uint64_t nu
 	uint64_t offset = number << view->page_shift, length = count << view->page_shift;
 	int rc = bring(view, store, offset, length, tree);
 
-	if (!rc && view->runs && view->runs->kind == STORE_CACHE)
+	if (!rc && view->runs && store_shows_file(view->runs))
 		rc = assure(view, view->runs->sure, offset, length,
 			    !tree && count >= WINDOW_RUN_MIN);
 	return bring_code(rc);
