@@ -226,8 +226,10 @@ static int environment_print(const struct run_options *options, const char *prel
 {
 	for (int i = 0; i < SETTINGS; i++)
 		if (options->settings[i] && strpbrk(options->settings[i], " \t\n")) {
-			fprintf(stderr, "lmdbio-run: %s: not one word for a batch script\n",
-				options->settings[i]);
+			tool_complain(&run_tool,
+				      "%s=%s: a line of a batch script cannot hold a value with "
+				      "blanks: give one without",
+				      variables[i].option, options->settings[i]);
 			return EXIT_OURS;
 		}
 	printf("LD_PRELOAD=%s%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",

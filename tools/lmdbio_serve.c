@@ -186,7 +186,7 @@ static int status_print(void)
 	n = wait_readable(fd) ? recv(fd, text, sizeof(text), 0) : -1;
 	close(fd);
 	if (n <= 0) {
-		tool_complain(&serve_tool, "the server does not answer");
+		tool_complain(&serve_tool, "this node's server does not answer: --stop ends it");
 		return TOOL_PROBLEM;
 	}
 	fwrite(text, 1, (size_t)n, stdout);
@@ -209,7 +209,7 @@ static int server_stop(void)
 		answer.error = EPROTO;
 	close(fd);
 	if (answer.error)
-		tool_complain(&serve_tool, "the server does not end");
+		tool_complain(&serve_tool, "this node's server does not end: kill its process");
 	return answer.error ? TOOL_PROBLEM : 0;
 }
 

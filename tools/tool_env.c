@@ -182,7 +182,8 @@ int tool_dbi_open(const struct tool *tool, const char *path, MDB_txn *txn, const
 	if (rc == MDB_NOTFOUND && name)
 		tool_complain(tool, "%s: no database '%s': lmdbio-dump -l lists them", path, name);
 	else if (rc == MDB_INCOMPATIBLE && name)
-		tool_complain(tool, "%s: '%s' is a record, no database", path, name);
+		tool_complain(tool, "%s: '%s' is a record, no database: lmdbio-dump -l lists them",
+			      path, name);
 	else if (rc)
 		tool_read_failed(tool, path, rc);
 	return rc;

@@ -295,8 +295,9 @@ static void tell_file(const char *pattern, pid_t pid, const char *text, size_t l
 	if (fd < 0) {
 		rc = errno;
 		log_line("LMDBIO_STATS: %s: %s%s", path, strerror(rc),
-			 rc == EEXIST ? ", not overwritten; %p in the name keeps processes apart"
-				      : "");
+			 rc == EEXIST   ? ", not overwritten; %p in the name keeps processes apart"
+			 : rc == ENOENT ? ": make the directory before the program starts"
+					: "");
 		return;
 	}
 	rc = write_all(fd, text, length);

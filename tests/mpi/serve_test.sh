@@ -55,20 +55,44 @@ rc=0
 at 0 "$serve" --stop >"$scratch/out" 2>&1 || rc=$?
 equal "stop_without_a_server_is_1" 1 "$rc"
 
-# The names have no permissions: another user may take one.
-if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
-	cat >"$scratch/taker.py" <<'END'
+cat >"$scratch/taker.py" <<'END'
 import socket, sys
 name = 0xcbf29ce484222325
 for byte in sys.argv[1].encode():
     name = (name ^ byte) * 0x100000001b3 % (1 << 64)
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as taken:
     taken.bind("\0lmdbio-server.0.%016x" % name)
-    if sys.argv[2] == "listen":
+    if sys.argv[2] != "bind":
         taken.listen()
     print("taken", flush=True)
+    for _ in range(2 if sys.argv[2] == "hang up" else 0):
+        with taken.accept()[0] as asked:
+            asked.recv(4096)
     sys.stdin.read()
 END
+mkfifo "$scratch/taker"
+/usr/bin/python3 "$scratch/taker.py" "$node" "hang up" <"$scratch/taker" >"$scratch/taken" &
+taker=$!
+exec 5>"$scratch/taker"
+until grep -q taken "$scratch/taken"; do
+	kill -0 "$taker" || exit 1
+	sleep 0.05
+done
+for word in status stop; do
+	rc=0
+	LMDBIO_NODE=$node "$serve" --$word >"$scratch/out" 2>&1 || rc=$?
+	equal "server_that_hangs_up_at_${word}_is_1" 1 "$rc"
+	case $word in
+	status) said="this node's server does not answer: --stop ends it" ;;
+	stop) said="this node's server does not end: kill its process" ;;
+	esac
+	equal "server_that_hangs_up_at_${word}_is_told" "lmdbio-serve: $said" "$(cat "$scratch/out")"
+done
+exec 5>&-
+wait "$taker"
+
+# The names have no permissions: another user may take one.
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	chmod 711 "$scratch"
 	for how in listen bind; do
 		mkfifo "$scratch/taker.$how"

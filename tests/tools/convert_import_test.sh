@@ -85,6 +85,7 @@ status label_without_a_file_is_told 0 "$convert" --labels=more.labels images mor
 says label_without_a_file_is_counted '1 labels'
 head -n 1 labels | cat labels - > twice
 status second_label_is_refused 2 "$convert" -q --labels=twice images none.d
+says second_label_names_list_and_file "twice: 'class 0/0.jpg' has two labels"
 echo 'a b' > words
 status list_without_numbers_is_refused 2 "$convert" -q --from=caffe words none.d
 says list_without_numbers_names_the_line 'line 1'

@@ -134,6 +134,10 @@ heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
 mkdir tree
 echo text > tree/file
 ln -s "$(command -v env)" program
+printf 'file 1\nfile 2\n' > twice
+truncate -s 524289 vast
+"$testdb" --flags=plain,keys10 slight > /dev/null
+mkdir tree.mdb
 mkdir 'a place'
 cp "$dropin" 'a place/liblmdb.so.0'
 ln -s 'a place/liblmdb.so.0' PLACE
@@ -166,11 +170,20 @@ missing_staged_directory_of_a_server|2|^lmdbio-serve: --staged wants a directory
 no_server_to_ask|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lmdbio-serve starts one|lmdbio-serve --node=no-such-server --status
 no_server_to_stop|1|^lmdbio-serve: no server of yours on this node.*; mpiexec lmdbio-serve starts one|lmdbio-serve --node=no-such-server --stop
 missing_database|2|^lmdbio-stat: sound: no database 'other': lmdbio-dump -l lists them|lmdbio-stat -s other sound
+record_in_place_of_a_database|2|^lmdbio-stat: sound: '000000' is a record, no database: lmdbio-dump -l lists them|lmdbio-stat -s 000000 sound
+dump_of_a_record_as_a_database|2|^lmdbio-dump: sound: '000000' is a record, no database: lmdbio-dump -l lists them|lmdbio-dump -s 000000 sound
+bench_of_a_record_as_a_database|2|^lmdbio-bench: sound: '000000' is a record, no database: lmdbio-dump -l lists them|lmdbio-bench --db=000000 sound
 chunks_of_a_data_file|2|^lmdbio-stat: sound: --chunks is for containers, which lmdbio-convert makes|lmdbio-stat --chunks sound
 output_in_a_missing_directory|2|^lmdbio-dump: nosuch/file: No such file or directory|lmdbio-dump -f nosuch/file sound
 page_without_a_name|2|^lmdbio-bench: : No such file or directory|lmdbio-bench --html= sound
 page_in_place_of_a_directory|2|^lmdbio-bench: tree: Is a directory|lmdbio-bench --html=tree sound
 missing_dictionary|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q -D nosuch sound made
+dictionary_that_is_empty|2|^lmdbio-convert: empty.mdb: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D empty.mdb sound made
+dictionary_that_is_too_large|2|^lmdbio-convert: vast: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D vast sound made
+dictionary_of_hardly_any_data|2|^lmdbio-convert: .*: no dictionary can be trained on this data: convert it without --train-dictionary|lmdbio-convert -q --train-dictionary slight made
+directory_of_no_file|2|^lmdbio-convert: hollow: .*; --from=tree imports no file|lmdbio-convert -q hollow made
+labels_with_a_file_twice|2|^lmdbio-convert: twice: 'file' has two labels: keep one of them|lmdbio-convert -q --labels=twice tree made
+directory_in_place_of_the_target|2|^lmdbio-convert: tree.mdb: it exists and is no regular file: name another target|lmdbio-convert -q -f --no-subdir sound/data.mdb tree.mdb
 missing_labels|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --labels=nosuch tree made
 missing_root|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q --root=nosuch --from=caffe tree/file made
 missing_list|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q @nosuch made
@@ -208,7 +221,8 @@ only tar archives may be several sources|lmdbio-convert sound tree made
 --root is for image lists|lmdbio-convert --root=tree sound made
 --rm removes LMDB files and containers alone|lmdbio-convert --rm tree made
 --chunk-size wants a power of two from 64k to 64M, not '3000'|lmdbio-convert --chunk-size=3000 sound made
---train-dictionary wants 1K to 16M, not '1G'|lmdbio-convert --train-dictionary=1G sound made
+--train-dictionary wants 1K to 512K, not '1G'|lmdbio-convert --train-dictionary=1G sound made
+--train-dictionary wants 1K to 512K, not '513K'|lmdbio-convert --train-dictionary=513K sound made
 --max-value wants a size up to 2G, not '3G'|lmdbio-convert --max-value=3G sound made
 one path is wanted|lmdbio-check
 one path is wanted|lmdbio-check sound tree
@@ -333,6 +347,13 @@ if [ -c /dev/full ]; then
 		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left' err
 	done
 fi
+
+# --- a value that does not fit into a line of a batch script ---
+rc=0
+"$tools/lmdbio-run" --print-env '--stats=two words' > out 2> err || rc=$?
+judge blank_in_print_env_ends_with_2 test $rc -eq 2 -a ! -s out
+judge blank_in_print_env_names_the_option grep -q \
+	'^lmdbio-run: --stats=two words: a line of a batch script cannot hold a value with blanks: give one without' err
 
 # --- what no message is ---
 for text in 'mdb_env_open failed' 'Located page was wrong type' 'MDB_[A-Z_]*: ' 'Invalid argument' 'error [0-9]'; do

@@ -483,6 +483,7 @@ static void end_with_a_file_in_no_directory_says_so(void **state)
 	end_under(value, count_something, said, sizeof(said));
 	assert_int_equal(child_lines(said), 1);
 	assert_non_null(strstr(said, strerror(ENOENT)));
+	assert_non_null(strstr(said, "make the directory"));
 }
 
 static void file_name_that_does_not_fit_fails(void **state)

@@ -33,8 +33,8 @@ static int dictionary_read(const char *path, void **bytes, size_t *size)
 	if (ferror(file))
 		rc = convert_fail(path, errno ? errno : EIO);
 	else if (*size > CONTAINER_DICTIONARY_MAX || *size < 8)
-		rc = convert_refuse(path, "a dictionary has 8 bytes to %d MiB",
-				    CONTAINER_DICTIONARY_MAX >> 20);
+		rc = convert_refuse(path, "a dictionary has 8 bytes to %d KiB",
+				    CONTAINER_DICTIONARY_MAX >> 10);
 fail:
 	fclose(file);
 	return rc;
@@ -54,7 +54,9 @@ static int dictionary_train(const struct convert *convert, struct source *source
 	if (count > all)
 		count = (unsigned)all;
 	if (!count)
-		return convert_refuse(source->file, "too little data to train a dictionary on");
+		return convert_refuse(source->file,
+				      "too little data to train a dictionary on: convert it "
+				      "without --train-dictionary");
 	sizes = malloc(count * sizeof(*sizes));
 	samples = aligned_alloc(BUFFER_ALIGNMENT, (size_t)count * SAMPLE);
 	*size = convert->train_size;
@@ -73,7 +75,8 @@ static int dictionary_train(const struct convert *convert, struct source *source
 		rc = container_train(samples, sizes, count, *bytes, size);
 		if (rc == ENODATA)
 			rc = convert_refuse(source->file,
-					    "no dictionary can be trained on this data");
+					    "no dictionary can be trained on this data: convert "
+					    "it without --train-dictionary");
 		else if (rc)
 			rc = convert_fail(source->file, rc);
 	}

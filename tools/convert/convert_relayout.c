@@ -63,8 +63,9 @@ int relayout_run(struct source *source, uint32_t chunk_size, const struct relayo
 	if (rc)
 		return rc;
 	if (txn->env->later && later_sum_size(txn->env))
-		return convert_refuse(source->file, "its pages have checksums, by a function of its "
-						    "program's; they cannot be laid anew");
+		return convert_refuse(source->file,
+				      "its pages have checksums, by a function of its "
+				      "program's: convert it without --relayout");
 	relayout.metas = malloc(FORMAT_METAS * (size_t)relayout.page_size);
 	if (!relayout.metas)
 		return convert_fail(source->file, ENOMEM);
@@ -74,7 +75,7 @@ int relayout_run(struct source *source, uint32_t chunk_size, const struct relayo
 		return relayout.status;
 	if (rc == MDB_INCOMPATIBLE)
 		convert_refuse(source->file, "it has pages that no tree and no free list knows of; "
-					     "its pages cannot be laid anew");
+					     "convert it without --relayout");
 	else
 		convert_fail(source->file, rc);
 	return rc == MDB_INCOMPATIBLE || rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND ||

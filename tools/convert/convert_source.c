@@ -407,7 +407,10 @@ int source_fail(const struct source *source, uint64_t offset, int rc)
 		return TOOL_PROBLEM;
 	}
 	if (rc == EIO && source->form == FORM_LMDB && !source_is_unchanged(source))
-		return convert_refuse(source->file, "it has become shorter while it was read");
+		return convert_refuse(
+			source->file,
+			"it has become shorter while it was read: convert it again when no "
+			"program changes it");
 	return convert_fail(source->file, rc);
 }
 

@@ -85,10 +85,13 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 		return convert_fail(path, ENOMEM);
 	target->exists = !lstat(target->path, &st);
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return convert_refuse(target->path, "it exists and is no regular file");
+		return convert_refuse(target->path,
+				      "it exists and is no regular file: name another target");
 	if (target->exists && form == FORM_LMDB && convert->force &&
 	    (is_in_use(target->path, true) || is_in_use(target->path, false)))
-		return convert_refuse(target->path, "a program has it open");
+		return convert_refuse(
+			target->path,
+			"a program has it open: end the program, or name another target");
 	return 0;
 }
 
@@ -97,7 +100,8 @@ static int partial_lock(struct target *target)
 {
 	if (!flock(target->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 		return 0;
-	return convert_refuse(target->partial, "another lmdbio-convert is writing it");
+	return convert_refuse(target->partial,
+			      "another lmdbio-convert is writing it: wait until that one ends");
 }
 
 /* What was left by one that was killed. */
@@ -113,7 +117,8 @@ static int partial_take_up(struct target *target)
 		return convert_fail(target->partial, errno);
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
 		return convert_refuse(target->partial,
-				      "it is there and not a partial file of ours");
+				      "it is there and not a partial file of yours: remove it, or "
+				      "name another target");
 	if ((rc = partial_lock(target)))
 		return rc;
 	target->resumed = true;

@@ -115,7 +115,8 @@ int labels_open(struct labels **result, const char *path)
 		qsort(labels->sorted, labels->count, sizeof(*labels->sorted), compare_labels);
 	for (size_t i = 1; i < labels->count && !rc; i++)
 		if (!compare_labels(labels->sorted + i - 1, labels->sorted + i))
-			rc = convert_refuse(path, "'%s' has two labels", labels->sorted[i].path);
+			rc = convert_refuse(path, "'%s' has two labels: keep one of them",
+					    labels->sorted[i].path);
 	if (!rc) {
 		*result = labels;
 		labels = NULL;

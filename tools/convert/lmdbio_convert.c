@@ -286,8 +286,8 @@ static bool value_parse(struct parsing *parsing, int key, const char *text)
 			return false;
 		if (convert->train_size >= 1024 && convert->train_size <= CONTAINER_DICTIONARY_MAX)
 			return true;
-		tool_usage_error(&convert_tool, "--train-dictionary wants 1K to 16M, not '%s'",
-				 text);
+		tool_usage_error(&convert_tool, "--train-dictionary wants 1K to %dK, not '%s'",
+				 CONTAINER_DICTIONARY_MAX >> 10, text);
 		return false;
 	case KEY_MAX_VALUE:
 		if (!tool_size_parse(&convert_tool, "--max-value", text, &convert->limits.value))
