@@ -20,10 +20,23 @@ The options are those of lmdbio-run(1), such as --memory=2G and --verbose.
 """
 
 
+def _fail(text: str) -> NoReturn:
+    """One line on standard error, and the status of what cannot be done."""
+    print(text, file=sys.stderr)
+    sys.exit(2)
+
+
+def _wrong(what: str) -> int:
+    """A wrong command line: what is wrong with it, and where help is."""
+    print(f"lmdbio: {what}\nTry 'python3 -m lmdbio --help' for more information.", file=sys.stderr)
+    return 2
+
+
 def _lmdbio_run(arguments: list[str]) -> NoReturn:
     program = installed_file("bin", "lmdbio-run") or shutil.which("lmdbio-run")
     if program is None:
-        sys.exit("lmdbio: lmdbio-run is neither installed with this package nor in PATH")
+        _fail("lmdbio: lmdbio-run is neither installed with this package nor in PATH: "
+              "add its directory to PATH")
     os.execv(program, [program] + arguments)
 
 
@@ -32,8 +45,8 @@ def command() -> NoReturn:
     name = os.path.basename(sys.argv[0])
     program = installed_file("bin", name)
     if program is None:
-        sys.exit(f"{name}: this wheel was built without it; a build with MPICH, jansson and ncurses "
-                 "has every command")
+        _fail(f"{name}: this wheel was built without it; a build with MPICH, jansson and ncurses "
+              "has every command")
     os.execv(program, [program] + sys.argv[1:])
 
 
@@ -57,28 +70,28 @@ def _run(words: list[str]) -> int:
         options = words[:place - 1] if words[place - 1:place] == ["--"] else words[:place]
         _lmdbio_run(options + ["--", sys.executable] + words[place:])
     named = [word for word in words if not word.startswith("-")]
-    if named:
-        print(f"lmdbio: there is no script {named[-1]!r} here", file=sys.stderr)
-    else:
-        print(USAGE, end="", file=sys.stderr)
-    return 2
+    return _wrong(f"there is no script {named[-1]!r} here" if named else "no SCRIPT is given")
 
 
 def main() -> int:
     """`python3 -m lmdbio`"""
     words = sys.argv[1:]
-    if words and words[0] in ("-h", "--help"):
+    if words and (words[0] in ("-h", "--help") or words in (["run", "-h"], ["run", "--help"])):
         print(USAGE, end="")
         return 0
     if words and words[0] in ("-V", "--version"):
         print(f"lmdbio {__version__}")
         return 0
+    if not words:
+        print(USAGE, end="", file=sys.stderr)
+        return 2
     if words == ["check"]:
         _lmdbio_run(["--check=run", "--", sys.executable, "-c", "import lmdb"])
-    if words and words[0] == "run":
+    if words[0] == "run":
         return _run(words[1:])
-    print(USAGE, end="", file=sys.stderr)
-    return 2
+    if words[0] == "check":
+        return _wrong(f"check takes no operand, such as {words[1]!r}")
+    return _wrong(f"there is no command {words[0]!r}: run or check")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,15 @@ grep -v '^ok ' out || true
 judge package_check_has_cases test "$(grep -c '^ok ' out)" -ge 12
 
 status usage_on_request 0 "$python" -m lmdbio --help
+status usage_of_run_on_request 0 "$python" -m lmdbio run --help
 judge usage_names_both_commands grep -q 'lmdbio check' out
 status usage_without_words 2 "$python" -m lmdbio
-status usage_without_script 2 "$python" -m lmdbio run --verbose
+told command_that_is_none_is_named 2 "^lmdbio: there is no command 'ran': run or check" "$python" -m lmdbio ran
+told operand_of_check_is_named 2 "^lmdbio: check takes no operand, such as 'train.py'" "$python" -m lmdbio check train.py
+told missing_script_is_told 2 '^lmdbio: no SCRIPT is given' "$python" -m lmdbio run --verbose
+says wrong_usage_leads_to_help "^Try 'python3 -m lmdbio --help' for more information"
+told missing_lmdbio_run_is_told 2 '^lmdbio: lmdbio-run is neither .* nor in PATH: add its directory to PATH' \
+	env PATH=/nowhere "$python" -m lmdbio check
 PATH=$(dirname "$lmdbio_run"):$PATH
 export PATH
 cat > script.py <<'END'
