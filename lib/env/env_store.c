@@ -129,7 +129,7 @@ static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 	const char *store = settings_get()->store;
 
 	if (env->packed)
-		return STORE_ARENA; /* its bytes are in no file's pages */
+		return STORE_CONTAINER;
 	if (strcmp(store, "auto"))
 		return strcmp(store, "arena") ? STORE_CACHE : STORE_ARENA;
 	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
@@ -170,7 +170,7 @@ int env_store_open(MDB_env *env)
 		return rc;
 	kind = env_store_kind(env, backend);
 	/* An arena takes some, the page cache none. */
-	if (!env->packed && kind == STORE_ARENA && !descriptors_spare(env->fd)) {
+	if (kind == STORE_ARENA && !descriptors_spare(env->fd)) {
 		rc = EMFILE;
 		goto fail_reads;
 	}
@@ -180,8 +180,9 @@ int env_store_open(MDB_env *env)
 	if (rc)
 		goto fail_reads;
 	if (env->packed)
-		store_spill_to(&env->store, env->packed->scratch, &env->packed->store);
-	store_guess(&env->store, guess_of(env));
+		store_spill_to(&env->store, &env->packed->store);
+	else
+		store_guess(&env->store, guess_of(env));
 	if (env->flags & MDB_NORDAHEAD)
 		store_read_singly(&env->store);
 	if (kind == STORE_CACHE && (strcmp(settings->store, "auto") || !local))

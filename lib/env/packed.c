@@ -165,8 +165,9 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		packed->identity.system = identity_system(fd);
 		packed->identity.metas = info->footer_hash;
 		packed->identity.size = info->size;
-		packed->store = (struct store_packed){info->chunk_size, container_read_copies};
 		rc = scratch_open(packed, info);
+		packed->store = (struct store_packed){packed->scratch, info->chunk_size,
+						      container_read_copies};
 	}
 	if (rc) {
 		if (packed->fd == fd)

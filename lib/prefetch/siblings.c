@@ -122,7 +122,7 @@ void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, cons
 
 	/* The pages of a container's tree come out of its index by themselves, and where neighbours are
 	 * read along, one request more for each leaf page would gain little. */
-	if (store_has_copies(prefetch->store) || store_reads_around(prefetch->store))
+	if (store_reads_around(prefetch->store))
 		return;
 	for (unsigned depth = 0; depth < FORMAT_DEPTH_MAX; depth++) {
 		parent = number;

@@ -35,9 +35,9 @@ enum chunk_state {
 };
 
 enum store_kind {
-	STORE_CACHE, /* the window always shows the file; bytes are brought into the page cache,
-			    and store->runs tells which */
-	STORE_ARENA,
+	STORE_CACHE,     /* the page cache, and store->runs tells what it has been seen to hold */
+	STORE_ARENA,     /* the node's shared memory, over a plain file */
+	STORE_CONTAINER, /* the same over a scratch file: see store_spill_to() */
 };
 
 enum { PROBE_NONE = -2 };
@@ -64,12 +64,13 @@ struct store_warm {
 };
 
 struct store {
-	enum store_kind kind;
+	const struct store_ops *ops;
+	bool shows_file;        /* store_shows_file() */
 	uint8_t *base;          /* the window */
 	int fd;                 /* the data file, or the scratch file */
 	uint64_t device, inode; /* ... which it is, as long as the program leaves it alone */
-	int spill;              /* the scratch file, for writing; -1: it is the data file */
-	const struct store_packed *packed; /* ... then what stands for it; else NULL */
+	const struct store_packed *packed; /* of a container */
+	uint64_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
 	struct io *io;                     /* reads that a program waits for */
 	size_t length;                     /* of the window, bytes */
 	_Atomic uint64_t size;             /* of the data file in this snapshot, bytes */
@@ -161,16 +162,16 @@ void store_close(struct store *store);
 
 /* What the bytes come from where there is no plain file. */
 struct store_packed {
+	int scratch;    /* the scratch file, for writing */
 	uint32_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
 	/* Reads whole pages of a tree from where they lie close together. 0, or anything else: then
 	 * they are to be read as other bytes are. Any thread. */
 	int (*read_tree)(struct io *io, void *buffer, size_t length, uint64_t offset);
 };
 
-/* There is no plain file: what is under the window is a scratch file, which `fd` (the caller's) may
- * write. Only chunks that are brought are right then. Before the first snapshot. `packed` must last
- * as long as the store. */
-void store_spill_to(struct store *store, int fd, const struct store_packed *packed);
+/* Completes the opening of a STORE_CONTAINER: what is under the window is a scratch file, and only
+ * chunks that are brought are right. `packed` must last as long as the store. */
+void store_spill_to(struct store *store, const struct store_packed *packed);
 
 /* What comes along with bytes that a program waits for, as far as the arena has room for the
  * file. GUESS_NOTHING at first, and where the program tells what it wants. Any thread. */
@@ -264,7 +265,7 @@ const char *store_name(const struct store *store);
  * than the file's. */
 static inline bool store_shows_file(const struct store *store)
 {
-	return store->kind == STORE_CACHE;
+	return store->shows_file;
 }
 
 /* Bytes of the data file in this snapshot, as far as the window shows them. */

@@ -6,44 +6,22 @@
 #include "util/stats.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
 
 enum {
 	/* Milliseconds to wait for a reader that gets nothing done, or does; then the file's own
 	 * map serves. */
 	WAIT_IDLE = 250,
 	WAIT_MAX = 2000,
-	ANNOUNCED_NS = 20000000,    /* for bytes that were announced */
-	IMPATIENT_NS = 1000000000,  /* how long no slow reader is waited for any more */
-	STOPPED_TIMES = 60,         /* ... at most, if the reader has got nothing done meanwhile */
-	STREAK_MAX = 6,             /* at most 2 to this many values go unasked */
-	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	LOADS_AT_ONCE = 8,          /* chunks that a waiting thread reads as one request */
+	ANNOUNCED_NS = 20000000,   /* for bytes that were announced */
+	IMPATIENT_NS = 1000000000, /* how long no slow reader is waited for any more */
+	STOPPED_TIMES = 60,        /* ... at most, if the reader has got nothing done meanwhile */
+	LOADS_AT_ONCE = 8,         /* chunks that a waiting thread reads as one request */
 };
 
 void store_waited(struct store *store, uint64_t began)
 {
 	atomic_fetch_add_explicit(&store->waits, 1, memory_order_relaxed);
 	stats_waited(began);
-}
-
-/* One is kept, because most reads are of a chunk or less and come one after another. */
-static void *buffer_take(struct store *store, size_t length)
-{
-	void *buffer = length > ARENA_CHUNK ? NULL : atomic_exchange(&store->spare, NULL);
-
-	return buffer ? buffer : io_buffer_new(length > ARENA_CHUNK ? length : ARENA_CHUNK);
-}
-
-static void buffer_return(struct store *store, void *buffer, size_t length)
-{
-	void *none = NULL;
-
-	if (length > ARENA_CHUNK)
-		io_buffer_free(buffer, length);
-	else if (!buffer || !atomic_compare_exchange_strong(&store->spare, &none, buffer))
-		io_buffer_free(buffer, ARENA_CHUNK);
 }
 
 /* Reads what plans have taken on; neighbours in the file are one request. Every claim is given
@@ -86,7 +64,7 @@ static void wish_on(struct store *store, uint64_t offset, uint64_t end, const st
 
 		if (stop > end)
 			stop = end;
-		if (is_served(store, chunk, block_end(stop) - block_of(offset), how) &&
+		if (is_served(store, chunk, block_end(stop) - block_of(offset), how, how->widen) &&
 		    arena_missing(store->arena, block_of(offset), block_end(stop), &run))
 			node_link_wish(&store->link, store->arena, chunk, how->urgent);
 		offset = stop;
@@ -123,77 +101,6 @@ static enum store_plan plan_many(struct store *store, uint64_t *offset, uint64_t
 	return plan;
 }
 
-/* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
- * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
- */
-static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
-{
-	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK, asked = 0;
-
-	if (!store_keeps(store))
-		return false;
-	pthread_mutex_lock(&store->lock);
-	for (uint64_t chunk = first; chunk <= last; chunk++)
-		if (!store->taints[chunk] &&
-		    !store_has(store, chunk, chunk * ARENA_CHUNK,
-			       chunk_end(store, chunk) - chunk * ARENA_CHUNK))
-			asked += chunk_end(store, chunk) - chunk * ARENA_CHUNK;
-	pthread_mutex_unlock(&store->lock);
-	offset = first * ARENA_CHUNK;
-	end = chunk_end(store, last);
-	if (!io_keep(store->io, offset, end - offset))
-		return false;
-	if (asked) {
-		stats_requests(1, asked);
-	}
-	mark_run(store, block_of(offset), block_end(end));
-	mark_sure(store, offset, end);
-	return true;
-}
-
-/* All of it as one request to the page cache. */
-static int bring_cached(struct store *store, uint64_t offset, uint64_t end)
-{
-	unsigned streak, skip;
-	uint64_t began;
-	bool there;
-	int rc = 0;
-
-	/* The more often values were found there, the more of them pass unasked; but not in front
-	 * of what a scan has read. */
-	if (store->believe_cache && store_keeps(store)) {
-		if (is_cached_at(store, end - 1))
-			return 0;
-	} else if (store->believe_cache) {
-		skip = atomic_load_explicit(&store->skip, memory_order_relaxed);
-		if (skip) {
-			atomic_store_explicit(&store->skip, skip - 1, memory_order_relaxed);
-			return 0;
-		}
-		streak = atomic_load_explicit(&store->streak, memory_order_relaxed);
-		if (is_cached_at(store, offset + (end - offset) / 2)) {
-			streak += streak < STREAK_MAX;
-			atomic_store_explicit(&store->streak, streak, memory_order_relaxed);
-			atomic_store_explicit(&store->skip, 1u << streak, memory_order_relaxed);
-			return 0;
-		}
-		atomic_store_explicit(&store->streak, 0, memory_order_relaxed);
-	}
-	began = clock_now();
-	if (keep_scanned(store, offset, end))
-		goto done;
-	stats_requests(1, end - offset);
-	rc = fault_in(store, offset, end, &there);
-	sure_failed(store, rc);
-	if (!rc) {
-		mark_run(store, block_of(offset), block_end(end));
-		mark_sure(store, offset, end);
-	}
-done:
-	store_waited(store, began);
-	return rc;
-}
-
 /* The file's own map serves from here on. Returns 0, or ENOMEM when the kernel has no map left. */
 static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
 {
@@ -207,56 +114,24 @@ static int chunks_rest(struct store *store, uint64_t offset, uint64_t end)
 	return rested ? 0 : ENOMEM;
 }
 
-/* Whether a process of the node goes over all of the file. */
+/* Under the store lock. */
 static bool is_scanned(struct store *store)
 {
 	unsigned steppers;
+
+	return atomic_load_explicit(&store->scans, memory_order_relaxed) ||
+	       (atomic_load(&store->enabled) && store_attach(store) &&
+		arena_scanners(store->arena, &steppers));
+}
+
+bool arena_is_scanned(struct store *store)
+{
 	bool scanned;
 
-	if (atomic_load_explicit(&store->scans, memory_order_relaxed))
-		return true;
 	pthread_mutex_lock(&store->lock);
-	scanned = atomic_load(&store->enabled) && store_attach(store) &&
-		  arena_scanners(store->arena, &steppers);
+	scanned = is_scanned(store);
 	pthread_mutex_unlock(&store->lock);
 	return scanned;
-}
-
-/* What stays with the file's own map. *waited: it was not there yet. */
-static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *waited)
-{
-	uint64_t first = offset, last = end;
-	bool there;
-
-	stats_add(STATS_AT_REST, 1);
-	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
-	if (!is_cached(store, offset, end)) {
-		*waited = true;
-		if (is_scanned(store) || clock_now() < store->impatient_until) {
-			first -= first % ARENA_CHUNK;
-			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
-		}
-		/* The kernel's requests are small, but these it sends off together. */
-		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
-		for (; first < last; first += READAHEAD_STEP)
-			(void)!readahead(store->fd, (off_t)first, READAHEAD_STEP);
-	}
-	return fault_in(store, offset, end, &there);
-}
-
-/* Where no plain file can serve instead: past the arena. */
-static int bring_spilled(struct store *store, uint64_t offset, uint64_t end)
-{
-	int rc = 0;
-
-	for (uint64_t next; offset < end && !rc; offset = next) {
-		next = chunk_end(store, offset / ARENA_CHUNK);
-		if (next > end)
-			next = end;
-		if (!store_covers(store, offset, next - offset))
-			rc = chunk_bring_spilled(store, offset / ARENA_CHUNK);
-	}
-	return rc;
 }
 
 /* The patience of a thread that waits for a chunk that another reader reads, in milliseconds. */
@@ -335,13 +210,11 @@ static bool wait_announced(struct store *store, uint64_t offset, uint64_t length
 	return waited;
 }
 
-/* For what the page cache has no arena is made. */
+/* For what the page cache has no arena is made. Under the store lock. */
 static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
 {
-	bool left;
+	bool left = !store->arena && store->believe_cache;
 
-	pthread_mutex_lock(&store->lock);
-	left = !store->arena && store->believe_cache;
 	for (uint64_t next; left && offset < end; offset = next) {
 		uint64_t chunk = offset / ARENA_CHUNK;
 
@@ -349,7 +222,6 @@ static bool is_left_to_cache(struct store *store, uint64_t offset, uint64_t end)
 		left = store_has(store, chunk, offset, next - offset) ||
 		       leave_to_cache(store, chunk, offset, next);
 	}
-	pthread_mutex_unlock(&store->lock);
 	return left;
 }
 
@@ -358,11 +230,17 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 {
 	struct store_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	struct plan_how how = {.widen = is_scanned(store) ? ARENA_CHUNK : widen_ahead(store),
-			       .urgent = true,
-			       .guess = store->packed ? GUESS_NOTHING : atomic_load(&store->guess)};
+	struct plan_how how = {.urgent = true, .guess = atomic_load(&store->guess)};
+	bool left;
 	int rc = 0;
 
+	pthread_mutex_lock(&store->lock);
+	left = is_left_to_cache(store, offset, end);
+	if (!left)
+		how.widen = is_scanned(store) ? ARENA_CHUNK : widen_ahead(store);
+	pthread_mutex_unlock(&store->lock);
+	if (left)
+		return 0;
 	while (offset < end && !rc) {
 		uint64_t start = offset;
 		unsigned n;
@@ -423,30 +301,23 @@ static bool is_shown_in_runs(const struct store *store, uint64_t offset, uint64_
 	return false;
 }
 
-int store_bring(struct store *store, uint64_t offset, uint64_t length)
+int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 {
-	uint64_t end = offset + length, began;
+	uint64_t began = clock_now();
 	bool waited = false;
 	int rc;
 
-	if (end > store->size)
-		end = store->size;
-	if (store->kind == STORE_CACHE)
-		return bring_cached(store, offset, end);
-	began = clock_now();
 	if (atomic_load_explicit(&store->announced, memory_order_relaxed))
 		waited = wait_announced(store, offset, end - offset);
-	rc = is_left_to_cache(store, offset, end) ? 0 : bring(store, offset, end, &waited);
+	rc = bring(store, offset, end, &waited);
 	if (!rc && is_shown_in_runs(store, offset, end) &&
 	    !store_covers(store, offset, end - offset))
 		rc = bring(store, offset, end, &waited);
 	if (!rc && atomic_load(&store->enabled) && end > offset &&
 	    !store_covers(store, offset, end - offset)) {
 		rc = leave_uncovered(store, offset, end);
-		waited |= store->spill >= 0;
 		if (!rc)
-			rc = store->spill < 0 ? touch_rest(store, offset, end, &waited)
-					      : bring_spilled(store, offset, end);
+			rc = store->ops->stand_in(store, offset, end, &waited);
 	}
 	if (waited)
 		store_waited(store, began);
@@ -454,35 +325,21 @@ int store_bring(struct store *store, uint64_t offset, uint64_t length)
 	return rc;
 }
 
-bool store_bring_copies(struct store *store, uint64_t offset, uint64_t bytes)
+int store_bring(struct store *store, uint64_t offset, uint64_t length)
 {
-	uint64_t end = offset + bytes;
-	uint64_t first = offset & ~(uint64_t)(ARENA_BLOCK - 1);
-	uint64_t length = round_up(end, ARENA_BLOCK) - first, part = end - offset;
-	const struct plan_how how = {.widen = ARENA_BLOCK, .alone = true};
-	struct store_load load;
-	enum store_plan plan = PLAN_BUSY;
-	uint8_t *buffer;
+	uint64_t end = offset + length;
 
-	if (!store->packed || end > store->size || length > ARENA_CHUNK ||
-	    !atomic_load(&store->enabled) || is_scanned(store))
-		return false;
-	buffer = buffer_take(store, length);
-	if (buffer && !store->packed->read_tree(store->io, buffer, length, first)) {
-		pthread_mutex_lock(&store->lock);
-		plan = plan_locked(store, offset, &part, &how, &load);
-		pthread_mutex_unlock(&store->lock);
-		if (plan == PLAN_LOAD)
-			(void)store_finish(store, &load, buffer + (load.offset - first), 0,
-					   load.length);
-	}
-	buffer_return(store, buffer, length);
-	return plan != PLAN_BUSY && plan != PLAN_REST;
+	return store->ops->bring(store, offset, end < store->size ? end : store->size);
 }
 
 bool store_has_copies(const struct store *store)
 {
-	return store->packed;
+	return store->ops->bring_copies;
+}
+
+bool store_bring_copies(struct store *store, uint64_t offset, uint64_t length)
+{
+	return store->ops->bring_copies && store->ops->bring_copies(store, offset, length);
 }
 
 int store_bring_tree(struct store *store, uint64_t offset, uint64_t length)

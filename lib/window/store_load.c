@@ -94,14 +94,15 @@ bool is_linked(struct store *store)
 	return store->link.fd >= 0;
 }
 
-bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how)
+bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how,
+	       uint64_t widen)
 {
 	bool whole;
 
 	if (!is_linked(store) || how->alone || !arena_is_served(store->arena, chunk, &whole) ||
 	    is_impatient(store))
 		return false;
-	return whole || how->widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
+	return whole || widen >= ARENA_CHUNK || blocks >= ARENA_BLOCKS / 2;
 }
 
 /* The same in whole pieces, of which a block in the middle that is there makes no two: of what is
@@ -152,40 +153,21 @@ static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks
 	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
-enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *length,
-			    const struct plan_how *how, struct store_load *load)
+enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
+			   const struct plan_how *how, struct store_load *load)
 {
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
-	struct plan_how wider = *how;
+	uint64_t widen = how->widen;
 
-	if (end > chunk_end(store, chunk))
-		end = chunk_end(store, chunk);
-	*length = end - offset;
-	if (store_has(store, chunk, offset, *length))
-		return PLAN_READY;
-	if (!how->again && leave_to_cache(store, chunk, offset, end))
-		return PLAN_READY;
-	if (store->kind == STORE_CACHE) {
-		if (store->taints[chunk])
-			return PLAN_BUSY; /* it is being read */
-		store->taints[chunk] = 1;
-		store->loads++;
-		/* In whole blocks: a direct read takes nothing else. */
-		first = block_of(offset) * ARENA_BLOCK;
-		last = block_end(end) * ARENA_BLOCK;
-		*load = (struct store_load){
-			.offset = first, .length = last - first, .chunk = chunk};
-		return PLAN_LOAD;
-	}
 	if (!store_attach(store))
 		return PLAN_REST;
 	first = block_of(offset < store->low ? store->low : offset);
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
 		return show_published(store, chunk, first, last);
-	if (how->guess && how->widen == ARENA_BLOCK)
-		wider.widen = widen_guess(store, chunk, last - first, how->guess);
-	if (is_served(store, chunk, last - first, &wider)) {
+	if (how->guess && widen == ARENA_BLOCK)
+		widen = widen_guess(store, chunk, last - first, how->guess);
+	if (is_served(store, chunk, last - first, how, widen)) {
 		shed(store);
 		node_link_wish(&store->link, store->arena, chunk, how->urgent);
 		return PLAN_BUSY;
@@ -193,9 +175,9 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	if (!arena_claim(store->arena, chunk))
 		return PLAN_BUSY;
 	n = count = arena_missing(store->arena, first, last, &run);
-	if (n && (store->packed || wider.widen > how->widen) && wider.widen > ARENA_BLOCK)
-		n = missing_pieces(store, chunk, run, last, wider.widen, &run, &count);
-	else if (n && wider.widen > ARENA_BLOCK)
+	if (n && (store->piece > ARENA_BLOCK || widen > how->widen) && widen > ARENA_BLOCK)
+		n = missing_pieces(store, chunk, run, last, widen, &run, &count);
+	else if (n && widen > ARENA_BLOCK)
 		n = count = missing_around(store, chunk, run, &run);
 	/* Not to read much again that is there. */
 	if (how->guess == GUESS_CHUNKS && count > n + n / 3)
@@ -206,7 +188,6 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	}
 	if (how->guess)
 		arena_pieces_add(store->arena, chunk);
-	store->loads++;
 	*length = (run + count) * ARENA_BLOCK - offset;
 	*load = (struct store_load){
 		.offset = run * ARENA_BLOCK,
@@ -218,13 +199,28 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	return PLAN_LOAD;
 }
 
+enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *length,
+			    const struct plan_how *how, struct store_load *load)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length;
+	enum store_plan plan;
+
+	if (end > chunk_end(store, chunk))
+		end = chunk_end(store, chunk);
+	*length = end - offset;
+	if (store_has(store, chunk, offset, *length))
+		return PLAN_READY;
+	if (!how->again && leave_to_cache(store, chunk, offset, end))
+		return PLAN_READY;
+	plan = store->ops->plan(store, offset, length, how, load);
+	store->loads += plan == PLAN_LOAD;
+	return plan;
+}
+
 uint64_t widen_ahead(const struct store *store)
 {
-	if (!store->packed)
-		return ARENA_BLOCK;
-	if (atomic_load(&store->scans) || store->packed->piece > ARENA_CHUNK)
-		return ARENA_CHUNK;
-	return store->packed->piece;
+	return store->piece > ARENA_BLOCK && atomic_load(&store->scans) ? ARENA_CHUNK
+									: store->piece;
 }
 
 enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
@@ -289,11 +285,37 @@ static bool is_waited_for(const struct store *store, uint64_t offset, uint64_t e
 	return false;
 }
 
+void arena_land(struct store *store, const struct store_load *load, int error)
+{
+	uint64_t first = block_of(load->offset), end = first + load->length / ARENA_BLOCK;
+	bool fresh = !is_shown(store, load->chunk);
+
+	if (error) {
+		arena_unreserve(load->arena, load->blocks);
+		arena_release(load->arena, load->chunk);
+		return;
+	}
+	arena_publish(load->arena, first, end - first);
+	if (load->arena == store->arena)
+		set_own(store, load->chunk);
+	if (load->arena != store->arena || !atomic_load(&store->enabled)) {
+		arena_release(load->arena, load->chunk); /* it is not wanted now */
+		return;
+	}
+	/* A claimed chunk is not evicted, so this pin holds. */
+	fresh = fresh && arena_pin(load->arena, load->chunk);
+	arena_release(load->arena, load->chunk);
+	/* Where the file is shown that would read it. */
+	if ((fresh || is_shown(store, load->chunk)) && chunk_show(store, load->chunk, first, end))
+		map_landed(store, load);
+	else if (fresh)
+		arena_unpin(load->arena, load->chunk);
+	stats_add(STATS_HITS_ARENA_OWN, 1);
+}
+
 int store_finish(struct store *store, const struct store_load *load, const void *buffer, int error,
 		 size_t done)
 {
-	uint64_t end = load->offset + load->length;
-
 	/* Short is right at the end of the file alone. */
 	if (!error && done < load->length && load->offset + done < store->size)
 		error = EIO;
@@ -301,40 +323,10 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 		error = arena_fill(load->arena, load->offset, buffer,
 				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&store->lock);
-	if (!load->arena) {
-		store->taints[load->chunk] = 0;
-		sure_failed(store, error);
-		if (!error) {
-			mark_run(store, block_of(load->offset), block_end(end));
-			mark_sure(store, load->offset, end);
-		}
-	} else if (error) {
-		arena_unreserve(load->arena, load->blocks);
-		arena_release(load->arena, load->chunk);
-	} else {
-		bool fresh = !is_shown(store, load->chunk);
-
-		arena_publish(load->arena, block_of(load->offset), load->length / ARENA_BLOCK);
-		if (load->arena == store->arena)
-			set_own(store, load->chunk);
-		if (load->arena != store->arena || !atomic_load(&store->enabled)) {
-			arena_release(load->arena, load->chunk); /* it is not wanted now */
-		} else {
-			/* A claimed chunk is not evicted, so this pin holds. */
-			fresh = fresh && arena_pin(load->arena, load->chunk);
-			arena_release(load->arena, load->chunk);
-			/* Where the file is shown that would read it. */
-			if ((fresh || is_shown(store, load->chunk)) &&
-			    chunk_show(store, load->chunk, block_of(load->offset), block_end(end)))
-				map_landed(store, load);
-			else if (fresh)
-				arena_unpin(load->arena, load->chunk);
-			stats_add(STATS_HITS_ARENA_OWN, 1);
-		}
-	}
+	store->ops->land(store, load, error);
 	store->loads--;
 	store_bury(store);
-	if (is_waited_for(store, load->offset, end))
+	if (is_waited_for(store, load->offset, load->offset + load->length))
 		pthread_cond_broadcast(&store->landed);
 	pthread_mutex_unlock(&store->lock);
 	return error;

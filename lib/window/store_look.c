@@ -75,14 +75,12 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 		first = block_of(store->low);
 	if (first >= end)
 		return true;
-	if (state == CHUNK_PART) {
+	if (likely(state == CHUNK_PART)) {
 		/* A newer snapshot may be letting it go at this moment. */
 		struct arena *arena = *(struct arena *const volatile *)&store->arena;
 
 		return arena && arena_present(arena, first, end - first);
 	}
-	if (state == CHUNK_REST && store->spill >= 0)
-		return false; /* a scratch file, that holds nothing */
 	for (; first < end; first++)
 		if (!(atomic_load_explicit(&store->runs[first / 64], memory_order_acquire) >>
 			      (first % 64) &
@@ -266,7 +264,7 @@ bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64
 	if (!taken && !(whole ? is_warm(store, first, last) : is_cached(store, start, end)))
 		return false;
 	stats_add(STATS_HITS_CACHE, 1);
-	if (store->kind == STORE_ARENA)
+	if (!store_shows_file(store))
 		store->taints[chunk] = store->epoch;
 	mark_run(store, block_of(start), block_end(end));
 	if (taken || whole || is_warm(store, first, last))

@@ -79,7 +79,7 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 	store->taints[chunk] = store->epoch;
 	if (!is_shown(store, chunk))
 		return true;
-	if (store->spill >= 0 && chunk_spill(store, chunk, &spilled))
+	if (store->ops->save && store->ops->save(store, chunk, &spilled))
 		return false;
 	chunk_span(store, chunk, &start, &end);
 	borders = borders_around(store, chunk);
@@ -98,7 +98,7 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 
 bool chunk_leave(struct store *store, uint64_t chunk)
 {
-	if (get_state(store, chunk) != CHUNK_RUNS || store->spill >= 0)
+	if (get_state(store, chunk) != CHUNK_RUNS || store->ops->save)
 		return chunk_rest(store, chunk);
 	/* Between its runs it shows the file already. */
 	store->taints[chunk] = store->epoch;
@@ -219,7 +219,7 @@ bool rest_all(struct store *store)
 {
 	if (!store->mapped_count)
 		return true;
-	if (store->spill >= 0 || !show_file_whole(store))
+	if (store->ops->save || !show_file_whole(store))
 		return shed_all(store);
 	for (; store->mapped_count > 0; store->mapped_count--) {
 		uint64_t chunk = store->mapped[store->mapped_first];

@@ -11,6 +11,52 @@
 #define MADV_POPULATE_READ 22
 #endif
 
+/* How a range is to be planned. */
+struct plan_how {
+	uint64_t widen;         /* a power of two, at most a chunk: what is missing comes with its
+				   neighbours up to multiples of it */
+	bool urgent;            /* a program waits for it */
+	enum store_guess guess; /* ... and may be given more */
+	bool alone;             /* the server has been waited for in vain */
+	bool again;             /* PLAN_BUSY the last time: the page cache had nothing of it */
+};
+
+/* What the kinds of store do each in its own way. All else is the same for all of them.
+ *
+ * A kind is a file with such a table, a word of enum store_kind, a row in store.c and a line in
+ * lib/Makemodule.am; tests/unit/store_large_test.c goes over all kinds. */
+struct store_ops {
+	const char *name; /* of the memory that holds the bytes */
+	bool shows_file;  /* store_shows_file(); then there is no arena */
+	/* Brings bytes of [offset, end) that are not covered, and waits for them. Returns 0, or the
+	 * errno of a read that failed. Under no lock. */
+	int (*bring)(struct store *store, uint64_t offset, uint64_t end);
+	/* Plans bytes of one chunk that are neither covered nor in the page cache, as store_plan().
+	 * Under the store lock. */
+	enum store_plan (*plan)(struct store *store, uint64_t offset, uint64_t *length,
+				const struct plan_how *how, struct store_load *load);
+	/* Ends a load: shows what has come, or gives up what was taken on when `error` is not 0.
+	 * Under the store lock. */
+	void (*land)(struct store *store, const struct store_load *load, int error);
+	/* Bytes that this memory can keep; 0: it is not known yet. Under the store lock. */
+	uint64_t (*room)(struct store *store);
+	/* The number of look-aheads that go over the file has changed. Under the store lock. */
+	void (*scanned)(struct store *store);
+	/* Whether what lies around a page comes with it. Under no lock. */
+	bool (*reads_around)(const struct store *store);
+	/* Makes the map at rest serve bytes that the arena cannot show. *waited: a read was waited
+	 * for. Returns as bring(). Under no lock. */
+	int (*stand_in)(struct store *store, uint64_t offset, uint64_t end, bool *waited);
+	/* Saves what pointers may lead into of a chunk that is about to leave the arena. *whole:
+	 * all of the chunk is saved. Returns 0 or the errno of a write. NULL: the file at rest has
+	 * the bytes. Under the store lock. */
+	int (*save)(struct store *store, uint64_t chunk, bool *whole);
+	/* store_bring_copies(); NULL: there are none. */
+	bool (*bring_copies)(struct store *store, uint64_t offset, uint64_t length);
+};
+
+extern const struct store_ops store_cache_ops, store_shared_ops, store_container_ops;
+
 static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 {
 	uint64_t end = (chunk + 1) * ARENA_CHUNK;
@@ -62,14 +108,66 @@ static inline void set_own(struct store *store, uint64_t chunk)
 	store->own[chunk / 64] |= 1ull << chunk % 64;
 }
 
-/* store.c, under the store lock: the arena, made at the first need. */
+/* Of the chunks behind the file's end nothing is known. */
+static inline uint64_t chunks_used(const struct store *store)
+{
+	return (store->size + ARENA_CHUNK - 1) / ARENA_CHUNK;
+}
+
+/* A bit for each chunk. */
+static inline uint64_t own_words(uint64_t chunks)
+{
+	return (chunks + 63) / 64;
+}
+
+/* What was handed out until now was the file's: that matters to pointers that a program holds. */
+static inline void taint_all(struct store *store)
+{
+	if (store->transactions)
+		store->all_tainted = store->epoch;
+}
+
+/* One buffer is kept, because most reads are of a chunk or less and come one after another. */
+static inline void *buffer_take(struct store *store, size_t length)
+{
+	void *buffer = length > ARENA_CHUNK ? NULL : atomic_exchange(&store->spare, NULL);
+
+	return buffer ? buffer : io_buffer_new(length > ARENA_CHUNK ? length : ARENA_CHUNK);
+}
+
+static inline void buffer_return(struct store *store, void *buffer, size_t length)
+{
+	void *none = NULL;
+
+	if (length > ARENA_CHUNK)
+		io_buffer_free(buffer, length);
+	else if (!buffer || !atomic_compare_exchange_strong(&store->spare, &none, buffer))
+		io_buffer_free(buffer, ARENA_CHUNK);
+}
+
+/* store_attach.c: all under the store lock. */
+/* Makes the arena at the first need; false: there can be none. */
 bool store_attach(struct store *store);
-/* Under the store lock: looks for a server of the arena; again when link_at has come. */
+/* Looks for a server of the arena; again when link_at has come. */
 void store_link(struct store *store);
+/* Gives the arena up, if there is one: it is closed when nothing looks at it any more. */
+void store_retire(struct store *store);
 /* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void store_bury(struct store *store);
 
+/* What both kinds with an arena have in their tables, in store_attach.c, store_bring.c and
+ * store_load.c. */
+#define ARENA_NAME "shared memory of the node"
+int arena_bring(struct store *store, uint64_t offset, uint64_t end);
+enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
+			   const struct plan_how *how, struct store_load *load);
+void arena_land(struct store *store, const struct store_load *load, int error);
+uint64_t arena_room(struct store *store);
+void arena_scanned(struct store *store);
+
 /* store_bring.c */
+/* Under no lock: whether a process of the node goes over all of the file. */
+bool arena_is_scanned(struct store *store);
 /* Counts a wait for a read, which began then (clock_now()). */
 void store_waited(struct store *store, uint64_t began);
 /* Under the store lock: whether a reader was waited for in vain, and none
@@ -110,26 +208,9 @@ void borders_clear(struct store *store);
 /* Whether this process's windows have as many as may be, and this one its least. */
 bool borders_are_many(const struct store *store);
 
-/* store_spill.c, where there is no plain file; under the store lock. */
-/* Writes to the scratch file what pointers may lead into of a chunk that shows the arena. 0, or the
- * errno of the write. *whole: the chunk is complete there. */
-int chunk_spill(struct store *store, uint64_t chunk, bool *whole);
-/* Under no lock: brings a chunk to the scratch file, past the arena. 0 or the errno. */
-int chunk_bring_spilled(struct store *store, uint64_t chunk);
-
 /* store_load.c */
 /* Of one wait for a chunk in other hands, milliseconds. */
 enum { WAIT_SLICE = 50 };
-
-/* How a range is to be planned. */
-struct plan_how {
-	uint64_t widen;         /* a power of two, at most a chunk: what is missing comes with its
-				   neighbours up to multiples of it */
-	bool urgent;            /* a program waits for it */
-	enum store_guess guess; /* ... and may be given more */
-	bool alone;             /* the server has been waited for in vain */
-	bool again;             /* PLAN_BUSY the last time: the page cache had nothing of it */
-};
 
 /* One look at the first part of a range, as store_plan(). Under the store lock. */
 enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *length,
@@ -138,8 +219,9 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
  * for last. */
 bool is_linked(struct store *store);
 /* Under the store lock: whether the node's server brings a chunk, of which so many blocks
- * are wanted. */
-bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how);
+ * are wanted, and what lies around them up to multiples of `widen`. */
+bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how,
+	       uint64_t widen);
 /* How far a read ahead is widened: a container is not decompressed in smaller pieces. */
 uint64_t widen_ahead(const struct store *store);
 
@@ -154,6 +236,8 @@ struct store_waiter {
 void map_read(const struct store *store, uint64_t offset, uint64_t length);
 
 /* store_sure.c */
+/* Whether the kernel would read what lies around a page fault. */
+bool faults_read_around(const struct store *store);
 /* Waits for bytes in the file's own map. Returns 0, or EIO: a read has failed. *there: nothing had
  * to be read, as far as the first page tells. */
 int fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there);

@@ -51,17 +51,10 @@ static long faults_major(void)
 	return usage.ru_majflt;
 }
 
-/* Whether the kernel would read what lies around a page fault. */
-static bool reads_around(const struct store *store)
+bool faults_read_around(const struct store *store)
 {
 	return !store->random &&
 	       atomic_load_explicit(&store->missed, memory_order_relaxed) <= AROUND_MISSES;
-}
-
-bool store_reads_around(const struct store *store)
-{
-	return store->kind == STORE_CACHE ? reads_around(store)
-					  : atomic_load(&store->guess) == GUESS_AROUND;
 }
 
 static void count_missed(struct store *store, bool there)
@@ -124,13 +117,6 @@ static int pass_fd(struct store *store)
 	return descriptor_is(fd, store->device, store->inode) ? fd : -1;
 }
 
-bool store_begin(struct store *store, uint64_t offset, uint64_t length)
-{
-	return store->kind == STORE_CACHE &&
-	       descriptor_is(store->fd, store->device, store->inode) &&
-	       !readahead(store->fd, (off_t)offset, length);
-}
-
 /* A page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
 static int pass_one(int fd, uint64_t offset, bool *there)
 {
@@ -149,7 +135,7 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *the
 {
 	int fd, rc;
 
-	if (reads_around(store)) {
+	if (faults_read_around(store)) {
 		*there = is_told(store) && is_cached(store, offset, end);
 		return *there ? 0 : EAGAIN;
 	}
@@ -333,4 +319,10 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 	if (!rc && piece && there && !store_is_careful(store))
 		mark_sure(store, first, last);
 	return rc;
+}
+
+bool store_begin(struct store *store, uint64_t offset, uint64_t length)
+{
+	return store_shows_file(store) && descriptor_is(store->fd, store->device, store->inode) &&
+	       !readahead(store->fd, (off_t)offset, length);
 }

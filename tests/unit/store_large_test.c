@@ -54,7 +54,7 @@ static void window_when_far_larger_than_its_file_then_as_cheap(void **state)
 
 	assert_ptr_not_equal(base, MAP_FAILED);
 	assert_ptr_equal(mmap(base, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, f->fd, 0), base);
-	for (unsigned kind = STORE_CACHE; kind <= STORE_ARENA; kind++) {
+	for (unsigned kind = STORE_CACHE; kind <= STORE_CONTAINER; kind++) {
 		assert_int_equal(store_open(&store, kind, base, (size_t)1 << WINDOW_SHIFT, f->fd,
 					    &f->first.io, &options, false),
 				 0);

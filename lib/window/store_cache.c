@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Serves a window from the page cache.
+ *
+ * The window shows the data file and nothing else. Bytes that a program waits for are one request
+ * to the page cache, and what it is seen to hold is remembered.
+ */
+#include "window/store_private.h"
+
+#include "util/clock.h"
+#include "util/memory.h"
+#include "util/stats.h"
+
+enum {
+	STREAK_MAX = 6, /* at most 2 to this many values go unasked */
+	ROOM_PARTS = 4, /* of memory; of which one is left for all else */
+};
+
+/* A reader that has come to where the look-ahead still is, or is not yet: smaller requests would
+ * spoil what that has not asked for. What is there, or asked for already, is not asked for again.
+ */
+static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
+{
+	uint64_t first = offset / ARENA_CHUNK, last = (end - 1) / ARENA_CHUNK, asked = 0;
+
+	if (!store_keeps(store))
+		return false;
+	pthread_mutex_lock(&store->lock);
+	for (uint64_t chunk = first; chunk <= last; chunk++)
+		if (!store->taints[chunk] &&
+		    !store_has(store, chunk, chunk * ARENA_CHUNK,
+			       chunk_end(store, chunk) - chunk * ARENA_CHUNK))
+			asked += chunk_end(store, chunk) - chunk * ARENA_CHUNK;
+	pthread_mutex_unlock(&store->lock);
+	offset = first * ARENA_CHUNK;
+	end = chunk_end(store, last);
+	if (!io_keep(store->io, offset, end - offset))
+		return false;
+	if (asked)
+		stats_requests(1, asked);
+	mark_run(store, block_of(offset), block_end(end));
+	mark_sure(store, offset, end);
+	return true;
+}
+
+/* All of it as one request to the page cache. */
+static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
+{
+	unsigned streak, skip;
+	uint64_t began;
+	bool there;
+	int rc = 0;
+
+	/* The more often values were found there, the more of them pass unasked; but not in front
+	 * of what a scan has read. */
+	if (store->believe_cache && store_keeps(store)) {
+		if (is_cached_at(store, end - 1))
+			return 0;
+	} else if (store->believe_cache) {
+		skip = atomic_load_explicit(&store->skip, memory_order_relaxed);
+		if (skip) {
+			atomic_store_explicit(&store->skip, skip - 1, memory_order_relaxed);
+			return 0;
+		}
+		streak = atomic_load_explicit(&store->streak, memory_order_relaxed);
+		if (is_cached_at(store, offset + (end - offset) / 2)) {
+			streak += streak < STREAK_MAX;
+			atomic_store_explicit(&store->streak, streak, memory_order_relaxed);
+			atomic_store_explicit(&store->skip, 1u << streak, memory_order_relaxed);
+			return 0;
+		}
+		atomic_store_explicit(&store->streak, 0, memory_order_relaxed);
+	}
+	began = clock_now();
+	if (keep_scanned(store, offset, end))
+		goto done;
+	stats_requests(1, end - offset);
+	rc = fault_in(store, offset, end, &there);
+	sure_failed(store, rc);
+	if (!rc) {
+		mark_run(store, block_of(offset), block_end(end));
+		mark_sure(store, offset, end);
+	}
+done:
+	store_waited(store, began);
+	return rc;
+}
+
+/* A chunk that is being read is marked in `taints`. */
+static enum store_plan cache_plan(struct store *store, uint64_t offset, uint64_t *length,
+				  const struct plan_how *how, struct store_load *load)
+{
+	uint64_t chunk = offset / ARENA_CHUNK, first = block_of(offset) * ARENA_BLOCK;
+
+	(void)how;
+	if (store->taints[chunk])
+		return PLAN_BUSY;
+	store->taints[chunk] = 1;
+	/* In whole blocks: a direct read takes nothing else. */
+	*load = (struct store_load){
+		.offset = first,
+		.length = block_end(offset + *length) * ARENA_BLOCK - first,
+		.chunk = chunk,
+	};
+	return PLAN_LOAD;
+}
+
+static void cache_land(struct store *store, const struct store_load *load, int error)
+{
+	uint64_t end = load->offset + load->length;
+
+	store->taints[load->chunk] = 0;
+	sure_failed(store, error);
+	if (!error) {
+		mark_run(store, block_of(load->offset), block_end(end));
+		mark_sure(store, load->offset, end);
+	}
+}
+
+static uint64_t cache_room(struct store *store)
+{
+	if (!store->room)
+		store->room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
+	return store->room;
+}
+
+static void cache_scanned(struct store *store)
+{
+	atomic_store(&store->keeps, atomic_load(&store->scans) && store->data <= cache_room(store));
+}
+
+const struct store_ops store_cache_ops = {
+	.name = "page cache",
+	.shows_file = true,
+	.bring = cache_bring,
+	.plan = cache_plan,
+	.land = cache_land,
+	.room = cache_room,
+	.scanned = cache_scanned,
+	.reads_around = faults_read_around,
+};

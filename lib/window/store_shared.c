@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Serves a window from the node's shared memory, over a plain file.
+ *
+ * What the arena cannot show, the file's own map does. And bytes that are used once may be read
+ * past the arena: they would take the place of others in an arena smaller than the data set, which
+ * would be read again, and nothing would be gained.
+ */
+#include "window/store_private.h"
+
+#include "util/clock.h"
+#include "util/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+enum { READAHEAD_STEP = 128 << 10 }; /* bytes: of one call the kernel may do no more */
+
+/* What stays with the file's own map. *waited: it was not there yet. */
+static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *waited)
+{
+	uint64_t first = offset, last = end;
+	bool there;
+
+	stats_add(STATS_AT_REST, 1);
+	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
+	if (!is_cached(store, offset, end)) {
+		*waited = true;
+		if (arena_is_scanned(store) || clock_now() < store->impatient_until) {
+			first -= first % ARENA_CHUNK;
+			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
+		}
+		/* The kernel's requests are small, but these it sends off together. */
+		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
+		for (; first < last; first += READAHEAD_STEP)
+			(void)!readahead(store->fd, (off_t)first, READAHEAD_STEP);
+	}
+	return fault_in(store, offset, end, &there);
+}
+
+static bool guesses_around(const struct store *store)
+{
+	return atomic_load(&store->guess) == GUESS_AROUND;
+}
+
+const struct store_ops store_shared_ops = {
+	.name = ARENA_NAME,
+	.bring = arena_bring,
+	.plan = arena_plan,
+	.land = arena_land,
+	.room = arena_room,
+	.scanned = arena_scanned,
+	.reads_around = guesses_around,
+	.stand_in = touch_rest,
+};
+
+bool store_reads(const struct store *store)
+{
+	return store->ops == &store_shared_ops && store->link.fd < 0;
+}
+
+/* Whether the bytes are in memory that everybody sees. Under the store lock. */
+static bool is_found(struct store *store, uint64_t offset, uint64_t end)
+{
+	uint64_t run;
+
+	return !arena_missing(store->arena, block_of(offset), block_end(end), &run) ||
+	       (store->believe_cache && is_cached(store, offset, end));
+}
+
+/* Under the store lock. */
+static bool may_pass(struct store *store, uint64_t offset, uint64_t end)
+{
+	if (!store_reads(store) || !atomic_load(&store->enabled) || offset < store->low ||
+	    end > round_up(store->size, ARENA_BLOCK))
+		return false;
+	if (!store_attach(store) || is_linked(store))
+		return false;
+	return !arena_has_room(store->arena, block_end(end) - block_of(offset)) &&
+	       !is_found(store, offset, end);
+}
+
+int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served)
+{
+	uint64_t began;
+	size_t done;
+	int rc;
+
+	pthread_mutex_lock(&store->lock);
+	*served = may_pass(store, offset, offset + length);
+	pthread_mutex_unlock(&store->lock);
+	if (!*served)
+		return 0;
+	began = clock_now();
+	rc = io_read(store->io, buffer, length, offset, &done);
+	stats_requests(1, done);
+	stats_waited(began);
+	if (rc == EBADF) {
+		*served = false; /* the file's own map is there still */
+		return 0;
+	}
+	/* Short is right at the end of the file alone. */
+	return !rc && done < length && offset + done < store->size ? EIO : rc;
+}
