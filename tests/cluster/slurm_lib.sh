@@ -72,6 +72,7 @@ SlurmUser=root
 AuthInfo=socket=$scratch/slurm/run/munge/socket
 StateSaveLocation=$scratch/slurm/state
 SlurmdSpoolDir=$scratch/slurm/run/spool
+TmpFS=$scratch/slurm/run/tmp
 SlurmctldPidFile=$scratch/slurm/run/slurmctld.pid
 SlurmdPidFile=$scratch/slurm/run/slurmd.pid
 ProctrackType=proctrack/linuxproc
@@ -89,7 +90,7 @@ END
 	for ((host = 0; host < $1; host++)); do
 		# What each host has for itself.
 		cluster_in "node$host" sh -ec 'mount -t tmpfs -o mode=755 none "$1"
-			mkdir "$1/munge" "$1/spool"; chown 65534 "$1/munge"' - "$scratch/slurm/run"
+			mkdir "$1/munge" "$1/spool" "$1/tmp"; chown 65534 "$1/munge"' - "$scratch/slurm/run"
 		slurm_daemon munged "$host" setpriv --reuid=65534 --regid=65534 --clear-groups munged -F \
 			--key-file="$scratch/slurm/munge.key" --num-threads=2 \
 			--socket="$scratch/slurm/run/munge/socket" --pid-file="$scratch/slurm/run/munge/pid" \

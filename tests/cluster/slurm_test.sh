@@ -126,6 +126,7 @@ slurm_settled
 cluster_left srun_of_programs
 
 # --- srun without a PMI that MPICH speaks: each task works for itself, and the first says what to do ---
+# Debian's pmix plug-in opens the libpmix.so of libpmix-dev.
 # says_once NAME COMMAND
 says_once() {
 	equal "$1_says_once_what_to_do" \
