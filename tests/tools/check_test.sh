@@ -210,6 +210,14 @@ fresh && put $((meta + 144)) 2
 verdict transaction_in_the_wrong_page_is_found 1 "byte $((meta + 144)): .*writes the other one" damaged
 fresh && put $((meta + 144)) 5
 verdict transactions_apart_are_a_warning 0 'warning: .*do not follow each other' damaged
+fresh && put $((leaf + 14)) 376 17
+verdict entry_below_the_bounds_is_found 1 "page $root, byte .*entry 1 stands where no entry can be" damaged
+fresh && put $((meta + 92)) 1
+verdict wrong_database_flags_are_found 1 "byte $((meta + 88)): main database: the record has flags 0x1" damaged
+fresh && put $((meta + 88)) 5
+verdict size_of_items_that_there_are_none_of_is_a_warning 0 'warning: .*main database: the record has items of 5 bytes' damaged
+fresh && put $((meta + 44)) 0
+verdict wrong_free_list_flags_are_found 1 "page 1, byte $((meta + 44)): meta page 1: the free list has flags 0" damaged
 fresh && put $((meta + 136)) 377 377 377 377 377 377 377
 verdict wrong_last_page_is_found 1 "byte $((meta + 136)): .*the last page is" damaged
 fresh && truncate -s $((run_c * page + 10)) damaged/data.mdb
@@ -249,6 +257,45 @@ fresh && put $((entry + 8)) 11
 verdict transaction_of_the_future_is_found 1 "free list: transaction 9, but the newest is 2" damaged
 fresh && put $((entry + 16)) 377
 verdict free_list_longer_than_its_record_is_found 1 "free list: 255 page numbers in" damaged
+
+# A transaction that gives back several pages, those of a long value.
+cp -r sound flat
+printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n c\n short\nDATA=END\n' > third.txt
+mdb_load -f third.txt sound
+free=$(($(get 8 $((page + 80))) * page))
+entry=$((free + $(get 2 $((free + 16 + 2 * ($(get 2 $((free + 12))) / 2 - 9))))))
+judge free_list_has_several_pages test "$(get 8 $((entry + 16)))" -ge 2
+fresh && put $((entry + 32)) "$(printf '%o' "$(get 1 $((entry + 24)))")"
+verdict page_that_is_free_twice_is_found 1 'free list: page [0-9]* is free twice' damaged
+judge page_numbers_that_do_not_fall_are_found grep -q 'free list: page [0-9]* does not come below page' out
+rm -rf sound && mv flat sound
+
+# Two levels: each key of a leaf page lies between two keys of the branch page.
+{
+	printf 'VERSION=3\nformat=print\ntype=btree\nmapsize=1048576\nHEADER=END\n'
+	for number in $(seq 100 189); do # fewer than mdb_load puts into a transaction
+		printf ' key%s\n %080d\n' "$number" 0
+	done
+	echo DATA=END
+} > tall.txt
+mkdir tall
+mdb_load -f tall.txt tall
+mv sound flat && mv tall sound
+root=$(get 8 $((page + 128)))
+judge tall_file_has_two_levels test "$(get 2 $((page + 94)))" -eq 2
+# entry PAGE NUMBER: where that entry of the page stands.
+entry() {
+	echo $(($1 * page + $(get 2 $(($1 * page + 16 + 2 * $2)))))
+}
+first=$(get 2 "$(entry "$root" 0)")
+second=$(get 2 "$(entry "$root" 1)")
+last=$(($(get 2 $((first * page + 12))) / 2 - 9))
+fresh && put $(($(entry "$second" 0) + 8)) 1
+verdict key_below_its_branch_page_is_found 1 "page $second, byte .*key 0 is below what its branch page says" damaged
+fresh && put $(($(entry "$first" "$last") + 8)) 377
+verdict key_above_its_branch_page_is_found 1 "page $first, byte .*key $last is above what its branch page says" damaged
+rm -rf sound && mv flat sound
+root=$(get 8 $((meta + 128)))
 
 # --- other answers ---
 verdict missing_path_cannot_be_checked 2 'nosuch: unchecked: No such file' nosuch
