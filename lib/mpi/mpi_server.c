@@ -78,7 +78,7 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 		server->unopened = server->unopened ? server->unopened : failed;
 		if (failed && !work->fills)
 			log_line("%s: not served: %s", *path,
-				 failed > 0 ? strerror(failed) : "no data set of LMDB 0.9");
+				 failed > 0 ? strerror(failed) : "no LMDB data set: lmdbio-check says why");
 	}
 	return rc;
 }

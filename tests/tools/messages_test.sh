@@ -208,6 +208,17 @@ while IFS='|' read -r name_of expected pattern line; do
 	grep -qhe "$pattern" out err || cat heard
 done < lines
 
+# --- a target without room ---
+if is_there lmdbio-stage && [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
+	mkdir full
+	# shellcheck disable=SC2016
+	hear unshare -m sh -c 'mount -t tmpfs -o size=32k none full && exec "$@"' - "$tools/lmdbio-stage" --to=full sound
+	heard staging_to_a_full_directory \
+		'^2 lmdbio-stage: full: No space left on device (rank 0): make room in that directory, or name another with --to'
+else
+	not_run staging_to_a_full_directory "no mount namespaces"
+fi
+
 # --- operands and options that do not go together ---
 # WHAT IT SAYS|COMMAND LINE
 cat > excluding <<'EXCLUDING'
@@ -289,6 +300,10 @@ LAUNCHED
 		done
 		wait $server
 	}
+	rc=0
+	served env LMDBIO_NODE="$scratch" LMDBIO_STORE=auto "$tools/lmdbio-serve" sound > out 2> err < /dev/null || rc=$?
+	judge server_without_effect_ends_well test $rc -eq 0
+	judge server_without_effect_is_told grep -q '^lmdbio-serve: sound: what the server keeps has no effect: .*(it is smaller than 1 MiB); with LMDBIO_STORE=arena they read what the server keeps$' err
 	while IFS='|' read -r name_of pattern variables; do
 		for command in run stage convert serve; do
 			case $command in
