@@ -207,6 +207,10 @@ refused longer_value_of_a_key values "the database 'sorted' has MDB_DUPSORT and 
 refused database_without_a_name nameless 'LMDB 0.9 cannot hold a database without a name'
 refused name_that_is_a_key_compared_from_the_end reversed_twin \
 	"LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
+for case in own_twin own_twin_behind own_twin_beside; do
+	refused "name_that_is_a_key_in_an_order_of_a_program_$case" $case \
+		"LMDB 0.9 cannot hold the database 'twin' beside a record of that key"
+done
 for case in key named name twin values nameless reversed_twin; do
 	status "container_of_${case}_is_made" 0 "$convert" -q --verify $case.mdb $case.zst
 	status "container_of_${case}_is_intact" 0 "$check" -q --no-order $case.zst

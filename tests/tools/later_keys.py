@@ -88,6 +88,10 @@ CASES = {
     "own": with_databases([(b"b", None), (b"a", None)]),
     "own_reversed": with_databases([(b"zz", b"3"), (b"za", None), (b"a1", b"1"), (b"bb", None)],
                                    REVERSEKEY),
+    "own_twin": with_databases([(b"twin", b"2"), (b"zz", b"1"), (b"b", None), (b"twin", None)]),
+    "own_twin_behind": with_databases([(b"twin", None), (b"zz", b"1"), (b"b", None),
+                                       (b"twin", b"2")]),
+    "own_twin_beside": with_databases([(b"zz", b"1"), (b"twin", None), (b"twin", b"2")]),
 }
 
 for case, (top, leaves) in CASES.items():

@@ -15,6 +15,7 @@
  * what they read.
  */
 #include "convert_rewrite.h"
+#include "convert_twins.h"
 #include "import_records.h"
 #include "tool_env.h"
 
@@ -213,17 +214,6 @@ static int batch_try(struct rewrite *rewrite, MDB_val *at_key)
 	return rc;
 }
 
-/* A record has a database's name as its key. */
-static int twin_refuse(const struct rewrite *rewrite, const MDB_val *key)
-{
-	char escaped[TOOL_ESCAPED_TEXT];
-
-	tool_escape(key->mv_data, key->mv_size, escaped, sizeof(escaped));
-	return convert_refuse(rewrite->convert->sources[0],
-			      "LMDB 0.9 cannot hold the database '%s' beside a record of that key",
-			      escaped);
-}
-
 static int batch_write(struct rewrite *rewrite)
 {
 	MDB_val at_key = {0};
@@ -236,9 +226,12 @@ static int batch_write(struct rewrite *rewrite)
 		rc = batch_try(rewrite, &at_key);
 	/* The source's keys were seen to rise: only a name can be there already. */
 	if (rc == MDB_KEYEXIST && rewrite->at->sorted)
-		return twin_refuse(rewrite, &at_key);
-	if (rc)
-		return rewrite_fail(rewrite, rc);
+		return twin_refuse(rewrite->convert->sources[0], &at_key);
+	if (rc) {
+		int refused = rc == MDB_KEYEXIST ? twins_refuse(rewrite->convert->sources[0], rewrite->from) : 0;
+
+		return refused ? refused : rewrite_fail(rewrite, rc);
+	}
 	rewrite->at->last = rewrite->batch[rewrite->count - 1].key;
 	rewrite->at->begun = true;
 	rewrite->count = 0;
@@ -474,12 +467,22 @@ static int main_sorted(struct rewrite *rewrite, const struct tree_record *record
 	return found && found != MDB_NOTFOUND ? source_failed(rewrite, found) : rc;
 }
 
+/* Whether the key is behind the one before it in the order of the flags, names without their NULs. */
+static bool main_rises(const struct walk *walk, MDB_val *last, const MDB_val *key)
+{
+	bool rises = !last->mv_size || compare(&walk->order.key, last, key) < 0;
+
+	*last = *key;
+	return rises;
+}
+
 static int main_run(struct rewrite *rewrite)
 {
 	const struct tree_record *record = &rewrite->from->trees[DBI_MAIN].record;
 	struct database database = {.label = "main database"};
 	struct walk walk;
-	MDB_val key, value;
+	MDB_val key, value, last = {0};
+	bool own = false;
 	int rc, found = 0;
 
 	database.flags = record->flags & DBI_PERSISTENT;
@@ -488,9 +491,13 @@ static int main_run(struct rewrite *rewrite)
 		return rc;
 	rc = database_begin(rewrite, &database, NULL);
 	walk_begin(&walk, rewrite->from, record);
-	while (!rc && !(found = cursor_get(&walk.cursor, &key, &value, MDB_NEXT)))
+	while (!rc && !(found = cursor_get(&walk.cursor, &key, &value, MDB_NEXT))) {
+		own |= !main_rises(&walk, &last, &key);
 		rc = main_entry(rewrite, &walk.cursor, &key, &value);
+	}
 	cursor_end(&walk.cursor);
+	if (!rc && own && !rewrite->comparing && !database.sorted && !(record->flags & MDB_DUPSORT))
+		rc = twins_refuse(rewrite->convert->sources[0], rewrite->from);
 	if (!rc)
 		rc = found == MDB_NOTFOUND ? database_finish(rewrite)
 					   : source_failed(rewrite, found);
