@@ -86,6 +86,31 @@ static int compact_run_find(struct compactor *compactor, uint64_t number, uint64
 	return 0;
 }
 
+static void run_header(const struct page_layout *layout, uint8_t *header, uint64_t pages,
+		       uint64_t moved)
+{
+	compact_header(layout, header, moved);
+	store32(header + layout->shift + PAGE_RUN, (uint32_t)pages);
+}
+
+/* A run's checksum is that of all its pages, so they are copied first. */
+static int compact_summed_run_put(struct compactor *compactor, const uint8_t *run, uint64_t pages,
+				  uint64_t moved)
+{
+	size_t size = pages * compactor->snapshot->page_size;
+	uint8_t *copy = malloc(size);
+	int rc;
+
+	if (!copy)
+		return ENOMEM;
+	memcpy(copy, run, size);
+	run_header(compactor->layout, copy, pages, moved);
+	sums_put(compactor->sums, copy, size);
+	rc = compact_put(compactor, copy, size);
+	free(copy);
+	return rc;
+}
+
 static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint64_t pages,
 			   uint64_t moved)
 {
@@ -93,10 +118,11 @@ static int compact_run_put(struct compactor *compactor, const uint8_t *run, uint
 	uint8_t header[HEADER_MOST];
 	int rc;
 
-	memcpy(header, run, layout->header);
-	compact_header(layout, header, moved);
-	store32(header + layout->shift + PAGE_RUN, (uint32_t)pages);
 	compactor->at += pages;
+	if (compactor->sums)
+		return compact_summed_run_put(compactor, run, pages, moved);
+	memcpy(header, run, layout->header);
+	run_header(layout, header, pages, moved);
 	rc = compact_put(compactor, header, layout->header);
 	return rc ? rc
 		  : compact_put(compactor, run + layout->header,
@@ -324,6 +350,8 @@ static int compact_page(struct compactor *compactor, uint64_t *number, bool of_d
 		return rc;
 	compact_header(layout, page, *number);
 	page_clear_unused(layout, page, size, count);
+	if (compactor->sums)
+		sums_put(compactor->sums, page, size);
 	compactor->at++;
 	return compact_put(compactor, page, size);
 }
@@ -386,6 +414,7 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 	struct compactor compactor = {
 		.snapshot = &txn->snapshot,
 		.layout = snapshot_layout(&txn->snapshot),
+		.sums = txn->env->sums,
 		.put = put,
 		.to = to,
 		.next = FORMAT_METAS,
@@ -404,8 +433,8 @@ int copy_compact_to(MDB_txn *txn, uint32_t border, compact_put_fn *put, void *to
 		rc = MDB_BAD_TXN;
 		goto fail;
 	}
-	/* The checksums are a function of the program's. */
-	if (txn->env->later && later_sum_size(txn->env)) {
+	/* Checksums are computed by a function that the program or the user names, or not at all. */
+	if (later_sum_size(txn->env) && (border || !compactor.sums)) {
 		rc = MDB_INCOMPATIBLE;
 		goto fail;
 	}

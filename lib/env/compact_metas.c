@@ -236,6 +236,8 @@ int compact_metas(struct compactor *compactor, MDB_txn *txn, const struct compac
 	rc = env_info_stored(txn->env, &info);
 	if (rc)
 		goto fail;
+	if (compactor->sums)
+		store16(first + later_sum_size_at(size), (uint16_t)sums_size(compactor->sums));
 	store64(first + size + PAGE_NUMBER, 1);
 	second = first + size + layout->shift;
 	pages = plan->end + (plan->free ? runs + 1 : 0);

@@ -60,6 +60,7 @@ struct compactor {
 	const struct page_layout *layout;
 	compact_put_fn *put;
 	void *to;
+	const struct sums *sums; /* of which each page has one; NULL: pages have none */
 	struct places *places; /* NULL: page behind page, as the original lays them */
 	bool planning;         /* nothing is put; values are not looked at */
 	uint64_t next;         /* the number that the next page gets */
@@ -72,6 +73,7 @@ struct compactor {
 	uint8_t *pages;  /* a page of scratch for each level of each nested tree */
 };
 
+/* Puts these bytes, whatever they are. */
 int compact_put(struct compactor *compactor, const uint8_t *bytes, size_t size);
 
 /* All pages of a copy are of its first transaction, as LMDB 1.0 leaves them: one of a later number

@@ -134,15 +134,28 @@ bool sums_hold(const struct sums_seen *seen, uint64_t number, uint64_t count)
 	return true;
 }
 
+static void sum_make(const struct sums *sums, const uint8_t *bytes, size_t length, uint8_t *sum)
+{
+	const MDB_val src = {length, (void *)(uintptr_t)bytes};
+	MDB_val dst = {sums->size, sum};
+
+	sums->func(&src, &dst, NULL);
+}
+
+void sums_put(const struct sums *sums, uint8_t *bytes, size_t size)
+{
+	size_t length = size - sums->size;
+
+	sum_make(sums, bytes, length, bytes + length);
+}
+
 int sums_verify(struct sums_seen *seen, const uint8_t *bytes, uint64_t number, uint64_t count)
 {
 	_Atomic uint64_t *bits = seen->apart ? seen->verified : seen->sure;
 	size_t length = (size_t)(count << seen->sums->page_shift) - seen->sums->size;
-	const MDB_val src = {length, (void *)(uintptr_t)bytes};
 	uint8_t sum[CHECKSUM_MOST];
-	MDB_val dst = {seen->sums->size, sum};
 
-	seen->sums->func(&src, &dst, NULL);
+	sum_make(seen->sums, bytes, length, sum);
 	if (memcmp(sum, bytes + length, seen->sums->size) != 0)
 		return MDB_BAD_CHECKSUM;
 	for (uint64_t i = 0; i < count; i++) {
