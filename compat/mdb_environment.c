@@ -15,7 +15,12 @@ EXPORT char *mdb_version(int *major, int *minor, int *patch)
 
 EXPORT char *mdb_strerror(int err)
 {
-	return caller_origin(CALLER)->call.mdb_strerror(err);
+	const struct origin *origin = caller_origin(CALLER);
+
+	/* The one code of LMDB 1.0 that lmdbio returns to programs for 0.9. */
+	if (err == MDB_BAD_CHECKSUM && !origin->later)
+		return (char *)(uintptr_t) "MDB_BAD_CHECKSUM: a page does not have its checksum";
+	return origin->call.mdb_strerror(err);
 }
 
 EXPORT int mdb_env_create(MDB_env **env)

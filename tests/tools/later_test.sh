@@ -100,6 +100,8 @@ told changed_byte_is_not_seen_unasked 0 'structure intact' "$tools/lmdbio-check"
 told changed_byte_is_found 1 "page $root.*does not have the checksum" "$tools/lmdbio-check" --checksum=fnv1a broken
 told changed_byte_ends_a_dump 1 'a page does not have its checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" broken
 says changed_byte_in_a_dump_hints_at_salvage '--salvage dumps what can be read'
+told program_for_lmdb_0_9_is_told_in_words 3 'error -30778 MDB_BAD_CHECKSUM: a page does not have its checksum' \
+	env LMDBIO_CHECKSUM=fnv1a LD_LIBRARY_PATH="$top_builddir/compat/.libs" "$top_builddir/tests/data/db_read" broken
 told changed_byte_is_salvaged 1 'does not have the checksum' env LMDBIO_CHECKSUM=fnv1a "$tools/lmdbio-dump" --salvage broken
 
 # --- what is refused ---
