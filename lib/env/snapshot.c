@@ -50,7 +50,7 @@ static int meta_copy(const MDB_env *env, size_t id, uint8_t copy[META_LOOK], str
 	const uint8_t *other = meta_at(&env->window, ~(unsigned)id & 1, env->format);
 	uint32_t shift = page_layouts[env->format].shift;
 
-	memcpy(copy, window_meta(&env->window, (unsigned)id & 1), shift + META_END);
+	memcpy(copy, window_meta(&env->window, (unsigned)id & 1), META_LOOK);
 	read_in_order();
 	*look = (struct meta_ids){
 		.id = id,
@@ -97,7 +97,7 @@ int snapshot_identify(const MDB_env *env, struct identity *identity)
 
 /* The same, but not again for a snapshot that was there in this tick of the kernel's clock: asking
  * takes longer than all else that beginning a transaction does. */
-static int file_look(MDB_txn *txn, size_t id)
+static inline int file_look(MDB_txn *txn, size_t id)
 {
 	uint64_t now = clock_coarse();
 	int rc;
@@ -112,7 +112,7 @@ static int file_look(MDB_txn *txn, size_t id)
 }
 
 /* Makes a meta page's transaction the one that *txn reads. */
-static int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
+static inline int snapshot_use(MDB_txn *txn, const struct meta *meta, size_t id)
 {
 	const MDB_env *env = txn->env;
 	int rc;
