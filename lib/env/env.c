@@ -318,7 +318,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	if (!rc && look.newer.page_size && look.newer.format == FORMAT_1_0) {
 		rc = later_lend(env, path, &look.newer, loan);
 		if (!rc) {
-			path = env->later->path;
+			path = loan->path;
 			flags = packed_flags(flags);
 		}
 	}
@@ -348,7 +348,7 @@ static int window_renew(MDB_env *env, uint32_t page_size, size_t length,
 	MDB_envinfo info = {.me_mapsize = length};
 	int rc = 0;
 
-	if (loan->map && !env->later) {
+	if (loan->map) {
 		window_borrow(&window, loan->map, loan->length, page_size);
 	} else {
 		if (!length)
@@ -379,7 +379,7 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 
 	if (!rc && !meta.page_size)
 		rc = MDB_INVALID; /* it has changed between the two looks */
-	if (!rc && !env->later)
+	if (!rc && env->fd < 0)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &env->fd);
 	if (!rc)
 		rc = env_file_hold(env);
@@ -516,8 +516,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 		call->mdb_env_set_maxreaders(orig, readers);
 	call->mdb_env_set_mapsize(orig, env->window.length);
 	if (env->later)
-		rc = call->mdb_env_open(orig, env->later->path, packed_flags(env->flags),
-					env->permissions);
+		rc = later_open_origin(env, orig);
 	else
 		rc = call->mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
 					env->permissions);
@@ -586,6 +585,7 @@ void env_close(MDB_env *env)
 	env->origin->call.mdb_env_close(env->orig);
 	packed_close(env->packed);
 	later_leave(env);
+	later_free(env);
 	for_later_close(env);
 	free(env->staged);
 	free(env->named);

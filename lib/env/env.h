@@ -114,6 +114,7 @@ struct MDB_env {
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */
+	struct later *left;    /* what later_leave() has left for later_free() */
 	struct sums *sums;     /* ... whose pages are verified; NULL: they are not */
 	MDB_env *next, **link; /* in the list of own environments (fork.c) */
 	/* What stands under the window (env_store.c): */

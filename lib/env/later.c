@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* An environment on a data file of LMDB 1.0.
  *
- * The original, an LMDB 0.9, refuses such a file. It gets one in memory in its place, which has two
- * meta pages of its own format with the same map size, so whatever else it is asked has its usual
- * answer. What it says of pages and transactions is the stand-in's, and is not asked of it. The
- * window shows the data file itself.
+ * The original, an LMDB 0.9, refuses such a file. It gets two meta pages in memory in its place, of its
+ * own format with the same map size, so whatever else it is asked has its usual answer. What it says of
+ * pages and transactions is the stand-in's, and is not asked of it. The window shows the data file
+ * itself.
  */
 #include "env/later.h"
 #include "env/env.h"
@@ -24,6 +24,8 @@ enum {
 	COPY_STEP = 1 << 20,
 	LOOKS_MAX = 1000, /* at two meta pages, until no writer is busy with either */
 	KEYS_LEAST = 2,   /* in a page, of the longest there are */
+	PAGE = 4096,      /* a machine's smallest, bytes */
+	BESIDE_PAGE = 64, /* bytes from a page's beginning that are none */
 	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
 	 * which a descriptor may answer with, and no code of LMDB. */
 	OVERWRITTEN = -1,
@@ -53,14 +55,11 @@ static void stand_in_fill(uint8_t *pages, uint32_t page_size, const struct meta 
 	}
 }
 
-static int stand_in_make(struct later *later, const struct meta *newest)
+/* The same as a file. */
+static int stand_in_store(struct later *later)
 {
-	uint32_t most = page_layouts[FORMAT_0_9].page_max;
-	uint32_t page_size = newest->page_size < most ? newest->page_size : most;
-	size_t size = FORMAT_METAS * (size_t)page_size;
+	size_t size = FORMAT_METAS * (size_t)later->page_size;
 	struct stat st;
-	uint8_t *pages;
-	int rc = 0;
 
 	later->fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
 	if (later->fd < 0)
@@ -71,24 +70,28 @@ static int stand_in_make(struct later *later, const struct meta *newest)
 	later->device = st.st_dev;
 	later->inode = st.st_ino;
 	snprintf(later->path, sizeof(later->path), "/proc/self/fd/%d", later->fd);
-	pages = calloc(1, size);
-	if (!pages)
-		return ENOMEM;
-	stand_in_fill(pages, page_size, newest);
 	errno = 0;
-	if (pwrite(later->fd, pages, size, 0) != (ssize_t)size)
-		rc = errno ? errno : ENOSPC;
-	free(pages);
-	return rc;
+	return pwrite(later->fd, later->pages, size, 0) == (ssize_t)size ? 0 : errno ? errno : ENOSPC;
 }
 
-static void stand_in_close(struct later *later)
+static struct later *stand_in_make(const struct meta *newest)
 {
+	uint32_t most = page_layouts[FORMAT_0_9].page_max;
+	uint32_t page_size = newest->page_size < most ? newest->page_size : most;
+	struct later *later =
+		calloc(1, sizeof(*later) + BESIDE_PAGE + FORMAT_METAS * (size_t)page_size);
+
 	if (!later)
-		return;
-	readers_close(later->readers);
-	descriptor_close(later->fd, later->device, later->inode);
-	free(later);
+		return NULL;
+	later->fd = -1;
+	snprintf(later->path, sizeof(later->path), "lmdbio-stand-in");
+	later->page_size = page_size;
+	later->pages = (uint8_t *)(later + 1);
+	/* By this the original's call of munmap(2) tells them from a map. */
+	if ((uintptr_t)later->pages % PAGE == 0)
+		later->pages += BESIDE_PAGE;
+	stand_in_fill(later->pages, page_size, newest);
+	return later;
 }
 
 int later_begin(MDB_txn *txn)
@@ -114,53 +117,91 @@ void later_end(MDB_txn *txn)
 	txn->slot = NULL;
 }
 
-static int stand_in_open(struct later **ret, const struct meta *newest)
+static void stand_in_lend(const struct later *later, struct origin_loan *loan)
 {
-	struct later *later = calloc(1, sizeof(*later));
-	int rc;
+	loan->stand_in = later->pages;
+	for (unsigned i = 0; i < FORMAT_METAS; i++) {
+		uint64_t offset = i * (uint64_t)later->page_size;
 
-	if (!later)
-		return ENOMEM;
-	rc = stand_in_make(later, newest);
-	if (rc)
-		stand_in_close(later);
-	else
-		*ret = later;
-	return rc;
+		loan->seen[i] = (struct origin_loan_bytes){later->pages + offset, META_END, offset};
+	}
 }
 
 int later_lend(MDB_env *env, const char *path, const struct meta *newer, struct origin_loan *loan)
 {
-	int rc = newer->env_flags & FORMAT_ENCRYPTED ? MDB_INCOMPATIBLE
-						     : stand_in_open(&env->later, newer);
-
-	if (rc)
-		return rc;
-	if (!env->named)
-		env->named = strdup(path);
+	if (newer->env_flags & FORMAT_ENCRYPTED)
+		return MDB_INCOMPATIBLE;
+	env->later = stand_in_make(newer);
+	if (!env->later)
+		return ENOMEM;
 	env->format = newer->format;
+	if (!env->named && !(env->named = strdup(path)))
+		return ENOMEM;
+	if (origin_takes_loans(env->origin)) {
+		stand_in_lend(env->later, loan);
+		return 0;
+	}
 	env->fd = loan->fd;
+	loan->fd = -1;
 	loan->path = env->later->path;
-	loan->fd = open(loan->path, O_RDONLY | O_CLOEXEC);
-	return loan->fd < 0 ? errno : env->named ? 0 : ENOMEM;
+	return stand_in_store(env->later);
+}
+
+int later_open_origin(const MDB_env *env, MDB_env *orig)
+{
+	struct origin_loan loan = {.path = env->later->path, .fd = -1};
+	int rc;
+
+	if (env->later->fd < 0) {
+		loan.fd = fcntl(env->data, F_DUPFD_CLOEXEC, 0);
+		if (loan.fd < 0)
+			return errno;
+		stand_in_lend(env->later, &loan);
+	}
+	origin_loan_begin(&loan);
+	rc = env->origin->call.mdb_env_open(orig, loan.path, packed_flags(env->flags),
+					    env->permissions);
+	origin_loan_end();
+	if (loan.fd >= 0)
+		close(loan.fd);
+	return rc;
 }
 
 void later_leave(MDB_env *env)
 {
-	if (!env->later)
+	struct later *later = env->later;
+
+	if (!later)
 		return;
-	stand_in_close(env->later);
+	readers_close(later->readers);
+	later->readers = NULL;
 	sums_close(env->sums);
 	env->sums = NULL;
 	free(env->named);
 	env->named = NULL;
-	env->later = NULL;
 	env->format = FORMAT_0_9;
-	if (env->mode == ENV_OWN)
-		descriptor_close(env->fd, env->seen.st.st_dev, env->seen.st.st_ino);
-	else
-		close(env->fd);
+	/* Else the data file's is the original's, which closes it. */
+	if (later->fd >= 0) {
+		descriptor_close(later->fd, later->device, later->inode);
+		if (env->mode == ENV_OWN)
+			descriptor_close(env->fd, env->seen.st.st_dev, env->seen.st.st_ino);
+		else
+			close(env->fd);
+	}
 	env->fd = -1;
+	env->later = NULL;
+	later->left = env->left;
+	env->left = later;
+}
+
+void later_free(MDB_env *env)
+{
+	struct later *later;
+
+	while ((later = env->left)) {
+		env->left = later->left;
+		free(later);
+	}
 }
 
 int later_newest(const MDB_env *env, struct meta *meta)

@@ -11,19 +11,27 @@
 #include <stdint.h>
 
 struct later {
-	int fd; /* stands in for the data file: see later.c */
+	/* Stands in for the data file: see later.c. */
+	uint8_t *pages;
+	uint32_t page_size;
+	int fd; /* of a file of these pages, for an original that takes no loan; else -1 */
 	uint64_t device, inode;
-	char path[32];
+	char path[32]; /* by which the original opens it */
 	struct readers *readers; /* NULL: without a lock file */
+	struct later *left;      /* the next one of env->left */
 };
 
-/* Makes a stand-in that agrees with the newest meta page of a data file, and lends it to the original
- * in place of that file, whose descriptor becomes env->fd. `path`: as the program gave it, for an
- * environment that does not keep that yet. Returns 0,
- * MDB_INCOMPATIBLE (the pages are encrypted) or an errno. */
+/* Makes a stand-in that agrees with the newest meta page of a data file, and has the original take it
+ * when it opens loan->path, which is set where it has a name of its own. `path`: as the program gave it,
+ * for an environment that does not keep that yet. Returns 0, MDB_INCOMPATIBLE (the pages are encrypted)
+ * or an errno. */
 int later_lend(MDB_env *env, const char *path, const struct meta *newest, struct origin_loan *loan);
-/* Ends both, and the lock file's part; of an environment without them nothing. */
+/* Opens one more environment of the original on the same, in a forked child. Returns as mdb_env_open(). */
+int later_open_origin(const MDB_env *env, MDB_env *orig);
+/* Ends what an environment on such a file has, the lock file's part too; of another one nothing. The
+ * original may go on looking at the stand-in: later_free() follows, when it has closed its environment. */
 void later_leave(MDB_env *env);
+void later_free(MDB_env *env);
 
 /* Opens what belongs to an environment that has its window: the checksums and the lock file. Returns 0,
  * or as later_sums_open() and later_lock(). */

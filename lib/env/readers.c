@@ -137,9 +137,11 @@ static int table_map(struct table *table, unsigned most)
 
 	if (fstat(table->fd, &st))
 		return errno;
+	table->device = st.st_dev;
+	table->inode = st.st_ino;
 	if (!table->fresh || (size_t)st.st_size > size)
 		size = (size_t)st.st_size;
-	else if (ftruncate(table->fd, (off_t)size))
+	else if ((size_t)st.st_size < size && ftruncate(table->fd, (off_t)size))
 		return errno;
 	if (size < sizeof(struct lock_file) + sizeof(struct reader_slot))
 		return MDB_INVALID;
@@ -194,7 +196,7 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 	int rc;
 
 	/* A descriptor more would, when it is closed, take a lock away. */
-	if (!stat(path, &st) && (table = table_find(&st))) {
+	if (tables && !stat(path, &st) && (table = table_find(&st))) {
 		table->users++;
 		*ret = table;
 		return 0;
@@ -203,7 +205,7 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 	if (!table)
 		return ENOMEM;
 	table->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode);
-	rc = table->fd < 0 || fstat(table->fd, &st) ? errno : 0;
+	rc = table->fd < 0 ? errno : 0;
 	if (rc)
 		goto fail;
 	table->fresh = !lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
@@ -213,8 +215,6 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 		rc = table_map(table, most);
 	if (rc)
 		goto fail;
-	table->device = st.st_dev;
-	table->inode = st.st_ino;
 	table->generation = fork_generation;
 	table->users = 1;
 	table->next = tables;

@@ -32,6 +32,7 @@ AS_IF([test "x$with_origin" != xdlopen], [
 			'int lmdbio_orig_open(void) { return -1; }' \
 			'long lmdbio_orig_pread(void) { return -1; }' \
 			'void *lmdbio_orig_mmap(void) { return 0; }' \
+			'int lmdbio_orig_munmap(void) { return 0; }' \
 			'int lmdbio_orig_pthread_mutex_destroy(void) { return 0; }' \
 			'int conftest_entry(void **env) { return lmdbio_orig_mdb_env_create(env); }' \
 			> conftest.origin/probe.c &&

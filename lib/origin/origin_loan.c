@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Receives the original's calls of open(2), pread(2), mmap(2) and pthread_mutex_destroy(3).
+/* Receives the original's calls of open(2), pread(2), mmap(2), munmap(2) and pthread_mutex_destroy(3).
  *
  * We look at a data file before the original may open it, and read through a map of our own. Opened
  * and mapped a second time, a small environment would cost half as much again, so the original gets
  * the descriptor that was looked at and the bytes that were seen, and what it maps is our map too.
+ * A file that it does not understand is replaced by two meta pages in memory. No map begins inside a
+ * page: by that they are known when the original unmaps them, and madvise(2) refuses them.
  *
  * LMDB 0.9.26 to 0.9.31 destroy a lock file's mutexes when the last process closes it (ITS#9278; 0.9.32
  * took it back, ITS#10095). A process that waits for the file's lock meanwhile believes that they are
@@ -22,7 +24,14 @@
 
 #ifndef ORIGIN_LIBRARY
 
+enum { SMALLEST_PAGE = 4096 /* of a machine's, bytes */ };
+
 static _Thread_local struct origin_loan *current;
+
+bool origin_takes_loans(const struct origin *origin)
+{
+	return origin == origin_built_in();
+}
 
 void origin_loan_begin(struct origin_loan *loan)
 {
@@ -39,6 +48,7 @@ int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
+int lmdbio_orig_munmap(void *address, size_t length);
 int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex);
 
 int lmdbio_orig_open(const char *path, int flags, ...)
@@ -76,14 +86,22 @@ ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset)
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset)
 {
-	void *map = mmap(address, length, protection, flags, fd, offset);
+	void *map;
 
+	if (current && current->stand_in && fd == current->lent)
+		return (void *)(uintptr_t)current->stand_in;
+	map = mmap(address, length, protection, flags, fd, offset);
 	/* The lock file's is for writing too. */
 	if (current && map != MAP_FAILED && protection == PROT_READ && offset == 0) {
 		current->map = map;
 		current->length = length;
 	}
 	return map;
+}
+
+int lmdbio_orig_munmap(void *address, size_t length)
+{
+	return (uintptr_t)address % SMALLEST_PAGE ? 0 : munmap(address, length);
 }
 
 int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex)
@@ -93,6 +111,12 @@ int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex)
 }
 
 #else
+
+bool origin_takes_loans(const struct origin *origin)
+{
+	(void)origin;
+	return false;
+}
 
 void origin_loan_begin(struct origin_loan *loan)
 {

@@ -4,6 +4,9 @@
 #ifndef LMDBIO_ORIGIN_LOAN_H
 #define LMDBIO_ORIGIN_LOAN_H
 
+#include "origin/origin.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +23,14 @@ struct origin_loan {
 		size_t length; /* 0: nothing */
 		uint64_t offset;
 	} seen[2];
+	/* What the original shall take for its map of the file, and until its environment is closed;
+	 * not at the beginning of a page. NULL: it maps the file. */
+	const void *stand_in;
 	int lent; /* the descriptor that the original has taken; set by origin_loan_begin() */
 };
+
+/* Whether an original takes loans: one that is held by dlopen() does not. */
+bool origin_takes_loans(const struct origin *origin);
 
 /* From here to origin_loan_end() the calling thread's calls of the original take the loan. Where
  * the original is held by dlopen() this does nothing: fd stays ours and map NULL. */

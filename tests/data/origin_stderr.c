@@ -16,6 +16,7 @@ int lmdbio_orig_open(const char *path, int flags, ...);
 ssize_t lmdbio_orig_pread(int fd, void *buffer, size_t length, off_t offset);
 void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, int fd,
 		       off_t offset);
+int lmdbio_orig_munmap(void *address, size_t length);
 int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex);
 
 __attribute__((constructor)) static void origin_stderr_set(void)
@@ -43,6 +44,11 @@ void *lmdbio_orig_mmap(void *address, size_t length, int protection, int flags, 
 		       off_t offset)
 {
 	return mmap(address, length, protection, flags, fd, offset);
+}
+
+int lmdbio_orig_munmap(void *address, size_t length)
+{
+	return munmap(address, length);
 }
 
 int lmdbio_orig_pthread_mutex_destroy(pthread_mutex_t *mutex)
