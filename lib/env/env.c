@@ -531,17 +531,18 @@ int env_set_mapsize(MDB_env *env, size_t size)
 {
 	struct origin_loan loan = {.fd = -1};
 	bool later = env->mode == ENV_OWN && env->later;
+	size_t wanted = size;
 	int rc;
 
 	/* Its new map would be another file's. */
 	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
 		return EBADF;
-	if (later && (rc = later_mapsize(env, &size)))
+	/* The original does not survive it when a size that comes from a damaged file cannot be mapped. */
+	if (env->mode == ENV_OWN &&
+	    ((rc = later_mapsize(env, &wanted)) || (rc = window_may_be(&env->window, wanted))))
 		return rc;
 	/* The original takes its map down, which is our window. */
 	env_store_close(env);
-	/* The original's map of the stand-in stays: the original does not survive it when a size that
-	 * comes from a damaged file cannot be mapped. */
 	if (!later) {
 		origin_loan_begin(&loan);
 		rc = env->origin->call.mdb_env_set_mapsize(env->orig, size);
@@ -552,7 +553,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	if (env->mode != ENV_OWN)
 		return rc;
 	if (!rc)
-		rc = window_renew(env, env->window.page_size, later ? size : 0, &loan);
+		rc = window_renew(env, env->window.page_size, later ? wanted : 0, &loan);
 	if (env->window.base)
 		(void)env_store_open(env);
 	return rc;

@@ -67,7 +67,7 @@ int later_newest(const MDB_env *env, struct meta *meta);
 /* What <lmdb.h> asks of such an environment, where the original would answer for its stand-in. Each
  * returns 0 or an error as the function of <lmdb.h> does. */
 int later_info(const MDB_env *env, MDB_envinfo *info);
-/* Replaces a size for mdb_env_set_mapsize() by the one that it sets, bytes: a size of 0 by the map size in
+/* Of either format: replaces a size for mdb_env_set_mapsize() by the one that it sets, bytes: a size of 0 by the map size in
  * the newest meta page, and a size that does not hold all pages by one that does. */
 int later_mapsize(const MDB_env *env, size_t *size);
 int later_stat(const MDB_env *env, MDB_stat *stat);

@@ -5,6 +5,7 @@
 #include "format/page.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size)
 {
@@ -31,6 +32,21 @@ void window_close(struct window *window)
 	if (window->base && window->io)
 		io_unmap(window->io, window->base, window->length);
 	window->base = NULL;
+}
+
+int window_may_be(const struct window *window, size_t length)
+{
+	void *map;
+
+	if (length <= window->length)
+		return 0;
+	/* The rest comes free with this one. */
+	map = mmap(NULL, length - window->length, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return errno;
+	munmap(map, length - window->length);
+	return 0;
 }
 
 int window_look(const struct window *window, uint64_t pages, uint64_t file_size,

@@ -56,6 +56,8 @@ int window_open(struct window *window, struct io *io, size_t length, uint32_t pa
 /* The same over a map of the file that the caller takes down, after window_close(). */
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size);
 void window_close(struct window *window);
+/* Whether a map of `length` bytes can take the place of this one. Returns 0 or errno (ENOMEM). */
+int window_may_be(const struct window *window, size_t length);
 
 /* Sets up a view of `pages` pages over a file of `file_size` bytes. Returns 0, or
  * MDB_MAP_RESIZED when the snapshot is longer than the window. */

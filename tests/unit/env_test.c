@@ -444,6 +444,30 @@ static void fork_when_the_file_was_replaced_then_child_refuses(void **state)
 	lmdbio_orig_mdb_env_close(orig);
 }
 
+static void resize_when_the_size_cannot_be_mapped_then_enomem_and_reads_on(void **state)
+{
+	const uint64_t most = UINT64_C(1) << 62;
+	struct fixture *f = *state;
+	uint32_t page_size;
+	uint64_t id;
+
+	f->env = own_open(&f->place, 2, 0);
+	assert_int_equal(env_set_mapsize(f->env, most), ENOMEM);
+	/* The size that a damaged file has. */
+	place_newest(&f->place, &page_size, &id);
+	for (unsigned i = 0; i < 2; i++)
+		place_patch(&f->place, i * page_size + META_MAPSIZE, &most, sizeof(most));
+	assert_int_equal(env_set_mapsize(f->env, 0), ENOMEM);
+	assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+	assert_true(txn_has(f->txn, DBI_MAIN, "key", "value"));
+	txn_abort(f->txn);
+	assert_int_equal(env_set_mapsize(f->env, 64 << 20), 0);
+	assert_int_equal(txn_begin(f->env, NULL, MDB_RDONLY, &f->txn), 0);
+	assert_true(txn_has(f->txn, DBI_MAIN, "key", "value"));
+	txn_abort(f->txn);
+	env_close(f->env);
+}
+
 static void create_when_the_original_is_missing_then_its_code(void **state)
 {
 	struct origin later = *origin_built_in();
@@ -478,6 +502,7 @@ int main(void)
 		TEST(fork_when_somebody_commits_then_child_cannot_hold_the_old_snapshot),
 		TEST(fork_when_transaction_was_reset_then_child_renews_it),
 		TEST(fork_when_the_file_was_replaced_then_child_refuses),
+		TEST(resize_when_the_size_cannot_be_mapped_then_enomem_and_reads_on),
 	};
 
 	return cmocka_run_group_tests_name("environment", tests, NULL, NULL);
