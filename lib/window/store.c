@@ -40,24 +40,24 @@ static int tables_new(struct store *store, uint64_t chunks)
 	 * have 2 MiB cleared at its first entry. */
 	if (length > TABLES_SMALL)
 		(void)madvise(tables, length, MADV_NOHUGEPAGE);
-	store->chunks = chunks;
-	store->runs = tables;
-	store->sure = store->runs + chunks * ARENA_BLOCKS / 64;
-	store->own = (uint64_t *)(store->sure + chunks * ARENA_BLOCKS / 64);
-	store->taints = (uint32_t *)(store->own + own_words(chunks));
-	store->uses = (_Atomic uint32_t *)(store->taints + chunks);
-	store->states = (atomic_uchar *)(store->uses + chunks);
+	store->shown.chunks = chunks;
+	store->shown.runs = tables;
+	store->granted.sure = store->shown.runs + chunks * ARENA_BLOCKS / 64;
+	store->shown.own = (uint64_t *)(store->granted.sure + chunks * ARENA_BLOCKS / 64);
+	store->shown.taints = (uint32_t *)(store->shown.own + own_words(chunks));
+	store->shown.uses = (_Atomic uint32_t *)(store->shown.taints + chunks);
+	store->shown.states = (atomic_uchar *)(store->shown.uses + chunks);
 	return 0;
 }
 
 static void tables_free(struct store *store)
 {
-	size_t length = tables_length(store->chunks);
+	size_t length = tables_length(store->shown.chunks);
 
 	if (length <= TABLES_SMALL)
-		free((void *)store->runs);
+		free((void *)store->shown.runs);
 	else
-		munmap((void *)store->runs, length);
+		munmap((void *)store->shown.runs, length);
 }
 
 static const struct store_ops *const kinds[] = {
@@ -78,21 +78,21 @@ int store_open(struct store *store, enum store_kind kind, uint8_t *base, size_t 
 		return ENOMEM;
 	store->ops = kinds[kind];
 	store->shows_file = store->ops->shows_file;
-	store->base = base;
-	store->fd = fd;
-	store->device = st.st_dev;
-	store->inode = st.st_ino;
+	store->file.base = base;
+	store->file.fd = fd;
+	store->file.device = st.st_dev;
+	store->file.inode = st.st_ino;
 	store->piece = ARENA_BLOCK;
 	store->io = io;
-	store->length = window_length;
+	store->file.length = window_length;
 	store->options = *options;
 	store->believe_cache = believe_cache;
 	/* Of a file on a network or in a container nothing is there that could be told by a try. */
-	atomic_store(&store->probe, store->shows_file ? -1 : PROBE_NONE);
-	store->epoch = 1;
+	atomic_store(&store->look.probe, store->shows_file ? -1 : PROBE_NONE);
+	store->shown.epoch = 1;
 	store->link.fd = -1;
 	pthread_mutex_init(&store->lock, NULL);
-	clock_condition(&store->landed);
+	clock_condition(&store->landing.landed);
 	return 0;
 }
 
@@ -120,12 +120,12 @@ const char *store_name(const struct store *store)
 
 uint64_t store_kernel_ahead(const struct store *store)
 {
-	return io_kernel_ahead(store->fd);
+	return io_kernel_ahead(store->file.fd);
 }
 
 void store_close(struct store *store)
 {
-	if (!store->states)
+	if (!store->shown.states)
 		return;
 	store->transactions = 0;
 	/* The window that still shows an arena's chunks for want of maps is closed next: nothing
@@ -134,14 +134,14 @@ void store_close(struct store *store)
 	store_retire(store);
 	store_bury(store);
 	borders_clear(store);
-	descriptor_close(atomic_load(&store->probe), store->device, store->inode);
-	free(store->retired);
+	descriptor_close(atomic_load(&store->look.probe), store->file.device, store->file.inode);
+	free(store->retired.arenas);
 	tables_free(store);
-	free(store->mapped);
+	free(store->shown.mapped);
 	io_buffer_free(atomic_exchange(&store->spare, NULL), ARENA_CHUNK);
-	pthread_cond_destroy(&store->landed);
+	pthread_cond_destroy(&store->landing.landed);
 	pthread_mutex_destroy(&store->lock);
-	store->states = NULL;
+	store->shown.states = NULL;
 }
 
 int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
@@ -158,9 +158,10 @@ int store_snapshot(struct store *store, const struct identity *identity, uint64_
 		set_state(store, i, CHUNK_REST);
 	taint_all(store);
 	store->identity = *identity;
-	store->size = identity->size < store->length ? identity->size : store->length;
-	store->data = data < store->size ? data : store->size;
-	store->low = round_up(low, ARENA_BLOCK);
+	store->file.size =
+		identity->size < store->file.length ? identity->size : store->file.length;
+	store->file.data = data < store->file.size ? data : store->file.size;
+	store->file.low = round_up(low, ARENA_BLOCK);
 	store->armed = arm;
 	atomic_store(&store->enabled, arm && !store->paused);
 	pthread_mutex_unlock(&store->lock);
@@ -169,9 +170,9 @@ int store_snapshot(struct store *store, const struct identity *identity, uint64_
 
 void store_announce(struct store *store, bool announced)
 {
-	if (atomic_exchange(&store->announced, announced) && !announced) {
+	if (atomic_exchange(&store->landing.announced, announced) && !announced) {
 		pthread_mutex_lock(&store->lock);
-		pthread_cond_broadcast(&store->landed);
+		pthread_cond_broadcast(&store->landing.landed);
 		pthread_mutex_unlock(&store->lock);
 	}
 }
@@ -183,7 +184,7 @@ bool store_holds_all(struct store *store)
 	pthread_mutex_lock(&store->lock);
 	room = store->ops->room(store);
 	pthread_mutex_unlock(&store->lock);
-	return store->data <= room;
+	return store->file.data <= room;
 }
 
 void store_scan(struct store *store, int change)
@@ -236,8 +237,8 @@ void store_leave(struct store *store)
 {
 	pthread_mutex_lock(&store->lock);
 	if (--store->transactions == 0) {
-		store->epoch++;
-		if (store->retired_count)
+		store->shown.epoch++;
+		if (store->retired.count)
 			store_bury(store);
 	}
 	pthread_mutex_unlock(&store->lock);
@@ -261,7 +262,7 @@ void store_forked(struct store *store)
 {
 	/* One call for the whole window: between this and the fork nothing of the program runs.
 	 * What could not be spilled stays as it is, for as long as the parent keeps it. */
-	bool kept = store->ops->save && store->transactions && store->mapped_count;
+	bool kept = store->ops->save && store->transactions && store->shown.mapped_count;
 
 	if (store->arena) {
 		if (!kept)
@@ -271,12 +272,12 @@ void store_forked(struct store *store)
 		/* The child attaches afresh, when it first wants bytes. */
 		store->arena = NULL;
 	}
-	for (unsigned i = 0; i < store->retired_count; i++)
-		arena_forked(store->retired[i]);
-	store->retired_count = 0;
+	for (unsigned i = 0; i < store->retired.count; i++)
+		arena_forked(store->retired.arenas[i]);
+	store->retired.count = 0;
 	for (uint64_t i = 0; i < chunks_used(store); i++) {
 		if (store_shows_file(store)) {
-			store->taints[i] = 0; /* what was being read is read for the parent */
+			store->shown.taints[i] = 0; /* what was being read is read for the parent */
 		} else if (is_shown(store, i)) {
 			set_state(store, i, CHUNK_REST);
 			runs_clear(store, i);
@@ -284,14 +285,14 @@ void store_forked(struct store *store)
 	}
 	borders_clear(store);
 	taint_all(store);
-	store->mapped_count = 0;
-	store->loads = 0;
+	store->shown.mapped_count = 0;
+	store->landing.loads = 0;
 	atomic_store(&store->scans, 0);
-	atomic_store(&store->keeps, false);
-	atomic_store(&store->announced, false);
-	store->waiters = NULL;
+	atomic_store(&store->granted.keeps, false);
+	atomic_store(&store->landing.announced, false);
+	store->landing.waiters = NULL;
 	atomic_store(&store->spare, NULL);
-	clock_condition(&store->landed); /* threads of the parent's may wait for it */
+	clock_condition(&store->landing.landed); /* threads of the parent's may wait for it */
 }
 
 bool store_reads_around(const struct store *store)

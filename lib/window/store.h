@@ -26,17 +26,18 @@
 #include <stdbool.h>
 
 enum chunk_state {
-	CHUNK_REST = 0, /* the file; store->runs tells what of it the page cache was seen to hold */
+	CHUNK_REST = 0, /* the file; store->shown.runs tells what of it the page cache was seen to
+			   hold */
 	CHUNK_PART,     /* the arena; a page counts when its blocks are published */
-	CHUNK_RUNS,     /* the file, with runs of the arena over it (store->runs tells which) */
-	CHUNK_IDLE,     /* as CHUNK_FULL, and unused since this process was short of room */
-	CHUNK_FULL,     /* the arena, all of it published */
-	CHUNK_WARM,     /* the file, which the page cache holds; or to which it has been spilled */
+	CHUNK_RUNS, /* the file, with runs of the arena over it (store->shown.runs tells which) */
+	CHUNK_IDLE, /* as CHUNK_FULL, and unused since this process was short of room */
+	CHUNK_FULL, /* the arena, all of it published */
+	CHUNK_WARM, /* the file, which the page cache holds; or to which it has been spilled */
 };
 
 enum store_kind {
-	STORE_CACHE,     /* the page cache, and store->runs tells what it has been seen to hold */
-	STORE_ARENA,     /* the node's shared memory, over a plain file */
+	STORE_CACHE, /* the page cache, and store->shown.runs tells what it has been seen to hold */
+	STORE_ARENA, /* the node's shared memory, over a plain file */
 	STORE_CONTAINER, /* the same over a scratch file: see store_spill_to() */
 };
 
@@ -55,6 +56,18 @@ enum store_guess {
 	GUESS_AROUND, /* what is around, and the third time all of the chunk */
 };
 
+/* The window, and the file that stands under it at rest: the data file, or a scratch file. */
+struct store_file {
+	uint8_t *base; /* the window */
+	size_t length; /* ... in bytes */
+	int fd;
+	uint64_t device, inode; /* which file `fd` is, as long as the program leaves it alone */
+	bool random;            /* the program wants no reading ahead of page faults */
+	_Atomic uint64_t size;  /* bytes in this snapshot */
+	uint64_t data;          /* ... of which pages are in use; a file may be far longer */
+	_Atomic uint64_t low;   /* bytes in front that always show the file: the meta pages */
+};
+
 /* Chunks that were found in the page cache in a row, and what is taken to be there because of them.
  */
 struct store_warm {
@@ -63,78 +76,99 @@ struct store_warm {
 	long faults;         /* page faults of the process that had to read, when it was taken */
 };
 
-struct store {
-	const struct store_ops *ops;
-	bool shows_file;        /* store_shows_file() */
-	uint8_t *base;          /* the window */
-	int fd;                 /* the data file, or the scratch file */
-	uint64_t device, inode; /* ... which it is, as long as the program leaves it alone */
-	const struct store_packed *packed; /* of a container */
-	uint64_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
-	struct io *io;                     /* reads that a program waits for */
-	size_t length;                     /* of the window, bytes */
-	_Atomic uint64_t size;             /* of the data file in this snapshot, bytes */
-	uint64_t data;                /* ... of which pages are in use; a file may be far longer */
-	_Atomic uint64_t low;         /* bytes in front that always show the file: the meta pages */
-	bool believe_cache;           /* what the page cache holds is left at rest */
-	bool random;                  /* the program wants no reading ahead of page faults */
+/* How the page cache is asked what it holds (store_look.c). */
+struct store_look {
 	_Atomic enum store_told told; /* whether the kernel tells what it holds */
 	_Atomic int probe; /* else a description of the file of its own, to try it; -1: there is
-			      none  yet, PROBE_NONE: there can be none */
+			      none yet, PROBE_NONE: there can be none */
 	_Atomic unsigned cold, cold_skip; /* tries in a row that found nothing, and how many to go
 					     without one */
-	_Atomic enum store_guess guess;
-	atomic_bool enabled;
-	_Atomic unsigned streak, skip; /* without an arena: values found in the page cache in a
-					  row, and how many more to take for granted */
-	struct store_warm warm;        /* chunks found there; under the lock */
-	atomic_bool careful;           /* there: nothing at all is taken for granted */
-	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out, see
-						 store_sure.c */
-	_Atomic unsigned waits; /* of threads for reads, ever */
-	_Atomic unsigned missed; /* ... and what had to be read, in excess of what was there */
-	unsigned paused;
-	bool armed;          /* what `enabled` is when no call pauses it */
-	unsigned steppers;   /* look-aheads of every n-th record */
-	atomic_uint scans;   /* look-aheads under way for which a chunk is wanted as a whole */
-	atomic_bool keeps;   /* ... and the page cache can keep all of it */
-	struct arena *arena; /* NULL before the first byte is brought */
-	struct identity identity;
-	struct arena_options options;
-	pthread_mutex_t lock; /* of all below, and of every change to the map */
-	uint64_t room;        /* bytes that the page cache may keep; 0: not asked yet */
+	struct store_warm warm;           /* under the store lock */
+};
+
+/* What the page cache is taken to hold without being asked (store_cache.c, store_sure.c). */
+struct store_granted {
+	_Atomic uint64_t *sure;        /* a bit per block that has been in memory, or is taken to be
+					  there: the program may touch it */
+	_Atomic unsigned streak, skip; /* values found there in a row, and how many more to take for
+					  granted */
+	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out */
+	atomic_bool careful;                  /* nothing at all is taken for granted */
+	_Atomic unsigned missed;              /* what had to be read, in excess of what was there */
+	atomic_bool keeps; /* a scan is under way, and all of the file can stay there */
+	uint64_t room;     /* bytes that it may keep; 0: not asked yet. Under the store lock */
+};
+
+/* What each chunk of the window shows (store_map.c). Changed under the store lock alone. */
+struct store_shown {
 	atomic_uchar *states; /* enum chunk_state, one per chunk */
 	uint64_t chunks;
 	uint32_t *taints;       /* the epoch in which a chunk was tainted; without an arena: 1
 				   while it is being read */
 	uint32_t epoch;         /* grows when no transaction is left */
 	uint32_t all_tainted;   /* every chunk, in this epoch */
-	unsigned transactions;  /* alive */
 	_Atomic uint64_t *runs; /* a bit per block: mapped in a CHUNK_RUNS chunk; in one at rest,
 				   seen in the page cache */
-	_Atomic uint64_t *sure; /* without an arena: a bit per block that has been in memory, or
-				   is taken to be there: the program may touch it */
 	uint64_t *own; /* a bit per chunk: this process has brought some of it to the arena */
-	_Atomic uint32_t *uses; /* store->maps when a cursor was last said to stand in a chunk */
+	_Atomic uint32_t *uses; /* `maps` when a cursor was last said to stand in a chunk */
 	_Atomic uint32_t maps;  /* chunks that have come to show the arena */
 	uint64_t *mapped;       /* ring of the chunks that show the arena, oldest first */
 	uint64_t mapped_first, mapped_count, mapped_room;
 	int64_t borders; /* between file and arena in the window */
-	_Atomic uint64_t
-		impatient_until; /* nanoseconds; a reader was waited for in vain not long ago */
-	/* Nor is any reader until then (ns), as long as the one with that arena_progress() gets
-	 * nothing done: it is stopped. */
+};
+
+/* How long other readers are waited for, in nanoseconds of clock_now() (store_bring.c). */
+struct store_patience {
+	_Atomic uint64_t impatient_until; /* a reader was waited for in vain not long ago */
+	/* Nor is any reader until then, as long as the one with that arena_progress() gets nothing
+	 * done: it is stopped. */
 	uint64_t stopped_until, stopped_at;
-	uint64_t stopped_ns;   /* how long that was said for */
-	unsigned loads;        /* reads on their way into the arena */
+	uint64_t stopped_ns; /* how long that was said for */
+};
+
+/* Reads on their way, and threads that wait for them. Under the store lock. */
+struct store_landing {
+	unsigned loads;
 	atomic_bool announced; /* a few bytes are about to come by themselves */
 	pthread_cond_t landed; /* some of them have, for which one of these waits: */
 	struct store_waiter *waiters;
+};
+
+/* Arenas of older snapshots, not yet closed. */
+struct store_retired {
+	struct arena **arenas;
+	unsigned count;
+};
+
+struct store {
+	const struct store_ops *ops;       /* of its kind */
+	bool shows_file;                   /* store_shows_file() */
+	bool believe_cache;                /* what the page cache holds is left at rest */
+	const struct store_packed *packed; /* of a container */
+	uint64_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
+	struct io *io;  /* reads that a program waits for */
+	struct store_file file;
+	struct store_look look;
+	struct store_granted granted;
+	_Atomic enum store_guess guess;
+	atomic_bool enabled;
+	bool armed; /* what `enabled` is when no call pauses it */
+	unsigned paused;
+	_Atomic unsigned waits; /* of threads for reads, ever */
+	unsigned steppers;      /* look-aheads of every n-th record */
+	atomic_uint scans;      /* look-aheads under way for which a chunk is wanted as a whole */
+	struct arena *arena;    /* NULL before the first byte is brought */
+	struct identity identity;
+	struct arena_options options;
+	pthread_mutex_t lock;  /* of all below, and of every change to the map */
+	unsigned transactions; /* alive */
+	struct store_shown shown;
+	struct store_patience patience;
+	struct store_landing landing;
 	_Atomic(void *) spare; /* a buffer of a chunk for a thread that reads for itself, or NULL */
-	uint64_t link_at;      /* ns: when to look for such a one again; UINT64_MAX: never */
+	uint64_t link_at;      /* ns: when to look for a server again; UINT64_MAX: never */
 	struct node_link link; /* to the server of the arena, if there is one */
-	struct arena **retired; /* arenas of older snapshots, not yet closed */
-	unsigned retired_count;
+	struct store_retired retired;
 	const char *private_reason; /* why the arena is this process's alone, or NULL */
 };
 
@@ -187,7 +221,7 @@ bool store_limit(struct store *store, uint64_t bytes);
  * window was mapped, and will be so again. Before the first snapshot. */
 static inline void store_read_singly(struct store *store)
 {
-	store->random = true;
+	store->file.random = true;
 }
 
 /* Without an arena: from now on each page is known to be in memory before it is handed out; without
@@ -195,7 +229,7 @@ static inline void store_read_singly(struct store *store)
 void store_take_care(struct store *store);
 static inline bool store_is_careful(const struct store *store)
 {
-	return atomic_load_explicit(&store->careful, memory_order_relaxed);
+	return atomic_load_explicit(&store->granted.careful, memory_order_relaxed);
 }
 
 /* Before a fork: nothing of the store changes until store_release(), and what a child's pointers
@@ -271,7 +305,7 @@ static inline bool store_shows_file(const struct store *store)
 /* Bytes of the data file in this snapshot, as far as the window shows them. */
 static inline uint64_t store_size(const struct store *store)
 {
-	return store->size;
+	return store->file.size;
 }
 
 /* Bytes that the kernel reads ahead of a program that goes over the file in order. */
@@ -286,7 +320,8 @@ static inline bool store_covers(const struct store *store, uint64_t offset, uint
 	uint64_t chunk = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
 	for (; chunk <= last; chunk++) {
-		unsigned state = atomic_load_explicit(&store->states[chunk], memory_order_acquire);
+		unsigned state =
+			atomic_load_explicit(&store->shown.states[chunk], memory_order_acquire);
 
 		if (state < CHUNK_FULL && !store_has(store, chunk, offset, length))
 			return false;
@@ -300,15 +335,16 @@ static inline bool store_shows(const struct store *store, uint64_t offset, uint6
 	uint64_t chunk = offset / ARENA_CHUNK;
 
 	return (offset + length - 1) / ARENA_CHUNK == chunk &&
-	       atomic_load_explicit(&store->states[chunk], memory_order_acquire) >= CHUNK_FULL;
+	       atomic_load_explicit(&store->shown.states[chunk], memory_order_acquire) >=
+		       CHUNK_FULL;
 }
 
 /* Brings the bytes and waits for them. Returns 0, whatever then stands under them, or the errno
  * of a read that failed. */
 int store_bring(struct store *store, uint64_t offset, uint64_t length);
 
-/* Whether the program may touch a page, or all of a range, by store->sure. What is sure of a
- * page is so of all of it, for pages and pieces of the file are asked for as a whole. Any thread,
+/* Whether the program may touch a page, or all of a range, by store->granted.sure. What is sure of
+ * a page is so of all of it, for pages and pieces of the file are asked for as a whole. Any thread,
  * no lock. */
 static inline bool store_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
 {
@@ -318,7 +354,7 @@ static inline bool store_is_sure(const _Atomic uint64_t *sure, uint64_t offset)
 }
 static inline const _Atomic uint64_t *store_sure(const struct store *store)
 {
-	return store->sure;
+	return store->granted.sure;
 }
 bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t length);
 
@@ -365,7 +401,7 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
  * where there is less room, large pieces are gone before they have been looked at. */
 static inline bool store_keeps(const struct store *store)
 {
-	return atomic_load(&store->keeps);
+	return atomic_load(&store->granted.keeps);
 }
 
 /* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */

@@ -45,11 +45,11 @@ uint64_t arena_room(struct store *store)
 /* A place for the arena that is attached next, so that it can be retired whatever happens. */
 static bool retired_reserve(struct store *store)
 {
-	struct arena **retired =
-		realloc(store->retired, (store->retired_count + 1) * sizeof(*store->retired));
+	struct arena **retired = realloc(
+		store->retired.arenas, (store->retired.count + 1) * sizeof(*store->retired.arenas));
 
 	if (retired)
-		store->retired = retired;
+		store->retired.arenas = retired;
 	return retired != NULL;
 }
 
@@ -61,7 +61,7 @@ bool store_attach(struct store *store)
 		store->options.node_budget = memory_budget(settings_get());
 	if (!store->options.budget)
 		store->options.budget = store->options.node_budget;
-	if ((!store->ops->save && !descriptors_spare(store->fd)) || !retired_reserve(store) ||
+	if ((!store->ops->save && !descriptors_spare(store->file.fd)) || !retired_reserve(store) ||
 	    arena_open(&store->arena, &store->identity, &store->options, &store->private_reason)) {
 		store->arena = NULL;
 		if (store->ops->save)
@@ -74,7 +74,7 @@ bool store_attach(struct store *store)
 	if (store->private_reason && settings_get()->verbose)
 		log_line("not shared with the other processes of the node: %s",
 			 store->private_reason);
-	memset(store->own, 0, own_words(chunks_used(store)) * sizeof(*store->own));
+	memset(store->shown.own, 0, own_words(chunks_used(store)) * sizeof(*store->shown.own));
 	store_link(store);
 	arena_scanned(store);
 	return true;
@@ -84,11 +84,11 @@ bool store_attach(struct store *store)
  * it may be on their way: it is closed when both are over. */
 void store_bury(struct store *store)
 {
-	if (store->transactions || store->loads)
+	if (store->transactions || store->landing.loads)
 		return;
-	for (unsigned i = 0; i < store->retired_count; i++)
-		arena_close(store->retired[i]);
-	store->retired_count = 0;
+	for (unsigned i = 0; i < store->retired.count; i++)
+		arena_close(store->retired.arenas[i]);
+	store->retired.count = 0;
 }
 
 void store_retire(struct store *store)
@@ -96,7 +96,7 @@ void store_retire(struct store *store)
 	if (!store->arena)
 		return;
 	node_link_close(&store->link);
-	store->retired[store->retired_count++] = store->arena;
+	store->retired.arenas[store->retired.count++] = store->arena;
 	store->arena = NULL;
 	store_bury(store);
 }

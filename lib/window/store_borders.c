@@ -39,7 +39,8 @@ bool borders_are_many(const struct store *store)
 		atomic_store_explicit(&limit, most, memory_order_relaxed);
 	}
 	more = atomic_load_explicit(&process_borders, memory_order_relaxed) - most;
-	return more >= most / LEASTS_SHARE || (more >= 0 && store->borders >= most / WINDOW_SHARE);
+	return more >= most / LEASTS_SHARE ||
+	       (more >= 0 && store->shown.borders >= most / WINDOW_SHARE);
 }
 
 /* Whether a block shows the arena. */
@@ -47,10 +48,11 @@ static bool shows_arena(const struct store *store, uint64_t block)
 {
 	uint64_t chunk = block / ARENA_BLOCKS;
 
-	if (block * ARENA_BLOCK < store->low || chunk >= store->chunks || !is_shown(store, chunk))
+	if (block * ARENA_BLOCK < store->file.low || chunk >= store->shown.chunks ||
+	    !is_shown(store, chunk))
 		return false;
 	return get_state(store, chunk) != CHUNK_RUNS ||
-	       store->runs[block / WORD] >> block % WORD & 1;
+	       store->shown.runs[block / WORD] >> block % WORD & 1;
 }
 
 int64_t borders_around(const struct store *store, uint64_t chunk)
@@ -63,7 +65,7 @@ int64_t borders_around(const struct store *store, uint64_t chunk)
 	if (get_state(store, chunk) != CHUNK_RUNS)
 		return n;
 	for (uint64_t word = first / WORD; word < next / WORD; word++) {
-		uint64_t bits = store->runs[word];
+		uint64_t bits = store->shown.runs[word];
 
 		n += __builtin_popcountll(bits ^ (bits << 1 | before));
 		before = bits >> (WORD - 1);
@@ -73,11 +75,11 @@ int64_t borders_around(const struct store *store, uint64_t chunk)
 
 void borders_add(struct store *store, int64_t more)
 {
-	store->borders += more;
+	store->shown.borders += more;
 	atomic_fetch_add_explicit(&process_borders, more, memory_order_relaxed);
 }
 
 void borders_clear(struct store *store)
 {
-	borders_add(store, -store->borders);
+	borders_add(store, -store->shown.borders);
 }

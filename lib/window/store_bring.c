@@ -144,9 +144,9 @@ bool is_impatient(const struct store *store)
 {
 	uint64_t now = clock_now();
 
-	return now < store->impatient_until ||
-	       (now < store->stopped_until &&
-		!(store->arena && arena_progressed(store->arena, store->stopped_at)));
+	return now < store->patience.impatient_until ||
+	       (now < store->patience.stopped_until &&
+		!(store->arena && arena_progressed(store->arena, store->patience.stopped_at)));
 }
 
 /* Waiting long once is enough: a stopped reader has more than one chunk in hand. A reader that
@@ -154,16 +154,17 @@ bool is_impatient(const struct store *store)
  * that is only slow, as soon as ever. Under the store lock. */
 static void lose_patience(struct store *store, const struct patience *patience)
 {
-	uint64_t now = clock_now(), longer = 2 * store->stopped_ns;
+	uint64_t now = clock_now(), longer = 2 * store->patience.stopped_ns;
 
-	store->impatient_until = now + IMPATIENT_NS;
-	if (patience->idle < WAIT_IDLE || patience->progress != store->stopped_at || !longer)
+	store->patience.impatient_until = now + IMPATIENT_NS;
+	if (patience->idle < WAIT_IDLE || patience->progress != store->patience.stopped_at ||
+	    !longer)
 		longer = IMPATIENT_NS;
 	if (longer > STOPPED_TIMES * (uint64_t)IMPATIENT_NS)
 		longer = STOPPED_TIMES * (uint64_t)IMPATIENT_NS;
-	store->stopped_at = patience->progress;
-	store->stopped_ns = longer;
-	store->stopped_until = now + longer;
+	store->patience.stopped_at = patience->progress;
+	store->patience.stopped_ns = longer;
+	store->patience.stopped_until = now + longer;
 }
 
 /* Whether to ask again for it, after a while; false: go without it. */
@@ -198,12 +199,12 @@ static bool wait_announced(struct store *store, uint64_t offset, uint64_t length
 	bool waited = false;
 
 	pthread_mutex_lock(&store->lock);
-	self.next = store->waiters;
-	store->waiters = &self;
-	while (atomic_load(&store->announced) && !store_covers(store, offset, length) &&
-	       (waited = true) && clock_wait(&store->landed, &store->lock, until))
+	self.next = store->landing.waiters;
+	store->landing.waiters = &self;
+	while (atomic_load(&store->landing.announced) && !store_covers(store, offset, length) &&
+	       (waited = true) && clock_wait(&store->landing.landed, &store->lock, until))
 		;
-	for (link = &store->waiters; *link != &self; link = &(*link)->next)
+	for (link = &store->landing.waiters; *link != &self; link = &(*link)->next)
 		;
 	*link = self.next;
 	pthread_mutex_unlock(&store->lock);
@@ -307,7 +308,7 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 	bool waited = false;
 	int rc;
 
-	if (atomic_load_explicit(&store->announced, memory_order_relaxed))
+	if (atomic_load_explicit(&store->landing.announced, memory_order_relaxed))
 		waited = wait_announced(store, offset, end - offset);
 	rc = bring(store, offset, end, &waited);
 	if (!rc && is_shown_in_runs(store, offset, end) &&
@@ -329,7 +330,7 @@ int store_bring(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;
 
-	return store->ops->bring(store, offset, end < store->size ? end : store->size);
+	return store->ops->bring(store, offset, end < store->file.size ? end : store->file.size);
 }
 
 bool store_has_copies(const struct store *store)

@@ -26,7 +26,7 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 		return false;
 	pthread_mutex_lock(&store->lock);
 	for (uint64_t chunk = first; chunk <= last; chunk++)
-		if (!store->taints[chunk] &&
+		if (!store->shown.taints[chunk] &&
 		    !store_has(store, chunk, chunk * ARENA_CHUNK,
 			       chunk_end(store, chunk) - chunk * ARENA_CHUNK))
 			asked += chunk_end(store, chunk) - chunk * ARENA_CHUNK;
@@ -56,19 +56,20 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 		if (is_cached_at(store, end - 1))
 			return 0;
 	} else if (store->believe_cache) {
-		skip = atomic_load_explicit(&store->skip, memory_order_relaxed);
+		skip = atomic_load_explicit(&store->granted.skip, memory_order_relaxed);
 		if (skip) {
-			atomic_store_explicit(&store->skip, skip - 1, memory_order_relaxed);
+			atomic_store_explicit(&store->granted.skip, skip - 1, memory_order_relaxed);
 			return 0;
 		}
-		streak = atomic_load_explicit(&store->streak, memory_order_relaxed);
+		streak = atomic_load_explicit(&store->granted.streak, memory_order_relaxed);
 		if (is_cached_at(store, offset + (end - offset) / 2)) {
 			streak += streak < STREAK_MAX;
-			atomic_store_explicit(&store->streak, streak, memory_order_relaxed);
-			atomic_store_explicit(&store->skip, 1u << streak, memory_order_relaxed);
+			atomic_store_explicit(&store->granted.streak, streak, memory_order_relaxed);
+			atomic_store_explicit(&store->granted.skip, 1u << streak,
+					      memory_order_relaxed);
 			return 0;
 		}
-		atomic_store_explicit(&store->streak, 0, memory_order_relaxed);
+		atomic_store_explicit(&store->granted.streak, 0, memory_order_relaxed);
 	}
 	began = clock_now();
 	if (keep_scanned(store, offset, end))
@@ -92,9 +93,9 @@ static enum store_plan cache_plan(struct store *store, uint64_t offset, uint64_t
 	uint64_t chunk = offset / ARENA_CHUNK, first = block_of(offset) * ARENA_BLOCK;
 
 	(void)how;
-	if (store->taints[chunk])
+	if (store->shown.taints[chunk])
 		return PLAN_BUSY;
-	store->taints[chunk] = 1;
+	store->shown.taints[chunk] = 1;
 	/* In whole blocks: a direct read takes nothing else. */
 	*load = (struct store_load){
 		.offset = first,
@@ -108,7 +109,7 @@ static void cache_land(struct store *store, const struct store_load *load, int e
 {
 	uint64_t end = load->offset + load->length;
 
-	store->taints[load->chunk] = 0;
+	store->shown.taints[load->chunk] = 0;
 	sure_failed(store, error);
 	if (!error) {
 		mark_run(store, block_of(load->offset), block_end(end));
@@ -118,14 +119,15 @@ static void cache_land(struct store *store, const struct store_load *load, int e
 
 static uint64_t cache_room(struct store *store)
 {
-	if (!store->room)
-		store->room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
-	return store->room;
+	if (!store->granted.room)
+		store->granted.room = memory_allowed("") / ROOM_PARTS * (ROOM_PARTS - 1);
+	return store->granted.room;
 }
 
 static void cache_scanned(struct store *store)
 {
-	atomic_store(&store->keeps, atomic_load(&store->scans) && store->data <= cache_room(store));
+	atomic_store(&store->granted.keeps,
+		     atomic_load(&store->scans) && store->file.data <= cache_room(store));
 }
 
 const struct store_ops store_cache_ops = {

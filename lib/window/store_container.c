@@ -17,7 +17,7 @@
 static int spill_write(struct store *store, uint64_t offset, const uint8_t *bytes, uint64_t length)
 {
 	/* It is the one under the window; a file of the program's is not to be written to. */
-	if (!descriptor_is(store->packed->scratch, store->device, store->inode))
+	if (!descriptor_is(store->packed->scratch, store->file.device, store->file.inode))
 		return EBADF;
 	if (!limits_allow_file(offset + length))
 		return EFBIG;
@@ -107,7 +107,7 @@ static bool bring_copies(struct store *store, uint64_t offset, uint64_t bytes)
 	enum store_plan plan = PLAN_BUSY;
 	uint8_t *buffer;
 
-	if (end > store->size || length > ARENA_CHUNK || !atomic_load(&store->enabled) ||
+	if (end > store->file.size || length > ARENA_CHUNK || !atomic_load(&store->enabled) ||
 	    arena_is_scanned(store))
 		return false;
 	buffer = buffer_take(store, length);

@@ -29,8 +29,8 @@ static atomic_int looks_dear;
  */
 static bool clip_to_faults(const struct store *store, uint64_t *offset, uint64_t end)
 {
-	if (*offset < store->low)
-		*offset = store->low;
+	if (*offset < store->file.low)
+		*offset = store->file.low;
 	if (*offset >= end || end - *offset < STORE_FAULT)
 		return false;
 	*offset &= ~(uint64_t)(ARENA_BLOCK - 1);
@@ -42,7 +42,7 @@ static bool clip_to_faults(const struct store *store, uint64_t *offset, uint64_t
 static void make_entries(const struct store *store, uint64_t offset, uint64_t end)
 {
 	for (; offset < end; offset = round_up(offset + 1, STORE_FAULT))
-		(void)madvise(store->base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
+		(void)madvise(store->file.base + offset, ARENA_BLOCK, MADV_POPULATE_READ);
 }
 
 static void look_at(const struct store *store, uint64_t offset, uint64_t end)
@@ -51,7 +51,7 @@ static void look_at(const struct store *store, uint64_t offset, uint64_t end)
 	bool dear;
 
 	for (; offset < end; offset += ARENA_BLOCK)
-		(void)*(const volatile uint8_t *)(store->base + offset);
+		(void)*(const volatile uint8_t *)(store->file.base + offset);
 	dear = clock_now() - began > pages * LOOK_NS;
 	if (!dear || atomic_load_explicit(&looks_dear, memory_order_relaxed) < LOOKS)
 		atomic_fetch_add_explicit(&looks_dear, dear ? 1 : -1, memory_order_relaxed);
@@ -72,7 +72,7 @@ void store_map(const struct store *store, uint64_t offset, uint64_t length)
 		if (next > end)
 			next = round_up(end, ARENA_BLOCK);
 		/* Of each page, so that a look at one that cannot be read is no signal. */
-		if (madvise(store->base + offset, next - offset, MADV_POPULATE_READ))
+		if (madvise(store->file.base + offset, next - offset, MADV_POPULATE_READ))
 			return;
 		look_at(store, offset, next);
 	}

@@ -67,9 +67,9 @@ static bool reserve(struct store *store, uint64_t blocks)
 		if (arena_reserve(store->arena, blocks))
 			return true;
 	}
-	before = store->mapped_count;
+	before = store->shown.mapped_count;
 	shed_all(store);
-	stats_add(STATS_EVICTIONS, before - store->mapped_count);
+	stats_add(STATS_EVICTIONS, before - store->shown.mapped_count);
 	return arena_reserve(store->arena, blocks);
 }
 
@@ -145,7 +145,7 @@ void store_guess(struct store *store, enum store_guess guess)
 static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks,
 			    enum store_guess guess)
 {
-	if (arena_budget(store->arena) < store->data)
+	if (arena_budget(store->arena) < store->file.data)
 		return ARENA_BLOCK;
 	if (arena_pieces(store->arena, chunk) >=
 	    (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
@@ -161,7 +161,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 
 	if (!store_attach(store))
 		return PLAN_REST;
-	first = block_of(offset < store->low ? store->low : offset);
+	first = block_of(offset < store->file.low ? store->file.low : offset);
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
 		return show_published(store, chunk, first, last);
@@ -213,7 +213,7 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	if (!how->again && leave_to_cache(store, chunk, offset, end))
 		return PLAN_READY;
 	plan = store->ops->plan(store, offset, length, how, load);
-	store->loads += plan == PLAN_LOAD;
+	store->landing.loads += plan == PLAN_LOAD;
 	return plan;
 }
 
@@ -265,21 +265,21 @@ void store_prepare(struct store *store, uint64_t offset, bool forward)
 	if (store->arena && atomic_load(&store->scans) && store->link.fd < 0 &&
 	    find_unprepared(store, offset / ARENA_CHUNK, forward, &first)) {
 		arena = store->arena;
-		store->loads++; /* so that it is not closed meanwhile */
+		store->landing.loads++; /* so that it is not closed meanwhile */
 	}
 	pthread_mutex_unlock(&store->lock);
 	if (!arena)
 		return;
 	arena_prepare(arena, first, PREPARE);
 	pthread_mutex_lock(&store->lock);
-	store->loads--;
+	store->landing.loads--;
 	store_bury(store);
 	pthread_mutex_unlock(&store->lock);
 }
 
 static bool is_waited_for(const struct store *store, uint64_t offset, uint64_t end)
 {
-	for (const struct store_waiter *w = store->waiters; w; w = w->next)
+	for (const struct store_waiter *w = store->landing.waiters; w; w = w->next)
 		if (w->offset < end && offset < w->end)
 			return true;
 	return false;
@@ -317,17 +317,17 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 		 size_t done)
 {
 	/* Short is right at the end of the file alone. */
-	if (!error && done < load->length && load->offset + done < store->size)
+	if (!error && done < load->length && load->offset + done < store->file.size)
 		error = EIO;
 	if (!error && load->arena && buffer != arena_bytes(load->arena) + load->offset)
 		error = arena_fill(load->arena, load->offset, buffer,
 				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&store->lock);
 	store->ops->land(store, load, error);
-	store->loads--;
+	store->landing.loads--;
 	store_bury(store);
 	if (is_waited_for(store, load->offset, load->offset + load->length))
-		pthread_cond_broadcast(&store->landed);
+		pthread_cond_broadcast(&store->landing.landed);
 	pthread_mutex_unlock(&store->lock);
 	return error;
 }
@@ -371,7 +371,7 @@ bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
 	pthread_mutex_lock(&store->lock);
 	arena = store->arena;
 	impatient = is_impatient(store);
-	store->loads++; /* so that it is not closed under the wait */
+	store->landing.loads++; /* so that it is not closed under the wait */
 	pthread_mutex_unlock(&store->lock);
 	free_now = !arena || arena_wait(arena, chunk, WAIT_SLICE);
 	/* A chunk without a claim may be the server's to bring. */
@@ -380,7 +380,7 @@ bool store_wait(struct store *store, uint64_t offset, uint64_t *progress)
 	if (!free_now && progress)
 		*progress = arena_progress(arena, chunk);
 	pthread_mutex_lock(&store->lock);
-	store->loads--;
+	store->landing.loads--;
 	store_bury(store);
 	pthread_mutex_unlock(&store->lock);
 	return free_now;

@@ -47,18 +47,19 @@ static bool use_idle(const struct store *store, uint64_t chunk)
 {
 	unsigned char idle = CHUNK_IDLE;
 
-	return atomic_compare_exchange_strong(&store->states[chunk], &idle, CHUNK_FULL) ||
+	return atomic_compare_exchange_strong(&store->shown.states[chunk], &idle, CHUNK_FULL) ||
 	       idle >= CHUNK_FULL;
 }
 
 void store_use(struct store *store, const void *page)
 {
-	uint64_t offset = (uint64_t)((const uint8_t *)page - store->base);
+	uint64_t offset = (uint64_t)((const uint8_t *)page - store->file.base);
 
-	if (offset < store->length)
-		atomic_store_explicit(&store->uses[offset / ARENA_CHUNK],
-				      atomic_load_explicit(&store->maps, memory_order_relaxed),
-				      memory_order_relaxed);
+	if (offset < store->file.length)
+		atomic_store_explicit(
+			&store->shown.uses[offset / ARENA_CHUNK],
+			atomic_load_explicit(&store->shown.maps, memory_order_relaxed),
+			memory_order_relaxed);
 }
 
 bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint64_t length)
@@ -71,8 +72,8 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 	if (state >= CHUNK_FULL || !atomic_load_explicit(&store->enabled, memory_order_relaxed))
 		return true;
 	clip(chunk, offset, length, &first, &end);
-	if (first * ARENA_BLOCK < store->low)
-		first = block_of(store->low);
+	if (first * ARENA_BLOCK < store->file.low)
+		first = block_of(store->file.low);
 	if (first >= end)
 		return true;
 	if (likely(state == CHUNK_PART)) {
@@ -82,7 +83,7 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 		return arena && arena_present(arena, first, end - first);
 	}
 	for (; first < end; first++)
-		if (!(atomic_load_explicit(&store->runs[first / 64], memory_order_acquire) >>
+		if (!(atomic_load_explicit(&store->shown.runs[first / 64], memory_order_acquire) >>
 			      (first % 64) &
 		      1))
 			return false;
@@ -91,22 +92,22 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 
 int probe_of(struct store *store)
 {
-	int probe = atomic_load(&store->probe), none = -1;
+	int probe = atomic_load(&store->look.probe), none = -1;
 	char path[32];
 
 	if (probe != -1)
 		return probe < 0 ? -1 : probe;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", store->fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", store->file.fd);
 	probe = open(path, O_RDONLY | O_CLOEXEC);
 	if (probe >= 0)
 		probe = descriptor_lift(probe);
-	if (probe < 0 || !descriptor_is(probe, store->device, store->inode) ||
+	if (probe < 0 || !descriptor_is(probe, store->file.device, store->file.inode) ||
 	    posix_fadvise(probe, 0, 0, POSIX_FADV_RANDOM)) {
 		if (probe >= 0)
 			close(probe);
 		probe = PROBE_NONE;
 	}
-	if (atomic_compare_exchange_strong(&store->probe, &none, probe))
+	if (atomic_compare_exchange_strong(&store->look.probe, &none, probe))
 		return probe < 0 ? -1 : probe;
 	if (probe >= 0)
 		close(probe); /* another thread was faster */
@@ -117,36 +118,36 @@ int probe_of(struct store *store)
  * wait for that. Each try in vain costs storage a small request, so they become rare. */
 static bool is_found_by_trying(struct store *store, uint64_t offset)
 {
-	unsigned skip = atomic_load_explicit(&store->cold_skip, memory_order_relaxed), cold;
+	unsigned skip = atomic_load_explicit(&store->look.cold_skip, memory_order_relaxed), cold;
 	uint8_t byte;
 	struct iovec to = {&byte, 1};
 	int probe;
 
 	if (skip) {
-		atomic_store_explicit(&store->cold_skip, skip - 1, memory_order_relaxed);
+		atomic_store_explicit(&store->look.cold_skip, skip - 1, memory_order_relaxed);
 		return false;
 	}
 	probe = probe_of(store);
 	if (probe < 0)
 		return false;
 	if (preadv2(probe, &to, 1, (off_t)offset, RWF_NOWAIT) == 1) {
-		atomic_store_explicit(&store->cold, 0, memory_order_relaxed);
+		atomic_store_explicit(&store->look.cold, 0, memory_order_relaxed);
 		return true;
 	}
-	cold = atomic_load_explicit(&store->cold, memory_order_relaxed);
+	cold = atomic_load_explicit(&store->look.cold, memory_order_relaxed);
 	cold += cold < COLD_MAX;
-	atomic_store_explicit(&store->cold, cold, memory_order_relaxed);
-	atomic_store_explicit(&store->cold_skip, 1u << cold, memory_order_relaxed);
+	atomic_store_explicit(&store->look.cold, cold, memory_order_relaxed);
+	atomic_store_explicit(&store->look.cold_skip, 1u << cold, memory_order_relaxed);
 	return false;
 }
 
 bool is_told(struct store *store)
 {
-	enum store_told told = atomic_load_explicit(&store->told, memory_order_relaxed);
+	enum store_told told = atomic_load_explicit(&store->look.told, memory_order_relaxed);
 
 	if (told == TOLD_UNKNOWN) {
-		told = io_is_told(store->fd) ? TOLD_TRULY : TOLD_NOTHING;
-		atomic_store_explicit(&store->told, told, memory_order_relaxed);
+		told = io_is_told(store->file.fd) ? TOLD_TRULY : TOLD_NOTHING;
+		atomic_store_explicit(&store->look.told, told, memory_order_relaxed);
 	}
 	return told == TOLD_TRULY;
 }
@@ -172,7 +173,7 @@ bool is_cached(struct store *store, uint64_t offset, uint64_t end)
 		return true;
 	for (uint64_t next; offset < end; offset = next) {
 		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
-		if (mincore(store->base + offset, next - offset, pages))
+		if (mincore(store->file.base + offset, next - offset, pages))
 			return false;
 		for (size_t i = 0; i < block_end(next - offset); i++)
 			if (!(pages[i] & 1))
@@ -188,7 +189,7 @@ bool is_cached_at(struct store *store, uint64_t offset)
 	offset &= ~(uint64_t)4095;
 	if (!is_told(store))
 		return is_found_by_trying(store, offset);
-	return !mincore(store->base + offset, 4096, &page) && page & 1;
+	return !mincore(store->file.base + offset, 4096, &page) && page & 1;
 }
 
 /* Whether all of a chunk is in the page cache. To look at each page costs as much as half the
@@ -196,7 +197,7 @@ bool is_cached_at(struct store *store, uint64_t offset)
  * what is left of a request of the kernel's that failed. */
 static bool is_warm(struct store *store, uint64_t first, uint64_t last)
 {
-	struct store_warm *warm = &store->warm;
+	struct store_warm *warm = &store->look.warm;
 	bool there = warm->row % LOOK_WHOLE ? is_tried(store, first, last)
 					    : is_cached(store, first, last);
 
@@ -227,7 +228,7 @@ static void take_range(const struct store_warm *warm, uint64_t at, uint64_t *fir
  * chunks are looked at singly again. */
 static bool is_taken(struct store *store, uint64_t chunk)
 {
-	struct store_warm *warm = &store->warm;
+	struct store_warm *warm = &store->look.warm;
 	uint64_t at = chunk * ARENA_CHUNK, first, end;
 	long faults;
 
@@ -235,8 +236,8 @@ static bool is_taken(struct store *store, uint64_t chunk)
 		return false;
 	if (at < warm->first || at >= warm->end) {
 		take_range(warm, at, &first, &end);
-		if (end > store->size)
-			end = store->size;
+		if (end > store->file.size)
+			end = store->file.size;
 		faults = faults_of_process();
 		for (at = first; at < end && faults == warm->faults; at += TAKE_STEP)
 			if (!is_cached_at(store, at))
@@ -265,7 +266,7 @@ bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64
 		return false;
 	stats_add(STATS_HITS_CACHE, 1);
 	if (!store_shows_file(store))
-		store->taints[chunk] = store->epoch;
+		store->shown.taints[chunk] = store->shown.epoch;
 	mark_run(store, block_of(start), block_end(end));
 	if (taken || whole || is_warm(store, first, last))
 		set_state(store, chunk, CHUNK_WARM);

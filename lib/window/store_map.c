@@ -16,13 +16,13 @@ enum { MAPPED_KEEP = 4 }; /* chunks that stay mapped however short memory is */
 static bool show_file_again(const struct store *store, uint64_t offset, uint64_t end)
 {
 	size_t length = end - offset;
-	uint8_t *twin = mremap(store->base, 0, end, MREMAP_MAYMOVE);
+	uint8_t *twin = mremap(store->file.base, 0, end, MREMAP_MAYMOVE);
 	bool shown;
 
 	if (twin == MAP_FAILED)
 		return false;
 	shown = mremap(twin + offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
-		       store->base + offset) != MAP_FAILED;
+		       store->file.base + offset) != MAP_FAILED;
 	munmap(twin, end);
 	return shown;
 }
@@ -31,39 +31,39 @@ static bool show_file_again(const struct store *store, uint64_t offset, uint64_t
  * show_file_whole(). */
 static bool show_file(const struct store *store, uint64_t offset, uint64_t end)
 {
-	if (!descriptor_is(store->fd, store->device, store->inode))
+	if (!descriptor_is(store->file.fd, store->file.device, store->file.inode))
 		return show_file_again(store, offset, end);
-	return mmap(store->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
-		    store->fd, (off_t)offset) != MAP_FAILED;
+	return mmap(store->file.base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+		    store->file.fd, (off_t)offset) != MAP_FAILED;
 }
 
 bool show_file_whole(const struct store *store)
 {
-	if (!show_file(store, 0, store->length))
+	if (!show_file(store, 0, store->file.length))
 		return false;
-	if (store->random)
-		(void)madvise(store->base, store->length, MADV_RANDOM);
+	if (store->file.random)
+		(void)madvise(store->file.base, store->file.length, MADV_RANDOM);
 	return true;
 }
 
 static bool show_arena(struct store *store, uint64_t offset, uint64_t end)
 {
-	return mmap(store->base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+	return mmap(store->file.base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
 		    arena_fd(store->arena), (off_t)offset) != MAP_FAILED;
 }
 
 void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint64_t *end)
 {
 	*start = chunk * ARENA_CHUNK;
-	if (*start < store->low)
-		*start = store->low;
+	if (*start < store->file.low)
+		*start = store->file.low;
 	*end = round_up(chunk_end(store, chunk), ARENA_BLOCK);
 }
 
 void runs_clear(struct store *store, uint64_t chunk)
 {
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
-		atomic_store_explicit(&store->runs[chunk * (ARENA_BLOCKS / 64) + i], 0,
+		atomic_store_explicit(&store->shown.runs[chunk * (ARENA_BLOCKS / 64) + i], 0,
 				      memory_order_relaxed);
 }
 
@@ -76,7 +76,7 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 	uint64_t start, end;
 	int64_t borders;
 
-	store->taints[chunk] = store->epoch;
+	store->shown.taints[chunk] = store->shown.epoch;
 	if (!is_shown(store, chunk))
 		return true;
 	if (store->ops->save && store->ops->save(store, chunk, &spilled))
@@ -101,51 +101,54 @@ bool chunk_leave(struct store *store, uint64_t chunk)
 	if (get_state(store, chunk) != CHUNK_RUNS || store->ops->save)
 		return chunk_rest(store, chunk);
 	/* Between its runs it shows the file already. */
-	store->taints[chunk] = store->epoch;
+	store->shown.taints[chunk] = store->shown.epoch;
 	return true;
 }
 
 /* Room for two chunks more in the ring. */
 static bool ring_room(struct store *store)
 {
-	uint64_t room = store->mapped_room ? store->mapped_room * 2 : 64, *ring;
+	uint64_t room = store->shown.mapped_room ? store->shown.mapped_room * 2 : 64, *ring;
 
-	if (store->mapped_count + ARENA_PAIR <= store->mapped_room)
+	if (store->shown.mapped_count + ARENA_PAIR <= store->shown.mapped_room)
 		return true;
 	ring = malloc(room * sizeof(*ring));
 	if (!ring)
 		return false;
-	for (uint64_t i = 0; i < store->mapped_count; i++)
-		ring[i] = store->mapped[(store->mapped_first + i) % store->mapped_room];
-	free(store->mapped);
-	store->mapped = ring;
-	store->mapped_room = room;
-	store->mapped_first = 0;
+	for (uint64_t i = 0; i < store->shown.mapped_count; i++)
+		ring[i] =
+			store->shown
+				.mapped[(store->shown.mapped_first + i) % store->shown.mapped_room];
+	free(store->shown.mapped);
+	store->shown.mapped = ring;
+	store->shown.mapped_room = room;
+	store->shown.mapped_first = 0;
 	return true;
 }
 
 static void ring_put(struct store *store, uint64_t chunk)
 {
-	store->mapped[(store->mapped_first + store->mapped_count++) % store->mapped_room] = chunk;
+	store->shown.mapped[(store->shown.mapped_first + store->shown.mapped_count++) %
+			    store->shown.mapped_room] = chunk;
 }
 
 /* The oldest one becomes the newest. */
 static void ring_turn(struct store *store)
 {
-	uint64_t chunk = store->mapped[store->mapped_first];
+	uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
 
-	store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
-	store->mapped_count--;
+	store->shown.mapped_first = (store->shown.mapped_first + 1) % store->shown.mapped_room;
+	store->shown.mapped_count--;
 	ring_put(store, chunk);
 }
 
 /* The oldest map; false when the kernel does not let it go. */
 static bool shed_one(struct store *store)
 {
-	if (!chunk_rest(store, store->mapped[store->mapped_first]))
+	if (!chunk_rest(store, store->shown.mapped[store->shown.mapped_first]))
 		return false;
-	store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
-	store->mapped_count--;
+	store->shown.mapped_first = (store->shown.mapped_first + 1) % store->shown.mapped_room;
+	store->shown.mapped_count--;
 	return true;
 }
 
@@ -155,34 +158,34 @@ static bool has_too_much(const struct store *store)
 {
 	uint64_t share;
 
-	if (store->mapped_count <= MAPPED_KEEP)
+	if (store->shown.mapped_count <= MAPPED_KEEP)
 		return false;
 	if (store->link.fd < 0)
 		return arena_pressed(store->arena);
 	share = arena_share(store->arena);
 	return share == UINT64_MAX ? arena_pressed(store->arena)
-				   : store->mapped_count > share / ARENA_CHUNK;
+				   : store->shown.mapped_count > share / ARENA_CHUNK;
 }
 
 /* Whether a cursor stands there: its leaf is read for as long as all of its values last. */
 static bool is_stood_on(const struct store *store, uint64_t chunk)
 {
-	uint32_t since = atomic_load_explicit(&store->maps, memory_order_relaxed) -
-			 atomic_load_explicit(&store->uses[chunk], memory_order_relaxed);
+	uint32_t since = atomic_load_explicit(&store->shown.maps, memory_order_relaxed) -
+			 atomic_load_explicit(&store->shown.uses[chunk], memory_order_relaxed);
 
-	return since < store->mapped_count / 2;
+	return since < store->shown.mapped_count / 2;
 }
 
 /* A chunk that was used since the last look is passed over once; one that a cursor stands on,
  * always. If all were used, the oldest of them goes. */
 static void pass_over_used(struct store *store)
 {
-	for (uint64_t n = 2 * store->mapped_count; n > 0; n--) {
-		uint64_t chunk = store->mapped[store->mapped_first];
+	for (uint64_t n = 2 * store->shown.mapped_count; n > 0; n--) {
+		uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
 		unsigned char full = CHUNK_FULL;
 
 		if (!is_stood_on(store, chunk) &&
-		    !atomic_compare_exchange_strong(&store->states[chunk], &full, CHUNK_IDLE))
+		    !atomic_compare_exchange_strong(&store->shown.states[chunk], &full, CHUNK_IDLE))
 			return;
 		ring_turn(store);
 	}
@@ -207,7 +210,7 @@ void shed(struct store *store)
 
 bool shed_all(struct store *store)
 {
-	while (store->mapped_count > 0)
+	while (store->shown.mapped_count > 0)
 		if (!shed_one(store))
 			return false;
 	return true;
@@ -217,17 +220,18 @@ bool shed_all(struct store *store)
  * of the files, which the node's processes share. */
 bool rest_all(struct store *store)
 {
-	if (!store->mapped_count)
+	if (!store->shown.mapped_count)
 		return true;
 	if (store->ops->save || !show_file_whole(store))
 		return shed_all(store);
-	for (; store->mapped_count > 0; store->mapped_count--) {
-		uint64_t chunk = store->mapped[store->mapped_first];
+	for (; store->shown.mapped_count > 0; store->shown.mapped_count--) {
+		uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
 
 		set_state(store, chunk, CHUNK_REST);
 		runs_clear(store, chunk);
 		arena_unpin(store->arena, chunk);
-		store->mapped_first = (store->mapped_first + 1) % store->mapped_room;
+		store->shown.mapped_first =
+			(store->shown.mapped_first + 1) % store->shown.mapped_room;
 	}
 	borders_clear(store);
 	return true;
@@ -237,10 +241,10 @@ bool rest_all(struct store *store)
 static bool maps_make_room(struct store *store, uint64_t chunk)
 {
 	while (borders_are_many(store)) {
-		if (!store->mapped_count)
+		if (!store->shown.mapped_count)
 			return false;
-		if (store->mapped[store->mapped_first] == chunk) {
-			if (store->mapped_count == 1)
+		if (store->shown.mapped[store->shown.mapped_first] == chunk) {
+			if (store->shown.mapped_count == 1)
 				return false;
 			ring_turn(store);
 		}
@@ -254,13 +258,13 @@ static bool maps_make_room(struct store *store, uint64_t chunk)
 void mark_run(struct store *store, uint64_t first, uint64_t end)
 {
 	for (uint64_t block = first; block < end; block++)
-		atomic_fetch_or_explicit(&store->runs[block / 64], 1ull << (block % 64),
+		atomic_fetch_or_explicit(&store->shown.runs[block / 64], 1ull << (block % 64),
 					 memory_order_release);
 }
 
 bool is_half(const struct store *store, uint64_t chunk)
 {
-	return (uintptr_t)store->base % (ARENA_PAIR * ARENA_CHUNK) == 0 &&
+	return (uintptr_t)store->file.base % (ARENA_PAIR * ARENA_CHUNK) == 0 &&
 	       arena_is_huge(store->arena, chunk);
 }
 
@@ -312,7 +316,7 @@ static void chunk_shown(struct store *store, uint64_t chunk, enum chunk_state st
 	borders_add(store, borders_around(store, chunk) - borders);
 	if (fresh) {
 		ring_put(store, chunk);
-		atomic_fetch_add_explicit(&store->maps, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&store->shown.maps, 1, memory_order_relaxed);
 	}
 }
 
@@ -380,7 +384,7 @@ bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t en
 		return false;
 	/* Of what is warm pointers have been handed out unasked, in any epoch since it is. */
 	if (state == CHUNK_WARM)
-		store->taints[chunk] = store->epoch;
+		store->shown.taints[chunk] = store->shown.epoch;
 	if (fresh)
 		runs_clear(store, chunk); /* those told of the page cache */
 	return whole ? chunk_map(store, chunk, fresh)

@@ -61,7 +61,7 @@ static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 {
 	uint64_t end = (chunk + 1) * ARENA_CHUNK;
 
-	return end < store->size ? end : store->size;
+	return end < store->file.size ? end : store->file.size;
 }
 
 static inline uint64_t block_of(uint64_t offset)
@@ -77,41 +77,43 @@ static inline uint64_t block_end(uint64_t offset)
 /* Whether a chunk shows the arena, at least in parts; then, and only then, it is pinned. */
 static inline bool is_shown(const struct store *store, uint64_t chunk)
 {
-	unsigned state = atomic_load_explicit(&store->states[chunk], memory_order_acquire);
+	unsigned state = atomic_load_explicit(&store->shown.states[chunk], memory_order_acquire);
 
 	return state != CHUNK_REST && state != CHUNK_WARM;
 }
 
 static inline bool is_tainted(const struct store *store, uint64_t chunk)
 {
-	return store->taints[chunk] == store->epoch || store->all_tainted == store->epoch;
+	return store->shown.taints[chunk] == store->shown.epoch ||
+	       store->shown.all_tainted == store->shown.epoch;
 }
 
 static inline void set_state(struct store *store, uint64_t chunk, enum chunk_state state)
 {
-	atomic_store_explicit(&store->states[chunk], (unsigned char)state, memory_order_release);
+	atomic_store_explicit(&store->shown.states[chunk], (unsigned char)state,
+			      memory_order_release);
 }
 
 static inline enum chunk_state get_state(const struct store *store, uint64_t chunk)
 {
-	return atomic_load_explicit(&store->states[chunk], memory_order_acquire);
+	return atomic_load_explicit(&store->shown.states[chunk], memory_order_acquire);
 }
 
 /* Both under the store lock. */
 static inline bool is_own(const struct store *store, uint64_t chunk)
 {
-	return store->own[chunk / 64] >> chunk % 64 & 1;
+	return store->shown.own[chunk / 64] >> chunk % 64 & 1;
 }
 
 static inline void set_own(struct store *store, uint64_t chunk)
 {
-	store->own[chunk / 64] |= 1ull << chunk % 64;
+	store->shown.own[chunk / 64] |= 1ull << chunk % 64;
 }
 
 /* Of the chunks behind the file's end nothing is known. */
 static inline uint64_t chunks_used(const struct store *store)
 {
-	return (store->size + ARENA_CHUNK - 1) / ARENA_CHUNK;
+	return (store->file.size + ARENA_CHUNK - 1) / ARENA_CHUNK;
 }
 
 /* A bit for each chunk. */
@@ -124,7 +126,7 @@ static inline uint64_t own_words(uint64_t chunks)
 static inline void taint_all(struct store *store)
 {
 	if (store->transactions)
-		store->all_tainted = store->epoch;
+		store->shown.all_tainted = store->shown.epoch;
 }
 
 /* One buffer is kept, because most reads are of a chunk or less and come one after another. */

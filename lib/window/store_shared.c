@@ -25,14 +25,14 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (!is_cached(store, offset, end)) {
 		*waited = true;
-		if (arena_is_scanned(store) || clock_now() < store->impatient_until) {
+		if (arena_is_scanned(store) || clock_now() < store->patience.impatient_until) {
 			first -= first % ARENA_CHUNK;
 			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
 		}
 		/* The kernel's requests are small, but these it sends off together. */
 		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
 		for (; first < last; first += READAHEAD_STEP)
-			(void)!readahead(store->fd, (off_t)first, READAHEAD_STEP);
+			(void)!readahead(store->file.fd, (off_t)first, READAHEAD_STEP);
 	}
 	return fault_in(store, offset, end, &there);
 }
@@ -70,8 +70,8 @@ static bool is_found(struct store *store, uint64_t offset, uint64_t end)
 /* Under the store lock. */
 static bool may_pass(struct store *store, uint64_t offset, uint64_t end)
 {
-	if (!store_reads(store) || !atomic_load(&store->enabled) || offset < store->low ||
-	    end > round_up(store->size, ARENA_BLOCK))
+	if (!store_reads(store) || !atomic_load(&store->enabled) || offset < store->file.low ||
+	    end > round_up(store->file.size, ARENA_BLOCK))
 		return false;
 	if (!store_attach(store) || is_linked(store))
 		return false;
@@ -99,5 +99,5 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
 		return 0;
 	}
 	/* Short is right at the end of the file alone. */
-	return !rc && done < length && offset + done < store->size ? EIO : rc;
+	return !rc && done < length && offset + done < store->file.size ? EIO : rc;
 }

@@ -53,25 +53,25 @@ static long faults_major(void)
 
 bool faults_read_around(const struct store *store)
 {
-	return !store->random &&
-	       atomic_load_explicit(&store->missed, memory_order_relaxed) <= AROUND_MISSES;
+	return !store->file.random &&
+	       atomic_load_explicit(&store->granted.missed, memory_order_relaxed) <= AROUND_MISSES;
 }
 
 static void count_missed(struct store *store, bool there)
 {
-	unsigned missed = atomic_load_explicit(&store->missed, memory_order_relaxed);
+	unsigned missed = atomic_load_explicit(&store->granted.missed, memory_order_relaxed);
 
 	if (!there)
 		missed += missed <= AROUND_MISSES;
 	else
 		missed -= missed < AROUND_HIT ? missed : AROUND_HIT;
-	atomic_store_explicit(&store->missed, missed, memory_order_relaxed);
+	atomic_store_explicit(&store->granted.missed, missed, memory_order_relaxed);
 }
 
 /* Where the kernel takes no fault in a call the program takes it. */
 static int touch(const struct store *store, uint64_t offset)
 {
-	int rc = io_touch(store->base + offset);
+	int rc = io_touch(store->file.base + offset);
 
 	return rc == ENOSYS ? 0 : rc;
 }
@@ -101,7 +101,7 @@ static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end
 {
 	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
 	     step += READAHEAD_STEP)
-		if (readahead(store->fd, (off_t)step,
+		if (readahead(store->file.fd, (off_t)step,
 			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
 			break;
 	return fd >= 0 && !io_pass(fd, offset, end - offset);
@@ -113,8 +113,8 @@ static int pass_fd(struct store *store)
 {
 	int fd = probe_of(store);
 
-	fd = fd < 0 ? store->fd : fd;
-	return descriptor_is(fd, store->device, store->inode) ? fd : -1;
+	fd = fd < 0 ? store->file.fd : fd;
+	return descriptor_is(fd, store->file.device, store->file.inode) ? fd : -1;
 }
 
 /* A page that is likely to be missing. Returns 0 or EIO, as pass_in(). */
@@ -142,7 +142,7 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *the
 	fd = pass_fd(store);
 	/* After one page that was missing, the next one is not asked for twice. */
 	if (fd >= 0 && end - offset <= ARENA_BLOCK &&
-	    !atomic_load_explicit(&store->sure_row, memory_order_relaxed))
+	    !atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed))
 		return pass_one(fd, offset, there);
 	rc = fd < 0 ? EBADF : io_pass_now(fd, offset, end - offset);
 	*there = !rc;
@@ -190,7 +190,8 @@ void mark_sure(struct store *store, uint64_t offset, uint64_t end)
 			bits &= ~(uint64_t)0 >> (next - last);
 			next = last;
 		}
-		atomic_fetch_or_explicit(&store->sure[block / 64], bits, memory_order_relaxed);
+		atomic_fetch_or_explicit(&store->granted.sure[block / 64], bits,
+					 memory_order_relaxed);
 	}
 }
 
@@ -206,8 +207,8 @@ bool store_are_sure(const _Atomic uint64_t *sure, uint64_t offset, uint64_t leng
 
 void store_take_care(struct store *store)
 {
-	atomic_store(&store->careful, true);
-	atomic_store(&store->sure_skip, 0);
+	atomic_store(&store->granted.careful, true);
+	atomic_store(&store->granted.sure_skip, 0);
 }
 
 void sure_failed(struct store *store, int error)
@@ -215,17 +216,17 @@ void sure_failed(struct store *store, int error)
 	if (error != EIO)
 		return;
 	store_take_care(store);
-	atomic_store(&store->sure_row, 0);
+	atomic_store(&store->granted.sure_row, 0);
 }
 
 /* Whether what comes next is taken to be in memory, because all before it was. */
 static bool is_granted(struct store *store)
 {
-	unsigned skip = atomic_load_explicit(&store->sure_skip, memory_order_relaxed);
+	unsigned skip = atomic_load_explicit(&store->granted.sure_skip, memory_order_relaxed);
 
 	if (!skip || store_is_careful(store))
 		return false;
-	atomic_store_explicit(&store->sure_skip, skip - 1, memory_order_relaxed);
+	atomic_store_explicit(&store->granted.sure_skip, skip - 1, memory_order_relaxed);
 	return true;
 }
 
@@ -233,12 +234,13 @@ static bool is_granted(struct store *store)
  * well, and not with them, before they are wanted. */
 static void note(struct store *store, bool there)
 {
-	unsigned row = atomic_load_explicit(&store->sure_row, memory_order_relaxed);
+	unsigned row = atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed);
 
 	row = !there ? 0 : row < ROW_MAX ? row + 1 : row;
-	atomic_store_explicit(&store->sure_row, row, memory_order_relaxed);
+	atomic_store_explicit(&store->granted.sure_row, row, memory_order_relaxed);
 	if (row > ROW)
-		atomic_store_explicit(&store->sure_skip, 1u << (row - ROW), memory_order_relaxed);
+		atomic_store_explicit(&store->granted.sure_skip, 1u << (row - ROW),
+				      memory_order_relaxed);
 }
 
 static int ask(struct store *store, uint64_t offset, uint64_t end, bool *there)
@@ -263,7 +265,7 @@ static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 	long before = faults_major();
 
 	/* Pages that are there are no reason for a call each. */
-	if (madvise(store->base + offset, end - offset, MADV_POPULATE_READ))
+	if (madvise(store->file.base + offset, end - offset, MADV_POPULATE_READ))
 		return false;
 	stats_add(STATS_POPULATE_CALLS, 1);
 	mark_sure(store, offset, end);
@@ -274,9 +276,9 @@ static bool ask_piece(struct store *store, uint64_t offset, uint64_t end)
 /* The piece of the file in which a range lies; false: it is not to be asked for as a whole. */
 static bool piece_around(const struct store *store, uint64_t *offset, uint64_t *end)
 {
-	unsigned row = atomic_load_explicit(&store->sure_row, memory_order_relaxed);
+	unsigned row = atomic_load_explicit(&store->granted.sure_row, memory_order_relaxed);
 	uint64_t piece = row == ROW_MAX && store_is_careful(store) ? PIECE_LARGE : PIECE;
-	uint64_t first = *offset & ~(piece - 1), size = store->size;
+	uint64_t first = *offset & ~(piece - 1), size = store->file.size;
 
 	if (row < ROW || *end > size || *end > first + piece)
 		return false;
@@ -291,9 +293,9 @@ static void sure_trim(const struct store *store, uint64_t *offset, uint64_t *end
 {
 	uint64_t from = block_of(*offset), to = block_end(*end);
 
-	while (from < to && store_is_sure(store->sure, from * ARENA_BLOCK))
+	while (from < to && store_is_sure(store->granted.sure, from * ARENA_BLOCK))
 		*offset = ++from * ARENA_BLOCK;
-	while (from < to && store_is_sure(store->sure, (to - 1) * ARENA_BLOCK))
+	while (from < to && store_is_sure(store->granted.sure, (to - 1) * ARENA_BLOCK))
 		*end = --to * ARENA_BLOCK;
 }
 
@@ -323,6 +325,7 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 
 bool store_begin(struct store *store, uint64_t offset, uint64_t length)
 {
-	return store_shows_file(store) && descriptor_is(store->fd, store->device, store->inode) &&
-	       !readahead(store->fd, (off_t)offset, length);
+	return store_shows_file(store) &&
+	       descriptor_is(store->file.fd, store->file.device, store->file.inode) &&
+	       !readahead(store->file.fd, (off_t)offset, length);
 }

@@ -112,7 +112,7 @@ static int bring_sure(struct window_view *view, struct store *store, uint64_t nu
 	int rc = bring(view, store, offset, length, tree);
 
 	if (!rc && view->runs && store_shows_file(view->runs))
-		rc = assure(view, view->runs->sure, offset, length,
+		rc = assure(view, store_sure(view->runs), offset, length,
 			    !tree && count >= WINDOW_RUN_MIN);
 	return bring_code(rc);
 }

@@ -51,7 +51,7 @@ static int setup_page_cache(void **state)
 	begun = 0;
 	store_read_singly(&f.store);
 	f.snapshot.view.store = NULL;
-	f.snapshot.view.sure = f.store.sure;
+	f.snapshot.view.sure = f.store.granted.sure;
 	watch_lookups();
 	return rc;
 }

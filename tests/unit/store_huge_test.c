@@ -28,7 +28,7 @@ static void align(struct reader *reader, const struct fixture *f)
 	munmap(reader->base, SIZE);
 	reader->base = mmap(place, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, f->fd, 0);
 	assert_ptr_equal(reader->base, place);
-	reader->store.base = reader->base;
+	reader->store.file.base = reader->base;
 }
 
 /* Both readers' arena, with a huge page for the pair. false: this kernel makes none. */

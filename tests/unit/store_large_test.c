@@ -17,13 +17,13 @@ enum { WINDOW_SHIFT = 40, TABLE_PAGES_MOST = 8 };
 /* Pages of what is known of the chunks; all of it lies behind the first table. */
 static size_t pages_of_tables(const struct store *store)
 {
-	size_t length =
-		(size_t)((uintptr_t)(store->states + store->chunks) - (uintptr_t)store->runs);
+	size_t length = (size_t)((uintptr_t)(store->shown.states + store->shown.chunks) -
+				 (uintptr_t)store->shown.runs);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (length + page - 1) / page, there = 0;
 	unsigned char *map = malloc(pages);
 
 	assert_non_null(map);
-	assert_int_equal(mincore((void *)store->runs, length, map), 0);
+	assert_int_equal(mincore((void *)store->shown.runs, length, map), 0);
 	for (size_t i = 0; i < pages; i++)
 		there += map[i] & 1;
 	free(map);
@@ -34,7 +34,7 @@ static size_t pages_of_tables(const struct store *store)
  */
 static void assert_no_huge_pages(const struct store *store)
 {
-	const struct reader tables = {.base = (uint8_t *)(uintptr_t)store->runs};
+	const struct reader tables = {.base = (uint8_t *)(uintptr_t)store->shown.runs};
 	char said[MAP_LINE];
 
 	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))

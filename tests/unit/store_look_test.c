@@ -94,7 +94,7 @@ static void scan_when_memory_has_no_room_for_the_file_then_not_kept_in_large_pie
 	assert_true(store_keeps(store));
 	store_scan(store, -1);
 	assert_false(store_keeps(store));
-	store->room = store->data - 1;
+	store->granted.room = store->file.data - 1;
 	store_scan(store, 1);
 	assert_false(store_keeps(store));
 	store_scan(store, -1);
@@ -114,7 +114,7 @@ static void file_of_another_when_it_is_warm_then_nothing_is_asked_for(void **sta
 	struct fixture *f = *state;
 
 	assert_true(store_idle(&f->first.store, ARENA_CHUNK, ARENA_CHUNK));
-	assert_int_equal(f->first.store.told, TOLD_NOTHING);
+	assert_int_equal(f->first.store.look.told, TOLD_NOTHING);
 	bring_all(f);
 	assert_int_equal(asks, 0);
 	assert_in_range(tries, 1, 20);
@@ -168,7 +168,7 @@ static int setup_told(void **state)
 		return -1;
 	f = *state;
 	f->first.store.believe_cache = true;
-	f->first.store.told = TOLD_TRULY;
+	f->first.store.look.told = TOLD_TRULY;
 	known = &f->first;
 	hole = 0;
 	return 0;

@@ -76,7 +76,7 @@ static void read_when_the_page_cache_has_it_then_better_shown(void **state)
 	fill(f);
 	f->first.store.believe_cache = true;
 	assert_false(is_read(&f->first, 4 * ARENA_CHUNK, 0));
-	assert_int_equal(f->first.store.told, TOLD_TRULY);
+	assert_int_equal(f->first.store.look.told, TOLD_TRULY);
 }
 
 static void read_when_the_file_has_become_shorter_then_eio(void **state)

@@ -160,7 +160,7 @@ static int setup(void **state)
 /* A page that is handed out by one who looks at `sure` first. */
 static int hand_out(struct store *store, uint64_t offset)
 {
-	return store_is_sure(store->sure, offset) ? 0 : store_assure(store, offset, PAGE);
+	return store_is_sure(store->granted.sure, offset) ? 0 : store_assure(store, offset, PAGE);
 }
 
 /* All pages of a range; how often the kernel was asked. */
@@ -206,7 +206,7 @@ static void values_when_they_lie_across_pieces_then_taken_to_be_there_as_others(
 	be_warm(store);
 	counts_clear();
 	for (uint64_t at = ARENA_CHUNK + PAGE; at + 2 * PAGE <= SIZE; at += 2 * PAGE)
-		if (!store_are_sure(store->sure, at, 2 * PAGE))
+		if (!store_are_sure(store->granted.sure, at, 2 * PAGE))
 			assert_int_equal(store_assure(store, at, 2 * PAGE), 0);
 	assert_in_range(asks, 2, 12);
 }
@@ -218,7 +218,7 @@ static void values_when_they_lie_across_pieces_backward_then_taken_to_be_there_a
 	be_warm(store);
 	counts_clear();
 	for (uint64_t at = SIZE - 3 * PAGE; at >= ARENA_CHUNK; at -= 2 * PAGE)
-		if (!store_are_sure(store->sure, at, 2 * PAGE))
+		if (!store_are_sure(store->granted.sure, at, 2 * PAGE))
 			assert_int_equal(store_assure(store, at, 2 * PAGE), 0);
 	assert_in_range(asks, 2, 12);
 }
@@ -268,7 +268,7 @@ static void page_when_it_cannot_be_read_then_eio_until_it_can(void **state)
 	assert_int_equal(hand_out(store, 8 * PAGE), 0);
 	bad = 0;
 	assert_int_equal(hand_out(store, 9 * PAGE), 0);
-	assert_true(store_is_sure(store->sure, 9 * PAGE));
+	assert_true(store_is_sure(store->granted.sure, 9 * PAGE));
 }
 
 static void page_when_another_of_its_piece_cannot_be_read_then_it_alone(void **state)
@@ -280,7 +280,7 @@ static void page_when_another_of_its_piece_cannot_be_read_then_it_alone(void **s
 	bad = ARENA_CHUNK + 3 * PAGE;
 	assert_int_equal(hand_out(store, ARENA_CHUNK), 0);
 	assert_int_equal(asked, PAGE);
-	assert_false(store_is_sure(store->sure, ARENA_CHUNK + PAGE));
+	assert_false(store_is_sure(store->granted.sure, ARENA_CHUNK + PAGE));
 	assert_int_equal(hand_out(store, bad), EIO);
 }
 
@@ -313,8 +313,8 @@ static void bytes_when_they_have_been_read_ahead_then_not_asked_for(void **state
 	assert_int_equal(store_finish(store, &load, buffer, 0, ARENA_CHUNK), 0);
 	io_buffer_free(buffer, ARENA_CHUNK);
 	assert_int_equal(hand_out_all(store, 4 * ARENA_CHUNK, 5 * ARENA_CHUNK), 0);
-	assert_false(store_is_sure(store->sure, 4 * ARENA_CHUNK - PAGE));
-	assert_false(store_is_sure(store->sure, 5 * ARENA_CHUNK));
+	assert_false(store_is_sure(store->granted.sure, 4 * ARENA_CHUNK - PAGE));
+	assert_false(store_is_sure(store->granted.sure, 5 * ARENA_CHUNK));
 }
 
 static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
@@ -324,12 +324,12 @@ static void range_when_a_page_of_it_is_unknown_then_not_sure(void **state)
 
 	assert_int_equal(store_assure(store, at, 3 * PAGE), 0);
 	assert_int_equal(touches + tries + passes, 0);
-	assert_true(store_are_sure(store->sure, at, 3 * PAGE));
-	assert_false(store_are_sure(store->sure, at, 4 * PAGE));
-	assert_false(store_are_sure(store->sure, at - PAGE, PAGE));
+	assert_true(store_are_sure(store->granted.sure, at, 3 * PAGE));
+	assert_false(store_are_sure(store->granted.sure, at, 4 * PAGE));
+	assert_false(store_are_sure(store->granted.sure, at - PAGE, PAGE));
 	/* Of pages smaller than the kernel's. */
-	assert_true(store_are_sure(store->sure, at + 3 * PAGE - 512, 512));
-	assert_false(store_are_sure(store->sure, at + 3 * PAGE - 512, 1024));
+	assert_true(store_are_sure(store->granted.sure, at + 3 * PAGE - 512, 512));
+	assert_false(store_are_sure(store->granted.sure, at + 3 * PAGE - 512, 1024));
 }
 
 static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **state)
@@ -340,7 +340,7 @@ static void run_when_it_is_large_then_asked_for_where_nothing_is_granted(void **
 				   .pages = SIZE / PAGE,
 				   .page_shift = 12,
 				   .runs = store,
-				   .sure = store->sure};
+				   .sure = store->granted.sure};
 	const uint8_t *run;
 
 	/* Some of them are left to the page cache unasked. */
@@ -417,7 +417,7 @@ static void values_when_nothing_is_read_around_then_one_request_for_each(void **
 		assert_int_equal(asked_from, at);
 		assert_int_equal(asked, pages[i] * PAGE);
 		assert_int_equal(touches + populates, 0);
-		assert_true(store_are_sure(store->sure, at, pages[i] * PAGE));
+		assert_true(store_are_sure(store->granted.sure, at, pages[i] * PAGE));
 	}
 }
 
@@ -451,7 +451,7 @@ static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
 	bad = 4 * ARENA_CHUNK;
 	assert_int_equal(hand_out(store, bad), EIO);
 	assert_int_equal(touches, 1);
-	assert_false(store_is_sure(store->sure, bad));
+	assert_false(store_is_sure(store->granted.sure, bad));
 }
 
 /* A try would begin to read the missing page alone. */
@@ -480,7 +480,7 @@ static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void
 	assert_int_equal(asked_from, 3 * PAGE);
 	assert_int_equal(asked, PAGE);
 	assert_int_equal(store_waits(store), waits);
-	assert_false(store_is_sure(store->sure, 3 * PAGE));
+	assert_false(store_is_sure(store->granted.sure, 3 * PAGE));
 	assert_false(store_begin(&f->second.store, 3 * PAGE, PAGE)); /* of an arena */
 	assert_int_equal(begun, 1);
 	cold = true;
@@ -537,7 +537,7 @@ static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), EIO);
 	assert_int_equal(passes, 1);
 	assert_int_equal(touches, 3);
-	assert_false(store_is_sure(store->sure, ARENA_CHUNK));
+	assert_false(store_is_sure(store->granted.sure, ARENA_CHUNK));
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 2 * PAGE), 0);
 }
 
@@ -561,15 +561,15 @@ static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(v
 static void values_when_the_program_has_closed_the_file_then_by_faults(void **state)
 {
 	struct store *store = first(state);
-	int fd = store->fd;
+	int fd = store->file.fd;
 
 	store_read_singly(store);
-	store->fd = -1;
+	store->file.fd = -1;
 	cold = true;
 	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
 	assert_int_equal(touches, 3);
 	assert_int_equal(tries + passes + populates, 0);
-	store->fd = fd;
+	store->file.fd = fd;
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)

@@ -188,7 +188,7 @@ static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void 
 
 	store_guess(store, GUESS_AROUND);
 	assert_int_equal(store_plan(&f->second.store, claimed, &length, false, &load), PLAN_LOAD);
-	store->impatient_until = UINT64_MAX;
+	store->patience.impatient_until = UINT64_MAX;
 	for (uint64_t block = 100; block <= 200; block += 50)
 		assert_int_equal(store_bring(store, claimed + block * ARENA_BLOCK, ARENA_BLOCK), 0);
 	assert_int_equal(io_counted(&f->first.io).reads, 0);
@@ -288,7 +288,7 @@ static void bring_when_the_bytes_are_announced_then_waits_for_them(void **state)
 	while (!waits) {
 		sched_yield();
 		pthread_mutex_lock(&store->lock);
-		waits = store->waiters != NULL;
+		waits = store->landing.waiters != NULL;
 		pthread_mutex_unlock(&store->lock);
 	}
 	assert_int_equal(store_plan(store, ANNOUNCED, &length, false, &load), PLAN_LOAD);
@@ -376,8 +376,8 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	/* Nothing of it is counted when the windows show the file. */
 	assert_int_equal(store_pause(&f->first.store), 0);
 	assert_int_equal(store_pause(&f->second.store), 0);
-	assert_int_equal(f->first.store.borders, 0);
-	assert_int_equal(f->second.store.borders, 0);
+	assert_int_equal(f->first.store.shown.borders, 0);
+	assert_int_equal(f->second.store.shown.borders, 0);
 	assert_int_equal(maps_of(&f->first), 1);
 	store_resume(&f->first.store);
 	store_resume(&f->second.store);
@@ -418,7 +418,7 @@ static void run_when_its_neighbour_is_waited_for_in_vain_then_pointers_stay_righ
 	store_leave(store);
 	store_enter(store);
 	assert_int_equal(store_plan(&f->second.store, claimed, &length, false, &load), PLAN_LOAD);
-	store->impatient_until = UINT64_MAX;
+	store->patience.impatient_until = UINT64_MAX;
 	assert_int_equal(store_bring(store, wanted, ARENA_BLOCK), 0);
 	assert_right(&f->first, wanted, ARENA_BLOCK);
 	assert_int_equal(store_finish(&f->second.store, &load, f->second.base + claimed, 0, length),
@@ -463,7 +463,7 @@ static void page_that_a_cursor_stands_on_when_room_is_short_then_stays(void **st
 	store->options.budget = SIZE - 2 * ARENA_CHUNK;
 	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
 	for (uint64_t n = 0; n < 4 * CHUNKS; n++) {
-		store_use(store, store->base + ARENA_CHUNK);
+		store_use(store, store->file.base + ARENA_CHUNK);
 		assert_int_equal(
 			store_bring(store, (2 + n % (CHUNKS - 2)) * ARENA_CHUNK, ARENA_CHUNK), 0);
 		assert_true(store_shows(store, ARENA_CHUNK, ARENA_CHUNK));
