@@ -38,7 +38,7 @@ int later_sums_open(MDB_env *env)
 	MDB_sum_func *func = env->sum_func;
 
 	/* A container has checksums of its own. */
-	if (env->packed)
+	if (env->packed || (!func && !named))
 		return 0;
 	size = later_sum_size(env);
 	if (!func && named && size) {
