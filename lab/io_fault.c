@@ -78,22 +78,6 @@ static size_t fault_wait(struct io *io, struct io_request **requests, size_t min
 	return n;
 }
 
-static const void *fault_map(struct io *io, size_t length)
-{
-	const struct io_fault *plan = ((struct fault *)io->state)->plan;
-
-	if (is_due(io, IO_FAULT_MAPS) && plan->error) {
-		errno = plan->error;
-		return NULL;
-	}
-	return io_map(io->below, length);
-}
-
-static void fault_unmap(struct io *io, const void *base, size_t length)
-{
-	io_unmap(io->below, base, length);
-}
-
 static void fault_forked(struct io *io)
 {
 	((struct fault *)io->state)->done = NULL;
@@ -117,8 +101,6 @@ static const struct io_ops io_fault_ops = {
 	.read = fault_read,
 	.submit = fault_submit,
 	.wait = fault_wait,
-	.map = fault_map,
-	.unmap = fault_unmap,
 	.forked = fault_forked,
 	.close = fault_close,
 };

@@ -10,7 +10,6 @@
 enum io_fault_calls {
 	IO_FAULT_READS = 1,   /* each read of a back end: of io_read(), and of a request */
 	IO_FAULT_SUBMITS = 2, /* each io_submit() */
-	IO_FAULT_MAPS = 4,    /* each io_map() */
 };
 
 #define IO_FAULT_TO_NOTHING SIZE_MAX

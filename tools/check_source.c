@@ -95,7 +95,10 @@ static int pin_alone(struct check_source *source, const struct check_metas *meta
 	uint64_t pages = metas->file_size / metas->page_size;
 	int rc;
 
-	rc = window_open(&source->window, source->data, metas->file_size, metas->page_size);
+	/* A container's pages stand nowhere as they are. */
+	if (source->data == &source->container)
+		return ENOTSUP;
+	rc = window_open(&source->window, source->data->fd, metas->file_size, metas->page_size);
 	if (rc)
 		return rc;
 	if (pages > meta->last_page + 1)

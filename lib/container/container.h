@@ -76,10 +76,10 @@ bool container_is_one(int fd);
 /* Opens the container that `below` reads as an io of the data in it: io_read() and requests at any
  * offset and length (alignment 1), io_size() the data's. Reads the header, the last 64 KiB and the
  * dictionary: less than 600 KiB, however large the container. `below` stays the caller's and must
- * outlive the io; its counts are what was asked of storage. NULL options: the defaults. A view
- * (io_map()) is ENOTSUP. Memory: the options' cache, 64 index pages, 16 groups of copies (264 KiB
- * each), the dictionary, and for each thread that is inside a read its compressed bytes (at most 4
- * MiB, or one chunk's if that is more) and 100 KiB. Returns 0; MDB_INVALID (no container);
+ * outlive the io; its counts are what was asked of storage. NULL options: the defaults.
+ * Memory: the options' cache, 64 index pages, 16 groups of copies (264 KiB each), the dictionary, and
+ * for each thread that is inside a read its compressed bytes (at most 4 MiB, or one chunk's if that is
+ * more) and 100 KiB. Returns 0; MDB_INVALID (no container);
  * MDB_VERSION_MISMATCH (of a newer format); MDB_CORRUPTED (damaged, cut off or not finished);
  * ENOMEM; the errno of a read. */
 int io_open_container(struct io *io, struct io *below, const struct container_options *options);

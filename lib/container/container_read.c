@@ -264,14 +264,6 @@ static int container_size(struct io *io, uint64_t *size)
 	return 0;
 }
 
-static const void *container_map(struct io *io, size_t length)
-{
-	(void)io;
-	(void)length;
-	errno = ENOTSUP;
-	return NULL;
-}
-
 static void container_forked(struct io *io)
 {
 	struct container *container = io->state;
@@ -287,7 +279,6 @@ const struct io_ops io_container_ops = {
 	.size = container_size,
 	.submit = container_submit,
 	.wait = container_wait,
-	.map = container_map,
 	.forked = container_forked,
 	.close = container_close,
 };

@@ -353,13 +353,11 @@ static int window_renew(MDB_env *env, uint32_t page_size, size_t length,
 	} else {
 		if (!length)
 			rc = env->origin->call.mdb_env_info(env->orig, &info);
-		if (!rc && !env->io.ops)
-			rc = io_open_file(&env->io, "pread", env->data);
 		/* The stand-in of a later LMDB's file knows no more than its map size. */
 		if (!rc && info.me_mapsize < env->bytes)
 			info.me_mapsize = env->bytes;
 		if (!rc)
-			rc = window_open(&window, &env->io, info.me_mapsize, page_size);
+			rc = window_open(&window, env->data, info.me_mapsize, page_size);
 		/* As the original's map would be. */
 		if (!rc && env->flags & MDB_NORDAHEAD)
 			(void)madvise((void *)(uintptr_t)window.base, window.length, MADV_RANDOM);
@@ -400,7 +398,6 @@ static int env_open_own(MDB_env *env, const char *path, unsigned flags, mdb_mode
 	}
 	if (rc) {
 		window_close(&env->window);
-		io_close(&env->io);
 		goto fail;
 	}
 	env->mode = ENV_OWN;
@@ -535,7 +532,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 	int rc;
 
 	/* Its new map would be another file's. */
-	if (env->mode == ENV_OWN && !env_file_is(env, env->fd))
+	if (env->mode == ENV_OWN && (!env_file_is(env, env->fd) || !env_file_is(env, env->data)))
 		return EBADF;
 	/* The original does not survive it when a size that comes from a damaged file cannot be mapped. */
 	if (env->mode == ENV_OWN &&
@@ -575,7 +572,6 @@ void env_close(MDB_env *env)
 		txn_forget(env->spare);
 		env_store_close(env);
 		window_close(&env->window);
-		io_close(&env->io);
 		env_file_release(env);
 		dbi_free_all(env);
 		free(env->path);

@@ -107,10 +107,9 @@ struct MDB_env {
 	unsigned sum_size;      /* bytes */
 	unsigned flags;
 	mdb_mode_t permissions;
-	int fd;       /* the data file: the descriptor of the first `orig`, or with `later` ours */
+	int fd;       /* the data file: the descriptor of the first `orig`, or ours */
 	int data;     /* the same file: a descriptor of our own, or `fd` where none can be had */
 	struct env_seen seen;
-	struct io io; /* under the window, unless that is the original's map */
 	struct window window;
 	struct packed *packed; /* the data is in a container; NULL: it is not */
 	struct later *later;   /* the data file is LMDB 1.0's; NULL: it is not */

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 static const struct io_ops *const file_backends[] = {
@@ -236,30 +235,6 @@ int io_size(struct io *io, uint64_t *size)
 		return EBADF;
 	*size = (uint64_t)st.st_size;
 	return 0;
-}
-
-const void *io_map(struct io *io, size_t length)
-{
-	void *base;
-
-	if (io->ops->map)
-		return io->ops->map(io, length);
-	if (io->fd < 0) {
-		errno = ENOTSUP;
-		return NULL;
-	}
-	if (!io_is_ours(io, io->fd))
-		return NULL;
-	base = mmap(NULL, length, PROT_READ, MAP_SHARED, io->fd, 0);
-	return base == MAP_FAILED ? NULL : base;
-}
-
-void io_unmap(struct io *io, const void *base, size_t length)
-{
-	if (io->ops->unmap)
-		io->ops->unmap(io, base, length);
-	else
-		(void)munmap((void *)(uintptr_t)base, length);
 }
 
 void io_close(struct io *io)

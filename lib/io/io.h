@@ -47,10 +47,6 @@ struct io_ops {
 	int (*submit)(struct io *io, struct io_request *const *requests, size_t n);
 	/* Hands back from `min` (it waits for them) to `max` completed requests. How many. */
 	size_t (*wait)(struct io *io, struct io_request **requests, size_t min, size_t max);
-	/* A lasting read-only view of the first `length` bytes, or NULL with errno. NULL here:
-	 * mmap(2) of the descriptor. */
-	const void *(*map)(struct io *io, size_t length);
-	void (*unmap)(struct io *io, const void *base, size_t length);
 	/* First call in a forked child: lets go of what is the parent's (threads, requests), and
 	 * touches no lock. NULL here: there is nothing of that kind. */
 	void (*forked)(struct io *io);
@@ -133,11 +129,6 @@ bool io_keep(struct io *io, uint64_t offset, size_t length);
 
 /* Bytes in the file now. Returns 0 or errno. */
 int io_size(struct io *io, uint64_t *size);
-
-/* A read-only view of the first `length` bytes that follows the file (bytes past its end may not
- * be touched); valid until io_unmap(). NULL with errno set, ENOTSUP where there is no such view. */
-const void *io_map(struct io *io, size_t length);
-void io_unmap(struct io *io, const void *base, size_t length);
 
 /* A copy of the counters, which other threads may be moving. */
 struct io_counts io_counted(const struct io *io);

@@ -43,19 +43,6 @@ static size_t memory_wait(struct io *io, struct io_request **requests, size_t mi
 	return n;
 }
 
-static const void *memory_map(struct io *io, size_t length)
-{
-	(void)length;
-	return io->bytes;
-}
-
-static void memory_unmap(struct io *io, const void *base, size_t length)
-{
-	(void)io;
-	(void)base;
-	(void)length;
-}
-
 static void memory_forked(struct io *io)
 {
 	io->state = NULL;
@@ -66,7 +53,5 @@ const struct io_ops io_memory_ops = {
 	.read = memory_read,
 	.submit = memory_submit,
 	.wait = memory_wait,
-	.map = memory_map,
-	.unmap = memory_unmap,
 	.forked = memory_forked,
 };

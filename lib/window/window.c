@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reserves the address space of a window. */
+/* Maps the data file for a window. */
 #include "window/window.h"
 
 #include "format/page.h"
@@ -13,24 +13,24 @@ void window_borrow(struct window *window, const void *base, size_t length, uint3
 	window->length = length;
 	window->page_size = page_size;
 	window->page_shift = (unsigned)__builtin_ctz(page_size);
-	window->io = NULL;
+	window->mapped = false;
 }
 
-int window_open(struct window *window, struct io *io, size_t length, uint32_t page_size)
+int window_open(struct window *window, int fd, size_t length, uint32_t page_size)
 {
-	const void *base = io_map(io, length);
+	const void *base = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);
 
-	if (!base)
+	if (base == MAP_FAILED)
 		return errno;
 	window_borrow(window, base, length, page_size);
-	window->io = io;
+	window->mapped = true;
 	return 0;
 }
 
 void window_close(struct window *window)
 {
-	if (window->base && window->io)
-		io_unmap(window->io, window->base, window->length);
+	if (window->base && window->mapped)
+		(void)munmap((void *)(uintptr_t)window->base, window->length);
 	window->base = NULL;
 }
 

@@ -22,7 +22,7 @@ struct window {
 	size_t length; /* bytes reserved */
 	uint32_t page_size;
 	unsigned page_shift;
-	struct io *io; /* NULL: the reservation is another object's */
+	bool mapped; /* the map is the window's; else another object's */
 };
 
 enum { WINDOW_MISSED = 4 };
@@ -49,10 +49,10 @@ struct window_view {
 /* Runs of fewer pages than this are left to the kernel's own faults when the window is at rest. */
 enum { WINDOW_RUN_MIN = 4 };
 
-/* Reserves `length` bytes over the io's file. Returns 0 or errno (ENOMEM, ENODEV ...).
+/* Maps `length` bytes of a file. Returns 0 or errno (ENOMEM, ENODEV ...).
  * Lifetime: pointers stay valid until window_close(); whether a page may be touched is the
  * view's to say. */
-int window_open(struct window *window, struct io *io, size_t length, uint32_t page_size);
+int window_open(struct window *window, int fd, size_t length, uint32_t page_size);
 /* The same over a map of the file that the caller takes down, after window_close(). */
 void window_borrow(struct window *window, const void *base, size_t length, uint32_t page_size);
 void window_close(struct window *window);

@@ -56,8 +56,8 @@ static struct row rows[] = {
 	{ .name = "memory", .open = open_bytes },
 	{ .name = "fault", .open = open_on_pread },
 	{ .name = "direct under fault", .open = open_on_direct },
-	{ .name = "container", .open = open_container_on_pread, .has_no_view = true },
-	{ .name = "direct under container", .open = open_container_on_direct, .has_no_view = true },
+	{ .name = "container", .open = open_container_on_pread },
+	{ .name = "direct under container", .open = open_container_on_direct },
 };
 
 static void read_of_whole_file_gives_every_byte(void **state)
@@ -284,30 +284,6 @@ static void close_with_requests_in_flight_waits_for_them(void **state)
 	close_subject(&s); /* once more is harmless */
 }
 
-static void map_shows_the_file(void **state)
-{
-	struct subject s;
-	const void *base;
-
-	open_subject(&s, *state, &small_file);
-	base = io_map(&s.io, small_file.size);
-	assert_non_null(base);
-	assert_true(has_pattern(base, small_file.size, 0));
-	io_unmap(&s.io, base, small_file.size);
-	close_subject(&s);
-}
-
-static void map_of_what_has_no_view_is_refused(void **state)
-{
-	struct subject s;
-
-	open_subject(&s, *state, &small_file);
-	errno = 0;
-	assert_null(io_map(&s.io, small_file.size));
-	assert_int_equal(errno, ENOTSUP);
-	close_subject(&s);
-}
-
 struct reader {
 	pthread_t thread;
 	struct io *io;
@@ -434,8 +410,6 @@ static const struct contract_test basic_tests[] = {
 	TEST(ALL_ROWS, requests_beyond_every_queue_all_come_back),
 	TEST(ALL_ROWS, wait_keeps_to_min_and_max),
 	TEST(ALL_ROWS, close_with_requests_in_flight_waits_for_them),
-	TEST(VIEW_ROWS, map_shows_the_file),
-	TEST(NO_VIEW_ROWS, map_of_what_has_no_view_is_refused),
 	TEST(ALL_ROWS, reads_of_threads_go_on_beside_requests),
 	TEST(FILE_ROWS, error_of_the_kernel_is_reported),
 	TEST(PREAD_ROW, descriptor_closed_under_way_is_ebadf),
@@ -473,10 +447,6 @@ static bool is_about(const struct contract_test *test, const struct row *row)
 	switch (test->rows) {
 	case FILE_ROWS:
 		return row->is_file;
-	case VIEW_ROWS:
-		return !row->has_no_view;
-	case NO_VIEW_ROWS:
-		return row->has_no_view;
 	case PREAD_ROW:
 		return strcmp(row->name, "pread") == 0;
 	case DIRECT_ROW:

@@ -41,10 +41,9 @@ struct row {
 	const char *name; /* for files: the back end's */
 	int (*open)(struct subject *subject, const char *name, const struct data_file *file);
 	bool is_file;     /* reads a descriptor: kernel errors and growth can be seen */
-	bool has_no_view; /* its bytes stand nowhere as they are: io_map() is ENOTSUP */
 };
 
-enum contract_rows { ALL_ROWS, FILE_ROWS, VIEW_ROWS, NO_VIEW_ROWS, PREAD_ROW, DIRECT_ROW };
+enum contract_rows { ALL_ROWS, FILE_ROWS, PREAD_ROW, DIRECT_ROW };
 
 /* A test, to be run with each row that it is about. */
 struct contract_test {

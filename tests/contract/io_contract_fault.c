@@ -23,14 +23,13 @@ static void judge(struct outcome *outcome, int rc, int planned, const void *buff
 		outcome->cut++;
 }
 
-/* Reads, requests, and a view. */
+/* Reads and requests. */
 static struct outcome run_steps(struct io *io, int planned)
 {
 	static const uint64_t offsets[] = { 0, 8192 };
 	struct outcome outcome = { 0 };
 	struct io_request *out[3];
 	size_t i, n, done;
-	const void *base;
 	int rc;
 
 	for (i = 0; i < 2; i++) {
@@ -47,13 +46,6 @@ static struct outcome run_steps(struct io *io, int planned)
 	for (i = 0; i < n; i++)
 		judge(&outcome, out[i]->error, planned, out[i]->buffer, out[i]->offset,
 			out[i]->done);
-	base = io_map(io, small_file.size);
-	if (!base && errno == planned)
-		outcome.failed++;
-	else if (!base)
-		outcome.wrong += errno != ENOTSUP; /* not everything has a view */
-	else
-		io_unmap(io, base, small_file.size);
 	return outcome;
 }
 
@@ -90,7 +82,7 @@ static unsigned run_plan(struct subject *s, struct io_fault plan, struct outcome
 static void nth_call_that_fails_is_one_error(void **state)
 {
 	static const int errors[] = { EIO, ESTALE, EAGAIN, ENOMEM, EBADF };
-	struct io_fault plan = { .calls = IO_FAULT_READS | IO_FAULT_SUBMITS | IO_FAULT_MAPS };
+	struct io_fault plan = { .calls = IO_FAULT_READS | IO_FAULT_SUBMITS };
 	struct outcome sum;
 	struct subject s;
 	unsigned calls;
@@ -101,8 +93,8 @@ static void nth_call_that_fails_is_one_error(void **state)
 		plan.error = errors[i];
 		plan.for_ever = false;
 		calls = run_plan(&s, plan, &sum);
-		/* Five reads, a submit, a map. */
-		assert_int_equal(calls, 7);
+		/* Five reads, a submit. */
+		assert_int_equal(calls, 6);
 		assert_int_equal(sum.failed, calls);
 		assert_int_equal(sum.cut, 0);
 		plan.for_ever = true;

@@ -5,7 +5,6 @@
 
 #include "cursor/cursor.h"
 #include "format/meta.h"
-#include "io/io.h"
 #include "util/checked.h"
 #include "window/window.h"
 
@@ -262,7 +261,6 @@ uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, con
 {
 	const uint32_t shift = page_layouts[format].shift;
 	struct walk walk = {.snapshot.format = format};
-	struct io io;
 	struct meta first, newer;
 	uint32_t page_size;
 	int newest;
@@ -277,12 +275,10 @@ uint64_t walk_file_of(enum format format, const uint8_t *bytes, size_t size, con
 	page_size = newer.page_size;
 	require(page_size >= FORMAT_PAGE_MIN && page_size <= page_layouts[format].page_max,
 		"page size");
-	require(!io_open_memory(&io, bytes, size), "a memory io opens");
-	require(!window_open(&walk.window, &io, size, page_size), "a window over memory opens");
+	window_borrow(&walk.window, bytes, size, page_size);
 	newest = load64(bytes + page_size + shift + META_TXNID) > load64(bytes + shift + META_TXNID);
 	walk_meta(&walk, window_meta(&walk.window, (unsigned)newest), size, script, script_size);
 	window_close(&walk.window);
-	io_close(&io);
 	return walk.sum + 1;
 }
 

@@ -155,7 +155,7 @@ static void look(enum store_kind kind)
 	snprintf(f.node, sizeof(f.node), "prefetch_test %d", (int)getpid());
 	assert_int_equal(io_open_file(&f.file, "pread", f.fd), 0);
 	assert_int_equal(io_open_fault(&f.io, &f.file, &f.plan), 0);
-	assert_int_equal(window_open(&f.window, &f.file, f.size, page_size), 0);
+	assert_int_equal(window_open(&f.window, f.fd, f.size, page_size), 0);
 	assert_int_equal(
 		meta_judge(window_meta(&f.window, 0), window_meta(&f.window, 1), &meta, FORMAT_0_9),
 		0);

@@ -20,7 +20,6 @@ static void fixture_unlook(struct fixture *fixture)
 	if (!fixture->window.base)
 		return;
 	window_close(&fixture->window);
-	io_close(&fixture->io);
 }
 
 void fixture_look(struct fixture *fixture, const struct tree_record *record)
@@ -29,8 +28,7 @@ void fixture_look(struct fixture *fixture, const struct tree_record *record)
 	uint64_t size = b->next * b->page_size;
 
 	fixture_unlook(fixture);
-	assert_int_equal(io_open_memory(&fixture->io, b->bytes, size), 0);
-	assert_int_equal(window_open(&fixture->window, &fixture->io, size, b->page_size), 0);
+	window_borrow(&fixture->window, b->bytes, size, b->page_size);
 	fixture->snapshot = (struct snapshot){.page_size = b->page_size};
 	assert_int_equal(window_look(&fixture->window, b->next, size, &fixture->snapshot.view), 0);
 	fixture->tree = (struct tree){.record = *record};

@@ -6,14 +6,12 @@
 #include "page_builder.h"
 
 #include "cursor/cursor.h"
-#include "io/io.h"
 #include "window/window.h"
 
 #include <stdbool.h>
 
 struct fixture {
 	struct builder builder;
-	struct io io;
 	struct window window;
 	struct snapshot snapshot;
 	struct tree tree;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks which page numbers a view must turn into pointers, and which not. */
-#include "io/io.h"
 #include "window/window.h"
 
 #include <errno.h>
@@ -8,28 +7,31 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
 enum { SIZE = 512, PAGES = 10 };
 
 struct fixture {
-	uint8_t *bytes;
-	struct io io;
+	int fd; /* of a file of these pages, each with its number */
 	struct window window;
 };
 
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
+	uint8_t page[SIZE] = {0};
 
-	if (!f || !(f->bytes = calloc(PAGES, SIZE)))
+	if (!f || (f->fd = memfd_create("window-test", MFD_CLOEXEC)) < 0)
 		return -1;
-	for (unsigned i = 0; i < PAGES; i++)
-		store64(f->bytes + (size_t)i * SIZE, i);
+	for (unsigned i = 0; i < PAGES; i++) {
+		store64(page, i);
+		if (write(f->fd, page, sizeof(page)) != sizeof(page))
+			return -1;
+	}
 	*state = f;
-	return io_open_memory(&f->io, f->bytes, PAGES * SIZE) ||
-	       window_open(&f->window, &f->io, PAGES * SIZE, SIZE);
+	return window_open(&f->window, f->fd, PAGES * SIZE, SIZE);
 }
 
 static int teardown(void **state)
@@ -37,8 +39,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	window_close(&f->window);
-	io_close(&f->io);
-	free(f->bytes);
+	close(f->fd);
 	free(f);
 	return 0;
 }
@@ -50,7 +51,7 @@ static void window_open_when_any_page_size_then_shift_fits(void **state)
 	for (uint32_t size = 256; size <= 32768; size *= 2) {
 		struct window window;
 
-		assert_int_equal(window_open(&window, &f->io, PAGES * SIZE, size), 0);
+		assert_int_equal(window_open(&window, f->fd, PAGES * SIZE, size), 0);
 		assert_int_equal(1u << window.page_shift, size);
 		assert_int_equal(window.page_size, size);
 		window_close(&window);
@@ -60,16 +61,13 @@ static void window_open_when_any_page_size_then_shift_fits(void **state)
 static void window_open_when_nothing_can_be_mapped_then_errno(void **state)
 {
 	struct window window = {0};
-	struct io io;
 	int ends[2]; /* of a pipe, which has no pages */
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(io_open_file(&io, "pread", ends[0]), 0);
-	assert_int_equal(window_open(&window, &io, 4096, 4096), ENODEV);
+	assert_int_equal(window_open(&window, ends[0], 4096, 4096), ENODEV);
 	assert_null(window.base);
 	window_close(&window); /* of one that never opened */
-	io_close(&io);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -79,7 +77,7 @@ static void window_close_when_closed_twice_then_nothing_happens(void **state)
 	struct fixture *f = *state;
 	struct window window;
 
-	assert_int_equal(window_open(&window, &f->io, SIZE, SIZE), 0);
+	assert_int_equal(window_open(&window, f->fd, SIZE, SIZE), 0);
 	window_close(&window);
 	assert_null(window.base);
 	window_close(&window);
@@ -89,8 +87,8 @@ static void window_meta_when_asked_then_first_two_pages(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_ptr_equal(window_meta(&f->window, 0), f->bytes);
-	assert_ptr_equal(window_meta(&f->window, 1), f->bytes + SIZE);
+	assert_ptr_equal(window_meta(&f->window, 0), f->window.base);
+	assert_ptr_equal(window_meta(&f->window, 1), f->window.base + SIZE);
 }
 
 static void window_look_when_snapshot_fits_the_file_then_limit_is_the_snapshot(void **state)
@@ -139,7 +137,7 @@ static void window_look_when_window_is_no_multiple_of_pages_then_rest_is_not_cou
 	struct window window;
 	struct window_view view;
 
-	assert_int_equal(window_open(&window, &f->io, 3 * SIZE + 511, SIZE), 0);
+	assert_int_equal(window_open(&window, f->fd, 3 * SIZE + 511, SIZE), 0);
 	assert_int_equal(window_look(&window, 3, PAGES * SIZE, &view), 0);
 	assert_int_equal(window_look(&window, 4, PAGES * SIZE, &view), MDB_MAP_RESIZED);
 	window_close(&window);
