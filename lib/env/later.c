@@ -24,7 +24,8 @@ enum {
 	COPY_STEP = 1 << 20,
 	LOOKS_MAX = 1000, /* at two meta pages, until no writer is busy with either */
 	KEYS_LEAST = 2,   /* in a page, of the longest there are */
-	PAGE = 4096,      /* a machine's smallest, bytes */
+	STAND_IN_PAGE = 512, /* bytes: nothing that a program is told */
+	PAGE = 4096, /* a machine's smallest, bytes */
 	BESIDE_PAGE = 64, /* bytes from a page's beginning that are none */
 	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
 	 * which a descriptor may answer with, and no code of LMDB. */
@@ -32,12 +33,12 @@ enum {
 };
 
 /* Both meta pages of the stand-in: `pages` are empty. */
-static void stand_in_fill(uint8_t *pages, uint32_t page_size, const struct meta *newest)
+static void stand_in_fill(uint8_t *pages, const struct meta *newest)
 {
 	uint64_t bytes = (newest->last_page + 1) * newest->page_size;
 
 	for (unsigned i = 0; i < FORMAT_METAS; i++) {
-		uint8_t *page = pages + (size_t)i * page_size;
+		uint8_t *page = pages + (size_t)i * STAND_IN_PAGE;
 		bool is_newest = (newest->txnid & 1) == i;
 
 		store64(page + PAGE_NUMBER, i);
@@ -45,11 +46,11 @@ static void stand_in_fill(uint8_t *pages, uint32_t page_size, const struct meta 
 		store32(page + META_MAGIC, FORMAT_MAGIC);
 		store32(page + META_VERSION, FORMAT_VERSION);
 		store64(page + META_MAPSIZE, newest->mapsize);
-		store32(page + META_FREE_TREE + TREE_PAD, page_size);
+		store32(page + META_FREE_TREE + TREE_PAD, STAND_IN_PAGE);
 		store16(page + META_FREE_TREE + TREE_FLAGS, newest->env_flags);
 		store64(page + META_FREE_TREE + TREE_ROOT, PAGE_NONE);
 		store64(page + META_MAIN_TREE + TREE_ROOT, PAGE_NONE);
-		store64(page + META_LAST_PAGE, bytes / page_size - 1);
+		store64(page + META_LAST_PAGE, bytes / STAND_IN_PAGE - 1);
 		store64(page + META_TXNID,
 			is_newest || !newest->txnid ? newest->txnid : newest->txnid - 1);
 	}
@@ -58,7 +59,7 @@ static void stand_in_fill(uint8_t *pages, uint32_t page_size, const struct meta 
 /* The same as a file. */
 static int stand_in_store(struct later *later)
 {
-	size_t size = FORMAT_METAS * (size_t)later->page_size;
+	const size_t size = FORMAT_METAS * STAND_IN_PAGE;
 	struct stat st;
 
 	later->fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
@@ -76,21 +77,17 @@ static int stand_in_store(struct later *later)
 
 static struct later *stand_in_make(const struct meta *newest)
 {
-	uint32_t most = page_layouts[FORMAT_0_9].page_max;
-	uint32_t page_size = newest->page_size < most ? newest->page_size : most;
-	struct later *later =
-		calloc(1, sizeof(*later) + BESIDE_PAGE + FORMAT_METAS * (size_t)page_size);
+	struct later *later = calloc(1, sizeof(*later) + BESIDE_PAGE + FORMAT_METAS * STAND_IN_PAGE);
 
 	if (!later)
 		return NULL;
 	later->fd = -1;
-	snprintf(later->path, sizeof(later->path), "lmdbio-stand-in");
-	later->page_size = page_size;
+	strcpy(later->path, "lmdbio-stand-in");
 	later->pages = (uint8_t *)(later + 1);
 	/* By this the original's call of munmap(2) tells them from a map. */
 	if ((uintptr_t)later->pages % PAGE == 0)
 		later->pages += BESIDE_PAGE;
-	stand_in_fill(later->pages, page_size, newest);
+	stand_in_fill(later->pages, newest);
 	return later;
 }
 
@@ -121,7 +118,7 @@ static void stand_in_lend(const struct later *later, struct origin_loan *loan)
 {
 	loan->stand_in = later->pages;
 	for (unsigned i = 0; i < FORMAT_METAS; i++) {
-		uint64_t offset = i * (uint64_t)later->page_size;
+		uint64_t offset = i * (uint64_t)STAND_IN_PAGE;
 
 		loan->seen[i] = (struct origin_loan_bytes){later->pages + offset, META_END, offset};
 	}

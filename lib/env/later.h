@@ -13,7 +13,6 @@
 struct later {
 	/* Stands in for the data file: see later.c. */
 	uint8_t *pages;
-	uint32_t page_size;
 	int fd; /* of a file of these pages, for an original that takes no loan; else -1 */
 	uint64_t device, inode;
 	char path[32]; /* by which the original opens it */
