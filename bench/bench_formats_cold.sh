@@ -11,24 +11,24 @@ top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
 . "$top_srcdir/tests/slowfs/slowfs_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
+. "$top_srcdir/bench/bench_formats_lib.sh"
 slowfs_require
 worker=$top_builddir/bench/bench_worker
 scratch=$(mktemp -d)
 trap 'slowfs_abandon; rm -rf "$scratch"' EXIT
 export LMDBIO_NODE=bench-formats-$$
 
-# work NUMBER FIELD...: enum bench_work and what else there is to tell, for the worker.
+# Numbers of enum bench_work, for the worker.
 scan=0 get=4 open=9 make=11
 
 # set_make NAME RECORDS BYTES: in both formats.
 set_make() {
-	mkdir -p "$scratch/made" "$scratch/backing/0.9.$1" "$scratch/backing/1.0.$1"
-	"$worker" work=$make path="$scratch/made" records="$2" value_size="$3" > /dev/null
-	for how in larger/0.9 later/1.0; do
-		"$top_builddir/tests/data/lmdbio-testdb" "--${how%/*}=$scratch/made/data.mdb" \
-			"$scratch/backing/${how#*/}.$1" > /dev/null
+	for format in 0.9 1.0; do
+		mkdir -p "$scratch/backing/$format.$1"
+		"$worker" work=$make path="$scratch/backing/$format.$1" records="$2" value_size="$3" > /dev/null
+		set_format $format "$scratch/backing/$format.$1"
 	done
-	rm -r "$scratch/made"
 }
 
 # run_once FORMAT SET FIELD...: a line of requests, bytes, seconds and what was read.

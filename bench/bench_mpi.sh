@@ -8,6 +8,7 @@
 # own, and its part of the bandwidth. SETS="img cifar", SCALE=1 (of 98 and 84 MB), PAIRS=3 runs of
 # each, medians; LATENCY=500 us, BANDWIDTH=1500 MiB/s for all nodes; WAYS to name some of the ways, or
 # one that is not of the usual ones: nordahead, the original with MDB_NORDAHEAD, which takes long.
+# FORMAT=0.9 or 1.0: the same content in pages twice as large of that LMDB's format; the original reads 0.9.
 #
 # Columns: megabytes and requests that reached storage; seconds of the epoch, from the moment at which all
 # ranks have opened the set to the last record of the last rank, with the staging before it; seconds of
@@ -22,6 +23,8 @@
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
+. "$(dirname "$0")/bench_formats_lib.sh"
 slowfs_require
 unshare -m true 2>/dev/null || { echo "skipped: no mount namespaces for this user" && exit 77; }
 stores_begin
@@ -185,6 +188,8 @@ row() {
 [ $# -gt 0 ] || set -- 1x1 2x2 4x4 8x4
 make_set img $((500 * scale)) 196620
 make_set cifar $((25000 * scale)) 3090
+set_format "${FORMAT:-}" "$scratch/backing/img"
+set_format "${FORMAT:-}" "$scratch/backing/cifar"
 for set in "${sets[@]}"; do
 	echo "$set: $(($(file_size "$set") / 1000000)) MB"
 done

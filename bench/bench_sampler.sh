@@ -5,6 +5,7 @@
 # usage: bench_sampler.sh [LATENCY...]       microseconds a request; default 500 2000
 # RECORDS (20000), BYTES (100000), WORKERS (4), RUNS (3), WAYS (all), FOLDER (a new one in /var/tmp)
 # and BUILD (build) are taken from the environment. A line for each run; the ways alternate.
+# FORMAT=0.9 or 1.0: the same content in pages twice as large of that LMDB's format; py-lmdb alone reads 0.9.
 # Needs python3-lmdb and python3-torch.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,6 +13,8 @@ build=${BUILD:-$top/build}
 top_builddir=$build
 # shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
 . "$top/tests/slowfs/slowfs_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
+. "$top/bench/bench_formats_lib.sh"
 export PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
 folder=$(mktemp -d "${FOLDER:-/var/tmp}/bench_sampler.XXXXXX")
 trap 'slowfs_abandon; rm -rf "$folder"' EXIT
@@ -22,6 +25,7 @@ run=("$build/tools/lmdbio-run" --)
 mkdir "$folder/backing"
 /usr/bin/python3 "$top/bench/bench_sampler.py" make "$folder/backing/set" \
 	--records "${RECORDS:-20000}" --bytes "${BYTES:-100000}"
+set_format "${FORMAT:-}" "$folder/backing/set"
 [ $# -gt 0 ] || set -- 500 2000
 for latency in "$@"; do
 	slowfs_start "$folder/backing" "$folder/mount" -o "latency=$latency,bandwidth=1500"
