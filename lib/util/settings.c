@@ -359,8 +359,14 @@ const char *settings_refuses(const char *name, const char *value)
 {
 	const struct variable *variable = variable_find(name, strlen(name));
 	struct settings scratch = {.io = NULL};
+	bool taken = variable && variable->parse(value, (char *)&scratch + variable->field);
+	/* What a value is copied into; all but one are NULL. */
+	const char *copies[] = {scratch.node, scratch.staged, scratch.later, scratch.stats.file,
+				scratch.stats_at};
 
-	if (variable && variable->parse(value, (char *)&scratch + variable->field))
+	for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
+		free((void *)(uintptr_t)copies[i]);
+	if (taken)
 		return NULL;
 	return variable ? variable->allowed : "nothing, as there is no such variable";
 }
