@@ -22,11 +22,11 @@
 
 enum {
 	COPY_STEP = 1 << 20,
-	LOOKS_MAX = 1000, /* at two meta pages, until no writer is busy with either */
-	KEYS_LEAST = 2,   /* in a page, of the longest there are */
+	LOOKS_MAX = 1000,    /* at two meta pages, until no writer is busy with either */
+	KEYS_LEAST = 2,      /* in a page, of the longest there are */
 	STAND_IN_PAGE = 512, /* bytes: nothing that a program is told */
-	PAGE = 4096, /* a machine's smallest, bytes */
-	BESIDE_PAGE = 64, /* bytes from a page's beginning that are none */
+	PAGE = 4096,         /* a machine's smallest, bytes */
+	BESIDE_PAGE = 64,    /* bytes from a page's beginning that are none */
 	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
 	 * which a descriptor may answer with, and no code of LMDB. */
 	OVERWRITTEN = -1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens a window's store, brings it to a snapshot, and counts who uses it. */
+/* Opens a window's store, brings it to a snapshot, and counts its transactions. */
 #include "window/store_private.h"
 
 #include "io/io_ahead.h"

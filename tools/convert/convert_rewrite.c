@@ -217,7 +217,7 @@ static int batch_try(struct rewrite *rewrite, MDB_val *at_key)
 static int batch_write(struct rewrite *rewrite)
 {
 	MDB_val at_key = {0};
-	int rc;
+	int rc, status;
 
 	if (!rewrite->count)
 		return 0;
@@ -227,11 +227,11 @@ static int batch_write(struct rewrite *rewrite)
 	/* The source's keys were seen to rise: only a name can be there already. */
 	if (rc == MDB_KEYEXIST && rewrite->at->sorted)
 		return twin_refuse(rewrite->convert->sources[0], &at_key);
-	if (rc) {
-		int refused = rc == MDB_KEYEXIST ? twins_refuse(rewrite->convert->sources[0], rewrite->from) : 0;
-
-		return refused ? refused : rewrite_fail(rewrite, rc);
-	}
+	if (rc == MDB_KEYEXIST &&
+	    (status = twins_refuse(rewrite->convert->sources[0], rewrite->from)))
+		return status;
+	if (rc)
+		return rewrite_fail(rewrite, rc);
 	rewrite->at->last = rewrite->batch[rewrite->count - 1].key;
 	rewrite->at->begun = true;
 	rewrite->count = 0;
