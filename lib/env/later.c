@@ -24,7 +24,7 @@ enum {
 	COPY_STEP = 1 << 20,
 	LOOKS_MAX = 1000,    /* at two meta pages, until no writer is busy with either */
 	KEYS_LEAST = 2,      /* in a page, of the longest there are */
-	STAND_IN_PAGE = 512, /* bytes: nothing that a program is told */
+	STAND_IN_PAGE = 256, /* bytes: nothing that a program is told */
 	PAGE = 4096,         /* a machine's smallest, bytes */
 	BESIDE_PAGE = 64,    /* bytes from a page's beginning that are none */
 	/* A writer has overwritten the snapshot's meta page, and nothing has been written yet. No errno,
@@ -77,11 +77,13 @@ static int stand_in_store(struct later *later)
 
 static struct later *stand_in_make(const struct meta *newest)
 {
-	struct later *later = calloc(1, sizeof(*later) + BESIDE_PAGE + FORMAT_METAS * STAND_IN_PAGE);
+	const size_t pages = BESIDE_PAGE + FORMAT_METAS * STAND_IN_PAGE;
+	struct later *later = malloc(sizeof(*later) + pages);
 
 	if (!later)
 		return NULL;
-	later->fd = -1;
+	*later = (struct later){.fd = -1};
+	memset(later + 1, 0, pages);
 	strcpy(later->path, "lmdbio-stand-in");
 	later->pages = (uint8_t *)(later + 1);
 	/* By this the original's call of munmap(2) tells them from a map. */

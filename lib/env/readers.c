@@ -17,6 +17,7 @@
 
 #include "format/layout.h"
 #include "util/at_fork.h"
+#include "util/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +53,7 @@ struct lock_file {
 struct table {
 	struct table *next;
 	unsigned users, generation; /* of which process: see at_fork.h */
-	dev_t device;
-	ino_t inode;
+	uint64_t device, inode;
 	int fd;
 	bool fresh; /* it has been made here and not yet been shared */
 	bool alive; /* the byte of this process is locked */
@@ -98,6 +98,14 @@ static int lock_byte(int fd, int command, short type, off_t byte)
 	return 0;
 }
 
+/* The slots behind them are free. Another process writes the number. */
+static unsigned slots_used(const struct table *table)
+{
+	unsigned count = table->file->count;
+
+	return count < table->most ? count : table->most;
+}
+
 /* Whether a process that has slots may be alive. */
 static bool is_alive(const struct table *table, pid_t pid)
 {
@@ -132,16 +140,16 @@ static int mutexes_init(struct lock_file *file)
 static int table_map(struct table *table, unsigned most)
 {
 	size_t size = sizeof(struct lock_file) + most * sizeof(struct reader_slot);
-	struct stat st;
+	struct descriptor_file own;
 	int rc;
 
-	if (fstat(table->fd, &st))
+	if (!descriptor_look(table->fd, 0, &own))
 		return errno;
-	table->device = st.st_dev;
-	table->inode = st.st_ino;
-	if (!table->fresh || (size_t)st.st_size > size)
-		size = (size_t)st.st_size;
-	else if ((size_t)st.st_size < size && ftruncate(table->fd, (off_t)size))
+	table->device = own.device;
+	table->inode = own.inode;
+	if (!table->fresh || own.size > size)
+		size = own.size;
+	else if (own.size < size && ftruncate(table->fd, (off_t)size))
 		return errno;
 	if (size < sizeof(struct lock_file) + sizeof(struct reader_slot))
 		return MDB_INVALID;
@@ -152,9 +160,11 @@ static int table_map(struct table *table, unsigned most)
 		return errno;
 	}
 	table->size = size;
-	table->owners = calloc(table->most, sizeof(*table->owners));
+	/* Not by calloc(), which takes nothing from a thread's cache: so where an environment is opened. */
+	table->owners = malloc(table->most * sizeof(*table->owners));
 	if (!table->owners)
 		return ENOMEM;
+	memset(table->owners, 0, table->most * sizeof(*table->owners));
 	if (!table->fresh)
 		return table->file->magic != FORMAT_MAGIC     ? MDB_INVALID
 		       : table->file->format != lock_format() ? MDB_VERSION_MISMATCH
@@ -201,10 +211,10 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 		*ret = table;
 		return 0;
 	}
-	table = calloc(1, sizeof(*table));
+	table = malloc(sizeof(*table));
 	if (!table)
 		return ENOMEM;
-	table->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode);
+	*table = (struct table){.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode)};
 	rc = table->fd < 0 ? errno : 0;
 	if (rc)
 		goto fail;
@@ -241,7 +251,8 @@ static void table_close(struct table *table)
 	pthread_mutex_unlock(&tables_lock);
 }
 
-/* At the end of a thread that has a slot, without the lock of the slots. */
+/* At the end of a thread that has a slot, without the lock of the slots. As when an environment is closed,
+ * a child that a bare system call has made leaves its parent's slots alone. */
 static void thread_gives(void *slot)
 {
 	struct reader_slot *own = slot;
@@ -252,12 +263,13 @@ static void thread_gives(void *slot)
 
 int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned most, bool threads)
 {
-	struct readers *readers = calloc(1, sizeof(*readers));
+	struct readers *readers = malloc(sizeof(*readers));
 	int rc;
 
 	*ret = NULL;
 	if (!readers)
 		return ENOMEM;
+	*readers = (struct readers){.generation = fork_generation};
 	pthread_mutex_lock(&tables_lock);
 	rc = table_open(&readers->table, path, mode, most);
 	pthread_mutex_unlock(&tables_lock);
@@ -265,7 +277,6 @@ int readers_open(struct readers **ret, const char *path, unsigned mode, unsigned
 		free(readers);
 		return rc == EROFS ? 0 : rc;
 	}
-	readers->generation = fork_generation;
 	if (threads && (rc = pthread_key_create(&readers->key, thread_gives))) {
 		table_close(readers->table);
 		free(readers);
@@ -302,7 +313,7 @@ void readers_close(struct readers *readers)
 		pthread_key_delete(readers->key);
 	/* An inherited one is its process's, and so is its descriptor. */
 	if (readers->generation == fork_generation) {
-		for (unsigned i = 0; i < table->most; i++)
+		for (unsigned i = 0; i < slots_used(table); i++)
 			if (table->owners[i] == readers && table->file->slots[i].pid == getpid())
 				table->file->slots[i].pid = 0;
 		table_close(table);
@@ -323,13 +334,13 @@ static int slots_lock_dead(struct table *table)
 static int clear_dead(struct table *table, bool lock)
 {
 	struct lock_file *file = table->file;
-	unsigned count = file->count < table->most ? file->count : table->most;
+	unsigned count = slots_used(table);
 	int cleared = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		pid_t pid = file->slots[i].pid;
 
-		if (!pid || pid == getpid() || is_alive(table, pid))
+		if (!pid || pid == fork_process || is_alive(table, pid))
 			continue;
 		if (lock && slots_lock_dead(table))
 			continue;
@@ -359,7 +370,7 @@ static int slots_lock(struct table *table)
 /* The lock that tells others that this process is alive. Under the lock of the slots. */
 static int show_life(struct table *table)
 {
-	int rc = table->alive ? 0 : lock_byte(table->fd, F_SETLK, F_WRLCK, getpid());
+	int rc = table->alive ? 0 : lock_byte(table->fd, F_SETLK, F_WRLCK, fork_process);
 
 	table->alive = !rc;
 	return rc;
@@ -375,7 +386,7 @@ static int slot_claim(struct readers *readers, struct reader_slot **slot)
 	if (rc)
 		return rc;
 	rc = show_life(table);
-	while (!rc && i < file->count && i < table->most && file->slots[i].pid)
+	while (!rc && i < slots_used(table) && file->slots[i].pid)
 		i++;
 	if (!rc && i >= table->most)
 		rc = MDB_READERS_FULL;
@@ -386,7 +397,7 @@ static int slot_claim(struct readers *readers, struct reader_slot **slot)
 		file->slots[i].thread = pthread_self();
 		if (i == file->count)
 			file->count = i + 1;
-		file->slots[i].pid = getpid();
+		file->slots[i].pid = fork_process;
 		table->owners[i] = readers;
 		*slot = &file->slots[i];
 	}
@@ -400,7 +411,7 @@ int readers_take(struct readers *readers, struct reader_slot **slot)
 	int rc;
 
 	if (own) {
-		if (own->pid != getpid() || own->txnid != READERS_IDLE)
+		if (own->pid != fork_process || own->txnid != READERS_IDLE)
 			return MDB_BAD_RSLOT; /* another transaction's */
 		*slot = own;
 		return 0;
@@ -467,7 +478,7 @@ int readers_list(const struct readers *readers, MDB_msg_func *func, void *contex
 	char line[96];
 	int rc = 0;
 
-	for (unsigned i = 0; i < file->count && i < readers->table->most; i++) {
+	for (unsigned i = 0; i < slots_used(readers->table); i++) {
 		const struct reader_slot *slot = &file->slots[i];
 		uint64_t id = slot->txnid;
 		int used;

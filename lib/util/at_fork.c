@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 unsigned fork_generation;
-
-static pid_t process;
+pid_t fork_process;
 
 static _Atomic(const struct fork_steps *) table[FORK_PLACES];
 /* What the prepare steps of this thread's fork have found in the table. */
@@ -42,7 +41,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	fork_generation++;
-	process = getpid();
+	fork_process = getpid();
 	for (int place = FORK_PLACES; place--;)
 		if (prepared[place] && prepared[place]->child)
 			prepared[place]->child();
@@ -50,12 +49,12 @@ static void in_child(void)
 
 bool fork_was_missed(void)
 {
-	return process != getpid();
+	return fork_process != getpid();
 }
 
 /* It can fail only for want of memory. */
 __attribute__((constructor)) static void begin(void)
 {
-	process = getpid();
+	fork_process = getpid();
 	(void)pthread_atfork(prepare, in_parent, in_child);
 }

@@ -4,6 +4,7 @@
 #define LMDBIO_UTIL_AT_FORK_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The places in the order, from the top layer down. Before a fork the prepare steps run from the
  * first place to the last, which is the order of the locks; after it the steps of the parent or of
@@ -33,6 +34,9 @@ void at_fork(enum fork_place place, const struct fork_steps *steps);
 /* The number of forks between the program's start and this process: it tells a child from its
  * parent without a system call. Moves only in a child, before all other steps. */
 extern unsigned fork_generation;
+/* The number of this process, as getpid() says it, without a system call; in a child that a bare system
+ * call has made, its parent's. */
+extern pid_t fork_process;
 
 /* Whether this process is a child that a bare system call has made: no step has run in it, and what
  * its memory says is its parent's. One system call. */

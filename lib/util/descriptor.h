@@ -44,20 +44,46 @@ static inline bool descriptors_spare(int fd)
 	return getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)next < limit.rlim_cur / 2;
 }
 
-/* Whether it still is the file that it was. Asked before each read, so a file system on a network
- * is not to ask its server for what does not change. */
-static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
+/* Which file a descriptor leads to, and its size in bytes. */
+struct descriptor_file {
+	uint64_t device, inode, size;
+};
+
+/* Looks. `flags`: of statx(2): AT_STATX_DONT_SYNC where a file system on a network is not to ask its server.
+ * fstat(2) tells the times too, and on Linux 6.13 and later the next change of a file whose times were told
+ * costs its inode an update. False, with errno: it cannot be told. */
+static inline bool descriptor_look(int fd, int flags, struct descriptor_file *file)
 {
 	struct stat st;
 #ifdef STATX_INO
 	struct statx now;
 
 	/* Some sandboxes know no statx(2). */
-	if (!statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &now))
-		return makedev(now.stx_dev_major, now.stx_dev_minor) == device &&
-		       now.stx_ino == inode;
+	if (!statx(fd, "", AT_EMPTY_PATH | flags, STATX_INO | STATX_SIZE, &now)) {
+		*file = (struct descriptor_file){
+			makedev(now.stx_dev_major, now.stx_dev_minor), now.stx_ino, now.stx_size};
+		return true;
+	}
+#else
+	(void)flags;
 #endif
-	return !fstat(fd, &st) && st.st_dev == device && st.st_ino == inode;
+	if (fstat(fd, &st))
+		return false;
+	*file = (struct descriptor_file){st.st_dev, st.st_ino, (uint64_t)st.st_size};
+	return true;
+}
+
+/* Whether it still is the file that it was. Asked before each read. */
+static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
+{
+#ifdef AT_STATX_DONT_SYNC
+	const int flags = AT_STATX_DONT_SYNC;
+#else
+	const int flags = 0;
+#endif
+	struct descriptor_file file;
+
+	return descriptor_look(fd, flags, &file) && file.device == device && file.inode == inode;
 }
 
 /* Closes what still is the file that it was: what has taken its place is the program's. */
