@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Runs the state machine of questions, answers, silence and reminders between ranks. */
+#include "config.h"
+#include "mpi/exchange.h"
+
+#include "container/container_hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAUSES = 64 }; /* a reminder follows at most so many silent_ns after another */
+
+static const struct exchange_action nothing = {.act = ACT_NOTHING};
+
+int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules)
+{
+	*exchange = (struct exchange){.rules = *rules, .ranks = ranks};
+	exchange->peers = calloc((size_t)ranks, sizeof(*exchange->peers));
+	return exchange->peers ? 0 : ENOMEM;
+}
+
+void exchange_close(struct exchange *exchange)
+{
+	free(exchange->peers);
+	exchange->peers = NULL;
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+uint64_t exchange_sum(const struct exchange_run *runs, int n, uint64_t what)
+{
+	for (int i = 0; i < n; i++)
+		what = hash_seeded(runs[i].bytes, runs[i].length, what);
+	return what;
+}
+
+static uint64_t check_of(const struct exchange_head *head, const void *text, size_t length)
+{
+	struct exchange_head copy = *head;
+
+	copy.check = 0;
+	return hash_seeded(text, length, hash_bytes(&copy, sizeof(copy)));
+}
+
+void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t number,
+		   size_t length)
+{
+	word->version = EXCHANGE_VERSION;
+	word->kind = kind;
+	word->number = number;
+	word->check = check_of(word, word + 1, length);
+}
+
+static struct exchange_action say(enum exchange_kind kind, int to, uint64_t number)
+{
+	return (struct exchange_action){.act = ACT_SAY, .kind = kind, .peer = to, .number = number};
+}
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+bool exchange_may_ask(const struct exchange *exchange, int to)
+{
+	const struct exchange_peer *peer = &exchange->peers[to];
+
+	return !exchange->closed && !peer->gone && !peer->owing;
+}
+
+bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,
+		  uint64_t what, uint64_t now)
+{
+	if (!exchange_may_ask(exchange, to))
+		return false;
+	*question = (struct exchange_question){.next = exchange->questions,
+					       .number = ++exchange->serial,
+					       .what = what,
+					       .began = now,
+					       .to = to};
+	exchange->questions = question;
+	return true;
+}
+
+static struct exchange_question *question_find(const struct exchange *exchange, int to,
+					       uint64_t number)
+{
+	struct exchange_question *question = exchange->questions;
+
+	while (question && (question->number != number || question->to != to))
+		question = question->next;
+	return question;
+}
+
+static struct exchange_action question_end(struct exchange *exchange,
+					   struct exchange_question *question, int error)
+{
+	struct exchange_question **link = &exchange->questions;
+
+	while (*link != question)
+		link = &(*link)->next;
+	*link = question->next;
+	exchange->peers[question->to].owing -= question->lost;
+	return (struct exchange_action){
+		.act = ACT_ENDED, .peer = question->to, .question = question, .error = error};
+}
+
+void exchange_forget(struct exchange *exchange, struct exchange_question *question)
+{
+	(void)question_end(exchange, question, 0);
+}
+
+static struct exchange_action question_lose(struct exchange *exchange,
+					    struct exchange_question *question, uint64_t now,
+					    bool alive)
+{
+	question->lost = true;
+	question->pause = exchange->rules.silent_ns;
+	question->remind_at = now + question->pause;
+	exchange->peers[question->to].owing++;
+	return (struct exchange_action){
+		.act = ACT_LOST, .peer = question->to, .question = question, .alive = alive};
+}
+
+/* Silence, a reminder, or the end of a peer. */
+static struct exchange_action question_tick(struct exchange *exchange,
+					    struct exchange_question *question, uint64_t now)
+{
+	const struct exchange_rules *rules = &exchange->rules;
+	const struct exchange_peer *peer = &exchange->peers[question->to];
+	uint64_t heard = peer->heard_at > question->began ? peer->heard_at : question->began;
+
+	if (peer->gone && !question->coming)
+		return question_end(exchange, question, EIO);
+	if (!question->lost && (peer->gone || now - heard > rules->silent_ns ||
+				now - question->began > rules->owed_ns))
+		return question_lose(exchange, question, now,
+				     !peer->gone && now - heard <= rules->silent_ns);
+	if (!question->lost || question->coming || now < question->remind_at)
+		return nothing;
+	if (question->pause < PAUSES * rules->silent_ns)
+		question->pause *= 2;
+	question->remind_at = now + question->pause;
+	return say(WORD_REMIND, question->to, question->number);
+}
+
+/* --- debts ------------------------------------------------------------------------------------ */
+
+void exchange_owe(struct exchange *exchange, struct exchange_debt *debt, int to, uint64_t number,
+		  uint64_t now)
+{
+	*debt = (struct exchange_debt){
+		.next = exchange->debts, .number = number, .said_at = now, .to = to};
+	exchange->debts = debt;
+}
+
+void exchange_pay(struct exchange *exchange, struct exchange_debt *debt)
+{
+	struct exchange_debt **link = &exchange->debts;
+
+	while (*link != debt)
+		link = &(*link)->next;
+	*link = debt->next;
+}
+
+static bool owes(const struct exchange *exchange, int to, uint64_t number)
+{
+	const struct exchange_debt *debt = exchange->debts;
+
+	while (debt && (debt->number != number || debt->to != to))
+		debt = debt->next;
+	return debt;
+}
+
+/* --- what has happened ------------------------------------------------------------------------ */
+
+/* The answer to a question that is coming already has been doubled on its way, and so may its body
+ * have been. */
+static struct exchange_action answer_take(struct exchange *exchange,
+					  const struct exchange_head *head,
+					  struct exchange_action came)
+{
+	struct exchange_question *question = question_find(exchange, came.peer, head->number);
+
+	came.body = head->body;
+	came.act = head->body ? ACT_RECEIVE : ACT_NOTHING;
+	if (!question || question->coming)
+		return came;
+	came.question = question;
+	if (!head->body) {
+		int error = head->sum == question->what ? 0 : EBADMSG;
+		struct exchange_action ended = question_end(exchange, question, error);
+
+		ended.text = came.text;
+		ended.length = came.length;
+		return ended;
+	}
+	question->body = head->body;
+	question->sum = head->sum;
+	question->coming = true;
+	return came;
+}
+
+struct exchange_action exchange_word(struct exchange *exchange, int from, const void *word,
+				     size_t length, uint64_t now)
+{
+	struct exchange_action came = {.act = ACT_NOTHING, .peer = from};
+	struct exchange_question *question;
+	struct exchange_head head;
+
+	if (length < sizeof(head))
+		return nothing;
+	memcpy(&head, word, sizeof(head));
+	came.number = head.number;
+	came.text = (const uint8_t *)word + sizeof(head);
+	came.length = length - sizeof(head);
+	if (head.version != EXCHANGE_VERSION || head.check != check_of(&head, came.text, came.length))
+		return nothing;
+	exchange->peers[from].heard_at = now;
+	switch ((enum exchange_kind)head.kind) {
+	case WORD_ASK:
+		came.act = owes(exchange, from, head.number) ? ACT_NOTHING : ACT_ASKED;
+		return came;
+	case WORD_ANSWER:
+		return answer_take(exchange, &head, came);
+	case WORD_REMIND:
+		return say(owes(exchange, from, head.number) ? WORD_BEAT : WORD_PAID, from,
+			   head.number);
+	case WORD_PAID:
+		question = question_find(exchange, from, head.number);
+		return question && question->lost && !question->coming
+			       ? question_end(exchange, question, ETIMEDOUT)
+			       : nothing;
+	case WORD_NOTE:
+		came.act = ACT_NOTED;
+		return came;
+	case WORD_BEAT:
+		break;
+	}
+	return nothing;
+}
+
+struct exchange_action exchange_body(struct exchange *exchange, struct exchange_question *question,
+				     const struct exchange_run *runs, int n, size_t came)
+{
+	bool right = n && came == question->body &&
+		     question->sum == exchange_sum(runs, n, question->what);
+
+	return question_end(exchange, question, right ? 0 : EBADMSG);
+}
+
+struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
+{
+	for (struct exchange_question *question = exchange->questions; question;
+	     question = question->next) {
+		struct exchange_action action = question_tick(exchange, question, now);
+
+		if (action.act != ACT_NOTHING)
+			return action;
+	}
+	for (struct exchange_debt *debt = exchange->debts; exchange->rules.beat_ns && debt;
+	     debt = debt->next)
+		if (now - debt->said_at > exchange->rules.beat_ns) {
+			debt->said_at = now;
+			return say(WORD_BEAT, debt->to, debt->number);
+		}
+	if (!exchange->closed || exchange->quiet || exchange->questions)
+		return nothing;
+	exchange->quiet = true;
+	return (struct exchange_action){.act = ACT_QUIET};
+}
+
+void exchange_gone(struct exchange *exchange, int peer)
+{
+	exchange->peers[peer].gone = true;
+}
+
+void exchange_stop(struct exchange *exchange)
+{
+	exchange->closed = true;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Decides what ranks that ask each other for bytes say and believe, and when they stop waiting.
+ *
+ * A question and its answer are each one word: a head and a text that only the payload reads. The
+ * bytes of an answer, its body, follow as a message of their own, so that they come straight into
+ * the memory that they are for. Records (peer_ask.c) are a payload.
+ *
+ *   asker     ask --> open --(answer)--> coming --(body)--> ended
+ *                      |                   |
+ *                      +----- silence -----+--> lost: the payload reads storage instead. The peer
+ *                                               owes, and is asked nothing, until the question ends.
+ *   answerer  ask --> debt, which beats while the answer waits for storage --> answer
+ *
+ * Words with a wrong check are ignored. A body with a wrong sum ends its question with EBADMSG. The
+ * asker reminds a peer of a lost question, ever more seldom; a peer without such a debt says so, and
+ * the question ends. Whatever is lost, late, doubled, reordered or damaged costs a read of storage.
+ *
+ * This file knows no MPI, clock, thread or lock: words and times come in, actions go out. The caller
+ * (exchange_wire.c; tests/mpi/exchange_test.c) carries the actions out in their order. */
+#ifndef LMDBIO_MPI_EXCHANGE_H
+#define LMDBIO_MPI_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EXCHANGE_VERSION = 1, EXCHANGE_RUNS = 16 };
+
+enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, WORD_NOTE };
+
+/* The head of each word, between ranks of one version. */
+struct exchange_head {
+	uint32_t version, kind;
+	uint64_t number; /* of the question; its asker's */
+	uint64_t body;   /* bytes that follow an answer */
+	uint64_t sum;    /* of the body, as exchange_sum() */
+	uint64_t check;  /* of the head, this field being 0, and the text */
+};
+
+/* Nanoseconds. A peer that owes an answer is silent after silent_ns without a word from it, and in any
+ * case owed_ns after the question. It says each beat_ns that it owes one; 0: never. */
+struct exchange_rules {
+	uint64_t silent_ns, owed_ns, beat_ns;
+};
+
+/* Bytes of a body, in pieces. */
+struct exchange_run {
+	uint8_t *bytes;
+	size_t length;
+};
+
+/* A question of this rank's, in a struct of the payload's that stays until the question has ended. */
+struct exchange_question {
+	struct exchange_question *next;
+	uint64_t number, what, began, remind_at, pause;
+	uint64_t body, sum; /* that the answer has announced */
+	int to;
+	bool coming; /* the body is under way to the payload's memory */
+	bool lost;
+};
+
+/* An answer that this rank owes, in a struct of the payload's. */
+struct exchange_debt {
+	struct exchange_debt *next;
+	uint64_t number, said_at;
+	int to;
+};
+
+struct exchange_peer {
+	uint64_t heard_at;
+	unsigned owing; /* lost questions: the peer is asked nothing before they have ended */
+	bool gone;      /* it cannot be reached */
+};
+
+struct exchange {
+	struct exchange_rules rules;
+	struct exchange_peer *peers;
+	int ranks;
+	uint64_t serial;
+	struct exchange_question *questions;
+	struct exchange_debt *debts;
+	bool closed, quiet;
+};
+
+enum exchange_act {
+	ACT_NOTHING,
+	ACT_SAY,     /* send a word without text: kind and number, to the peer */
+	ACT_ASKED,   /* a question has come: owe it, or answer it */
+	ACT_RECEIVE, /* take a body of an answer: to the question's memory, if it is coming; else anywhere */
+	ACT_LOST,    /* stop waiting for a question, whose memory stays if it is coming */
+	ACT_ENDED,   /* a question is over, with an error or 0; the machine has forgotten it */
+	ACT_NOTED,   /* a note has come */
+	ACT_QUIET,   /* this rank asks no more: say so to all */
+};
+
+struct exchange_action {
+	enum exchange_act act;
+	enum exchange_kind kind;
+	int peer, error;
+	bool alive; /* a lost question's peer has said of late that it owes */
+	uint64_t number, body;
+	struct exchange_question *question; /* NULL: no question waits for this body */
+	const uint8_t *text;                /* in the word that came */
+	size_t length;
+};
+
+/* Returns 0 or ENOMEM. */
+int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules);
+void exchange_close(struct exchange *exchange);
+
+/* The sum of a body of which both ranks know by a number what it is. Any thread. */
+uint64_t exchange_sum(const struct exchange_run *runs, int n, uint64_t what);
+/* Seals a word whose text stands behind its head. */
+void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t number,
+		   size_t length);
+
+/* Whether a peer may be asked; the question is open then, and is to be said. */
+bool exchange_may_ask(const struct exchange *exchange, int to);
+bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,
+		  uint64_t what, uint64_t now);
+/* A question that cannot be said. */
+void exchange_forget(struct exchange *exchange, struct exchange_question *question);
+/* From ACT_ASKED until the answer is said, or there will be none. */
+void exchange_owe(struct exchange *exchange, struct exchange_debt *debt, int to, uint64_t number,
+		  uint64_t now);
+void exchange_pay(struct exchange *exchange, struct exchange_debt *debt);
+
+/* What has happened. Each returns one action. */
+struct exchange_action exchange_word(struct exchange *exchange, int from, const void *word,
+				     size_t length, uint64_t now);
+/* A coming question's body: `came` bytes of it, in n runs; or a body that was taken anywhere, n 0. */
+struct exchange_action exchange_body(struct exchange *exchange, struct exchange_question *question,
+				     const struct exchange_run *runs, int n, size_t came);
+/* Time has passed: to be called until it returns ACT_NOTHING. */
+struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now);
+/* A peer cannot be reached. */
+void exchange_gone(struct exchange *exchange, int peer);
+/* This rank asks no more. ACT_QUIET follows when no question is left. */
+void exchange_stop(struct exchange *exchange);
+
+#endif
