@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Brings a question for records, or for a peer's bits, to its answer, and gives up one that is not
- * answered.
- *
- * A rank that is silent for a second while it owes an answer, or that owes one for ten, is not
- * asked any more before it has answered; meanwhile storage is read. One that waits for storage
- * itself says so four times a second.
- */
+/* Brings a question for records, or for a peer's bits, to its answer, and lets the readers of one
+ * that is lost go on to storage. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
 #include "loader/loader_ready.h"
-#include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
 
@@ -19,25 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds. */
-static const uint64_t silent_ns = 1000000000, owed_ns = 10000000000, bits_every = 500000000,
-		      bits_byte_ns = 100;
+static const uint64_t bits_every = 500000000, bits_byte_ns = 100;
 
 enum { AVERAGE = 8, BITS_MEMORY = 64 << 20 };
 
 struct peer_ask {
-	struct peer_ask *next;
+	struct exchange_question question; /* first */
+	struct peer_ask *next;             /* before it is asked */
 	uint32_t to;
-	int n, tag;
-	bool has_told;
-	uint64_t began;
 	struct peer_wait *wait; /* NULL: no reader waits for it any more */
 	struct tier_fetch *each[PEER_ASKS];
-	uint64_t records[PEER_ASKS];
 	uint8_t *memory[PEER_ASKS];
+	struct peer_talk talk; /* n 0: a question for bits */
 	struct peer_told told;
-	uint64_t *bits; /* of a question for those */
-	MPI_Request request;
+	uint64_t *bits;
 };
 
 struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wait)
@@ -48,20 +37,19 @@ struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wa
 		return NULL;
 	ask->to = to;
 	ask->wait = wait;
-	ask->request = MPI_REQUEST_NULL;
 	job->peers[to].queued++;
 	return ask;
 }
 
 void ask_add(struct peer_ask *ask, struct tier_fetch *fetch)
 {
-	ask->each[ask->n] = fetch;
-	ask->records[ask->n++] = fetch->record;
+	ask->each[ask->talk.n] = fetch;
+	ask->talk.records[ask->talk.n++] = fetch->record;
 }
 
 bool ask_is_full(const struct peer_ask *ask)
 {
-	return ask->n == PEER_ASKS;
+	return ask->talk.n == PEER_ASKS;
 }
 
 uint32_t ask_peer(const struct peer_ask *ask)
@@ -77,7 +65,7 @@ struct peer_ask **ask_next(struct peer_ask *ask)
 /* Tells the reader that waits. Under the job lock. */
 static void ask_tell(struct peer_ask *ask, int error)
 {
-	for (int i = 0; i < ask->n && ask->wait; i++) {
+	for (uint32_t i = 0; i < ask->talk.n && ask->wait; i++) {
 		struct tier_fetch *fetch = ask->each[i];
 		uint32_t data = ask->told.each[i].data, key = ask->told.each[i].key;
 
@@ -96,7 +84,7 @@ static void ask_tell(struct peer_ask *ask, int error)
 
 static void ask_free(struct peer_ask *ask)
 {
-	for (int i = 0; i < ask->n; i++)
+	for (uint32_t i = 0; i < ask->talk.n; i++)
 		free(ask->memory[i]);
 	free(ask->bits);
 	free(ask);
@@ -118,79 +106,23 @@ void asks_put(struct peer_job *job, struct peer_ask *asks)
 		service_wake(job);
 }
 
-/* It is in no list any more. */
 static void ask_end(struct peer_job *job, struct peer_ask *ask, int error)
 {
-	struct peer *peer = &job->peers[ask->to];
-	bool stray = !ask->wait && !ask->bits;
-
-	if (!ask->bits)
-		peer->queued--;
+	if (ask->talk.n)
+		job->peers[ask->to].queued--;
 	pthread_mutex_lock(&job->lock);
 	ask_tell(ask, error);
 	pthread_mutex_unlock(&job->lock);
-	if (stray && peer->strays && !--peer->strays)
-		peer->silent = false;
 	ask_free(ask);
-}
-
-/* No reader waits for this answer any more; the memory that it would come into stays. */
-static void ask_give_up(struct peer_job *job, struct peer_ask *ask)
-{
-	struct peer *peer = &job->peers[ask->to];
-
-	if (ask->bits || !ask->wait)
-		return;
-	if (settings_get()->verbose && !peer->silent)
-		log_line("%s: rank %u does not answer; its records are read from storage",
-			 job->name, ask->to);
-	job->counts.given_up++;
-	peer->strays++;
-	peer->silent = true;
-	job->failed = true;
-	pthread_mutex_lock(&job->lock);
-	ask_tell(ask, ETIMEDOUT);
-	pthread_mutex_unlock(&job->lock);
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* false: it has ended. */
-static bool ask_start(struct peer_job *job, struct peer_ask *ask, uint64_t now)
+static void ask_start(struct peer_job *job, struct peer_ask *ask)
 {
-	struct peer_talk talk = {
-		.version = TALK_VERSION,
-		.kind = ask->bits ? TALK_BITS : TALK_ASK,
-		.tag = TAG_FIRST + 2 * (job->serial++ % (TAG_COUNT / 2)),
-		.n = ask->n,
-	};
-	size_t words = ready_words(job->store.units);
-	int rc;
-
-	if (job->over || job->peers[ask->to].silent) {
+	if (!wire_ask(&job->wire, &ask->question, (int)ask->to, talk_sum(&ask->talk), &ask->talk,
+		      talk_length(ask->talk.n)))
 		ask_end(job, ask, ESHUTDOWN);
-		return false;
-	}
-	ask->began = now;
-	ask->tag = talk.tag;
-	memcpy(talk.records, ask->records, sizeof(talk.records));
-	if (ask->bits)
-		rc = MPI_Irecv(ask->bits, (int)words, MPI_UINT64_T, (int)ask->to, ask->tag,
-			       job->comm, &ask->request);
-	else
-		rc = MPI_Irecv(&ask->told, sizeof(ask->told), MPI_BYTE, (int)ask->to, ask->tag,
-			       job->comm, &ask->request);
-	if (rc != MPI_SUCCESS || !talk_send(job, (int)ask->to, &talk)) {
-		if (rc == MPI_SUCCESS) {
-			MPI_Cancel(&ask->request);
-			MPI_Wait(&ask->request, MPI_STATUS_IGNORE);
-		}
-		ask_end(job, ask, EIO);
-		return false;
-	}
-	ask->next = job->asks;
-	job->asks = ask;
-	return true;
 }
 
 /* Which copies there are changes little by little, so it is looked at now and then: at 10 MB a
@@ -217,7 +149,23 @@ static void bits_ask(struct peer_job *job, uint64_t now)
 		}
 		peer->ready_at = now;
 		ask->to = (uint32_t)rank;
-		(void)ask_start(job, ask, now);
+		ask_start(job, ask);
+	}
+}
+
+void asks_step(struct peer_job *job, uint64_t now)
+{
+	struct peer_ask *asked, *next;
+
+	pthread_mutex_lock(&job->lock);
+	asked = job->asked;
+	job->asked = NULL;
+	pthread_mutex_unlock(&job->lock);
+	if (asked && !job->over)
+		bits_ask(job, now);
+	for (; asked; asked = next) {
+		next = asked->next;
+		ask_start(job, asked);
 	}
 }
 
@@ -232,139 +180,105 @@ static void bits_came(struct peer_job *job, struct peer_ask *ask)
 	if (!words) {
 		peer->ready = ask->bits;
 		ask->bits = NULL;
-		ask->n = 0;
-		free(ask);
 		return;
 	}
 	for (size_t i = 0; i < ready_words(job->store.units); i++)
 		__atomic_store_n(&words[i], ask->bits[i], __ATOMIC_RELEASE);
-	ask_free(ask);
 }
 
-/* What was told is what comes next, straight into the samples' own memory. Returns 1: it is under
- * way; 0: nothing comes; -1: it cannot be received. */
-static int data_receive(struct peer_job *job, struct peer_ask *ask)
+static bool told_take(struct peer_ask *ask, const void *text, size_t length)
 {
-	int lengths[PEER_ASKS] = {0};
-	bool any = false;
+	if (!text || length != told_length(ask->talk.n))
+		return false;
+	memcpy(&ask->told, text, length);
+	return true;
+}
 
-	for (int i = 0; i < ask->n; i++) {
+/* Straight into the samples' own memory. */
+int ask_place(void *owner, struct exchange_question *question, const void *text, size_t length,
+	      struct exchange_run *runs)
+{
+	struct peer_ask *ask = (struct peer_ask *)question;
+	struct peer_job *job = owner;
+	int n = 0;
+
+	if (ask->bits) {
+		runs[0].bytes = (uint8_t *)ask->bits;
+		runs[0].length = ready_words(job->store.units) * sizeof(*ask->bits);
+		return 1;
+	}
+	if (!told_take(ask, text, length))
+		return 0;
+	job->peers[ask->to].load = ask->told.load;
+	for (uint32_t i = 0; i < ask->talk.n; i++) {
 		uint64_t size = (uint64_t)ask->told.each[i].data + ask->told.each[i].key;
 
 		if (ask->told.each[i].error)
 			continue;
 		ask->memory[i] = size <= INT_MAX ? malloc(size + 1) : NULL;
 		if (!ask->memory[i])
-			return -1;
-		lengths[i] = (int)size;
-		any |= size > 0;
+			return 0;
+		if (size)
+			runs[n++] = (struct exchange_run){ask->memory[i], size};
 		job->counts.received += size;
 	}
-	if (!any)
-		return 0;
-	return runs_receive(job, (int)ask->to, ask->tag + 1, ask->memory, lengths, ask->n,
-			    &ask->request) == MPI_SUCCESS
-		       ? 1
-		       : -1;
+	return n;
 }
 
-/* Of an answer that its sender's end has broken off MPI may say that it has come. */
-static void data_check(struct peer_ask *ask)
+void ask_lost(void *owner, struct exchange_question *question, bool alive)
 {
-	for (int i = 0; i < ask->n; i++) {
-		size_t size = (size_t)ask->told.each[i].data + ask->told.each[i].key;
-
-		if (!ask->told.each[i].error && ask->memory[i] &&
-		    ask->told.each[i].sum != sealed_sum(ask->memory[i], size, ask->records[i]))
-			ask->told.each[i].error = EBADMSG;
-	}
-}
-
-static void note_answer(struct peer_job *job, const struct peer_ask *ask, uint64_t now)
-{
+	struct peer_ask *ask = (struct peer_ask *)question;
+	struct peer_job *job = owner;
 	struct peer *peer = &job->peers[ask->to];
-	uint64_t ns = now - ask->began;
 
-	peer->heard_at = now;
-	if (!ask->has_told)
-		peer->load = ask->told.load;
-	peer->pace = peer->pace ? (peer->pace * (AVERAGE - 1) + ns) / AVERAGE : ns + 1;
-}
-
-/* Looks at one question. true: it has ended, or something has come; *ended says which. */
-static bool ask_step(struct peer_job *job, struct peer_ask *ask, uint64_t now, bool *ended)
-{
-	struct peer *peer = &job->peers[ask->to];
-	uint64_t heard = peer->heard_at > ask->began ? peer->heard_at : ask->began;
-	int there = 0, more = 0;
-
-	*ended = false;
-	if (ask->request != MPI_REQUEST_NULL &&
-	    MPI_Test(&ask->request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-		/* It stays, given up: what MPI still does with its memory is not known. */
-		ask->request = MPI_REQUEST_NULL;
-		ask_give_up(job, ask);
-		return true;
-	}
-	if (!there) {
-		if (ask->wait && (now - heard > silent_ns || now - ask->began > owed_ns)) {
-			job->counts.owed += now - heard <= silent_ns;
-			ask_give_up(job, ask);
-		}
-		return false;
-	}
-	if (ask->bits) {
-		peer->heard_at = now;
-		*ended = true;
-		bits_came(job, ask);
-		return true;
-	}
-	note_answer(job, ask, now);
-	if (ask->has_told) {
-		data_check(ask);
-	} else {
-		ask->has_told = true;
-		more = ask->told.version == TALK_VERSION ? data_receive(job, ask) : 0;
-	}
-	if (more < 0)
-		ask_give_up(job, ask);
-	if (more)
-		return true;
-	*ended = true;
-	ask_end(job, ask, ask->told.version == TALK_VERSION ? 0 : EBADMSG);
-	return true;
-}
-
-bool asks_step(struct peer_job *job, uint64_t now)
-{
-	struct peer_ask *asked, *next;
-	bool any, ended;
-
+	if (settings_get()->verbose && !peer->silent)
+		log_line("%s: rank %u does not answer; its records are read from storage",
+			 job->name, ask->to);
+	peer->silent = true;
+	job->failed = true;
+	if (ask->bits)
+		return;
+	job->counts.given_up++;
+	job->counts.owed += alive;
 	pthread_mutex_lock(&job->lock);
-	asked = job->asked;
-	job->asked = NULL;
+	ask_tell(ask, ETIMEDOUT);
 	pthread_mutex_unlock(&job->lock);
-	any = asked != NULL;
-	if (any && !job->over)
-		bits_ask(job, now);
-	for (; asked; asked = next) {
-		next = asked->next;
-		(void)ask_start(job, asked, now);
+}
+
+/* Records without a byte have no body. */
+void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
+	       size_t length)
+{
+	struct peer_ask *ask = (struct peer_ask *)question;
+	struct peer_job *job = owner;
+	struct peer *peer = &job->peers[ask->to];
+	uint64_t ns = job->wire.now - question->began;
+
+	peer->silent = !exchange_may_ask(&job->wire.exchange, (int)ask->to);
+	if (ask->bits) {
+		if (!error)
+			bits_came(job, ask);
+		ask_free(ask);
+		return;
 	}
-	for (struct peer_ask **link = &job->asks, *ask; (ask = *link);) {
-		next = ask->next;
-		any |= ask_step(job, ask, now, &ended);
-		if (ended)
-			*link = next;
-		else
-			link = &ask->next;
+	peer->pace = peer->pace ? (peer->pace * (AVERAGE - 1) + ns) / AVERAGE : ns + 1;
+	if (!error && !question->body) {
+		error = told_take(ask, text, length) ? 0 : EBADMSG;
+		for (uint32_t i = 0; i < ask->talk.n && !error; i++) {
+			if (ask->told.each[i].error)
+				continue;
+			ask->memory[i] = calloc(1, 1);
+			error = ask->told.each[i].data || ask->told.each[i].key ? EBADMSG
+				: ask->memory[i]                               ? 0
+									       : ENOMEM;
+		}
 	}
-	return any;
+	ask_end(job, ask, error);
 }
 
 void asks_drop(struct peer_job *job)
 {
-	for (struct peer_ask *ask = job->asks; ask; ask = ask->next)
-		ask_give_up(job, ask);
-	job->asks = NULL;
+	for (struct exchange_question *question = job->wire.exchange.questions; question;
+	     question = question->next)
+		ask_lost(job, question, false);
 }

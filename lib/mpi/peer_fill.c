@@ -180,6 +180,13 @@ int fillers_start(struct peer_job *job)
 	return crew_start(&job->fillers, PEER_FILLERS);
 }
 
+void fill_begin(struct peer_job *job)
+{
+	if (!job->begun)
+		crew_wake_all(&job->fillers);
+	job->begun = true;
+}
+
 void fillers_stop(struct peer_job *job)
 {
 	struct peer_urgent *urgent;

@@ -20,15 +20,16 @@
 
 #include "loader/batch_loader.h"
 #include "loader/placement.h"
+#include "mpi/exchange_wire.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_sealed.h"
 #include "mpi/stage_exchange.h"
 #include "util/thread.h"
 
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 enum {
 	PEER_ASKS = TIER_FETCHES, /* records in a question */
@@ -117,10 +118,7 @@ struct peer {
 	_Atomic uint64_t pace;     /* nanoseconds a question takes, moving average */
 	_Atomic(uint64_t *) ready; /* which units were whole there, when it last said so; or NULL */
 	_Atomic bool has_copies;   /* of units whose home is elsewhere */
-	/* The service's: */
-	unsigned strays;   /* questions that were given up */
-	uint64_t heard_at; /* ns */
-	uint64_t ready_at; /* ns: when its bits were asked for */
+	uint64_t ready_at;         /* ns: when its bits were asked for; the service's */
 };
 
 /* A reader that waits for answers. */
@@ -156,13 +154,12 @@ struct peer_fills {
 
 struct peer_ask;
 struct peer_answer;
-struct peer_send;
 struct peer_again;
 
 struct peer_job {
 	struct peer_job *next; /* in the list of those that serve */
 	struct lmdbio_loader *loader;
-	MPI_Comm comm;
+	MPI_Comm comm; /* MPI_COMM_NULL when the service has ended well */
 	MPI_Session session;
 	int rank, ranks;
 	char *name; /* of the data set, for people */
@@ -196,12 +193,8 @@ struct peer_job {
 
 	/* The service's: */
 	bool finalizing; /* MPI is ended by the program, or it exits; under the job lock */
-	bool counted;    /* this rank has said that it asks no more */
-	MPI_Request end;
-	struct peer_ask *asks;       /* that wait for an answer, those that were given up too */
+	struct wire wire;
 	struct peer_answer *answers; /* that wait for a unit */
-	struct peer_send *sends;
-	int serial;
 	struct {
 		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
 		uint64_t received, given_up; /* bytes that came; questions asked in vain */
@@ -263,6 +256,8 @@ void peer_plan_free(struct peer_job *job);
 void fill_from_shelf(struct peer_job *job);
 extern const struct crew_work filler_work;
 int fillers_start(struct peer_job *job);
+/* A first record was asked for. Under the job lock. */
+void fill_begin(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);
 /* A reader waits for a unit whose home is here. Under the job lock. false: it cannot be read. */
@@ -302,45 +297,59 @@ struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wa
 void ask_add(struct peer_ask *ask, struct tier_fetch *fetch);
 bool ask_is_full(const struct peer_ask *ask);
 uint32_t ask_peer(const struct peer_ask *ask);
+struct peer_ask **ask_next(struct peer_ask *ask);
 /* Hands a list of questions to the service. Under the job lock. */
 void asks_put(struct peer_job *job, struct peer_ask *asks);
-bool asks_step(struct peer_job *job, uint64_t now);
+/* Asks what was handed over. */
+void asks_step(struct peer_job *job, uint64_t now);
 /* Gives all of them up. */
 void asks_drop(struct peer_job *job);
-struct peer_ask **ask_next(struct peer_ask *ask);
+/* Of the job's struct wire_payload. */
+int ask_place(void *owner, struct exchange_question *question, const void *text, size_t length,
+	      struct exchange_run *runs);
+void ask_lost(void *owner, struct exchange_question *question, bool alive);
+void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
+	       size_t length);
 
-/* peer_answer.c: other ranks' questions, and all that is sent. */
-bool talks_step(struct peer_job *job, uint64_t now);
-bool answers_step(struct peer_job *job, uint64_t now);
-bool sends_step(struct peer_job *job);
+/* peer_answer.c: other ranks' questions. */
+bool answers_step(struct peer_job *job);
+/* Of the job's struct wire_payload. */
+void answer_asked(void *owner, int from, uint64_t number, const void *text, size_t length);
+void answer_sent(void *owner, void *item);
 
 /* --- the messages ----------------------------------------------------------------------------- */
 
-/* A question, or a word, goes under TAG_TALK; an answer under the tags that the question names:
- * which records there are under `tag`, and under the one after it, if there are any bytes, all of
- * them behind each other, each a value and its key. */
-enum { TAG_TALK = 1, TAG_FIRST = 16, TAG_COUNT = 16384 };
-enum peer_talk_kind { TALK_ASK, TALK_BEAT, TALK_BITS };
-enum { TALK_VERSION = 2 };
-
+/* A question: n records; or none, and then it is for the bits of peer_store.ready. */
 struct peer_talk {
-	int32_t version, kind, tag, n;
+	uint64_t n;
 	uint64_t records[PEER_ASKS];
 };
 
+/* An answer of records. Its body: the values and keys of those without an error, behind each other. */
 struct peer_told {
-	uint32_t version, load;
+	uint64_t load;
 	struct {
 		int32_t error;
 		uint32_t data, key; /* bytes */
-		uint64_t sum;       /* of both, as sealed_sum() of the record's number */
 	} each[PEER_ASKS];
 };
 
-/* Receives n runs of bytes as one message; some may be empty, not all. Returns an MPI code. */
-int runs_receive(struct peer_job *job, int from, int tag, uint8_t *const *runs, const int *lengths,
-		 int n, MPI_Request *request);
-/* A word that has no answer, or that asks for bits. */
-bool talk_send(struct peer_job *job, int to, const struct peer_talk *talk);
+static inline size_t talk_length(uint64_t n)
+{
+	return offsetof(struct peer_talk, records) + n * sizeof(uint64_t);
+}
+
+static inline size_t told_length(uint64_t n)
+{
+	return offsetof(struct peer_told, each) + n * sizeof(((struct peer_told *)0)->each[0]);
+}
+
+/* By which both ranks know what the body is. */
+static inline uint64_t talk_sum(struct peer_talk *talk)
+{
+	struct exchange_run run = {(uint8_t *)talk->records, talk->n * sizeof(uint64_t)};
+
+	return exchange_sum(&run, 1, 0);
+}
 
 #endif

@@ -36,6 +36,14 @@ static struct {
 
 /* --- a job ------------------------------------------------------------------------------------ */
 
+static const struct exchange_rules rules = {
+	.silent_ns = CLOCK_SECOND, .owed_ns = 10 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 4};
+static const struct wire_payload payload = {.asked = answer_asked,
+					    .place = ask_place,
+					    .lost = ask_lost,
+					    .ended = ask_ended,
+					    .sent = answer_sent};
+
 struct peer_job *job_new(const char *name)
 {
 	struct peer_job *job = calloc(1, sizeof(*job));
@@ -46,7 +54,6 @@ struct peer_job *job_new(const char *name)
 	job->name = strdup(name);
 	job->fills.urgent_last = &job->fills.urgent;
 	job->reads_last = &job->reads;
-	job->end = MPI_REQUEST_NULL;
 	pthread_mutex_init(&job->lock, NULL);
 	clock_condition(&job->wake);
 	pthread_cond_init(&job->filled, NULL);
@@ -68,7 +75,9 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 	MPI_Comm_rank(job->comm, &job->rank);
 	MPI_Comm_size(job->comm, &job->ranks);
 	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
-	return job->peers ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+	return wire_open(&job->wire, job->comm, &rules, &payload, job) || !job->peers
+		       ? MPI_ERR_NO_MEM
+		       : MPI_SUCCESS;
 }
 
 void job_free(struct peer_job *job)
@@ -81,6 +90,7 @@ void job_free(struct peer_job *job)
 		job->store.disk->close(job->store.disk_state);
 	peer_store_close_units(&job->store);
 	peer_plan_free(job);
+	wire_close(&job->wire);
 	free(job->peers);
 	free(job->homes);
 	free((void *)job->copies);
@@ -112,8 +122,7 @@ static void ending_begins(struct peer_job *job)
 
 static enum ending end_step(struct peer_job *job)
 {
-	int there = 0, finalized = 0;
-	bool closed;
+	int finalized = 0;
 
 	MPI_Finalized(&finalized);
 	if (finalized)
@@ -121,17 +130,10 @@ static enum ending end_step(struct peer_job *job)
 	pthread_mutex_lock(&job->lock);
 	if (job->finalizing)
 		job->over = true;
-	closed = (job->closed || job->finalizing) && !job->asked;
+	if (job->closed || job->finalizing)
+		exchange_stop(&job->wire.exchange);
 	pthread_mutex_unlock(&job->lock);
-	if (closed && !job->counted && !job->asks) {
-		if (MPI_Ibarrier(job->comm, &job->end) != MPI_SUCCESS)
-			return BREAKS_OFF;
-		job->counted = true;
-	}
-	if (job->counted && job->end != MPI_REQUEST_NULL &&
-	    MPI_Test(&job->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-		return BREAKS_OFF;
-	return job->counted && job->end == MPI_REQUEST_NULL && !job->sends ? ENDS : GOES_ON;
+	return !wire_is_over(&job->wire) ? GOES_ON : job->wire.broken ? BREAKS_OFF : ENDS;
 }
 
 static void job_tell(struct peer_job *job)
@@ -166,7 +168,6 @@ static void job_end(struct peer_job *job, bool well)
 		MPI_Comm_free(&job->comm);
 	} else {
 		asks_drop(job);
-		job->sends = NULL;
 	}
 	MPI_Session_finalize(&job->session);
 	pthread_mutex_lock(&serving.lock);
@@ -241,14 +242,13 @@ static void *service_run(void *argument)
 	pthread_detach(pthread_self());
 	while (ending == GOES_ON) {
 		uint64_t now = clock_now(), ns;
-		bool any = talks_step(job, now);
+		bool any = wire_step(&job->wire, now);
 
-		any |= asks_step(job, now);
-		any |= answers_step(job, now);
-		any |= sends_step(job);
+		asks_step(job, now);
+		any |= answers_step(job);
 		ending = end_step(job);
 		/* An answer waits for a unit or a disk here, whose threads wake the service. */
-		ns = mpi_nap_next(&rest, any, job->asks || job->sends ? NAP_BUSY : NAP_IDLE);
+		ns = mpi_nap_next(&rest, any, wire_is_idle(&job->wire) ? NAP_IDLE : NAP_BUSY);
 		if (ns && ending == GOES_ON)
 			nap(job, ns);
 	}

@@ -189,10 +189,7 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 static void asks_begin(struct peer_job *job, struct peer_ask *asks)
 {
 	pthread_mutex_lock(&job->lock);
-	if (!job->begun) {
-		job->begun = true;
-		crew_wake_all(&job->fillers);
-	}
+	fill_begin(job);
 	asks_put(job, asks);
 	pthread_mutex_unlock(&job->lock);
 }

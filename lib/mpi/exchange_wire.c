@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Sends and receives the words and bodies of an exchange. */
+#include "config.h"
+#include "mpi/exchange_wire.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_WORD = 1, TAG_BODY = 16, TAG_BODIES = 16384, WORDS_AT_ONCE = 64, WORD_MOST = 8192 };
+
+/* On its way. */
+struct wire_message {
+	struct wire_message *next;
+	MPI_Request request;
+	int peer;
+	bool failed, anywhere;
+	size_t came; /* bytes */
+	void *item;  /* of a body that is sent */
+	/* Of one that is received: */
+	struct exchange_question *question; /* NULL: none waits for it */
+	struct exchange_run runs[EXCHANGE_RUNS];
+	int n; /* 0: it goes to `word` */
+	struct exchange_head word[];
+};
+
+int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
+	      const struct wire_payload *payload, void *owner)
+{
+	int ranks;
+
+	*wire = (struct wire){
+		.payload = payload, .owner = owner, .comm = comm, .end = MPI_REQUEST_NULL};
+	MPI_Comm_size(comm, &ranks);
+	return exchange_open(&wire->exchange, ranks, rules);
+}
+
+void wire_close(struct wire *wire)
+{
+	exchange_close(&wire->exchange);
+}
+
+static int body_tag(uint64_t number)
+{
+	return TAG_BODY + (int)(number % TAG_BODIES);
+}
+
+static struct wire_message *message_new(int peer, size_t length)
+{
+	struct wire_message *message = malloc(sizeof(*message) + length);
+
+	if (message)
+		*message = (struct wire_message){.request = MPI_REQUEST_NULL, .peer = peer};
+	return message;
+}
+
+static void message_put(struct wire_message **list, struct wire_message *message, int rc)
+{
+	message->failed = rc != MPI_SUCCESS;
+	if (message->failed)
+		message->request = MPI_REQUEST_NULL;
+	message->next = *list;
+	*list = message;
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static bool word_send(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
+		      const struct exchange_head *head, const void *text, size_t length)
+{
+	struct wire_message *message = message_new(to, sizeof(*head) + length);
+
+	if (!message)
+		return false;
+	*message->word = head ? *head : (struct exchange_head){0};
+	if (length)
+		memcpy(message->word + 1, text, length);
+	exchange_seal(message->word, kind, number, length);
+	message_put(&wire->sends, message,
+		    MPI_Isend(message->word, (int)(sizeof(*head) + length), MPI_BYTE, to, TAG_WORD,
+			      wire->comm, &message->request));
+	return true;
+}
+
+static int runs_type(const struct exchange_run *runs, int n, MPI_Datatype *type)
+{
+	MPI_Aint places[EXCHANGE_RUNS];
+	int sizes[EXCHANGE_RUNS], rc;
+
+	for (int i = 0; i < n; i++) {
+		MPI_Get_address(runs[i].bytes, &places[i]);
+		sizes[i] = (int)runs[i].length;
+	}
+	rc = MPI_Type_create_hindexed(n, sizes, places, MPI_BYTE, type);
+	return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
+}
+
+int runs_send(const struct exchange_run *runs, int n, int to, int tag, MPI_Comm comm,
+	      MPI_Request *request)
+{
+	MPI_Datatype type;
+	int rc = runs_type(runs, n, &type);
+
+	*request = MPI_REQUEST_NULL;
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Isend(MPI_BOTTOM, 1, type, to, tag, comm, request);
+	MPI_Type_free(&type);
+	return rc;
+}
+
+int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_Comm comm,
+		 MPI_Request *request)
+{
+	MPI_Datatype type;
+	int rc = runs_type(runs, n, &type);
+
+	*request = MPI_REQUEST_NULL;
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Irecv(MPI_BOTTOM, 1, type, from, tag, comm, request);
+	MPI_Type_free(&type);
+	return rc;
+}
+
+bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
+	      const void *text, size_t length)
+{
+	if (!exchange_ask(&wire->exchange, question, to, what, wire->now))
+		return false;
+	if (word_send(wire, to, WORD_ASK, question->number, NULL, text, length))
+		return true;
+	exchange_forget(&wire->exchange, question);
+	return false;
+}
+
+void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, size_t length,
+		 const struct exchange_run *runs, int n, uint64_t sum, void *item)
+{
+	struct wire_message *message = n ? message_new(to, 0) : NULL;
+	struct exchange_head head = {.sum = sum};
+
+	for (int i = 0; i < n; i++)
+		head.body += runs[i].length;
+	/* Without memory its asker waits in vain, and knows how long. */
+	if ((n && !message) || !word_send(wire, to, WORD_ANSWER, number, &head, text, length) || !n) {
+		free(message);
+		if (item)
+			wire->payload->sent(wire->owner, item);
+		return;
+	}
+	message->item = item;
+	message_put(&wire->sends, message,
+		    runs_send(runs, n, to, body_tag(number), wire->comm, &message->request));
+}
+
+void wire_note(struct wire *wire, int to)
+{
+	(void)word_send(wire, to, WORD_NOTE, 0, NULL, NULL, 0);
+}
+
+/* --- receiving -------------------------------------------------------------------------------- */
+
+/* Memory for a body that none waits for any more, or that there is no other memory for. If it is too
+ * little, MPI cuts the body. */
+static struct wire_message *receive_anywhere(int from, uint64_t body)
+{
+	size_t length = body < INT_MAX ? body : 0;
+	struct wire_message *message = message_new(from, length);
+
+	if (!message && (message = message_new(from, 0)))
+		length = 0;
+	if (message) {
+		message->anywhere = true;
+		message->runs[0] = (struct exchange_run){(uint8_t *)message->word, length};
+	}
+	return message;
+}
+
+static struct wire_message *receive_placed(struct wire *wire, const struct exchange_action *action)
+{
+	struct wire_message *message = message_new(action->peer, 0);
+	uint64_t length = 0;
+
+	if (!message)
+		return NULL;
+	message->n = wire->payload->place(wire->owner, action->question, action->text,
+					  action->length, message->runs);
+	for (int i = 0; i < message->n; i++)
+		length += message->runs[i].length;
+	if (message->n && length == action->body)
+		return message;
+	free(message);
+	return NULL;
+}
+
+static void body_receive(struct wire *wire, const struct exchange_action *action)
+{
+	bool waits = action->question && !action->question->lost;
+	struct wire_message *message = waits ? receive_placed(wire, action) : NULL;
+
+	if (!message)
+		message = receive_anywhere(action->peer, action->body);
+	if (!message)
+		return; /* the peer owes this body for ever, and is not asked any more */
+	message->question = action->question;
+	message_put(&wire->receives, message,
+		    runs_receive(message->runs, message->n ? message->n : 1, action->peer,
+				 body_tag(action->number), wire->comm, &message->request));
+}
+
+/* Returns whether it was one to carry out. */
+static bool act(struct wire *wire, struct exchange_action action)
+{
+	const struct wire_payload *payload = wire->payload;
+
+	switch (action.act) {
+	case ACT_NOTHING:
+		break;
+	case ACT_SAY:
+		(void)word_send(wire, action.peer, action.kind, action.number, NULL, NULL, 0);
+		break;
+	case ACT_ASKED:
+		payload->asked(wire->owner, action.peer, action.number, action.text, action.length);
+		break;
+	case ACT_RECEIVE:
+		body_receive(wire, &action);
+		break;
+	case ACT_LOST:
+		payload->lost(wire->owner, action.question, action.alive);
+		break;
+	case ACT_ENDED:
+		payload->ended(wire->owner, action.question, action.error, action.text,
+			       action.length);
+		break;
+	case ACT_NOTED:
+		if (payload->noted)
+			payload->noted(wire->owner);
+		break;
+	case ACT_QUIET:
+		wire->broken = MPI_Ibarrier(wire->comm, &wire->end) != MPI_SUCCESS;
+		break;
+	}
+	return action.act != ACT_NOTHING;
+}
+
+static bool words_step(struct wire *wire)
+{
+	uint8_t word[WORD_MOST];
+	MPI_Status status;
+	int there = 0, length;
+
+	for (unsigned i = 0; i < WORDS_AT_ONCE; i++) {
+		if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_WORD, wire->comm, &there, &status) !=
+			    MPI_SUCCESS ||
+		    !there)
+			return i > 0;
+		if (MPI_Recv(word, sizeof(word), MPI_BYTE, status.MPI_SOURCE, TAG_WORD, wire->comm,
+			     &status) != MPI_SUCCESS)
+			continue;
+		MPI_Get_count(&status, MPI_BYTE, &length);
+		(void)act(wire, exchange_word(&wire->exchange, status.MPI_SOURCE, word,
+					      (size_t)length, wire->now));
+	}
+	return true;
+}
+
+/* Takes what is over out of a list. A request that MPI has not given up may still use its memory. */
+static struct wire_message *messages_over(struct wire *wire, struct wire_message **link)
+{
+	for (struct wire_message *message; (message = *link); link = &message->next) {
+		MPI_Status status;
+		MPI_Count came = 0;
+		int there = 0;
+
+		if (message->request != MPI_REQUEST_NULL &&
+		    MPI_Test(&message->request, &there, &status) != MPI_SUCCESS)
+			message->failed = true;
+		if (there && MPI_Get_elements_x(&status, MPI_BYTE, &came) == MPI_SUCCESS)
+			message->came = (size_t)came;
+		if (message->failed && !message->anywhere)
+			exchange_gone(&wire->exchange, message->peer);
+		if (message->request != MPI_REQUEST_NULL)
+			continue;
+		*link = message->next;
+		return message;
+	}
+	return NULL;
+}
+
+bool wire_step(struct wire *wire, uint64_t now)
+{
+	struct wire_message *message;
+	bool any;
+
+	wire->now = now;
+	any = words_step(wire);
+	while ((message = messages_over(wire, &wire->receives))) {
+		any = true;
+		if (message->question)
+			(void)act(wire, exchange_body(&wire->exchange, message->question,
+						      message->runs,
+						      message->failed ? 0 : message->n,
+						      message->came));
+		free(message);
+	}
+	while ((message = messages_over(wire, &wire->sends))) {
+		any = true;
+		if (message->item)
+			wire->payload->sent(wire->owner, message->item);
+		free(message);
+	}
+	while (act(wire, exchange_tick(&wire->exchange, now)))
+		any = true;
+	return any;
+}
+
+bool wire_is_idle(const struct wire *wire)
+{
+	return !wire->exchange.questions && !wire->sends && !wire->receives;
+}
+
+bool wire_is_over(struct wire *wire)
+{
+	int there = 0;
+
+	if (!wire->exchange.quiet || wire->broken)
+		return wire->broken;
+	if (wire->end != MPI_REQUEST_NULL &&
+	    MPI_Test(&wire->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+		wire->broken = true;
+	return wire->broken || (wire->end == MPI_REQUEST_NULL && wire_is_idle(wire));
+}

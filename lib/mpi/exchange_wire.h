@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Carries out what an exchange between ranks decides, by non-blocking calls of MPI.
+ *
+ * One thread calls all of this, and the payload's functions are called in it. Words go under a tag of
+ * their own; a body goes under a tag that its question's number names. */
+#ifndef LMDBIO_MPI_EXCHANGE_WIRE_H
+#define LMDBIO_MPI_EXCHANGE_WIRE_H
+
+#include "mpi/exchange.h"
+
+#include <mpi.h>
+
+/* What asks and answers. Texts and runs are only valid during the call. */
+struct wire_payload {
+	/* A question has come: owe it, or answer it, or let its asker wait in vain. */
+	void (*asked)(void *owner, int from, uint64_t number, const void *text, size_t length);
+	/* A body comes, of which the text tells: fills in the runs of memory that it is for, and returns
+	 * how many; 0: there is no memory. */
+	int (*place)(void *owner, struct exchange_question *question, const void *text,
+		     size_t length, struct exchange_run *runs);
+	/* The peer is silent: read storage. If the question is coming, its memory stays. */
+	void (*lost)(void *owner, struct exchange_question *question, bool alive);
+	/* The question is the payload's again. The text of an answer without a body, or NULL. */
+	void (*ended)(void *owner, struct exchange_question *question, int error, const void *text,
+		      size_t length);
+	/* The body that was sent with `item` needs its memory no more. */
+	void (*sent)(void *owner, void *item);
+	void (*noted)(void *owner); /* or NULL */
+};
+
+struct wire_message;
+
+struct wire {
+	struct exchange exchange;
+	const struct wire_payload *payload;
+	void *owner;
+	MPI_Comm comm;
+	MPI_Request end;
+	bool broken; /* MPI does not end it */
+	struct wire_message *sends, *receives;
+	uint64_t now; /* of the step */
+};
+
+/* The communicator is the wire's alone, and stays the caller's. Returns 0 or ENOMEM. */
+int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
+	      const struct wire_payload *payload, void *owner);
+void wire_close(struct wire *wire);
+
+/* Asks. `what`: the number by which both ranks know the answer's body. Returns false if the peer is
+ * not to be asked, or there is no memory: the question has not begun. */
+bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
+	      const void *text, size_t length);
+/* Answers question `number` of a peer, with n runs of bytes and their exchange_sum() behind the text;
+ * n 0: no bytes, and the sum is `what`. The payload's sent() follows for `item`, in any case. */
+void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, size_t length,
+		 const struct exchange_run *runs, int n, uint64_t sum, void *item);
+void wire_note(struct wire *wire, int to);
+
+/* Takes what has come, and gives up what has not. Returns whether anything was done. */
+bool wire_step(struct wire *wire, uint64_t now);
+/* Whether an answer or a message is on its way. */
+bool wire_is_idle(const struct wire *wire);
+/* After exchange_stop(): whether no rank asks any more, and all is sent. */
+bool wire_is_over(struct wire *wire);
+
+/* Begins to send, or to receive, runs of memory as one message. Returns an MPI code. */
+int runs_send(const struct exchange_run *runs, int n, int to, int tag, MPI_Comm comm,
+	      MPI_Request *request);
+int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_Comm comm,
+		 MPI_Request *request);
+
+#endif
