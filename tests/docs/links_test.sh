@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$top_srcdir"
-pages=$(ls README.md CONTRIBUTING.md doc/*.md doc/decisions/*.md)
+pages=$(ls README.md CONTRIBUTING.md SECURITY.md doc/*.md doc/decisions/*.md)
 
 # links PAGE: the files that it links to, as paths from the top.
 links() {
