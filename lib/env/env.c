@@ -45,7 +45,7 @@ static void banner_print(const struct origin *origin)
 
 static void env_report(const MDB_env *env, const char *path, const char *how)
 {
-	if (settings_get()->verbose == 0)
+	if (!settings_get()->verbose)
 		return;
 	banner_print(env->origin);
 	log_line("%s: %s", path, how);

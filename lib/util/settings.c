@@ -48,9 +48,9 @@ static bool parse_boolean(const char *text, void *field)
 	return false;
 }
 
-enum { UNSIGNED_MOST = 1 << 22 }; /* processes that Linux can number */
+enum { PROCESS_MOST = 1 << 22 }; /* processes that Linux can number */
 
-static bool parse_unsigned(const char *text, void *field)
+static bool parse_process(const char *text, void *field)
 {
 	char *end;
 	unsigned long value;
@@ -61,7 +61,7 @@ static bool parse_unsigned(const char *text, void *field)
 		return false;
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	if (*end || errno || value > UNSIGNED_MOST)
+	if (*end || errno || value > PROCESS_MOST)
 		return false;
 	*(unsigned *)field = (unsigned)value;
 	return true;
@@ -302,7 +302,7 @@ static const struct variable {
 	const char *allowed; /* for the one line about a value that is refused */
 } variables[] = {
 	{"LMDBIO_DISABLE", parse_boolean, offsetof(struct settings, disable), "0 or 1"},
-	{"LMDBIO_VERBOSE", parse_unsigned, offsetof(struct settings, verbose), "0 or 1"},
+	{"LMDBIO_VERBOSE", parse_boolean, offsetof(struct settings, verbose), "0 or 1"},
 	{"LMDBIO_IO", parse_io, offsetof(struct settings, io), "auto, pread or direct"},
 	{"LMDBIO_STORE", parse_store, offsetof(struct settings, store), "auto, cache or arena"},
 	{"LMDBIO_MEMORY", parse_memory, offsetof(struct settings, memory),
@@ -315,7 +315,7 @@ static const struct variable {
 	 "none, or the file of a library that is there"},
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
-	{"LMDBIO_MPI_PID", parse_unsigned, offsetof(struct settings, mpi_pid), "a number"},
+	{"LMDBIO_MPI_PID", parse_process, offsetof(struct settings, mpi_pid), "a number"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_CHECKSUM", parse_checksum, offsetof(struct settings, checksum),

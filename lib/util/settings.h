@@ -21,7 +21,7 @@ enum settings_stats {
 struct settings {
 	bool secure;	   /* set-uid or the like: nothing was read from the environment */
 	bool disable;	   /* LMDBIO_DISABLE: forward everything to the original */
-	unsigned verbose;  /* LMDBIO_VERBOSE: 0 silent, 1 banner and reasons */
+	bool verbose;      /* LMDBIO_VERBOSE: banner and reasons */
 	const char *io;	   /* LMDBIO_IO: "auto", "pread" or "direct" */
 	const char *store; /* LMDBIO_STORE: "auto", "cache" or "arena" */
 	struct settings_memory {

@@ -32,7 +32,7 @@ static void check_settings(unsigned entries)
 {
 	if (lines > entries)
 		abort();
-	if (settings.verbose > 1000000 || settings.memory.percent > 100)
+	if (settings.mpi_pid > 1 << 22 || settings.memory.percent > 100)
 		abort();
 	if (settings.memory.bytes && settings.memory.bytes < SETTINGS_MEMORY_LEAST)
 		abort();

@@ -142,7 +142,7 @@ static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
 		{"LMDBIO_MEMORY", "-5%", "1% to 100%"},
 		{"LMDBIO_MEMORY", "5%%", "1% to 100%"},
 		{"LMDBIO_NODE", "a\tb", "control character"},
-		{"LMDBIO_VERBOSE", "yes", "0 or 1"},
+		{"LMDBIO_VERBOSE", "2", "0 or 1"},
 		{"LMDBIO_SHARE", "perhaps", "0 or 1"},
 		{"LMDBIO_AROUND", "2", "auto, 0 or 1"},
 		{"LMDBIO_PREFETCH", "2", "0 or 1"},

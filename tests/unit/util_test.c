@@ -152,7 +152,7 @@ static void settings_when_nothing_is_set_then_defaults_and_silence(void **state)
 	(void)state;
 	assert_string_equal(text, "");
 	assert_false(settings.disable);
-	assert_int_equal(settings.verbose, 0);
+	assert_false(settings.verbose);
 }
 
 static void settings_when_environment_is_missing_then_defaults(void **state)
@@ -194,9 +194,9 @@ static void settings_when_verbose_has_a_good_value_then_taken_in_silence(void **
 	char text[256];
 
 	(void)state;
-	assert_int_equal(read_one("LMDBIO_VERBOSE=1", text, sizeof(text)).verbose, 1);
+	assert_int_equal(read_one("LMDBIO_VERBOSE=1", text, sizeof(text)).verbose, true);
 	assert_string_equal(text, "");
-	assert_int_equal(read_one("LMDBIO_VERBOSE=0", text, sizeof(text)).verbose, 0);
+	assert_int_equal(read_one("LMDBIO_VERBOSE=0", text, sizeof(text)).verbose, false);
 	assert_string_equal(text, "");
 }
 
@@ -306,13 +306,14 @@ static void settings_when_value_makes_no_sense_then_one_line_and_the_default(voi
 		"LMDBIO_DISABLE= 1",
 		"LMDBIO_DISABLE=1 ",
 		"LMDBIO_DISABLE=-1",
-		"LMDBIO_VERBOSE=yes",
+		"LMDBIO_VERBOSE=maybe",
 		"LMDBIO_VERBOSE=-1",
 		"LMDBIO_VERBOSE=+1",
 		"LMDBIO_VERBOSE= 1",
 		"LMDBIO_VERBOSE=1x",
 		"LMDBIO_VERBOSE=0x1",
 		"LMDBIO_VERBOSE=1.0",
+		"LMDBIO_VERBOSE=2",
 		"LMDBIO_VERBOSE=99999999999999999999999",
 		"LMDBIO_VERBOSE=4294967296",
 		"LMDBIO_VERBOSE=%s%n",
@@ -338,7 +339,7 @@ static void settings_when_value_makes_no_sense_then_one_line_and_the_default(voi
 
 		assert_one_line_about(text, bad[i]);
 		assert_false(settings.disable);
-		assert_int_equal(settings.verbose, 0);
+		assert_false(settings.verbose);
 		assert_true(settings.share && settings.prefetch);
 		assert_string_equal(settings.io, "auto");
 		assert_string_equal(settings.store, "auto");
