@@ -16,12 +16,13 @@ allowed() {
 	window) echo "window node arena format io util" ;;
 	cursor) echo "cursor window format util io" ;;
 	index) echo "index cursor window container format util io" ;;
-	prefetch) echo "prefetch cursor window node arena format util io" ;;
+	ahead) echo "ahead util" ;;
+	prefetch) echo "prefetch ahead cursor window node arena format util io" ;;
 	origin) echo "origin" ;;
 	container) echo "container io format util" ;;
-	env) echo "env prefetch index cursor window node arena container format origin io util" ;;
-	loader) echo "loader env prefetch index cursor window node arena container format origin io util" ;;
-	mpi) echo "mpi loader env prefetch index cursor window node arena container format origin io util" ;;
+	env) echo "env prefetch ahead index cursor window node arena container format origin io util" ;;
+	loader) echo "loader env prefetch ahead index cursor window node arena container format origin io util" ;;
+	mpi) echo "mpi loader env prefetch ahead index cursor window node arena container format origin io util" ;;
 	*) echo "" ;;
 	esac
 }

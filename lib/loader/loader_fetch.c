@@ -10,34 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	GAP_LEAST = 8 << 10,  /* bytes */
-	GAP_SWEEP = 32 << 10, /* the same where all gaps together are less than the file */
-	GAP_MOST = 128 << 10,
-	GAP_UNKNOWN = 64 << 10,
-	READ_SMALL = 64 << 10,
-	DEPTH_LEAST = 2,
-	DEPTH_READS = 8, /* looked at before the depth changes, and twice the depth */
-	AVERAGE = 8,
-	SHORT_GROWTH = 8, /* this part of what came more is tried to be held */
-};
+enum { SHORT_GROWTH = 8 }; /* this part of what came more is tried to be held */
 
-
-static uint64_t average(uint64_t before, uint64_t now)
-{
-	return before ? (before * (AVERAGE - 1) + now) / AVERAGE : now;
-}
-
-/* A read more costs its share of the latency; bytes more cost their time. */
 uint64_t loader_gap(const struct lmdbio_loader *loader)
 {
-	uint64_t gap, least = loader->sweep.sectors ? GAP_SWEEP : GAP_LEAST;
-
-	if (!loader->latency || !loader->rate)
-		return GAP_UNKNOWN;
-	gap = (uint64_t)((unsigned __int128)loader->latency * loader->rate / CLOCK_SECOND) /
-	      loader->depth;
-	return gap < least ? least : gap > GAP_MOST ? GAP_MOST : gap;
+	return gap_bytes(loader->sweep.sectors ? GAP_SWEEP : GAP_ROUND, &loader->depth);
 }
 
 struct snapshot loader_view(const struct lmdbio_loader *loader)
@@ -111,7 +88,7 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 	struct piece *piece = loader->pieces;
 
 	*until = CLOCK_NEVER;
-	if (!piece || loader->reading >= loader->depth)
+	if (!piece || loader->reading >= loader->depth.now)
 		return NULL;
 	if (loader->quiet && !loader->waiting)
 		return NULL;
@@ -128,46 +105,16 @@ static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 	return piece;
 }
 
-/* The bandwidth that a read has used, and what it tells of storage. Under the loader lock. */
-static void note_locked(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
-{
-	uint64_t now = clock_now(), rate, most = loader->readers.count;
-
-	if (loader->options.bandwidth) {
-		uint64_t cost =
-			(uint64_t)((unsigned __int128)bytes * CLOCK_SECOND / loader->options.bandwidth);
-
-		loader->free_at = (loader->free_at > now ? loader->free_at : now - ns) + cost;
-	}
-	if (bytes <= READ_SMALL)
-		loader->latency = average(loader->latency, ns);
-	loader->depth_bytes += bytes;
-	if (!loader->depth_since)
-		loader->depth_since = now;
-	if (++loader->depth_reads < DEPTH_READS + 2 * loader->depth || now <= loader->depth_since)
-		return;
-	rate = (uint64_t)((unsigned __int128)loader->depth_bytes * CLOCK_SECOND /
-			  (now - loader->depth_since));
-	loader->rate = average(loader->rate, rate);
-	if (rate > loader->depth_rate + loader->depth_rate / 20) {
-		loader->depth += loader->depth / 2 + 1;
-		loader->depth_rate = rate;
-	} else if (rate < loader->depth_rate - loader->depth_rate / 10) {
-		loader->depth -= loader->depth / 4;
-		loader->depth_rate = rate;
-	}
-	if (loader->depth < DEPTH_LEAST)
-		loader->depth = DEPTH_LEAST;
-	if (loader->depth > most)
-		loader->depth = (unsigned)most;
-	loader->depth_bytes = loader->depth_reads = 0;
-	loader->depth_since = now;
-}
-
 void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 {
+	uint64_t now, bandwidth = loader->options.bandwidth;
+
 	pthread_mutex_lock(&loader->lock);
-	note_locked(loader, bytes, ns);
+	now = clock_now();
+	if (bandwidth)
+		loader->free_at = (loader->free_at > now ? loader->free_at : now - ns) +
+				  (uint64_t)((unsigned __int128)bytes * CLOCK_SECOND / bandwidth);
+	depth_note(&loader->depth, bytes, ns, now, loader->readers.count);
 	pthread_mutex_unlock(&loader->lock);
 }
 
@@ -248,24 +195,19 @@ static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapsh
 
 /* Works that one read serves, from `first` on. */
 static size_t merge(const struct lmdbio_loader *loader, const struct piece *piece, size_t first,
-		    uint64_t gap, uint64_t *from, uint64_t *end)
+		    uint64_t gap, struct extent *read)
 {
+	struct work *const *works = piece->works;
 	size_t next = first + 1;
 
-	*from = piece->works[first]->offset;
-	*end = *from + piece->works[first]->length;
-	for (; next < piece->n; next++) {
-		const struct work *work = piece->works[next];
-		uint64_t last = work->offset + work->length;
-
-		if (work->offset > *end + gap || last > *from + loader->read_most)
-			break;
-		if (last > *end)
-			*end = last;
-	}
+	*read = (struct extent){works[first]->offset, works[first]->offset + works[first]->length};
+	while (next < piece->n &&
+	       extent_join(read, works[next]->offset, works[next]->offset + works[next]->length,
+			   gap, loader->read_most))
+		next++;
 	if (piece->whole) {
-		*from -= *from % ARENA_CHUNK;
-		*end = round_up(*end, ARENA_CHUNK);
+		read->from -= read->from % ARENA_CHUNK;
+		read->end = round_up(read->end, ARENA_CHUNK);
 	}
 	return next;
 }
@@ -286,19 +228,20 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 {
 	struct snapshot snapshot = loader_view(loader);
 	struct store *store = snapshot.view.runs;
-	uint64_t from, end, ns;
+	struct extent read;
+	uint64_t ns;
 
 	for (size_t i = 0, next; i < piece->n; i = next) {
 		enum tier_source source = SOURCE_FILE;
 		struct direct_bytes direct = {0};
 
-		next = merge(loader, piece, i, gap, &from, &end);
-		if (store && store_covers(store, from, end - from))
+		next = merge(loader, piece, i, gap, &read);
+		if (store && store_covers(store, read.from, read.end - read.from))
 			source = SOURCE_MEMORY;
 		/* If this fails, each sample is asked for by itself: not all need have failed. */
 		if (source == SOURCE_MEMORY || !are_runs(loader, piece->works + i, next - i) ||
-		    !direct_read(loader, from, end, next - i == 1, &direct, &ns))
-			(void)loader_bring(loader, &snapshot, from, end, &ns);
+		    !direct_read(loader, read.from, read.end, next - i == 1, &direct, &ns))
+			(void)loader_bring(loader, &snapshot, read.from, read.end, &ns);
 		tier_done(piece->works[i]->tier, next - i, ns / at_once);
 		for (; i < next; i++)
 			fill_from_file(loader, &snapshot, &direct, piece->works[i], source, tally);
@@ -468,8 +411,7 @@ static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64
 
 	if (!piece->n) {
 		snapshot = loader_view(loader);
-		(void)loader_bring(loader, &snapshot, piece->offset, piece->offset + piece->length,
-				   &ns);
+		(void)loader_bring(loader, &snapshot, piece->read.from, piece->read.end, &ns);
 	} else if (piece->works[0]->tier->source == SOURCE_FILE) {
 		read_file(loader, piece, gap, at_once, tally);
 	} else {
@@ -488,7 +430,7 @@ static uint64_t reader_step(void *owner)
 
 	if (!piece) {
 		if (!loader->pieces)
-			loader->depth_since = loader->depth_bytes = loader->depth_reads = 0;
+			depth_pause(&loader->depth);
 		return until;
 	}
 	at_once = ++loader->reading;

@@ -10,6 +10,7 @@
 #include "window/store.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -287,7 +288,7 @@ static int threads_start(struct lmdbio_loader *loader)
 	/* Half of it is for the runs that tiers read. */
 	if (loader->sharers)
 		transit /= 2;
-	loader->runs_most = (unsigned)(transit / TRANSIT ? transit / TRANSIT : 1);
+	loader->runs_most = depth_fit(transit, TRANSIT, 1, UINT_MAX);
 	if (loader->copies && transit && readers > loader->runs_most && !loader->past)
 		readers = loader->runs_most;
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
@@ -300,7 +301,7 @@ static int threads_start(struct lmdbio_loader *loader)
 	if (decoders > LOADER_THREADS)
 		decoders = LOADER_THREADS;
 	loader->read_most = read_most(loader, readers);
-	loader->depth = loader->options.threads ? readers : DEPTH_FIRST;
+	loader->depth.now = loader->options.threads ? readers : DEPTH_FIRST;
 	/* The number is the readers' bound, and set before they look. */
 	pthread_mutex_lock(&loader->lock);
 	rc = crew_start(&loader->planner, 1);

@@ -73,7 +73,7 @@ static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	const struct window_view *view = &loader->txn->snapshot.view;
 	struct piece *first = NULL, **last = &first;
-	uint64_t gap;
+	uint64_t gap, page = UINT64_C(1) << view->page_shift;
 	unsigned count = 0;
 
 	if (!view->runs)
@@ -83,26 +83,23 @@ static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 	pthread_mutex_unlock(&loader->lock);
 	qsort(plan->works, plan->n, sizeof(*plan->works), by_page);
 	for (size_t i = 0, next; i < plan->n; i = next) {
-		uint64_t from = plan->works[i]->place.page << view->page_shift;
-		uint64_t page = UINT64_C(1) << view->page_shift, end = from + page;
+		uint64_t there = plan->works[i]->place.page << view->page_shift;
+		struct extent read = {there, there + page};
 
 		next = i + 1;
 		if (plan->works[i]->tier->source != SOURCE_FILE)
 			continue;
 		for (; next < plan->n; next++) {
-			uint64_t there = plan->works[next]->place.page << view->page_shift;
-
-			if (there > end + gap || there + page > from + ARENA_CHUNK)
+			there = plan->works[next]->place.page << view->page_shift;
+			if (!extent_join(&read, there, there + page, gap, ARENA_CHUNK))
 				break;
-			end = there + page;
 		}
-		if (end > view->limit << view->page_shift ||
-		    store_covers(view->runs, from, end - from))
+		if (read.end > view->limit << view->page_shift ||
+		    store_covers(view->runs, read.from, read.end - read.from))
 			continue;
 		if (!(*last = piece_new(plan->round, 0)))
 			break;
-		(*last)->offset = from;
-		(*last)->length = end - from;
+		(*last)->read = read;
 		last = &(*last)->next;
 		count++;
 	}

@@ -9,6 +9,7 @@
 #ifndef LMDBIO_LOADER_PRIVATE_H
 #define LMDBIO_LOADER_PRIVATE_H
 
+#include "ahead/extent.h"
 #include "env/env.h"
 #include "index/record_index.h"
 #include "loader/batch_loader.h"
@@ -35,7 +36,7 @@ struct piece {
 	struct piece *next;
 	uint64_t round;
 	uint64_t bytes;          /* of memory that its samples will take */
-	uint64_t offset, length; /* pages: where */
+	struct extent read;      /* pages: where */
 	bool whole;              /* all of the chunk is wanted in the end */
 	bool again;              /* there was no memory for its samples once */
 	size_t n;
@@ -152,11 +153,7 @@ struct lmdbio_loader {
 	unsigned running, runs_most; /* runs read for a tier at once */
 	uint64_t held;
 	uint64_t free_at; /* nanoseconds: when the bandwidth allows the next read */
-	unsigned depth;   /* readers that may read at once */
-	uint64_t depth_bytes, depth_since, depth_rate;
-	unsigned depth_reads;
-	uint64_t latency; /* nanoseconds of the shortest reads, moving average */
-	uint64_t rate;    /* bytes a second of all readers together */
+	struct depth depth; /* of the readers */
 	uint64_t epoch_began, epoch_ended, storage_before;
 	struct lmdbio_loader_stats stats;
 };
@@ -222,7 +219,7 @@ int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, 
 		 uint64_t end, uint64_t *ns);
 /* Tells how long a read of so many bytes took. */
 void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns);
-/* Bytes between two reads of which one longer read is the cheaper. Under the loader lock. */
+/* gap_bytes() of what the loader reads now. Under the loader lock. */
 uint64_t loader_gap(const struct lmdbio_loader *loader);
 /* A view of the loader's snapshot for one thread. */
 struct snapshot loader_view(const struct lmdbio_loader *loader);

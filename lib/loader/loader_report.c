@@ -24,7 +24,7 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 	stats.storage_bytes =
 		loader->epoch_began ? stats_storage_bytes() - loader->storage_before : 0;
 	stats.held_bytes = loader->held;
-	stats.reads_at_once = loader->depth;
+	stats.reads_at_once = loader->depth.now;
 	pthread_mutex_unlock(&loader->lock);
 	stats.staged_bytes = tiers_written(&loader->tiers);
 	stats.stage_state = (uint64_t)tiers_health(&loader->tiers, SOURCE_DISK, &there);

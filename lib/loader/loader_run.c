@@ -100,19 +100,18 @@ static size_t bring_some(struct lmdbio_loader *loader, const struct snapshot *sn
 			 const struct run_part *parts, size_t first, size_t n,
 			 struct direct_bytes *direct)
 {
-	uint64_t from = parts[first].offset, end = from + parts[first].length, ns;
+	struct extent read = {parts[first].offset, parts[first].offset + parts[first].length};
 	bool apart = direct && parts[first].apart;
 	size_t next = first + 1;
+	uint64_t ns;
 
-	for (; next < n && parts[next].apart == parts[first].apart; next++) {
-		uint64_t last = parts[next].offset + parts[next].length;
-
-		if (parts[next].offset > end || last > from + RUN_READ)
-			break;
-		end = last > end ? last : end;
-	}
-	if (end > from && (!apart || !direct_read(loader, from, end, false, direct, &ns)))
-		(void)loader_bring(loader, snapshot, from, end, &ns);
+	while (next < n && parts[next].apart == parts[first].apart &&
+	       extent_join(&read, parts[next].offset, parts[next].offset + parts[next].length,
+			   gap_bytes(GAP_RUN, NULL), RUN_READ))
+		next++;
+	if (read.end > read.from &&
+	    (!apart || !direct_read(loader, read.from, read.end, false, direct, &ns)))
+		(void)loader_bring(loader, snapshot, read.from, read.end, &ns);
 	return next;
 }
 

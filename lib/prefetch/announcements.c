@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS_MAX = 1 << 20, RANGE_GAP = 4 << 10 };
+enum { KEYS_MAX = 1 << 20 };
 #define ENTRY_UNKNOWN UINT64_MAX
 #define ENTRY_NONE    (UINT64_MAX - 1) /* the page alone is wanted */
 #define ENTRY_FIRST   (UINT64_MAX - 2) /* the first one below the page */
@@ -63,16 +63,14 @@ static void ranges_merge(struct announcement *announcement)
 	qsort(announcement->ranges, announcement->wanted, sizeof(*announcement->ranges), by_offset);
 	for (size_t i = 0; i < announcement->wanted; i++) {
 		struct wanted_range *range = &announcement->ranges[i];
-		struct wanted_range *last = kept ? &announcement->ranges[kept - 1] : NULL;
+		struct wanted_range *last = kept ? &announcement->ranges[kept - 1] : range;
+		struct extent extent = {last->offset, last->offset + last->length};
 
-		if (last && range->offset <= last->offset + last->length + RANGE_GAP) {
-			uint64_t end = range->offset + range->length;
-
-			if (end > last->offset + last->length)
-				last->length = end - last->offset;
-		} else {
+		if (kept && extent_join(&extent, range->offset, range->offset + range->length,
+					gap_bytes(GAP_KEYS, NULL), UINT64_MAX))
+			last->length = extent.end - last->offset;
+		else
 			announcement->ranges[kept++] = *range;
-		}
 	}
 	announcement->wanted = kept;
 }

@@ -69,7 +69,7 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	uint64_t bytes = pages_of(record) << stream->snapshot.view.page_shift;
 	uint64_t each = bytes / (record->entries ? record->entries : 1);
 	bool near = record->overflow_pages < record->leaf_pages ||
-		    (stream->stride - 1) * each <= PREFETCH_GAP;
+		    (stream->stride - 1) * each <= gap_bytes(GAP_STREAM, NULL);
 	bool dense = stream->whole &&
 		     (near || SCANNERS_SHARE * store_scanners(prefetch->store) > stream->stride);
 

@@ -3,6 +3,7 @@
 #ifndef LMDBIO_PREFETCH_PRIVATE_H
 #define LMDBIO_PREFETCH_PRIVATE_H
 
+#include "ahead/extent.h"
 #include "prefetch/prefetch.h"
 #include "util/thread.h"
 
@@ -15,7 +16,6 @@ enum {
 	PREFETCH_RANGES = 256,
 	PREFETCH_SUBTREES = 256,
 	PREFETCH_PACE_COLD = 4096, /* steps at most before looking again for anything to gain */
-	PREFETCH_GAP = 32 << 10,   /* bytes worth reading for one request less */
 };
 
 /* A range of the file that will be wanted. */
@@ -52,7 +52,7 @@ struct want_last {
  * goes: they become one request. */
 struct gathered {
 	enum want want;
-	uint64_t number, pages;
+	struct extent extent; /* empty at first */
 	bool map;
 };
 
@@ -229,12 +229,10 @@ uint64_t faults_taken(void);
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
 /* stream_want.c */
-/* Asks for bytes, or pages, that a walk has come to; with `map` also for their page-table
- * entries. false: the queue is full. Under the prefetch lock. */
+/* Asks for bytes that a walk has come to; with `map` also for their page-table entries. false: the
+ * queue is full. Under the prefetch lock. */
 bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
 		 uint64_t length, bool map);
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum want want,
-		       uint64_t number, uint64_t count, bool map);
 /* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
  * stream_gathered() asks for what is left of it. */
 bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,

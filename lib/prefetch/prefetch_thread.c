@@ -18,7 +18,8 @@ enum {
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
-	DEPTH_LEAST = 4,          /* reads in flight of one of many processes */
+	DEPTH_SHARED = 4,         /* reads in flight at least of one of many processes */
+	DEPTH_FIT = 2,            /* ... and where memory has room for none */
 	MAPPED_JUDGED = 32 << 20, /* bytes, each time that so many have been mapped */
 	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
@@ -143,15 +144,14 @@ static bool range_start(struct prefetch *prefetch, struct wanted_range range, bo
  * more in flight only makes a process that needs one of them wait for all. */
 static unsigned prefetch_depth(const struct prefetch *prefetch)
 {
-	uint64_t chunks = prefetch->options.ahead / ARENA_CHUNK;
 	unsigned depth = prefetch->options.depth, share;
 
 	if (prefetch->small)
 		return PREFETCH_DEPTH_MAX;
 	share = 2 * depth / store_scanners(prefetch->store);
 	if (depth > share)
-		depth = share > DEPTH_LEAST ? share : DEPTH_LEAST;
-	return chunks < 2 ? 2 : chunks < depth ? (unsigned)chunks : depth;
+		depth = share > DEPTH_SHARED ? share : DEPTH_SHARED;
+	return depth_fit(prefetch->options.ahead, ARENA_CHUNK, DEPTH_FIT, depth);
 }
 
 /* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */

@@ -113,6 +113,7 @@ static int scout_step(struct prefetch *prefetch, struct stream *stream)
 static void branches_want(struct prefetch *prefetch, struct stream *stream, uint64_t limit)
 {
 	const struct cursor *scout = &stream->scout;
+	struct gathered run = {.want = WANT_BRANCH};
 	const struct level *level, *above;
 	uint64_t each, most;
 
@@ -132,10 +133,11 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 		if (!page_child(snapshot_layout(&stream->snapshot), above->page, scout->page_size,
 				stream->forward ? above->index + step : above->index - step,
 				&number) ||
-		    !stream_want_pages(prefetch, stream, WANT_BRANCH, number, 1, false))
+		    !stream_gather(prefetch, stream, &run, number, 1))
 			break;
 		stream->branches_ahead++;
 	}
+	stream_gathered(prefetch, stream, &run);
 }
 
 /* Pages that a leaf leads to, itself among them: of all alike, for the first one and the last may

@@ -66,45 +66,30 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want wan
 	return true;
 }
 
-bool stream_want_pages(struct prefetch *prefetch, struct stream *stream, enum want want,
-		       uint64_t number, uint64_t count, bool map)
-{
-	const struct window_view *view = &stream->snapshot.view;
-
-	if (number >= view->limit || count > view->limit - number)
-		return true; /* damage is the program's to find */
-	return stream_want(prefetch, stream, want, number << view->page_shift,
-			   count << view->page_shift, map);
-}
-
 bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run)
 {
-	bool taken = !run->pages || stream_want_pages(prefetch, stream, run->want, run->number,
-						      run->pages, run->map);
+	struct extent extent = run->extent;
 
-	run->pages = 0;
-	return taken;
+	run->extent = (struct extent){0};
+	return extent.from == extent.end || stream_want(prefetch, stream, run->want, extent.from,
+							extent.end - extent.from, run->map);
 }
 
 bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,
 		   uint64_t number, uint64_t pages)
 {
-	unsigned shift = stream->snapshot.view.page_shift;
-	uint64_t gap = PREFETCH_GAP >> shift, end = run->number + run->pages;
+	const struct window_view *view = &stream->snapshot.view;
+	uint64_t from = number << view->page_shift, end = from + (pages << view->page_shift);
 	bool taken = true;
 
-	if (run->pages && number >= end && number - end <= gap) {
-		run->pages = number + pages - run->number;
-	} else if (run->pages && number + pages <= run->number &&
-		   run->number - (number + pages) <= gap) {
-		run->pages += run->number - number;
-		run->number = number;
-	} else {
+	if (number >= view->limit || pages > view->limit - number)
+		return true; /* damage is the program's to find */
+	if (run->extent.from == run->extent.end ||
+	    !extent_join(&run->extent, from, end, gap_bytes(GAP_STREAM, NULL), UINT64_MAX)) {
 		taken = stream_gathered(prefetch, stream, run);
-		run->number = number;
-		run->pages = pages;
+		run->extent = (struct extent){from, end};
 	}
-	if (run->pages << shift >= ARENA_CHUNK)
+	if (run->extent.end - run->extent.from >= ARENA_CHUNK)
 		taken &= stream_gathered(prefetch, stream, run);
 	return taken;
 }

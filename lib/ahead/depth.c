@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tries more reads at once as long as they come faster, and fewer when they come slower. */
+#include "ahead/depth.h"
+
+#include "util/clock.h"
+
+enum {
+	READ_SMALL = 64 << 10, /* bytes: of a longer read the time is not mostly latency */
+	DEPTH_LEAST = 2,
+	TRIAL_READS = 8, /* looked at before the depth changes, and twice the depth */
+	AVERAGE = 8,     /* reads or trials of a moving average */
+	FASTER = 20,     /* one part in so many is a reason for more reads at once */
+	SLOWER = 10,     /* ... for fewer */
+};
+
+static uint64_t average(uint64_t before, uint64_t now)
+{
+	return before ? (before * (AVERAGE - 1) + now) / AVERAGE : now;
+}
+
+unsigned depth_fit(uint64_t memory, uint64_t each, unsigned least, unsigned most)
+{
+	uint64_t fit = memory / each;
+
+	return fit < least ? least : fit < most ? (unsigned)fit : most;
+}
+
+void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, unsigned most)
+{
+	struct depth_trial *trial = &depth->trial;
+	uint64_t rate;
+
+	if (bytes <= READ_SMALL)
+		depth->latency = average(depth->latency, ns);
+	trial->bytes += bytes;
+	if (!trial->since)
+		trial->since = now;
+	if (++trial->reads < TRIAL_READS + 2 * depth->now || now <= trial->since)
+		return;
+	rate = (uint64_t)((unsigned __int128)trial->bytes * CLOCK_SECOND / (now - trial->since));
+	depth->rate = average(depth->rate, rate);
+	if (rate > trial->best + trial->best / FASTER) {
+		depth->now += depth->now / 2 + 1;
+		trial->best = rate;
+	} else if (rate < trial->best - trial->best / SLOWER) {
+		depth->now -= depth->now / 4;
+		trial->best = rate;
+	}
+	if (depth->now < DEPTH_LEAST)
+		depth->now = DEPTH_LEAST;
+	if (depth->now > most)
+		depth->now = most;
+	depth_pause(depth);
+	trial->since = now;
+}
+
+void depth_pause(struct depth *depth)
+{
+	depth->trial.since = depth->trial.bytes = depth->trial.reads = 0;
+}
