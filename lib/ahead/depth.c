@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Tries more reads at once as long as they come faster, and fewer when they come slower. */
+/* Changes the number of reads at once as long as they come faster, and turns around when they come
+ * slower. */
 #include "ahead/depth.h"
 
 #include "util/clock.h"
@@ -9,8 +10,8 @@ enum {
 	DEPTH_LEAST = 2,
 	TRIAL_READS = 8, /* looked at before the depth changes, and twice the depth */
 	AVERAGE = 8,     /* reads or trials of a moving average */
-	FASTER = 20,     /* one part in so many is a reason for more reads at once */
-	SLOWER = 10,     /* ... for fewer */
+	FASTER = 20,     /* one part in so many is a reason to go on the same way */
+	SLOWER = 10,     /* ... to turn around */
 };
 
 static uint64_t average(uint64_t before, uint64_t now)
@@ -29,6 +30,7 @@ void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, 
 {
 	struct depth_trial *trial = &depth->trial;
 	uint64_t rate;
+	bool slower;
 
 	if (bytes <= READ_SMALL)
 		depth->latency = average(depth->latency, ns);
@@ -39,12 +41,15 @@ void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, 
 		return;
 	rate = (uint64_t)((unsigned __int128)trial->bytes * CLOCK_SECOND / (now - trial->since));
 	depth->rate = average(depth->rate, rate);
-	if (rate > trial->best + trial->best / FASTER) {
-		depth->now += depth->now / 2 + 1;
-		trial->best = rate;
-	} else if (rate < trial->best - trial->best / SLOWER) {
-		depth->now -= depth->now / 4;
-		trial->best = rate;
+	/* The last change was wrong, whichever way it went; or storage is slower by itself, and the
+	 * way back is one trial long. */
+	slower = rate < trial->last - trial->last / SLOWER;
+	if (slower)
+		trial->fewer = !trial->fewer;
+	if (slower || rate > trial->last + trial->last / FASTER) {
+		depth->now = trial->fewer ? depth->now - depth->now / 4
+					  : depth->now + depth->now / 2 + 1;
+		trial->last = rate;
 	}
 	if (depth->now < DEPTH_LEAST)
 		depth->now = DEPTH_LEAST;

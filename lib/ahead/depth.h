@@ -4,6 +4,7 @@
 #ifndef LMDBIO_AHEAD_DEPTH_H
 #define LMDBIO_AHEAD_DEPTH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Under its owner's lock. Begins as {.now = reads at once}. */
@@ -12,8 +13,9 @@ struct depth {
 	uint64_t latency; /* nanoseconds of small reads, moving average; 0: not known */
 	uint64_t rate;    /* bytes a second of all reads together, the same */
 	struct depth_trial {
-		uint64_t bytes, since, best; /* `best`: the rate of the last change */
+		uint64_t bytes, since, last; /* `last`: the rate at the last change */
 		unsigned reads;
+		bool fewer; /* the way that it went */
 	} trial;
 };
 

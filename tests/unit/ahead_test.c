@@ -122,31 +122,72 @@ static void fit_when_memory_differs_then_depth_is_what_it_holds(void **state)
 	assert_int_equal(depth_fit(UINT64_MAX, 1, 2, READERS), READERS);
 }
 
-/* Storage that is fastest with so many reads at once, each of 1 MiB: more of them cost each other
- * time. */
-static void storage_reads(struct depth *depth, unsigned best, unsigned reads, uint64_t *now)
-{
-	for (unsigned i = 0; i < reads; i++) {
-		unsigned most = depth->now < best ? depth->now : best;
-		unsigned over = depth->now - most;
+/* Storage that is fastest with `best` reads at once, 100 MiB a second for each: more of them cost
+ * each other a part of their time, and the rate goes up and down by so many percent. */
+struct storage {
+	unsigned best, cost, noise; /* the latter two in percent */
+	uint64_t now;
+	uint64_t depths; /* of all reads together */
+};
 
-		*now += CLOCK_SECOND / (100 * most) * (4 + over) / 4;
-		depth_note(depth, KIB * KIB, CLOCK_SECOND / 100, *now, READERS);
+static void storage_reads(struct storage *storage, struct depth *depth, unsigned reads)
+{
+	uint64_t take = 100;
+
+	for (unsigned i = 0; i < reads; i++) {
+		unsigned most = depth->now < storage->best ? depth->now : storage->best;
+
+		if (i % 40 == 0 && storage->noise)
+			take = 100 - storage->noise + (uint64_t)random() % (2 * storage->noise + 1);
+		storage->now += CLOCK_SECOND / (100 * most) *
+				(100 + storage->cost * (depth->now - most)) / 100 * take / 100;
+		storage->depths += depth->now;
+		depth_note(depth, KIB * KIB, CLOCK_SECOND / 100, storage->now, READERS);
 	}
 }
 
 static void depth_when_more_reads_are_faster_then_it_grows_to_the_most(void **state)
 {
+	struct storage storage = {.best = READERS, .now = CLOCK_SECOND};
 	struct depth depth = {.now = 4};
-	uint64_t now = CLOCK_SECOND;
 
 	(void)state;
-	storage_reads(&depth, READERS, 7, &now);
+	storage_reads(&storage, &depth, 7);
 	assert_int_equal(depth.now, 4);
-	storage_reads(&depth, READERS, 1000, &now);
+	storage_reads(&storage, &depth, 1000);
 	assert_int_equal(depth.now, READERS);
 	assert_in_range(depth.rate, 1000 * KIB * KIB, 1700 * (uint64_t)KIB * KIB);
 	assert_int_equal(depth.latency, 0);
+}
+
+/* Storage that is slower for a moment is so at any depth. */
+static void depth_when_the_rate_goes_up_and_down_then_it_stays_near_the_most(void **state)
+{
+	(void)state;
+	srandom(25);
+	for (unsigned noise = 10; noise <= 60; noise += 10) {
+		struct storage storage = {.best = READERS, .noise = noise, .now = CLOCK_SECOND};
+		struct depth depth = {.now = 4};
+
+		storage_reads(&storage, &depth, 20000);
+		assert_in_range(storage.depths / 20000, READERS - 3, READERS);
+	}
+}
+
+/* A disk with a head: each further read makes all of them take longer. */
+static void depth_when_more_reads_are_slower_then_it_comes_back(void **state)
+{
+	(void)state;
+	srandom(25);
+	for (unsigned begin = 2; begin <= 4; begin++)
+		for (unsigned best = 1; best <= 4; best++) {
+			struct storage storage = {
+				.best = best, .cost = 25, .noise = 5, .now = CLOCK_SECOND};
+			struct depth depth = {.now = begin};
+
+			storage_reads(&storage, &depth, 20000);
+			assert_in_range(storage.depths / 20000, 2, best + 3);
+		}
 }
 
 static void depth_when_readers_are_few_then_it_is_no_more(void **state)
@@ -164,16 +205,16 @@ static void depth_when_readers_are_few_then_it_is_no_more(void **state)
 /* A consumer that pauses makes storage no slower. */
 static void depth_when_nothing_is_read_for_long_then_the_pause_does_not_count(void **state)
 {
+	struct storage storage = {.best = 4, .now = CLOCK_SECOND}, other = storage;
 	struct depth depth = {.now = 4}, paused = {.now = 4};
-	uint64_t now = CLOCK_SECOND, later = CLOCK_SECOND;
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
-		storage_reads(&depth, 4, 30, &now);
-		storage_reads(&paused, 4, 30, &later);
+		storage_reads(&storage, &depth, 30);
+		storage_reads(&other, &paused, 30);
 		depth_pause(&depth);
 		depth_pause(&paused);
-		later += 3600 * CLOCK_SECOND;
+		other.now += 3600 * CLOCK_SECOND;
 	}
 	assert_int_equal(paused.now, depth.now);
 	assert_int_equal(paused.rate, depth.rate);
@@ -190,6 +231,8 @@ int main(void)
 		cmocka_unit_test(gap_when_storage_is_known_then_it_is_what_a_request_costs),
 		cmocka_unit_test(fit_when_memory_differs_then_depth_is_what_it_holds),
 		cmocka_unit_test(depth_when_more_reads_are_faster_then_it_grows_to_the_most),
+		cmocka_unit_test(depth_when_the_rate_goes_up_and_down_then_it_stays_near_the_most),
+		cmocka_unit_test(depth_when_more_reads_are_slower_then_it_comes_back),
 		cmocka_unit_test(depth_when_readers_are_few_then_it_is_no_more),
 		cmocka_unit_test(depth_when_nothing_is_read_for_long_then_the_pause_does_not_count),
 	};
