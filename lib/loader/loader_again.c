@@ -19,13 +19,13 @@ static int sample_read(struct lmdbio_loader *loader, struct lmdbio_sample *sampl
 	struct snapshot snapshot = loader_view(loader);
 	struct tier_record record = {0};
 	struct index_place place;
-	int rc = index_find(loader->index, sample->record, &place);
+	int rc = index_find(loader->data.index, sample->record, &place);
 
 	if (!rc)
-		rc = index_get(&snapshot, &loader->tree, &place, &record.key, &record.data);
+		rc = index_get(&snapshot, &loader->data.tree, &place, &record.key, &record.data);
 	if (rc)
 		return rc;
-	if (loader->copies &&
+	if (loader->memory.copies &&
 	    !tier_place(&record,
 			sample_memory_new(loader, record.data.mv_size + record.key.mv_size + 1),
 			&record.key, &record.data))
@@ -59,7 +59,7 @@ static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 	}
 	pthread_mutex_lock(&loader->lock);
 	batch->held += held;
-	loader->held += held;
+	loader->memory.held += held;
 	return lacking;
 }
 

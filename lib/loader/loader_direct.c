@@ -23,14 +23,14 @@ static void *memory_new(struct lmdbio_loader *loader, size_t size)
 bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool alone,
 		 struct direct_bytes *direct, uint64_t *ns)
 {
-	struct store *store = loader->txn->snapshot.view.runs;
-	size_t key = loader->txn->snapshot.page_size; /* no key is longer */
+	struct store *store = loader->data.txn->snapshot.view.runs;
+	size_t key = loader->data.txn->snapshot.page_size; /* no key is longer */
 	uint64_t began = clock_now();
 	bool served = false;
 	int rc = 0;
 
 	*direct = (struct direct_bytes){0};
-	if (!loader->past || from >= end)
+	if (!loader->reads.past || from >= end)
 		return false;
 	direct->from = from & ~(uint64_t)(ARENA_BLOCK - 1);
 	direct->length = round_up(end, ARENA_BLOCK) - direct->from;
@@ -39,7 +39,7 @@ bool direct_read(struct lmdbio_loader *loader, uint64_t from, uint64_t end, bool
 	/* What is copied out of is memory, too; a sample's own is counted when it has come. */
 	if (direct->memory && !direct->alone) {
 		pthread_mutex_lock(&loader->lock);
-		loader->held += direct->length;
+		loader->memory.held += direct->length;
 		pthread_mutex_unlock(&loader->lock);
 	}
 	if (direct->memory)
@@ -69,7 +69,7 @@ bool direct_get(const struct lmdbio_loader *loader, const struct direct_bytes *d
 		values.view.limit = limit;
 	values.view.store = values.view.runs = NULL;
 	values.view.sure = NULL;
-	if (index_get_apart(leaves, &values, &loader->tree, place, key, data))
+	if (index_get_apart(leaves, &values, &loader->data.tree, place, key, data))
 		return false;
 	at = (uintptr_t)data->mv_data;
 	return at >= memory && at - memory <= direct->length &&
@@ -92,7 +92,7 @@ void direct_end(struct lmdbio_loader *loader, struct direct_bytes *direct)
 		return;
 	pthread_mutex_lock(&loader->lock);
 	if (!direct->alone) {
-		loader->held -= direct->length;
+		loader->memory.held -= direct->length;
 		crew_wake_all(&loader->readers); /* threads that wait for memory */
 	}
 	sample_memory_free(loader, direct->memory);

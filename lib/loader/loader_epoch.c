@@ -42,13 +42,13 @@ void batches_drop(struct lmdbio_loader *loader)
 	struct batch *batch;
 
 	sweep_drop(loader);
-	while ((batch = loader->first)) {
-		loader->first = batch->next;
-		loader->held -= batch->held;
+	while ((batch = loader->ahead.first)) {
+		loader->ahead.first = batch->next;
+		loader->memory.held -= batch->held;
 		batch_free(batch);
 	}
-	loader->last = &loader->first;
-	loader->ahead = loader->batches_ahead = 0;
+	loader->ahead.last = &loader->ahead.first;
+	loader->ahead.samples = loader->ahead.batches = 0;
 }
 
 /* Steps 2 to 4, but for the place: the caller is the changer until run_on(). Returns 0, or
@@ -57,10 +57,10 @@ static int drop_all(struct lmdbio_loader *loader)
 {
 	loader->life = LIFE_CHANGING;
 	loader->generation++;
-	loader->waiting = 0;
+	loader->takers.waiting = 0;
 	pieces_drop(loader);
 	pthread_cond_broadcast(&loader->ready);
-	while (loader->reading || loader->planning || loader->decoding)
+	while (loader->reads.busy || loader->plan.busy || loader->decoding)
 		pthread_cond_wait(&loader->still, &loader->lock);
 	if (loader->closing) {
 		loader->life = LIFE_NONE;
@@ -68,7 +68,7 @@ static int drop_all(struct lmdbio_loader *loader)
 		return ECANCELED;
 	}
 	batches_drop(loader);
-	loader->round_samples = 0;
+	loader->plan.round_samples = 0;
 	return 0;
 }
 
@@ -77,16 +77,16 @@ static void plan_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t num
 {
 	uint64_t all = order_batches(&loader->order);
 
-	loader->plan_epoch = number < all ? epoch : epoch + 1;
-	loader->plan_next = number < all ? number : 0;
+	loader->plan.epoch = number < all ? epoch : epoch + 1;
+	loader->plan.next = number < all ? number : 0;
 }
 
 static void run_on(struct lmdbio_loader *loader)
 {
 	loader->life = LIFE_RUNNING;
-	loader->shrinking = false;
-	loader->waited_round = 0;
-	loader->out_of_memory = false;
+	loader->takers.shrinking = false;
+	loader->takers.waited_round = 0;
+	loader->plan.out_of_memory = false;
 	pthread_cond_broadcast(&loader->still);
 	crew_wake_all(&loader->planner);
 	crew_wake_all(&loader->decoders);
@@ -96,24 +96,25 @@ static void run_on(struct lmdbio_loader *loader)
 /* Whether what is read ahead begins with this batch. Takers that wait for others are not ahead. */
 static bool is_ahead(const struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
 {
-	if (loader->life != LIFE_RUNNING || loader->waiting)
+	if (loader->life != LIFE_RUNNING || loader->takers.waiting)
 		return false;
-	if (loader->first)
-		return loader->first->shown.epoch == epoch && loader->first->shown.number == number;
-	return loader->plan_epoch == epoch && loader->plan_next == number;
+	if (loader->ahead.first)
+		return loader->ahead.first->shown.epoch == epoch &&
+		       loader->ahead.first->shown.number == number;
+	return loader->plan.epoch == epoch && loader->plan.next == number;
 }
 
 /* Sets the place. Everything that is ahead begins there, or there is nothing. */
 static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number)
 {
-	loader->epoch = epoch;
-	loader->next = number;
-	loader->plan_most = loader->memory_short = 0;
+	loader->epoch.number = epoch;
+	loader->epoch.next = number;
+	loader->plan.most = loader->memory.lacking = 0;
 	loader->stats.stall_ns = 0;
-	loader->waiting_most = 0;
-	loader->epoch_began = clock_now();
-	loader->epoch_ended = 0;
-	loader->storage_before = stats_storage_bytes();
+	loader->takers.waiting_most = 0;
+	loader->epoch.began = clock_now();
+	loader->epoch.ended = 0;
+	loader->epoch.storage_before = stats_storage_bytes();
 	run_on(loader);
 }
 
@@ -148,17 +149,18 @@ static int change(struct lmdbio_loader *loader, const struct order *order, uint6
 
 bool ahead_begin_drop(struct lmdbio_loader *loader)
 {
-	uint64_t held = loader->held;
+	uint64_t held = loader->memory.held;
 
 	/* Batches that other takers have a claim to stay. */
-	if (loader->life != LIFE_RUNNING || loader->closing || loader->waiting || !loader->first)
+	if (loader->life != LIFE_RUNNING || loader->closing || loader->takers.waiting ||
+	    !loader->ahead.first)
 		return false;
-	loader->shrinking = true;
+	loader->takers.shrinking = true;
 	if (drop_all(loader))
 		return false;
-	loader->memory_short = held / SHORT_PART + 1;
-	loader->plan_most = 1;
-	plan_from(loader, loader->epoch, loader->next);
+	loader->memory.lacking = held / SHORT_PART + 1;
+	loader->plan.most = 1;
+	plan_from(loader, loader->epoch.number, loader->epoch.next);
 	sample_memory_give_up(loader);
 	return true;
 }
@@ -193,7 +195,7 @@ int loader_save(struct lmdbio_loader *loader, uint8_t state[ORDER_STATE])
 	if (!rc && loader->life != LIFE_RUNNING)
 		rc = EINVAL;
 	if (!rc)
-		order_save(&loader->order, loader->epoch, loader->next, state);
+		order_save(&loader->order, loader->epoch.number, loader->epoch.next, state);
 	loader_release(loader);
 	return rc;
 }
@@ -210,7 +212,7 @@ int loader_restore(struct lmdbio_loader *loader, const uint8_t state[ORDER_STATE
 	if (!(loader = loader_enter(loader)))
 		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
-	rc = order.spec.records == index_records(loader->index)
+	rc = order.spec.records == index_records(loader->data.index)
 		     ? change(loader, &order, epoch, number)
 		     : EINVAL;
 	loader_release(loader);

@@ -14,12 +14,12 @@ enum { SHORT_GROWTH = 8 }; /* this part of what came more is tried to be held */
 
 uint64_t loader_gap(const struct lmdbio_loader *loader)
 {
-	return gap_bytes(loader->sweep.sectors ? GAP_SWEEP : GAP_ROUND, &loader->depth);
+	return gap_bytes(loader->plan.sweep.sectors ? GAP_SWEEP : GAP_ROUND, &loader->reads.depth);
 }
 
 struct snapshot loader_view(const struct lmdbio_loader *loader)
 {
-	struct snapshot snapshot = loader->txn->snapshot;
+	struct snapshot snapshot = loader->data.txn->snapshot;
 
 	snapshot.blocked = 0;
 	snapshot.watch = NULL;
@@ -35,18 +35,18 @@ void pieces_put(struct lmdbio_loader *loader, struct piece *pieces)
 {
 	if (!pieces)
 		return;
-	*loader->pieces_last = pieces;
-	while (*loader->pieces_last)
-		loader->pieces_last = &(*loader->pieces_last)->next;
+	*loader->reads.last = pieces;
+	while (*loader->reads.last)
+		loader->reads.last = &(*loader->reads.last)->next;
 	crew_wake_all(&loader->readers);
 }
 
 void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
 {
-	struct piece *rest = loader->pieces;
+	struct piece *rest = loader->reads.first;
 
-	loader->pieces = NULL;
-	loader->pieces_last = &loader->pieces;
+	loader->reads.first = NULL;
+	loader->reads.last = &loader->reads.first;
 	pieces_put(loader, pieces);
 	pieces_put(loader, rest);
 }
@@ -54,7 +54,7 @@ void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces)
 /* Pages that the planner has waited for have come, or never will. */
 static void pages_done(struct lmdbio_loader *loader)
 {
-	if (!--loader->pages_left)
+	if (!--loader->reads.pages_left)
 		crew_wake_all(&loader->planner);
 }
 
@@ -62,46 +62,46 @@ void pieces_drop(struct lmdbio_loader *loader)
 {
 	struct piece *piece;
 
-	while ((piece = loader->pieces)) {
-		loader->pieces = piece->next;
+	while ((piece = loader->reads.first)) {
+		loader->reads.first = piece->next;
 		for (size_t i = 0; i < piece->n; i++)
 			tier_done(piece->works[i]->tier, 1, 0);
 		if (!piece->n)
 			pages_done(loader);
 		piece_free(piece);
 	}
-	loader->pieces_last = &loader->pieces;
+	loader->reads.last = &loader->reads.first;
 }
 
 /* Whether memory is a reason to read a piece later. A taker that waits for it must get it, whatever
  * it takes; and where nothing is held, nothing will be given back. */
 static bool piece_must_wait(const struct lmdbio_loader *loader, const struct piece *piece)
 {
-	return piece->bytes && loader->held && piece->round > loader->waited_round &&
-	       loader->held + piece->bytes > loader_memory(loader);
+	return piece->bytes && loader->memory.held && piece->round > loader->takers.waited_round &&
+	       loader->memory.held + piece->bytes > memory_most(loader);
 }
 
 /* The piece to be read now, taken from the queue; or NULL, and *until is when to look again, unless
  * something has changed before. Under the loader lock. */
 static struct piece *piece_take(struct lmdbio_loader *loader, uint64_t *until)
 {
-	struct piece *piece = loader->pieces;
+	struct piece *piece = loader->reads.first;
 
 	*until = CLOCK_NEVER;
-	if (!piece || loader->reading >= loader->depth.now)
+	if (!piece || loader->reads.busy >= loader->reads.depth.now)
 		return NULL;
-	if (loader->quiet && !loader->waiting)
+	if (loader->reads.quiet && !loader->takers.waiting)
 		return NULL;
 	if (piece_must_wait(loader, piece))
 		return NULL;
-	if (loader->free_at > clock_now()) {
-		*until = loader->free_at;
+	if (loader->reads.free_at > clock_now()) {
+		*until = loader->reads.free_at;
 		return NULL;
 	}
-	loader->pieces = piece->next;
-	if (!loader->pieces)
-		loader->pieces_last = &loader->pieces;
-	loader->held += piece->bytes;
+	loader->reads.first = piece->next;
+	if (!loader->reads.first)
+		loader->reads.last = &loader->reads.first;
+	loader->memory.held += piece->bytes;
 	return piece;
 }
 
@@ -112,9 +112,10 @@ void loader_note(struct lmdbio_loader *loader, uint64_t bytes, uint64_t ns)
 	pthread_mutex_lock(&loader->lock);
 	now = clock_now();
 	if (bandwidth)
-		loader->free_at = (loader->free_at > now ? loader->free_at : now - ns) +
-				  (uint64_t)((unsigned __int128)bytes * CLOCK_SECOND / bandwidth);
-	depth_note(&loader->depth, bytes, ns, now, loader->readers.count);
+		loader->reads.free_at =
+			(loader->reads.free_at > now ? loader->reads.free_at : now - ns) +
+			(uint64_t)((unsigned __int128)bytes * CLOCK_SECOND / bandwidth);
+	depth_note(&loader->reads.depth, bytes, ns, now, loader->readers.count);
 	pthread_mutex_unlock(&loader->lock);
 }
 
@@ -161,7 +162,7 @@ static bool record_own(struct lmdbio_loader *loader, struct direct_bytes *direct
 		direct_give(direct, record);
 		return true;
 	}
-	return !loader->copies ||
+	return !loader->memory.copies ||
 	       tier_place(record, sample_memory_new(loader, size + 1), &record->key, &record->data);
 }
 
@@ -180,8 +181,8 @@ static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapsh
 	if (!direct_get(loader, direct, snapshot, &work->place, &record.key, &record.data)) {
 		direct = &none;
 		snapshot->blocked = 0;
-		sample->error =
-			index_get(snapshot, &loader->tree, &work->place, &record.key, &record.data);
+		sample->error = index_get(snapshot, &loader->data.tree, &work->place, &record.key,
+					  &record.data);
 	}
 	if (sample->error)
 		return;
@@ -203,7 +204,7 @@ static size_t merge(const struct lmdbio_loader *loader, const struct piece *piec
 	*read = (struct extent){works[first]->offset, works[first]->offset + works[first]->length};
 	while (next < piece->n &&
 	       extent_join(read, works[next]->offset, works[next]->offset + works[next]->length,
-			   gap, loader->read_most))
+			   gap, loader->reads.most))
 		next++;
 	if (piece->whole) {
 		read->from -= read->from % ARENA_CHUNK;
@@ -215,7 +216,7 @@ static size_t merge(const struct lmdbio_loader *loader, const struct piece *piec
 /* Whether all are values that stand apart from their leaves. */
 static bool are_runs(const struct lmdbio_loader *loader, struct work *const *works, size_t n)
 {
-	unsigned shift = loader->txn->snapshot.view.page_shift;
+	unsigned shift = loader->data.txn->snapshot.view.page_shift;
 
 	for (size_t i = 0; i < n; i++)
 		if (works[i]->offset == works[i]->place.page << shift)
@@ -311,7 +312,8 @@ static void read_tier(struct lmdbio_loader *loader, struct piece *piece, unsigne
  * well when it is for good. Under the loader lock. */
 static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
 {
-	bool waited = piece->round <= loader->waited_round || loader->held <= piece->bytes;
+	bool waited =
+		piece->round <= loader->takers.waited_round || loader->memory.held <= piece->bytes;
 	size_t n = 0;
 
 	if (loader->life != LIFE_RUNNING || loader->closing || (piece->again && waited))
@@ -335,18 +337,18 @@ static size_t works_short(struct lmdbio_loader *loader, struct piece *piece)
  * held now is all that there is memory for. Under the loader lock. */
 static void piece_again(struct lmdbio_loader *loader, struct piece *piece, size_t works)
 {
-	struct piece **link = &loader->pieces;
+	struct piece **link = &loader->reads.first;
 
 	piece->bytes = piece->bytes / piece->n * works;
 	piece->n = works;
 	piece->again = true;
-	loader->memory_short = loader->held;
+	loader->memory.lacking = loader->memory.held;
 	while (*link && (!(*link)->n || (*link)->round < piece->round))
 		link = &(*link)->next;
 	piece->next = *link;
 	*link = piece;
 	if (!piece->next)
-		loader->pieces_last = &piece->next;
+		loader->reads.last = &piece->next;
 	crew_wake_all(&loader->readers);
 }
 
@@ -368,7 +370,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	size_t again = works_short(loader, piece);
 	uint64_t small = 0;
 
-	loader->held -= piece->bytes;
+	loader->memory.held -= piece->bytes;
 	tally_count(loader, tally);
 	for (size_t i = again; i < piece->n; i++) {
 		struct work *work = piece->works[i];
@@ -381,9 +383,9 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 						   sample->key.mv_size + sample->data.mv_size);
 
 			batch->held += size;
-			loader->held += size;
-			loader->copied_bytes += size;
-			loader->copied_samples++;
+			loader->memory.held += size;
+			loader->memory.copied_bytes += size;
+			loader->memory.copied_samples++;
 			small += size < SAMPLE_LARGE ? size : 0;
 		}
 	}
@@ -398,8 +400,8 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 		return;
 	}
 	/* A shortage may have been another program's, and over. */
-	if (loader->memory_short)
-		loader->memory_short += piece->bytes / SHORT_GROWTH;
+	if (loader->memory.lacking)
+		loader->memory.lacking += piece->bytes / SHORT_GROWTH;
 	piece_free(piece);
 }
 
@@ -429,21 +431,21 @@ static uint64_t reader_step(void *owner)
 	unsigned at_once;
 
 	if (!piece) {
-		if (!loader->pieces)
-			depth_pause(&loader->depth);
+		if (!loader->reads.first)
+			depth_pause(&loader->reads.depth);
 		return until;
 	}
-	at_once = ++loader->reading;
+	at_once = ++loader->reads.busy;
 	gap = loader_gap(loader);
-	if (!loader->pieces || loader->pieces->round != piece->round)
+	if (!loader->reads.first || loader->reads.first->round != piece->round)
 		crew_wake_all(&loader->planner);
 	pthread_mutex_unlock(&loader->lock);
 	piece_read(loader, piece, gap, at_once, &tally);
 	pthread_mutex_lock(&loader->lock);
-	loader->reading--;
+	loader->reads.busy--;
 	piece_came(loader, piece, &tally);
 	crew_wake(&loader->readers);
-	if (!loader->reading)
+	if (!loader->reads.busy)
 		pthread_cond_broadcast(&loader->still);
 	return 0;
 }

@@ -61,7 +61,7 @@ static void *from_system(size_t size)
 
 void sample_memory_give_up(struct lmdbio_loader *loader)
 {
-	struct sample_memory *memory = &loader->sample_memory;
+	struct sample_memory *memory = &loader->memory.blocks;
 
 	pthread_mutex_lock(&memory->lock);
 	give_up(memory, UINT64_MAX);
@@ -70,7 +70,7 @@ void sample_memory_give_up(struct lmdbio_loader *loader)
 
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size)
 {
-	struct sample_memory *memory = &loader->sample_memory;
+	struct sample_memory *memory = &loader->memory.blocks;
 	void *block;
 
 	if (size >= SAMPLE_LARGE) {
@@ -96,19 +96,20 @@ uint64_t sample_memory_size(void *block, uint64_t size)
 
 void sample_memory_fit(struct lmdbio_loader *loader, uint64_t size)
 {
-	struct sample_memory *memory = &loader->sample_memory;
+	struct sample_memory *memory = &loader->memory.blocks;
 	uint64_t all;
 
 	pthread_mutex_lock(&memory->lock);
-	all = loader->held + memory->bytes;
-	if (all > loader->memory)
-		give_up(memory, all - loader->memory < size ? all - loader->memory : size);
+	all = loader->memory.held + memory->bytes;
+	if (all > loader->memory.most)
+		give_up(memory,
+			all - loader->memory.most < size ? all - loader->memory.most : size);
 	pthread_mutex_unlock(&memory->lock);
 }
 
 void sample_memory_free(struct lmdbio_loader *loader, void *block)
 {
-	struct sample_memory *memory = &loader->sample_memory;
+	struct sample_memory *memory = &loader->memory.blocks;
 	size_t usable = malloc_usable_size(block);
 
 	/* Others' blocks are not aligned to pages. */
@@ -116,7 +117,7 @@ void sample_memory_free(struct lmdbio_loader *loader, void *block)
 	    (uintptr_t)block % MEMORY_PAGE == 0) {
 		pthread_mutex_lock(&memory->lock);
 		if (memory->count < SAMPLE_BLOCKS &&
-		    loader->held + memory->bytes + usable <= loader->memory) {
+		    loader->memory.held + memory->bytes + usable <= loader->memory.most) {
 			memory->blocks[memory->count++] = block;
 			memory->bytes += usable;
 			block = NULL;
@@ -128,7 +129,7 @@ void sample_memory_free(struct lmdbio_loader *loader, void *block)
 
 void sample_memory_end(struct lmdbio_loader *loader)
 {
-	struct sample_memory *memory = &loader->sample_memory;
+	struct sample_memory *memory = &loader->memory.blocks;
 
 	while (memory->count)
 		free(memory->blocks[--memory->count]);

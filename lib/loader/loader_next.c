@@ -43,17 +43,17 @@ struct claims {
 
 static struct claims claims_find(struct lmdbio_loader *loader)
 {
-	struct claims claims = {.round = loader->round};
-	struct batch **link = &loader->first;
+	struct claims claims = {.round = loader->plan.round};
+	struct batch **link = &loader->ahead.first;
 	unsigned i;
 
-	for (i = 0; *link && i < loader->waiting; i++, link = &(*link)->next) {
+	for (i = 0; *link && i < loader->takers.waiting; i++, link = &(*link)->next) {
 		if (!claims.ready && (*link)->state == BATCH_READY)
 			claims.ready = link;
-		if (i + 1 == loader->waiting)
+		if (i + 1 == loader->takers.waiting)
 			claims.round = (*link)->round;
 	}
-	claims.planned = i == loader->waiting;
+	claims.planned = i == loader->takers.waiting;
 	return claims;
 }
 
@@ -67,7 +67,7 @@ static void note_stall(struct lmdbio_loader *loader, const struct batch *batch, 
 	stats->batches++;
 	stats->samples += batch->shown.count;
 	if (batch->shown.number + 1 == order_batches(&loader->order))
-		loader->epoch_ended = clock_now();
+		loader->epoch.ended = clock_now();
 }
 
 /* The first error of a batch's samples, or 0. */
@@ -93,11 +93,11 @@ static int take(struct lmdbio_loader *loader, struct batch **link)
 	int rc;
 
 	*link = batch->next;
-	if (loader->last == &batch->next)
-		loader->last = link;
+	if (loader->ahead.last == &batch->next)
+		loader->ahead.last = link;
 	batch->next = NULL;
-	loader->ahead -= batch->shown.count;
-	loader->batches_ahead--;
+	loader->ahead.samples -= batch->shown.count;
+	loader->ahead.batches--;
 	crew_wake_all(&loader->planner);
 	if (batch_error(batch, &errors))
 		batch_again(loader, batch);
@@ -121,16 +121,16 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 		*link = claims.ready;
 		if (*link)
 			break;
-		if (!claims.planned && loader->out_of_memory) {
+		if (!claims.planned && loader->plan.out_of_memory) {
 			/* Memory may be there again: each call has the planner try twice. */
 			if (++tries > PLAN_TRIES)
 				break;
-			loader->out_of_memory = false;
+			loader->plan.out_of_memory = false;
 			crew_wake_all(&loader->planner);
 		}
 		/* What stands between this batch and its reader must not be memory. */
-		if (claims.round > loader->waited_round) {
-			loader->waited_round = claims.round;
+		if (claims.round > loader->takers.waited_round) {
+			loader->takers.waited_round = claims.round;
 			crew_wake_all(&loader->planner);
 		}
 		crew_wake_all(&loader->readers);
@@ -138,17 +138,17 @@ static int wait_for(struct lmdbio_loader *loader, struct batch ***link, bool *wa
 		*waited = true;
 		pthread_cond_wait(&loader->ready, &loader->lock);
 	}
-	loader->waiting--;
+	loader->takers.waiting--;
 	if (*link)
 		return 0;
-	loader->next--;
+	loader->epoch.next--;
 	return ENOMEM;
 }
 
 static void give_back(struct lmdbio_loader *loader, struct batch *batch)
 {
-	loader->held -= batch->held;
-	loader->out_of_memory = false;
+	loader->memory.held -= batch->held;
+	loader->plan.out_of_memory = false;
 	crew_wake_all(&loader->readers);
 	crew_wake_all(&loader->planner);
 	batch_free(batch);
@@ -165,20 +165,20 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 	if (!(loader = loader_enter(loader)))
 		return loader_gone();
 	pthread_mutex_lock(&loader->lock);
-	while (loader->shrinking && !loader->closing)
+	while (loader->takers.shrinking && !loader->closing)
 		pthread_cond_wait(&loader->still, &loader->lock);
-	rc = loader->closing || loader->life == LIFE_CHANGING ? ECANCELED
-	     : loader->life != LIFE_RUNNING		     ? EINVAL
-	     : loader->next >= order_batches(&loader->order)  ? MDB_NOTFOUND
-							      : 0;
+	rc = loader->closing || loader->life == LIFE_CHANGING      ? ECANCELED
+	     : loader->life != LIFE_RUNNING                        ? EINVAL
+	     : loader->epoch.next >= order_batches(&loader->order) ? MDB_NOTFOUND
+								   : 0;
 	if (rc) {
 		loader_release(loader);
 		return rc;
 	}
-	loader->next++;
-	loader->waiting++;
-	if (loader->waiting > loader->waiting_most)
-		loader->waiting_most = loader->waiting;
+	loader->epoch.next++;
+	loader->takers.waiting++;
+	if (loader->takers.waiting > loader->takers.waiting_most)
+		loader->takers.waiting_most = loader->takers.waiting;
 	began = clock_now();
 	rc = wait_for(loader, &link, &waited);
 	if (waited)
@@ -225,8 +225,8 @@ void loader_quiet(struct lmdbio_loader *loader, bool begin_it)
 		return;
 	pthread_mutex_lock(&loader->lock);
 	if (begin_it) {
-		loader->quiet++;
-	} else if (loader->quiet && !--loader->quiet) {
+		loader->reads.quiet++;
+	} else if (loader->reads.quiet && !--loader->reads.quiet) {
 		crew_wake_all(&loader->readers);
 		pthread_cond_broadcast(&loader->turn);
 	}

@@ -67,26 +67,27 @@ static int stage_dir_judge(const char *directory)
  * the node's memory is not. */
 static void sizes_set(struct lmdbio_loader *loader)
 {
-	const struct tree_record *record = &loader->tree.record;
-	const struct snapshot *snapshot = &loader->txn->snapshot;
+	const struct tree_record *record = &loader->data.tree.record;
+	const struct snapshot *snapshot = &loader->data.txn->snapshot;
 	uint64_t budget = memory_budget(settings_get()), all = snapshot->view.limit, most;
 	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
 
 	/* Trees of duplicates are in no record; and a stale one is not known yet. */
-	if (record->flags & MDB_DUPSORT || pages > all || loader->tree.stale)
+	if (record->flags & MDB_DUPSORT || pages > all || loader->data.tree.stale)
 		pages = all;
-	loader->file_bytes = pages << snapshot->view.page_shift;
-	loader->whole = pages >= all / 2;
-	loader->leaves_first = record->overflow_pages != 0;
+	loader->data.bytes = pages << snapshot->view.page_shift;
+	loader->data.whole = pages >= all / 2;
+	loader->data.leaves_first = record->overflow_pages != 0;
 	/* The arena's budget is the node's; the page cache takes what is free. */
 	most = snapshot->view.store ? budget - budget / 8 : budget * 2;
-	loader->memory = loader->options.memory ? loader->options.memory : budget - budget / 4;
-	if (loader->sharers && !loader->options.memory)
-		loader->memory = budget / 8 / loader->sharers;
+	loader->memory.most = loader->options.memory ? loader->options.memory : budget - budget / 4;
+	if (loader->job.sharers && !loader->options.memory)
+		loader->memory.most = budget / 8 / loader->job.sharers;
 	if (loader->options.memory && loader->options.memory < most)
 		most = loader->options.memory;
 	/* A file of no store is small. */
-	loader->copies = loader->env->stored && (loader->sharers || loader->file_bytes > most);
+	loader->memory.copies =
+		loader->data.env->stored && (loader->job.sharers || loader->data.bytes > most);
 }
 
 /* Copies are memory that the arena of our own environment need not have: one budget for both.
@@ -95,31 +96,31 @@ static void arena_limit(struct lmdbio_loader *loader)
 {
 	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
 
-	loader->tree = loader->txn->trees[loader->dbi];
+	loader->data.tree = loader->data.txn->trees[loader->data.dbi];
 	sizes_set(loader);
-	if (!loader->own_env || !loader->copies)
+	if (!loader->data.own_env || !loader->memory.copies)
 		return;
 	/* A sharer's passage is its own: what one has shown, and does not look at any more, would
 	 * be in another one's way. */
-	if (loader->sharers)
-		left /= loader->sharers;
-	else if (loader->memory < budget - left)
-		left = budget - loader->memory;
+	if (loader->job.sharers)
+		left /= loader->job.sharers;
+	else if (loader->memory.most < budget - left)
+		left = budget - loader->memory.most;
 	if (left < TRANSIT_LEAST)
 		left = TRANSIT_LEAST;
-	if (!store_limit(&loader->env->store, left))
+	if (!store_limit(&loader->data.env->store, left))
 		return;
-	left = (left + loader->memory) * loader->sharers;
-	loader->keep_room = loader->sharers && left < budget ? budget - left : 0;
+	left = (left + loader->memory.most) * loader->job.sharers;
+	loader->job.keep_room = loader->job.sharers && left < budget ? budget - left : 0;
 }
 
 /* What a rank may keep of the pages that it numbers. They go one by one as their records are taken;
  * but those of duplicates all at once, so that there are two copies then. */
 static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 {
-	uint64_t room = loader->keep_room / loader->sharers;
+	uint64_t room = loader->job.keep_room / loader->job.sharers;
 
-	return loader->tree.record.flags & MDB_DUPSORT ? room / 2 : room;
+	return loader->data.tree.record.flags & MDB_DUPSORT ? room / 2 : room;
 }
 
 /* The environment, a transaction and the database in it. */
@@ -128,56 +129,59 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 {
 	int rc = 0;
 
-	loader->env = place->env;
-	loader->own_env = !place->env;
-	if (loader->own_env) {
-		rc = env_create(&loader->env);
-		if (!rc && hooks && hooks->node && !(loader->env->node = strdup(hooks->node)))
+	loader->data.env = place->env;
+	loader->data.own_env = !place->env;
+	if (loader->data.own_env) {
+		rc = env_create(&loader->data.env);
+		if (!rc && hooks && hooks->node && !(loader->data.env->node = strdup(hooks->node)))
 			rc = ENOMEM;
 		if (!rc)
-			loader->env->alone = loader->sharers != 0;
+			loader->data.env->alone = loader->job.sharers != 0;
 		if (!rc)
-			loader->env->plans = true;
+			loader->data.env->plans = true;
 		if (!rc)
-			rc = env_set_maxdbs(loader->env, 1);
+			rc = env_set_maxdbs(loader->data.env, 1);
 		if (!rc)
-			rc = env_open(loader->env, place->path,
+			rc = env_open(loader->data.env, place->path,
 				      place->flags | MDB_RDONLY | MDB_NOTLS, 0);
 		if (rc)
 			return rc;
 	}
-	if (loader->env->mode != ENV_OWN)
+	if (loader->data.env->mode != ENV_OWN)
 		return ENOTSUP;
-	if (loader->env->stored)
-		store_guess(&loader->env->store, GUESS_NOTHING);
-	rc = txn_begin(loader->env, NULL, MDB_RDONLY, &loader->txn);
+	if (loader->data.env->stored)
+		store_guess(&loader->data.env->store, GUESS_NOTHING);
+	rc = txn_begin(loader->data.env, NULL, MDB_RDONLY, &loader->data.txn);
 	if (rc)
 		return rc;
-	loader->dbi = DBI_MAIN;
+	loader->data.dbi = DBI_MAIN;
 	if (place->name)
-		rc = dbi_open(loader->txn, place->name, 0, &loader->dbi);
+		rc = dbi_open(loader->data.txn, place->name, 0, &loader->data.dbi);
 	if (rc)
 		return rc;
 	arena_limit(loader);
-	if (loader->tree.stale)
-		rc = tree_refresh(&loader->txn->snapshot, &loader->txn->trees[loader->dbi]);
-	loader->tree = loader->txn->trees[loader->dbi];
+	if (loader->data.tree.stale)
+		rc = tree_refresh(&loader->data.txn->snapshot,
+				  &loader->data.txn->trees[loader->data.dbi]);
+	loader->data.tree = loader->data.txn->trees[loader->data.dbi];
 	sizes_set(loader);
-	if (!rc && loader->sharers)
-		rc = shelf_open(&loader->shelf, &loader->txn->snapshot.view, shelf_bytes(loader));
-	if (!rc && loader->sharers)
+	if (!rc && loader->job.sharers)
+		rc = shelf_open(&loader->data.shelf, &loader->data.txn->snapshot.view,
+				shelf_bytes(loader));
+	if (!rc && loader->job.sharers)
 		loader_shelf_extend(loader);
 	if (!rc && hooks && hooks->number)
-		rc = hooks->number(hooks->context, loader, loader->txn, loader->dbi);
-	return rc ? rc : records_take(loader->txn, loader->dbi, &loader->index);
+		rc = hooks->number(hooks->context, loader, loader->data.txn, loader->data.dbi);
+	return rc ? rc : records_take(loader->data.txn, loader->data.dbi, &loader->data.index);
 }
 
 /* Of the loader's memory what residents have: a half, or more if so many are asked for, but an
  * eighth is the batches'. */
 static uint64_t keep_bytes(const struct lmdbio_loader *loader)
 {
-	uint64_t records = index_records(loader->index), wanted = loader->options.resident;
-	uint64_t half = loader->memory / 2, most = loader->memory - loader->memory / 8;
+	uint64_t records = index_records(loader->data.index), wanted = loader->options.resident;
+	uint64_t half = loader->memory.most / 2,
+		 most = loader->memory.most - loader->memory.most / 8;
 
 	wanted = (wanted < records ? wanted : records) * record_bytes(loader);
 	return wanted <= half ? half : wanted < most ? wanted : most;
@@ -186,7 +190,7 @@ static uint64_t keep_bytes(const struct lmdbio_loader *loader)
 static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec)
 {
 	const struct lmdbio_loader_options *options = &loader->options;
-	uint64_t records = index_records(loader->index), half = loader->memory / 2;
+	uint64_t records = index_records(loader->data.index), half = loader->memory.most / 2;
 	uint64_t each = record_bytes(loader), buffer;
 
 	*spec = (struct order_spec){
@@ -205,13 +209,13 @@ static void spec_set(const struct lmdbio_loader *loader, struct order_spec *spec
 	if (!spec->block)
 		spec->block = (uint32_t)(RUN_BYTES / each + 1);
 	/* Where nodes keep records for each other residents are not in the batches' memory. */
-	if (spec->policy == ORDER_OPPORTUNISTIC && !loader->keep_room)
-		half = loader->memory - keep_bytes(loader);
+	if (spec->policy == ORDER_OPPORTUNISTIC && !loader->job.keep_room)
+		half = loader->memory.most - keep_bytes(loader);
 	buffer = half / each / spec->block;
 	if (!spec->buffer)
 		spec->buffer = buffer > UINT32_MAX ? UINT32_MAX : buffer ? (uint32_t)buffer : 1;
 	if (spec->policy == ORDER_OPPORTUNISTIC && !spec->resident)
-		spec->resident = loader->copies ? keep_bytes(loader) / each : records;
+		spec->resident = loader->memory.copies ? keep_bytes(loader) / each : records;
 }
 
 /* What needs no order is open when a job is prepared, which may make a plan of it. */
@@ -220,15 +224,15 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 	struct order_spec spec;
 	struct tier_setup setup = {
 		.order = &loader->order,
-		.identity = loader->txn->identity,
-		.root = loader->tree.record.root,
-		.records = index_records(loader->index),
-		.keep = loader->copies && !loader->keep_room ? keep_bytes(loader) : 0,
-		.directory = loader->copies ? loader->options.stage_dir : NULL,
+		.identity = loader->data.txn->identity,
+		.root = loader->data.tree.record.root,
+		.records = index_records(loader->data.index),
+		.keep = loader->memory.copies && !loader->job.keep_room ? keep_bytes(loader) : 0,
+		.directory = loader->memory.copies ? loader->options.stage_dir : NULL,
 		.limit = loader->options.stage_size,
-		.lent = loader->lent,
+		.lent = loader->job.lent,
 		/* A job's plan knows nothing of it. */
-		.fresh = loader->sharers != 0,
+		.fresh = loader->job.sharers != 0,
 	};
 	int rc = tiers_open(&loader->tiers, &setup, false);
 
@@ -240,38 +244,38 @@ static int tiers_set(struct lmdbio_loader *loader, const struct loader_hooks *ho
 	if (rc)
 		return rc;
 	/* What stays in memory is memory that batches do not have. */
-	if (spec.policy == ORDER_OPPORTUNISTIC && loader->copies)
-		loader->memory -= setup.keep;
+	if (spec.policy == ORDER_OPPORTUNISTIC && loader->memory.copies)
+		loader->memory.most -= setup.keep;
 	return tiers_open(&loader->tiers, &setup, true);
 }
 
 static void locks_make(struct lmdbio_loader *loader)
 {
 	pthread_mutex_init(&loader->lock, NULL);
-	pthread_mutex_init(&loader->sample_memory.lock, NULL);
+	pthread_mutex_init(&loader->memory.blocks.lock, NULL);
 	pthread_cond_init(&loader->ready, NULL);
 	clock_condition(&loader->turn);
 	pthread_cond_init(&loader->still, NULL);
 	crew_init(&loader->planner, &planner_work, loader, &loader->lock);
 	crew_init(&loader->readers, &reader_work, loader, &loader->lock);
 	crew_init(&loader->decoders, &decoder_work, loader, &loader->lock);
-	loader->last = &loader->first;
-	loader->pieces_last = &loader->pieces;
+	loader->ahead.last = &loader->ahead.first;
+	loader->reads.last = &loader->reads.first;
 }
 
 /* Whether values need not pass through the arena. Those that are verified are so in the window. */
 static bool reads_past(const struct lmdbio_loader *loader)
 {
-	const struct store *store = loader->txn->snapshot.view.runs;
+	const struct store *store = loader->data.txn->snapshot.view.runs;
 
-	return loader->copies && loader->leaves_first && store && store_reads(store) &&
-	       !loader->env->sums;
+	return loader->memory.copies && loader->data.leaves_first && store && store_reads(store) &&
+	       !loader->data.env->sums;
 }
 
 /* Neighbours that come past the arena need a buffer in each reader's hands. */
 static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 {
-	uint64_t most = loader->past ? loader->memory / READ_SHARE / readers : READ_MOST;
+	uint64_t most = loader->reads.past ? loader->memory.most / READ_SHARE / readers : READ_MOST;
 
 	if (most < READ_LEAST)
 		most = READ_LEAST;
@@ -281,16 +285,17 @@ static uint64_t read_most(const struct lmdbio_loader *loader, unsigned readers)
 static int threads_start(struct lmdbio_loader *loader)
 {
 	unsigned readers = loader->options.threads ? loader->options.threads : READERS, decoders;
-	uint64_t transit = store_limited(&loader->env->store);
+	uint64_t transit = store_limited(&loader->data.env->store);
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc;
 
 	/* Half of it is for the runs that tiers read. */
-	if (loader->sharers)
+	if (loader->job.sharers)
 		transit /= 2;
-	loader->runs_most = depth_fit(transit, TRANSIT, 1, UINT_MAX);
-	if (loader->copies && transit && readers > loader->runs_most && !loader->past)
-		readers = loader->runs_most;
+	loader->reads.runs_most = depth_fit(transit, TRANSIT, 1, UINT_MAX);
+	if (loader->memory.copies && transit && readers > loader->reads.runs_most &&
+	    !loader->reads.past)
+		readers = loader->reads.runs_most;
 	decoders = loader->options.decode_threads ? loader->options.decode_threads
 		   : processors > 0               ? (unsigned)processors
 						  : 1;
@@ -300,8 +305,8 @@ static int threads_start(struct lmdbio_loader *loader)
 		readers = LOADER_THREADS;
 	if (decoders > LOADER_THREADS)
 		decoders = LOADER_THREADS;
-	loader->read_most = read_most(loader, readers);
-	loader->depth.now = loader->options.threads ? readers : DEPTH_FIRST;
+	loader->reads.most = read_most(loader, readers);
+	loader->reads.depth.now = loader->options.threads ? readers : DEPTH_FIRST;
 	/* The number is the readers' bound, and set before they look. */
 	pthread_mutex_lock(&loader->lock);
 	rc = crew_start(&loader->planner, 1);
@@ -317,12 +322,12 @@ void loader_free(struct lmdbio_loader *loader)
 {
 	tiers_close(&loader->tiers);
 	loader_shelf_close(loader);
-	if (loader->index)
-		records_give(loader->env, loader->index);
-	if (loader->txn)
-		txn_abort(loader->txn);
-	if (loader->own_env)
-		env_close(loader->env);
+	if (loader->data.index)
+		records_give(loader->data.env, loader->data.index);
+	if (loader->data.txn)
+		txn_abort(loader->data.txn);
+	if (loader->data.own_env)
+		env_close(loader->data.env);
 	sample_memory_end(loader);
 	pthread_mutex_destroy(&loader->lock);
 	pthread_cond_destroy(&loader->ready);
@@ -365,14 +370,14 @@ int loader_open(struct lmdbio_loader **ret, const struct loader_place *place,
 	if (!loader)
 		return ENOMEM;
 	loader->options = taken;
-	loader->sharers = hooks ? hooks->sharers : 0;
+	loader->job.sharers = hooks ? hooks->sharers : 0;
 	loader->references = 1;
 	loader->processes = fork_generation;
 	locks_make(loader);
 	tiers_init(&loader->tiers);
 	rc = place_open(loader, place, hooks);
 	if (!rc) {
-		loader->past = reads_past(loader);
+		loader->reads.past = reads_past(loader);
 		rc = tiers_set(loader, hooks);
 	}
 	/* Copied with the options, and not needed any more. */
@@ -402,22 +407,22 @@ const struct order *loader_order(const struct lmdbio_loader *loader)
 
 uint64_t loader_room(const struct lmdbio_loader *loader)
 {
-	return loader->keep_room;
+	return loader->job.keep_room;
 }
 
 uint64_t loader_bytes(const struct lmdbio_loader *loader)
 {
-	return loader->file_bytes;
+	return loader->data.bytes;
 }
 
 uint64_t loader_leaf_bytes(const struct lmdbio_loader *loader)
 {
-	const struct tree_record *record = &loader->tree.record;
+	const struct tree_record *record = &loader->data.tree.record;
 
 	/* Duplicates are in no other pages, but these are not in the record. */
 	return record->flags & MDB_DUPSORT
-		       ? loader->file_bytes
-		       : record->leaf_pages << loader->txn->snapshot.view.page_shift;
+		       ? loader->data.bytes
+		       : record->leaf_pages << loader->data.txn->snapshot.view.page_shift;
 }
 
 uint64_t loader_records(struct lmdbio_loader *loader)
@@ -426,7 +431,7 @@ uint64_t loader_records(struct lmdbio_loader *loader)
 
 	if (!(loader = loader_enter(loader)))
 		return 0;
-	records = index_records(loader->index);
+	records = index_records(loader->data.index);
 	loader_leave(loader);
 	return records;
 }

@@ -15,9 +15,9 @@ enum {
 
 uint64_t record_bytes(const struct lmdbio_loader *loader)
 {
-	uint64_t records = index_records(loader->index);
+	uint64_t records = index_records(loader->data.index);
 
-	return loader->file_bytes / (records ? records : 1) + 1;
+	return loader->data.bytes / (records ? records : 1) + 1;
 }
 
 static int by_page(const void *a, const void *b)
@@ -71,7 +71,7 @@ static struct piece *piece_new(uint64_t round, size_t n)
  * needs it. */
 static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
-	const struct window_view *view = &loader->txn->snapshot.view;
+	const struct window_view *view = &loader->data.txn->snapshot.view;
 	struct piece *first = NULL, **last = &first;
 	uint64_t gap, page = UINT64_C(1) << view->page_shift;
 	unsigned count = 0;
@@ -112,9 +112,9 @@ static void bring_leaves(struct lmdbio_loader *loader, struct batch_plan *plan)
 		pthread_mutex_unlock(&loader->lock);
 		return;
 	}
-	loader->pages_left = count;
+	loader->reads.pages_left = count;
 	pieces_put_first(loader, first);
-	while (loader->pages_left)
+	while (loader->reads.pages_left)
 		crew_wait(&loader->planner, CLOCK_NEVER);
 	pthread_mutex_unlock(&loader->lock);
 }
@@ -127,9 +127,9 @@ static void find_extent(struct lmdbio_loader *loader, struct snapshot *snapshot,
 
 	if (work->tier->source != SOURCE_FILE)
 		return;
-	if (loader->leaves_first) {
+	if (loader->data.leaves_first) {
 		work->batch->samples[work->slot].error =
-			index_run(snapshot, &loader->tree, &work->place, &number, &pages);
+			index_run(snapshot, &loader->data.tree, &work->place, &number, &pages);
 		snapshot->blocked = 0;
 		if (pages &&
 		    (number >= snapshot->view.limit || pages > snapshot->view.limit - number))
@@ -147,7 +147,7 @@ void works_locate(struct lmdbio_loader *loader, struct batch_plan *plan)
 {
 	struct snapshot snapshot = loader_view(loader);
 
-	if (loader->leaves_first && plan->n)
+	if (loader->data.leaves_first && plan->n)
 		bring_leaves(loader, plan);
 	for (size_t i = 0; i < plan->n; i++)
 		find_extent(loader, &snapshot, plan->works[i]);
@@ -179,11 +179,13 @@ struct piece *works_cut(struct lmdbio_loader *loader, struct batch_plan *plan, s
 			return first;
 		*cut = next;
 		piece->n = next - i;
-		piece->whole = loader->whole && !loader->copies && plan->round > ROUNDS_EXACT;
+		piece->whole =
+			loader->data.whole && !loader->memory.copies && plan->round > ROUNDS_EXACT;
 		memcpy(piece->works, works, piece->n * sizeof(*works));
-		for (size_t j = 0; j < piece->n && loader->copies; j++)
-			piece->bytes +=
-				loader->leaves_first && works[j]->length ? works[j]->length : each;
+		for (size_t j = 0; j < piece->n && loader->memory.copies; j++)
+			piece->bytes += loader->data.leaves_first && works[j]->length
+						? works[j]->length
+						: each;
 		*last = piece;
 		last = &piece->next;
 	}

@@ -35,10 +35,10 @@ struct work {
 struct piece {
 	struct piece *next;
 	uint64_t round;
-	uint64_t bytes;          /* of memory that its samples will take */
-	struct extent read;      /* pages: where */
-	bool whole;              /* all of the chunk is wanted in the end */
-	bool again;              /* there was no memory for its samples once */
+	uint64_t bytes;     /* of memory that its samples will take */
+	struct extent read; /* pages: where */
+	bool whole;         /* all of the chunk is wanted in the end */
+	bool again;         /* there was no memory for its samples once */
 	size_t n;
 	struct work **works;
 };
@@ -93,9 +93,8 @@ struct sample_memory {
 	void *blocks[SAMPLE_BLOCKS]; /* the one given back last is the last */
 };
 
-struct lmdbio_loader {
-	struct lmdbio_loader *live; /* the next one in the list of all */
-	/* Fixed when the threads begin: */
+/* What is read, from the loader's opening on. */
+struct loader_data {
 	MDB_env *env;
 	bool own_env;
 	MDB_txn *txn;
@@ -103,24 +102,83 @@ struct lmdbio_loader {
 	struct tree tree;
 	struct record_index *index;
 	struct page_shelf *shelf; /* of a job's rank: what the numbering has read; or NULL */
-	uint64_t lent;            /* bytes of the disk that the sharers' shelves give back */
-	struct lmdbio_loader_options options;
-	uint64_t file_bytes; /* of the database, as far as its record tells */
-	uint64_t memory;
-	unsigned sharers;   /* of a job: ranks on this node, which keep records for all; else 0 */
+	uint64_t bytes;           /* of the database, as far as its record tells */
+	bool whole;               /* the file is hardly more than the database */
+	bool leaves_first;        /* values stand apart from the leaves */
+};
+
+/* Of a rank of a job; else zeroes. */
+struct loader_job {
+	unsigned sharers;   /* ranks on this node, which keep records for all */
 	uint64_t keep_room; /* bytes that they have for that */
-	bool copies;        /* samples are copied out of the window, because all does not fit */
-	bool leaves_first;  /* values stand apart from the leaves */
-	bool past;          /* ... and are read past the arena when it is full */
-	uint64_t read_most; /* bytes of neighbours that come with one read */
-	bool whole;         /* the file is hardly more than the database */
+	uint64_t lent;      /* bytes of the disk that the sharers' shelves give back */
+};
+
+/* What batches take. `most` and `copies` are fixed when the threads begin. */
+struct loader_memory {
+	uint64_t most;
+	bool copies; /* samples are copied out of the window, because all does not fit */
+	uint64_t held;
+	uint64_t lacking; /* bytes held when there was no memory for more; 0: there was */
+	uint64_t copied_bytes, copied_samples; /* so far */
+	struct sample_memory blocks;           /* has its own lock */
+};
+
+/* The epoch that is taken. */
+struct loader_epoch {
+	uint64_t number, next; /* `next`: the batch that consumers take next */
+	uint64_t began, ended, storage_before;
+};
+
+/* What the planner has planned, and how it goes on. */
+struct loader_plan {
+	uint64_t epoch, next; /* the batch that is planned next */
+	uint64_t most;        /* batches, as memory is short; 0: as many as suit */
+	uint64_t round, round_samples;
+	struct sweep sweep;
+	bool busy;
+	bool out_of_memory; /* not even one batch could be planned: the next call tries again */
+};
+
+struct loader_takers {
+	unsigned waiting;      /* of this generation: each has a claim to one batch */
+	unsigned waiting_most; /* of this epoch */
+	uint64_t waited_round; /* one waits for a batch of it: memory is no reason to wait */
+	bool shrinking;        /* the loader changes for one that lacks memory, and runs on */
+};
+
+/* Batches that are planned and not taken, in order. */
+struct loader_ahead {
+	struct batch *first, **last;
+	uint64_t samples, batches;
+};
+
+/* What the readers do: pieces, and for tiers runs. `past`, `most` and `runs_most` are fixed when
+ * the threads begin. */
+struct loader_reads {
+	struct piece *first, **last;
+	unsigned pages_left;         /* pieces of pages that the planner waits for */
+	unsigned busy;               /* readers with a piece */
+	struct depth depth;          /* of them, at most */
+	unsigned running, runs_most; /* runs at once */
+	unsigned quiet;              /* callers that want nothing to be read */
+	uint64_t free_at;            /* nanoseconds: when the bandwidth allows the next read */
+	uint64_t most;               /* bytes of neighbours that come with one read */
+	bool past;                   /* values are read past the arena when it is full */
+};
+
+struct lmdbio_loader {
+	struct lmdbio_loader *live; /* the next one in the list of all */
+	/* Fixed when the threads begin: */
+	struct loader_data data;
+	struct loader_job job;
+	struct lmdbio_loader_options options;
 	unsigned processes; /* fork_generation: in a child there is nothing but the memory */
 	struct tiers tiers;
-	struct sample_memory sample_memory; /* has its own lock */
 
 	pthread_mutex_t lock; /* of all below */
 	pthread_cond_t ready; /* consumers: a batch has become ready, or nothing will */
-	pthread_cond_t turn;  /* runs that are read for a tier: another one has ended, or may begin */
+	pthread_cond_t turn;  /* runs for a tier: another one has ended, or may begin */
 	pthread_cond_t still; /* changers: threads pause, or another change has ended */
 	struct crew planner;  /* woken when something was used up, or its pages have come */
 	struct crew readers;  /* ... when there is a piece, or memory for one */
@@ -130,31 +188,13 @@ struct lmdbio_loader {
 	bool closing;
 	enum loader_life life; /* of an epoch: loader_epoch.c */
 	unsigned generation;   /* of plans and claims: another epoch has begun */
-	uint64_t epoch, next; /* what consumers take next */
-	uint64_t plan_epoch, plan_next;
-	uint64_t round, round_samples;
-	struct sweep sweep;
-	uint64_t copied_bytes, copied_samples; /* into memory, so far */
-	uint64_t waited_round; /* a consumer waits for a batch of it: memory is no reason to wait */
-	unsigned waiting_most; /* of this epoch */
-	unsigned waiting; /* takers, of this generation: each has a claim to one batch */
-	struct batch *first, **last; /* planned and not taken, in order */
-	uint64_t ahead;              /* samples in them */
-	uint64_t batches_ahead;
-	struct piece *pieces, **pieces_last;
-	unsigned pages_left; /* pieces of pages that the planner waits for */
-	unsigned reading, decoding;
-	bool planning;
-	bool shrinking;        /* it changes for a taker that lacks memory, and runs on */
-	bool out_of_memory;    /* not even one batch could be planned: the next call tries again */
-	uint64_t plan_most;    /* batches, as memory is short; 0: as many as suit */
-	uint64_t memory_short; /* bytes held when there was no memory for more; 0: there was */
-	unsigned quiet;
-	unsigned running, runs_most; /* runs read for a tier at once */
-	uint64_t held;
-	uint64_t free_at; /* nanoseconds: when the bandwidth allows the next read */
-	struct depth depth; /* of the readers */
-	uint64_t epoch_began, epoch_ended, storage_before;
+	unsigned decoding;
+	struct loader_memory memory;
+	struct loader_epoch epoch;
+	struct loader_plan plan;
+	struct loader_takers takers;
+	struct loader_ahead ahead;
+	struct loader_reads reads;
 	struct lmdbio_loader_stats stats;
 };
 
@@ -296,10 +336,11 @@ void loader_leave(struct lmdbio_loader *loader);
 int loader_gone(void);
 
 /* Bytes that batches may take together, as far as is known. Under the loader lock. */
-static inline uint64_t loader_memory(const struct lmdbio_loader *loader)
+static inline uint64_t memory_most(const struct lmdbio_loader *loader)
 {
-	return loader->memory_short && loader->memory_short < loader->memory ? loader->memory_short
-									     : loader->memory;
+	return loader->memory.lacking && loader->memory.lacking < loader->memory.most
+		       ? loader->memory.lacking
+		       : loader->memory.most;
 }
 
 static inline bool loader_is_here(const struct lmdbio_loader *loader)

@@ -142,7 +142,7 @@ static int labels_read(const struct lmdbio_loader *loader, size_t from, size_t b
 		       struct record_labels *labels)
 {
 	struct snapshot snapshot = loader_view(loader);
-	uint64_t records = index_records(loader->index);
+	uint64_t records = index_records(loader->data.index);
 	struct label_table table = {0};
 	struct index_place place;
 	MDB_val key;
@@ -152,9 +152,9 @@ static int labels_read(const struct lmdbio_loader *loader, size_t from, size_t b
 	if (!labels->of)
 		return ENOMEM;
 	for (uint64_t i = 0; i < records && !rc; i++) {
-		rc = index_find(loader->index, i, &place);
+		rc = index_find(loader->data.index, i, &place);
 		if (!rc)
-			rc = index_get(&snapshot, &loader->tree, &place, &key, NULL);
+			rc = index_get(&snapshot, &loader->data.tree, &place, &key, NULL);
 		if (!rc && !label_number(&table, &key, from, bytes, &labels->of[i]))
 			rc = ENOMEM;
 	}

@@ -19,12 +19,12 @@ static struct lmdbio_loader_stats collect(struct lmdbio_loader *loader)
 
 	pthread_mutex_lock(&loader->lock);
 	stats = loader->stats;
-	end = loader->epoch_ended ? loader->epoch_ended : clock_now();
-	stats.epoch_ns = loader->epoch_began ? end - loader->epoch_began : 0;
+	end = loader->epoch.ended ? loader->epoch.ended : clock_now();
+	stats.epoch_ns = loader->epoch.began ? end - loader->epoch.began : 0;
 	stats.storage_bytes =
-		loader->epoch_began ? stats_storage_bytes() - loader->storage_before : 0;
-	stats.held_bytes = loader->held;
-	stats.reads_at_once = loader->depth.now;
+		loader->epoch.began ? stats_storage_bytes() - loader->epoch.storage_before : 0;
+	stats.held_bytes = loader->memory.held;
+	stats.reads_at_once = loader->reads.depth.now;
 	pthread_mutex_unlock(&loader->lock);
 	stats.staged_bytes = tiers_written(&loader->tiers);
 	stats.stage_state = (uint64_t)tiers_health(&loader->tiers, SOURCE_DISK, &there);
@@ -74,7 +74,7 @@ size_t loader_verdict(struct lmdbio_loader *loader, char *line, size_t size)
 		return 0;
 	stats = collect(loader);
 	pthread_mutex_lock(&loader->lock);
-	takers = loader->waiting_most ? loader->waiting_most : 1;
+	takers = loader->takers.waiting_most ? loader->takers.waiting_most : 1;
 	pthread_mutex_unlock(&loader->lock);
 	loader_leave(loader);
 	all = stats.memory_bytes + stats.stage_bytes + stats.peer_bytes + stats.file_bytes;

@@ -59,10 +59,10 @@ static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 	pthread_mutex_lock(&loader->lock);
 	while (!loader->closing && *haste != RUN_NOT) {
 		bool urgent = *haste == RUN_NOW;
-		uint64_t until = urgent ? 0 : loader->free_at;
+		uint64_t until = urgent ? 0 : loader->reads.free_at;
 
-		if (loader->running >= loader->runs_most ||
-		    (!urgent && loader->quiet && !loader->waiting))
+		if (loader->reads.running >= loader->reads.runs_most ||
+		    (!urgent && loader->reads.quiet && !loader->takers.waiting))
 			pthread_cond_wait(&loader->turn, &loader->lock);
 		else if (until > clock_now())
 			(void)clock_wait(&loader->turn, &loader->lock, until);
@@ -73,7 +73,7 @@ static int run_begin(struct lmdbio_loader *loader, const _Atomic int *haste)
 		rc = ECANCELED;
 	else if (*haste == RUN_NOT)
 		rc = EAGAIN;
-	loader->running += !rc;
+	loader->reads.running += !rc;
 	pthread_mutex_unlock(&loader->lock);
 	return rc;
 }
@@ -88,7 +88,7 @@ void loader_hurry(struct lmdbio_loader *loader)
 static void run_end(struct lmdbio_loader *loader)
 {
 	pthread_mutex_lock(&loader->lock);
-	loader->running--;
+	loader->reads.running--;
 	pthread_cond_broadcast(&loader->turn);
 	pthread_mutex_unlock(&loader->lock);
 }
@@ -123,7 +123,7 @@ static void find_leaves(struct lmdbio_loader *loader, const struct snapshot *sna
 
 	for (size_t i = 0; i < n; i++) {
 		parts[i] = (struct run_part){.record = first + i};
-		parts[i].error = index_find(loader->index, first + i, &parts[i].place);
+		parts[i].error = index_find(loader->data.index, first + i, &parts[i].place);
 		parts[i].shelved = !parts[i].error && shelf_bring_place(loader, &parts[i].place);
 		if (parts[i].error || parts[i].shelved)
 			continue;
@@ -144,8 +144,9 @@ static void find_values(struct lmdbio_loader *loader, struct views *views, struc
 		uint64_t number, pages = 0;
 
 		if (!parts[i].error)
-			parts[i].error = index_run(view_of_leaf(views, &parts[i]), &loader->tree,
-						   &parts[i].place, &number, &pages);
+			parts[i].error =
+				index_run(view_of_leaf(views, &parts[i]), &loader->data.tree,
+					  &parts[i].place, &number, &pages);
 		views_go_on(views);
 		/* A run that is not in the file will be told by the record itself. */
 		if (parts[i].error || !pages || number >= snapshot->view.limit ||
@@ -172,7 +173,7 @@ static void take_some(struct lmdbio_loader *loader, struct views *views,
 					  &parts[i].place, &key, &data)) {
 			views_go_on(views);
 			error = index_get_apart(view_of_leaf(views, &parts[i]), &views->file,
-						&loader->tree, &parts[i].place, &key, &data);
+						&loader->data.tree, &parts[i].place, &key, &data);
 		}
 		take(context, parts[i].record, error, &key, &data);
 	}
@@ -192,10 +193,10 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _At
 		free(parts);
 		return rc;
 	}
-	if (loader->shelf)
-		views.shelf = shelf_snapshot(loader->shelf, &views.file);
+	if (loader->data.shelf)
+		views.shelf = shelf_snapshot(loader->data.shelf, &views.file);
 	find_leaves(loader, &views.file, first, parts, n);
-	if (loader->leaves_first) {
+	if (loader->data.leaves_first) {
 		for (size_t i = 0; i < n;)
 			i = bring_some(loader, &views.file, parts, i, n, NULL);
 		find_values(loader, &views, parts, n);

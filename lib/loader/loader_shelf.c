@@ -14,12 +14,12 @@ enum { SPARE = 16 };    /* this part of the disk is not counted on */
 
 struct page_shelf *loader_shelf(const struct lmdbio_loader *loader)
 {
-	return loader->shelf;
+	return loader->data.shelf;
 }
 
 void loader_lends(struct lmdbio_loader *loader, uint64_t bytes)
 {
-	loader->lent = bytes;
+	loader->job.lent = bytes;
 }
 
 /* Of duplicates no page goes before the last record is taken, so that all would come to memory. */
@@ -29,18 +29,18 @@ void loader_shelf_extend(struct lmdbio_loader *loader)
 	uint64_t room = loader->options.stage_size;
 	struct statvfs fs;
 
-	if (!directory || !loader->copies || loader->tree.record.flags & MDB_DUPSORT ||
+	if (!directory || !loader->memory.copies || loader->data.tree.record.flags & MDB_DUPSORT ||
 	    statvfs(directory, &fs))
 		return;
 	if (!room || room / fs.f_frsize > fs.f_bavail)
 		room = (uint64_t)fs.f_bavail * fs.f_frsize;
-	shelf_extend(loader->shelf, directory, (room - room / SPARE) / loader->sharers);
+	shelf_extend(loader->data.shelf, directory, (room - room / SPARE) / loader->job.sharers);
 }
 
 bool shelf_bring_place(const struct lmdbio_loader *loader, const struct index_place *place)
 {
-	return loader->shelf && shelf_bring(loader->shelf, place->page) &&
-	       (!place->nested || shelf_bring(loader->shelf, place->owner_page));
+	return loader->data.shelf && shelf_bring(loader->data.shelf, place->page) &&
+	       (!place->nested || shelf_bring(loader->data.shelf, place->owner_page));
 }
 
 void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, loader_take_fn *take,
@@ -49,51 +49,51 @@ void loader_shelved(struct lmdbio_loader *loader, uint64_t first, uint64_t n, lo
 	uint64_t at = NONE;
 	struct snapshot snapshot;
 
-	if (!loader->shelf)
+	if (!loader->data.shelf)
 		return;
 	snapshot = loader_view(loader);
-	snapshot = shelf_snapshot(loader->shelf, &snapshot);
+	snapshot = shelf_snapshot(loader->data.shelf, &snapshot);
 	for (uint64_t record = first; record < first + n; record++) {
 		struct index_place place;
 		uint64_t number, pages;
 		MDB_val key, data;
 
 		snapshot.blocked = 0;
-		if (index_find(loader->index, record, &place))
+		if (index_find(loader->data.index, record, &place))
 			continue;
 		if (at != NONE && at != place.page)
-			shelf_rest(loader->shelf, at);
+			shelf_rest(loader->data.shelf, at);
 		at = place.page;
 		if (!shelf_bring_place(loader, &place) ||
-		    index_run(&snapshot, &loader->tree, &place, &number, &pages) || pages ||
-		    index_get(&snapshot, &loader->tree, &place, &key, &data))
+		    index_run(&snapshot, &loader->data.tree, &place, &number, &pages) || pages ||
+		    index_get(&snapshot, &loader->data.tree, &place, &key, &data))
 			continue;
 		take(context, record, 0, &key, &data);
 	}
 	if (at != NONE)
-		shelf_rest(loader->shelf, at);
+		shelf_rest(loader->data.shelf, at);
 }
 
 uint64_t loader_unshelve(struct lmdbio_loader *loader, uint64_t first, uint64_t end)
 {
-	size_t leaf, leaves = index_size(loader->index);
+	size_t leaf, leaves = index_size(loader->data.index);
 
 	/* A page with trees of duplicates in it is needed for what stands elsewhere too. */
-	if (!loader->shelf || loader->tree.record.flags & MDB_DUPSORT)
+	if (!loader->data.shelf || loader->data.tree.record.flags & MDB_DUPSORT)
 		return end;
-	for (leaf = index_leaf_from(loader->index, first); leaf < leaves; leaf++) {
-		uint64_t next = leaf + 1 < leaves ? index_leaf(loader->index, leaf + 1)->first
-						  : index_records(loader->index);
+	for (leaf = index_leaf_from(loader->data.index, first); leaf < leaves; leaf++) {
+		uint64_t next = leaf + 1 < leaves ? index_leaf(loader->data.index, leaf + 1)->first
+						  : index_records(loader->data.index);
 
 		if (next > end)
-			return index_leaf(loader->index, leaf)->first;
-		shelf_drop(loader->shelf, index_leaf(loader->index, leaf)->page);
+			return index_leaf(loader->data.index, leaf)->first;
+		shelf_drop(loader->data.shelf, index_leaf(loader->data.index, leaf)->page);
 	}
 	return end;
 }
 
 void loader_shelf_close(struct lmdbio_loader *loader)
 {
-	shelf_close(loader->shelf);
-	loader->shelf = NULL;
+	shelf_close(loader->data.shelf);
+	loader->data.shelf = NULL;
 }

@@ -36,9 +36,10 @@ static uint32_t share_of(const struct lmdbio_loader *loader)
 /* Samples of a window for which memory suffices. */
 static uint64_t window_size(const struct lmdbio_loader *loader)
 {
-	uint64_t each = loader->copied_samples ? loader->copied_bytes / loader->copied_samples
-					       : record_bytes(loader);
-	uint64_t window = loader->memory / (each / 2 + SAMPLE_SPENT), share = share_of(loader);
+	uint64_t each = loader->memory.copied_samples
+				? loader->memory.copied_bytes / loader->memory.copied_samples
+				: record_bytes(loader);
+	uint64_t window = loader->memory.most / (each / 2 + SAMPLE_SPENT), share = share_of(loader);
 	uint64_t epoch = order_batches(&loader->order) * share;
 
 	if (loader->options.ahead && window / share > loader->options.ahead)
@@ -50,40 +51,40 @@ bool sweep_begin(struct lmdbio_loader *loader)
 {
 	uint64_t window, sectors, share = share_of(loader), gap = loader_gap(loader);
 
-	if (!loader->copies || loader->sharers || loader->tiers.count ||
-	    loader->order.spec.policy != ORDER_SHUFFLE || !loader->round_samples)
+	if (!loader->memory.copies || loader->job.sharers || loader->tiers.count ||
+	    loader->order.spec.policy != ORDER_SHUFFLE || !loader->plan.round_samples)
 		return false;
 	window = window_size(loader);
 	sectors = window / share;
-	if (sectors < SECTORS_LEAST || loader->file_bytes / window > gap)
+	if (sectors < SECTORS_LEAST || loader->data.bytes / window > gap)
 		return false;
 	/* A round as long as the next one would read nearly the whole file anyway. */
-	if (loader->file_bytes / loader->round_samples > gap &&
-	    loader->round_samples < window / BEGIN)
+	if (loader->data.bytes / loader->plan.round_samples > gap &&
+	    loader->plan.round_samples < window / BEGIN)
 		return false;
-	loader->sweep.sectors = sectors < SWEEP_SECTORS ? (unsigned)sectors : SWEEP_SECTORS;
-	loader->sweep.window = window;
-	loader->sweep.at = 0;
-	loader->sweep.steps = 0;
+	loader->plan.sweep.sectors = sectors < SWEEP_SECTORS ? (unsigned)sectors : SWEEP_SECTORS;
+	loader->plan.sweep.window = window;
+	loader->plan.sweep.at = 0;
+	loader->plan.sweep.steps = 0;
 	return true;
 }
 
 /* Batches that the next step may plan. */
 static uint64_t batches_next(const struct lmdbio_loader *loader)
 {
-	const struct sweep *sweep = &loader->sweep;
+	const struct sweep *sweep = &loader->plan.sweep;
 	uint64_t share = share_of(loader), window = sweep->window;
 	uint64_t step = window / sweep->sectors / share;
 
-	if (loader->plan_epoch > loader->epoch + 1 || loader->out_of_memory)
+	if (loader->plan.epoch > loader->epoch.number + 1 || loader->plan.out_of_memory)
 		return 0;
-	if (loader->plan_most && step > loader->plan_most)
-		step = loader->plan_most;
-	if (loader_memory(loader) < loader->memory)
-		window = (uint64_t)((unsigned __int128)window * loader_memory(loader) /
-				    loader->memory);
+	if (loader->plan.most && step > loader->plan.most)
+		step = loader->plan.most;
+	if (memory_most(loader) < loader->memory.most)
+		window = (uint64_t)((unsigned __int128)window * memory_most(loader) /
+				    loader->memory.most);
 	/* What rounds before the sweep have planned counts as well. */
-	if (loader->ahead && loader->ahead + step * share > window)
+	if (loader->ahead.samples && loader->ahead.samples + step * share > window)
 		return 0;
 	return step;
 }
@@ -93,20 +94,20 @@ bool sweep_has_room(const struct lmdbio_loader *loader)
 	if (loader->life != LIFE_RUNNING || loader->closing)
 		return false;
 	/* While a step is being read, the one after it is asked for. */
-	if (loader->pieces && loader->pieces->round != loader->round)
+	if (loader->reads.first && loader->reads.first->round != loader->plan.round)
 		return false;
-	return loader->waited_round > loader->round || batches_next(loader);
+	return loader->takers.waited_round > loader->plan.round || batches_next(loader);
 }
 
 static struct sweep_sector *sector_of(struct lmdbio_loader *loader, const struct work *work)
 {
-	uint64_t pages = loader->txn->snapshot.view.limit;
+	uint64_t pages = loader->data.txn->snapshot.view.limit;
 	uint64_t sector = work->place.page < pages
 				  ? (uint64_t)((unsigned __int128)work->place.page *
-					       loader->sweep.sectors / pages)
+					       loader->plan.sweep.sectors / pages)
 				  : 0;
 
-	return &loader->sweep.sector[sector];
+	return &loader->plan.sweep.sector[sector];
 }
 
 /* Room for a plan's works in their sectors. The planner's alone. Returns 0 or ENOMEM. */
@@ -115,9 +116,9 @@ static int sectors_reserve(struct lmdbio_loader *loader, const struct batch_plan
 	size_t wanted[SWEEP_SECTORS] = {0};
 
 	for (size_t i = 0; i < plan->n; i++)
-		wanted[sector_of(loader, plan->works[i]) - loader->sweep.sector]++;
-	for (unsigned i = 0; i < loader->sweep.sectors; i++) {
-		struct sweep_sector *sector = &loader->sweep.sector[i];
+		wanted[sector_of(loader, plan->works[i]) - loader->plan.sweep.sector]++;
+	for (unsigned i = 0; i < loader->plan.sweep.sectors; i++) {
+		struct sweep_sector *sector = &loader->plan.sweep.sector[i];
 		size_t room = sector->n + wanted[i];
 		struct work **works;
 
@@ -147,9 +148,9 @@ static void sectors_fill(struct lmdbio_loader *loader, const struct batch_plan *
  * while it computes. false: this step is not to be made after all. */
 static bool window_move(struct lmdbio_loader *loader)
 {
-	uint64_t batches = batches_next(loader), epoch = loader->plan_epoch,
-		 number = loader->plan_next;
-	struct batch_plan plan = {.last = &plan.first, .round = ++loader->round};
+	uint64_t batches = batches_next(loader), epoch = loader->plan.epoch,
+		 number = loader->plan.next;
+	struct batch_plan plan = {.last = &plan.first, .round = ++loader->plan.round};
 	unsigned generation = loader->generation;
 	int rc = 0;
 
@@ -166,11 +167,11 @@ static bool window_move(struct lmdbio_loader *loader)
 		plan_drop(&plan);
 	} else {
 		for (struct batch *batch = plan.first; batch; batch = batch->next)
-			batch->round += loader->sweep.sectors - 1;
+			batch->round += loader->plan.sweep.sectors - 1;
 		sectors_fill(loader, &plan);
 		plan_publish(loader, &plan, NULL);
-		loader->plan_epoch = epoch;
-		loader->plan_next = number;
+		loader->plan.epoch = epoch;
+		loader->plan.next = number;
 	}
 	free(plan.works);
 	if (generation != loader->generation || loader->closing)
@@ -210,7 +211,7 @@ static size_t works_found(struct work **works, size_t n)
 
 void sweep_step(struct lmdbio_loader *loader)
 {
-	struct sweep *sweep = &loader->sweep;
+	struct sweep *sweep = &loader->plan.sweep;
 	struct sweep_sector sector;
 	struct batch_plan plan = {0};
 	struct piece *pieces = NULL;
@@ -224,7 +225,8 @@ void sweep_step(struct lmdbio_loader *loader)
 	sweep->sector[sweep->at] = (struct sweep_sector){0};
 	sweep->at = (sweep->at + 1) % sweep->sectors;
 	sweep->steps++;
-	plan = (struct batch_plan){.works = sector.works, .n = sector.n, .round = loader->round};
+	plan = (struct batch_plan){
+		.works = sector.works, .n = sector.n, .round = loader->plan.round};
 	pthread_mutex_unlock(&loader->lock);
 	works_locate(loader, &plan);
 	n = plan.n;
@@ -249,11 +251,11 @@ void sweep_step(struct lmdbio_loader *loader)
 void sweep_drop(struct lmdbio_loader *loader)
 {
 	for (unsigned i = 0; i < SWEEP_SECTORS; i++) {
-		struct sweep_sector *sector = &loader->sweep.sector[i];
+		struct sweep_sector *sector = &loader->plan.sweep.sector[i];
 
 		for (size_t j = 0; j < sector->n; j++)
 			tier_done(sector->works[j]->tier, 1, 0);
 		free(sector->works);
 	}
-	loader->sweep = (struct sweep){0};
+	loader->plan.sweep = (struct sweep){0};
 }

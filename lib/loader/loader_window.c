@@ -32,36 +32,37 @@ static uint64_t round_size(struct lmdbio_loader *loader, uint64_t share)
 {
 	uint64_t size = record_bytes(loader), most = SAMPLES_AHEAD, merged;
 
-	if (loader->copies) {
-		most = loader_memory(loader) / size;
-		merged = loader->file_bytes / (most ? most : 1);
+	if (loader->memory.copies) {
+		most = memory_most(loader) / size;
+		merged = loader->data.bytes / (most ? most : 1);
 		if (merged > 2 * loader_gap(loader) && most > APART_ROUND / size)
 			most = APART_ROUND / size;
 	}
 	if (most > SAMPLES_MOST)
 		most = SAMPLES_MOST;
-	if (loader->round_samples < ROUND_LEAST * share)
-		loader->round_samples = ROUND_LEAST * share;
-	if (loader->round_samples > most)
-		loader->round_samples = most;
-	return loader->round_samples > share ? loader->round_samples : share;
+	if (loader->plan.round_samples < ROUND_LEAST * share)
+		loader->plan.round_samples = ROUND_LEAST * share;
+	if (loader->plan.round_samples > most)
+		loader->plan.round_samples = most;
+	return loader->plan.round_samples > share ? loader->plan.round_samples : share;
 }
 
 /* Whether there is room for another round. Under the loader lock. */
 static bool has_room(const struct lmdbio_loader *loader)
 {
-	if (loader->sweep.sectors)
+	if (loader->plan.sweep.sectors)
 		return sweep_has_room(loader);
-	if (loader->life != LIFE_RUNNING || loader->closing || loader->out_of_memory ||
-	    loader->plan_epoch > loader->epoch + 1 || loader->pieces)
+	if (loader->life != LIFE_RUNNING || loader->closing || loader->plan.out_of_memory ||
+	    loader->plan.epoch > loader->epoch.number + 1 || loader->reads.first)
 		return false;
-	if (loader->options.ahead && loader->batches_ahead >= loader->options.ahead)
+	if (loader->options.ahead && loader->ahead.batches >= loader->options.ahead)
 		return false;
 	/* Of more ranks than samples in a batch, some have none. */
-	if (loader->batches_ahead >= SAMPLES_AHEAD)
+	if (loader->ahead.batches >= SAMPLES_AHEAD)
 		return false;
-	return !loader->ahead ||
-	       loader->ahead <= (loader->copies ? loader->round_samples : SAMPLES_AHEAD);
+	return !loader->ahead.samples ||
+	       loader->ahead.samples <=
+		       (loader->memory.copies ? loader->plan.round_samples : SAMPLES_AHEAD);
 }
 
 static struct batch *batch_new(struct lmdbio_loader *loader, uint64_t epoch, uint64_t number,
@@ -136,7 +137,7 @@ static int plan_batch(struct lmdbio_loader *loader, struct batch_plan *plan,
 		if (sample->record == ORDER_NONE)
 			continue;
 		*work = (struct work){.batch = batch, .slot = i};
-		sample->error = index_find(loader->index, sample->record, &work->place);
+		sample->error = index_find(loader->data.index, sample->record, &work->place);
 		if (!sample->error && !take_here(loader, plan, work)) {
 			plan->works[plan->n++] = work;
 			batch->missing++;
@@ -163,8 +164,8 @@ static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 			plan->works[left++] = work;
 			continue;
 		}
-		sample->error =
-			index_get(snapshot, &loader->tree, &work->place, &found.key, &found.data);
+		sample->error = index_get(snapshot, &loader->data.tree, &work->place, &found.key,
+					  &found.data);
 		snapshot->blocked = 0;
 		if (!sample->error)
 			sample_fill(work, &found);
@@ -195,10 +196,10 @@ static void take_failed(struct batch_plan *plan)
 
 void plan_publish(struct lmdbio_loader *loader, struct batch_plan *plan, struct piece *pieces)
 {
-	*loader->last = plan->first;
-	loader->last = plan->last;
-	loader->ahead += plan->samples;
-	loader->batches_ahead += plan->batches;
+	*loader->ahead.last = plan->first;
+	loader->ahead.last = plan->last;
+	loader->ahead.samples += plan->samples;
+	loader->ahead.batches += plan->batches;
 	loader->stats.memory_bytes += plan->memory_bytes;
 	stats_add(STATS_LOADER_MEMORY_BYTES, plan->memory_bytes);
 	pieces_put(loader, pieces);
@@ -253,12 +254,12 @@ static struct piece *plan_pieces(struct lmdbio_loader *loader, struct batch_plan
 		return NULL;
 	works_locate(loader, plan);
 	take_failed(plan);
-	if (!loader->copies)
+	if (!loader->memory.copies)
 		take_covered(loader, plan, &snapshot);
 	pieces = works_cut(loader, plan, &cut);
 	if (cut < plan->n)
 		*rc = ENOMEM;
-	return loader->copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
+	return loader->memory.copies && plan->round % 2 ? pieces_turned(pieces) : pieces;
 }
 
 /* Batches that the next round may have. Under the loader lock. */
@@ -269,25 +270,26 @@ static uint64_t batches_next(struct lmdbio_loader *loader, uint32_t share)
 
 	if (batches > SAMPLES_AHEAD)
 		batches = SAMPLES_AHEAD;
-	if (loader->plan_most && batches > loader->plan_most)
-		batches = loader->plan_most;
-	loader->round_samples =
-		batches * share * (loader->copies && loader->waiting ? GROWTH_STARVED : GROWTH);
-	if (options->ahead && batches > options->ahead - loader->batches_ahead)
-		batches = options->ahead - loader->batches_ahead;
+	if (loader->plan.most && batches > loader->plan.most)
+		batches = loader->plan.most;
+	loader->plan.round_samples =
+		batches * share *
+		(loader->memory.copies && loader->takers.waiting ? GROWTH_STARVED : GROWTH);
+	if (options->ahead && batches > options->ahead - loader->ahead.batches)
+		batches = options->ahead - loader->ahead.batches;
 	return batches;
 }
 
 void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc)
 {
 	if (!rc) {
-		loader->plan_most *= 2;
-		if (loader->plan_most > SAMPLES_AHEAD)
-			loader->plan_most = 0;
+		loader->plan.most *= 2;
+		if (loader->plan.most > SAMPLES_AHEAD)
+			loader->plan.most = 0;
 	} else if (batches > 1) {
-		loader->plan_most = batches / 2;
+		loader->plan.most = batches / 2;
 	} else {
-		loader->out_of_memory = true;
+		loader->plan.out_of_memory = true;
 	}
 }
 
@@ -295,9 +297,9 @@ void plan_went(struct lmdbio_loader *loader, uint64_t batches, int rc)
 static void plan_round(struct lmdbio_loader *loader)
 {
 	uint32_t share = order_share(&loader->order, loader->options.ranks, loader->options.rank);
-	uint64_t epoch = loader->plan_epoch, number = loader->plan_next, batches;
+	uint64_t epoch = loader->plan.epoch, number = loader->plan.next, batches;
 	unsigned generation = loader->generation;
-	struct batch_plan plan = {.last = &plan.first, .round = ++loader->round};
+	struct batch_plan plan = {.last = &plan.first, .round = ++loader->plan.round};
 	struct piece *pieces = NULL;
 	int rc = 0;
 
@@ -312,14 +314,14 @@ static void plan_round(struct lmdbio_loader *loader)
 	if (rc || generation != loader->generation || loader->closing) {
 		pieces_free(pieces);
 		plan_drop(&plan);
-		loader->round_samples = 0;
+		loader->plan.round_samples = 0;
 	} else {
 		plan_publish(loader, &plan, pieces);
 		/* The next one will be no other, and had better come soon. */
-		if (!pieces && loader->round_samples > ROUND_READY)
-			loader->round_samples = ROUND_READY;
-		loader->plan_epoch = epoch;
-		loader->plan_next = number;
+		if (!pieces && loader->plan.round_samples > ROUND_READY)
+			loader->plan.round_samples = ROUND_READY;
+		loader->plan.epoch = epoch;
+		loader->plan.next = number;
 	}
 	if (generation == loader->generation)
 		plan_went(loader, batches, rc);
@@ -333,12 +335,12 @@ static uint64_t planner_step(void *owner)
 
 	if (!has_room(loader) || !order_batches(&loader->order))
 		return CLOCK_NEVER;
-	loader->planning = true;
-	if (loader->sweep.sectors || sweep_begin(loader))
+	loader->plan.busy = true;
+	if (loader->plan.sweep.sectors || sweep_begin(loader))
 		sweep_step(loader);
 	else
 		plan_round(loader);
-	loader->planning = false;
+	loader->plan.busy = false;
 	pthread_cond_broadcast(&loader->still);
 	pthread_cond_broadcast(&loader->ready);
 	return 0;

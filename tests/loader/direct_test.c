@@ -85,7 +85,7 @@ static struct lmdbio_loader *loader_in_order(const struct place *there, uint64_t
 	struct lmdbio_loader *loader;
 
 	assert_int_equal(loader_open(&loader, &at, &options, NULL), 0);
-	assert_true(loader->copies);
+	assert_true(loader->memory.copies);
 	return loader;
 }
 
@@ -122,9 +122,9 @@ static uint64_t memory_of(struct lmdbio_loader *loader)
 	uint64_t bytes;
 
 	pthread_mutex_lock(&loader->lock);
-	pthread_mutex_lock(&loader->sample_memory.lock);
-	bytes = loader->held + loader->sample_memory.bytes;
-	pthread_mutex_unlock(&loader->sample_memory.lock);
+	pthread_mutex_lock(&loader->memory.blocks.lock);
+	bytes = loader->memory.held + loader->memory.blocks.bytes;
+	pthread_mutex_unlock(&loader->memory.blocks.lock);
 	pthread_mutex_unlock(&loader->lock);
 	return bytes;
 }
@@ -177,7 +177,7 @@ static void epochs_when_values_are_large_then_straight_to_their_samples(void **s
 	}
 	/* Readers that come to the last room at once; through the arena each chunk pushes one out.
 	 */
-	assert_in_range(arena_evictions(loader->env->store.arena), 0, RECORDS / 2);
+	assert_in_range(arena_evictions(loader->data.env->store.arena), 0, RECORDS / 2);
 	loader_close(loader);
 }
 
@@ -186,7 +186,7 @@ static void epochs_when_values_are_smaller_then_past_the_arena_as_well(void **st
 {
 	struct lmdbio_loader *loader = loader_at(&smaller, SMALLER_MEMORY);
 	uint64_t asked = stats_get(STATS_STORAGE_REQUESTS);
-	uint64_t reads = io_counted(&loader->env->reads).reads;
+	uint64_t reads = io_counted(&loader->data.env->reads).reads;
 	struct lmdbio_batch *batch;
 	unsigned right = 0;
 
@@ -202,7 +202,7 @@ static void epochs_when_values_are_smaller_then_past_the_arena_as_well(void **st
 	assert_int_equal(right, 2 * SMALLER);
 	/* What is read ahead of the next epoch is counted later than made. */
 	asked = stats_get(STATS_STORAGE_REQUESTS) - asked;
-	reads = io_counted(&loader->env->reads).reads - reads;
+	reads = io_counted(&loader->data.env->reads).reads - reads;
 	assert_in_range(asked, 1, reads);
 	loader_close(loader);
 }
@@ -280,7 +280,7 @@ static void blocks_when_small_values_take_the_memory_then_they_go(void **state)
 		block[i] = sample_memory_new(loader, VALUE - 4096);
 	for (unsigned i = 0; i < blocks; i++)
 		sample_memory_free(loader, block[i]);
-	assert_int_equal(loader->sample_memory.count, blocks);
+	assert_int_equal(loader->memory.blocks.count, blocks);
 	assert_int_equal(loader_epoch(loader, 0), 0);
 	while (n < MEMORY / 2000 / BATCH && !loader_next(loader, &batch))
 		kept[n++] = batch;
@@ -303,21 +303,21 @@ static void block_when_given_back_then_the_next_one_of_its_size(void **state)
 		assert_non_null(blocks[i]);
 		sample_memory_free(loader, blocks[i]);
 	}
-	assert_int_equal(loader->sample_memory.count, 3);
+	assert_int_equal(loader->memory.blocks.count, 3);
 	assert_ptr_equal(sample_memory_new(loader, 195000), blocks[1]);
-	assert_int_equal(loader->sample_memory.count, 2);
+	assert_int_equal(loader->memory.blocks.count, 2);
 	/* One that none fits takes the place of those given back first. */
 	blocks[0] = sample_memory_new(loader, 150000);
-	assert_int_equal(loader->sample_memory.count, 0);
-	assert_int_equal(loader->sample_memory.bytes, 0);
+	assert_int_equal(loader->memory.blocks.count, 0);
+	assert_int_equal(loader->memory.blocks.bytes, 0);
 	free(blocks[0]);
 	free(blocks[1]);
 	/* What is not of this kind, and what there is no room for, goes. */
 	sample_memory_free(loader, malloc(SAMPLE_LARGE / 2));
-	loader->held = MEMORY;
+	loader->memory.held = MEMORY;
 	sample_memory_free(loader, sample_memory_new(loader, 100000));
-	loader->held = 0;
-	assert_int_equal(loader->sample_memory.count, 0);
+	loader->memory.held = 0;
+	assert_int_equal(loader->memory.blocks.count, 0);
 	loader_close(loader);
 }
 
@@ -331,12 +331,12 @@ static void values_when_the_file_is_cut_then_these_fail(void **state)
 	struct seen seen;
 
 	(void)state;
-	assert_int_equal(index_find(loader->index, RECORDS * 2 / 3, &at), 0);
-	assert_int_equal(index_run(&view, &loader->tree, &at, &number, &pages), 0);
+	assert_int_equal(index_find(loader->data.index, RECORDS * 2 / 3, &at), 0);
+	assert_int_equal(index_run(&view, &loader->data.tree, &at, &number, &pages), 0);
 	cut = (number + 1) * 4096;
 	for (uint64_t i = 0; i < RECORDS; i++) {
-		assert_int_equal(index_find(loader->index, i, &at), 0);
-		assert_int_equal(index_run(&view, &loader->tree, &at, &number, &pages), 0);
+		assert_int_equal(index_find(loader->data.index, i, &at), 0);
+		assert_int_equal(index_run(&view, &loader->data.tree, &at, &number, &pages), 0);
 		/* Its leaf may have gone from memory, too. */
 		behind += (number + pages) * 4096 > cut || (at.page + 1) * 4096 > cut;
 	}

@@ -69,7 +69,7 @@ static bool is_swept(struct lmdbio_loader *loader)
 	bool swept;
 
 	pthread_mutex_lock(&loader->lock);
-	swept = loader->sweep.steps > 0;
+	swept = loader->plan.sweep.steps > 0;
 	pthread_mutex_unlock(&loader->lock);
 	return swept;
 }
@@ -98,7 +98,7 @@ static bool is_damaged(struct lmdbio_loader *loader, uint64_t record)
 {
 	struct index_place at;
 
-	assert_int_equal(index_find(loader->index, record, &at), 0);
+	assert_int_equal(index_find(loader->data.index, record, &at), 0);
 	return at.page == damaged_page;
 }
 
@@ -107,7 +107,7 @@ static uint64_t batches_ahead(struct lmdbio_loader *loader)
 	uint64_t ahead;
 
 	pthread_mutex_lock(&loader->lock);
-	ahead = loader->batches_ahead;
+	ahead = loader->ahead.batches;
 	pthread_mutex_unlock(&loader->lock);
 	return ahead;
 }
@@ -234,7 +234,7 @@ static void close_when_swept_at_any_batch_then_no_hang(void **state)
 /* What the loader has read up to now has to be read again. */
 static void memory_forget(struct lmdbio_loader *loader)
 {
-	struct store *store = &loader->env->store;
+	struct store *store = &loader->data.env->store;
 
 	assert_int_equal(store_pause(store), 0);
 	arena_evict(store->arena, UINT64_MAX);
@@ -252,7 +252,7 @@ static void page_when_damaged_and_swept_then_only_its_records_fail(void **state)
 	FILE *file = fopen(place.data, "r");
 
 	(void)state;
-	assert_int_equal(index_find(loader->index, RECORDS - 500, &at), 0);
+	assert_int_equal(index_find(loader->data.index, RECORDS - 500, &at), 0);
 	assert_non_null(file);
 	assert_int_equal(fseek(file, (long)at.page * 4096, SEEK_SET), 0);
 	assert_int_equal(fread(page, 4096, 1, file), 1);
