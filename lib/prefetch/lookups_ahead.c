@@ -47,10 +47,10 @@ static bool find_step(const struct prefetch *prefetch, const struct stream *stre
 	const struct cursor *walker = &stream->walker;
 	const struct window_view *view = &stream->snapshot.view;
 	const struct level *level = &walker->levels[walker->depth - 1];
-	uint64_t index = level->index + PROBE_STEPS * stream->stride;
+	uint64_t index = level->index + PROBE_STEPS * stream->step.stride;
 	struct entry entry;
 
-	if (stream->stride == 1 || index >= level->count)
+	if (stream->step.stride == 1 || index >= level->count)
 		return find_next(prefetch, walker, true, offset);
 	if (!page_leaf_entry(snapshot_layout(&stream->snapshot), level->page, walker->page_size,
 			     (unsigned)index, &entry) ||
@@ -69,16 +69,17 @@ static void density_set(struct prefetch *prefetch, struct stream *stream)
 	uint64_t bytes = pages_of(record) << stream->snapshot.view.page_shift;
 	uint64_t each = bytes / (record->entries ? record->entries : 1);
 	bool near = record->overflow_pages < record->leaf_pages ||
-		    (stream->stride - 1) * each <= gap_bytes(GAP_STREAM, NULL);
-	bool dense = stream->whole &&
-		     (near || SCANNERS_SHARE * store_scanners(prefetch->store) > stream->stride);
+		    (stream->step.stride - 1) * each <= gap_bytes(GAP_STREAM, NULL);
+	bool dense =
+		stream->wants.whole &&
+		(near || SCANNERS_SHARE * store_scanners(prefetch->store) > stream->step.stride);
 
-	if (stream->stride == 1)
+	if (stream->step.stride == 1)
 		return;
-	stream->step_bytes = dense || near ? stream->stride * each : 0;
-	if (dense == stream->dense)
+	stream->step.bytes = dense || near ? stream->step.stride * each : 0;
+	if (dense == stream->wants.dense)
 		return;
-	stream->dense = dense;
+	stream->wants.dense = dense;
 	store_scan(prefetch->store, dense ? 1 : -1);
 }
 
@@ -88,7 +89,7 @@ static bool needs_nothing(struct prefetch *prefetch, const struct stream *stream
 	uint64_t offset;
 
 	return !find_step(prefetch, stream, &offset) || store_idle(prefetch->store, offset, 1) ||
-	       (stream->stride == 1 && kernel_reads(prefetch, &stream->walker));
+	       (stream->step.stride == 1 && kernel_reads(prefetch, &stream->walker));
 }
 
 static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *snapshot,
@@ -101,20 +102,20 @@ static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *sna
 		return NULL;
 	stream->order = *order;
 	stream->lookup = lookup;
-	stream->stride = lookup->step;
+	stream->step.stride = lookup->step;
 	if (!walk_place(stream, snapshot, key) ||
 	    (tree->pattern == PATTERN_UNKNOWN && needs_nothing(prefetch, stream))) {
 		free(stream);
 		return NULL;
 	}
-	stream->whole = stream->dense;
-	stream->bounded = stream->stride > 1;
-	stream->dense &= !stream->bounded;
+	stream->wants.whole = stream->wants.dense;
+	stream->wants.bounded = stream->step.stride > 1;
+	stream->wants.dense &= !stream->wants.bounded;
 	if (stream_start(prefetch, stream))
 		return NULL;
 	/* No other thread looks into it. */
-	stream->stepping = stream->stride > 1;
-	if (stream->stepping)
+	stream->step.counted = stream->step.stride > 1;
+	if (stream->step.counted)
 		store_step(prefetch->store, 1);
 	return stream;
 }
@@ -126,7 +127,8 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 	struct stream *stream = lookup->ahead;
 
 	if (stream)
-		atomic_fetch_add_explicit(&stream->taken, (uint64_t)(lookup->paced - lookup->pace),
+		atomic_fetch_add_explicit(&stream->told.taken,
+					  (uint64_t)(lookup->paced - lookup->pace),
 					  memory_order_relaxed);
 	else if (tree->pattern != PATTERN_RANDOM)
 		stream = look_ahead(prefetch, snapshot, tree, order, key, lookup);

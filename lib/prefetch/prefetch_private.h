@@ -71,15 +71,43 @@ struct subtrees {
 	struct subtree_page pages[PREFETCH_SUBTREES];
 };
 
+/* Which entries a stream looks ahead of. */
+struct stream_step {
+	uint64_t stride; /* entries from one that is wanted to the next */
+	uint64_t bytes;  /* ... and how much comes for one, if not just its own; else 0 */
+	uint64_t skip;   /* of them left before the next one */
+	bool counted;    /* by store_step() */
+};
+
+/* How a stream asks for bytes (stream_want.c). */
+struct stream_wants {
+	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
+		     */
+	bool whole; /* ... as far as the tree goes, whether or not single records are wanted now */
+	bool bounded;       /* a range that ends somewhere: what lies around is not wanted */
+	unsigned requests;  /* made while it was not dense, */
+	uint64_t requested; /* of so many bytes */
+	struct want_last last[WANTS];
+	uint64_t asked; /* offset of the page that the walker itself asked for last */
+};
+
+/* What a stream and its program's thread tell each other. */
+struct stream_told {
+	_Atomic uint64_t average; /* bytes a step */
+	_Atomic uint64_t limit;   /* bytes ahead at most */
+	_Atomic uint64_t taken;   /* the program's steps */
+	atomic_bool inside;       /* ... go through duplicates, not from key to key */
+	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
+};
+
 /* The look-ahead of one cursor: a cursor of its own that walks in front; or of an announced range,
  * which has no program's cursor behind it. */
 struct stream {
-	struct cursor *cursor;   /* the program's, or NULL */
-	struct lookup *lookup;   /* what looks records up one by one instead, or NULL */
-	uint64_t stride;         /* entries from one that is wanted to the next */
-	uint64_t step_bytes;     /* ... and how much comes for one, if not just its own; else 0 */
-	uint64_t skip;           /* of them left before the next one */
-	bool stepping;           /* counted by store_step() */
+	struct cursor *cursor; /* the program's, or NULL */
+	struct lookup *lookup; /* what looks records up one by one instead, or NULL */
+	struct stream_step step;
+	struct stream_wants wants;
+	struct stream_told told;
 	struct comparator order; /* of a range's keys */
 	MDB_val from, to;        /* of a range; mv_data NULL: open */
 	bool placed;             /* the walker stands in a leaf */
@@ -91,29 +119,16 @@ struct stream {
 	struct subtrees *subtrees; /* of an MDB_DUPSORT database, else NULL */
 	uint64_t pages;            /* of the database, duplicates and all, as far as is known */
 	bool forward;
-	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
-		     */
-	bool whole; /* ... as far as the tree goes, whether or not single records are wanted now */
-	bool bounded;       /* a range that ends somewhere: what lies around is not wanted */
-	unsigned requests;  /* made while it was not dense, */
-	uint64_t requested; /* of so many bytes */
 	bool walker_done, scout_done;
-	bool limited;             /* by what the node's memory has room for */
-	bool held;                /* memory has room for all of the file */
-	bool big;                 /* values stand in overflow runs */
-	bool mapped;              /* what is there is mapped ahead of the program, too */
-	unsigned leaves_ahead;    /* of the scout, over the walker */
-	unsigned branches_ahead;  /* asked for, behind the scout's */
-	uint64_t steps;           /* the walker's, in entries */
-	uint64_t bytes;           /* that they took */
-	_Atomic uint64_t average; /* bytes a step, for the program's thread to read */
-	_Atomic uint64_t limit;   /* bytes ahead at most, for the same */
-	_Atomic uint64_t taken;   /* the program's steps */
-	atomic_bool inside;       /* ... go through duplicates, not from key to key */
-	atomic_bool vain;         /* what it maps was mapped already: the program is to drop it */
-	struct want_last last[WANTS];
-	uint64_t brought;         /* the prefetch thread's, when it began */
-	uint64_t asked;           /* offset of the page that the walker itself asked for last */
+	bool limited;            /* by what the node's memory has room for */
+	bool held;               /* memory has room for all of the file */
+	bool big;                /* values stand in overflow runs */
+	bool mapped;             /* what is there is mapped ahead of the program, too */
+	unsigned leaves_ahead;   /* of the scout, over the walker */
+	unsigned branches_ahead; /* asked for, behind the scout's */
+	uint64_t steps;          /* the walker's, in entries */
+	uint64_t bytes;          /* that they took */
+	uint64_t brought;        /* the prefetch thread's, when it began */
 };
 
 struct announcement; /* announcements.c */

@@ -171,9 +171,10 @@ static void memory_prepare(struct prefetch *prefetch)
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		const struct stream *stream = prefetch->streams[i];
 
-		if (!stream || !stream->dense || (stream->scout_done && stream->walker_done))
+		if (!stream || !stream->wants.dense || (stream->scout_done && stream->walker_done))
 			continue;
-		if (atomic_load_explicit(&stream->limit, memory_order_relaxed) >= PREPARE_FROM) {
+		if (atomic_load_explicit(&stream->told.limit, memory_order_relaxed) >=
+		    PREPARE_FROM) {
 			bool forward = stream->forward;
 
 			pthread_mutex_unlock(&prefetch->lock);
@@ -287,7 +288,7 @@ static void mapped_judge(struct prefetch *prefetch)
 	prefetch->mapped = prefetch->faults = 0;
 	for (unsigned i = 0; vain && i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i] && prefetch->streams[i]->mapped)
-			atomic_store(&prefetch->streams[i]->vain, true);
+			atomic_store(&prefetch->streams[i]->told.vain, true);
 }
 
 /* A part at a time: what follows may be of no use any more, and a thread may wait for what has

@@ -117,7 +117,7 @@ static void branches_want(struct prefetch *prefetch, struct stream *stream, uint
 	const struct level *level, *above;
 	uint64_t each, most;
 
-	if (!stream->dense || stream->big || stream->limited || stream->to.mv_data ||
+	if (!stream->wants.dense || stream->big || stream->limited || stream->to.mv_data ||
 	    scout->depth < 2)
 		return;
 	level = &scout->levels[scout->depth - 1];
@@ -173,7 +173,7 @@ static void scout_advance(struct prefetch *prefetch, struct stream *stream, uint
 	if (stream->big || most < LEAVES_AHEAD)
 		most = LEAVES_AHEAD;
 	/* Where whole chunks come and not all can stay, leaves are as far ahead as their values. */
-	if (stream->dense && !stream->held && most > 1 + fit)
+	if (stream->wants.dense && !stream->held && most > 1 + fit)
 		most = 1 + fit;
 	while (!stream->scout_done && stream->leaves_ahead < most && !queue_is_full(prefetch)) {
 		struct level *level;
@@ -221,10 +221,10 @@ static void skip_leaf(struct stream *stream, struct level *level)
 static void skip_entries(struct stream *stream, struct level *level)
 {
 	uint64_t left = (uint64_t)level->count - level->index;
-	uint64_t n = stream->skip < left ? stream->skip : left;
+	uint64_t n = stream->step.skip < left ? stream->step.skip : left;
 
 	level->index = (uint16_t)(level->index + n);
-	stream->skip -= n;
+	stream->step.skip -= n;
 }
 
 /* The entries of the walker's leaf from where it stands; false when it must stop for now. */
@@ -239,7 +239,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 
 	/* No entry leads anywhere, and none is the last one wanted. */
 	if (!stream->tree.record.overflow_pages && !stream->to.mv_data && !stream->subtrees &&
-	    stream->stride == 1) {
+	    stream->step.stride == 1) {
 		skip_leaf(stream, level);
 		return bytes_ahead(stream, taken) < limit;
 	}
@@ -248,7 +248,7 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 		struct entry entry;
 		uint64_t bytes;
 
-		if (stream->skip) {
+		if (stream->step.skip) {
 			skip_entries(stream, level);
 			continue;
 		}
@@ -275,9 +275,9 @@ static bool walk_leaf(struct prefetch *prefetch, struct stream *stream, uint64_t
 		} else {
 			bytes = ENTRY_KEY + entry.key_size + entry.data_size;
 		}
-		stream->bytes += stream->step_bytes ? stream->step_bytes : bytes;
+		stream->bytes += stream->step.bytes ? stream->step.bytes : bytes;
 		stream->steps++;
-		stream->skip = stream->stride - 1;
+		stream->step.skip = stream->step.stride - 1;
 		/* Before the first: an index that no leaf has. */
 		level->index = (uint16_t)(stream->forward ? level->index + 1 : level->index - 1);
 		more = bytes_ahead(stream, taken) < limit;
@@ -330,12 +330,12 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
 {
-	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
+	uint64_t taken = atomic_load_explicit(&stream->told.taken, memory_order_relaxed);
 	uint64_t average = stream->steps ? stream->bytes / stream->steps : 0;
 	uint64_t limit = ahead_limit(prefetch, stream, taken * average);
 
-	atomic_store_explicit(&stream->average, average, memory_order_relaxed);
-	atomic_store_explicit(&stream->limit, limit, memory_order_relaxed);
+	atomic_store_explicit(&stream->told.average, average, memory_order_relaxed);
+	atomic_store_explicit(&stream->told.limit, limit, memory_order_relaxed);
 	stream->limited = store_ahead(prefetch->store) < prefetch->options.ahead;
 	stream->held = store_holds_all(prefetch->store);
 	if (!stream->held && stream->placed) {
@@ -372,11 +372,11 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			const struct window_view *view = &stream->snapshot.view;
 
 			if (store_shows_file(prefetch->store) && is_quiet(prefetch) &&
-			    stream->asked != view->wanted_offset &&
+			    stream->wants.asked != view->wanted_offset &&
 			    prefetch_want(prefetch, (struct wanted_range){view->wanted_offset,
 									  view->wanted_length,
 									  false, stream}))
-				stream->asked = view->wanted_offset;
+				stream->wants.asked = view->wanted_offset;
 			return;
 		}
 		if (rc) {

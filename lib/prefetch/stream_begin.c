@@ -175,12 +175,12 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	stream->snapshot.view.sure = NULL;
 	stream->tree = *tree;
 	stream->forward = forward;
-	stream->stride = 1;
+	stream->step.stride = 1;
 	stream->pages = pages;
-	stream->dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
-	stream->asked = UINT64_MAX;
+	stream->wants.dense = pages * 100 >= stream->snapshot.view.pages * DENSE_PERCENT;
+	stream->wants.asked = UINT64_MAX;
 	for (unsigned i = 0; i < WANTS; i++)
-		stream->last[i] = (struct want_last){UINT64_MAX, UINT64_MAX};
+		stream->wants.last[i] = (struct want_last){UINT64_MAX, UINT64_MAX};
 	return stream;
 }
 
@@ -202,7 +202,7 @@ static struct stream *stream_follow(struct cursor *cursor, bool forward)
 	if (!stream)
 		return NULL;
 	/* A program that has come so far without a step inside goes from key to key. */
-	atomic_init(&stream->inside, outer || steps_inside(cursor));
+	atomic_init(&stream->told.inside, outer || steps_inside(cursor));
 	stream->cursor = cursor;
 	stream->walker = *cursor;
 	stream->walker.snapshot = &stream->snapshot;
@@ -231,7 +231,7 @@ int stream_start(struct prefetch *prefetch, struct stream *stream)
 		if (!stream->lookup)
 			atomic_store(&prefetch->owned, true);
 		stream->brought = prefetch->brought;
-		if (stream->dense)
+		if (stream->wants.dense)
 			store_scan(prefetch->store, 1);
 		if (stream->cursor)
 			stream->cursor->ahead = stream;
@@ -269,21 +269,21 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 	keys = (uint8_t *)(stream + 1) + (stream->subtrees ? sizeof(*stream->subtrees) : 0);
 	key_keep(&stream->from, first, keys);
 	key_keep(&stream->to, last, keys + from + 1);
-	atomic_init(&stream->inside, true);
+	atomic_init(&stream->told.inside, true);
 	stream->order = *order;
 	stream->walker.snapshot = &stream->snapshot;
 	stream->walker.tree = &stream->tree;
 	stream->walker.order = &stream->order;
 	stream->walker.page_size = snapshot->page_size;
 	/* Its end is known, so what lies around it is not worth reading along. */
-	stream->bounded = first || last;
-	stream->dense = stream->dense && !stream->bounded;
+	stream->wants.bounded = first || last;
+	stream->wants.dense = stream->wants.dense && !stream->wants.bounded;
 	return stream_start(prefetch, stream);
 }
 
 void stream_free(struct prefetch *prefetch, struct stream *stream)
 {
-	uint64_t used = atomic_load(&stream->taken) * atomic_load(&stream->average);
+	uint64_t used = atomic_load(&stream->told.taken) * atomic_load(&stream->told.average);
 	uint64_t brought = prefetch->brought - stream->brought;
 
 	/* What another stream has told is not told again. */
@@ -296,9 +296,9 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 		used = brought;
 	prefetch->used += used;
 	stats_add(STATS_PREFETCH_USED, used);
-	if (stream->dense)
+	if (stream->wants.dense)
 		store_scan(prefetch->store, -1);
-	if (stream->stepping)
+	if (stream->step.counted)
 		store_step(prefetch->store, -1);
 	if (stream->mapped)
 		prefetch->there.count = 0;
@@ -307,11 +307,11 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 
 int pace_of(const struct prefetch *prefetch, const struct stream *stream)
 {
-	uint64_t average = atomic_load_explicit(&stream->average, memory_order_relaxed);
-	uint64_t limit = atomic_load_explicit(&stream->limit, memory_order_relaxed);
+	uint64_t average = atomic_load_explicit(&stream->told.average, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&stream->told.limit, memory_order_relaxed);
 	uint64_t ahead = prefetch->options.ahead < limit ? prefetch->options.ahead : limit;
 	uint64_t steps = ahead / PACES_PER_WINDOW / (average ? average : 1);
-	uint64_t taken = atomic_load_explicit(&stream->taken, memory_order_relaxed);
+	uint64_t taken = atomic_load_explicit(&stream->told.taken, memory_order_relaxed);
 
 	/* At first the window is small, and so must be the pace. */
 	if (steps > taken / 2 + CURSOR_PACE_FIRST)
@@ -394,7 +394,7 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 		stream_begin(prefetch, cursor, forward);
 		return;
 	}
-	if (atomic_load_explicit(&stream->vain, memory_order_relaxed)) {
+	if (atomic_load_explicit(&stream->told.vain, memory_order_relaxed)) {
 		/* What comes next may be worth another. */
 		cursor_drop(prefetch, cursor);
 		cursor->pace = cursor->paced = CURSOR_PACE_FIRST;
@@ -402,10 +402,11 @@ void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forwar
 		return;
 	}
 	/* What came a page at a time may have taken more of them than were given. */
-	atomic_fetch_add_explicit(&stream->taken, (uint64_t)(cursor->paced - cursor->pace),
+	atomic_fetch_add_explicit(&stream->told.taken, (uint64_t)(cursor->paced - cursor->pace),
 				  memory_order_relaxed);
 	if (cursor->duplicates)
-		atomic_store_explicit(&stream->inside, steps_inside(cursor), memory_order_relaxed);
+		atomic_store_explicit(&stream->told.inside, steps_inside(cursor),
+				      memory_order_relaxed);
 	cursor->pace = cursor->paced = pace_of(prefetch, stream);
 	/* Held, the lock is in the hands of a prefetch thread that is awake. */
 	if (!pthread_mutex_trylock(&prefetch->lock)) {

@@ -25,23 +25,24 @@ bool is_quiet(const struct prefetch *prefetch)
  * them is of this tree, too. Goes over to whole chunks then. */
 static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 {
-	if (stream->bounded || stream->requested / stream->requests >= SCATTERED ||
+	if (stream->wants.bounded ||
+	    stream->wants.requested / stream->wants.requests >= SCATTERED ||
 	    stream->pages * SCATTERED_SHARE < stream->snapshot.view.pages ||
 	    !store_holds_all(prefetch->store))
 		return;
-	stream->dense = true;
+	stream->wants.dense = true;
 	store_scan(prefetch->store, 1);
 }
 
 bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
 		 uint64_t length, bool map)
 {
-	struct want_last *asked = &stream->last[want];
+	struct want_last *asked = &stream->wants.last[want];
 	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;
 
-	if (!stream->dense) {
-		stream->requested += length;
-		if (++stream->requests % SCATTERED_AFTER == 0)
+	if (!stream->wants.dense) {
+		stream->wants.requested += length;
+		if (++stream->wants.requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
 		return prefetch_want(prefetch, (struct wanted_range){offset, length, map, stream});
 	}

@@ -24,7 +24,7 @@ static uint64_t bytes_of(const struct stream *stream, const struct tree_record *
 
 bool subtree_comes_whole(const struct stream *stream, const struct tree_record *record)
 {
-	uint64_t limit = atomic_load_explicit(&stream->limit, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&stream->told.limit, memory_order_relaxed);
 	uint64_t bytes = bytes_of(stream, record);
 
 	return bytes <= WHOLE_MOST && bytes <= limit / WHOLE_SHARE;
@@ -52,7 +52,7 @@ static struct subtree_page page_take(struct subtrees *subtrees)
 
 uint64_t subtrees_add(struct stream *stream, const struct entry *entry)
 {
-	bool inside = atomic_load_explicit(&stream->inside, memory_order_relaxed);
+	bool inside = atomic_load_explicit(&stream->told.inside, memory_order_relaxed);
 	struct tree_record record;
 	uint64_t bytes;
 
