@@ -14,41 +14,23 @@ static bool is_lacking(const struct lmdbio_sample *sample)
 	return sample->error == ENOMEM && !sample->key.mv_data && !sample->data.mv_data;
 }
 
-static int sample_read(struct lmdbio_loader *loader, struct lmdbio_sample *sample, void **memory)
-{
-	struct snapshot snapshot = loader_view(loader);
-	struct tier_record record = {0};
-	struct index_place place;
-	int rc = index_find(loader->data.index, sample->record, &place);
-
-	if (!rc)
-		rc = index_get(&snapshot, &loader->data.tree, &place, &record.key, &record.data);
-	if (rc)
-		return rc;
-	if (loader->memory.copies &&
-	    !tier_place(&record,
-			sample_memory_new(loader, record.data.mv_size + record.key.mv_size + 1),
-			&record.key, &record.data))
-		return ENOMEM;
-	sample->key = record.key;
-	sample->data = record.data;
-	*memory = record.memory;
-	return 0;
-}
-
 /* Releases the loader lock meanwhile. Returns whether samples still lack memory. */
 static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 {
+	struct snapshot snapshot = loader_view(loader);
 	uint64_t held = 0;
 	bool lacking = false;
 
 	pthread_mutex_unlock(&loader->lock);
 	for (size_t i = 0; i < batch->shown.count; i++) {
 		struct lmdbio_sample *sample = &batch->samples[i];
+		struct work work = {.batch = batch, .slot = (uint32_t)i};
 
 		if (!is_lacking(sample))
 			continue;
-		sample->error = sample_read(loader, sample, &batch->memory[i]);
+		sample->error = index_find(loader->data.index, sample->record, &work.place);
+		if (!sample->error)
+			(void)sample_take(loader, &snapshot, NULL, &work, SOURCE_FILE);
 		lacking |= is_lacking(sample);
 		if (sample->error)
 			continue;

@@ -158,7 +158,7 @@ static bool record_own(struct lmdbio_loader *loader, struct direct_bytes *direct
 {
 	size_t size = record->data.mv_size + record->key.mv_size;
 
-	if (direct->memory && direct->alone) {
+	if (direct && direct->alone) {
 		direct_give(direct, record);
 		return true;
 	}
@@ -166,32 +166,29 @@ static bool record_own(struct lmdbio_loader *loader, struct direct_bytes *direct
 	       tier_place(record, sample_memory_new(loader, size + 1), &record->key, &record->data);
 }
 
-/* A sample out of what was read past the window; or out of the window, where its bytes are, or are
- * brought one by one. */
-static void fill_from_file(struct lmdbio_loader *loader, struct snapshot *snapshot,
-			   struct direct_bytes *direct, struct work *work, enum tier_source source,
-			   struct tally *tally)
+uint64_t sample_take(struct lmdbio_loader *loader, struct snapshot *snapshot,
+		     struct direct_bytes *direct, struct work *work, enum tier_source source)
 {
 	struct lmdbio_sample *sample = &work->batch->samples[work->slot];
-	struct direct_bytes none = {0};
 	struct tier_record record = {0};
 
 	/* A page of this one that is not sound says nothing of the next one's. */
 	snapshot->blocked = 0;
-	if (!direct_get(loader, direct, snapshot, &work->place, &record.key, &record.data)) {
-		direct = &none;
+	if (!direct ||
+	    !direct_get(loader, direct, snapshot, &work->place, &record.key, &record.data)) {
+		direct = NULL;
 		snapshot->blocked = 0;
 		sample->error = index_get(snapshot, &loader->data.tree, &work->place, &record.key,
 					  &record.data);
 	}
 	if (sample->error)
-		return;
-	tally->bytes[source] += record.data.mv_size;
+		return 0;
 	tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
 	if (record_own(loader, direct, &record))
 		sample_fill(work, &record);
 	else
 		sample->error = ENOMEM;
+	return record.data.mv_size;
 }
 
 /* Works that one read serves, from `first` on. */
@@ -245,7 +242,8 @@ static void read_file(struct lmdbio_loader *loader, struct piece *piece, uint64_
 			(void)loader_bring(loader, &snapshot, read.from, read.end, &ns);
 		tier_done(piece->works[i]->tier, next - i, ns / at_once);
 		for (; i < next; i++)
-			fill_from_file(loader, &snapshot, &direct, piece->works[i], source, tally);
+			tally->bytes[source] +=
+				sample_take(loader, &snapshot, &direct, piece->works[i], source);
 		direct_end(loader, &direct);
 	}
 }
@@ -264,7 +262,6 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 	struct tier *tier = works[0]->tier;
 	struct tier_fetch each[TIER_FETCHES];
 	uint64_t began = clock_now();
-	struct direct_bytes none = {0};
 	size_t came = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -284,7 +281,8 @@ static void read_tier_some(struct lmdbio_loader *loader, struct work **works, si
 		struct tier_record *found = &each[i].found;
 
 		if (each[i].error) {
-			fill_from_file(loader, &snapshot, &none, works[i], SOURCE_FILE, tally);
+			tally->bytes[SOURCE_FILE] +=
+				sample_take(loader, &snapshot, NULL, works[i], SOURCE_FILE);
 			continue;
 		}
 		tally->bytes[each[i].source] += found->data.mv_size;

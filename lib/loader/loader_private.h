@@ -265,6 +265,12 @@ uint64_t loader_gap(const struct lmdbio_loader *loader);
 struct snapshot loader_view(const struct lmdbio_loader *loader);
 /* A sample of a batch has come: pointers that stay. */
 void sample_fill(struct work *work, const struct tier_record *record);
+/* Fills a sample out of what was read past the window, if that is its place (`direct` may be NULL);
+ * or out of the window, where its bytes are, or are brought one by one. Returns the bytes of its
+ * value, or 0 with its error. */
+struct direct_bytes;
+uint64_t sample_take(struct lmdbio_loader *loader, struct snapshot *snapshot,
+		     struct direct_bytes *direct, struct work *work, enum tier_source source);
 
 /* loader_memory.c: malloc'ed memory for a sample, page-aligned if it is large. */
 void *sample_memory_new(struct lmdbio_loader *loader, size_t size);

@@ -156,7 +156,6 @@ static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 	for (size_t i = 0; i < plan->n; i++) {
 		struct work *work = plan->works[i];
 		struct lmdbio_sample *sample = &work->batch->samples[work->slot];
-		struct tier_record found = {0};
 		bool covered = work->tier->source == SOURCE_FILE && !sample->error &&
 			       (!store || store_covers(store, work->offset, work->length));
 
@@ -164,14 +163,9 @@ static void take_covered(struct lmdbio_loader *loader, struct batch_plan *plan,
 			plan->works[left++] = work;
 			continue;
 		}
-		sample->error = index_get(snapshot, &loader->data.tree, &work->place, &found.key,
-					  &found.data);
-		snapshot->blocked = 0;
-		if (!sample->error)
-			sample_fill(work, &found);
+		plan->memory_bytes += sample_take(loader, snapshot, NULL, work, SOURCE_MEMORY);
 		tier_done(work->tier, 1, 0);
 		work->batch->missing--;
-		plan->memory_bytes += found.data.mv_size;
 	}
 	plan->n = left;
 }

@@ -263,12 +263,14 @@ static struct announcement *announcement_of_keys(struct snapshot *snapshot, cons
 	return announcement;
 }
 
-/* Gives an announcement to the prefetch thread. Returns 0 or an errno. */
+/* Gives an announcement, or NULL, to the prefetch thread. Returns 0 or an errno. */
 static int announcement_put(struct prefetch *prefetch, struct announcement *announcement)
 {
 	struct announcement **link;
 	int rc;
 
+	if (!announcement)
+		return ENOMEM;
 	store_guess(prefetch->store, GUESS_NOTHING);
 	pthread_mutex_lock(&prefetch->lock);
 	rc = prefetch_wake(prefetch);
@@ -286,19 +288,22 @@ static int announcement_put(struct prefetch *prefetch, struct announcement *anno
 	return rc;
 }
 
+/* Of n keys those that an announcement can have. */
+static size_t keys_most(const struct tree *tree, size_t n)
+{
+	return tree->record.root == PAGE_NONE ? 0 : n < KEYS_MAX ? n : KEYS_MAX;
+}
+
 int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
 		    const struct prefetch_place *places, size_t n)
 {
 	struct announcement *announcement;
 
-	if (!n || tree->record.root == PAGE_NONE)
+	n = keys_most(tree, n);
+	if (!n)
 		return 0;
-	if (n > KEYS_MAX)
-		n = KEYS_MAX;
 	announcement = announcement_new(snapshot, n, 0);
-	if (!announcement)
-		return ENOMEM;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; announcement && i < n; i++) {
 		announcement->keys[i].number = places[i].page;
 		announcement->keys[i].entry = places[i].page_alone ? ENTRY_NONE : places[i].entry;
 	}
@@ -308,12 +313,7 @@ int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct
 int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
 		  const struct comparator *order, const MDB_val *keys, size_t n)
 {
-	struct announcement *announcement;
-
-	if (!n || tree->record.root == PAGE_NONE)
-		return 0;
-	if (n > KEYS_MAX)
-		n = KEYS_MAX;
-	announcement = announcement_of_keys(snapshot, tree, order, keys, n);
-	return announcement ? announcement_put(prefetch, announcement) : ENOMEM;
+	n = keys_most(tree, n);
+	return n ? announcement_put(prefetch, announcement_of_keys(snapshot, tree, order, keys, n))
+		 : 0;
 }
