@@ -45,12 +45,3 @@ unsigned ready_choose(const struct ready_source *sources, unsigned n, uint64_t b
 	}
 	return best;
 }
-
-void ready_pair(unsigned n, uint64_t key, unsigned pair[2])
-{
-	uint64_t hash = hash_of(key, n);
-
-	pair[0] = (unsigned)((hash >> 32) * n >> 32);
-	pair[1] = (unsigned)((hash & 0xffffffff) * (n - 1) >> 32);
-	pair[1] += pair[1] >= pair[0];
-}

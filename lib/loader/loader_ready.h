@@ -69,8 +69,4 @@ double ready_finish(const struct ready_source *source, uint64_t bytes);
  * readers that see the same do not all take the same: give each reader and unit its own. */
 unsigned ready_choose(const struct ready_source *sources, unsigned n, uint64_t bytes, uint64_t key);
 
-/* Two different ones of n holders (n is 2 or more), by `key`: where asking each for its load would
- * cost too much, the less loaded of two is nearly as good (Mitzenmacher 2001). */
-void ready_pair(unsigned n, uint64_t key, unsigned pair[2]);
-
 #endif

@@ -112,10 +112,6 @@ unsigned placement_holders(const struct placement *plan, uint64_t unit,
 			   struct placement_holder *holders, unsigned most);
 /* The tier in which a node keeps a unit, or -1. */
 int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit);
-/* The same for units first ... first + n - 1 at once: tiers[i] is UINT8_MAX for none. What a node
- * does once for itself when a plan is made. */
-void placement_own(const struct placement *plan, uint16_t node, uint64_t first, uint64_t n,
-		   uint8_t *tiers);
 
 /* Adds everything up, at the cost of a question about each unit. */
 void placement_total(const struct placement *plan, struct placement_totals *totals);
@@ -127,11 +123,5 @@ uint64_t placement_time(const struct placement *plan, uint64_t epoch, uint64_t p
 /* When a unit is read next, at `from` or later, by a node (PLACEMENT_NOBODY: by any).
  * PLACEMENT_NEVER: not any more in the planned epochs. */
 uint64_t placement_next(const struct placement *plan, uint64_t unit, uint16_t node, uint64_t from);
-/* Which of n units a node gives up first when it must (Belady 1966, and what a loss costs): what
- * is not read again; then further copies, the one that this node needs last; then homes, whose
- * loss costs a read of storage, the one that any node needs last. n is 1 or more; all are kept
- * here. */
-size_t placement_victim(const struct placement *plan, uint16_t node, uint64_t from,
-			const uint64_t *units, size_t n);
 
 #endif

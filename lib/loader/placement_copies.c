@@ -177,16 +177,6 @@ int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit)
 	return copy_tier(plan, unit, node, count);
 }
 
-void placement_own(const struct placement *plan, uint16_t node, uint64_t first, uint64_t n,
-		   uint8_t *tiers)
-{
-	for (uint64_t i = 0; i < n; i++) {
-		int tier = placement_tier(plan, node, first + i);
-
-		tiers[i] = tier < 0 ? UINT8_MAX : (uint8_t)tier;
-	}
-}
-
 void placement_total(const struct placement *plan, struct placement_totals *totals)
 {
 	uint16_t room[PLACEMENT_READS_MOST];

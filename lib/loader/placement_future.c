@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says when a unit is wanted again, and which one may go.
+/* Says when a unit is wanted again.
  *
  * The inverse of the order answers for one record and one epoch in constant time, so no list of the
  * future is kept.
@@ -40,28 +40,4 @@ uint64_t placement_next(const struct placement *plan, uint64_t unit, uint16_t no
 			next = time;
 	}
 	return next;
-}
-
-size_t placement_victim(const struct placement *plan, uint16_t node, uint64_t from,
-			const uint64_t *units, size_t n)
-{
-	uint64_t victim_next = 0;
-	bool victim_home = true;
-	size_t victim = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		uint16_t home = plan->homes[units[i]];
-		bool is_home = home != PLACEMENT_NOBODY && home / plan->spec.tiers == node;
-		uint64_t next =
-			placement_next(plan, units[i], is_home ? PLACEMENT_NOBODY : node, from);
-
-		if (next == PLACEMENT_NEVER)
-			return i;
-		if (i && (is_home > victim_home || (is_home == victim_home && next <= victim_next)))
-			continue;
-		victim = i;
-		victim_home = is_home;
-		victim_next = next;
-	}
-	return victim;
 }

@@ -105,23 +105,6 @@ static void choice_when_all_are_equal_then_spread_by_key(void **state)
 		assert_in_range(times[i], 850, 1150);
 }
 
-static void pair_when_drawn_then_two_different_and_even(void **state)
-{
-	unsigned times[5] = {0}, pair[2];
-
-	(void)state;
-	for (uint64_t key = 0; key < 5000; key++) {
-		ready_pair(5, key, pair);
-		assert_true(pair[0] < 5 && pair[1] < 5 && pair[0] != pair[1]);
-		times[pair[0]]++;
-		times[pair[1]]++;
-		ready_pair(2, key, pair);
-		assert_int_equal(pair[0] + pair[1], 1);
-	}
-	for (unsigned i = 0; i < 5; i++)
-		assert_in_range(times[i], 1800, 2200);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,7 +112,6 @@ int main(void)
 		cmocka_unit_test(bits_when_set_by_several_threads_then_none_is_lost),
 		cmocka_unit_test(choice_when_queues_differ_then_who_finishes_first),
 		cmocka_unit_test(choice_when_all_are_equal_then_spread_by_key),
-		cmocka_unit_test(pair_when_drawn_then_two_different_and_even),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
