@@ -16,7 +16,7 @@ allowed() {
 	window) echo "window node arena format io util" ;;
 	cursor) echo "cursor window format util io" ;;
 	index) echo "index cursor window container format util io" ;;
-	ahead) echo "ahead util" ;;
+	ahead) echo "ahead window node arena format io util" ;;
 	prefetch) echo "prefetch ahead cursor window node arena format util io" ;;
 	origin) echo "origin" ;;
 	container) echo "container io format util" ;;
@@ -50,7 +50,7 @@ done
 
 # A store has calls for whatever another layer asks of it; its fields and its lock are its own.
 namers=$(grep -nE '\b(store|runs)(->|\.)[a-z_]+' -r --include='*.[ch]' \
-	lib/cursor lib/index lib/prefetch lib/env lib/loader compat tools | grep -v ':#include' || true)
+	lib/cursor lib/index lib/ahead lib/prefetch lib/env lib/loader compat tools | grep -v ':#include' || true)
 [ -z "$namers" ] || complain "fields of a store are named outside lib/window: $namers"
 
 # The lab stands on the library, and nothing that a user runs stands on the lab.

@@ -89,8 +89,8 @@ static void page_want(struct prefetch *prefetch, struct announcement *announceme
 {
 	const struct window_view *view = &announcement->snapshot.view;
 
-	if (number >= view->limit || !prefetch_want_tree(prefetch, number << view->page_shift,
-							 (uint64_t)1 << view->page_shift))
+	if (number >= view->limit || !ahead_want_tree(&prefetch->engine, number << view->page_shift,
+						      (uint64_t)1 << view->page_shift))
 		range_add(announcement, number, 1);
 }
 
@@ -186,12 +186,12 @@ bool announcements_advance(struct prefetch *prefetch)
 			announcement_free(announcement);
 			continue;
 		}
-		if (announcement->landed != prefetch->landed || announcement->moved) {
-			announcement->landed = prefetch->landed;
+		if (announcement->landed != prefetch->engine.landed || announcement->moved) {
+			announcement->landed = prefetch->engine.landed;
 			announcement_round(prefetch, announcement);
 			busy = true;
-		} else if (!prefetch->ranges.count && !prefetch->later.count &&
-			   !prefetch->trees.count && !prefetch->in_flight) {
+		} else if (!prefetch->engine.ranges.count && !prefetch->engine.later.count &&
+			   !prefetch->engine.trees.count && !prefetch->engine.in_flight) {
 			/* Nothing more will come: a read has failed, or there is no room. */
 			announcement->left = 0;
 		} else {

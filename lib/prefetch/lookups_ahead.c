@@ -145,7 +145,7 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 	}
 	density_set(prefetch, stream);
 	stream_advance(prefetch, stream);
-	if (prefetch->ranges.count)
+	if (prefetch->engine.ranges.count)
 		crew_wake(&prefetch->crew);
 	pthread_mutex_unlock(&prefetch->lock);
 	lookup->pace = lookup->paced = pace_of(prefetch, stream);

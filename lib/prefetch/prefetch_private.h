@@ -3,6 +3,7 @@
 #ifndef LMDBIO_PREFETCH_PRIVATE_H
 #define LMDBIO_PREFETCH_PRIVATE_H
 
+#include "ahead/ahead.h"
 #include "ahead/extent.h"
 #include "prefetch/prefetch.h"
 #include "util/thread.h"
@@ -11,31 +12,9 @@
 #include <stdatomic.h>
 
 enum {
-	PREFETCH_DEPTH_MAX = 64,
 	PREFETCH_STREAMS = 16,
-	PREFETCH_RANGES = 256,
 	PREFETCH_SUBTREES = 256,
 	PREFETCH_PACE_COLD = 4096, /* steps at most before looking again for anything to gain */
-};
-
-/* A range of the file that will be wanted. */
-struct wanted_range {
-	uint64_t offset, length;
-	bool map;          /* what of it is there is mapped, too */
-	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
-};
-
-struct range_queue {
-	struct wanted_range ranges[PREFETCH_RANGES];
-	unsigned first, count;
-};
-
-/* A read in flight. */
-struct flight {
-	struct io_request request;
-	struct store_load load;
-	struct flight *next; /* free list */
-	void *scratch;       /* where it lands, or NULL */
 };
 
 /* Which part of a look-ahead wants something. */
@@ -145,73 +124,21 @@ enum { SIBLINGS_BRANCHES = 64 };
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
 	struct store *store;
-	struct io *io;
 	struct prefetch_options options;
 	_Atomic uint64_t kernel_ahead; /* bytes, and one; 0: not asked yet */
 	pthread_mutex_t lock; /* of all below */
 	struct crew crew; /* the loader: one thread, from the first look-ahead on */
 	struct stream *streams[PREFETCH_STREAMS];
 	struct announcement *announcements;
-	struct range_queue ranges; /* to be planned */
-	struct range_queue later;  /* claimed by another process */
-	struct range_queue trees;  /* of a container, to be brought out of its index */
-	struct range_queue there;  /* found in memory, to be mapped */
-	struct io_request *starting[PREFETCH_DEPTH_MAX]; /* planned, to be submitted as one */
-	unsigned starting_count;
-	unsigned in_flight;
-	uint64_t landed;  /* reads that have come, and what was there already */
-	uint64_t brought; /* bytes of all that were begun */
-	uint64_t used;    /* of them, that streams have told */
+	struct ahead engine;
+	uint64_t used;    /* bytes of those begun, that streams have told */
 	uint64_t mapped;  /* bytes since it was last judged whether that is worth it */
 	uint64_t faults;  /* that they took */
-	uint64_t planned; /* offset of the last that was begun */
-	bool failed;     /* a read: what lies ahead is the program's to find out */
 	bool small;      /* the ranges are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
 	struct waited_branch branches[SIBLINGS_BRANCHES];
 	_Atomic bool owned; /* there may be a stream, or an announcement, of some transaction */
-	struct flight *idle;
-	struct flight flights[PREFETCH_DEPTH_MAX];
 };
-
-static inline bool ranges_put(struct range_queue *queue, struct wanted_range range)
-{
-	if (queue->count == PREFETCH_RANGES)
-		return false;
-	queue->ranges[(queue->first + queue->count++) % PREFETCH_RANGES] = range;
-	return true;
-}
-
-/* In front, whence it was taken: order is what makes look-ahead exact. */
-static inline bool ranges_put_back(struct range_queue *queue, struct wanted_range range)
-{
-	if (queue->count == PREFETCH_RANGES)
-		return false;
-	queue->first = (queue->first + PREFETCH_RANGES - 1) % PREFETCH_RANGES;
-	queue->ranges[queue->first] = range;
-	queue->count++;
-	return true;
-}
-
-static inline struct wanted_range ranges_take(struct range_queue *queue)
-{
-	struct wanted_range range = queue->ranges[queue->first];
-
-	queue->first = (queue->first + 1) % PREFETCH_RANGES;
-	queue->count--;
-	return range;
-}
-
-/* Takes out what one has asked for. */
-static inline void ranges_forget(struct range_queue *queue, const void *whose)
-{
-	for (unsigned n = queue->count; n; n--) {
-		struct wanted_range range = ranges_take(queue);
-
-		if (range.whose != whose)
-			ranges_put(queue, range);
-	}
-}
 
 /* prefetch_thread.c */
 /* Starts the thread if there is none, and wakes it. Under the prefetch lock. Returns 0 or an
@@ -220,10 +147,6 @@ int prefetch_wake(struct prefetch *prefetch);
 /* Asks for a range, and with `map` for its page-table entries where it is there; false when the
  * queue is full. Under the prefetch lock. */
 bool prefetch_want(struct prefetch *prefetch, struct wanted_range range);
-
-/* Asks for a page of a tree where that comes by itself. false: it is to be asked for like other
- * bytes. Under the prefetch lock. */
-bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length);
 
 /* Tells readers whether announced keys are on their way. Under the prefetch lock. */
 void prefetch_announce(struct prefetch *prefetch);
@@ -254,8 +177,6 @@ bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gath
 		   uint64_t number, uint64_t pages);
 bool stream_gathered(struct prefetch *prefetch, struct stream *stream, struct gathered *run);
 bool queue_is_full(const struct prefetch *prefetch);
-/* Nothing that has been asked for is still to come. */
-bool is_quiet(const struct prefetch *prefetch);
 
 /* subtrees.c */
 /* Whether the tree of a key's duplicates comes along as a whole when the keys are looked ahead of;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 enum {
-	SCRATCH = ARENA_CHUNK,
 	AHEAD_MAX = 64 << 20, /* bytes */
 	AHEAD_SHARE = 4,      /* of the budget, at most one part in so many */
 	KEYS_WAITED = 4096,
@@ -26,117 +25,7 @@ enum {
 
 bool prefetch_want(struct prefetch *prefetch, struct wanted_range range)
 {
-	return ranges_put(&prefetch->ranges, range);
-}
-
-bool prefetch_want_tree(struct prefetch *prefetch, uint64_t offset, uint64_t length)
-{
-	const struct range_queue *trees = &prefetch->trees;
-
-	if (!store_has_copies(prefetch->store))
-		return false;
-	for (unsigned i = 0; i < trees->count; i++)
-		if (trees->ranges[(trees->first + i) % PREFETCH_RANGES].offset == offset)
-			return true;
-	return ranges_put(&prefetch->trees,
-			  (struct wanted_range){.offset = offset, .length = length});
-}
-
-static bool flight_aim(struct flight *flight)
-{
-	flight->request.buffer = store_place(&flight->load);
-	if (flight->request.buffer) {
-		stats_add(STATS_HUGE_BYTES, flight->load.length);
-		return true;
-	}
-	if (!flight->scratch)
-		flight->scratch = io_buffer_new(SCRATCH);
-	flight->request.buffer = flight->scratch;
-	return flight->scratch != NULL;
-}
-
-static void flight_land(struct prefetch *prefetch, struct flight *flight, int error, size_t done)
-{
-	if (store_finish(prefetch->store, &flight->load, flight->request.buffer, error, done))
-		prefetch->failed = true;
-	flight->next = prefetch->idle;
-	prefetch->idle = flight;
-}
-
-/* Makes a read of what has been planned; flights_submit() starts it. */
-static void flight_start(struct prefetch *prefetch, struct flight *flight)
-{
-	struct io_request *request = &flight->request;
-
-	*request = (struct io_request){
-		.offset = flight->load.offset,
-		.length = flight->load.length,
-		.cache_only = store_keeps(prefetch->store),
-		.tag = flight,
-	};
-	if (!flight_aim(flight)) {
-		flight_land(prefetch, flight, ENOMEM, 0);
-		return;
-	}
-	prefetch->starting[prefetch->starting_count++] = request;
-	prefetch->in_flight++;
-	stats_queue(1);
-	prefetch->brought += request->length;
-	stats_requests(1, request->length);
-	stats_add(STATS_PREFETCH_REQUESTS, 1);
-	stats_add(STATS_PREFETCH_BYTES, request->length);
-}
-
-static void flights_submit(struct prefetch *prefetch)
-{
-	unsigned n = prefetch->starting_count;
-
-	prefetch->starting_count = 0;
-	if (!n || !io_submit(prefetch->io, prefetch->starting, n))
-		return;
-	prefetch->in_flight -= n;
-	stats_queue(-(int64_t)n);
-	for (unsigned i = 0; i < n; i++)
-		flight_land(prefetch, prefetch->starting[i]->tag, EAGAIN, 0);
-}
-
-/* Plans one range as far as it goes; what is left of it goes back into a queue. true: some of it
- * is there already, so that a thread that waits for it can go on. */
-static bool range_start(struct prefetch *prefetch, struct wanted_range range, bool again)
-{
-	bool there = false;
-
-	while (range.length && prefetch->idle) {
-		struct flight *flight = prefetch->idle;
-		uint64_t length = range.length;
-
-		switch (store_plan(prefetch->store, range.offset, &length, again, &flight->load)) {
-		case PLAN_LOAD:
-			prefetch->idle = flight->next;
-			prefetch->planned = flight->load.offset;
-			flight_start(prefetch, flight);
-			break;
-		case PLAN_BUSY:
-			ranges_put(&prefetch->later, (struct wanted_range){range.offset, length,
-									   range.map, range.whose});
-			break;
-		case PLAN_READY:
-			there = true;
-			prefetch->landed++;
-			if (range.map)
-				ranges_put(&prefetch->there,
-					   (struct wanted_range){range.offset, length, true,
-								 range.whose});
-			break;
-		case PLAN_REST:
-			break;
-		}
-		range.offset += length;
-		range.length -= length < range.length ? length : range.length;
-	}
-	if (range.length)
-		ranges_put_back(again ? &prefetch->later : &prefetch->ranges, range);
-	return there;
+	return ranges_put(&prefetch->engine.ranges, range);
 }
 
 /* As many reads as memory for looking ahead holds, were they all of a chunk; small ones, of
@@ -147,7 +36,7 @@ static unsigned prefetch_depth(const struct prefetch *prefetch)
 	unsigned depth = prefetch->options.depth, share;
 
 	if (prefetch->small)
-		return PREFETCH_DEPTH_MAX;
+		return AHEAD_FLIGHTS;
 	share = 2 * depth / store_scanners(prefetch->store);
 	if (depth > share)
 		depth = share > DEPTH_SHARED ? share : DEPTH_SHARED;
@@ -157,7 +46,8 @@ static unsigned prefetch_depth(const struct prefetch *prefetch)
 /* Of many keys the reader's may be the last to come, and waiting for it the worse choice. */
 void prefetch_announce(struct prefetch *prefetch)
 {
-	bool busy = prefetch->ranges.count || prefetch->later.count || prefetch->in_flight;
+	const struct ahead *engine = &prefetch->engine;
+	bool busy = engine->ranges.count || engine->later.count || engine->in_flight;
 
 	prefetch->small = prefetch->announcements || (prefetch->small && busy);
 	if (!prefetch->small)
@@ -178,7 +68,7 @@ static void memory_prepare(struct prefetch *prefetch)
 			bool forward = stream->forward;
 
 			pthread_mutex_unlock(&prefetch->lock);
-			store_prepare(prefetch->store, prefetch->planned, forward);
+			store_prepare(prefetch->store, prefetch->engine.planned, forward);
 			pthread_mutex_lock(&prefetch->lock);
 		}
 		return;
@@ -188,18 +78,18 @@ static void memory_prepare(struct prefetch *prefetch)
 /* true: it should be called again before anything is waited for. */
 static bool start_all(struct prefetch *prefetch)
 {
-	unsigned again = prefetch->later.count, depth;
-	bool there = false;
+	struct ahead *engine = &prefetch->engine;
+	bool there;
 
 	/* The stream that asked for it would ask again, for ever. */
-	if (prefetch->failed)
-		prefetch->ranges.count = prefetch->trees.count = 0;
+	if (engine->failed)
+		engine->ranges.count = engine->trees.count = 0;
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		struct stream *stream = prefetch->streams[i];
 
 		if (!stream)
 			continue;
-		if (prefetch->failed)
+		if (engine->failed)
 			stream->walker_done = stream->scout_done = true;
 		/* It may stand in a snapshot that no process holds now. */
 		if (stream->lookup)
@@ -210,73 +100,13 @@ static bool start_all(struct prefetch *prefetch)
 			stream_free(prefetch, stream);
 		}
 	}
-	prefetch->failed = false;
+	engine->failed = false;
 	announcements_advance(prefetch);
-	while (again-- && prefetch->idle)
-		there |= range_start(prefetch, ranges_take(&prefetch->later), true);
-	depth = prefetch_depth(prefetch);
-	while (prefetch->ranges.count && prefetch->idle && prefetch->in_flight < depth)
-		there |= range_start(prefetch, ranges_take(&prefetch->ranges), false);
-	flights_submit(prefetch);
+	there = ahead_start(engine, prefetch_depth(prefetch));
 	prefetch_announce(prefetch);
-	if (!there && prefetch->in_flight)
+	if (!there && engine->in_flight)
 		memory_prepare(prefetch);
 	return there;
-}
-
-/* Waits for `min` reads without the prefetch lock, and shows what has come. */
-static void land_some(struct prefetch *prefetch, unsigned min)
-{
-	struct io_request *done[PREFETCH_DEPTH_MAX];
-	bool failed = false;
-	size_t n;
-
-	pthread_mutex_unlock(&prefetch->lock);
-	n = io_wait(prefetch->io, done, min, PREFETCH_DEPTH_MAX);
-	for (size_t i = 0; i < n; i++) {
-		struct flight *flight = done[i]->tag;
-
-		failed |= store_finish(prefetch->store, &flight->load, done[i]->buffer,
-				       done[i]->error, done[i]->done) != 0;
-	}
-	pthread_mutex_lock(&prefetch->lock);
-	for (size_t i = 0; i < n; i++) {
-		struct flight *flight = done[i]->tag;
-
-		flight->next = prefetch->idle;
-		prefetch->idle = flight;
-	}
-	prefetch->in_flight -= (unsigned)n;
-	stats_queue(-(int64_t)n);
-	prefetch->failed |= failed;
-	prefetch->landed += n;
-}
-
-/* What another process has in hand is looked at again this often. */
-static void wait_for_later(struct prefetch *prefetch)
-{
-	struct wanted_range range = prefetch->later.ranges[prefetch->later.first];
-
-	pthread_mutex_unlock(&prefetch->lock);
-	store_wait(prefetch->store, range.offset, NULL);
-	pthread_mutex_lock(&prefetch->lock);
-}
-
-/* Few and small reads, which nothing but the following ones waits for: without them it is not
- * known what to read. */
-static void trees_bring(struct prefetch *prefetch)
-{
-	while (prefetch->trees.count && !prefetch->crew.stopping) {
-		struct wanted_range range = ranges_take(&prefetch->trees);
-		bool there;
-
-		pthread_mutex_unlock(&prefetch->lock);
-		there = store_bring_copies(prefetch->store, range.offset, range.length);
-		pthread_mutex_lock(&prefetch->lock);
-		if (!there)
-			(void)prefetch_want(prefetch, range);
-	}
-	prefetch->landed++;
 }
 
 /* Large folios, or a program that has gone there before: then the look-aheads that map had
@@ -295,7 +125,7 @@ static void mapped_judge(struct prefetch *prefetch)
  * come meanwhile. */
 static void there_map(struct prefetch *prefetch)
 {
-	struct wanted_range range = ranges_take(&prefetch->there);
+	struct wanted_range range = ranges_take(&prefetch->engine.there);
 	uint64_t faults = faults_taken();
 
 	pthread_mutex_unlock(&prefetch->lock);
@@ -305,26 +135,27 @@ static void there_map(struct prefetch *prefetch)
 	prefetch->faults += faults_taken() - faults;
 	if (prefetch->mapped >= MAPPED_JUDGED)
 		mapped_judge(prefetch);
-	if (prefetch->in_flight)
-		land_some(prefetch, 0);
+	if (prefetch->engine.in_flight)
+		ahead_land(&prefetch->engine, 0);
 }
 
 /* A step of the crew, which is one thread. */
 static uint64_t prefetch_thread_step(void *owner)
 {
 	struct prefetch *prefetch = owner;
+	struct ahead *engine = &prefetch->engine;
 
 	if (start_all(prefetch))
 		return 0;
-	if (prefetch->trees.count)
-		trees_bring(prefetch);
-	else if (prefetch->there.count)
+	if (engine->trees.count)
+		ahead_bring_trees(engine, &prefetch->crew.stopping);
+	else if (engine->there.count)
 		there_map(prefetch);
-	else if (prefetch->in_flight)
-		land_some(prefetch, 1);
-	else if (prefetch->later.count)
-		wait_for_later(prefetch);
-	else if (!prefetch->ranges.count)
+	else if (engine->in_flight)
+		ahead_land(engine, 1);
+	else if (engine->later.count)
+		ahead_wait(engine);
+	else if (!engine->ranges.count)
 		return CLOCK_NEVER;
 	return 0;
 }
@@ -359,15 +190,6 @@ int prefetch_wake(struct prefetch *prefetch)
 	return rc;
 }
 
-static void flights_reset(struct prefetch *prefetch)
-{
-	prefetch->idle = NULL;
-	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++) {
-		prefetch->flights[i].next = prefetch->idle;
-		prefetch->idle = &prefetch->flights[i];
-	}
-}
-
 int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 		  const struct prefetch_options *options)
 {
@@ -381,13 +203,12 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 						.lost = stream_lost,
 						.missed = siblings_missed};
 	prefetch->store = store;
-	prefetch->io = io;
 	prefetch->options = *options;
-	if (prefetch->options.depth > PREFETCH_DEPTH_MAX)
-		prefetch->options.depth = PREFETCH_DEPTH_MAX;
+	if (prefetch->options.depth > AHEAD_FLIGHTS)
+		prefetch->options.depth = AHEAD_FLIGHTS;
 	pthread_mutex_init(&prefetch->lock, NULL);
 	crew_init(&prefetch->crew, &prefetch_thread_work, prefetch, &prefetch->lock);
-	flights_reset(prefetch);
+	ahead_open(&prefetch->engine, store, io, &prefetch->lock);
 	*ret = prefetch;
 	return 0;
 }
@@ -397,16 +218,11 @@ void prefetch_close(struct prefetch *prefetch)
 	if (!prefetch)
 		return;
 	crew_stop(&prefetch->crew);
-	pthread_mutex_lock(&prefetch->lock);
-	while (prefetch->in_flight)
-		land_some(prefetch, 1);
-	pthread_mutex_unlock(&prefetch->lock);
+	ahead_close(&prefetch->engine);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i])
 			stream_free(prefetch, prefetch->streams[i]);
 	announcements_free(prefetch, NULL);
-	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
-		io_buffer_free(prefetch->flights[i].scratch, SCRATCH);
 	pthread_mutex_destroy(&prefetch->lock);
 	free(prefetch);
 }
@@ -422,11 +238,8 @@ void prefetch_hold(struct prefetch *prefetch, bool hold)
 void prefetch_forked(struct prefetch *prefetch)
 {
 	crew_forget(&prefetch->crew);
-	prefetch->in_flight = prefetch->starting_count = 0;
-	prefetch->ranges.count = 0;
-	prefetch->later.count = prefetch->trees.count = prefetch->there.count = 0;
+	ahead_forked(&prefetch->engine);
 	prefetch->keys = 0;
-	prefetch->failed = false;
 	/* The program's cursors still point to their streams, which start over with them. */
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
 		if (prefetch->streams[i] && prefetch->streams[i]->cursor)
@@ -437,9 +250,6 @@ void prefetch_forked(struct prefetch *prefetch)
 		prefetch->streams[i] = NULL;
 	}
 	announcements_free(prefetch, NULL);
-	for (unsigned i = 0; i < PREFETCH_DEPTH_MAX; i++)
-		prefetch->flights[i].scratch = NULL;
-	flights_reset(prefetch);
 }
 
 struct cursor_watch *prefetch_watch(struct prefetch *prefetch)

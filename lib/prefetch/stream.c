@@ -41,7 +41,7 @@ static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream
 	if (limit > room)
 		limit = room;
 	/* Until something is missing. */
-	if (stream->mapped && !prefetch->in_flight && limit > AHEAD_MAPPED)
+	if (stream->mapped && !prefetch->engine.in_flight && limit > AHEAD_MAPPED)
 		limit = AHEAD_MAPPED;
 	if (!stream->cursor && !stream->lookup)
 		return prefetch->options.ahead * RANGE_SHARE;
@@ -347,7 +347,7 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 		return;
 	subtrees_advance(prefetch, stream);
 	while (!stream->walker_done && bytes_ahead(stream, taken) < limit &&
-	       prefetch->ranges.count < PREFETCH_RANGES / 2) {
+	       prefetch->engine.ranges.count < AHEAD_RANGES / 2) {
 		struct level *level = cursor_top(&stream->walker);
 		int rc;
 
@@ -371,7 +371,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			 * for once. */
 			const struct window_view *view = &stream->snapshot.view;
 
-			if (store_shows_file(prefetch->store) && is_quiet(prefetch) &&
+			if (store_shows_file(prefetch->store) &&
+			    ahead_is_quiet(&prefetch->engine) &&
 			    stream->wants.asked != view->wanted_offset &&
 			    prefetch_want(prefetch, (struct wanted_range){view->wanted_offset,
 									  view->wanted_length,

@@ -230,7 +230,7 @@ int stream_start(struct prefetch *prefetch, struct stream *stream)
 		prefetch->streams[i] = stream;
 		if (!stream->lookup)
 			atomic_store(&prefetch->owned, true);
-		stream->brought = prefetch->brought;
+		stream->brought = prefetch->engine.brought;
 		if (stream->wants.dense)
 			store_scan(prefetch->store, 1);
 		if (stream->cursor)
@@ -284,11 +284,11 @@ int prefetch_range(struct prefetch *prefetch, struct snapshot *snapshot, struct 
 void stream_free(struct prefetch *prefetch, struct stream *stream)
 {
 	uint64_t used = atomic_load(&stream->told.taken) * atomic_load(&stream->told.average);
-	uint64_t brought = prefetch->brought - stream->brought;
+	uint64_t brought = prefetch->engine.brought - stream->brought;
 
 	/* What another stream has told is not told again. */
-	if (brought > prefetch->brought - prefetch->used)
-		brought = prefetch->brought - prefetch->used;
+	if (brought > prefetch->engine.brought - prefetch->used)
+		brought = prefetch->engine.brought - prefetch->used;
 	if (used > stream->bytes)
 		used = stream->bytes;
 	/* The rest was in memory before. */
@@ -301,7 +301,7 @@ void stream_free(struct prefetch *prefetch, struct stream *stream)
 	if (stream->step.counted)
 		store_step(prefetch->store, -1);
 	if (stream->mapped)
-		prefetch->there.count = 0;
+		prefetch->engine.there.count = 0;
 	free(stream);
 }
 
@@ -365,8 +365,8 @@ bool stream_drop(struct prefetch *prefetch, const void *stream)
 		if (prefetch->streams[i] == stream) {
 			/* What it has asked for and was not begun is of no use now; others' ranges
 			 * are. */
-			ranges_forget(&prefetch->ranges, prefetch->streams[i]);
-			ranges_forget(&prefetch->there, prefetch->streams[i]);
+			ranges_forget(&prefetch->engine.ranges, prefetch->streams[i]);
+			ranges_forget(&prefetch->engine.there, prefetch->streams[i]);
 			stream_free(prefetch, prefetch->streams[i]);
 			prefetch->streams[i] = NULL;
 			found = true;

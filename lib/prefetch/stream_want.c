@@ -12,13 +12,7 @@ enum {
 
 bool queue_is_full(const struct prefetch *prefetch)
 {
-	return prefetch->ranges.count >= PREFETCH_RANGES - RANGES_SPARE;
-}
-
-bool is_quiet(const struct prefetch *prefetch)
-{
-	return !prefetch->ranges.count && !prefetch->later.count && !prefetch->trees.count &&
-	       !prefetch->in_flight;
+	return prefetch->engine.ranges.count >= AHEAD_RANGES - RANGES_SPARE;
 }
 
 /* A tree that was written in no order: each of its pages would be a request, and what lies between

@@ -124,7 +124,7 @@ void subtrees_advance(struct prefetch *prefetch, struct stream *stream)
 
 		if (!rc) {
 			page_open(prefetch, stream, &run, &at, page, count);
-		} else if (rc == EAGAIN && (!at.asked || !is_quiet(prefetch))) {
+		} else if (rc == EAGAIN && (!at.asked || !ahead_is_quiet(&prefetch->engine))) {
 			if (!at.asked)
 				page_want(prefetch, stream, &run, &at);
 			page_put(subtrees, at);

@@ -138,7 +138,7 @@ static void wishes_when_one_leaves_then_the_others_stay(void **state)
 	const int one = 1, other = 2;
 
 	(void)state;
-	queue = (struct range_queue){.first = PREFETCH_RANGES - 2};
+	queue = (struct range_queue){.first = AHEAD_RANGES - 2};
 	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 1, .whose = &one}));
 	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 2}));
 	assert_true(ranges_put(&queue, (struct wanted_range){.offset = 3, .whose = &other}));
@@ -155,14 +155,14 @@ static void jobs_when_the_queue_is_full_then_nothing_is_overwritten(void **state
 
 	(void)state;
 	queue = (struct range_queue){.first = 7};
-	for (unsigned i = 0; i < PREFETCH_RANGES; i++)
+	for (unsigned i = 0; i < AHEAD_RANGES; i++)
 		assert_true(ranges_put(&queue, (struct wanted_range){.offset = i}));
-	assert_false(ranges_put(&queue, (struct wanted_range){.offset = PREFETCH_RANGES}));
-	assert_false(ranges_put_back(&queue, (struct wanted_range){.offset = PREFETCH_RANGES}));
+	assert_false(ranges_put(&queue, (struct wanted_range){.offset = AHEAD_RANGES}));
+	assert_false(ranges_put_back(&queue, (struct wanted_range){.offset = AHEAD_RANGES}));
 	assert_int_equal(ranges_take(&queue).offset, 0);
 	assert_true(ranges_put_back(&queue, (struct wanted_range){.offset = 1000}));
 	assert_int_equal(ranges_take(&queue).offset, 1000);
-	for (unsigned i = 1; i < PREFETCH_RANGES; i++)
+	for (unsigned i = 1; i < AHEAD_RANGES; i++)
 		assert_int_equal(ranges_take(&queue).offset, i);
 	assert_int_equal(queue.count, 0);
 }

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Starts reads of what is wanted, and lands them. */
+#include "ahead/ahead.h"
+
+#include "util/stats.h"
+
+#include <errno.h>
+
+enum { SCRATCH = ARENA_CHUNK };
+
+bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length)
+{
+	const struct range_queue *trees = &ahead->trees;
+
+	if (!store_has_copies(ahead->store))
+		return false;
+	for (unsigned i = 0; i < trees->count; i++)
+		if (trees->ranges[(trees->first + i) % AHEAD_RANGES].offset == offset)
+			return true;
+	return ranges_put(&ahead->trees, (struct wanted_range){.offset = offset, .length = length});
+}
+
+static bool flight_aim(struct flight *flight)
+{
+	flight->request.buffer = store_place(&flight->load);
+	if (flight->request.buffer) {
+		stats_add(STATS_HUGE_BYTES, flight->load.length);
+		return true;
+	}
+	if (!flight->scratch)
+		flight->scratch = io_buffer_new(SCRATCH);
+	flight->request.buffer = flight->scratch;
+	return flight->scratch != NULL;
+}
+
+static void flight_land(struct ahead *ahead, struct flight *flight, int error, size_t done)
+{
+	if (store_finish(ahead->store, &flight->load, flight->request.buffer, error, done))
+		ahead->failed = true;
+	flight->next = ahead->idle;
+	ahead->idle = flight;
+}
+
+/* Makes a read of what has been planned; flights_submit() starts it. */
+static void flight_start(struct ahead *ahead, struct flight *flight)
+{
+	struct io_request *request = &flight->request;
+
+	*request = (struct io_request){
+		.offset = flight->load.offset,
+		.length = flight->load.length,
+		.cache_only = store_keeps(ahead->store),
+		.tag = flight,
+	};
+	if (!flight_aim(flight)) {
+		flight_land(ahead, flight, ENOMEM, 0);
+		return;
+	}
+	ahead->starting[ahead->starting_count++] = request;
+	ahead->in_flight++;
+	stats_queue(1);
+	ahead->brought += request->length;
+	stats_requests(1, request->length);
+	stats_add(STATS_PREFETCH_REQUESTS, 1);
+	stats_add(STATS_PREFETCH_BYTES, request->length);
+}
+
+static void flights_submit(struct ahead *ahead)
+{
+	unsigned n = ahead->starting_count;
+
+	ahead->starting_count = 0;
+	if (!n || !io_submit(ahead->io, ahead->starting, n))
+		return;
+	ahead->in_flight -= n;
+	stats_queue(-(int64_t)n);
+	for (unsigned i = 0; i < n; i++)
+		flight_land(ahead, ahead->starting[i]->tag, EAGAIN, 0);
+}
+
+/* Plans one range as far as it goes; what is left of it goes back into a queue. true: some of it
+ * is there already, so that a thread that waits for it can go on. */
+static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
+{
+	bool there = false;
+
+	while (range.length && ahead->idle) {
+		struct flight *flight = ahead->idle;
+		uint64_t length = range.length;
+
+		switch (store_plan(ahead->store, range.offset, &length, again, &flight->load)) {
+		case PLAN_LOAD:
+			ahead->idle = flight->next;
+			ahead->planned = flight->load.offset;
+			flight_start(ahead, flight);
+			break;
+		case PLAN_BUSY:
+			ranges_put(&ahead->later, (struct wanted_range){range.offset, length,
+									range.map, range.whose});
+			break;
+		case PLAN_READY:
+			there = true;
+			ahead->landed++;
+			if (range.map)
+				ranges_put(&ahead->there,
+					   (struct wanted_range){range.offset, length, true,
+								 range.whose});
+			break;
+		case PLAN_REST:
+			break;
+		}
+		range.offset += length;
+		range.length -= length < range.length ? length : range.length;
+	}
+	if (range.length)
+		ranges_put_back(again ? &ahead->later : &ahead->ranges, range);
+	return there;
+}
+
+bool ahead_start(struct ahead *ahead, unsigned depth)
+{
+	unsigned again = ahead->later.count;
+	bool there = false;
+
+	while (again-- && ahead->idle)
+		there |= range_start(ahead, ranges_take(&ahead->later), true);
+	while (ahead->ranges.count && ahead->idle && ahead->in_flight < depth)
+		there |= range_start(ahead, ranges_take(&ahead->ranges), false);
+	flights_submit(ahead);
+	return there;
+}
+
+void ahead_land(struct ahead *ahead, unsigned min)
+{
+	struct io_request *done[AHEAD_FLIGHTS];
+	bool failed = false;
+	size_t n;
+
+	pthread_mutex_unlock(ahead->lock);
+	n = io_wait(ahead->io, done, min, AHEAD_FLIGHTS);
+	for (size_t i = 0; i < n; i++) {
+		struct flight *flight = done[i]->tag;
+
+		failed |= store_finish(ahead->store, &flight->load, done[i]->buffer, done[i]->error,
+				       done[i]->done) != 0;
+	}
+	pthread_mutex_lock(ahead->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct flight *flight = done[i]->tag;
+
+		flight->next = ahead->idle;
+		ahead->idle = flight;
+	}
+	ahead->in_flight -= (unsigned)n;
+	stats_queue(-(int64_t)n);
+	ahead->failed |= failed;
+	ahead->landed += n;
+}
+
+/* What another process has in hand is looked at again this often. */
+void ahead_wait(struct ahead *ahead)
+{
+	struct wanted_range range = ahead->later.ranges[ahead->later.first];
+
+	pthread_mutex_unlock(ahead->lock);
+	store_wait(ahead->store, range.offset, NULL);
+	pthread_mutex_lock(ahead->lock);
+}
+
+/* Few and small reads, which nothing but the following ones waits for: without them it is not
+ * known what to read. */
+void ahead_bring_trees(struct ahead *ahead, const bool *stopping)
+{
+	while (ahead->trees.count && !*stopping) {
+		struct wanted_range range = ranges_take(&ahead->trees);
+		bool there;
+
+		pthread_mutex_unlock(ahead->lock);
+		there = store_bring_copies(ahead->store, range.offset, range.length);
+		pthread_mutex_lock(ahead->lock);
+		if (!there)
+			(void)ranges_put(&ahead->ranges, range);
+	}
+	ahead->landed++;
+}
+
+static void flights_reset(struct ahead *ahead)
+{
+	ahead->idle = NULL;
+	for (unsigned i = 0; i < AHEAD_FLIGHTS; i++) {
+		ahead->flights[i].next = ahead->idle;
+		ahead->idle = &ahead->flights[i];
+	}
+}
+
+void ahead_open(struct ahead *ahead, struct store *store, struct io *io, pthread_mutex_t *lock)
+{
+	ahead->store = store;
+	ahead->io = io;
+	ahead->lock = lock;
+	flights_reset(ahead);
+}
+
+void ahead_close(struct ahead *ahead)
+{
+	pthread_mutex_lock(ahead->lock);
+	while (ahead->in_flight)
+		ahead_land(ahead, 1);
+	pthread_mutex_unlock(ahead->lock);
+	for (unsigned i = 0; i < AHEAD_FLIGHTS; i++)
+		io_buffer_free(ahead->flights[i].scratch, SCRATCH);
+}
+
+void ahead_forked(struct ahead *ahead)
+{
+	ahead->in_flight = ahead->starting_count = 0;
+	ahead->ranges.count = ahead->later.count = ahead->trees.count = ahead->there.count = 0;
+	ahead->failed = false;
+	for (unsigned i = 0; i < AHEAD_FLIGHTS; i++)
+		ahead->flights[i].scratch = NULL;
+	flights_reset(ahead);
+}
