@@ -23,7 +23,7 @@ code_table() {
 	table && /^\};/ { table = 0 }
 	table { text = text " " $0 }
 	END {
-		zero["parse_boolean"] = zero["parse_unsigned"] = zero["parse_stats"] = "0"
+		zero["parse_boolean"] = zero["parse_process"] = zero["parse_stats"] = "0"
 		zero["parse_memory"] = "auto"
 		zero["parse_library"] = "found"
 		zero["parse_node"] = zero["parse_directory"] = zero["parse_place"] = zero["parse_checksum"] = "none"
