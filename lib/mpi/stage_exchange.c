@@ -3,9 +3,9 @@
 #include "config.h"
 #include "mpi/stage_exchange.h"
 
+#include "mpi/exchange_wire.h"
 #include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
-#include "mpi/mpi_sealed.h"
 #include "mpi/mpi_wait.h"
 
 #include <errno.h>
@@ -50,6 +50,25 @@ static int count_of(const struct stage_peers *peers, int node)
 	return peers->first[node + 1] - peers->first[node];
 }
 
+/* A part goes with its sum, as two runs of one message: of a receive that its sender's death has broken
+ * off MPI may say that it is complete (decisions/exchange.md). */
+static uint64_t sum_of(const void *bytes, const struct stage_part *part)
+{
+	struct exchange_run run = {(uint8_t *)bytes, part->length};
+
+	return exchange_sum(&run, 1, part->offset);
+}
+
+static int part_receive(const struct stage_exchange *exchange, size_t length, uint64_t *sum,
+			int from)
+{
+	struct exchange_run runs[] = {{exchange->buffer, length}, {(uint8_t *)sum, sizeof(*sum)}};
+	MPI_Request request;
+	int rc = runs_receive(runs, 2, from, STAGE_TAG, exchange->job->all, &request);
+
+	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+}
+
 /* Of a node's ranks those that send to this one are as many apart as this node has ranks. *taken:
  * what became of the first part that did not come, or was not taken. */
 static int receive_from(const struct stage_exchange *exchange, int node, int *taken)
@@ -60,19 +79,15 @@ static int receive_from(const struct stage_exchange *exchange, int node, int *ta
 	for (int i = at->node_rank; i < count_of(peers, node); i += at->node_ranks) {
 		int rank = peers->ranks[peers->first[node] + i];
 		struct stage_part part = stage_shares_part(exchange->shares, rank, exchange->step);
-		struct mpi_sealed sealed;
+		uint64_t sum = 0;
 
 		if (!part.length)
 			continue;
-		if (!sealed_receive(&sealed, exchange->buffer, part.length, rank, STAGE_TAG,
-				    exchange->job->all))
-			return EIO;
-		sealed_await(&sealed);
-		if (sealed.failed)
+		if (part_receive(exchange, part.length, &sum, rank) != MPI_SUCCESS)
 			return EIO;
 		if (*taken)
 			continue;
-		*taken = sealed_is_right(&sealed, exchange->buffer, part.length, part.offset)
+		*taken = sum == sum_of(exchange->buffer, &part)
 				 ? exchange->take(exchange->argument, part, exchange->buffer)
 				 : EIO;
 	}
@@ -84,24 +99,23 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 	const struct stage_peers *peers = exchange->peers;
 	const struct mpi_place *at = &exchange->job->place;
 	struct stage_part mine = stage_shares_part(exchange->shares, at->rank, exchange->step);
-	uint64_t sum = at->nodes > 1 ? sealed_sum(exchange->mine, mine.length, mine.offset) : 0;
+	uint64_t sum = at->nodes > 1 ? sum_of(exchange->mine, &mine) : 0;
+	struct exchange_run runs[] = {{(uint8_t *)exchange->mine, mine.length},
+				      {(uint8_t *)&sum, sizeof(sum)}};
 	int taken = 0, rc = 0;
 
 	for (int distance = 1; distance < at->nodes && !rc; distance++) {
 		int to = (at->node + distance) % at->nodes;
 		int from = (at->node - distance + at->nodes) % at->nodes;
 		int peer = peers->ranks[peers->first[to] + at->node_rank % count_of(peers, to)];
-		struct mpi_sealed sent;
+		MPI_Request sent = MPI_REQUEST_NULL;
+		int failed = MPI_SUCCESS;
 
-		sealed_init(&sent);
-		if (mine.length) {
-			sealed_send(&sent, exchange->mine, mine.length, sum, peer, STAGE_TAG,
-				    exchange->job->all);
-			*moved += mine.length;
-		}
+		if (mine.length)
+			failed = runs_send(runs, 2, peer, STAGE_TAG, exchange->job->all, &sent);
+		*moved += mine.length;
 		rc = receive_from(exchange, from, &taken);
-		sealed_await(&sent);
-		if (!rc && sent.failed)
+		if (mpi_await(&sent) != MPI_SUCCESS || failed != MPI_SUCCESS)
 			rc = EIO;
 	}
 	return rc ? rc : taken;
