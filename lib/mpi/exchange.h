@@ -3,7 +3,7 @@
  *
  * A question and its answer are each one word: a head and a text that only the payload reads. The
  * bytes of an answer, its body, follow as a message of their own, so that they come straight into
- * the memory that they are for. Records (peer_ask.c) are a payload.
+ * the memory that they are for. Chunks (server_peers.c) and records (peer_ask.c) are the payloads.
  *
  *   asker     ask --> open --(answer)--> coming --(body)--> ended
  *                      |                   |

@@ -51,7 +51,7 @@ static void server_free(struct server *serving)
 	}
 	if (serving->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&serving->comm);
-	free(serving->peers);
+	wire_close(&serving->wire);
 	free(serving);
 }
 
@@ -66,12 +66,15 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 	server->place = job->place;
 	server->comm = MPI_COMM_NULL;
 	server->epoll = server->listener = -1;
-	server->peers = calloc((size_t)job->place.nodes, sizeof(*server->peers));
 	if (job->place.nodes > 1)
 		rc = mpi_comm_dup(job->leaders, &server->comm);
-	if (rc == MPI_SUCCESS && server->comm != MPI_COMM_NULL)
+	rc = rc == MPI_SUCCESS ? 0 : EIO;
+	if (!rc && server->comm != MPI_COMM_NULL) {
 		MPI_Comm_set_errhandler(server->comm, MPI_ERRORS_RETURN);
-	rc = !server->peers ? ENOMEM : rc == MPI_SUCCESS ? server_door_open(server) : EIO;
+		rc = server_peers_open(server, server->comm);
+	}
+	if (!rc)
+		rc = server_door_open(server);
 	for (const char *const *path = work->paths; !rc && path && *path; path++) {
 		int failed = server_set_open(server, *path);
 
@@ -102,7 +105,7 @@ int mpi_server_begin(struct mpi_work *work)
 static bool server_step(uint64_t now)
 {
 	static uint64_t trimmed;
-	bool any = server_peers_step(server);
+	bool any = server_peers_step(server, now);
 
 	any |= server_loads_step(server, now);
 	if (now - trimmed > trim_every) {
@@ -237,10 +240,10 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 	return rc;
 }
 
-static bool is_drained(const struct mpi_work *work)
+static bool is_over(const struct mpi_work *work)
 {
 	(void)work;
-	return !server || server_is_idle(server);
+	return server_is_idle(server) && server_peers_are_over(server);
 }
 
 /* First all work is over; then every server has what it has asked for; then no server asks any
@@ -259,9 +262,7 @@ void mpi_server_run(const struct mpi_work *work)
 		return;
 	server->ending = true;
 	end = MPI_REQUEST_NULL;
-	serve_until(work, &end, is_drained);
-	if (server->comm != MPI_COMM_NULL && MPI_Ibarrier(server->comm, &end) == MPI_SUCCESS)
-		serve_until(work, &end, NULL);
+	serve_until(work, &end, is_over);
 	if (settings_get()->verbose)
 		server_tell(server);
 	server_free(server);

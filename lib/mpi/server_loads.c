@@ -531,25 +531,12 @@ static void beat(struct server *server, uint64_t now)
 		}
 }
 
-static bool under_way_step(struct server *server, uint64_t now)
-{
-	bool any = false;
-
-	for (struct server_load *load = server->under_way, *next; load; load = next) {
-		next = load->next;
-		if (load->state == LOAD_ASKING)
-			any |= server_asked(server, load, now);
-	}
-	return any;
-}
-
 bool server_loads_step(struct server *server, uint64_t now)
 {
 	bool any = wishes_step(server);
 
 	any |= lasting_step(server);
 	any |= reads_step(server);
-	any |= under_way_step(server, now);
 	any |= queue_step(server, &server->urgent, now);
 	any |= queue_step(server, &server->ahead, now);
 	beat(server, now);
@@ -559,5 +546,5 @@ bool server_loads_step(struct server *server, uint64_t now)
 bool server_is_idle(const struct server *server)
 {
 	return !server->under_way && !server->urgent.first && !server->ahead.first &&
-	       !server->sends && !server->strays;
+	       wire_is_idle(&server->wire);
 }

@@ -12,8 +12,8 @@
 #include "arena/arena.h"
 #include "io/io.h"
 #include "mpi/chunk_spread.h"
+#include "mpi/exchange_wire.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_sealed.h"
 #include "mpi/part_file.h"
 
 #include <mpi.h>
@@ -40,7 +40,7 @@ struct server_set {
 	struct identity identity;
 	struct identity original;   /* of the file: of a container that the data is in */
 	struct chunk_spread spread; /* which node has what: all nodes agree on it */
-	uint64_t *sums;             /* of chunks that were sent, as sealed_sum(); 0: not known */
+	uint64_t *sums;             /* of chunks that were sent, as exchange_sum(); 0: not known */
 	bool lasting;       /* was named when the server began: it is kept, used or not */
 	int failed;         /* the errno of the first read that has failed, or 0 */
 	uint64_t next_own;  /* the next chunk to be brought without a wish; those that are not owned too */
@@ -73,7 +73,7 @@ struct server_buffer {
 /* Another node that waits for a chunk. */
 struct server_ask {
 	struct server_ask *next;
-	int from, tag;
+	struct exchange_debt debt;
 };
 
 enum load_state {
@@ -98,7 +98,6 @@ struct server_load {
 	uint8_t *
 		place; /* claimed memory of the arena that the bytes come to, or NULL: the buffer */
 	struct io_request request;
-	struct server_message *answer; /* that it waits for, or NULL */
 	int owner;
 	struct server_ask *asks;
 };
@@ -107,22 +106,13 @@ struct server_queue {
 	struct server_load *first, **last;
 };
 
-/* A message on its way: an answer to a peer, out of a buffer or (NULL) out of the pinned chunk of
- * an arena; a question; or an answer from a peer, whose memory is the load's, and its own when it
- * comes too late: a buffer, and perhaps such a chunk. */
-struct server_message {
-	struct server_message *next;
-	struct mpi_sealed sealed;
+/* Memory that MPI may read or write: a buffer, or (set not NULL) the pinned chunk of an arena, or
+ * both. */
+struct server_hold {
+	struct server_hold *next;
 	struct server_buffer *buffer;
 	struct server_set *set;
 	uint64_t chunk;
-	int peer;
-	void *words; /* a question's, or NULL */
-};
-
-struct server_peer {
-	unsigned strays; /* answers that it owes for too long: it is not asked before they are here */
-	bool gone;       /* MPI does not reach it */
 };
 
 struct server_client {
@@ -145,12 +135,10 @@ struct server {
 	struct server_load *buckets[SERVER_BUCKETS];
 	struct server_queue urgent, ahead; /* not started */
 	struct server_load *under_way;
-	struct server_message *sends;
-	struct server_message *strays; /* answers that no load waits for any more */
+	struct server_hold *holds;
 	struct server_buffer *spare; /* buffers not in use */
 	unsigned reads, asks;        /* buffers in use */
-	struct server_peer *peers;
-	int serial; /* of questions, for their tags */
+	struct wire wire;            /* open where there is a communicator */
 };
 
 /* server_sets.c */
@@ -205,15 +193,16 @@ void server_load_land(struct server *server, struct server_load *load, int error
 void server_load_alone(struct server *server, struct server_load *load);
 
 /* server_peers.c */
-bool server_peers_step(struct server *server);
+int server_peers_open(struct server *server, MPI_Comm comm);
+bool server_peers_step(struct server *server, uint64_t now);
 /* Whether bytes of a set are on their way to or from a peer. */
 bool server_peers_use(const struct server *server, const struct server_set *set);
 /* Tells all peers that this server ends. */
 void server_stop_peers(struct server *server);
-/* Asks the owner. false: it cannot be asked. */
+/* Asks no more: whether no server does, and all answers are sent. */
+bool server_peers_are_over(struct server *server);
+/* Asks the owner: then the load lands, or is to be read here. false: it cannot be asked. */
 bool server_ask(struct server *server, struct server_load *load);
-/* Looks whether the answer is there: then the load has landed, or is to be read here. */
-bool server_asked(struct server *server, struct server_load *load, uint64_t now);
 void server_answer_all(struct server *server, struct server_load *load, int error);
 /* Answers out of the arena, where the whole chunk is. false: it is not. */
 bool server_answer_there(struct server *server, struct server_load *load);
