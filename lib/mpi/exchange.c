@@ -103,11 +103,6 @@ static struct exchange_action question_end(struct exchange *exchange,
 		.act = ACT_ENDED, .peer = question->to, .question = question, .error = error};
 }
 
-void exchange_forget(struct exchange *exchange, struct exchange_question *question)
-{
-	(void)question_end(exchange, question, 0);
-}
-
 static struct exchange_action question_lose(struct exchange *exchange,
 					    struct exchange_question *question, uint64_t now,
 					    bool alive)

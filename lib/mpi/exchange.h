@@ -118,8 +118,6 @@ void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t
 bool exchange_may_ask(const struct exchange *exchange, int to);
 bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,
 		  uint64_t what, uint64_t now);
-/* A question that cannot be said. */
-void exchange_forget(struct exchange *exchange, struct exchange_question *question);
 /* From ACT_ASKED until the answer is said, or there will be none. */
 void exchange_owe(struct exchange *exchange, struct exchange_debt *debt, int to, uint64_t number,
 		  uint64_t now);

@@ -47,7 +47,7 @@ int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rul
 void wire_close(struct wire *wire);
 
 /* Asks. `what`: the number by which both ranks know the answer's body. Returns false if the peer is
- * not to be asked, or there is no memory: the question has not begun. */
+ * not to be asked: the question has not begun. */
 bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
 	      const void *text, size_t length);
 /* Answers question `number` of a peer, with n runs of bytes and their exchange_sum() behind the text;

@@ -8,7 +8,6 @@
 #include "config.h"
 #include "mpi/mpi_convert.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_wait.h"

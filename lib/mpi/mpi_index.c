@@ -4,7 +4,6 @@
 #include "mpi/mpi_index.h"
 
 #include "mpi/index_share.h"
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
 #include "mpi/mpi_wait.h"

@@ -7,11 +7,13 @@
 #include "mpi/mpi_leave.h"
 #include "mpi/mpi_wait.h"
 #include "util/mix.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -267,4 +269,14 @@ int mpi_job_end(void)
 void mpi_job_abort(int status)
 {
 	MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+void mpi_node_name(const struct mpi_job *named, char name[MPI_NODE_NAME])
+{
+	const char *wanted = settings_get()->node ? settings_get()->node : "";
+
+	if (named->played)
+		snprintf(name, MPI_NODE_NAME, "%s#%d", wanted, named->place.node);
+	else
+		snprintf(name, MPI_NODE_NAME, "%s", wanted);
 }

@@ -47,4 +47,11 @@ int mpi_job_tell_node(const struct mpi_job *job, int *number);
 /* Frees what mpi_job_place() has made, `all` not. Collective over all. Returns an MPI code. */
 int mpi_job_leave(struct mpi_job *job);
 
+enum { MPI_NODE_NAME = 300 };
+
+/* The value of LMDBIO_NODE for this node's programs: what the user has set, and where several nodes
+ * of the job are one machine (MPIR_CVAR_NUM_CLIQUES) "#" and the node's number behind it. "":
+ * nothing has to be set. The same on all ranks of a node. */
+void mpi_node_name(const struct mpi_job *job, char name[MPI_NODE_NAME]);
+
 #endif

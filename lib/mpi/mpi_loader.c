@@ -8,10 +8,9 @@
 
 #include "env/env.h"
 #include "env/packed.h"
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_index.h"
-#include "mpi/mpi_node.h"
+#include "mpi/mpi_job.h"
 #include "mpi/mpi_wait.h"
 #include "origin/origin_find.h"
 #include "util/log.h"
@@ -172,7 +171,7 @@ static int job_make(struct opening *opening, struct lmdbio_loader *loader,
 		service_cancel(job);
 	if (job) {
 		fillers_stop(job);
-		crew_stop(&job->disks);
+		crew_stop(&job->disks.crew);
 		if (job->comm != MPI_COMM_NULL)
 			MPI_Comm_free(&job->comm);
 	}
@@ -211,7 +210,7 @@ static struct tier *disk_of(struct tiers *tiers)
 /* From now on the disk takes what the plan has there, and stays as long as others ask for it. */
 static void disk_take(struct peer_job *job, struct tier *disk)
 {
-	job->owns_disk = true;
+	job->disks.owned = true;
 	job->users++;
 	disk->ops = &peer_tier_disk;
 	disk->state = job;

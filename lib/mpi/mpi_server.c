@@ -4,8 +4,7 @@
 #include "config.h"
 #include "mpi/mpi_server.h"
 
-#include "mpi/mpi_agree.h"
-#include "mpi/mpi_node.h"
+#include "mpi/mpi_job.h"
 #include "mpi/mpi_wait.h"
 #include "mpi/server_private.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Answers other ranks' questions when all units that they name have been read, from memory or
- * from the disk. */
+ * from the disk. Threads of their own read the disk: the service makes all calls of MPI and must not
+ * wait for it, and the loader, with its threads, may be closed before the last question comes. */
 #include "config.h"
 #include "mpi/peer_private.h"
 
@@ -37,7 +38,7 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 		if (unit->state == UNIT_LOADING) {
 			fill_hurry(job, number);
 			ready = false;
-		} else if (urged ? !job->fillers.stopping : fill_urgently(job, number)) {
+		} else if (urged ? !job->fills.crew.stopping : fill_urgently(job, number)) {
 			ready = false;
 		}
 	}
@@ -58,6 +59,56 @@ static bool is_on_disk(const struct peer_job *job, const struct peer_answer *ans
 	}
 	return false;
 }
+
+/* --- from the disk ---------------------------------------------------------------------------- */
+
+static void read_each(struct peer_job *job, struct peer_read *read)
+{
+	for (int i = 0; i < read->n; i++) {
+		struct tier_fetch *fetch = &read->each[i];
+
+		fetch->error = peer_store_take(&job->store, fetch->record, &fetch->found);
+		if (fetch->error == ENOENT)
+			fetch->error = peer_store_read(&job->store, fetch->record, &fetch->found);
+	}
+}
+
+/* A step of the crew. */
+static uint64_t disk_step(void *owner)
+{
+	struct peer_job *job = owner;
+	struct peer_read *read = job->disks.first;
+
+	if (!read)
+		return CLOCK_NEVER;
+	job->disks.first = read->next;
+	if (!job->disks.first)
+		job->disks.last = &job->disks.first;
+	pthread_mutex_unlock(&job->lock);
+	read_each(job, read);
+	pthread_mutex_lock(&job->lock);
+	read->done = true;
+	service_wake(job);
+	return 0;
+}
+
+const struct crew_work disk_work = {.name = "lmdbio-disk", .step = disk_step};
+
+static void disks_put(struct peer_job *job, struct peer_read *read)
+{
+	read->next = NULL;
+	read->under_way = true;
+	*job->disks.last = read;
+	job->disks.last = &read->next;
+	crew_wake(&job->disks.crew);
+}
+
+int disks_start(struct peer_job *job)
+{
+	return job->store.disk ? crew_start(&job->disks.crew, PEER_DISKS) : 0;
+}
+
+/* --- answering -------------------------------------------------------------------------------- */
 
 /* Whether there is nothing to wait for any more. Under the job lock. */
 static bool is_ready(struct peer_job *job, struct peer_answer *answer)

@@ -17,18 +17,6 @@ static const uint64_t bits_every = 500000000, bits_byte_ns = 100;
 
 enum { AVERAGE = 8, BITS_MEMORY = 64 << 20 };
 
-struct peer_ask {
-	struct exchange_question question; /* first */
-	struct peer_ask *next;             /* before it is asked */
-	uint32_t to;
-	struct peer_wait *wait; /* NULL: no reader waits for it any more */
-	struct tier_fetch *each[PEER_ASKS];
-	uint8_t *memory[PEER_ASKS];
-	struct peer_talk talk; /* n 0: a question for bits */
-	struct peer_told told;
-	uint64_t *bits;
-};
-
 struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wait)
 {
 	struct peer_ask *ask = calloc(1, sizeof(*ask));
@@ -45,21 +33,6 @@ void ask_add(struct peer_ask *ask, struct tier_fetch *fetch)
 {
 	ask->each[ask->talk.n] = fetch;
 	ask->talk.records[ask->talk.n++] = fetch->record;
-}
-
-bool ask_is_full(const struct peer_ask *ask)
-{
-	return ask->talk.n == PEER_ASKS;
-}
-
-uint32_t ask_peer(const struct peer_ask *ask)
-{
-	return ask->to;
-}
-
-struct peer_ask **ask_next(struct peer_ask *ask)
-{
-	return &ask->next;
 }
 
 /* Tells the reader that waits. Under the job lock. */

@@ -79,7 +79,7 @@ static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 	at->state = rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY;
 	if (rc == EAGAIN)
 		job->fills.own[--job->fills.next] = unit; /* it has come from there */
-	pthread_cond_broadcast(&job->filled);
+	pthread_cond_broadcast(&job->fills.filled);
 	service_wake(job);
 }
 
@@ -149,7 +149,7 @@ static bool next_unit(struct peer_job *job, uint64_t *unit, enum run_haste *hast
 			return true;
 	}
 	*haste = RUN_LATER;
-	while (job->begun && job->fills.next < job->fills.count) {
+	while (job->fills.begun && job->fills.next < job->fills.count) {
 		*unit = job->fills.own[job->fills.next++];
 		if (job->store.at[*unit].state == UNIT_EMPTY)
 			return true;
@@ -177,21 +177,21 @@ const struct crew_work filler_work = {.name = "lmdbio-fill", .step = filler_step
 
 int fillers_start(struct peer_job *job)
 {
-	return crew_start(&job->fillers, PEER_FILLERS);
+	return crew_start(&job->fills.crew, PEER_FILLERS);
 }
 
 void fill_begin(struct peer_job *job)
 {
-	if (!job->begun)
-		crew_wake_all(&job->fillers);
-	job->begun = true;
+	if (!job->fills.begun)
+		crew_wake_all(&job->fills.crew);
+	job->fills.begun = true;
 }
 
 void fillers_stop(struct peer_job *job)
 {
 	struct peer_urgent *urgent;
 
-	crew_stop(&job->fillers);
+	crew_stop(&job->fills.crew);
 	pthread_mutex_lock(&job->lock);
 	while ((urgent = job->fills.urgent)) {
 		job->fills.urgent = urgent->next;
@@ -205,7 +205,7 @@ bool fill_urgently(struct peer_job *job, uint64_t unit)
 {
 	struct peer_urgent *urgent;
 
-	if (job->fillers.stopping || job->closed)
+	if (job->fills.crew.stopping || job->closed)
 		return false;
 	urgent = malloc(sizeof(*urgent));
 	if (!urgent)
@@ -213,7 +213,7 @@ bool fill_urgently(struct peer_job *job, uint64_t unit)
 	*urgent = (struct peer_urgent){.unit = unit};
 	*job->fills.urgent_last = urgent;
 	job->fills.urgent_last = &urgent->next;
-	crew_wake(&job->fillers);
+	crew_wake(&job->fills.crew);
 	put_back_later(job);
 	return true;
 }
@@ -227,6 +227,6 @@ void fill_now(struct peer_job *job, uint64_t unit)
 		load(job, unit, RUN_NOW);
 	fill_hurry(job, unit);
 	while (at->state == UNIT_LOADING)
-		pthread_cond_wait(&job->filled, &job->lock);
+		pthread_cond_wait(&job->fills.filled, &job->lock);
 	pthread_mutex_unlock(&job->lock);
 }

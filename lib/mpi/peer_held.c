@@ -8,7 +8,6 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 
@@ -171,7 +170,7 @@ static uint16_t home_give(const struct giving *giving, uint64_t unit,
 		if (place == PLACE_MEMORY || holder == PEER_NOBODY)
 			rank = roomiest(giving, home->node, unit, place);
 	}
-	giving->job->homes[unit] = rank;
+	giving->job->plan.homes[unit] = rank;
 	left = left_to(giving, rank, place);
 	*left -= *left < bytes ? *left : bytes;
 	if (place == PLACE_DISK && rank == (uint32_t)giving->job->rank)
@@ -215,7 +214,7 @@ int peer_homes_take(struct peer_job *job, const struct placement *plan,
 		*left_to(&giving, rank, PLACE_DISK) = share(&giving, node, PLACE_DISK);
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
-		job->homes[unit] = PEER_NOBODY;
+		job->plan.homes[unit] = PEER_NOBODY;
 		homes[unit] = PLACEMENT_NOBODY;
 	}
 	for (int place = PLACE_MEMORY; place < PLACES; place++)

@@ -11,7 +11,6 @@
 #include "config.h"
 #include "mpi/peer_private.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 
@@ -86,9 +85,9 @@ static void copies_take(struct peer_job *job, const struct placement *plan,
 		uint32_t rank = PEER_NOBODY;
 
 		/* A unit without a home found no room on any rank. */
-		if (i + 1 < n && job->homes[unit] != PEER_NOBODY)
+		if (i + 1 < n && job->plan.homes[unit] != PEER_NOBODY)
 			rank = holder_rank(peers, holders[i + 1].node, unit);
-		job->copies[unit * PEER_COPIES + i] = rank;
+		job->plan.copies[unit * PEER_COPIES + i] = rank;
 		if (rank == PEER_NOBODY)
 			continue;
 		job->peers[rank].has_copies = true;
@@ -98,7 +97,7 @@ static void copies_take(struct peer_job *job, const struct placement *plan,
 		if (holders[i + 1].tier == PLACE_DISK)
 			peer_store_place_on_disk(&job->store, unit);
 	}
-	if (job->homes[unit] != (uint32_t)job->rank)
+	if (job->plan.homes[unit] != (uint32_t)job->rank)
 		job->store.at[unit].role = role;
 }
 
@@ -108,8 +107,8 @@ static void places_take(struct peer_job *job, const struct placement *plan,
 {
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
 		for (unsigned i = 0; i < PEER_COPIES; i++)
-			job->copies[unit * PEER_COPIES + i] = PEER_NOBODY;
-		if (job->homes[unit] == (uint32_t)job->rank) {
+			job->plan.copies[unit * PEER_COPIES + i] = PEER_NOBODY;
+		if (job->plan.homes[unit] == (uint32_t)job->rank) {
 			job->store.at[unit].role = ROLE_HOME;
 			job->fills.count++;
 		}
@@ -141,7 +140,7 @@ static int own_sort(struct peer_job *job, const struct placement *plan)
 		return ENOMEM;
 	}
 	for (uint64_t unit = 0; unit < job->store.units; unit++)
-		if (job->homes[unit] == (uint32_t)job->rank)
+		if (job->plan.homes[unit] == (uint32_t)job->rank)
 			wanted[n++] = (struct wanted){
 				placement_next(plan, unit, PLACEMENT_NOBODY, 0), unit};
 	qsort(wanted, n, sizeof(*wanted), compare_times);
@@ -163,10 +162,10 @@ static int places_make(struct peer_job *job, const struct mpi_job *place, struct
 		rc = peer_store_open_units(&job->store, spec->order.spec.records,
 					   spec->unit_records);
 	units = job->store.units;
-	job->homes = malloc(units * sizeof(*job->homes) + 1);
-	job->copies = calloc(units * PEER_COPIES + 1, sizeof(*job->copies));
+	job->plan.homes = malloc(units * sizeof(*job->plan.homes) + 1);
+	job->plan.copies = calloc(units * PEER_COPIES + 1, sizeof(*job->plan.copies));
 	again->homes = malloc(units * sizeof(*again->homes) + 1);
-	if (!rc && (!job->homes || !job->copies || !again->homes))
+	if (!rc && (!job->plan.homes || !job->plan.copies || !again->homes))
 		rc = ENOMEM;
 	if (!rc)
 		rc = peer_homes_take(job, plan, spec, &again->peers, &again->held, again->homes);
@@ -186,10 +185,10 @@ static struct peer_planned records_planned(const struct peer_job *job)
 	for (uint64_t unit = 0; unit < job->store.units; unit++) {
 		uint64_t n = peer_store_unit_count(&job->store, unit);
 
-		if (job->homes[unit] == PEER_NOBODY)
+		if (job->plan.homes[unit] == PEER_NOBODY)
 			continue;
 		planned.records += n;
-		planned.on_disk += job->again->homes[unit] % PLACES == PLACE_DISK ? n : 0;
+		planned.on_disk += job->plan.again->homes[unit] % PLACES == PLACE_DISK ? n : 0;
 	}
 	return planned;
 }
@@ -287,7 +286,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 	if (again) {
 		again->spec = plan;
 		again->node = place->place.node;
-		job->again = again;
+		job->plan.again = again;
 	} else {
 		free(rooms);
 	}
@@ -298,7 +297,7 @@ int peer_plan(struct peer_job *job, const struct mpi_job *place, const struct or
 
 void peer_plan_free(struct peer_job *job)
 {
-	struct peer_again *again = job->again;
+	struct peer_again *again = job->plan.again;
 
 	if (!again)
 		return;
@@ -308,7 +307,7 @@ void peer_plan_free(struct peer_job *job)
 	free((void *)again->spec.room);
 	free((void *)again->spec.node_of_rank);
 	free(again);
-	job->again = NULL;
+	job->plan.again = NULL;
 }
 
 /* --- later epochs ----------------------------------------------------------------------------- */
@@ -316,10 +315,10 @@ void peer_plan_free(struct peer_job *job)
 /* Where one epoch alone is planned there are no copies. */
 bool peer_plan_is_old(const struct peer_job *job)
 {
-	uint64_t epochs = job->again ? job->again->spec.epochs : 0;
+	uint64_t epochs = job->plan.again ? job->plan.again->spec.epochs : 0;
 
-	return epochs > 1 && !job->planning && !job->closed && !job->fillers.stopping &&
-	       job->epoch / epochs * epochs != job->planned;
+	return epochs > 1 && !job->plan.under_way && !job->closed && !job->fills.crew.stopping &&
+	       job->plan.epoch / epochs * epochs != job->plan.first;
 }
 
 /* What was here and is not planned to be any more, what is read last first. A list that there is no
@@ -337,7 +336,7 @@ static void stale_find(struct peer_job *job, const struct placement *plan)
 	n = 0;
 	for (uint64_t unit = 0; wanted && stale && unit < store->units; unit++)
 		if (store->at[unit].role == ROLE_NONE && store->at[unit].records) {
-			wanted[n].time = placement_next(plan, unit, (uint16_t)job->again->node, 0);
+			wanted[n].time = placement_next(plan, unit, (uint16_t)job->plan.again->node, 0);
 			wanted[n++].unit = unit;
 		}
 	if (wanted && stale)
@@ -360,18 +359,18 @@ static uint64_t *rooms_of_memory(const struct placement_spec *spec)
 
 void peer_plan_again(struct peer_job *job)
 {
-	struct placement_spec spec = job->again->spec;
+	struct placement_spec spec = job->plan.again->spec;
 	uint64_t *rooms;
 	struct placement *plan = NULL;
 
-	spec.first_epoch = job->epoch / spec.epochs * spec.epochs;
-	job->planning = true;
+	spec.first_epoch = job->plan.epoch / spec.epochs * spec.epochs;
+	job->plan.under_way = true;
 	pthread_mutex_unlock(&job->lock);
-	spec.homes = job->again->homes;
+	spec.homes = job->plan.again->homes;
 	spec.room = rooms = rooms_of_memory(&spec);
 	if (rooms && !placement_make(&plan, &spec)) {
 		for (uint64_t unit = 0; unit < job->store.units; unit++)
-			copies_take(job, plan, &job->again->peers, unit);
+			copies_take(job, plan, &job->plan.again->peers, unit);
 		stale_find(job, plan);
 		job->counts.plans++;
 	}
@@ -379,6 +378,6 @@ void peer_plan_again(struct peer_job *job)
 	free(rooms);
 	pthread_mutex_lock(&job->lock);
 	/* Without memory for a plan the older one goes on. */
-	job->planned = spec.first_epoch;
-	job->planning = false;
+	job->plan.first = spec.first_epoch;
+	job->plan.under_way = false;
 }

@@ -108,6 +108,53 @@ static inline uint64_t peer_store_unit(const struct peer_store *store, uint64_t 
 	return record / store->unit_records;
 }
 
+/* --- the messages ----------------------------------------------------------------------------- */
+
+/* A question: n records; or none, and then it is for the bits of peer_store.ready. */
+struct peer_talk {
+	uint64_t n;
+	uint64_t records[PEER_ASKS];
+};
+
+/* An answer of records. Its body: the values and keys of those without an error, behind each other. */
+struct peer_told {
+	uint64_t load;
+	struct {
+		int32_t error;
+		uint32_t data, key; /* bytes */
+	} each[PEER_ASKS];
+};
+
+static inline size_t talk_length(uint64_t n)
+{
+	return offsetof(struct peer_talk, records) + n * sizeof(uint64_t);
+}
+
+static inline size_t told_length(uint64_t n)
+{
+	return offsetof(struct peer_told, each) + n * sizeof(((struct peer_told *)0)->each[0]);
+}
+
+/* By which both ranks know what the body is. */
+static inline uint64_t talk_sum(struct peer_talk *talk)
+{
+	struct exchange_run run = {(uint8_t *)talk->records, talk->n * sizeof(uint64_t)};
+
+	return exchange_sum(&run, 1, 0);
+}
+
+struct peer_ask {
+	struct exchange_question question; /* first */
+	struct peer_ask *next;             /* before it is asked */
+	uint32_t to;
+	struct peer_wait *wait; /* NULL: no reader waits for it any more */
+	struct tier_fetch *each[PEER_ASKS];
+	uint8_t *memory[PEER_ASKS];
+	struct peer_talk talk; /* n 0: a question for bits */
+	struct peer_told told;
+	uint64_t *bits;
+};
+
 /* --- the job -------------------------------------------------------------------------------- */
 
 /* Another rank, as this one sees it. */
@@ -144,17 +191,44 @@ struct peer_load {
 
 struct peer_urgent;
 
-/* What is to be read of the units whose home is here. */
+/* What is to be read of the units whose home is here. Under the job lock. */
 struct peer_fills {
+	struct crew crew;
+	pthread_cond_t filled; /* readers that wait for a unit that a filler reads */
+	bool begun;            /* a first record was asked for: fill */
 	struct peer_urgent *urgent, **urgent_last; /* units that a reader waits for */
 	struct peer_load *loads;                   /* units in the state UNIT_LOADING */
 	uint64_t *own;                             /* all, by when they are wanted first */
 	uint64_t count, next;
 };
 
-struct peer_ask;
 struct peer_answer;
 struct peer_again;
+
+/* Which rank keeps what. */
+struct peer_places {
+	uint32_t *homes;          /* unit -> rank, or PEER_NOBODY */
+	_Atomic uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
+	struct peer_again *again; /* what later plans are made of; NULL: there are none */
+	_Atomic uint64_t epoch;   /* that the loader asks for */
+	uint64_t first;           /* epoch of the plan; under the job lock */
+	bool under_way;           /* a later one is being made; under the job lock */
+};
+
+/* The threads that read the disk for others. */
+struct peer_disks {
+	struct crew crew;
+	struct peer_read *first, **last; /* that no thread has begun; under the job lock */
+	bool owned;                      /* this job closes the disk; else it is the loader's */
+};
+
+struct peer_counts {
+	uint64_t answered, copies;   /* bytes sent; of them those of further copies */
+	uint64_t received, given_up; /* bytes that came; questions asked in vain */
+	uint64_t naps;               /* of the service */
+	uint64_t owed;               /* of them those that a rank owed for too long, but said so */
+	_Atomic uint64_t plans;      /* made after the first one */
+};
 
 struct peer_job {
 	struct peer_job *next; /* in the list of those that serve */
@@ -164,44 +238,28 @@ struct peer_job {
 	int rank, ranks;
 	char *name; /* of the data set, for people */
 	struct peer_store store;
-	uint32_t *homes;          /* unit -> rank, or PEER_NOBODY */
-	_Atomic uint32_t *copies; /* unit * PEER_COPIES -> further ranks, or PEER_NOBODY */
-	struct peer_again *again; /* what later plans are made of; NULL: there are none */
-	_Atomic uint64_t epoch;   /* that the loader asks for */
-	uint64_t planned;         /* first epoch of the plan; under the job lock */
-	bool planning;            /* a later one is being made; under the job lock */
+	struct peer_places plan;
 	struct peer *peers;
 	_Atomic bool over;   /* no peer is asked any more */
 	_Atomic bool failed; /* a peer was asked in vain */
 
 	pthread_mutex_t lock;                      /* of all below */
 	pthread_cond_t wake;                       /* the service */
-	pthread_cond_t filled;                     /* readers that wait for a unit that a filler reads */
-	struct crew fillers;
-	struct crew disks; /* those that read the disk for others */
 	struct peer_ask *asked;                    /* questions on their way to the service */
 	struct peer_fills fills;
+	struct peer_disks disks;
 	bool news;   /* for the service, since it slept last */
-	bool begun;  /* a first record was asked for: fill */
 	bool closed; /* the loader is gone */
 	bool gone;   /* the service is */
 	enum { SERVICE_WAITS, SERVICE_GOES, SERVICE_CANCELLED } go;
 	unsigned users; /* tiers of the loader: two or three rows, one state */
-	bool owns_disk; /* and closes it; else it is the loader's */
-	struct peer_read *reads, **reads_last; /* that no thread has begun */
 	pthread_t service;
 
 	/* The service's: */
 	bool finalizing; /* MPI is ended by the program, or it exits; under the job lock */
 	struct wire wire;
 	struct peer_answer *answers; /* that wait for a unit */
-	struct {
-		uint64_t answered, copies;   /* bytes sent; of them those of further copies */
-		uint64_t received, given_up; /* bytes that came; questions asked in vain */
-		uint64_t naps; /* of the service */
-		uint64_t owed; /* of them those that a rank owed for too long, but said so */
-		_Atomic uint64_t plans;      /* made after the first one */
-	} counts;
+	struct peer_counts counts;
 };
 
 /* peer_held.c */
@@ -222,7 +280,7 @@ static inline uint64_t peer_slack(uint64_t share, const struct placement_spec *s
 {
 	return share / PEER_SPARE + 2 * spec->unit_bytes;
 }
-/* Sets job->homes: the rank that has a unit, as far as it has room, else the rank of the plan's
+/* Sets job->plan.homes: the rank that has a unit, as far as it has room, else the rank of the plan's
  * node that has most room left; homes[unit]: node * PLACES + place, or PLACEMENT_NOBODY; and what
  * of it is on this rank's disk. Returns 0 or ENOMEM. */
 int peer_homes_take(struct peer_job *job, const struct placement *plan,
@@ -267,13 +325,6 @@ void fill_hurry(struct peer_job *job, uint64_t unit);
 /* Returns when a unit whose home is here has been read, by the calling thread or another. */
 void fill_now(struct peer_job *job, uint64_t unit);
 
-/* peer_disk.c: reads records of this rank's for another one, off the service's thread, where some
- * of them may be on the disk. Returns 0 or an errno. */
-extern const struct crew_work disk_work;
-int disks_start(struct peer_job *job);
-/* Under the job lock; the service is woken when read->done. */
-void disks_put(struct peer_job *job, struct peer_read *read);
-
 /* peer_tier.c */
 extern const struct tier_ops peer_tier_own, peer_tier_disk, peer_tier_others;
 
@@ -295,9 +346,6 @@ void job_free(struct peer_job *job);
 /* peer_ask.c: questions of this rank's. */
 struct peer_ask *ask_new(struct peer_job *job, uint32_t to, struct peer_wait *wait);
 void ask_add(struct peer_ask *ask, struct tier_fetch *fetch);
-bool ask_is_full(const struct peer_ask *ask);
-uint32_t ask_peer(const struct peer_ask *ask);
-struct peer_ask **ask_next(struct peer_ask *ask);
 /* Hands a list of questions to the service. Under the job lock. */
 void asks_put(struct peer_job *job, struct peer_ask *asks);
 /* Asks what was handed over. */
@@ -311,45 +359,12 @@ void ask_lost(void *owner, struct exchange_question *question, bool alive);
 void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
 	       size_t length);
 
-/* peer_answer.c: other ranks' questions. */
+/* peer_answer.c: other ranks' questions. disks_start() returns 0 or an errno. */
+extern const struct crew_work disk_work;
+int disks_start(struct peer_job *job);
 bool answers_step(struct peer_job *job);
 /* Of the job's struct wire_payload. */
 void answer_asked(void *owner, int from, uint64_t number, const void *text, size_t length);
 void answer_sent(void *owner, void *item);
-
-/* --- the messages ----------------------------------------------------------------------------- */
-
-/* A question: n records; or none, and then it is for the bits of peer_store.ready. */
-struct peer_talk {
-	uint64_t n;
-	uint64_t records[PEER_ASKS];
-};
-
-/* An answer of records. Its body: the values and keys of those without an error, behind each other. */
-struct peer_told {
-	uint64_t load;
-	struct {
-		int32_t error;
-		uint32_t data, key; /* bytes */
-	} each[PEER_ASKS];
-};
-
-static inline size_t talk_length(uint64_t n)
-{
-	return offsetof(struct peer_talk, records) + n * sizeof(uint64_t);
-}
-
-static inline size_t told_length(uint64_t n)
-{
-	return offsetof(struct peer_told, each) + n * sizeof(((struct peer_told *)0)->each[0]);
-}
-
-/* By which both ranks know what the body is. */
-static inline uint64_t talk_sum(struct peer_talk *talk)
-{
-	struct exchange_run run = {(uint8_t *)talk->records, talk->n * sizeof(uint64_t)};
-
-	return exchange_sum(&run, 1, 0);
-}
 
 #endif

@@ -53,12 +53,12 @@ struct peer_job *job_new(const char *name)
 	job->comm = MPI_COMM_NULL;
 	job->name = strdup(name);
 	job->fills.urgent_last = &job->fills.urgent;
-	job->reads_last = &job->reads;
+	job->disks.last = &job->disks.first;
 	pthread_mutex_init(&job->lock, NULL);
 	clock_condition(&job->wake);
-	pthread_cond_init(&job->filled, NULL);
-	crew_init(&job->fillers, &filler_work, job, &job->lock);
-	crew_init(&job->disks, &disk_work, job, &job->lock);
+	pthread_cond_init(&job->fills.filled, NULL);
+	crew_init(&job->fills.crew, &filler_work, job, &job->lock);
+	crew_init(&job->disks.crew, &disk_work, job, &job->lock);
 	if (job->name)
 		return job;
 	job_free(job);
@@ -86,19 +86,19 @@ void job_free(struct peer_job *job)
 		return;
 	for (int rank = 0; job->peers && rank < job->ranks; rank++)
 		free(job->peers[rank].ready);
-	if (job->owns_disk)
+	if (job->disks.owned)
 		job->store.disk->close(job->store.disk_state);
 	peer_store_close_units(&job->store);
 	peer_plan_free(job);
 	wire_close(&job->wire);
 	free(job->peers);
-	free(job->homes);
-	free((void *)job->copies);
+	free(job->plan.homes);
+	free((void *)job->plan.copies);
 	free(job->fills.own);
 	free(job->name);
 	pthread_mutex_destroy(&job->lock);
 	pthread_cond_destroy(&job->wake);
-	pthread_cond_destroy(&job->filled);
+	pthread_cond_destroy(&job->fills.filled);
 	free(job);
 }
 
@@ -161,7 +161,7 @@ static void job_end(struct peer_job *job, bool well)
 	bool closed;
 
 	job->over = true;
-	crew_stop(&job->disks);
+	crew_stop(&job->disks.crew);
 	if (settings_get()->verbose)
 		job_tell(job);
 	if (well) {

@@ -120,12 +120,12 @@ static uint32_t choose_peer(const struct peer_job *job, uint64_t unit)
 	uint32_t ranks[1 + PEER_COPIES];
 	unsigned n = 0, best;
 
-	if (is_asked(job, job->homes[unit])) {
-		ranks[n] = job->homes[unit];
-		sources[n++] = source_of(job, job->homes[unit], unit, true);
+	if (is_asked(job, job->plan.homes[unit])) {
+		ranks[n] = job->plan.homes[unit];
+		sources[n++] = source_of(job, job->plan.homes[unit], unit, true);
 	}
 	for (unsigned i = 0; i < PEER_COPIES; i++) {
-		uint32_t rank = job->copies[unit * PEER_COPIES + i];
+		uint32_t rank = job->plan.copies[unit * PEER_COPIES + i];
 
 		if (is_asked(job, rank)) {
 			ranks[n] = rank;
@@ -141,7 +141,7 @@ static bool others_has(void *state, uint64_t record)
 	struct peer_job *job = state;
 	uint64_t unit = peer_store_unit(&job->store, record);
 
-	if (job->homes[unit] == (uint32_t)job->rank)
+	if (job->plan.homes[unit] == (uint32_t)job->rank)
 		return job->store.at[unit].state != UNIT_READY;
 	return !job->over && choose_peer(job, unit) != PEER_NOBODY;
 }
@@ -152,13 +152,13 @@ static struct peer_ask *ask_for(struct peer_job *job, struct peer_ask **asks, ui
 {
 	struct peer_ask *ask = *asks;
 
-	while (ask && (ask_peer(ask) != rank || ask_is_full(ask)))
-		ask = *ask_next(ask);
+	while (ask && (ask->to != rank || ask->talk.n == PEER_ASKS))
+		ask = ask->next;
 	if (ask)
 		return ask;
 	ask = ask_new(job, rank, wait);
 	if (ask) {
-		*ask_next(ask) = *asks;
+		ask->next = *asks;
 		*asks = ask;
 		wait->left++;
 	}
@@ -176,7 +176,7 @@ static bool fetch_begin(struct peer_job *job, struct tier_fetch *fetch, struct p
 	if (take_here(job, fetch))
 		return false;
 	fetch->source = SOURCE_PEER;
-	if (job->homes[unit] == (uint32_t)job->rank)
+	if (job->plan.homes[unit] == (uint32_t)job->rank)
 		return true;
 	fetch->error = ENOENT;
 	rank = job->over ? PEER_NOBODY : choose_peer(job, unit);
@@ -212,10 +212,10 @@ static void fetch_from_homes(struct peer_job *job, struct tier_fetch *each, size
 		uint64_t unit = peer_store_unit(&job->store, each[i].record);
 		struct peer_ask *ask;
 
-		if (each[i].error != ENOENT || job->copies[unit * PEER_COPIES] == PEER_NOBODY ||
-		    !is_asked(job, job->homes[unit]))
+		if (each[i].error != ENOENT || job->plan.copies[unit * PEER_COPIES] == PEER_NOBODY ||
+		    !is_asked(job, job->plan.homes[unit]))
 			continue;
-		ask = ask_for(job, &asks, job->homes[unit], wait);
+		ask = ask_for(job, &asks, job->plan.homes[unit], wait);
 		if (ask)
 			ask_add(ask, &each[i]);
 	}
@@ -259,10 +259,10 @@ static void others_epoch(void *state, uint64_t epoch)
 {
 	struct peer_job *job = state;
 
-	job->epoch = epoch;
+	job->plan.epoch = epoch;
 	pthread_mutex_lock(&job->lock);
 	if (peer_plan_is_old(job))
-		crew_wake(&job->fillers);
+		crew_wake(&job->fills.crew);
 	pthread_mutex_unlock(&job->lock);
 }
 

@@ -25,6 +25,16 @@ enum {
 	SERVER_PATH = 4096,
 };
 
+struct server_counts {
+	uint64_t read_requests, read_bytes; /* from storage */
+	uint64_t local_bytes;               /* from the part on the local disk */
+	uint64_t missed; /* chunks that were not had there, though they should */
+	uint64_t asked_bytes, answered_bytes;
+	uint64_t placed_bytes; /* of those that were read or asked: no copy was made */
+	uint64_t alone;   /* read here because the owner did not answer */
+	uint64_t refused; /* wishes for which there was no room, or a read failed */
+};
+
 /* One data set in one snapshot, as this node sees it. */
 struct server_set {
 	struct server_set *next;
@@ -51,15 +61,7 @@ struct server_set {
 	uint64_t used_at;    /* ns, by anybody */
 	uint64_t beat_at;    /* ns */
 	uint64_t full_until; /* ns: no room is looked for before */
-	struct server_counts {
-		uint64_t read_requests, read_bytes; /* from storage */
-		uint64_t local_bytes;               /* from the part on the local disk */
-		uint64_t missed; /* chunks that were not had there, though they should */
-		uint64_t asked_bytes, answered_bytes;
-		uint64_t placed_bytes; /* of those that were read or asked: no copy was made */
-		uint64_t alone;   /* read here because the owner did not answer */
-		uint64_t refused; /* wishes for which there was no room, or a read failed */
-	} counts;
+	struct server_counts counts;
 };
 
 /* Memory of a chunk's size, for a read or an answer and the sends out of it. */

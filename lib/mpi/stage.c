@@ -4,9 +4,8 @@
 #include "mpi/stage.h"
 
 #include "io/io.h"
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
-#include "mpi/mpi_node.h"
+#include "mpi/mpi_job.h"
 #include "mpi/mpi_wait.h"
 #include "mpi/stage_exchange.h"
 #include "mpi/stage_reader.h"

@@ -4,7 +4,6 @@
 #include "mpi/stage_exchange.h"
 
 #include "mpi/exchange_wire.h"
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 

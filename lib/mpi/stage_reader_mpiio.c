@@ -16,7 +16,6 @@
 #include "mpi/stage_reader.h"
 
 #include "container/container.h"
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 

@@ -3,7 +3,6 @@
 #include "config.h"
 #include "mpi/stage_target.h"
 
-#include "mpi/mpi_agree.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
 

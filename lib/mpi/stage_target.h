@@ -11,7 +11,6 @@
 #include "arena/arena.h"
 #include "mpi/chunk_spread.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_node.h"
 #include "mpi/stage_source.h"
 
 #include <lmdbio_stage.h>
