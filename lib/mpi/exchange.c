@@ -52,9 +52,35 @@ void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t
 	word->check = check_of(word, word + 1, length);
 }
 
-static struct exchange_action say(enum exchange_kind kind, int to, uint64_t number)
+static struct exchange_action say(enum exchange_kind kind, int to, uint64_t number, uint64_t body)
 {
-	return (struct exchange_action){.act = ACT_SAY, .kind = kind, .peer = to, .number = number};
+	return (struct exchange_action){
+		.act = ACT_SAY, .kind = kind, .peer = to, .number = number, .body = body};
+}
+
+/* Until the next reminder. */
+static uint64_t longer(const struct exchange *exchange, uint64_t pause)
+{
+	uint64_t least = exchange->rules.silent_ns;
+
+	return pause < least ? least : pause < PAUSES * least ? 2 * pause : pause;
+}
+
+/* The number is that of a lost question, or 0. */
+static struct exchange_action remind(struct exchange *exchange, int to, uint64_t number,
+				     uint64_t now)
+{
+	struct exchange_peer *peer = &exchange->peers[to];
+
+	peer->pause = longer(exchange, peer->pause);
+	peer->remind_at = now + peer->pause;
+	return say(WORD_REMIND, to, number, ++peer->reminders);
+}
+
+/* Whether a reply to a reminder is missing. */
+static bool is_unsettled(const struct exchange_peer *peer)
+{
+	return !peer->gone && peer->replied < peer->reminders;
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
@@ -131,10 +157,9 @@ static struct exchange_action question_tick(struct exchange *exchange,
 				     !peer->gone && now - heard <= rules->silent_ns);
 	if (!question->lost || question->coming || now < question->remind_at)
 		return nothing;
-	if (question->pause < PAUSES * rules->silent_ns)
-		question->pause *= 2;
+	question->pause = longer(exchange, question->pause);
 	question->remind_at = now + question->pause;
-	return say(WORD_REMIND, question->to, question->number);
+	return remind(exchange, question->to, question->number, now);
 }
 
 /* --- debts ------------------------------------------------------------------------------------ */
@@ -194,6 +219,11 @@ static struct exchange_action answer_take(struct exchange *exchange,
 	return came;
 }
 
+static void reply_take(struct exchange_peer *peer, uint64_t reminder)
+{
+	peer->replied = reminder > peer->replied ? reminder : peer->replied;
+}
+
 struct exchange_action exchange_word(struct exchange *exchange, int from, const void *word,
 				     size_t length, uint64_t now)
 {
@@ -218,8 +248,9 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 		return answer_take(exchange, &head, came);
 	case WORD_REMIND:
 		return say(owes(exchange, from, head.number) ? WORD_BEAT : WORD_PAID, from,
-			   head.number);
+			   head.number, head.body);
 	case WORD_PAID:
+		reply_take(&exchange->peers[from], head.body);
 		question = question_find(exchange, from, head.number);
 		return question && question->lost && !question->coming
 			       ? question_end(exchange, question, ETIMEDOUT)
@@ -228,6 +259,7 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 		came.act = ACT_NOTED;
 		return came;
 	case WORD_BEAT:
+		reply_take(&exchange->peers[from], head.body);
 		break;
 	}
 	return nothing;
@@ -255,10 +287,14 @@ struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 	     debt = debt->next)
 		if (now - debt->said_at > exchange->rules.beat_ns) {
 			debt->said_at = now;
-			return say(WORD_BEAT, debt->to, debt->number);
+			return say(WORD_BEAT, debt->to, debt->number, 0);
 		}
 	if (!exchange->closed || exchange->quiet || exchange->questions)
 		return nothing;
+	for (int peer = 0; peer < exchange->ranks; peer++)
+		if (is_unsettled(&exchange->peers[peer]))
+			return now < exchange->peers[peer].remind_at ? nothing
+								      : remind(exchange, peer, 0, now);
 	exchange->quiet = true;
 	return (struct exchange_action){.act = ACT_QUIET};
 }

@@ -32,7 +32,7 @@ enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, W
 struct exchange_head {
 	uint32_t version, kind;
 	uint64_t number; /* of the question; its asker's */
-	uint64_t body;   /* bytes that follow an answer */
+	uint64_t body;   /* bytes that follow an answer; which reminder this is, or replies to */
 	uint64_t sum;    /* of the body, as exchange_sum() */
 	uint64_t check;  /* of the head, this field being 0, and the text */
 };
@@ -70,6 +70,9 @@ struct exchange_peer {
 	uint64_t heard_at;
 	unsigned owing; /* lost questions: the peer is asked nothing before they have ended */
 	bool gone;      /* it cannot be reached */
+	/* Until a reply to the last reminder has come this rank is not quiet: the reply would come to a
+	 * rank that looks no more. */
+	uint64_t reminders, replied, remind_at, pause;
 };
 
 struct exchange {

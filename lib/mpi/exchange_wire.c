@@ -217,7 +217,8 @@ static bool act(struct wire *wire, struct exchange_action action)
 	case ACT_NOTHING:
 		break;
 	case ACT_SAY:
-		(void)word_send(wire, action.peer, action.kind, action.number, NULL, NULL, 0);
+		(void)word_send(wire, action.peer, action.kind, action.number,
+				&(struct exchange_head){.body = action.body}, NULL, 0);
 		break;
 	case ACT_ASKED:
 		payload->asked(wire->owner, action.peer, action.number, action.text, action.length);

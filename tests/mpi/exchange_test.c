@@ -56,7 +56,7 @@ struct debt {
 
 struct packet {
 	bool used, is_body, damaged;
-	uint64_t at, number; /* at: ms */
+	uint64_t at, number, sent; /* at: ms; sent: as which packet */
 	int from, to;
 	size_t length;
 	uint8_t bytes[WORD];
@@ -92,6 +92,7 @@ static struct world {
 	struct rank rank[RANKS];
 	struct packet packets[PACKETS];
 	int packets_end; /* none is in use from here on */
+	uint64_t sent;
 } world;
 static uint64_t seed = 1;
 
@@ -126,6 +127,7 @@ static void packet_put(const struct packet *sent, uint64_t at)
 	world.packets[i] = *sent;
 	world.packets[i].used = true;
 	world.packets[i].at = at;
+	world.packets[i].sent = world.sent++;
 	world.packets_end = i < world.packets_end ? world.packets_end : i + 1;
 }
 
@@ -388,8 +390,8 @@ static void act(int self, struct exchange_action action)
 		tallies[REMINDED] += action.kind == WORD_REMIND;
 		tallies[BEATEN] += action.kind == WORD_BEAT;
 		tallies[PAID] += action.kind == WORD_PAID;
-		word_send(self, action.peer, (struct exchange_head){0}, action.kind, action.number,
-			  NULL);
+		word_send(self, action.peer, (struct exchange_head){.body = action.body},
+			  action.kind, action.number, NULL);
 		break;
 	case ACT_ASKED:
 		CHECK(action.length == sizeof(what));
@@ -507,17 +509,30 @@ static void rank_step(int self)
 	rank_check(rank);
 }
 
-static void network_step(void)
+/* The next one that arrives now, in the order of their times. NULL: none does. */
+static struct packet *packet_due(void)
 {
-	int end = 0;
+	struct packet *first = NULL;
 
 	for (int i = 0; i < world.packets_end; i++) {
 		struct packet *packet = &world.packets[i];
 
 		if (packet->used && world.now >= packet->at &&
-		    (runs(&world.rank[packet->to]) || is_dead(&world.rank[packet->to])))
-			packet_arrive(packet);
+		    (runs(&world.rank[packet->to]) || is_dead(&world.rank[packet->to])) &&
+		    (!first || packet->at < first->at ||
+		     (packet->at == first->at && packet->sent < first->sent)))
+			first = packet;
 	}
+	return first;
+}
+
+static void network_step(void)
+{
+	struct packet *packet;
+	int end = 0;
+
+	while ((packet = packet_due()))
+		packet_arrive(packet);
 	for (int i = 0; i < world.packets_end; i++)
 		end = world.packets[i].used ? i + 1 : end;
 	world.packets_end = end;
@@ -581,6 +596,16 @@ static void world_make(uint64_t number)
 	tallies[CALM_SCHEDULES] += world.calm;
 }
 
+/* Whether a reply is missing of a rank of which this one does not know that it is dead. */
+static bool owed_by_the_dead(const struct rank *rank)
+{
+	for (int peer = 0; peer < world.ranks; peer++)
+		if (is_dead(&world.rank[peer]) && !rank->exchange.peers[peer].gone &&
+		    rank->exchange.peers[peer].replied < rank->exchange.peers[peer].reminders)
+			return true;
+	return false;
+}
+
 /* Whether a rank has nothing left that could end. */
 static bool is_done(const struct rank *rank)
 {
@@ -594,7 +619,8 @@ static bool is_done(const struct rank *rank)
 		if (asked->used && !(to_dead && !world.detects && asked->question.lost))
 			return false;
 	}
-	return runs(rank) && world.now >= rank->stop_at;
+	return runs(rank) && world.now >= rank->stop_at &&
+	       (rank->quiet || rank->exchange.questions || owed_by_the_dead(rank));
 }
 
 /* A receive whose body was lost is never over: the transport breaks it off after a while. */
@@ -605,6 +631,13 @@ static void bodies_break_off(int self)
 	for (unsigned i = 0; i < DEBTS; i++)
 		if (rank->landings[i].used && rank->landings[i].posted)
 			landing_end(self, &rank->landings[i]);
+}
+
+/* Where no message is lost, doubled or reordered no word is left for a rank that looks no more. */
+static void words_have_come(void)
+{
+	for (int i = 0; i < world.packets_end; i++)
+		CHECK(!world.packets[i].used || world.packets[i].is_body);
 }
 
 static void schedule_run(uint64_t number)
@@ -631,13 +664,16 @@ static void schedule_run(uint64_t number)
 		struct rank *rank = &world.rank[self];
 
 		CHECK(rank->quiet <= 1);
-		CHECK(rank->quiet == !rank->exchange.questions || is_dead(rank));
+		CHECK(rank->quiet == !rank->exchange.questions || is_dead(rank) ||
+		      owed_by_the_dead(rank));
 		quiet += rank->quiet;
 		dead += is_dead(rank);
 		exchange_close(&rank->exchange);
 	}
 	if (!dead) {
 		CHECK(quiet == (unsigned)world.ranks);
+		if (!world.lose && !world.twice && !world.damage && !world.reorders)
+			words_have_come();
 		tallies[ENDED_TOGETHER]++;
 	}
 }
