@@ -22,8 +22,6 @@ enum { RANKS = 4, QUESTIONS = 10, DEBTS = 64, PACKETS = 1024, BODY = 64, WORD = 
 #define MS UINT64_C(1000000)
 enum { TICK = 50, FAULTY = 4000, CALM = 400000 }; /* milliseconds */
 
-/* --- a schedule ------------------------------------------------------------------------------- */
-
 enum tally {
 	SCHEDULES, CALM_SCHEDULES, ASKED, REFUSED, RIGHT, EMPTY, LOST, LOST_COMING, BAD, TIMED_OUT, GONE,
 	REMINDED, BEATEN, PAID, PACKETS_LOST, PACKETS_DOUBLED, PACKETS_DAMAGED, DRAINED, STOPPED, DIED,
@@ -115,8 +113,6 @@ static bool runs(const struct rank *rank)
 	return !is_dead(rank) && (world.now < rank->stops_at || world.now >= rank->goes_at);
 }
 
-/* --- the network ------------------------------------------------------------------------------ */
-
 static void packet_put(const struct packet *sent, uint64_t at)
 {
 	int i = 0;
@@ -131,7 +127,6 @@ static void packet_put(const struct packet *sent, uint64_t at)
 	world.packets_end = i < world.packets_end ? world.packets_end : i + 1;
 }
 
-/* As MPI tells of a receive that its sender's death has broken off: of all of its length. */
 static void packet_damage(struct packet *packet)
 {
 	tallies[PACKETS_DAMAGED]++;
@@ -180,8 +175,6 @@ static void word_send(int from, int to, struct exchange_head head, enum exchange
 	packet_send(packet);
 }
 
-/* --- the payload ------------------------------------------------------------------------------ */
-
 static size_t body_length(uint64_t what)
 {
 	return random_mix(what) % 5 ? random_mix(what) % BODY + 1 : 0;
@@ -209,22 +202,19 @@ static void ask(int from, struct asked *asked)
 	struct rank *rank = &world.rank[from];
 
 	asked->at = UINT64_MAX;
-	if (!exchange_ask(&rank->exchange, &asked->question, asked->to, asked->what,
-			  world.now * MS)) {
+	if (!exchange_ask(&rank->exchange, &asked->question, asked->to, asked->what, world.now * MS)) {
 		tallies[REFUSED]++;
 		return;
 	}
 	tallies[ASKED]++;
 	asked->used = true;
-	word_send(from, asked->to, (struct exchange_head){0}, WORD_ASK, asked->question.number,
-		  &asked->what);
+	word_send(from, asked->to, (struct exchange_head){0}, WORD_ASK, asked->question.number, &asked->what);
 }
 
 static void answer(int from, struct debt *debt)
 {
 	struct exchange_debt paid = debt->debt;
-	struct packet body = {
-		.is_body = true, .from = from, .to = paid.to, .number = paid.number};
+	struct packet body = {.is_body = true, .from = from, .to = paid.to, .number = paid.number};
 	struct exchange_run to[2];
 	int n;
 
@@ -238,8 +228,7 @@ static void answer(int from, struct debt *debt)
 	n = body_runs(debt->what, body.bytes, to);
 	body.length = body_length(debt->what);
 	word_send(from, paid.to,
-		  (struct exchange_head){.body = body.length,
-					 .sum = exchange_sum(to, n, debt->what)},
+		  (struct exchange_head){.body = body.length, .sum = exchange_sum(to, n, debt->what)},
 		  WORD_ANSWER, paid.number, &debt->what);
 	if (n)
 		packet_send(body);
@@ -267,8 +256,6 @@ static struct asked *asked_of(struct exchange_question *question)
 {
 	return (struct asked *)(void *)((uint8_t *)question - offsetof(struct asked, question));
 }
-
-/* --- actions ---------------------------------------------------------------------------------- */
 
 static void act(int self, struct exchange_action action);
 
@@ -335,10 +322,8 @@ static void receive(int self, const struct exchange_action *action)
 		asked->placed = !asked->question.lost && body_length(asked->what) == action->body &&
 				!random_percent(&world.random, world.calm ? 0 : 3);
 	}
-	land(self, (struct landing){.posted = true,
-				    .from = action->peer,
-				    .number = action->number,
-				    .asked = asked});
+	land(self, (struct landing){
+			   .posted = true, .from = action->peer, .number = action->number, .asked = asked});
 }
 
 static void ended(struct asked *asked, const struct exchange_action *action)
@@ -374,8 +359,7 @@ static bool has_a_reason(const struct rank *rank, const struct exchange_action *
 
 	heard = heard > action->question->began ? heard : action->question->began;
 	CHECK(action->alive == (!gone && ns - heard <= rules->silent_ns));
-	return gone || ns - heard > rules->silent_ns ||
-	       ns - action->question->began > rules->owed_ns;
+	return gone || ns - heard > rules->silent_ns || ns - action->question->began > rules->owed_ns;
 }
 
 static void act(int self, struct exchange_action action)
@@ -421,8 +405,6 @@ static void act(int self, struct exchange_action action)
 		break;
 	}
 }
-
-/* --- time ------------------------------------------------------------------------------------- */
 
 static void packet_arrive(struct packet *packet)
 {
@@ -537,8 +519,6 @@ static void network_step(void)
 		end = world.packets[i].used ? i + 1 : end;
 	world.packets_end = end;
 }
-
-/* --- schedules -------------------------------------------------------------------------------- */
 
 static void rank_make(int self, const struct exchange_rules *rules, bool stops)
 {
@@ -680,10 +660,8 @@ static void schedule_run(uint64_t number)
 
 int main(int argc, char **argv)
 {
-	static const struct option known[] = {{"seed", required_argument, NULL, 's'},
-					      {"first", required_argument, NULL, 'f'},
-					      {"count", required_argument, NULL, 'c'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option known[] = {
+		{"seed", 1, NULL, 's'}, {"first", 1, NULL, 'f'}, {"count", 1, NULL, 'c'}, {0}};
 	uint64_t first = 0, count = getenv("TESTS_LONG") ? COUNT_LONG : COUNT;
 	int option;
 
