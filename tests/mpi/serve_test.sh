@@ -218,6 +218,7 @@ program_disturbed() {
 		! kill -0 "$program" 2>/dev/null; do
 		sleep 0.01
 	done
+	slowfs_control "bandwidth 2" # nor while the status is asked for, on a machine that does much else
 	# At its beginning a program may not have come to it yet.
 	if [ "$2" != 0 ]; then
 		at 0 "$serve" --status >"$scratch/out" || true
@@ -225,6 +226,7 @@ program_disturbed() {
 	fi
 	kill -s "$1" "$pid"
 	judge "${name}_is_not_through_by_then" kill -0 "$program"
+	slowfs_control "bandwidth 60"
 	wait "$program" || rc=$?
 	equal "${name}_goes_on" 0 "$rc"
 	[ "$rc" = 0 ] || cat "$scratch/job.log"
