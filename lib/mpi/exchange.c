@@ -15,8 +15,11 @@ static const struct exchange_action nothing = {.act = ACT_NOTHING};
 
 int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules)
 {
-	*exchange = (struct exchange){.rules = *rules, .ranks = ranks};
+	*exchange = (struct exchange){.rules = *rules};
 	exchange->peers = calloc((size_t)ranks, sizeof(*exchange->peers));
+	if (exchange->peers)
+		exchange->ranks = ranks;
+	exchange->closed = !exchange->peers;
 	return exchange->peers ? 0 : ENOMEM;
 }
 
@@ -239,6 +242,8 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 	came.length = length - sizeof(head);
 	if (head.version != EXCHANGE_VERSION || head.check != check_of(&head, came.text, came.length))
 		return nothing;
+	if (from >= exchange->ranks) /* there is no memory for any: it is told that nothing is owed */
+		return head.kind == WORD_REMIND ? say(WORD_PAID, from, head.number, head.body) : nothing;
 	exchange->peers[from].heard_at = now;
 	switch ((enum exchange_kind)head.kind) {
 	case WORD_ASK:
@@ -301,7 +306,8 @@ struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 
 void exchange_gone(struct exchange *exchange, int peer)
 {
-	exchange->peers[peer].gone = true;
+	if (peer < exchange->ranks)
+		exchange->peers[peer].gone = true;
 }
 
 void exchange_stop(struct exchange *exchange)

@@ -13,7 +13,7 @@
  *
  * Words with a wrong check are ignored. A body with a wrong sum ends its question with EBADMSG. The
  * asker reminds a peer of a lost question, ever more seldom; a peer without such a debt says so, and
- * the question ends. Whatever is lost, late, doubled, reordered or damaged costs a read of storage.
+ * the question ends, unless its body is coming. Whatever is lost, late, doubled, reordered or damaged costs a read of storage.
  *
  * This file knows no MPI, clock, thread or lock: words and times come in, actions go out. The caller
  * (exchange_wire.c; tests/mpi/exchange_test.c) carries the actions out in their order. */
@@ -107,7 +107,7 @@ struct exchange_action {
 	size_t length;
 };
 
-/* Returns 0 or ENOMEM. */
+/* Returns 0; or ENOMEM, after which this rank asks and answers nothing, and still ends with the others. */
 int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules);
 void exchange_close(struct exchange *exchange);
 
@@ -136,7 +136,7 @@ struct exchange_action exchange_body(struct exchange *exchange, struct exchange_
 struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now);
 /* A peer cannot be reached. */
 void exchange_gone(struct exchange *exchange, int peer);
-/* This rank asks no more. ACT_QUIET follows when no question is left. */
+/* This rank asks no more. ACT_QUIET follows when no question is left and each reminder has its reply. */
 void exchange_stop(struct exchange *exchange);
 
 #endif

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "mpi/exchange_wire.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +25,6 @@ struct wire_message {
 	struct exchange_head word[];
 };
 
-int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
-	      const struct wire_payload *payload, void *owner)
-{
-	int ranks;
-
-	*wire = (struct wire){
-		.payload = payload, .owner = owner, .comm = comm, .end = MPI_REQUEST_NULL};
-	MPI_Comm_size(comm, &ranks);
-	return exchange_open(&wire->exchange, ranks, rules);
-}
-
-void wire_close(struct wire *wire)
-{
-	exchange_close(&wire->exchange);
-}
-
 static int body_tag(uint64_t number)
 {
 	return TAG_BODY + (int)(number % TAG_BODIES);
@@ -54,6 +39,15 @@ static struct wire_message *message_new(int peer, size_t length)
 	return message;
 }
 
+/* The spare one goes back. */
+static void message_free(struct wire *wire, struct wire_message *message)
+{
+	if (wire->spare)
+		free(message);
+	else
+		wire->spare = message;
+}
+
 static void message_put(struct wire_message **list, struct wire_message *message, int rc)
 {
 	message->failed = rc != MPI_SUCCESS;
@@ -63,23 +57,58 @@ static void message_put(struct wire_message **list, struct wire_message *message
 	*list = message;
 }
 
+int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
+	      const struct wire_payload *payload, void *owner)
+{
+	int ranks;
+
+	*wire = (struct wire){
+		.payload = payload, .owner = owner, .comm = comm, .end = MPI_REQUEST_NULL};
+	MPI_Comm_size(comm, &ranks);
+	wire->spare = message_new(0, 0);
+	return exchange_open(&wire->exchange, ranks, rules);
+}
+
+void wire_close(struct wire *wire)
+{
+	exchange_close(&wire->exchange);
+	free(wire->spare);
+	wire->spare = NULL;
+}
+
 /* --- sending ---------------------------------------------------------------------------------- */
 
-static bool word_send(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
-		      const struct exchange_head *head, const void *text, size_t length)
+static struct wire_message *word_new(int to, enum exchange_kind kind, uint64_t number,
+				     const struct exchange_head *head, const void *text,
+				     size_t length)
 {
 	struct wire_message *message = message_new(to, sizeof(*head) + length);
 
 	if (!message)
-		return false;
+		return NULL;
+	message->came = sizeof(*head) + length;
 	*message->word = head ? *head : (struct exchange_head){0};
 	if (length)
 		memcpy(message->word + 1, text, length);
 	exchange_seal(message->word, kind, number, length);
-	message_put(&wire->sends, message,
-		    MPI_Isend(message->word, (int)(sizeof(*head) + length), MPI_BYTE, to, TAG_WORD,
-			      wire->comm, &message->request));
-	return true;
+	return message;
+}
+
+static void word_send(struct wire *wire, struct wire_message *word)
+{
+	message_put(&wire->sends, word,
+		    MPI_Isend(word->word, (int)word->came, MPI_BYTE, word->peer, TAG_WORD, wire->comm,
+			      &word->request));
+}
+
+/* Without memory it is a word that was lost. */
+static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
+		     const struct exchange_head *head, const void *text, size_t length)
+{
+	struct wire_message *word = word_new(to, kind, number, head, text, length);
+
+	if (word)
+		word_send(wire, word);
 }
 
 static int runs_type(const struct exchange_run *runs, int n, MPI_Datatype *type)
@@ -128,49 +157,63 @@ bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uin
 {
 	if (!exchange_ask(&wire->exchange, question, to, what, wire->now))
 		return false;
-	/* Without memory it is a word that was lost. */
-	(void)word_send(wire, to, WORD_ASK, question->number, NULL, text, length);
+	word_say(wire, to, WORD_ASK, question->number, NULL, text, length);
 	return true;
 }
 
 void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, size_t length,
 		 const struct exchange_run *runs, int n, uint64_t sum, void *item)
 {
-	struct wire_message *message = n ? message_new(to, 0) : NULL;
 	struct exchange_head head = {.sum = sum};
+	struct wire_message *word, *body = n ? message_new(to, 0) : NULL;
 
 	for (int i = 0; i < n; i++)
 		head.body += runs[i].length;
-	/* Without memory its asker waits in vain, and knows how long. */
-	if ((n && !message) || !word_send(wire, to, WORD_ANSWER, number, &head, text, length) || !n) {
-		free(message);
+	word = word_new(to, WORD_ANSWER, number, &head, text, length);
+	/* Without memory its asker gives up after a while and reads storage. */
+	if (!word || (n && !body)) {
+		free(word);
+		free(body);
 		if (item)
 			wire->payload->sent(wire->owner, item);
 		return;
 	}
-	message->item = item;
-	message_put(&wire->sends, message,
-		    runs_send(runs, n, to, body_tag(number), wire->comm, &message->request));
+	if (body) {
+		body->item = item;
+		message_put(&wire->sends, body,
+			    runs_send(runs, n, to, body_tag(number), wire->comm, &body->request));
+	}
+	/* An asker that has the word waits for the body. */
+	if (body && body->failed)
+		free(word);
+	else
+		word_send(wire, word);
+	if (!body && item)
+		wire->payload->sent(wire->owner, item);
 }
 
 void wire_note(struct wire *wire, int to)
 {
-	(void)word_send(wire, to, WORD_NOTE, 0, NULL, NULL, 0);
+	word_say(wire, to, WORD_NOTE, 0, NULL, NULL, 0);
 }
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
 /* Memory for a body that none waits for any more, or that there is no other memory for. If it is too
  * little, MPI cuts the body. */
-static struct wire_message *receive_anywhere(int from, uint64_t body)
+static struct wire_message *receive_anywhere(struct wire *wire, int from, uint64_t body)
 {
 	size_t length = body < INT_MAX ? body : 0;
 	struct wire_message *message = message_new(from, length);
 
-	if (!message && (message = message_new(from, 0)))
+	if (!message) {
 		length = 0;
+		message = wire->spare ? wire->spare : message_new(from, 0);
+		wire->spare = NULL;
+	}
 	if (message) {
-		message->anywhere = true;
+		*message = (struct wire_message){
+			.request = MPI_REQUEST_NULL, .peer = from, .anywhere = true};
 		message->runs[0] = (struct exchange_run){(uint8_t *)message->word, length};
 	}
 	return message;
@@ -199,26 +242,43 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
 	struct wire_message *message = waits ? receive_placed(wire, action) : NULL;
 
 	if (!message)
-		message = receive_anywhere(action->peer, action->body);
+		message = receive_anywhere(wire, action->peer, action->body);
 	if (!message)
-		return; /* the peer owes this body for ever, and is not asked any more */
+		return; /* neither this rank nor its peer can end now */
 	message->question = action->question;
 	message_put(&wire->receives, message,
 		    runs_receive(message->runs, message->n ? message->n : 1, action->peer,
 				 body_tag(action->number), wire->comm, &message->request));
 }
 
+/* A question that has ended without its answer: that word may have been lost alone, and its body, which was
+ * sent before, must be received, or its sender could not end. */
+static void body_drop(struct wire *wire, int from, uint64_t number)
+{
+	struct exchange_action action = {.act = ACT_RECEIVE, .peer = from, .number = number};
+	MPI_Status status;
+	MPI_Count length = 0;
+	int there = 0;
+
+	if (MPI_Iprobe(from, body_tag(number), wire->comm, &there, &status) != MPI_SUCCESS ||
+	    !there || MPI_Get_elements_x(&status, MPI_BYTE, &length) != MPI_SUCCESS)
+		return;
+	action.body = (uint64_t)length;
+	body_receive(wire, &action);
+}
+
 /* Returns whether it was one to carry out. */
 static bool act(struct wire *wire, struct exchange_action action)
 {
 	const struct wire_payload *payload = wire->payload;
+	uint64_t number = action.question ? action.question->number : 0;
 
 	switch (action.act) {
 	case ACT_NOTHING:
 		break;
 	case ACT_SAY:
-		(void)word_send(wire, action.peer, action.kind, action.number,
-				&(struct exchange_head){.body = action.body}, NULL, 0);
+		word_say(wire, action.peer, action.kind, action.number,
+			 &(struct exchange_head){.body = action.body}, NULL, 0);
 		break;
 	case ACT_ASKED:
 		payload->asked(wire->owner, action.peer, action.number, action.text, action.length);
@@ -230,6 +290,8 @@ static bool act(struct wire *wire, struct exchange_action action)
 		payload->lost(wire->owner, action.question, action.alive);
 		break;
 	case ACT_ENDED:
+		if (action.error == ETIMEDOUT)
+			body_drop(wire, action.peer, number);
 		payload->ended(wire->owner, action.question, action.error, action.text,
 			       action.length);
 		break;
@@ -302,7 +364,7 @@ bool wire_step(struct wire *wire, uint64_t now)
 						      message->runs,
 						      message->failed ? 0 : message->n,
 						      message->came));
-		free(message);
+		message_free(wire, message);
 	}
 	while ((message = messages_over(wire, &wire->sends))) {
 		any = true;

@@ -2,7 +2,8 @@
 /* The servers of a job: asks for chunks, and answers with them.
  *
  * A question is the data set's whole identity and a chunk; its answer is the chunk's bytes, or none at
- * all if there are none to be had. When silence is over, and which bytes are believed, exchange.c says.
+ * all if there are none to be had. exchange.c decides when a peer counts as silent and which bytes are
+ * believed.
  */
 #include "config.h"
 #include "mpi/server_private.h"
@@ -98,9 +99,8 @@ static void answer_buffer(struct server *server, const struct server_load *load,
 {
 	struct server_hold *hold = hold_new(server);
 
-	if (!hold) { /* it waits in vain, and knows how long */
-		return;
-	}
+	if (!hold)
+		return; /* the asker gives up after a second and reads storage */
 	hold->buffer = load->buffer;
 	hold->buffer->users++;
 	answer_chunk(server, hold, load->set, load->chunk, load->buffer->bytes, to, number);
@@ -285,9 +285,18 @@ static void lost(void *owner, struct exchange_question *asked, bool alive)
 
 	(void)alive;
 	if (asked->coming && !memory_stays(owner, question))
-		return; /* wait on */
+		return; /* losses_go_on() comes again */
 	question->load = NULL;
 	goes_alone(owner, load);
+}
+
+/* Lost questions whose memory could not be held. */
+static void losses_go_on(struct server *server)
+{
+	for (struct exchange_question *asked = server->wire.exchange.questions; asked;
+	     asked = asked->next)
+		if (asked->lost && ((struct server_question *)asked)->load)
+			lost(server, asked, false);
 }
 
 static void ended(void *owner, struct exchange_question *asked, int error, const void *text,
@@ -327,7 +336,10 @@ void server_stop_peers(struct server *server)
 
 bool server_peers_step(struct server *server, uint64_t now)
 {
-	return server->comm != MPI_COMM_NULL && wire_step(&server->wire, now);
+	bool any = server->comm != MPI_COMM_NULL && wire_step(&server->wire, now);
+
+	losses_go_on(server);
+	return any;
 }
 
 bool server_peers_are_over(struct server *server)
