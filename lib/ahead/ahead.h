@@ -2,8 +2,8 @@
 /* Keeps reads in flight for ranges of the file that will be wanted, and shows what has come.
  *
  * Customers put ranges into its queue. Its owner's thread starts reads of them and lands them, so
- * that what has come is shown at once, however long a program computes between two calls. It waits,
- * reads and lands without its owner's lock, under which all else happens.
+ * that what has come is shown at once, however long a program computes between two calls. It waits
+ * for reads and shows what has come without its owner's lock; all else happens under it.
  */
 #ifndef LMDBIO_AHEAD_AHEAD_H
 #define LMDBIO_AHEAD_AHEAD_H
@@ -107,7 +107,7 @@ static inline struct wanted_range ranges_take(struct range_queue *queue)
 	return range;
 }
 
-/* Takes out what one has asked for. */
+/* Removes the ranges of one stream. */
 static inline void ranges_forget(struct range_queue *queue, const void *whose)
 {
 	for (unsigned n = queue->count; n; n--) {

@@ -47,13 +47,13 @@ void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, 
 	if (slower)
 		trial->fewer = !trial->fewer;
 	if (slower || rate > trial->last + trial->last / FASTER) {
-		depth->now = trial->fewer ? depth->now - depth->now / 4
+		depth->now = trial->fewer ? depth->now - (depth->now < 4 ? 1 : depth->now / 4)
 					  : depth->now + depth->now / 2 + 1;
 		trial->last = rate;
 	}
 	if (depth->now < DEPTH_LEAST)
 		depth->now = DEPTH_LEAST;
-	if (depth->now > most)
+	if (depth->now > most && most)
 		depth->now = most;
 	depth_pause(depth);
 	trial->since = now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Decides how many reads are in flight at once: as memory for what is on its way allows, and by
- * what storage was seen to do. */
+/* Decides how many reads are in flight at once, from the memory for reads in flight and the measured
+ * rate. */
 #ifndef LMDBIO_AHEAD_DEPTH_H
 #define LMDBIO_AHEAD_DEPTH_H
 
@@ -11,11 +11,11 @@
 struct depth {
 	unsigned now;     /* reads at once */
 	uint64_t latency; /* nanoseconds of small reads, moving average; 0: not known */
-	uint64_t rate;    /* bytes a second of all reads together, the same */
+	uint64_t rate;    /* bytes a second of all reads together, moving average; 0: not known */
 	struct depth_trial {
 		uint64_t bytes, since, last; /* `last`: the rate at the last change */
 		unsigned reads;
-		bool fewer; /* the way that it went */
+		bool fewer; /* the last change was to fewer reads */
 	} trial;
 };
 

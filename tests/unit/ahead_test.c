@@ -128,6 +128,7 @@ struct storage {
 	unsigned best, cost, noise; /* the latter two in percent */
 	uint64_t now;
 	uint64_t depths; /* of all reads together */
+	unsigned least;  /* depth of a read; 0: of none yet */
 };
 
 static void storage_reads(struct storage *storage, struct depth *depth, unsigned reads)
@@ -142,6 +143,8 @@ static void storage_reads(struct storage *storage, struct depth *depth, unsigned
 		storage->now += CLOCK_SECOND / (100 * most) *
 				(100 + storage->cost * (depth->now - most)) / 100 * take / 100;
 		storage->depths += depth->now;
+		if (!storage->least || depth->now < storage->least)
+			storage->least = depth->now;
 		depth_note(depth, KIB * KIB, CLOCK_SECOND / 100, storage->now, READERS);
 	}
 }
@@ -187,6 +190,7 @@ static void depth_when_more_reads_are_slower_then_it_comes_back(void **state)
 
 			storage_reads(&storage, &depth, 20000);
 			assert_in_range(storage.depths / 20000, 2, best + 3);
+			assert_true(best > 2 || storage.least == 2);
 		}
 }
 
