@@ -183,11 +183,13 @@ uint64_t sample_take(struct lmdbio_loader *loader, struct snapshot *snapshot,
 	}
 	if (sample->error)
 		return 0;
-	tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
-	if (record_own(loader, direct, &record))
-		sample_fill(work, &record);
-	else
+	if (!record_own(loader, direct, &record)) {
 		sample->error = ENOMEM;
+		return 0;
+	}
+	/* Not before: what tiers keep must not take the memory that the sample needs. */
+	tiers_offer(&loader->tiers, source, sample->record, &record.key, &record.data);
+	sample_fill(work, &record);
 	return record.data.mv_size;
 }
 
