@@ -141,12 +141,21 @@ char *env_lock_path(const char *path, unsigned flags)
 
 static char *absolute_path(const char *path)
 {
-	char here[PATH_MAX];
+	char here[PATH_MAX], *deep, *name;
 
-	if (*path == '/' || !getcwd(here, sizeof(here) - 1))
+	if (*path == '/')
 		return strdup(path);
-	strcat(here, "/");
-	return joined(here, path);
+	if (getcwd(here, sizeof(here) - 1)) {
+		strcat(here, "/");
+		return joined(here, path);
+	}
+	deep = getcwd(NULL, 0);
+	if (!deep)
+		return strdup(path);
+	if (asprintf(&name, "%s/%s", deep, path) < 0)
+		name = NULL;
+	free(deep);
+	return name;
 }
 
 /* What has been seen of a data file before the original opens it. */

@@ -160,7 +160,7 @@ static int table_map(struct table *table, unsigned most)
 		return errno;
 	}
 	table->size = size;
-	/* Not by calloc(), which takes nothing from a thread's cache: so where an environment is opened. */
+	/* malloc() is served from the thread's cache, calloc() is not; this runs at every open. */
 	table->owners = malloc(table->most * sizeof(*table->owners));
 	if (!table->owners)
 		return ENOMEM;
@@ -411,8 +411,9 @@ int readers_take(struct readers *readers, struct reader_slot **slot)
 	int rc;
 
 	if (own) {
-		if (own->pid != fork_process || own->txnid != READERS_IDLE)
-			return MDB_BAD_RSLOT; /* another transaction's */
+		/* Another transaction's; or the parent's, of a child that a bare system call has made. */
+		if (own->pid != getpid() || own->txnid != READERS_IDLE)
+			return MDB_BAD_RSLOT;
 		*slot = own;
 		return 0;
 	}

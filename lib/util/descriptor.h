@@ -49,7 +49,8 @@ struct descriptor_file {
 	uint64_t device, inode, size;
 };
 
-/* Looks. `flags`: of statx(2): AT_STATX_DONT_SYNC where a file system on a network is not to ask its server.
+/* Asks the kernel which file a descriptor leads to. `flags`: of statx(2); AT_STATX_DONT_SYNC avoids a request to
+ * a file server.
  * fstat(2) tells the times too, and on Linux 6.13 and later the next change of a file whose times were told
  * costs its inode an update. False, with errno: it cannot be told. */
 static inline bool descriptor_look(int fd, int flags, struct descriptor_file *file)
