@@ -39,7 +39,7 @@ case $flags in
 *-fstack-protector-strong*) judge stacks_of_the_core_are_guarded refers_to "$core" __stack_chk_fail ;;
 esac
 case $flags in
-*-D_FORTIFY_SOURCE=3*) judge calls_of_the_core_know_their_buffers refers_to "$core" __snprintf_chk ;;
+*-D_FORTIFY_SOURCE=[23]*) judge calls_of_the_core_know_their_buffers refers_to "$core" __snprintf_chk ;;
 esac
 case $(${CC:-cc} --version) in
 *"Free Software"*|*clang*) judge the_compiler_takes_the_flags test "${flags#*-fstack-protector-strong}" != "$flags" ;;
