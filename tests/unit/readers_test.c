@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,6 +281,27 @@ static void close_when_another_environment_reads_then_its_slot_stays(void **stat
 	tear_down(&f);
 }
 
+/* No step of lmdbio's runs in the child of a bare system call, whose memory says that it is its parent. */
+static void take_when_a_bare_child_has_inherited_the_slot_then_bad_rslot(void **state)
+{
+	struct fixture f;
+	struct reader_slot *slot = NULL;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	set_up(&f, 8, true);
+	assert_int_equal(readers_take(f.readers, &slot), 0);
+	readers_give(f.readers, slot);
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(readers_take(f.readers, &slot) == MDB_BAD_RSLOT ? 0 : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	tear_down(&f);
+}
+
 static void close_when_inherited_then_the_parents_slot_stays(void **state)
 {
 	uint8_t bytes[SLOTS_AT + SLOT];
@@ -314,6 +336,7 @@ int main(void)
 		cmocka_unit_test(take_when_a_process_died_with_the_lock_then_goes_on),
 		cmocka_unit_test(open_when_lmdb_0_9_uses_the_file_then_version_mismatch),
 		cmocka_unit_test(close_when_another_environment_reads_then_its_slot_stays),
+		cmocka_unit_test(take_when_a_bare_child_has_inherited_the_slot_then_bad_rslot),
 		cmocka_unit_test(close_when_inherited_then_the_parents_slot_stays),
 	};
 
