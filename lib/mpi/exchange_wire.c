@@ -111,45 +111,40 @@ static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_
 		word_send(wire, word);
 }
 
-static int runs_type(const struct exchange_run *runs, int n, MPI_Datatype *type)
+/* MPI_Isend() or MPI_Irecv() of runs of memory as one message. */
+static int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm,
+		      bool sends, MPI_Request *request)
 {
 	MPI_Aint places[EXCHANGE_RUNS];
 	int sizes[EXCHANGE_RUNS], rc;
+	MPI_Datatype type;
 
+	*request = MPI_REQUEST_NULL;
 	for (int i = 0; i < n; i++) {
 		MPI_Get_address(runs[i].bytes, &places[i]);
 		sizes[i] = (int)runs[i].length;
 	}
-	rc = MPI_Type_create_hindexed(n, sizes, places, MPI_BYTE, type);
-	return rc == MPI_SUCCESS ? MPI_Type_commit(type) : rc;
+	rc = MPI_Type_create_hindexed(n, sizes, places, MPI_BYTE, &type);
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Type_commit(&type);
+	if (rc == MPI_SUCCESS)
+		rc = sends ? MPI_Isend(MPI_BOTTOM, 1, type, peer, tag, comm, request)
+			   : MPI_Irecv(MPI_BOTTOM, 1, type, peer, tag, comm, request);
+	MPI_Type_free(&type);
+	return rc;
 }
 
 int runs_send(const struct exchange_run *runs, int n, int to, int tag, MPI_Comm comm,
 	      MPI_Request *request)
 {
-	MPI_Datatype type;
-	int rc = runs_type(runs, n, &type);
-
-	*request = MPI_REQUEST_NULL;
-	if (rc != MPI_SUCCESS)
-		return rc;
-	rc = MPI_Isend(MPI_BOTTOM, 1, type, to, tag, comm, request);
-	MPI_Type_free(&type);
-	return rc;
+	return runs_begin(runs, n, to, tag, comm, true, request);
 }
 
 int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_Comm comm,
 		 MPI_Request *request)
 {
-	MPI_Datatype type;
-	int rc = runs_type(runs, n, &type);
-
-	*request = MPI_REQUEST_NULL;
-	if (rc != MPI_SUCCESS)
-		return rc;
-	rc = MPI_Irecv(MPI_BOTTOM, 1, type, from, tag, comm, request);
-	MPI_Type_free(&type);
-	return rc;
+	return runs_begin(runs, n, from, tag, comm, false, request);
 }
 
 bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
@@ -255,7 +250,7 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
  * sent before, must be received, or its sender could not end. */
 static void body_drop(struct wire *wire, int from, uint64_t number)
 {
-	struct exchange_action action = {.act = ACT_RECEIVE, .peer = from, .number = number};
+	struct exchange_action action = {.peer = from, .number = number};
 	MPI_Status status;
 	MPI_Count length = 0;
 	int there = 0;
