@@ -98,7 +98,7 @@ static void add_fixed(struct builder *b, uint16_t size, struct tree_record *reco
 	builder_tree(b, entries, 3, 3, 2, record);
 }
 
-uint8_t *image_make(unsigned kind, size_t *size)
+uint8_t *images_make(unsigned kind, size_t *size)
 {
 	static const uint32_t page_sizes[IMAGE_KINDS] = {512, 256, 1024, 4096};
 	struct tree_record records[6] = {{0}}, main_tree = {0}, free_tree = {0};

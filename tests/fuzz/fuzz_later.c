@@ -28,7 +28,7 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 
 	if (variant >= VARIANTS)
 		return NULL;
-	image = image_make(kind, &image_size);
+	image = images_make(kind, &image_size);
 	made = later_make_bytes(image, image_size, (struct later_how){.sums = variant % 2},
 				&made_size);
 	free(image);

@@ -27,7 +27,7 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 
 	if (variant >= 8)
 		return NULL;
-	image = image_make(kind, &image_size);
+	image = images_make(kind, &image_size);
 	*size = image_size + SCRIPT + 2;
 	bytes = realloc(image, *size);
 	if (!bytes)

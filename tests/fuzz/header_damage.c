@@ -25,7 +25,7 @@ int main(void)
 	unsigned long step = text ? strtoul(text, NULL, 10) : getenv("TESTS_LONG") ? 1 : STEP;
 	unsigned long n = 0, same = 0, number = 0;
 	size_t size, page_size;
-	uint8_t *bytes = image_make(0, &size);
+	uint8_t *bytes = images_make(0, &size);
 	static const uint8_t script[] = {0, 18, 1,  4,	4, 15, 33, 9, 200,
 					 3, 17, 12, 64, 2, 2,  16, 5};
 	uint64_t sound = walk_file(bytes, size, script, sizeof(script));
