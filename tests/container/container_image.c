@@ -364,6 +364,26 @@ void image_free(struct image *image)
 	free(image->bytes);
 }
 
+size_t image_place(const struct image *image, enum image_place place)
+{
+	switch (place) {
+	case IN_FOOTER:
+		return image->footer;
+	case IN_CHUNKS:
+		return image->chunks;
+	case IN_LEAVES:
+		return image->data_end;
+	case IN_SECOND_LEAVES:
+		return image->data_end + 2 * PAGE;
+	case IN_TREES:
+		return image->trees;
+	case IN_COPIES:
+		return image->copies;
+	default:
+		return 0;
+	}
+}
+
 void image_seal(uint8_t *bytes, size_t size, size_t pages)
 {
 	size_t footer = size - END;

@@ -41,6 +41,10 @@ struct image {
 void image_make(struct image *image, const struct image_plan *plan);
 void image_free(struct image *image);
 
+/* Where each part begins that a lie can be told in. */
+enum image_place { IN_HEADER, IN_FOOTER, IN_CHUNKS, IN_LEAVES, IN_SECOND_LEAVES, IN_TREES, IN_COPIES, IMAGE_PLACES };
+size_t image_place(const struct image *image, enum image_place place);
+
 /* Puts every checksum right again: of the header, of all index pages (which begin at `pages` and
  * end at the footer, 256 bytes before the end; groups among them are passed over), of the footer.
  */

@@ -112,10 +112,8 @@ static int free_sample(void **state)
 
 /* Lies with right checksums. */
 
-enum place { IN_HEADER, IN_FOOTER, IN_CHUNKS, IN_LEAVES, IN_SECOND_LEAVES, IN_TREES, IN_COPIES };
-
 struct lie {
-	enum place place;
+	enum image_place place;
 	unsigned at, width;
 	bool is_added; /* to what stands there */
 	uint64_t value;
@@ -236,26 +234,6 @@ static const struct lie lies[] = {
 	{IN_COPIES, 72, 4, true, 1, MDB_CORRUPTED},
 };
 
-static size_t place_of(const struct image *image, enum place place)
-{
-	switch (place) {
-	case IN_FOOTER:
-		return image->footer;
-	case IN_CHUNKS:
-		return image->chunks;
-	case IN_LEAVES:
-		return image->data_end;
-	case IN_SECOND_LEAVES:
-		return image->data_end + 2 * PAGE;
-	case IN_TREES:
-		return image->trees;
-	case IN_COPIES:
-		return image->copies;
-	default:
-		return 0;
-	}
-}
-
 static void lie_in_any_field_is_found(void **state)
 {
 	const struct sample *sample = *state;
@@ -264,7 +242,7 @@ static void lie_in_any_field_is_found(void **state)
 
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		const struct lie *lie = &lies[i];
-		uint8_t *at = bytes + place_of(image, lie->place) + lie->at;
+		uint8_t *at = bytes + image_place(image, lie->place) + lie->at;
 		uint64_t before;
 		int rc;
 

@@ -269,7 +269,10 @@ static bool plan_read(struct plan *plan, int argc, char **argv)
 	const char *usual = getenv("FUZZ_MUTATIONS");
 	int option;
 
-	*plan = (struct plan){.seed = 1, .mutations = getenv("TESTS_LONG") ? 1000000 : MUTATIONS};
+	*plan = (struct plan){.seed = 1,
+			      .mutations = fuzz_weight.mutations ? fuzz_weight.mutations : MUTATIONS};
+	if (getenv("TESTS_LONG"))
+		plan->mutations *= 100;
 	if (usual)
 		plan->mutations = strtoul(usual, NULL, 10);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)

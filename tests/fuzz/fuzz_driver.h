@@ -11,9 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Good inputs, numbered from 0: malloc'ed bytes, or NULL when there are no more. The corpus is made
  * of them, and the driver's mutations begin with them. */
 uint8_t *fuzz_example(unsigned number, size_t *size);
-/* Bytes that are worth more damage than others: the driver hits [0, front) of every `stride`. */
+/* Bytes that are worth more damage than others: the driver hits [0, front) of every `stride`. How many mutations
+ * `make check` makes, and 100 times as many the long form; 0: MUTATIONS. */
 struct fuzz_weight {
 	size_t stride, front;
+	unsigned long mutations;
 };
 extern const struct fuzz_weight fuzz_weight;
 
