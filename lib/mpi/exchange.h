@@ -2,8 +2,8 @@
 /* Decides what ranks that ask each other for bytes say and believe, and when they stop waiting.
  *
  * A question and its answer are each one word: a head and a text that only the payload reads. The
- * bytes of an answer, its body, follow as a message of their own, so that they come straight into
- * the memory that they are for. Chunks (server_peers.c) and records (peer_ask.c) are the payloads.
+ * bytes of an answer, its body, follow as a message of their own, so that they come into memory
+ * of the question's own. Chunks (server_peers.c) and records (peer_ask.c) are the payloads.
  *
  *   asker     ask --> open --(answer)--> coming --(body)--> ended
  *                      |                   |

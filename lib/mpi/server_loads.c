@@ -57,6 +57,12 @@ void server_buffer_release(struct server *server, struct server_buffer *buffer)
 	server->spare = buffer;
 }
 
+void server_buffer_stray(struct server *server, struct server_buffer *buffer)
+{
+	buffer->is_stray = true;
+	--*(buffer->for_reads ? &server->reads : &server->asks);
+}
+
 /* --- queues ---------------------------------------------------------------------------------- */
 
 static void queue_put(struct server_queue *queue, struct server_load *load)
@@ -134,11 +140,6 @@ static void place_give_up(struct server_load *load)
 	if (load->place)
 		arena_release(load->set->arena, load->chunk);
 	load->place = NULL;
-}
-
-uint8_t *server_load_bytes(const struct server_load *load)
-{
-	return load->place ? load->place : load->buffer ? load->buffer->bytes : NULL;
 }
 
 static void load_free(struct server *server, struct server_load *load)
@@ -315,6 +316,11 @@ static struct io *io_of(struct server_set *set)
 	return set->packed ? &set->data : &set->file;
 }
 
+static uint8_t *read_bytes(const struct server_load *load)
+{
+	return load->place ? load->place : load->buffer->bytes;
+}
+
 static void read_submit(struct server *server, struct server_load *load, bool local)
 {
 	struct io_request *request = &load->request;
@@ -323,7 +329,7 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 	*request = (struct io_request){
 		.offset = load->chunk * ARENA_CHUNK,
 		.length = server_chunk_length(set, load->chunk),
-		.buffer = server_load_bytes(load),
+		.buffer = read_bytes(load),
 		.tag = load,
 	};
 	load->local = local;
@@ -375,7 +381,7 @@ static void read_end(struct server *server, struct io_request *request)
 	if (!error && request->done < request->length) {
 		if (request->offset + request->done < set->identity.size)
 			error = EIO;
-		memset(server_load_bytes(load) + request->done, 0, request->length - request->done);
+		memset(read_bytes(load) + request->done, 0, request->length - request->done);
 	}
 	if (!error && !server_set_holds(set))
 		error = ESTALE;
@@ -415,7 +421,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	load->buffer = buffer_take(server, false);
 	if (!load->buffer)
 		return false;
-	place_take(server, load);
+	memory_prepare(server, load);
 	load->owner = server_owner(load->set, load->chunk);
 	load->state = LOAD_ASKING;
 	load->began = clock_now();

@@ -28,10 +28,10 @@ struct question {
 struct server_question {
 	struct exchange_question question; /* first */
 	struct server_load *load;          /* NULL: it waits no more */
-	struct server_hold *hold;          /* of the memory that the answer may still come to, or NULL */
+	struct server_buffer *buffer;      /* that the answer of a lost question may still come to, or NULL */
 };
 
-/* --- memory that MPI may use ------------------------------------------------------------------ */
+/* --- memory that MPI may read ------------------------------------------------------------------ */
 
 static struct server_hold *hold_new(struct server *server)
 {
@@ -237,37 +237,17 @@ bool server_ask(struct server *server, struct server_load *load)
 	return false;
 }
 
+/* Never the arena's memory: a body that comes late, and perhaps damaged, could come to a chunk that has
+ * been read from storage and published meanwhile. */
 static int place(void *owner, struct exchange_question *asked, const void *text, size_t length,
 		 struct exchange_run *runs)
 {
 	const struct server_load *load = ((struct server_question *)asked)->load;
 
 	(void)owner, (void)text, (void)length;
-	runs[0].bytes = server_load_bytes(load);
+	runs[0].bytes = load->buffer->bytes;
 	runs[0].length = server_chunk_length(load->set, load->chunk);
 	return 1;
-}
-
-/* What the answer is coming to stays, because MPI may write to it yet. false: it cannot. */
-static bool memory_stays(struct server *server, struct server_question *question)
-{
-	struct server_load *load = question->load;
-	struct server_hold *hold = hold_new(server);
-
-	if (!hold)
-		return false;
-	if (load->place && !arena_pin(load->set->arena, load->chunk)) {
-		hold_free(server, hold);
-		return false;
-	}
-	hold->set = load->place ? load->set : NULL;
-	hold->chunk = load->chunk;
-	hold->buffer = load->buffer;
-	hold->buffer->is_stray = true;
-	server->asks--;
-	load->buffer = NULL;
-	question->hold = hold;
-	return true;
 }
 
 static void goes_alone(struct server *server, struct server_load *load)
@@ -278,25 +258,20 @@ static void goes_alone(struct server *server, struct server_load *load)
 	server_load_alone(server, load);
 }
 
+/* The buffer that the answer is coming to stays the question's, because MPI may write to it yet. */
 static void lost(void *owner, struct exchange_question *asked, bool alive)
 {
 	struct server_question *question = (struct server_question *)asked;
 	struct server_load *load = question->load;
 
 	(void)alive;
-	if (asked->coming && !memory_stays(owner, question))
-		return; /* losses_go_on() comes again */
+	if (asked->coming) {
+		question->buffer = load->buffer;
+		server_buffer_stray(owner, load->buffer);
+		load->buffer = NULL;
+	}
 	question->load = NULL;
 	goes_alone(owner, load);
-}
-
-/* Lost questions whose memory could not be held. */
-static void losses_go_on(struct server *server)
-{
-	for (struct exchange_question *asked = server->wire.exchange.questions; asked;
-	     asked = asked->next)
-		if (asked->lost && ((struct server_question *)asked)->load)
-			lost(server, asked, false);
 }
 
 static void ended(void *owner, struct exchange_question *asked, int error, const void *text,
@@ -306,8 +281,8 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 	struct server_load *load = question->load;
 
 	(void)text, (void)length;
-	if (question->hold)
-		hold_free(owner, question->hold);
+	if (question->buffer)
+		server_buffer_release(owner, question->buffer);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
 		server_load_land(owner, load, 0);
@@ -336,10 +311,7 @@ void server_stop_peers(struct server *server)
 
 bool server_peers_step(struct server *server, uint64_t now)
 {
-	bool any = server->comm != MPI_COMM_NULL && wire_step(&server->wire, now);
-
-	losses_go_on(server);
-	return any;
+	return server->comm != MPI_COMM_NULL && wire_step(&server->wire, now);
 }
 
 bool server_peers_are_over(struct server *server)

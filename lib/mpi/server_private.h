@@ -30,7 +30,7 @@ struct server_counts {
 	uint64_t local_bytes;               /* from the part on the local disk */
 	uint64_t missed; /* chunks that were not had there, though they should */
 	uint64_t asked_bytes, answered_bytes;
-	uint64_t placed_bytes; /* of those that were read or asked: no copy was made */
+	uint64_t placed_bytes; /* of those that were read: no copy was made */
 	uint64_t alone;   /* read here because the owner did not answer */
 	uint64_t refused; /* wishes for which there was no room, or a read failed */
 };
@@ -108,8 +108,7 @@ struct server_queue {
 	struct server_load *first, **last;
 };
 
-/* Memory that MPI may read or write: a buffer, or (set not NULL) the pinned chunk of an arena, or
- * both. */
+/* Memory that MPI may read: a buffer, or (set not NULL) the pinned chunk of an arena. */
 struct server_hold {
 	struct server_hold *next;
 	struct server_buffer *buffer;
@@ -187,9 +186,10 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 bool server_loads_step(struct server *server, uint64_t now); /* whether anything was done */
 bool server_is_idle(const struct server *server);
 void server_buffer_release(struct server *server, struct server_buffer *buffer);
-/* Where a load's bytes come to; NULL before it is started. */
-uint8_t *server_load_bytes(const struct server_load *load);
-/* What a read or a question has brought: bytes where the load's are to be, or an errno. */
+/* The buffer stays in use for a question that waits no more, and counts no more as one of those that
+ * there may be. */
+void server_buffer_stray(struct server *server, struct server_buffer *buffer);
+/* What a read (to its place or buffer) or a question (to its buffer) has brought: bytes, or an errno. */
 void server_load_land(struct server *server, struct server_load *load, int error);
 /* A question has brought nothing; the load has no buffer any more. It is read here. */
 void server_load_alone(struct server *server, struct server_load *load);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Simulates the calls of MPI that an exchange between ranks makes. */
+#include "config.h"
+#include "mpi_simulated.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMM = 1000, REQUEST = 1000, TYPE = 1000, REQUESTS = 4096, TYPES = 64, PIECES = 16, QUEUES = 2 };
+
+/* Where bytes stand. */
+struct layout {
+	bool used;
+	int n;
+	struct {
+		uint8_t *at;
+		size_t length;
+	} pieces[PIECES];
+	size_t length;
+};
+
+struct request {
+	bool used, done, is_send, is_barrier;
+	int rank, peer, tag;
+	struct layout layout; /* of a receive, or a send that is not eager */
+	size_t came;
+	int rc;
+	unsigned barrier; /* which of its rank's */
+};
+
+struct message {
+	struct message *next;
+	int from, to, tag;
+	bool late, damaged;
+	size_t length;
+	uint8_t *bytes;       /* NULL: the sender's memory has them */
+	struct request *send; /* which ends with it, or NULL */
+};
+
+static struct {
+	int ranks;
+	struct request requests[REQUESTS];
+	struct layout types[TYPES];
+	struct message *messages;
+	bool hold[SIM_RANKS][QUEUES];
+	bool lose[SIM_RANKS][QUEUES], damage[SIM_RANKS][QUEUES];
+	unsigned barriers[SIM_RANKS]; /* begun */
+} sim;
+
+static void impossible(const char *what)
+{
+	printf("simulated MPI: %s\n", what);
+	abort();
+}
+
+void sim_begin(int ranks)
+{
+	sim_end();
+	memset(&sim, 0, sizeof(sim));
+	sim.ranks = ranks;
+}
+
+void sim_end(void)
+{
+	for (struct message *message = sim.messages, *next; message; message = next) {
+		next = message->next;
+		free(message->bytes);
+		free(message);
+	}
+	sim.messages = NULL;
+}
+
+struct sim_left sim_left(void)
+{
+	struct sim_left left = {0};
+
+	for (int i = 0; i < REQUESTS; i++) {
+		left.sends += sim.requests[i].used && sim.requests[i].is_send;
+		left.receives += sim.requests[i].used && !sim.requests[i].is_send && !sim.requests[i].is_barrier;
+	}
+	for (int i = 0; i < TYPES; i++)
+		left.types += sim.types[i].used;
+	for (const struct message *message = sim.messages; message; message = message->next)
+		left.messages++;
+	return left;
+}
+
+MPI_Comm sim_comm(int rank)
+{
+	return COMM + rank;
+}
+
+static int rank_of(MPI_Comm comm)
+{
+	return comm - COMM;
+}
+
+/* --- the network ------------------------------------------------------------------------------ */
+
+static int queue_of(bool words)
+{
+	return words ? 0 : 1;
+}
+
+void sim_hold(int to, bool words, bool held)
+{
+	sim.hold[to][queue_of(words)] = held;
+	for (struct message *message = sim.messages; message && !held; message = message->next)
+		if (message->to == to && (message->tag == SIM_WORDS) == words)
+			message->late = false;
+}
+
+void sim_lose(int to, bool word)
+{
+	sim.lose[to][queue_of(word)] = true;
+}
+
+void sim_damage(int to, bool word)
+{
+	sim.damage[to][queue_of(word)] = true;
+}
+
+static struct message *message_find(int from, int to, int tag)
+{
+	struct message *message = sim.messages;
+
+	while (message && (message->late || message->to != to || message->tag != tag ||
+			   (from != MPI_ANY_SOURCE && message->from != from)))
+		message = message->next;
+	return message;
+}
+
+static void message_free(struct message *gone)
+{
+	struct message **link = &sim.messages;
+
+	while (*link != gone)
+		link = &(*link)->next;
+	*link = gone->next;
+	free(gone->bytes);
+	free(gone);
+}
+
+static void gather(const struct layout *layout, uint8_t *to)
+{
+	for (int i = 0; i < layout->n; i++) {
+		memcpy(to, layout->pieces[i].at, layout->pieces[i].length);
+		to += layout->pieces[i].length;
+	}
+}
+
+/* As much as there is room for. */
+static void scatter(const struct layout *layout, const uint8_t *from, size_t length)
+{
+	for (int i = 0; i < layout->n && length; i++) {
+		size_t piece = layout->pieces[i].length < length ? layout->pieces[i].length : length;
+
+		memcpy(layout->pieces[i].at, from, piece);
+		from += piece;
+		length -= piece;
+	}
+}
+
+static void take(struct request *receive, struct message *message)
+{
+	if (!message->bytes) {
+		message->bytes = malloc(message->length);
+		if (!message->bytes)
+			impossible("no memory");
+		gather(&message->send->layout, message->bytes);
+	}
+	if (message->damaged)
+		message->bytes[message->length - 1] ^= 1;
+	receive->came = message->length < receive->layout.length ? message->length : receive->layout.length;
+	receive->rc = message->length > receive->layout.length ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+	receive->peer = message->from;
+	scatter(&receive->layout, message->bytes, receive->came);
+	receive->done = true;
+	if (message->send)
+		message->send->done = true;
+	message_free(message);
+}
+
+static void deliver(void)
+{
+	for (int i = 0; i < REQUESTS; i++) {
+		struct request *request = &sim.requests[i];
+		struct message *message;
+
+		if (!request->used || request->done || request->is_send || request->is_barrier)
+			continue;
+		message = message_find(request->peer, request->rank, request->tag);
+		if (message)
+			take(request, message);
+	}
+}
+
+/* --- the calls -------------------------------------------------------------------------------- */
+
+static struct request *request_new(MPI_Comm comm, MPI_Request *handle)
+{
+	int i = 0;
+
+	while (i < REQUESTS && sim.requests[i].used)
+		i++;
+	if (i == REQUESTS)
+		impossible("more requests than it has");
+	sim.requests[i] = (struct request){.used = true, .rank = rank_of(comm)};
+	*handle = REQUEST + i;
+	return &sim.requests[i];
+}
+
+static struct layout layout_of(const void *bytes, int count, MPI_Datatype type)
+{
+	if (type == MPI_BYTE)
+		return (struct layout){.n = 1,
+				       .pieces = {{(uint8_t *)(uintptr_t)bytes, (size_t)count}},
+				       .length = (size_t)count};
+	if (bytes != MPI_BOTTOM || count != 1 || !sim.types[type - TYPE].used)
+		impossible("a datatype that it does not know");
+	return sim.types[type - TYPE];
+}
+
+static bool flag_take(bool *flag)
+{
+	bool was = *flag;
+
+	*flag = false;
+	return was;
+}
+
+int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+	      MPI_Request *handle)
+{
+	struct request *send = request_new(comm, handle);
+	int queue = queue_of(tag == SIM_WORDS);
+	struct message *message, **last = &sim.messages;
+
+	send->is_send = true;
+	send->layout = layout_of(bytes, count, type);
+	if (flag_take(&sim.lose[to][queue])) {
+		send->done = true;
+		return MPI_SUCCESS;
+	}
+	message = calloc(1, sizeof(*message));
+	if (!message)
+		impossible("no memory");
+	*message = (struct message){.from = send->rank,
+				    .to = to,
+				    .tag = tag,
+				    .late = sim.hold[to][queue],
+				    .damaged = flag_take(&sim.damage[to][queue]),
+				    .length = send->layout.length};
+	if (message->length <= SIM_EAGER) {
+		message->bytes = malloc(message->length + 1);
+		if (!message->bytes)
+			impossible("no memory");
+		gather(&send->layout, message->bytes);
+		send->done = true;
+	} else {
+		message->send = send;
+	}
+	while (*last)
+		last = &(*last)->next;
+	*last = message;
+	return MPI_SUCCESS;
+}
+
+int MPI_Irecv(void *bytes, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+	      MPI_Request *handle)
+{
+	struct request *receive = request_new(comm, handle);
+
+	receive->layout = layout_of(bytes, count, type);
+	receive->peer = from;
+	receive->tag = tag;
+	return MPI_SUCCESS;
+}
+
+static void status_fill(MPI_Status *status, int from, int tag, size_t length)
+{
+	if (status == MPI_STATUS_IGNORE)
+		return;
+	*status = (MPI_Status){.count_lo = (int)length, .MPI_SOURCE = from, .MPI_TAG = tag};
+}
+
+int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *there, MPI_Status *status)
+{
+	const struct message *message;
+
+	deliver();
+	message = message_find(from, rank_of(comm), tag);
+	*there = message != NULL;
+	if (message)
+		status_fill(status, message->from, tag, message->length);
+	return MPI_SUCCESS;
+}
+
+int MPI_Recv(void *bytes, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+	     MPI_Status *status)
+{
+	struct message *message = message_find(from, rank_of(comm), tag);
+	struct request receive = {.layout = layout_of(bytes, count, type)};
+
+	if (!message)
+		impossible("a receive that blocks");
+	take(&receive, message);
+	status_fill(status, receive.peer, tag, receive.came);
+	return receive.rc;
+}
+
+static bool barrier_is_over(const struct request *request)
+{
+	for (int rank = 0; rank < sim.ranks; rank++)
+		if (sim.barriers[rank] < request->barrier)
+			return false;
+	return true;
+}
+
+int MPI_Test(MPI_Request *handle, int *there, MPI_Status *status)
+{
+	struct request *request = &sim.requests[*handle - REQUEST];
+
+	if (*handle == MPI_REQUEST_NULL) {
+		*there = true;
+		return MPI_SUCCESS;
+	}
+	if (!request->used)
+		impossible("a request that has ended");
+	deliver();
+	*there = request->is_barrier ? barrier_is_over(request) : request->done;
+	if (!*there)
+		return MPI_SUCCESS;
+	status_fill(status, request->peer, request->tag, request->came);
+	request->used = false;
+	*handle = MPI_REQUEST_NULL;
+	return request->rc;
+}
+
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request *handle)
+{
+	struct request *request = request_new(comm, handle);
+
+	request->is_barrier = true;
+	request->barrier = ++sim.barriers[request->rank];
+	return MPI_SUCCESS;
+}
+
+int MPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count)
+{
+	(void)type;
+	*count = status->count_lo;
+	return MPI_SUCCESS;
+}
+
+int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype type, MPI_Count *count)
+{
+	(void)type;
+	*count = status->count_lo;
+	return MPI_SUCCESS;
+}
+
+int MPI_Get_address(const void *location, MPI_Aint *address)
+{
+	*address = (MPI_Aint)location;
+	return MPI_SUCCESS;
+}
+
+int MPI_Type_create_hindexed(int n, const int sizes[], const MPI_Aint places[], MPI_Datatype of,
+			     MPI_Datatype *type)
+{
+	int i = 0;
+
+	while (i < TYPES && sim.types[i].used)
+		i++;
+	if (i == TYPES || n > PIECES || of != MPI_BYTE)
+		impossible("a datatype that it has no room for");
+	sim.types[i] = (struct layout){.used = true, .n = n};
+	for (int piece = 0; piece < n; piece++) {
+		sim.types[i].pieces[piece].at = (uint8_t *)places[piece];
+		sim.types[i].pieces[piece].length = (size_t)sizes[piece];
+		sim.types[i].length += (size_t)sizes[piece];
+	}
+	*type = TYPE + i;
+	return MPI_SUCCESS;
+}
+
+int MPI_Type_commit(MPI_Datatype *type)
+{
+	(void)type;
+	return MPI_SUCCESS;
+}
+
+int MPI_Type_free(MPI_Datatype *type)
+{
+	sim.types[*type - TYPE].used = false;
+	return MPI_SUCCESS;
+}
+
+int MPI_Comm_size(MPI_Comm comm, int *ranks)
+{
+	(void)comm;
+	*ranks = sim.ranks;
+	return MPI_SUCCESS;
+}
+
+int MPI_Comm_rank(MPI_Comm comm, int *rank)
+{
+	*rank = rank_of(comm);
+	return MPI_SUCCESS;
+}
+
+int MPI_Comm_free(MPI_Comm *comm)
+{
+	*comm = MPI_COMM_NULL;
+	return MPI_SUCCESS;
+}
