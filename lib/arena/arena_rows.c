@@ -157,6 +157,9 @@ static bool bury(struct arena *arena, unsigned row)
 			row_clear(arena, row);
 			atomic_store(&arena->head->doubt, 1);
 			buried = true;
+		} else {
+			/* Only a stray store names a row as the server that no process has. */
+			arena_serve_end(arena, row);
 		}
 		(void)lock_row(arena, row, F_UNLCK);
 	}
