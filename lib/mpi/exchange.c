@@ -245,6 +245,7 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 	if (from >= exchange->ranks) /* there is no memory for any: it is told that nothing is owed */
 		return head.kind == WORD_REMIND ? say(WORD_PAID, from, head.number, head.body) : nothing;
 	exchange->peers[from].heard_at = now;
+	exchange->peers[from].failures = 0;
 	switch ((enum exchange_kind)head.kind) {
 	case WORD_ASK:
 		came.act = owes(exchange, from, head.number) ? ACT_NOTHING : ACT_ASKED;
@@ -308,6 +309,17 @@ void exchange_gone(struct exchange *exchange, int peer)
 {
 	if (peer < exchange->ranks)
 		exchange->peers[peer].gone = true;
+}
+
+bool exchange_is_gone(const struct exchange *exchange, int peer)
+{
+	return peer >= exchange->ranks || exchange->peers[peer].gone;
+}
+
+void exchange_failed(struct exchange *exchange, int peer)
+{
+	if (peer < exchange->ranks && ++exchange->peers[peer].failures == EXCHANGE_FAILURES)
+		exchange_gone(exchange, peer);
 }
 
 void exchange_stop(struct exchange *exchange)

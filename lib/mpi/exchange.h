@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EXCHANGE_VERSION = 1, EXCHANGE_RUNS = 16 };
+enum { EXCHANGE_VERSION = 1, EXCHANGE_RUNS = 16, EXCHANGE_FAILURES = 8 };
 
 enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, WORD_NOTE };
 
@@ -70,6 +70,7 @@ struct exchange_peer {
 	uint64_t heard_at;
 	unsigned owing; /* lost questions: the peer is asked nothing before they have ended */
 	bool gone;      /* it cannot be reached */
+	unsigned failures; /* of calls, since the last word from it */
 	/* Until a reply to the last reminder has come this rank is not quiet: the reply would come to a
 	 * rank that looks no more. */
 	uint64_t reminders, replied, remind_at, pause;
@@ -136,6 +137,10 @@ struct exchange_action exchange_body(struct exchange *exchange, struct exchange_
 struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now);
 /* A peer cannot be reached. */
 void exchange_gone(struct exchange *exchange, int peer);
+bool exchange_is_gone(const struct exchange *exchange, int peer);
+/* A call to send to a peer, or to receive from it, has failed. A peer is gone after EXCHANGE_FAILURES of these
+ * without a word from it in between. */
+void exchange_failed(struct exchange *exchange, int peer);
 /* This rank asks no more. ACT_QUIET follows when no question is left and each reminder has its reply. */
 void exchange_stop(struct exchange *exchange);
 

@@ -10,14 +10,20 @@
 
 enum { TAG_WORD = 1, TAG_BODY = 16, TAG_BODIES = 16384, WORDS_AT_ONCE = 64, WORD_MOST = 8192 };
 
+enum way { SEND_WORD, SEND_BODY, RECEIVE_BODY };
+
 /* On its way. */
 struct wire_message {
 	struct wire_message *next;
 	MPI_Request request;
-	int peer;
+	enum way way;
+	int peer, tag;
+	bool begun; /* false: the call that begins it has failed, and is tried again */
 	bool failed, anywhere;
 	size_t came; /* bytes */
-	void *item;  /* of a body that is sent */
+	/* Of a body that is sent: */
+	void *item;
+	struct wire_message *after; /* the answer's word, which is sent when the body's send has begun */
 	/* Of one that is received: */
 	struct exchange_question *question; /* NULL: none waits for it */
 	struct exchange_run runs[EXCHANGE_RUNS];
@@ -46,15 +52,6 @@ static void message_free(struct wire *wire, struct wire_message *message)
 		free(message);
 	else
 		wire->spare = message;
-}
-
-static void message_put(struct wire_message **list, struct wire_message *message, int rc)
-{
-	message->failed = rc != MPI_SUCCESS;
-	if (message->failed)
-		message->request = MPI_REQUEST_NULL;
-	message->next = *list;
-	*list = message;
 }
 
 int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
@@ -94,23 +91,6 @@ static struct wire_message *word_new(int to, enum exchange_kind kind, uint64_t n
 	return message;
 }
 
-static void word_send(struct wire *wire, struct wire_message *word)
-{
-	message_put(&wire->sends, word,
-		    MPI_Isend(word->word, (int)word->came, MPI_BYTE, word->peer, TAG_WORD, wire->comm,
-			      &word->request));
-}
-
-/* Without memory it is a word that was lost. */
-static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
-		     const struct exchange_head *head, const void *text, size_t length)
-{
-	struct wire_message *word = word_new(to, kind, number, head, text, length);
-
-	if (word)
-		word_send(wire, word);
-}
-
 /* MPI_Isend() or MPI_Irecv() of runs of memory as one message. */
 static int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm,
 		      bool sends, MPI_Request *request)
@@ -147,6 +127,72 @@ int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_
 	return runs_begin(runs, n, from, tag, comm, false, request);
 }
 
+/* --- messages on their way -------------------------------------------------------------------- */
+
+/* A call that fails once is tried again by the next step; one that fails for ever makes the peer gone. */
+static void message_begin(struct wire *wire, struct wire_message *message)
+{
+	int n = message->n ? message->n : 1, rc;
+
+	if (message->way == SEND_WORD)
+		rc = MPI_Isend(message->word, (int)message->came, MPI_BYTE, message->peer, message->tag,
+			       wire->comm, &message->request);
+	else
+		rc = runs_begin(message->runs, n, message->peer, message->tag, wire->comm,
+				message->way == SEND_BODY, &message->request);
+	message->begun = rc == MPI_SUCCESS;
+	if (message->begun)
+		return;
+	message->request = MPI_REQUEST_NULL;
+	exchange_failed(&wire->exchange, message->peer);
+}
+
+static void message_put(struct wire *wire, struct wire_message **list, struct wire_message *message,
+			enum way way, int tag)
+{
+	message->way = way;
+	message->tag = tag;
+	message->next = *list;
+	*list = message;
+	message_begin(wire, message);
+}
+
+static void word_send(struct wire *wire, struct wire_message *word)
+{
+	message_put(wire, &wire->sends, word, SEND_WORD, TAG_WORD);
+}
+
+/* Without memory it is a word that was lost. */
+static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
+		     const struct exchange_head *head, const void *text, size_t length)
+{
+	struct wire_message *word = word_new(to, kind, number, head, text, length);
+
+	if (word)
+		word_send(wire, word);
+}
+
+/* An asker that has the word waits for the body, so the body's send begins before. */
+static void word_follow(struct wire *wire, struct wire_message *body)
+{
+	struct wire_message *word = body->after;
+
+	if (!word || !body->begun)
+		return;
+	body->after = NULL;
+	word_send(wire, word);
+}
+
+/* Calls that have failed. */
+static void messages_again(struct wire *wire, struct wire_message *list)
+{
+	for (struct wire_message *message = list; message; message = message->next) {
+		if (!message->begun && !exchange_is_gone(&wire->exchange, message->peer))
+			message_begin(wire, message);
+		word_follow(wire, message);
+	}
+}
+
 bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
 	      const void *text, size_t length)
 {
@@ -173,18 +219,18 @@ void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, s
 			wire->payload->sent(wire->owner, item);
 		return;
 	}
-	if (body) {
-		body->item = item;
-		message_put(&wire->sends, body,
-			    runs_send(runs, n, to, body_tag(number), wire->comm, &body->request));
-	}
-	/* An asker that has the word waits for the body. */
-	if (body && body->failed)
-		free(word);
-	else
+	if (!body) {
 		word_send(wire, word);
-	if (!body && item)
-		wire->payload->sent(wire->owner, item);
+		if (item)
+			wire->payload->sent(wire->owner, item);
+		return;
+	}
+	body->item = item;
+	body->after = word;
+	body->n = n;
+	memcpy(body->runs, runs, (size_t)n * sizeof(*runs));
+	message_put(wire, &wire->sends, body, SEND_BODY, body_tag(number));
+	word_follow(wire, body);
 }
 
 void wire_note(struct wire *wire, int to)
@@ -241,9 +287,7 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
 	if (!message)
 		return; /* neither this rank nor its peer can end now */
 	message->question = action->question;
-	message_put(&wire->receives, message,
-		    runs_receive(message->runs, message->n ? message->n : 1, action->peer,
-				 body_tag(action->number), wire->comm, &message->request));
+	message_put(wire, &wire->receives, message, RECEIVE_BODY, body_tag(action->number));
 }
 
 /* A question that has ended without its answer: that word may have been lost alone, and its body, which was
@@ -322,26 +366,40 @@ static bool words_step(struct wire *wire)
 	return true;
 }
 
-/* Takes what is over out of a list. A request that MPI has not given up may still use its memory. */
+/* Looks at a message. A request that MPI has not given up may still use its memory. */
+static bool is_over(struct wire *wire, struct wire_message *message)
+{
+	MPI_Status status;
+	MPI_Count came = 0;
+	int there = 0;
+
+	if (!message->begun) {
+		message->failed = exchange_is_gone(&wire->exchange, message->peer);
+		return message->failed;
+	}
+	if (message->request != MPI_REQUEST_NULL &&
+	    MPI_Test(&message->request, &there, &status) != MPI_SUCCESS) {
+		if (!message->anywhere)
+			exchange_failed(&wire->exchange, message->peer);
+		message->failed = message->request == MPI_REQUEST_NULL;
+		message->begun = !message->failed || message->way != SEND_WORD; /* doubled it does no harm */
+		if (!message->begun)
+			return exchange_is_gone(&wire->exchange, message->peer);
+	}
+	if (there && message->way == RECEIVE_BODY &&
+	    MPI_Get_elements_x(&status, MPI_BYTE, &came) == MPI_SUCCESS)
+		message->came = (size_t)came;
+	return message->request == MPI_REQUEST_NULL;
+}
+
+/* Takes what is over out of a list. */
 static struct wire_message *messages_over(struct wire *wire, struct wire_message **link)
 {
-	for (struct wire_message *message; (message = *link); link = &message->next) {
-		MPI_Status status;
-		MPI_Count came = 0;
-		int there = 0;
-
-		if (message->request != MPI_REQUEST_NULL &&
-		    MPI_Test(&message->request, &there, &status) != MPI_SUCCESS)
-			message->failed = true;
-		if (there && MPI_Get_elements_x(&status, MPI_BYTE, &came) == MPI_SUCCESS)
-			message->came = (size_t)came;
-		if (message->failed && !message->anywhere)
-			exchange_gone(&wire->exchange, message->peer);
-		if (message->request != MPI_REQUEST_NULL)
-			continue;
-		*link = message->next;
-		return message;
-	}
+	for (struct wire_message *message; (message = *link); link = &message->next)
+		if (is_over(wire, message)) {
+			*link = message->next;
+			return message;
+		}
 	return NULL;
 }
 
@@ -352,6 +410,8 @@ bool wire_step(struct wire *wire, uint64_t now)
 
 	wire->now = now;
 	any = words_step(wire);
+	messages_again(wire, wire->receives);
+	messages_again(wire, wire->sends);
 	while ((message = messages_over(wire, &wire->receives))) {
 		any = true;
 		if (message->question)
@@ -365,6 +425,7 @@ bool wire_step(struct wire *wire, uint64_t now)
 		any = true;
 		if (message->item)
 			wire->payload->sent(wire->owner, message->item);
+		free(message->after);
 		free(message);
 	}
 	while (act(wire, exchange_tick(&wire->exchange, now)))

@@ -165,7 +165,7 @@ static void scatter(const struct layout *layout, const uint8_t *from, size_t len
 static void take(struct request *receive, struct message *message)
 {
 	if (!message->bytes) {
-		message->bytes = malloc(message->length);
+		message->bytes = calloc(1, message->length);
 		if (!message->bytes)
 			impossible("no memory");
 		gather(&message->send->layout, message->bytes);
@@ -253,7 +253,7 @@ int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, 
 				    .damaged = flag_take(&sim.damage[to][queue]),
 				    .length = send->layout.length};
 	if (message->length <= SIM_EAGER) {
-		message->bytes = malloc(message->length + 1);
+		message->bytes = calloc(1, message->length + 1);
 		if (!message->bytes)
 			impossible("no memory");
 		gather(&send->layout, message->bytes);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks what becomes of words and bodies when the network, MPI or memory fails, over simulated MPI. */
+#include "config.h"
+#include "mpi_simulated.h"
+#include "mpi_sites.h"
+#include "wire_fixture.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return no_memory ? NULL : __real_malloc(size);
+}
+
+/* The place that sends a body, or receives one (`call`), or sends a word, in the order of the source. */
+static const struct mpi_site *site(const char *call, unsigned which)
+{
+	const struct mpi_site *site, *found = NULL;
+	int line = 0;
+
+	for (unsigned round = 0; round <= which; round++) {
+		found = NULL;
+		for (unsigned i = 0; (site = mpi_site(i)); i++)
+			if (strstr(site->file, "exchange_wire.c") && !strcmp(site->call, call) &&
+			    site->line > line && (!found || site->line < found->line))
+				found = site;
+		assert_non_null(found);
+		line = found->line;
+	}
+	return found;
+}
+
+enum { SENDS_BODY, SENDS_WORD };
+
+static void question_when_all_is_well_then_it_is_answered_right(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	assert_true(world_ask(&world, 0, 5));
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].right, 1);
+	assert_true(world_end(&world));
+	assert_int_equal(world.ranks[1].sent, 1);
+}
+
+/* Else the sender would wait for ever for a receive. */
+static void body_when_its_word_is_lost_then_it_is_taken_and_all_end(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	assert_true(world_ask(&world, 0, 5));
+	sim_lose(0, true);
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].error, ETIMEDOUT);
+	assert_int_equal(world.ranks[0].lost, 1);
+	assert_true(world_ask(&world, 0, 6));
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].right, 1);
+	assert_true(world_end(&world));
+	assert_int_equal(world.ranks[1].sent, 2);
+}
+
+static void body_when_its_send_fails_then_its_word_is_not_sent_before(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	assert_true(world_ask(&world, 0, 5));
+	mpi_site_arm(site("MPI_Isend", SENDS_BODY), 1, true);
+	for (unsigned i = 0; i < 4; i++)
+		world_step(&world);
+	assert_true(mpi_site_disarm());
+	assert_int_equal(world.ranks[1].answers, 1);
+	assert_false(world.ranks[0].wire.exchange.questions->coming);
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].right, 1);
+	assert_true(world_end(&world));
+}
+
+static void body_when_there_is_no_memory_for_it_then_it_is_taken_and_all_end(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	assert_true(world_ask(&world, 0, 5));
+	world_look(&world, 1);
+	no_memory = true;
+	world_look(&world, 0);
+	no_memory = false;
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].error, EBADMSG);
+	assert_true(world_ask(&world, 0, 6));
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].right, 1);
+	assert_true(world_end(&world));
+}
+
+static void body_when_late_then_its_memory_stays_until_it_has_come(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	sim_hold(0, false, true);
+	assert_true(world_ask(&world, 0, 5));
+	for (unsigned i = 0; i < 30; i++)
+		world_step(&world);
+	assert_int_equal(world.ranks[0].lost, 1);
+	assert_int_equal(world.ranks[0].ended, 0);
+	assert_false(exchange_may_ask(&world.ranks[0].wire.exchange, 1));
+	sim_hold(0, false, false);
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].error, 0);
+	assert_true(world_end(&world));
+}
+
+static void send_when_it_fails_once_then_it_is_sent_again(void **state)
+{
+	(void)state;
+	for (unsigned which = SENDS_BODY; which <= SENDS_WORD; which++)
+		for (unsigned n = 1; n <= (which == SENDS_WORD ? 2 : 1); n++) {
+			struct wire_world world;
+
+			world_begin(&world);
+			mpi_site_arm(site("MPI_Isend", which), n, false);
+			assert_true(world_ask(&world, 0, 5));
+			assert_true(world_settles(&world, 0));
+			assert_true(mpi_site_disarm());
+			assert_int_equal(world.ranks[0].right, 1);
+			assert_int_equal(world.ranks[0].lost, 0);
+			assert_true(world_end(&world));
+		}
+}
+
+static void send_when_it_fails_for_ever_then_the_peer_is_gone(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	mpi_site_arm(site("MPI_Isend", SENDS_WORD), 1, true);
+	assert_true(world_ask(&world, 0, 5));
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].error, EIO);
+	assert_false(world_ask(&world, 0, 6));
+	assert_true(mpi_site_disarm());
+	assert_true(world_end(&world));
+}
+
+/* Both ranks ask, each call of the carrier fails for the n-th time, n from 1 until none does. What is not right
+ * is told, each question ends, and when the fault is over a further question is answered. */
+static void call_when_it_fails_once_then_questions_are_right_or_told_and_all_end(void **state)
+{
+	const struct mpi_site *each;
+	unsigned sites = 0;
+
+	(void)state;
+	for (unsigned i = 0; (each = mpi_site(i)); i++) {
+		bool fired = strstr(each->file, "exchange_wire.c") != NULL;
+
+		/* These look at what this process has. */
+		if (!fired || !strcmp(each->call, "MPI_Type_free") || !strcmp(each->call, "MPI_Comm_size") ||
+		    !strcmp(each->call, "MPI_Get_address") || !strcmp(each->call, "MPI_Get_count"))
+			continue;
+		for (unsigned n = 1; fired && n <= 40; n++) {
+			struct wire_world world;
+
+			world_begin(&world);
+			mpi_site_arm(each, n, false);
+			for (uint64_t what = 0; what < 4; what++) {
+				(void)world_ask(&world, 0, what);
+				(void)world_ask(&world, 1, what);
+				world_step(&world);
+			}
+			assert_true(world_settles(&world, 0) && world_settles(&world, 1));
+			fired = mpi_site_disarm();
+			assert_true(world_ask(&world, 0, 9));
+			assert_true(world_settles(&world, 0));
+			assert_int_equal(world.ranks[0].error, 0);
+			assert_true(world_end(&world));
+			sites += n == 1 && fired;
+		}
+	}
+	print_message("-- %u places that call MPI\n", sites);
+	assert_true(sites >= 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(question_when_all_is_well_then_it_is_answered_right),
+		cmocka_unit_test(body_when_its_word_is_lost_then_it_is_taken_and_all_end),
+		cmocka_unit_test(body_when_its_send_fails_then_its_word_is_not_sent_before),
+		cmocka_unit_test(body_when_there_is_no_memory_for_it_then_it_is_taken_and_all_end),
+		cmocka_unit_test(body_when_late_then_its_memory_stays_until_it_has_come),
+		cmocka_unit_test(send_when_it_fails_once_then_it_is_sent_again),
+		cmocka_unit_test(send_when_it_fails_for_ever_then_the_peer_is_gone),
+		cmocka_unit_test(call_when_it_fails_once_then_questions_are_right_or_told_and_all_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
