@@ -28,7 +28,8 @@ int arena_serve(struct arena *arena, uint64_t keeps, bool whole)
 		    atomic_load(&arena->head->server) == now)
 			return EBUSY;
 		now = atomic_load(&arena->head->server);
-		if ((!now || (now & WORD_OWNER) == arena->row) &&
+		/* Flags without a row are what only a stray store leaves. */
+		if ((!(now & WORD_OWNER) || (now & WORD_OWNER) == arena->row) &&
 		    atomic_compare_exchange_strong(&arena->head->server, &now, mine))
 			break;
 	}

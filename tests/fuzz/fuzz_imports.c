@@ -121,7 +121,7 @@ static void feed_labels(const char *path)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		const char *label = labels_find(labels, wanted[i]);
 
-		require(!label || !strpbrk(label, " \t\r\n"), "a label is one word");
+		require(!label || !strpbrk(label, " \t"), "a label has no blanks");
 		(void)(label && label_number(label, &number));
 	}
 	(void)labels_unused(labels);

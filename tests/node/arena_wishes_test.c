@@ -238,14 +238,16 @@ static void waiter_when_the_server_is_killed_then_goes_on(void **state)
 }
 
 /* As only a stray store can leave it. */
-static void server_of_an_unused_row_is_replaced(void **state)
+static void server_that_is_no_row_is_replaced(void **state)
 {
+	static const uint32_t words[] = {ARENA_ROWS - 2, SERVER_WHOLE, 0xff00 << 8};
 	struct node *node = *state;
-	const uint32_t unused = ARENA_ROWS - 2;
 
-	atomic_store(&node->server->head->server, unused);
-	assert_int_equal(arena_serve(node->one, 0, false), 0);
-	assert_int_equal(atomic_load(&node->server->head->server), node->one->row);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		atomic_store(&node->server->head->server, words[i]);
+		assert_int_equal(arena_serve(node->one, 0, false), 0);
+		assert_int_equal(atomic_load(&node->server->head->server), node->one->row);
+	}
 }
 
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -253,7 +255,7 @@ static void server_of_an_unused_row_is_replaced(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		SERVED(server_of_an_unused_row_is_replaced),
+		SERVED(server_that_is_no_row_is_replaced),
 		SERVED(wishes_when_of_several_members_then_taken_in_turn),
 		SERVED(wishes_when_there_are_too_many_then_some_are_lost_and_no_more),
 		SERVED(wishes_when_they_make_no_sense_then_passed_over),
