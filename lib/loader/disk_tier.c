@@ -428,19 +428,34 @@ static bool is_too_slow(struct disk_tier *disk, uint64_t began, size_t size)
 	       atomic_fetch_add(&disk->slow, 1) + 1 >= SLOW_TIMES;
 }
 
+/* Memory is not asked for on the word of a row. */
+static int record_room(const struct disk_tier *disk, uint64_t place, uint64_t size, uint8_t **memory)
+{
+	struct stat st;
+
+	if (fstat(disk->fd, &st))
+		return errno;
+	if (size > (uint64_t)st.st_size || place > (uint64_t)st.st_size - size)
+		return EBADMSG;
+	*memory = malloc(size + 1);
+	return *memory ? 0 : ENOMEM;
+}
+
 static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 {
 	struct disk_tier *disk = state;
 	struct disk_row *row = &disk->rows[record];
 	uint64_t place = atomic_load_explicit(&row->place, memory_order_acquire);
-	size_t size = (size_t)row->data + row->key;
-	uint8_t *memory = malloc(size + 1);
+	uint32_t data = row->data, key = row->key;
+	size_t size = (size_t)data + key;
 	uint64_t began = clock_now();
-	int rc;
+	uint8_t *memory = NULL;
+	int rc = record_room(disk, place, size, &memory);
 
-	if (!memory)
-		return ENOMEM;
-	rc = whole_read(disk->fd, memory, size, place, EIO);
+	if (rc == ENOMEM)
+		return rc;
+	if (!rc)
+		rc = whole_read(disk->fd, memory, size, place, EIO);
 	if (!rc && XXH3_64bits(memory, size) != row->check)
 		rc = EBADMSG;
 	if (rc) {
@@ -451,8 +466,8 @@ static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 	if (is_too_slow(disk, began, size))
 		disk_tier_drop(disk, TIER_FAILED, "is too slow", ETIMEDOUT);
 	*to = (struct tier_record){.memory = memory,
-				   .data = {row->data, memory},
-				   .key = {row->key, memory + row->data}};
+				   .data = {data, memory},
+				   .key = {key, memory + data}};
 	return 0;
 }
 
