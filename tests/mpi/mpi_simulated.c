@@ -40,13 +40,14 @@ struct message {
 
 static struct {
 	int ranks;
-	struct request requests[REQUESTS];
 	struct layout types[TYPES];
 	struct message *messages;
 	bool hold[SIM_RANKS][QUEUES];
 	bool lose[SIM_RANKS][QUEUES], damage[SIM_RANKS][QUEUES];
 	unsigned barriers[SIM_RANKS]; /* begun */
 } sim;
+static struct request requests[REQUESTS];
+static int requests_end; /* none is in use from here on */
 
 static void impossible(const char *what)
 {
@@ -58,6 +59,8 @@ void sim_begin(int ranks)
 {
 	sim_end();
 	memset(&sim, 0, sizeof(sim));
+	memset(requests, 0, (size_t)requests_end * sizeof(*requests));
+	requests_end = 0;
 	sim.ranks = ranks;
 }
 
@@ -75,9 +78,9 @@ struct sim_left sim_left(void)
 {
 	struct sim_left left = {0};
 
-	for (int i = 0; i < REQUESTS; i++) {
-		left.sends += sim.requests[i].used && sim.requests[i].is_send;
-		left.receives += sim.requests[i].used && !sim.requests[i].is_send && !sim.requests[i].is_barrier;
+	for (int i = 0; i < requests_end; i++) {
+		left.sends += requests[i].used && requests[i].is_send;
+		left.receives += requests[i].used && !requests[i].is_send && !requests[i].is_barrier;
 	}
 	for (int i = 0; i < TYPES; i++)
 		left.types += sim.types[i].used;
@@ -184,8 +187,8 @@ static void take(struct request *receive, struct message *message)
 
 static void deliver(void)
 {
-	for (int i = 0; i < REQUESTS; i++) {
-		struct request *request = &sim.requests[i];
+	for (int i = 0; i < requests_end; i++) {
+		struct request *request = &requests[i];
 		struct message *message;
 
 		if (!request->used || request->done || request->is_send || request->is_barrier)
@@ -196,19 +199,36 @@ static void deliver(void)
 	}
 }
 
+void sim_answer(int rank)
+{
+	deliver();
+	for (int i = 0; i < requests_end; i++) {
+		struct request *request = &requests[i];
+		MPI_Request sent;
+		int there;
+
+		if (!request->used || request->done || request->is_send || request->is_barrier ||
+		    request->rank != rank)
+			continue;
+		MPI_Isend("", 1, MPI_BYTE, rank, request->tag, sim_comm(request->peer), &sent);
+		MPI_Test(&sent, &there, MPI_STATUS_IGNORE);
+	}
+}
+
 /* --- the calls -------------------------------------------------------------------------------- */
 
 static struct request *request_new(MPI_Comm comm, MPI_Request *handle)
 {
 	int i = 0;
 
-	while (i < REQUESTS && sim.requests[i].used)
+	while (i < REQUESTS && requests[i].used)
 		i++;
 	if (i == REQUESTS)
 		impossible("more requests than it has");
-	sim.requests[i] = (struct request){.used = true, .rank = rank_of(comm)};
+	requests_end = i < requests_end ? requests_end : i + 1;
+	requests[i] = (struct request){.used = true, .rank = rank_of(comm)};
 	*handle = REQUEST + i;
-	return &sim.requests[i];
+	return &requests[i];
 }
 
 static struct layout layout_of(const void *bytes, int count, MPI_Datatype type)
@@ -320,7 +340,7 @@ static bool barrier_is_over(const struct request *request)
 
 int MPI_Test(MPI_Request *handle, int *there, MPI_Status *status)
 {
-	struct request *request = &sim.requests[*handle - REQUEST];
+	struct request *request = &requests[*handle - REQUEST];
 
 	if (*handle == MPI_REQUEST_NULL) {
 		*there = true;
