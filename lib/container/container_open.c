@@ -95,7 +95,7 @@ int container_parse_header(const uint8_t *header, struct container_info *info)
 
 	if (rc)
 		return rc;
-	if (flags & LAYOUT_NEEDED & ~(LAYOUT_DICTIONARY | LAYOUT_LMDB_1_0))
+	if (flags & (LAYOUT_NEEDED ^ (LAYOUT_DICTIONARY | LAYOUT_LMDB_1_0)))
 		return MDB_VERSION_MISMATCH;
 	memset(info, 0, sizeof(*info));
 	info->format = flags & LAYOUT_LMDB_1_0 ? FORMAT_1_0 : FORMAT_0_9;

@@ -52,7 +52,9 @@ static int add_leaf(struct counter *counter, uint64_t page, unsigned place, bool
 		return ENOMEM;
 	part->leaves = leaves;
 	part->leaves[part->count++] = (struct index_leaf){
-		.page = page, .place = place & 0x7fff, .nested = nested, .first = part->records};
+		.page = page & 0xffffffffffff,
+		.place = place & 0x7fff,
+		.nested = nested, .first = part->records};
 	return 0;
 }
 

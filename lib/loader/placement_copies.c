@@ -170,7 +170,7 @@ int placement_tier(const struct placement *plan, uint16_t node, uint64_t unit)
 	unsigned count = 0;
 
 	if (home_node(plan, unit) == node)
-		return plan->homes[unit] % plan->spec.tiers;
+		return (int)(plan->homes[unit] % plan->spec.tiers);
 	readers = placement_readers(plan, unit, room);
 	for (uint32_t i = 0; i < plan->reads; i++)
 		count += readers[i] == node;

@@ -182,7 +182,7 @@ int ask_place(void *owner, struct exchange_question *question, const void *text,
 	}
 	if (!told_take(ask, text, length))
 		return 0;
-	job->peers[ask->to].load = ask->told.load;
+	job->peers[ask->to].load = (unsigned)ask->told.load;
 	for (uint32_t i = 0; i < ask->talk.n; i++) {
 		uint64_t size = (uint64_t)ask->told.each[i].data + ask->told.each[i].key;
 

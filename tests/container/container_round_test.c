@@ -335,7 +335,7 @@ static void smallest_cache_is_two_chunks(void **state)
 		assert_int_equal(container_chunk(&reader.io, i, &chunks[i]), 0);
 	bytes = io_counted(&reader.below).bytes;
 	for (int i = 0; i < 4; i++)
-		read_sample(&reader, sample, 10, i % 2 * MIB + 5);
+		read_sample(&reader, sample, 10, (uint64_t)(i % 2) * MIB + 5);
 	bytes += chunks[0].length + chunks[1].length;
 	assert_int_equal(io_counted(&reader.below).bytes, bytes);
 	read_sample(&reader, sample, 10, 2 * MIB);

@@ -194,7 +194,7 @@ static bool run_dbi_open(struct run *run, const struct read_operation *operation
 		return true;
 	/* flags that the main database does not have would turn it into another kind in memory */
 	if (run->database->plan.table[table].is_main)
-		flags &= ~(MDB_DUPSORT | MDB_INTEGERKEY);
+		flags &= ~(unsigned)(MDB_DUPSORT | MDB_INTEGERKEY);
 	return txn_open_table(run, (unsigned)(txn - run->txn), table, flags);
 }
 

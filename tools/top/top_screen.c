@@ -46,7 +46,7 @@ static void put(int y, const char *text, attr_t look)
 {
 	if (y >= LINES)
 		return;
-	attrset(look);
+	attrset((int)look);
 	mvaddnstr(y, 0, text, COLS);
 	attrset(A_NORMAL);
 }
