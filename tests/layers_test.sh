@@ -3,6 +3,7 @@
 # Checks which layer includes which, which files see MPI, and that file names are unique.
 #
 # A folder of lib/ is a layer; an include never points up or sideways unless this table says so.
+# shellcheck disable=SC2013,SC2044 # names of this project have no blanks
 set -eu
 cd "${top_srcdir:-$(dirname "$0")/..}"
 

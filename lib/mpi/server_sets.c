@@ -104,7 +104,7 @@ static int newest_snapshot(struct server_set *set, uint64_t *id)
 
 	if (!info || !info->has_meta)
 		return newest_in(set_io(set), id);
-	*id = load64(info->meta + META_TXNID - META_MAGIC);
+	*id = load64(info->meta + (META_TXNID - META_MAGIC));
 	return 0;
 }
 

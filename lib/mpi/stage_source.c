@@ -79,7 +79,7 @@ static int look_inside(int fd, struct stage_found *found)
 		found->size = info->size;
 		found->page_size = info->page_size;
 		found->piece = info->chunk_size;
-		found->snapshot = load64(info->meta + META_TXNID - META_MAGIC);
+		found->snapshot = load64(info->meta + (META_TXNID - META_MAGIC));
 		found->unpacked = true;
 		if (!info->has_meta)
 			rc = MDB_INVALID; /* no program can open it */

@@ -5,6 +5,7 @@
 # py-lmdb's source is Debian's, of each release that the mirror has; PYLMDB_SOURCES names folders with
 # more of them. Each is built as the wheels are (default visibility, calls through the PLT), bound to
 # itself as Debian's Python links extensions, and with LMDB's version set to 1.0.1.
+# shellcheck disable=SC2086 # $way, $python: words of a command
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source=../tools/mirror.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # A program that was built for LMDB 1.0 has lmdbio's liblmdb.so.1: it reads data files of both formats with LMDB 1.0's
 # answers, and an LMDB 1.0 does the rest if there is one. LMDBIO_TEST_LMDB1 names a real one to compare with.
+# shellcheck disable=SC2086 # $way: words of a command
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 need nm readelf

@@ -15,7 +15,7 @@ mkdir blocks work bin ssd
 status every_block_has_a_test 0 /usr/bin/python3 "$top_srcdir/tests/docs/page_blocks.py" \
 	"$top_srcdir/README.md" blocks
 blocks=$(ls blocks)
-untested=" $(cat out | tr '\n' ' ') "
+untested=" $(tr '\n' ' ' < out) "
 
 # ran BLOCK COMMAND...: the block's own case, which ends with 0.
 ran() {
@@ -34,7 +34,7 @@ judge install_ends_with_make_install grep -q '&& \.\./configure && make && make 
 ran install tree_make install
 python_modules=$scratch/root$(directory pythondir)
 export PYTHONPATH=$python_modules
-export PATH="$scratch/bin:$scratch/root$(directory bindir):$PATH"
+PATH="$scratch/bin:$scratch/root$(directory bindir):$PATH"
 # README says python3; the one with Debian's packages is meant. srun starts a program, as here.
 ln -s /usr/bin/python3 bin/python3
 printf '#!/bin/sh\nexec "$@"\n' > bin/srun
@@ -77,7 +77,8 @@ ran cluster bash -euo pipefail cluster.sh
 
 # --- C ---
 { cat ../blocks/hints.c; echo 'int main(void) { return read_batch(0, 0, 0, 0, 0) == 0; }'; } > hints.c
-export PKG_CONFIG_PATH="$scratch/root$(directory libdir)/pkgconfig"
+PKG_CONFIG_PATH="$scratch/root$(directory libdir)/pkgconfig"
+export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
 ran hints cc -std=gnu11 -Wall -Werror -o hints hints.c $(pkg-config \
 	--define-variable=libdir="$scratch/root$(directory libdir)" \

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Says what one rank of a job of the fault tests does: job_act names it, with the
 # rank that it is for; all others read their part.
+# shellcheck disable=SC2154 # the words job_* come from the test
 asked=0
 exec {never}<> <(:) # nothing is ever read from it
 

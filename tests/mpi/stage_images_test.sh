@@ -96,12 +96,12 @@ squashfs_make() {
 	mksquashfs "$1" "$2" -noappend -all-root -mkfs-time 1704164645 -quiet -no-progress > /dev/null
 }
 erofs_make() {
-	mkfs.erofs -T 1704164645 --all-root -U $uuid "$2" "$1" > /dev/null 2>&1
+	mkfs.erofs -T 1704164645 --all-root -U "$uuid" "$2" "$1" > /dev/null 2>&1
 }
 ext4_make() {
 	image_make "$1"
 	mv "$1.img" "$2"
-	tune2fs -U $uuid "$2" > /dev/null
+	tune2fs -U "$uuid" "$2" > /dev/null
 }
 mount_image() {
 	mount -o loop,ro -t "$image_of" "$1" mount

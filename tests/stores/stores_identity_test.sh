@@ -26,6 +26,8 @@ judge sets_differ test "$old" != "$new"
 judge sets_have_the_same_size_and_time test "$(stat -c '%s %y' old/data.mdb)" = "$(stat -c '%s %y' new/data.mdb)"
 
 # hold DIRECTORY: a process that has read all of it stays, until let_go.
+# `wait` is a file there, too.
+# shellcheck disable=SC2238
 hold() {
 	mkfifo wait told
 	LD_LIBRARY_PATH=$library "$build/stores_reader" --hold scan "$1" < wait > told &

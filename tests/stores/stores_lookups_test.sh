@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Checks what it may cost on a file system that counts to look records up by their
 # keys, one after another or each n-th, as loaders do that go through a data set in order.
+# shellcheck disable=SC2017 # whole records, then bytes
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
 slowfs_require

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # Every command, and LMDBIO_VERBOSE, says the same of a file that lmdbio does not read: what it is and
 # what to do; and of a data set that cannot be opened, which file is to blame.
+# shellcheck disable=SC2086 # $user: words of a command
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 tools=$top_builddir/tools

@@ -86,7 +86,11 @@ easybuild() {
 judge easybuild_recipe_is_of_this_version test -e "$recipe"
 spack dependencies > spack.needed
 for field in builddependencies dependencies sources_of_headers; do
-	[ $field = sources_of_headers ] && { grep -o '^local_[a-z0-9]*' "$recipe" | sed 's/local_//'; } || easybuild $field
+	if [ $field = sources_of_headers ]; then
+		grep -o '^local_[a-z0-9]*' "$recipe" | sed 's/local_//'
+	else
+		easybuild $field
+	fi
 done | tr '[:upper:]' '[:lower:]' > easybuild.needed
 # What tools/packages has the build install, by the names that these two have for it.
 sed -n 's/^build lib\(.*\)-dev$/\1/p' "$top_srcdir/tools/packages" | grep -vx c6 | sed 's/^uring$/liburing/' > needed

@@ -332,7 +332,7 @@ static int round_run(struct share *share, uint64_t first, uint64_t *offset)
 		data = (uint64_t)job_place(convert).ranks * share->round * work.chunk;
 	progress_count(&convert->progress, data, *offset - before);
 	progress_show(&convert->progress);
-	return rc;
+	return 0;
 }
 
 static int slots_make(struct share *share)

@@ -396,10 +396,25 @@ static bool option_take(struct parsing *parsing, int key)
 
 /* ---- what the words mean together ---- */
 
+/* Adds a copy of a name. Returns 0 or ENOMEM. */
+static int source_add(struct convert *convert, const char *name)
+{
+	const char **sources = realloc((const char **)(uintptr_t)convert->sources,
+				       (convert->source_count + 1) * sizeof(*sources));
+
+	if (!sources)
+		return ENOMEM;
+	convert->sources = sources;
+	sources[convert->source_count] = strdup(name);
+	if (!sources[convert->source_count])
+		return ENOMEM;
+	convert->source_count++;
+	return 0;
+}
+
 /* "@LIST" stands for the names in the file LIST, one a line. */
 static int sources_add(struct convert *convert, const char *word)
 {
-	const char **sources = (const char **)(uintptr_t)convert->sources;
 	FILE *list = *word == '@' ? fopen(word + 1, "re") : NULL;
 	char *line = NULL;
 	size_t room = 0;
@@ -418,13 +433,7 @@ static int sources_add(struct convert *convert, const char *word)
 				continue;
 			name = line;
 		}
-		sources = realloc(sources, (convert->source_count + 1) * sizeof(*sources));
-		if (!sources)
-			return convert_fail(word, ENOMEM);
-		convert->sources = sources;
-		sources[convert->source_count] = strdup(name);
-		if (!sources[convert->source_count++])
-			return convert_fail(word, ENOMEM);
+		rc = source_add(convert, name) ? convert_fail(word, ENOMEM) : 0;
 		if (!list)
 			break;
 	}
