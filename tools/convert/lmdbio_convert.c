@@ -396,25 +396,10 @@ static bool option_take(struct parsing *parsing, int key)
 
 /* ---- what the words mean together ---- */
 
-/* Adds a copy of a name. Returns 0 or ENOMEM. */
-static int source_add(struct convert *convert, const char *name)
-{
-	const char **sources = realloc((const char **)(uintptr_t)convert->sources,
-				       (convert->source_count + 1) * sizeof(*sources));
-
-	if (!sources)
-		return ENOMEM;
-	convert->sources = sources;
-	sources[convert->source_count] = strdup(name);
-	if (!sources[convert->source_count])
-		return ENOMEM;
-	convert->source_count++;
-	return 0;
-}
-
 /* "@LIST" stands for the names in the file LIST, one a line. */
 static int sources_add(struct convert *convert, const char *word)
 {
+	const char **sources = (const char **)(uintptr_t)convert->sources;
 	FILE *list = *word == '@' ? fopen(word + 1, "re") : NULL;
 	char *line = NULL;
 	size_t room = 0;
@@ -433,7 +418,13 @@ static int sources_add(struct convert *convert, const char *word)
 				continue;
 			name = line;
 		}
-		rc = source_add(convert, name) ? convert_fail(word, ENOMEM) : 0;
+		sources = realloc(sources, (convert->source_count + 1) * sizeof(*sources));
+		if (sources) {
+			convert->sources = sources;
+			sources[convert->source_count] = strdup(name);
+		}
+		if (!sources || !sources[convert->source_count++])
+			rc = convert_fail(word, ENOMEM);
 		if (!list)
 			break;
 	}
