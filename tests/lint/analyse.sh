@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Looks for defects without running anything: gcc -fanalyzer, clang-tidy, cppcheck and shellcheck.
+# Looks for defects without running anything: gcc -fanalyzer -Wconversion, clang-tidy, cppcheck and shellcheck.
 #
 # usage: analyse.sh BUILD
 # Of a configured build tree's library, drop-in and commands each source is analysed as it is compiled there.
@@ -43,7 +43,7 @@ one() {
 	local source=$1 flags
 	shift
 	eval "flags=($*)"
-	(cd "$build" && gcc "${flags[@]}" -fanalyzer -c -o /dev/null "$top/$source") 2>&1
+	(cd "$build" && gcc "${flags[@]}" -Wconversion -fanalyzer -c -o /dev/null "$top/$source") 2>&1
 	(cd "$build" && clang-tidy --quiet -checks="$tidy" "$top/$source" -- "${flags[@]}") 2> /dev/null
 }
 export -f one
