@@ -150,6 +150,7 @@ slowfs_control "latency 500"
 # What the page cache holds is nobody's to ask for again, nor to wait for.
 cold
 original scan "$scratch/mount/img" >/dev/null
+cat "$scratch/mount/img/data.mdb" >/dev/null # waits for what the kernel still reads ahead
 slowfs_reset
 counted "$program" scan "$scratch/mount/img"
 serves "page_cache"
