@@ -216,8 +216,9 @@ static void memory_prepare(struct server *server, const struct server_load *load
 		arena_prepare(set->arena, first, end - first);
 }
 
-/* Claims memory in the arena for all of a chunk, where that is a huge page: then its bytes need no
- * copy from a buffer. */
+/* Claims memory in the arena for all of a chunk, where that is a huge page: then bytes that are read
+ * need no copy from a buffer. And one that another node is asked for is claimed meanwhile: a reader
+ * of this node that waits for it sees that it is on its way. */
 static void place_take(struct server *server, struct server_load *load)
 {
 	struct arena *arena = load->set->arena;
@@ -307,6 +308,13 @@ void server_load_land(struct server *server, struct server_load *load, int error
 	server_answer_all(server, load, error);
 	under_way_remove(server, load);
 	load_free(server, load);
+}
+
+void server_load_asked(struct server *server, struct server_load *load)
+{
+	if (load->place)
+		memcpy(load->place, load->buffer->bytes, server_chunk_length(load->set, load->chunk));
+	server_load_land(server, load, 0);
 }
 
 /* --- from storage ---------------------------------------------------------------------------- */
@@ -421,7 +429,7 @@ static bool ask_start(struct server *server, struct server_load *load)
 	load->buffer = buffer_take(server, false);
 	if (!load->buffer)
 		return false;
-	memory_prepare(server, load);
+	place_take(server, load);
 	load->owner = server_owner(load->set, load->chunk);
 	load->state = LOAD_ASKING;
 	load->began = clock_now();

@@ -285,7 +285,7 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 		server_buffer_release(owner, question->buffer);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
-		server_load_land(owner, load, 0);
+		server_load_asked(owner, load);
 	} else if (load) {
 		goes_alone(owner, load);
 	}

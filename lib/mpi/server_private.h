@@ -30,7 +30,7 @@ struct server_counts {
 	uint64_t local_bytes;               /* from the part on the local disk */
 	uint64_t missed; /* chunks that were not had there, though they should */
 	uint64_t asked_bytes, answered_bytes;
-	uint64_t placed_bytes; /* of those that were read: no copy was made */
+	uint64_t placed_bytes; /* of all these: straight into huge pages */
 	uint64_t alone;   /* read here because the owner did not answer */
 	uint64_t refused; /* wishes for which there was no room, or a read failed */
 };
@@ -189,8 +189,10 @@ void server_buffer_release(struct server *server, struct server_buffer *buffer);
 /* The buffer stays in use for a question that waits no more, and counts no more as one of those that
  * there may be. */
 void server_buffer_stray(struct server *server, struct server_buffer *buffer);
-/* What a read (to its place or buffer) or a question (to its buffer) has brought: bytes, or an errno. */
+/* What a read has brought to the load's place or buffer: bytes, or an errno. */
 void server_load_land(struct server *server, struct server_load *load, int error);
+/* A question has brought a chunk whose sum is right to the load's buffer. */
+void server_load_asked(struct server *server, struct server_load *load);
 /* A question has brought nothing; the load has no buffer any more. It is read here. */
 void server_load_alone(struct server *server, struct server_load *load);
 
