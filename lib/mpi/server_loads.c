@@ -20,15 +20,10 @@ enum { PREPARE = 8 }; /* chunks at a time */
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* Reads and questions have their own: were they one pool, two nodes could each wait for the other
- * with all of it. */
-static struct server_buffer *buffer_take(struct server *server, bool for_reads)
+struct server_buffer *server_buffer_take(struct server *server)
 {
-	unsigned *used = for_reads ? &server->reads : &server->asks;
 	struct server_buffer *buffer = server->spare;
 
-	if (*used == (for_reads ? SERVER_READS : SERVER_ASKS))
-		return NULL;
 	if (buffer) {
 		server->spare = buffer->next;
 	} else {
@@ -41,9 +36,7 @@ static struct server_buffer *buffer_take(struct server *server, bool for_reads)
 		}
 	}
 	buffer->users = 1;
-	buffer->for_reads = for_reads;
-	buffer->is_stray = false;
-	++*used;
+	buffer->for_read = false;
 	return buffer;
 }
 
@@ -51,16 +44,9 @@ void server_buffer_release(struct server *server, struct server_buffer *buffer)
 {
 	if (--buffer->users)
 		return;
-	if (!buffer->is_stray)
-		--*(buffer->for_reads ? &server->reads : &server->asks);
+	server->reads -= buffer->for_read;
 	buffer->next = server->spare;
 	server->spare = buffer;
-}
-
-void server_buffer_stray(struct server *server, struct server_buffer *buffer)
-{
-	buffer->is_stray = true;
-	--*(buffer->for_reads ? &server->reads : &server->asks);
 }
 
 /* --- queues ---------------------------------------------------------------------------------- */
@@ -314,6 +300,7 @@ void server_load_asked(struct server *server, struct server_load *load)
 {
 	if (load->place)
 		memcpy(load->place, load->buffer->bytes, server_chunk_length(load->set, load->chunk));
+	server->asks--;
 	server_load_land(server, load, 0);
 }
 
@@ -361,9 +348,11 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 
 static bool read_start(struct server *server, struct server_load *load)
 {
-	load->buffer = buffer_take(server, true);
+	load->buffer = server->reads < SERVER_READS ? server_buffer_take(server) : NULL;
 	if (!load->buffer)
 		return false;
+	load->buffer->for_read = true;
+	server->reads++;
 	place_take(server, load);
 	load->state = LOAD_READING;
 	load->began = clock_now();
@@ -426,8 +415,7 @@ static bool is_own(const struct server *server, const struct server_load *load)
 
 static bool ask_start(struct server *server, struct server_load *load)
 {
-	load->buffer = buffer_take(server, false);
-	if (!load->buffer)
+	if (server->asks == SERVER_ASKS)
 		return false;
 	place_take(server, load);
 	load->owner = server_owner(load->set, load->chunk);
@@ -436,10 +424,9 @@ static bool ask_start(struct server *server, struct server_load *load)
 	if (server_ask(server, load)) {
 		load->next = server->under_way;
 		server->under_way = load;
+		server->asks++;
 		return true;
 	}
-	server_buffer_release(server, load->buffer);
-	load->buffer = NULL;
 	load->alone = true;
 	return false;
 }
@@ -461,6 +448,7 @@ static bool load_start(struct server *server, struct server_load *load)
 
 void server_load_alone(struct server *server, struct server_load *load)
 {
+	server->asks--;
 	under_way_remove(server, load);
 	load->set->counts.alone++;
 	load->alone = true;

@@ -238,13 +238,17 @@ bool server_ask(struct server *server, struct server_load *load)
 }
 
 /* Never the arena's memory: a body that comes late, and perhaps damaged, could come to a chunk that has
- * been read from storage and published meanwhile. */
+ * been read from storage and published meanwhile. The buffer is taken when the body comes, and not with
+ * the question, so that few are in use and these again and again. */
 static int place(void *owner, struct exchange_question *asked, const void *text, size_t length,
 		 struct exchange_run *runs)
 {
-	const struct server_load *load = ((struct server_question *)asked)->load;
+	struct server_load *load = ((struct server_question *)asked)->load;
 
-	(void)owner, (void)text, (void)length;
+	(void)text, (void)length;
+	load->buffer = server_buffer_take(owner);
+	if (!load->buffer)
+		return 0;
 	runs[0].bytes = load->buffer->bytes;
 	runs[0].length = server_chunk_length(load->set, load->chunk);
 	return 1;
@@ -265,11 +269,8 @@ static void lost(void *owner, struct exchange_question *asked, bool alive)
 	struct server_load *load = question->load;
 
 	(void)alive;
-	if (asked->coming) {
-		question->buffer = load->buffer;
-		server_buffer_stray(owner, load->buffer);
-		load->buffer = NULL;
-	}
+	question->buffer = load->buffer;
+	load->buffer = NULL;
 	question->load = NULL;
 	goes_alone(owner, load);
 }

@@ -19,6 +19,7 @@
 #include <mpi.h>
 
 enum {
+	/* Two bounds: with one for both, two nodes could each wait for the other with all of it. */
 	SERVER_READS = 16, /* of storage, in flight */
 	SERVER_ASKS = 16,  /* of peers */
 	SERVER_BUCKETS = 1024,
@@ -69,7 +70,7 @@ struct server_buffer {
 	struct server_buffer *next;
 	uint8_t *bytes;
 	unsigned users;
-	bool for_reads, is_stray;
+	bool for_read; /* of storage */
 };
 
 /* Another node that waits for a chunk. */
@@ -185,10 +186,9 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 				bool urgent);
 bool server_loads_step(struct server *server, uint64_t now); /* whether anything was done */
 bool server_is_idle(const struct server *server);
+/* A buffer of a chunk, or NULL without memory. The one that was given back last comes first: its pages are there. */
+struct server_buffer *server_buffer_take(struct server *server);
 void server_buffer_release(struct server *server, struct server_buffer *buffer);
-/* The buffer stays in use for a question that waits no more, and counts no more as one of those that
- * there may be. */
-void server_buffer_stray(struct server *server, struct server_buffer *buffer);
 /* What a read has brought to the load's place or buffer: bytes, or an errno. */
 void server_load_land(struct server *server, struct server_load *load, int error);
 /* A question has brought a chunk whose sum is right to the load's buffer. */

@@ -23,7 +23,7 @@ static void require(bool truth, const char *rule)
 	abort();
 }
 
-/* --- what imports call: nobody is told, nothing is kept --------------------------------------------- */
+/* --- what imports call; these stand-ins report and keep nothing --------------------------------------- */
 
 int convert_fail(const char *path, int rc)
 {
