@@ -9,7 +9,7 @@
 #include "config.h"
 #include "mpi/exchange.h"
 
-#include "../data/random_stream.h"
+#include "simulated_network.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { COUNT = 20000, COUNT_LONG = 1000000 };
-enum { RANKS = 4, QUESTIONS = 10, DEBTS = 64, PACKETS = 1024, BODY = 64, WORD = 128 };
+enum { RANKS = NETWORK_RANKS, QUESTIONS = 10, DEBTS = 64, BODY = 64 };
 #define MS UINT64_C(1000000)
 enum { TICK = 50, FAULTY = 4000, CALM = 400000 }; /* milliseconds */
 
@@ -52,14 +52,6 @@ struct debt {
 	uint64_t what, ready_at; /* ms */
 };
 
-struct packet {
-	bool used, is_body, damaged;
-	uint64_t at, number, sent; /* at: ms; sent: as which packet */
-	int from, to;
-	size_t length;
-	uint8_t bytes[WORD];
-};
-
 /* A receive that is posted, or a body that no receive is posted for yet. */
 struct landing {
 	bool used, posted;
@@ -84,13 +76,9 @@ static struct world {
 	uint64_t number, now; /* now: ms */
 	struct random_stream random;
 	int ranks;
-	unsigned lose, twice, damage, delay; /* percent; ms */
-	bool reorders, slow, calm, detects;
-	uint64_t last[RANKS][RANKS]; /* ms: of the last packet */
+	bool slow, calm, detects;
 	struct rank rank[RANKS];
-	struct packet packets[PACKETS];
-	int packets_end; /* none is in use from here on */
-	uint64_t sent;
+	struct network network;
 } world;
 static uint64_t seed = 1;
 
@@ -113,52 +101,10 @@ static bool runs(const struct rank *rank)
 	return !is_dead(rank) && (world.now < rank->stops_at || world.now >= rank->goes_at);
 }
 
-static void packet_put(const struct packet *sent, uint64_t at)
+/* A dead rank's packets are taken off the network, too. */
+static bool is_open(int rank)
 {
-	int i = 0;
-
-	while (i < PACKETS && world.packets[i].used)
-		i++;
-	CHECK(i < PACKETS);
-	world.packets[i] = *sent;
-	world.packets[i].used = true;
-	world.packets[i].at = at;
-	world.packets[i].sent = world.sent++;
-	world.packets_end = i < world.packets_end ? world.packets_end : i + 1;
-}
-
-static void packet_damage(struct packet *packet)
-{
-	tallies[PACKETS_DAMAGED]++;
-	packet->damaged = true;
-	if (packet->is_body && random_percent(&world.random, 50)) {
-		packet->length = random_below(&world.random, packet->length);
-		return;
-	}
-	packet->bytes[random_below(&world.random, packet->length)] ^=
-		(uint8_t)(1 + random_below(&world.random, 255));
-}
-
-static void packet_send(struct packet packet)
-{
-	uint64_t *last = &world.last[packet.from][packet.to], at;
-	bool faulty = world.now < FAULTY;
-
-	if (faulty && random_percent(&world.random, world.lose)) {
-		tallies[PACKETS_LOST]++;
-		return;
-	}
-	if (faulty && random_percent(&world.random, world.damage))
-		packet_damage(&packet);
-	at = world.now + random_below(&world.random, world.delay + 1);
-	if (!world.reorders)
-		at = at > *last ? at : *last;
-	*last = at > *last ? at : *last;
-	packet_put(&packet, at);
-	if (faulty && random_percent(&world.random, world.twice)) {
-		tallies[PACKETS_DOUBLED]++;
-		packet_put(&packet, at + random_below(&world.random, world.delay + 1));
-	}
+	return runs(&world.rank[rank]) || is_dead(&world.rank[rank]);
 }
 
 static void word_send(int from, int to, struct exchange_head head, enum exchange_kind kind,
@@ -172,7 +118,7 @@ static void word_send(int from, int to, struct exchange_head head, enum exchange
 
 	exchange_seal(&word.head, kind, number, text ? 8 : 0);
 	memcpy(packet.bytes, &word, packet.length);
-	packet_send(packet);
+	CHECK(network_send(&world.network, packet));
 }
 
 static size_t body_length(uint64_t what)
@@ -231,7 +177,7 @@ static void answer(int from, struct debt *debt)
 		  (struct exchange_head){.body = body.length, .sum = exchange_sum(to, n, debt->what)},
 		  WORD_ANSWER, paid.number, &debt->what);
 	if (n)
-		packet_send(body);
+		CHECK(network_send(&world.network, body));
 }
 
 static void owe(struct rank *rank, int to, uint64_t number, uint64_t what)
@@ -491,35 +437,6 @@ static void rank_step(int self)
 	rank_check(rank);
 }
 
-/* The next one that arrives now, in the order of their times. NULL: none does. */
-static struct packet *packet_due(void)
-{
-	struct packet *first = NULL;
-
-	for (int i = 0; i < world.packets_end; i++) {
-		struct packet *packet = &world.packets[i];
-
-		if (packet->used && world.now >= packet->at &&
-		    (runs(&world.rank[packet->to]) || is_dead(&world.rank[packet->to])) &&
-		    (!first || packet->at < first->at ||
-		     (packet->at == first->at && packet->sent < first->sent)))
-			first = packet;
-	}
-	return first;
-}
-
-static void network_step(void)
-{
-	struct packet *packet;
-	int end = 0;
-
-	while ((packet = packet_due()))
-		packet_arrive(packet);
-	for (int i = 0; i < world.packets_end; i++)
-		end = world.packets[i].used ? i + 1 : end;
-	world.packets_end = end;
-}
-
 static void rank_make(int self, const struct exchange_rules *rules, bool stops)
 {
 	struct rank *rank = &world.rank[self];
@@ -550,20 +467,22 @@ static void world_make(uint64_t number)
 	memset(&world, 0, sizeof(world));
 	world.number = number;
 	*random = random_start(seed, number);
+	world.network.random = random;
+	world.network.heals_at = FAULTY;
 	world.ranks = (int)random_between(random, 2, RANKS);
 	world.calm = random_percent(random, 5);
-	world.delay = (unsigned)random_below(random, 100);
+	world.network.delay = (unsigned)random_below(random, 100);
 	if (random_percent(random, 50))
 		rules = (struct exchange_rules){1000 * MS, 3000 * MS, 250 * MS};
 	if (!world.calm) {
-		world.lose = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
-		world.twice = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
-		world.damage = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
-		world.reorders = random_percent(random, 50);
+		world.network.lose = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
+		world.network.twice = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
+		world.network.damage = random_percent(random, 50) ? (unsigned)random_below(random, 40) : 0;
+		world.network.reorders = random_percent(random, 50);
 		world.slow = random_percent(random, 50);
 		world.detects = random_percent(random, 70);
 		if (random_percent(random, 30))
-			world.delay *= 30;
+			world.network.delay *= 30;
 	}
 	for (int self = 0; self < world.ranks; self++)
 		rank_make(self, &rules, !world.calm);
@@ -613,11 +532,9 @@ static void bodies_break_off(int self)
 			landing_end(self, &rank->landings[i]);
 }
 
-/* Where no message is lost, doubled or reordered no word is left for a rank that looks no more. */
-static void words_have_come(void)
+static bool is_sound(const struct network *network)
 {
-	for (int i = 0; i < world.packets_end; i++)
-		CHECK(!world.packets[i].used || world.packets[i].is_body);
+	return !network->lose && !network->twice && !network->damage && !network->reorders;
 }
 
 static void schedule_run(uint64_t number)
@@ -628,7 +545,11 @@ static void schedule_run(uint64_t number)
 
 	world_make(number);
 	for (world.now = 0; !done && world.now < CALM; world.now += TICK) {
-		network_step();
+		struct packet *packet;
+
+		world.network.now = world.now;
+		while ((packet = network_due(&world.network, is_open)))
+			packet_arrive(packet);
 		done = world.now > FAULTY;
 		for (int self = 0; self < world.ranks; self++) {
 			if (world.now > 2 * FAULTY && !is_dead(&world.rank[self]) &&
@@ -640,6 +561,9 @@ static void schedule_run(uint64_t number)
 		}
 	}
 	CHECK(done);
+	tallies[PACKETS_LOST] += world.network.lost;
+	tallies[PACKETS_DOUBLED] += world.network.doubled;
+	tallies[PACKETS_DAMAGED] += world.network.damaged;
 	for (int self = 0; self < world.ranks; self++) {
 		struct rank *rank = &world.rank[self];
 
@@ -652,8 +576,8 @@ static void schedule_run(uint64_t number)
 	}
 	if (!dead) {
 		CHECK(quiet == (unsigned)world.ranks);
-		if (!world.lose && !world.twice && !world.damage && !world.reorders)
-			words_have_come();
+		if (is_sound(&world.network)) /* no word is left for a rank that looks no more */
+			CHECK(!network_has_words(&world.network));
 		tallies[ENDED_TOGETHER]++;
 	}
 }

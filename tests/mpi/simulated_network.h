@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Declares a network that carries packets between a few ranks, and loses, doubles, damages, delays and
+ * reorders them. */
+#ifndef LMDBIO_TESTS_SIMULATED_NETWORK_H
+#define LMDBIO_TESTS_SIMULATED_NETWORK_H
+
+#include "../data/random_stream.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NETWORK_RANKS = 4, NETWORK_PACKETS = 1024, NETWORK_BYTES = 128 };
+
+struct packet {
+	bool used, is_body, damaged;
+	uint64_t at, number, sent; /* at: ms; sent: as which packet */
+	int from, to;
+	size_t length;
+	uint8_t bytes[NETWORK_BYTES];
+};
+
+struct network {
+	struct random_stream *random;
+	unsigned lose, twice, damage; /* percent of all packets, as long as it is faulty */
+	unsigned delay;               /* ms, at most */
+	bool reorders;
+	uint64_t now, heals_at; /* ms */
+	uint64_t last[NETWORK_RANKS][NETWORK_RANKS]; /* ms: when the last packet arrives */
+	struct packet packets[NETWORK_PACKETS];
+	int end; /* no packet is in use from here on */
+	uint64_t sent;
+	uint64_t lost, doubled, damaged; /* packets */
+};
+
+/* Takes a packet on its way. false: there are too many. */
+bool network_send(struct network *network, struct packet packet);
+
+/* The next packet that arrives now, in the order of their times, among those whose rank is `open`. NULL: there
+ * is none. The caller sets `used` to false. */
+struct packet *network_due(struct network *network, bool (*open)(int rank));
+
+/* Whether a packet that is no body is still on its way. */
+bool network_has_words(const struct network *network);
+
+#endif
