@@ -3,7 +3,11 @@
 #include "config.h"
 #include "mpi_sites.h"
 
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 extern const struct mpi_site *const __start_mpi_sites[], *const __stop_mpi_sites[];
 
@@ -34,6 +38,18 @@ const struct mpi_site *mpi_site(unsigned number)
 	return __start_mpi_sites + number < __stop_mpi_sites ? __start_mpi_sites[number] : NULL;
 }
 
+/* For sites_test.sh: into the file that it names. */
+static void note(const struct mpi_site *site)
+{
+	const char *path = getenv("MPI_SITES_FAILED");
+	int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "%s:%d %s %s\n", site->file, site->line, site->call, fault.on ? "ever" : "once");
+	close(fd);
+}
+
 bool mpi_site_fails(const struct mpi_site *site)
 {
 	if (!fault.armed || (fault.site && fault.site != site))
@@ -41,6 +57,8 @@ bool mpi_site_fails(const struct mpi_site *site)
 	fault.calls++;
 	if (fault.calls != fault.at && !(fault.on && fault.calls > fault.at))
 		return false;
+	if (!fault.fired)
+		note(site);
 	fault.fired = true;
 	return true;
 }

@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# Checks that a test makes each call of MPI in the sources fail, once and for ever.
+#
+# The programs that go through the calls (mpi_sites.h) are run again, and write down which have failed.
+# sites_open lists what no test makes fail yet: a call that is neither there nor made to fail ends this
+# test, and so does a line there that is not needed any more. The list may only become shorter.
+# shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
+. "$(dirname "$0")/../tools/harness.sh"
+cd "$top_srcdir"
+need readelf
+list=tests/mpi/sites_open
+
+# Lines "file:line call function number": a call's number in its function, among those to the same.
+sites_in() {
+	awk 'FNR == 1 { inside = 0; name = "" }
+		{
+			gsub(/__attribute__\(\([^;{]*\)\)/, "")
+			gsub(/"([^"\\]|\\.)*"/, "\"\"")
+			if (inside && !sub(/^.*\*\//, "")) next
+			inside = 0
+			gsub(/\/\*([^*]|\*[^\/])*\*\//, "")
+			inside = sub(/\/\*.*/, "")
+			sub(/\/\/.*/, "")
+		}
+		/^[A-Za-z_]/ && match($0, /[A-Za-z_0-9]+\(/) {
+			if (substr($0, RSTART, RLENGTH) != name) delete times
+			name = substr($0, RSTART, RLENGTH)
+		}
+		{
+			for (rest = $0; match(rest, /(^|[^A-Za-z_0-9])P?MPI_[A-Z][A-Za-z_0-9]*\(/);
+			     rest = substr(rest, RSTART + RLENGTH)) {
+				call = substr(rest, RSTART, RLENGTH - 1)
+				gsub(/[^A-Za-z_0-9]/, "", call)
+				print FILENAME ":" FNR, call, substr(name, 1, length(name) - 1), ++times[call]
+			}
+		}' "$@"
+}
+
+# shellcheck disable=SC2046
+sites_in $(find lib compat tools lab -name '*.c' | sort) >"$scratch/sites"
+judge "sites_are_found" test "$(wc -l <"$scratch/sites")" -gt 100
+
+: >"$scratch/failed"
+programs=0
+for program in "$top_builddir"/tests/*/*_test; do
+	readelf -SW "$program" 2>/dev/null | grep -q ' mpi_sites ' || continue
+	programs=$((programs + 1))
+	MPI_SITES_FAILED=$scratch/failed "$program" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+done
+[ "$programs" -gt 0 ] || skip "no program of simulated MPI here"
+
+# A call that goes over lines has the number of its last one.
+awk 'NR == FNR { failed[$1, $2, $3] = 1; next }
+	function judge_last() {
+		if (file == "") return
+		once = ever = 0
+		for (line = at; line == at || line < next_at; line++) {
+			once = once || (file ":" line, call, "once") in failed
+			ever = ever || (file ":" line, call, "ever") in failed
+		}
+		if (!once || !ever) print name
+	}
+	{
+		split($1, place, ":")
+		next_at = place[1] == file ? place[2] + 0 : at + 8
+		judge_last()
+		file = place[1]; at = place[2] + 0; call = $2
+		short = file; sub(/.*\//, "", short)
+		name = short " " $3 " " $2 ($4 > 1 ? " " $4 : "")
+	}
+	END { next_at = at + 8; judge_last() }' \
+	<(sed "s,^[^ ]*/\(lib\|compat\|tools\|lab\)/,\1/," "$scratch/failed" | sort -u) "$scratch/sites" |
+	sort >"$scratch/open"
+sed 's/ *#.*//; /^$/d' "$list" | sort >"$scratch/listed"
+while read -r site; do
+	echo "# $site: no test makes it fail"
+done < <(comm -13 "$scratch/listed" "$scratch/open")
+while read -r site; do
+	echo "# $site: take it out of $list: it fails in a test now, or is not there"
+done < <(comm -23 "$scratch/listed" "$scratch/open")
+same "calls_that_no_test_makes_fail_are_those_of_the_list" "$scratch/listed" "$scratch/open"
+echo "# $(wc -l <"$scratch/sites") calls of MPI, $(wc -l <"$scratch/open") of them made to fail by no test"
+finish
