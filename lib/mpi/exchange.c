@@ -242,6 +242,7 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 	came.length = length - sizeof(head);
 	if (head.version != EXCHANGE_VERSION || head.check != check_of(&head, came.text, came.length))
 		return nothing;
+	exchange->left = exchange->left || head.kind == WORD_GONE;
 	if (from >= exchange->ranks) /* there is no memory for any: it is told that nothing is owed */
 		return head.kind == WORD_REMIND ? say(WORD_PAID, from, head.number, head.body) : nothing;
 	exchange->peers[from].heard_at = now;
@@ -264,6 +265,10 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 	case WORD_NOTE:
 		came.act = ACT_NOTED;
 		return came;
+	case WORD_GONE:
+		exchange->peers[from].told = true;
+		exchange_gone(exchange, from);
+		break;
 	case WORD_BEAT:
 		reply_take(&exchange->peers[from], head.body);
 		break;
@@ -280,8 +285,21 @@ struct exchange_action exchange_body(struct exchange *exchange, struct exchange_
 	return question_end(exchange, question, right ? 0 : EBADMSG);
 }
 
+static struct exchange_action tell_gone(struct exchange *exchange)
+{
+	int to = 0;
+
+	while (!exchange->peers[to].tell)
+		to++;
+	exchange->peers[to].tell = false;
+	exchange->tells--;
+	return say(WORD_GONE, to, 0, 0);
+}
+
 struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 {
+	if (exchange->tells)
+		return tell_gone(exchange);
 	for (struct exchange_question *question = exchange->questions; question;
 	     question = question->next) {
 		struct exchange_action action = question_tick(exchange, question, now);
@@ -295,7 +313,7 @@ struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 			debt->said_at = now;
 			return say(WORD_BEAT, debt->to, debt->number, 0);
 		}
-	if (!exchange->closed || exchange->quiet || exchange->questions)
+	if (!exchange->closed || exchange->quiet || exchange_has_questions(exchange))
 		return nothing;
 	for (int peer = 0; peer < exchange->ranks; peer++)
 		if (is_unsettled(&exchange->peers[peer]))
@@ -305,10 +323,27 @@ struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 	return (struct exchange_action){.act = ACT_QUIET};
 }
 
+static void tell_later(struct exchange *exchange, struct exchange_peer *peer)
+{
+	if (peer->told)
+		return;
+	peer->told = peer->tell = true;
+	exchange->tells++;
+}
+
 void exchange_gone(struct exchange *exchange, int peer)
 {
-	if (peer < exchange->ranks)
-		exchange->peers[peer].gone = true;
+	if (peer >= exchange->ranks)
+		return;
+	exchange->peers[peer].gone = true;
+	tell_later(exchange, &exchange->peers[peer]);
+}
+
+void exchange_leave(struct exchange *exchange, int self)
+{
+	for (int peer = 0; peer < exchange->ranks; peer++)
+		if (peer != self)
+			tell_later(exchange, &exchange->peers[peer]);
 }
 
 bool exchange_is_gone(const struct exchange *exchange, int peer)
@@ -320,6 +355,15 @@ void exchange_failed(struct exchange *exchange, int peer)
 {
 	if (peer < exchange->ranks && ++exchange->peers[peer].failures == EXCHANGE_FAILURES)
 		exchange_gone(exchange, peer);
+}
+
+bool exchange_has_questions(const struct exchange *exchange)
+{
+	const struct exchange_question *question = exchange->questions;
+
+	while (question && question->coming && exchange_is_gone(exchange, question->to))
+		question = question->next;
+	return question;
 }
 
 void exchange_stop(struct exchange *exchange)

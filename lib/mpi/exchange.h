@@ -11,6 +11,9 @@
  *                                               owes, and is asked nothing, until the question ends.
  *   answerer  ask --> debt, which beats while the answer waits for storage --> answer
  *
+ * A rank that cannot reach a peer, or ends alone because its MPI fails, says that it is gone: the peer asks it
+ * nothing more, does not wait for it, and ends as it does.
+ *
  * Words with a wrong check are ignored. A body with a wrong sum ends its question with EBADMSG. The
  * asker reminds a peer of a lost question, ever more seldom; a peer without such a debt says so, and
  * the question ends, unless its body is coming. Whatever is lost, late, doubled, reordered or damaged costs a read of storage.
@@ -26,7 +29,7 @@
 
 enum { EXCHANGE_VERSION = 1, EXCHANGE_RUNS = 16, EXCHANGE_FAILURES = 8 };
 
-enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, WORD_NOTE };
+enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, WORD_NOTE, WORD_GONE };
 
 /* The head of each word, between ranks of one version. */
 struct exchange_head {
@@ -69,7 +72,8 @@ struct exchange_debt {
 struct exchange_peer {
 	uint64_t heard_at;
 	unsigned owing; /* lost questions: the peer is asked nothing before they have ended */
-	bool gone;      /* it cannot be reached */
+	bool gone;      /* it cannot be reached, or says that it is gone */
+	bool told, tell; /* knows that this rank is gone for it; is to be told */
 	unsigned failures; /* of calls, since the last word from it */
 	/* Until a reply to the last reminder has come this rank is not quiet: the reply would come to a
 	 * rank that looks no more. */
@@ -84,6 +88,8 @@ struct exchange {
 	struct exchange_question *questions;
 	struct exchange_debt *debts;
 	bool closed, quiet;
+	bool left; /* a peer has said that it is gone: there is no end together */
+	unsigned tells; /* peers that are to be told */
 };
 
 enum exchange_act {
@@ -141,6 +147,10 @@ bool exchange_is_gone(const struct exchange *exchange, int peer);
 /* A call to send to a peer, or to receive from it, has failed. A peer is gone after EXCHANGE_FAILURES of these
  * without a word from it in between. */
 void exchange_failed(struct exchange *exchange, int peer);
+/* This rank ends alone: ACT_SAY follows for each peer but `self`. */
+void exchange_leave(struct exchange *exchange, int self);
+/* Whether a question is open. A body that comes from a peer that is gone is not waited for. */
+bool exchange_has_questions(const struct exchange *exchange);
 /* This rank asks no more. ACT_QUIET follows when no question is left and each reminder has its reply. */
 void exchange_stop(struct exchange *exchange);
 

@@ -10,7 +10,7 @@
 
 enum { TAG_WORD = 1, TAG_BODY = 16, TAG_BODIES = 16384, WORDS_AT_ONCE = 64, WORD_MOST = 8192 };
 
-enum way { SEND_WORD, SEND_BODY, RECEIVE_BODY };
+enum way { SEND_WORD, SEND_BODY, RECEIVE_BODY, LOOK_FOR_BODY };
 
 /* On its way. */
 struct wire_message {
@@ -57,13 +57,19 @@ static void message_free(struct wire *wire, struct wire_message *message)
 int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
 	      const struct wire_payload *payload, void *owner)
 {
-	int ranks;
+	int ranks = 0, rc;
+	bool known;
 
 	*wire = (struct wire){
 		.payload = payload, .owner = owner, .comm = comm, .end = MPI_REQUEST_NULL};
-	MPI_Comm_size(comm, &ranks);
+	known = MPI_Comm_size(comm, &ranks) == MPI_SUCCESS &&
+		MPI_Comm_rank(comm, &wire->rank) == MPI_SUCCESS;
 	wire->spare = message_new(0, 0);
-	return exchange_open(&wire->exchange, ranks, rules);
+	rc = exchange_open(&wire->exchange, known ? ranks : 0, rules);
+	if (known)
+		return rc;
+	exchange_stop(&wire->exchange);
+	return EIO;
 }
 
 void wire_close(struct wire *wire)
@@ -101,7 +107,9 @@ static int runs_begin(const struct exchange_run *runs, int n, int peer, int tag,
 
 	*request = MPI_REQUEST_NULL;
 	for (int i = 0; i < n; i++) {
-		MPI_Get_address(runs[i].bytes, &places[i]);
+		rc = MPI_Get_address(runs[i].bytes, &places[i]);
+		if (rc != MPI_SUCCESS)
+			return rc;
 		sizes[i] = (int)runs[i].length;
 	}
 	rc = MPI_Type_create_hindexed(n, sizes, places, MPI_BYTE, &type);
@@ -129,12 +137,16 @@ int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_
 
 /* --- messages on their way -------------------------------------------------------------------- */
 
+static int body_look(struct wire *wire, int from, int tag);
+
 /* A call that fails once is tried again by the next step; one that fails for ever makes the peer gone. */
 static void message_begin(struct wire *wire, struct wire_message *message)
 {
 	int n = message->n ? message->n : 1, rc;
 
-	if (message->way == SEND_WORD)
+	if (message->way == LOOK_FOR_BODY)
+		rc = body_look(wire, message->peer, message->tag);
+	else if (message->way == SEND_WORD)
 		rc = MPI_Isend(message->word, (int)message->came, MPI_BYTE, message->peer, message->tag,
 			       wire->comm, &message->request);
 	else
@@ -238,6 +250,22 @@ void wire_note(struct wire *wire, int to)
 	word_say(wire, to, WORD_NOTE, 0, NULL, NULL, 0);
 }
 
+/* Others would wait in the barrier at the end for a rank that does not come. */
+static void wire_break(struct wire *wire)
+{
+	wire->broken = true;
+	exchange_leave(&wire->exchange, wire->rank);
+}
+
+/* No word comes any more, of any peer. */
+static void wire_deafen(struct wire *wire)
+{
+	wire_break(wire);
+	for (int rank = 0; rank < wire->exchange.ranks; rank++)
+		if (rank != wire->rank)
+			exchange_gone(&wire->exchange, rank);
+}
+
 /* --- receiving -------------------------------------------------------------------------------- */
 
 /* Memory for a body that none waits for any more, or that there is no other memory for. If it is too
@@ -290,20 +318,34 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
 	message_put(wire, &wire->receives, message, RECEIVE_BODY, body_tag(action->number));
 }
 
+/* Receives a body that none waits for, if it is there. Returns an MPI code. */
+static int body_look(struct wire *wire, int from, int tag)
+{
+	struct exchange_action action = {.peer = from, .number = (uint64_t)(tag - TAG_BODY)};
+	MPI_Status status;
+	MPI_Count length = 0;
+	int there = 0, rc = MPI_Iprobe(from, tag, wire->comm, &there, &status);
+
+	if (rc != MPI_SUCCESS || !there)
+		return rc;
+	rc = MPI_Get_elements_x(&status, MPI_BYTE, &length);
+	if (rc != MPI_SUCCESS)
+		return rc;
+	action.body = (uint64_t)length;
+	body_receive(wire, &action);
+	return MPI_SUCCESS;
+}
+
 /* A question that has ended without its answer: that word may have been lost alone, and its body, which was
  * sent before, must be received, or its sender could not end. */
 static void body_drop(struct wire *wire, int from, uint64_t number)
 {
-	struct exchange_action action = {.peer = from, .number = number};
-	MPI_Status status;
-	MPI_Count length = 0;
-	int there = 0;
+	struct wire_message *look = message_new(from, 0);
 
-	if (MPI_Iprobe(from, body_tag(number), wire->comm, &there, &status) != MPI_SUCCESS ||
-	    !there || MPI_Get_elements_x(&status, MPI_BYTE, &length) != MPI_SUCCESS)
-		return;
-	action.body = (uint64_t)length;
-	body_receive(wire, &action);
+	if (look)
+		message_put(wire, &wire->receives, look, LOOK_FOR_BODY, body_tag(number));
+	else if (body_look(wire, from, body_tag(number)) != MPI_SUCCESS)
+		exchange_gone(&wire->exchange, from);
 }
 
 /* Returns whether it was one to carry out. */
@@ -339,29 +381,47 @@ static bool act(struct wire *wire, struct exchange_action action)
 			payload->noted(wire->owner);
 		break;
 	case ACT_QUIET:
-		wire->broken = MPI_Ibarrier(wire->comm, &wire->end) != MPI_SUCCESS;
+		/* Not twice: which barrier the second one would be, MPI may count differently elsewhere. */
+		if (MPI_Ibarrier(wire->comm, &wire->end) != MPI_SUCCESS) {
+			wire->end = MPI_REQUEST_NULL;
+			wire_break(wire);
+		}
 		break;
 	}
 	return action.act != ACT_NOTHING;
 }
 
-static bool words_step(struct wire *wire)
+/* Takes a word, if one has come. Returns an MPI code. */
+static int word_take(struct wire *wire, int *there)
 {
 	uint8_t word[WORD_MOST];
 	MPI_Status status;
-	int there = 0, length;
+	int length = 0, rc = MPI_Iprobe(MPI_ANY_SOURCE, TAG_WORD, wire->comm, there, &status);
 
-	for (unsigned i = 0; i < WORDS_AT_ONCE; i++) {
-		if (MPI_Iprobe(MPI_ANY_SOURCE, TAG_WORD, wire->comm, &there, &status) !=
-			    MPI_SUCCESS ||
-		    !there)
-			return i > 0;
-		if (MPI_Recv(word, sizeof(word), MPI_BYTE, status.MPI_SOURCE, TAG_WORD, wire->comm,
-			     &status) != MPI_SUCCESS)
-			continue;
-		MPI_Get_count(&status, MPI_BYTE, &length);
+	if (rc != MPI_SUCCESS || !*there)
+		return rc;
+	rc = MPI_Get_count(&status, MPI_BYTE, &length);
+	if (rc == MPI_SUCCESS) /* the last call that can fail: a word that is not read is taken later */
+		rc = MPI_Recv(word, sizeof(word), MPI_BYTE, status.MPI_SOURCE, TAG_WORD, wire->comm, &status);
+	if (rc == MPI_SUCCESS)
 		(void)act(wire, exchange_word(&wire->exchange, status.MPI_SOURCE, word,
 					      (size_t)length, wire->now));
+	return rc;
+}
+
+static bool words_step(struct wire *wire)
+{
+	for (unsigned i = 0; i < WORDS_AT_ONCE; i++) {
+		int there = 0;
+
+		if (word_take(wire, &there) != MPI_SUCCESS) {
+			if (++wire->deaf == EXCHANGE_FAILURES)
+				wire_deafen(wire);
+			return i > 0;
+		}
+		if (!there)
+			return i > 0;
+		wire->deaf = 0;
 	}
 	return true;
 }
@@ -379,7 +439,7 @@ static bool is_over(struct wire *wire, struct wire_message *message)
 	}
 	if (message->request != MPI_REQUEST_NULL &&
 	    MPI_Test(&message->request, &there, &status) != MPI_SUCCESS) {
-		if (!message->anywhere)
+		if (!message->anywhere || message->request != MPI_REQUEST_NULL)
 			exchange_failed(&wire->exchange, message->peer);
 		message->failed = message->request == MPI_REQUEST_NULL;
 		message->begun = !message->failed || message->way != SEND_WORD; /* doubled it does no harm */
@@ -433,19 +493,31 @@ bool wire_step(struct wire *wire, uint64_t now)
 	return any;
 }
 
+static bool is_waited_for(const struct wire *wire, const struct wire_message *list)
+{
+	while (list && exchange_is_gone(&wire->exchange, list->peer))
+		list = list->next;
+	return list;
+}
+
 bool wire_is_idle(const struct wire *wire)
 {
-	return !wire->exchange.questions && !wire->sends && !wire->receives;
+	return !wire->exchange.tells && !exchange_has_questions(&wire->exchange) && !is_waited_for(wire, wire->sends) &&
+	       !is_waited_for(wire, wire->receives);
 }
 
 bool wire_is_over(struct wire *wire)
 {
 	int there = 0;
 
-	if (!wire->exchange.quiet || wire->broken)
-		return wire->broken;
-	if (wire->end != MPI_REQUEST_NULL &&
-	    MPI_Test(&wire->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-		wire->broken = true;
-	return wire->broken || (wire->end == MPI_REQUEST_NULL && wire_is_idle(wire));
+	if (!wire->broken && wire->exchange.quiet &&
+	    (wire->exchange.left || (wire->end != MPI_REQUEST_NULL &&
+				     MPI_Test(&wire->end, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)))
+		wire_break(wire);
+	if (wire->broken)
+		return wire_is_idle(wire);
+	if (!wire->exchange.quiet || wire->end != MPI_REQUEST_NULL || !wire_is_idle(wire))
+		return false;
+	wire->broken = wire->exchange.questions || wire->sends || wire->receives;
+	return true;
 }

@@ -36,13 +36,16 @@ struct wire {
 	void *owner;
 	MPI_Comm comm;
 	MPI_Request end;
-	bool broken; /* MPI does not end it */
+	int rank;
+	unsigned deaf; /* calls that take words and have failed, without a word in between */
+	bool broken; /* MPI fails: this rank does not end with the others. What is on its way keeps its memory. */
 	struct wire_message *spare; /* for a body when there is no memory, or NULL while it is used */
 	struct wire_message *sends, *receives;
 	uint64_t now; /* of the step */
 };
 
-/* The communicator is the wire's alone, and stays the caller's. Returns 0, or as exchange_open(). */
+/* The communicator is the wire's alone, and stays the caller's. Returns 0, or as exchange_open(); EIO: so does
+ * a rank whose MPI fails. */
 int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
 	      const struct wire_payload *payload, void *owner);
 void wire_close(struct wire *wire);
@@ -59,9 +62,11 @@ void wire_note(struct wire *wire, int to);
 
 /* Takes what has come, and gives up what has not. Returns whether anything was done. */
 bool wire_step(struct wire *wire, uint64_t now);
-/* Whether no question is open and no message is on its way. */
+/* Whether no question is open and no message is on its way. What MPI does not end of a peer that is gone is
+ * not waited for. */
 bool wire_is_idle(const struct wire *wire);
-/* After exchange_stop(): whether no rank asks any more and all is sent, or MPI has failed. */
+/* After exchange_stop(): whether no rank asks any more and all is sent; or MPI has failed, and the others know:
+ * `broken` is set then, and memory that was handed over stays. */
 bool wire_is_over(struct wire *wire);
 
 /* Begins to send, or to receive, runs of memory as one message. Returns an MPI code. */

@@ -40,6 +40,8 @@ static void server_tell(const struct server *serving)
 static void server_free(struct server *serving)
 {
 	server_door_close(serving);
+	if (serving->wire.broken)
+		return; /* what MPI may still read or write stays */
 	server_sets_close(serving);
 	while (serving->spare) {
 		struct server_buffer *buffer = serving->spare;

@@ -215,6 +215,15 @@ void sim_answer(int rank)
 	}
 }
 
+void sim_drop(void)
+{
+	while (sim.messages) {
+		if (sim.messages->send)
+			sim.messages->send->done = true;
+		message_free(sim.messages);
+	}
+}
+
 /* --- the calls -------------------------------------------------------------------------------- */
 
 static struct request *request_new(MPI_Comm comm, MPI_Request *handle)

@@ -32,6 +32,8 @@ void sim_hold(int to, bool words, bool held);
 /* The next message to a rank, a word or another, is lost; or comes with its last byte wrong. */
 void sim_lose(int to, bool word);
 void sim_damage(int to, bool word);
+/* Messages that no rank takes any more are gone, and their sends end. */
+void sim_drop(void);
 /* Each receive that a rank has posted, and for which no message is there, gets one of a single byte. */
 void sim_answer(int rank);
 

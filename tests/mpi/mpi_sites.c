@@ -27,6 +27,11 @@ void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on)
 	fault.calls = 0;
 }
 
+bool mpi_site_has_failed(void)
+{
+	return fault.fired;
+}
+
 bool mpi_site_disarm(void)
 {
 	fault.armed = false;

@@ -18,6 +18,7 @@ struct mpi_site {
 
 /* The n-th call at a site (NULL: at any) from now on fails, n from 1; with `on`, all after it as well. */
 void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on);
+bool mpi_site_has_failed(void);
 /* No call fails any more. Returns whether one has. */
 bool mpi_site_disarm(void);
 /* The sites of the program, numbered from 0; NULL: there are no more. */

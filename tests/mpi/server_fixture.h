@@ -7,15 +7,20 @@
 
 #include "env_fixture.h"
 
-enum { JOB_NODES = 2 };
+enum { JOB_NODES = 2, JOB_STEPS = 20000 /* 200 s: the longest pause between reminders is 64 */ };
 
 struct server_job {
 	struct place place;
 	struct server *servers[JOB_NODES];
+	int opened[JOB_NODES];  /* what server_peers_open() has returned */
+	unsigned types; /* that the test has had MPI not free */
 	uint64_t passed; /* ns that the test has let pass */
 };
 
-/* Each node serves one data set of some megabytes. */
+/* A data set of some megabytes, for one job after the other. */
+void server_job_open(struct server_job *job);
+void server_job_close(struct server_job *job);
+/* Each node serves the data set. */
 void server_job_begin(struct server_job *job);
 /* One look of each server. */
 void server_job_step(struct server_job *job);
@@ -23,7 +28,12 @@ void server_job_step(struct server_job *job);
 uint64_t server_job_chunk(const struct server_job *job, int owner);
 /* Whether a node has a chunk for its members; it is right then, or the test fails. */
 bool server_job_has(const struct server_job *job, int node, uint64_t chunk);
-/* All servers end, and nothing of theirs stays. */
+/* Looks of the servers, a hundredth of a second after each other, until something is so. Reads of storage are
+ * waited for. false: it does not come. */
+bool server_job_comes(struct server_job *job, bool (*is_done)(struct server_job *job));
+/* All servers end. Returns whether they do. */
+bool server_job_stop(struct server_job *job);
+/* They end, and nothing of theirs stays. */
 void server_job_end(struct server_job *job);
 
 #endif

@@ -25,6 +25,7 @@ static void late_body(bool damaged)
 	struct server_job job;
 	uint64_t chunk;
 
+	server_job_open(&job);
 	server_job_begin(&job);
 	chunk = server_job_chunk(&job, 1);
 	sim_hold(0, false, true);
@@ -48,6 +49,7 @@ static void late_body(bool damaged)
 		print_message("-- no huge pages here\n");
 	assert_int_equal(job.servers[0]->sets->counts.alone, 1);
 	server_job_end(&job);
+	server_job_close(&job);
 }
 
 static void body_when_late_and_damaged_then_readers_see_the_chunk_of_storage(void **state)

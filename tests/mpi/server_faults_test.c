@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks that a call of MPI which fails costs the readers of a node no right byte, and no server its end.
+ *
+ * Two servers over simulated MPI begin, exchange chunks and end. Each call that they make fails for the
+ * n-th time, n from 1 until none does: once, and for ever. A wait is bounded by looks of the servers. The
+ * simulation has no failures of its own: a call that fails is not made, and the next one works. */
+#include "config.h"
+#include "mpi_simulated.h"
+#include "mpi_sites.h"
+#include "server_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { FIRST = 6 /* chunks that are wanted at first, by both nodes */, LATER = 2, EACH = 16, FASTER = 4 };
+
+static struct {
+	struct server_job job;
+	uint64_t end; /* chunks before this one are wanted */
+} test;
+
+static bool all_came(struct server_job *job)
+{
+	for (int node = 0; node < JOB_NODES; node++)
+		if (!arena_present(job->servers[node]->sets->arena, 0, test.end * ARENA_BLOCKS))
+			return false;
+	return true;
+}
+
+/* Wants chunks on both nodes, and looks at them when they have come. */
+static bool want(struct server_job *job, uint64_t first, uint64_t end)
+{
+	for (int node = 0; node < JOB_NODES; node++)
+		for (uint64_t chunk = first; chunk < end; chunk++)
+			assert_non_null(server_want(job->servers[node], job->servers[node]->sets, chunk, true));
+	test.end = end;
+	if (!server_job_comes(job, all_came))
+		return false;
+	for (int node = 0; node < JOB_NODES; node++)
+		for (uint64_t chunk = first; chunk < end; chunk++)
+			assert_true(server_job_has(job, node, chunk));
+	return true;
+}
+
+static bool no_questions(struct server_job *job)
+{
+	for (int node = 0; node < JOB_NODES; node++)
+		if (job->servers[node]->wire.exchange.questions)
+			return false;
+	return true;
+}
+
+static uint64_t asked_bytes(const struct server_job *job)
+{
+	return job->servers[0]->sets->counts.asked_bytes + job->servers[1]->sets->counts.asked_bytes;
+}
+
+/* What does not go as it should; NULL: all does. */
+static const char *job_run(struct server_job *job, bool on)
+{
+	bool settled;
+	uint64_t before;
+
+	server_job_begin(job);
+	if (!want(job, 0, FIRST))
+		return "chunks do not come";
+	settled = !on && mpi_site_has_failed() && !job->opened[0] && !job->opened[1];
+	if (settled && !server_job_comes(job, no_questions))
+		return "questions do not end";
+	before = asked_bytes(job);
+	if (!want(job, FIRST, FIRST + LATER))
+		return "later chunks do not come";
+	if (settled && asked_bytes(job) == before)
+		return "peers are not asked again";
+	return server_job_stop(job) ? NULL : "servers do not end";
+}
+
+/* Returns how many calls have failed, n times a call. */
+static unsigned site_fails(const struct mpi_site *site, bool on, unsigned *bad)
+{
+	const char *then = NULL;
+	bool failed = true;
+	unsigned runs = 0;
+
+	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
+		mpi_site_arm(site, n, on);
+		then = job_run(&test.job, on);
+		failed = mpi_site_disarm();
+		runs += failed;
+		if (then)
+			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call,
+				    n, on ? " and for ever" : "", then);
+		if (!strcmp(site->call, "MPI_Type_free"))
+			test.job.types = sim_left().types;
+		server_job_end(&test.job);
+	}
+	*bad += then != NULL;
+	return runs;
+}
+
+static void calls_fail(bool on)
+{
+	const struct mpi_site *site;
+	unsigned sites = 0, runs = 0, bad = 0;
+
+	server_job_open(&test.job);
+	for (unsigned i = 0; (site = mpi_site(i)); i++) {
+		unsigned failed = site_fails(site, on, &bad);
+
+		sites += failed > 0;
+		runs += failed;
+	}
+	server_job_close(&test.job);
+	print_message("-- %u calls of MPI, %u failures\n", sites, runs);
+	assert_int_equal(bad, 0);
+	assert_true(sites > 10);
+}
+
+static void call_when_it_fails_once_then_chunks_are_right_and_peers_are_asked_again(void **state)
+{
+	(void)state;
+	calls_fail(false);
+}
+
+static void call_when_it_fails_for_ever_then_chunks_are_right_and_servers_end(void **state)
+{
+	(void)state;
+	calls_fail(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(call_when_it_fails_once_then_chunks_are_right_and_peers_are_asked_again),
+		cmocka_unit_test(call_when_it_fails_for_ever_then_chunks_are_right_and_servers_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
