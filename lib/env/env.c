@@ -501,7 +501,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
 }
 
-int env_open_origin(const MDB_env *env, MDB_env **ret)
+int env_open_origin(const MDB_env *env, const char *path, unsigned flags, MDB_env **ret)
 {
 	const struct origin_functions *call = &env->origin->call;
 	unsigned readers;
@@ -517,8 +517,7 @@ int env_open_origin(const MDB_env *env, MDB_env **ret)
 	if (env->later)
 		rc = later_open_origin(env, orig);
 	else
-		rc = call->mdb_env_open(orig, env->path, env_origin_flags(env, env->flags),
-					env->permissions);
+		rc = call->mdb_env_open(orig, path, env_origin_flags(env, flags), env->permissions);
 	if (rc)
 		call->mdb_env_close(orig);
 	else

@@ -12,7 +12,9 @@
 
 #include "util/stats.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -108,17 +110,39 @@ static bool same_file(const MDB_env *env, MDB_env *orig)
 	return !env->origin->call.mdb_env_get_fd(orig, &fd) && env_file_is(env, fd);
 }
 
+/* Opens what `path` leads to. Returns 0, MDB_INVALID (it is not the file that is open), or what the
+ * original says. */
+static int open_same(const MDB_env *env, const char *path, unsigned flags, MDB_env **orig)
+{
+	int rc = env_open_origin(env, path, flags, orig);
+
+	if (rc || env->later || same_file(env, *orig))
+		return rc;
+	env->origin->call.mdb_env_close(*orig);
+	return MDB_INVALID;
+}
+
+/* Opens the file that has no name any more, because another one has taken its place. With a lock file
+ * that is refused with MDB_INVALID: reader slots would be those of the other file. */
+static int open_nameless(const MDB_env *env, MDB_env **orig)
+{
+	char path[32];
+
+	if (env->later || !(env->flags & MDB_NOLOCK) || !env_file_is(env, env->data))
+		return MDB_INVALID;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", env->data);
+	return open_same(env, path, env->flags | MDB_NOSUBDIR, orig);
+}
+
 static int adopt(MDB_env *env)
 {
 	MDB_env *orig;
-	int rc = env_open_origin(env, &orig);
+	int rc = open_same(env, env->path, env->flags, &orig);
 
+	if (rc == MDB_INVALID || rc == ENOENT)
+		rc = open_nameless(env, &orig);
 	if (rc)
 		return rc;
-	if (!env->later && !same_file(env, orig)) {
-		env->origin->call.mdb_env_close(orig);
-		return MDB_INVALID;
-	}
 	if (env->later && env->later->readers && (rc = later_lock(env))) {
 		env->origin->call.mdb_env_close(orig);
 		return rc;

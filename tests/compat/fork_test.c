@@ -327,6 +327,32 @@ static int child_reads_one(void *context)
 	return rc;
 }
 
+/* Another data set takes the place of the one that is open, or none does. */
+static void child_when_its_file_has_no_name_any_more_then_reads_it(void **state)
+{
+	const char *names[] = {"old", "older"};
+
+	(void)state;
+	for (unsigned removed = 0; removed < 2; removed++) {
+		for (int with_txn = 0; with_txn < 2; with_txn++) {
+			const char *path = data_make(names[removed]);
+			char data[256], other[256];
+			struct inherited in;
+
+			inherited_open(&in, path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, with_txn);
+			snprintf(data, sizeof(data), "%s/data.mdb", path);
+			snprintf(other, sizeof(other), "%s/data.mdb", data_make("new"));
+			assert_int_equal(data_rewrite(room_path("new"), 3), 0);
+			assert_int_equal(removed ? unlink(data) : rename(other, data), 0);
+			assert_int_equal(child_run(child_reads, &in), 0);
+			assert_int_equal(child_run(child_reads_and_closes, &in), 0);
+			inherited_close(&in);
+			room_remove();
+			assert_non_null(room_make());
+		}
+	}
+}
+
 /* A loader starts new workers for each epoch, and they leave by _exit(). The table has 126 slots.
  */
 static void three_hundred_workers_in_turn_all_get_a_reader_slot(void **state)
@@ -485,6 +511,7 @@ int main(void)
 		IN_A_ROOM(parent_keeps_its_snapshot_when_a_child_ends),
 		IN_A_ROOM(child_keeps_its_snapshot_when_the_parent_closes),
 		IN_A_ROOM(child_reads_on_when_the_parent_has_ended),
+		IN_A_ROOM(child_when_its_file_has_no_name_any_more_then_reads_it),
 		IN_A_ROOM(three_hundred_workers_in_turn_all_get_a_reader_slot),
 		IN_A_ROOM(eight_workers_at_once_read_right_and_leave_no_slot),
 		IN_A_ROOM(grandchild_reads_right),
