@@ -9,6 +9,7 @@
 #include "format/page.h"
 #include "origin/origin_find.h"
 #include "origin/origin_loan.h"
+#include "util/descriptor.h"
 #include "util/settings.h"
 #include "util/log.h"
 #include "util/stats.h"
@@ -179,18 +180,21 @@ static int judge_file(int fd, struct file_metas *look)
 {
 	enum format format = FORMAT_0_9;
 	struct meta meta;
+	ssize_t got = pread(fd, look->first, META_LOOK, 0);
 
-	memset(look, 0, sizeof(*look));
-	if (pread(fd, look->first, META_LOOK, 0) < META_END)
-		return 0;
+	memset(&look->newer, 0, sizeof(look->newer));
+	if (got < META_END)
+		return got < 0 ? errno : 0;
 	if (is_meta(look->first, FORMAT_1_0))
 		format = FORMAT_1_0;
 	else if (!is_meta(look->first, FORMAT_0_9))
 		return 0;
 	if (meta_parse(&meta, look->first, format))
 		return MDB_INVALID;
-	if (pread(fd, look->second, META_LOOK, meta.page_size) < META_END ||
-	    !is_meta(look->second, format))
+	got = pread(fd, look->second, META_LOOK, meta.page_size);
+	if (got < 0)
+		return errno;
+	if (got < META_END || !is_meta(look->second, format))
 		return 0;
 	return meta_judge(look->first, look->second, &look->newer, format);
 }
@@ -272,19 +276,13 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 	return loan->fd < 0 ? errno : 0;
 }
 
-/* Whether a file may be there that could not be opened for want of something else. */
-static bool is_shortage(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOMEM;
-}
-
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
 {
 	char *name = env_data_path(path, flags);
 	struct file_metas look = {.newer = {.page_size = 0}};
-	int rc = 0, container, before;
+	int rc = 0, container = -1, before;
 	bool missing;
 
 	if (!name)
@@ -293,7 +291,7 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	 */
 	*loan = (struct origin_loan){.path = name, .fd = open(name, O_RDONLY)};
 	/* What cannot be looked at must not be judged by what the original sees a moment later. */
-	if (loan->fd < 0 && is_shortage(errno)) {
+	if (loan->fd < 0 && descriptor_is_short(errno)) {
 		rc = errno;
 		free(name);
 		return rc;
@@ -302,8 +300,9 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 	if (loan->fd >= 0)
 		rc = judge_file(loan->fd, &look);
 	/* What is a data file is no container. */
-	if (!rc && !look.newer.page_size &&
-	    (container = packed_find(name, loan->fd, missing)) >= 0) {
+	if (!rc && !look.newer.page_size)
+		rc = packed_find(name, loan->fd, missing, &container);
+	if (!rc && container >= 0) {
 		rc = container_open(env, path, container, loan);
 	} else if (!rc && look.newer.page_size) {
 		before = staged_take(env, path, &loan->fd);
@@ -432,22 +431,25 @@ fail:
 	return rc;
 }
 
-/* Whether a path leads to a container, of which the original knows nothing. */
-static bool is_container(const char *path, unsigned flags)
+/* A container is not written to. The original knows nothing of it and would make a data file beside it,
+ * so it is not asked either where that cannot be told. Returns 0 (it is none), EACCES or an errno. */
+static int refuse_container(const char *path, unsigned flags)
 {
 	char *name = env_data_path(path, flags);
-	int fd, container;
+	int fd, container = -1, rc;
 
 	if (!name)
-		return false;
+		return ENOMEM;
 	fd = open(name, O_RDONLY | O_CLOEXEC);
-	container = packed_find(name, fd, is_missing(fd, flags));
+	rc = fd < 0 && descriptor_is_short(errno) ? errno : 0;
+	if (!rc)
+		rc = packed_find(name, fd, is_missing(fd, flags), &container);
 	if (fd >= 0)
 		close(fd);
 	if (container >= 0 && container != fd)
 		close(container);
 	free(name);
-	return container >= 0;
+	return container >= 0 ? EACCES : rc;
 }
 
 /* With LMDBIO_VERBOSE the person learns which file is to blame, and what to do. */
@@ -477,8 +479,8 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 	if (env->mode == ENV_NEW && own)
 		return env_open_own(env, path, flags, mode);
 	if (env->mode == ENV_NEW && !settings_get()->disable && !(flags & MDB_RDONLY) &&
-	    is_container(path, flags))
-		return EACCES;
+	    (rc = refuse_container(path, flags)))
+		return rc;
 	rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 	if (!rc && env->mode == ENV_NEW) {
 		env->mode = ENV_FORWARDED;

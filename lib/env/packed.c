@@ -31,23 +31,42 @@
 
 enum { COPY_STEP = 1 << 20 };
 
-int packed_find(const char *name, int fd, bool missing)
+/* A directory or a pipe is none; bytes that storage does not give may be one's. */
+static int look(int fd, bool *is)
+{
+	errno = 0;
+	*is = container_is_one(fd);
+	return !*is && errno == EIO ? EIO : 0;
+}
+
+int packed_find(const char *name, int fd, bool missing, int *container)
 {
 	char *beside;
-	int found = -1;
+	bool is;
+	int rc, found;
 
-	if (fd >= 0)
-		return container_is_one(fd) ? fd : -1;
-	if (missing && asprintf(&beside, "%s.zst", name) >= 0) {
-		/* Anything may have that name, a pipe too; reading a container may wait. */
-		found = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		free(beside);
+	*container = -1;
+	if (fd >= 0) {
+		rc = look(fd, &is);
+		*container = is ? fd : -1;
+		return rc;
 	}
-	if (found >= 0 && (!container_is_one(found) || fcntl(found, F_SETFL, 0))) {
+	if (!missing)
+		return 0;
+	if (asprintf(&beside, "%s.zst", name) < 0)
+		return ENOMEM;
+	/* Anything may have that name, a pipe too; reading a container may wait. */
+	found = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	rc = found < 0 && descriptor_is_short(errno) ? errno : 0;
+	free(beside);
+	if (found < 0)
+		return rc;
+	rc = look(found, &is);
+	if (is && !fcntl(found, F_SETFL, 0))
+		*container = found;
+	else
 		close(found);
-		found = -1;
-	}
-	return found;
+	return rc;
 }
 
 unsigned packed_flags(unsigned flags)

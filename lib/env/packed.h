@@ -24,8 +24,9 @@ struct packed {
 
 /* Whether a path names a container: the data file `name` itself, which is open as `fd`, or one
  * beside it (name.zst) when fd is -1 and the data file of a directory is `missing`. What only has
- * such a name is none. Returns its descriptor, which is `fd` or a new one, or -1. */
-int packed_find(const char *name, int fd, bool missing);
+ * such a name is none. Returns 0 and its descriptor, which is `fd`, a new one or -1: it does not; or
+ * EIO, ENOMEM, EMFILE or ENFILE: it cannot be told. */
+int packed_find(const char *name, int fd, bool missing, int *container);
 
 /* Opens the container behind a descriptor, which becomes the packed's when this succeeds. Returns
  * 0, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an errno. */

@@ -3,6 +3,7 @@
 #ifndef LMDBIO_UTIL_DESCRIPTOR_H
 #define LMDBIO_UTIL_DESCRIPTOR_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,6 +73,12 @@ static inline bool descriptor_look(int fd, int flags, struct descriptor_file *fi
 		return false;
 	*file = (struct descriptor_file){st.st_dev, st.st_ino, (uint64_t)st.st_size};
 	return true;
+}
+
+/* Whether open() has failed for want of something else than the file, which may be there. */
+static inline bool descriptor_is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
 /* Whether it still is the file that it was. Asked before each read. */
