@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The counters as they lie in memory that the processes of a node share.
  *
- * A table is a memfd named "lmdbio-stats": one page of head, then STATS_SLOTS slots of whole pages,
+ * A table is a memfd named "lmdbio-stats": a head, then STATS_SLOTS slots of whole pages,
  * of which memory is used by those that were given out. lmdbio-run makes one for its program and
  * all of the program's children; a process without lmdbio-run makes one for itself and its forked
  * children. A process maps its slot over stats_own (stats.h), so that an add goes to shared memory
@@ -9,8 +9,10 @@
  * by which /proc shows the table to other processes of the same user; it also keeps the map of the
  * whole table, as programs close descriptors that they have not opened.
  *
- * A slot's counters never go back. A slot that a dead process has left is given to another one
- * when all have been given out: its counters go on from there, and base[] is where they stood.
+ * A slot's counters never go back. After the first STATS_KEPT processes a slot that a dead process has
+ * left is given to another one, so that a program that forks workers all its life has no more memory
+ * for it: its counters go on from there, and base[] is where they stood. Slots that were never given
+ * out serve where none is found.
  */
 #ifndef LMDBIO_UTIL_STATS_LAYOUT_H
 #define LMDBIO_UTIL_STATS_LAYOUT_H
@@ -20,8 +22,9 @@
 #include <stdint.h>
 
 enum {
-	STATS_VERSION = 1, /* of this page; another one is another table */
+	STATS_VERSION = 2, /* of this page; another one is another table */
 	STATS_SLOTS = 4096,
+	STATS_KEPT = 256, /* processes that are told one by one, the dead too */
 	STATS_PROGRAM = 64, /* bytes of a program's name, the final 0 with them */
 	STATS_SIZES = 40,   /* classes of request sizes: [i] from 2^i bytes on; the last has no end */
 	STATS_SPANS = 64, /* spans of time of one length that waits are summed over */
@@ -136,11 +139,15 @@ struct stats_head {
 	uint32_t slots;
 	uint32_t counters; /* STATS_COUNT */
 	_Atomic uint32_t told_full;
-	_Atomic uint64_t given;    /* slots given out, those with them that were given out again */
+	_Atomic uint64_t looked;   /* at slots, in turn, for one that is given again */
 	_Atomic uint64_t reporter; /* the owner word of an lmdbio-run that reports for all; or 0 */
+	_Atomic uint64_t used;     /* slots that have had a process: the first so many */
+	/* Of the former processes of all slots: the first open of the table, and spans from there on. */
+	_Atomic uint64_t opened_ns;
+	_Atomic uint64_t past_spans[STATS_SCALES][STATS_SPANS];
 };
 
-_Static_assert(sizeof(struct stats_head) == STATS_PAGE, "the head is a page");
+_Static_assert(sizeof(struct stats_head) % STATS_PAGE == 0, "the head is whole pages");
 
 /* What a figure means that is not yet known to be a counter's: the verdict's numbers, of a process
  * or of all in a table. */

@@ -38,16 +38,40 @@ void stats_spans_begin(struct stats_sum *sum, uint64_t opened_ns, uint64_t now)
 	sum->scale = stats_spans_scale(now > opened_ns ? now - opened_ns : 0);
 }
 
+/* The span of a time axis for span i of a process that has opened so many nanoseconds later. */
+static uint64_t span_at(uint64_t offset, unsigned scale, unsigned i)
+{
+	uint64_t to = offset / span_ns(scale) + i;
+
+	return to < STATS_SPANS ? to : STATS_SPANS - 1;
+}
+
+void stats_spans_keep(struct stats_head *head, const struct stats_slot *slot)
+{
+	uint64_t opened = atomic_load(&slot->opened_ns), first = atomic_load(&head->opened_ns);
+	uint64_t offset = opened > first ? opened - first : 0;
+
+	for (unsigned n = 0; opened && first && n < STATS_SCALES * STATS_SPANS; n++) {
+		unsigned scale = n / STATS_SPANS, i = n % STATS_SPANS;
+		uint64_t ns = atomic_load(&slot->spans[scale][i]);
+
+		if (ns)
+			atomic_fetch_add(&head->past_spans[scale][span_at(offset, scale, i)], ns);
+	}
+}
+
+void stats_spans_sum_kept(const struct stats_head *head, struct stats_sum *sum)
+{
+	for (unsigned i = 0; i < STATS_SPANS; i++)
+		sum->spans[i] += atomic_load(&head->past_spans[sum->scale][i]);
+}
+
 void stats_spans_sum(const struct stats_slot *slot, struct stats_sum *sum)
 {
 	uint64_t opened = atomic_load_explicit(&slot->opened_ns, memory_order_relaxed);
 	uint64_t offset = opened > sum->opened_ns ? opened - sum->opened_ns : 0;
 
-	for (unsigned i = 0; opened && sum->opened_ns && i < STATS_SPANS; i++) {
-		uint64_t to = offset / span_ns(sum->scale) + i;
-
-		to = to < STATS_SPANS ? to : STATS_SPANS - 1;
-		sum->spans[to] +=
+	for (unsigned i = 0; opened && sum->opened_ns && i < STATS_SPANS; i++)
+		sum->spans[span_at(offset, sum->scale, i)] +=
 			atomic_load_explicit(&slot->spans[sum->scale][i], memory_order_relaxed);
-	}
 }

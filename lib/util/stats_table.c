@@ -296,12 +296,38 @@ static uint64_t slot_of(const struct stats_slot *slot, uint64_t elapsed)
 	return of > waited ? of : waited;
 }
 
-/* Closes the account of the slot's last process and begins one for the next. */
-static void slot_renew(struct stats_slot *slot)
+unsigned stats_table_given(const struct stats_table *table)
 {
-	uint64_t elapsed = slot_elapsed(slot, false);
+	uint64_t used = load(&table->head->used);
+
+	return used < STATS_SLOTS ? (unsigned)used : STATS_SLOTS;
+}
+
+/* When the first process of a table opened an environment; 0: none has. */
+static uint64_t table_opened(const struct stats_table *table)
+{
+	unsigned n = stats_table_given(table);
+	uint64_t first = load(&table->head->opened_ns);
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t opened = load(&table->slots[i].opened_ns);
+
+		if (opened && (!first || opened < first))
+			first = opened;
+	}
+	return first;
+}
+
+/* Closes the account of the slot's last process and begins one for the next. */
+static void slot_renew(struct stats_table *table, struct stats_slot *slot)
+{
+	uint64_t elapsed = slot_elapsed(slot, false), none = 0;
 
 	if (slot_counts(slot)) {
+		/* Where the table's time begins is not forgotten with the slot that knows it. */
+		(void)atomic_compare_exchange_strong(&table->head->opened_ns, &none,
+						     table_opened(table));
+		stats_spans_keep(table->head, slot);
 		atomic_fetch_add(&slot->past_of_ns, slot_of(slot, elapsed));
 		atomic_fetch_add(&slot->past_elapsed_ns, elapsed);
 		atomic_fetch_add(&slot->past_kernel_bytes, slot_kernel_bytes(slot));
@@ -318,22 +344,54 @@ static void slot_renew(struct stats_slot *slot)
 	slot->environments = slot->queue = slot->waiters = slot->waiters_most = 0;
 }
 
-struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
+/* A slot that no process has had yet; NULL: there is none. */
+static struct stats_slot *slot_new(struct stats_table *table, uint64_t owner)
 {
-	for (unsigned tries = 0; tries < 2 * STATS_SLOTS; tries++) {
-		uint64_t given = atomic_fetch_add(&table->head->given, 1), before;
-		struct stats_slot *slot = &table->slots[given % STATS_SLOTS];
+	uint64_t used = atomic_load(&table->head->used);
+
+	while (used < STATS_SLOTS) {
+		uint64_t none = 0;
+
+		if (!atomic_compare_exchange_weak(&table->head->used, &used, used + 1))
+			continue;
+		if (atomic_compare_exchange_strong(&table->slots[used].owner, &none, owner))
+			return &table->slots[used];
+		used++; /* it was taken as one that is free */
+	}
+	return NULL;
+}
+
+/* A slot without a living process, if there is one among the next `tries`; or NULL. */
+static struct stats_slot *slot_again(struct stats_table *table, uint64_t owner, unsigned tries)
+{
+	unsigned used = stats_table_given(table);
+
+	while (used && tries--) {
+		uint64_t looked = atomic_fetch_add(&table->head->looked, 1), before;
+		struct stats_slot *slot = &table->slots[looked % used];
 
 		before = atomic_load(&slot->owner);
-		if (before && (given < STATS_SLOTS || stats_owner_lives(before)))
+		if (before && stats_owner_lives(before))
 			continue;
 		if (!atomic_compare_exchange_strong(&slot->owner, &before, owner))
 			continue;
 		if (before)
-			slot_renew(slot);
+			slot_renew(table, slot);
 		return slot;
 	}
 	return NULL;
+}
+
+struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner)
+{
+	enum { TRIES = 16 }; /* each reads a line of /proc where the process lives */
+	struct stats_slot *slot = NULL;
+
+	if (stats_table_given(table) >= STATS_KEPT)
+		slot = slot_again(table, owner, TRIES);
+	if (!slot)
+		slot = slot_new(table, owner);
+	return slot ? slot : slot_again(table, owner, 2 * STATS_SLOTS);
 }
 
 /* --- sums ------------------------------------------------------------------------------------ */
@@ -354,34 +412,13 @@ void stats_sum_slot(const struct stats_slot *slot, bool lives, struct stats_sum 
 	stats_spans_sum(slot, sum);
 }
 
-/* When the first process of a table opened an environment; 0: none has. */
-static uint64_t table_opened(const struct stats_table *table)
-{
-	unsigned n = stats_table_given(table);
-	uint64_t first = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t opened = load(&table->slots[i].opened_ns);
-
-		if (opened && (!first || opened < first))
-			first = opened;
-	}
-	return first;
-}
-
-unsigned stats_table_given(const struct stats_table *table)
-{
-	uint64_t given = load(&table->head->given);
-
-	return given < STATS_SLOTS ? (unsigned)given : STATS_SLOTS;
-}
-
 void stats_sum_table(const struct stats_table *table, struct stats_sum *sum)
 {
 	unsigned n = stats_table_given(table);
 
 	*sum = (struct stats_sum){.processes = 0};
 	stats_spans_begin(sum, table_opened(table), clock_now());
+	stats_spans_sum_kept(table->head, sum);
 	for (unsigned i = 0; i < n; i++) {
 		const struct stats_slot *slot = &table->slots[i];
 

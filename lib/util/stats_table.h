@@ -42,8 +42,9 @@ int stats_table_join(struct stats_table *table, const char *where);
 /* Unmaps it and closes the descriptor if it still is the table's. */
 void stats_table_close(struct stats_table *table);
 
-/* A slot for the process `owner`, with nothing in it but that word, base[] and the past; NULL: all
- * belong to processes that live. */
+/* A slot for the process `owner`, with nothing in it but that word, base[] and the past: of the first
+ * STATS_KEPT processes one each, then a dead one's if one is found. NULL: all belong to processes that
+ * live. */
 struct stats_slot *stats_table_take(struct stats_table *table, uint64_t owner);
 
 /* Adds up all processes of a table, the dead ones with the living; or one slot's process alone. */

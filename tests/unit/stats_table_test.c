@@ -2,6 +2,8 @@
 /* Checks that counters outlive their process, and which table a process takes for one. */
 #include "util/stats.h"
 #include "util/stats_table.h"
+#include "util/clock.h"
+#include "util/stats_private.h"
 
 #include "child_said.h"
 
@@ -270,7 +272,7 @@ static void slots_of_dead_processes_are_given_again(void **state)
 	assert_false(stats_owner_lives(own + (UINT64_C(1) << STATS_PID_BITS)));
 	assert_int_equal(stats_table_make(&table), 0);
 	for (int i = 0; i < STATS_SLOTS; i++) {
-		slot = stats_table_take(&table, i == 5 ? dead : own);
+		slot = stats_table_take(&table, own);
 		assert_ptr_equal(slot, &table.slots[i]);
 		slot->opened_ns = 100;
 		slot->seen_ns = 400;
@@ -278,6 +280,7 @@ static void slots_of_dead_processes_are_given_again(void **state)
 		slot->counters[STATS_WAITS].value = 1;
 		slot->counters[STATS_WAIT_NS].value = 10;
 	}
+	table.slots[5].owner = dead;
 	slot = stats_table_take(&table, own);
 	assert_ptr_equal(slot, &table.slots[5]);
 	slot->opened_ns = slot->ended_ns = 500;
@@ -291,6 +294,43 @@ static void slots_of_dead_processes_are_given_again(void **state)
 	assert_int_equal(sum.counters[STATS_WAIT_NS], 3);
 	assert_int_equal(slot->past_elapsed_ns, 300);
 	assert_int_equal(slot->past_of_ns, 300);
+	stats_table_close(&table);
+}
+
+/* A program that forks workers all its life: its table takes no more memory, and no wait is lost. */
+static void table_of_many_dead_processes_stays_small(void **state)
+{
+	const uint64_t second = UINT64_C(1000000000), first = clock_now() - 50 * second;
+	uint64_t dead = (uint64_t)dead_pid(), waits = 0;
+	struct stats_table table;
+	struct stats_sum sum;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stats_table_make(&table), 0);
+	for (unsigned i = 0; i < 10 * STATS_KEPT; i++) {
+		struct stats_slot *slot = stats_table_take(&table, dead);
+
+		assert_non_null(slot);
+		assert_int_equal(slot->opened_ns, 0);
+		slot->opened_ns = first + i % 10 * second;
+		slot->seen_ns = slot->opened_ns + second;
+		slot->counters[STATS_WAIT_NS].value += i;
+		stats_spans_add(slot, slot->opened_ns + second / 2, i);
+		waits += i;
+	}
+	assert_int_equal(fstat(table.fd, &st), 0);
+	assert_true((uint64_t)st.st_blocks * 512 <=
+		    sizeof(struct stats_head) + STATS_KEPT * sizeof(struct stats_slot));
+	stats_sum_table(&table, &sum);
+	assert_int_equal(sum.processes, 10 * STATS_KEPT);
+	assert_int_equal(sum.counters[STATS_WAIT_NS], waits);
+	assert_int_equal(sum.opened_ns, first);
+	for (unsigned i = 0; i < STATS_SPANS; i++) {
+		assert_true(sum.scale > 0 || i < 10 || !sum.spans[i]);
+		waits -= sum.spans[i];
+	}
+	assert_int_equal(waits, 0);
 	stats_table_close(&table);
 }
 
@@ -402,6 +442,7 @@ int main(void)
 		cmocka_unit_test(file_that_is_no_table_is_not_joined),
 		cmocka_unit_test(table_of_another_user_is_not_joined),
 		cmocka_unit_test(slots_of_dead_processes_are_given_again),
+		cmocka_unit_test(table_of_many_dead_processes_stays_small),
 		cmocka_unit_test(process_in_a_full_table_counts_for_itself_and_says_so),
 		cmocka_unit_test(processes_of_the_node_are_found),
 	};
