@@ -147,6 +147,10 @@ static int adopt(MDB_env *env)
 		env->origin->call.mdb_env_close(orig);
 		return rc;
 	}
+	if (env->stored && (rc = store_settle(&env->store))) {
+		env->origin->call.mdb_env_close(orig);
+		return rc;
+	}
 	env->orig = orig;
 	env->generation = fork_generation;
 	stats_opened();

@@ -265,8 +265,7 @@ void store_forked(struct store *store)
 	bool kept = store->ops->save && store->transactions && store->shown.mapped_count;
 
 	if (store->arena) {
-		if (!kept)
-			(void)show_file_whole(store);
+		store->shows_parent = !kept && !show_file_whole(store);
 		arena_forked(store->arena);
 		node_link_close(&store->link);
 		/* The child attaches afresh, when it first wants bytes. */
@@ -293,6 +292,19 @@ void store_forked(struct store *store)
 	store->landing.waiters = NULL;
 	atomic_store(&store->spare, NULL);
 	clock_condition(&store->landing.landed); /* threads of the parent's may wait for it */
+}
+
+int store_settle(struct store *store)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&store->lock);
+	if (store->shows_parent && !show_file_whole(store))
+		rc = ENOMEM;
+	else
+		store->shows_parent = false;
+	pthread_mutex_unlock(&store->lock);
+	return rc;
 }
 
 bool store_reads_around(const struct store *store)

@@ -143,6 +143,7 @@ struct store_retired {
 struct store {
 	const struct store_ops *ops;       /* of its kind */
 	bool shows_file;                   /* store_shows_file() */
+	bool shows_parent;                 /* the window has maps of the parent's arena: store_settle() */
 	bool believe_cache;                /* what the page cache holds is left at rest */
 	const struct store_packed *packed; /* of a container */
 	uint64_t piece; /* bytes, a power of two: what is not brought in smaller pieces */
@@ -291,6 +292,10 @@ void store_leave(struct store *store);
 /* In a forked child, at once, held by its parent before the fork: everything back to rest, the
  * parent's arena cut off (its memory in this process stays mapped, unused). System calls alone. */
 void store_forked(struct store *store);
+/* In a forked child, before it reads: lays the file under the window where the kernel has refused that
+ * at the fork. What is there instead loses its bytes as the parent's arena gives up chunks, which the
+ * child does not pin. Returns 0 or ENOMEM. */
+int store_settle(struct store *store);
 
 /* What memory holds the bytes, for a report. */
 const char *store_name(const struct store *store);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -151,6 +152,63 @@ static void child_when_its_file_was_replaced_and_a_call_fails_then_says_its_code
 	mdb_env_close(in.env);
 }
 
+/* Maps of the arena in this process. */
+static unsigned arena_maps(void)
+{
+	unsigned n = 0;
+	char line[512];
+	FILE *maps;
+
+	chance_pause();
+	maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(line, sizeof(line), maps))
+		n += strstr(line, "/memfd:lmdbio (deleted)") && strstr(line, " r--s ");
+	if (maps)
+		fclose(maps);
+	chance_go_on();
+	return n;
+}
+
+/* 0, or what is wrong. Unless the file is under the window, it shows what the parent's arena gives
+ * up. */
+static int child_looks_at_its_window(void *context)
+{
+	struct inherited *in = context;
+	MDB_txn *txn;
+	int rc;
+
+	if (!arena_maps())
+		return 2; /* the file has been laid there */
+	rc = mdb_txn_begin(in->env, NULL, MDB_RDONLY, &txn);
+	if (!is_code(rc))
+		return 3;
+	chance_set(0, 0, &counts);
+	rc = mdb_txn_begin(in->env, NULL, MDB_RDONLY, &txn);
+	if (rc)
+		return 4;
+	rc = arena_maps() ? 5 : 0;
+	mdb_txn_abort(txn);
+	return rc ? rc : data_check_env(in->env, 0);
+}
+
+static void child_when_no_call_works_at_the_fork_then_its_window_shows_the_file_later(void **state)
+{
+	struct inherited in = {.seed = 0};
+	struct child child;
+
+	(void)state;
+	assert_int_equal(open_once(container_make(), MDB_RDONLY, &in.env), 0);
+	assert_int_equal(data_check_env(in.env, 0), 0);
+	assert_true(arena_maps() > 0);
+	fflush(NULL);
+	chance_set(0, 1, &counts);
+	child = child_start(child_looks_at_its_window, &in);
+	chance_set(0, 0, &counts);
+	assert_int_equal(child_result(&child), 0);
+	assert_int_equal(data_check_env(in.env, 0), 0);
+	mdb_env_close(in.env);
+}
+
 static int room_setup(void **state)
 {
 	(void)state;
@@ -177,6 +235,9 @@ int main(void)
 			room_setup, room_teardown),
 		cmocka_unit_test_setup_teardown(
 			child_when_its_file_was_replaced_and_a_call_fails_then_says_its_code,
+			room_setup, room_teardown),
+		cmocka_unit_test_setup_teardown(
+			child_when_no_call_works_at_the_fork_then_its_window_shows_the_file_later,
 			room_setup, room_teardown),
 	};
 
