@@ -74,6 +74,10 @@ struct store_warm {
 	unsigned row;        /* 0: the last one that was looked at was not there */
 	uint64_t first, end; /* offsets: what lies between is taken to be there */
 	long faults;         /* page faults of the process that had to read, when it was taken */
+	uint64_t last;       /* chunk that was asked for last, and one; 0: none was */
+	bool near;           /* ... and the one before it was its neighbour */
+	unsigned found, vain; /* looks at chunks at random, in a row, that found all there, or not */
+	unsigned skip;        /* how many values to go without one */
 };
 
 /* How the page cache is asked what it holds (store_look.c). */

@@ -20,6 +20,10 @@ enum {
 	TAKE_ROW = 4,   /* so many in a row, and others are taken to be there as well */
 	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes at a time */
 	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... of which a page is tried at each of these */
+	TAKE_FOUND = 64, /* ... that were come to at random: a value that is wrongly taken to be there
+			    costs a request for each of its pages */
+	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
+	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
 
 /* Page faults that had to read. */
@@ -164,13 +168,12 @@ bool is_cached(struct store *store, uint64_t offset, uint64_t end)
 {
 	unsigned char pages[ARENA_BLOCKS];
 
-	/* The kernel looks at each page: not before one of them gives hope. */
-	if (offset < end && !is_cached_at(store, end - 1))
+	/* The kernel looks at each page: at many not before one of them gives hope. */
+	if (offset < end && (end - offset > LOOK_ALL || !is_told(store)) &&
+	    !is_cached_at(store, end - 1))
 		return false;
 	if (!is_told(store))
 		return is_tried(store, offset, end);
-	if (end - offset <= ARENA_BLOCK)
-		return true;
 	for (uint64_t next; offset < end; offset = next) {
 		next = end - offset < ARENA_CHUNK ? end : offset + ARENA_CHUNK;
 		if (mincore(store->file.base + offset, next - offset, pages))
@@ -207,6 +210,41 @@ static bool is_warm(struct store *store, uint64_t first, uint64_t last)
 	return there;
 }
 
+/* Whether the program goes over the file. */
+static bool is_near(struct store_warm *warm, uint64_t chunk)
+{
+	uint64_t last = warm->last;
+
+	warm->last = chunk + 1;
+	if (last != chunk + 1) /* else it is asked for once more */
+		warm->near = !last || chunk == last || chunk + 2 == last;
+	return warm->near;
+}
+
+/* Whether all of a chunk is there that was come to at random. A look at its 256 pages takes 15 us. As
+ * long as the file is there in part it is in vain, and becomes rare; after many that were not, chunks are
+ * taken to be there, as when the program goes over them. */
+static bool is_warm_at_random(struct store *store, uint64_t first, uint64_t last)
+{
+	struct store_warm *warm = &store->look.warm;
+
+	if (warm->skip) {
+		warm->skip--;
+		return false;
+	}
+	if (is_cached(store, first, last)) {
+		if (!warm->row && !warm->found)
+			warm->faults = faults_of_process();
+		warm->found += warm->found < TAKE_FOUND;
+		warm->vain = 0;
+		return true;
+	}
+	warm->found = 0;
+	warm->vain += warm->vain < VAIN_MAX;
+	warm->skip = 1U << warm->vain;
+	return false;
+}
+
 /* The chunk at an offset; where it borders on what was taken last, more of them that way. */
 static void take_range(const struct store_warm *warm, uint64_t at, uint64_t *first, uint64_t *end)
 {
@@ -226,13 +264,14 @@ static void take_range(const struct store_warm *warm, uint64_t at, uint64_t *fir
  * call of 1 us, and nine of them for each chunk were 12 % of a scan of single pages. So a page is
  * tried here and there, and as soon as the process takes a fault that has to read, or a read fails,
  * chunks are looked at singly again. */
-static bool is_taken(struct store *store, uint64_t chunk)
+static bool is_taken(struct store *store, uint64_t chunk, bool near)
 {
 	struct store_warm *warm = &store->look.warm;
 	uint64_t at = chunk * ARENA_CHUNK, first, end;
 	long faults;
 
-	if (warm->row < TAKE_ROW || store_is_careful(store))
+	if (store_is_careful(store) ||
+	    (near ? warm->row < TAKE_ROW : warm->found < TAKE_FOUND))
 		return false;
 	if (at < warm->first || at >= warm->end) {
 		take_range(warm, at, &first, &end);
@@ -243,7 +282,7 @@ static bool is_taken(struct store *store, uint64_t chunk)
 			if (!is_cached_at(store, at))
 				break;
 		if (at < end || !is_cached_at(store, end - 1)) {
-			*warm = (struct store_warm){0};
+			*warm = (struct store_warm){.last = chunk + 1, .near = true};
 			return false;
 		}
 		warm->first = first;
@@ -257,18 +296,20 @@ bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64
 {
 	uint64_t start = offset & ~(uint64_t)(ARENA_BLOCK - 1);
 	uint64_t first = chunk * ARENA_CHUNK, last = chunk_end(store, chunk);
-	bool whole = start == first && end == last, taken;
+	bool whole = start == first && end == last, near, taken;
 
 	if (!store->believe_cache || is_shown(store, chunk))
 		return false;
-	taken = is_taken(store, chunk);
+	near = is_near(&store->look.warm, chunk) || whole;
+	taken = is_taken(store, chunk, near);
 	if (!taken && !(whole ? is_warm(store, first, last) : is_cached(store, start, end)))
 		return false;
 	stats_add(STATS_HITS_CACHE, 1);
 	if (!store_shows_file(store))
 		store->shown.taints[chunk] = store->shown.epoch;
 	mark_run(store, block_of(start), block_end(end));
-	if (taken || whole || is_warm(store, first, last))
+	if (taken || whole ||
+	    (near ? is_warm(store, first, last) : is_warm_at_random(store, first, last)))
 		set_state(store, chunk, CHUNK_WARM);
 	return true;
 }

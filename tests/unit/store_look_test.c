@@ -232,17 +232,48 @@ static void chunks_when_found_backwards_then_the_ones_before_are_taken_to_be_the
 	assert_int_equal(io_counted(&f->first.io).bytes, 0);
 }
 
-/* At random the ones beside it are not meant. */
-static void chunk_when_it_borders_on_none_that_was_taken_then_it_alone_is_tried(void **state)
+/* At random nothing is taken to be there. */
+static void chunk_when_it_borders_on_none_then_all_of_it_is_looked_at(void **state)
 {
 	struct fixture *f = *state;
+	uint64_t value = 5 * ARENA_CHUNK + ARENA_CHUNK / 2;
 
 	for (unsigned chunk = 1; chunk < 5; chunk++)
 		value_bring(f, chunk);
-	assert_int_equal(value_bring(f, 7), 2);
-	assert_int_equal(value_bring(f, 5), 2);
-	assert_true(is_left_to_cache(f, 5));
-	assert_false(is_left_to_cache(f, 6));
+	assert_in_range(value_bring(f, 7), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_true(is_left_to_cache(f, 7));
+	hole = value + 8 * ARENA_BLOCK;
+	assert_int_equal(store_bring(&f->first.store, value, 16 * ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, 16 * ARENA_BLOCK);
+	assert_right(&f->first, value, 16 * ARENA_BLOCK);
+}
+
+static void chunk_when_many_were_there_at_random_then_it_is_tried(void **state)
+{
+	struct fixture *f = *state;
+
+	value_bring(f, 1);
+	f->first.store.look.warm.found = 64;
+	assert_int_equal(value_bring(f, 4), 2);
+	assert_true(is_left_to_cache(f, 4));
+	faults_read++;
+	assert_in_range(value_bring(f, 7), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+}
+
+/* Of a file that is there in part each look would be in vain. */
+static void chunks_when_at_random_parts_are_missing_then_looked_at_seldom(void **state)
+{
+	struct fixture *f = *state;
+
+	value_bring(f, 1);
+	hole = 4 * ARENA_CHUNK;
+	assert_in_range(value_bring(f, 4), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_false(is_left_to_cache(f, 4));
+	assert_int_equal(value_bring(f, 7), 1);
+	assert_int_equal(value_bring(f, 2), 1);
+	hole = 0;
+	assert_in_range(value_bring(f, 6), ARENA_BLOCKS, ARENA_BLOCKS + 4);
+	assert_true(is_left_to_cache(f, 6));
 }
 
 static void chunk_when_a_page_fault_has_read_then_it_is_looked_at_page_by_page(void **state)
@@ -355,7 +386,9 @@ int main(void)
 		TOLD_CASE(part_when_the_page_cache_has_it_then_it_counts_as_there),
 		TOLD_CASE(chunks_when_found_in_a_row_then_the_next_are_taken_to_be_there),
 		TOLD_CASE(chunks_when_found_backwards_then_the_ones_before_are_taken_to_be_there),
-		TOLD_CASE(chunk_when_it_borders_on_none_that_was_taken_then_it_alone_is_tried),
+		TOLD_CASE(chunk_when_it_borders_on_none_then_all_of_it_is_looked_at),
+		TOLD_CASE(chunk_when_many_were_there_at_random_then_it_is_tried),
+		TOLD_CASE(chunks_when_at_random_parts_are_missing_then_looked_at_seldom),
 		TOLD_CASE(chunk_when_a_page_fault_has_read_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_read_has_failed_then_it_is_looked_at),
 		TOLD_CASE(chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page),
