@@ -22,9 +22,9 @@ bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length)
 
 static bool flight_aim(struct flight *flight)
 {
-	flight->request.buffer = store_place(&flight->load);
+	flight->request.buffer = store_place(&flight->loads[0]);
 	if (flight->request.buffer) {
-		stats_add(STATS_HUGE_BYTES, flight->load.length);
+		stats_add(STATS_HUGE_BYTES, flight->request.length);
 		return true;
 	}
 	if (!flight->scratch)
@@ -33,10 +33,25 @@ static bool flight_aim(struct flight *flight)
 	return flight->scratch != NULL;
 }
 
+/* false: a load has failed. */
+static bool flight_finish(struct ahead *ahead, const struct flight *flight, int error, size_t done)
+{
+	bool good = true;
+
+	for (unsigned i = 0; i < flight->count; i++) {
+		const struct store_load *load = &flight->loads[i];
+		size_t from = load->offset - flight->request.offset;
+		const uint8_t *bytes = flight->request.buffer;
+
+		good &= !store_finish(ahead->store, load, bytes ? bytes + from : NULL, error,
+				      done > from ? done - from : 0);
+	}
+	return good;
+}
+
 static void flight_land(struct ahead *ahead, struct flight *flight, int error, size_t done)
 {
-	if (store_finish(ahead->store, &flight->load, flight->request.buffer, error, done))
-		ahead->failed = true;
+	ahead->failed |= !flight_finish(ahead, flight, error, done);
 	flight->next = ahead->idle;
 	ahead->idle = flight;
 }
@@ -47,11 +62,13 @@ static void flight_start(struct ahead *ahead, struct flight *flight)
 	struct io_request *request = &flight->request;
 
 	*request = (struct io_request){
-		.offset = flight->load.offset,
-		.length = flight->load.length,
+		.offset = flight->loads[0].offset,
 		.cache_only = store_keeps(ahead->store),
 		.tag = flight,
 	};
+	for (unsigned i = 0; i < flight->count; i++)
+		request->length += flight->loads[i].length;
+	ahead->planned = flight->loads[flight->count - 1].offset;
 	if (!flight_aim(flight)) {
 		flight_land(ahead, flight, ENOMEM, 0);
 		return;
@@ -78,33 +95,59 @@ static void flights_submit(struct ahead *ahead)
 		flight_land(ahead, ahead->starting[i]->tag, EAGAIN, 0);
 }
 
+/* Whether a load follows on those of a flight, so that one request reads both. */
+static bool flight_takes(const struct flight *flight, const struct store_load *load)
+{
+	const struct store_load *last = &flight->loads[flight->count - 1];
+
+	return flight->count < FLIGHT_LOADS && last->offset + last->length == load->offset &&
+	       load->offset + load->length - flight->loads[0].offset <= SCRATCH &&
+	       !store_place(&flight->loads[0]) && !store_place(load);
+}
+
+/* Adds a load to the flight that was begun last, or begins one. Returns that flight. */
+static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
+				 const struct store_load *load)
+{
+	if (!flight || !flight_takes(flight, load)) {
+		if (flight)
+			flight_start(ahead, flight);
+		flight = ahead->idle;
+		ahead->idle = flight->next;
+		flight->count = 0;
+	}
+	flight->loads[flight->count++] = *load;
+	return flight;
+}
+
 /* Plans one range as far as it goes; what is left of it goes back into a queue. true: some of it
  * is there already, so that a thread that waits for it can go on. */
 static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
 {
+	unsigned asked = (again ? ASKED_BEFORE : 0) | (range.for_us ? ASKED_FOR_US : 0);
+	struct flight *flight = NULL;
 	bool there = false;
 
 	while (range.length && ahead->idle) {
-		struct flight *flight = ahead->idle;
+		struct wanted_range part = range;
 		uint64_t length = range.length;
+		struct store_load load;
 
-		switch (store_plan(ahead->store, range.offset, &length, again, &flight->load)) {
+		switch (store_plan(ahead->store, range.offset, &length, asked, &load)) {
 		case PLAN_LOAD:
-			ahead->idle = flight->next;
-			ahead->planned = flight->load.offset;
-			flight_start(ahead, flight);
+			flight = flight_add(ahead, flight, &load);
 			break;
 		case PLAN_BUSY:
-			ranges_put(&ahead->later, (struct wanted_range){range.offset, length,
-									range.map, range.whose});
+			part.length = length;
+			ranges_put(&ahead->later, part);
 			break;
 		case PLAN_READY:
 			there = true;
 			ahead->landed++;
-			if (range.map)
-				ranges_put(&ahead->there,
-					   (struct wanted_range){range.offset, length, true,
-								 range.whose});
+			if (range.map) {
+				part.length = length;
+				ranges_put(&ahead->there, part);
+			}
 			break;
 		case PLAN_REST:
 			break;
@@ -112,6 +155,8 @@ static bool range_start(struct ahead *ahead, struct wanted_range range, bool aga
 		range.offset += length;
 		range.length -= length < range.length ? length : range.length;
 	}
+	if (flight)
+		flight_start(ahead, flight);
 	if (range.length)
 		ranges_put_back(again ? &ahead->later : &ahead->ranges, range);
 	return there;
@@ -141,8 +186,7 @@ void ahead_land(struct ahead *ahead, unsigned min)
 	for (size_t i = 0; i < n; i++) {
 		struct flight *flight = done[i]->tag;
 
-		failed |= store_finish(ahead->store, &flight->load, done[i]->buffer, done[i]->error,
-				       done[i]->done) != 0;
+		failed |= !flight_finish(ahead, flight, done[i]->error, done[i]->done);
 	}
 	pthread_mutex_lock(ahead->lock);
 	for (size_t i = 0; i < n; i++) {

@@ -10,12 +10,17 @@
 
 #include "window/store.h"
 
-enum { AHEAD_FLIGHTS = 64, AHEAD_RANGES = 256 };
+enum {
+	AHEAD_FLIGHTS = 64,
+	AHEAD_RANGES = 256,
+	FLIGHT_LOADS = 2, /* a value that is no longer than a chunk lies in two at most */
+};
 
 /* A range of the file that will be wanted. */
 struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* what of it is there is mapped, too */
+	bool for_us;       /* this process looks at it: a page of a tree */
 	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
 };
 
@@ -24,10 +29,11 @@ struct range_queue {
 	unsigned first, count;
 };
 
-/* A read in flight. */
+/* A read in flight, for parts of neighbouring chunks. */
 struct flight {
 	struct io_request request;
-	struct store_load load;
+	struct store_load loads[FLIGHT_LOADS];
+	unsigned count;
 	struct flight *next; /* free list */
 	void *scratch;       /* where it lands, or NULL */
 };

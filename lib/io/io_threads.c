@@ -11,8 +11,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Deep enough to hide the latency of a parallel file system under 1 MiB reads. */
-#define THREADS_MAX 16
+/* 16 hide the latency of a parallel file system under 1 MiB reads; announced values of 100 KB at 2 ms
+ * come by 6,440 a second to 16 threads, and by 7,630 to 32. */
+#define THREADS_MAX 32
 /* Reading needs little; the rest is room for the program's thread-local variables, which glibc
  * takes from the stack. */
 #define THREADS_STACK ((size_t)256 << 10)

@@ -67,21 +67,25 @@ static void ranges_merge(struct announcement *announcement)
 		struct extent extent = {last->offset, last->offset + last->length};
 
 		if (kept && extent_join(&extent, range->offset, range->offset + range->length,
-					gap_bytes(GAP_KEYS, NULL), UINT64_MAX))
+					gap_bytes(GAP_KEYS, NULL), UINT64_MAX)) {
 			last->length = extent.end - last->offset;
-		else
+			last->for_us |= range->for_us;
+		} else {
 			announcement->ranges[kept++] = *range;
+		}
 	}
 	announcement->wanted = kept;
 }
 
-static void range_add(struct announcement *announcement, uint64_t number, uint64_t pages)
+static void range_add(struct announcement *announcement, uint64_t number, uint64_t pages,
+		      bool for_us)
 {
 	const struct window_view *view = &announcement->snapshot.view;
 
 	if (number < view->limit && pages <= view->limit - number)
 		announcement->ranges[announcement->wanted++] = (struct wanted_range){
-			.offset = number << view->page_shift, .length = pages << view->page_shift};
+			.offset = number << view->page_shift, .length = pages << view->page_shift,
+			.for_us = for_us};
 }
 
 /* A page of the tree. */
@@ -91,7 +95,7 @@ static void page_want(struct prefetch *prefetch, struct announcement *announceme
 
 	if (number >= view->limit || !ahead_want_tree(&prefetch->engine, number << view->page_shift,
 						      (uint64_t)1 << view->page_shift))
-		range_add(announcement, number, 1);
+		range_add(announcement, number, 1, true);
 }
 
 /* The value of an entry whose leaf page is known. Returns as tree_step(). */
@@ -161,10 +165,11 @@ static void announcement_round(struct prefetch *prefetch, struct announcement *a
 		if (rc == EAGAIN)
 			announcement->keys[still++] = key;
 		else if (!rc && step == TREE_RUN)
-			range_add(announcement, key.number, pages);
+			range_add(announcement, key.number, pages, false);
 	}
 	announcement->left = still;
 	ranges_merge(announcement);
+	passed_on_judge(prefetch, announcement->ranges, announcement->wanted);
 }
 
 bool announcements_advance(struct prefetch *prefetch)
@@ -264,7 +269,8 @@ static struct announcement *announcement_of_keys(struct snapshot *snapshot, cons
 }
 
 /* Gives an announcement, or NULL, to the prefetch thread. Returns 0 or an errno. */
-static int announcement_put(struct prefetch *prefetch, struct announcement *announcement)
+static int announcement_put(struct prefetch *prefetch, const struct tree *tree,
+			    struct announcement *announcement)
 {
 	struct announcement **link;
 	int rc;
@@ -273,6 +279,7 @@ static int announcement_put(struct prefetch *prefetch, struct announcement *anno
 		return ENOMEM;
 	store_guess(prefetch->store, GUESS_NOTHING);
 	pthread_mutex_lock(&prefetch->lock);
+	passed_on_note(prefetch, announcement->owner, tree);
 	rc = prefetch_wake(prefetch);
 	if (rc) {
 		announcement_free(announcement);
@@ -307,13 +314,14 @@ int prefetch_places(struct prefetch *prefetch, struct snapshot *snapshot, struct
 		announcement->keys[i].number = places[i].page;
 		announcement->keys[i].entry = places[i].page_alone ? ENTRY_NONE : places[i].entry;
 	}
-	return announcement_put(prefetch, announcement);
+	return announcement_put(prefetch, tree, announcement);
 }
 
 int prefetch_keys(struct prefetch *prefetch, struct snapshot *snapshot, struct tree *tree,
 		  const struct comparator *order, const MDB_val *keys, size_t n)
 {
 	n = keys_most(tree, n);
-	return n ? announcement_put(prefetch, announcement_of_keys(snapshot, tree, order, keys, n))
+	return n ? announcement_put(prefetch, tree,
+				    announcement_of_keys(snapshot, tree, order, keys, n))
 		 : 0;
 }

@@ -121,6 +121,16 @@ struct waited_branch {
 
 enum { SIBLINGS_BRANCHES = 64 };
 
+/* Whether announced records go to the page cache, for other processes (passed_on.c). */
+struct passed_on {
+	_Atomic bool read; /* some transaction has handed out values: they are read here */
+	bool dense;        /* what was announced lies side by side: large requests are better */
+	bool wanted, on;   /* on: the engine reads so */
+	uint64_t most;     /* bytes that the kernel reads by one request, and one; 0: not asked yet */
+	struct io *direct; /* the engine's own */
+	struct io cached;  /* ... through the page cache; fd -1: not open yet */
+};
+
 struct prefetch {
 	struct cursor_watch watch; /* first: a watch is its prefetch */
 	struct store *store;
@@ -137,6 +147,7 @@ struct prefetch {
 	bool small;      /* the ranges are those of announced keys */
 	uint64_t keys;   /* announced since there last were none */
 	struct waited_branch branches[SIBLINGS_BRANCHES];
+	struct passed_on passed_on;
 	_Atomic bool owned; /* there may be a stream, or an announcement, of some transaction */
 };
 
@@ -150,6 +161,24 @@ bool prefetch_want(struct prefetch *prefetch, struct wanted_range range);
 
 /* Tells readers whether announced keys are on their way. Under the prefetch lock. */
 void prefetch_announce(struct prefetch *prefetch);
+
+/* passed_on.c */
+void passed_on_open(struct prefetch *prefetch, struct io *io);
+void passed_on_close(struct prefetch *prefetch);
+/* In a forked child, at once. */
+void passed_on_forked(struct prefetch *prefetch);
+/* A transaction that may have handed out values goes on, or ends. Any thread, no lock. */
+void passed_on_read(struct prefetch *prefetch, const struct snapshot *snapshot);
+/* The following under the prefetch lock. */
+
+/* An announcement is made in a transaction, of records of a database. */
+void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
+		    const struct tree *tree);
+/* What announced records have come to, neighbours as one. */
+void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n);
+/* Takes the engine to what is wanted; false: not before what is in flight has come. In the prefetch
+ * thread. */
+bool passed_on_turn(struct prefetch *prefetch);
 
 /* faults.c */
 /* Bytes of the file that a step of a cursor leads over; *all: those of all of its tree. */

@@ -102,7 +102,7 @@ static bool start_all(struct prefetch *prefetch)
 	}
 	engine->failed = false;
 	announcements_advance(prefetch);
-	there = ahead_start(engine, prefetch_depth(prefetch));
+	there = passed_on_turn(prefetch) && ahead_start(engine, prefetch_depth(prefetch));
 	prefetch_announce(prefetch);
 	if (!there && engine->in_flight)
 		memory_prepare(prefetch);
@@ -209,6 +209,7 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	pthread_mutex_init(&prefetch->lock, NULL);
 	crew_init(&prefetch->crew, &prefetch_thread_work, prefetch, &prefetch->lock);
 	ahead_open(&prefetch->engine, store, io, &prefetch->lock);
+	passed_on_open(prefetch, io);
 	*ret = prefetch;
 	return 0;
 }
@@ -219,6 +220,7 @@ void prefetch_close(struct prefetch *prefetch)
 		return;
 	crew_stop(&prefetch->crew);
 	ahead_close(&prefetch->engine);
+	passed_on_close(prefetch);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
 		if (prefetch->streams[i])
 			stream_free(prefetch, prefetch->streams[i]);
@@ -239,6 +241,7 @@ void prefetch_forked(struct prefetch *prefetch)
 {
 	crew_forget(&prefetch->crew);
 	ahead_forked(&prefetch->engine);
+	passed_on_forked(prefetch);
 	prefetch->keys = 0;
 	/* The program's cursors still point to their streams, which start over with them. */
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
@@ -261,6 +264,7 @@ void prefetch_end(struct prefetch *prefetch, const struct snapshot *snapshot)
 {
 	bool left = false;
 
+	passed_on_read(prefetch, snapshot);
 	/* What a transaction has begun it knows of when it ends; most have begun nothing. */
 	if (!atomic_load_explicit(&prefetch->owned, memory_order_relaxed))
 		return;

@@ -283,6 +283,7 @@ void store_forked(struct store *store)
 		}
 	}
 	borders_clear(store);
+	store->passes_on = false; /* what the prefetch thread takes up again */
 	taint_all(store);
 	store->shown.mapped_count = 0;
 	store->landing.loads = 0;

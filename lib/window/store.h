@@ -158,6 +158,7 @@ struct store {
 	_Atomic enum store_guess guess;
 	atomic_bool enabled;
 	bool armed; /* what `enabled` is when no call pauses it */
+	bool passes_on; /* store_pass_on() */
 	unsigned paused;
 	_Atomic unsigned waits; /* of threads for reads, ever */
 	unsigned steppers;      /* look-aheads of every n-th record */
@@ -184,6 +185,14 @@ struct store_load {
 	uint64_t chunk;
 	uint64_t blocks; /* of them, that were missing */
 	struct arena *arena;
+	bool passed_on; /* they are for the page cache, and no part of the arena */
+	bool shown;     /* the window shows the arena there: the page cache was not asked */
+	bool guessed;   /* it counts as one of the chunk's pieces that were read (widen_guess()) */
+};
+
+enum store_asked {
+	ASKED_BEFORE = 1,  /* it was PLAN_BUSY: the page cache need not be asked once more */
+	ASKED_FOR_US = 2, /* store_pass_on() does not hold for it */
 };
 
 enum store_plan {
@@ -402,10 +411,16 @@ bool store_reads(const struct store *store);
 int store_read(struct store *store, void *buffer, uint64_t offset, size_t length, bool *served);
 
 /* For a caller that must not wait: what is to be done about the first part of the range, at most
- * up to the end of its chunk. *length is set to how much of it the answer speaks for. `again`:
- * it was PLAN_BUSY before, so that the page cache need not be asked once more. */
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+ * up to the end of its chunk. *length is set to how much of it the answer speaks for. `asked` has
+ * bits of enum store_asked. */
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned asked,
 			   struct store_load *load);
+/* What store_plan() plans from now on is for the page cache, where other processes of the node find
+ * it: a PLAN_LOAD is then to be read through it. */
+void store_pass_on(struct store *store, bool on);
+/* Whether other processes look there, and nothing but storage brings what they want. */
+bool store_may_pass_on(struct store *store);
+
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:
  * where there is less room, large pieces are gone before they have been looked at. */
 static inline bool store_keeps(const struct store *store)

@@ -39,9 +39,15 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 		     next++)
 			length += loads[next].length;
 		buffer = buffer_take(store, length);
-		if (buffer) {
+		if (buffer && loads[i].shown &&
+		    read_beneath(store, buffer, loads[i].offset, length, &done)) {
+			error = 0;
+		} else if (buffer) {
 			error = io_read(store->io, buffer, length, loads[i].offset, &done);
 			stats_requests(1, done);
+			for (unsigned k = i; k < next; k++)
+				if (loads[k].guessed)
+					arena_pieces_add(loads[k].arena, loads[k].chunk);
 		}
 		for (; i < next; from += loads[i++].length) {
 			size_t left = done > from ? done - from : 0;

@@ -153,6 +153,18 @@ static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks
 	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
+/* A read of blocks of a claimed chunk. */
+static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t first, uint64_t count)
+{
+	return (struct store_load){
+		.offset = first * ARENA_BLOCK,
+		.length = count * ARENA_BLOCK,
+		.chunk = chunk,
+		.arena = store->arena,
+		.shown = is_shown(store, chunk),
+	};
+}
+
 enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *length,
 			   const struct plan_how *how, struct store_load *load)
 {
@@ -179,6 +191,12 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		n = missing_pieces(store, chunk, run, last, widen, &run, &count);
 	else if (n && widen > ARENA_BLOCK)
 		n = count = missing_around(store, chunk, run, &run);
+	if (n && how->passed_on) {
+		*length = (run + count) * ARENA_BLOCK - offset;
+		*load = load_of(store, chunk, run, count);
+		load->passed_on = true;
+		return PLAN_LOAD;
+	}
 	/* Not to read much again that is there. */
 	if (how->guess == GUESS_CHUNKS && count > n + n / 3)
 		n = count = arena_missing(store->arena, first, last, &run);
@@ -186,16 +204,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		arena_release(store->arena, chunk);
 		return n ? PLAN_REST : show_published(store, chunk, first, last);
 	}
-	if (how->guess)
-		arena_pieces_add(store->arena, chunk);
 	*length = (run + count) * ARENA_BLOCK - offset;
-	*load = (struct store_load){
-		.offset = run * ARENA_BLOCK,
-		.length = count * ARENA_BLOCK,
-		.chunk = chunk,
-		.blocks = n,
-		.arena = store->arena,
-	};
+	*load = load_of(store, chunk, run, count);
+	load->blocks = n;
+	load->guessed = how->guess;
 	return PLAN_LOAD;
 }
 
@@ -223,13 +235,14 @@ uint64_t widen_ahead(const struct store *store)
 									: store->piece;
 }
 
-enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, bool again,
+enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned asked,
 			   struct store_load *load)
 {
-	struct plan_how how = {.widen = widen_ahead(store), .again = again};
+	struct plan_how how = {.widen = widen_ahead(store), .again = asked & ASKED_BEFORE};
 	enum store_plan plan;
 
 	pthread_mutex_lock(&store->lock);
+	how.passed_on = store->passes_on && !(asked & ASKED_FOR_US);
 	plan = plan_locked(store, offset, length, &how, load);
 	pthread_mutex_unlock(&store->lock);
 	return plan;
@@ -237,7 +250,7 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 
 void *store_place(const struct store_load *load)
 {
-	return load->arena ? arena_place(load->arena, load->offset, load->length) : NULL;
+	return load->arena && !load->passed_on ? arena_place(load->arena, load->offset, load->length) : NULL;
 }
 
 /* The first chunks that no process has tried to prepare, a little way in front of `chunk`;
@@ -285,11 +298,42 @@ static bool is_waited_for(const struct store *store, uint64_t offset, uint64_t e
 	return false;
 }
 
+void store_pass_on(struct store *store, bool on)
+{
+	pthread_mutex_lock(&store->lock);
+	store->passes_on = on;
+	pthread_mutex_unlock(&store->lock);
+}
+
+bool store_may_pass_on(struct store *store)
+{
+	bool may;
+
+	pthread_mutex_lock(&store->lock);
+	may = store_reads(store) && store->believe_cache && !is_linked(store);
+	pthread_mutex_unlock(&store->lock);
+	return may;
+}
+
+/* The page cache has it, and with that this process is served, too. */
+static void land_passed_on(struct store *store, const struct store_load *load, int error)
+{
+	arena_release(load->arena, load->chunk);
+	if (error || load->arena != store->arena || is_shown(store, load->chunk))
+		return;
+	store->shown.taints[load->chunk] = store->shown.epoch;
+	mark_run(store, block_of(load->offset), block_of(load->offset + load->length));
+}
+
 void arena_land(struct store *store, const struct store_load *load, int error)
 {
 	uint64_t first = block_of(load->offset), end = first + load->length / ARENA_BLOCK;
 	bool fresh = !is_shown(store, load->chunk);
 
+	if (load->passed_on) {
+		land_passed_on(store, load, error);
+		return;
+	}
 	if (error) {
 		arena_unreserve(load->arena, load->blocks);
 		arena_release(load->arena, load->chunk);
@@ -319,7 +363,7 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 	/* Short is right at the end of the file alone. */
 	if (!error && done < load->length && load->offset + done < store->file.size)
 		error = EIO;
-	if (!error && load->arena && buffer != arena_bytes(load->arena) + load->offset)
+	if (!error && load->arena && !load->passed_on && buffer != arena_bytes(load->arena) + load->offset)
 		error = arena_fill(load->arena, load->offset, buffer,
 				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&store->lock);

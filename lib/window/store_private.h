@@ -19,6 +19,7 @@ struct plan_how {
 	enum store_guess guess; /* ... and may be given more */
 	bool alone;             /* the server has been waited for in vain */
 	bool again;             /* PLAN_BUSY the last time: the page cache had nothing of it */
+	bool passed_on;         /* for other processes, which find it in the page cache */
 };
 
 /* What the kinds of store do each in its own way. All else is the same for all of them.
@@ -63,6 +64,11 @@ static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 
 	return end < store->file.size ? end : store->file.size;
 }
+
+/* Reads whole blocks of a chunk that shows the arena out of the page cache, if that has all of them.
+ * false: it has not. *done: bytes that came, less than length only at the end of the file. Under no
+ * lock. */
+bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t length, size_t *done);
 
 static inline uint64_t block_of(uint64_t offset)
 {

@@ -24,6 +24,7 @@ enum {
 enum { AHEAD = 8 << 20, AHEAD_CACHED = 64 << 20, DEPTH = 16, IDLE_SECONDS = 300, OTHERS = 7 };
 
 enum { MAPS = (64 << 20) / STORE_FAULT };
+#define ALL_COLD UINT64_MAX
 
 extern struct prefetch_fixture {
 	struct place place;
@@ -45,7 +46,7 @@ extern struct prefetch_fixture {
 	bool busy;                    /* the machine's processors */
 	bool dear;                    /* a scan's faults, whatever they take */
 	unsigned maps[MAPS];          /* how often each STORE_FAULT of the file was mapped */
-	uint64_t cold;                /* the one chunk that is not in the page cache; or 0 */
+	uint64_t cold;                /* the one chunk that is not in the page cache; ALL_COLD; or 0 */
 	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
 } f;
 

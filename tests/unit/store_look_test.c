@@ -371,6 +371,47 @@ static void arena_when_the_page_cache_has_all_then_none_is_made(void **state)
 	assert_right(&f->first, 4 * ARENA_CHUNK, 2 * ARENA_CHUNK);
 }
 
+/* What one process brings for others is nothing of the arena; meanwhile they wait by its claims. */
+static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(void **state)
+{
+	struct fixture *f = *state;
+	struct store *others = &f->second.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = 4 * ARENA_BLOCK, run;
+	struct store_load load, none;
+
+	others->believe_cache = true;
+	others->look.told = TOLD_TRULY;
+	hole = value;
+	assert_true(store_may_pass_on(&f->first.store));
+	store_pass_on(&f->first.store, true);
+	assert_int_equal(store_plan(&f->first.store, value, &length, 0, &load), PLAN_LOAD);
+	assert_true(load.passed_on);
+	assert_null(store_place(&load));
+	known = &f->second;
+	assert_int_equal(store_plan(others, value, &length, 0, &none), PLAN_BUSY);
+	assert_int_equal(store_finish(&f->first.store, &load, NULL, 0, load.length), 0);
+	hole = 0;
+	assert_int_equal(store_plan(others, value, &length, 0, &none), PLAN_READY);
+	assert_int_equal(arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
+			 4);
+	assert_true(store_covers(&f->first.store, value, length));
+	assert_right(&f->second, value, length);
+}
+
+/* This process goes by it, as down a tree. */
+static void page_when_it_is_for_this_process_then_it_is_not_passed_on(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t length = ARENA_BLOCK;
+	struct store_load load;
+
+	hole = 3 * ARENA_CHUNK;
+	store_pass_on(&f->first.store, true);
+	assert_int_equal(store_plan(&f->first.store, hole, &length, ASKED_FOR_US, &load), PLAN_LOAD);
+	assert_false(load.passed_on);
+	assert_int_equal(store_finish(&f->first.store, &load, NULL, EIO, 0), EIO);
+}
+
 #define TOLD_CASE(name) cmocka_unit_test_setup_teardown(name, setup_told, teardown_told)
 #define CASE(name)      cmocka_unit_test_setup_teardown(name, setup, store_teardown)
 
@@ -394,6 +435,8 @@ int main(void)
 		TOLD_CASE(chunk_when_the_next_ones_are_missing_then_it_is_looked_at_page_by_page),
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
+		TOLD_CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
+		TOLD_CASE(page_when_it_is_for_this_process_then_it_is_not_passed_on),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
 	};
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Leaves what is announced to the page cache, where it is other processes that read it.
+ *
+ * A record that goes through shared memory is copied there, and each process that reads it maps its
+ * chunk. For a scan large requests outweigh this. A value that the kernel reads by one request costs
+ * less in the page cache: a shuffled epoch of 20,000 values of 100 KB by four workers took 5.5 seconds
+ * of processor time there, storage's included, and 6.3 in shared memory (bench/bench_sampler.sh).
+ * Other processes of the node look there before they read; they wait for what is on its way by its
+ * chunk's claim, as ever. The process itself would have to fault for each, so as soon as one of its
+ * transactions has handed out a value, it goes through shared memory again.
+ */
+#include "prefetch/prefetch_private.h"
+
+#include "io/io_ahead.h"
+
+enum {
+	LEAST = 16 << 10, /* bytes of a value: smaller ones are sooner read by one thread */
+	LONG_PARTS = 8,   /* of the ranges, of which one may be longer than one request */
+};
+
+/* Whether values are, on the average, neither small nor more than the kernel reads by one request. */
+static bool is_one_request(const struct prefetch *prefetch, const struct snapshot *snapshot,
+			   const struct tree *tree)
+{
+	const struct tree_record *record = &tree->record;
+	uint64_t value;
+
+	if (!record->overflow_pages || !record->entries)
+		return false;
+	value = record->overflow_pages / record->entries * snapshot->page_size;
+	return value >= LEAST && value <= prefetch->passed_on.most;
+}
+
+void passed_on_read(struct prefetch *prefetch, const struct snapshot *snapshot)
+{
+	if (snapshot->served)
+		atomic_store_explicit(&prefetch->passed_on.read, true, memory_order_relaxed);
+}
+
+void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
+		    const struct tree *tree)
+{
+	struct passed_on *passed_on = &prefetch->passed_on;
+
+	passed_on_read(prefetch, snapshot);
+	if (!passed_on->most)
+		passed_on->most = io_kernel_ahead(passed_on->direct->fd) + 1;
+	passed_on->wanted = !passed_on->dense &&
+			    !atomic_load_explicit(&passed_on->read, memory_order_relaxed) &&
+			    is_one_request(prefetch, snapshot, tree) &&
+			    store_may_pass_on(prefetch->store);
+}
+
+void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n)
+{
+	struct passed_on *passed_on = &prefetch->passed_on;
+	size_t longer = 0;
+
+	for (size_t i = 0; passed_on->wanted && i < n; i++)
+		longer += ranges[i].length > passed_on->most;
+	if (longer * LONG_PARTS > n) {
+		passed_on->dense = true;
+		passed_on->wanted = false;
+	}
+}
+
+bool passed_on_turn(struct prefetch *prefetch)
+{
+	struct passed_on *passed_on = &prefetch->passed_on;
+	struct ahead *engine = &prefetch->engine;
+
+	if (passed_on->on == passed_on->wanted)
+		return true;
+	if (engine->in_flight)
+		return false;
+	if (passed_on->wanted && passed_on->cached.fd < 0 &&
+	    io_open_file(&passed_on->cached, "pread", passed_on->direct->fd)) {
+		passed_on->cached.fd = -1;
+		passed_on->wanted = false;
+		return true;
+	}
+	passed_on->on = passed_on->wanted;
+	engine->io = passed_on->on ? &passed_on->cached : passed_on->direct;
+	store_pass_on(prefetch->store, passed_on->on);
+	return true;
+}
+
+void passed_on_open(struct prefetch *prefetch, struct io *io)
+{
+	prefetch->passed_on.direct = io;
+	prefetch->passed_on.cached.fd = -1;
+}
+
+void passed_on_close(struct prefetch *prefetch)
+{
+	if (prefetch->passed_on.cached.fd >= 0)
+		io_close(&prefetch->passed_on.cached);
+}
+
+void passed_on_forked(struct prefetch *prefetch)
+{
+	struct passed_on *passed_on = &prefetch->passed_on;
+
+	passed_on->wanted = passed_on->on = false;
+	prefetch->engine.io = passed_on->direct;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks which announced records go to the page cache for other processes, and which to shared memory. */
+#include "prefetch_fixture.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STEP = 10, KEYS = RECORDS_BIG / STEP, ONE_REQUEST = 128 << 10 };
+
+/* A machine on which other processes look at the page cache, of which nothing is there yet. */
+static int setup_others(void **state)
+{
+	if (setup_big(state))
+		return -1;
+	f.store.believe_cache = true;
+	f.cold = ALL_COLD;
+	f.prefetch->passed_on.most = ONE_REQUEST + 1;
+	return 0;
+}
+
+static void wait_for_all(void)
+{
+	bool busy = true;
+
+	while (busy) {
+		sched_yield();
+		pthread_mutex_lock(&f.prefetch->lock);
+		busy = f.prefetch->announcements || !ahead_is_quiet(&f.prefetch->engine);
+		pthread_mutex_unlock(&f.prefetch->lock);
+	}
+}
+
+/* Each STEP-th record from one on, or with a step of 1 all of them. */
+static void announce(unsigned from, unsigned step)
+{
+	char text[RECORDS_BIG][16];
+	MDB_val keys[RECORDS_BIG];
+	size_t n = 0;
+
+	for (unsigned i = from; i < RECORDS_BIG; i += step, n++)
+		key_make(text[n], &keys[n], i);
+	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, n), 0);
+	wait_for_all();
+}
+
+static uint64_t cached_requests(void)
+{
+	return f.prefetch->passed_on.on ? io_counted(&f.prefetch->passed_on.cached).requests : 0;
+}
+
+/* Blocks of the file that shared memory has not. */
+static uint64_t blocks_missing(void)
+{
+	uint64_t end = f.size / ARENA_BLOCK, missing = 0, run, n;
+
+	for (uint64_t first = 0; (n = arena_missing(f.store.arena, first, end, &run)) > 0;
+	     first = run + n)
+		missing += n;
+	return missing;
+}
+
+static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **state)
+{
+	uint64_t all = f.size / ARENA_BLOCK;
+
+	(void)state;
+	announce(0, STEP);
+	assert_true(f.prefetch->passed_on.on);
+	assert_true(cached_requests() >= KEYS);
+	/* The tree is in shared memory: this process reads it. */
+	assert_in_range(all - blocks_missing(), 1, 8);
+	announce(1, STEP);
+	assert_in_range(cached_requests(), 2 * KEYS, 2 * KEYS + 8);
+	/* Nobody is kept waiting. */
+	for (uint64_t chunk = 0; chunk < f.size / ARENA_CHUNK; chunk++) {
+		assert_true(arena_claim(f.store.arena, chunk));
+		arena_release(f.store.arena, chunk);
+	}
+}
+
+static void records_when_a_value_was_read_then_they_go_to_shared_memory(void **state)
+{
+	uint64_t missing;
+
+	(void)state;
+	announce(0, STEP);
+	missing = blocks_missing();
+	f.snapshot.served = VALUE_BIG;
+	announce(1, STEP);
+	assert_false(f.prefetch->passed_on.on);
+	assert_true(missing - blocks_missing() >= (uint64_t)KEYS * VALUE_BIG / ARENA_BLOCK);
+}
+
+/* As one that was opened for reading and is ended. */
+static void records_when_another_transaction_read_then_they_go_to_shared_memory(void **state)
+{
+	struct snapshot other = f.snapshot;
+
+	(void)state;
+	other.served = VALUE_BIG;
+	prefetch_end(f.prefetch, &other);
+	announce(0, STEP);
+	assert_false(f.prefetch->passed_on.on);
+	assert_int_equal(f.prefetch->passed_on.cached.fd, -1);
+}
+
+static void records_when_they_lie_side_by_side_then_in_large_requests(void **state)
+{
+	(void)state;
+	announce(0, STEP);
+	announce(1, 1);
+	assert_false(f.prefetch->passed_on.on);
+	announce(2, STEP);
+	assert_false(f.prefetch->passed_on.on);
+}
+
+static void records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory(void **state)
+{
+	(void)state;
+	f.prefetch->passed_on.most = VALUE_BIG / 2;
+	announce(0, STEP);
+	assert_false(f.prefetch->passed_on.on);
+}
+
+static void records_when_others_do_not_look_there_then_they_go_to_shared_memory(void **state)
+{
+	(void)state;
+	f.store.believe_cache = false;
+	announce(0, STEP);
+	assert_false(f.prefetch->passed_on.on);
+}
+
+/* The tree is there by then: what is left is a request for each record. */
+static void records_when_they_lie_in_two_chunks_then_one_request_each(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	f.store.believe_cache = false;
+	announce(0, STEP);
+	before = io_counted(&f.io).requests;
+	announce(1, STEP);
+	assert_int_equal(io_counted(&f.io).requests - before, KEYS);
+}
+
+static void fork_when_records_go_to_the_page_cache_then_the_child_begins_anew(void **state)
+{
+	(void)state;
+	announce(0, STEP);
+	assert_true(f.prefetch->passed_on.on);
+	passed_on_forked(f.prefetch);
+	assert_false(f.prefetch->passed_on.on);
+	assert_ptr_equal(f.prefetch->engine.io, &f.io);
+	store_pass_on(&f.store, false); /* as store_forked() does */
+	announce(1, STEP);
+	assert_true(f.prefetch->passed_on.on);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup_others, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(records_when_nothing_was_read_then_they_go_to_the_page_cache),
+		CASE(records_when_a_value_was_read_then_they_go_to_shared_memory),
+		CASE(records_when_another_transaction_read_then_they_go_to_shared_memory),
+		CASE(records_when_they_lie_side_by_side_then_in_large_requests),
+		CASE(records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory),
+		CASE(records_when_others_do_not_look_there_then_they_go_to_shared_memory),
+		CASE(records_when_they_lie_in_two_chunks_then_one_request_each),
+		CASE(fork_when_records_go_to_the_page_cache_then_the_child_begins_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
