@@ -149,16 +149,22 @@ static int place_by_mpi(struct mpi_job *place)
 
 	if (rc != MPI_SUCCESS)
 		return rc;
-	MPI_Comm_rank(place->node, &at->node_rank);
-	MPI_Comm_size(place->node, &at->node_ranks);
+	rc = MPI_Comm_rank(place->node, &at->node_rank);
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Comm_size(place->node, &at->node_ranks);
+	if (rc != MPI_SUCCESS)
+		return rc;
 	rc = MPI_Comm_split(place->all, at->node_rank ? MPI_UNDEFINED : 0, at->rank,
 			    &place->leaders);
 	if (rc != MPI_SUCCESS)
 		return rc;
 	if (!at->node_rank) {
-		MPI_Comm_rank(place->leaders, &at->node);
-		MPI_Comm_size(place->leaders, &at->nodes);
+		rc = MPI_Comm_rank(place->leaders, &at->node);
+		if (rc == MPI_SUCCESS)
+			rc = MPI_Comm_size(place->leaders, &at->nodes);
 	}
+	if (rc != MPI_SUCCESS)
+		return rc;
 	rc = mpi_bcast(&at->node, 1, MPI_INT, 0, place->node);
 	return rc == MPI_SUCCESS ? mpi_bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
 }
@@ -171,8 +177,11 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 
 	place->all = all;
 	place->node = place->leaders = MPI_COMM_NULL;
-	MPI_Comm_rank(all, &place->place.rank);
-	MPI_Comm_size(all, &place->place.ranks);
+	rc = MPI_Comm_rank(all, &place->place.rank);
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Comm_size(all, &place->place.ranks);
+	if (rc != MPI_SUCCESS)
+		return rc;
 	mine.rank = place->place.rank;
 	told = malloc((size_t)place->place.ranks * sizeof(*told));
 	if (!told)
@@ -198,14 +207,14 @@ int mpi_job_tell_node(const struct mpi_job *place, int *number)
 
 int mpi_job_leave(struct mpi_job *place)
 {
-	int rc = MPI_SUCCESS;
+	int rc = MPI_SUCCESS, other = MPI_SUCCESS;
 
 	if (place->leaders != MPI_COMM_NULL)
 		rc = MPI_Comm_free(&place->leaders);
-	if (place->node != MPI_COMM_NULL && place->node != place->all && rc == MPI_SUCCESS)
-		rc = MPI_Comm_free(&place->node);
+	if (place->node != MPI_COMM_NULL && place->node != place->all)
+		other = MPI_Comm_free(&place->node);
 	place->node = MPI_COMM_NULL;
-	return rc;
+	return rc == MPI_SUCCESS ? other : rc;
 }
 
 int mpi_job_begin(bool threads, struct mpi_place *place)

@@ -15,6 +15,7 @@
 
 enum {
 	LOOKS_SOON = 64,  /* looks that only yield the processor: some ten microseconds */
+	FAILURES = 8,     /* of looks at a request that MPI does not give up, before it counts as failed */
 	NAP_FIRST = 20000 /* nanoseconds */
 };
 
@@ -56,14 +57,18 @@ void mpi_pause(struct mpi_nap *nap)
 		clock_sleep(ns);
 }
 
+/* A request that MPI has not given up may still use its memory, and the others wait for this rank. */
 int mpi_await(MPI_Request *request)
 {
 	struct mpi_nap nap = {0};
+	unsigned failures = 0;
 	int done = 0, rc;
 
+	if (*request == MPI_REQUEST_NULL)
+		return MPI_SUCCESS;
 	for (;;) {
 		rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-		if (rc != MPI_SUCCESS || done)
+		if (rc == MPI_SUCCESS ? done : *request == MPI_REQUEST_NULL || ++failures == FAILURES)
 			return rc;
 		mpi_pause(&nap);
 	}
@@ -115,9 +120,11 @@ int mpi_agree(MPI_Comm comm, int rc, int *failed)
 {
 	/* Signed: MPICH 4.0.2 compares MPI_UINT64_T as if it were, too. */
 	int64_t mine = INT64_MAX, least = INT64_MAX;
-	int rank;
+	int rank = 0;
 
-	MPI_Comm_rank(comm, &rank);
+	/* The others wait for this rank's code. */
+	if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS && !rc)
+		rc = EIO;
 	if (rc)
 		mine = (int64_t)rank << 32 | (uint32_t)rc;
 	if (failed)

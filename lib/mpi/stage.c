@@ -258,7 +258,7 @@ static int copy(struct staging *stage)
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)
 		rc = reader_open(stage);
-	stage_stagger_begin(&stage->stagger, stage->job.all, stage->options.group);
+	stage_stagger_begin(&stage->stagger, &stage->job, stage->options.group);
 	stage->began = clock_now();
 	return rc ? rc : copy_all(stage);
 }
@@ -387,7 +387,7 @@ lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_opti
 	rc = options_agree(stage, options_take(stage, path ? options : NULL));
 	if (rc)
 		goto done;
-	rc = stage_source_open(&stage->source, stage->job.all, path,
+	rc = stage_source_open(&stage->source, &stage->job, path,
 			       stage->options.target == LMDBIO_STAGE_MEMORY || is_in_parts(stage));
 	rc = mpi_agree(stage->job.all, rc, &stage->failed);
 	if (!rc)

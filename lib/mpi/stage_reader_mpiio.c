@@ -67,16 +67,16 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 		     const char *hints)
 {
 	struct statfs fs;
-	MPI_Info info;
+	MPI_Info info = MPI_INFO_NULL;
 	char *name = NULL;
-	int nfs, rc;
+	int nfs, rc, told;
 
 	nfs = !fstatfs(source->fd, &fs) && fs.f_type == NFS_MAGIC;
-	mpi_bcast(&nfs, 1, MPI_INT, 0, reader->comm);
-	if (MPI_Info_create(&info) != MPI_SUCCESS)
-		return ENOMEM;
+	told = mpi_error_code(mpi_bcast(&nfs, 1, MPI_INT, 0, reader->comm));
+	rc = mpi_error_code(MPI_Info_create(&info));
 	/* Also where ROMIO_HINTS names a file that says otherwise. */
-	rc = mpi_error_code(MPI_Info_set(info, "romio_cb_read", "automatic"));
+	if (!rc)
+		rc = mpi_error_code(MPI_Info_set(info, "romio_cb_read", "automatic"));
 	if (!rc)
 		rc = hints_parse(hints, info);
 	if (!rc && asprintf(&name, "%s%s", nfs ? "ufs:" : "", source->path) < 0) {
@@ -84,14 +84,15 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 		rc = ENOMEM;
 	}
 	/* All go into the collective call, or none. */
-	rc = mpi_agree(reader->comm, rc, NULL);
+	rc = mpi_agree(reader->comm, told ? told : rc, NULL);
 	if (!rc)
 		rc = mpi_error_code(
 			MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file));
 	free(name);
 	if (rc)
 		reader->file = MPI_FILE_NULL;
-	MPI_Info_free(&info);
+	if (info != MPI_INFO_NULL)
+		MPI_Info_free(&info);
 	return rc || !source->unpacked ? rc : unpacker_open(reader, source);
 }
 

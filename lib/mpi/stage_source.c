@@ -105,17 +105,16 @@ static int look(int fd, bool unpack, struct stage_found *found)
 	return rc || found->page_size ? rc : look_inside(fd, unpack ? found : &inside);
 }
 
-int stage_source_open(struct stage_source *source, MPI_Comm comm, const char *path, bool unpack)
+int stage_source_open(struct stage_source *source, const struct mpi_job *job, const char *path, bool unpack)
 {
 	struct stage_found first = {0};
 	int rc, mpi;
 
-	*source = (struct stage_source){.fd = -1};
-	MPI_Comm_rank(comm, &source->rank);
+	*source = (struct stage_source){.fd = -1, .rank = job->place.rank};
 	rc = open_file(source, path);
 	if (!source->rank)
 		first.rc = rc ? rc : look(source->fd, unpack, &first);
-	mpi = mpi_bcast(&first, sizeof(first), MPI_BYTE, 0, comm);
+	mpi = mpi_bcast(&first, sizeof(first), MPI_BYTE, 0, job->all);
 	if (mpi != MPI_SUCCESS)
 		return mpi_error_code(mpi);
 	source->original = first.original;

@@ -10,12 +10,13 @@
 
 enum { TOKEN_TAG = 2 };
 
-void stage_stagger_begin(struct stage_stagger *stagger, MPI_Comm comm, int group)
+void stage_stagger_begin(struct stage_stagger *stagger, const struct mpi_job *job, int group)
 {
 	*stagger =
-		(struct stage_stagger){.comm = comm, .measuring = group == LMDBIO_STAGE_MEASURED};
-	MPI_Comm_rank(comm, &stagger->rank);
-	MPI_Comm_size(comm, &stagger->ranks);
+		(struct stage_stagger){.comm = job->all,
+				       .rank = job->place.rank,
+				       .ranks = job->place.ranks,
+				       .measuring = group == LMDBIO_STAGE_MEASURED};
 	stagger->group = group > 0 && group < stagger->ranks ? group : stagger->ranks;
 }
 

@@ -8,6 +8,8 @@
 #ifndef LMDBIO_MPI_STAGE_STAGGER_H
 #define LMDBIO_MPI_STAGE_STAGGER_H
 
+#include "mpi/mpi_job.h"
+
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +24,7 @@ struct stage_stagger {
 };
 
 /* `group` as in struct lmdbio_stage_options. */
-void stage_stagger_begin(struct stage_stagger *stagger, MPI_Comm comm, int group);
+void stage_stagger_begin(struct stage_stagger *stagger, const struct mpi_job *job, int group);
 
 /* Around a step's read: waits for the turn, and passes it on. Return 0 or EIO. */
 int stage_stagger_enter(struct stage_stagger *stagger);

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "mpi_simulated.h"
 
+#include "simulated_job.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +23,17 @@ struct layout {
 };
 
 struct request {
-	bool used, done, is_send, is_barrier;
-	int rank, peer, tag;
+	bool used, done, is_send;
+	struct collective *collective; /* or NULL */
+	int context, rank, peer, tag;
 	struct layout layout; /* of a receive, or a send that is not eager */
 	size_t came;
 	int rc;
-	unsigned barrier; /* which of its rank's */
 };
 
 struct message {
 	struct message *next;
-	int from, to, tag;
+	int context, from, to, tag;
 	bool late, damaged;
 	size_t length;
 	uint8_t *bytes;       /* NULL: the sender's memory has them */
@@ -44,7 +46,6 @@ static struct {
 	struct message *messages;
 	bool hold[SIM_RANKS][QUEUES];
 	bool lose[SIM_RANKS][QUEUES], damage[SIM_RANKS][QUEUES];
-	unsigned barriers[SIM_RANKS]; /* begun */
 } sim;
 static struct request requests[REQUESTS];
 static int requests_end; /* none is in use from here on */
@@ -62,6 +63,7 @@ void sim_begin(int ranks)
 	memset(requests, 0, (size_t)requests_end * sizeof(*requests));
 	requests_end = 0;
 	sim.ranks = ranks;
+	sim_job_begin(ranks);
 }
 
 void sim_end(void)
@@ -72,6 +74,7 @@ void sim_end(void)
 		free(message);
 	}
 	sim.messages = NULL;
+	sim_job_end();
 }
 
 struct sim_left sim_left(void)
@@ -80,7 +83,7 @@ struct sim_left sim_left(void)
 
 	for (int i = 0; i < requests_end; i++) {
 		left.sends += requests[i].used && requests[i].is_send;
-		left.receives += requests[i].used && !requests[i].is_send && !requests[i].is_barrier;
+		left.receives += requests[i].used && !requests[i].is_send && !requests[i].collective;
 	}
 	for (int i = 0; i < TYPES; i++)
 		left.types += sim.types[i].used;
@@ -92,11 +95,6 @@ struct sim_left sim_left(void)
 MPI_Comm sim_comm(int rank)
 {
 	return COMM + rank;
-}
-
-static int rank_of(MPI_Comm comm)
-{
-	return comm - COMM;
 }
 
 /* --- the network ------------------------------------------------------------------------------ */
@@ -124,11 +122,11 @@ void sim_damage(int to, bool word)
 	sim.damage[to][queue_of(word)] = true;
 }
 
-static struct message *message_find(int from, int to, int tag)
+static struct message *message_find(int context, int from, int to, int tag)
 {
 	struct message *message = sim.messages;
 
-	while (message && (message->late || message->to != to || message->tag != tag ||
+	while (message && (message->late || message->context != context || message->to != to || message->tag != tag ||
 			   (from != MPI_ANY_SOURCE && message->from != from)))
 		message = message->next;
 	return message;
@@ -148,6 +146,8 @@ static void message_free(struct message *gone)
 static void gather(const struct layout *layout, uint8_t *to)
 {
 	for (int i = 0; i < layout->n; i++) {
+		if (!layout->pieces[i].length)
+			continue;
 		memcpy(to, layout->pieces[i].at, layout->pieces[i].length);
 		to += layout->pieces[i].length;
 	}
@@ -159,6 +159,8 @@ static void scatter(const struct layout *layout, const uint8_t *from, size_t len
 	for (int i = 0; i < layout->n && length; i++) {
 		size_t piece = layout->pieces[i].length < length ? layout->pieces[i].length : length;
 
+		if (!piece)
+			continue;
 		memcpy(layout->pieces[i].at, from, piece);
 		from += piece;
 		length -= piece;
@@ -191,9 +193,9 @@ static void deliver(void)
 		struct request *request = &requests[i];
 		struct message *message;
 
-		if (!request->used || request->done || request->is_send || request->is_barrier)
+		if (!request->used || request->done || request->is_send || request->collective)
 			continue;
-		message = message_find(request->peer, request->rank, request->tag);
+		message = message_find(request->context, request->peer, request->rank, request->tag);
 		if (message)
 			take(request, message);
 	}
@@ -207,7 +209,7 @@ void sim_answer(int rank)
 		MPI_Request sent;
 		int there;
 
-		if (!request->used || request->done || request->is_send || request->is_barrier ||
+		if (!request->used || request->done || request->is_send || request->collective ||
 		    request->rank != rank)
 			continue;
 		MPI_Isend("", 1, MPI_BYTE, rank, request->tag, sim_comm(request->peer), &sent);
@@ -235,7 +237,7 @@ static struct request *request_new(MPI_Comm comm, MPI_Request *handle)
 	if (i == REQUESTS)
 		impossible("more requests than it has");
 	requests_end = i < requests_end ? requests_end : i + 1;
-	requests[i] = (struct request){.used = true, .rank = rank_of(comm)};
+	requests[i] = (struct request){.used = true, .context = sim_context(comm), .rank = sim_rank(comm)};
 	*handle = REQUEST + i;
 	return &requests[i];
 }
@@ -275,7 +277,8 @@ int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, 
 	message = calloc(1, sizeof(*message));
 	if (!message)
 		impossible("no memory");
-	*message = (struct message){.from = send->rank,
+	*message = (struct message){.context = send->context,
+				    .from = send->rank,
 				    .to = to,
 				    .tag = tag,
 				    .late = sim.hold[to][queue],
@@ -293,6 +296,7 @@ int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, 
 	while (*last)
 		last = &(*last)->next;
 	*last = message;
+	sim_progress();
 	return MPI_SUCCESS;
 }
 
@@ -319,7 +323,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *there, MPI_Status *status)
 	const struct message *message;
 
 	deliver();
-	message = message_find(from, rank_of(comm), tag);
+	message = message_find(sim_context(comm), from, sim_rank(comm), tag);
 	*there = message != NULL;
 	if (message)
 		status_fill(status, message->from, tag, message->length);
@@ -329,7 +333,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *there, MPI_Status *status)
 int MPI_Recv(void *bytes, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
 	     MPI_Status *status)
 {
-	struct message *message = message_find(from, rank_of(comm), tag);
+	struct message *message = message_find(sim_context(comm), from, sim_rank(comm), tag);
 	struct request receive = {.layout = layout_of(bytes, count, type)};
 
 	if (!message)
@@ -339,40 +343,55 @@ int MPI_Recv(void *bytes, int count, MPI_Datatype type, int from, int tag, MPI_C
 	return receive.rc;
 }
 
-static bool barrier_is_over(const struct request *request)
+/* A send's message is not taken any more. */
+static void request_drop(const struct request *request)
 {
-	for (int rank = 0; rank < sim.ranks; rank++)
-		if (sim.barriers[rank] < request->barrier)
-			return false;
-	return true;
+	struct message *message = sim.messages;
+
+	while (message && message->send != request)
+		message = message->next;
+	if (message)
+		message_free(message);
 }
 
 int MPI_Test(MPI_Request *handle, int *there, MPI_Status *status)
 {
-	struct request *request = &requests[*handle - REQUEST];
+	struct request *request;
 
 	if (*handle == MPI_REQUEST_NULL) {
 		*there = true;
 		return MPI_SUCCESS;
 	}
+	request = &requests[*handle - REQUEST];
 	if (!request->used)
 		impossible("a request that has ended");
 	deliver();
-	*there = request->is_barrier ? barrier_is_over(request) : request->done;
-	if (!*there)
+	*there = request->collective ? sim_collected(request->collective, request->rank, &request->rc)
+				     : request->done;
+	if (!*there && sim_look_in_vain())
 		return MPI_SUCCESS;
+	if (!*there) { /* what it waits for fails, and its memory is free */
+		request->rc = MPI_ERR_OTHER;
+		request_drop(request);
+	}
+	sim_progress();
 	status_fill(status, request->peer, request->tag, request->came);
 	request->used = false;
 	*handle = MPI_REQUEST_NULL;
 	return request->rc;
 }
 
+MPI_Request sim_request(MPI_Comm comm, struct collective *collective)
+{
+	MPI_Request handle;
+
+	request_new(comm, &handle)->collective = collective;
+	return handle;
+}
+
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request *handle)
 {
-	struct request *request = request_new(comm, handle);
-
-	request->is_barrier = true;
-	request->barrier = ++sim.barriers[request->rank];
+	*handle = sim_request(comm, sim_barrier(comm));
 	return MPI_SUCCESS;
 }
 
@@ -427,21 +446,11 @@ int MPI_Type_free(MPI_Datatype *type)
 	return MPI_SUCCESS;
 }
 
-int MPI_Comm_size(MPI_Comm comm, int *ranks)
+/* Without waiting for a receive: what is sent so has no bytes. */
+int MPI_Send(const void *bytes, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
 {
-	(void)comm;
-	*ranks = sim.ranks;
-	return MPI_SUCCESS;
-}
+	MPI_Request request;
+	int there, rc = MPI_Isend(bytes, count, type, to, tag, comm, &request);
 
-int MPI_Comm_rank(MPI_Comm comm, int *rank)
-{
-	*rank = rank_of(comm);
-	return MPI_SUCCESS;
-}
-
-int MPI_Comm_free(MPI_Comm *comm)
-{
-	*comm = MPI_COMM_NULL;
-	return MPI_SUCCESS;
+	return rc == MPI_SUCCESS ? MPI_Test(&request, &there, MPI_STATUS_IGNORE) : rc;
 }

@@ -34,6 +34,9 @@ void sim_lose(int to, bool word);
 void sim_damage(int to, bool word);
 /* Messages that no rank takes any more are gone, and their sends end. */
 void sim_drop(void);
+/* A request that ends when all ranks have come. */
+struct collective;
+MPI_Request sim_request(MPI_Comm comm, struct collective *collective);
 /* Each receive that a rank has posted, and for which no message is there, gets one of a single byte. */
 void sim_answer(int rank);
 

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks that a call of MPI which fails in a staging is told, or costs nothing: no rank holds wrong bytes, waits
+ * for ever or leaves anything.
+ *
+ * The ranks of two nodes stage a data set to memory over simulated MPI, with each reader. Each call that they
+ * make fails for the n-th time, n from 1 until none does: once, and for ever. What other ranks of a real job wait
+ * for in vain then, until the job is ended, fails in the simulation as soon as no rank can go on. */
+#include "config.h"
+#include "mpi_simulated.h"
+#include "mpi_sites.h"
+#include "simulated_job.h"
+
+#include "env_fixture.h"
+
+#include "arena/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdbio_mpi.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 4, RECORDS = 3, VALUE = 1 << 20, BUFFER = 256 << 10, EACH = 8, FASTER = 3 };
+
+/* As stage.c has it: what the arena holds can be compared. */
+struct lmdbio_stage_hold {
+	struct arena *arena;
+};
+
+static struct {
+	struct place place;
+	uint8_t *bytes; /* of its data file */
+	size_t length;
+	struct lmdbio_stage_options options;
+	int rc[RANKS];
+	bool whole[RANKS];
+} test;
+
+static size_t value_make(void *bytes, uint64_t i)
+{
+	uint64_t *words = bytes;
+
+	for (size_t at = 0; at < VALUE / sizeof(*words); at++)
+		words[at] = (i * VALUE + at) * UINT64_C(0x9e3779b97f4a7c15);
+	return VALUE;
+}
+
+static bool is_whole(const struct lmdbio_stage_hold *hold)
+{
+	size_t metas = 2 * 4096, blocks = (test.length - metas) / ARENA_BLOCK;
+
+	return arena_present(hold->arena, metas / ARENA_BLOCK, blocks) &&
+	       !memcmp(arena_bytes(hold->arena) + metas, test.bytes + metas, blocks * ARENA_BLOCK);
+}
+
+static void rank_run(void *context, int rank)
+{
+	struct lmdbio_stage_options options = test.options;
+	struct lmdbio_stage_hold *hold = NULL;
+
+	(void)context;
+	options.hold = &hold;
+	test.rc[rank] = lmdbio_mpi_stage(sim_comm(rank), test.place.directory, &options);
+	test.whole[rank] = hold && is_whole(hold);
+	lmdbio_mpi_stage_release(hold);
+}
+
+/* Whether it is a call without which something is left. */
+static bool gives_back(const struct mpi_site *site)
+{
+	return strstr(site->call, "free") || strstr(site->call, "close");
+}
+
+/* What does not go as it should; NULL: all does. */
+static const char *stage_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
+{
+	struct sim_left left;
+	const char *then = NULL;
+	unsigned handles;
+
+	sim_begin(RANKS);
+	if (site)
+		mpi_site_arm(site, n, on);
+	(void)sim_run(RANKS, rank_run, NULL);
+	*failed = site && mpi_site_disarm();
+	left = sim_left();
+	handles = sim_handles();
+	for (int rank = 0; rank < RANKS; rank++) {
+		if (!test.rc[rank] && !test.whole[rank])
+			then = "a rank holds wrong bytes and returns 0";
+		if (test.rc[rank] && (!*failed || (!on && !strcmp(site->call, "MPI_Test"))))
+			then = "a rank fails without a reason";
+	}
+	if (!*failed && left.sends + left.receives + left.messages + left.types)
+		then = "messages are left";
+	if (handles && (!*failed || !gives_back(site)))
+		then = "handles of MPI are left";
+	sim_end();
+	return then;
+}
+
+static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
+{
+	const char *then = NULL;
+	bool failed = true;
+
+	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
+		then = stage_run(site, n, on, &failed);
+		*runs += failed;
+		if (then)
+			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call,
+				    n, on ? " and for ever" : "", then);
+	}
+	*bad += then != NULL;
+}
+
+static void calls_fail(void)
+{
+	const struct mpi_site *site;
+	unsigned runs = 0, bad = 0;
+	bool failed;
+
+	assert_null(stage_run(NULL, 0, false, &failed));
+	for (int rank = 0; rank < RANKS; rank++)
+		assert_true(test.whole[rank]);
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2; on++)
+			site_fails(site, on, &runs, &bad);
+	print_message("-- %u failures\n", runs);
+	assert_int_equal(bad, 0);
+}
+
+/* The ranks of two machines: each has a network of its own. */
+static bool machines;
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+	int rc = __real_stat(path, st);
+
+	if (machines && !strcmp(path, "/proc/self/ns/net"))
+		st->st_ino = (ino_t)(1 + sim_self() % 2);
+	return rc;
+}
+
+static int set_begin(void **state)
+{
+	int fd;
+
+	(void)state;
+	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
+	place_make(&test.place);
+	place_put_records(&test.place, RECORDS, VALUE, value_make);
+	fd = open(test.place.data, O_RDONLY | O_CLOEXEC);
+	test.length = (size_t)lseek(fd, 0, SEEK_END);
+	test.bytes = calloc(1, test.length);
+	assert_non_null(test.bytes);
+	assert_int_equal(pread(fd, test.bytes, test.length, 0), test.length);
+	close(fd);
+	test.options = (struct lmdbio_stage_options){
+		.size = sizeof(test.options), .target = LMDBIO_STAGE_MEMORY, .buffer = BUFFER};
+	return 0;
+}
+
+static int set_end(void **state)
+{
+	(void)state;
+	free(test.bytes);
+	place_remove(&test.place);
+	return 0;
+}
+
+static void call_when_it_fails_in_a_staging_by_posix_then_it_is_told_or_costs_nothing(void **state)
+{
+	(void)state;
+	test.options.reader = LMDBIO_STAGE_POSIX;
+	calls_fail();
+}
+
+static void call_when_it_fails_on_machines_then_it_is_told_or_costs_nothing(void **state)
+{
+	(void)state;
+	unsetenv("MPIR_CVAR_NUM_CLIQUES");
+	machines = true;
+	calls_fail();
+	machines = false;
+	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
+}
+
+static void call_when_it_fails_in_a_staging_by_turns_then_it_is_told_or_costs_nothing(void **state)
+{
+	(void)state;
+	test.options.group = LMDBIO_STAGE_MEASURED;
+	calls_fail();
+}
+
+static void call_when_it_fails_in_a_staging_by_mpiio_then_it_is_told_or_costs_nothing(void **state)
+{
+	(void)state;
+	test.options.group = 0;
+	test.options.reader = LMDBIO_STAGE_MPIIO;
+	test.options.hints = "key=value";
+	calls_fail();
+}
+
+static void call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_nothing(void **state)
+{
+	(void)state;
+	test.options.reader = LMDBIO_STAGE_COLLECTIVE;
+	calls_fail();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(call_when_it_fails_in_a_staging_by_posix_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(call_when_it_fails_on_machines_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(call_when_it_fails_in_a_staging_by_turns_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(call_when_it_fails_in_a_staging_by_mpiio_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, set_begin, set_end);
+}
