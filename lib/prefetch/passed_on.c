@@ -69,6 +69,7 @@ bool passed_on_turn(struct prefetch *prefetch)
 	struct passed_on *passed_on = &prefetch->passed_on;
 	struct ahead *engine = &prefetch->engine;
 
+	passed_on->wanted = passed_on->wanted && store_may_pass_on(prefetch->store);
 	if (passed_on->on == passed_on->wanted)
 		return true;
 	if (engine->in_flight)

@@ -159,6 +159,7 @@ struct store {
 	atomic_bool enabled;
 	bool armed; /* what `enabled` is when no call pauses it */
 	bool passes_on; /* store_pass_on() */
+	unsigned lost;  /* reads in a row that were passed on and did not stay in the page cache */
 	unsigned paused;
 	_Atomic unsigned waits; /* of threads for reads, ever */
 	unsigned steppers;      /* look-aheads of every n-th record */
@@ -418,7 +419,8 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 /* What store_plan() plans from now on is for the page cache, where other processes of the node find
  * it: a PLAN_LOAD is then to be read through it. */
 void store_pass_on(struct store *store, bool on);
-/* Whether other processes look there, and nothing but storage brings what they want. */
+/* Whether other processes look there and can see what it holds, it keeps what is read, and nothing but
+ * storage brings what they want. */
 bool store_may_pass_on(struct store *store);
 
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:

@@ -25,8 +25,8 @@ void store_waited(struct store *store, uint64_t began)
 }
 
 /* Reads what plans have taken on; neighbours in the file are one request. Every claim is given
- * back. */
-static int load_now(struct store *store, const struct store_load *loads, unsigned n)
+ * back. *waited: storage was asked. */
+static int load_now(struct store *store, const struct store_load *loads, unsigned n, bool *waited)
 {
 	int rc = 0;
 
@@ -45,6 +45,7 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 		} else if (buffer) {
 			error = io_read(store->io, buffer, length, loads[i].offset, &done);
 			stats_requests(1, done);
+			*waited = true;
 			for (unsigned k = i; k < next; k++)
 				if (loads[k].guessed)
 					arena_pieces_add(loads[k].arena, loads[k].chunk);
@@ -253,9 +254,9 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		unsigned n;
 		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
 
-		*waited |= n || plan == PLAN_BUSY;
+		*waited |= plan == PLAN_BUSY;
 		if (n) {
-			rc = load_now(store, loads, n);
+			rc = load_now(store, loads, n, waited);
 			/* No memory for the arena, or the program has closed the descriptor: the
 			 * file's own map serves. */
 			if (rc == ENOMEM || rc == EBADF)

@@ -15,6 +15,7 @@ enum {
 	AROUND = 128 << 10, /* bytes: the kernel's own */
 	AROUND_TIMES = 2,   /* in a chunk; then 0.5 ms each were its 1.2 ms */
 	ALONE_TIMES = 6,    /* the threshold when neighbours are not read along */
+	LOST_MAX = 8,       /* in a row, and nothing more is passed on */
 };
 
 /* Half a huge page gets no entries before the other half is shown: they would stand in the way of
@@ -310,17 +311,24 @@ bool store_may_pass_on(struct store *store)
 	bool may;
 
 	pthread_mutex_lock(&store->lock);
-	may = store_reads(store) && store->believe_cache && !is_linked(store);
+	may = store_reads(store) && store->believe_cache && store->lost < LOST_MAX &&
+	      is_told(store) && !is_linked(store);
 	pthread_mutex_unlock(&store->lock);
 	return may;
 }
 
-/* The page cache has it, and with that this process is served, too. */
+/* The page cache has it, and with that this process is served, too. A file system may keep what is read
+ * in a cache of its own, as GPFS does: then others would read all of it again. */
 static void land_passed_on(struct store *store, const struct store_load *load, int error)
 {
 	arena_release(load->arena, load->chunk);
 	if (error || load->arena != store->arena || is_shown(store, load->chunk))
 		return;
+	if (!is_cached_at(store, load->offset)) {
+		store->lost += store->lost < LOST_MAX;
+		return;
+	}
+	store->lost = 0;
 	store->shown.taints[load->chunk] = store->shown.epoch;
 	mark_run(store, block_of(load->offset), block_of(load->offset + load->length));
 }

@@ -398,6 +398,54 @@ static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(voi
 	assert_right(&f->second, value, length);
 }
 
+/* A file system may keep it elsewhere: others would read all of it again. */
+static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+
+	assert_true(store_may_pass_on(store));
+	store_pass_on(store, true);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t length = ARENA_BLOCK;
+		struct store_load load;
+
+		assert_true(store_may_pass_on(store));
+		hole = 3 * ARENA_CHUNK + i * ARENA_BLOCK;
+		assert_int_equal(store_plan(store, hole, &length, 0, &load), PLAN_LOAD);
+		assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
+		assert_false(store_covers(store, hole, ARENA_BLOCK));
+	}
+	assert_false(store_may_pass_on(store));
+}
+
+static void values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on(void **state)
+{
+	struct fixture *f = *state;
+
+	f->first.store.look.told = TOLD_NOTHING;
+	assert_false(store_may_pass_on(&f->first.store));
+}
+
+/* What other parts of a chunk are shown of shared memory does not hide what the page cache has. */
+static void hole_when_the_page_cache_has_it_then_storage_is_not_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t first = 2 * ARENA_CHUNK, waits;
+
+	hole = first;
+	assert_int_equal(store_bring(store, first, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	waits = atomic_load(&store->waits);
+	assert_int_equal(store_bring(store, first + 16 * ARENA_BLOCK, 4 * ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_BLOCK);
+	assert_int_equal(atomic_load(&store->waits), waits);
+	assert_int_equal(arena_pieces(store->arena, 2), 0);
+	assert_right(&f->first, first, ARENA_BLOCK);
+	assert_right(&f->first, first + 16 * ARENA_BLOCK, 4 * ARENA_BLOCK);
+}
+
 /* This process goes by it, as down a tree. */
 static void page_when_it_is_for_this_process_then_it_is_not_passed_on(void **state)
 {
@@ -436,6 +484,9 @@ int main(void)
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
 		TOLD_CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
+		TOLD_CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
+		TOLD_CASE(values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
+		TOLD_CASE(hole_when_the_page_cache_has_it_then_storage_is_not_asked),
 		TOLD_CASE(page_when_it_is_for_this_process_then_it_is_not_passed_on),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),
 	};
