@@ -10,6 +10,7 @@
 #define LMDBIO_CORE_NAMES_H
 
 #pragma redefine_extname arena_answer lmdbio_core_arena_answer
+#pragma redefine_extname arena_beat lmdbio_core_arena_beat
 #pragma redefine_extname arena_budget lmdbio_core_arena_budget
 #pragma redefine_extname arena_bytes lmdbio_core_arena_bytes
 #pragma redefine_extname arena_chunks lmdbio_core_arena_chunks
@@ -30,7 +31,6 @@
 #pragma redefine_extname arena_release lmdbio_core_arena_release
 #pragma redefine_extname arena_reserve lmdbio_core_arena_reserve
 #pragma redefine_extname arena_serve lmdbio_core_arena_serve
-#pragma redefine_extname arena_serve_beat lmdbio_core_arena_serve_beat
 #pragma redefine_extname arena_serve_sleeps lmdbio_core_arena_serve_sleeps
 #pragma redefine_extname arena_touch lmdbio_core_arena_touch
 #pragma redefine_extname arena_unpin lmdbio_core_arena_unpin

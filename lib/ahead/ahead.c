@@ -22,7 +22,7 @@ bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length)
 
 static bool flight_aim(struct flight *flight)
 {
-	flight->request.buffer = store_place(&flight->loads[0]);
+	flight->request.buffer = flight->count == 1 ? store_place(&flight->loads[0]) : NULL;
 	if (flight->request.buffer) {
 		stats_add(STATS_HUGE_BYTES, flight->request.length);
 		return true;
@@ -124,7 +124,7 @@ static struct flight *flight_add(struct ahead *ahead, struct flight *flight,
  * is there already, so that a thread that waits for it can go on. */
 static bool range_start(struct ahead *ahead, struct wanted_range range, bool again)
 {
-	unsigned asked = (again ? ASKED_BEFORE : 0) | (range.for_us ? ASKED_FOR_US : 0);
+	unsigned asked = (again ? ASKED_BEFORE : 0) | (range.for_others ? ASKED_FOR_OTHERS : 0);
 	struct flight *flight = NULL;
 	bool there = false;
 

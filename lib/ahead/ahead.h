@@ -20,7 +20,7 @@ enum {
 struct wanted_range {
 	uint64_t offset, length;
 	bool map;          /* what of it is there is mapped, too */
-	bool for_us;       /* this process looks at it: a page of a tree */
+	bool for_others;   /* other processes may be the ones that read it */
 	const void *whose; /* the stream that wants it, if it is one; not to be looked into */
 };
 

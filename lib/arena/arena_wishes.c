@@ -116,7 +116,7 @@ void arena_answer(struct arena *arena, uint64_t chunk, bool refused)
 	answers_tell(arena);
 }
 
-void arena_serve_beat(struct arena *arena)
+void arena_beat(struct arena *arena)
 {
 	arena_account_begin(arena);
 	arena_account_end(arena);

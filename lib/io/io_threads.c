@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* 16 hide the latency of a parallel file system under 1 MiB reads; announced values of 100 KB at 2 ms
- * come by 6,440 a second to 16 threads, and by 7,630 to 32. */
+/* 16 hide the latency of a parallel file system under 1 MiB reads; announced values of 100 KB at 2
+ * ms come by 6,440 a second to 16 threads, and by 7,630 to 32. */
 #define THREADS_MAX 32
 /* Reading needs little; the rest is room for the program's thread-local variables, which glibc
  * takes from the stack. */

@@ -14,8 +14,9 @@
 #include <sched.h>
 
 enum {
-	LOOKS_SOON = 64,  /* looks that only yield the processor: some ten microseconds */
-	FAILURES = 8,     /* of looks at a request that MPI does not give up, before it counts as failed */
+	LOOKS_SOON = 64, /* looks that only yield the processor: some ten microseconds */
+	FAILURES =
+		8, /* of looks at a request that MPI does not give up, before it counts as failed */
 	NAP_FIRST = 20000 /* nanoseconds */
 };
 
@@ -57,7 +58,8 @@ void mpi_pause(struct mpi_nap *nap)
 		clock_sleep(ns);
 }
 
-/* A request that MPI has not given up may still use its memory, and the others wait for this rank. */
+/* A request that MPI has not given up may still use its memory, and the others wait for this rank.
+ */
 int mpi_await(MPI_Request *request)
 {
 	struct mpi_nap nap = {0};
@@ -68,7 +70,8 @@ int mpi_await(MPI_Request *request)
 		return MPI_SUCCESS;
 	for (;;) {
 		rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-		if (rc == MPI_SUCCESS ? done : *request == MPI_REQUEST_NULL || ++failures == FAILURES)
+		if (rc == MPI_SUCCESS ? done
+				      : *request == MPI_REQUEST_NULL || ++failures == FAILURES)
 			return rc;
 		mpi_pause(&nap);
 	}

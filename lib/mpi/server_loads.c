@@ -529,7 +529,7 @@ static void beat(struct server *server, uint64_t now)
 	for (struct server_set *set = server->sets; set; set = set->next)
 		if (set->loads && now - set->beat_at > beat_every) {
 			set->beat_at = now;
-			arena_serve_beat(set->arena);
+			arena_beat(set->arena);
 		}
 }
 

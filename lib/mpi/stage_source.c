@@ -105,7 +105,8 @@ static int look(int fd, bool unpack, struct stage_found *found)
 	return rc || found->page_size ? rc : look_inside(fd, unpack ? found : &inside);
 }
 
-int stage_source_open(struct stage_source *source, const struct mpi_job *job, const char *path, bool unpack)
+int stage_source_open(struct stage_source *source, const struct mpi_job *job, const char *path,
+		      bool unpack)
 {
 	struct stage_found first = {0};
 	int rc, mpi;

@@ -29,7 +29,8 @@ struct stage_source {
  * meta pages. `unpack`: of a container its data is wanted. Collective over comm; the code is one
  * rank's own, to be agreed on: 0, ESTALE, MDB_INVALID, MDB_VERSION_MISMATCH, MDB_CORRUPTED or an
  * errno. To be closed in any case. */
-int stage_source_open(struct stage_source *source, const struct mpi_job *job, const char *path, bool unpack);
+int stage_source_open(struct stage_source *source, const struct mpi_job *job, const char *path,
+		      bool unpack);
 
 /* Whether it is still what it was when it was opened. 0 or ESTALE, or an errno; to be agreed on. */
 int stage_source_check(const struct stage_source *source);

@@ -12,11 +12,10 @@ enum { TOKEN_TAG = 2 };
 
 void stage_stagger_begin(struct stage_stagger *stagger, const struct mpi_job *job, int group)
 {
-	*stagger =
-		(struct stage_stagger){.comm = job->all,
-				       .rank = job->place.rank,
-				       .ranks = job->place.ranks,
-				       .measuring = group == LMDBIO_STAGE_MEASURED};
+	*stagger = (struct stage_stagger){.comm = job->all,
+					  .rank = job->place.rank,
+					  .ranks = job->place.ranks,
+					  .measuring = group == LMDBIO_STAGE_MEASURED};
 	stagger->group = group > 0 && group < stagger->ranks ? group : stagger->ranks;
 }
 

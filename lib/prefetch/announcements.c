@@ -69,7 +69,7 @@ static void ranges_merge(struct announcement *announcement)
 		if (kept && extent_join(&extent, range->offset, range->offset + range->length,
 					gap_bytes(GAP_KEYS, NULL), UINT64_MAX)) {
 			last->length = extent.end - last->offset;
-			last->for_us |= range->for_us;
+			last->for_others &= range->for_others;
 		} else {
 			announcement->ranges[kept++] = *range;
 		}
@@ -78,14 +78,15 @@ static void ranges_merge(struct announcement *announcement)
 }
 
 static void range_add(struct announcement *announcement, uint64_t number, uint64_t pages,
-		      bool for_us)
+		      bool for_others)
 {
 	const struct window_view *view = &announcement->snapshot.view;
 
 	if (number < view->limit && pages <= view->limit - number)
-		announcement->ranges[announcement->wanted++] = (struct wanted_range){
-			.offset = number << view->page_shift, .length = pages << view->page_shift,
-			.for_us = for_us};
+		announcement->ranges[announcement->wanted++] =
+			(struct wanted_range){.offset = number << view->page_shift,
+					      .length = pages << view->page_shift,
+					      .for_others = for_others};
 }
 
 /* A page of the tree. */
@@ -95,7 +96,7 @@ static void page_want(struct prefetch *prefetch, struct announcement *announceme
 
 	if (number >= view->limit || !ahead_want_tree(&prefetch->engine, number << view->page_shift,
 						      (uint64_t)1 << view->page_shift))
-		range_add(announcement, number, 1, true);
+		range_add(announcement, number, 1, false);
 }
 
 /* The value of an entry whose leaf page is known. Returns as tree_step(). */
@@ -165,7 +166,7 @@ static void announcement_round(struct prefetch *prefetch, struct announcement *a
 		if (rc == EAGAIN)
 			announcement->keys[still++] = key;
 		else if (!rc && step == TREE_RUN)
-			range_add(announcement, key.number, pages, false);
+			range_add(announcement, key.number, pages, true);
 	}
 	announcement->left = still;
 	ranges_merge(announcement);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Leaves what is announced to the page cache, where it is other processes that read it.
+/* Reads announced values into the page cache, where other processes are the ones that read them.
  *
- * A record that goes through shared memory is copied there, and each process that reads it maps its
- * chunk. For a scan large requests outweigh this. A value that the kernel reads by one request costs
- * less in the page cache: a shuffled epoch of 20,000 values of 100 KB by four workers took 5.5 seconds
- * of processor time there, storage's included, and 6.3 in shared memory (bench/bench_sampler.sh).
- * Other processes of the node look there before they read; they wait for what is on its way by its
- * chunk's claim, as ever. The process itself would have to fault for each, so as soon as one of its
- * transactions has handed out a value, it goes through shared memory again.
+ * A value that goes through shared memory is copied there, and each process that reads it maps its
+ * chunk. For a scan, large requests outweigh this. A value that the kernel reads by one request
+ * costs less in the page cache: a shuffled epoch of 20,000 values of 100 KB by four workers
+ * took 5.1 seconds of processor time, storage's included, and 5.7 through shared memory
+ * (bench/bench_sampler.sh). Other processes of the node ask the page cache before they read, and a
+ * chunk's claim makes them wait for what is on its way. The announcing process itself would take
+ * page faults, so values go through shared memory as soon as one of its transactions has handed out
+ * a value.
  */
 #include "prefetch/prefetch_private.h"
 
@@ -16,9 +17,11 @@
 enum {
 	LEAST = 16 << 10, /* bytes of a value: smaller ones are sooner read by one thread */
 	LONG_PARTS = 8,   /* of the ranges, of which one may be longer than one request */
+	JUDGED = 32,      /* ranges at a time */
 };
 
-/* Whether values are, on the average, neither small nor more than the kernel reads by one request. */
+/* Whether values are, on the average, neither small nor more than the kernel reads by one request.
+ */
 static bool is_one_request(const struct prefetch *prefetch, const struct snapshot *snapshot,
 			   const struct tree *tree)
 {
@@ -54,14 +57,15 @@ void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n)
 {
 	struct passed_on *passed_on = &prefetch->passed_on;
-	size_t longer = 0;
 
-	for (size_t i = 0; passed_on->wanted && i < n; i++)
-		longer += ranges[i].length > passed_on->most;
-	if (longer * LONG_PARTS > n) {
-		passed_on->dense = true;
-		passed_on->wanted = false;
+	for (size_t i = 0; passed_on->wanted && i < n; i++) {
+		passed_on->ranges += ranges[i].for_others;
+		passed_on->longer += ranges[i].for_others && ranges[i].length > passed_on->most;
 	}
+	if (passed_on->ranges < JUDGED)
+		return;
+	passed_on->dense = passed_on->longer * LONG_PARTS > passed_on->ranges;
+	passed_on->ranges = passed_on->longer = 0;
 }
 
 bool passed_on_turn(struct prefetch *prefetch)
@@ -69,7 +73,10 @@ bool passed_on_turn(struct prefetch *prefetch)
 	struct passed_on *passed_on = &prefetch->passed_on;
 	struct ahead *engine = &prefetch->engine;
 
-	passed_on->wanted = passed_on->wanted && store_may_pass_on(prefetch->store);
+	/* Without announcements it is the program itself that is looked ahead of. */
+	passed_on->wanted = passed_on->wanted && prefetch->small && !passed_on->dense &&
+			    !atomic_load_explicit(&passed_on->read, memory_order_relaxed) &&
+			    store_may_pass_on(prefetch->store);
 	if (passed_on->on == passed_on->wanted)
 		return true;
 	if (engine->in_flight)

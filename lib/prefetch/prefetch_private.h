@@ -125,8 +125,10 @@ enum { SIBLINGS_BRANCHES = 64 };
 struct passed_on {
 	_Atomic bool read; /* some transaction has handed out values: they are read here */
 	bool dense;        /* what was announced lies side by side: large requests are better */
-	bool wanted, on;   /* on: the engine reads so */
-	uint64_t most;     /* bytes that the kernel reads by one request, and one; 0: not asked yet */
+	unsigned ranges,
+		longer;  /* that were asked for since that was judged, and long ones of them */
+	bool wanted, on; /* on: the engine reads so */
+	uint64_t most;   /* bytes that the kernel reads by one request, and one; 0: not asked yet */
 	struct io *direct; /* the engine's own */
 	struct io cached;  /* ... through the page cache; fd -1: not open yet */
 };
@@ -176,8 +178,8 @@ void passed_on_note(struct prefetch *prefetch, const struct snapshot *snapshot,
 		    const struct tree *tree);
 /* What announced records have come to, neighbours as one. */
 void passed_on_judge(struct prefetch *prefetch, const struct wanted_range *ranges, size_t n);
-/* Takes the engine to what is wanted; false: not before what is in flight has come. In the prefetch
- * thread. */
+/* Makes the engine read as is wanted now. false: reads of the other kind are still in flight, and
+ * none may be started. In the prefetch thread. */
 bool passed_on_turn(struct prefetch *prefetch);
 
 /* faults.c */

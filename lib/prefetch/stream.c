@@ -374,9 +374,10 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 			if (store_shows_file(prefetch->store) &&
 			    ahead_is_quiet(&prefetch->engine) &&
 			    stream->wants.asked != view->wanted_offset &&
-			    prefetch_want(prefetch, (struct wanted_range){.offset = view->wanted_offset,
-								  .length = view->wanted_length,
-								  .whose = stream}))
+			    prefetch_want(prefetch,
+					  (struct wanted_range){.offset = view->wanted_offset,
+								.length = view->wanted_length,
+								.whose = stream}))
 				stream->wants.asked = view->wanted_offset;
 			return;
 		}

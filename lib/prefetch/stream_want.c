@@ -39,9 +39,9 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want wan
 		if (++stream->wants.requests % SCATTERED_AFTER == 0)
 			stream_densify(prefetch, stream);
 		return prefetch_want(prefetch, (struct wanted_range){.offset = offset,
-								      .length = length,
-								      .map = map,
-								      .whose = stream});
+								     .length = length,
+								     .map = map,
+								     .whose = stream});
 	}
 	/* In the order of the walk, so that two neighbours that share a chunk ask for it once. */
 	for (uint64_t n = 0; n <= last - first; n++) {
@@ -54,11 +54,10 @@ bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want wan
 		if (end > store_size(prefetch->store))
 			end = store_size(prefetch->store);
 		if (start >= end ||
-		    !prefetch_want(prefetch,
-				   (struct wanted_range){.offset = start,
-							 .length = end - start,
-							 .map = map_now,
-							 .whose = stream}))
+		    !prefetch_want(prefetch, (struct wanted_range){.offset = start,
+								   .length = end - start,
+								   .map = map_now,
+								   .whose = stream}))
 			return false;
 		asked->chunk = chunk;
 		if (map_now)

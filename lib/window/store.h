@@ -75,9 +75,10 @@ struct store_warm {
 	uint64_t first, end; /* offsets: what lies between is taken to be there */
 	long faults;         /* page faults of the process that had to read, when it was taken */
 	uint64_t last;       /* chunk that was asked for last, and one; 0: none was */
-	bool near;           /* ... and the one before it was its neighbour */
-	unsigned found, vain; /* looks at chunks at random, in a row, that found all there, or not */
-	unsigned skip;        /* how many values to go without one */
+	bool near;           /* the one before it was a neighbour of it */
+	unsigned found,
+		vain;  /* looks in a row at random: those that found all of a chunk, or not */
+	unsigned skip; /* values that do without such a look */
 };
 
 /* How the page cache is asked what it holds (store_look.c). */
@@ -158,8 +159,6 @@ struct store {
 	_Atomic enum store_guess guess;
 	atomic_bool enabled;
 	bool armed; /* what `enabled` is when no call pauses it */
-	bool passes_on; /* store_pass_on() */
-	unsigned lost;  /* reads in a row that were passed on and did not stay in the page cache */
 	unsigned paused;
 	_Atomic unsigned waits; /* of threads for reads, ever */
 	unsigned steppers;      /* look-aheads of every n-th record */
@@ -168,6 +167,8 @@ struct store {
 	struct identity identity;
 	struct arena_options options;
 	pthread_mutex_t lock;  /* of all below, and of every change to the map */
+	bool passes_on;        /* store_pass_on() */
+	unsigned lost;         /* loads in a row that were passed on, and the page cache has not */
 	unsigned transactions; /* alive */
 	struct store_shown shown;
 	struct store_patience patience;
@@ -192,8 +193,8 @@ struct store_load {
 };
 
 enum store_asked {
-	ASKED_BEFORE = 1,  /* it was PLAN_BUSY: the page cache need not be asked once more */
-	ASKED_FOR_US = 2, /* store_pass_on() does not hold for it */
+	ASKED_BEFORE = 1,     /* it was PLAN_BUSY: the page cache need not be asked once more */
+	ASKED_FOR_OTHERS = 2, /* store_pass_on() holds for it */
 };
 
 enum store_plan {
@@ -416,11 +417,11 @@ int store_read(struct store *store, void *buffer, uint64_t offset, size_t length
  * bits of enum store_asked. */
 enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *length, unsigned asked,
 			   struct store_load *load);
-/* What store_plan() plans from now on is for the page cache, where other processes of the node find
- * it: a PLAN_LOAD is then to be read through it. */
+/* What store_plan() plans with ASKED_FOR_OTHERS from now on is for the page cache, where other
+ * processes of the node find it: a PLAN_LOAD is then to be read through it. */
 void store_pass_on(struct store *store, bool on);
-/* Whether other processes look there and can see what it holds, it keeps what is read, and nothing but
- * storage brings what they want. */
+/* Whether this helps other processes: they look at the page cache and are told what it holds, the
+ * file system keeps there what is read, and no server brings the node's chunks. */
 bool store_may_pass_on(struct store *store);
 
 /* Whether what a PLAN_LOAD reads is for the page cache, of which all is being brought and can stay:

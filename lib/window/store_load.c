@@ -155,7 +155,8 @@ static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks
 }
 
 /* A read of blocks of a claimed chunk. */
-static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t first, uint64_t count)
+static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t first,
+				 uint64_t count)
 {
 	return (struct store_load){
 		.offset = first * ARENA_BLOCK,
@@ -187,6 +188,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	}
 	if (!arena_claim(store->arena, chunk))
 		return PLAN_BUSY;
+	/* What the page cache has of a chunk that is shown needs no neighbours. */
+	if (widen > how->widen && is_shown(store, chunk) &&
+	    is_cached_beneath(store, first * ARENA_BLOCK, (last - first) * ARENA_BLOCK))
+		widen = how->widen;
 	n = count = arena_missing(store->arena, first, last, &run);
 	if (n && (store->piece > ARENA_BLOCK || widen > how->widen) && widen > ARENA_BLOCK)
 		n = missing_pieces(store, chunk, run, last, widen, &run, &count);
@@ -243,7 +248,7 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	enum store_plan plan;
 
 	pthread_mutex_lock(&store->lock);
-	how.passed_on = store->passes_on && !(asked & ASKED_FOR_US);
+	how.passed_on = store->passes_on && asked & ASKED_FOR_OTHERS;
 	plan = plan_locked(store, offset, length, &how, load);
 	pthread_mutex_unlock(&store->lock);
 	return plan;
@@ -251,7 +256,9 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 
 void *store_place(const struct store_load *load)
 {
-	return load->arena && !load->passed_on ? arena_place(load->arena, load->offset, load->length) : NULL;
+	return load->arena && !load->passed_on
+		       ? arena_place(load->arena, load->offset, load->length)
+		       : NULL;
 }
 
 /* The first chunks that no process has tried to prepare, a little way in front of `chunk`;
@@ -291,12 +298,16 @@ void store_prepare(struct store *store, uint64_t offset, bool forward)
 	pthread_mutex_unlock(&store->lock);
 }
 
-static bool is_waited_for(const struct store *store, uint64_t offset, uint64_t end)
+/* Wakes threads that wait for some of the bytes. Under the store lock. */
+static void tell_waiters(struct store *store, uint64_t offset, uint64_t end)
 {
-	for (const struct store_waiter *w = store->landing.waiters; w; w = w->next)
+	bool any = false;
+
+	for (struct store_waiter *w = store->landing.waiters; w; w = w->next)
 		if (w->offset < end && offset < w->end)
-			return true;
-	return false;
+			any = w->landed = true;
+	if (any)
+		pthread_cond_broadcast(&store->landing.landed);
 }
 
 void store_pass_on(struct store *store, bool on)
@@ -312,19 +323,20 @@ bool store_may_pass_on(struct store *store)
 
 	pthread_mutex_lock(&store->lock);
 	may = store_reads(store) && store->believe_cache && store->lost < LOST_MAX &&
-	      is_told(store) && !is_linked(store);
+	      is_told(store) && !(store->arena && is_linked(store));
 	pthread_mutex_unlock(&store->lock);
 	return may;
 }
 
-/* The page cache has it, and with that this process is served, too. A file system may keep what is read
- * in a cache of its own, as GPFS does: then others would read all of it again. */
+/* The page cache has it, and with that this process is served, too. A file system may keep what is
+ * read in a cache of its own, as GPFS does: then others would read all of it again. */
 static void land_passed_on(struct store *store, const struct store_load *load, int error)
 {
+	arena_beat(load->arena); /* processes that wait for the chunk see progress */
 	arena_release(load->arena, load->chunk);
-	if (error || load->arena != store->arena || is_shown(store, load->chunk))
+	if (load->arena != store->arena || is_shown(store, load->chunk))
 		return;
-	if (!is_cached_at(store, load->offset)) {
+	if (error || !is_cached_at(store, load->offset)) {
 		store->lost += store->lost < LOST_MAX;
 		return;
 	}
@@ -371,15 +383,15 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 	/* Short is right at the end of the file alone. */
 	if (!error && done < load->length && load->offset + done < store->file.size)
 		error = EIO;
-	if (!error && load->arena && !load->passed_on && buffer != arena_bytes(load->arena) + load->offset)
+	if (!error && load->arena && !load->passed_on &&
+	    buffer != arena_bytes(load->arena) + load->offset)
 		error = arena_fill(load->arena, load->offset, buffer,
 				   done < load->length ? done : load->length);
 	pthread_mutex_lock(&store->lock);
 	store->ops->land(store, load, error);
 	store->landing.loads--;
 	store_bury(store);
-	if (is_waited_for(store, load->offset, load->offset + load->length))
-		pthread_cond_broadcast(&store->landing.landed);
+	tell_waiters(store, load->offset, load->offset + load->length);
 	pthread_mutex_unlock(&store->lock);
 	return error;
 }

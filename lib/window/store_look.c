@@ -20,9 +20,9 @@ enum {
 	TAKE_ROW = 4,   /* so many in a row, and others are taken to be there as well */
 	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes at a time */
 	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... of which a page is tried at each of these */
-	TAKE_FOUND = 64, /* ... that were come to at random: a value that is wrongly taken to be there
-			    costs a request for each of its pages */
-	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
+	TAKE_FOUND = 64,      /* the same at random, where a value that is wrongly taken to be there
+				 costs a      request for each of its pages */
+	VAIN_MAX = 6,         /* at most 2 to this many values go without a look at their chunks */
 	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
 
@@ -221,9 +221,9 @@ static bool is_near(struct store_warm *warm, uint64_t chunk)
 	return warm->near;
 }
 
-/* Whether all of a chunk is there that was come to at random. A look at its 256 pages takes 15 us. As
- * long as the file is there in part it is in vain, and becomes rare; after many that were not, chunks are
- * taken to be there, as when the program goes over them. */
+/* Whether all of a chunk is in the page cache, for a program that reads at random. A look at 256
+ * pages takes 15 us. As long as parts of the file are missing, looks are in vain and become rare.
+ * After TAKE_FOUND looks in a row that found all, chunks are taken to be there, as in a scan. */
 static bool is_warm_at_random(struct store *store, uint64_t first, uint64_t last)
 {
 	struct store_warm *warm = &store->look.warm;
@@ -270,8 +270,7 @@ static bool is_taken(struct store *store, uint64_t chunk, bool near)
 	uint64_t at = chunk * ARENA_CHUNK, first, end;
 	long faults;
 
-	if (store_is_careful(store) ||
-	    (near ? warm->row < TAKE_ROW : warm->found < TAKE_FOUND))
+	if (store_is_careful(store) || (near ? warm->row < TAKE_ROW : warm->found < TAKE_FOUND))
 		return false;
 	if (at < warm->first || at >= warm->end) {
 		take_range(warm, at, &first, &end);
@@ -293,7 +292,7 @@ static bool is_taken(struct store *store, uint64_t chunk, bool near)
 }
 
 /* The window shows something else there, so the file is mapped once more for the question. */
-static bool is_cached_beneath(struct store *store, uint64_t offset, size_t length)
+bool is_cached_beneath(struct store *store, uint64_t offset, uint64_t length)
 {
 	unsigned char pages[ARENA_BLOCKS];
 	void *map;
@@ -320,6 +319,8 @@ bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t len
 	if (offset >= size || !is_cached_beneath(store, offset, length))
 		return false;
 	for (*done = 0; *done < length && n; *done += (size_t)n) {
+		if (!descriptor_is(store->file.fd, store->file.device, store->file.inode))
+			return false;
 		n = pread(store->file.fd, (uint8_t *)buffer + *done, length - *done,
 			  (off_t)(offset + *done));
 		if (n < 0)
@@ -339,8 +340,10 @@ bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64
 		return false;
 	near = is_near(&store->look.warm, chunk) || whole;
 	taken = is_taken(store, chunk, near);
-	if (!taken && !(whole ? is_warm(store, first, last) : is_cached(store, start, end)))
+	if (!taken && !(whole ? is_warm(store, first, last) : is_cached(store, start, end))) {
+		store->look.warm.found = near ? store->look.warm.found : 0;
 		return false;
+	}
 	stats_add(STATS_HITS_CACHE, 1);
 	if (!store_shows_file(store))
 		store->shown.taints[chunk] = store->shown.epoch;

@@ -60,6 +60,15 @@ void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint
 	*end = round_up(chunk_end(store, chunk), ARENA_BLOCK);
 }
 
+static bool has_runs(const struct store *store, uint64_t chunk)
+{
+	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
+		if (atomic_load_explicit(&store->shown.runs[chunk * (ARENA_BLOCKS / 64) + i],
+					 memory_order_relaxed))
+			return true;
+	return false;
+}
+
 void runs_clear(struct store *store, uint64_t chunk)
 {
 	for (unsigned i = 0; i < ARENA_BLOCKS / 64; i++)
@@ -382,8 +391,8 @@ bool chunk_show(struct store *store, uint64_t chunk, uint64_t first, uint64_t en
 	}
 	if (!maps_make_room(store, chunk) || !ring_room(store))
 		return false;
-	/* Of what is warm pointers have been handed out unasked, in any epoch since it is. */
-	if (state == CHUNK_WARM)
+	/* Of what the page cache had, pointers have been handed out unasked in any epoch since. */
+	if (state == CHUNK_WARM || (fresh && has_runs(store, chunk)))
 		store->shown.taints[chunk] = store->shown.epoch;
 	if (fresh)
 		runs_clear(store, chunk); /* those told of the page cache */

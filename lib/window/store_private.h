@@ -65,9 +65,10 @@ static inline uint64_t chunk_end(const struct store *store, uint64_t chunk)
 	return end < store->file.size ? end : store->file.size;
 }
 
-/* Reads whole blocks of a chunk that shows the arena out of the page cache, if that has all of them.
- * false: it has not. *done: bytes that came, less than length only at the end of the file. Under no
- * lock. */
+/* Of a chunk that shows the arena: whether the page cache has whole blocks of the file, and reading
+ * them out of it. false: it has not all of them. *done: bytes that came, less than length only at
+ * the end of the file. Under no lock. */
+bool is_cached_beneath(struct store *store, uint64_t offset, uint64_t length);
 bool read_beneath(struct store *store, void *buffer, uint64_t offset, size_t length, size_t *done);
 
 static inline uint64_t block_of(uint64_t offset)
@@ -236,6 +237,7 @@ uint64_t widen_ahead(const struct store *store);
 /* A thread that waits for announced bytes. */
 struct store_waiter {
 	uint64_t offset, end;
+	bool landed; /* some of it has come, to wherever it is shown or looked for */
 	struct store_waiter *next;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which announced records go to the page cache for other processes, and which to shared memory. */
+/* Checks which announced records go to the page cache for other processes, and which to shared
+ * memory. */
 #include "prefetch_fixture.h"
 
 #include <sched.h>
@@ -36,22 +37,27 @@ static void wait_for_all(void)
 	}
 }
 
-/* Each STEP-th record from one on, or with a step of 1 all of them. */
-static void announce(unsigned from, unsigned step)
+/* Of each STEP records some from one on, side by side. */
+static void announce(unsigned from, unsigned side_by_side)
 {
 	char text[RECORDS_BIG][16];
 	MDB_val keys[RECORDS_BIG];
 	size_t n = 0;
 
-	for (unsigned i = from; i < RECORDS_BIG; i += step, n++)
-		key_make(text[n], &keys[n], i);
+	for (unsigned i = 0; i < RECORDS_BIG; i++)
+		if (i % STEP >= from && i % STEP < from + side_by_side) {
+			key_make(text[n], &keys[n], i);
+			n++;
+		}
 	assert_int_equal(prefetch_keys(f.prefetch, &f.snapshot, &f.tree, &f.order.key, keys, n), 0);
 	wait_for_all();
 }
 
 static uint64_t cached_requests(void)
 {
-	return f.prefetch->passed_on.on ? io_counted(&f.prefetch->passed_on.cached).requests : 0;
+	return f.prefetch->passed_on.cached.fd < 0
+		       ? 0
+		       : io_counted(&f.prefetch->passed_on.cached).requests;
 }
 
 /* Blocks of the file that shared memory has not. */
@@ -70,12 +76,11 @@ static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **
 	uint64_t all = f.size / ARENA_BLOCK;
 
 	(void)state;
-	announce(0, STEP);
-	assert_true(f.prefetch->passed_on.on);
+	announce(0, 1);
 	assert_true(cached_requests() >= KEYS);
 	/* The tree is in shared memory: this process reads it. */
 	assert_in_range(all - blocks_missing(), 1, 8);
-	announce(1, STEP);
+	announce(1, 1);
 	assert_in_range(cached_requests(), 2 * KEYS, 2 * KEYS + 8);
 	/* Nobody is kept waiting. */
 	for (uint64_t chunk = 0; chunk < f.size / ARENA_CHUNK; chunk++) {
@@ -86,14 +91,15 @@ static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **
 
 static void records_when_a_value_was_read_then_they_go_to_shared_memory(void **state)
 {
-	uint64_t missing;
+	uint64_t missing, before;
 
 	(void)state;
-	announce(0, STEP);
+	announce(0, 1);
 	missing = blocks_missing();
+	before = cached_requests();
 	f.snapshot.served = VALUE_BIG;
-	announce(1, STEP);
-	assert_false(f.prefetch->passed_on.on);
+	announce(1, 1);
+	assert_int_equal(cached_requests(), before);
 	assert_true(missing - blocks_missing() >= (uint64_t)KEYS * VALUE_BIG / ARENA_BLOCK);
 }
 
@@ -105,35 +111,37 @@ static void records_when_another_transaction_read_then_they_go_to_shared_memory(
 	(void)state;
 	other.served = VALUE_BIG;
 	prefetch_end(f.prefetch, &other);
-	announce(0, STEP);
-	assert_false(f.prefetch->passed_on.on);
-	assert_int_equal(f.prefetch->passed_on.cached.fd, -1);
+	announce(0, 1);
+	assert_int_equal(cached_requests(), 0);
 }
 
 static void records_when_they_lie_side_by_side_then_in_large_requests(void **state)
 {
+	uint64_t before;
+
 	(void)state;
-	announce(0, STEP);
-	announce(1, 1);
-	assert_false(f.prefetch->passed_on.on);
-	announce(2, STEP);
-	assert_false(f.prefetch->passed_on.on);
+	announce(0, 4);
+	assert_true(cached_requests() > 0);
+	announce(4, 4);
+	before = cached_requests();
+	announce(8, 1);
+	assert_int_equal(cached_requests(), before);
 }
 
 static void records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory(void **state)
 {
 	(void)state;
 	f.prefetch->passed_on.most = VALUE_BIG / 2;
-	announce(0, STEP);
-	assert_false(f.prefetch->passed_on.on);
+	announce(0, 1);
+	assert_int_equal(cached_requests(), 0);
 }
 
 static void records_when_others_do_not_look_there_then_they_go_to_shared_memory(void **state)
 {
 	(void)state;
 	f.store.believe_cache = false;
-	announce(0, STEP);
-	assert_false(f.prefetch->passed_on.on);
+	announce(0, 1);
+	assert_int_equal(cached_requests(), 0);
 }
 
 /* The tree is there by then: what is left is a request for each record. */
@@ -143,23 +151,37 @@ static void records_when_they_lie_in_two_chunks_then_one_request_each(void **sta
 
 	(void)state;
 	f.store.believe_cache = false;
-	announce(0, STEP);
+	announce(0, 1);
 	before = io_counted(&f.io).requests;
-	announce(1, STEP);
+	announce(1, 1);
 	assert_int_equal(io_counted(&f.io).requests - before, KEYS);
+}
+
+/* What the engine reads when nothing is announced, its own process reads. */
+static void records_when_none_is_announced_then_the_engine_reads_for_this_process(void **state)
+{
+	(void)state;
+	announce(0, 1);
+	pthread_mutex_lock(&f.prefetch->lock);
+	f.prefetch->small = false;
+	assert_true(passed_on_turn(f.prefetch));
+	assert_ptr_equal(f.prefetch->engine.io, &f.io);
+	pthread_mutex_unlock(&f.prefetch->lock);
+	assert_false(f.store.passes_on);
 }
 
 static void fork_when_records_go_to_the_page_cache_then_the_child_begins_anew(void **state)
 {
+	uint64_t before;
+
 	(void)state;
-	announce(0, STEP);
-	assert_true(f.prefetch->passed_on.on);
+	announce(0, 1);
+	before = cached_requests();
 	passed_on_forked(f.prefetch);
-	assert_false(f.prefetch->passed_on.on);
 	assert_ptr_equal(f.prefetch->engine.io, &f.io);
 	store_pass_on(&f.store, false); /* as store_forked() does */
-	announce(1, STEP);
-	assert_true(f.prefetch->passed_on.on);
+	announce(1, 1);
+	assert_in_range(cached_requests() - before, KEYS, KEYS + 8);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup_others, teardown)
@@ -174,6 +196,7 @@ int main(void)
 		CASE(records_when_the_kernel_reads_less_at_once_then_they_go_to_shared_memory),
 		CASE(records_when_others_do_not_look_there_then_they_go_to_shared_memory),
 		CASE(records_when_they_lie_in_two_chunks_then_one_request_each),
+		CASE(records_when_none_is_announced_then_the_engine_reads_for_this_process),
 		CASE(fork_when_records_go_to_the_page_cache_then_the_child_begins_anew),
 	};
 

@@ -74,7 +74,8 @@ bool __wrap_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset,
 
 bool __wrap_leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64_t end)
 {
-	return f.cold != ALL_COLD && (!f.cold || chunk != f.cold) && __real_leave_to_cache(store, chunk, offset, end);
+	return f.cold != ALL_COLD && (!f.cold || chunk != f.cold) &&
+	       __real_leave_to_cache(store, chunk, offset, end);
 }
 
 size_t __real_lmdbio_core_io_wait(struct io *io, struct io_request **requests, size_t min, size_t max);

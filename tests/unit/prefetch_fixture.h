@@ -46,7 +46,7 @@ extern struct prefetch_fixture {
 	bool busy;                    /* the machine's processors */
 	bool dear;                    /* a scan's faults, whatever they take */
 	unsigned maps[MAPS];          /* how often each STORE_FAULT of the file was mapped */
-	uint64_t cold;                /* the one chunk that is not in the page cache; ALL_COLD; or 0 */
+	uint64_t cold; /* the one chunk that is not in the page cache; ALL_COLD; or 0 */
 	unsigned maps_waited;         /* of them had been mapped when a read was first waited for */
 } f;
 

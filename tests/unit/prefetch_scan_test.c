@@ -410,12 +410,13 @@ static void read_when_much_is_to_be_mapped_then_it_does_not_wait_for_that(void *
 	f.cold = 4;
 	pthread_mutex_lock(&f.prefetch->lock);
 	assert_int_equal(prefetch_wake(f.prefetch), 0);
-	assert_true(
-		prefetch_want(f.prefetch, (struct wanted_range){.offset = f.cold * size, .length = size}));
+	assert_true(prefetch_want(f.prefetch,
+				  (struct wanted_range){.offset = f.cold * size, .length = size}));
 	for (uint64_t i = 1; i <= chunks; i++)
-		assert_true(prefetch_want(
-			f.prefetch, (struct wanted_range){
-					    .offset = (f.cold + i) * size, .length = size, .map = true}));
+		assert_true(prefetch_want(f.prefetch,
+					  (struct wanted_range){.offset = (f.cold + i) * size,
+								.length = size,
+								.map = true}));
 	pthread_mutex_unlock(&f.prefetch->lock);
 	assert_comes_to_rest();
 	assert_int_equal(bytes_read(), size);

@@ -384,7 +384,8 @@ static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(voi
 	hole = value;
 	assert_true(store_may_pass_on(&f->first.store));
 	store_pass_on(&f->first.store, true);
-	assert_int_equal(store_plan(&f->first.store, value, &length, 0, &load), PLAN_LOAD);
+	assert_int_equal(store_plan(&f->first.store, value, &length, ASKED_FOR_OTHERS, &load),
+			 PLAN_LOAD);
 	assert_true(load.passed_on);
 	assert_null(store_place(&load));
 	known = &f->second;
@@ -392,10 +393,55 @@ static void value_when_it_is_passed_on_then_others_find_it_in_the_page_cache(voi
 	assert_int_equal(store_finish(&f->first.store, &load, NULL, 0, load.length), 0);
 	hole = 0;
 	assert_int_equal(store_plan(others, value, &length, 0, &none), PLAN_READY);
-	assert_int_equal(arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
-			 4);
+	assert_int_equal(
+		arena_missing(others->arena, value / ARENA_BLOCK, value / ARENA_BLOCK + 4, &run),
+		4);
 	assert_true(store_covers(&f->first.store, value, length));
 	assert_right(&f->second, value, length);
+}
+
+/* Pointers to what was found in the page cache are handed out unasked in later transactions, too.
+ */
+static void
+block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, other = value + 64 * ARENA_BLOCK;
+
+	hole = other;
+	store_enter(store);
+	assert_int_equal(store_bring(store, value, ARENA_BLOCK), 0);
+	store_leave(store);
+	store_enter(store);
+	assert_true(store_covers(store, value, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, other, ARENA_BLOCK), 0);
+	assert_right(&f->first, value, ARENA_BLOCK);
+	assert_right(&f->first, other, ARENA_BLOCK);
+	store_leave(store);
+}
+
+/* The same of what was read for others. */
+static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, other = value + 64 * ARENA_BLOCK,
+		 length = ARENA_BLOCK;
+	struct store_load load;
+
+	hole = value;
+	store_enter(store);
+	store_pass_on(store, true);
+	assert_int_equal(store_plan(store, value, &length, ASKED_FOR_OTHERS, &load), PLAN_LOAD);
+	hole = other;
+	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
+	store_leave(store);
+	store_enter(store);
+	assert_true(store_covers(store, value, ARENA_BLOCK));
+	assert_int_equal(store_bring(store, other, ARENA_BLOCK), 0);
+	assert_right(&f->first, value, ARENA_BLOCK);
+	store_leave(store);
 }
 
 /* A file system may keep it elsewhere: others would read all of it again. */
@@ -412,7 +458,8 @@ static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(voi
 
 		assert_true(store_may_pass_on(store));
 		hole = 3 * ARENA_CHUNK + i * ARENA_BLOCK;
-		assert_int_equal(store_plan(store, hole, &length, 0, &load), PLAN_LOAD);
+		assert_int_equal(store_plan(store, hole, &length, ASKED_FOR_OTHERS, &load),
+				 PLAN_LOAD);
 		assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
 		assert_false(store_covers(store, hole, ARENA_BLOCK));
 	}
@@ -455,7 +502,7 @@ static void page_when_it_is_for_this_process_then_it_is_not_passed_on(void **sta
 
 	hole = 3 * ARENA_CHUNK;
 	store_pass_on(&f->first.store, true);
-	assert_int_equal(store_plan(&f->first.store, hole, &length, ASKED_FOR_US, &load), PLAN_LOAD);
+	assert_int_equal(store_plan(&f->first.store, hole, &length, 0, &load), PLAN_LOAD);
 	assert_false(load.passed_on);
 	assert_int_equal(store_finish(&f->first.store, &load, NULL, EIO, 0), EIO);
 }
@@ -484,8 +531,13 @@ int main(void)
 		TOLD_CASE(chunk_when_a_try_finds_a_hole_then_it_is_read_and_the_next_looked_at),
 		TOLD_CASE(value_when_a_block_of_it_is_missing_then_it_is_read),
 		TOLD_CASE(value_when_it_is_passed_on_then_others_find_it_in_the_page_cache),
+		TOLD_CASE(
+			block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right),
+		TOLD_CASE(
+			value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right),
 		TOLD_CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
-		TOLD_CASE(values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
+		TOLD_CASE(
+			values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
 		TOLD_CASE(hole_when_the_page_cache_has_it_then_storage_is_not_asked),
 		TOLD_CASE(page_when_it_is_for_this_process_then_it_is_not_passed_on),
 		TOLD_CASE(arena_when_the_page_cache_has_all_then_none_is_made),

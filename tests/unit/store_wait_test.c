@@ -85,7 +85,7 @@ static void server_when_it_goes_on_then_it_is_waited_for_as_at_first(void **stat
 	unsigned few = 16000 / PAUSE_MS;
 
 	assert_in_range(read_paced(&f->first, 1, 2 * MINUTE), 6, 8);
-	arena_serve_beat(f->second.store.arena);
+	arena_beat(f->second.store.arena);
 	assert_in_range(read_paced(&f->first, 1 + 2 * MINUTE, few), 4, 5);
 }
 
@@ -96,7 +96,7 @@ static void server_when_it_only_is_slow_then_it_is_waited_for_after_a_second(voi
 
 	for (uint64_t n = 0; n < 20; n++) {
 		waits += read_paced(&f->first, 1 + 2 * n, 2);
-		arena_serve_beat(f->second.store.arena);
+		arena_beat(f->second.store.arena);
 	}
 	assert_int_equal(waits, 20);
 }
