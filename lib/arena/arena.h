@@ -185,8 +185,8 @@ bool arena_serve_sleeps(struct arena *arena, bool asleep);
  * claims it and reads, which uses the refusal up. Wakes all waiting processes. */
 void arena_answer(struct arena *arena, uint64_t chunk, bool refused);
 
-/* Says that this member, a server for instance, gets something done, so that processes that wait for
- * what it has in hand stay patient. */
+/* Says that this member, a server for instance, gets something done, so that processes stay patient
+ * that wait for what it has in hand. */
 void arena_beat(struct arena *arena);
 
 /* Marks a chunk that goes later than those without the mark. */

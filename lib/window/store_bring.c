@@ -208,7 +208,7 @@ static bool wait_announced(struct store *store, uint64_t offset, uint64_t length
 	pthread_mutex_lock(&store->lock);
 	self.next = store->landing.waiters;
 	store->landing.waiters = &self;
-	while (atomic_load(&store->landing.announced) && !self.landed &&
+	while (atomic_load(&store->landing.announced) && !self.passed_on &&
 	       !store_covers(store, offset, length) && (waited = true) &&
 	       clock_wait(&store->landing.landed, &store->lock, until))
 		;

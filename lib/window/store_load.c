@@ -298,14 +298,17 @@ void store_prepare(struct store *store, uint64_t offset, bool forward)
 	pthread_mutex_unlock(&store->lock);
 }
 
-/* Wakes threads that wait for some of the bytes. Under the store lock. */
-static void tell_waiters(struct store *store, uint64_t offset, uint64_t end)
+/* Wakes threads that wait for some of a load's bytes. Under the store lock. */
+static void tell_waiters(struct store *store, const struct store_load *load)
 {
+	uint64_t end = load->offset + load->length;
 	bool any = false;
 
 	for (struct store_waiter *w = store->landing.waiters; w; w = w->next)
-		if (w->offset < end && offset < w->end)
-			any = w->landed = true;
+		if (w->offset < end && load->offset < w->end) {
+			w->passed_on |= load->passed_on;
+			any = true;
+		}
 	if (any)
 		pthread_cond_broadcast(&store->landing.landed);
 }
@@ -391,7 +394,7 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 	store->ops->land(store, load, error);
 	store->landing.loads--;
 	store_bury(store);
-	tell_waiters(store, load->offset, load->offset + load->length);
+	tell_waiters(store, load);
 	pthread_mutex_unlock(&store->lock);
 	return error;
 }

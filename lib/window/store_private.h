@@ -237,7 +237,7 @@ uint64_t widen_ahead(const struct store *store);
 /* A thread that waits for announced bytes. */
 struct store_waiter {
 	uint64_t offset, end;
-	bool landed; /* some of it has come, to wherever it is shown or looked for */
+	bool passed_on; /* some of it has come to the page cache, and is to be looked for there */
 	struct store_waiter *next;
 };
 

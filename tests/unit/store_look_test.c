@@ -444,6 +444,26 @@ static void value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_
 	store_leave(store);
 }
 
+/* A thread of the announcing process would wait for it to be shown, which it never is. */
+static void value_when_it_is_passed_on_then_threads_look_for_it_again(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t value = 2 * ARENA_CHUNK + ARENA_CHUNK / 2, length = ARENA_BLOCK;
+	struct store_waiter waiter = {.offset = value, .end = value + length};
+	struct store_load load;
+
+	hole = 2 * ARENA_CHUNK;
+	assert_int_equal(store_bring(store, hole, ARENA_BLOCK), 0); /* the chunk is shown */
+	store_pass_on(store, true);
+	assert_int_equal(store_plan(store, value, &length, ASKED_FOR_OTHERS, &load), PLAN_LOAD);
+	store->landing.waiters = &waiter;
+	assert_int_equal(store_finish(store, &load, NULL, 0, load.length), 0);
+	store->landing.waiters = NULL;
+	assert_false(store_covers(store, value, length));
+	assert_true(waiter.passed_on);
+}
+
 /* A file system may keep it elsewhere: others would read all of it again. */
 static void values_when_the_page_cache_keeps_none_then_no_more_are_passed_on(void **state)
 {
@@ -535,6 +555,7 @@ int main(void)
 			block_that_the_page_cache_had_when_its_chunk_is_shown_then_pointers_stay_right),
 		TOLD_CASE(
 			value_that_was_passed_on_when_its_chunk_is_shown_then_pointers_stay_right),
+		TOLD_CASE(value_when_it_is_passed_on_then_threads_look_for_it_again),
 		TOLD_CASE(values_when_the_page_cache_keeps_none_then_no_more_are_passed_on),
 		TOLD_CASE(
 			values_when_the_kernel_does_not_tell_what_is_cached_then_none_is_passed_on),
