@@ -101,6 +101,7 @@ images_mounted() {
 	exec 8>ask 9<told
 	echo >&8
 	read -r -u 9 first
+	read -r -u 9 _ # no worker keeps the image busy any more
 	umount image
 	cat new.img >disk
 	mount -o ro "$loop" image
@@ -108,6 +109,7 @@ images_mounted() {
 	judge images_tell_the_same_of_their_sets cmp status.old status.new
 	echo >&8
 	read -r -u 9 second
+	read -r -u 9 _
 	exec 8>&- 9<&-
 	wait "$parent"
 	equal worker_reads_the_image "$(echo | "$python" "$workers" old)" "$first"

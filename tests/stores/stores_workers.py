@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """A program that forks a worker for each line of its standard input. A worker reads the whole data set
-and prints a hash of it.
+and prints a hash of it; when the worker has ended, the program prints an empty line.
 
 usage: stores_workers.py PATH
 """
@@ -28,3 +28,4 @@ for _ in sys.stdin:
         os._exit(0)
     if os.waitpid(pid, 0)[1]:
         sys.exit(1)
+    print(flush=True)
