@@ -176,19 +176,6 @@ static int attempt_all(const char *path, unsigned more)
 	return code;
 }
 
-static int room_setup(void **state)
-{
-	(void)state;
-	return room_make() ? 0 : -1;
-}
-
-static int room_teardown(void **state)
-{
-	(void)state;
-	room_remove();
-	return 0;
-}
-
 static void file_write(const char *path, const void *bytes, size_t size)
 {
 	FILE *file = fopen(path, "wb");
@@ -526,7 +513,7 @@ static void failed_opening_leaks_no_descriptor(void **state)
 
 int main(void)
 {
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
 	const struct CMUnitTest tests[] = {
 		IN_A_ROOM(sound_data_set_is_read),
 		IN_A_ROOM(missing_path_says_what_the_original_says),

@@ -15,19 +15,6 @@
 
 #include <cmocka.h>
 
-static int room_setup(void **state)
-{
-	(void)state;
-	return room_make() ? 0 : -1;
-}
-
-static int room_teardown(void **state)
-{
-	(void)state;
-	room_remove();
-	return 0;
-}
-
 struct copying {
 	const char *path;
 	bool original;        /* it makes the copy */
@@ -165,7 +152,7 @@ static void copy_of_a_transaction_that_is_refused_leaves_no_file(void **state)
 
 int main(void)
 {
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
 	const struct CMUnitTest tests[] = {
 		IN_A_ROOM(compacted_copy_into_a_broken_pipe_is_epipe_without_a_signal),
 		IN_A_ROOM(copy_of_a_transaction_that_is_refused_leaves_no_file),

@@ -18,19 +18,6 @@
 
 #include <cmocka.h>
 
-static int room_setup(void **state)
-{
-	(void)state;
-	return room_make() ? 0 : -1;
-}
-
-static int room_teardown(void **state)
-{
-	(void)state;
-	room_remove();
-	return 0;
-}
-
 /* What a child inherits, and how it is told to go on and to end. */
 struct inherited {
 	const char *path;
@@ -502,7 +489,7 @@ static void parent_begins_while_a_child_copies(void **state)
 
 int main(void)
 {
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
 	const struct CMUnitTest tests[] = {
 		IN_A_ROOM(child_that_reads_gets_right_data),
 		IN_A_ROOM(child_that_reads_and_closes_leaves_the_parent_unhurt),

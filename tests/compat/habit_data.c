@@ -39,6 +39,19 @@ void room_remove(void)
 	*room = 0;
 }
 
+int room_begin(void **state)
+{
+	(void)state;
+	return room_make() ? 0 : -1;
+}
+
+int room_end(void **state)
+{
+	(void)state;
+	room_remove();
+	return 0;
+}
+
 const char *room_path(const char *name)
 {
 	static char paths[8][PATH_MAX];

@@ -14,6 +14,9 @@ enum { DATA_RECORDS = 700 };
 /* A fresh directory for one test; the name lives until room_remove(), which removes all in it. */
 const char *room_make(void);
 void room_remove(void);
+/* The same as a case's setup and teardown. */
+int room_begin(void **state);
+int room_end(void **state);
 /* A name inside the room. Lifetime: until the eighth call after it. */
 const char *room_path(const char *name);
 

@@ -15,19 +15,6 @@
 
 #include <cmocka.h>
 
-static int room_setup(void **state)
-{
-	(void)state;
-	return room_make() ? 0 : -1;
-}
-
-static int room_teardown(void **state)
-{
-	(void)state;
-	room_remove();
-	return 0;
-}
-
 static MDB_env *env_opened(const char *path, unsigned flags)
 {
 	MDB_env *env;
@@ -400,7 +387,7 @@ static void solvers_that_skip_each_others_records_see_all_between_them(void **st
 
 int main(void)
 {
-#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_setup, room_teardown)
+#define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
 	const struct CMUnitTest tests[] = {
 		IN_A_ROOM(cursor_moved_by_another_thread_used_by_a_third),
 		IN_A_ROOM(caffe_train_and_test_layer_on_one_path_read_three_epochs),

@@ -4,6 +4,7 @@
 #include "mpi_simulated.h"
 
 #include "simulated_job.h"
+#include "simulated_turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

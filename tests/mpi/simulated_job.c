@@ -1,111 +1,24 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Simulates the calls of MPI that the ranks of a job make together, and lets the ranks go on by turns. */
+/* Simulates the calls of MPI that the ranks of a job make together. */
 #include "config.h"
 #include "simulated_job.h"
 
 #include "mpi_simulated.h"
+#include "simulated_turns.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CONTEXTS = 256, GROUPS = 64, FILES = 64, LOOKS = 8 /* of each rank in vain, before the job is broken */, INFO = 77 };
+enum { CONTEXTS = 256, GROUPS = 64, FILES = 64, INFO = 77 };
 
 static void impossible(const char *what)
 {
 	printf("simulated MPI: %s\n", what);
 	abort();
-}
-
-/* --- turns ------------------------------------------------------------------------------------ */
-
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t turn;
-	int ranks, now;
-	bool goes, broken, live[SIM_RANKS];
-	unsigned vain;
-	void (*run)(void *context, int rank);
-	void *context;
-} job = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
-static _Thread_local int self;
-
-static void turn_pass(void)
-{
-	for (int i = 1; i <= job.ranks; i++)
-		if (job.live[(job.now + i) % job.ranks]) {
-			job.now = (job.now + i) % job.ranks;
-			break;
-		}
-	pthread_cond_broadcast(&job.turn);
-}
-
-static void turn_await(void)
-{
-	while (job.now != self)
-		pthread_cond_wait(&job.turn, &job.lock);
-}
-
-void sim_progress(void)
-{
-	job.vain = 0;
-}
-
-bool sim_look_in_vain(void)
-{
-	if (!job.goes)
-		return true;
-	pthread_mutex_lock(&job.lock);
-	job.broken = job.broken || ++job.vain > LOOKS * (unsigned)job.ranks;
-	if (!job.broken) {
-		turn_pass();
-		turn_await();
-	}
-	pthread_mutex_unlock(&job.lock);
-	return !job.broken;
-}
-
-static void *rank_run(void *argument)
-{
-	self = *(int *)argument;
-	pthread_mutex_lock(&job.lock);
-	turn_await();
-	pthread_mutex_unlock(&job.lock);
-	job.run(job.context, self);
-	pthread_mutex_lock(&job.lock);
-	job.live[self] = false;
-	turn_pass();
-	pthread_mutex_unlock(&job.lock);
-	return NULL;
-}
-
-bool sim_run(int ranks, void (*run)(void *context, int rank), void *context)
-{
-	pthread_t threads[SIM_RANKS];
-	int numbers[SIM_RANKS];
-
-	job.ranks = ranks;
-	job.now = 0;
-	job.vain = 0;
-	job.broken = false;
-	job.run = run;
-	job.context = context;
-	job.goes = true;
-	for (int rank = 0; rank < ranks; rank++)
-		job.live[rank] = true;
-	for (int rank = 0; rank < ranks; rank++) {
-		numbers[rank] = rank;
-		if (pthread_create(&threads[rank], NULL, rank_run, &numbers[rank]))
-			impossible("no thread");
-	}
-	for (int rank = 0; rank < ranks; rank++)
-		pthread_join(threads[rank], NULL);
-	job.goes = false;
-	return !job.broken;
 }
 
 /* --- communicators ---------------------------------------------------------------------------- */
@@ -143,11 +56,6 @@ static MPI_Comm comm_of(int context, int rank)
 	return sim_comm(rank) + context * SIM_RANKS;
 }
 
-int sim_self(void)
-{
-	return self;
-}
-
 int sim_context(MPI_Comm comm)
 {
 	int context = (comm - sim_comm(0)) / SIM_RANKS;
@@ -161,7 +69,7 @@ int sim_context(MPI_Comm comm)
 
 int sim_rank(MPI_Comm comm)
 {
-	return comm == MPI_COMM_WORLD ? self : (comm - sim_comm(0)) % SIM_RANKS;
+	return comm == MPI_COMM_WORLD ? sim_self() : (comm - sim_comm(0)) % SIM_RANKS;
 }
 
 unsigned sim_handles(void)
@@ -365,7 +273,7 @@ bool sim_collected(struct collective *one, int rank, int *rc)
 {
 	bool comes = one->arrived == (unsigned)contexts[one->context].n;
 
-	if (!comes && !job.broken)
+	if (!comes && !sim_is_broken())
 		return false;
 	*rc = comes ? one->rc : MPI_ERR_OTHER;
 	if (*rc == MPI_SUCCESS && one->each[rank].result_length)
@@ -496,7 +404,7 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *fre
 		contexts[context].holders = 0;
 		contexts[context].meets = true;
 	}
-	while (groups[group].members[me] != self)
+	while (groups[group].members[me] != sim_self())
 		me++;
 	return made(comm_of(context, me), DUP, 0, fresh);
 }

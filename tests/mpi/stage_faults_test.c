@@ -9,6 +9,7 @@
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
 #include "simulated_job.h"
+#include "simulated_turns.h"
 
 #include "env_fixture.h"
 

@@ -209,36 +209,23 @@ static void child_when_no_call_works_at_the_fork_then_its_window_shows_the_file_
 	mdb_env_close(in.env);
 }
 
-static int room_setup(void **state)
-{
-	(void)state;
-	return room_make() ? 0 : -1;
-}
-
-static int room_teardown(void **state)
-{
-	(void)state;
-	room_remove();
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(opening_when_a_call_fails_then_says_its_code,
-						room_setup, room_teardown),
+						room_begin, room_end),
 		cmocka_unit_test_setup_teardown(
-			opening_a_container_when_a_call_fails_then_says_its_code, room_setup,
-			room_teardown),
+			opening_a_container_when_a_call_fails_then_says_its_code, room_begin,
+			room_end),
 		cmocka_unit_test_setup_teardown(
 			container_when_it_is_opened_for_writing_and_a_call_fails_then_no_file_is_made,
-			room_setup, room_teardown),
+			room_begin, room_end),
 		cmocka_unit_test_setup_teardown(
 			child_when_its_file_was_replaced_and_a_call_fails_then_says_its_code,
-			room_setup, room_teardown),
+			room_begin, room_end),
 		cmocka_unit_test_setup_teardown(
 			child_when_no_call_works_at_the_fork_then_its_window_shows_the_file_later,
-			room_setup, room_teardown),
+			room_begin, room_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ static void records_when_nothing_was_read_then_they_go_to_the_page_cache(void **
 	assert_in_range(all - blocks_missing(), 1, 8);
 	announce(1, 1);
 	assert_in_range(cached_requests(), 2 * KEYS, 2 * KEYS + 8);
-	/* Nobody is kept waiting. */
+	/* Each chunk can be claimed: no load has kept its claim. */
 	for (uint64_t chunk = 0; chunk < f.size / ARENA_CHUNK; chunk++) {
 		assert_true(arena_claim(f.store.arena, chunk));
 		arena_release(f.store.arena, chunk);

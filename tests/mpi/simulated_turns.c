@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Lets the ranks of a simulated job go on by turns. */
+#include "config.h"
+#include "simulated_turns.h"
+
+#include "mpi_simulated.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { LOOKS = 8 }; /* of each rank in vain, before the job is broken */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	int ranks, now;
+	bool goes, broken, live[SIM_RANKS];
+	unsigned vain;
+	void (*run)(void *context, int rank);
+	void *context;
+} job = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
+static _Thread_local int self;
+
+static void turn_pass(void)
+{
+	for (int i = 1; i <= job.ranks; i++)
+		if (job.live[(job.now + i) % job.ranks]) {
+			job.now = (job.now + i) % job.ranks;
+			break;
+		}
+	pthread_cond_broadcast(&job.turn);
+}
+
+static void turn_await(void)
+{
+	while (job.now != self)
+		pthread_cond_wait(&job.turn, &job.lock);
+}
+
+void sim_progress(void)
+{
+	job.vain = 0;
+}
+
+bool sim_look_in_vain(void)
+{
+	if (!job.goes)
+		return true;
+	pthread_mutex_lock(&job.lock);
+	job.broken = job.broken || ++job.vain > LOOKS * (unsigned)job.ranks;
+	if (!job.broken) {
+		turn_pass();
+		turn_await();
+	}
+	pthread_mutex_unlock(&job.lock);
+	return !job.broken;
+}
+
+static void *rank_run(void *argument)
+{
+	self = *(int *)argument;
+	pthread_mutex_lock(&job.lock);
+	turn_await();
+	pthread_mutex_unlock(&job.lock);
+	job.run(job.context, self);
+	pthread_mutex_lock(&job.lock);
+	job.live[self] = false;
+	turn_pass();
+	pthread_mutex_unlock(&job.lock);
+	return NULL;
+}
+
+bool sim_run(int ranks, void (*run)(void *context, int rank), void *context)
+{
+	pthread_t threads[SIM_RANKS];
+	int numbers[SIM_RANKS];
+
+	job.ranks = ranks;
+	job.now = 0;
+	job.vain = 0;
+	job.broken = false;
+	job.run = run;
+	job.context = context;
+	job.goes = true;
+	for (int rank = 0; rank < ranks; rank++)
+		job.live[rank] = true;
+	for (int rank = 0; rank < ranks; rank++) {
+		numbers[rank] = rank;
+		if (pthread_create(&threads[rank], NULL, rank_run, &numbers[rank]))
+			abort();
+	}
+	for (int rank = 0; rank < ranks; rank++)
+		pthread_join(threads[rank], NULL);
+	job.goes = false;
+	return !job.broken;
+}
+
+int sim_self(void)
+{
+	return self;
+}
+
+bool sim_is_broken(void)
+{
+	return job.broken;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Runs the ranks of a simulated job as threads of one process, of which one goes on at a time.
+ *
+ * A rank goes on until it looks for something that is not there; then the next one does. When all look in
+ * vain the job is broken: what ranks wait for fails, as it does when the launcher or MPI ends a job. */
+#ifndef LMDBIO_TEST_SIMULATED_TURNS_H
+#define LMDBIO_TEST_SIMULATED_TURNS_H
+
+#include <stdbool.h>
+
+/* Runs a function as each rank of a job of so many, and returns when all have. Returns false if it broke. */
+bool sim_run(int ranks, void (*run)(void *context, int rank), void *context);
+
+/* The rank that goes on. */
+int sim_self(void);
+
+/* For the simulated calls: something has come. */
+void sim_progress(void);
+/* Nothing has: lets the others go on. false: nothing comes any more. */
+bool sim_look_in_vain(void);
+bool sim_is_broken(void);
+
+#endif
