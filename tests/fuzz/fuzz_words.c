@@ -159,7 +159,7 @@ static void debts_pay(void)
 	self.debts = NULL;
 }
 
-/* Rank 1 sends what is waited for, and then is gone. */
+/* Rank 1 sends what is waited for, and then is gone, which it is told. */
 static void finish(void)
 {
 	exchange_stop(&self.wire.exchange);
@@ -170,13 +170,13 @@ static void finish(void)
 		sim_answer(0);
 		exchange_gone(&self.wire.exchange, 1);
 		(void)wire_step(&self.wire, self.wire.now);
-		if (!left.receives && !self.wire.exchange.questions)
+		if (!left.receives && !self.wire.exchange.questions && !self.wire.sends)
 			break;
 	}
 	for (unsigned i = 0; i < QUESTIONS; i++)
 		if (self.asked[i].open)
 			abort();
-	if (!wire_is_idle(&self.wire) || sim_left().types)
+	if (!wire_is_idle(&self.wire) || self.wire.sends || sim_left().types)
 		abort();
 	wire_close(&self.wire);
 	sim_end();
