@@ -6,11 +6,13 @@ import ctypes
 import importlib
 import operator
 import os
+import sys
+from itertools import compress
 from types import TracebackType
 from typing import Any, Iterator, Optional, Type, Union
 
 from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_SIZE, BatchFields,
-                      LoaderOptions, LoaderStats, Quality, Value, check, library, mpi_library)
+                      LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
 
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
@@ -86,6 +88,21 @@ def _handle_of(comm: Any) -> int:
     return ctypes.c_int.from_address(MPI._addressof(comm)).value
 
 
+class _Given:
+    """A batch that the C library has given, until it is given back."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._pointer, self._process = pointer, os.getpid()
+
+    def __del__(self) -> None:
+        if self._process == os.getpid():
+            library().lmdbio_batch_done(self._pointer)
+
+
+_Memory: Any = ctypes.c_ubyte * sys.maxsize
+_SAMPLE = ctypes.sizeof(Sample)
+
+
 class Batch:
     """One batch: a sequence of (key, value) memoryviews.
 
@@ -99,44 +116,45 @@ class Batch:
     """
 
     def __init__(self, pointer: Any) -> None:
-        self._pointer, self._process = pointer, os.getpid()
         shown = pointer.contents
         self.epoch: int = shown.epoch
         self.number: int = shown.number
-        samples = [shown.samples[i] for i in range(shown.count)]
-        self._samples = [sample for sample in samples if sample.record != NO_RECORD]
-        self.records: list[int] = [sample.record for sample in self._samples]
-        self.errors: list[int] = [sample.error for sample in self._samples]
-
-    def __del__(self) -> None:
-        pointer, self._pointer = getattr(self, "_pointer", None), None
-        if pointer is not None and self._process == os.getpid():
-            library().lmdbio_batch_done(pointer)
+        # A view is a part of all memory, by its addresses; it holds this array, as the array does the batch.
+        memory = _Memory.from_address(0)
+        memory._given = _Given(pointer)
+        self._memory = memoryview(memory).cast("B").toreadonly()
+        first = ctypes.addressof(shown.samples.contents) if shown.count else 0
+        fields = self._memory[first:first + shown.count * _SAMPLE]
+        words = fields.cast("Q")
+        numbers, key_sizes, keys, sizes, values = (words[i::_SAMPLE // 8].tolist() for i in range(5))
+        errors = fields.cast("i")[Sample.error.offset // 4::_SAMPLE // 4].tolist()
+        self.records: list[int] = numbers
+        self.errors: list[int] = errors
+        self._keys = list(map(slice, keys, map(operator.add, keys, key_sizes)))
+        self._values = list(map(slice, values, map(operator.add, values, sizes)))
+        if NO_RECORD in numbers:  # in a tail that is not full
+            real = [number != NO_RECORD for number in numbers]
+            self.records, self.errors = list(compress(numbers, real)), list(compress(errors, real))
+            self._keys = list(compress(self._keys, real))
+            self._values = list(compress(self._values, real))
 
     def __len__(self) -> int:
-        return len(self._samples)
-
-    def _view(self, value: Value) -> memoryview:
-        kind = ctypes.c_ubyte * value.size
-        array: Any = kind.from_address(value.data) if value.size else kind()
-        array._batch = self  # the view holds the array, and the array its batch
-        return memoryview(array).cast("B").toreadonly()
+        return len(self.records)
 
     def key(self, i: int) -> memoryview:
         """The key of the i-th record."""
-        return self._view(self._samples[i].key)
+        return self._memory[self._keys[i]]
 
     def value(self, i: int) -> memoryview:
         """The value of the i-th record."""
-        return self._view(self._samples[i].data)
+        return self._memory[self._values[i]]
 
     def __getitem__(self, i: int) -> tuple[memoryview, memoryview]:
-        if not -len(self) <= i < len(self):
-            raise IndexError(i)
         return self.key(i), self.value(i)
 
     def __iter__(self) -> Iterator[tuple[memoryview, memoryview]]:
-        return (self[i] for i in range(len(self)))
+        show = self._memory.__getitem__
+        return zip(map(show, self._keys), map(show, self._values))
 
     def arrays(self, dtype: Any = "uint8") -> list[Any]:
         """The values as read-only numpy arrays over lmdbio's memory."""

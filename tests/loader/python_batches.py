@@ -76,6 +76,18 @@ def check(path, stage=None):
 	judge("view_stays_valid_when_all_else_is_gone", bytes(view) == value_of(record))
 	judge("view_is_read_only", view.readonly)
 
+	with lmdbio.Loader(path, 32, seed=3, lock=False) as indexed:
+		batch = next(indexed.epoch(0))
+		pairs = list(batch)
+		judge("indices_go_as_those_of_a_list", len(pairs) == len(batch) == 32 and
+			all(batch[i] == pair == (batch.key(i), batch.value(i)) for i, pair in enumerate(pairs)) and
+			batch[-1] == pairs[31])
+		try:
+			batch[32]
+			judge("index_past_the_end_is_an_error", False)
+		except IndexError:
+			judge("index_past_the_end_is_an_error", True)
+
 	with lmdbio.Loader(path, 8, order="sequential", lock=False) as other:
 		resumed = [r for batch in other.resume(state) for r in batch.records]
 		judge("resume_goes_on_where_it_was", resumed == rest)
@@ -112,8 +124,8 @@ def check(path, stage=None):
 			batch = next(loader.epoch(0))
 			arrays = batch.arrays()
 			addresses = [a.__array_interface__["data"][0] for a in arrays]
-			shown = [sample.data.data for sample in batch._samples]
-			judge("arrays_are_no_copies", addresses == shown)
+			again = batch.arrays()
+			judge("arrays_are_no_copies", addresses == [a.__array_interface__["data"][0] for a in again])
 			judge("arrays_have_the_bytes", all(bytes(a) == value_of(r)
 				for a, r in zip(arrays, batch.records)))
 			judge("arrays_are_numpy", all(isinstance(a, numpy.ndarray) for a in arrays))
