@@ -54,15 +54,56 @@ static int partial_make(const struct stat *like)
 	return fd;
 }
 
+/* Whether another user may have put what a name stands for into a directory for everybody. It is what the kernel
+ * refuses to programs where fs.protected_symlinks, _hardlinks, _fifos and _regular are on. */
+static bool is_planted(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *above = !slash          ? strdup(".")
+		      : slash == path ? strdup("/")
+				      : strndup(path, (size_t)(slash - path));
+	struct stat named, directory;
+	bool shared = above && !lstat(path, &named) && !stat(above, &directory) &&
+		      directory.st_mode & S_ISVTX && directory.st_mode & S_IWOTH;
+
+	free(above);
+	return shared && ((named.st_uid != geteuid() && named.st_uid != directory.st_uid) ||
+			  (S_ISREG(named.st_mode) && named.st_nlink > 1));
+}
+
+/* Opens what is at output.path, or makes it. With `like` it must still be that file. */
+static int whole_open(const struct stat *like, bool leads_nowhere)
+{
+	int flags = like || leads_nowhere ? 0 : O_EXCL | O_NOFOLLOW, fd;
+	struct stat st;
+
+	fd = open(output.path, O_WRONLY | O_CLOEXEC | flags | (like ? 0 : O_CREAT), 0666);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && (!like || (st.st_dev == like->st_dev && st.st_ino == like->st_ino))) {
+		if (!S_ISREG(st.st_mode) || !ftruncate(fd, 0))
+			return fd;
+	} else {
+		errno = EPERM;
+	}
+	close(fd);
+	return -1;
+}
+
 /* The descriptor of what is to be written, or -1, and the person has been told. */
 static int output_open(const struct tool *tool, const char *path)
 {
 	struct stat st;
 	bool exists = !stat(path, &st);
 	bool leads_nowhere = !exists && !lstat(path, &st);
-	char *target = exists ? realpath(path, NULL) : NULL;
+	char *target;
 	int fd = -1;
 
+	if (is_planted(path)) {
+		tool_complain(tool, "%s: another user may have put it there: name another file", path);
+		return -1;
+	}
+	target = exists ? realpath(path, NULL) : NULL;
 	output.name = path;
 	output.path = target ? target : *path ? strdup(path) : NULL;
 	if (!output.path) {
@@ -75,7 +116,7 @@ static int output_open(const struct tool *tool, const char *path)
 	    (target && S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
 		fd = partial_make(exists ? &st : NULL);
 	if (fd < 0)
-		fd = open(output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		fd = whole_open(exists ? &st : NULL, leads_nowhere);
 	if (fd < 0)
 		output_failed(tool, errno);
 	return fd;

@@ -1,0 +1,150 @@
+#!/bin/bash
+# SPDX-License-Identifier: OLDAP-2.8
+# Files that a person names in a directory for everybody, where another user has put something in their place:
+# links, FIFOs, files and directories, at the name and at that of the partial file. Nothing that a link leads
+# to is touched, and no command waits. The kernel's own guards (fs.protected_*) are off.
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+. "$(dirname "$0")/harness.sh"
+[ "$(id -u)" = 0 ] || skip "only root can be another user as well"
+need setpriv timeout
+reader=$top_builddir/tests/data/db_read
+cd "$scratch"
+chmod 755 .
+guards=/proc/sys/fs/protected_
+restore() {
+	for guard in symlinks hardlinks fifos regular; do
+		[ ! -e "guard.$guard" ] || cat "guard.$guard" > "$guards$guard" 2> /dev/null || true
+	done
+	cd /
+	rm -rf "$scratch"
+}
+trap restore EXIT
+for guard in symlinks hardlinks fifos regular; do
+	[ "$(cat $guards$guard)" = 0 ] || { cat $guards$guard > "guard.$guard"; echo 0 2> /dev/null > $guards$guard; } ||
+		echo "# fs.protected_$guard stays on"
+done
+mkdir set pub
+chmod 1777 pub
+"$top_builddir/tests/stores/stores_make" set 5 3000
+chmod 777 set
+chmod 666 set/*
+"$top_builddir/tools/lmdbio-dump" set | sed '1,/^HEADER=END/d' > right.records
+
+as() {
+	local who=$1
+
+	shift
+	setpriv --reuid "$who" --regid "$who" --clear-groups "$@"
+}
+
+as_stranger() {
+	as 65534 "$@"
+}
+
+# victim: a directory of the user's, with a file; nothing new may come into it.
+victim() {
+	rm -rf victim
+	mkdir victim
+	echo precious > victim/file
+	touch -d '2024-01-02' victim/file
+	chown -R "$user" victim
+}
+
+victim_is_whole() {
+	[ "$(ls -A victim)" = file ] && [ "$(cat victim/file)" = precious ] &&
+		[ "$(stat -c '%Y %u %a' victim/file)" = "$(date -d 2024-01-02 +%s) $user 644" ]
+}
+
+# plant WHAT PATH: as the other user.
+plant() {
+	case $1 in
+	link) as_stranger ln -s "$scratch/victim/file" "$2" ;;
+	link_to_none) as_stranger ln -s "$scratch/victim/new" "$2" ;;
+	second_name) as_stranger ln "$scratch/victim/file" "$2" 2> /dev/null ||
+		ln "$scratch/victim/file" "$2" ;; # a kernel that forbids it to others
+	fifo) as_stranger mkfifo -m 666 "$2" ;;
+	file) as_stranger sh -c 'echo theirs > "$1"; chmod 666 "$1"' sh "$2" ;;
+	directory) as_stranger mkdir -m 777 "$2" ;;
+	esac
+}
+
+dump() {
+	"$top_builddir/tools/lmdbio-dump" -f pub/made set
+}
+convert() {
+	"$top_builddir/tools/lmdbio-convert" set pub/made
+}
+convert_over() {
+	"$top_builddir/tools/lmdbio-convert" -f set pub/made
+}
+statistics() {
+	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STATS=pub/made "$reader" set > /dev/null
+}
+copy() {
+	mkdir -p pub/copy
+	if [ -e pub/made ] || [ -L pub/made ]; then
+		mv pub/made pub/copy/data.mdb
+	fi
+	LD_LIBRARY_PATH=$(dirname "$dropin") mdb_copy set pub/copy
+}
+
+# records: of a dump, without its header.
+records() {
+	sed '1,/^HEADER=END/d'
+}
+
+is_made() {
+	local found=pub/made
+
+	[ "$1" != copy ] || found=pub/copy/data.mdb
+	[ ! -d "$found" ] || found=pub/made/data.mdb.zst
+	[ -f "$found" ] && [ ! -L "$found" ] && [ "$(stat -c %u "$found")" = "$user" ] || return 1
+	if [ "$1" = dump ]; then
+		records < "$found"
+	else
+		"$top_builddir/tools/lmdbio-dump" -n "$found" | records
+	fi | cmp -s - right.records
+}
+
+export -f dump convert convert_over statistics copy
+export top_builddir dropin reader
+commands="dump convert convert_over statistics"
+! command -v mdb_copy > /dev/null || commands+=" copy"
+# Root may remove what others have put there, another user may not.
+users=0
+if as 65533 "$top_builddir/tools/lmdbio-dump" --version > /dev/null 2>&1 && as 65533 test -r "$PWD/set/data.mdb"; then
+	users+=" 65533"
+else
+	echo "# the build tree is root's alone: no other user but root is tried"
+fi
+
+# attack USER COMMAND NAME WHAT: the command writes to pub/made while WHAT is planted at NAME.
+attack() {
+	local name=$2_by_$1_where_$4_is_planted_at_$3
+
+	rc=0
+	victim
+	rm -rf pub
+	mkdir pub
+	chmod 1777 pub
+	plant "$4" "pub/$3"
+	as "$1" timeout 20 bash -c "$2" > out 2> err || rc=$?
+	judge "${name}_ends" test $rc -ne 124
+	judge "${name}_touches_nothing_else" victim_is_whole
+	# What is said to be done is done, in a file of the user's own.
+	[ $rc -ne 0 ] || [ "$2" = statistics ] || judge "${name}_is_right" is_made "$2"
+	[ $rc -eq 0 ] || judge "${name}_says_why" test -s err
+}
+
+for user in $users; do
+	for command in $commands; do
+		attack "$user" "$command" none none
+		judge "${command}_by_${user}_without_another_user_is_done" test $rc -eq 0
+		for what in link link_to_none second_name fifo file directory; do
+			attack "$user" "$command" made $what
+			[ "$command" = statistics ] || [ "$command" = copy ] ||
+				attack "$user" "$command" .made.lmdbio-partial $what
+		done
+	done
+done
+finish
