@@ -73,11 +73,12 @@ static uint64_t device_as_id(dev_t device)
 
 static uint64_t own_id(const struct statfs *fs, dev_t device)
 {
-	uint64_t id = 0;
+	uint64_t id;
 
+	_Static_assert(sizeof(id) == sizeof(fs->f_fsid), "it is two words of 32 bits");
 	if (!is_one_of(with_own_id, sizeof(with_own_id) / sizeof(with_own_id[0]), fs))
 		return 0;
-	memcpy(&id, &fs->f_fsid, sizeof(id) < sizeof(fs->f_fsid) ? sizeof(id) : sizeof(fs->f_fsid));
+	memcpy(&id, &fs->f_fsid, sizeof(id));
 	return id == device_as_id(device) ? 0 : id;
 }
 

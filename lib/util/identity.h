@@ -7,9 +7,9 @@
  *
  * One type has three forms, because nodes do not agree on everything:
  *   node      all fields: what processes of one machine agree on
- *   job       without `device`, which each node numbers for itself; sealed on disks as well,
- * because a device's number is another one after a reboot content   size and snapshot alone: what
- * byte copies of a data set agree on
+ *   job       without `device`, which each node numbers for itself; sealed on disks as well, because
+ *             a device's number is another one after a reboot
+ *   content   size and snapshot alone: what byte copies of a data set agree on
  */
 #ifndef LMDBIO_UTIL_IDENTITY_H
 #define LMDBIO_UTIL_IDENTITY_H
@@ -85,8 +85,8 @@ static inline bool identity_holds(const struct identity *identity, const struct 
  * or of the mount, and theirs is left out.
  *
  * Where a program may have set the time of change (a file system that is an image; times of whole seconds on
- * one that is mounted read-only or lies over another) a hash takes its place: of that id, of what the image's file is known by where it can be found,
- * and of 32 pieces of 4 KiB of the data file. Elsewhere it costs two system calls, which a network file system
+ * one that is mounted read-only or lies over another) a hash takes its place: of that id, of what the image's
+ * file is known by where it can be found, and of 32 pieces of 4 KiB of the data file. Elsewhere it costs two system calls, which a network file system
  * may answer by asking its server. */
 uint64_t identity_system(int fd);
 
