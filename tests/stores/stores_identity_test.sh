@@ -76,21 +76,21 @@ let_go
 
 # What forked workers have read stays with their parent. An image that takes the place of the one that they
 # read from, under the same device's number, is another data set.
-images_mounted() {
-	local python=${PYTHON:-/usr/bin/python3} parent workers first second
-
-	if ! command -v mksquashfs >/dev/null || ! "$python" -c 'import lmdb.cpython' 2>/dev/null; then
-		echo "# images left out: no mksquashfs, or no module lmdb of $python"
-		return
+image_mount() {
+	if [ "$1" = loop ]; then
+		cat "$2" >disk
+		[ -n "${loop:-}" ] || loop=$(losetup -r --show -f disk 2>/dev/null) || return
+		mount -o ro "$loop" image 2>/dev/null
+	else
+		command -v squashfuse >/dev/null && squashfuse "$2" image 2>/dev/null 8>&- 9<&-
 	fi
-	touch -d '2024-01-02 03:04:05Z' old/data.mdb new/data.mdb
-	for set in old new; do
-		mksquashfs "$set" "$set.img" -e lock.mdb -all-root -mkfs-time 1704164645 -quiet -no-progress >/dev/null
-	done
-	cp old.img disk
-	mkdir image
-	if ! loop=$(losetup -r --show -f disk 2>/dev/null) || ! mount -o ro "$loop" image 2>/dev/null; then
-		echo "# images left out: no loop devices here"
+}
+
+images_mounted() {
+	local how=$1 python=${PYTHON:-/usr/bin/python3} parent workers first second
+
+	if ! image_mount "$how" old.img; then
+		echo "# images by $how left out: they cannot be mounted here"
 		return
 	fi
 	stat -c '%d %i %s %y %z' image/data.mdb >status.old
@@ -103,18 +103,30 @@ images_mounted() {
 	read -r -u 9 first
 	read -r -u 9 _ # no worker keeps the image busy any more
 	umount image
-	cat new.img >disk
-	mount -o ro "$loop" image
+	image_mount "$how" new.img
 	stat -c '%d %i %s %y %z' image/data.mdb >status.new
-	judge images_tell_the_same_of_their_sets cmp status.old status.new
+	judge "images_by_${how}_tell_the_same_of_their_sets" cmp status.old status.new
 	echo >&8
 	read -r -u 9 second
 	read -r -u 9 _
 	exec 8>&- 9<&-
 	wait "$parent"
-	equal worker_reads_the_image "$(echo | "$python" "$workers" old)" "$first"
-	equal worker_reads_the_image_that_was_mounted_since "$(echo | "$python" "$workers" new)" "$second"
+	rm ask told
+	equal "worker_reads_the_image_by_$how" "$(echo | "$python" "$workers" old)" "$first"
+	equal "worker_reads_the_image_by_${how}_that_was_mounted_since" "$(echo | "$python" "$workers" new)" "$second"
+	umount image
 }
-images_mounted
+
+if command -v mksquashfs >/dev/null && "${PYTHON:-/usr/bin/python3}" -c 'import lmdb.cpython' 2>/dev/null; then
+	touch -d '2024-01-02 03:04:05Z' old/data.mdb new/data.mdb
+	for set in old new; do
+		mksquashfs "$set" "$set.img" -e lock.mdb -all-root -mkfs-time 1704164645 -quiet -no-progress >/dev/null
+	done
+	mkdir image
+	images_mounted loop
+	images_mounted fuse
+else
+	echo "# images left out: no mksquashfs, or no module lmdb of ${PYTHON:-/usr/bin/python3}"
+fi
 cd /
 finish
