@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* The n-th call of each kind that the arena makes fails, once or from then on: a process gets right bytes or an
+ * error, loses no descriptor, and all is as ever afterwards. */
+#include "arena_support.h"
+
+#include "arena/arena_private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+	CHUNKS = 6,
+	ROOM = 4, /* chunks: less than the data set, so that some are evicted */
+	EACH = 8, /* calls of a kind of which each fails; of more, as of the 64 names, each eighth one */
+};
+
+/* --- faults ------------------------------------------------------------------------------------- */
+
+enum site {
+	SITE_CALLOC,
+	SITE_MEMFD,
+	SITE_MMAP,
+	SITE_MPROTECT,
+	SITE_MADVISE,
+	SITE_FSTAT,
+	SITE_FCHMOD,
+	SITE_FTRUNCATE,
+	SITE_FALLOCATE,
+	SITE_FCNTL,
+	SITE_OPEN,
+	SITE_SOCKET,
+	SITE_BIND,
+	SITE_LISTEN,
+	SITE_CONNECT,
+	SITE_GETRANDOM,
+	SITE_FOPEN,
+	SITE_OPENDIR,
+	SITE_PWRITE,
+	SITES,
+};
+
+static struct {
+	enum site site;
+	unsigned calls, nth; /* nth: 0: none fails */
+	int error;
+	bool for_ever, is_off;
+	bool names_taken; /* by another user */
+	unsigned failed;
+} fault;
+
+static bool fails(enum site site)
+{
+	if (fault.is_off || fault.site != site || !fault.nth)
+		return false;
+	fault.calls++;
+	if (fault.calls != fault.nth && !(fault.for_ever && fault.calls > fault.nth))
+		return false;
+	fault.failed++;
+	errno = fault.error;
+	return true;
+}
+
+#define FAULTY(type, name, parameters, arguments, site, failure) \
+	type __real_##name parameters;                           \
+	type __wrap_##name parameters;                           \
+	type __wrap_##name parameters                            \
+	{                                                        \
+		return fails(site) ? failure : __real_##name arguments; \
+	}
+
+FAULTY(void *, calloc, (size_t n, size_t size), (n, size), SITE_CALLOC, NULL)
+FAULTY(int, memfd_create, (const char *name, unsigned flags), (name, flags), SITE_MEMFD, -1)
+FAULTY(void *, mmap, (void *at, size_t length, int protection, int flags, int fd, off_t offset),
+       (at, length, protection, flags, fd, offset), SITE_MMAP, MAP_FAILED)
+FAULTY(int, mprotect, (void *at, size_t length, int protection), (at, length, protection), SITE_MPROTECT, -1)
+FAULTY(int, madvise, (void *at, size_t length, int advice), (at, length, advice), SITE_MADVISE, -1)
+FAULTY(int, fstat, (int fd, struct stat *st), (fd, st), SITE_FSTAT, -1)
+FAULTY(int, fchmod, (int fd, mode_t mode), (fd, mode), SITE_FCHMOD, -1)
+FAULTY(int, ftruncate, (int fd, off_t length), (fd, length), SITE_FTRUNCATE, -1)
+FAULTY(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length), SITE_FALLOCATE, -1)
+FAULTY(int, socket, (int domain, int type, int protocol), (domain, type, protocol), SITE_SOCKET, -1)
+FAULTY(int, listen, (int fd, int backlog), (fd, backlog), SITE_LISTEN, -1)
+FAULTY(int, connect, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length), SITE_CONNECT, -1)
+FAULTY(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, length, flags), SITE_GETRANDOM, -1)
+FAULTY(FILE *, fopen, (const char *path, const char *mode), (path, mode), SITE_FOPEN, NULL)
+FAULTY(DIR *, opendir, (const char *path), (path), SITE_OPENDIR, NULL)
+FAULTY(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), SITE_PWRITE, -1)
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	return fails(SITE_FCNTL) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	if (fault.names_taken) {
+		errno = EADDRINUSE;
+		return -1;
+	}
+	return fails(SITE_BIND) ? -1 : __real_bind(fd, address, length);
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	return fails(SITE_OPEN) ? -1 : __real_open(path, flags, 0);
+}
+
+/* --- a life ------------------------------------------------------------------------------------- */
+
+static struct dataset dataset;
+
+static unsigned descriptors(void)
+{
+	DIR *directory = __real_opendir("/proc/self/fd");
+	unsigned count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+/* Bytes of the first block of a chunk by way of the arena, or from the file where it has no room. Returns
+ * whether they came by the arena. */
+static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t *block)
+{
+	const uint64_t first = chunk * ARENA_BLOCKS;
+	bool is_there = false;
+
+	assert_int_equal(pread(dataset.fd, block, ARENA_BLOCK, (off_t)(chunk * ARENA_CHUNK)), ARENA_BLOCK);
+	if (!arena_pin(arena, chunk))
+		return false;
+	if (arena_present(arena, first, 1)) {
+		is_there = true;
+	} else if (arena_claim(arena, chunk)) {
+		if (arena_reserve(arena, 1)) {
+			is_there = !arena_fill(arena, chunk * ARENA_CHUNK, block, ARENA_BLOCK);
+			if (is_there)
+				arena_publish(arena, first, 1);
+			else
+				arena_unreserve(arena, 1);
+		}
+		arena_release(arena, chunk);
+	}
+	if (is_there)
+		assert_memory_equal(map + chunk * ARENA_CHUNK, block, ARENA_BLOCK);
+	arena_unpin(arena, chunk);
+	return is_there;
+}
+
+/* A process that opens an arena, prepares memory and uses all chunks. Returns how many came by the arena. */
+static unsigned life(void)
+{
+	static const uint64_t budget = ROOM * ARENA_CHUNK;
+	struct arena_options options = {.budget = budget, .share = true, .node = test_node()};
+	static uint8_t block[ARENA_BLOCK];
+	struct arena *arena = NULL;
+	unsigned served = 0;
+	const char *why;
+	uint8_t *map;
+	int rc = arena_open(&arena, &dataset.identity, &options, &why);
+
+	if (rc) {
+		assert_true(fault.failed);
+		assert_null(arena);
+		assert_true(rc > 0);
+		return 0;
+	}
+	assert_true(!why || fault.failed);
+	assert_true(arena_found(&dataset.identity, &options) == budget || fault.failed || why);
+	fault.is_off = true; /* the test's own call */
+	map = arena_fd(arena) < 0 ? MAP_FAILED
+				  : mmap(NULL, CHUNKS * ARENA_CHUNK, PROT_READ, MAP_SHARED, arena_fd(arena), 0);
+	fault.is_off = false;
+	if (map != MAP_FAILED) {
+		arena_prepare(arena, 0, ARENA_PAIR);
+		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+			served += use(arena, map, chunk, block);
+		munmap(map, CHUNKS * ARENA_CHUNK);
+	}
+	assert_true(arena_used(arena) <= budget + ARENA_CHUNK);
+	arena_close(arena);
+	return served;
+}
+
+/* The same while another attachment of this node has the arena already, so that it is found. */
+static unsigned life_beside_another(void)
+{
+	struct arena_options options = {.budget = ROOM * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena *other;
+	const char *why;
+	unsigned served;
+
+	fault.is_off = true;
+	assert_int_equal(arena_open(&other, &dataset.identity, &options, &why), 0);
+	assert_null(why);
+	fault.is_off = false;
+	served = life();
+	fault.is_off = true;
+	arena_close(other);
+	fault.is_off = false;
+	return served;
+}
+
+static void each_call_fails(enum site site, int error, bool for_ever, unsigned (*lives)(void))
+{
+	unsigned nth = 0, before = descriptors();
+
+	do {
+		fault.site = site;
+		fault.calls = fault.failed = 0;
+		nth += nth < EACH ? 1 : EACH;
+		fault.nth = nth;
+		fault.error = error;
+		fault.for_ever = for_ever;
+		lives();
+		fault.nth = 0;
+		assert_int_equal(descriptors(), before);
+		assert_true(nth < 10000);
+	} while (fault.failed);
+	fault.failed = 0;
+	assert_int_equal(lives(), CHUNKS);
+}
+
+static void call_fails_right_bytes_or_an_error(void **state)
+{
+	static const int errors[SITES] = {
+		[SITE_CALLOC] = ENOMEM, [SITE_MEMFD] = EMFILE,	   [SITE_MMAP] = ENOMEM,
+		[SITE_MPROTECT] = ENOMEM, [SITE_MADVISE] = EPERM,   [SITE_FSTAT] = EIO,
+		[SITE_FCHMOD] = EPERM,	  [SITE_FTRUNCATE] = ENOSPC, [SITE_FALLOCATE] = ENOSPC,
+		[SITE_FCNTL] = EMFILE,	  [SITE_OPEN] = EMFILE,	    [SITE_SOCKET] = EMFILE,
+		[SITE_BIND] = EPERM,	  [SITE_LISTEN] = EADDRINUSE, [SITE_CONNECT] = EAGAIN,
+		[SITE_GETRANDOM] = EAGAIN, [SITE_FOPEN] = EMFILE,   [SITE_OPENDIR] = EMFILE,
+		[SITE_PWRITE] = ENOSPC,
+	};
+
+	(void)state;
+	for (unsigned site = 0; site < SITES; site++)
+		for (unsigned for_ever = 0; for_ever < 2; for_ever++) {
+			each_call_fails(site, errors[site], for_ever, life);
+			if (!for_ever)
+				each_call_fails(site, errors[site], for_ever, life_beside_another);
+		}
+}
+
+/* Kernels before Linux 6.3 do not know the flag that a memfd is never run. */
+static void kernel_knows_no_seal_against_running_arena_is_made(void **state)
+{
+	(void)state;
+	fault.site = SITE_MEMFD;
+	fault.calls = fault.failed = 0;
+	fault.nth = 1;
+	fault.error = EINVAL;
+	fault.for_ever = false;
+	assert_int_equal(life(), CHUNKS);
+	assert_int_equal(fault.failed, 1);
+	fault.nth = 0;
+	assert_true(arena_may_be(1));
+	fault.calls = 0;
+	fault.nth = 1;
+	fault.error = EMFILE;
+	fault.for_ever = true;
+	assert_false(arena_may_be(1));
+	fault.nth = 0;
+	fault.failed = 0;
+}
+
+/* Another user has all names, and each kind of call that leads round that fails as well. */
+static void names_are_taken_and_calls_fail_right_bytes(void **state)
+{
+	static const enum site sites[] = {SITES, SITE_GETRANDOM, SITE_FOPEN, SITE_OPENDIR, SITE_CONNECT};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(sites) / sizeof(sites[0]); i++) {
+		fault.site = sites[i];
+		fault.error = EMFILE;
+		fault.calls = 0;
+		fault.nth = fault.failed = 1;
+		fault.for_ever = true;
+		fault.names_taken = true;
+		assert_int_equal(life(), CHUNKS);
+		fault.names_taken = false;
+		fault.nth = fault.failed = 0;
+		assert_int_equal(life(), CHUNKS);
+	}
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	dataset = dataset_make(CHUNKS);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	dataset_close(&dataset);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kernel_knows_no_seal_against_running_arena_is_made),
+		cmocka_unit_test(names_are_taken_and_calls_fail_right_bytes),
+		cmocka_unit_test(call_fails_right_bytes_or_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
