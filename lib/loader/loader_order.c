@@ -110,12 +110,8 @@ uint64_t order_round(const struct order_epoch *at, uint64_t position)
 
 	if (order->rounds == 1)
 		return 0;
+	/* A round begins at its part of the records, rounded down: the guess is never too late. */
 	round = scale(position, order->streamed, order->spec.records) / order->spec.buffer;
-	if (round >= order->rounds)
-		round = order->rounds - 1;
-	/* Proportions are rounded down, so the guess is off by one at most. */
-	while (round && round_start(order, round) > position)
-		round--;
 	while (round + 1 < order->rounds && round_start(order, round + 1) <= position)
 		round++;
 	return round;
@@ -179,10 +175,6 @@ static uint64_t resident_round(const struct order *order, uint64_t n)
 {
 	uint64_t round = scale(n, order->streamed, order->residents) / order->spec.buffer;
 
-	if (round >= order->rounds)
-		round = order->rounds - 1;
-	while (round && residents_before(order, round) > n)
-		round--;
 	while (round + 1 < order->rounds && residents_before(order, round + 1) <= n)
 		round++;
 	return round;

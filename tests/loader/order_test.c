@@ -283,6 +283,43 @@ static void opportunistic_when_of_several_epochs_then_the_residents_stay(void **
 	assert_true(fabs((double)in_first_tenth - (double)residents / 10) < 30);
 }
 
+/* Each round has its positions, whatever is rounded: of few residents, of chunks of one record, of large sums. */
+static void rounds_when_any_proportions_then_each_position_is_in_its_own(void **state)
+{
+	(void)state;
+	for (uint64_t records = 1; records < 400; records += 37)
+		for (uint32_t block = 1; block < 20; block += 3)
+			for (uint32_t buffer = 1; buffer < 6; buffer++) {
+				struct order_spec spec = specs(ORDER_OPPORTUNISTIC, records);
+				struct order_epoch at;
+
+				spec.block = block;
+				spec.buffer = buffer;
+				spec.resident = records / 3;
+				at = begin(&spec, 1);
+				for (uint64_t i = 0; i < records; i++) {
+					uint64_t round = order_round(&at, i);
+
+					assert_true(round < at.order.rounds);
+					assert_true(order_round_start(&at, round) <= i);
+					assert_true(i < order_round_start(&at, round + 1));
+					assert_int_equal(order_position(&at, order_record(&at, i)), i);
+				}
+			}
+}
+
+static void no_record_is_resident_where_the_policy_keeps_none(void **state)
+{
+	(void)state;
+	for (enum order_policy policy = ORDER_SEQUENTIAL; policy < ORDER_OPPORTUNISTIC; policy++) {
+		struct order_spec spec = specs(policy, 100);
+		struct order_epoch at = begin(&spec, 0);
+
+		for (uint64_t i = 0; i < spec.records; i++)
+			assert_false(order_is_resident(&at, i));
+	}
+}
+
 static void opportunistic_when_all_is_in_memory_then_one_round(void **state)
 {
 	struct order_spec spec = specs(ORDER_OPPORTUNISTIC, 1003);
@@ -478,6 +515,9 @@ static void restore_when_any_byte_is_damaged_then_refused(void **state)
 	}
 	order_save(&order, 11, order_batches(&order) + 1, saved);
 	assert_int_equal(order_restore(&other, &epoch, &batch, saved), EINVAL);
+	order.spec.policy = ORDER_OPPORTUNISTIC + 1; /* of a later lmdbio, say: sealed well */
+	order_save(&order, 11, 3, saved);
+	assert_int_equal(order_restore(&other, &epoch, &batch, saved), EINVAL);
 }
 
 static void init_when_the_spec_makes_no_sense_then_refused(void **state)
@@ -515,6 +555,8 @@ int main(void)
 		cmocka_unit_test(block_when_a_round_is_read_then_it_holds_its_chunks_alone),
 		cmocka_unit_test(opportunistic_when_of_several_epochs_then_the_residents_stay),
 		cmocka_unit_test(opportunistic_when_all_is_in_memory_then_one_round),
+		cmocka_unit_test(rounds_when_any_proportions_then_each_position_is_in_its_own),
+		cmocka_unit_test(no_record_is_resident_where_the_policy_keeps_none),
 		cmocka_unit_test(sequential_when_plain_then_as_they_stand),
 		cmocka_unit_test(sequential_when_in_shares_then_each_is_one_run),
 		cmocka_unit_test(batches_when_dealt_to_any_ranks_then_the_same_global_batches),
