@@ -253,6 +253,7 @@ static bool evict(struct arena *arena, uint64_t chunk)
 	arena_step("evict-claimed");
 	pinned = pinned_in(arena, chunk / ARENA_GROUP, chunk % ARENA_GROUP / 64) >> chunk % 64 & 1;
 	if (!pinned) {
+		atomic_fetch_or(&group->words[chunk % ARENA_GROUP], WORD_EMPTYING);
 		arena_account_begin(arena);
 		blocks = arena_empty(arena, group, chunk);
 		arena_lower(arena, blocks);

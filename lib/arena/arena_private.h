@@ -40,7 +40,8 @@ enum {
 enum {
 	WORD_OWNER = 0xff,
 	WORD_EVICTING = 0x100, /* to throw it away, not to load it */
-	WORD_WAITERS = 0x200   /* a process sleeps on the word */
+	WORD_WAITERS = 0x200,  /* a process sleeps on the word */
+	WORD_EMPTYING = 0x400  /* no process has it pinned: it is thrown away */
 };
 
 struct arena_row {

@@ -43,13 +43,14 @@ static bool is_alive(const struct arena *arena, unsigned row)
 
 /* --- rows ----------------------------------------------------------------------------------- */
 
-/* What a claim of a row that has died, or leaves, may have left half done. */
+/* What a claim of a row that has died, or leaves, may have left half done. A process that has not yet seen
+ * that no other has the chunk pinned has thrown nothing away. */
 static void claim_undo(struct arena *arena, struct arena_group *group, uint64_t chunk, unsigned row,
 		       uint32_t word)
 {
-	if (word & WORD_EVICTING)
+	if (word & WORD_EMPTYING)
 		(void)arena_empty(arena, group, chunk);
-	else
+	else if (!(word & WORD_EVICTING))
 		arena_free_unpublished(arena, chunk);
 	arena_claim_end(arena, group, chunk, row);
 }
@@ -78,8 +79,8 @@ static void pins_clear(struct arena *arena, unsigned row)
 				atomic_store(&arena->groups[group].pins[row][i], 0);
 }
 
-/* Makes a row as if no process had ever had it. May be done again by another when it is broken
- * off. */
+/* Makes a row as if no process had ever had it, but for row->used, which ends a burial: until then
+ * another process may do it again. */
 static void row_clear(struct arena *arena, unsigned row)
 {
 	struct arena_row *entry = &arena->rows[row];
@@ -101,7 +102,15 @@ static void row_clear(struct arena *arena, unsigned row)
 	if (reserved > 0)
 		arena_lower(arena, (uint64_t)reserved);
 	arena_account_end(arena);
-	atomic_store(&entry->used, 0);
+}
+
+/* A process that was killed leaves no clean account. That is told before the row is free: a process that
+ * ends in between has its burial done again, and no other would tell it. */
+static void row_bury(struct arena *arena, unsigned row)
+{
+	row_clear(arena, row);
+	atomic_store(&arena->head->doubt, 1);
+	atomic_store(&arena->rows[row].used, 0);
 }
 
 static void row_raise_high(struct arena *arena)
@@ -127,10 +136,8 @@ int arena_row_take(struct arena *arena)
 	if (rc)
 		return rc == EACCES ? EAGAIN : rc;
 	arena->row = row;
-	if (atomic_load(&arena->rows[row].used)) {
-		row_clear(arena, row);
-		atomic_store(&arena->head->doubt, 1);
-	}
+	if (atomic_load(&arena->rows[row].used))
+		row_bury(arena, row);
 	row_raise_high(arena);
 	arena->rows[row].pid = (uint32_t)getpid();
 	atomic_store(&arena->rows[row].used, 1);
@@ -142,11 +149,12 @@ int arena_row_take(struct arena *arena)
 void arena_row_leave(struct arena *arena)
 {
 	row_clear(arena, arena->row);
+	atomic_store(&arena_own_row(arena)->used, 0);
 	arena->row = 0;
 }
 
 /* The mutex keeps this process's threads apart: they share the description, so the kernel does
- * not. A process that was killed leaves no clean account. */
+ * not. */
 static bool bury(struct arena *arena, unsigned row)
 {
 	bool buried = false;
@@ -154,8 +162,7 @@ static bool bury(struct arena *arena, unsigned row)
 	pthread_mutex_lock(&arena->lock);
 	if (!arena->alone && row != arena->row && !lock_row(arena, row, F_WRLCK)) {
 		if (atomic_load(&arena->rows[row].used)) {
-			row_clear(arena, row);
-			atomic_store(&arena->head->doubt, 1);
+			row_bury(arena, row);
 			buried = true;
 		} else {
 			/* Only a stray store names a row as the server that no process has. */

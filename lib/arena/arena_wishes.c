@@ -127,8 +127,13 @@ void arena_keep(struct arena *arena, uint64_t chunk)
 	struct arena_group *group = arena_group_need(arena, chunk, arena->row);
 	uint64_t bit = UINT64_C(1) << chunk % 64;
 
-	if (group && !(atomic_fetch_or(&group->kept[chunk % ARENA_GROUP / 64], bit) & bit))
-		atomic_fetch_add(&arena->head->kept, 1);
+	if (!group || atomic_load(&group->kept[chunk % ARENA_GROUP / 64]) & bit)
+		return;
+	/* A process that dies in the middle leaves the count too high. While it is 0 what has the mark
+	 * never goes. */
+	atomic_fetch_add(&arena->head->kept, 1);
+	if (atomic_fetch_or(&group->kept[chunk % ARENA_GROUP / 64], bit) & bit)
+		atomic_fetch_sub(&arena->head->kept, 1);
 }
 
 /* --- the others ------------------------------------------------------------------------------ */

@@ -422,6 +422,50 @@ static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **s
 	}
 }
 
+static void stop_and_die(const char *step)
+{
+	if (!strcmp(step, "evict-chosen"))
+		kill(getpid(), SIGSTOP);
+	if (!strcmp(step, "evict-claimed"))
+		kill(getpid(), SIGKILL);
+}
+
+static void evict_and_die(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)control;
+	(void)number;
+	step_taken = stop_and_die;
+	(void)arena_reserve(arena, 1);
+}
+
+/* It has said that it evicts, and not yet looked for pins: what is pinned meanwhile stays. */
+static void pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay(void **state)
+{
+	struct control *control = child_control();
+	struct arena *arena = child_open(&dataset, BUDGET);
+	struct reader reader;
+	pid_t pid;
+
+	(void)state;
+	child_reader(&reader, arena, &dataset, control);
+	for (uint64_t chunk = 0; chunk < BUDGET; chunk++)
+		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+	pid = child_start(control, evict_and_die, 0);
+	child_wait_stopped(pid);
+	assert_true(arena_pin(arena, 0)); /* it has chosen the first */
+	kill(pid, SIGCONT);
+	assert_int_equal(child_wait(pid), SIGKILL);
+	assert_int_equal(arena_bury_dead(arena), 1);
+	assert_true(arena_present(arena, 0, ARENA_BLOCKS));
+	assert_int_equal(reader_wrong(&reader, 0, ARENA_BLOCKS), 0);
+	arena_unpin(arena, 0);
+	assert_accounts_are_right(arena);
+	reader_end(&reader);
+	arena_close(arena);
+}
+
 static void hold_claim(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&dataset, BUDGET);
@@ -602,6 +646,7 @@ int main(void)
 		cmocka_unit_test_setup(arena_when_its_members_change_all_the_time_then_it_lasts, set_begin),
 		cmocka_unit_test_setup(pins_when_their_process_is_dead_then_no_obstacle, set_begin),
 		cmocka_unit_test_setup(pin_when_an_eviction_is_under_way_then_one_of_them_gives_up, set_begin),
+		cmocka_unit_test_setup(pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay, set_begin),
 		cmocka_unit_test_setup(survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait, set_begin),
 		cmocka_unit_test_setup(last_one_when_killed_then_nothing_is_left, set_begin),
 		cmocka_unit_test_setup(survivors_when_others_are_killed_at_every_step_then_right_bytes, set_begin),
