@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 void (*step_taken)(const char *step);
+void (*site_taken)(const struct arena_site *site);
 
 void arena_step(const char *step)
 {
@@ -26,6 +27,12 @@ void arena_step(const char *step)
 const char *test_node(void)
 {
 	return getenv("LMDBIO_NODE");
+}
+
+void arena_site(const struct arena_site *site)
+{
+	if (site_taken)
+		site_taken(site);
 }
 
 /* --- data ----------------------------------------------------------------------------------- */

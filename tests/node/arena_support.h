@@ -64,4 +64,9 @@ unsigned holders_left(uint64_t inode);
 /* What arena_step() does in this process; NULL: nothing. */
 extern void (*step_taken)(const char *step);
 
+/* What it does before each change of what processes share (arena_sites.h). */
+struct arena_site;
+extern void (*site_taken)(const struct arena_site *site);
+void arena_site(const struct arena_site *site);
+
 #endif
