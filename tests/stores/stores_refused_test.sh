@@ -50,7 +50,7 @@ head -c 100000 "$scratch/backing/packed/data.mdb.zst" >"$scratch/cut.zst"
 mkdir "$scratch/backing/cut"
 mv "$scratch/cut.zst" "$scratch/backing/cut/data.mdb.zst"
 descriptors() {
-	LD_LIBRARY_PATH=$library "$confine" --nofile="$2" python3 -c '
+	LD_LIBRARY_PATH=$library "$confine" --nofile="$2" /usr/bin/python3 -c '
 import ctypes, os, sys
 lmdb = ctypes.CDLL("liblmdb.so.0")
 def count():
@@ -67,7 +67,7 @@ codes = {attempt() for _ in range(8)}
 print(count() - before, "left")
 ' "$scratch/backing/$1" 2>&1
 }
-if python3 -c 'import ctypes' 2>/dev/null; then
+if /usr/bin/python3 -c 'import ctypes' 2>/dev/null; then
 	for set in cut packed img; do
 		for files in 6 7 8 9 10 12 14 16 20 40 64; do
 			equal "opening_${set}_with_${files}_descriptors" "0 left" "$(descriptors $set $files)"
