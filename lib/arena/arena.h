@@ -225,9 +225,10 @@ bool arena_has_room(struct arena *arena, uint64_t blocks);
 void arena_unreserve(struct arena *arena, uint64_t blocks);
 
 /* How many pieces of a chunk the node's processes have read because a reader waited for them,
- * 255 at most; one is added under the claim. Any thread, no lock. */
+ * 255 at most, and the blocks of all pieces; one is added under the claim. Any thread, no lock. */
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk);
-void arena_pieces_add(struct arena *arena, uint64_t chunk);
+uint64_t arena_pieces_blocks(const struct arena *arena);
+void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks);
 
 /* Marks a chunk as used now. Before its first use a chunk counts as used for a while after its claim.
  * Cheap: a store. */

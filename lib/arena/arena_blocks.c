@@ -70,11 +70,17 @@ unsigned arena_pieces(const struct arena *arena, uint64_t chunk)
 		     : 0;
 }
 
-void arena_pieces_add(struct arena *arena, uint64_t chunk)
+uint64_t arena_pieces_blocks(const struct arena *arena)
+{
+	return atomic_load_explicit(&arena->head->pieces, memory_order_relaxed);
+}
+
+void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks)
 {
 	struct arena_group *group = arena_group_of(arena, chunk);
 	unsigned pieces = arena_pieces(arena, chunk);
 
+	atomic_fetch_add_explicit(&arena->head->pieces, blocks, memory_order_relaxed);
 	if (group && pieces < UINT8_MAX)
 		atomic_store_explicit(&group->pieces[chunk % ARENA_GROUP], (uint8_t)(pieces + 1),
 				      memory_order_relaxed);

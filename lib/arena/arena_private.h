@@ -85,6 +85,7 @@ struct arena_head {
 	_Atomic uint32_t kept;                /* chunks marked to be kept, about */
 	_Atomic uint64_t keeps;               /* chunks that it wants to keep */
 	_Atomic uint32_t retained;            /* chunks marked to stay for the next round, about */
+	_Atomic uint64_t pieces;              /* blocks of the chunks' pieces, about */
 };
 
 enum { SERVER_WHOLE = 0x100 };

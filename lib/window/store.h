@@ -52,8 +52,9 @@ enum store_told {
 /* What more than what is wanted may be read, because it may be wanted next. */
 enum store_guess {
 	GUESS_NOTHING,
-	GUESS_CHUNKS, /* all of a chunk, the seventh time that something of it is read */
-	GUESS_AROUND, /* what is around, and the third time all of the chunk */
+	GUESS_CHUNKS, /* all of a chunk, the seventh time that something of it is read, or in an
+			 epoch */
+	GUESS_AROUND, /* what is around; and the third time, or in an epoch, all of the chunk */
 };
 
 /* The window, and the file that stands under it at rest: the data file, or a scratch file. */

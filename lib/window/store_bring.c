@@ -48,7 +48,8 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 			*waited = true;
 			for (unsigned k = i; k < next; k++)
 				if (loads[k].guessed)
-					arena_pieces_add(loads[k].arena, loads[k].chunk);
+					arena_pieces_add(loads[k].arena, loads[k].chunk,
+							 loads[k].blocks);
 		}
 		for (; i < next; from += loads[i++].length) {
 			size_t left = done > from ? done - from : 0;

@@ -9,13 +9,17 @@
 #include <sys/mman.h>
 
 enum {
-	AHEAD_SHARE = 3,    /* of what may be pinned, as one part in so many */
-	PREPARE = 8,        /* chunks at a time */
-	PREPARE_AHEAD = 24, /* chunks: as far as that */
-	AROUND = 128 << 10, /* bytes: the kernel's own */
-	AROUND_TIMES = 2,   /* in a chunk; then 0.5 ms each were its 1.2 ms */
-	ALONE_TIMES = 6,    /* the threshold when neighbours are not read along */
-	LOST_MAX = 8,       /* in a row, and nothing more is passed on */
+	AHEAD_SHARE = 3,        /* of what may be pinned, as one part in so many */
+	PREPARE = 8,            /* chunks at a time */
+	PREPARE_AHEAD = 24,     /* chunks: as far as that */
+	AROUND = 128 << 10,     /* bytes: the kernel's own */
+	AROUND_TIMES = 2,       /* in a chunk; then 0.5 ms each were its 1.2 ms */
+	ALONE_TIMES = 6,        /* the threshold when neighbours are not read along */
+	EPOCH_SHARE = 16,       /* of the file, one part in so many; then all of it will be read */
+	EPOCH_ALONE = 8,        /* the same when neighbours are not read along */
+	EPOCH_LEAST = 64 << 20, /* bytes */
+	EPOCH_AGAIN = 16,       /* one part in so many is read twice to save a request */
+	LOST_MAX = 8,           /* in a row, and nothing more is passed on */
 };
 
 /* Half a huge page gets no entries before the other half is shown: they would stand in the way of
@@ -154,6 +158,17 @@ static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks
 	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
 }
 
+/* Whether so much of the file has been read at random, never the same twice, that all of it will
+ * be: an epoch. The best guess is that as much is still to come as has been (Gott, Nature 363,
+ * 1993), and then what is missing around a value costs less than the requests that it saves. */
+static bool is_epoch(struct store *store, enum store_guess guess)
+{
+	uint64_t read = arena_pieces_blocks(store->arena) * ARENA_BLOCK;
+
+	return guess && read > EPOCH_LEAST && arena_budget(store->arena) >= store->file.data &&
+	       read > store->file.data / (guess == GUESS_AROUND ? EPOCH_SHARE : EPOCH_ALONE);
+}
+
 /* A read of blocks of a claimed chunk. */
 static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t first,
 				 uint64_t count)
@@ -172,6 +187,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 {
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
 	uint64_t widen = how->widen;
+	bool epoch;
 
 	if (!store_attach(store))
 		return PLAN_REST;
@@ -179,7 +195,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
 		return show_published(store, chunk, first, last);
-	if (how->guess && widen == ARENA_BLOCK)
+	epoch = widen == ARENA_BLOCK && is_epoch(store, how->guess);
+	if (epoch)
+		widen = ARENA_CHUNK;
+	else if (how->guess && widen == ARENA_BLOCK)
 		widen = widen_guess(store, chunk, last - first, how->guess);
 	if (is_served(store, chunk, last - first, how, widen)) {
 		shed(store);
@@ -204,7 +223,9 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		return PLAN_LOAD;
 	}
 	/* Not to read much again that is there. */
-	if (how->guess == GUESS_CHUNKS && count > n + n / 3)
+	if (epoch && count > n + n / EPOCH_AGAIN)
+		n = count = missing_around(store, chunk, first, &run);
+	else if (how->guess == GUESS_CHUNKS && count > n + n / 3)
 		n = count = arena_missing(store->arena, first, last, &run);
 	if (!n || !reserve(store, n)) {
 		arena_release(store->arena, chunk);

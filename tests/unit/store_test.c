@@ -179,6 +179,34 @@ static void guess_when_others_have_read_of_the_chunk_then_that_counts(void **sta
 	assert_right(&f->first, chunk, ARENA_CHUNK);
 }
 
+static void guess_when_much_was_read_at_random_then_what_is_missing_around(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	uint64_t chunk = 3 * ARENA_CHUNK, middle = chunk + ARENA_CHUNK / 2, read = AROUND;
+
+	store_guess(store, GUESS_CHUNKS);
+	assert_int_equal(store_bring(store, middle, AROUND), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, read);
+	arena_pieces_add(store->arena, 0, (64 << 20) / ARENA_BLOCK);
+	assert_int_equal(store_bring(store, chunk + ARENA_BLOCK, ARENA_BLOCK), 0);
+	read += ARENA_CHUNK / 2;
+	assert_int_equal(io_counted(&f->first.io).bytes, read);
+	assert_right(&f->first, chunk, ARENA_CHUNK / 2 + AROUND);
+	assert_int_equal(store_bring(store, chunk + ARENA_CHUNK - ARENA_BLOCK, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).bytes, ARENA_CHUNK);
+	assert_int_equal(io_counted(&f->first.io).reads, 3);
+	/* A little of what is there is read again to save requests. */
+	chunk = 5 * ARENA_CHUNK;
+	store_guess(store, GUESS_NOTHING);
+	assert_int_equal(store_bring(store, chunk + 100 * ARENA_BLOCK, ARENA_BLOCK), 0);
+	store_guess(store, GUESS_CHUNKS);
+	assert_int_equal(store_bring(store, chunk, ARENA_BLOCK), 0);
+	assert_int_equal(io_counted(&f->first.io).reads, 5);
+	assert_int_equal(io_counted(&f->first.io).bytes, 2 * ARENA_CHUNK + ARENA_BLOCK);
+	assert_right(&f->first, chunk, ARENA_CHUNK);
+}
+
 static void guess_when_another_reads_the_chunk_then_waiting_is_not_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -572,6 +600,9 @@ int main(void)
 			store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_others_have_read_of_the_chunk_then_that_counts, store_setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			guess_when_much_was_read_at_random_then_what_is_missing_around, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			guess_when_another_reads_the_chunk_then_waiting_is_not_counted, store_setup,
