@@ -19,10 +19,10 @@ place=$build/tests/fuzz/libfuzzer
 mkdir -p "$place/build" "$place/corpus-$name" "$place/found"
 cd "$place/build"
 [ -e config.status ] ||
-	"$top/configure" -q CC="$clang" CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' \
-		--with-sanitizer=address,undefined
+	"$top/configure" -q CC="$clang" --with-sanitizer=address,undefined CFLAGS="-O2 -g -fsanitize=fuzzer-no-link \
+-fsanitize-ignorelist=$top/tests/fuzz/fuzz_ignored -fsanitize-coverage-ignorelist=$top/tests/fuzz/fuzz_ignored"
 ${MAKE:-make} Makefile > make.out
 ${MAKE:-make} "$target" LDFLAGS=-fsanitize=fuzzer > make.out
 "$build/$target" --write "$place/corpus-$name"
-exec "./$target" -max_total_time="$seconds" -timeout=5 -max_len=300000 \
+exec "./$target" -max_total_time="$seconds" -timeout=5 -max_len="$("$build/$target" --most)" \
 	-artifact_prefix="$place/found/$name-" "$@" "$place/corpus-$name"

@@ -18,7 +18,7 @@
 enum { STEP = 8, STEPS_MOST = 64, CHUNKS = 3, ROWS_HIT = 4 };
 enum { EDIT_HEAD, EDIT_ROW, EDIT_READY, EDIT_GROUP, EDIT_PINS, EDIT_WISHES, EDITS, CALLS = 16 };
 
-const struct fuzz_weight fuzz_weight = {.stride = STEP, .front = 4, .mutations = 1000};
+const struct fuzz_weight fuzz_weight = {.stride = STEP, .front = 4, .mutations = 1000, .most = STEPS_MOST * STEP};
 
 /* A part of the table, and its bytes. */
 static uint8_t *part(const struct arena *arena, unsigned kind, uint8_t row, size_t *size)

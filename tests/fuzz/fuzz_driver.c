@@ -28,7 +28,7 @@ enum { MUTATIONS = 4000 }; /* each takes some five times as long */
 #else
 enum { MUTATIONS = 10000 };
 #endif
-enum { CASES_PER_LIMIT = 64, PROCESSOR_SECONDS = 20, SIZE_MAX_READ = 64 << 20 };
+enum { MOST = 300000, CASES_PER_LIMIT = 64, PROCESSOR_SECONDS = 20, SIZE_MAX_READ = 64 << 20 };
 
 /* What the child is at, for the parent to tell. */
 struct progress {
@@ -253,6 +253,7 @@ struct plan {
 	uint64_t seed;
 	unsigned long first, mutations;
 	const char *write;
+	bool tells_most;
 	char **files;
 	int n_files;
 };
@@ -264,6 +265,7 @@ static bool plan_read(struct plan *plan, int argc, char **argv)
 		{"seed", required_argument, NULL, 's'},
 		{"first", required_argument, NULL, 'f'},
 		{"write", required_argument, NULL, 'w'},
+		{"most", no_argument, NULL, 'l'},
 		{NULL, 0, NULL, 0},
 	};
 	const char *usual = getenv("FUZZ_MUTATIONS");
@@ -288,6 +290,9 @@ static bool plan_read(struct plan *plan, int argc, char **argv)
 			break;
 		case 'w':
 			plan->write = optarg;
+			break;
+		case 'l':
+			plan->tells_most = true;
 			break;
 		default:
 			return false;
@@ -321,6 +326,10 @@ int main(int argc, char **argv)
 		return 2;
 	if (plan.write)
 		return write_examples(plan.write);
+	if (plan.tells_most) {
+		printf("%lu\n", fuzz_weight.most ? fuzz_weight.most : (unsigned long)MOST);
+		return 0;
+	}
 	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
 	if (progress == MAP_FAILED)

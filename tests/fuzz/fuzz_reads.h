@@ -3,15 +3,16 @@
 #ifndef LMDBIO_TEST_FUZZ_READS_H
 #define LMDBIO_TEST_FUZZ_READS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* A file without a name that holds these bytes. Returns its descriptor. */
 int reads_file(const uint8_t *bytes, size_t size);
 
-/* Has later environments of this process read through a store ("cache" or "arena"); a container has a store
- * of its own. No memory is shared with other processes. */
-void reads_through(const char *store);
+/* Has later environments of this process read through a store ("auto", "cache" or "arena"); a container has a store
+ * of its own. `share`: other processes are looked for, and may find this one's shared memory. */
+void reads_through(const char *store, bool share);
 
 /* Opens the file, scans and numbers each database that images_make() makes, then makes the calls of the script, three bytes
  * each. Aborts, with a line on standard error, at a code that lmdb.h does not document for a read. Every byte

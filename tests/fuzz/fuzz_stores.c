@@ -47,9 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	size -= 2 + script;
 	fd = reads_file(data, size);
-	reads_through("cache");
+	reads_through("cache", false);
 	rc = reads_run(fd, data + size, script, &cache);
-	reads_through("arena");
+	reads_through("arena", false);
 	if (reads_run(fd, data + size, script, &arena) != rc || cache != arena) {
 		fprintf(stderr, "broken rule: shared memory answers as the page cache does\n");
 		abort();
