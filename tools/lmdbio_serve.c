@@ -299,7 +299,10 @@ static int serve(const struct serve_options *options)
 		tool_complain(&serve_tool, "no PATH is given: it serves what your programs read "
 					   "through lmdbio here, until lmdbio-serve --stop ends it");
 	serving.over |= rc != 0;
-	module->serve(&work);
+	if (module->serve(&work)) {
+		tool_complain(&serve_tool, "MPI fails, and other ranks wait for this one: the job ends");
+		module->abort(TOOL_FAILED);
+	}
 	module->end();
 	return rc ? TOOL_FAILED : 0;
 }

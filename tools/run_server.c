@@ -85,7 +85,10 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 		run_streams_leave();
 	if (!job->start && news->place.node_rank > 0) /* one a node is enough */
 		serving->over = true;
-	module->serve(&work);
+	if (module->serve(&work)) {
+		fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n", job->tool);
+		module->abort(EXIT_OURS);
+	}
 	while (!serving->may_leave)
 		(void)word_take(serving, 0);
 }

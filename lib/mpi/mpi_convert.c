@@ -24,8 +24,8 @@
 
 enum { NFS_MAGIC = 0x6969, PIECE = 1 << 30 /* bytes of one call */ };
 
-static MPI_File file = MPI_FILE_NULL;
-static char *path; /* the file's, while it is open */
+RANK_STATIC MPI_File file = MPI_FILE_NULL;
+RANK_STATIC char *path; /* the file's, while it is open */
 
 static int sharing_agree(int status)
 {

@@ -50,14 +50,13 @@ static int same_snapshot(MPI_Comm comm, const MDB_txn *txn)
 }
 
 /* The numbers of all leaf pages, read by rank 0. The code is agreed. */
-static int share_leaves(MPI_Comm comm, const struct snapshot *snapshot, const struct tree *tree,
+static int share_leaves(MPI_Comm comm, int rank, const struct snapshot *snapshot, const struct tree *tree,
 			uint64_t **pages, uint64_t *count)
 {
 	size_t n = 0;
-	int rank, rc = 0;
+	int rc = 0;
 
 	*pages = NULL;
-	MPI_Comm_rank(comm, &rank);
 	if (!rank)
 		rc = index_leaves(snapshot, tree, 0, pages, &n);
 	rc = mpi_agree(comm, rc, NULL);
@@ -157,16 +156,17 @@ void index_kept_free(struct index_kept *kept)
 int mpi_index_build(MPI_Comm comm, const struct snapshot *snapshot, const struct tree *tree,
 		    struct index_kept *kept, struct record_index **index)
 {
-	struct index_part *parts;
+	struct index_part *parts = NULL;
 	uint64_t *pages = NULL, *firsts = NULL, count = 0, first, end;
-	int ranks, rank, rc;
+	int ranks = 0, rank = 0, rc = mpi_error_code(MPI_Comm_rank(comm, &rank));
 
-	MPI_Comm_rank(comm, &rank);
-	MPI_Comm_size(comm, &ranks);
-	parts = calloc((size_t)ranks, sizeof(*parts));
-	rc = mpi_agree(comm, parts ? 0 : ENOMEM, NULL);
 	if (!rc)
-		rc = share_leaves(comm, snapshot, tree, &pages, &count);
+		rc = mpi_error_code(MPI_Comm_size(comm, &ranks));
+	if (!rc && !(parts = calloc((size_t)ranks, sizeof(*parts))))
+		rc = ENOMEM;
+	rc = mpi_agree(comm, rc, NULL);
+	if (!rc)
+		rc = share_leaves(comm, rank, snapshot, tree, &pages, &count);
 	if (!rc)
 		rc = leaves_deal(comm, kept, count, ranks, &firsts);
 	if (rc)

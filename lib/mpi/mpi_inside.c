@@ -114,9 +114,10 @@ static void finalize_watch(void)
 	MPI_Finalized(&ended);
 	if (!begun || ended)
 		return;
-	if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &inside.keyval, NULL) ==
-	    MPI_SUCCESS)
-		MPI_Comm_set_attr(MPI_COMM_SELF, inside.keyval, &inside);
+	if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &inside.keyval, NULL) != MPI_SUCCESS)
+		inside.keyval = MPI_KEYVAL_INVALID;
+	else if (MPI_Comm_set_attr(MPI_COMM_SELF, inside.keyval, &inside) != MPI_SUCCESS)
+		(void)MPI_Comm_free_keyval(&inside.keyval); /* the next look tries again */
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -187,19 +188,12 @@ static void *gathering_watch(void *argument)
 
 static int session_open(void)
 {
-	MPI_Info info;
-	int rc;
+	int rc = mpi_session_open(&inside.session);
 
-	MPI_Info_create(&info);
-	MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
-	rc = MPI_Session_init(info, MPI_ERRORS_RETURN, &inside.session);
-	MPI_Info_free(&info);
-	if (rc != MPI_SUCCESS)
-		inside.session = MPI_SESSION_NULL;
-	else
-		/* MPICH 4.2 takes leave of the launcher in a handler of exit() that beginning MPI
-		 * sets up, if MPI has ended by then; else the launcher kills the job. Handlers run
-		 * last come, first served: this one, which ends MPI, has to come after MPICH's. */
+	/* MPICH 4.2 takes leave of the launcher in a handler of exit() that beginning MPI sets up, if MPI has ended
+	 * by then; else the launcher kills the job. Handlers run last come, first served: this one, which ends MPI,
+	 * has to come after MPICH's. */
+	if (rc == MPI_SUCCESS)
 		atexit(exit_begins);
 	return rc;
 }
@@ -244,7 +238,7 @@ static int all_ranks(MPI_Comm *all)
 static void session_close(MPI_Comm *all)
 {
 	bool together = *all != MPI_COMM_NULL;
-	int begun = 0, ended = 0;
+	int begun = 1, ended = 0; /* in doubt the program has MPI, and is not to lose it */
 
 	if (together) {
 		(void)mpi_barrier(*all);
@@ -284,7 +278,11 @@ static void *inside_run(void *argument)
 		rc = mpi_server_begin(&work);
 		if (rc && rc != EADDRINUSE)
 			log_refused("the node is not served: %s", strerror(rc));
-		mpi_server_run(&work);
+		rc = mpi_server_run(&work);
+		if (rc) {
+			log_refused("MPI fails, and other ranks wait for this one: the job ends");
+			mpi_job_abort(EXIT_FAILURE);
+		}
 		mpi_job_return();
 	} else {
 		mpi_error_refuse(rc, "the node is not served: the ranks do not come together");

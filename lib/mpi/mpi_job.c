@@ -5,6 +5,7 @@
 
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_leave.h"
+#include "mpi/mpi_over.h"
 #include "mpi/mpi_wait.h"
 #include "util/mix.h"
 #include "util/settings.h"
@@ -19,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct mpi_job job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
+RANK_STATIC struct mpi_job job = {.all = MPI_COMM_NULL, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 
 const struct mpi_job *mpi_job_get(void)
 {
@@ -232,8 +233,9 @@ int mpi_job_begin(bool threads, struct mpi_place *place)
 	}
 	rc = mpi_job_place(&job, MPI_COMM_WORLD);
 	if (rc != MPI_SUCCESS) {
-		mpi_job_end();
-		return mpi_error_tell(rc, "the ranks of a node");
+		rc = mpi_error_tell(rc, "the ranks of a node");
+		mpi_job_abort(EXIT_FAILURE); /* the others wait for this rank */
+		return rc;
 	}
 	*place = job.place;
 	return 0;
@@ -264,11 +266,15 @@ int mpi_job_return(void)
 
 int mpi_job_end(void)
 {
-	int rc = mpi_job_leave(&job);
+	int rc = mpi_job_leave(&job), come;
 
+	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. The others wait here for a rank that
+	 * cannot tell them that it has come. */
+	come = mpi_over_await(&job, OVER_ENDED);
+	if (come != MPI_SUCCESS)
+		mpi_job_abort(EXIT_FAILURE);
+	rc = rc == MPI_SUCCESS ? come : rc;
 	job.all = MPI_COMM_NULL;
-	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
-	(void)mpi_barrier(MPI_COMM_WORLD);
 	if (mpi_leave(&job))
 		return mpi_error_code(rc);
 	/* Whatever could not be freed: a rank that does not finalize takes the whole job down. */
@@ -277,7 +283,9 @@ int mpi_job_end(void)
 
 void mpi_job_abort(int status)
 {
-	MPI_Abort(MPI_COMM_WORLD, status);
+	/* The launcher ends a job of which a rank is gone without MPI_Finalize. */
+	if (MPI_Abort(job.all == MPI_COMM_NULL ? MPI_COMM_WORLD : job.all, status) != MPI_SUCCESS)
+		_exit(status);
 }
 
 void mpi_node_name(const struct mpi_job *named, char name[MPI_NODE_NAME])

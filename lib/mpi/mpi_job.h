@@ -11,6 +11,11 @@
 
 #include <mpi.h>
 
+/* What a process has once; tests in which threads are the ranks have it once a thread. */
+#ifndef RANK_STATIC
+#define RANK_STATIC static
+#endif
+
 struct mpi_job {
 	struct mpi_place place;
 	MPI_Comm all;  /* every rank */

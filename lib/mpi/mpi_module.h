@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 6 };
+enum { MPI_MODULE_VERSION = 7 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. Ranks are of one node when they can meet: on one machine, in the
@@ -93,8 +93,9 @@ struct mpi_module {
 	 * ranks, as MPI_Init does. Returns 0, also when it has been called before, or an errno. */
 	int (*inside)(bool first);
 
-	/* Serves, or only waits, until the work of every process of the job is over. Collective. */
-	void (*serve)(const struct mpi_work *work);
+	/* Serves, or only waits, until the work of every process of the job is over. Collective. Returns 0, or EIO:
+	 * MPI fails, and the others would wait for this rank for ever; abort() is what is left. */
+	int (*serve)(const struct mpi_work *work);
 
 	/* Ends MPI, when all ranks have called it. Returns 0 or as mpi_error_code(). */
 	int (*end)(void);

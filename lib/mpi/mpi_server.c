@@ -5,6 +5,7 @@
 #include "mpi/mpi_server.h"
 
 #include "mpi/mpi_job.h"
+#include "mpi/mpi_over.h"
 #include "mpi/mpi_wait.h"
 #include "mpi/server_private.h"
 
@@ -14,6 +15,7 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +24,9 @@
 enum { NAP_DEEP = 500000, NAP_LOOK = 4000000 };
 static const uint64_t trim_every = 1000000000, room_patience = 1000000000;
 
-static struct server *server; /* of this process, or NULL */
-static int begun;             /* what serve_begin() has returned */
-static uint64_t room_since;   /* ns: when something was last on its way that shall be here */
+RANK_STATIC struct server *server; /* of this process, or NULL */
+RANK_STATIC int begun;             /* what serve_begin() has returned */
+RANK_STATIC uint64_t room_since;   /* ns: when something was last on its way that shall be here */
 
 /* One line for each data set, with LMDBIO_VERBOSE. */
 static void server_tell(const struct server *serving)
@@ -39,9 +41,13 @@ static void server_tell(const struct server *serving)
 
 static void server_free(struct server *serving)
 {
+	static _Atomic(struct server *) left; /* what MPI may still read or write of them stays */
+
 	server_door_close(serving);
-	if (serving->wire.broken)
-		return; /* what MPI may still read or write stays */
+	if (serving->wire.broken) {
+		serving->left = atomic_exchange(&left, serving);
+		return;
+	}
 	server_sets_close(serving);
 	while (serving->spare) {
 		struct server_buffer *buffer = serving->spare;
@@ -90,7 +96,7 @@ static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 /* A server without a door still answers its peers. */
 int mpi_server_begin(struct mpi_work *work)
 {
-	static char name[MPI_NODE_NAME];
+	RANK_STATIC char name[MPI_NODE_NAME];
 	const struct mpi_job *job = mpi_job_get();
 	int rc;
 
@@ -105,7 +111,7 @@ int mpi_server_begin(struct mpi_work *work)
 
 static bool server_step(uint64_t now)
 {
-	static uint64_t trimmed;
+	RANK_STATIC uint64_t trimmed;
 	bool any = server_peers_step(server, now);
 
 	any |= server_loads_step(server, now);
@@ -158,29 +164,34 @@ static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, st
 	return work->looks_often && ns > NAP_LOOK ? NAP_LOOK : ns;
 }
 
-/* Steps and sleeps until a request of MPI's is complete, or (MPI_REQUEST_NULL) the work over. */
-static void serve_until(const struct mpi_work *work, MPI_Request *request,
+/* Steps and sleeps until all ranks have come (`all`), or (NULL) the work is over. */
+static void serve_until(const struct mpi_work *work, struct mpi_over *all,
 			bool (*done)(const struct mpi_work *work))
 {
 	struct mpi_nap rest = {0};
-	bool polls = work->looks_often || *request != MPI_REQUEST_NULL || done;
+	bool polls = work->looks_often || all || done;
 
 	for (;;) {
 		/* In each wait: what has come on work->fd would end every sleep. */
 		bool over = work->look(work->context), any = server && server_step(clock_now());
 		uint64_t ns;
-		int there = 0;
 
-		if (*request != MPI_REQUEST_NULL) {
-			if (MPI_Test(request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || there)
-				return;
-		} else if (done ? done(work) : over || (server && server->stopped)) {
+		if (all ? mpi_over_look(all) : done ? done(work) : over || (server && server->stopped))
 			return;
-		}
 		ns = nap_length(work, any, polls, &rest);
 		if (ns)
 			nap(work, ns);
 	}
+}
+
+/* Serves until all ranks have come. Returns 0, or EIO: MPI fails, and the others may wait for this rank. */
+static int serve_until_all(const struct mpi_work *work, enum mpi_over_tag tag)
+{
+	struct mpi_over all;
+
+	mpi_over_begin(&all, mpi_job_get(), tag);
+	serve_until(work, &all, NULL);
+	return all.rc == MPI_SUCCESS ? 0 : EIO;
 }
 
 /* Whether what shall be here is, or will not be. */
@@ -222,20 +233,18 @@ static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int 
 int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report)
 {
 	const struct mpi_job *job = mpi_job_get();
-	MPI_Request end = MPI_REQUEST_NULL;
 	uint64_t began = clock_now();
-	int failed, rc = begun;
+	int failed, rc = begun, told;
 
 	room_since = began;
 	if (!rc && server)
 		rc = server->unopened ? server->unopened : server_sets_fit(server);
 	rc = mpi_agree(job->all, rc, &failed);
 	if (!rc) {
-		serve_until(work, &end, is_filled);
-		if (MPI_Ibarrier(job->all, &end) == MPI_SUCCESS)
-			serve_until(work, &end, NULL);
+		serve_until(work, NULL, is_filled);
+		told = serve_until_all(work, OVER_FILLED);
 		rc = work->look(work->context) ? EINTR : server ? server_sets_lack(server) : 0;
-		rc = mpi_agree(job->all, rc, &failed);
+		rc = mpi_agree(job->all, rc ? rc : told, &failed);
 	}
 	fill_report(report, began, failed);
 	return rc;
@@ -249,23 +258,23 @@ static bool is_over(const struct mpi_work *work)
 
 /* First all work is over; then every server has what it has asked for; then no server asks any
  * more. */
-void mpi_server_run(const struct mpi_work *work)
+int mpi_server_run(const struct mpi_work *work)
 {
-	const struct mpi_job *job = mpi_job_get();
-	MPI_Request end = MPI_REQUEST_NULL;
+	int rc;
 
-	serve_until(work, &end, NULL);
+	serve_until(work, NULL, NULL);
 	if (work->together && server)
 		server_stop_peers(server);
-	if (MPI_Ibarrier(job->all, &end) == MPI_SUCCESS)
-		serve_until(work, &end, NULL);
+	rc = serve_until_all(work, OVER_SERVED);
 	if (!server)
-		return;
+		return rc;
 	server->ending = true;
-	end = MPI_REQUEST_NULL;
-	serve_until(work, &end, is_over);
+	if (!rc)
+		serve_until(work, NULL, is_over);
 	if (settings_get()->verbose)
 		server_tell(server);
+	server->wire.broken = server->wire.broken || rc;
 	server_free(server);
 	server = NULL;
+	return rc;
 }

@@ -14,6 +14,6 @@
 /* As struct mpi_module says of serve_begin, serve_fill and serve. */
 int mpi_server_begin(struct mpi_work *work);
 int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *report);
-void mpi_server_run(const struct mpi_work *work);
+int mpi_server_run(const struct mpi_work *work);
 
 #endif

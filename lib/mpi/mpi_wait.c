@@ -118,6 +118,23 @@ int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI
 	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
 }
 
+int mpi_session_open(MPI_Session *session)
+{
+	MPI_Info info;
+	int rc = MPI_Info_create(&info);
+
+	*session = MPI_SESSION_NULL;
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Session_init(info, MPI_ERRORS_RETURN, session);
+	if (rc != MPI_SUCCESS)
+		*session = MPI_SESSION_NULL;
+	MPI_Info_free(&info);
+	return rc;
+}
+
 /* Packs rank and code into one number, of which the least wins. */
 int mpi_agree(MPI_Comm comm, int rc, int *failed)
 {

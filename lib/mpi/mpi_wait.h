@@ -39,6 +39,10 @@ int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI
 		  MPI_Comm comm);
 int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm);
 
+/* Begins a session in which any thread may call MPI. Returns an MPI code; *session is MPI_SESSION_NULL where there is
+ * none. */
+int mpi_session_open(MPI_Session *session);
+
 /* Returns on all ranks the code of the lowest rank that has one which is not 0, and sets *failed to
  * that rank (0 if there is none). Collective over comm. EIO when MPI itself fails. */
 int mpi_agree(MPI_Comm comm, int rc, int *failed);

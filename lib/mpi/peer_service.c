@@ -28,6 +28,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
 	struct peer_job *jobs;
+	struct peer_job *left; /* which have not ended well, and of which MPI may still read or write */
 	pid_t process; /* whose jobs they are: a forked child has none */
 } serving = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -72,8 +73,11 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 	if (rc != MPI_SUCCESS)
 		return rc;
 	MPI_Comm_set_errhandler(job->comm, MPI_ERRORS_RETURN);
-	MPI_Comm_rank(job->comm, &job->rank);
-	MPI_Comm_size(job->comm, &job->ranks);
+	rc = MPI_Comm_rank(job->comm, &job->rank);
+	if (rc == MPI_SUCCESS)
+		rc = MPI_Comm_size(job->comm, &job->ranks);
+	if (rc != MPI_SUCCESS)
+		return rc;
 	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
 	return wire_open(&job->wire, job->comm, &rules, &payload, job) || !job->peers
 		       ? MPI_ERR_NO_MEM
@@ -179,6 +183,10 @@ static void job_end(struct peer_job *job, bool well)
 	asks_put(job, job->asked); /* which are refused now */
 	job->asked = NULL;
 	closed = job->closed;
+	if (!well) {
+		job->next = serving.left;
+		serving.left = job;
+	}
 	/* If it is still open, the thread that closes the loader frees it, perhaps at once. */
 	pthread_mutex_unlock(&job->lock);
 	if (closed && well)
@@ -259,23 +267,11 @@ static void *service_run(void *argument)
 /* With a session of ours MPI goes on when the program ends it, until the session ends, which is in
  * the service's own thread: MPICH takes its locks away in MPI_Finalize, so that a thread that is in
  * any call of MPI then would be lost. */
-static int session_open(MPI_Session *session)
-{
-	MPI_Info info;
-	int rc;
-
-	MPI_Info_create(&info);
-	MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
-	rc = MPI_Session_init(info, MPI_ERRORS_RETURN, session);
-	MPI_Info_free(&info);
-	return rc;
-}
-
 int service_start(struct peer_job *job)
 {
 	int rc;
 
-	rc = session_open(&job->session);
+	rc = mpi_session_open(&job->session);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);
 	pthread_mutex_lock(&serving.lock);

@@ -125,6 +125,7 @@ struct server_client {
 };
 
 struct server {
+	struct server *left; /* the next of those that have broken off */
 	const char *node;
 	struct mpi_place place;
 	MPI_Comm comm; /* the servers; MPI_COMM_NULL where there is one node */

@@ -326,7 +326,9 @@ int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *there, MPI_Status *status)
 	deliver();
 	message = message_find(sim_context(comm), from, sim_rank(comm), tag);
 	*there = message != NULL;
-	if (message)
+	if (!message)
+		sim_yield();
+	else
 		status_fill(status, message->from, tag, message->length);
 	return MPI_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 extern const struct mpi_site *const __start_mpi_sites[], *const __stop_mpi_sites[];
@@ -15,32 +16,64 @@ static struct {
 	bool armed, on, fired;
 	const struct mpi_site *site;
 	unsigned at, calls;
+	struct {
+		const char *file, *call;
+		unsigned at, calls;
+	} also;
 } fault;
 
 void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on)
 {
+	sim_enter();
 	fault.armed = true;
 	fault.on = on;
 	fault.fired = false;
 	fault.site = site;
 	fault.at = n;
 	fault.calls = 0;
+	fault.also.call = NULL;
+	sim_leave();
+}
+
+void mpi_site_also(const char *file, const char *call, unsigned n)
+{
+	sim_enter();
+	fault.also.file = file;
+	fault.also.call = call;
+	fault.also.at = n;
+	fault.also.calls = 0;
+	sim_leave();
 }
 
 bool mpi_site_has_failed(void)
 {
-	return fault.fired;
+	bool fired;
+
+	sim_enter();
+	fired = fault.fired;
+	sim_leave();
+	return fired;
 }
 
 bool mpi_site_disarm(void)
 {
+	bool fired;
+
+	sim_enter();
 	fault.armed = false;
-	return fault.fired;
+	fired = fault.fired;
+	sim_leave();
+	return fired;
 }
 
 const struct mpi_site *mpi_site(unsigned number)
 {
 	return __start_mpi_sites + number < __stop_mpi_sites ? __start_mpi_sites[number] : NULL;
+}
+
+bool mpi_sites_are_listed(void)
+{
+	return getenv("MPI_SITES_FAILED");
 }
 
 /* For sites_test.sh: into the file that it names. */
@@ -55,8 +88,16 @@ static void note(const struct mpi_site *site)
 	close(fd);
 }
 
+static bool fails_also(const struct mpi_site *site)
+{
+	return fault.armed && fault.also.call && !strcmp(site->call, fault.also.call) &&
+	       strstr(site->file, fault.also.file) && ++fault.also.calls == fault.also.at;
+}
+
 bool mpi_site_fails(const struct mpi_site *site)
 {
+	if (fails_also(site))
+		return true;
 	if (!fault.armed || (fault.site && fault.site != site))
 		return false;
 	fault.calls++;

@@ -10,6 +10,8 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#include "simulated_turns.h"
+
 struct mpi_site {
 	const char *file;
 	int line;
@@ -18,9 +20,13 @@ struct mpi_site {
 
 /* The n-th call at a site (NULL: at any) from now on fails, n from 1; with `on`, all after it as well. */
 void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on);
+/* After it: the n-th call of that name in a source that ends so fails as well, for what is reached only then. */
+void mpi_site_also(const char *file, const char *call, unsigned n);
 bool mpi_site_has_failed(void);
 /* No call fails any more. Returns whether one has. */
 bool mpi_site_disarm(void);
+/* Whether sites_test.sh asks for the sites alone: then the first call at each is enough. */
+bool mpi_sites_are_listed(void);
 /* The sites of the program, numbered from 0; NULL: there are no more. */
 const struct mpi_site *mpi_site(unsigned number);
 
@@ -32,7 +38,11 @@ bool mpi_site_fails(const struct mpi_site *site);
 		static const struct mpi_site site_ = {__FILE__, __LINE__, #name}; \
 		static const struct mpi_site *const listed_ \
 			__attribute__((section("mpi_sites"), used)) = &site_; \
-		mpi_site_fails(&site_) ? MPI_ERR_OTHER : name(__VA_ARGS__); \
+		int rc_; \
+		sim_enter(); \
+		rc_ = mpi_site_fails(&site_) ? MPI_ERR_OTHER : name(__VA_ARGS__); \
+		sim_leave(); \
+		rc_; \
 	}))
 
 #define MPI_Abort(...) MPI_SITE(MPI_Abort, __VA_ARGS__)
@@ -41,6 +51,7 @@ bool mpi_site_fails(const struct mpi_site *site);
 #define MPI_Comm_create_keyval(...) MPI_SITE(MPI_Comm_create_keyval, __VA_ARGS__)
 #define MPI_Comm_dup(...) MPI_SITE(MPI_Comm_dup, __VA_ARGS__)
 #define MPI_Comm_free(...) MPI_SITE(MPI_Comm_free, __VA_ARGS__)
+#define MPI_Comm_free_keyval(...) MPI_SITE(MPI_Comm_free_keyval, __VA_ARGS__)
 #define MPI_Comm_group(...) MPI_SITE(MPI_Comm_group, __VA_ARGS__)
 #define MPI_Comm_rank(...) MPI_SITE(MPI_Comm_rank, __VA_ARGS__)
 #define MPI_Comm_set_attr(...) MPI_SITE(MPI_Comm_set_attr, __VA_ARGS__)

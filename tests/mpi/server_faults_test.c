@@ -86,7 +86,7 @@ static unsigned site_fails(const struct mpi_site *site, bool on, unsigned *bad)
 	bool failed = true;
 	unsigned runs = 0;
 
-	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
+	for (unsigned n = 1; failed && !then && (n == 1 || !mpi_sites_are_listed()); n += n < EACH ? 1 : n / FASTER) {
 		mpi_site_arm(site, n, on);
 		then = job_run(&test.job, on);
 		failed = mpi_site_disarm();
@@ -102,6 +102,12 @@ static unsigned site_fails(const struct mpi_site *site, bool on, unsigned *bad)
 	return runs;
 }
 
+/* The others are met in no server. */
+static bool is_met(const struct mpi_site *site)
+{
+	return strstr(site->file, "/server_") || strstr(site->file, "/exchange_wire") || strstr(site->file, "/mpi_wait");
+}
+
 static void calls_fail(bool on)
 {
 	const struct mpi_site *site;
@@ -109,7 +115,7 @@ static void calls_fail(bool on)
 
 	server_job_open(&test.job);
 	for (unsigned i = 0; (site = mpi_site(i)); i++) {
-		unsigned failed = site_fails(site, on, &bad);
+		unsigned failed = is_met(site) ? site_fails(site, on, &bad) : 0;
 
 		sites += failed > 0;
 		runs += failed;

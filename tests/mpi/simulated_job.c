@@ -6,14 +6,12 @@
 #include "mpi_simulated.h"
 #include "simulated_turns.h"
 
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { CONTEXTS = 256, GROUPS = 64, FILES = 64, INFO = 77 };
+enum { CONTEXTS = 256, GROUPS = 64 };
 
 static void impossible(const char *what)
 {
@@ -34,13 +32,6 @@ static struct {
 	bool used;
 	int n, members[SIM_RANKS];
 } groups[GROUPS];
-static struct ADIOI_FileD {
-	bool used;
-	MPI_Comm comm;
-	int fd;
-} files[FILES];
-static unsigned infos;
-
 static int context_new(int n, const int *members)
 {
 	if (context_count == CONTEXTS)
@@ -74,20 +65,18 @@ int sim_rank(MPI_Comm comm)
 
 unsigned sim_handles(void)
 {
-	unsigned n = infos;
+	unsigned n = sim_library_handles();
 
 	for (int context = 1; context < context_count; context++)
 		n += contexts[context].holders;
 	for (int group = 0; group < GROUPS; group++)
 		n += groups[group].used;
-	for (int file = 0; file < FILES; file++)
-		n += files[file].used;
 	return n;
 }
 
 /* --- what is done together -------------------------------------------------------------------- */
 
-enum kind { BARRIER, BCAST, REDUCE, GATHER, DUP, SPLIT, SHARED };
+enum kind { BARRIER, BCAST, REDUCE, GATHER, GATHER_ANY, SCAN, DUP, SPLIT, SHARED };
 
 struct collective {
 	struct collective *next;
@@ -100,6 +89,7 @@ struct collective {
 		uint8_t *in;
 		uint8_t *result;
 		void *out;
+		size_t length; /* of GATHER_ANY */
 		size_t result_length;
 		int comm;
 	} each[SIM_RANKS];
@@ -116,7 +106,7 @@ void sim_job_begin(int ranks)
 	memset(contexts, 0, sizeof(contexts));
 	memset(groups, 0, sizeof(groups));
 	context_count = 0;
-	infos = 0;
+	sim_library_begin();
 	(void)context_new(ranks, all);
 }
 
@@ -138,11 +128,7 @@ void sim_job_end(void)
 {
 	while (collectives)
 		collective_free(collectives);
-	for (int file = 0; file < FILES; file++)
-		if (files[file].used) {
-			close(files[file].fd);
-			files[file].used = false;
-		}
+	sim_library_end();
 }
 
 static void *copy_of(const void *bytes, size_t length)
@@ -183,6 +169,35 @@ static void reduce(struct collective *one, int n)
 		}
 }
 
+/* Each rank's sum with those of the ranks before it. */
+static void scan(struct collective *one, int n)
+{
+	int64_t sum = 0;
+
+	for (int rank = 0; rank < n; rank++) {
+		sum += *(int64_t *)one->each[rank].in;
+		one->each[rank].result = copy_of(&sum, sizeof(sum));
+		one->each[rank].result_length = sizeof(sum);
+	}
+}
+
+/* All bytes, behind each other, for the root. */
+static void gather_any(struct collective *one, int n)
+{
+	size_t length = 0, at = 0;
+	uint8_t *bytes;
+
+	for (int rank = 0; rank < n; rank++)
+		length += one->each[rank].length;
+	bytes = calloc(1, length + 1);
+	if (!bytes)
+		impossible("no memory");
+	for (int rank = 0; rank < n; at += one->each[rank++].length)
+		memcpy(bytes + at, one->each[rank].in, one->each[rank].length);
+	one->each[one->root].result = bytes;
+	one->each[one->root].result_length = length;
+}
+
 /* Makes a communicator of the ranks of one colour; -1: none. The nodes of "SHARED" take turns. */
 static void split(struct collective *one, int n)
 {
@@ -215,6 +230,10 @@ static void results_make(struct collective *one)
 		reduce(one, n);
 	if (one->kind == DUP || one->kind == SPLIT || one->kind == SHARED)
 		split(one, n);
+	if (one->kind == SCAN)
+		scan(one, n);
+	if (one->kind == GATHER_ANY)
+		gather_any(one, n);
 	for (int rank = 0; rank < n; rank++) {
 		uint8_t *from = one->each[one->kind == BCAST ? one->root : 0].in;
 
@@ -256,11 +275,12 @@ static struct collective *arrive(MPI_Comm comm, enum kind kind, const void *in, 
 					   .op = op,
 					   .root = root};
 		collectives = one;
-	} else if (one->kind != kind || one->length != length || one->type != type || one->op != op ||
-		   one->root != root) {
+	} else if (one->kind != kind || (one->length != length && kind != GATHER_ANY) || one->type != type ||
+		   one->op != op || one->root != root) {
 		one->rc = MPI_ERR_OTHER;
 	}
 	one->each[rank].in = copy_of(in, length);
+	one->each[rank].length = length;
 	one->each[rank].out = out;
 	one->arrived++;
 	if (one->arrived == (unsigned)contexts[context].n)
@@ -318,6 +338,35 @@ int MPI_Iallgather(const void *mine, int count, MPI_Datatype type, void *all, in
 {
 	(void)counts, (void)types;
 	return begin(arrive(comm, GATHER, mine, all, size_of(count, type), type, 0, 0), comm, request);
+}
+
+int MPI_Iscan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+	      MPI_Request *request)
+{
+	return begin(arrive(comm, SCAN, mine, sum, size_of(count, type), type, op, 0), comm, request);
+}
+
+int sim_await(MPI_Request request)
+{
+	int there = 0, rc = MPI_SUCCESS;
+
+	while (!there && rc == MPI_SUCCESS)
+		rc = MPI_Test(&request, &there, MPI_STATUS_IGNORE);
+	return rc;
+}
+
+int MPI_Gatherv(const void *mine, int count, MPI_Datatype type, void *all, const int counts[], const int places[],
+		MPI_Datatype types, int root, MPI_Comm comm)
+{
+	(void)counts, (void)places, (void)types; /* behind each other */
+	return sim_await(sim_request(comm, arrive(comm, GATHER_ANY, mine, all, size_of(count, type), type, 0, root)));
+}
+
+int MPI_Gather(const void *mine, int count, MPI_Datatype type, void *all, int counts, MPI_Datatype types,
+	       int root, MPI_Comm comm)
+{
+	(void)counts;
+	return MPI_Gatherv(mine, count, type, all, NULL, NULL, types, root, comm);
 }
 
 static int made(MPI_Comm comm, enum kind kind, int color, MPI_Comm *fresh)
@@ -409,6 +458,19 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *fre
 	return made(comm_of(context, me), DUP, 0, fresh);
 }
 
+int MPI_Group_from_session_pset(MPI_Session session, const char *name, MPI_Group *group)
+{
+	(void)session, (void)name;
+	return MPI_Comm_group(MPI_COMM_WORLD, group);
+}
+
+int MPI_Comm_create_from_group(MPI_Group group, const char *tag, MPI_Info info, MPI_Errhandler handler,
+			       MPI_Comm *fresh)
+{
+	(void)tag, (void)info, (void)handler;
+	return MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, fresh);
+}
+
 int MPI_Comm_size(MPI_Comm comm, int *ranks)
 {
 	*ranks = contexts[sim_context(comm)].n;
@@ -431,117 +493,5 @@ int MPI_Comm_free(MPI_Comm *comm)
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler)
 {
 	(void)comm, (void)handler;
-	return MPI_SUCCESS;
-}
-
-/* --- files, hints, errors --------------------------------------------------------------------- */
-
-int MPI_Info_create(MPI_Info *info)
-{
-	infos++;
-	*info = INFO;
-	return MPI_SUCCESS;
-}
-
-int MPI_Info_set(MPI_Info info, const char *key, const char *value)
-{
-	(void)info, (void)key, (void)value;
-	return MPI_SUCCESS;
-}
-
-int MPI_Info_free(MPI_Info *info)
-{
-	infos--;
-	*info = MPI_INFO_NULL;
-	return MPI_SUCCESS;
-}
-
-/* All ranks have come. */
-static int meet(MPI_Comm comm)
-{
-	MPI_Request request = sim_request(comm, sim_barrier(comm));
-	int there = 0, rc = MPI_SUCCESS;
-
-	while (!there && rc == MPI_SUCCESS)
-		rc = MPI_Test(&request, &there, MPI_STATUS_IGNORE);
-	return rc;
-}
-
-int MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, MPI_File *file)
-{
-	int i = 0;
-
-	(void)mode, (void)info;
-	*file = MPI_FILE_NULL;
-	if (meet(comm) != MPI_SUCCESS)
-		return MPI_ERR_OTHER;
-	while (i < FILES && files[i].used)
-		i++;
-	if (i == FILES)
-		impossible("more files than it has");
-	files[i] = (struct ADIOI_FileD){.used = true, .comm = comm, .fd = open(name, O_RDONLY | O_CLOEXEC)};
-	*file = &files[i];
-	return MPI_SUCCESS;
-}
-
-int MPI_File_read_at(MPI_File file, MPI_Offset offset, void *bytes, int count, MPI_Datatype type,
-		     MPI_Status *status)
-{
-	ssize_t n = pread(file->fd, bytes, (size_t)count, offset);
-
-	(void)type;
-	*status = (MPI_Status){.count_lo = n < 0 ? 0 : (int)n};
-	return n < 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
-}
-
-int MPI_File_read_at_all(MPI_File file, MPI_Offset offset, void *bytes, int count, MPI_Datatype type,
-			 MPI_Status *status)
-{
-	return meet(file->comm) == MPI_SUCCESS ? MPI_File_read_at(file, offset, bytes, count, type, status)
-					       : MPI_ERR_OTHER;
-}
-
-int MPI_File_close(MPI_File *file)
-{
-	(void)meet((*file)->comm);
-	close((*file)->fd);
-	(*file)->used = false;
-	*file = MPI_FILE_NULL;
-	return MPI_SUCCESS;
-}
-
-int MPI_Error_class(int code, int *class)
-{
-	*class = code;
-	return MPI_SUCCESS;
-}
-
-int MPI_Error_string(int code, char *text, int *length)
-{
-	*length = snprintf(text, MPI_MAX_ERROR_STRING, "error %d", code);
-	return MPI_SUCCESS;
-}
-
-int MPI_Get_library_version(char *version, int *length)
-{
-	*length = snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "simulated");
-	return MPI_SUCCESS;
-}
-
-int MPI_Init_thread(int *count, char ***arguments, int needed, int *provided)
-{
-	(void)count, (void)arguments;
-	*provided = needed;
-	return MPI_SUCCESS;
-}
-
-int MPI_Finalize(void)
-{
-	return MPI_SUCCESS;
-}
-
-int MPI_Abort(MPI_Comm comm, int status)
-{
-	(void)comm, (void)status;
 	return MPI_SUCCESS;
 }

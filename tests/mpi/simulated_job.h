@@ -10,8 +10,15 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-/* What communicators, groups, hints and files there are beyond sim_comm()'s. */
+/* What communicators, groups, hints, sessions and files there are beyond sim_comm()'s. */
 unsigned sim_handles(void);
+unsigned sim_sessions(void); /* of them */
+
+/* Whether the program has begun MPI, and the threads that MPI has. After sim_begin(): it has, and
+ * MPI_THREAD_MULTIPLE. */
+void sim_library(bool begun, int level);
+/* The program's MPI_Finalize. */
+void sim_program_ends(void);
 
 /* For mpi_simulated.c. */
 struct collective;
@@ -19,6 +26,12 @@ bool sim_collected(struct collective *collective, int rank, int *rc);
 struct collective *sim_barrier(MPI_Comm comm);
 void sim_job_begin(int ranks);
 void sim_job_end(void);
+int sim_await(MPI_Request request); /* as a blocking call does */
+
+/* simulated_library.c */
+void sim_library_begin(void);
+void sim_library_end(void);
+unsigned sim_library_handles(void);
 
 /* The number of a communicator, and this rank's in it. */
 int sim_context(MPI_Comm comm);

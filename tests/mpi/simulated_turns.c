@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LOOKS = 8 }; /* of each rank in vain, before the job is broken */
 
@@ -14,12 +15,13 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t turn;
 	int ranks, now;
-	bool goes, broken, live[SIM_RANKS];
-	unsigned vain;
+	bool broken, live[SIM_RANKS];
+	unsigned vain[SIM_RANKS]; /* looks since something came */
 	void (*run)(void *context, int rank);
 	void *context;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
 static _Thread_local int self;
+static _Thread_local bool has_turns;
 
 static void turn_pass(void)
 {
@@ -37,28 +39,55 @@ static void turn_await(void)
 		pthread_cond_wait(&job.turn, &job.lock);
 }
 
+void sim_enter(void)
+{
+	pthread_mutex_lock(&job.lock);
+}
+
+void sim_leave(void)
+{
+	pthread_mutex_unlock(&job.lock);
+}
+
 void sim_progress(void)
 {
-	job.vain = 0;
+	if (has_turns)
+		memset(job.vain, 0, sizeof(job.vain));
+}
+
+static bool all_wait(void)
+{
+	for (int rank = 0; rank < job.ranks; rank++)
+		if (job.live[rank] && job.vain[rank] < LOOKS)
+			return false;
+	return true;
 }
 
 bool sim_look_in_vain(void)
 {
-	if (!job.goes)
-		return true;
-	pthread_mutex_lock(&job.lock);
-	job.broken = job.broken || ++job.vain > LOOKS * (unsigned)job.ranks;
+	if (!has_turns)
+		return !job.broken;
+	job.vain[self]++;
+	job.broken = job.broken || all_wait();
 	if (!job.broken) {
 		turn_pass();
 		turn_await();
 	}
-	pthread_mutex_unlock(&job.lock);
 	return !job.broken;
+}
+
+void sim_yield(void)
+{
+	if (!has_turns || job.broken)
+		return;
+	turn_pass();
+	turn_await();
 }
 
 static void *rank_run(void *argument)
 {
 	self = *(int *)argument;
+	has_turns = true;
 	pthread_mutex_lock(&job.lock);
 	turn_await();
 	pthread_mutex_unlock(&job.lock);
@@ -77,11 +106,10 @@ bool sim_run(int ranks, void (*run)(void *context, int rank), void *context)
 
 	job.ranks = ranks;
 	job.now = 0;
-	job.vain = 0;
+	memset(job.vain, 0, sizeof(job.vain));
 	job.broken = false;
 	job.run = run;
 	job.context = context;
-	job.goes = true;
 	for (int rank = 0; rank < ranks; rank++)
 		job.live[rank] = true;
 	for (int rank = 0; rank < ranks; rank++) {
@@ -91,7 +119,6 @@ bool sim_run(int ranks, void (*run)(void *context, int rank), void *context)
 	}
 	for (int rank = 0; rank < ranks; rank++)
 		pthread_join(threads[rank], NULL);
-	job.goes = false;
 	return !job.broken;
 }
 
@@ -103,4 +130,9 @@ int sim_self(void)
 bool sim_is_broken(void)
 {
 	return job.broken;
+}
+
+void sim_break(void)
+{
+	job.broken = true;
 }

@@ -112,7 +112,7 @@ static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, uns
 	const char *then = NULL;
 	bool failed = true;
 
-	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
+	for (unsigned n = 1; failed && !then && (n == 1 || !mpi_sites_are_listed()); n += n < EACH ? 1 : n / FASTER) {
 		then = stage_run(site, n, on, &failed);
 		*runs += failed;
 		if (then)
@@ -120,6 +120,13 @@ static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, uns
 				    n, on ? " and for ever" : "", then);
 	}
 	*bad += then != NULL;
+}
+
+/* The others are met in no staging. */
+static bool is_met(const struct mpi_site *site)
+{
+	return strstr(site->file, "/stage") || strstr(site->file, "/mpi_wait") || strstr(site->file, "/mpi_job") ||
+	       strstr(site->file, "/mpi_error");
 }
 
 static void calls_fail(void)
@@ -132,7 +139,7 @@ static void calls_fail(void)
 	for (int rank = 0; rank < RANKS; rank++)
 		assert_true(test.whole[rank]);
 	for (unsigned i = 0; (site = mpi_site(i)); i++)
-		for (unsigned on = 0; on < 2; on++)
+		for (unsigned on = 0; on < 2 && is_met(site); on++)
 			site_fails(site, on, &runs, &bad);
 	print_message("-- %u failures\n", runs);
 	assert_int_equal(bad, 0);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks that a call of MPI which fails where lmdbio itself has begun MPI is told, or costs nothing: in a job that
+ * begins, makes a file together, brings a data set to its nodes, serves them and ends.
+ *
+ * The ranks of two nodes are threads over simulated MPI, and make the module's calls as the commands do. Each call of
+ * MPI fails for the n-th time, n from 1 until none does: once, and for ever. */
+#include "config.h"
+#include "mpi_simulated.h"
+#include "mpi_sites.h"
+#include "simulated_job.h"
+#include "simulated_turns.h"
+
+#include "env_fixture.h"
+
+#include "mpi/mpi_module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 4, NODES = 2, RECORDS = 3, VALUE = 1 << 20, EACH = 6, FASTER = 2, PART = 1000 };
+
+extern const struct mpi_module lmdbio_mpi_module;
+
+struct outcome {
+	int rc;      /* of the first call that fails */
+	bool wrong;  /* a call has returned 0 and something else than it says */
+	bool served; /* to the end */
+};
+
+static struct {
+	struct place place;
+	char file[300];
+	const char *paths[2];
+	char names[NODES][64];
+	int level;
+	unsigned run;
+	struct outcome ranks[RANKS];
+} test;
+
+static size_t value_make(void *bytes, uint64_t i)
+{
+	memset(bytes, (int)i + 1, VALUE);
+	return VALUE;
+}
+
+/* What each rank writes. */
+static size_t part_make(char *bytes, int rank)
+{
+	size_t length = (size_t)PART * (size_t)rank; /* rank 0: nothing */
+
+	memset(bytes, 'a' + rank, length);
+	return length;
+}
+
+static bool is_collected(const char *all, size_t total)
+{
+	char part[PART * RANKS];
+	size_t at = 0;
+
+	for (int rank = 0; rank < RANKS; at += part_make(part, rank++))
+		if (total < at + part_make(part, rank) || memcmp(all + at, part, part_make(part, rank)))
+			return false;
+	return total == at;
+}
+
+static bool file_is_whole(void)
+{
+	char all[PART * RANKS * RANKS];
+	int fd = open(test.file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = pread(fd, all, sizeof(all), 0);
+
+	close(fd);
+	return n >= 0 && is_collected(all, (size_t)n);
+}
+
+/* As a conversion does. */
+static int share(const struct mpi_sharing *sharing, int rank, struct outcome *outcome)
+{
+	char part[PART * RANKS];
+	uint64_t before = 0, all = 0;
+	size_t length = part_make(part, rank), total = 0;
+	void *collected = NULL;
+	int word = rank ? 0 : 4711, rc, closed;
+
+	rc = sharing->agree(sharing->tell(&word, sizeof(word)));
+	outcome->wrong |= !rc && word != 4711;
+	if (!rc)
+		rc = sharing->collect(part, length, &collected, &total);
+	outcome->wrong |= !rc && !rank && !is_collected(collected, total);
+	free(collected);
+	rc = sharing->agree(rc);
+	if (!rc)
+		rc = sharing->agree(sharing->place(length, &before, &all));
+	outcome->wrong |= !rc && (before != PART * (uint64_t)(rank * (rank - 1) / 2) || all != PART * 6);
+	if (!rc)
+		rc = sharing->agree(sharing->open(test.file));
+	if (!rc)
+		rc = sharing->agree(sharing->write(part, length, before));
+	closed = sharing->agree(sharing->close());
+	rc = rc ? rc : closed;
+	outcome->wrong |= !rc && !file_is_whole();
+	return rc;
+}
+
+static bool is_over(void *context)
+{
+	(void)context;
+	return true;
+}
+
+static int serve(const struct mpi_module *module, int node, struct outcome *outcome)
+{
+	struct lmdbio_stage_report report = {.size = sizeof(report)};
+	struct mpi_work work = {.node = test.names[node], .fd = -1, .look = is_over, .paths = test.paths};
+	int rc = module->serve_begin(&work), served;
+
+	served = module->serve(&work);
+	outcome->served = !served;
+	return rc ? rc : served;
+}
+
+static void rank_run(void *context, int rank)
+{
+	const struct mpi_module *module = &lmdbio_mpi_module;
+	struct outcome *outcome = &test.ranks[rank];
+	struct mpi_place at = {0};
+	int rc, ended;
+
+	(void)context;
+	*outcome = (struct outcome){.rc = module->begin(true, &at)};
+	if (outcome->rc)
+		return;
+	outcome->wrong = at.rank != rank || at.ranks != RANKS || at.nodes != NODES || at.node != rank % NODES ||
+			 at.node_ranks != RANKS / NODES || at.node_rank != rank / NODES;
+	rc = module->gather();
+	if (!rc)
+		rc = share(module->sharing, rank, outcome);
+	outcome->rc = rc;
+	(void)module->is_pmi1();
+	rc = serve(module, at.node, outcome);
+	if (rc)
+		module->abort(2);
+	ended = module->end();
+	outcome->rc = outcome->rc ? outcome->rc : rc ? rc : ended;
+}
+
+/* Whether it is a call that only says why, or without which something is left that ends with the job. What MPI may
+ * still use of a server that breaks off stays. */
+static bool costs_nothing(const struct mpi_site *site)
+{
+	return strstr(site->file, "exchange_wire.c") || strstr(site->call, "free") || strstr(site->call, "Error_string") || strstr(site->call, "errhandler") ||
+	       strstr(site->call, "version");
+}
+
+/* What does not go as it should; NULL: all does. */
+static const char *job_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
+{
+	const char *then = NULL;
+	bool broke, told = false, served = true;
+	unsigned handles;
+
+	sim_begin(RANKS);
+	sim_library(false, test.level);
+	test.run++; /* a node's name: what MPI may still use stays with a server that breaks off */
+	for (int node = 0; node < NODES; node++)
+		snprintf(test.names[node], sizeof(test.names[node]), "module-%d-%d-%u", (int)getpid(), node, test.run);
+	assert_int_equal(truncate(test.file, 0), 0);
+	if (site)
+		mpi_site_arm(site, n, on);
+	broke = !sim_run(RANKS, rank_run, NULL);
+	*failed = site && mpi_site_disarm();
+	handles = sim_handles();
+	for (int rank = 0; rank < RANKS; rank++) {
+		told = told || test.ranks[rank].rc;
+		served = served && test.ranks[rank].served;
+		if (test.ranks[rank].wrong)
+			then = "a call says 0 and gives something else";
+	}
+	if (told && !*failed)
+		then = "a rank fails without a reason";
+	if (broke && !told)
+		then = "ranks wait for each other, and no rank says why";
+	if (handles && !told && (!*failed || !costs_nothing(site)))
+		then = "handles of MPI are left";
+	if (!on && *failed && broke && !strcmp(site->call, "MPI_Isend"))
+		then = "ranks wait for one that has not said a word";
+	sim_end();
+	return then;
+}
+
+static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
+{
+	const char *then = NULL;
+	bool failed = true;
+
+	for (unsigned n = 1; failed && !then && (n == 1 || !mpi_sites_are_listed()); n += n < EACH ? 1 : n / FASTER) {
+		then = job_run(site, n, on, &failed);
+		*runs += failed;
+		if (then)
+			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call, n,
+				    on ? " and for ever" : "", then);
+	}
+	*bad += then != NULL;
+}
+
+/* The others are met in no job of this. An MPI_Abort that fails ends the process. */
+static bool is_met(const struct mpi_site *site)
+{
+	return strcmp(site->call, "MPI_Abort") != 0 && !strstr(site->file, "/stage") && !strstr(site->file, "/peer") &&
+	       !strstr(site->file, "mpi_index") && !strstr(site->file, "mpi_loader") && !strstr(site->file, "mpi_inside");
+}
+
+static void call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs_nothing(void **state)
+{
+	const struct mpi_site *site;
+	unsigned runs = 0, bad = 0;
+	bool failed;
+
+	(void)state;
+	assert_ptr_equal(job_run(NULL, 0, false, &failed), NULL);
+	for (int rank = 0; rank < RANKS; rank++)
+		assert_int_equal(test.ranks[rank].rc, 0);
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2 && is_met(site); on++)
+			site_fails(site, on, &runs, &bad);
+	print_message("-- %u failures\n", runs);
+	assert_int_equal(bad, 0);
+}
+
+static void threads_when_mpi_has_too_few_then_all_ranks_are_told(void **state)
+{
+	const struct mpi_site *site;
+	bool failed;
+
+	(void)state;
+	test.level = MPI_THREAD_SERIALIZED;
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2; on++) {
+			if (strcmp(site->call, "MPI_Finalize") != 0 && i)
+				continue;
+			(void)job_run(site, 1, on, &failed);
+			for (int rank = 0; rank < RANKS; rank++)
+				assert_int_equal(test.ranks[rank].rc, ENOTSUP);
+		}
+	test.level = MPI_THREAD_MULTIPLE;
+}
+
+/* The ranks of two machines: each has a network of its own. */
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+	int rc = __real_stat(path, st);
+
+	if (!strcmp(path, "/proc/self/ns/net"))
+		st->st_ino = (ino_t)(1 + sim_self() % NODES);
+	return rc;
+}
+
+static int set_begin(void **state)
+{
+	(void)state;
+	place_make(&test.place);
+	place_put_records(&test.place, RECORDS, VALUE, value_make);
+	test.paths[0] = test.place.data;
+	test.level = MPI_THREAD_MULTIPLE;
+	snprintf(test.file, sizeof(test.file), "%s/made", test.place.directory);
+	close(open(test.file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	return 0;
+}
+
+static int set_end(void **state)
+{
+	(void)state;
+	unlink(test.file);
+	place_remove(&test.place);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(threads_when_mpi_has_too_few_then_all_ranks_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, set_begin, set_end);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks that a call of MPI which fails while ranks open a loader or an index together, keep records for each other,
+ * and close, is told by the same code on all of them, or costs nothing: every record comes with its right bytes.
+ *
+ * The ranks of two nodes are threads over simulated MPI, and so are their services. Each call fails for the n-th time,
+ * n from 1 until none does: once, and for ever. */
+#include "config.h"
+#include "mpi_simulated.h"
+#include "mpi_sites.h"
+#include "simulated_job.h"
+#include "simulated_turns.h"
+
+#include "env_fixture.h"
+
+#include "loader/batch_loader.h"
+#include "origin/origin_find.h"
+#include "util/clock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <lmdbio_mpi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 2, RECORDS = 400, VALUE = 3000, BATCH = 20, EACH = 3, WIRE_MOST = 2, PATIENCE = 20000 /* ms */ };
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *left);
+
+struct outcome {
+	int opened, read; /* codes */
+	bool wrong;
+	unsigned records;
+};
+
+static struct {
+	struct place place;
+	unsigned threads; /* without those of ranks */
+	struct outcome ranks[RANKS];
+} test;
+
+static size_t value_make(void *bytes, uint64_t i)
+{
+	uint32_t *words = bytes;
+
+	for (size_t at = 0; at < VALUE / sizeof(*words); at++)
+		words[at] = (uint32_t)((i * VALUE + at) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+	return VALUE;
+}
+
+static bool is_right(const struct lmdbio_sample *sample)
+{
+	uint32_t value[VALUE / sizeof(uint32_t)];
+	char key[9];
+
+	snprintf(key, sizeof(key), "%08u", (unsigned)sample->record);
+	return sample->key.mv_size == 8 && !memcmp(sample->key.mv_data, key, 8) &&
+	       sample->data.mv_size == value_make(value, sample->record) &&
+	       !memcmp(sample->data.mv_data, value, sizeof(value));
+}
+
+static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, struct outcome *outcome)
+{
+	struct lmdbio_batch *batch;
+	int rc = loader_epoch(loader, epoch);
+
+	while (!rc && !(rc = loader_next(loader, &batch))) {
+		for (size_t i = 0; i < batch->count; i++)
+			outcome->wrong |= batch->samples[i].error || !is_right(&batch->samples[i]);
+		outcome->records += (unsigned)batch->count;
+		loader_done(batch);
+	}
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static void rank_loads(void *context, int rank)
+{
+	struct lmdbio_loader_options options = {
+		.size = sizeof(options), .batch = BATCH, .order = LMDBIO_ORDER_SHUFFLE, .seed = 3};
+	struct outcome *outcome = &test.ranks[rank];
+	struct lmdbio_loader *loader;
+
+	(void)context;
+	*outcome = (struct outcome){0};
+	outcome->opened = lmdbio_mpi_loader_open(sim_comm(rank), &loader, test.place.directory, 0, NULL, &options);
+	if (outcome->opened)
+		return;
+	for (uint64_t epoch = 0; epoch < 2 && !outcome->read; epoch++)
+		outcome->read = read_epoch(loader, epoch, outcome);
+	loader_close(loader);
+}
+
+static void rank_indexes(void *context, int rank)
+{
+	struct lmdbio_record_place place = {.size = sizeof(place)};
+	struct outcome *outcome = &test.ranks[rank];
+	struct lmdbio_mpi_index *index = NULL;
+
+	(void)context;
+	*outcome = (struct outcome){0};
+	outcome->opened = lmdbio_mpi_index_open(sim_comm(rank), test.place.directory, NULL, &index);
+	if (outcome->opened)
+		return;
+	outcome->records = (unsigned)lmdbio_mpi_index_records(index) * 2 / RANKS;
+	outcome->read = lmdbio_mpi_index_find(index, RECORDS - 1, &place);
+	outcome->wrong = !place.page;
+	lmdbio_mpi_index_close(index);
+}
+
+static unsigned threads_count(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	assert_non_null(tasks);
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n;
+}
+
+/* The services of all ranks end, however their loaders did. */
+static bool services_end(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (unsigned ms = 0; threads_count() > test.threads && ms < PATIENCE; ms++)
+		__real_nanosleep(&pause, NULL);
+	return threads_count() <= test.threads;
+}
+
+/* Whether it is a call without which something is left. What MPI may still use of a service that breaks off stays. */
+static bool gives_back(const struct mpi_site *site)
+{
+	return strstr(site->call, "free") || strstr(site->call, "finalize") || strstr(site->file, "exchange_wire.c");
+}
+
+static const char *judge(const struct mpi_site *site, bool on, bool failed, bool broke)
+{
+	unsigned records = 0;
+	const char *then = NULL;
+
+	for (int rank = 0; rank < RANKS; rank++) {
+		const struct outcome *outcome = &test.ranks[rank];
+
+		records += outcome->records;
+		if (outcome->wrong)
+			then = "wrong bytes";
+		if (!broke && outcome->opened != test.ranks[0].opened)
+			then = "ranks are told different codes";
+		if (!failed && (outcome->opened || outcome->read))
+			then = "a rank fails without a reason";
+		if (outcome->read)
+			then = "a read fails";
+	}
+	if (!broke && !test.ranks[0].opened && records != 2 * RECORDS)
+		then = "records are missing";
+	if (broke && (!failed || (!on && !strcmp(site->call, "MPI_Test"))))
+		then = "ranks wait for each other";
+	return then;
+}
+
+/* The next service has no thread: the others' services, which wait, are cancelled. */
+static bool threadless;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+	if (!threadless || sim_sessions() < RANKS)
+		return __real_pthread_create(thread, attributes, run, argument);
+	threadless = false; /* the rank that comes last has a session, and needs the thread now */
+	return EAGAIN;
+}
+
+static const char *job_run(void (*run)(void *, int), const struct mpi_site *site, unsigned n, bool on, bool *failed)
+{
+	const char *then;
+	bool broke;
+
+	sim_begin(RANKS);
+	if (site)
+		mpi_site_arm(site, n, on);
+	broke = !sim_run(RANKS, run, NULL);
+	if (!services_end())
+		fail_msg("%s:%d %s fails for time %u%s: a service does not end", site ? site->file : "",
+			 site ? site->line : 0, site ? site->call : "", n, on ? " and for ever" : "");
+	*failed = site && mpi_site_disarm();
+	then = judge(site, on, *failed, broke);
+	if (!then && sim_handles() && !(*failed && (gives_back(site) || broke)))
+		then = "handles of MPI are left";
+	sim_end();
+	return then;
+}
+
+static void site_fails(void (*run)(void *, int), const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
+{
+	const char *then = NULL;
+	unsigned most = strstr(site->file, "exchange_wire.c") ? WIRE_MOST : UINT_MAX; /* wire_test has the rest */
+	bool failed = true;
+
+	most = mpi_sites_are_listed() ? 1 : most;
+	for (unsigned n = 1; failed && !then && n <= most; n += n < EACH ? 1 : n) {
+		then = job_run(run, site, n, on, &failed);
+		*runs += failed;
+		if (then)
+			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call, n,
+				    on ? " and for ever" : "", then);
+	}
+	*bad += then != NULL;
+}
+
+/* The others are met in no job of these. */
+static bool is_met(const struct mpi_site *site)
+{
+	static const char *const files[] = {"peer_", "mpi_index", "mpi_loader", "mpi_wait", "mpi_error", "mpi_job", "exchange_wire"};
+	bool met = false;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		met = met || strstr(site->file, files[i]);
+	return met;
+}
+
+static void calls_fail(void (*run)(void *, int))
+{
+	const struct mpi_site *site;
+	unsigned runs = 0, bad = 0;
+	bool failed;
+
+	assert_ptr_equal(job_run(run, NULL, 0, false, &failed), NULL);
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2 && is_met(site); on++)
+			site_fails(run, site, on, &runs, &bad);
+	print_message("-- %u failures\n", runs);
+	assert_int_equal(bad, 0);
+}
+
+static void call_when_it_fails_in_a_loader_of_all_ranks_then_records_are_right_or_it_is_told(void **state)
+{
+	(void)state;
+	calls_fail(rank_loads);
+}
+
+static void call_when_it_fails_in_an_index_of_all_ranks_then_it_is_right_or_told(void **state)
+{
+	(void)state;
+	calls_fail(rank_indexes);
+}
+
+static void service_when_a_rank_has_no_thread_for_it_then_all_are_told(void **state)
+{
+	const struct mpi_site *site;
+	bool failed;
+
+	(void)state;
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2; on++) {
+			if (!gives_back(site) || strstr(site->file, "exchange_wire.c"))
+				continue;
+			threadless = true;
+			(void)job_run(rank_loads, site, 1, on, &failed);
+			for (int rank = 0; rank < RANKS; rank++)
+				assert_int_equal(test.ranks[rank].opened, EAGAIN);
+		}
+}
+
+/* exit() does not wait for services then; there are none here. */
+static void exit_when_mpi_does_not_say_that_it_has_ended_then_the_process_ends(void **state)
+{
+	const struct mpi_site *site;
+	unsigned ends = 0;
+
+	(void)state;
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2; on++) {
+			int status;
+			pid_t child;
+
+			if (!strstr(site->file, "peer_service.c") || strcmp(site->call, "MPI_Finalized"))
+				continue;
+			fflush(NULL);
+			child = fork();
+			assert_true(child >= 0);
+			if (!child) {
+				bool failed;
+
+				(void)alarm(60);
+				if (job_run(rank_loads, NULL, 0, false, &failed))
+					_exit(1);
+				mpi_site_arm(site, 1, on);
+				exit(0);
+			}
+			assert_int_equal(waitpid(child, &status, 0), child);
+			assert_int_equal(status, 0);
+			ends++;
+		}
+	assert_true(ends >= 4);
+}
+
+/* A program that has no MPI_THREAD_MULTIPLE reads everything for itself. */
+static void threads_when_mpi_has_few_then_records_come_all_the_same(void **state)
+{
+	(void)state;
+	sim_begin(RANKS);
+	sim_library(true, MPI_THREAD_SINGLE);
+	assert_true(sim_run(RANKS, rank_loads, NULL));
+	assert_ptr_equal(judge(NULL, false, false, false), NULL);
+	assert_int_equal(sim_handles(), 0);
+	sim_end();
+}
+
+static struct origin_front front;
+
+static int set_begin(void **state)
+{
+	(void)state;
+	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
+	origin_front_come(&front);
+	test.threads = threads_count();
+	place_make(&test.place);
+	place_put_records(&test.place, RECORDS, VALUE, value_make);
+	return 0;
+}
+
+static int set_end(void **state)
+{
+	(void)state;
+	sim_begin(1);
+	sim_program_ends(); /* at exit no service is waited for in vain */
+	origin_front_go(&front);
+	place_remove(&test.place);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(call_when_it_fails_in_an_index_of_all_ranks_then_it_is_right_or_told),
+		cmocka_unit_test(call_when_it_fails_in_a_loader_of_all_ranks_then_records_are_right_or_it_is_told),
+		cmocka_unit_test(service_when_a_rank_has_no_thread_for_it_then_all_are_told),
+		cmocka_unit_test(exit_when_mpi_does_not_say_that_it_has_ended_then_the_process_ends),
+		cmocka_unit_test(threads_when_mpi_has_few_then_records_come_all_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, set_begin, set_end);
+}
