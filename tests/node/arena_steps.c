@@ -175,7 +175,7 @@ static void fail_to_read(struct arena *arena)
 	arena_publish(arena, block, 1);
 	if (arena_reserve(arena, 2)) {
 		(void)arena_fill(arena, (block + 1) * ARENA_BLOCK, bytes, sizeof(bytes));
-		arena_pieces_add(arena, HELD);
+		arena_pieces_add(arena, HELD, 1);
 		arena_unreserve(arena, 2);
 	}
 	await(arena, HELD);
