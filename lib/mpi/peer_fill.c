@@ -42,43 +42,72 @@ static uint64_t unit_missing(const struct peer_store *store, uint64_t unit, uint
 }
 
 /* Without the job lock. Returns as loader_run(). */
-static int read_unit(struct peer_job *job, const struct peer_load *load)
+static int read_units(struct peer_job *job, const struct peer_load *load)
 {
 	struct peer_store *store = &job->store;
-	uint64_t first, n = unit_missing(store, load->unit, &first);
+	uint64_t first = 0, end = 0, at, n;
 	int rc = 0;
 
 	/* What the store has no room for is not read. */
-	if (n && peer_store_takes(store, load->unit))
-		rc = loader_run(job->loader, first, n, &load->haste, take, job);
+	for (uint64_t unit = load->unit; unit < load->end; unit++) {
+		n = unit_missing(store, unit, &at);
+		if (!n || !peer_store_takes(store, unit))
+			continue;
+		first = end ? first : at;
+		end = at + n;
+	}
+	if (end)
+		rc = loader_run(job->loader, first, end - first, &load->haste, take, job);
 	if (!rc)
 		(void)loader_unshelve(job->loader, load->unit * store->unit_records,
-					  (load->unit + 1) * store->unit_records);
+				      load->end * store->unit_records);
 	return rc;
 }
 
-/* Claims a unit and reads it. Under the job lock, which it releases meanwhile. */
+/* Where the units end that are read with this one: those that are to be read here as well, as long
+ * as it is one request. Under the job lock. */
+static uint64_t load_end(const struct peer_job *job, uint64_t unit)
+{
+	const struct peer_store *store = &job->store;
+	uint64_t most = unit + job->fills.at_once, end = unit + 1;
+
+	while (end < most && end < store->units && store->at[end].role == ROLE_HOME &&
+	       store->at[end].state == UNIT_EMPTY)
+		end++;
+	return end;
+}
+
+static void units_set(struct peer_job *job, const struct peer_load *load, enum peer_state state)
+{
+	for (uint64_t unit = load->unit; unit < load->end; unit++)
+		job->store.at[unit].state = state;
+}
+
+/* Claims a unit and reads it. Neighbours come with it unless a reader waits that will want others
+ * first. Under the job lock, which it releases meanwhile. */
 static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 {
 	struct peer_load load = {.next = job->fills.loads, .unit = unit, .haste = haste}, **link;
-	struct peer_unit *at = &job->store.at[unit];
 	int rc;
 
-	at->state = UNIT_LOADING;
+	load.end = haste == RUN_LATER || job->fills.in_order ? load_end(job, unit) : unit + 1;
+	load.place = job->fills.next - 1; /* of one that none waits for */
+	units_set(job, &load, UNIT_LOADING);
 	job->fills.loads = &load;
 	do {
 		pthread_mutex_unlock(&job->lock);
-		rc = read_unit(job, &load);
+		rc = read_units(job, &load);
 		pthread_mutex_lock(&job->lock);
-		/* A reader may have asked for the unit after it was given up. */
+		/* A reader may have asked for a unit after it was given up. */
 	} while (rc == EAGAIN && load.haste == RUN_NOW);
 	for (link = &job->fills.loads; *link != &load; link = &(*link)->next)
 		;
 	*link = load.next;
 	/* What could not be read is not read again here: its readers ask storage themselves. */
-	at->state = rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY;
-	if (rc == EAGAIN)
-		job->fills.own[--job->fills.next] = unit; /* it has come from there */
+	units_set(job, &load, rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY);
+	/* Others may have passed by its neighbours meanwhile. */
+	if (rc == EAGAIN && load.place < job->fills.next)
+		job->fills.next = load.place;
 	pthread_cond_broadcast(&job->fills.filled);
 	service_wake(job);
 }
@@ -86,7 +115,7 @@ static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 void fill_hurry(struct peer_job *job, uint64_t unit)
 {
 	for (struct peer_load *load = job->fills.loads; load; load = load->next) {
-		if (load->unit != unit || load->haste == RUN_NOW)
+		if (unit < load->unit || unit >= load->end || load->haste == RUN_NOW)
 			continue;
 		load->haste = RUN_NOW;
 		if (job->loader)

@@ -21,10 +21,11 @@
 
 enum {
 	UNIT_BYTES = 256 << 10,
-	UNIT_PIECES = 8,  /* at its ends a unit shares pieces with its neighbours */
-	UNITS_LEAST = 8,  /* a node has no fewer, if it can be helped */
-	LEAF_UNITS = 128, /* a rank has no fewer of what it has numbered: where its part ends,
-			    another one has read half of a unit */
+	LOAD_BYTES = 1 << 20, /* of units that are read together */
+	UNIT_PIECES = 8,      /* at its ends a unit shares pieces with its neighbours */
+	UNITS_LEAST = 8,      /* a node has no fewer, if it can be helped */
+	LEAF_UNITS = 128,     /* a rank has no fewer of what it has numbered: where its part ends,
+				another one has read half of a unit */
 	EPOCHS_MOST = 8,
 	EPOCHS_LEAST = 2,
 	READS_MOST = 20000000, /* records times epochs, more or less */
@@ -172,6 +173,8 @@ static int places_make(struct peer_job *job, const struct mpi_job *place, struct
 	if (!rc) {
 		job->store.limit = room + peer_slack(room, spec);
 		places_take(job, plan, &again->peers, spec->epochs > 1);
+		job->fills.at_once = LOAD_BYTES / spec->unit_bytes;
+		job->fills.in_order = spec->order.spec.policy == ORDER_SEQUENTIAL;
 		rc = own_sort(job, plan);
 	}
 	placement_free(plan);

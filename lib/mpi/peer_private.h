@@ -182,10 +182,11 @@ struct peer_read {
 	struct tier_fetch each[PEER_ASKS];
 };
 
-/* A unit that a thread reads, or is about to. */
+/* Neighbouring units that a thread reads, or is about to. */
 struct peer_load {
 	struct peer_load *next;
-	uint64_t unit;
+	uint64_t unit, end;
+	uint64_t place;    /* in peer_fills.own, from where it may have to be read again */
 	_Atomic int haste; /* enum run_haste; changed under the job's lock */
 };
 
@@ -200,6 +201,8 @@ struct peer_fills {
 	struct peer_load *loads;                   /* units in the state UNIT_LOADING */
 	uint64_t *own;                             /* all, by when they are wanted first */
 	uint64_t count, next;
+	uint64_t at_once; /* neighbours that one request reads */
+	bool in_order;    /* neighbours are wanted soon after each other */
 };
 
 struct peer_answer;

@@ -39,6 +39,12 @@ expects cifar --batch=100
 once reading 4 4 cifar 40M --batch=100
 ! plain || once reading 3 3 cifar 40M --batch=100
 
+# In order, neighbours are read together, here where each rank wants every second one.
+make_set mid 400 100000
+expects mid --batch=14 --order=sequential
+once reading_in_order 2 2 mid 64M --batch=14 --order=sequential
+at_most reading_in_order_requests "$(slowfs_stat mid/data.mdb:requests)" $(($(file_size mid) * 2 >> 20))
+
 # A plan is for eight epochs: then homes stay, copies are chosen anew, and the older ones go. By chance half
 # of the records would be on the node that wants them; storage is not asked again.
 # local_share FIRST LAST: percents of those epochs' bytes that were on the reader's node.
