@@ -27,13 +27,13 @@ LEAST = 95.0
 SUBJECTS = ("lib/format", "lib/cursor", "lib/util/identity")
 TWICE = ("cursor_get", "cursor_move", "cursor_seek", "descend", "duplicates")  # one for each page layout
 CORE = "lib/.libs/liblmdbio-core.a"
-SHARED = "compat/.libs/liblmdbio-core-0.2.0.so"
+SHARED = "compat/liblmdbio-core.la"
 PROCESSOR_SECONDS = 20  # a test that takes so much is in a loop; the slowest takes a fifth
 
 # (paths, tests): the quickest ones first.
 CURSOR_TESTS = (
     "tests/unit/format_test", "tests/unit/compare_test", "tests/unit/cursor_test",
-    "tests/unit/cursor_duplicates_test", "tests/unit/cursor_damage_test", "tests/unit/value_damage_test",
+    "tests/unit/cursor_duplicates_test", "tests/unit/cursor_steps_test", "tests/unit/cursor_damage_test", "tests/unit/value_damage_test",
     "tests/unit/dbi_test", "tests/unit/env_later_test", "tests/unit/prefetch_lookups_test",
     "tests/differential/differential --operations 20000 --databases 10",
     "tests/differential/differential --later --operations 20000 --databases 10",
@@ -61,16 +61,15 @@ class Tree:
         self.links: dict[str, list[str]] = {}
         self.archive = self.work / "core.a"
         shutil.copy(build / CORE, self.archive)
-        self.shared = self.work / pathlib.Path(SHARED).name
+        self.shared = self.work / next((build / "compat/.libs").glob("liblmdbio-core-*.so")).name
         self.sources = sorted(str(path.relative_to(TOP)) for path in TOP.glob("lib/*/*.[ch]")
                               if str(path.relative_to(TOP)).startswith(SUBJECTS))
 
     def link_command(self, target: str) -> list[str]:
         """How libtool links a program, or the core, with the copied archive and to the copied place."""
         if target not in self.links:
-            made = self.build / ("compat/liblmdbio-core.la" if target == SHARED else target)
             said = run(["make", "-C", str(self.build), "-s", "V=1", "-W", CORE.replace(".libs/", "").replace(".a", ".la"),
-                        str(made.relative_to(self.build))]).stdout
+                        target]).stdout
             line = next(one for one in said.splitlines() if re.match(r"libtool: link: gcc.* -o ", one))
             words = [word.strip('"') for word in line.removeprefix("libtool: link: ").split()]
             at = words.index("-o") + 1
@@ -78,17 +77,27 @@ class Tree:
             self.links[target] = [str(self.archive) if word.removeprefix("./") == CORE else word for word in words]
         return self.links[target]
 
-    def link(self, target: str) -> None:
-        run(self.link_command(target), cwd=self.build)
+    def link(self, target: str, instead: dict[str, str]) -> None:
+        run([instead.get(word, word) for word in self.link_command(target)], cwd=self.build)
+
+    def flags(self) -> list[str]:
+        return ["-std=gnu11", "-O1", "-w", "-fPIC", "-fvisibility=protected", "-fno-strict-aliasing", "-DHAVE_CONFIG_H",
+                "-D_GNU_SOURCE", "-include", str(TOP / "lib/core_names.h"), f"-I{self.build}", f"-I{self.work}/lib",
+                f"-I{TOP}/lib", f"-I{TOP}/include"]
+
+    def compile_test(self, name: str) -> dict[str, str]:
+        """A test with the header as it is mutated; what stands in its link command instead of its object."""
+        made = str(self.work / "test.o")
+        run(["gcc", *self.flags(), *(f"-I{TOP}/tests/{where}" for where in ("unit", "data", "fuzz")), f"-I{TOP}/lab", "-c",
+             str(TOP / f"{name}.c"), "-o", made])
+        return {f"{name}-{pathlib.Path(name).name}.o": made}
 
     def compile(self, source: str, later: bool) -> str:
         """Makes the object of a source, mutated if a copy is in the work directory; returns the archive's member."""
         stem = pathlib.Path(source).stem
         member = ("liblmdbio_cursor_la-" if later else "lib_liblmdbio_core_la-") + stem + ".o"
         copy = self.work / source
-        run(["gcc", "-std=gnu11", "-O1", "-w", "-fPIC", "-fvisibility=protected", "-fno-strict-aliasing", "-DHAVE_CONFIG_H",
-             "-D_GNU_SOURCE", "-include", str(TOP / "lib/core_names.h"), f"-I{self.build}", f"-I{self.work}/lib",
-             f"-I{TOP}/lib", f"-I{TOP}/include", *(["-DCURSOR_INSTANCE=1_0"] if later else []), "-c",
+        run(["gcc", *self.flags(), *(["-DCURSOR_INSTANCE=1_0"] if later else []), "-c",
              str(copy if copy.exists() else TOP / source), "-o", str(self.work / member)])
         return str(self.work / member)
 
@@ -102,14 +111,15 @@ class Tree:
                 members.append(self.compile(source, True))
         run(["ar", "r", str(self.archive), *members])
 
-    def noticed(self, test: str) -> bool:
+    def noticed(self, test: str, compiled: bool = False) -> bool:
         words = test.split()
         name = words[0]
+        instead = self.compile_test(name) if compiled else {}
         if "tests/differential/" in name:
-            self.link(SHARED)
+            self.link(SHARED, {})
             program = self.build / pathlib.Path(name).parent / ".libs" / pathlib.Path(name).name
         else:
-            self.link(name)
+            self.link(name, instead)
             program = self.work / pathlib.Path(name).name
         environment = dict(os.environ, LD_LIBRARY_PATH=f"{self.work}:{self.build}/compat/.libs", LMDBIO_NODE=f"mutation-{os.getpid()}",
                            top_srcdir=str(TOP), top_builddir=str(self.build))
@@ -132,7 +142,14 @@ class Tree:
         copy.write_text("\n".join(text))
         try:
             self.put(mutant.path)
-            return next((f"caught {test.split()[0]}" for test in tests if self.noticed(test)), "survives")
+            for test in tests:
+                if self.noticed(test):
+                    return f"caught {test.split()[0]}"
+            # What a header has inline is in the tests as well; a number in it they must know for themselves.
+            for test in tests if mutant.path.endswith(".h") else ():
+                if test.startswith("tests/unit/") and self.noticed(test, True):
+                    return f"caught {test}"
+            return "survives"
         except subprocess.CalledProcessError:
             return "unbuilt"
         finally:

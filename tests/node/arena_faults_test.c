@@ -22,7 +22,7 @@
 
 enum {
 	CHUNKS = 6,
-	ROOM = 4, /* chunks: less than the data set, so that some are evicted */
+	ROOM = 4, /* chunks: of whole ones less than the data set, so that some are evicted */
 	EACH = 8, /* calls of a kind of which each fails; of more, as of the 64 names, each eighth one */
 };
 
@@ -145,30 +145,35 @@ static unsigned descriptors(void)
 	return count;
 }
 
-/* Bytes of the first block of a chunk by way of the arena, or from the file where it has no room. Returns
+static struct {
+	uint64_t budget; /* of the arena, bytes */
+	uint64_t blocks; /* of each chunk that are used */
+} lived = {CHUNKS * ARENA_CHUNK, 1};
+
+/* Bytes of the first blocks of a chunk by way of the arena, or from the file where it has no room. Returns
  * whether they came by the arena. */
-static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t *block)
+static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t *bytes)
 {
-	const uint64_t first = chunk * ARENA_BLOCKS;
+	const uint64_t first = chunk * ARENA_BLOCKS, length = lived.blocks * ARENA_BLOCK;
 	bool is_there = false;
 
-	assert_int_equal(pread(dataset.fd, block, ARENA_BLOCK, (off_t)(chunk * ARENA_CHUNK)), ARENA_BLOCK);
+	assert_int_equal(pread(dataset.fd, bytes, length, (off_t)(chunk * ARENA_CHUNK)), length);
 	if (!arena_pin(arena, chunk))
 		return false;
-	if (arena_present(arena, first, 1)) {
+	if (arena_present(arena, first, lived.blocks)) {
 		is_there = true;
 	} else if (arena_claim(arena, chunk)) {
-		if (arena_reserve(arena, 1)) {
-			is_there = !arena_fill(arena, chunk * ARENA_CHUNK, block, ARENA_BLOCK);
+		if (arena_reserve(arena, lived.blocks)) {
+			is_there = !arena_fill(arena, chunk * ARENA_CHUNK, bytes, length);
 			if (is_there)
-				arena_publish(arena, first, 1);
+				arena_publish(arena, first, lived.blocks);
 			else
-				arena_unreserve(arena, 1);
+				arena_unreserve(arena, lived.blocks);
 		}
 		arena_release(arena, chunk);
 	}
 	if (is_there)
-		assert_memory_equal(map + chunk * ARENA_CHUNK, block, ARENA_BLOCK);
+		assert_memory_equal(map + chunk * ARENA_CHUNK, bytes, length);
 	arena_unpin(arena, chunk);
 	return is_there;
 }
@@ -176,9 +181,9 @@ static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t
 /* A process that opens an arena, prepares memory and uses all chunks. Returns how many came by the arena. */
 static unsigned life(void)
 {
-	static const uint64_t budget = ROOM * ARENA_CHUNK;
+	const uint64_t budget = lived.budget;
 	struct arena_options options = {.budget = budget, .share = true, .node = test_node()};
-	static uint8_t block[ARENA_BLOCK];
+	static uint8_t bytes[ARENA_CHUNK];
 	struct arena *arena = NULL;
 	unsigned served = 0;
 	const char *why;
@@ -200,7 +205,7 @@ static unsigned life(void)
 	if (map != MAP_FAILED) {
 		arena_prepare(arena, 0, ARENA_PAIR);
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
-			served += use(arena, map, chunk, block);
+			served += use(arena, map, chunk, bytes);
 		munmap(map, CHUNKS * ARENA_CHUNK);
 	}
 	assert_true(arena_used(arena) <= budget + ARENA_CHUNK);
@@ -211,7 +216,7 @@ static unsigned life(void)
 /* The same while another attachment of this node has the arena already, so that it is found. */
 static unsigned life_beside_another(void)
 {
-	struct arena_options options = {.budget = ROOM * ARENA_CHUNK, .share = true, .node = test_node()};
+	struct arena_options options = {.budget = lived.budget, .share = true, .node = test_node()};
 	struct arena *other;
 	const char *why;
 	unsigned served;
@@ -310,6 +315,22 @@ static void names_are_taken_and_calls_fail_right_bytes(void **state)
 	}
 }
 
+/* Whole chunks, more than there is room for: what is evicted gives its memory back by madvise(2), or else by
+ * fallocate(2); where both are refused the bytes stay, and count. */
+static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
+{
+	static const enum site sites[] = {SITE_MADVISE, SITE_FALLOCATE, SITE_FCNTL, SITE_PWRITE};
+
+	(void)state;
+	lived.budget = ROOM * ARENA_CHUNK;
+	lived.blocks = ARENA_BLOCKS;
+	assert_int_equal(life(), CHUNKS);
+	for (unsigned i = 0; i < sizeof(sites) / sizeof(sites[0]); i++)
+		each_call_fails(sites[i], EPERM, true, life);
+	lived.budget = CHUNKS * ARENA_CHUNK;
+	lived.blocks = 1;
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -330,6 +351,7 @@ int main(void)
 		cmocka_unit_test(kernel_knows_no_seal_against_running_arena_is_made),
 		cmocka_unit_test(names_are_taken_and_calls_fail_right_bytes),
 		cmocka_unit_test(call_fails_right_bytes_or_an_error),
+		cmocka_unit_test(evicted_memory_is_given_back_whichever_call_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

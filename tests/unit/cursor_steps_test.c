@@ -3,6 +3,7 @@
  * pages and on damaged ones. */
 #include "damaged_tree.h"
 
+#include "cursor/cursor_private.h"
 #include "util/checked.h"
 
 #include <errno.h>
@@ -398,6 +399,104 @@ static void entry_when_it_is_damaged_under_a_cursor_then_every_look_is_corrupted
 	}
 }
 
+static void key_when_it_is_damaged_under_a_cursor_then_the_next_search_is_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record inner, record = tree_of_kinds(f, &inner);
+
+	assert_int_equal(fixture_get(f, MDB_SET_KEY, "b", NULL), 0);
+	store16(node_of(f, record.root, 1) + ENTRY_KEY_SIZE, SIZE);
+	assert_int_equal(fixture_get(f, MDB_SET, "bb", NULL), MDB_CORRUPTED);
+}
+
+/* A page whose offsets fill it: behind the last of them is no place for another one. */
+static void step_back_when_from_behind_a_page_of_offsets_then_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record inner, record = tree_of_kinds(f, &inner);
+	uint8_t *page = page_of(f, record.root);
+
+	store16(page + PAGE_LOWER, SIZE);
+	store16(page + PAGE_UPPER, SIZE);
+	for (unsigned at = PAGE_HEADER; at < SIZE; at += 2)
+		store16(page + at, PAGE_HEADER + 4);
+	fixture_look(f, &record);
+	assert_int_equal(fixture_get(f, MDB_SET_RANGE, "\xff", NULL), MDB_NOTFOUND);
+	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), MDB_CORRUPTED);
+}
+
+/* The few duplicates of a key in a page of another kind than those of fixed sizes have. */
+static void items_when_their_page_is_of_another_kind_then_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record inner, record = tree_of_kinds(f, &inner);
+
+	record.flags |= MDB_DUPFIXED;
+	fixture_look(f, &record);
+	assert_int_equal(fixture_get(f, MDB_SET_KEY, "b", NULL), 0);
+	assert_int_equal(fixture_get(f, MDB_GET_MULTIPLE, NULL, NULL), MDB_CORRUPTED);
+	assert_true(f->snapshot.blocked & SNAPSHOT_DAMAGED);
+}
+
+static void step_when_a_miss_has_left_the_end_then_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record inner;
+
+	tree_of_kinds(f, &inner);
+	assert_true(moves(f, MDB_LAST, "c", "8"));
+	assert_int_equal(fixture_get(f, MDB_SET, "A", NULL), MDB_NOTFOUND);
+	assert_true(moves(f, MDB_NEXT, "b", "1"));
+	assert_false(f->cursor.state & CURSOR_AT_END);
+}
+
+static void descent_when_the_snapshot_is_over_then_bad_txn(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record record = tree_of_letters(f);
+
+	fixture_look(f, &record);
+	f->snapshot.blocked = SNAPSHOT_FINISHED;
+	assert_int_equal(cursor_descend(&f->cursor, DESCEND_FIRST, NULL), MDB_BAD_TXN);
+	assert_false(f->cursor.state & CURSOR_PLACED);
+}
+
+/* The second step one way is the quick one: it must see as well that what leads to a run is inside of the page. */
+static void quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record record = {0};
+	uint8_t run[8], value[SIZE] = {0};
+	struct made_entry entries[3] = {{"a", run, 1, SIZE, ENTRY_BIG}, {"b", "2", 1, 1, 0}, {"c", "3", 1, 1, 0}};
+
+	store64(run, builder_run(&f->builder, value, SIZE));
+	builder_tree(&f->builder, entries, 3, 3, 2, &record);
+	/* What stands behind the page would lead to the run, too. */
+	store64(page_of(f, builder_take(&f->builder, 1)), load64(run));
+	fixture_look(f, &record);
+	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2") && moves(f, MDB_PREV, "a", NULL));
+	/* The first entry stands at the page's end: its key takes the place of the number behind it. */
+	store16(node_of(f, record.root, 0) + ENTRY_KEY_SIZE, 1 + sizeof(run));
+	fixture_look(f, &record);
+	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2"));
+	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), MDB_CORRUPTED);
+}
+
+/* What is told of bytes handed out: each value once, of items all of the page. */
+static void served_when_values_are_handed_out_then_their_bytes(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record inner;
+
+	tree_of_kinds(f, &inner);
+	assert_true(moves(f, MDB_FIRST, "a", NULL));
+	assert_int_equal(f->snapshot.served, 2 * SIZE);
+	assert_true(moves(f, MDB_NEXT, "b", "1") && moves(f, MDB_NEXT, "b", "2"));
+	assert_int_equal(f->snapshot.served, 2 * SIZE + 2);
+	assert_true(moves(f, MDB_GET_CURRENT, "b", "2"));
+	assert_int_equal(f->snapshot.served, 2 * SIZE + 3);
+}
+
 /* The value of a key in a run that is not there is met when it is compared. */
 static void both_when_the_run_is_damaged_then_an_error(void **state)
 {
@@ -450,6 +549,13 @@ int main(void)
 		CASE(last_when_data_is_not_wanted_then_enters_as_the_release_does),
 		CASE(edge_of_duplicates_when_at_the_end_then_ends_it_as_the_release_does),
 		CASE(entry_when_it_is_damaged_under_a_cursor_then_every_look_is_corrupted),
+		CASE(key_when_it_is_damaged_under_a_cursor_then_the_next_search_is_corrupted),
+		CASE(step_back_when_from_behind_a_page_of_offsets_then_corrupted),
+		CASE(items_when_their_page_is_of_another_kind_then_corrupted),
+		CASE(step_when_a_miss_has_left_the_end_then_goes_on),
+		CASE(descent_when_the_snapshot_is_over_then_bad_txn),
+		CASE(quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted),
+		CASE(served_when_values_are_handed_out_then_their_bytes),
 		CASE(both_when_the_run_is_damaged_then_an_error),
 		CASE(both_when_the_program_compares_then_by_its_function),
 	};

@@ -206,6 +206,38 @@ static void meta_judge_when_page_sizes_differ_then_invalid(void **state)
 	builder_close(&builder);
 }
 
+static void meta_judge_when_the_last_page_cannot_be_then_invalid(void **state)
+{
+	static const struct {
+		uint64_t last;
+		int rc;
+	} cases[] = {
+		{0, MDB_INVALID},
+		{1, 0}, /* both meta pages, and nothing else */
+		{UINT64_MAX / 4096 - 1, 0},
+		{UINT64_MAX / 4096, MDB_INVALID},
+		{UINT64_MAX - 1, MDB_INVALID},
+		{UINT64_MAX, MDB_INVALID},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct builder builder;
+		struct meta meta;
+
+		sound_metas(&builder, 4096);
+		store64(builder_page(&builder, 1) + META_LAST_PAGE, cases[i].last);
+		assert_int_equal(meta_judge(builder_page(&builder, 0), builder_page(&builder, 1), &meta, FORMAT_0_9),
+				 cases[i].rc);
+		builder_close(&builder);
+		/* The older one's is not looked at. */
+		sound_metas(&builder, 4096);
+		store64(builder_page(&builder, 0) + META_LAST_PAGE, cases[i].last);
+		assert_int_equal(meta_judge(builder_page(&builder, 0), builder_page(&builder, 1), &meta, FORMAT_0_9), 0);
+		builder_close(&builder);
+	}
+}
+
 static void meta_judge_when_one_is_bad_then_its_error(void **state)
 {
 	(void)state;
@@ -466,6 +498,7 @@ int main(void)
 		cmocka_unit_test(meta_parse_when_layout_of_lmdb_1_then_invalid),
 		cmocka_unit_test(meta_judge_when_both_sound_then_tells_the_page_size),
 		cmocka_unit_test(meta_judge_when_page_sizes_differ_then_invalid),
+		cmocka_unit_test(meta_judge_when_the_last_page_cannot_be_then_invalid),
 		cmocka_unit_test(meta_judge_when_one_is_bad_then_its_error),
 		cmocka_unit_test(page_count_when_header_at_its_edges_then_counts_or_zero),
 		cmocka_unit_test(page_count_when_items_of_one_byte_then_counts_them),

@@ -82,7 +82,7 @@ int __wrap_fstat(int fd, struct stat *st)
 
 int __wrap_stat(const char *path, struct stat *st)
 {
-	if (machine.image_fails || strcmp(path, "/images/one.img") != 0) {
+	if (machine.image_fails || (strcmp(path, "/images/one.img") != 0 && strcmp(path, "i") != 0)) {
 		errno = ENOENT;
 		return -1;
 	}
@@ -314,7 +314,8 @@ static void system_when_another_image_is_mounted_then_another(void **state)
 
 static void system_when_the_images_file_cannot_be_found_then_as_without(void **state)
 {
-	static const char *const said[] = {"", "\n", "/images/one.img", "/images/gone.img\n"};
+	static const char *const said[] = {"", "\n", "/images/one.img", "/images/one.imgX",
+					   "/images/gone.img\n"};
 	uint64_t none;
 
 	(void)state;
@@ -327,6 +328,29 @@ static void system_when_the_images_file_cannot_be_found_then_as_without(void **s
 	machine.image = "/images/one.img\n";
 	machine.image_fails = true;
 	assert_true(system_of(PIECE, 0, 0) == none);
+	machine.image_fails = false;
+	machine.image = "i\n"; /* a name of one letter is a name */
+	assert_true(system_of(PIECE, 0, 0) != none);
+}
+
+/* A program without standard input gets its number for the next file. */
+static void system_when_standard_input_is_closed_then_as_with_it(void **state)
+{
+	int input = dup(STDIN_FILENO), fd;
+	uint64_t one;
+
+	(void)state;
+	machine.type = FS_SQUASHFS;
+	machine.image = "/images/one.img\n";
+	one = system_of(PIECE, 0, 0);
+	fd = file_make(PIECE);
+	close(STDIN_FILENO);
+	assert_true(identity_system(fd) == one);
+	close(fd);
+	if (input >= 0) {
+		assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+		close(input);
+	}
 }
 
 static void system_when_asked_again_and_again_then_no_descriptor_is_left(void **state)
@@ -419,7 +443,12 @@ static void hash_when_kept_by_an_earlier_build_then_the_same(void **state)
 	static const uint8_t first[4] = {1, 2, 3, 4}, second[4] = {5, 6, 7, 8};
 	uint64_t hash[2];
 
-	(void)state;
+	setup(state);
+	machine.type = FS_SQUASHFS;
+	assert_true(system_of(2 * PIECE, PIECE, 1) == UINT64_C(0x6d8fb74e588f5f3a));
+	machine.image = "/images/one.img\n";
+	machine.read_only = true;
+	assert_true(system_of(2 * PIECE, PIECE, 1) == UINT64_C(0xd07a024f918dac5b));
 	assert_true(identity_hash(&example, 9) == UINT64_C(0x03fc17af58a7f2b2));
 	identity_hash128(&example, 9, hash);
 	assert_true(hash[0] == UINT64_C(0x8a0285199aaa45ea) && hash[1] == UINT64_C(0xc8d09816f07effda));
@@ -501,6 +530,7 @@ int main(void)
 		cmocka_unit_test_setup(system_when_a_layer_can_be_written_then_the_images_file_does_not_count, setup),
 		cmocka_unit_test_setup(system_when_another_image_is_mounted_then_another, setup),
 		cmocka_unit_test_setup(system_when_the_images_file_cannot_be_found_then_as_without, setup),
+		cmocka_unit_test_setup(system_when_standard_input_is_closed_then_as_with_it, setup),
 		cmocka_unit_test_setup(system_when_asked_again_and_again_then_no_descriptor_is_left, setup),
 		cmocka_unit_test_setup(pieces_when_the_file_has_few_then_all_count, setup),
 		cmocka_unit_test_setup(pieces_when_the_file_has_many_then_32_that_lie_evenly, setup),
