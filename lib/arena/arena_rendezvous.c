@@ -197,6 +197,13 @@ unsigned arena_count(void)
 
 /* --- meeting -------------------------------------------------------------------------------- */
 
+/* A look is no moment: a process that was asked already may get an arena from one that ends before it is
+ * asked. The second look finds that. */
+static bool look_twice(const struct arena *arena, uint64_t mine, struct found_arena *found)
+{
+	return look_for(arena, mine, found) || look_for(arena, mine, found);
+}
+
 static int contest(struct arena *arena)
 {
 	static const uint64_t pause = 200000; /* ns */
@@ -205,7 +212,7 @@ static int contest(struct arena *arena)
 
 	atomic_store(&arena->head->stamp, mine);
 	arena_step("stamped");
-	while (look_for(arena, mine, &found)) {
+	while (look_twice(arena, mine, &found)) {
 		if (found.settled) {
 			arena_drop(arena);
 			return arena_adopt(arena, found.fd);
