@@ -192,7 +192,8 @@ static uint8_t *sub_page_make(const struct written *as, const struct entry *entr
 	for (i = 0; i < count && !items; i++) {
 		uint8_t *at;
 
-		(void)page_leaf_entry(LAYOUT_0_9, from, entry->data_size, i, &one);
+		if (!page_leaf_entry(LAYOUT_0_9, from, entry->data_size, i, &one))
+			break; /* they were looked at above */
 		at = entry_put(&page, one.key - ENTRY_KEY, one.key_size, 0);
 		memcpy(at + ENTRY_KEY, one.key, one.key_size);
 	}
