@@ -148,7 +148,7 @@ static const char *const steps[] = {
 	"using", "evict-chosen", "evict-claimed", "evict-cleared", "evict-punched", "evict-counted",
 	"bury-claims", "bury-pins",
 };
-enum { STEPS = sizeof(steps) / sizeof(steps[0]), VICTIMS = 3, SURVIVORS = 2, BUDGET = 10 };
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), VICTIMS = 6, SURVIVORS = 2, BUDGET = 10 };
 
 static void use_for_ever(struct control *control, struct arena *arena)
 {
@@ -221,9 +221,9 @@ static void kill_at_random(struct control *control, unsigned kills)
 				pids[i] = child_start(control, be_killed,
 						      (unsigned)(random >> 33) % (STEPS + 6) +
 							      256 * ((unsigned)(random >> 50) % 60));
-		/* Anybody, at any time. */
-		if (random >> 61 == 0 && pids[random >> 40 & 1])
-			kill(pids[random >> 40 & 1], SIGKILL);
+		/* Any of them, at any time. */
+		if (random >> 61 == 0 && pids[(random >> 40) % VICTIMS])
+			kill(pids[(random >> 40) % VICTIMS], SIGKILL);
 		for (unsigned i = 0; i < VICTIMS; i++)
 			if (pids[i] && child_has_ended(pids[i])) {
 				pids[i] = 0;
