@@ -53,14 +53,15 @@ static inline uint32_t page_run(const struct page_layout *layout, const uint8_t 
 /* How many entries or items the page says it has; 0 when its header makes no sense. `size` is the
  * page's length in bytes: the page size, or a sub-page's own. The bounds of a LEAF2 page's free
  * space mean nothing (each item moves them by two bytes however long it is); whether the items
- * are inside the page is page_items_fit()'s to say. */
+ * are inside the page is page_items_fit()'s to say. A damaged branch page may have that flag, too. */
 static inline unsigned page_count(const struct page_layout *layout, const uint8_t *page,
 				  uint32_t size)
 {
 	unsigned lower = page_lower(layout, page), upper = page_upper(layout, page);
 
 	if (unlikely(lower < layout->header || lower > upper || upper > size) &&
-	    (lower < layout->header || !(page_flags(layout, page) & PAGE_LEAF2)))
+	    (lower < layout->header ||
+	     (page_flags(layout, page) & (PAGE_LEAF2 | PAGE_BRANCH)) != PAGE_LEAF2))
 		return 0;
 	return (lower - layout->header) >> 1;
 }

@@ -191,17 +191,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	return 0;
 }
 
-/* One edit in each place in each way, of a telling byte; the first has none. */
+/* One edit in each place in each way, of a telling byte; the first has none. Then what was found. */
 uint8_t *fuzz_example(unsigned number, size_t *size)
 {
+	/* A branch page of the data with the flag of items, which has more entries than room. */
+	static const uint8_t items_in_branch[EDIT] = {0x2f, 0xff, 0x06, 0xd8, 0x31, 0x94, 0xd0, 0xd0};
 	static const uint16_t at[] = {32, 36, 40, 16, 40, 8, 50};
 	uint8_t *bytes = calloc(2, EDIT);
 
 	if (!bytes)
 		abort();
-	if (number >= 4 * PLACES) {
+	if (number > 4 * PLACES) {
 		free(bytes);
 		return NULL;
+	}
+	if (number == 4 * PLACES) {
+		memcpy(bytes, items_in_branch, EDIT);
+		*size = EDIT;
+		return bytes;
 	}
 	*size = number ? 2 * EDIT : 0;
 	bytes[0] = (uint8_t)(number % PLACES);

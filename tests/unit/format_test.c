@@ -316,6 +316,21 @@ static void page_count_when_items_of_one_byte_then_counts_them(void **state)
 	assert_int_equal(page_count(LAYOUT_0_9, page, sizeof(page)), 3);
 }
 
+/* Only a leaf's items are looked at by their own size: a branch page that says so, too, has entries all the same. */
+static void page_count_when_branch_page_has_the_flag_of_items_then_bounds_hold(void **state)
+{
+	const uint32_t size = 1024;
+	uint8_t *page = lone_page(size, PAGE_BRANCH | PAGE_LEAF2);
+
+	(void)state;
+	store16(page + PAGE_LOWER, 0xd0d0);
+	assert_int_equal(page_count(LAYOUT_0_9, page, size), 0);
+	store16(page + PAGE_LOWER, 18);
+	store16(page + PAGE_UPPER, (uint16_t)size);
+	assert_int_equal(page_count(LAYOUT_0_9, page, size), 1);
+	free(page);
+}
+
 static void page_is_sound_when_number_or_kind_differ_then_false(void **state)
 {
 	static const struct {
@@ -502,6 +517,7 @@ int main(void)
 		cmocka_unit_test(meta_judge_when_one_is_bad_then_its_error),
 		cmocka_unit_test(page_count_when_header_at_its_edges_then_counts_or_zero),
 		cmocka_unit_test(page_count_when_items_of_one_byte_then_counts_them),
+		cmocka_unit_test(page_count_when_branch_page_has_the_flag_of_items_then_bounds_hold),
 		cmocka_unit_test(page_is_sound_when_number_or_kind_differ_then_false),
 		cmocka_unit_test(page_entry_when_offset_at_its_edges_then_address_or_null),
 		cmocka_unit_test(page_entry_key_when_key_reaches_the_end_then_true_one_more_false),
