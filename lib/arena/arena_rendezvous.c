@@ -240,6 +240,7 @@ static bool take_up(struct arena *arena, int *rc)
 		return false;
 	(void)arena_bury_dead(arena); /* before anybody counts them */
 	(void)arena_recount(arena);
+	atomic_store(&arena->head->pieces, 0); /* what its members went on with, they have ended */
 	/* The process that made it with little has gone; a default that is less now is so
 	 * because of its bytes. */
 	if (arena->budget < arena->wanted)

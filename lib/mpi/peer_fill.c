@@ -48,7 +48,7 @@ static int read_units(struct peer_job *job, const struct peer_load *load)
 	uint64_t first = 0, end = 0, at, n;
 	int rc = 0;
 
-	/* What the store has no room for is not read. */
+	/* What the store has no room for is not read but between others. */
 	for (uint64_t unit = load->unit; unit < load->end; unit++) {
 		n = unit_missing(store, unit, &at);
 		if (!n || !peer_store_takes(store, unit))
@@ -65,7 +65,7 @@ static int read_units(struct peer_job *job, const struct peer_load *load)
 }
 
 /* Where the units end that are read with this one: those that are to be read here as well, as long
- * as it is one request. Under the job lock. */
+ * as it is about one request. Under the job lock. */
 static uint64_t load_end(const struct peer_job *job, uint64_t unit)
 {
 	const struct peer_store *store = &job->store;

@@ -47,7 +47,7 @@ static int load_now(struct store *store, const struct store_load *loads, unsigne
 			stats_requests(1, done);
 			*waited = true;
 			for (unsigned k = i; k < next; k++)
-				if (loads[k].guessed)
+				if (!error && loads[k].guessed)
 					arena_pieces_add(loads[k].arena, loads[k].chunk,
 							 loads[k].blocks);
 		}

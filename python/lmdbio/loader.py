@@ -107,7 +107,8 @@ class Batch:
     """One batch: a sequence of (key, value) memoryviews.
 
     The views show lmdbio's own memory. It stays valid as long as any view of the batch is alive:
-    a view holds its batch, and the batch goes back to the loader with the last one.
+    a view holds its batch, and the batch goes back to the loader with the last one. A view's `obj`
+    is all memory of the process: leave it alone.
 
     epoch    the epoch
     number   the number of the global batch in the epoch
@@ -116,12 +117,12 @@ class Batch:
     """
 
     def __init__(self, pointer: Any) -> None:
-        shown = pointer.contents
+        given, shown = _Given(pointer), pointer.contents
         self.epoch: int = shown.epoch
         self.number: int = shown.number
         # A view is a part of all memory, by its addresses; it holds this array, as the array does the batch.
         memory = _Memory.from_address(0)
-        memory._given = _Given(pointer)
+        memory._given = given
         self._memory = memoryview(memory).cast("B").toreadonly()
         first = ctypes.addressof(shown.samples.contents) if shown.count else 0
         fields = self._memory[first:first + shown.count * _SAMPLE]
