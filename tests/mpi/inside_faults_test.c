@@ -32,7 +32,15 @@
 
 #include <cmocka.h>
 
-enum { ENDED = 0, ENDED_FAILED = 17, LEFT = 18, UNSERVED = 19, SECONDS = 60, STATUS = 5 };
+enum {
+	ENDED = 0,
+	ENDED_FAILED = 17,
+	LEFT = 18,
+	UNSERVED = 19,
+	SECONDS = 60,
+	STATUS = 5,
+	LOOKS = 4000
+};
 
 /* How a program uses MPI. */
 enum life { FIRST, LATER, NEVER, NEVER_FIRST, SINGLE, UNNOTICED, THREADLESS, LIVES };
@@ -75,10 +83,12 @@ static bool is_served(void)
 	return fd >= 0;
 }
 
-/* While the program works; a server that does not come is no matter to it. */
-static void work(bool waits)
+/* While the program works; a server that does not come is no matter to it. Without a server a
+ * failure can be waited for. */
+static void work(bool waits, bool until_failed)
 {
-	for (unsigned i = 0; i < 200 && waits && !is_served(); i++)
+	for (unsigned i = 0;
+	     i < LOOKS && waits && !is_served() && !(until_failed && mpi_site_has_failed()); i++)
 		clock_sleep(CLOCK_SECOND / 1000);
 }
 
@@ -99,14 +109,14 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 	(void)mpi_inside_begin(life == FIRST || life == NEVER_FIRST || life == THREADLESS);
 	if (life == FIRST)
 		sim_library(true, MPI_THREAD_MULTIPLE);
-	work(!site && (life == FIRST || life == LATER || life == UNNOTICED));
+	work(life == FIRST || life == LATER || life == UNNOTICED, site);
 	served = is_served();
 	if (!site && served != (life == FIRST || life == LATER || life == UNNOTICED))
 		_exit(UNSERVED);
 	if (site && mpi_site_has_failed() && !on)
-		work(life == FIRST || life == LATER);
+		work(life == FIRST || life == LATER, false);
 	if (site && life == UNNOTICED)
-		work(true);
+		work(true, false);
 	if (life != NEVER && life != NEVER_FIRST)
 		sim_program_ends();
 	exit(ENDED);
@@ -147,7 +157,7 @@ static void call_when_it_fails_inside_a_program_then_the_program_ends_as_it_woul
 			for (unsigned on = 0; on < 2 && is_met(site, life); on++) {
 				int rc = ENDED_FAILED;
 
-				for (unsigned n = 1; n <= (mpi_sites_are_listed() ? 1 : 3) && rc == ENDED_FAILED; n++) {
+				for (unsigned n = 1; n <= 3 && rc == ENDED_FAILED; n++) {
 					rc = life_of(life, site, n, on);
 					runs += rc == ENDED_FAILED;
 				}

@@ -3,10 +3,10 @@
 #include "config.h"
 #include "mpi_sites.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -71,21 +71,26 @@ const struct mpi_site *mpi_site(unsigned number)
 	return __start_mpi_sites + number < __stop_mpi_sites ? __start_mpi_sites[number] : NULL;
 }
 
-bool mpi_sites_are_listed(void)
+/* For sites_test.sh: beside the program, what has failed in its last run. A forked child adds to
+ * it. */
+static void failed_open(int flags, const struct mpi_site *site)
 {
-	return getenv("MPI_SITES_FAILED");
-}
+	char path[4096];
+	int fd;
 
-/* For sites_test.sh: into the file that it names. */
-static void note(const struct mpi_site *site)
-{
-	const char *path = getenv("MPI_SITES_FAILED");
-	int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-
+	snprintf(path, sizeof(path), "%s.sites", program_invocation_name);
+	fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
 	if (fd < 0)
 		return;
-	dprintf(fd, "%s:%d %s %s\n", site->file, site->line, site->call, fault.on ? "ever" : "once");
+	if (site)
+		dprintf(fd, "%s:%d %s %s\n", site->file, site->line, site->call,
+			fault.on ? "ever" : "once");
 	close(fd);
+}
+
+__attribute__((constructor)) static void failed_begin(void)
+{
+	failed_open(O_CREAT | O_TRUNC, NULL);
 }
 
 static bool fails_also(const struct mpi_site *site)
@@ -104,7 +109,7 @@ bool mpi_site_fails(const struct mpi_site *site)
 	if (fault.calls != fault.at && !(fault.on && fault.calls > fault.at))
 		return false;
 	if (!fault.fired)
-		note(site);
+		failed_open(O_APPEND, site);
 	fault.fired = true;
 	return true;
 }

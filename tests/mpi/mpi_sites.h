@@ -25,8 +25,6 @@ void mpi_site_also(const char *file, const char *call, unsigned n);
 bool mpi_site_has_failed(void);
 /* No call fails any more. Returns whether one has. */
 bool mpi_site_disarm(void);
-/* Whether sites_test.sh asks for the sites alone: then the first call at each is enough. */
-bool mpi_sites_are_listed(void);
 /* The sites of the program, numbered from 0; NULL: there are no more. */
 const struct mpi_site *mpi_site(unsigned number);
 

@@ -209,7 +209,6 @@ static void site_fails(void (*run)(void *, int), const struct mpi_site *site, bo
 	unsigned most = strstr(site->file, "exchange_wire.c") ? WIRE_MOST : UINT_MAX; /* wire_test has the rest */
 	bool failed = true;
 
-	most = mpi_sites_are_listed() ? 1 : most;
 	for (unsigned n = 1; failed && !then && n <= most; n += n < EACH ? 1 : n) {
 		then = job_run(run, site, n, on, &failed);
 		*runs += failed;
