@@ -2,6 +2,8 @@
 /* Writes what a command makes to a named file that is whole or not there. */
 #include "tool_output.h"
 
+#include "output_path.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,9 +14,9 @@
 
 static struct {
 	const char *name; /* as the person wrote it; NULL: there is no such file */
-	char *path;       /* it, with links followed */
-	char *partial;    /* what is written, or NULL: the file itself */
-	FILE *stream;     /* NULL: standard output */
+	struct output_path path;
+	char *partial; /* the name of what is written in its directory, or NULL: the file itself */
+	FILE *stream;  /* NULL: standard output */
 } output;
 
 static int output_failed(const struct tool *tool, int rc)
@@ -27,24 +29,23 @@ static int output_failed(const struct tool *tool, int rc)
  * -1: none can be made there. */
 static int partial_make(const struct stat *like)
 {
-	const char *slash = strrchr(output.path, '/'), *base = slash ? slash + 1 : output.path;
-	int fd;
+	int directory = output.path.directory, fd;
 
-	if (asprintf(&output.partial, "%.*s.%s.lmdbio-partial", (int)(base - output.path),
-		     output.path, base) < 0) {
+	if (asprintf(&output.partial, ".%s.lmdbio-partial", output.path.name) < 0) {
 		output.partial = NULL;
 		return -1;
 	}
 	/* What a command that was killed has left. */
-	if (unlink(output.partial) && errno != ENOENT)
+	if (unlinkat(directory, output.partial, 0) && errno != ENOENT)
 		fd = -1;
 	else
-		fd = open(output.partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = openat(directory, output.partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			    0666);
 	if (fd >= 0 && like &&
 	    (fchmod(fd, like->st_mode & 0777) ||
 	     (fchown(fd, like->st_uid, like->st_gid) && errno != EPERM))) {
 		close(fd);
-		unlink(output.partial);
+		unlinkat(directory, output.partial, 0);
 		fd = -1;
 	}
 	if (fd < 0) {
@@ -54,33 +55,18 @@ static int partial_make(const struct stat *like)
 	return fd;
 }
 
-/* Whether another user may have put what a name stands for into a directory for everybody. It is what the kernel
- * refuses to programs where fs.protected_symlinks, _hardlinks, _fifos and _regular are on. */
-static bool is_planted(const char *path)
+/* Opens the file that was found, or makes it. With `like` it must still be that file. */
+static int whole_open(const struct stat *like)
 {
-	const char *slash = strrchr(path, '/');
-	char *above = !slash          ? strdup(".")
-		      : slash == path ? strdup("/")
-				      : strndup(path, (size_t)(slash - path));
-	struct stat named, directory;
-	bool shared = above && !lstat(path, &named) && !stat(above, &directory) &&
-		      directory.st_mode & S_ISVTX && directory.st_mode & S_IWOTH;
-
-	free(above);
-	return shared && ((named.st_uid != geteuid() && named.st_uid != directory.st_uid) ||
-			  (S_ISREG(named.st_mode) && named.st_nlink > 1));
-}
-
-/* Opens what is at output.path, or makes it. With `like` it must still be that file. */
-static int whole_open(const struct stat *like, bool leads_nowhere)
-{
-	int flags = like || leads_nowhere ? 0 : O_EXCL | O_NOFOLLOW, fd;
+	int flags = (like ? 0 : O_CREAT | O_EXCL) | (output.path.is_descriptor ? 0 : O_NOFOLLOW);
 	struct stat st;
+	int fd;
 
-	fd = open(output.path, O_WRONLY | O_CLOEXEC | flags | (like ? 0 : O_CREAT), 0666);
+	fd = openat(output.path.directory, output.path.name, O_WRONLY | O_CLOEXEC | flags, 0666);
 	if (fd < 0)
 		return -1;
-	if (!fstat(fd, &st) && (!like || (st.st_dev == like->st_dev && st.st_ino == like->st_ino))) {
+	if (!fstat(fd, &st) &&
+	    (!like || (st.st_dev == like->st_dev && st.st_ino == like->st_ino))) {
 		if (!S_ISREG(st.st_mode) || !ftruncate(fd, 0))
 			return fd;
 	} else {
@@ -90,33 +76,39 @@ static int whole_open(const struct stat *like, bool leads_nowhere)
 	return -1;
 }
 
+/* Whether a new file may take the place of what was found: a file of one name that the person may
+ * write. What /dev/stdout leads to may have no name (a pipe, a deleted file) and is written as it
+ * is. */
+static bool is_replaceable(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_nlink == 1 && !output.path.is_descriptor &&
+	       !faccessat(output.path.directory, output.path.name, W_OK, 0);
+}
+
 /* The descriptor of what is to be written, or -1, and the person has been told. */
 static int output_open(const struct tool *tool, const char *path)
 {
-	struct stat st;
-	bool exists = !stat(path, &st);
-	bool leads_nowhere = !exists && !lstat(path, &st);
-	char *target;
-	int fd = -1;
+	int rc = output_path_find(&output.path, path), fd = -1;
+	struct stat st, *like = NULL;
 
-	if (is_planted(path)) {
-		tool_complain(tool, "%s: another user may have put it there: name another file", path);
+	if (rc == OUTPUT_PATH_PLANTED) {
+		tool_complain(tool, "%s: another user may have put it there: name another file",
+			      path);
 		return -1;
 	}
-	target = exists ? realpath(path, NULL) : NULL;
 	output.name = path;
-	output.path = target ? target : *path ? strdup(path) : NULL;
-	if (!output.path) {
-		output_failed(tool, errno);
+	if (!rc && output.path.file >= 0) {
+		like = &st;
+		rc = fstat(output.path.file, like) ? errno : 0;
+	}
+	if (rc) {
+		output_failed(tool, rc);
 		return -1;
 	}
-	/* What /dev/stdout leads to may have no name (a pipe, a deleted file): it is written as it is, and a
-	 * link is never replaced. */
-	if ((!exists && !leads_nowhere) ||
-	    (target && S_ISREG(st.st_mode) && st.st_nlink == 1 && !access(path, W_OK)))
-		fd = partial_make(exists ? &st : NULL);
+	if (!like || is_replaceable(like))
+		fd = partial_make(like);
 	if (fd < 0)
-		fd = whole_open(exists ? &st : NULL, leads_nowhere);
+		fd = whole_open(like);
 	if (fd < 0)
 		output_failed(tool, errno);
 	return fd;
@@ -152,7 +144,7 @@ static void output_drop(const struct tool *tool, int fd)
 	struct stat st;
 
 	if (output.partial)
-		unlink(output.partial);
+		unlinkat(output.path.directory, output.partial, 0);
 	else if (!fstat(fd, &st) && S_ISREG(st.st_mode))
 		tool_complain(tool, "%s: it is not whole", output.name);
 }
@@ -171,7 +163,8 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 	if (!failed && output.partial && fsync(fileno(stream)) && errno != EINVAL)
 		failed = true;
 	if (!failed && whole) {
-		if (!output.partial || !rename(output.partial, output.path))
+		if (!output.partial || !renameat(output.path.directory, output.partial,
+						 output.path.directory, output.path.name))
 			return status;
 		failed = true;
 	}

@@ -10,8 +10,9 @@
 
 /* Standard output becomes the file `path`. What is written goes to ".NAME.lmdbio-partial" beside
  * it, which takes its name in tool_output_commit(): a file that was there before stays until then.
- * Where no file can be made beside it, or it is a device or a pipe, it is written in place. Returns
- * 0 or TOOL_FAILED, and the person has been told. */
+ * Where no file can be made beside it, or it is a device, a pipe or what /dev/stdout leads to, it
+ * is written in place. Links on the way are followed as output_path_find() says. Returns 0 or
+ * TOOL_FAILED, and the person has been told. */
 int tool_output_file(const struct tool *tool, const char *path);
 
 /* The same for a command that prints something else to standard output: a stream of its own, or

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
 # Files that a person names in a directory for everybody, where another user has put something in their place:
-# links, FIFOs, files and directories, at the name and at that of the partial file. Nothing that a link leads
-# to is touched, and no command waits. The kernel's own guards (fs.protected_*) are off.
+# links, FIFOs, files and directories, at the name, at that of the partial file, and on the way to them. Nothing
+# that a link leads to is touched, also where it comes and goes between two calls, and no command waits. The
+# kernel's own guards (fs.protected_*) are off.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 [ "$(id -u)" = 0 ] || skip "only root can be another user as well"
@@ -64,12 +65,13 @@ plant() {
 		ln "$scratch/victim/file" "$2" ;; # a kernel that forbids it to others
 	fifo) as_stranger mkfifo -m 666 "$2" ;;
 	file) as_stranger sh -c 'echo theirs > "$1"; chmod 666 "$1"' sh "$2" ;;
+	link_to_directory) as_stranger ln -s "$scratch/victim" "$2" ;;
 	directory) as_stranger mkdir -m 777 "$2" ;;
 	esac
 }
 
 dump() {
-	"$top_builddir/tools/lmdbio-dump" -f pub/made set
+	"$top_builddir/tools/lmdbio-dump" -f "${made:-pub/made}" set
 }
 convert() {
 	"$top_builddir/tools/lmdbio-convert" set pub/made
@@ -118,15 +120,21 @@ else
 	echo "# the build tree is root's alone: no other user but root is tried"
 fi
 
+# stage: a victim, and an empty directory for everybody.
+stage() {
+	victim
+	rm -rf pub own
+	mkdir pub own
+	chmod 1777 pub
+	chown "$user" own
+}
+
 # attack USER COMMAND NAME WHAT: the command writes to pub/made while WHAT is planted at NAME.
 attack() {
 	local name=$2_by_$1_where_$4_is_planted_at_$3
 
 	rc=0
-	victim
-	rm -rf pub
-	mkdir pub
-	chmod 1777 pub
+	stage
 	plant "$4" "pub/$3"
 	as "$1" timeout 20 bash -c "$2" > out 2> err || rc=$?
 	judge "${name}_ends" test $rc -ne 124
@@ -147,4 +155,65 @@ for user in $users; do
 		done
 	done
 done
+
+# by_way NAME PATH: a dump to a path that leads through what another user has planted.
+by_way() {
+	made=$2 told "dump_by_${user}_$1_is_refused" 2 'another user may have put it there' \
+		as "$user" timeout 20 bash -c dump
+	judge "dump_by_${user}_$1_touches_nothing" victim_is_whole
+}
+
+# by_own_way NAME PATH: a dump to a path of the user's own links.
+by_own_way() {
+	rc=0
+	made=$2 as "$user" timeout 20 bash -c dump > out 2> err || rc=$?
+	judge "dump_by_${user}_$1_is_done" test $rc -eq 0
+	judge "dump_by_${user}_$1_is_right" is_made dump
+}
+
+export made
+for user in $users; do
+	stage
+	plant link_to_directory pub/out
+	by_way into_a_planted_directory "$scratch/pub/out/file"
+	by_way into_a_planted_directory_for_a_new_file pub/out/new
+	by_way up_from_a_planted_directory pub/out/../victim/file
+	as "$user" ln -s "$scratch/pub/out" own/out
+	by_way through_an_own_link_to_a_planted_directory own/out/file
+	plant link pub/made
+	as "$user" ln -s ../pub/made own/link
+	by_way through_an_own_link_to_a_planted_link own/link
+	as "$user" ln -s "$scratch/own/link" pub/own
+	by_way through_two_own_links_to_a_planted_link pub/own
+	rm pub/made
+	as "$user" ln -s . pub/here
+	by_own_way through_an_own_link_where_it_could_be_planted pub/here/made
+	by_own_way over_a_file_through_own_links own/link
+	as "$user" ln -s round own/round
+	made=own/round told "dump_by_${user}_into_a_ring_of_links_is_told" 2 'Too many levels' \
+		as "$user" timeout 20 bash -c dump
+done
+
+# The link is there but for the calls from FIRST to LAST: whatever two calls see, the victim's file stays.
+user=0
+calls=1
+race=$top_builddir/tests/tools/planted_race
+for ((first = 1; first <= calls; first++)); do
+	for ((last = first; last <= calls; last++)); do
+		stage
+		plant link pub/made
+		rc=0
+		timeout 20 "$race" pub/made $first $last "$top_builddir/tools/lmdbio-dump" -f pub/made set > out 2> err || rc=$?
+		if [ $rc -eq 77 ]; then
+			not_run dump_where_a_planted_link_comes_and_goes_touches_nothing_else "no process can be traced here"
+			calls=0
+			break
+		fi
+		seen=$(cat out)
+		[ "$seen" -le "$calls" ] || calls=$seen
+		judge "dump_where_a_link_is_away_from_call_${first}_to_${last}_touches_nothing_else" victim_is_whole
+		[ $rc -ne 0 ] || [ -L pub/made ] || judge "dump_where_a_link_is_away_from_call_${first}_to_${last}_is_right" is_made dump
+	done
+done
+[ "$calls" -eq 0 ] || judge dump_where_a_planted_link_comes_and_goes_is_tried test "$calls" -ge 2
 finish
