@@ -58,6 +58,12 @@ static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 					: module->error_text(news->rc));
 }
 
+static void job_break(const struct run_job *job, const struct mpi_module *module)
+{
+	fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n", job->tool);
+	module->abort(EXIT_OURS);
+}
+
 /* Between begin and end of MPI. */
 static void server_work(const struct run_job *job, const struct mpi_module *module,
 			struct serving *serving, struct run_news *news)
@@ -76,6 +82,8 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 		fprintf(stderr, "%s: the node is not served: %s\n", job->tool, strerror(rc));
 	if (job->paths)
 		news_of_fill(news, module, &work);
+	if (news->rc == ECONNABORTED)
+		job_break(job, module);
 	snprintf(news->node, sizeof(news->node), "%s", work.node ? work.node : "");
 	news->pmi1 = module->is_pmi1();
 	if (send(serving->talk, news, sizeof(*news), MSG_NOSIGNAL) != (ssize_t)sizeof(*news) ||
@@ -85,10 +93,8 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 		run_streams_leave();
 	if (!job->start && news->place.node_rank > 0) /* one a node is enough */
 		serving->over = true;
-	if (module->serve(&work)) {
-		fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n", job->tool);
-		module->abort(EXIT_OURS);
-	}
+	if (module->serve(&work))
+		job_break(job, module);
 	while (!serving->may_leave)
 		(void)word_take(serving, 0);
 }

@@ -6,6 +6,7 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_leave.h"
+#include "mpi/mpi_over.h"
 #include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
 
@@ -26,7 +27,7 @@
 enum { GATHER_LIMIT = 10000 /* ms */ };
 
 enum inside_state {
-	INSIDE_GATHERING, /* ranks are waited for; nothing can end that */
+	INSIDE_GATHERING, /* ranks are waited for, or have not all found their places; nothing can end that */
 	INSIDE_SERVING,
 	INSIDE_OVER,
 };
@@ -233,17 +234,14 @@ static int all_ranks(MPI_Comm *all)
 	return rc;
 }
 
-/* The session's end is MPI's, unless the program holds MPI as well. Where the ranks have come
- * together they leave together. */
-static void session_close(MPI_Comm *all)
+/* The session's end is MPI's, unless the program holds MPI as well. `together`: the ranks have come together, and know
+ * that all leave. */
+static void session_close(MPI_Comm *all, bool together)
 {
-	bool together = *all != MPI_COMM_NULL;
 	int begun = 1, ended = 0; /* in doubt the program has MPI, and is not to lose it */
 
-	if (together) {
-		(void)mpi_barrier(*all);
+	if (*all != MPI_COMM_NULL)
 		MPI_Comm_free(all);
-	}
 	if (inside.session == MPI_SESSION_NULL)
 		return;
 	MPI_Initialized(&begun);
@@ -262,6 +260,7 @@ static void *inside_run(void *argument)
 		.looks_often = true,
 	};
 	MPI_Comm all = MPI_COMM_NULL;
+	bool together;
 	int rc;
 
 	(void)argument;
@@ -271,15 +270,16 @@ static void *inside_run(void *argument)
 		return NULL;
 	}
 	rc = all_ranks(&all);
-	atomic_store(&inside.state, INSIDE_SERVING);
 	if (rc == MPI_SUCCESS)
 		rc = mpi_job_adopt(all);
-	if (rc == MPI_SUCCESS) {
+	together = rc == MPI_SUCCESS;
+	if (together) {
+		atomic_store(&inside.state, INSIDE_SERVING);
 		rc = mpi_server_begin(&work);
 		if (rc && rc != EADDRINUSE)
 			log_refused("the node is not served: %s", strerror(rc));
 		rc = mpi_server_run(&work);
-		if (rc) {
+		if (rc || mpi_over_await(mpi_job_get(), OVER_ENDED) != MPI_SUCCESS) {
 			log_refused("MPI fails, and other ranks wait for this one: the job ends");
 			mpi_job_abort(EXIT_FAILURE);
 		}
@@ -287,7 +287,7 @@ static void *inside_run(void *argument)
 	} else {
 		mpi_error_refuse(rc, "the node is not served: the ranks do not come together");
 	}
-	session_close(&all);
+	session_close(&all, together);
 	atomic_store(&inside.state, INSIDE_OVER);
 	return NULL;
 }

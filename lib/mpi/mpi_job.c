@@ -63,6 +63,12 @@ struct presence {
 	int32_t rank, played;
 };
 
+/* What it takes to find a place: one for each rank. */
+struct room {
+	struct presence *told;
+	int *mates, *leaders;
+};
+
 /* The ranks of one colour; a rank without one gets MPI_COMM_NULL. Collective over those of the
  * colour. */
 static int ranks_join(const struct mpi_job *place, const int *members, int n, MPI_Comm *comm)
@@ -121,24 +127,18 @@ static void machines_count(struct mpi_place *at, struct presence *all, int *mate
 /* Each collective call costs a job of many processes on few processors some milliseconds, and a
  * split is made of several. What all have told is enough to know every place; only the ranks
  * that need one make a communicator. */
-static int place_by_machine(struct mpi_job *place, struct presence *all)
+static int place_by_machine(struct mpi_job *place, const struct room *room)
 {
 	struct mpi_place *at = &place->place;
-	int *mates = malloc((size_t)at->ranks * sizeof(*mates)),
-	    *leaders = malloc((size_t)at->ranks * sizeof(*leaders)), rc = MPI_SUCCESS;
+	int *mates = room->mates, *leaders = room->leaders, rc = MPI_SUCCESS;
 
-	if (mates && leaders)
-		machines_count(at, all, mates, leaders);
-	else
-		rc = MPI_ERR_NO_MEM;
-	if (rc == MPI_SUCCESS && at->node_ranks > 1 && at->nodes > 1)
+	machines_count(at, room->told, mates, leaders);
+	if (at->node_ranks > 1 && at->nodes > 1)
 		rc = ranks_join(place, mates, at->node_ranks, &place->node);
 	if (rc == MPI_SUCCESS && at->nodes > 1 && !at->node_rank)
 		rc = ranks_join(place, leaders, at->nodes, &place->leaders);
 	if (rc == MPI_SUCCESS && at->nodes == 1)
 		place->node = place->all;
-	free(mates);
-	free(leaders);
 	return rc;
 }
 
@@ -170,10 +170,9 @@ static int place_by_mpi(struct mpi_job *place)
 	return rc == MPI_SUCCESS ? mpi_bcast(&at->nodes, 1, MPI_INT, 0, place->node) : rc;
 }
 
-int mpi_job_place(struct mpi_job *place, MPI_Comm all)
+/* This rank's number, and that of all. */
+static int place_number(struct mpi_job *place, MPI_Comm all)
 {
-	struct presence mine = {.machine = machine_hash(), .played = is_played()}, *told;
-	bool played = false, one = true;
 	int rc;
 
 	place->all = all;
@@ -181,22 +180,52 @@ int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 	rc = MPI_Comm_rank(all, &place->place.rank);
 	if (rc == MPI_SUCCESS)
 		rc = MPI_Comm_size(all, &place->place.ranks);
-	if (rc != MPI_SUCCESS)
-		return rc;
-	mine.rank = place->place.rank;
-	told = malloc((size_t)place->place.ranks * sizeof(*told));
-	if (!told)
-		return MPI_ERR_NO_MEM;
-	rc = mpi_allgather(&mine, told, sizeof(mine), MPI_BYTE, all);
+	return rc;
+}
+
+static void room_free(struct room *room)
+{
+	free(room->told);
+	free(room->mates);
+	free(room->leaders);
+}
+
+static bool room_make(struct room *room, int ranks)
+{
+	room->told = malloc((size_t)ranks * sizeof(*room->told));
+	room->mates = malloc((size_t)ranks * sizeof(*room->mates));
+	room->leaders = malloc((size_t)ranks * sizeof(*room->leaders));
+	return room->told && room->mates && room->leaders;
+}
+
+/* With room for it nothing but MPI can fail. */
+static int place_find(struct mpi_job *place, const struct room *room)
+{
+	struct presence mine = {.machine = machine_hash(), .rank = place->place.rank, .played = is_played()};
+	const struct presence *told = room->told;
+	bool played = false, one = true;
+	int rc = mpi_allgather(&mine, room->told, sizeof(mine), MPI_BYTE, place->all);
+
 	for (int rank = 0; rc == MPI_SUCCESS && rank < place->place.ranks; rank++) {
 		played = played || told[rank].played;
 		one = one && told[rank].machine == mine.machine;
 	}
 	if (rc == MPI_SUCCESS)
-		rc = played ? place_by_mpi(place) : place_by_machine(place, told);
+		rc = played ? place_by_mpi(place) : place_by_machine(place, room);
 	/* MPICH makes several nodes of a machine only when the job has no other. */
 	place->played = played && one && place->place.nodes > 1;
-	free(told);
+	return rc;
+}
+
+int mpi_job_place(struct mpi_job *place, MPI_Comm all)
+{
+	struct room room = {0};
+	int rc = place_number(place, all);
+
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = room_make(&room, place->place.ranks) ? place_find(place, &room) : MPI_ERR_NO_MEM;
+	room_free(&room);
 	return rc;
 }
 
@@ -251,9 +280,32 @@ bool mpi_job_is_pmi1(void)
 	       !strncmp(version, "MPICH", 5) && !strstr(version, "--with-pmi");
 }
 
+/* The ranks agree before their first collective call and after their last one. A rank that has come through all of them
+ * would otherwise wait at the end of its work for a rank that has not. */
 int mpi_job_adopt(MPI_Comm all)
 {
-	return mpi_job_place(&job, all);
+	struct room room = {0};
+	bool all_can;
+	int rc = place_number(&job, all), told = MPI_SUCCESS;
+
+	if (rc == MPI_SUCCESS)
+		rc = mpi_over_agree(&job, room_make(&room, job.place.ranks), &all_can);
+	if (rc == MPI_SUCCESS && !all_can)
+		rc = MPI_ERR_NO_MEM;
+	else if (rc == MPI_SUCCESS) {
+		rc = place_find(&job, &room);
+		told = mpi_over_agree(&job, rc == MPI_SUCCESS, &all_can);
+		if (rc == MPI_SUCCESS && !all_can)
+			rc = told != MPI_SUCCESS ? told : MPI_ERR_OTHER;
+	}
+	room_free(&room);
+	if (told != MPI_SUCCESS) {
+		(void)mpi_error_tell(told, "the ranks of a node");
+		mpi_job_abort(EXIT_FAILURE); /* the others may have joined, and wait for this rank at the end */
+	}
+	if (rc != MPI_SUCCESS)
+		(void)mpi_job_return();
+	return rc;
 }
 
 int mpi_job_return(void)
@@ -271,8 +323,10 @@ int mpi_job_end(void)
 	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. The others wait here for a rank that
 	 * cannot tell them that it has come. */
 	come = mpi_over_await(&job, OVER_ENDED);
-	if (come != MPI_SUCCESS)
+	if (come != MPI_SUCCESS) {
+		(void)mpi_error_tell(come, "other ranks wait for this one, and the job ends");
 		mpi_job_abort(EXIT_FAILURE);
+	}
 	rc = rc == MPI_SUCCESS ? come : rc;
 	job.all = MPI_COMM_NULL;
 	if (mpi_leave(&job))

@@ -32,7 +32,9 @@ int mpi_job_end(void);
 void mpi_job_abort(int status);
 
 /* The job is that of the program's own communicator, until mpi_job_return(). Both collective
- * over it. They return an MPI code. */
+ * over it. They return an MPI code: mpi_job_adopt() MPI_SUCCESS on all ranks or on none. All of them return from it
+ * where a rank has no memory for it. Where a call of MPI fails in a rank, others may wait in it for ever; where MPI
+ * fails at the end for a second, it ends the job. */
 int mpi_job_adopt(MPI_Comm all);
 int mpi_job_return(void);
 

@@ -83,7 +83,8 @@ struct mpi_module {
 	 * serve_begin() has returned somewhere; ENOSPC: a part is more than three quarters of its
 	 * node's budget (of one node: than the budget), or had no room; EINTR: look() says that the
 	 * work is over; an errno or an LMDB code of opening and reading. *report as
-	 * lmdbio_mpi_stage() has it; serve() is called in any case.
+	 * lmdbio_mpi_stage() has it; serve() is called in any case. But ECONNABORTED, on one rank alone:
+	 * MPI fails, and the others would wait for this rank for ever; abort() is what is left.
 	 */
 	int (*serve_fill)(const struct mpi_work *work, struct lmdbio_stage_report *report);
 

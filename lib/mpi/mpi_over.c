@@ -4,8 +4,12 @@
 #include "mpi/mpi_over.h"
 
 #include "mpi/mpi_wait.h"
+#include "util/clock.h"
 
-enum { FAILURES = 8 /* one after another, before MPI counts as broken */ };
+/* One after another, before MPI counts as broken: so many, and for so long. A process that is stopped for a second
+ * between two calls has not tried for that long. */
+enum { FAILURES = 16, FAILED_NAP = 1000000 /* ns, after each */ };
+static const uint64_t patience = CLOCK_SECOND;
 
 void mpi_over_begin(struct mpi_over *over, const struct mpi_job *job, enum mpi_over_tag tag)
 {
@@ -24,19 +28,40 @@ static int messages(const struct mpi_over *over)
 	return over->rank ? 2 : 2 * (over->ranks - 1);
 }
 
+/* Whether the next message is one that this rank receives. */
+static bool is_heard(const struct mpi_over *over)
+{
+	int half = messages(over) / 2;
+
+	return over->rank ? over->done >= half : over->done < half;
+}
+
 /* Begins the next message. Returns an MPI code. */
 static int post(struct mpi_over *over)
 {
 	int half = messages(over) / 2;
-	bool sends = over->rank ? over->done < half : over->done >= half;
+	bool sends = !is_heard(over);
 	int peer = over->rank ? 0 : over->done % half + 1;
 
+	/* While ranks agree, no other message is between them. */
 	return sends ? MPI_Isend(NULL, 0, MPI_BYTE, peer, over->tag, over->comm, &over->request)
-		     : MPI_Irecv(NULL, 0, MPI_BYTE, peer, over->tag, over->comm, &over->request);
+		     : MPI_Irecv(NULL, 0, MPI_BYTE, peer, over->agrees ? MPI_ANY_TAG : (int)over->tag, over->comm,
+				 &over->request);
+}
+
+/* Counts a failure. Returns whether there have been enough. */
+static bool is_broken(struct mpi_over *over)
+{
+	uint64_t now = clock_now();
+
+	if (!over->failures++)
+		over->failing = now;
+	return over->failures >= FAILURES && now - over->failing >= patience;
 }
 
 bool mpi_over_look(struct mpi_over *over)
 {
+	MPI_Status status;
 	int there;
 
 	while (over->rc == MPI_SUCCESS && over->done < messages(over)) {
@@ -44,29 +69,53 @@ bool mpi_over_look(struct mpi_over *over)
 
 		there = 0;
 		if (rc == MPI_SUCCESS)
-			rc = MPI_Test(&over->request, &there, MPI_STATUS_IGNORE);
+			rc = MPI_Test(&over->request, &there, &status);
 		else
 			over->request = MPI_REQUEST_NULL;
 		if (rc != MPI_SUCCESS) {
-			if (++over->failures == FAILURES)
+			if (is_broken(over))
 				over->rc = rc;
 			return over->rc != MPI_SUCCESS;
 		}
 		over->failures = 0;
 		if (!there)
 			return false;
+		if (over->agrees && is_heard(over) && status.MPI_TAG == OVER_REFUSED)
+			over->tag = OVER_REFUSED;
 		over->done++;
 	}
 	return true;
 }
 
-int mpi_over_await(const struct mpi_job *job, enum mpi_over_tag tag)
+static int await(struct mpi_over *over)
 {
 	struct mpi_nap nap = {0};
+
+	while (!mpi_over_look(over)) {
+		if (over->failures)
+			clock_sleep(FAILED_NAP);
+		else
+			mpi_pause(&nap);
+	}
+	return over->rc;
+}
+
+int mpi_over_await(const struct mpi_job *job, enum mpi_over_tag tag)
+{
 	struct mpi_over over;
 
 	mpi_over_begin(&over, job, tag);
-	while (!mpi_over_look(&over))
-		mpi_pause(&nap);
-	return over.rc;
+	return await(&over);
+}
+
+int mpi_over_agree(const struct mpi_job *job, bool can, bool *all_can)
+{
+	struct mpi_over over;
+	int rc;
+
+	mpi_over_begin(&over, job, can ? OVER_AGREED : OVER_REFUSED);
+	over.agrees = true;
+	rc = await(&over);
+	*all_can = rc == MPI_SUCCESS && over.tag == OVER_AGREED;
+	return rc;
 }

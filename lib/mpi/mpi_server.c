@@ -234,7 +234,7 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 {
 	const struct mpi_job *job = mpi_job_get();
 	uint64_t began = clock_now();
-	int failed, rc = begun, told;
+	int failed, rc = begun;
 
 	room_since = began;
 	if (!rc && server)
@@ -242,9 +242,11 @@ int mpi_server_fill(const struct mpi_work *work, struct lmdbio_stage_report *rep
 	rc = mpi_agree(job->all, rc, &failed);
 	if (!rc) {
 		serve_until(work, NULL, is_filled);
-		told = serve_until_all(work, OVER_FILLED);
+		/* The others wait for this rank's message, and would not come to what it does with them next. */
+		if (serve_until_all(work, OVER_FILLED))
+			return ECONNABORTED;
 		rc = work->look(work->context) ? EINTR : server ? server_sets_lack(server) : 0;
-		rc = mpi_agree(job->all, rc ? rc : told, &failed);
+		rc = mpi_agree(job->all, rc, &failed);
 	}
 	fill_report(report, began, failed);
 	return rc;

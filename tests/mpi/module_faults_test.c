@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that a call of MPI which fails where lmdbio itself has begun MPI is told, or costs nothing: in a job that
- * begins, makes a file together, brings a data set to its nodes, serves them and ends.
+ * begins, makes a file together, brings a data set to its nodes, serves them and ends; and in ranks that join a
+ * program's job.
  *
  * The ranks of two nodes are threads over simulated MPI, and make the module's calls as the commands do. Each call of
  * MPI fails for the n-th time, n from 1 until none does: once, and for ever. */
@@ -12,6 +13,7 @@
 
 #include "env_fixture.h"
 
+#include "mpi/mpi_job.h"
 #include "mpi/mpi_module.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@
 
 #include <cmocka.h>
 
-enum { RANKS = 4, NODES = 2, RECORDS = 3, VALUE = 1 << 20, EACH = 6, FASTER = 2, PART = 1000 };
+enum { RANKS = 4, NODES = 2, RECORDS = 3, VALUE = 1 << 20, EACH = 6, FASTER = 2, PART = 1000, TIMES = 10, TRIES = 4 };
 
 extern const struct mpi_module lmdbio_mpi_module;
 
@@ -42,7 +44,7 @@ static struct {
 	const char *paths[2];
 	char names[NODES][64];
 	int level;
-	unsigned run;
+	unsigned run, times; /* of failures, or 0 */
 	struct outcome ranks[RANKS];
 } test;
 
@@ -113,19 +115,31 @@ static int share(const struct mpi_sharing *sharing, int rank, struct outcome *ou
 
 static bool is_over(void *context)
 {
-	(void)context;
-	return true;
+	const bool *over = context;
+
+	return *over;
 }
 
-static int serve(const struct mpi_module *module, int node, struct outcome *outcome)
+static int serve(const struct mpi_module *module, const struct mpi_place *at, struct outcome *outcome)
 {
 	struct lmdbio_stage_report report = {.size = sizeof(report)};
-	struct mpi_work work = {.node = test.names[node], .fd = -1, .look = is_over, .paths = test.paths};
-	int rc = module->serve_begin(&work), served;
+	bool over = false;
+	struct mpi_work work = {.node = test.names[at->node],
+				.fd = -1,
+				.look = is_over,
+				.context = &over,
+				.paths = test.paths,
+				.fills = true};
+	int rc = module->serve_begin(&work), filled, served;
 
+	filled = module->serve_fill(&work, &report);
+	outcome->wrong |= !rc && !filled && (report.ranks != RANKS || report.nodes != NODES);
+	if (filled == ECONNABORTED)
+		module->abort(2);
+	over = true;
 	served = module->serve(&work);
 	outcome->served = !served;
-	return rc ? rc : served;
+	return rc ? rc : filled ? filled : served;
 }
 
 static void rank_run(void *context, int rank)
@@ -146,8 +160,8 @@ static void rank_run(void *context, int rank)
 		rc = share(module->sharing, rank, outcome);
 	outcome->rc = rc;
 	(void)module->is_pmi1();
-	rc = serve(module, at.node, outcome);
-	if (rc)
+	rc = serve(module, &at, outcome);
+	if (!outcome->served)
 		module->abort(2);
 	ended = module->end();
 	outcome->rc = outcome->rc ? outcome->rc : rc ? rc : ended;
@@ -174,7 +188,9 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 	for (int node = 0; node < NODES; node++)
 		snprintf(test.names[node], sizeof(test.names[node]), "module-%d-%d-%u", (int)getpid(), node, test.run);
 	assert_int_equal(truncate(test.file, 0), 0);
-	if (site)
+	if (site && test.times)
+		mpi_site_arm_times(site, n, test.times);
+	else if (site)
 		mpi_site_arm(site, n, on);
 	broke = !sim_run(RANKS, rank_run, NULL);
 	*failed = site && mpi_site_disarm();
@@ -193,6 +209,8 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 		then = "handles of MPI are left";
 	if (!on && *failed && broke && !strcmp(site->call, "MPI_Isend"))
 		then = "ranks wait for one that has not said a word";
+	if (site && strstr(site->file, "mpi_over.c") && sim_has_hung())
+		then = "ranks wait for one that has given up";
 	sim_end();
 	return then;
 }
@@ -234,6 +252,119 @@ static void call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs
 			site_fails(site, on, &runs, &bad);
 	print_message("-- %u failures\n", runs);
 	assert_int_equal(bad, 0);
+}
+
+/* Calls between ranks that meet fail some times, as often as no rank gives up for. */
+static void message_when_it_is_sent_again_and_again_then_the_job_ends_well(void **state)
+{
+	const struct mpi_site *site;
+	unsigned runs = 0;
+	bool failed = true;
+
+	(void)state;
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned n = 1; strstr(site->file, "mpi_over.c") && n <= TRIES; n += TRIES - 1) {
+			test.times = TIMES;
+			assert_ptr_equal(job_run(site, n, false, &failed), NULL);
+			assert_true(failed);
+			for (int rank = 0; rank < RANKS; rank++)
+				assert_int_equal(test.ranks[rank].rc, 0);
+			runs++;
+		}
+	test.times = 0;
+	assert_int_equal(runs, 6);
+}
+
+/* --- ranks of a program's job ----------------------------------------------------------------- */
+
+static _Thread_local bool no_memory;
+static int without; /* the rank that has no memory; -1: none */
+
+void *__real_malloc(size_t length);
+void *__wrap_malloc(size_t length);
+
+void *__wrap_malloc(size_t length)
+{
+	return no_memory ? NULL : __real_malloc(length);
+}
+
+static void rank_adopt(void *context, int rank)
+{
+	struct outcome *outcome = &test.ranks[rank];
+
+	(void)context;
+	no_memory = rank == without;
+	outcome->rc = mpi_job_adopt(sim_comm(rank));
+	no_memory = false;
+	outcome->wrong = !outcome->rc && (mpi_job_get()->place.ranks != RANKS || mpi_job_get()->place.nodes != NODES);
+	if (!outcome->rc)
+		(void)mpi_job_return();
+}
+
+/* How many ranks have joined. */
+static int adopt_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
+{
+	int joined = 0;
+
+	sim_begin(RANKS);
+	if (site)
+		mpi_site_arm(site, n, on);
+	(void)sim_run(RANKS, rank_adopt, NULL);
+	*failed = site && mpi_site_disarm();
+	for (int rank = 0; rank < RANKS; rank++) {
+		joined += !test.ranks[rank].rc;
+		assert_false(test.ranks[rank].wrong);
+	}
+	if (!*failed)
+		assert_int_equal(sim_handles(), 0);
+	sim_end();
+	return joined;
+}
+
+static void memory_when_a_rank_has_none_to_join_then_all_go_on_without(void **state)
+{
+	bool failed;
+
+	(void)state;
+	without = -1;
+	assert_int_equal(adopt_run(NULL, 0, false, &failed), RANKS);
+	assert_false(sim_has_hung());
+	for (without = 0; without < RANKS; without++) {
+		assert_int_equal(adopt_run(NULL, 0, false, &failed), 0);
+		assert_false(sim_has_hung());
+	}
+	without = -1;
+}
+
+/* Others may wait for the rank in a call that it could not begin; but no rank goes on to wait for it at the end, unless
+ * the job ends. */
+static void call_when_it_fails_as_ranks_join_then_all_have_joined_or_none(void **state)
+{
+	const struct mpi_site *site;
+	unsigned runs = 0;
+
+	(void)state;
+	without = -1;
+	for (unsigned i = 0; (site = mpi_site(i)); i++)
+		for (unsigned on = 0; on < 2; on++) {
+			bool failed = true;
+
+			for (unsigned n = 1; failed && strcmp(site->call, "MPI_Comm_free") != 0; n++) {
+				int joined = adopt_run(site, n, on, &failed);
+
+				runs += failed;
+				if (sim_is_broken() && !sim_has_hung())
+					continue;
+				if (joined != 0 && joined != RANKS)
+					print_error("%s:%d %s fails for time %u%s: %d of %d join\n", site->file, site->line,
+						    site->call, n, on ? " and for ever" : "", joined, RANKS);
+				assert_true(joined == 0 || joined == RANKS);
+				if (strstr(site->file, "mpi_over.c") && !on)
+					assert_int_equal(joined, RANKS);
+			}
+		}
+	print_message("-- %u failures\n", runs);
+	assert_true(runs > 0);
 }
 
 static void threads_when_mpi_has_too_few_then_all_ranks_are_told(void **state)
@@ -291,6 +422,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs_nothing),
+		cmocka_unit_test(message_when_it_is_sent_again_and_again_then_the_job_ends_well),
+		cmocka_unit_test(memory_when_a_rank_has_none_to_join_then_all_go_on_without),
+		cmocka_unit_test(call_when_it_fails_as_ranks_join_then_all_have_joined_or_none),
 		cmocka_unit_test(threads_when_mpi_has_too_few_then_all_ranks_are_told),
 	};
 

@@ -127,7 +127,8 @@ static struct message *message_find(int context, int from, int to, int tag)
 {
 	struct message *message = sim.messages;
 
-	while (message && (message->late || message->context != context || message->to != to || message->tag != tag ||
+	while (message && (message->late || message->context != context || message->to != to ||
+			   (tag != MPI_ANY_TAG && message->tag != tag) ||
 			   (from != MPI_ANY_SOURCE && message->from != from)))
 		message = message->next;
 	return message;
@@ -181,6 +182,7 @@ static void take(struct request *receive, struct message *message)
 	receive->came = message->length < receive->layout.length ? message->length : receive->layout.length;
 	receive->rc = message->length > receive->layout.length ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 	receive->peer = message->from;
+	receive->tag = message->tag;
 	scatter(&receive->layout, message->bytes, receive->came);
 	receive->done = true;
 	if (message->send)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@ extern const struct mpi_site *const __start_mpi_sites[], *const __stop_mpi_sites
 static struct {
 	bool armed, on, fired;
 	const struct mpi_site *site;
-	unsigned at, calls;
+	unsigned at, calls, times;
 	struct {
 		const char *file, *call;
 		unsigned at, calls;
@@ -31,7 +32,16 @@ void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on)
 	fault.site = site;
 	fault.at = n;
 	fault.calls = 0;
+	fault.times = on ? UINT_MAX : 1;
 	fault.also.call = NULL;
+	sim_leave();
+}
+
+void mpi_site_arm_times(const struct mpi_site *site, unsigned n, unsigned times)
+{
+	mpi_site_arm(site, n, false);
+	sim_enter();
+	fault.times = times;
 	sim_leave();
 }
 
@@ -106,7 +116,7 @@ bool mpi_site_fails(const struct mpi_site *site)
 	if (!fault.armed || (fault.site && fault.site != site))
 		return false;
 	fault.calls++;
-	if (fault.calls != fault.at && !(fault.on && fault.calls > fault.at))
+	if (fault.calls < fault.at || fault.calls - fault.at >= fault.times)
 		return false;
 	if (!fault.fired)
 		failed_open(O_APPEND, site);

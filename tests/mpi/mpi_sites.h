@@ -20,6 +20,8 @@ struct mpi_site {
 
 /* The n-th call at a site (NULL: at any) from now on fails, n from 1; with `on`, all after it as well. */
 void mpi_site_arm(const struct mpi_site *site, unsigned n, bool on);
+/* The n-th call at a site and those after it fail, so many in all. */
+void mpi_site_arm_times(const struct mpi_site *site, unsigned n, unsigned times);
 /* After it: the n-th call of that name in a source that ends so fails as well, for what is reached only then. */
 void mpi_site_also(const char *file, const char *call, unsigned n);
 bool mpi_site_has_failed(void);

@@ -15,7 +15,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t turn;
 	int ranks, now;
-	bool broken, live[SIM_RANKS];
+	bool broken, hung, live[SIM_RANKS];
 	unsigned vain[SIM_RANKS]; /* looks since something came */
 	void (*run)(void *context, int rank);
 	void *context;
@@ -68,7 +68,8 @@ bool sim_look_in_vain(void)
 	if (!has_turns)
 		return !job.broken;
 	job.vain[self]++;
-	job.broken = job.broken || all_wait();
+	job.hung = job.hung || (!job.broken && all_wait());
+	job.broken = job.broken || job.hung;
 	if (!job.broken) {
 		turn_pass();
 		turn_await();
@@ -107,7 +108,7 @@ bool sim_run(int ranks, void (*run)(void *context, int rank), void *context)
 	job.ranks = ranks;
 	job.now = 0;
 	memset(job.vain, 0, sizeof(job.vain));
-	job.broken = false;
+	job.broken = job.hung = false;
 	job.run = run;
 	job.context = context;
 	for (int rank = 0; rank < ranks; rank++)
@@ -130,6 +131,11 @@ int sim_self(void)
 bool sim_is_broken(void)
 {
 	return job.broken;
+}
+
+bool sim_has_hung(void)
+{
+	return job.hung;
 }
 
 void sim_break(void)

@@ -26,6 +26,8 @@ bool sim_look_in_vain(void);
 /* The same of a look that a rank makes beside others: it does not count. */
 void sim_yield(void);
 bool sim_is_broken(void);
+/* It broke because all waited, not by sim_break(). */
+bool sim_has_hung(void);
 /* Ends the job, as MPI_Abort does. */
 void sim_break(void);
 
