@@ -6,7 +6,7 @@
 . "$(dirname "$0")/stores_lib.sh"
 stores_alone "$@"
 stores_begin
-trap 'umount "$scratch/backing/image" 2>/dev/null; [ -z "${loop:-}" ] || losetup -d "$loop"; stores_clean' EXIT
+trap 'umount "$scratch/backing/image" 2>/dev/null || true; [ -z "${loop:-}" ] || losetup -d "$loop"; stores_clean' EXIT
 export LMDBIO_STORE=arena PYTHONDONTWRITEBYTECODE=1
 cd "$scratch/backing"
 
