@@ -26,8 +26,12 @@ enum {
 	VALUE = 12000,
 	MEMORY = 256 << 10,
 	HANG = 300, /* seconds */
+#ifdef __SANITIZE_ADDRESS__
+	SHORT = 20, /* each costs three times as much */
+#else
 	SHORT = 40, /* values of n of one sweep that is not the long one */
-	FEW = 4,    /* calls that may fail before memory is there again */
+#endif
+	FEW = 4, /* calls that may fail before memory is there again */
 };
 
 static struct place place;
