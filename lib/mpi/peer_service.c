@@ -269,9 +269,8 @@ static void *service_run(void *argument)
  * any call of MPI then would be lost. */
 int service_start(struct peer_job *job)
 {
-	int rc;
+	int rc = mpi_session_open(&job->session);
 
-	rc = mpi_session_open(&job->session);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);
 	pthread_mutex_lock(&serving.lock);

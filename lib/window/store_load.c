@@ -145,13 +145,10 @@ void store_guess(struct store *store, enum store_guess guess)
  * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
  * twice the least); and before that what is around, as with the kernel's own reading around, for
  * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
- * 0.4 times more than with what it has asked for. Of a file for which there is not enough room
- * little would still be there when it is wanted. */
+ * 0.4 times more than with what it has asked for. */
 static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks,
 			    enum store_guess guess)
 {
-	if (arena_budget(store->arena) < store->file.data)
-		return ARENA_BLOCK;
 	if (arena_pieces(store->arena, chunk) >=
 	    (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
 		return ARENA_CHUNK;
@@ -165,7 +162,7 @@ static bool is_epoch(struct store *store, enum store_guess guess)
 {
 	uint64_t read = arena_pieces_blocks(store->arena) * ARENA_BLOCK;
 
-	return guess && read > EPOCH_LEAST && arena_budget(store->arena) >= store->file.data &&
+	return read > EPOCH_LEAST &&
 	       read > store->file.data / (guess == GUESS_AROUND ? EPOCH_SHARE : EPOCH_ALONE);
 }
 
@@ -187,7 +184,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 {
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length, first, last, run, n, count;
 	uint64_t widen = how->widen;
-	bool epoch;
+	bool epoch = false;
 
 	if (!store_attach(store))
 		return PLAN_REST;
@@ -195,11 +192,12 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	last = block_end(end);
 	if (!arena_missing(store->arena, first, last, &run))
 		return show_published(store, chunk, first, last);
-	epoch = widen == ARENA_BLOCK && is_epoch(store, how->guess);
-	if (epoch)
-		widen = ARENA_CHUNK;
-	else if (how->guess && widen == ARENA_BLOCK)
-		widen = widen_guess(store, chunk, last - first, how->guess);
+	/* Of a file for which there is not enough room little would still be there when it is
+	 * wanted. */
+	if (how->guess && widen == ARENA_BLOCK && arena_budget(store->arena) >= store->file.data) {
+		epoch = is_epoch(store, how->guess);
+		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, last - first, how->guess);
+	}
 	if (is_served(store, chunk, last - first, how, widen)) {
 		shed(store);
 		node_link_wish(&store->link, store->arena, chunk, how->urgent);

@@ -20,9 +20,9 @@ enum {
 	TAKE_ROW = 4,   /* so many in a row, and others are taken to be there as well */
 	TAKE_MOST = 16 * ARENA_CHUNK, /* bytes at a time */
 	TAKE_STEP = 4 * ARENA_CHUNK,  /* ... of which a page is tried at each of these */
-	TAKE_FOUND = 64,      /* the same at random, where a value that is wrongly taken to be there
-				 costs a      request for each of its pages */
-	VAIN_MAX = 6,         /* at most 2 to this many values go without a look at their chunks */
+	TAKE_FOUND =
+		64,   /* the same at random: a chunk that is wrongly taken costs a request a page */
+	VAIN_MAX = 6, /* at most 2 to this many values go without a look at their chunks */
 	LOOK_ALL = 128 << 10, /* bytes: a look at so many pages costs little more than at one */
 };
 

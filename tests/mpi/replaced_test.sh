@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
 # A data set or a container whose place another one takes, overwritten with `cp -p` or by rename, while a reader,
-# its shared memory, a server of the node and a staged copy live: all who come after read the new one's bytes.
+# its shared memory, a server of the node and a staged copy live: every later reader sees the new one's bytes.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi_lib.sh
