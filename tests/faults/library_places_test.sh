@@ -35,12 +35,6 @@ awk 'NR == FNR { failed[$1, $3] = 1; next }
 	END { for (name in places) if (!(name in covered)) print name }' \
 	"$scratch/failed" "$scratch/places" | sort >"$scratch/open"
 sed 's/ *#.*//; /^$/d' "$list" | sort >"$scratch/listed"
-while read -r place; do
-	echo "# $place: no life makes it fail"
-done < <(comm -13 "$scratch/listed" "$scratch/open")
-while read -r place; do
-	echo "# $place: take it out of places_open: it fails in a life now, or is not there"
-done < <(comm -23 "$scratch/listed" "$scratch/open")
-same "places_that_no_life_reaches_are_those_of_the_list" "$scratch/listed" "$scratch/open"
+same_as_listed "places_that_no_life_reaches_are_those_of_the_list" "$list" "no life makes it fail" "it fails in a life now"
 echo "# $(awk '{ print $4, $3, $2 }' "$scratch/places" | sort -u | wc -l) places, $(wc -l <"$scratch/open") of them made to fail by no life"
 finish

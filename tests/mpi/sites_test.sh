@@ -74,12 +74,6 @@ awk 'NR == FNR { failed[$1, $2, $3] = 1; next }
 	<(sed "s,^[^ ]*/\(lib\|compat\|tools\|lab\)/,\1/," "$scratch/failed" | sort -u) "$scratch/sites" |
 	sort >"$scratch/open"
 sed 's/ *#.*//; /^$/d' "$list" | sort >"$scratch/listed"
-while read -r site; do
-	echo "# $site: no test makes it fail"
-done < <(comm -13 "$scratch/listed" "$scratch/open")
-while read -r site; do
-	echo "# $site: take it out of $list: it fails in a test now, or is not there"
-done < <(comm -23 "$scratch/listed" "$scratch/open")
-same "calls_that_no_test_makes_fail_are_those_of_the_list" "$scratch/listed" "$scratch/open"
+same_as_listed "calls_that_no_test_makes_fail_are_those_of_the_list" "$list" "no test makes it fail" "it fails in a test now"
 echo "# $(wc -l <"$scratch/sites") calls of MPI, $(wc -l <"$scratch/open") of them made to fail by no test"
 finish

@@ -50,13 +50,7 @@ sed 's,^[^ ]*/,,' "$scratch/places" | sort -k1,3 -k4,4n | awk '{
 	}
 	END { for (place in all) if (!(place in ended)) print place }' | sort >"$scratch/open"
 listed places | sort >"$scratch/listed"
-while read -r place; do
-	echo "# $place: no process ends there"
-done < <(comm -13 "$scratch/listed" "$scratch/open")
-while read -r place; do
-	echo "# $place: take it out of $list: a process ends there now, or it is not there"
-done < <(comm -23 "$scratch/listed" "$scratch/open")
-same "places_where_no_process_ends_are_those_of_the_list" "$scratch/listed" "$scratch/open"
+same_as_listed "places_where_no_process_ends_are_those_of_the_list" "$list" "no process ends there" "a process ends there now"
 
 # A call that changes what is shared and is no place: what the objects call is a place, or listed.
 need nm

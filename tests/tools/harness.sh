@@ -60,6 +60,14 @@ same() {
 	fi
 }
 
+# same_as_listed NAME LIST OPEN LISTED: one case: $scratch/open has what no test reaches, and $scratch/listed what
+# the file LIST says of it, both sorted. OPEN and LISTED say what is wrong with a line of the one or the other alone.
+same_as_listed() {
+	comm -13 "$scratch/listed" "$scratch/open" | sed "s,.*,# &: $3,"
+	comm -23 "$scratch/listed" "$scratch/open" | sed "s,.*,# &: take it out of $2: $4\, or it is not there,"
+	same "$1" "$scratch/listed" "$scratch/open"
+}
+
 # status NAME EXPECTED COMMAND...: what it says is in out and err.
 status() {
 	name=$1 expected=$2
