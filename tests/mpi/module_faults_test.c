@@ -215,21 +215,6 @@ static const char *job_run(const struct mpi_site *site, unsigned n, bool on, boo
 	return then;
 }
 
-static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
-{
-	const char *then = NULL;
-	bool failed = true;
-
-	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
-		then = job_run(site, n, on, &failed);
-		*runs += failed;
-		if (then)
-			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call, n,
-				    on ? " and for ever" : "", then);
-	}
-	*bad += then != NULL;
-}
-
 /* The others are met in no job of this. An MPI_Abort that fails ends the process. */
 static bool is_met(const struct mpi_site *site)
 {
@@ -239,18 +224,20 @@ static bool is_met(const struct mpi_site *site)
 
 static void call_when_it_fails_in_a_job_of_the_commands_then_it_is_told_or_costs_nothing(void **state)
 {
-	const struct mpi_site *site;
-	unsigned runs = 0, bad = 0;
+	static const struct mpi_sweep sweep = {.run = job_run,
+					       .is_met = is_met,
+					       .each = EACH,
+					       .faster = FASTER,
+					       .once = true,
+					       .ever = true};
+	unsigned bad = 0;
 	bool failed;
 
 	(void)state;
 	assert_ptr_equal(job_run(NULL, 0, false, &failed), NULL);
 	for (int rank = 0; rank < RANKS; rank++)
 		assert_int_equal(test.ranks[rank].rc, 0);
-	for (unsigned i = 0; (site = mpi_site(i)); i++)
-		for (unsigned on = 0; on < 2 && is_met(site); on++)
-			site_fails(site, on, &runs, &bad);
-	print_message("-- %u failures\n", runs);
+	print_message("-- %u failures\n", mpi_sites_sweep(&sweep, &bad));
 	assert_int_equal(bad, 0);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,4 +123,37 @@ bool mpi_site_fails(const struct mpi_site *site)
 		failed_open(O_APPEND, site);
 	fault.fired = true;
 	return true;
+}
+
+static unsigned sweep_site(const struct mpi_sweep *sweep, const struct mpi_site *site, bool on,
+			   unsigned *bad)
+{
+	unsigned most = sweep->most ? sweep->most(site) : UINT_MAX, runs = 0;
+	const char *then = NULL;
+	bool failed = true;
+
+	for (unsigned n = 1; failed && !then && n <= most;
+	     n += n < sweep->each ? 1 : n / sweep->faster) {
+		then = sweep->run(site, n, on, &failed);
+		runs += failed;
+		if (then)
+			fprintf(stderr, "%s:%d %s fails for time %u%s: %s\n", site->file,
+				site->line, site->call, n, on ? " and for ever" : "", then);
+	}
+	*bad += then != NULL;
+	return runs;
+}
+
+unsigned mpi_sites_sweep(const struct mpi_sweep *sweep, unsigned *bad)
+{
+	const struct mpi_site *site;
+	unsigned runs = 0;
+
+	for (unsigned i = 0; (site = mpi_site(i)); i++) {
+		if (!sweep->is_met(site))
+			continue;
+		runs += sweep->once ? sweep_site(sweep, site, false, bad) : 0;
+		runs += sweep->ever ? sweep_site(sweep, site, true, bad) : 0;
+	}
+	return runs;
 }

@@ -30,6 +30,20 @@ bool mpi_site_disarm(void);
 /* The sites of the program, numbered from 0; NULL: there are no more. */
 const struct mpi_site *mpi_site(unsigned number);
 
+/* What a test runs with each site's calls failing. */
+struct mpi_sweep {
+	/* With the n-th call at the site failing, as in mpi_site_arm(). Sets *failed to whether it
+	 * did; returns what goes wrong, or NULL. */
+	const char *(*run)(const struct mpi_site *site, unsigned n, bool on, bool *failed);
+	bool (*is_met)(const struct mpi_site *site);   /* false: it is left out */
+	unsigned (*most)(const struct mpi_site *site); /* the last n; NULL: until none fails */
+	unsigned each, faster; /* n grows by 1 below `each`, and then by n / faster */
+	bool once, ever;
+};
+/* Returns how many runs had a failing call, and adds sites at which something went wrong to *bad;
+ * says what. */
+unsigned mpi_sites_sweep(const struct mpi_sweep *sweep, unsigned *bad);
+
 bool mpi_site_fails(const struct mpi_site *site);
 
 /* The linker puts the section's pointers behind each other. */

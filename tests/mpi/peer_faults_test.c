@@ -183,7 +183,10 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 	return EAGAIN;
 }
 
-static const char *job_run(void (*run)(void *, int), const struct mpi_site *site, unsigned n, bool on, bool *failed)
+/* What each rank does. */
+static void (*rank_does)(void *, int);
+
+static const char *job_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
 {
 	const char *then;
 	bool broke;
@@ -191,7 +194,7 @@ static const char *job_run(void (*run)(void *, int), const struct mpi_site *site
 	sim_begin(RANKS);
 	if (site)
 		mpi_site_arm(site, n, on);
-	broke = !sim_run(RANKS, run, NULL);
+	broke = !sim_run(RANKS, rank_does, NULL);
 	if (!services_end())
 		fail_msg("%s:%d %s fails for time %u%s: a service does not end", site ? site->file : "",
 			 site ? site->line : 0, site ? site->call : "", n, on ? " and for ever" : "");
@@ -203,20 +206,10 @@ static const char *job_run(void (*run)(void *, int), const struct mpi_site *site
 	return then;
 }
 
-static void site_fails(void (*run)(void *, int), const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
+static unsigned most(const struct mpi_site *site)
 {
-	const char *then = NULL;
-	unsigned most = strstr(site->file, "exchange_wire.c") ? WIRE_MOST : UINT_MAX; /* wire_test has the rest */
-	bool failed = true;
-
-	for (unsigned n = 1; failed && !then && n <= most; n += n < EACH ? 1 : n) {
-		then = job_run(run, site, n, on, &failed);
-		*runs += failed;
-		if (then)
-			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call, n,
-				    on ? " and for ever" : "", then);
-	}
-	*bad += then != NULL;
+	return strstr(site->file, "exchange_wire.c") ? WIRE_MOST
+						     : UINT_MAX; /* wire_test has the rest */
 }
 
 /* The others are met in no job of these. */
@@ -232,15 +225,19 @@ static bool is_met(const struct mpi_site *site)
 
 static void calls_fail(void (*run)(void *, int))
 {
-	const struct mpi_site *site;
-	unsigned runs = 0, bad = 0;
+	static const struct mpi_sweep sweep = {.run = job_run,
+					       .is_met = is_met,
+					       .most = most,
+					       .each = EACH,
+					       .faster = 1,
+					       .once = true,
+					       .ever = true};
+	unsigned bad = 0;
 	bool failed;
 
-	assert_ptr_equal(job_run(run, NULL, 0, false, &failed), NULL);
-	for (unsigned i = 0; (site = mpi_site(i)); i++)
-		for (unsigned on = 0; on < 2 && is_met(site); on++)
-			site_fails(run, site, on, &runs, &bad);
-	print_message("-- %u failures\n", runs);
+	rank_does = run;
+	assert_ptr_equal(job_run(NULL, 0, false, &failed), NULL);
+	print_message("-- %u failures\n", mpi_sites_sweep(&sweep, &bad));
 	assert_int_equal(bad, 0);
 }
 
@@ -262,12 +259,13 @@ static void service_when_a_rank_has_no_thread_for_it_then_all_are_told(void **st
 	bool failed;
 
 	(void)state;
+	rank_does = rank_loads;
 	for (unsigned i = 0; (site = mpi_site(i)); i++)
 		for (unsigned on = 0; on < 2; on++) {
 			if (!gives_back(site) || strstr(site->file, "exchange_wire.c"))
 				continue;
 			threadless = true;
-			(void)job_run(rank_loads, site, 1, on, &failed);
+			(void)job_run(site, 1, on, &failed);
 			for (int rank = 0; rank < RANKS; rank++)
 				assert_int_equal(test.ranks[rank].opened, EAGAIN);
 		}
@@ -280,6 +278,7 @@ static void exit_when_mpi_does_not_say_that_it_has_ended_then_the_process_ends(v
 	unsigned ends = 0;
 
 	(void)state;
+	rank_does = rank_loads;
 	for (unsigned i = 0; (site = mpi_site(i)); i++)
 		for (unsigned on = 0; on < 2; on++) {
 			int status;
@@ -294,7 +293,7 @@ static void exit_when_mpi_does_not_say_that_it_has_ended_then_the_process_ends(v
 				bool failed;
 
 				(void)alarm(60);
-				if (job_run(rank_loads, NULL, 0, false, &failed))
+				if (job_run(NULL, 0, false, &failed))
 					_exit(1);
 				mpi_site_arm(site, 1, on);
 				exit(0);

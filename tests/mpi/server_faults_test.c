@@ -79,27 +79,17 @@ static const char *job_run(struct server_job *job, bool on)
 	return server_job_stop(job) ? NULL : "servers do not end";
 }
 
-/* Returns how many calls have failed, n times a call. */
-static unsigned site_fails(const struct mpi_site *site, bool on, unsigned *bad)
+static const char *site_run(const struct mpi_site *site, unsigned n, bool on, bool *failed)
 {
-	const char *then = NULL;
-	bool failed = true;
-	unsigned runs = 0;
+	const char *then;
 
-	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
-		mpi_site_arm(site, n, on);
-		then = job_run(&test.job, on);
-		failed = mpi_site_disarm();
-		runs += failed;
-		if (then)
-			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call,
-				    n, on ? " and for ever" : "", then);
-		if (!strcmp(site->call, "MPI_Type_free"))
-			test.job.types = sim_left().types;
-		server_job_end(&test.job);
-	}
-	*bad += then != NULL;
-	return runs;
+	mpi_site_arm(site, n, on);
+	then = job_run(&test.job, on);
+	*failed = mpi_site_disarm();
+	if (!strcmp(site->call, "MPI_Type_free"))
+		test.job.types = sim_left().types;
+	server_job_end(&test.job);
+	return then;
 }
 
 /* The others are met in no server. */
@@ -110,20 +100,20 @@ static bool is_met(const struct mpi_site *site)
 
 static void calls_fail(bool on)
 {
-	const struct mpi_site *site;
-	unsigned sites = 0, runs = 0, bad = 0;
+	struct mpi_sweep sweep = {.run = site_run,
+				  .is_met = is_met,
+				  .each = EACH,
+				  .faster = FASTER,
+				  .once = !on,
+				  .ever = on};
+	unsigned runs, bad = 0;
 
 	server_job_open(&test.job);
-	for (unsigned i = 0; (site = mpi_site(i)); i++) {
-		unsigned failed = is_met(site) ? site_fails(site, on, &bad) : 0;
-
-		sites += failed > 0;
-		runs += failed;
-	}
+	runs = mpi_sites_sweep(&sweep, &bad);
 	server_job_close(&test.job);
-	print_message("-- %u calls of MPI, %u failures\n", sites, runs);
+	print_message("-- %u failures\n", runs);
 	assert_int_equal(bad, 0);
-	assert_true(sites > 10);
+	assert_true(runs > 100);
 }
 
 static void call_when_it_fails_once_then_chunks_are_right_and_peers_are_asked_again(void **state)

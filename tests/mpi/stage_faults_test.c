@@ -112,21 +112,6 @@ static const char *stage_run(const struct mpi_site *site, unsigned n, bool on, b
 	return then;
 }
 
-static void site_fails(const struct mpi_site *site, bool on, unsigned *runs, unsigned *bad)
-{
-	const char *then = NULL;
-	bool failed = true;
-
-	for (unsigned n = 1; failed && !then; n += n < EACH ? 1 : n / FASTER) {
-		then = stage_run(site, n, on, &failed);
-		*runs += failed;
-		if (then)
-			print_error("%s:%d %s fails for time %u%s: %s\n", site->file, site->line, site->call,
-				    n, on ? " and for ever" : "", then);
-	}
-	*bad += then != NULL;
-}
-
 /* The others are met in no staging. */
 static bool is_met(const struct mpi_site *site)
 {
@@ -136,17 +121,19 @@ static bool is_met(const struct mpi_site *site)
 
 static void calls_fail(void)
 {
-	const struct mpi_site *site;
-	unsigned runs = 0, bad = 0;
+	static const struct mpi_sweep sweep = {.run = stage_run,
+					       .is_met = is_met,
+					       .each = EACH,
+					       .faster = FASTER,
+					       .once = true,
+					       .ever = true};
+	unsigned bad = 0;
 	bool failed;
 
 	assert_null(stage_run(NULL, 0, false, &failed));
 	for (int rank = 0; rank < RANKS; rank++)
 		assert_true(test.whole[rank]);
-	for (unsigned i = 0; (site = mpi_site(i)); i++)
-		for (unsigned on = 0; on < 2 && is_met(site); on++)
-			site_fails(site, on, &runs, &bad);
-	print_message("-- %u failures\n", runs);
+	print_message("-- %u failures\n", mpi_sites_sweep(&sweep, &bad));
 	assert_int_equal(bad, 0);
 }
 
