@@ -7,6 +7,7 @@
 #include <err.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -188,6 +189,17 @@ struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks)
 		fprintf(stderr, "arena_open: %s, %s\n", strerror(rc), why ? why : "shared");
 	check(!rc && !why);
 	return arena;
+}
+
+struct arena *child_key(const struct dataset *dataset, uint64_t budget_chunks)
+{
+	struct arena *arena = child_open(dataset, budget_chunks), *key = malloc(sizeof(*key));
+
+	if (!key)
+		err(1, "malloc");
+	*key = *arena;
+	arena_close(arena);
+	return key;
 }
 
 void child_meet(struct control *control, unsigned number, unsigned together,

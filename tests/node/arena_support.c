@@ -302,3 +302,8 @@ unsigned holders_left(uint64_t inode)
 	closedir(directory);
 	return count;
 }
+
+bool nothing_left(const struct arena *arena, uint64_t inode)
+{
+	return !names_left(arena, false) && !holders_left(inode);
+}

@@ -60,6 +60,8 @@ unsigned names_left(const struct arena *arena, bool listening);
 
 /* The processes that have a descriptor or a map of a memfd of this inode. */
 unsigned holders_left(uint64_t inode);
+/* Whether there is neither a socket of an arena's names, nor a process that has the arena. */
+bool nothing_left(const struct arena *arena, uint64_t inode);
 
 /* What arena_step() does in this process; NULL: nothing. */
 extern void (*step_taken)(const char *step);
