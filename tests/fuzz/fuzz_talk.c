@@ -8,9 +8,9 @@
  * (1). */
 #include "config.h"
 #include "fuzz_driver.h"
+#include "fuzz_messages.h"
 
 #include "env_fixture.h"
-#include "mpi_simulated.h"
 
 #include "mpi/peer_private.h"
 #include "mpi/server_private.h"
@@ -24,7 +24,7 @@
 #define SECOND UINT64_C(1000000000)
 enum { TALK_RECORDS, TALK_ANSWER, TALK_TIME, TALKS, TO_SERVER = 1 };
 enum { LIE_SUM = 1, LIE_LENGTH = 2, BODY_FIRST = 4, NO_BODY = 8 };
-enum { HEAD = 4, ANSWER_HEAD = 5, MESSAGES = 32, ASKS = 2, EACH = 3, RECORDS = 100, UNIT = 8, DRAINS = 64 };
+enum { ANSWER_HEAD = 5, MESSAGES = 32, ASKS = 2, EACH = 3, RECORDS = 100, UNIT = 8, DRAINS = 64 };
 enum { TEXT_MOST = 4096, BODY_MOST = 3 << 20, VALUE_MOST = 1 << 20, FIRST_NUMBER = 1000 };
 
 const struct fuzz_weight fuzz_weight = {.stride = 16, .front = 16, .mutations = 1500, .most = 20000};
@@ -135,15 +135,6 @@ static void ask(void)
 
 /* --- rank 1 ------------------------------------------------------------------------------------- */
 
-static void send(const void *bytes, size_t length, int tag)
-{
-	MPI_Request request;
-	int there;
-
-	MPI_Isend(bytes, (int)length, MPI_BYTE, 0, tag, sim_comm(1), &request);
-	MPI_Test(&request, &there, MPI_STATUS_IGNORE); /* a long one is taken out of memory that stays */
-}
-
 static void word_send(enum exchange_kind kind, uint64_t number, uint64_t body, uint64_t sum, const uint8_t *text,
 		      size_t length)
 {
@@ -155,7 +146,7 @@ static void word_send(enum exchange_kind kind, uint64_t number, uint64_t body, u
 	word.head = (struct exchange_head){.body = body, .sum = sum};
 	memcpy(word.bytes + sizeof(word.head), text, length);
 	exchange_seal(&word.head, kind, number, length);
-	send(word.bytes, sizeof(word.head) + length, SIM_WORDS);
+	message_send(word.bytes, sizeof(word.head) + length, SIM_WORDS);
 }
 
 /* What an answer tells of each record is believed as far as memory allows. */
@@ -185,11 +176,11 @@ static void answer_send(unsigned which, const uint8_t *bytes, size_t length)
 	memset(body, (int)which + 'a', run.length);
 	tag = 16 + (int)self.numbers[which];
 	if (how & BODY_FIRST && !(how & NO_BODY))
-		send(body, run.length + !!(how & LIE_LENGTH), tag);
+		message_send(body, run.length + !!(how & LIE_LENGTH), tag);
 	word_send(WORD_ANSWER, self.numbers[which], run.length,
 		  exchange_sum(&run, 1, self.whats[which] + (how & LIE_SUM)), text, length);
 	if (!(how & (BODY_FIRST | NO_BODY)))
-		send(body, run.length + !!(how & LIE_LENGTH), tag);
+		message_send(body, run.length + !!(how & LIE_LENGTH), tag);
 }
 
 static void step(uint8_t what, uint8_t which, const uint8_t *bytes, size_t length)
@@ -261,15 +252,7 @@ static void keeper_run(const uint8_t *data, size_t size)
 {
 	keeper_open();
 	ask();
-	for (unsigned n = 0; n < MESSAGES && size >= HEAD; n++) {
-		size_t length = load16(data + 2);
-
-		length = length < size - HEAD ? length : size - HEAD;
-		length = length < TEXT_MOST ? length : TEXT_MOST;
-		step(data[0], data[1], data + HEAD, length);
-		data += HEAD + length;
-		size -= HEAD + length;
-	}
+	messages_take(data, size, MESSAGES, TEXT_MOST, step);
 	keeper_end();
 	look_at_fetches();
 	pthread_cond_destroy(&self.wait.done);
@@ -330,16 +313,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* --- the corpus ------------------------------------------------------------------------------- */
 
-static size_t put(uint8_t *bytes, size_t at, uint8_t what, uint8_t which, const void *text, size_t length)
-{
-	bytes[at] = what;
-	bytes[at + 1] = which;
-	store16(bytes + at + 2, (uint16_t)length);
-	if (length)
-		memcpy(bytes + at + HEAD, text, length);
-	return at + HEAD + length;
-}
-
 /* An answer with values of `each` bytes. */
 static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, uint32_t each, uint8_t how)
 {
@@ -354,7 +327,7 @@ static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, uint32_t each
 		told.each[i].key = each / 3;
 	}
 	memcpy(text + ANSWER_HEAD, &told, told_length(n));
-	return put(bytes, at, TALK_ANSWER, which, text, ANSWER_HEAD + told_length(n));
+	return message_put(bytes, at, TALK_ANSWER, which, text, ANSWER_HEAD + told_length(n));
 }
 
 uint8_t *fuzz_example(unsigned number, size_t *size)
@@ -369,11 +342,11 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 		return NULL;
 	if (number < 8) {
 		at = put_answer(bytes, at, number % 2, sizes[number / 2], number == 2 ? BODY_FIRST : 0);
-		at = put(bytes, at, TALK_TIME, 0, NULL, 0);
+		at = message_put(bytes, at, TALK_TIME, 0, NULL, 0);
 		at = put_answer(bytes, at, 1 - number % 2, sizes[number / 2], number == 3 ? LIE_SUM : 0);
 	} else if (number < 11) {
-		at = put(bytes, at, TALK_RECORDS, 0, &talk, talk_length(talk.n));
-		at = put(bytes, at, TALK_TIME, 0, NULL, 0);
+		at = message_put(bytes, at, TALK_RECORDS, 0, &talk, talk_length(talk.n));
+		at = message_put(bytes, at, TALK_TIME, 0, NULL, 0);
 		at = put_answer(bytes, at, 0, 300, NO_BODY);
 	} else {
 		bytes[0] = TO_SERVER;

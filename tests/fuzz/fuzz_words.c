@@ -7,9 +7,9 @@
  * a byte of which tag or whose number, two bytes of length, and the bytes. */
 #include "config.h"
 #include "fuzz_driver.h"
+#include "fuzz_messages.h"
 
 #include "mpi/exchange_wire.h"
-#include "mpi_simulated.h"
 #include "util/checked.h"
 
 #include <stdlib.h>
@@ -17,9 +17,18 @@
 
 #define SECOND UINT64_C(1000000000)
 enum { STEP_WORD, STEP_SEALED, STEP_BODY, STEP_TIME, STEPS };
-enum { HEAD = 4, QUESTIONS = 2, BODY = 48, MESSAGES = 64, WORD_MOST = 8000, BODIES = 16, DRAINS = 64, BODY_MOST = 1 << 20 };
+enum {
+	QUESTIONS = 2,
+	BODY = 48,
+	MESSAGES = 64,
+	WORD_MOST = 8000,
+	BODIES = 16,
+	DRAINS = 64,
+	BODY_MOST = 1 << 20
+};
 
-const struct fuzz_weight fuzz_weight = {.stride = HEAD + sizeof(struct exchange_head), .front = 20};
+const struct fuzz_weight fuzz_weight = {.stride = MESSAGE_HEAD + sizeof(struct exchange_head),
+					.front = 20};
 
 static const struct exchange_rules rules = {.silent_ns = SECOND, .owed_ns = SECOND};
 
@@ -103,15 +112,6 @@ static void sent(void *owner, void *item)
 static const struct wire_payload payload = {
 	.asked = came_asked, .place = place, .lost = lost, .ended = ended, .sent = sent};
 
-static void send(const void *bytes, size_t length, int tag)
-{
-	MPI_Request request;
-	int there;
-
-	MPI_Isend(bytes, (int)length, MPI_BYTE, 0, tag, sim_comm(1), &request);
-	MPI_Test(&request, &there, MPI_STATUS_IGNORE);
-}
-
 static void sealed_send(uint8_t which, const uint8_t *bytes, size_t length)
 {
 	static union {
@@ -126,20 +126,20 @@ static void sealed_send(uint8_t which, const uint8_t *bytes, size_t length)
 	exchange_seal(&word.head, (enum exchange_kind)word.head.kind,
 		      which < QUESTIONS ? self.asked[which].question.number : word.head.number,
 		      length - sizeof(word.head));
-	send(word.bytes, length, SIM_WORDS);
+	message_send(word.bytes, length, SIM_WORDS);
 }
 
 static void step(uint8_t what, uint8_t which, const uint8_t *bytes, size_t length)
 {
 	switch (what % STEPS) {
 	case STEP_WORD:
-		send(bytes, length, SIM_WORDS);
+		message_send(bytes, length, SIM_WORDS);
 		break;
 	case STEP_SEALED:
 		sealed_send(which, bytes, length);
 		break;
 	case STEP_BODY:
-		send(bytes, length, 16 + which % BODIES);
+		message_send(bytes, length, 16 + which % BODIES);
 		break;
 	case STEP_TIME:
 		self.wire.now += SECOND;
@@ -194,30 +194,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!wire_ask(&self.wire, &self.asked[i].question, 1, i + 1, "text", 4))
 			abort();
 	}
-	for (unsigned n = 0; n < MESSAGES && size >= HEAD; n++) {
-		size_t length = load16(data + 2);
-
-		length = length < size - HEAD ? length : size - HEAD;
-		length = length < WORD_MOST ? length : WORD_MOST;
-		step(data[0], data[1], data + HEAD, length);
-		data += HEAD + length;
-		size -= HEAD + length;
-	}
+	messages_take(data, size, MESSAGES, WORD_MOST, step);
 	finish();
 	return 0;
 }
 
 /* --- the corpus ------------------------------------------------------------------------------- */
-
-static size_t put(uint8_t *bytes, size_t at, uint8_t what, uint8_t which, const void *from, size_t length)
-{
-	bytes[at] = what;
-	bytes[at + 1] = which;
-	store16(bytes + at + 2, (uint16_t)length);
-	if (length)
-		memcpy(bytes + at + HEAD, from, length);
-	return at + HEAD + length;
-}
 
 /* An answer of question `which`, and its body: under number 1 and 2. */
 static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, bool damaged)
@@ -229,8 +211,8 @@ static size_t put_answer(uint8_t *bytes, size_t at, uint8_t which, bool damaged)
 	right_make(which + 1u, body);
 	head.sum = exchange_sum(&run, 1, which + 1u);
 	body[BODY - 1] ^= damaged;
-	at = put(bytes, at, STEP_SEALED, which, &head, sizeof(head));
-	return put(bytes, at, STEP_BODY, (uint8_t)(which + 1), body, BODY);
+	at = message_put(bytes, at, STEP_SEALED, which, &head, sizeof(head));
+	return message_put(bytes, at, STEP_BODY, (uint8_t)(which + 1), body, BODY);
 }
 
 uint8_t *fuzz_example(unsigned number, size_t *size)
@@ -244,13 +226,14 @@ uint8_t *fuzz_example(unsigned number, size_t *size)
 		return NULL;
 	if (number < 4) {
 		at = put_answer(bytes, at, (uint8_t)(number % 2), number >= 2);
-		at = put(bytes, at, STEP_TIME, 0, NULL, 0);
+		at = message_put(bytes, at, STEP_TIME, 0, NULL, 0);
 		at = put_answer(bytes, at, (uint8_t)(1 - number % 2), false);
 	} else {
 		head.kind = number == 4 ? WORD_ASK : number == 5 ? WORD_REMIND : number == 6 ? WORD_PAID : WORD_BEAT;
-		at = put(bytes, at, STEP_TIME, 0, NULL, 0);
-		at = put(bytes, at, STEP_TIME, 0, NULL, 0);
-		at = put(bytes, at, STEP_SEALED, number == 6 ? 0 : QUESTIONS, &head, sizeof(head));
+		at = message_put(bytes, at, STEP_TIME, 0, NULL, 0);
+		at = message_put(bytes, at, STEP_TIME, 0, NULL, 0);
+		at = message_put(bytes, at, STEP_SEALED, number == 6 ? 0 : QUESTIONS, &head,
+				 sizeof(head));
 		at = put_answer(bytes, at, 1, false);
 	}
 	*size = at;
