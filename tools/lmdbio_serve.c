@@ -299,11 +299,9 @@ static int serve(const struct serve_options *options)
 		tool_complain(&serve_tool, "no PATH is given: it serves what your programs read "
 					   "through lmdbio here, until lmdbio-serve --stop ends it");
 	serving.over |= rc != 0;
-	if (module->serve(&work)) {
-		tool_complain(&serve_tool, "MPI fails, and other ranks wait for this one: the job ends");
-		module->abort(TOOL_FAILED);
-	}
-	module->end();
+	if (module->serve(&work))
+		tool_place_break(module, serve_tool.name);
+	(void)tool_place_end(module, serve_tool.name);
 	return rc ? TOOL_FAILED : 0;
 }
 

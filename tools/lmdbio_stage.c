@@ -472,7 +472,7 @@ int main(int argc, char **argv)
 	}
 	tool_place_tasks(stage_tool.name, &place);
 	status = work(module, &program);
-	rc = module->end();
+	rc = tool_place_end(module, stage_tool.name);
 	if (rc && !status)
 		status = TOOL_FAILED;
 	return tool_output_end(&stage_tool, status);

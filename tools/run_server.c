@@ -58,10 +58,18 @@ static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 					: module->error_text(news->rc));
 }
 
-static void job_break(const struct run_job *job, const struct mpi_module *module)
+/* MPI fails, and other servers may wait for this one: as when it is killed, the launcher tells when
+ * all programs are over, and the processes that started the servers end them then (run_job.c).
+ * Without a launcher that does, the job ends. */
+static void server_leave(const struct run_job *job, const struct mpi_module *module,
+			 const struct run_news *news)
 {
-	fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n", job->tool);
-	module->abort(EXIT_OURS);
+	if (!job->start || !news->pmi1)
+		tool_place_break(module, job->tool);
+	fprintf(stderr,
+		"%s: MPI fails: the server of this rank ends, and the program goes on without it\n",
+		job->tool);
+	_exit(EXIT_OURS); /* MPI has not ended, and has handlers of exit() */
 }
 
 /* Between begin and end of MPI. */
@@ -83,7 +91,7 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 	if (job->paths)
 		news_of_fill(news, module, &work);
 	if (news->rc == ECONNABORTED)
-		job_break(job, module);
+		tool_place_break(module, job->tool);
 	snprintf(news->node, sizeof(news->node), "%s", work.node ? work.node : "");
 	news->pmi1 = module->is_pmi1();
 	if (send(serving->talk, news, sizeof(*news), MSG_NOSIGNAL) != (ssize_t)sizeof(*news) ||
@@ -94,7 +102,7 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 	if (!job->start && news->place.node_rank > 0) /* one a node is enough */
 		serving->over = true;
 	if (module->serve(&work))
-		job_break(job, module);
+		server_leave(job, module, news);
 	while (!serving->may_leave)
 		(void)word_take(serving, 0);
 }
@@ -112,7 +120,8 @@ static int server_main(const struct run_job *job, int talk)
 		return EXIT_OURS;
 	tool_place_tasks(job->tool, &news.place);
 	server_work(job, module, &serving, &news);
-	module->end();
+	if (module->end() == ECONNABORTED)
+		server_leave(job, module, &news);
 	return news.rc ? EXIT_OURS : 0;
 }
 

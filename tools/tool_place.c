@@ -6,6 +6,7 @@
 #include "mpi/mpi_module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -95,6 +96,22 @@ const struct mpi_module *tool_place_module(const char *command)
 		return NULL;
 	}
 	return module;
+}
+
+void tool_place_break(const struct mpi_module *module, const char *command)
+{
+	fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n",
+		command);
+	module->abort(2); /* TOOL_FAILED, EXIT_OURS */
+}
+
+int tool_place_end(const struct mpi_module *module, const char *command)
+{
+	int rc = module->end();
+
+	if (rc == ECONNABORTED)
+		tool_place_break(module, command);
+	return rc;
 }
 
 const char *tool_place_expand(const char *directory, const struct mpi_place *place)

@@ -20,6 +20,12 @@ void tool_place_program(const char *name, const char *built, char *path);
  * the person has been told; `command` stands before the line. */
 const struct mpi_module *tool_place_module(const char *command);
 
+/* Ends the job, because MPI fails in this rank and others may wait for it; a person is told.
+ * Status 2. */
+void tool_place_break(const struct mpi_module *module, const char *command);
+/* Ends MPI: returns as the module's end(), or ends the job as above. */
+int tool_place_end(const struct mpi_module *module, const char *command);
+
 /* A directory's name with "%n" in it made the node's number, for nodes that are made of one
  * machine. What is returned lasts; NULL: there is no memory, or `directory` was NULL. */
 const char *tool_place_expand(const char *directory, const struct mpi_place *place);

@@ -318,16 +318,11 @@ int mpi_job_return(void)
 
 int mpi_job_end(void)
 {
-	int rc = mpi_job_leave(&job), come;
+	int rc = mpi_job_leave(&job);
 
-	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. The others wait here for a rank that
-	 * cannot tell them that it has come. */
-	come = mpi_over_await(&job, OVER_ENDED);
-	if (come != MPI_SUCCESS) {
-		(void)mpi_error_tell(come, "other ranks wait for this one, and the job ends");
-		mpi_job_abort(EXIT_FAILURE);
-	}
-	rc = rc == MPI_SUCCESS ? come : rc;
+	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
+	if (mpi_over_await(&job, OVER_ENDED) != MPI_SUCCESS)
+		return ECONNABORTED;
 	job.all = MPI_COMM_NULL;
 	if (mpi_leave(&job))
 		return mpi_error_code(rc);

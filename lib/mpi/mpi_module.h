@@ -98,7 +98,9 @@ struct mpi_module {
 	 * MPI fails, and the others would wait for this rank for ever; abort() is what is left. */
 	int (*serve)(const struct mpi_work *work);
 
-	/* Ends MPI, when all ranks have called it. Returns 0 or as mpi_error_code(). */
+	/* Ends MPI, when all ranks have called it. Returns 0 or as mpi_error_code(); ECONNABORTED:
+	 * MPI fails, has not ended, and the others may wait for this rank for ever; abort() is what
+	 * is left. */
 	int (*end)(void);
 
 	/* Ends every process of the job at once, this one too, with that status. */

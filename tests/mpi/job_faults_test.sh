@@ -114,6 +114,18 @@ else
 	echo "-- another_version: no mount namespaces here"
 fi
 
+# A server that cannot tell the others that its work is over (12), or that it ends (13): programs end as they do.
+for tag in 12 13; do
+	rm -f "$scratch"/done.*
+	status=0
+	# shellcheck disable=SC2016
+	BROKEN_TAG=$tag LD_PRELOAD=$top_builddir/tests/mpi/.libs/broken_send.so mpi_job 4 4 "$lmdbio_run" --mpi -- \
+		sh -c ': >"$1/done.$PMI_RANK"' sh "$scratch" >"$scratch/job.log" 2>&1 || status=$?
+	equal "server_without_messages_of_${tag}_ends_the_job_well" 0 "$status"
+	equal "server_without_messages_of_${tag}_lets_all_programs_end" 4 "$(find "$scratch" -name 'done.*' | wc -l)"
+	job_left "server_without_messages_of_$tag"
+done
+
 # A server that is killed while it begins: the job ends, and no program has begun.
 for moment in before after; do
 	rm -f "$scratch/begun"

@@ -164,6 +164,8 @@ static void rank_run(void *context, int rank)
 	if (!outcome->served)
 		module->abort(2);
 	ended = module->end();
+	if (ended == ECONNABORTED)
+		module->abort(2);
 	outcome->rc = outcome->rc ? outcome->rc : rc ? rc : ended;
 }
 

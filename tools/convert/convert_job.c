@@ -81,7 +81,7 @@ static bool is_together(const struct convert *convert)
 int job_end(const struct convert *convert, int status)
 {
 	struct convert_job *job = convert->job;
-	int rc = job ? job->module->end() : 0;
+	int rc = job ? tool_place_end(job->module, convert_tool.name) : 0;
 
 	free(job);
 	return rc && !status ? convert_refuse("MPI", "it could not be ended") : status;
