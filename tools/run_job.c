@@ -331,7 +331,16 @@ static int server_fork(struct rank *rank)
 	return rank->server < 0 ? errno : 0;
 }
 
-/* The end, for a server that could not tell the launcher, or the other ranks, of it. */
+/* Whether it could tell neither the launcher nor the other ranks of its end. */
+static bool server_is_lost(const struct rank *rank)
+{
+	int status = rank->server_status;
+
+	return WIFSIGNALED(status) ||
+	       (WIFEXITED(status) && WEXITSTATUS(status) == RUN_SERVER_ALONE);
+}
+
+/* The end, for a server that is lost. */
 static void end_without_server(struct rank *rank)
 {
 	if (!rank->ranks) { /* it was killed before MPI had begun */
@@ -362,7 +371,7 @@ int run_job(const struct run_job *job)
 		program_release(&rank.program, NULL, NULL);
 	if (job->count)
 		run_count_end(job->count, rank.program.pid);
-	if (!rc && WIFSIGNALED(rank.server_status))
+	if (!rc && server_is_lost(&rank))
 		end_without_server(&rank);
 	return rank.program.status;
 }

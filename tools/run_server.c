@@ -69,7 +69,7 @@ static void server_leave(const struct run_job *job, const struct mpi_module *mod
 	fprintf(stderr,
 		"%s: MPI fails: the server of this rank ends, and the program goes on without it\n",
 		job->tool);
-	_exit(EXIT_OURS); /* MPI has not ended, and has handlers of exit() */
+	_exit(RUN_SERVER_ALONE); /* without MPI's handlers of exit() */
 }
 
 /* Between begin and end of MPI. */

@@ -32,6 +32,9 @@ struct run_news {
 		staged[PATH_MAX]; /* the program's LMDBIO_NODE and LMDBIO_STAGED; "": as they are */
 };
 
+/* Its exit status when MPI fails: MPI has not ended, and the launcher has not been told. */
+enum { RUN_SERVER_ALONE = 3 };
+
 /* The life of that process, which ends with `parent` at the latest. `talk`: its end of what is
  * said. Returns its exit status. */
 int run_server(const struct run_job *job, pid_t parent, int talk);
