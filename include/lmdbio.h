@@ -133,9 +133,10 @@ int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned
  * Threads: as mdb_get(): one thread at a time on a transaction.
  * Lifetime: the pointers are those that mdb_get() gives, valid until the transaction ends.
  * Returns: 0; MDB_NOTFOUND (there are not so many records, or the database was dropped); MDB_BAD_DBI
- * (it was dropped, from LMDB 0.9.33 on); EINVAL (no transaction, no such database); MDB_BAD_TXN; MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the records are not
- * as many as the database says); ENOTSUP (the environment is forwarded to the original); ENOMEM; the
- * errno of a read that failed. */
+ * (it was dropped, from LMDB 0.9.33 on); EINVAL (no transaction, no such database); MDB_BAD_TXN;
+ * MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or the records are not as many as the
+ * database says); ENOTSUP (the environment is forwarded to the original); ENOMEM; the errno of a
+ * read that failed. */
 int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val *key, MDB_val *data);
 
 /* --- the batch loader ------------------------------------------------------------------------ */
@@ -220,14 +221,18 @@ struct lmdbio_loader_options {
  * opened with MDB_RDONLY. It reads the tree pages to number the records, and holds one read
  * transaction.
  *   loader   set to the new loader
- *   path     of the environment: a directory or, with MDB_NOSUBDIR in flags, a file; a container
- * too flags    for mdb_env_open(); MDB_RDONLY and MDB_NOTLS are added name     of the database,
- * NULL: the main one options  copied Collective: no. Threads: any; of an environment that was
- * opened without MDB_NOTLS, one that has no read transaction. Lifetime: env must stay open until
- * the loader is closed and its batches are given back. Returns: 0; EINVAL (options that make no
- * sense); ENOENT, ENOTDIR (also: stage_dir is no directory, which a line on standard error says);
- * ENOTSUP (the environment is forwarded to the original); ENOMEM; EAGAIN (no thread); what
- * mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or lmdbio_get_record() say. */
+ *   path     of the environment: a directory or, with MDB_NOSUBDIR in flags, a file; a container too
+ *   flags    for mdb_env_open(); MDB_RDONLY and MDB_NOTLS are added
+ *   name     of the database, NULL: the main one
+ *   options  copied
+ * Collective: no.
+ * Threads: any; of an environment that was opened without MDB_NOTLS, one that has no read
+ * transaction.
+ * Lifetime: env must stay open until the loader is closed and its batches are given back.
+ * Returns: 0; EINVAL (options that make no sense); ENOENT, ENOTDIR (also: stage_dir is no
+ * directory, which a line on standard error says); ENOTSUP (the environment is forwarded to the
+ * original); ENOMEM; EAGAIN (no thread); what mdb_env_open(), mdb_txn_begin(), mdb_dbi_open() or
+ * lmdbio_get_record() say. */
 int lmdbio_loader_open(struct lmdbio_loader **loader, const char *path, unsigned flags,
 		       const char *name, const struct lmdbio_loader_options *options);
 int lmdbio_loader_attach(struct lmdbio_loader **loader, MDB_env *env, const char *name,
@@ -335,10 +340,12 @@ int lmdbio_loader_quality(struct lmdbio_loader *loader, uint64_t epoch, size_t f
 			  struct lmdbio_quality *quality);
 
 /* Closes a loader at any time: no call is left waiting; batches that are out, and the
- * environment that it has opened, stay valid until the last one is given back. Collective: no.
+ * environment that it has opened, stay valid until the last one is given back.
+ * Collective: no.
  * Threads: any; calls of others return ECANCELED, those that wait and those that come later
- * (until another loader is opened, which may have the same address). Lifetime: the loader is
- * gone. Returns: nothing. NULL is ignored. */
+ * (until another loader is opened, which may have the same address).
+ * Lifetime: the loader is gone.
+ * Returns: nothing. NULL is ignored. */
 void lmdbio_loader_close(struct lmdbio_loader *loader);
 
 /* --- statistics ------------------------------------------------------------------------------ */

@@ -53,16 +53,19 @@ void lmdbio_mpi_stage_release(struct lmdbio_stage_hold *hold);
 struct lmdbio_mpi_index;
 
 /* Numbers the records of a database. Only pages of its tree are read, no values outside of them:
- * the branch pages by rank 0, the leaf pages dealt out to all ranks. comm      its ranks take
- * part path      an environment's directory, its data file, or a container: the same on all
- * ranks database  its name; NULL: the main one index     set to the index; NULL after an error
- * Collective: yes, over comm. Threads: as lmdbio_mpi_stage(). Lifetime: the index is the
- * caller's, until lmdbio_mpi_index_close(); it is of the snapshot that was the newest, and stays
- * as it is. Returns, the same on all ranks: 0; EINVAL; MDB_NOTFOUND (no such database); ESTALE
- * (a writer has committed meanwhile, or ranks see different files; call again); ENOTSUP (lmdbio
- * is disabled); MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or there are not as many
- * records as the database says); ENOMEM; another errno or code of mdb_env_open() or of a read;
- * EIO (MPI). */
+ * the branch pages by rank 0, the leaf pages dealt out to all ranks.
+ *   comm      its ranks take part
+ *   path      an environment's directory, its data file, or a container: the same on all ranks
+ *   database  its name; NULL: the main one
+ *   index     set to the index; NULL after an error
+ * Collective: yes, over comm.
+ * Threads: as lmdbio_mpi_stage().
+ * Lifetime: the index is the caller's, until lmdbio_mpi_index_close(); it is of the snapshot that
+ * was the newest, and stays as it is.
+ * Returns, the same on all ranks: 0; EINVAL; MDB_NOTFOUND (no such database); ESTALE (a writer has
+ * committed meanwhile, or ranks see different files; call again); ENOTSUP (lmdbio is disabled);
+ * MDB_CORRUPTED, MDB_PAGE_NOTFOUND (a page is not sound, or there are not as many records as the
+ * database says); ENOMEM; another errno or code of mdb_env_open() or of a read; EIO (MPI). */
 int lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 			  struct lmdbio_mpi_index **index);
 
@@ -121,17 +124,22 @@ int lmdbio_mpi_index_find(const struct lmdbio_mpi_index *index, uint64_t number,
  * others, out of memory and a disk's file that it keeps for that, until all have closed theirs.
  * Meanwhile MPI is kept by a session, so that MPI_Finalize does not wait for the others; exit()
  * does afterwards, until they have closed, or ended MPI. A rank that exits without MPI_Finalize
- * ends the job, as ever. comm     its ranks take part loader   set to this rank's; NULL after an
- * error path as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy
- * flags    as for lmdbio_loader_open() name     of the database, NULL: the main one options
- * copied; `ranks` and `rank` are not looked at. Seed, batch, order, tail, shares, block, buffer and
- * resident must be the same on all ranks Collective: yes, over comm. Threads: one thread at a time
- * on a communicator. Of MPI it needs the level that the calling thread has; memory is put together
- * with MPI_THREAD_MULTIPLE alone. Lifetime: the loader is to be closed by lmdbio_loader_close(), by
- * each rank in its own time; the communicator may be freed at once. Returns, the same on all ranks:
- * 0; EINVAL (options that make no sense, or differ between ranks); ESTALE (ranks see different
- * data); ENOTSUP (the program has no liblmdb.so.0 of this lmdbio, or the environment is forwarded
- * to the original); EIO (MPI); or as lmdbio_loader_open(). */
+ * ends the job, as ever.
+ *   comm     its ranks take part
+ *   loader   set to this rank's; NULL after an error
+ *   path     as for lmdbio_loader_open(): the same data on all ranks, though each may read a copy
+ *   flags    as for lmdbio_loader_open()
+ *   name     of the database, NULL: the main one
+ *   options  copied; `ranks` and `rank` are not looked at. Seed, batch, order, tail, shares, block,
+ *            buffer and resident must be the same on all ranks
+ * Collective: yes, over comm.
+ * Threads: one thread at a time on a communicator. Of MPI it needs the level that the calling
+ * thread has; memory is put together with MPI_THREAD_MULTIPLE alone.
+ * Lifetime: the loader is to be closed by lmdbio_loader_close(), by each rank in its own time; the
+ * communicator may be freed at once.
+ * Returns, the same on all ranks: 0; EINVAL (options that make no sense, or differ between ranks);
+ * ESTALE (ranks see different data); ENOTSUP (the program has no liblmdb.so.0 of this lmdbio, or
+ * the environment is forwarded to the original); EIO (MPI); or as lmdbio_loader_open(). */
 int lmdbio_mpi_loader_open(MPI_Comm comm, struct lmdbio_loader **loader, const char *path,
 			   unsigned flags, const char *name,
 			   const struct lmdbio_loader_options *options);
