@@ -46,6 +46,11 @@ void calls_begin(void)
 		abort();
 }
 
+void calls_end(void)
+{
+	munmap(table, sizeof(*table));
+}
+
 void calls_record(bool record)
 {
 	atomic_store(&recording, record);

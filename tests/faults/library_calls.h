@@ -17,8 +17,9 @@ struct call_place {
 	unsigned calls;
 };
 
-/* Makes the table, empty. */
+/* Makes the table, empty, and frees it. */
 void calls_begin(void);
+void calls_end(void);
 /* Whether calls are written down. */
 void calls_record(bool record);
 /* The n-th call at a place fails from now on, n from 1; with `on`, all after it as well. */

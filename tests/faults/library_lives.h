@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* What programs do with lmdbio, for tests in which one of its calls fails. */
+#ifndef LMDBIO_TEST_LIBRARY_LIVES_H
+#define LMDBIO_TEST_LIBRARY_LIVES_H
+
+#include <stdbool.h>
+
+/* How a process ends. */
+enum { FINE = 0, UNMET = 3, WRONG_BYTES = 10, WRONG_CODE, MISSING, NOT_AGAIN, DESCRIPTORS };
+
+struct life {
+	const char *name;
+	void (*live)(void);
+};
+
+extern const struct life lives[];
+extern const unsigned lives_count;
+extern bool lives_strict; /* no call fails now: each code is a defect */
+
+/* Makes the data sets that all lives read, and removes them. */
+void lives_begin(void);
+void lives_over(void);
+
+/* Says what is wrong, and ends the process. */
+void lives_end(int how, const char *what, int rc) __attribute__((noreturn));
+
+#endif
