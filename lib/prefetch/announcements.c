@@ -196,15 +196,26 @@ bool announcements_advance(struct prefetch *prefetch)
 			announcement->landed = prefetch->engine.landed;
 			announcement_round(prefetch, announcement);
 			busy = true;
-		} else if (!prefetch->engine.ranges.count && !prefetch->engine.later.count &&
-			   !prefetch->engine.trees.count && !prefetch->engine.in_flight) {
-			/* Nothing more will come: a read has failed, or there is no room. */
-			announcement->left = 0;
 		} else {
 			link = &announcement->next;
 		}
 	}
 	return busy;
+}
+
+/* What they wait for cannot come: a read has failed, or there is no room. */
+bool announcements_settle(struct prefetch *prefetch)
+{
+	for (struct announcement **link = &prefetch->announcements; *link;) {
+		struct announcement *announcement = *link;
+
+		if (announcement->asked < announcement->wanted)
+			return true;
+		*link = announcement->next;
+		announcement_free(announcement);
+	}
+	prefetch_announce(prefetch);
+	return false;
 }
 
 void announcements_free(struct prefetch *prefetch, const struct snapshot *owner)

@@ -266,6 +266,9 @@ void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, cons
 /* Takes every announcement on as far as it goes. true: something was asked for. Under the prefetch
  * lock. */
 bool announcements_advance(struct prefetch *prefetch);
+/* Nothing that was asked for is on its way: ends the announcements that have asked for all they want. true: one
+ * is left. Under the prefetch lock. */
+bool announcements_settle(struct prefetch *prefetch);
 void announcements_free(struct prefetch *prefetch, const struct snapshot *owner);
 
 #endif

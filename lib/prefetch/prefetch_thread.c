@@ -155,7 +155,7 @@ static uint64_t prefetch_thread_step(void *owner)
 		ahead_land(engine, 1);
 	else if (engine->later.count)
 		ahead_wait(engine);
-	else if (!engine->ranges.count)
+	else if (!engine->ranges.count && !announcements_settle(prefetch))
 		return CLOCK_NEVER;
 	return 0;
 }
