@@ -4,7 +4,6 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
-#include "util/descriptor.h"
 #include "util/limits.h"
 #include "util/mix.h"
 
@@ -141,15 +140,33 @@ static int map(struct arena *arena)
 	return 0;
 }
 
-/* A second description, which no map refers to: with the last descriptor of it the lock goes,
- * also while a forked child still has maps of the first. */
+static void life_unmap(struct arena *arena)
+{
+	if (arena->lives)
+		munmap(arena->lives, ARENA_BLOCK);
+	arena->lives = NULL;
+}
+
+/* A second description, to which no map of the bytes refers: the lock of the row goes with its last
+ * descriptor and map, also while a forked child still has maps of the first. A program may close
+ * descriptors that it did not open, and goes on reading; the lock then stays by the map. */
 static int open_life(struct arena *arena)
 {
 	char path[64];
+	int fd, rc;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", arena->fd);
-	arena->life = open(path, O_RDWR | O_CLOEXEC);
-	return arena->life < 0 ? errno : 0;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	rc = fd < 0 ? errno : descriptor_keep(&arena->life, fd);
+	if (rc)
+		return rc;
+	arena->lives = mmap(NULL, ARENA_BLOCK, PROT_NONE, MAP_SHARED, arena->life.fd, 0);
+	if (arena->lives == MAP_FAILED)
+		arena->lives = NULL;
+	else if (madvise(arena->lives, ARENA_BLOCK,
+			 MADV_DONTFORK)) /* a child would keep the lock */
+		life_unmap(arena);
+	return 0;
 }
 
 static void nonce_make(uint64_t nonce[2])
@@ -250,22 +267,27 @@ int arena_adopt(struct arena *arena, int fd)
 	return rc;
 }
 
-static void close_one(int *fd)
+/* Before map() it is not known which file it is, and no call of the program lies between. */
+static void close_fd(struct arena *arena)
 {
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
+	if (arena->inode)
+		descriptor_close(arena->fd, arena->device, arena->inode);
+	else if (arena->fd >= 0)
+		close(arena->fd);
+	arena->fd = -1;
+	arena->device = arena->inode = 0;
 }
 
 void arena_drop(struct arena *arena)
 {
 	if (arena->row)
 		arena_row_leave(arena);
-	close_one(&arena->life);
+	life_unmap(arena);
+	descriptor_kept_close(&arena->life);
 	if (arena->base)
 		munmap(arena->base, arena->length);
 	arena->base = NULL;
-	close_one(&arena->fd);
+	close_fd(arena);
 }
 
 /* --- the door ------------------------------------------------------------------------------- */
@@ -277,7 +299,7 @@ static int attach(struct arena *arena, const char **why)
 	*why = NULL;
 	rc = arena->share ? arena_meet(arena, why) : arena_make(arena, false);
 	if (rc && arena->share) {
-		close_one(&arena->listener);
+		descriptor_kept_close(&arena->listener);
 		if (!*why)
 			*why = "the memory that the node's processes share could not be made";
 		rc = arena_make(arena, false);
@@ -293,7 +315,7 @@ static struct arena *arena_new(const struct identity *identity)
 		return NULL;
 	arena->identity = *identity;
 	arena->line = -1;
-	arena->fd = arena->life = arena->listener = -1;
+	arena->fd = arena->life.fd = arena->listener.fd = -1;
 	lay_out(arena);
 	pthread_mutex_init(&arena->lock, NULL);
 	return arena;
@@ -358,7 +380,8 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 
 static void leave(struct arena *arena)
 {
-	close_one(&arena->listener); /* first, so that no process attaches while it closes */
+	descriptor_kept_close(
+		&arena->listener); /* first, so that no process attaches while it closes */
 	arena_drop(arena);
 }
 
@@ -409,14 +432,16 @@ bool arena_shrink(const struct identity *identity, const uint64_t key[2], int fd
 	return done;
 }
 
-/* The map did not come along (MADV_DONTFORK), or it goes here; the table is not touched. */
+/* The maps did not come along (MADV_DONTFORK), or that of the bytes goes here; the table is not
+ * touched. */
 void arena_cut(struct arena *arena)
 {
 	if (arena->base && arena->inherited)
 		munmap(arena->base, arena->length);
-	close_one(&arena->listener);
-	close_one(&arena->life);
-	close_one(&arena->fd);
+	arena->lives = NULL;
+	descriptor_kept_close(&arena->listener);
+	descriptor_kept_close(&arena->life);
+	close_fd(arena);
 	arena->base = NULL;
 	arena->row = 0;
 }

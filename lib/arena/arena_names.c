@@ -100,18 +100,19 @@ int arena_listen(struct arena *arena)
 		close(fd);
 		return rc;
 	}
-	arena->listener = fd;
-	arena_step("listening");
-	return 0;
+	rc = descriptor_keep(&arena->listener, fd);
+	if (!rc)
+		arena_step("listening");
+	return rc;
 }
 
 void arena_drain(struct arena *arena)
 {
 	int fd;
 
-	if (arena->listener < 0)
+	if (!descriptor_is_kept(&arena->listener))
 		return;
-	while ((fd = accept4(arena->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+	while ((fd = accept4(arena->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		close(fd);
 }
 
@@ -121,7 +122,7 @@ void leaders_begin(struct leaders *leaders, const struct arena *arena)
 {
 	*leaders = (struct leaders){.arena = arena, .fd = -1};
 	/* Some names were taken, by whichever user. */
-	leaders->unsure = arena->listener >= 0 && arena->slot == ARENA_SLOTS;
+	leaders->unsure = arena->listener.fd >= 0 && arena->slot == ARENA_SLOTS;
 }
 
 void leaders_end(struct leaders *leaders)
@@ -171,7 +172,7 @@ static pid_t next_of_slots(struct leaders *leaders)
 	while (leaders->slot < ARENA_SLOTS && !pid) {
 		unsigned slot = leaders->slot++;
 
-		if (arena->listener >= 0 && slot == arena->slot)
+		if (arena->listener.fd >= 0 && slot == arena->slot)
 			continue;
 		snprintf(end, sizeof(end), "%u", slot);
 		pid = ask(leaders, end);

@@ -22,6 +22,8 @@
 
 #include "arena/arena.h"
 
+#include "util/descriptor.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -116,8 +118,9 @@ struct arena {
 	bool inherited;  /* a forked child has the map, too */
 
 	int fd;       /* the memfd, for maps */
-	int life;     /* another description of it, never mapped: the row's lock hangs on it */
-	int listener;  /* the name under which others find this process */
+	struct descriptor_kept life; /* another description of it: the row's lock hangs on it, */
+	void *lives; /* and on a map of it, which a forked child does not get; or NULL */
+	struct descriptor_kept listener; /* the name under which others find this process */
 	unsigned slot; /* its number; ARENA_SLOTS: it has a random end */
 	unsigned row;
 

@@ -22,11 +22,14 @@ static const uint64_t look_every = 1000000000, wait_slice = 50000000; /* ns */
 
 /* --- locks ---------------------------------------------------------------------------------- */
 
+/* EBADF: the program has closed the descriptor. */
 static int lock_row(const struct arena *arena, unsigned row, short type)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = row, .l_len = 1};
 
-	return fcntl(arena->life, F_OFD_SETLK, &lock) ? errno : 0;
+	if (!descriptor_is_kept(&arena->life))
+		return EBADF;
+	return fcntl(arena->life.fd, F_OFD_SETLK, &lock) ? errno : 0;
 }
 
 static bool is_alive(const struct arena *arena, unsigned row)
@@ -38,7 +41,8 @@ static bool is_alive(const struct arena *arena, unsigned row)
 	if (arena->alone)
 		return false;
 	/* When in doubt it lives: waiting has its bound, and a pin too many does no harm. */
-	return fcntl(arena->life, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+	return !descriptor_is_kept(&arena->life) || fcntl(arena->life.fd, F_OFD_GETLK, &lock) ||
+	       lock.l_type != F_UNLCK;
 }
 
 /* --- rows ----------------------------------------------------------------------------------- */
@@ -145,7 +149,7 @@ int arena_row_take(struct arena *arena)
 	return 0;
 }
 
-/* The lock goes with its descriptor, which the caller closes next. */
+/* The lock goes with its descriptor and its map, which the caller closes next. */
 void arena_row_leave(struct arena *arena)
 {
 	row_clear(arena, arena->row);

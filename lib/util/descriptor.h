@@ -101,4 +101,38 @@ static inline void descriptor_close(int fd, uint64_t device, uint64_t inode)
 		close(fd);
 }
 
+/* A descriptor that lmdbio keeps, and the file that it led to. */
+struct descriptor_kept {
+	int fd; /* -1: none */
+	uint64_t device, inode;
+};
+
+/* Keeps `fd`, under a high number if there is one. Returns 0, or an errno: it is closed then. */
+static inline int descriptor_keep(struct descriptor_kept *kept, int fd)
+{
+	struct descriptor_file file;
+
+	*kept = (struct descriptor_kept){.fd = -1};
+	fd = descriptor_lift(fd);
+	if (!descriptor_look(fd, 0, &file)) {
+		int rc = errno;
+
+		close(fd);
+		return rc;
+	}
+	*kept = (struct descriptor_kept){fd, file.device, file.inode};
+	return 0;
+}
+
+static inline bool descriptor_is_kept(const struct descriptor_kept *kept)
+{
+	return kept->fd >= 0 && descriptor_is(kept->fd, kept->device, kept->inode);
+}
+
+static inline void descriptor_kept_close(struct descriptor_kept *kept)
+{
+	descriptor_close(kept->fd, kept->device, kept->inode);
+	kept->fd = -1;
+}
+
 #endif

@@ -3,13 +3,18 @@
  * with descriptors what it likes: closes all, takes their places, or has few. */
 #include "arena_workers.h"
 
+#include "arena/arena_private.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -125,6 +130,118 @@ static void parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing(vo
 	assert_int_equal(child_run_parent(child_control(), fork_with_half_in_use, 0), 0);
 }
 
+/* --- what a member keeps --------------------------------------------------------------------- */
+
+/* Two members: the first pins a chunk and does `act`, then the second wants all memory for itself.
+ */
+static void (*act)(struct arena *arena);
+
+static void close_everything(struct arena *arena)
+{
+	(void)arena;
+	closefrom(3);
+}
+
+static void replace_the_life(struct arena *arena)
+{
+	FILE *file = tmpfile();
+
+	check(file && dup2(fileno(file), arena->life.fd) == arena->life.fd);
+}
+
+static void pin_and_act(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&worker_data, WORKER_CHUNKS);
+	struct reader reader;
+
+	(void)number;
+	child_reader(&reader, arena, &worker_data, control);
+	check(arena_claim(arena, 1) && reader_load(&reader, ARENA_BLOCKS, ARENA_BLOCKS));
+	arena_release(arena, 1);
+	check(arena_pin(arena, 1));
+	child_barrier(control, 2);
+	act(arena);
+	child_barrier(control, 2); /* the other one's turn */
+	child_barrier(control, 2);
+	check(!reader_wrong(&reader, ARENA_BLOCKS, ARENA_BLOCKS));
+	(void)arena_bury_dead(arena);
+	child_barrier(control, 2);
+	_exit(0);
+}
+
+static void bury_and_evict(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&worker_data, WORKER_CHUNKS);
+	struct reader reader;
+
+	(void)number;
+	child_reader(&reader, arena, &worker_data, control);
+	check(arena_claim(arena, 2) && reader_load(&reader, 2 * ARENA_BLOCKS, ARENA_BLOCKS));
+	arena_release(arena, 2);
+	check(arena_pin(arena, 2));
+	child_barrier(control, 2);
+	child_barrier(control, 2);
+	check(!arena_bury_dead(arena));
+	(void)arena_evict(arena, WORKER_CHUNKS * ARENA_BLOCKS);
+	child_barrier(control, 2);
+	child_barrier(control, 2); /* the other one has looked around */
+	check(arena_pinned_by(arena, 2));
+	check(!reader_wrong(&reader, 2 * ARENA_BLOCKS, ARENA_BLOCKS));
+	_exit(0);
+}
+
+static void member_when_its_descriptors_are_gone_then_it_lives_and_so_do_others(void **state)
+{
+	void (*const acts[])(struct arena * arena) = {close_everything, replace_the_life};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct control *control = child_control();
+		pid_t first, second;
+
+		act = acts[i];
+		first = child_start(control, pin_and_act, 0);
+		second = child_start(control, bury_and_evict, 0);
+		assert_int_equal(child_wait(first), 0);
+		assert_int_equal(child_wait(second), 0);
+	}
+}
+
+/* The program's own files, under the numbers that the arena has had. */
+static void put_files_in_place(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&worker_data, WORKER_CHUNKS);
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int fds[] = {arena->fd, arena->life.fd, arena->listener.fd}, server, client, taken;
+	socklen_t length = sizeof(name.sun_family); /* the kernel gives it a name */
+
+	(void)control;
+	(void)number;
+	for (unsigned i = 0; i < 3; i++)
+		check(fds[i] >= 1000);
+	closefrom(3);
+	server = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	client = socket(AF_UNIX, SOCK_STREAM, 0);
+	check(!bind(server, (struct sockaddr *)&name, length) && !listen(server, 1));
+	length = sizeof(name);
+	check(!getsockname(server, (struct sockaddr *)&name, &length));
+	for (unsigned i = 0; i < 3; i++)
+		check(dup2(server, fds[i]) == fds[i]);
+	check(!connect(client, (struct sockaddr *)&name, length));
+	arena_drain(arena);
+	taken = accept(server, NULL, NULL);
+	check(taken >= 0);
+	arena_close(arena);
+	for (unsigned i = 0; i < 3; i++)
+		check(fcntl(fds[i], F_GETFD) >= 0);
+}
+
+static void arena_when_the_program_has_files_in_its_places_then_they_stay(void **state)
+{
+	(void)state;
+	assert_int_equal(child_wait(child_start(child_control(), put_files_in_place, 0)), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -138,6 +255,12 @@ int main(void)
 				       worker_next_file),
 		cmocka_unit_test_setup(
 			parent_when_half_of_its_descriptors_are_in_use_then_keeps_nothing,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			member_when_its_descriptors_are_gone_then_it_lives_and_so_do_others,
+			worker_next_file),
+		cmocka_unit_test_setup(
+			arena_when_the_program_has_files_in_its_places_then_they_stay,
 			worker_next_file),
 	};
 	int failed;
