@@ -132,6 +132,7 @@ struct arena {
 	_Atomic uint32_t *ready; /* bit 0: the group's table; bit n: its n-th page of pins */
 	struct arena_group *groups;
 	struct arena_wishes *wishes; /* of each row */
+	atomic_bool mute; /* there is no memory for this row's, so the server brings nothing */
 	unsigned asked;              /* the server's: row whose wishes it takes next */
 	struct {
 		_Atomic uint64_t wish; /* plus one */

@@ -144,7 +144,8 @@ bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole)
 	struct arena_group *group;
 
 	*whole = server & SERVER_WHOLE;
-	if (!server || (server & WORD_OWNER) == arena->row || chunk >= arena->chunks)
+	if (!server || (server & WORD_OWNER) == arena->row || chunk >= arena->chunks ||
+	    atomic_load_explicit(&arena->mute, memory_order_relaxed))
 		return false;
 	group = arena_group_of(arena, chunk);
 	return !group || !(atomic_load_explicit(&group->refused[chunk % ARENA_GROUP / 64],
@@ -174,8 +175,10 @@ static struct arena_wishes *ring_need(struct arena *arena)
 
 	if (atomic_load_explicit(&arena_own_row(arena)->wishes, memory_order_relaxed))
 		return ring;
-	if (!arena_give_memory(arena, ring, sizeof(*ring)))
+	if (!arena_give_memory(arena, ring, sizeof(*ring))) {
+		atomic_store(&arena->mute, true);
 		return NULL;
+	}
 	/* What an earlier owner of the row has left is no wish any more, and harmless. */
 	atomic_store(&ring->in, atomic_load(&ring->out));
 	atomic_store(&arena_own_row(arena)->wishes, 1);

@@ -8,10 +8,10 @@
 #include <errno.h>
 
 enum {
-	/* Milliseconds to wait for a reader that gets nothing done, or does; then the file's own
+	/* How long to wait for a reader that gets nothing done (ms), or does; then the file's own
 	 * map serves. */
 	WAIT_IDLE = 250,
-	WAIT_MAX = 2000,
+	WAIT_NS = 2000000000,
 	ANNOUNCED_NS = 20000000,   /* for bytes that were announced */
 	IMPATIENT_NS = 1000000000, /* how long no slow reader is waited for any more */
 	STOPPED_TIMES = 60,        /* ... at most, if the reader has got nothing done meanwhile */
@@ -144,7 +144,8 @@ bool arena_is_scanned(struct store *store)
 
 /* The patience of a thread that waits for a chunk that another reader reads, in milliseconds. */
 struct patience {
-	unsigned waited, idle; /* idle: without the other one's getting anything done */
+	uint64_t since; /* ns: when the wait began; 0: it has not */
+	unsigned idle;  /* ms of it without the other one's getting anything done */
 	uint64_t progress;
 };
 
@@ -178,12 +179,14 @@ static void lose_patience(struct store *store, const struct patience *patience)
 /* Whether to ask again for it, after a while; false: go without it. */
 static bool wait_on(struct store *store, uint64_t offset, struct patience *patience)
 {
+	uint64_t progress, now = clock_now();
 	bool impatient;
-	uint64_t progress;
 
+	if (!patience->since)
+		patience->since = now;
 	pthread_mutex_lock(&store->lock);
 	impatient = is_impatient(store);
-	if (!impatient && (patience->idle >= WAIT_IDLE || patience->waited >= WAIT_MAX)) {
+	if (!impatient && (patience->idle >= WAIT_IDLE || now - patience->since >= WAIT_NS)) {
 		lose_patience(store, patience);
 		impatient = true;
 	}
@@ -194,7 +197,6 @@ static bool wait_on(struct store *store, uint64_t offset, struct patience *patie
 		return true;
 	patience->idle = progress == patience->progress ? patience->idle + WAIT_SLICE : 0;
 	patience->progress = progress;
-	patience->waited += WAIT_SLICE;
 	return true;
 }
 
@@ -257,6 +259,8 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		enum store_plan plan = plan_many(store, &offset, end, &how, loads, &n);
 
 		*waited |= plan == PLAN_BUSY;
+		if (offset > start) /* it comes, by whichever process */
+			patience = (struct patience){0};
 		if (n) {
 			rc = load_now(store, loads, n, waited);
 			/* No memory for the arena, or the program has closed the descriptor: the

@@ -7,6 +7,7 @@
 #include "arena/arena_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -120,6 +121,21 @@ static void wishes_when_there_are_too_many_then_some_are_lost_and_no_more(void *
 	assert_none(node->server);
 	(void)arena_wish(node->one, CHUNKS - 1, false);
 	assert_next(node->server, CHUNKS - 1, false);
+}
+
+/* The program has put a file of its own where the descriptor was. */
+static void member_when_it_cannot_wish_then_it_reads_for_itself(void **state)
+{
+	struct node *node = *state;
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), kept = dup(node->one->fd);
+
+	assert_true(is_served(node->one, 3));
+	assert_int_equal(dup2(fd, node->one->fd), node->one->fd);
+	assert_false(arena_wish(node->one, 3, true));
+	assert_false(is_served(node->one, 3));
+	assert_int_equal(dup2(kept, node->one->fd), node->one->fd);
+	close(fd);
+	close(kept);
 }
 
 /* Whatever a member has written there. */
@@ -258,6 +274,7 @@ int main(void)
 		SERVED(server_that_is_no_row_is_replaced),
 		SERVED(wishes_when_of_several_members_then_taken_in_turn),
 		SERVED(wishes_when_there_are_too_many_then_some_are_lost_and_no_more),
+		SERVED(member_when_it_cannot_wish_then_it_reads_for_itself),
 		SERVED(wishes_when_they_make_no_sense_then_passed_over),
 		SERVED(server_when_another_lives_then_ebusy),
 		SERVED(chunk_when_refused_then_the_next_claim_uses_that_up),

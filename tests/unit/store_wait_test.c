@@ -3,6 +3,8 @@
  * file's own: it passes while somebody waits, and between two reads. */
 #include "store_fixture.h"
 
+#include "arena/arena_private.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -27,9 +29,14 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 
 bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit);
 
+/* Another thread wishes for a chunk that is remembered at the same place, each time that one waits. */
+static struct arena *crowded;
+
 bool __wrap_clock_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit)
 {
 	(void)word, (void)value;
+	for (unsigned i = 0; crowded && i < ARENA_RECENT; i++)
+		atomic_store(&crowded->recent[i].wish, ((uint64_t)i + ARENA_RECENT) << 1);
 	ns += limit;
 	waited += limit;
 	return false;
@@ -79,6 +86,20 @@ static void server_when_it_is_stopped_then_waits_are_ever_more_rare(void **state
 	assert_true(waited - before <= waits * UINT64_C(300000000));
 }
 
+static void server_when_it_is_stopped_and_others_wish_then_the_wait_ends_all_the_same(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t before = waited;
+
+	alarm(60);
+	crowded = f->first.store.arena;
+	assert_int_equal(store_bring(&f->first.store, LOW + ARENA_BLOCK, 1), 0);
+	crowded = NULL;
+	assert_right(&f->first, LOW + ARENA_BLOCK, ARENA_BLOCK);
+	assert_in_range(waited - before, 1, UINT64_C(3000000000));
+	alarm(0);
+}
+
 static void server_when_it_goes_on_then_it_is_waited_for_as_at_first(void **state)
 {
 	struct fixture *f = *state;
@@ -107,6 +128,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			server_when_it_is_stopped_then_waits_are_ever_more_rare, setup,
 			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			server_when_it_is_stopped_and_others_wish_then_the_wait_ends_all_the_same,
+			setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
 			server_when_it_goes_on_then_it_is_waited_for_as_at_first, setup,
 			store_teardown),
