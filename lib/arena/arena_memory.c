@@ -95,26 +95,31 @@ static uint64_t published_in_all(const struct arena *arena)
 }
 
 /* Counts again after a death, if no process changes the accounts meanwhile (else the next one
- * tries). The result is put in only over the number that was there when the counting began. */
+ * tries). The result is put in only over the number that was there when the counting began. Of each row
+ * the changes that have ended are read first and those that have begun last: if they are as many, none
+ * was under way in between. */
 bool arena_recount(struct arena *arena)
 {
 	uint64_t began[ARENA_ROWS], used, total;
-	unsigned high = arena_rows_high(arena);
 	int64_t reserved = 0;
+	unsigned high;
 
 	if (!atomic_exchange(&arena->head->doubt, 0))
 		return false;
 	used = atomic_load(&arena->head->used);
+	high = arena_rows_high(arena);
 	for (unsigned row = 1; row <= high; row++) {
+		uint64_t ended = atomic_load(&arena->rows[row].ended);
 		int64_t has = atomic_load(&arena->rows[row].reserved);
 
+		arena_step("recounting");
 		began[row] = atomic_load(&arena->rows[row].began);
-		if (atomic_load(&arena->rows[row].ended) != began[row])
+		if (ended != began[row])
 			goto busy;
 		reserved += has > 0 ? has : 0;
 	}
 	total = published_in_all(arena) + (uint64_t)reserved;
-	if (is_anybody_counting(arena, began, high))
+	if (is_anybody_counting(arena, began, high) || arena_rows_high(arena) != high)
 		goto busy;
 	if (atomic_compare_exchange_strong(&arena->head->used, &used, total))
 		return total < used;

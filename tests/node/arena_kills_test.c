@@ -318,6 +318,48 @@ static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **s
 	}
 }
 
+static void reserve_in_steps(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	child_stop_at("reserve-counted");
+	check(arena_reserve(arena, number));
+	atomic_store(&control->arrived, 1);
+	(void)pause();
+}
+
+static void count_in_steps(struct control *control, unsigned number)
+{
+	struct arena *arena = child_open(&dataset, BUDGET);
+
+	(void)number;
+	atomic_store(&arena->head->doubt, 1);
+	child_stop_at("recounting");
+	(void)arena_recount(arena);
+	atomic_store(&control->uses, arena_used(arena));
+	arena_close(arena);
+}
+
+/* It ends between two looks of the one that counts. */
+static void account_when_memory_is_reserved_during_a_count_then_it_is_not_lost(void **state)
+{
+	struct control *control = child_control();
+	pid_t first, second;
+
+	(void)state;
+	first = child_start(control, reserve_in_steps, 7);
+	child_wait_stopped(first);
+	second = child_start(control, count_in_steps, 0);
+	child_wait_stopped(second);
+	kill(first, SIGCONT);
+	while (!atomic_load(&control->arrived))
+		sched_yield();
+	kill(second, SIGCONT);
+	assert_int_equal(child_wait(second), 0);
+	child_kill(first);
+	assert_int_equal(atomic_load(&control->uses), 7 * ARENA_BLOCK);
+}
+
 static void stop_and_die(const char *step)
 {
 	if (!strcmp(step, "evict-chosen"))
@@ -428,6 +470,9 @@ int main(void)
 		cmocka_unit_test_setup(pins_when_their_process_is_dead_then_no_obstacle, set_begin),
 		cmocka_unit_test_setup(pin_when_an_eviction_is_under_way_then_one_of_them_gives_up,
 				       set_begin),
+		cmocka_unit_test_setup(
+			account_when_memory_is_reserved_during_a_count_then_it_is_not_lost,
+			set_begin),
 		cmocka_unit_test_setup(
 			pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay, set_begin),
 		cmocka_unit_test_setup(
