@@ -70,10 +70,17 @@ static int make_memfd(bool shared)
 	return fd;
 }
 
+bool arena_fits_pages(void)
+{
+	return sysconf(_SC_PAGESIZE) == ARENA_BLOCK;
+}
+
 bool arena_may_be(uint64_t bytes)
 {
 	int fd;
 
+	if (!arena_fits_pages())
+		return false;
 	/* Some more for the tables. */
 	if (!limits_allow_file(bytes + bytes / 32 + ARENA_CHUNK))
 		return false;

@@ -68,6 +68,9 @@ void arena_keeper_watch(void);
 /* Before the library is unloaded: closes the two. What they have kept stays with the descendants. */
 void arena_keeper_end(void);
 
+/* Whether an arena's blocks can be mapped one by one: not where the kernel's pages are larger. */
+bool arena_fits_pages(void);
+
 /* Whether an arena for a file of so many bytes can be made at all here, as far as can be told
  * without making one: memory files, and ones so long, may be forbidden. Any thread. */
 bool arena_may_be(uint64_t bytes);

@@ -131,7 +131,7 @@ static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 	if (env->packed)
 		return STORE_CONTAINER;
 	if (strcmp(store, "auto"))
-		return strcmp(store, "arena") ? STORE_CACHE : STORE_ARENA;
+		return strcmp(store, "arena") || !arena_fits_pages() ? STORE_CACHE : STORE_ARENA;
 	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
 }
 
