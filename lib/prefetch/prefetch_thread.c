@@ -214,6 +214,15 @@ int prefetch_open(struct prefetch **ret, struct store *store, struct io *io,
 	return 0;
 }
 
+/* The program's cursors and transactions outlive what looks ahead of them. */
+static void stream_disown(struct stream *stream)
+{
+	if (stream->cursor)
+		stream->cursor->ahead = NULL;
+	if (stream->lookup)
+		stream->lookup->ahead = NULL;
+}
+
 void prefetch_close(struct prefetch *prefetch)
 {
 	if (!prefetch)
@@ -222,8 +231,10 @@ void prefetch_close(struct prefetch *prefetch)
 	ahead_close(&prefetch->engine);
 	passed_on_close(prefetch);
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++)
-		if (prefetch->streams[i])
+		if (prefetch->streams[i]) {
+			stream_disown(prefetch->streams[i]);
 			stream_free(prefetch, prefetch->streams[i]);
+		}
 	announcements_free(prefetch, NULL);
 	pthread_mutex_destroy(&prefetch->lock);
 	free(prefetch);
@@ -243,12 +254,9 @@ void prefetch_forked(struct prefetch *prefetch)
 	ahead_forked(&prefetch->engine);
 	passed_on_forked(prefetch);
 	prefetch->keys = 0;
-	/* The program's cursors still point to their streams, which start over with them. */
 	for (unsigned i = 0; i < PREFETCH_STREAMS; i++) {
-		if (prefetch->streams[i] && prefetch->streams[i]->cursor)
-			prefetch->streams[i]->cursor->ahead = NULL;
-		if (prefetch->streams[i] && prefetch->streams[i]->lookup)
-			prefetch->streams[i]->lookup->ahead = NULL;
+		if (prefetch->streams[i])
+			stream_disown(prefetch->streams[i]);
 		free(prefetch->streams[i]);
 		prefetch->streams[i] = NULL;
 	}
