@@ -222,7 +222,7 @@ static int check_all(void)
 	else if (!rc)
 		rc = check_structure();
 	if (rc && !report.unchecked)
-		report.unchecked = strerror(rc);
+		report.unchecked = tool_read_text(rc);
 	return tool_signal ? tool_signal_status() : check_report_end(&report, options.path);
 }
 

@@ -161,7 +161,7 @@ static void on_unreadable(void)
 {
 	int status = tool_output_commit(&dump_tool, TOOL_FAILED, false);
 
-	tool_complain(&dump_tool, "%s: %s", dump.path, strerror(EIO));
+	tool_read_failed(&dump_tool, dump.path, EIO);
 	_exit(status);
 }
 

@@ -166,6 +166,12 @@ static int parse(struct run_options *options, int argc, char **argv)
 	options->program = argv + optind;
 	if (!*options->program && !options->print_env)
 		return tool_usage_error(&run_tool, "no PROGRAM is given");
+	if (options->check && options->print_env)
+		return tool_usage_error(&run_tool, "--check and --print-env exclude each other");
+	if (options->mpi && options->print_env)
+		return tool_usage_error(&run_tool, "--mpi starts a server beside the program, which "
+						   "--print-env cannot: srun lmdbio-run --mpi, or "
+						   "--mpi=inside");
 	return settings_judge(options) ? 0 : EXIT_OURS;
 }
 
@@ -263,6 +269,19 @@ struct start {
 	int error;
 };
 
+/* What the user can do about a program that cannot be started. */
+static const char *start_remedy(const char *name, const char *path, int rc)
+{
+	if (rc != ENOENT)
+		return "is it executable?";
+	if (!access(path, F_OK))
+		return "the interpreter in its first line is not there";
+	return *name && !strchr(name, '/') && !access(name, F_OK)
+		       ? "it is here, and not in PATH: start it as ./PROGRAM, or its interpreter with "
+			 "it (python3 SCRIPT)"
+		       : "check its name, or give its path";
+}
+
 /* Becomes the program. Returns an exit status where that fails. */
 static int program_become(void *context)
 {
@@ -283,7 +302,7 @@ static int program_become(void *context)
 		}
 	}
 	fprintf(stderr, "lmdbio-run: %s: %s: %s\n", program[0], strerror(rc),
-		rc == ENOENT ? "check its name, or give its path" : "is it executable?");
+		start_remedy(program[0], start->path, rc));
 	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
@@ -291,14 +310,15 @@ static int program_start(const struct run_options *options, const char *library,
 			 const char *preload)
 {
 	const char *name = options->program[0];
-	char program[PATH_MAX];
+	char program[PATH_MAX] = "";
 	struct start start = {.options = options, .path = program};
 	struct run_count count;
 	struct run_job job = {.tool = "lmdbio-run", .start = program_become, .context = &start};
 
 	start.error = preload_find(name, program);
 	if (options->check && start.error) {
-		printf("%s: does not take effect: %s\n", name, strerror(start.error));
+		printf("%s: does not take effect: %s: %s\n", name, strerror(start.error),
+		       start_remedy(name, program, start.error));
 		return tool_output_end(&run_tool, PRELOAD_FAILS);
 	}
 	if (options->check && !options->check_by_running)

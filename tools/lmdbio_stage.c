@@ -347,8 +347,11 @@ static void tell_failure(int rc, const char *text, const struct lmdbio_stage_rep
 							   : "let it be a directory that you "
 							     "may write to");
 	else
-		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")", options.path, text,
-			      report->failed_rank);
+		tool_complain(&stage_tool, "%s: %s (rank %" PRIu64 ")%s", options.path, text,
+			      report->failed_rank,
+			      rc == ENOMEM && options.stage.target == LMDBIO_STAGE_MEMORY
+				      ? ": it does not fit into its node's memory or --memory"
+				      : "");
 	free(line);
 }
 

@@ -256,7 +256,7 @@ static struct stat_options options;
 static void on_unreadable(void)
 {
 	tool_output_end(&stat_tool, TOOL_FAILED);
-	tool_complain(&stat_tool, "%s: %s", options.path, strerror(EIO));
+	tool_read_failed(&stat_tool, options.path, EIO);
 	_exit(TOOL_FAILED);
 }
 

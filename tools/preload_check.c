@@ -190,7 +190,7 @@ static const char *remedy_of(const char *path, const char *version)
 	if ((!strncmp(base, "cpython.", 8) && strstr(path, "/lmdb/")) ||
 	    !strncmp(base, "lmdb_cffi.", 10))
 		return ": build it with the system's LMDB (LMDB_FORCE_SYSTEM=1 pip install "
-		       "--force-reinstall --no-binary lmdb lmdb)";
+		       "--force-reinstall --no-cache-dir --no-binary lmdb lmdb)";
 	return ": link it with liblmdb.so.0 instead";
 }
 

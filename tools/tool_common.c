@@ -7,12 +7,14 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 79 };
 
@@ -63,6 +65,15 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 	*letter = 0;
 }
 
+/* A standard file that the caller has closed would be the next file that is opened, and what is printed would
+ * get into a data set. Using the file fails, as if it were closed, and a program that is started has it closed. */
+static void standard_files_hold(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int tool_option_next(const struct tool *tool, int argc, char **argv)
 {
 	static struct getopt_tables tables;
@@ -70,6 +81,7 @@ int tool_option_next(const struct tool *tool, int argc, char **argv)
 	int key;
 
 	if (known != tool) {
+		standard_files_hold();
 		tables_fill(&tables, tool);
 		known = tool;
 		/* getopt_long() names the command by it: without the directories, as all else does.
@@ -237,6 +249,12 @@ bool tool_setting_take(const struct tool *tool, const char *option, const char *
 		       const char *value)
 {
 	const char *allowed = settings_refuses(variable, value);
+
+	/* A variable without a value counts as none; an option is given for its value. */
+	if (!*value) {
+		tool_usage_error(tool, "%s wants a value", option);
+		return false;
+	}
 
 	/* A directory of each node is not known before the node's number is. */
 	if (allowed && strstr(value, "%n") && !strcmp(variable, "LMDBIO_STAGED"))

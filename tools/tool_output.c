@@ -19,9 +19,31 @@ static struct {
 	FILE *stream;  /* NULL: standard output */
 } output;
 
+/* What the user can do about a file that cannot be written. */
+static const char *output_remedy(int rc)
+{
+	switch (rc) {
+	case ENOENT:
+		return *output.name ? "make its directory, or name another file" : "name a file";
+	case ENOTDIR:
+		return "check the path";
+	case EISDIR:
+		return "name a file in it";
+	case ENOSPC:
+	case EDQUOT:
+		return "make room, or name a file elsewhere";
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return "your user may not write it: name another file";
+	default:
+		return "name another file";
+	}
+}
+
 static int output_failed(const struct tool *tool, int rc)
 {
-	tool_complain(tool, "%s: %s", output.name, strerror(rc));
+	tool_complain(tool, "%s: %s: %s", output.name, strerror(rc), output_remedy(rc));
 	return TOOL_FAILED;
 }
 
@@ -170,9 +192,11 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 	}
 	if (failed && !tool_signal) {
 		/* stdio forgets which error it was when a later write goes well. */
-		tool_complain(tool, "%s: %s", output.name,
-			      errno ? strerror(errno) : "it could not be written");
 		status = TOOL_FAILED;
+		if (errno)
+			output_failed(tool, errno);
+		else
+			tool_complain(tool, "%s: it could not be written", output.name);
 	}
 	output_drop(tool, fileno(stream));
 	return tool_signal ? tool_signal_status() : status;

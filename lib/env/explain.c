@@ -144,6 +144,9 @@ static void explain(struct explained *explained, const char *path, const char *d
 		explain_as(explained, path,
 			   "this is a file, and a directory was asked for: open "
 			   "it with MDB_NOSUBDIR (subdir=False, -n)");
+	else if (!(flags & MDB_NOSUBDIR) && fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode))
+		explain_as(explained, data,
+			   "this is a directory, and no data file: name the directory of one");
 	else if (rc == EISDIR || (fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode)))
 		explain_as(explained, path,
 			   "this is a directory, and a file was asked for: open "
@@ -159,8 +162,10 @@ static void explain(struct explained *explained, const char *path, const char *d
 	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
 		 rc == EOPNOTSUPP)
 		explain_refused(explained, data, lock, fd, rc, flags);
-	else if (rc == ENOTDIR)
+	else if (rc == ENOTDIR || rc == ELOOP || rc == ENAMETOOLONG)
 		explain_as(explained, data, "%s: check the path", strerror(rc));
+	else if (rc == EMFILE || rc == ENFILE)
+		explain_as(explained, data, "%s: ulimit -n allows too few", strerror(rc));
 	else if (rc == ENOMEM)
 		explain_as(explained, data, "memory or address space is too small to map it: "
 					    "ulimit -v");

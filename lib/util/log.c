@@ -5,11 +5,22 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* A program that has closed standard error has another file by that number sooner or later: the lock file or the
+ * data file, perhaps. LMDB and lmdbio open theirs for the time until the next execve(2); a standard error is for
+ * programs that are started, too. */
+bool log_is_open(void)
+{
+	int flags = fcntl(STDERR_FILENO, F_GETFD);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC);
+}
 
 static void line_write(const char *format, va_list arguments)
 {
@@ -24,7 +35,7 @@ static void line_write(const char *format, va_list arguments)
 	if (n > 0)
 		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	if (write(STDERR_FILENO, line, used) < 0) {
+	if (log_is_open() && write(STDERR_FILENO, line, used) < 0) {
 		/* Nowhere is left to say it. */
 	}
 	errno = saved;

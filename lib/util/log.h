@@ -3,6 +3,8 @@
 #ifndef LMDBIO_UTIL_LOG_H
 #define LMDBIO_UTIL_LOG_H
 
+#include <stdbool.h>
+
 /* One line, "lmdbio: ...\n", in one write(2), so that lines of many processes do not mix. For what
  * a person asked to see (LMDBIO_VERBOSE) or configured wrongly; errno is kept. */
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -10,5 +12,8 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what a job has configured and does not get, which all its processes would say: the
  * first of each node does, where the launcher numbers them; with LMDBIO_VERBOSE each. */
 void log_refused(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether standard error is one, and not a file that has its number. errno may change. */
+bool log_is_open(void);
 
 #endif

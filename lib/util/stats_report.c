@@ -318,6 +318,6 @@ void stats_report_write(const struct stats_report *report, const struct settings
 		length = stats_format_json(report, text, sizeof(text));
 	if (output->how == SETTINGS_STATS_FILE)
 		tell_file(output->file, report->pid, text, length);
-	else
+	else if (log_is_open())
 		write_all(STDERR_FILENO, text, length);
 }

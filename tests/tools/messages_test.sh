@@ -13,6 +13,8 @@ python3 "$top_srcdir/tests/tools/formats_make.py" .
 "$tools/lmdbio-convert" -q sound/data.mdb sound.zst
 mkdir hollow staged piped trunk
 mkfifo pipe piped/data.mdb
+mkdir -p folder/data.mdb
+ln -s loop loop
 head -c 5000 sound.zst > cut.zst
 head -c 100 sound/data.mdb > trunk/data.mdb
 : > said
@@ -51,6 +53,8 @@ zstd.mdb|2|2|2|zstd.mdb: .*this is compressed by zstd, but no container of lmdbi
 cut.zst|1|1|2|cut.zst: .*damaged
 trunk|1|2|2|trunk.*: .*damaged
 bits32.mdb|2|2|2|bits32.mdb: .*this is a data file of a 32-bit program: dump it there with mdb_dump, load it here
+loop|2|2|2|loop/data.mdb: Too many levels of symbolic links: check the path
+folder|2|2|2|folder/data.mdb: this is a directory, and no data file: name the directory of one
 empty.mdb|2|2|2|empty.mdb: .*this file is empty, no LMDB data file: copy it again
 INPUTS
 while IFS='|' read -r file in_check in_readers in_others pattern; do
@@ -131,6 +135,17 @@ hear "$tools/lmdbio-convert" -q -f --chunk-size=1MB sound made.zst
 heard size_in_steps_of_1000_is_another "^2 .*power of two .*'1MB'"
 
 # --- other files that a command is given ---
+# A leaf page ends with the value of its first record; a file that is laid out anew has no list of free pages.
+"$tools/lmdbio-convert" -q --relayout --to=lmdb sound changed
+cp changed/data.mdb unchanged.mdb
+python3 - <<'END'
+data = bytearray(open("changed/data.mdb", "rb").read())
+for page in range(8192, len(data), 4096):
+    if data[page + 10] & 2:
+        data[page + 4095] ^= 0xff
+open("changed/data.mdb", "wb").write(data)
+END
+judge values_are_changed sh -c '! cmp -s unchanged.mdb changed/data.mdb'
 mkdir tree
 echo text > tree/file
 ln -s "$(command -v env)" program
@@ -142,6 +157,8 @@ mkdir 'a place'
 cp "$dropin" 'a place/liblmdb.so.0'
 ln -s 'a place/liblmdb.so.0' PLACE
 "$testdb" --flags=plain other_set > /dev/null
+"$testdb" --flags=plain,keys30000 plenty > /dev/null
+echo 'print()' > train.py
 ln -s "$(ldd "$tools/lmdbio-convert" | awk '/libzstd/ { print $3 }')" other
 ln -s "$(ldd "$tools/quickstart_reader" | awk '/liblmdb/ { print $3 }')" original
 # NAME|STATUS|WHAT IT SAYS|COMMAND LINE
@@ -154,7 +171,10 @@ staging_without_a_target|2|one of --to=DIR, --hold, --tier and --measure is want
 holding_without_effect|0|^lmdbio-stage: sound: what is held in memory has no effect: programs read this data set through the page cache (.*); with LMDBIO_STORE=arena|lmdbio-stage --hold sound -- true
 holding_a_small_file_without_effect|0|has no effect: .*(it is smaller than 1 MiB)|env LMDBIO_STORE=auto lmdbio-stage --hold sound -- true
 missing_program_of_a_staging|127|^lmdbio-stage: nosuch: No such file or directory: check its name|lmdbio-stage --hold sound -- nosuch
+holding_too_much|2|^lmdbio-stage: plenty: Cannot allocate memory (rank 0): it does not fit into its node's memory or --memory|lmdbio-stage --hold --memory=1M plenty -- true
 missing_program|127|^lmdbio-run: nosuch: No such file or directory: check its name|lmdbio-run nosuch
+program_that_is_a_script_here|127|^lmdbio-run: train.py: No such file or directory: it is here, and not in PATH: start it as .*(python3 SCRIPT)|lmdbio-run train.py
+check_of_a_missing_program|1|^nosuch: does not take effect: No such file or directory: check its name|lmdbio-run --check nosuch
 program_that_is_none|126|^lmdbio-run: ./text.mdb: Permission denied: is it executable|lmdbio-run ./text.mdb
 no_program|2|^lmdbio-run: no PROGRAM is given|lmdbio-run
 missing_library|2|^lmdbio-run: nosuch.so: No such file or directory: --library names another|lmdbio-run --library=nosuch.so true
@@ -174,9 +194,10 @@ record_in_place_of_a_database|2|^lmdbio-stat: sound: '000000' is a record, no da
 dump_of_a_record_as_a_database|2|^lmdbio-dump: sound: '000000' is a record, no database: lmdbio-dump -l lists them|lmdbio-dump -s 000000 sound
 bench_of_a_record_as_a_database|2|^lmdbio-bench: sound: '000000' is a record, no database: lmdbio-dump -l lists them|lmdbio-bench --db=000000 sound
 chunks_of_a_data_file|2|^lmdbio-stat: sound: --chunks is for containers, which lmdbio-convert makes|lmdbio-stat --chunks sound
-output_in_a_missing_directory|2|^lmdbio-dump: nosuch/file: No such file or directory|lmdbio-dump -f nosuch/file sound
-page_without_a_name|2|^lmdbio-bench: : No such file or directory|lmdbio-bench --html= sound
-page_in_place_of_a_directory|2|^lmdbio-bench: tree: Is a directory|lmdbio-bench --html=tree sound
+output_in_a_missing_directory|2|^lmdbio-dump: nosuch/file: No such file or directory: make its directory, or name another file|lmdbio-dump -f nosuch/file sound
+page_without_a_name|2|^lmdbio-bench: : No such file or directory: name a file|lmdbio-bench --html= sound
+page_in_place_of_a_directory|2|^lmdbio-bench: tree: Is a directory: name a file in it|lmdbio-bench --html=tree sound
+directory_as_a_file|2|^sound: unchecked: Is a directory: name a file|lmdbio-check -n sound
 missing_dictionary|2|^lmdbio-convert: nosuch: No such file or directory: check the path|lmdbio-convert -q -D nosuch sound made
 dictionary_that_is_empty|2|^lmdbio-convert: empty.mdb: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D empty.mdb sound made
 dictionary_that_is_too_large|2|^lmdbio-convert: vast: a dictionary has 8 bytes to 512 KiB|lmdbio-convert -q -D vast sound made
@@ -196,6 +217,7 @@ bench_of_a_container_of_another_source|2|^lmdbio-bench: .*: it has other records
 top_without_a_terminal|2|^lmdbio-top: standard input and output are no terminal; --batch prints plain text|lmdbio-top
 missing_preset|2|^lmdbio-sim: there is no preset 'nosuch': --list tells them|lmdbio-sim --preset=nosuch
 intact_data_file|0|^sound: structure intact; LMDB has no checksums$|lmdbio-check sound
+data_file_of_changed_values|0|^changed: structure intact; LMDB has no checksums$|lmdbio-check changed
 intact_container|0|^sound.zst: intact: every byte is verified by its checksum$|lmdbio-check sound.zst
 LINES
 while IFS='|' read -r name_of expected pattern line; do
@@ -219,9 +241,28 @@ else
 	not_run staging_to_a_full_directory "no mount namespaces"
 fi
 
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
+	mkdir -p full fixed
+	# shellcheck disable=SC2016
+	hear unshare -m sh -c 'mount -t tmpfs -o size=32k none full && exec "$@"' - "$tools/lmdbio-convert" -q sound full/made.zst
+	heard converting_to_a_full_directory \
+		'^2 lmdbio-convert: full/made.zst: No space left on device: make room, or name another place'
+	# shellcheck disable=SC2016
+	hear unshare -m sh -c 'mount -t tmpfs -o ro none fixed && exec "$@"' - "$tools/lmdbio-convert" -q sound fixed/made.zst
+	heard converting_to_what_is_read_only \
+		'^2 lmdbio-convert: fixed/made.zst: Read-only file system: name another place'
+fi
+# shellcheck disable=SC2016
+hear sh -c 'ulimit -n 8 && exec "$@"' - "$tools/lmdbio-convert" -q sound made.few.zst
+heard converting_with_too_few_descriptors '^2 lmdbio-convert: .*Too many open files: ulimit -n allows too few'
+
 # --- operands and options that do not go together ---
 # WHAT IT SAYS|COMMAND LINE
 cat > excluding <<'EXCLUDING'
+--check and --print-env exclude each other|lmdbio-run --check --print-env
+--mpi starts a server beside the program, which --print-env cannot: .*--mpi=inside|lmdbio-run --mpi --print-env
+--memory wants a value|lmdbio-run --memory= true
+--node wants a value|lmdbio-serve --node= --status
 no SOURCE is given|lmdbio-convert
 no SOURCE is given|lmdbio-convert @/dev/null made
 level 22 needs --ultra|lmdbio-convert -22 sound made
@@ -362,6 +403,21 @@ if [ -c /dev/full ]; then
 		judge "run${option}_on_a_full_disk_is_said" grep -q '^lmdbio-run: standard output: No space left' err
 	done
 fi
+
+# --- standard files that the caller has closed: the data set has their numbers no more than else ---
+for command in check stat dump bench; do
+	is_there lmdbio-$command || continue
+	set -- "$tools/lmdbio-$command" sound
+	[ $command != bench ] || set -- "$tools/lmdbio-$command" --seconds=1 --pairs=1 --only='warm, scan, 1 process' sound
+	rc=0
+	"$@" < /dev/null 2> err >&- || rc=$?
+	judge "closed_output_of_${command}_ends_with_2" test $rc -eq 2
+	judge "closed_output_of_${command}_is_said" grep -q "^lmdbio-$command: standard output: Bad file descriptor" err
+	rc=0
+	"$@" <&- >&- 2>&- || rc=$?
+	judge "closed_files_of_${command}_end_it_with_2" test $rc -eq 2
+	judge "closed_files_of_${command}_leave_the_data_set" sh -c '! grep -q "structure\|standard output" sound/*'
+done
 
 # --- a value that does not fit into a line of a batch script ---
 rc=0

@@ -159,6 +159,36 @@ fi
 TMPDIR=$scratch/directory "$lmdbio_run" --check=run -- ./user > out
 judge check_run_leaves_no_trace test -z "$(ls directory)"
 
+# --- a program that has no standard error: its number is that of a file of the data set ---
+cat > daemon.c <<'END'
+#include <lmdb.h>
+#include <unistd.h>
+int main(void)
+{
+	MDB_val key = {3, "key"}, value = {5, "value"};
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	for (int reads = 0; reads < 2; reads++) {
+		if (mdb_env_create(&env) || mdb_env_open(env, "kept", reads ? MDB_RDONLY : 0, 0600) ||
+		    mdb_txn_begin(env, NULL, reads ? MDB_RDONLY : 0, &txn) || mdb_dbi_open(txn, NULL, 0, &dbi))
+			return 1;
+		if (reads ? mdb_get(txn, dbi, &key, &value) : mdb_put(txn, dbi, &key, &value, 0))
+			return 2;
+		if (mdb_txn_commit(txn))
+			return 3;
+		mdb_env_close(env);
+	}
+	return 0;
+}
+END
+$cc -o daemon daemon.c -llmdb
+mkdir kept
+status run_of_a_daemon_ends_well 0 env LD_PRELOAD="$dropin" LMDBIO_VERBOSE=1 LMDBIO_STATS=1 LMDBIO_MEMORY=nonsense ./daemon
+judge messages_of_a_daemon_get_into_no_file sh -c 'test -s kept/data.mdb && ! grep -q lmdbio kept/*'
+
 # --- starting ---
 "$lmdbio_run" -- ./user > out
 judge run_linked_program_uses_dropin grep -qx "$dropin" out
@@ -166,6 +196,7 @@ judge run_linked_program_uses_dropin grep -qx "$dropin" out
 judge plain_run_uses_other_library sh -c "! grep -qx '$dropin' out"
 verdict run_passes_exit_code 3 "$dropin" -- ./user a b c
 verdict run_missing_127 127 'No such file' -- ./nowhere
+verdict run_missing_interpreter_127 127 'the interpreter in its first line is not there' -- ./script_lost
 verdict run_not_executable_126 126 'ermission denied' -- ./notexecutable
 verdict run_bare_script_by_shell 5 'bare' -- ./script_bare
 verdict run_without_program_2 2 'no PROGRAM is given' --verbose

@@ -258,7 +258,7 @@ static int run(void)
 
 static void on_unreadable(void)
 {
-	tool_complain(&bench_tool, "%s: %s", asked.path, strerror(EIO));
+	tool_read_failed(&bench_tool, asked.path, EIO);
 	_exit(tool_output_commit(&bench_tool, TOOL_FAILED, false));
 }
 

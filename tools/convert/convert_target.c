@@ -159,7 +159,7 @@ int target_open(struct target *target)
 		rc = partial_create(target);
 	}
 	if (rc)
-		return convert_fail(target->partial, rc);
+		return convert_fail(target->path, rc);
 	return partial_lock(target);
 }
 
