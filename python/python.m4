@@ -17,18 +17,25 @@ lmdbio_find_site='import site, sys
 found = [[p for p in site.getsitepackages() if p.startswith(sys.argv[1] + "/")]]
 print(found[[0]] if found else "")'
 pythondir=
+python_note=
 AS_IF([test "x$with_pythondir" = xauto], [
 	for python in ${PYTHON:-"$lmdbio_prefix/bin/python3" python3 /usr/bin/python3}; do
 		pythondir=`$python -c "$lmdbio_find_site" "$lmdbio_prefix" 2>/dev/null`
-		AS_IF([test -n "$pythondir"], [PYTHON=$python; break])
+		AS_IF([test -n "$pythondir"], [
+			PYTHON=$python
+			python_note="where $python looks: configure PYTHON=... chooses another Python"
+			break
+		])
 	done
 	AS_IF([test -z "$pythondir"], [
 		pythondir=`${PYTHON:-python3} -c 'import sys
 print("%s/lib/python%d.%d/site-packages" % (sys.argv[[1]], *sys.version_info[[:2]]))' \
 			"$lmdbio_prefix" 2>/dev/null`
+		python_note="where no Python looks: it needs that in PYTHONPATH"
 	])
 ], [test "x$with_pythondir" != xno], [pythondir=$with_pythondir])
 AC_MSG_RESULT([${pythondir:-nowhere}])
 AC_SUBST([pythondir])
+AC_SUBST([python_note])
 AM_CONDITIONAL([HAVE_PYTHONDIR], [test -n "$pythondir"])
 ])

@@ -69,6 +69,29 @@ reads() {
 			> "$1.hints" 2>> "$1.err"
 }
 
+# remedy_works SOURCE VERSION: the command that --check=run has just given, typed where the module is installed that
+# lmdbio does not reach. pip finds the source in a folder, in place of PyPI.
+remedy_works() {
+	local remedy
+	remedy=$(sed -n 's/.*(\(LMDB_FORCE_SYSTEM=1 pip install [^)]*\)).*/\1/p' out)
+	judge "${label}_has_the_remedy_of_README" grep -qF "\`$remedy\`" "$top_srcdir/README.md"
+	rm -rf site links
+	mkdir links
+	tar -czf "links/lmdb-$2.tar.gz" --exclude=./build --exclude='./lmdb/*.so' --transform="s,^\.,lmdb-$2," -C "$1" .
+	$python -m venv --system-site-packages --without-pip site
+	printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$scratch/site/bin/python3" > site/bin/pip
+	chmod +x site/bin/pip
+	(
+		export PATH="$scratch/site/bin:$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$scratch/links" PIP_NO_BUILD_ISOLATION=0 PIP_QUIET=1
+		LDSHARED="gcc -shared -pthread -Wl,-Bsymbolic-functions" pip install --ignore-installed --no-cache-dir --no-deps lmdb
+		"$lmdbio_run" --check=run -- python3 -c 'import lmdb' > before || true
+		bash -euc "$remedy"
+		"$lmdbio_run" --check=run -- python3 -c 'import lmdb' > after
+	) > remedy.log 2>&1 || tail -n 20 remedy.log
+	judge "${label}_is_not_reached_before_the_remedy" grep -q 'site/.*exports an LMDB of its own' before
+	judge "${label}_is_reached_after_the_remedy" grep -q 'takes effect: .*/site/.* was bound to lmdbio; LMDB .* inside lmdbio' after
+}
+
 # wheel_works VERSION SOURCE: all cases of one py-lmdb.
 wheel_works() {
 	local label=py_lmdb_${1//./_} rc how suite way
@@ -121,6 +144,7 @@ wheel_works() {
 	judge "${label}_is_bound_to_itself" built "$2" bound -Wl,-Bsymbolic-functions
 	verdict "${label}_bound_to_itself" 1 \
 		"cpython.*so exports an LMDB of its own ($lmdb) .*LMDB_FORCE_SYSTEM=1 pip install .*--no-binary lmdb lmdb" bound
+	remedy_works bound "$1"
 	told "${label}_bound_to_itself_has_no_hints" 0 'an LMDB of its own, which lmdbio does not reach' \
 		env PYTHONPATH="$top_srcdir/python:bound" "$lmdbio_run" -- $python -c \
 		'import lmdb, lmdbio; print(lmdbio.Hints(lmdb.open("hinted", readonly=True)).why_not)'

@@ -47,6 +47,39 @@ judge index_has_fewer_than_200_words test "$(wc -w < doc/README.md)" -lt 200
 judge architecture_has_at_most_3000_words test "$(wc -w < doc/architecture.md)" -le 3000
 judge readme_has_at_most_250_lines test "$(wc -l < README.md)" -le 250
 
+# Each table of figures has its command, before or behind it, and behind it what the figures mean and do not mean.
+awk '
+	function judged() {
+		if (table && (text before) !~ /`[^`]*(bench\/|lmdbio-bench)[^`]*`/)
+			print table ": no command"
+		if (table && text !~ /What it means/)
+			print table ": what does it mean?"
+		if (table && text !~ /hat it does not mean/)
+			print table ": what does it not mean?"
+	}
+	/^\|/ {
+		if (!inside) {
+			judged()
+			before = text
+			text = ""
+			table = "line " NR
+		}
+		inside = 1
+		next
+	}
+	{ inside = 0; text = text " " $0 }
+	END { judged() }
+' doc/benchmarks.md > "$scratch/unexplained"
+judge each_table_of_figures_is_explained sh -c "cat '$scratch/unexplained'; test ! -s '$scratch/unexplained'"
+
+# README's figures are those of the page that explains them.
+sed -n 's/^| [^|]* | \([0-9][^|]*\) | \([0-9][^|]*\) |.*/\1 \2/p' README.md | grep -oE '[0-9][0-9.,]*[0-9]' | sort -u > "$scratch/figures"
+while read -r figure; do
+	grep -qwF -e "$figure" doc/benchmarks.md || echo "README.md has $figure, doc/benchmarks.md has not"
+done < "$scratch/figures" > "$scratch/unknown"
+judge figures_of_README_stand_in_benchmarks sh -c "cat '$scratch/unknown'; test ! -s '$scratch/unknown'"
+judge README_has_figures test "$(wc -l < "$scratch/figures")" -ge 8
+
 # Keep a Changelog: what is not released stands first, versions have dates, and each change has one line.
 sed '1,/^## \[Unreleased\]$/d' CHANGELOG.md > "$scratch/changes"
 grep -vE '^(## \[[0-9]+\.[0-9]+\.[0-9]+\] - 20[0-9]{2}-[01][0-9]-[0-3][0-9]|### (Added|Changed|Deprecated|Removed|Fixed|Security)|- .{1,140})?$' \

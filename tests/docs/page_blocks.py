@@ -4,7 +4,7 @@
 usage: page_blocks.py PAGE DIRECTORY
 
 A block of a Markdown page is fenced or indented by four columns; without a language, a fenced block is
-a picture. A block of a manual is what stands between .nf and .fi, but for the synopsis. Before it
+a picture, and one of text is what a command prints. A block of a manual is what stands between .nf and .fi, but for the synopsis. Before it
 stands the line
 
     <!-- test: NAME -->      or, in a manual,    .\\" test: NAME LANGUAGE
@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-LANGUAGES = ("sh", "python", "c")
+LANGUAGES = ("sh", "python", "c", "text")
 
 
 def markdown_blocks(lines):

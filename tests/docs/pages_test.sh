@@ -261,5 +261,24 @@ tested builds bash -euo pipefail commands
 cd "$scratch"
 judge no_block_is_left_out test -z "${untested// /}"
 test -z "${untested// /}" || echo "not run: $untested"
+
+# --- commands that stand in sentences ---
+table=$top_srcdir/tests/docs/page_commands
+(cd "$top_srcdir" && $python tests/docs/page_commands.py README.md SECURITY.md $(echo "$pages" | grep md$)) | cut -f2 | sort > stand
+grep -v '^#' "$table" | cut -f1 | sort > listed
+same each_command_of_a_sentence_is_in_page_commands listed stand
+manuals=$scratch/root$(directory mandir) PKG_CONFIG_PATH=$libraries/pkgconfig BUILD=$top_builddir
+export top_srcdir top_builddir manuals libraries PKG_CONFIG_PATH BUILD
+while IFS=$'\t' read -r -u 9 command how what text; do
+	case $how in
+	by) judge "$what: $command" grep -qF -e "${text:-$command}" "$top_srcdir/$what" ;;
+	run | long)
+		if [ "$how" = run ] || [ -n "${TESTS_LONG:-}" ]; then
+			fresh
+			status "$command" 0 bash -euo pipefail -c "$what" 9<&- < /dev/null
+		fi ;;
+	esac
+done 9< <(grep -v '^#' "$table")
+cd "$scratch"
 rm -rf root work
 finish

@@ -25,11 +25,20 @@ ran() {
 	status "${block}_works" 0 "$@"
 }
 
-# --- the two commands and the installation: this build is what they make ---
-ran source test -x "$top_srcdir/tools/quickstart" -a -x "$top_srcdir/tests/run"
-while read -r command _; do
-	judge "${command##*/}_is_what_README_names" test -x "$top_srcdir/$command"
-done < blocks/source.sh
+# by BLOCK TEST: run by a test that makes an installation of its own with it.
+by() {
+	untested=${untested/ $1 / }
+	judge "${1}_is_run_by_$2" grep -q "README.md.*blocks/$1.sh" "$top_srcdir/$2"
+}
+
+# --- the first command and the installation: this build is what they make ---
+by deb tests/tools/packages_test.sh
+by pip tests/python/wheel_test.sh
+# A small data set is enough, and the tree is built.
+sed 's/quickstart */& 8 /' blocks/source.sh > source.sh
+ran source env BUILD="$top_builddir" FOLDER="$scratch/quick" sh -euc 'cd "$1" && . "$2"' - "$top_srcdir" "$scratch/source.sh"
+judge quickstart_compares_both_libraries grep -q 'lmdbio' out
+rm -rf quick
 judge install_ends_with_make_install grep -q '&& \.\./configure && make && make install$' blocks/install.sh
 ran install tree_make install
 python_modules=$scratch/root$(directory pythondir)
@@ -54,10 +63,20 @@ for block in loader records; do
 done
 
 # --- shell ---
-for block in thirty stats check convert; do
+# shape: of a verdict, whose numbers are those of the run.
+shape() {
+	sed 's/[0-9][0-9.]*/N/g; s/ is not / is /'
+}
+untested=${untested/ said / }
+for block in thirty check convert; do
 	ran "$block" bash -euo pipefail "../blocks/$block.sh"
 	case $block in
-	stats) judge stats_are_printed grep -q 'lmdbio' err ;;
+	thirty)
+		grep '^lmdbio: I/O' err | shape > verdict
+		shape < ../blocks/said.text > shown
+		same verdict_is_what_README_shows shown verdict
+		judge stats_become_a_page grep -q '</html>' report.html
+		;;
 	check)
 		judge check_says_that_it_takes_effect grep -qi 'lmdbio' out
 		judge verbose_names_the_data_set grep -q 'train: read by lmdbio' err

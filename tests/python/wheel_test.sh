@@ -19,15 +19,35 @@ print(build_backend.build_sdist(sys.argv[1]))' "$scratch") > out 2> err
 judge sdist_is_made test -s "$(cat out)"
 cat err
 sdist=$(cat out)
-status pip_makes_a_wheel_of_the_sdist 0 "$python" -m pip wheel --no-build-isolation --no-deps -q -w wheels "$sdist"
-wheel=$(ls wheels)
-judge wheel_serves_every_python3 expr "$wheel" : 'lmdbio-[0-9.]*-py3-none-linux_.*\.whl'
-status pip_installs_the_wheel 0 "$python" -m pip install --no-deps -q --target site "wheels/$wheel"
-export PYTHONPATH="$scratch/site"
-"$python" -c 'import lmdbio; print(lmdbio.library()._name)' > out
-judge wheel_brings_its_library test "$(dirname "$(cat out)")" = "$scratch/site/lmdbio/native/lib/lmdbio"
-status wheel_takes_effect_on_py_lmdb 0 "$python" -m lmdbio check
-status wheel_has_lmdbio_run 0 site/bin/lmdbio-run --verbose -- "$python" -c \
+tar -xf "$sdist"
+if [ -n "${TESTS_LONG:-}" ]; then
+	status pip_makes_a_wheel_of_the_sdist 0 "$python" -m pip wheel --no-build-isolation --no-deps -q -w wheels "$sdist"
+	wheel=$(ls wheels)
+	judge wheel_serves_every_python3 expr "$wheel" : 'lmdbio-[0-9.]*-py3-none-linux_.*\.whl'
+	if [ -e "$top_srcdir/.git" ]; then
+		git -c safe.directory='*' clone -q "$top_srcdir" checkout
+		status pip_makes_a_wheel_of_a_checkout 0 "$python" -m pip wheel --no-build-isolation --no-deps -q -w again ./checkout
+		judge checkout_gives_the_same_kind_of_wheel test -s "again/$wheel"
+	fi
+fi
+
+# README's command, in a virtual environment; pip's own environment for the build would be downloaded.
+"$python" -m venv --system-site-packages --without-pip site
+site=$scratch/site
+printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$site/bin/python3" > site/bin/pip
+chmod +x site/bin/pip
+mkdir blocks
+"$python" "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
+PATH=$site/bin:$PATH
+export PATH
+status pip_installs_from_a_folder_of_the_source 0 env PIP_NO_BUILD_ISOLATION=0 PIP_QUIET=1 \
+	sh -euc 'cd "$1" && . "$2"' - "${sdist%.tar.gz}" "$scratch/blocks/pip.sh" # README.md's blocks/pip.sh
+modules=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+judge wheel_is_for_every_python3 grep -q '^Tag: py3-none-linux_' "$modules"/lmdbio-[0-9]*.dist-info/WHEEL
+(cd / && python3 -c 'import lmdbio; print(lmdbio.library()._name)') > out
+judge wheel_brings_its_library test "$(dirname "$(cat out)")" = "$modules/lmdbio/native/lib/lmdbio"
+status wheel_takes_effect_on_py_lmdb 0 python3 -m lmdbio check
+status wheel_has_lmdbio_run 0 site/bin/lmdbio-run --verbose -- python3 -c \
 	'import lmdb; lmdb.open("db", map_size=1 << 20).close(); lmdb.open("db", readonly=True).close()'
 judge wheel_reads_through_lmdbio grep -q 'db: read by lmdbio' err
 for program in "$top_builddir"/tools/lmdbio-*; do

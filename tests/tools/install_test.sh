@@ -219,6 +219,13 @@ mv moved root
 # --- the Python package: it finds the library and the commands beside it, wherever the tree lies ---
 modules=$scratch/root$(directory pythondir)
 judge python_package_is_installed test -e "$modules/lmdbio/py.typed"
+case $(directory prefix) in
+/usr/local) judge python_package_is_where_python_looks /usr/bin/python3 -c \
+	'import site, sys; sys.exit(sys.argv[1] not in site.getsitepackages())' "$(directory pythondir)" ;;
+*) not_run python_package_is_where_python_looks "another prefix than /usr/local" ;;
+esac
+judge install_says_where_the_python_package_is grep -q \
+	"^The Python package lmdbio is in $(directory pythondir), where .*: .*PYTHON" install.log
 status python_package_is_imported 0 env "PYTHONPATH=$modules" /usr/bin/python3 -c \
 	'import lmdbio; print(lmdbio.library()._name)'
 judge python_package_finds_its_library test "$(readlink -f "$(cat out)")" = \
