@@ -3,9 +3,10 @@
  *
  * A local file system's page cache is shared, kept and coherent: there the window shows the file
  * and is read ahead of. Where the kernel's own requests are small and every process would ask
- * again, on network and parallel file systems, the arena takes its place, if it can hold the data:
+ * again, on network and parallel file systems, the arena takes its place if it can hold the data:
  * what it cannot hold it would read again and again, and the page cache, which may have all of the
- * machine's memory, would not. An arena holds one snapshot; while a writer commits again and again
+ * machine's memory, would not. What that cannot hold either is read again in any case, and the
+ * arena's requests are larger. An arena holds one snapshot; while a writer commits again and again
  * the window stays at rest, which is coherent.
  */
 #include "env/env.h"
@@ -86,8 +87,8 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 		return true;
 	}
 	if (strcmp(settings->io, "auto") || env->plans ||
-	    env->bytes + fork_arena_bytes(env) <= memory_budget(settings) || is_served(options) ||
-	    is_held(env, options))
+	    env->bytes + fork_arena_bytes(env) <= memory_budget(settings) ||
+	    env->bytes > memory_allowed("") || is_served(options) || is_held(env, options))
 		return false;
 	*why = "more than the memory budget";
 	return true;

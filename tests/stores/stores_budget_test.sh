@@ -148,6 +148,29 @@ for memory in 256M 64M; do
 done
 nothing_left "held"
 
+# Of more than all memory the page cache holds no more than an arena does, and asks in smaller requests.
+# grouped NAME REQUESTS ARGUMENTS...: what a reader with so little memory asks of storage at most.
+grouped() {
+	local name=$1 requests=$2 line
+
+	shift 2
+	cold
+	line=$(echo "$BASHPID" >"$group/cgroup.procs" && LMDBIO_STORE=auto LMDBIO_VERBOSE=1 reader "$@" \
+		"$scratch/mount/img" 2>"$scratch/told") || true
+	equal "${name}_sees_the_same" "$(original "$@" "$scratch/backing/img" | seen)" "$(echo "$line" | seen)"
+	equal "${name}_has_an_arena" 1 "$(grep -c 'mount/img: shared memory of the node' "$scratch/told")"
+	at_most "${name}_requests" "$(slowfs_stat img/data.mdb:requests)" "$requests"
+}
+if [ "${with_sanitizer:-no}" != no ] || ! group_make 64; then
+	echo "-- more than all memory: a sanitizer takes too much, or no control group can be made here"
+else
+	mib=$(($(file_size img) >> 20))
+	grouped "scan_of_more_than_all_memory" $((mib * 3 / 2)) scan
+	grouped "backward_scan_of_more_than_all_memory" $((mib * 3 / 2)) --backward scan
+	grouped "lookups_in_more_than_all_memory" 550 --nordahead --records=550 --count=500 get
+	nothing_left "more_than_all_memory"
+fi
+
 if ! /usr/bin/python3 -c 'import lmdb' 2>/dev/null; then
 	echo "-- several sets, and workers that are gone: no python3-lmdb here"
 	slowfs_stop

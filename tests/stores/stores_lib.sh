@@ -50,7 +50,23 @@ stores_clean() {
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 	slowfs_abandon
+	[ -z "${group:-}" ] || rmdir "$group"
 	rm -rf "$scratch"
+}
+
+# group_make MIB: a control group that may have so much memory, in $group. False: none can be made here.
+group_make() {
+	local v1=/sys/fs/cgroup/memory/lmdbio-$$ v2=/sys/fs/cgroup/lmdbio-$$
+
+	if mkdir "$v1" 2>/dev/null; then
+		group=$v1
+		echo $(($1 << 20)) >"$group/memory.limit_in_bytes"
+	elif { echo +memory >/sys/fs/cgroup/cgroup.subtree_control; } 2>/dev/null && mkdir "$v2" 2>/dev/null; then
+		group=$v2
+		echo $(($1 << 20)) >"$group/memory.max"
+	else
+		return 1
+	fi
 }
 
 # The test's readers that are alive: who has its node's name in the environment, the test itself
