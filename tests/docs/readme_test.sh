@@ -34,8 +34,9 @@ by() {
 # --- the first command and the installation: this build is what they make ---
 by deb tests/tools/packages_test.sh
 by pip tests/python/wheel_test.sh
-# A small data set is enough, and the tree is built.
-sed 's/quickstart */& 8 /' blocks/source.sh > source.sh
+# A small data set is enough, and the tree is built. The second one runs this test.
+judge second_command_is_what_README_names grep -q '^tests/run ' blocks/source.sh
+sed '/^tests\/run/d; s/quickstart */& 8 /' blocks/source.sh > source.sh
 ran source env BUILD="$top_builddir" FOLDER="$scratch/quick" sh -euc 'cd "$1" && . "$2"' - "$top_srcdir" "$scratch/source.sh"
 judge quickstart_compares_both_libraries grep -q 'lmdbio' out
 rm -rf quick

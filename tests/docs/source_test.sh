@@ -13,6 +13,7 @@ mkdir blocks checkout
 /usr/bin/python3 "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
 (cd "$top_srcdir" && git -c safe.directory='*' ls-files -z | xargs -0 cp --parents -t "$scratch/checkout")
 
+sed -i '/^tests\/run/d' blocks/source.sh # it would run this test
 status source_works 0 sh -euc 'cd checkout && . ../blocks/source.sh'
 judge quickstart_shows_a_table grep -q 'lmdbio' out
 rm -rf checkout/build checkout/configure
