@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Implements lmdbio-sim's options. */
+#include "sim_papers_report.h"
+#include "sim_private.h"
 #include "sim_report.h"
 #include "tool_common.h"
 
@@ -13,10 +15,14 @@
 enum {
 	OPTION_JSON = TOOL_LONG_ONLY,
 	OPTION_LIST,
+	OPTION_PAPERS,
+	OPTION_PLOT,
 	OPTION_POLICY,
 	OPTION_PRESET,
 	OPTION_STORAGE,
 	OPTION_STREAMS,
+	OPTION_STRIDED,
+	OPTION_READ_AHEAD,
 	OPTION_SET, /* and all after it: settings[] */
 };
 
@@ -66,6 +72,12 @@ static const struct tool_option sim_options[] = {
 	{OPTION_POLICY, "policy", "POLICY,...", "the policies to simulate (all)"},
 	{OPTION_LIST, "list", NULL, "print the presets and the policies, and exit"},
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of a table"},
+	{OPTION_PAPERS, "papers", NULL, "print the jobs of LMDBIO's papers, published and modelled"},
+	{OPTION_PLOT, "plot", "bebop|blues", "print one of them as an SVG plot"},
+	{OPTION_STRIDED, "strided", "N",
+	 "count what N strided readers on each node ask of storage, by each way of those papers"},
+	{OPTION_READ_AHEAD, "read-ahead", "SIZE",
+	 "for --strided: what the kernel reads ahead at most (128KiB)"},
 	{OPTION_SET, "nodes", "N", "how many nodes the job has"},
 	{OPTION_SET + 1, "records", "N", "records in the data set"},
 	{OPTION_SET + 2, "record-size", "SIZE", "bytes in a record, on average"},
@@ -113,7 +125,12 @@ static struct sim_options {
 	struct sim_preset preset;
 	const char *policies; /* NULL: all */
 	bool json;
-} options;
+	bool papers;
+	const struct papers_plot *plot; /* to be drawn, or NULL */
+	uint64_t strided;               /* readers of a node; 0: no readers are counted */
+	uint64_t read_ahead;
+	unsigned others; /* options besides --papers and --plot */
+} options = {.read_ahead = 128 << 10};
 
 static const char *option_name(int key)
 {
@@ -248,11 +265,35 @@ static bool policies_parse(const char *list)
 	return known;
 }
 
+static bool plot_parse(const char *name)
+{
+	size_t n;
+	const struct papers_plot *plots = papers_plots(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(plots[i].name, name))
+			options.plot = &plots[i];
+	if (!options.plot)
+		tool_usage_error(&sim_tool, "there is no plot '%s'", name);
+	return options.plot;
+}
+
 static bool option_parse(int key)
 {
+	options.others += key != OPTION_PAPERS && key != OPTION_PLOT;
 	if (key >= OPTION_SET)
 		return setting_parse(key, optarg);
 	switch (key) {
+	case OPTION_PAPERS:
+		options.papers = true;
+		return true;
+	case OPTION_PLOT:
+		return plot_parse(optarg);
+	case OPTION_STRIDED:
+		return tool_number_parse(&sim_tool, "--strided", optarg, 1, UINT32_MAX,
+					 &options.strided);
+	case OPTION_READ_AHEAD:
+		return tool_size_parse(&sim_tool, "--read-ahead", optarg, &options.read_ahead);
 	case OPTION_JSON:
 		options.json = true;
 		return true;
@@ -345,12 +386,58 @@ static int run_all(void)
 	return rc ? TOOL_FAILED : TOOL_OK;
 }
 
+/* --papers and --plot take nothing else, and one of them: what they show is published. */
+static int papers_show(void)
+{
+	int rc;
+
+	if (options.others || (options.papers && options.plot))
+		return tool_usage_error(&sim_tool, "--papers and --plot go with no other option");
+	rc = options.plot ? papers_draw(options.plot) : papers_print();
+	if (rc)
+		tool_complain(&sim_tool, "%s", strerror(rc));
+	return tool_output_end(&sim_tool, rc ? TOOL_FAILED : TOOL_OK);
+}
+
+static int strided_show(void)
+{
+	const struct sim_preset *preset = &options.preset;
+	struct requests_job job = {
+		.nodes = preset->cluster.nodes,
+		.readers = (uint32_t)options.strided,
+		.records = preset->job.records,
+		.record_bytes = preset->job.record_bytes,
+		.batch = preset->job.batch,
+		.read_ahead = options.read_ahead,
+		.latency = preset->cluster.storage_latency,
+		.rate = preset->cluster.storage_total,
+	};
+	const char *complaint;
+	int rc;
+
+	if (!job.rate)
+		job.rate = sim_curve_at(&preset->cluster.storage, job.nodes);
+	complaint = requests_complaint(&job);
+	if (options.json || options.policies)
+		complaint = "--strided prints one table, of all ways";
+	if (complaint)
+		return tool_usage_error(&sim_tool, "%s", complaint);
+	rc = requests_print(&job);
+	if (rc)
+		tool_complain(&sim_tool, "%s", strerror(rc));
+	return tool_output_end(&sim_tool, rc ? TOOL_FAILED : TOOL_OK);
+}
+
 int main(int argc, char **argv)
 {
 	const char *complaint;
 
 	if (!options_parse(argc, argv))
 		return TOOL_FAILED;
+	if (options.papers || options.plot)
+		return papers_show();
+	if (options.strided)
+		return strided_show();
 	complaint = sim_complaint(&options.preset.cluster, &options.preset.job);
 	if (complaint)
 		return tool_usage_error(&sim_tool, "%s", complaint);

@@ -93,6 +93,26 @@ else
 	not_run json_has_the_numbers_of_the_table "no python3"
 fi
 
+# --- the jobs of LMDBIO's papers ---
+status papers_are_no_error 0 "$tool" --papers
+judge papers_have_both_plots test "$(grep -c '^\(bebop\|blues\): ' out)" -eq 2
+judge papers_have_a_row_for_each_scale test "$(grep -c '^ *9216 ' out)" -eq 3
+judge papers_name_each_plots_best test "$(grep -c '^best against best: ' out)" -eq 2
+"$tool" --plot=bebop > plot.svg
+same plot_is_the_one_of_the_page "$top_srcdir/doc/papers-bebop.svg" plot.svg
+strided='--strided=2 --nodes=2 --records=4096 --record-size=3090 --batch=512'
+# strided WAY COLUMN OPTION...: of that table.
+strided() {
+	strided_way=$1 strided_column=$2
+	shift 2
+	# shellcheck disable=SC2086
+	"$tool" $strided "$@" > out
+	column "$strided_way" "$strided_column"
+}
+judge shorter_read_ahead_takes_more_requests more "$(strided LMDB 2 --read-ahead=64k)" "$(strided LMDB 2)"
+judge more_nodes_read_more_bytes more "$(strided LMDB 3 --nodes=4)" "$(strided LMDB 3)"
+judge all_nodes_together_read_once more "$(strided LMDB 3)" "$(strided lmdbio 3)"
+
 # --- wrong usage ---
 # wrong NAME SAYS OPTION...
 wrong() {
@@ -115,5 +135,18 @@ wrong gain_above_one 'from 0 to 1' --storage-gain=2
 wrong rate_of_no_size 'wants a size' --compute=fast
 wrong rate_of_zero 'above 0' --compute=0
 wrong streams_of_none 'from 1 to' --streams=0,1,1
+wrong papers_with_another_option 'no other option' --papers --nodes=2
+wrong papers_with_a_plot 'no other option' --papers --plot=bebop
+wrong unknown_plot "no plot 'x'" --plot=x
+wrong strided_readers_of_none 'from 1 to' --strided=0
+# shellcheck disable=SC2086
+{
+wrong strided_readers_of_small_records 'above 2038 bytes' $strided --record-size=100
+wrong strided_readers_without_a_record 'for every reader' $strided --batch=3
+wrong strided_readers_beyond_counting '4096 readers' $strided --strided=5000
+wrong strided_readers_of_too_much '256 GiB' $strided --records=100000000000
+wrong strided_readers_without_read_ahead 'reads ahead' $strided --read-ahead=1k
+wrong strided_readers_with_policies 'one table' $strided --policy=lmdbio
+}
 status full_output_fails 2 sh -c "exec '$tool' $small > /dev/full"
 finish

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Shows the jobs of LMDBIO's papers, published and modelled. */
+#ifndef LMDBIO_LAB_SIM_PAPERS_REPORT_H
+#define LMDBIO_LAB_SIM_PAPERS_REPORT_H
+
+#include "sim_requests.h"
+
+/* Tables of all plots, and lmdbio at the same scales and beyond. Both return 0, EINVAL or ENOMEM.
+ */
+int papers_print(void);
+/* A plot as SVG: points as published, lines as modelled. */
+int papers_draw(const struct papers_plot *plot);
+
+/* What strided readers ask of storage, way by way. */
+int requests_print(const struct requests_job *job);
+
+#endif

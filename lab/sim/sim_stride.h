@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Declares what strided readers of a mapped LMDB file ask of storage.
+ *
+ * The readers of a job read the records in order, batch by batch. Each uses its own records of a
+ * batch and steps over the others'. A step touches the leaf page, which holds keys and page
+ * numbers; a used record touches its value's pages too. A value stands behind the leaf page that
+ * names it.
+ */
+#ifndef LMDBIO_LAB_SIM_STRIDE_H
+#define LMDBIO_LAB_SIM_STRIDE_H
+
+#include "sim_pages.h"
+
+struct stride {
+	uint64_t batch; /* records of all readers together */
+	uint64_t run;   /* records in a row that one reader uses; at most batch / readers */
+	uint32_t batches;
+	uint32_t value_pages;  /* a value takes whole pages, as LMDB stores values above 2 KB */
+	uint32_t leaf_records; /* that one leaf page names */
+	uint32_t readers;      /* of the job */
+	uint32_t here;         /* of them on this node */
+	uint32_t first;        /* the first of them */
+	enum {
+		STRIDE_STEPS,   /* over what others use */
+		STRIDE_TOUCHES, /* knows its places, and touches them in the map */
+		STRIDE_READS,   /* knows its places, and reads its part of a batch at once */
+	} way;
+	bool looks_first; /* the first reader steps over everything before it begins */
+	double step;      /* seconds for a record that is in memory and mapped */
+};
+
+struct stride_result {
+	double seconds; /* of the slowest reader of the node */
+	double bytes;   /* from storage, of this node */
+	uint64_t requests, faults, waits;
+	uint64_t records; /* used on this node */
+};
+
+/* Pages of a file of so many records, its two meta pages included. */
+uint64_t stride_pages(const struct stride *stride, uint64_t records);
+
+/* Returns 0, EINVAL (a job that cannot be) or ENOMEM. */
+int stride_run(const struct stride *stride, const struct pages_kernel *kernel,
+	       struct stride_result *result);
+
+#endif
