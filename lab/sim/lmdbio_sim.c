@@ -274,7 +274,7 @@ static bool plot_parse(const char *name)
 		if (!strcmp(plots[i].name, name))
 			options.plot = &plots[i];
 	if (!options.plot)
-		tool_usage_error(&sim_tool, "there is no plot '%s'", name);
+		tool_usage_error(&sim_tool, "--plot wants bebop or blues, not '%s'", name);
 	return options.plot;
 }
 

@@ -29,19 +29,19 @@ static const struct papers_cluster bebop = {
 	.memory = 2500000000u,                                 /* TOPC 4.5 */
 	.fault = 4096 / (520.75 * MB),                         /* TOPC fig. 8: mmap, 4 KiB */
 	.wakeup = 8.8e-6,                                      /* fitted */
-	.window = MIB,                                         /* a block of GPFS */
+	.window = MIB,                                         /* a block */
 	.storage = 5.3 * GB,                                   /* fitted */
 	.pread = {1226 * MB, 1845 * MB, 2433 * MB, 2658 * MB}, /* TOPC fig. 8 */
 	.disks = 30,                                           /* fitted */
-	.disk_rate = 150 * MB,                                 /* data sheets of 7,200 rpm disks */
-	.seek = 10e-3,        /* fitted; data sheets: 8.5 ms and half a turn, 4.2 ms */
-	.block = MIB,         /* GPFS's default then */
+	.disk_rate = 150 * MB,                                 /* assumed: usual at 7,200 rpm */
+	.seek = 10e-3,        /* fitted; usual: 8 to 13 with half a turn */
+	.block = MIB,         /* assumed: not published */
 	.skew = 0.10,         /* fitted */
 	.spread = 0.12,       /* fitted */
 	.network = 12.5 * GB, /* Omni-Path 100 */
 	.hop = 2e-6,          /* Omni-Path: MPI's latency is about 1 us */
 	.turn = 0.85e-3,      /* fitted */
-	.server = 2 * GB,     /* at least: doc/papers.md */
+	.server = 2 * GB,     /* measured: doc/papers.md */
 	.step = 1e-7,         /* measured here: 130 instructions and a cache miss */
 };
 

@@ -137,7 +137,7 @@ wrong rate_of_zero 'above 0' --compute=0
 wrong streams_of_none 'from 1 to' --streams=0,1,1
 wrong papers_with_another_option 'no other option' --papers --nodes=2
 wrong papers_with_a_plot 'no other option' --papers --plot=bebop
-wrong unknown_plot "no plot 'x'" --plot=x
+wrong unknown_plot "wants bebop or blues, not 'x'" --plot=x
 wrong strided_readers_of_none 'from 1 to' --strided=0
 # shellcheck disable=SC2086
 {
