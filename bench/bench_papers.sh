@@ -7,6 +7,7 @@
 # lmm dm dio prov coal) are taken from the environment. A batch is as many records as there are readers,
 # times RUN (1). A line for each: requests, bytes, both modelled, and the larger of both deviations.
 # MOST=PERCENT ends with 1 if a deviation is larger. Needs python3-lmdb.
+# shellcheck disable=SC2034
 set -eu
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
