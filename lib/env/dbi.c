@@ -120,11 +120,42 @@ static bool slot_find(const MDB_txn *txn, const MDB_val *name, MDB_dbi *found)
 	return false;
 }
 
+static MDB_val name_of(const MDB_txn *txn, const char *text)
+{
+	return (MDB_val){.mv_size = strlen(text) + snapshot_layout(&txn->snapshot)->name_end,
+			 .mv_data = (void *)(uintptr_t)text};
+}
+
+/* The record of a name that is in the main database. */
+static int named_find(MDB_txn *txn, const MDB_val *name, unsigned flags, struct tree_record *record)
+{
+	struct tree *home = &txn->trees[DBI_MAIN];
+	int rc;
+
+	/* Named databases do not go with these flags of the main one. */
+	if (home->record.flags & (MDB_DUPSORT | MDB_INTEGERKEY))
+		return flags & MDB_CREATE ? MDB_INCOMPATIBLE : MDB_NOTFOUND;
+	rc = tree_find_named(&txn->snapshot, home, &txn->env->slots[DBI_MAIN].order.key, name,
+			     record);
+	return rc == MDB_NOTFOUND && flags & MDB_CREATE ? env_read_only(txn->env) : rc;
+}
+
+int dbi_find(MDB_txn *txn, const char *text, struct tree *tree, MDB_val *name)
+{
+	struct tree_record record;
+	int rc;
+
+	*name = name_of(txn, text);
+	rc = named_find(txn, name, 0, &record);
+	if (!rc)
+		*tree = (struct tree){.record = record};
+	return rc;
+}
+
 int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 {
 	const unsigned known = MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY | MDB_DUPFIXED |
 			       MDB_INTEGERDUP | MDB_REVERSEDUP | MDB_CREATE;
-	struct tree *home = &txn->trees[DBI_MAIN];
 	struct tree_record record;
 	struct dbi_slot *slot;
 	MDB_val name;
@@ -137,21 +168,14 @@ int dbi_open(MDB_txn *txn, const char *text, unsigned flags, MDB_dbi *dbi)
 		return MDB_BAD_TXN;
 	if (!text)
 		return dbi_open_main(txn, flags, dbi);
-	name = (MDB_val){.mv_size = strlen(text) + snapshot_layout(&txn->snapshot)->name_end,
-			 .mv_data = (void *)(uintptr_t)text};
+	name = name_of(txn, text);
 	if (slot_find(txn, &name, &found)) {
 		*dbi = found;
 		return 0;
 	}
 	if (found >= txn->env->maxdbs)
 		return MDB_DBS_FULL;
-	/* Named databases do not go with these flags of the main one. */
-	if (home->record.flags & (MDB_DUPSORT | MDB_INTEGERKEY))
-		return flags & MDB_CREATE ? MDB_INCOMPATIBLE : MDB_NOTFOUND;
-	rc = tree_find_named(&txn->snapshot, home, &txn->env->slots[DBI_MAIN].order.key, &name,
-			     &record);
-	if (rc == MDB_NOTFOUND && flags & MDB_CREATE)
-		rc = env_read_only(txn->env);
+	rc = named_find(txn, &name, flags, &record);
 	if (rc)
 		return rc;
 	slot = &txn->env->slots[found];

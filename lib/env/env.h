@@ -327,6 +327,9 @@ void env_store_resume(MDB_env *env);
  * (which reads the tree pages, in several threads). Returns 0, or as index_build(). It lives until
  * it is given back. Any thread. */
 int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index);
+/* The same of a tree without a handle (dbi_find()), or of the main one, whose name is NULL. */
+int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
+		      struct record_index **index);
 void records_give(MDB_env *env, const struct record_index *index);
 /* Makes an index that was built elsewhere (by ranks together, for instance) the one that
  * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
@@ -351,6 +354,9 @@ void txn_forget(MDB_txn *txn);
 void dbi_begin(MDB_txn *txn);
 void dbi_end(MDB_txn *txn, bool keep);
 int dbi_open(MDB_txn *txn, const char *name, unsigned flags, MDB_dbi *dbi);
+/* The tree of a named database, without a handle for it: handles are the program's to open and close, one
+ * transaction at a time. *name: as the main database has it, in the memory of `text`. Returns as dbi_open(). */
+int dbi_find(MDB_txn *txn, const char *text, struct tree *tree, MDB_val *name);
 void dbi_close(MDB_env *env, MDB_dbi dbi);
 void dbi_free_all(MDB_env *env);
 

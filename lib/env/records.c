@@ -92,9 +92,9 @@ static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct rec
 	return kept;
 }
 
-int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
+int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
+		      struct record_index **index)
 {
-	struct tree *tree = &txn->trees[dbi];
 	MDB_env *env = txn->env;
 	struct record_index *made;
 	struct kept_index *kept;
@@ -105,7 +105,7 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 	pthread_mutex_lock(&env->records_lock);
 	kept = find(env, txn->id, tree->record.root);
 	if (!kept) {
-		rc = make(txn, tree, dbi == DBI_MAIN ? NULL : &env->slots[dbi].name, &made);
+		rc = make(txn, tree, name, &made);
 		if (!rc && !(kept = keep(txn, tree, made))) {
 			index_free(made);
 			rc = ENOMEM;
@@ -117,6 +117,12 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 	}
 	pthread_mutex_unlock(&env->records_lock);
 	return rc;
+}
+
+int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
+{
+	return records_take_tree(txn, &txn->trees[dbi],
+				 dbi == DBI_MAIN ? NULL : &txn->env->slots[dbi].name, index);
 }
 
 int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index)

@@ -72,8 +72,8 @@ static void sizes_set(struct lmdbio_loader *loader)
 	uint64_t budget = memory_budget(settings_get()), all = snapshot->view.limit, most;
 	uint64_t pages = record->branch_pages + record->leaf_pages + record->overflow_pages;
 
-	/* Trees of duplicates are in no record; and a stale one is not known yet. */
-	if (record->flags & MDB_DUPSORT || pages > all || loader->data.tree.stale)
+	/* Trees of duplicates are in no record. */
+	if (record->flags & MDB_DUPSORT || pages > all)
 		pages = all;
 	loader->data.bytes = pages << snapshot->view.page_shift;
 	loader->data.whole = pages >= all / 2;
@@ -96,7 +96,6 @@ static void arena_limit(struct lmdbio_loader *loader)
 {
 	uint64_t budget = memory_budget(settings_get()), left = budget / 8;
 
-	loader->data.tree = loader->data.txn->trees[loader->data.dbi];
 	sizes_set(loader);
 	if (!loader->data.own_env || !loader->memory.copies)
 		return;
@@ -123,10 +122,31 @@ static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 	return loader->data.tree.record.flags & MDB_DUPSORT ? room / 2 : room;
 }
 
+/* The database's tree. A handle is only opened in an environment that no program has: the transaction lives as
+ * long as the loader, and meanwhile a program opens and closes handles of its own. */
+static int database_open(struct lmdbio_loader *loader, const char *text, MDB_val *name)
+{
+	MDB_txn *txn = loader->data.txn;
+	int rc = 0;
+
+	loader->data.dbi = DBI_MAIN;
+	if (text && !loader->data.own_env)
+		return dbi_find(txn, text, &loader->data.tree, name);
+	if (text)
+		rc = dbi_open(txn, text, 0, &loader->data.dbi);
+	if (rc)
+		return rc;
+	if (text)
+		*name = loader->data.env->slots[loader->data.dbi].name;
+	loader->data.tree = txn->trees[loader->data.dbi];
+	return 0;
+}
+
 /* The environment, a transaction and the database in it. */
 static int place_open(struct lmdbio_loader *loader, const struct loader_place *place,
 		      const struct loader_hooks *hooks)
 {
+	MDB_val name;
 	int rc = 0;
 
 	loader->data.env = place->env;
@@ -154,25 +174,20 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	rc = txn_begin(loader->data.env, NULL, MDB_RDONLY, &loader->data.txn);
 	if (rc)
 		return rc;
-	loader->data.dbi = DBI_MAIN;
-	if (place->name)
-		rc = dbi_open(loader->data.txn, place->name, 0, &loader->data.dbi);
+	rc = database_open(loader, place->name, &name);
 	if (rc)
 		return rc;
 	arena_limit(loader);
-	if (loader->data.tree.stale)
-		rc = tree_refresh(&loader->data.txn->snapshot,
-				  &loader->data.txn->trees[loader->data.dbi]);
-	loader->data.tree = loader->data.txn->trees[loader->data.dbi];
-	sizes_set(loader);
-	if (!rc && loader->job.sharers)
+	if (loader->job.sharers)
 		rc = shelf_open(&loader->data.shelf, &loader->data.txn->snapshot.view,
 				shelf_bytes(loader));
 	if (!rc && loader->job.sharers)
 		loader_shelf_extend(loader);
 	if (!rc && hooks && hooks->number)
 		rc = hooks->number(hooks->context, loader, loader->data.txn, loader->data.dbi);
-	return rc ? rc : records_take(loader->data.txn, loader->data.dbi, &loader->data.index);
+	return rc ? rc
+		  : records_take_tree(loader->data.txn, &loader->data.tree,
+				      place->name ? &name : NULL, &loader->data.index);
 }
 
 /* Of the loader's memory what residents have: a half, or more if so many are asked for, but an

@@ -449,6 +449,43 @@ static void positions_when_glued_in_groups_then_as_published(void **state)
 	assert_true(quality_groups(1000, 1000) == 0);
 }
 
+/* A loader keeps its transaction as long as it lives, and LMDB lets one transaction at a time open handles. */
+static void attach_when_the_program_opens_a_database_then_its_handle_is_its_own(void **state)
+{
+	struct lmdbio_loader_options options = options_of(LMDBIO_ORDER_SEQUENTIAL, 0);
+	struct loader_place named = {.name = "one"};
+	struct lmdbio_loader *loader;
+	struct lmdbio_batch *batch;
+	struct place at;
+	MDB_env *orig;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	(void)state;
+	place_make(&at);
+	orig = origin_open(&at);
+	origin_put_text(orig, "one", 0, "key", "value");
+	origin_put_text(orig, "two", 0, "key", "another");
+	lmdbio_orig_mdb_env_close(orig);
+	named.env = own_open(&at, 1, MDB_NOTLS);
+	options.batch = 1;
+	assert_int_equal(loader_open(&loader, &named, &options, NULL), 0);
+	assert_int_equal(txn_begin(named.env, NULL, MDB_RDONLY, &txn), 0);
+	assert_int_equal(dbi_open(txn, "two", 0, &dbi), 0);
+	assert_int_equal(txn_commit(txn), 0);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	assert_int_equal(loader_next(loader, &batch), 0);
+	assert_int_equal(batch->samples[0].data.mv_size, strlen("value"));
+	loader_done(batch);
+	loader_close(loader);
+	assert_int_equal(txn_begin(named.env, NULL, MDB_RDONLY, &txn), 0);
+	assert_true(dbi_exists(txn, dbi, TXN_DBI_USER));
+	assert_true(txn_has(txn, dbi, "key", "another"));
+	txn_abort(txn);
+	env_close(named.env);
+	place_remove(&at);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +501,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(stage_when_not_there_then_is_refused),
 		cmocka_unit_test(opportunistic_when_residents_have_come_then_from_memory),
 		cmocka_unit_test(open_when_options_make_no_sense_then_refused),
+		cmocka_unit_test(
+			attach_when_the_program_opens_a_database_then_its_handle_is_its_own),
 		cmocka_unit_test(quality_when_sorted_by_label_then_positions_are_fooled),
 		cmocka_unit_test(positions_when_glued_in_groups_then_as_published),
 	};
