@@ -3,23 +3,35 @@
  * comes too late finds it gone. */
 #include "loader/loader_private.h"
 
+#include "util/at_fork.h"
+
 #include <errno.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lmdbio_loader *list;
-static _Atomic unsigned process; /* whose list it is: fork_generation */
+static _Atomic unsigned process; /* fork_generation of the process that has opened one last */
+
+/* The parent's loaders are not the child's, and another thread of the parent may have held the lock. */
+static void fork_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list = NULL;
+}
+
+/* Not with the first loader: that may be opened while another thread forks. */
+__attribute__((constructor)) static void fork_begin(void)
+{
+	static const struct fork_steps steps = {.child = fork_in_child};
+
+	at_fork(FORK_LOADERS, &steps);
+}
 
 void loader_enlist(struct lmdbio_loader *loader)
 {
-	/* The parent's loaders are not the child's, and another thread may have held the lock. */
-	if (process != fork_generation) {
-		pthread_mutex_init(&lock, NULL);
-		list = NULL;
-		process = fork_generation;
-	}
 	pthread_mutex_lock(&lock);
 	loader->live = list;
 	list = loader;
+	process = fork_generation;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -38,8 +50,6 @@ bool loader_delist(struct lmdbio_loader *loader)
 	struct lmdbio_loader **link;
 	bool there;
 
-	if (process != fork_generation)
-		return false;
 	pthread_mutex_lock(&lock);
 	link = find(loader);
 	there = *link != NULL;
@@ -51,8 +61,6 @@ bool loader_delist(struct lmdbio_loader *loader)
 
 struct lmdbio_loader *loader_enter(struct lmdbio_loader *loader)
 {
-	if (process != fork_generation)
-		return NULL;
 	pthread_mutex_lock(&lock);
 	loader = *find(loader);
 	if (loader) {

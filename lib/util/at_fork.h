@@ -10,11 +10,12 @@
  * first place to the last, which is the order of the locks; after it the steps of the parent or of
  * the child run from the last place to the first. A new user adds its place here. */
 enum fork_place {
+	FORK_LOADERS,    /* lib/loader: the list of those that are open */
 	FORK_DISK_TIERS, /* lib/loader: stage files that are open */
-	FORK_ENV,    /* lib/env: environments, with the locks of all layers below */
-	FORK_PURSE,  /* lib/arena: the budget's lines */
-	FORK_KEEPER, /* lib/arena: looks at nothing else, and waits for nothing */
-	FORK_STATS,  /* lib/util: counters */
+	FORK_ENV,        /* lib/env: environments, with the locks of all layers below */
+	FORK_PURSE,      /* lib/arena: the budget's lines */
+	FORK_KEEPER,     /* lib/arena: looks at nothing else, and waits for nothing */
+	FORK_STATS,      /* lib/util: counters */
 	FORK_PLACES,
 };
 

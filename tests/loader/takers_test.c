@@ -3,6 +3,8 @@
  * a quiet time holds back. */
 #include "loader_fixture.h"
 
+#include "loader/loader_private.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,9 +17,9 @@
 #include <cmocka.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { ROUNDS = 8 };
+enum { ROUNDS = 8, CHILDREN = 20 };
 #else
-enum { ROUNDS = 40 };
+enum { ROUNDS = 40, CHILDREN = 300 };
 #endif
 
 struct taker {
@@ -237,6 +239,44 @@ static void child_when_forked_then_it_has_no_loader(void **state)
 	loader_close(loader);
 }
 
+static void *open_one(void *argument)
+{
+	static atomic_uint here;
+	struct lmdbio_loader *loader = argument;
+
+	pthread_mutex_init(&loader->lock, NULL);
+	atomic_fetch_add(&here, 1);
+	while (atomic_load(&here) % 2)
+		continue;
+	loader_enlist(loader);
+	return NULL;
+}
+
+/* Returns 0 when the list has both. */
+static int open_two(void *argument)
+{
+	struct lmdbio_loader *loaders = argument;
+	pthread_t threads[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		if (pthread_create(&threads[i], NULL, open_one, &loaders[i]))
+			return 1;
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	return loader_delist(&loaders[0]) && loader_delist(&loaders[1]) ? 0 : 2;
+}
+
+static void child_when_its_first_loaders_are_opened_at_once_then_it_has_both(void **state)
+{
+	struct lmdbio_loader *loaders = calloc(2, sizeof(*loaders));
+
+	(void)state;
+	assert_non_null(loaders);
+	for (unsigned i = 0; i < CHILDREN; i++)
+		assert_int_equal(in_process(open_two, loaders), 0);
+	free(loaders);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +287,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(quiet_when_begun_then_waiting_still_works),
 		cmocka_unit_test(run_when_quiet_then_its_haste_decides),
 		cmocka_unit_test(child_when_forked_then_it_has_no_loader),
+		cmocka_unit_test(child_when_its_first_loaders_are_opened_at_once_then_it_has_both),
 	};
 
 	(void)argc;
