@@ -37,7 +37,7 @@ enum { LINE = 64, LOCK_VERSION = 2, LOCK_VERSION_BITS = 12 };
 struct reader_slot {
 	_Alignas(LINE) _Atomic uint64_t txnid;
 	_Atomic pid_t pid; /* 0: the slot is free */
-	pthread_t thread;
+	_Atomic pthread_t thread;
 };
 
 struct lock_file {
@@ -60,7 +60,8 @@ struct table {
 	unsigned most;
 	size_t size;
 	struct lock_file *file;
-	const struct readers **owners; /* of each slot: the last claimer in this process, or NULL */
+	/* Of each slot: the last claimer in this process, or NULL. */
+	_Atomic(const struct readers *) *owners;
 };
 
 struct readers {
