@@ -314,15 +314,25 @@ static void signal_note(int number)
 		signal(number, SIG_DFL);
 }
 
+/* A write past the limit of a file's length then fails with EFBIG. Unlike an ignored signal, a caught one has its
+ * default again in a program that the command starts. */
+static void signal_pass(int number)
+{
+	(void)number;
+}
+
 void tool_signals_catch(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-	struct sigaction action = {.sa_handler = signal_note}, before;
+	struct sigaction action = {.sa_handler = signal_note}, pass = {.sa_handler = signal_pass},
+			 before;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		/* What the caller ignores (nohup) stays ignored. */
 		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
+	if (!sigaction(SIGXFSZ, NULL, &before) && before.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &pass, NULL);
 }
 
 static void (*unreadable_told)(void);

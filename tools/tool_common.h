@@ -108,7 +108,7 @@ const char *tool_escape(const void *bytes, size_t length, char *text, size_t siz
 /* MDB_NOSUBDIR when `path` exists and is no directory, else 0: -n is not needed. */
 unsigned tool_path_flags(const char *path);
 
-/* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE only set tool_signal. A second SIGINT or SIGTERM
+/* From now on SIGXFSZ does nothing, and SIGINT, SIGTERM, SIGHUP and SIGPIPE only set tool_signal. A second SIGINT or SIGTERM
  * ends the process at once. */
 void tool_signals_catch(void);
 extern volatile sig_atomic_t tool_signal; /* 0: none has come */

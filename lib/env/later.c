@@ -11,6 +11,7 @@
 
 #include "format/page.h"
 #include "util/descriptor.h"
+#include "util/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,8 @@ static int stand_in_store(struct later *later)
 	const size_t size = FORMAT_METAS * STAND_IN_PAGE;
 	struct stat st;
 
+	if (!limits_allow_file(size))
+		return EFBIG;
 	later->fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
 	if (later->fd < 0)
 		return errno;

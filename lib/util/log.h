@@ -3,7 +3,7 @@
 #ifndef LMDBIO_UTIL_LOG_H
 #define LMDBIO_UTIL_LOG_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 /* One line, "lmdbio: ...\n", in one write(2), so that lines of many processes do not mix. For what
  * a person asked to see (LMDBIO_VERBOSE) or configured wrongly; errno is kept. */
@@ -13,7 +13,9 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * first of each node does, where the launcher numbers them; with LMDBIO_VERBOSE each. */
 void log_refused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Whether standard error is one, and not a file that has its number. errno may change. */
-bool log_is_open(void);
+/* Text as it is, if standard error is one, and not a file that has its number. A file that may not grow, or a pipe that
+ * no process reads any more, loses it: the program, which may never write there itself, gets no SIGXFSZ and no SIGPIPE
+ * for it. errno may change. */
+void log_bytes(const char *text, size_t length);
 
 #endif

@@ -3,6 +3,7 @@
 #include "util/stats.h"
 
 #include "util/clock.h"
+#include "util/limits.h"
 #include "util/log.h"
 #include "util/verdict.h"
 
@@ -291,6 +292,10 @@ static void tell_file(const char *pattern, pid_t pid, const char *text, size_t l
 		log_line("LMDBIO_STATS=%s: %s", pattern, strerror(rc));
 		return;
 	}
+	if (!limits_allow_file(length)) {
+		log_line("LMDBIO_STATS: %s: %s", path, strerror(EFBIG));
+		return;
+	}
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		rc = errno;
@@ -318,6 +323,6 @@ void stats_report_write(const struct stats_report *report, const struct settings
 		length = stats_format_json(report, text, sizeof(text));
 	if (output->how == SETTINGS_STATS_FILE)
 		tell_file(output->file, report->pid, text, length);
-	else if (log_is_open())
-		write_all(STDERR_FILENO, text, length);
+	else
+		log_bytes(text, length);
 }

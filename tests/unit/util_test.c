@@ -5,12 +5,16 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -414,6 +418,41 @@ static void log_line_when_short_then_prefix_and_newline_and_errno_kept(void **st
 	assert_string_equal(text, "lmdbio: \n");
 }
 
+/* Where stderr leads in it, no byte can be written; the signals that this has are fatal ones. */
+static int say_in_vain(void *is_file)
+{
+	const struct rlimit none = {0, RLIM_INFINITY};
+	int ends[2] = {-1, -1};
+
+	if (is_file)
+		ends[1] = memfd_create("full", MFD_CLOEXEC);
+	else if (pipe2(ends, O_CLOEXEC) || close(ends[0]))
+		return 2;
+	if (setrlimit(RLIMIT_FSIZE, &none) || dup2(ends[1], STDERR_FILENO) < 0)
+		return 3;
+	signal(SIGXFSZ, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	say_short();
+	return 0;
+}
+
+static void log_line_when_it_cannot_be_written_then_the_program_goes_on(void **state)
+{
+	static bool file;
+	int statuses[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (!child)
+			_exit(say_in_vain(i ? &file : NULL));
+		assert_int_equal(waitpid(child, &statuses[i], 0), child);
+		assert_int_equal(statuses[i], 0);
+	}
+}
+
 static size_t long_length;
 
 static void say_long(void)
@@ -474,6 +513,7 @@ int main(void)
 		cmocka_unit_test(settings_when_names_only_look_alike_then_silence),
 		cmocka_unit_test(settings_when_value_is_very_long_then_one_cut_line),
 		cmocka_unit_test(log_line_when_short_then_prefix_and_newline_and_errno_kept),
+		cmocka_unit_test(log_line_when_it_cannot_be_written_then_the_program_goes_on),
 		cmocka_unit_test(log_line_when_long_then_cut_at_its_room_with_a_newline),
 	};
 
