@@ -25,7 +25,7 @@
 
 enum { RECORDS = 600, VALUE = 2500, LOOKS = 20, BATCH = 20 };
 
-bool lives_strict;
+bool lives_strict, lives_failed;
 static struct place place;
 static char scratch[200]; /* a directory; in it: */
 static char container[220], later[220], summed[220], staged[220], stage[220], text[220];
@@ -48,13 +48,15 @@ void lives_end(int how, const char *what, int rc)
 /* Whether a call has done what it is to do; else its code is one of the fault's. */
 static bool is_done(const char *what, int rc)
 {
-	static const int codes[] = {EIO, ENOMEM, EMFILE, EAGAIN, ENOSPC, EADDRINUSE};
+	static const int codes[] = {EIO, ENOMEM, EMFILE, EAGAIN, ENOSPC, EFBIG, EADDRINUSE};
 
 	if (!rc)
 		return true;
 	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-		if (rc == codes[i] && !lives_strict)
+		if (rc == codes[i] && !lives_strict) {
+			lives_failed = true;
 			return false;
+		}
 	lives_end(WRONG_CODE, what, rc);
 	return false;
 }
@@ -121,8 +123,10 @@ static void fork_read(MDB_env *env)
 	MDB_txn *txn;
 	MDB_dbi dbi;
 
-	if (child < 0)
-		lives_end(MISSING, "fork", errno);
+	if (child < 0) {
+		(void)is_done("fork", errno);
+		return;
+	}
 	if (!child) {
 		if (is_done("a child's mdb_txn_begin",
 			    mdb_txn_begin(env, NULL, MDB_RDONLY, &txn)) &&
@@ -392,4 +396,20 @@ void lives_over(void)
 	if (system(command))
 		abort();
 	place_remove(&place);
+}
+
+void lives_for_all_users(void)
+{
+	char command[1000];
+
+	/* Of the directories below, which are the loader's and lmdbio-stage's, no other user is to have any. */
+	snprintf(command, sizeof(command), "chmod a+rwx '%s' '%s' && chmod a+rw '%s'/*.* '%s'/*.*",
+		 scratch, place.directory, scratch, place.directory);
+	if (system(command))
+		abort();
+}
+
+bool lives_in_reach(void)
+{
+	return !access(place.directory, R_OK | W_OK | X_OK) && !access(container, R_OK);
 }

@@ -16,10 +16,17 @@ struct life {
 extern const struct life lives[];
 extern const unsigned lives_count;
 extern bool lives_strict; /* no call fails now: each code is a defect */
+extern bool lives_failed; /* a call has returned the code of a fault */
 
 /* Makes the data sets that all lives read, and removes them. */
 void lives_begin(void);
 void lives_over(void);
+
+/* Lets another user read them: the lives in front, so many, are that user's as well. */
+enum { LIVES_OF_ANY_USER = 3 };
+void lives_for_all_users(void);
+/* Whether this user may. */
+bool lives_in_reach(void);
 
 /* Says what is wrong, and ends the process. */
 void lives_end(int how, const char *what, int rc) __attribute__((noreturn));

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks what a program sees whose address space, descriptors, processes, locked memory or length of files are limited,
+ * in twenty steps from too little to enough: right bytes or the code of what there is none of; and all of it once the
+ * limit is lifted, with no descriptor lost.
+ *
+ * A step is a child process for each life of library_lives.c. Without TESTS_LONG some steps are passed over, and each
+ * has one life. */
+#include "config.h"
+#include "library_lives.h"
+
+#include "util/clock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEPS = 20, SHORT = 4, SECONDS = 60 /* a hang */, CANNOT = 77, USERS_OF_NONE = 2000000 };
+enum { LACKED = 4 /* a step in which a call was refused */ };
+enum { MIB = 1 << 20 };
+
+/* Bytes that are mapped now. */
+static rlim_t mapped(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	if (!file || fscanf(file, "%lu", &pages) != 1)
+		abort();
+	fclose(file);
+	return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static rlim_t addresses(unsigned step)
+{
+	return mapped() + (rlim_t)step * step * (2 * MIB);
+}
+
+static rlim_t files(unsigned step)
+{
+	int next = dup(STDIN_FILENO);
+
+	close(next);
+	return (rlim_t)next + step + (step > STEPS / 2 ? (step - STEPS / 2) * 10 : 0);
+}
+
+static rlim_t processes(unsigned step)
+{
+	return 1 + step;
+}
+
+static rlim_t powers(unsigned step)
+{
+	return step ? (rlim_t)256 << (step - 1) : 0;
+}
+
+static const struct limit {
+	const char *name;
+	int resource;
+	rlim_t (*at)(unsigned step);
+	bool user; /* root has no such limit */
+	bool lacks; /* the first step is too little for calls to succeed; the others' is made up for */
+} limits[] = {
+	{"address space (-v)", RLIMIT_AS, addresses, false, true},
+	{"descriptors (-n)", RLIMIT_NOFILE, files, false, true},
+	{"processes (-u)", RLIMIT_NPROC, processes, true, true},
+	{"locked memory (-l)", RLIMIT_MEMLOCK, powers, true, false},
+	{"length of files (-f)", RLIMIT_FSIZE, powers, false, false},
+};
+enum { LIMITS = sizeof(limits) / sizeof(*limits) };
+
+static int limit_set(int resource, rlim_t soft)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit))
+		return errno;
+	limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+	return setrlimit(resource, &limit) ? errno : 0;
+}
+
+/* A user without any other process, so that tests which run at once do not count each other's. */
+static void become_another_user(void)
+{
+	uid_t user = USERS_OF_NONE + (uid_t)getpid();
+
+	if (!geteuid() && (setresuid(user, user, user) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
+		_exit(CANNOT);
+	if (!lives_in_reach())
+		_exit(CANNOT);
+}
+
+static unsigned descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (directory && readdir(directory))
+		n++;
+	closedir(directory);
+	return n;
+}
+
+static void step_live(const struct limit *limit, unsigned step, const struct life *life)
+{
+	struct rlimit before;
+	unsigned open;
+
+	(void)alarm(SECONDS);
+	if (limit->user)
+		become_another_user();
+	if (getrlimit(limit->resource, &before) || limit_set(limit->resource, limit->at(step)))
+		_exit(CANNOT);
+	life->live();
+	life->live();
+	if (setrlimit(limit->resource, &before))
+		_exit(CANNOT);
+	lives_strict = true;
+	life->live();
+	open = descriptors();
+	life->live();
+	if (descriptors() > open)
+		lives_end(DESCRIPTORS, "descriptors", (int)descriptors());
+	_exit(lives_failed ? LACKED : FINE);
+}
+
+/* Returns as the child: its status, or minus its signal. */
+static int step_run(const struct limit *limit, unsigned step, const struct life *life)
+{
+	int status;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child < 0)
+		abort();
+	if (!child)
+		step_live(limit, step, life);
+	if (waitpid(child, &status, 0) != child)
+		abort();
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static bool is_tried(const struct limit *limit)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return limit->resource != RLIMIT_AS; /* the sanitizers map terabytes */
+#else
+	return limit->resource == limit->resource;
+#endif
+}
+
+struct counted {
+	unsigned runs, lacked, bad;
+	uint64_t slowest;
+	bool cannot;
+};
+
+static void step_count(const struct limit *limit, unsigned step, const struct life *life,
+		       struct counted *counted)
+{
+	uint64_t begun = clock_now(), took;
+	int rc = step_run(limit, step, life);
+
+	took = clock_now() - begun;
+	counted->slowest = took > counted->slowest ? took : counted->slowest;
+	counted->cannot |= rc == CANNOT;
+	counted->runs++;
+	counted->lacked += rc == LACKED;
+	if (rc == FINE || rc == LACKED || rc == CANNOT)
+		return;
+	printf("%s, step %u, %s: it ends with %d\n", limit->name, step, life->name, rc);
+	counted->bad++;
+}
+
+/* All steps of a limit, or some. Returns how many went wrong. */
+static unsigned limit_run(const struct limit *limit, bool all)
+{
+	unsigned count = limit->user ? LIVES_OF_ANY_USER : lives_count;
+	struct counted counted = {0};
+
+	if (limit->user)
+		lives_for_all_users(); /* also what lives have made since */
+	for (unsigned step = 0; step < STEPS && !counted.cannot; step += all    ? 1
+									 : step ? SHORT
+										: SHORT - 1)
+		for (unsigned life = 0; life < count; life++)
+			if (all || life == (step + 1) / SHORT % count)
+				step_count(limit, step, &lives[life], &counted);
+	if (counted.cannot) {
+		printf("-- %s: it cannot be limited here\n", limit->name);
+		return counted.bad;
+	}
+	printf("-- %s: %u lives, in %u of them calls were refused, the slowest took %u ms\n",
+	       limit->name, counted.runs, counted.lacked, (unsigned)(counted.slowest / 1000000));
+	if (limit->lacks && (!counted.lacked || counted.lacked == counted.runs)) {
+		printf("%s: the steps do not go from too little to enough\n", limit->name);
+		counted.bad++;
+	}
+	return counted.bad;
+}
+
+int main(void)
+{
+	unsigned bad = 0;
+
+	lives_begin();
+	for (unsigned i = 0; i < LIMITS; i++)
+		if (is_tried(&limits[i]))
+			bad += limit_run(&limits[i], getenv("TESTS_LONG"));
+	lives_over();
+	return bad != 0;
+}
