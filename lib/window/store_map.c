@@ -31,19 +31,21 @@ static bool show_file_again(const struct store *store, uint64_t offset, uint64_t
  * show_file_whole(). */
 static bool show_file(const struct store *store, uint64_t offset, uint64_t end)
 {
-	if (!descriptor_is(store->file.fd, store->file.device, store->file.inode))
-		return show_file_again(store, offset, end);
-	return mmap(store->file.base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
-		    store->file.fd, (off_t)offset) != MAP_FAILED;
+	uint8_t *start = store->file.base + offset;
+	bool shown = descriptor_is(store->file.fd, store->file.device, store->file.inode)
+			     ? mmap(start, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+				    store->file.fd, (off_t)offset) != MAP_FAILED
+			     : show_file_again(store, offset, end);
+
+	/* The kernel joins parts of the file to one map only if all have the same advice. */
+	if (shown && store->file.random)
+		(void)madvise(start, end - offset, MADV_RANDOM);
+	return shown;
 }
 
 bool show_file_whole(const struct store *store)
 {
-	if (!show_file(store, 0, store->file.length))
-		return false;
-	if (store->file.random)
-		(void)madvise(store->file.base, store->file.length, MADV_RANDOM);
-	return true;
+	return show_file(store, 0, store->file.length);
 }
 
 static bool show_arena(struct store *store, uint64_t offset, uint64_t end)

@@ -62,6 +62,21 @@ void reader_map_says(const struct reader *reader, uint64_t offset, const char *n
 	fclose(maps);
 }
 
+int reader_maps(const struct reader *reader)
+{
+	uintptr_t base = (uintptr_t)reader->base;
+	FILE *file = fopen("/proc/self/maps", "re");
+	unsigned long start;
+	char line[MAP_LINE];
+	int n = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		n += sscanf(line, "%lx-", &start) == 1 && start >= base && start < base + SIZE;
+	fclose(file);
+	return n;
+}
+
 int store_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));

@@ -35,6 +35,9 @@ enum { MAP_LINE = 512 };
 void reader_map_says(const struct reader *reader, uint64_t offset, const char *name,
 		     char said[MAP_LINE]);
 
+/* The kernel's maps that a reader's window is made of. */
+int reader_maps(const struct reader *reader);
+
 int store_setup(void **state);
 int store_teardown(void **state);
 

@@ -339,22 +339,6 @@ static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 }
 
-/* The kernel's maps that a window is made of. */
-static int maps_of(const struct reader *reader)
-{
-	uintptr_t base = (uintptr_t)reader->base;
-	FILE *file = fopen("/proc/self/maps", "re");
-	unsigned long start;
-	char line[512];
-	int n = 0;
-
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file))
-		n += sscanf(line, "%lx-", &start) == 1 && start >= base && start < base + SIZE;
-	fclose(file);
-	return n;
-}
-
 /* Every other block of the chunks behind the first one. */
 static void bring_every_other_block(struct reader *reader, uint64_t chunks)
 {
@@ -370,7 +354,7 @@ static void first_transaction_when_single_blocks_come_then_a_chunk_is_one_map(vo
 
 	store_enter(&f->first.store);
 	bring_every_other_block(&f->first, 2);
-	assert_int_equal(maps_of(&f->first), 3);
+	assert_int_equal(reader_maps(&f->first), 3);
 	store_leave(&f->first.store);
 }
 
@@ -385,18 +369,18 @@ static void enter_with_a_pointer(struct store *store)
 static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 {
 	struct fixture *f = *state;
-	int before = maps_of(&f->first);
+	int before = reader_maps(&f->first);
 
 	enter_with_a_pointer(&f->first.store);
 	enter_with_a_pointer(&f->second.store);
 	bring_every_other_block(&f->first, CHUNKS - 1);
-	assert_in_range(maps_of(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
+	assert_in_range(reader_maps(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
 	/* One that comes late is not left without. */
 	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_BLOCK), 0);
 	assert_true(store_covers(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
 	bring_every_other_block(&f->second, CHUNKS - 1);
 	/* All windows of the process together. */
-	assert_true(maps_of(&f->first) + maps_of(&f->second) <= KERNEL_MAPS / 2 + 4);
+	assert_true(reader_maps(&f->first) + reader_maps(&f->second) <= KERNEL_MAPS / 2 + 4);
 	assert_right(&f->first, 0, SIZE);
 	assert_right(&f->second, 0, SIZE);
 	store_leave(&f->first.store);
@@ -406,7 +390,7 @@ static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
 	assert_int_equal(store_pause(&f->second.store), 0);
 	assert_int_equal(f->first.store.shown.borders, 0);
 	assert_int_equal(f->second.store.shown.borders, 0);
-	assert_int_equal(maps_of(&f->first), 1);
+	assert_int_equal(reader_maps(&f->first), 1);
 	store_resume(&f->first.store);
 	store_resume(&f->second.store);
 }
@@ -558,32 +542,6 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 }
 
-/* Whether the kernel was told to read the pages at the middle of a window singly. */
-static bool is_read_singly(const struct reader *reader)
-{
-	char said[MAP_LINE];
-
-	reader_map_says(reader, SIZE / 2, "VmFlags:", said);
-	return strstr(said, " rr") != NULL;
-}
-
-/* MDB_NORDAHEAD is for the map that the file is under again. */
-static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-	struct identity next = f->identity;
-
-	assert_int_equal(madvise(f->first.base, SIZE, MADV_RANDOM), 0);
-	store_read_singly(store);
-	assert_int_equal(store_bring(store, 0, SIZE), 0);
-	assert_false(is_read_singly(&f->first));
-	next.snapshot++;
-	assert_int_equal(store_snapshot(store, &next, SIZE, LOW, true), 0);
-	assert_true(is_read_singly(&f->first));
-	assert_right(&f->first, 0, SIZE);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,9 +607,6 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, store_setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			snapshot_when_pages_are_to_be_read_singly_then_they_are_again, store_setup,
 			teardown),
 	};
 
