@@ -107,15 +107,6 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 	return true;
 }
 
-bool chunk_leave(struct store *store, uint64_t chunk)
-{
-	if (get_state(store, chunk) != CHUNK_RUNS || store->ops->save)
-		return chunk_rest(store, chunk);
-	/* Between its runs it shows the file already. */
-	store->shown.taints[chunk] = store->shown.epoch;
-	return true;
-}
-
 /* Room for two chunks more in the ring. */
 static bool ring_room(struct store *store)
 {
@@ -143,14 +134,47 @@ static void ring_put(struct store *store, uint64_t chunk)
 			    store->shown.mapped_room] = chunk;
 }
 
-/* The oldest one becomes the newest. */
-static void ring_turn(struct store *store)
+/* Takes the oldest one out. */
+static uint64_t ring_take(struct store *store)
 {
 	uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
 
 	store->shown.mapped_first = (store->shown.mapped_first + 1) % store->shown.mapped_room;
 	store->shown.mapped_count--;
-	ring_put(store, chunk);
+	return chunk;
+}
+
+/* The oldest one becomes the newest. */
+static void ring_turn(struct store *store)
+{
+	ring_put(store, ring_take(store));
+}
+
+/* Takes one out wherever it stands: no chunk is in the ring twice. */
+static void ring_drop(struct store *store, uint64_t chunk)
+{
+	for (uint64_t n = store->shown.mapped_count; n > 0; n--) {
+		uint64_t oldest = ring_take(store);
+
+		if (oldest != chunk)
+			ring_put(store, oldest);
+	}
+}
+
+bool chunk_leave(struct store *store, uint64_t chunk)
+{
+	bool shown = is_shown(store, chunk);
+
+	if (get_state(store, chunk) == CHUNK_RUNS && !store->ops->save) {
+		/* Between its runs it shows the file already. */
+		store->shown.taints[chunk] = store->shown.epoch;
+		return true;
+	}
+	if (!chunk_rest(store, chunk))
+		return false;
+	if (shown)
+		ring_drop(store, chunk);
+	return true;
 }
 
 /* The oldest map; false when the kernel does not let it go. */
@@ -158,8 +182,7 @@ static bool shed_one(struct store *store)
 {
 	if (!chunk_rest(store, store->shown.mapped[store->shown.mapped_first]))
 		return false;
-	store->shown.mapped_first = (store->shown.mapped_first + 1) % store->shown.mapped_room;
-	store->shown.mapped_count--;
+	(void)ring_take(store);
 	return true;
 }
 
@@ -235,14 +258,12 @@ bool rest_all(struct store *store)
 		return true;
 	if (store->ops->save || !show_file_whole(store))
 		return shed_all(store);
-	for (; store->shown.mapped_count > 0; store->shown.mapped_count--) {
-		uint64_t chunk = store->shown.mapped[store->shown.mapped_first];
+	while (store->shown.mapped_count > 0) {
+		uint64_t chunk = ring_take(store);
 
 		set_state(store, chunk, CHUNK_REST);
 		runs_clear(store, chunk);
 		arena_unpin(store->arena, chunk);
-		store->shown.mapped_first =
-			(store->shown.mapped_first + 1) % store->shown.mapped_room;
 	}
 	borders_clear(store);
 	return true;
