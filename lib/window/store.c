@@ -207,8 +207,10 @@ int store_pause(struct store *store)
 {
 	bool rested = true;
 
+	if (store_shows_file(store))
+		return 0; /* as the original's map does */
 	pthread_mutex_lock(&store->lock);
-	if (!store->paused++ && !store_shows_file(store)) {
+	if (!store->paused++) {
 		atomic_store(&store->enabled, false);
 		rested = rest_all(store);
 	}
@@ -218,8 +220,10 @@ int store_pause(struct store *store)
 
 void store_resume(struct store *store)
 {
+	if (store_shows_file(store))
+		return;
 	pthread_mutex_lock(&store->lock);
-	if (!--store->paused && !store_shows_file(store)) {
+	if (!--store->paused) {
 		taint_all(store);
 		atomic_store(&store->enabled, store->armed);
 	}
@@ -287,7 +291,11 @@ void store_forked(struct store *store)
 	taint_all(store);
 	store->shown.mapped_count = 0;
 	store->landing.loads = 0;
+	/* Look-aheads and copies were other threads' of the parent. */
 	atomic_store(&store->scans, 0);
+	store->steppers = 0;
+	store->paused = 0;
+	atomic_store(&store->enabled, store->armed);
 	atomic_store(&store->granted.keeps, false);
 	atomic_store(&store->landing.announced, false);
 	store->landing.waiters = NULL;
