@@ -125,7 +125,9 @@ struct MDB_env {
 	struct io reads; /* unless packed */
 	struct store store;
 	struct prefetch *prefetch;    /* NULL: no look-ahead */
-	pthread_mutex_t records_lock; /* of the indexes (records.c) */
+	pthread_mutex_t records_lock; /* of the list of indexes (records.c), and of the main
+					 database's order (dbi.c); nothing is read under it */
+	pthread_mutex_t making_lock;  /* of a thread that makes an index, before records_lock */
 	struct kept_index *indexes;
 	_Atomic MDB_dbi dbis; /* slots in use, core ones included */
 	struct dbi_slot *slots;

@@ -22,6 +22,7 @@ struct kept_index {
 void records_open(MDB_env *env)
 {
 	pthread_mutex_init(&env->records_lock, NULL);
+	pthread_mutex_init(&env->making_lock, NULL);
 	env->indexes = NULL;
 }
 
@@ -34,13 +35,15 @@ void records_close(MDB_env *env)
 		index_free(kept->index);
 		free(kept);
 	}
+	pthread_mutex_destroy(&env->making_lock);
 	pthread_mutex_destroy(&env->records_lock);
 }
 
 void records_forked(MDB_env *env)
 {
-	/* Another thread of the parent may have held it. What it was making is not in the list. */
+	/* Another thread of the parent may have held them. What it was making is not in the list. */
 	pthread_mutex_init(&env->records_lock, NULL);
+	pthread_mutex_init(&env->making_lock, NULL);
 }
 
 static void forget_old(MDB_env *env, size_t id)
@@ -92,30 +95,61 @@ static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct rec
 	return kept;
 }
 
+/* Takes an index that there is. false: there is none. */
+static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record_index **index)
+{
+	MDB_env *env = txn->env;
+	struct kept_index *kept;
+
+	pthread_mutex_lock(&env->records_lock);
+	kept = find(env, txn->id, tree->record.root);
+	if (kept) {
+		kept->users++;
+		*index = kept->index;
+	}
+	pthread_mutex_unlock(&env->records_lock);
+	return kept;
+}
+
+/* Keeps what has been made, unless records_put() was faster, and takes what is kept. Returns 0 or
+ * ENOMEM. */
+static int keep_made(MDB_txn *txn, const struct tree *tree, struct record_index *made,
+		     struct record_index **index)
+{
+	MDB_env *env = txn->env;
+	struct kept_index *kept;
+
+	pthread_mutex_lock(&env->records_lock);
+	kept = find(env, txn->id, tree->record.root);
+	if (!kept)
+		kept = keep(txn, tree, made);
+	if (kept) {
+		kept->users++;
+		*index = kept->index;
+	}
+	pthread_mutex_unlock(&env->records_lock);
+	if (!kept || *index != made)
+		index_free(made);
+	return kept ? 0 : ENOMEM;
+}
+
+/* One thread at a time makes an index, which may take minutes; it holds up no thread that needs none. */
 int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
 		      struct record_index **index)
 {
 	MDB_env *env = txn->env;
 	struct record_index *made;
-	struct kept_index *kept;
 	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
 
-	if (rc)
+	if (rc || take_kept(txn, tree, index))
 		return rc;
-	pthread_mutex_lock(&env->records_lock);
-	kept = find(env, txn->id, tree->record.root);
-	if (!kept) {
+	pthread_mutex_lock(&env->making_lock);
+	if (!take_kept(txn, tree, index)) {
 		rc = make(txn, tree, name, &made);
-		if (!rc && !(kept = keep(txn, tree, made))) {
-			index_free(made);
-			rc = ENOMEM;
-		}
+		if (!rc)
+			rc = keep_made(txn, tree, made, index);
 	}
-	if (!rc) {
-		kept->users++;
-		*index = kept->index;
-	}
-	pthread_mutex_unlock(&env->records_lock);
+	pthread_mutex_unlock(&env->making_lock);
 	return rc;
 }
 
