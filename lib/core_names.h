@@ -9,6 +9,7 @@
 #ifndef LMDBIO_CORE_NAMES_H
 #define LMDBIO_CORE_NAMES_H
 
+#pragma redefine_extname arena_abandon lmdbio_core_arena_abandon
 #pragma redefine_extname arena_answer lmdbio_core_arena_answer
 #pragma redefine_extname arena_beat lmdbio_core_arena_beat
 #pragma redefine_extname arena_budget lmdbio_core_arena_budget

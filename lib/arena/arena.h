@@ -146,6 +146,10 @@ void arena_publish(struct arena *arena, uint64_t first, uint64_t count);
 /* Gives a claim back and wakes the processes that wait for it. */
 void arena_release(struct arena *arena, uint64_t chunk);
 
+/* The same after a read that failed: gives back so many blocks that were reserved for it and not
+ * published, and frees the memory of what it has left behind. */
+void arena_abandon(struct arena *arena, uint64_t chunk, uint64_t blocks);
+
 /* Waits until no living process holds the claim. Returns true then, false when `milliseconds`
  * have passed before (the holder lives, but is slow or stopped), or at once when there is no
  * memory for the table: go on without the arena then. Notices a dead holder within 100 ms. */
@@ -223,8 +227,7 @@ bool arena_reserve(struct arena *arena, uint64_t blocks);
 /* Whether so many blocks more would find room without anybody's going for them. */
 bool arena_has_room(struct arena *arena, uint64_t blocks);
 
-/* Gives back what was reserved and not published (a read that failed). Before arena_release(),
- * which then frees what the read has left behind. */
+/* Gives back what was reserved and not published, and for which nothing was read. */
 void arena_unreserve(struct arena *arena, uint64_t blocks);
 
 /* How many pieces of a chunk the node's processes have read because a reader waited for them,

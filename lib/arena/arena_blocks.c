@@ -106,11 +106,8 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) {
-			/* What has come is in no account. */
-			atomic_store_explicit(&arena->returned, true, memory_order_relaxed);
+		if (n <= 0)
 			return ENOMEM;
-		}
 		from += n;
 		offset += (uint64_t)n;
 		length -= (uint64_t)n;
@@ -252,7 +249,8 @@ void arena_free_unpublished(struct arena *arena, uint64_t chunk)
 {
 	uint64_t first = chunk * ARENA_BLOCKS, end = first + ARENA_BLOCKS, run, length;
 
-	arena_huge_break(&arena->groups[chunk / ARENA_GROUP], chunk);
-	for (; (length = arena_missing(arena, first, end, &run)) > 0; first = run + length)
+	for (; (length = arena_missing(arena, first, end, &run)) > 0; first = run + length) {
+		arena_huge_break(&arena->groups[chunk / ARENA_GROUP], chunk);
 		(void)arena_give_back(arena, run * ARENA_BLOCK, length * ARENA_BLOCK);
+	}
 }

@@ -514,10 +514,8 @@ bool arena_has_room(struct arena *arena, uint64_t blocks)
 
 void arena_unreserve(struct arena *arena, uint64_t blocks)
 {
-	if (!blocks)
-		return;
-	give_back(arena, blocks);
-	atomic_store_explicit(&arena->returned, true, memory_order_relaxed);
+	if (blocks)
+		give_back(arena, blocks);
 }
 
 void arena_touch(struct arena *arena, uint64_t chunk)

@@ -149,7 +149,6 @@ struct arena {
 	_Atomic unsigned members;
 	atomic_int trust; /* in huge pages: 1 as long as they are worth it; less 1 for each in a
 			     row that came late or not at all */
-	_Atomic bool returned; /* something reserved was given back: bytes may lie unpublished */
 };
 
 #ifdef ARENA_STEPS

@@ -319,18 +319,33 @@ bool arena_claim(struct arena *arena, uint64_t chunk)
 	return true;
 }
 
-void arena_release(struct arena *arena, uint64_t chunk)
+/* The group of a chunk that this process has claimed to load it, or NULL. */
+static struct arena_group *group_of_claim(const struct arena *arena, uint64_t chunk)
 {
 	struct arena_group *group = chunk < arena->chunks ? arena_group_of(arena, chunk) : NULL;
 
 	if (!group || (atomic_load(&group->words[chunk % ARENA_GROUP]) &
 		       (WORD_OWNER | WORD_EVICTING)) != arena->row)
+		return NULL;
+	return group;
+}
+
+void arena_release(struct arena *arena, uint64_t chunk)
+{
+	struct arena_group *group = group_of_claim(arena, chunk);
+
+	if (!group)
 		return;
-	/* A read that failed may have left bytes that are not counted. */
-	if (atomic_load_explicit(&arena->returned, memory_order_relaxed))
-		arena_free_unpublished(arena, chunk);
 	arena_step("releasing");
 	arena_claim_end(arena, group, chunk, arena->row);
+}
+
+void arena_abandon(struct arena *arena, uint64_t chunk, uint64_t blocks)
+{
+	arena_unreserve(arena, blocks);
+	if (group_of_claim(arena, chunk))
+		arena_free_unpublished(arena, chunk);
+	arena_release(arena, chunk);
 }
 
 bool arena_wait(struct arena *arena, uint64_t chunk, unsigned milliseconds)

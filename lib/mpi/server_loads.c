@@ -262,10 +262,14 @@ static void put(struct server *server, struct server_load *load)
 		if (put && server->place.nodes > 1 &&
 		    server_owner(load->set, load->chunk) == server->place.node)
 			arena_keep(arena, load->chunk);
-		arena_unreserve(arena, load->reserved);
+		if (put) {
+			arena_unreserve(arena, load->reserved);
+			arena_release(arena, load->chunk);
+		} else {
+			arena_abandon(arena, load->chunk, load->reserved);
+		}
 		load->reserved = 0;
 		load->place = NULL;
-		arena_release(arena, load->chunk);
 	}
 	if (put)
 		arena_answer(arena, load->chunk, false);

@@ -124,7 +124,10 @@ static int fill_chunk(struct stage_target *target, uint64_t chunk, uint64_t offs
 	rc = fill_claimed(target, first, end, offset, bytes, length);
 	if (!rc && !arena_pin(target->arena, chunk)) /* a claimed chunk is not evicted */
 		rc = EBUSY;
-	arena_release(target->arena, chunk);
+	if (rc)
+		arena_abandon(target->arena, chunk, 0);
+	else
+		arena_release(target->arena, chunk);
 	return rc;
 }
 

@@ -377,8 +377,7 @@ void arena_land(struct store *store, const struct store_load *load, int error)
 		return;
 	}
 	if (error) {
-		arena_unreserve(load->arena, load->blocks);
-		arena_release(load->arena, load->chunk);
+		arena_abandon(load->arena, load->chunk, load->blocks);
 		return;
 	}
 	arena_publish(load->arena, first, end - first);

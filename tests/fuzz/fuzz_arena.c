@@ -69,7 +69,10 @@ static void call(struct arena *arena, unsigned which, const uint8_t *step)
 			arena_publish(arena, first, blocks);
 		break;
 	case 1:
-		arena_release(arena, chunk);
+		if (flag)
+			arena_abandon(arena, chunk, blocks);
+		else
+			arena_release(arena, chunk);
 		break;
 	case 2:
 		(void)arena_pin(arena, chunk);

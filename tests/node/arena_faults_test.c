@@ -163,14 +163,15 @@ static bool use(struct arena *arena, const uint8_t *map, uint64_t chunk, uint8_t
 	if (arena_present(arena, first, lived.blocks)) {
 		is_there = true;
 	} else if (arena_claim(arena, chunk)) {
-		if (arena_reserve(arena, lived.blocks)) {
-			is_there = !arena_fill(arena, chunk * ARENA_CHUNK, bytes, length);
+		is_there = arena_reserve(arena, lived.blocks);
+		if (is_there && arena_fill(arena, chunk * ARENA_CHUNK, bytes, length)) {
+			is_there = false;
+			arena_abandon(arena, chunk, lived.blocks);
+		} else {
 			if (is_there)
 				arena_publish(arena, first, lived.blocks);
-			else
-				arena_unreserve(arena, lived.blocks);
+			arena_release(arena, chunk);
 		}
-		arena_release(arena, chunk);
 	}
 	if (is_there)
 		assert_memory_equal(map + chunk * ARENA_CHUNK, bytes, length);

@@ -229,8 +229,7 @@ static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void *
 	assert_true(arena_claim(arena, 0));
 	assert_true(arena_reserve(arena, ARENA_BLOCKS));
 	memset(arena_place(arena, 0, ARENA_CHUNK), 1, ARENA_CHUNK);
-	arena_unreserve(arena, ARENA_BLOCKS);
-	arena_release(arena, 0);
+	arena_abandon(arena, 0, ARENA_BLOCKS);
 	assert_false(has_place(arena, 0));
 	assert_int_equal(arena_memory(arena), ARENA_CHUNK);
 	assert_int_equal(reader_wrong(&reader, ARENA_BLOCKS, ARENA_BLOCKS), 0);
@@ -243,6 +242,52 @@ static void bring(struct reader *reader, uint64_t chunk)
 	assert_true(arena_claim(reader->arena, chunk));
 	assert_true(reader_load(reader, chunk * ARENA_BLOCKS, ARENA_BLOCKS));
 	arena_release(reader->arena, chunk);
+}
+
+/* A program that lost them by one read would have none of them for the rest of its life. */
+static void read_when_another_has_failed_then_its_page_stays_huge(void **state)
+{
+	struct arena *arena = open_prepared(0, 8);
+	struct reader reader;
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	reader_begin(&reader, arena, &dataset);
+	assert_true(arena_claim(arena, 7));
+	assert_true(arena_reserve(arena, 1));
+	arena_abandon(arena, 7, 1);
+	assert_true(arena_reserve(arena, 1));
+	arena_unreserve(arena, 1);
+	bring(&reader, 0);
+	assert_true(arena_claim(arena, 2));
+	assert_true(reader_load(&reader, 2ull * ARENA_BLOCKS, 1));
+	arena_release(arena, 2);
+	for (uint64_t chunk = 0; chunk < 6; chunk++)
+		assert_true(arena_is_huge(arena, chunk));
+	assert_false(arena_is_huge(arena, 7));
+	assert_int_equal(reader_wrong(&reader, 0, ARENA_BLOCKS), 0);
+	reader_end(&reader);
+	arena_close(arena);
+}
+
+/* Nothing of a whole chunk goes when its read is given up, as one that others have read meanwhile is. */
+static void read_when_it_is_given_up_and_the_chunk_is_whole_then_its_page_stays_huge(void **state)
+{
+	struct arena *arena = open_prepared(0, 2);
+	struct reader reader;
+
+	(void)state;
+	if (!kernel_can())
+		skip();
+	reader_begin(&reader, arena, &dataset);
+	assert_true(arena_claim(arena, 0));
+	assert_true(reader_load(&reader, 0, ARENA_BLOCKS));
+	arena_abandon(arena, 0, 0);
+	assert_true(arena_is_huge(arena, 0) && arena_is_huge(arena, 1));
+	assert_int_equal(reader_wrong(&reader, 0, ARENA_BLOCKS), 0);
+	reader_end(&reader);
+	arena_close(arena);
 }
 
 static void prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down(void **state)
@@ -353,6 +398,9 @@ int main(void)
 		cmocka_unit_test(place_when_it_reaches_into_the_next_chunk_then_none),
 		cmocka_unit_test(preparer_when_it_is_killed_then_its_claims_and_memory_go),
 		cmocka_unit_test(read_when_it_fails_then_the_memory_goes_and_the_place_with_it),
+		cmocka_unit_test(read_when_another_has_failed_then_its_page_stays_huge),
+		cmocka_unit_test(
+			read_when_it_is_given_up_and_the_chunk_is_whole_then_its_page_stays_huge),
 		cmocka_unit_test(
 			prepared_when_nobody_reads_into_it_then_goes_as_the_limit_comes_down),
 	};

@@ -277,8 +277,7 @@ static void open_with_small_files(struct control *control, unsigned number)
 	check(try_open(&arena, &why) == 0 && !why);
 	check(arena_claim(arena, 1) && arena_reserve(arena, 1));
 	check(arena_fill(arena, ARENA_CHUNK, block, sizeof(block)) == ENOMEM);
-	arena_unreserve(arena, 1);
-	arena_release(arena, 1);
+	arena_abandon(arena, 1, 1);
 	limit_to(RLIMIT_FSIZE, RLIM_INFINITY);
 	read_through(arena, CHUNKS);
 	arena_close(arena);

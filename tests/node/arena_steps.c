@@ -176,10 +176,11 @@ static void fail_to_read(struct arena *arena)
 	if (arena_reserve(arena, 2)) {
 		(void)arena_fill(arena, (block + 1) * ARENA_BLOCK, bytes, sizeof(bytes));
 		arena_pieces_add(arena, HELD, 1);
-		arena_unreserve(arena, 2);
+		await(arena, HELD);
+		arena_abandon(arena, HELD, 2);
+	} else {
+		arena_release(arena, HELD);
 	}
-	await(arena, HELD);
-	arena_release(arena, HELD);
 }
 
 static void lack_room(struct arena *arena)

@@ -226,8 +226,7 @@ static void read_when_it_fails_then_its_memory_goes(void **state)
 	assert_true(arena_reserve(reader.arena, ARENA_BLOCKS - 4));
 	for (uint64_t i = 4; i < 104; i++)
 		assert_int_equal(arena_fill(reader.arena, i * ARENA_BLOCK, any_block, sizeof(any_block)), 0);
-	arena_unreserve(reader.arena, ARENA_BLOCKS - 4);
-	arena_release(reader.arena, 0);
+	arena_abandon(reader.arena, 0, ARENA_BLOCKS - 4);
 	assert_int_equal(arena_memory(reader.arena), 4 * ARENA_BLOCK);
 	assert_int_equal(arena_used(reader.arena), 4 * ARENA_BLOCK);
 	assert_int_equal(reader_wrong(&reader, 0, 4), 0);
