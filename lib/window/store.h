@@ -64,6 +64,7 @@ struct store_file {
 	int fd;
 	uint64_t device, inode; /* which file `fd` is, as long as the program leaves it alone */
 	bool random;            /* the program wants no reading ahead of page faults */
+	bool locks;             /* the program has new maps locked; as of the last look */
 	_Atomic uint64_t size;  /* bytes in this snapshot */
 	uint64_t data;          /* ... of which pages are in use; a file may be far longer */
 	_Atomic uint64_t low;   /* bytes in front that always show the file: the meta pages */

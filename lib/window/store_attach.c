@@ -77,6 +77,7 @@ bool store_attach(struct store *store)
 	memset(store->shown.own, 0, own_words(chunks_used(store)) * sizeof(*store->shown.own));
 	store_link(store);
 	arena_scanned(store);
+	locks_look(store);
 	return true;
 }
 

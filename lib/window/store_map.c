@@ -5,6 +5,7 @@
 #include "util/descriptor.h"
 #include "util/stats.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -27,14 +28,41 @@ static bool show_file_again(const struct store *store, uint64_t offset, uint64_t
 	return shown;
 }
 
+/* The same by the descriptor. Of a program that has its maps locked (mlockall(2)) the kernel would
+ * read all of a new one within the call, or refuse it; a second one is locked as the window's front
+ * is. */
+static bool show_file_by(const struct store *store, uint64_t offset, uint64_t end)
+{
+	if (!store->file.locks) {
+		if (mmap(store->file.base + offset, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
+			 store->file.fd, (off_t)offset) != MAP_FAILED)
+			return true;
+		if (errno != EAGAIN)
+			return false;
+	}
+	(void)munlock(store->file.base, store->file.low);
+	return show_file_again(store, offset, end);
+}
+
+void locks_look(struct store *store)
+{
+	unsigned char page = 0;
+	void *map = mmap(NULL, ARENA_BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	/* A page is there before it is touched if the kernel locks it. */
+	store->file.locks = map == MAP_FAILED ? errno == EAGAIN
+					      : !mincore(map, ARENA_BLOCK, &page) && page & 1;
+	if (map != MAP_FAILED)
+		munmap(map, ARENA_BLOCK);
+}
+
 /* Lays the file under [offset, end) of the window, whatever has become of its descriptor. false: as
  * show_file_whole(). */
 static bool show_file(const struct store *store, uint64_t offset, uint64_t end)
 {
 	uint8_t *start = store->file.base + offset;
 	bool shown = descriptor_is(store->file.fd, store->file.device, store->file.inode)
-			     ? mmap(start, end - offset, PROT_READ, MAP_SHARED | MAP_FIXED,
-				    store->file.fd, (off_t)offset) != MAP_FAILED
+			     ? show_file_by(store, offset, end)
 			     : show_file_again(store, offset, end);
 
 	/* The kernel joins parts of the file to one map only if all have the same advice. */
@@ -256,6 +284,7 @@ bool rest_all(struct store *store)
 {
 	if (!store->shown.mapped_count)
 		return true;
+	locks_look(store);
 	if (store->ops->save || !show_file_whole(store))
 		return shed_all(store);
 	while (store->shown.mapped_count > 0) {

@@ -184,6 +184,8 @@ void store_waited(struct store *store, uint64_t began);
 bool is_impatient(const struct store *store);
 
 /* store_map.c: all under the store lock. */
+/* Learns whether the kernel locks what this process maps from now on. */
+void locks_look(struct store *store);
 /* The part of a chunk that may show the arena, in whole blocks. */
 void chunk_span(const struct store *store, uint64_t chunk, uint64_t *start, uint64_t *end);
 /* Lays the file under all of the window, as the program has opened it: with the advice for its

@@ -6,17 +6,34 @@
 #include "arena/arena_private.h"
 #include "window/store_private.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum { KERNEL_MAPS = 200 };
+
+static bool locks_refused;
+
+void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+
+/* A program that has its maps locked, and may have no more locked. */
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (locks_refused && flags & MAP_FIXED) {
+		errno = EAGAIN;
+		return MAP_FAILED;
+	}
+	return __real_mmap(address, length, protection, flags, fd, offset);
+}
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -112,7 +129,55 @@ static void snapshot_when_pages_are_to_be_read_singly_then_they_are_again(void *
 	assert_right(&f->first, 0, SIZE);
 }
 
-/* Every other block of the chunks behind the first two, one map each, until there may be no more. */
+/* Every other block of the chunks behind the first one. */
+static void bring_every_other_block(struct reader *reader, uint64_t chunks)
+{
+	for (uint64_t at = ARENA_CHUNK; at < (1 + chunks) * ARENA_CHUNK; at += 2 * ARENA_BLOCK) {
+		assert_int_equal(store_bring(&reader->store, at, ARENA_BLOCK), 0);
+		assert_int_equal(reader->base[at], byte_at(at));
+	}
+}
+
+static void first_transaction_when_single_blocks_come_then_a_chunk_is_one_map(void **state)
+{
+	struct fixture *f = *state;
+
+	store_enter(&f->first.store);
+	bring_every_other_block(&f->first, 2);
+	assert_int_equal(reader_maps(&f->first), 3);
+	store_leave(&f->first.store);
+}
+
+static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
+{
+	struct fixture *f = *state;
+	int before = reader_maps(&f->first);
+
+	enter_with_a_pointer(&f->first.store);
+	enter_with_a_pointer(&f->second.store);
+	bring_every_other_block(&f->first, CHUNKS - 1);
+	assert_in_range(reader_maps(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
+	/* One that comes late is not left without. */
+	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_BLOCK), 0);
+	assert_true(store_covers(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
+	bring_every_other_block(&f->second, CHUNKS - 1);
+	/* All windows of the process together. */
+	assert_true(reader_maps(&f->first) + reader_maps(&f->second) <= KERNEL_MAPS / 2 + 4);
+	assert_right(&f->first, 0, SIZE);
+	assert_right(&f->second, 0, SIZE);
+	store_leave(&f->first.store);
+	store_leave(&f->second.store);
+	/* Nothing of it is counted when the windows show the file. */
+	assert_int_equal(store_pause(&f->first.store), 0);
+	assert_int_equal(store_pause(&f->second.store), 0);
+	assert_int_equal(f->first.store.shown.borders, 0);
+	assert_int_equal(f->second.store.shown.borders, 0);
+	assert_int_equal(reader_maps(&f->first), 1);
+	store_resume(&f->first.store);
+	store_resume(&f->second.store);
+}
+
+/* The same behind the first two chunks, one map each, until there may be no more. */
 static void use_up_all_maps(struct reader *reader)
 {
 	enter_with_a_pointer(&reader->store);
@@ -144,6 +209,93 @@ static void chunk_when_it_comes_back_and_maps_are_short_then_it_stays_pinned(voi
 	store_leave(store);
 }
 
+static int teardown(void **state)
+{
+	locks_refused = false;
+	return store_teardown(state);
+}
+
+static void file_when_no_more_may_be_locked_then_it_is_put_back_unlocked(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	struct identity next = f->identity;
+
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
+	assert_int_equal(store_bring(store, 3 * ARENA_CHUNK, ARENA_CHUNK), 0);
+	locks_refused = true;
+	leave(store, 1);
+	assert_int_equal(reader_maps(&f->first), 3);
+	next.snapshot++;
+	assert_int_equal(store_snapshot(store, &next, SIZE, LOW, true), 0);
+	assert_int_equal(reader_maps(&f->first), 1);
+	/* And the arena cannot be shown. */
+	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
+	locks_refused = false;
+	assert_int_equal(reader_maps(&f->first), 1);
+	assert_right(&f->first, 0, SIZE);
+}
+
+enum { MAY_NOT_LOCK = 77 };
+
+static bool is_locked(const struct reader *reader, uint64_t offset)
+{
+	char said[MAP_LINE];
+
+	reader_map_says(reader, offset, "VmFlags:", said);
+	return strstr(said, " lo") != NULL;
+}
+
+/* In a process of its own. Returns its exit status. */
+static int lock_all_maps(void)
+{
+	struct identity next;
+	struct fixture *f;
+	struct store *store;
+	void *state;
+
+	if (store_setup(&state))
+		return 1;
+	f = state;
+	store = &f->first.store;
+	next = f->identity;
+	next.snapshot++;
+	if (store_bring(store, ARENA_CHUNK, ARENA_CHUNK))
+		return 2;
+	if (mlockall(MCL_FUTURE))
+		return MAY_NOT_LOCK;
+	if (store_snapshot(store, &next, SIZE, LOW, true))
+		return 3;
+	if (reader_maps(&f->first) != 1 || is_locked(&f->first, ARENA_CHUNK))
+		return 4;
+	if (store_bring(store, 2 * ARENA_CHUNK, ARENA_CHUNK))
+		return 5;
+	pthread_mutex_lock(&store->lock);
+	if (!chunk_leave(store, 2) || is_locked(&f->first, 2 * ARENA_CHUNK))
+		return 6;
+	for (uint64_t at = 0; at < SIZE; at += ARENA_BLOCK)
+		if (f->first.base[at] != byte_at(at))
+			return 7;
+	return reader_maps(&f->first) != 1;
+}
+
+/* The kernel would read all of a file that is laid as a locked map, before it goes on. */
+static void file_when_new_maps_are_locked_then_it_is_put_back_unlocked(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child)
+		_exit(lock_all_maps());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == MAY_NOT_LOCK)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,8 +305,18 @@ int main(void)
 			chunk_when_pages_are_to_be_read_singly_then_its_map_goes_as_well,
 			store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
+			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map,
+			store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(
+			runs_when_they_are_many_then_half_of_the_kernels_maps, store_setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
 			chunk_when_it_comes_back_and_maps_are_short_then_it_stays_pinned,
 			store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(
+			file_when_no_more_may_be_locked_then_it_is_put_back_unlocked, store_setup,
+			teardown),
+		cmocka_unit_test(file_when_new_maps_are_locked_then_it_is_put_back_unlocked),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_pages_are_to_be_read_singly_then_they_are_again, store_setup,
 			store_teardown),

@@ -6,7 +6,6 @@
 #include "util/stats.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -20,8 +19,6 @@
 
 #include <cmocka.h>
 
-enum { KERNEL_MAPS = 200 };
-
 static int maps_refused;
 
 void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
@@ -34,28 +31,6 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 		return MAP_FAILED;
 	}
 	return __real_mmap(address, length, protection, flags, fd, offset);
-}
-
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-
-/* A kernel that has few maps. */
-int __wrap_open(const char *path, int flags, ...)
-{
-	char text[16];
-	mode_t mode;
-	va_list rest;
-	int fd;
-
-	va_start(rest, flags);
-	mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
-	va_end(rest);
-	if (strcmp(path, "/proc/sys/vm/max_map_count"))
-		return __real_open(path, flags, mode);
-	fd = memfd_create("max-map-count", MFD_CLOEXEC);
-	snprintf(text, sizeof(text), "%d\n", KERNEL_MAPS);
-	assert_int_equal(pwrite(fd, text, strlen(text), 0), (ssize_t)strlen(text));
-	return fd;
 }
 
 static bool mincore_hides;
@@ -340,60 +315,12 @@ static void bring_when_no_map_can_be_made_then_the_file_serves(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_CHUNK);
 }
 
-/* Every other block of the chunks behind the first one. */
-static void bring_every_other_block(struct reader *reader, uint64_t chunks)
-{
-	for (uint64_t at = ARENA_CHUNK; at < (1 + chunks) * ARENA_CHUNK; at += 2 * ARENA_BLOCK) {
-		assert_int_equal(store_bring(&reader->store, at, ARENA_BLOCK), 0);
-		assert_int_equal(reader->base[at], byte_at(at));
-	}
-}
-
-static void first_transaction_when_single_blocks_come_then_a_chunk_is_one_map(void **state)
-{
-	struct fixture *f = *state;
-
-	store_enter(&f->first.store);
-	bring_every_other_block(&f->first, 2);
-	assert_int_equal(reader_maps(&f->first), 3);
-	store_leave(&f->first.store);
-}
-
-/* As before, but a pointer into the file may be held. */
+/* In a transaction in which a pointer into the file may be held. */
 static void enter_with_a_pointer(struct store *store)
 {
 	store_enter(store);
 	assert_int_equal(store_pause(store), 0);
 	store_resume(store);
-}
-
-static void runs_when_they_are_many_then_half_of_the_kernels_maps(void **state)
-{
-	struct fixture *f = *state;
-	int before = reader_maps(&f->first);
-
-	enter_with_a_pointer(&f->first.store);
-	enter_with_a_pointer(&f->second.store);
-	bring_every_other_block(&f->first, CHUNKS - 1);
-	assert_in_range(reader_maps(&f->first), before + KERNEL_MAPS / 4, KERNEL_MAPS / 2 + 2);
-	/* One that comes late is not left without. */
-	assert_int_equal(store_bring(&f->second.store, ARENA_CHUNK, ARENA_BLOCK), 0);
-	assert_true(store_covers(&f->second.store, ARENA_CHUNK, ARENA_BLOCK));
-	bring_every_other_block(&f->second, CHUNKS - 1);
-	/* All windows of the process together. */
-	assert_true(reader_maps(&f->first) + reader_maps(&f->second) <= KERNEL_MAPS / 2 + 4);
-	assert_right(&f->first, 0, SIZE);
-	assert_right(&f->second, 0, SIZE);
-	store_leave(&f->first.store);
-	store_leave(&f->second.store);
-	/* Nothing of it is counted when the windows show the file. */
-	assert_int_equal(store_pause(&f->first.store), 0);
-	assert_int_equal(store_pause(&f->second.store), 0);
-	assert_int_equal(f->first.store.shown.borders, 0);
-	assert_int_equal(f->second.store.shown.borders, 0);
-	assert_int_equal(reader_maps(&f->first), 1);
-	store_resume(&f->first.store);
-	store_resume(&f->second.store);
 }
 
 static void run_when_no_map_can_be_made_then_the_file_serves(void **state)
@@ -655,12 +582,6 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(bring_when_no_map_can_be_made_then_the_file_serves,
 						store_setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			first_transaction_when_single_blocks_come_then_a_chunk_is_one_map,
-			store_setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			runs_when_they_are_many_then_half_of_the_kernels_maps, store_setup,
-			teardown),
 		cmocka_unit_test_setup_teardown(run_when_no_map_can_be_made_then_the_file_serves,
 						store_setup, teardown),
 		cmocka_unit_test_setup_teardown(
