@@ -28,17 +28,17 @@ class Announcer:
     `depth` transactions take turns, so that the newest snapshot is read and old pages give way.
     """
 
+    _env: Any = None
+
     def __init__(self, path: Path, name: Optional[str] = None, lock: bool = False,
                  depth: int = 64) -> None:
         depth, file = whole("depth", depth, 1), path_bytes(path)
         self._path, self._process = os.fsdecode(path), os.getpid()
         self._txns: list[Any] = []
         self._turn, self._depth = 0, depth
-        self._env: Any = None
-        env = ctypes.c_void_p()
-        lib = library()
+        lib, env = library(), ctypes.c_void_p()
+        self._env = env  # before it is made: Ctrl-C may come behind each call (loader.py)
         check(lib.mdb_env_create(ctypes.byref(env)), self._path)
-        self._env = env
         try:
             check(lib.mdb_env_set_maxdbs(env, 4), self._path)
             flags = MDB_RDONLY | MDB_NOTLS | (0 if lock else MDB_NOLOCK)
@@ -53,25 +53,27 @@ class Announcer:
         """The MDB_dbi of a database; all transactions have it once the one that opens it is committed."""
         dbi, txn = ctypes.c_uint(), self._begin()
         lib = library()
-        code = lib.mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
-                                ctypes.byref(dbi))
-        if code:
-            lib.mdb_txn_abort(txn)
-        else:
-            code = lib.mdb_txn_commit(txn)
-        check(code, f"{self._path}: database {name!r}")
+        what, commit = f"{self._path}: database {name!r}", lib.mdb_txn_commit
+        check(lib.mdb_dbi_open(txn, name.encode() if name is not None else None, 0,
+                               ctypes.byref(dbi)), what)
+        del self._txns[-1]
+        check(commit(txn), what)
         return dbi.value
 
     def _begin(self) -> Any:
+        """A new transaction, the last of self._txns."""
         txn = ctypes.c_void_p()
-        check(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)), self._path)
+        self._txns.append(txn)
+        code = library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn))
+        if code:
+            del self._txns[-1]
+        check(code, self._path)
         return txn
 
     def _next(self) -> Any:
         """The transaction of the next announcement: a new one, or the oldest, renewed."""
         if len(self._txns) < self._depth:
-            self._txns.append(self._begin())
-            return self._txns[-1]
+            return self._begin()
         self._turn = (self._turn + 1) % self._depth
         txn = self._txns[self._turn]
         library().mdb_txn_reset(txn)
@@ -112,13 +114,16 @@ class Announcer:
 
     def close(self) -> None:
         """Drops what has not been read, and closes the environment."""
+        if not self._env or self._process != os.getpid():
+            return
+        abort, close = library().mdb_txn_abort, library().mdb_env_close
+        while self._txns:
+            txn = self._txns[-1]
+            del self._txns[-1]
+            if txn:
+                abort(txn)
         env, self._env = self._env, None
-        txns, self._txns = self._txns, []
-        if env is not None and self._process == os.getpid():
-            for txn in txns:
-                library().mdb_txn_abort(txn)
-            library().mdb_env_close(env)
+        close(env)
 
     def __del__(self) -> None:
-        if getattr(self, "_env", None) is not None:
-            self.close()
+        self.close()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Iterator, Optional, Type, Union
 
 from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_SIZE, BatchFields,
-                      LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
+                      Error, LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
 
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
@@ -88,15 +88,49 @@ def _handle_of(comm: Any) -> int:
     return ctypes.c_int.from_address(MPI._addressof(comm)).value
 
 
+# Ctrl-C raises KeyboardInterrupt between two instructions, which is also when a call of the C library
+# has done its work and its result is not stored yet. So what a call hands out belongs to an object
+# that was made before; and an owner lets go by an assignment with no call between it and the C call.
+
+
 class _Given:
-    """A batch that the C library has given, until it is given back."""
+    """A batch of the C library, from before the call that sets `pointer` until it is given back."""
 
-    def __init__(self, pointer: Any) -> None:
-        self._pointer, self._process = pointer, os.getpid()
+    pointer: Any = None
 
-    def __del__(self) -> None:
-        if self._process == os.getpid():
-            library().lmdbio_batch_done(self._pointer)
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self.pointer = ctypes.POINTER(BatchFields)()
+
+    def back(self) -> None:
+        """Gives the batch back, if there is one."""
+        if self.pointer and self._process == os.getpid():
+            done = library().lmdbio_batch_done
+            pointer, self.pointer = self.pointer, None
+            done(pointer)
+
+    __del__ = back
+
+
+class _Turn:
+    """One iteration over batches, and how far its call for the next batch has come.
+
+    given  the batch that the call takes; None between two calls. After Ctrl-C it is the batch that
+           was taken and not handed out, or none: then what the C library has said is lost.
+    place  the loader's state before the call
+    busy   a thread is in the call
+    """
+
+    def __init__(self) -> None:
+        self.given: Optional[_Given] = None
+        self.place = ctypes.create_string_buffer(STATE_SIZE)
+        self.busy = False
+
+    def drop(self) -> None:
+        """Gives a batch back that Ctrl-C has left here."""
+        if self.given is not None and not self.busy:
+            given, self.given = self.given, None
+            given.back()
 
 
 _Memory: Any = ctypes.c_ubyte * sys.maxsize
@@ -116,8 +150,8 @@ class Batch:
     errors   for each record 0, or the code of the error that stands in its place (skip_errors)
     """
 
-    def __init__(self, pointer: Any) -> None:
-        given, shown = _Given(pointer), pointer.contents
+    def __init__(self, given: _Given) -> None:
+        shown = given.pointer.contents
         self.epoch: int = shown.epoch
         self.number: int = shown.number
         # A view is a part of all memory, by its addresses; it holds this array, as the array does the batch.
@@ -163,18 +197,53 @@ class Batch:
         return [numpy.frombuffer(self.value(i), dtype=dtype) for i in range(len(self))]
 
 
+class _Batches:
+    """An iterator over batches. It goes on after an error, and loses nothing by Ctrl-C."""
+
+    def __init__(self, loader: Loader, turn: _Turn) -> None:
+        self._loader: Optional[Loader] = loader
+        self._turn = turn
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Batch:
+        loader, turn = self._loader, self._turn
+        if loader is None:
+            raise StopIteration
+        if turn.busy:
+            raise ValueError("another thread waits for this iterator's next batch")
+        turn.busy = True
+        try:
+            batch = loader._take(turn)
+            turn.given = None
+        except Error:
+            turn.given = None
+            raise
+        finally:
+            turn.busy = False
+        if batch is None:
+            self._loader = None
+            raise StopIteration
+        return batch
+
+
 class _Quiet:
     """What Loader.quiet() returns: a context in which the loader begins no read ahead."""
 
     def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+        self._loader, self._call = loader, library().lmdbio_loader_quiet
 
     def __enter__(self) -> None:
-        library().lmdbio_loader_quiet(self._loader._handle, 1)
+        try:
+            self._call(self._loader._handle, 1)
+        except BaseException:
+            self._call(self._loader._handle, 0)
+            raise
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        library().lmdbio_loader_quiet(self._loader._handle, 0)
+        self._call(self._loader._handle, 0)
 
 
 class Loader:
@@ -226,19 +295,18 @@ class Loader:
             skip_errors=skip_errors)
         file = path_bytes(path)
         flags = (0 if os.path.isdir(path) else MDB_NOSUBDIR) | (0 if lock else MDB_NOLOCK)
-        handle = ctypes.c_void_p()
-        arguments = (ctypes.byref(handle), file, flags,
+        lib, self._next, self._turn, self._process = library(), 0, _Turn(), os.getpid()
+        self._handle = ctypes.c_void_p()
+        arguments = (ctypes.byref(self._handle), file, flags,
                      name.encode() if name is not None else None, ctypes.byref(fields))
         if comm is None:
             _stage_check(stage_dir)
-            code = library().lmdbio_loader_open(*arguments)
+            code = lib.lmdbio_loader_open(*arguments)
         else:
             code = mpi_library().lmdbio_mpi_loader_open(_handle_of(comm), *arguments)
             if code:  # All ranks have the same; one that left before would keep the others waiting.
                 _stage_check(stage_dir)
         check(code, os.fsdecode(path))
-        self._handle, self._process = handle, os.getpid()
-        self._next = 0
 
     def __enter__(self) -> Loader:
         return self
@@ -252,9 +320,13 @@ class Loader:
 
     def close(self) -> None:
         """Closes the loader, at any time. Batches that are in use stay valid."""
+        if self._handle is None:
+            return
+        self._turn.drop()
+        close, here = library().lmdbio_loader_close, self._process == os.getpid()
         handle, self._handle = self._handle, None
-        if handle is not None and self._process == os.getpid():
-            library().lmdbio_loader_close(handle)
+        if handle is not None and here:
+            close(handle)
 
     @property
     def records(self) -> int:
@@ -265,22 +337,37 @@ class Loader:
         """The number of batches in an epoch."""
         return int(library().lmdbio_loader_batches(self._handle))
 
-    def _batches(self) -> Iterator[Batch]:
-        pointer = ctypes.POINTER(BatchFields)()
-        while True:
-            code = library().lmdbio_loader_next(self._handle, ctypes.byref(pointer))
+    def _take(self, turn: _Turn) -> Optional[Batch]:
+        """The batch that comes next, which stays in turn.given; None when the epoch is through."""
+        lib, what, given = library(), "the next batch", turn.given
+        if given is None:
+            given = _Given()
+            check(lib.lmdbio_loader_save(self._handle, turn.place), what)
+            turn.given = given
+        elif not given.pointer:
+            check(lib.lmdbio_loader_restore(self._handle, turn.place), what)
+        if not given.pointer:
+            code = lib.lmdbio_loader_next(self._handle, ctypes.byref(given.pointer))
             if code == MDB_NOTFOUND:
-                return
-            check(code, "the next batch")
-            batch, pointer = Batch(pointer), ctypes.POINTER(BatchFields)()
-            yield batch
-            del batch
+                return None
+            check(code, what)
+        return Batch(given)
+
+    def _begin(self, what: str, call: Any, place: Any) -> _Batches:
+        """Goes to a place in an order, and returns an iterator over what follows."""
+        turn, self._turn = self._turn, _Turn()
+        code = call(self._handle, place)
+        if code:
+            self._turn = turn
+        check(code, what)
+        turn.drop()
+        return _Batches(self, self._turn)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Begins an epoch and returns an iterator over its batches."""
-        check(library().lmdbio_loader_epoch(self._handle, epoch), f"epoch {epoch}")
+        batches = self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch)
         self._next = epoch + 1
-        return self._batches()
+        return batches
 
     def __iter__(self) -> Iterator[Batch]:
         """The next epoch, from 0 on."""
@@ -288,6 +375,8 @@ class Loader:
 
     def state(self) -> bytes:
         """64 bytes that name the batch that comes next, for resume()."""
+        if self._turn.given is not None:
+            return self._turn.place.raw
         state = ctypes.create_string_buffer(STATE_SIZE)
         check(library().lmdbio_loader_save(self._handle, state), "saving the state")
         return state.raw
@@ -296,9 +385,9 @@ class Loader:
         """Goes on where a state was saved; returns an iterator over the rest of that epoch."""
         if len(state) != STATE_SIZE:
             raise ValueError(f"state: must have {STATE_SIZE} bytes, not {len(state)}")
-        check(library().lmdbio_loader_restore(self._handle, bytes(state)), "resuming")
+        batches = self._begin("resuming", library().lmdbio_loader_restore, bytes(state))
         self._next = int.from_bytes(state[6:12], "little") + 1
-        return self._batches()
+        return batches
 
     def quiet(self) -> _Quiet:
         """`with loader.quiet():` begins no read that nothing waits for, around an allreduce."""

@@ -151,10 +151,13 @@ class LazyEnvironment:
         self._process = 0
 
     def __call__(self) -> Any:
-        if self._process != os.getpid():
+        process = os.getpid()
+        if self._process != process:
             lmdb: Any = importlib.import_module("lmdb")
+            # One statement after the other without a call between, in which Ctrl-C could come:
+            # py-lmdb opens a file once in a process.
             self._env = lmdb.open(os.fspath(self.path), **self.options)
-            self._process = os.getpid()
+            self._process = process
         return self._env
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,6 +13,8 @@ status package_passes_mypy_strict 0 "$python" -m mypy --strict --cache-dir="$scr
 status package_check_ends_well 0 "$python" "$top_srcdir/tests/python/package_check.py" db
 grep -v '^ok ' out || true
 judge package_check_has_cases test "$(grep -c '^ok ' out)" -ge 12
+status ctrl_c_loses_nothing 0 "$python" "$top_srcdir/tests/python/interrupts_check.py" interrupted
+grep -v '^ok ' out || true
 
 status usage_on_request 0 "$python" -m lmdbio --help
 status usage_of_run_on_request 0 "$python" -m lmdbio run --help

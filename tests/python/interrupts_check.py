@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: OLDAP-2.8
+"""Sends Ctrl-C at each moment of a loader's life: no record is lost, nothing stays open; one line a case.
+
+usage: interrupts_check.py DIRECTORY, which is made
+
+A moment is where CPython looks for signals: after a call, at a function's beginning, in a loop.
+"""
+import dis
+import os
+import signal
+import sys
+
+import lmdb
+
+import lmdbio
+from lmdbio.announce import Announcer
+from lmdbio.torch import LazyEnvironment
+
+RECORDS, BATCH = 40, 8
+LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")  # instructions after which CPython looks for signals
+SOURCES = tuple(os.path.join(os.path.dirname(lmdbio.__file__), name) for name in ("loader.py", "announce.py", "torch.py"))
+bad = False
+
+
+def judge(name, good):
+    global bad
+    print("ok" if good else "NOT OK", name)
+    bad |= not good
+
+
+class Moments:
+    """Counts the moments in the package's sources, and sends SIGINT at the one that is chosen.
+
+    CPython drops what a __del__ raises, so that Ctrl-C there is no matter of the loader.
+    """
+
+    def __init__(self, chosen):
+        self.chosen, self.passed, self.sent = chosen, 0, False
+        self.opcodes, self.before = {}, {}
+
+    def __enter__(self):
+        sys.settrace(self.begin)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def begin(self, frame, event, _):
+        code = frame.f_code
+        if code.co_filename not in SOURCES or code.co_name in ("__del__", "back"):
+            return None
+        if code not in self.opcodes:
+            self.opcodes[code] = {i.offset: i.opname for i in dis.get_instructions(code)}
+        frame.f_trace_opcodes = True
+        return self.step
+
+    def step(self, frame, event, _):
+        if event == "opcode":
+            before = self.before.get(id(frame), "")
+            self.before[id(frame)] = self.opcodes[frame.f_code].get(frame.f_lasti, "")
+            if before.startswith(LOOKS):
+                self.passed += 1
+                if self.passed == self.chosen:
+                    self.sent = True
+                    signal.raise_signal(signal.SIGINT)
+        elif event == "return":
+            self.before.pop(id(frame), None)
+        return self.step
+
+
+def is_open(path):
+    """Whether this process maps the data file or has it open."""
+    file = os.path.join(os.path.realpath(path), "data.mdb")
+    with open("/proc/self/maps") as maps:
+        mapped = any(line.rstrip().endswith(file) for line in maps)
+    links = (os.path.join("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
+    return mapped or any(os.path.exists(link) and os.readlink(link) == file for link in links)
+
+
+def whole_epoch(path):
+    with lmdbio.Loader(path, BATCH, seed=2) as loader:
+        return [number for batch in loader.epoch(1) for number in batch.records]
+
+
+class Life:
+    """A loader's life: it begins an epoch, takes two batches, resumes where it is, takes one more, closes."""
+
+    def __init__(self, path):
+        self.path, self.seen, self.loader, self.batches = path, [], None, None
+
+    def live(self):
+        self.loader = lmdbio.Loader(self.path, BATCH, seed=2, memory=1 << 16)
+        self.batches = self.loader.epoch(1)
+        for _, batch in zip(range(2), self.batches):
+            self.seen += batch.records
+        self.batches = self.loader.resume(self.loader.state())
+        for _, batch in zip(range(1), self.batches):
+            self.seen += batch.records
+        self.loader.close()
+
+    def has_all(self, expected):
+        """What was seen and what comes next are the whole epoch, for this loader and for one that resumes."""
+        if self.loader is None or self.loader._handle is None:
+            return True
+        try:
+            state = self.loader.state()
+        except lmdbio.Error:  # Ctrl-C has come before the epoch
+            return not self.seen
+        with lmdbio.Loader(self.path, BATCH) as other:
+            resumed = [number for batch in other.resume(state) for number in batch.records]
+        batches = self.batches or self.loader.resume(state)
+        rest = [number for batch in batches for number in batch.records]
+        return self.seen + resumed == expected and self.seen + rest == expected
+
+
+def lives(path):
+    expected, chosen, lost, left = whole_epoch(path), 0, [], []
+    while True:
+        chosen += 1
+        life, moments = Life(path), Moments(chosen)
+        try:
+            with moments:
+                life.live()
+        except KeyboardInterrupt:
+            pass
+        if not life.has_all(expected):
+            lost.append(chosen)
+        if life.loader is not None:
+            life.loader.close()
+        if is_open(path):
+            left.append(chosen)
+        if not moments.sent:
+            break
+    print(f"-- {chosen - 1} moments of a loader")
+    judge("ctrl_c_has_many_moments", chosen > 60)
+    judge(f"ctrl_c_loses_no_record: {lost}", not lost)
+    judge(f"ctrl_c_leaves_nothing_open: {left}", not left)
+
+
+def announcers(path):
+    def live():
+        announcer = Announcer(path, lock=True, depth=2)
+        for number in range(3):
+            announcer.records([number])
+        announcer.close()
+
+    chosen, left = 0, []
+    while True:
+        chosen += 1
+        moments = Moments(chosen)
+        try:
+            with moments:
+                live()
+        except KeyboardInterrupt:
+            pass
+        if is_open(path):
+            left.append(chosen)
+        if not moments.sent:
+            break
+    print(f"-- {chosen - 1} moments of an announcer")
+    judge(f"ctrl_c_in_an_announcer_leaves_nothing_open: {left}", chosen > 20 and not left)
+
+
+def environments(path):
+    """An environment whose first use Ctrl-C has ended opens at the next."""
+    chosen, good = 0, True
+    while True:
+        chosen += 1
+        env, moments = LazyEnvironment(path, lock=False), Moments(chosen)
+        try:
+            with moments:
+                env()
+        except KeyboardInterrupt:
+            pass
+        try:
+            env().close()
+        except lmdb.Error:
+            good = False
+        if not moments.sent:
+            break
+    judge("ctrl_c_leaves_an_environment_that_opens", good and chosen > 3)
+
+
+def inside(name):
+    """Has the next call of a function of the C library end with Ctrl-C, as if it had come meanwhile."""
+    lib = lmdbio.library()
+    function = getattr(lib, name)
+
+    def call(*arguments):
+        setattr(lib, name, function)
+        function(*arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    setattr(lib, name, call)
+
+
+def interrupted(call):
+    try:
+        call()
+        return False
+    except KeyboardInterrupt:
+        return True
+
+
+def quiets(loader):
+    """A quiet that Ctrl-C has ended at its beginning is over."""
+    lib, asked = lmdbio.library(), []
+    function = lib.lmdbio_loader_quiet
+
+    def call(handle, begin):
+        asked.append(begin)
+        function(handle, begin)
+        if begin:
+            signal.raise_signal(signal.SIGINT)
+
+    lib.lmdbio_loader_quiet = call
+    judge("ctrl_c_in_quiet_arrives", interrupted(loader.quiet().__enter__))
+    judge("ctrl_c_leaves_no_loader_quiet", asked == [1, 0])
+    lib.lmdbio_loader_quiet = function
+
+
+def calls(path):
+    """Ctrl-C while the C library works, which is nearly all of the time that a loader takes."""
+    inside("lmdbio_loader_open")
+    judge("ctrl_c_while_a_loader_opens_arrives", interrupted(lambda: lmdbio.Loader(path, BATCH)))
+    judge("ctrl_c_while_a_loader_opens_leaves_nothing_open", not is_open(path))
+    with lmdbio.Loader(path, BATCH, seed=2) as loader:
+        judge("an_open_loader_is_seen", is_open(path))
+        batches, seen = loader.epoch(1), []
+        for number in range(RECORDS // BATCH):
+            inside("lmdbio_loader_next")
+            judge(f"ctrl_c_while_batch_{number}_is_awaited_arrives", interrupted(lambda: next(batches)))
+            seen += next(batches).records
+        judge("next_hands_out_what_ctrl_c_has_left", seen == whole_epoch(path))
+        inside("lmdbio_loader_next")
+        judge("ctrl_c_at_the_end_arrives", interrupted(lambda: next(batches)))
+        judge("ctrl_c_at_the_end_leaves_the_end", next(batches, None) is None)
+        quiets(loader)
+        inside("lmdbio_loader_next")
+        interrupted(lambda: next(loader.epoch(0)))
+    judge("close_gives_a_batch_back_that_ctrl_c_has_left", not is_open(path))
+
+
+def damage(path):
+    """Makes one record unreadable: the page of its value is said to be far behind the file's end."""
+    with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for i in range(RECORDS):
+            txn.put(b"%04d" % i, b"%04d" % i * 5000)
+    file = os.path.join(path, "data.mdb")
+    with open(file, "r+b") as data:
+        held = data.read()
+        page = held.index(b"0019" * 5000) // 4096
+        data.seek(held.index(b"0019" + page.to_bytes(8, "little")) + 4)
+        data.write((1 << 30).to_bytes(8, "little"))
+
+
+def errors(path):
+    damage(path)
+    with lmdbio.Loader(path, BATCH, order="sequential", lock=False) as loader:
+        batches, seen, told = loader.epoch(0), [], 0
+        for number in range(RECORDS // BATCH):
+            inside("lmdbio_loader_next")
+            interrupted(lambda: next(batches))
+            try:
+                seen += next(batches).records
+            except lmdbio.Error:
+                told += 1
+        judge("an_error_that_ctrl_c_has_hidden_is_told", told == 1)
+        judge("batches_after_an_error_follow", seen == [i for i in range(RECORDS) if i // BATCH != 19 // BATCH])
+
+
+def main(path):
+    with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for i in range(RECORDS):
+            txn.put(b"%04d" % i, b"v" * 5000)
+    calls(path)
+    lives(path)
+    announcers(path)
+    environments(path)
+    errors(path + "-damaged")
+    with lmdb.open(path, readonly=True) as env:
+        judge("no_reader_slot_is_taken", "no active readers" in env.readers())
+    sys.exit(bad)
+
+
+main(sys.argv[1])
