@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from typing import NoReturn, Optional
 
@@ -32,11 +33,17 @@ def _wrong(what: str) -> int:
     return 2
 
 
-def _lmdbio_run(arguments: list[str]) -> NoReturn:
+def _program() -> str:
+    """The path of lmdbio-run."""
     program = installed_file("bin", "lmdbio-run") or shutil.which("lmdbio-run")
     if program is None:
         _fail("lmdbio: lmdbio-run is neither installed with this package nor in PATH: "
               "add its directory to PATH")
+    return program
+
+
+def _lmdbio_run(arguments: list[str]) -> NoReturn:
+    program = _program()
     os.execv(program, [program] + arguments)
 
 
@@ -50,27 +57,50 @@ def command() -> NoReturn:
     os.execv(program, [program] + sys.argv[1:])
 
 
-def _script_at(words: list[str]) -> Optional[int]:
-    """Where Python's own words begin: after `--`, at -m or -c, or at the first file.
+def _options() -> dict[str, bool]:
+    """lmdbio-run's options, and whether the next word is the value of each: `--memory 2G`."""
+    table = subprocess.run([_program(), "--table-of-options"], stdout=subprocess.PIPE, text=True)
+    takes: dict[str, bool] = {}
+    for line in table.stdout.splitlines():  # tools/tool_table.c has the form
+        kind, *fields = line.split("\t")
+        if kind == "option":
+            letter, name, argument = fields[:3]
+            takes["-" + letter] = takes["--" + name] = argument[:1] not in ("", "[")
+    return takes
 
-    A word that is none of these belongs to the options of lmdbio-run: `--memory 2G`.
-    """
-    for place, word in enumerate(words):
+
+def _takes_next(word: str, options: dict[str, bool]) -> bool:
+    """Whether the word after an option is its value. getopt_long(3) takes beginnings of names, too."""
+    if word.startswith("--"):
+        meant = [word] if word in options else [name for name in options if name.startswith(word)]
+        return "=" not in word and any(options[name] for name in meant)
+    valued = [place for place in range(1, len(word)) if options.get("-" + word[place])]
+    return valued[:1] == [len(word) - 1]
+
+
+def _script_at(words: list[str]) -> Optional[int]:
+    """Where Python's own words begin: after `--`, at -m or -c, or at the first word that is no option's."""
+    options, place = _options(), 0
+    while place < len(words):
+        word = words[place]
         if word == "--":
-            return place + 1 if words[place + 1:] else None
-        if word in ("-m", "-c") or (not word.startswith("-") and os.path.exists(word)):
-            return place
-    return None
+            place += 1
+            break
+        if word in ("-m", "-c") or not word.startswith("-"):
+            break
+        place += 2 if _takes_next(word, options) else 1
+    return place if place < len(words) else None
 
 
 def _run(words: list[str]) -> int:
     """`python3 -m lmdbio run`"""
     place = _script_at(words)
-    if place is not None:
-        options = words[:place - 1] if words[place - 1:place] == ["--"] else words[:place]
-        _lmdbio_run(options + ["--", sys.executable] + words[place:])
-    named = [word for word in words if not word.startswith("-")]
-    return _wrong(f"there is no script {named[-1]!r} here" if named else "no SCRIPT is given")
+    if place is None:
+        return _wrong("no SCRIPT is given")
+    if not words[place].startswith("-") and not os.path.exists(words[place]):
+        return _wrong(f"there is no script {words[place]!r} here")
+    options = words[:place - 1] if words[place - 1:place] == ["--"] else words[:place]
+    _lmdbio_run(options + ["--", sys.executable] + words[place:])
 
 
 def main() -> int:
