@@ -78,7 +78,7 @@ def _stage_check(stage_dir: Optional[Path]) -> None:
                          "there: make it, or leave the argument out")
 
 
-def _handle_of(comm: Any) -> int:
+def handle_of(comm: Any) -> int:
     """MPICH's own number of a communicator."""
     if isinstance(comm, int):
         return comm
@@ -303,7 +303,7 @@ class Loader:
             _stage_check(stage_dir)
             code = lib.lmdbio_loader_open(*arguments)
         else:
-            code = mpi_library().lmdbio_mpi_loader_open(_handle_of(comm), *arguments)
+            code = mpi_library().lmdbio_mpi_loader_open(handle_of(comm), *arguments)
             if code:  # All ranks have the same; one that left before would keep the others waiting.
                 _stage_check(stage_dir)
         check(code, os.fsdecode(path))

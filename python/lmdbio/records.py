@@ -2,10 +2,12 @@
 """Records: the batch loader as an iterable data set that PyTorch's workers share."""
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
-from .loader import Loader, Path, loader_options, path_bytes
+from ._native import mpi_library
+from .loader import Loader, Path, handle_of, loader_options, path_bytes, whole
 
 if TYPE_CHECKING:
     class _Base:
@@ -34,13 +36,17 @@ class Records(_Base):
     path, batch  as for Loader, and so are all further keyword arguments
     decode       decode(key, value) makes a sample of two memoryviews; None gives bytes of both
     batches      True: decode(batch) is called with each whole Batch instead
-    ranks, rank  processes of the job, and the number of this one
+    ranks, rank  processes of the job, and the number of this one; with comm= its ranks are meant
+    workers      for len() with batches=True: DataLoader's num_workers, each of which gives its own
+                 part of every batch
     """
 
     def __init__(self, path: Path, batch: int, *, decode: Optional[Callable[..., Any]] = None,
-                 batches: bool = False, ranks: int = 1, rank: int = 0, **options: Any) -> None:
+                 batches: bool = False, ranks: int = 1, rank: int = 0, workers: int = 0,
+                 **options: Any) -> None:
         super().__init__()
         path_bytes(path)
+        self.workers = whole("workers", workers)
         loader_options(batch=batch, ranks=ranks, rank=rank, **{
             word: value for word, value in options.items() if word not in ("name", "lock", "comm")})
         self.path, self.batch, self.decode, self.batches = path, batch, decode, batches
@@ -58,38 +64,58 @@ class Records(_Base):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Samples in an epoch of this rank, or batches with batches=True."""
+        """Samples in an epoch of this rank and all its workers, or batches with batches=True."""
         if self._length is None:
-            with Loader(self.path, self.batch, ranks=self.ranks, rank=self.rank,
-                        **self.options) as loader:
-                self._length = len(loader) if self.batches else self._samples(loader)
+            place = {word: self.options[word] for word in ("name", "lock") if word in self.options}
+            with Loader(self.path, self.batch, **place) as loader:
+                full, rest = divmod(loader.records, self.batch)
+            if self.options.get("tail") == "drop":
+                rest = 0
+            self._length = ((full + bool(rest)) * (self.workers or 1) if self.batches
+                            else self._samples(full, rest))
         return self._length
 
-    def _samples(self, loader: Loader) -> int:
+    def _samples(self, full: int, rest: int) -> int:
         """Counts the places of each batch that are this rank's, as lib/loader/loader_order.c does."""
-        whole, rest = divmod(loader.records, self.batch)
-        strided = self.options.get("order") == "sequential" and not self.options.get("shares")
-        if strided:
-            places = range(self.rank, self.batch, self.ranks)
+        ranks, rank = self._job()
+        if self._is_strided():
+            places = range(rank, self.batch, ranks)
         else:
-            places = range(self.batch * self.rank // self.ranks,
-                           self.batch * (self.rank + 1) // self.ranks)
-        tail = self.options.get("tail", "pad")
-        if rest == 0 or tail == "drop":
-            last = 0
-        elif tail == "wrap":
-            last = len(places)
-        else:
-            last = sum(place < rest for place in places)
-        return whole * len(places) + last
+            places = range(self.batch * rank // ranks, self.batch * (rank + 1) // ranks)
+        if rest and self.options.get("tail") == "wrap":
+            rest = self.batch
+        return full * len(places) + sum(place < rest for place in places)
+
+    def _is_strided(self) -> bool:
+        """Whether a rank's places in a batch are every ranks-th, and no run of neighbours."""
+        return self.options.get("order") == "sequential" and (self.options.get("shares") or 1) == 1
+
+    def _job(self) -> tuple[int, int]:
+        """How many ranks the job has, and which of them this process is."""
+        comm = self.options.get("comm")
+        if comm is None:
+            return self.ranks, self.rank
+        ranks, rank, mpi = ctypes.c_int(), ctypes.c_int(), mpi_library()
+        for call, found in (mpi.MPI_Comm_size, ranks), (mpi.MPI_Comm_rank, rank):
+            if call(handle_of(comm), ctypes.byref(found)):
+                raise ValueError(f"comm={comm!r}: MPI knows no such communicator")
+        return ranks.value, rank.value
 
     def _open(self) -> Loader:
         worker = _worker()
+        if worker and self.options.get("comm") is not None:
+            raise ValueError("comm: a worker of DataLoader is no rank of a communicator: "
+                             "set num_workers=0, or give ranks and rank")
         workers, number = (worker.num_workers, worker.id) if worker else (1, 0)
+        if self.batches and worker and workers != (self.workers or workers):
+            raise ValueError(f"workers={self.workers}: DataLoader has num_workers={workers}")
         of = (os.getpid(), workers, number)
         if self._of != of or self._loader is None:
-            self._loader = Loader(self.path, self.batch, ranks=self.ranks * workers,
-                                  rank=self.rank * workers + number, **self.options)
+            # The workers' places together are those that the rank has without them.
+            among = (self.rank + self.ranks * number if self._is_strided()
+                     else self.rank * workers + number)
+            self._loader = Loader(self.path, self.batch, ranks=self.ranks * workers, rank=among,
+                                  **self.options)
             self._of = of
         return self._loader
 

@@ -31,6 +31,13 @@ def main(path):
 		peers = loader.stats()["peer_records"]
 		lines = ["rank %d: %d batches are the same, %d records, %d planned" % (
 			rank.value, same, seen, peers)]
+	for options in ({}, {"order": "sequential", "batches": True}, {"order": "sequential", "tail": "wrap"}):
+		records = lmdbio.Records(path, 40, lock=False, comm=COMM_WORLD, **options)
+		if rank.value == 1:  # len() is no collective call
+			len(records)
+		found = sum(1 for _ in records)
+		lines.append("records have their length" if len(records) == found else
+			"%d records, but %d are told: %s" % (found, len(records), options))
 	try:
 		lmdbio.Loader(path + "/nothing", 40, comm=COMM_WORLD)
 	except lmdbio.Error as error:

@@ -24,6 +24,8 @@ for nodes in 1 3; do
 		test "$(grep -c ': 36 batches are the same' out)" -eq 3
 	judge "module_on_3_ranks_of_${nodes}_nodes_gives_all" \
 		test "$(awk '/^rank/ { sum += $8 } END { print sum }' out)" -eq 1400
+	judge "records_on_3_ranks_of_${nodes}_nodes_have_their_length" \
+		test "$(grep -c '^records have their length$' out)" -eq 9
 	judge "module_on_3_ranks_of_${nodes}_nodes_refuses_together" \
 		test "$(grep -c '^refused with 2$' out)" -eq 3
 done

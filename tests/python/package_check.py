@@ -6,6 +6,7 @@ usage: package_check.py DIRECTORY, which is made
 import os
 import pickle
 import sys
+import types
 import zlib
 
 import lmdb
@@ -68,6 +69,36 @@ def folders(folder):
                 lambda: parts("ase", path))
     refuses("lists_are_for_keys_that_take_them", TypeError, ["path=["],
             lambda: AnnouncingSampler([], [folder], "order"))
+
+
+def shares(path):
+    """DataLoader's workers give together what their rank gives without them, and as much as len() says."""
+    import lmdbio.records
+
+    def of_worker(among, number, **options):
+        worker = types.SimpleNamespace(num_workers=among, id=number) if among else None
+        lmdbio.records._worker = lambda: worker
+        return [item for item in lmdbio.Records(path, 8, lock=False, **options)]
+
+    for options in ({}, {"tail": "wrap"}, {"order": "sequential"}, {"order": "sequential", "tail": "drop"},
+                    {"order": "sequential", "shares": 1}, {"order": "sequential", "shares": 4},
+                    {"order": "block", "block": 5, "buffer": 2}):
+        for ranks, rank, workers in ((1, 0, 2), (3, 1, 3)):
+            job = {"ranks": ranks, "rank": rank, **options}
+            words = "_".join(map(str, job.values()))
+            alone = of_worker(0, 0, **job)
+            judge(f"records_{words}_have_their_length", len(lmdbio.Records(path, 8, lock=False, **job)) == len(alone))
+            batches = [batch for number in range(workers)
+                       for batch in of_worker(workers, number, batches=True, **job)]
+            judge(f"{workers}_workers_share_{words}", sorted(alone) == sorted(
+                (bytes(key), bytes(value)) for batch in batches for key, value in batch))
+            judge(f"batches_of_{workers}_workers_{words}_have_their_length", len(batches) == len(
+                lmdbio.Records(path, 8, batches=True, lock=False, workers=workers, **job)))
+    refuses("workers_that_are_others_are_told", ValueError, ["workers=2", "num_workers=3"],
+            lambda: of_worker(3, 0, batches=True, workers=2))
+    refuses("workers_of_a_communicator_are_refused", ValueError, ["comm", "num_workers=0"],
+            lambda: of_worker(2, 1, comm=0x44000000))
+    lmdbio.records._worker = lambda: None
 
 
 def main(path):
@@ -148,6 +179,7 @@ def main(path):
     judge("presets_are_those_documented", PRESETS == [
         "ase", "caffe", "deepmd", "lsun", "mmengine", "ocp", "order"])
     folders(path + "-folder")
+    shares(path)
     sys.exit(bad)
 
 
