@@ -147,7 +147,8 @@ class Batch:
     epoch    the epoch
     number   the number of the global batch in the epoch
     records  the records' numbers
-    errors   for each record 0, or the code of the error that stands in its place (skip_errors)
+    errors   for each record 0, or the code of the error that stands in its place (skip_errors); its
+             key and value are empty
     """
 
     def __init__(self, given: _Given) -> None:

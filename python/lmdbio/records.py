@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional
 
 from ._native import mpi_library
@@ -39,6 +40,9 @@ class Records(_Base):
     ranks, rank  processes of the job, and the number of this one; with comm= its ranks are meant
     workers      for len() with batches=True: DataLoader's num_workers, each of which gives its own
                  part of every batch
+    skip_errors  True: a record that cannot be read is left out, and counted in the attribute
+                 `skipped`; in each of DataLoader's workers that is its own. With batches=True it
+                 is an entry in Batch.errors
     """
 
     def __init__(self, path: Path, batch: int, *, decode: Optional[Callable[..., Any]] = None,
@@ -51,13 +55,13 @@ class Records(_Base):
             word: value for word, value in options.items() if word not in ("name", "lock", "comm")})
         self.path, self.batch, self.decode, self.batches = path, batch, decode, batches
         self.ranks, self.rank, self.options = ranks, rank, options
-        self.epoch = 0
+        self.epoch = self.skipped = 0
         self._loader: Optional[Loader] = None
         self._of: Optional[tuple[int, int, int]] = None
         self._length: Optional[int] = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loader": None, "_of": None}
+        return {**self.__dict__, "_loader": None, "_of": None, "skipped": 0}
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch that the next iteration reads."""
@@ -124,5 +128,7 @@ class Records(_Base):
             if self.batches:
                 yield self.decode(batch) if self.decode else batch
                 continue
-            for key, value in batch:
+            readable = [not error for error in batch.errors]
+            self.skipped += readable.count(False)
+            for key, value in compress(batch, readable):
                 yield self.decode(key, value) if self.decode else (bytes(key), bytes(value))

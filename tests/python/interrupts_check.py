@@ -12,6 +12,7 @@ import sys
 
 import lmdb
 
+import damaged_set
 import lmdbio
 from lmdbio.announce import Announcer
 from lmdbio.torch import LazyEnvironment
@@ -240,21 +241,8 @@ def calls(path):
     judge("close_gives_a_batch_back_that_ctrl_c_has_left", not is_open(path))
 
 
-def damage(path):
-    """Makes one record unreadable: the page of its value is said to be far behind the file's end."""
-    with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
-        for i in range(RECORDS):
-            txn.put(b"%04d" % i, b"%04d" % i * 5000)
-    file = os.path.join(path, "data.mdb")
-    with open(file, "r+b") as data:
-        held = data.read()
-        page = held.index(b"0019" * 5000) // 4096
-        data.seek(held.index(b"0019" + page.to_bytes(8, "little")) + 4)
-        data.write((1 << 30).to_bytes(8, "little"))
-
-
 def errors(path):
-    damage(path)
+    damaged_set.make(path, RECORDS, 19)
     with lmdbio.Loader(path, BATCH, order="sequential", lock=False) as loader:
         batches, seen, told = loader.epoch(0), [], 0
         for number in range(RECORDS // BATCH):

@@ -11,6 +11,7 @@ import zlib
 
 import lmdb
 
+import damaged_set
 import lmdbio
 from lmdbio.announce import Announcer
 from lmdbio.keys import PRESETS, parts
@@ -101,6 +102,26 @@ def shares(path):
     lmdbio.records._worker = lambda: None
 
 
+def unreadable(path):
+    """Records without the one that cannot be read."""
+    damaged_set.make(path, 30, 19)
+    left = [i for i in range(30) if i != 19]
+    records = lmdbio.Records(path, 8, order="sequential", skip_errors=True, lock=False)
+    judge("records_leave_an_unreadable_one_out", list(records) == [
+        (b"%04d" % i, b"%04d" % i * 5000) for i in left])
+    judge("records_count_what_they_leave_out", records.skipped == 1)
+    judge("records_in_other_processes_count_anew", pickle.loads(pickle.dumps(records)).skipped == 0)
+    records = lmdbio.Records(path, 8, order="sequential", skip_errors=True, lock=False,
+                             decode=lambda key, value: int(bytes(key)))
+    judge("nothing_unreadable_is_decoded", list(records) == left)
+    batches = list(lmdbio.Records(path, 8, order="sequential", skip_errors=True, lock=False, batches=True))
+    judge("whole_batches_tell_of_an_unreadable_one", [
+        (number, bytes(key)) for batch in batches for number, (key, _), error in
+        zip(batch.records, batch, batch.errors) if error] == [(19, b"")])
+    refuses("unreadable_records_are_errors_otherwise", lmdbio.Error, ["the next batch"],
+            lambda: list(lmdbio.Records(path, 8, lock=False)))
+
+
 def main(path):
     judge("import_leaves_torch_alone", "torch" not in sys.modules)
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
@@ -180,6 +201,7 @@ def main(path):
         "ase", "caffe", "deepmd", "lsun", "mmengine", "ocp", "order"])
     folders(path + "-folder")
     shares(path)
+    unreadable(path + "-damaged")
     sys.exit(bad)
 
 
