@@ -79,7 +79,7 @@ def _takes_next(word: str, options: dict[str, bool]) -> bool:
 
 
 def _script_at(words: list[str]) -> Optional[int]:
-    """Where Python's own words begin: after `--`, at -m or -c, or at the first word that is no option's."""
+    """Where Python's own words begin: after `--`, at -m or -c, or at the first that is no option's."""
     options, place = _options(), 0
     while place < len(words):
         word = words[place]

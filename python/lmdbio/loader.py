@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import operator
 import os
@@ -199,7 +200,10 @@ class Batch:
 
 
 class _Batches:
-    """An iterator over batches. It goes on after an error, and loses nothing by Ctrl-C."""
+    """An iterator over batches. It goes on after an error, and loses nothing by Ctrl-C.
+
+    The loader's newest alone gives batches: all would take them from one place in the order.
+    """
 
     def __init__(self, loader: Loader, turn: _Turn) -> None:
         self._loader: Optional[Loader] = loader
@@ -214,12 +218,14 @@ class _Batches:
             raise StopIteration
         if turn.busy:
             raise ValueError("another thread waits for this iterator's next batch")
+        loader._check_turn(turn)
         turn.busy = True
         try:
             batch = loader._take(turn)
             turn.given = None
         except Error:
             turn.given = None
+            loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
             raise
         finally:
             turn.busy = False
@@ -338,6 +344,12 @@ class Loader:
         """The number of batches in an epoch."""
         return int(library().lmdbio_loader_batches(self._handle))
 
+    def _check_turn(self, turn: _Turn) -> None:
+        """Raises an Error if another iteration has begun, unless the loader is closed."""
+        if self._turn is not turn and self._handle is not None:
+            raise Error(errno.ECANCELED, "another iteration over this loader has begun, which ends this "
+                        "one: open a Loader, or make Records, for each that goes on at the same time")
+
     def _take(self, turn: _Turn) -> Optional[Batch]:
         """The batch that comes next, which stays in turn.given; None when the epoch is through."""
         lib, what, given = library(), "the next batch", turn.given
@@ -365,7 +377,7 @@ class Loader:
         return _Batches(self, self._turn)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Begins an epoch and returns an iterator over its batches."""
+        """Begins an epoch and returns an iterator over its batches, which ends the one before."""
         batches = self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch)
         self._next = epoch + 1
         return batches

@@ -32,7 +32,8 @@ class Records(_Base):
     """An iterable of decoded samples, or of whole batches, for torch.utils.data.DataLoader.
 
     A Records object can be pickled and forked: each worker opens a loader of its own and gets its
-    share of every batch. Without torch it is a plain iterable.
+    share of every batch. Without torch it is a plain iterable. In one process one iteration goes on
+    at a time: a new one ends the one before, which raises lmdbio.Error at its next batch.
 
     path, batch  as for Loader, and so are all further keyword arguments
     decode       decode(key, value) makes a sample of two memoryviews; None gives bytes of both

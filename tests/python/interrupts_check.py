@@ -93,7 +93,8 @@ class Life:
         self.batches = self.loader.epoch(1)
         for _, batch in zip(range(2), self.batches):
             self.seen += batch.records
-        self.batches = self.loader.resume(self.loader.state())
+        state, self.batches = self.loader.state(), None
+        self.batches = self.loader.resume(state)
         for _, batch in zip(range(1), self.batches):
             self.seen += batch.records
         self.loader.close()

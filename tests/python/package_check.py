@@ -122,6 +122,33 @@ def unreadable(path):
             lambda: list(lmdbio.Records(path, 8, lock=False)))
 
 
+def iterations(path):
+    """An iteration that another one has ended says so, and takes none of its batches."""
+    told = ["another iteration", "Loader", "Records"]
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        first = iter(loader)
+        begun = next(first).records
+        second = loader.epoch(0)
+        refuses("older_iteration_says_that_another_has_begun", lmdbio.Error, told, lambda: next(first))
+        seen = [number for batch in second for number in batch.records]
+        judge("newer_iteration_has_all_records", sorted(seen) == list(range(RECORDS)) and seen[:8] == begun)
+        refuses("older_iteration_stays_ended", lmdbio.Error, told, lambda: next(first))
+        third = loader.resume(loader.state())
+        judge("iteration_that_is_through_stays_so", next(second, None) is None and next(third, None) is None)
+        fourth = loader.epoch(3)
+        try:
+            loader.resume(bytes(64))
+        except lmdbio.Error:
+            pass
+        judge("iteration_goes_on_after_a_refused_state", len(list(fourth)) == 13)
+        fifth = loader.epoch(4)
+    refuses("iteration_over_a_closed_loader_says_what_lmdbio_says", lmdbio.Error, ["the next batch"],
+            lambda: next(fifth))
+    records = lmdbio.Records(path, 8, lock=False)
+    refuses("iterations_of_records_at_once_are_told", lmdbio.Error, told, lambda: list(zip(records, records)))
+    judge("records_are_read_anew", len(list(records)) == RECORDS)
+
+
 def main(path):
     judge("import_leaves_torch_alone", "torch" not in sys.modules)
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
@@ -201,6 +228,7 @@ def main(path):
         "ase", "caffe", "deepmd", "lsun", "mmengine", "ocp", "order"])
     folders(path + "-folder")
     shares(path)
+    iterations(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
 
