@@ -398,6 +398,18 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 	struct lmdbio_stage_report report = {.size = sizeof(report)};
 	struct lmdbio_stage_hold *hold = NULL;
 	int status = 0, rc;
+/* Whether a signal has come to any rank: also while MPI began, or after the last step, when no progress
+ * is told. Collective. */
+static int interruption_agree(const struct mpi_module *module)
+{
+	int rc = module->sharing->agree(tool_signal ? EINTR : 0);
+
+	if (rc && !place.rank)
+		tool_complain(&stage_tool, "%s: %s", options.path,
+			      rc == EINTR ? "interrupted" : module->error_text(rc));
+	return rc;
+}
+
 
 	options.stage.directory = tool_place_expand(options.stage.directory, &place);
 	options.stage.size = sizeof(options.stage);
@@ -411,8 +423,11 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 		return tool_signal ? tool_signal_status() : TOOL_FAILED;
 	}
 	if (program->pid)
+	if (!rc)
+		rc = interruption_agree(module);
 		status = program_run(program, module, hold);
 	else if (hold)
+		module->stage_release(hold);
 		wait_for_signal();
 	/* What one rank of the node holds is for all of them. */
 	if (hold)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Shows a job whose MPI process is killed, or waits for ever, while MPI begins.
  *
- * Preloaded under a test's job. Rank 1 dies by SIGKILL where MPI_Init_thread() is called (KILLED_AT=before)
- * or has returned (KILLED_AT=after), or does not come back from it (KILLED_AT=never).
+ * Preloaded under a test's job. Rank 1, or KILLED_RANK, gets SIGKILL, or the signal KILLED_BY, where
+ * MPI_Init_thread() is called (KILLED_AT=before) or has returned (KILLED_AT=after), or does not come back
+ * from it (KILLED_AT=never).
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -17,11 +18,12 @@ __attribute__((visibility("default"))) int MPI_Init_thread(int *argc, char ***ar
 static void die(const char *at)
 {
 	const char *rank = getenv("PMI_RANK"), *wanted = getenv("KILLED_AT");
+	const char *killed = getenv("KILLED_RANK"), *number = getenv("KILLED_BY");
 
-	if (!rank || !wanted || strcmp(rank, "1"))
+	if (!rank || !wanted || strcmp(rank, killed ? killed : "1"))
 		return;
 	if (!strcmp(wanted, at))
-		raise(SIGKILL);
+		raise(number ? atoi(number) : SIGKILL);
 	while (!strcmp(wanted, "never"))
 		pause();
 }

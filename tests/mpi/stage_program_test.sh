@@ -55,6 +55,18 @@ for number in kept:
 os.execv(sys.argv[1], sys.argv[1:])' "$stage" --quiet --tier=memory img -- \
 	python3 -c 'import signal; print(*sorted(n.name for n in signal.sigpending()))' > out 2>&1 || true
 judge signals_before_the_program_has_begun_are_kept test "$(cat out)" = "SIGALRM SIGUSR1 SIGUSR2"
+# A signal to end, while MPI begins or after the last step: no program begins, on no rank.
+for at in before after; do
+	rc=0
+	KILLED_AT=$at KILLED_BY=15 KILLED_RANK=0 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
+		mpi_job 1 1 "$stage" --to=to0 img -- touch begun > out 2> err || rc=$?
+	judge signal_${at}_mpi_has_begun_is_the_status test $rc -eq 143
+done
+rc=0
+KILLED_AT=after KILLED_BY=15 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so \
+	mpi_job 2 1 "$stage" --to=to0 img -- touch begun > out 2> err || rc=$?
+judge signal_to_another_rank_is_told grep -q 'img: interrupted' err
+judge program_of_an_interrupted_staging_does_not_begin test ! -e begun
 rc=0
 mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" img \
 	> out 2> err || rc=$?
