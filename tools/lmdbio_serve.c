@@ -4,6 +4,7 @@
 #include "env/staged.h"
 #include "mpi/mpi_module.h"
 #include "node/node_socket.h"
+#include "run_signals.h"
 #include "tool_common.h"
 #include "tool_env.h"
 #include "tool_place.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { STOP_PATIENCE = 60000 /* ms */ };
@@ -230,18 +230,6 @@ static bool is_told_to_end(void *context)
 	return serving->over;
 }
 
-static int signals_open(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* The name of the node's server is taken; its holder decides what the person can do. */
 static void tell_taken(const char *node)
 {
@@ -268,11 +256,11 @@ static void tell_taken(const char *node)
 
 static int serve(const struct serve_options *options)
 {
-	struct service serving = {.signals = signals_open()};
+	static const int end[] = {SIGINT, SIGTERM, SIGHUP, 0};
+	struct service serving = {0};
 	const struct mpi_module *module = tool_place_module(serve_tool.name);
 	struct mpi_work work = {.look = is_told_to_end,
 				.context = &serving,
-				.fd = serving.signals,
 				.together = true,
 				.paths = (const char *const *)options->paths};
 	struct mpi_place at;
@@ -285,6 +273,8 @@ static int serve(const struct serve_options *options)
 		tool_complain(&serve_tool, "MPI does not start: %s", strerror(rc));
 		return TOOL_FAILED;
 	}
+	/* Not before: a signal ends the process while MPI waits for other ranks to begin. */
+	serving.signals = work.fd = run_signals_catch(end);
 	tool_place_tasks(serve_tool.name, &at);
 	(void)tool_place_staged(&at);
 	for (char **path = options->paths; !at.rank && *path; path++)

@@ -119,6 +119,10 @@ static void program_end(struct program *program, int status)
  * it is sent. */
 static void signal_keep(struct program *program, int number)
 {
+	struct sigaction action;
+
+	if (!sigaction(number, NULL, &action) && action.sa_handler == SIG_IGN)
+		return; /* as under nohup */
 	if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
 		program->over = true;
 		program->status = EXIT_SIGNAL + number;
@@ -162,7 +166,7 @@ struct rank {
 	bool told_over;
 	enum meeting meeting;
 	uint64_t ended_at; /* ns: when all programs were over, or this one before it began; 0: not yet */
-	int ranks;       /* of the job, once the server has told */
+	int ranks;       /* of the job, once MPI has begun; before: 0 */
 };
 
 static void server_tell(struct rank *rank, enum run_word word)
@@ -174,35 +178,45 @@ static void server_tell(struct rank *rank, enum run_word word)
 }
 
 /* The server's news of how the start went. */
-static void news_take(struct rank *rank)
+static void start_take(struct rank *rank, const struct run_news *news)
 {
-	static struct run_news news;
 	const struct run_job *job = rank->job;
-	ssize_t n;
 
-	do {
-		n = recv(rank->talk, &news, sizeof(news), MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n == 0) { /* it ends */
-		close(rank->talk);
-		rank->talk = -1;
-	}
-	if (n != (ssize_t)sizeof(news))
-		return;
 	if (job->paths)
-		job->tell(news.rc, news.text, &news.place, &news.report);
-	if (news.rc)
+		job->tell(news->rc, news->text, &news->place, &news->report);
+	if (news->rc)
 		return;
-	rank->ranks = news.place.ranks;
-	rank->ended_at = 0; /* an interrupted start ends in order */
-	if (job->start && news.pmi1 && launcher_descriptor() >= 0)
+	if (job->start && news->pmi1 && launcher_descriptor() >= 0)
 		rank->meeting = MEETING_COMING;
 	else
 		server_tell(rank, RUN_LEAVE);
 	if (!job->start)
 		rank->program.status = 0;
 	if (!rank->program.over) /* by a signal, before it could begin */
-		program_release(&rank->program, news.node, news.staged);
+		program_release(&rank->program, news->node, news->staged);
+}
+
+static void news_take(struct rank *rank)
+{
+	static union {
+		struct mpi_place place;
+		struct run_news news;
+	} heard;
+	ssize_t n;
+
+	do {
+		n = recv(rank->talk, &heard, sizeof(heard), MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n == 0) { /* it ends */
+		close(rank->talk);
+		rank->talk = -1;
+	}
+	if (n == (ssize_t)sizeof(heard.news))
+		start_take(rank, &heard.news);
+	if (n != (ssize_t)sizeof(heard.place))
+		return;
+	rank->ranks = heard.place.ranks;
+	rank->ended_at = 0; /* an interrupted start ends in order */
 }
 
 /* Which children have ended, or stopped. */
@@ -257,7 +271,7 @@ static void end_step(struct rank *rank)
 		server_tell(rank, RUN_LEAVE);
 	}
 	/* Interrupted while the server waits for other ranks in MPI's beginning, where it hears nothing. */
-	if (rank->program.over && !rank->ranks && !rank->job->paths && !rank->ended_at)
+	if (rank->program.over && !rank->ranks && !rank->ended_at)
 		rank->ended_at = clock_now();
 }
 

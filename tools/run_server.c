@@ -118,6 +118,7 @@ static int server_main(const struct run_job *job, int talk)
 		fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
 	if (!module || rc)
 		return EXIT_OURS;
+	(void)send(talk, &news.place, sizeof(news.place), MSG_NOSIGNAL);
 	tool_place_tasks(job->tool, &news.place);
 	server_work(job, module, &serving, &news);
 	if (module->end() == ECONNABORTED)

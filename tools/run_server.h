@@ -3,8 +3,9 @@
  * the launcher has started.
  *
  * MPI is in a process of its own, so that the one that the launcher waits for outlives it. They are
- * joined by a socket of packets: the server says once how the start went, and is told words of one
- * byte. Its end, which may come at any time, is the socket's.
+ * joined by a socket of packets: the server says its place (struct mpi_place) when MPI has begun, then
+ * once how the start went, and is told words of one byte. Its end, which may come at any time, is the
+ * socket's.
  */
 #ifndef LMDBIO_TOOLS_RUN_SERVER_H
 #define LMDBIO_TOOLS_RUN_SERVER_H

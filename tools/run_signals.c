@@ -3,6 +3,8 @@
 #include "config.h"
 #include "run_signals.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,31 @@ int run_signals_take(sigset_t *before)
 		sigaddset(&set, passed[i]);
 	sigprocmask(SIG_BLOCK, &set, before);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int caught[2] = {-1, -1}; /* a pipe of struct signalfd_siginfo */
+
+static void signal_write(int number, siginfo_t *info, void *context)
+{
+	struct signalfd_siginfo told = {.ssi_signo = (uint32_t)number, .ssi_code = info->si_code};
+	int before = errno;
+
+	(void)context;
+	(void)!write(caught[1], &told, sizeof(told));
+	errno = before;
+}
+
+int run_signals_catch(const int *numbers)
+{
+	struct sigaction action = {.sa_sigaction = signal_write, .sa_flags = SA_SIGINFO | SA_RESTART},
+			 before;
+
+	if (pipe2(caught, O_CLOEXEC | O_NONBLOCK))
+		return -1;
+	for (; *numbers; numbers++)
+		if (!sigaction(*numbers, NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(*numbers, &action, NULL);
+	return caught[0];
 }
 
 /* What the terminal has sent reached the program too, which is of the same process group; but that

@@ -12,6 +12,11 @@
  * a signalfd that has them, or -1 and errno. */
 int run_signals_take(sigset_t *before);
 
+/* From now on the signals of the list, which ends with 0, are read from the descriptor that is
+ * returned, as from a signalfd; but those that the caller ignores stay ignored. No thread needs to have
+ * them blocked, so it is for a process whose threads began before. -1 and errno. One list a process. */
+int run_signals_catch(const int *numbers);
+
 /* Sends the program what only this process was sent. */
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
 

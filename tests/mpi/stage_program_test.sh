@@ -67,6 +67,29 @@ KILLED_AT=after KILLED_BY=15 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_
 	mpi_job 2 1 "$stage" --to=to0 img -- touch begun > out 2> err || rc=$?
 judge signal_to_another_rank_is_told grep -q 'img: interrupted' err
 judge program_of_an_interrupted_staging_does_not_begin test ! -e begun
+# While another rank's process keeps MPI from beginning, too.
+# begins_with COMMAND...: its process as rank 0; its id is in the file pid.
+begins_with() {
+	rm -f pid
+	# shellcheck disable=SC2016
+	mpi_job 1 1 sh -c 'echo $$ > pid.new; mv pid.new pid; exec "$@"' - "$@" : -n 1 sleep 1000 > out 2>&1 &
+	job=$!
+	until [ -e pid ]; do sleep 0.02; done
+}
+interrupted() {
+	kill -TERM "$(cat pid)"
+	rc=0
+	wait $job || rc=$?
+	judge "$1" mpi_ended $rc
+}
+for what in "" true; do
+	begins_with "$stage" --quiet --tier=memory img ${what:+-- $what}
+	until pgrep -P "$(cat pid)" lmdbio-server > found; do sleep 0.02; done
+	interrupted "memory_tier_${what:-alone}_is_interrupted_while_mpi_begins"
+done
+begins_with "$top_builddir/tools/lmdbio-serve"
+until grep -q libmpich "/proc/$(cat pid)/maps"; do sleep 0.02; done
+interrupted server_is_interrupted_while_mpi_begins
 rc=0
 mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" img \
 	> out 2> err || rc=$?
