@@ -3,6 +3,7 @@
 #include "tool_output.h"
 
 #include "output_path.h"
+#include "partial_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,34 +48,38 @@ static int output_failed(const struct tool *tool, int rc)
 	return TOOL_FAILED;
 }
 
-/* A new file beside the one that is wanted, with its mode if it is there. Returns a descriptor, or
- * -1: none can be made there. */
-static int partial_make(const struct stat *like)
+/* Whether what is written still has the name that it was given: without locks, another command may
+ * have taken it. */
+static bool partial_is_ours(int fd)
 {
-	int directory = output.path.directory, fd;
+	return partial_is_named(output.path.directory, output.partial, fd);
+}
+
+/* A new file beside the one that is wanted, with its mode if it is there. Returns 0, or why none can
+ * be made there. */
+static int partial_make(const struct stat *like, int *fd)
+{
+	bool resumed;
+	int rc;
 
 	if (asprintf(&output.partial, ".%s.lmdbio-partial", output.path.name) < 0) {
 		output.partial = NULL;
-		return -1;
+		return ENOMEM;
 	}
-	/* What a command that was killed has left. */
-	if (unlinkat(directory, output.partial, 0) && errno != ENOENT)
-		fd = -1;
-	else
-		fd = openat(directory, output.partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-			    0666);
-	if (fd >= 0 && like &&
-	    (fchmod(fd, like->st_mode & 0777) ||
-	     (fchown(fd, like->st_uid, like->st_gid) && errno != EPERM))) {
-		close(fd);
-		unlinkat(directory, output.partial, 0);
-		fd = -1;
+	rc = partial_open(output.path.directory, output.partial, 0666, false, fd, &resumed);
+	if (!rc && like &&
+	    (fchmod(*fd, like->st_mode & 0777) ||
+	     (fchown(*fd, like->st_uid, like->st_gid) && errno != EPERM))) {
+		rc = errno;
+		unlinkat(output.path.directory, output.partial, 0);
+		close(*fd);
+		*fd = -1;
 	}
-	if (fd < 0) {
+	if (rc) {
 		free(output.partial);
 		output.partial = NULL;
 	}
-	return fd;
+	return rc;
 }
 
 /* Opens the file that was found, or makes it. With `like` it must still be that file. */
@@ -127,8 +132,11 @@ static int output_open(const struct tool *tool, const char *path)
 		output_failed(tool, rc);
 		return -1;
 	}
-	if (!like || is_replaceable(like))
-		fd = partial_make(like);
+	if ((!like || is_replaceable(like)) && partial_make(like, &fd) == PARTIAL_BUSY) {
+		tool_complain(tool, "%s: another command is writing it: wait until that one ends",
+			      path);
+		return -1;
+	}
 	if (fd < 0)
 		fd = whole_open(like);
 	if (fd < 0)
@@ -165,9 +173,10 @@ static void output_drop(const struct tool *tool, int fd)
 {
 	struct stat st;
 
-	if (output.partial)
-		unlinkat(output.path.directory, output.partial, 0);
-	else if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+	if (output.partial) {
+		if (partial_is_ours(fd))
+			unlinkat(output.path.directory, output.partial, 0);
+	} else if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
 		tool_complain(tool, "%s: it is not whole", output.name);
 }
 
@@ -178,6 +187,20 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 
 	if (!output.name)
 		return tool_output_end(tool, status);
+	}
+}
+
+/* Gives what is whole the name that is wanted. */
+static bool output_rename(int fd)
+{
+	if (!output.partial)
+		return true;
+	if (!partial_is_ours(fd)) {
+		errno = EBUSY;
+		return false;
+	}
+	return !renameat(output.path.directory, output.partial, output.path.directory,
+			 output.path.name);
 	failed = ferror(stream);
 	errno = 0;
 	failed = fflush(stream) || failed;
@@ -185,8 +208,7 @@ int tool_output_commit(const struct tool *tool, int status, bool whole)
 	if (!failed && output.partial && fsync(fileno(stream)) && errno != EINVAL)
 		failed = true;
 	if (!failed && whole) {
-		if (!output.partial || !renameat(output.path.directory, output.partial,
-						 output.path.directory, output.path.name))
+		if (output_rename(fileno(stream)))
 			return status;
 		failed = true;
 	}

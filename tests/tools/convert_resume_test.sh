@@ -161,7 +161,7 @@ flock 9
 rc=0
 "$convert" -q --resume source target/x.zst 2> err || rc=$?
 judge partial_file_in_use_is_refused test $rc -eq 2
-judge partial_file_in_use_is_told grep -q 'another lmdbio-convert is writing it: wait until that one ends' err
+judge partial_file_in_use_is_told grep -q 'another command is writing it: wait until that one ends' err
 exec 9>&-
 rm $partial
 

@@ -67,6 +67,17 @@ judge dump_of_nothing_keeps_what_was_there test "$(cat kept)" = before
 same dump_over_a_file_same theirs.file kept
 judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
 judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
+# Another command that is at it, as its lock says, and one that was killed.
+echo theirs > .ours.file.lmdbio-partial
+exec 9< .ours.file.lmdbio-partial
+flock 9
+told dump_into_a_file_that_another_command_writes_is_refused 2 '^lmdbio-dump: ours.file: another command is writing it' \
+	"$tool" -f ours.file db2
+judge dump_into_a_file_that_another_command_writes_leaves_it test "$(cat .ours.file.lmdbio-partial)" = theirs
+exec 9<&-
+"$tool" -f ours.file -a db2
+same dump_into_a_file_after_a_killed_one_is_right theirs.file ours.file
+judge dump_into_a_file_after_a_killed_one_leaves_nothing_beside_it test ! -e .ours.file.lmdbio-partial
 told dump_into_a_full_device_names_it 2 '^lmdbio-dump: /dev/full: No space left' "$tool" -f /dev/full -a db2
 "$tool" -a -f /dev/stdout db2 > through
 same dump_into_a_device_same theirs.file through

@@ -2,13 +2,14 @@
 /* Takes a partial file to a whole one. */
 #include "convert_target.h"
 
+#include "partial_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 static bool ends_in(const char *text, const char *end)
@@ -95,72 +96,44 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 	return 0;
 }
 
-/* A file system without locks does without. */
-static int partial_lock(struct target *target)
+static const char *partial_name(const struct target *target)
 {
-	if (!flock(target->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
-		return 0;
-	return convert_refuse(target->partial,
-			      "another lmdbio-convert is writing it: wait until that one ends");
+	const char *base = strrchr(target->partial, '/');
+
+	return base ? base + 1 : target->partial;
 }
 
-/* What was left by one that was killed. */
-static int partial_take_up(struct target *target)
+/* Before it is renamed or removed: without locks another process may have taken its name. */
+static bool partial_is_ours(const struct target *target)
 {
-	struct stat st;
-	int rc;
-
-	target->fd = open(target->partial, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (target->fd < 0)
-		return convert_fail(target->partial, errno);
-	if (fstat(target->fd, &st))
-		return convert_fail(target->partial, errno);
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
-		return convert_refuse(target->partial,
-				      "it is there and not a partial file of yours: remove it, or "
-				      "name another target");
-	if ((rc = partial_lock(target)))
-		return rc;
-	target->resumed = true;
-	target->created = true;
-	return 0;
-}
-
-static int partial_create(struct target *target)
-{
-	target->fd =
-		open(target->partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (target->fd < 0)
-		return errno;
-	target->created = true;
-	return 0;
+	return partial_is_named(target->directory_fd, partial_name(target), target->fd);
 }
 
 int target_open(struct target *target)
 {
+	const struct convert *convert = target->convert;
 	int rc;
 
-	if (target->exists && !target->convert->force)
+	if (target->exists && !convert->force)
 		return convert_refuse(target->path, "it exists; -f overwrites it");
 	if (!mkdir(target->directory, 0777))
 		target->made = true;
 	target->directory_fd = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (target->directory_fd < 0)
 		return convert_fail(target->directory, errno);
-	rc = partial_create(target);
-	if (rc == EEXIST) {
-		rc = partial_take_up(target);
-		if (rc || target->convert->resume)
-			return rc;
-		if (unlink(target->partial))
-			return convert_fail(target->partial, errno);
-		close(target->fd);
-		target->resumed = target->created = false;
-		rc = partial_create(target);
-	}
+	rc = partial_open(target->directory_fd, partial_name(target), 0600, convert->resume,
+			  &target->fd, &target->resumed);
+	if (rc == PARTIAL_BUSY)
+		return convert_refuse(target->partial, "another command is writing it: wait until "
+						       "that one ends");
+	if (rc == PARTIAL_FOREIGN)
+		return convert_refuse(target->partial,
+				      "it is there and not a partial file of yours: remove it, or "
+				      "name another target");
 	if (rc)
 		return convert_fail(target->path, rc);
-	return partial_lock(target);
+	target->created = true;
+	return 0;
 }
 
 static int attributes_set(const struct target *target, const struct stat *like)
@@ -186,6 +159,8 @@ static int attributes_set(const struct target *target, const struct stat *like)
 /* Without -f nothing is overwritten, also not what has come to stand there meanwhile. */
 static int partial_rename(const struct target *target)
 {
+	if (!partial_is_ours(target))
+		return EBUSY;
 	if (target->convert->force)
 		return rename(target->partial, target->path) ? errno : 0;
 	if (!renameat2(AT_FDCWD, target->partial, AT_FDCWD, target->path, RENAME_NOREPLACE))
@@ -237,7 +212,7 @@ void target_close(struct target *target, bool resumable)
 	const struct convert *convert = target->convert;
 	bool keep = resumable && convert && (convert->keep_partial || convert->resume);
 
-	if (target->created && !keep)
+	if (target->created && !keep && partial_is_ours(target))
 		unlink(target->partial);
 	if (target->made && !(target->created && keep))
 		rmdir(target->directory);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Has processes that write to one name exclude each other by a lock of the file. */
+#include "partial_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_ATTEMPTS = 100 }; /* each but the last has met another process's change */
+
+bool partial_is_named(int directory, const char *name, int fd)
+{
+	struct stat named, open;
+
+	return !fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(fd, &open) &&
+	       named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+/* EAGAIN: the name has gone meanwhile. */
+static int there_open(int directory, const char *name, int *fd)
+{
+	struct stat st;
+
+	*fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (*fd < 0)
+		return errno == ENOENT ? EAGAIN : errno;
+	if (fstat(*fd, &st))
+		return errno;
+	return S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_nlink <= 1 ? 0
+										 : PARTIAL_FOREIGN;
+}
+
+/* One attempt; EAGAIN: another process has changed what the name stands for. */
+static int attempt(int directory, const char *name, mode_t mode, bool keep, int *fd, bool *resumed)
+{
+	int rc;
+
+	*resumed = false;
+	*fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (*fd < 0) {
+		if (errno != EEXIST)
+			return errno;
+		*resumed = true;
+		rc = there_open(directory, name, fd);
+		if (rc)
+			return rc;
+	}
+	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return PARTIAL_BUSY;
+	/* Its last holder may have given it its name, or removed it, before the lock was free. */
+	if (!partial_is_named(directory, name, *fd))
+		return EAGAIN;
+	if (!*resumed || keep)
+		return 0;
+	return unlinkat(directory, name, 0) ? errno : EAGAIN;
+}
+
+int partial_open(int directory, const char *name, mode_t mode, bool keep, int *fd, bool *resumed)
+{
+	int rc = EAGAIN;
+
+	for (int n = 0; n < MOST_ATTEMPTS && rc == EAGAIN; n++) {
+		rc = attempt(directory, name, mode, keep, fd, resumed);
+		if (rc && *fd >= 0)
+			close(*fd);
+		if (rc)
+			*fd = -1;
+	}
+	return rc == EAGAIN ? EBUSY : rc;
+}
