@@ -67,6 +67,15 @@ judge dump_of_nothing_keeps_what_was_there test "$(cat kept)" = before
 same dump_over_a_file_same theirs.file kept
 judge dump_over_a_file_keeps_its_mode test "$(stat -c %a kept)" = 640
 judge dump_into_a_file_leaves_nothing_beside_it test -z "$(find . -name '.*lmdbio-partial')"
+# Without a standard stream: the file does not become one.
+"$tool" -f kept -a db2 <&- >&- 2>&-
+same dump_into_a_file_without_streams_is_the_same theirs.file kept
+rc=0
+"$tool" -f kept db2 >&- 2> err || rc=$?
+judge dump_into_a_file_with_closed_output_ends_well test $rc -eq 0
+judge dump_into_a_file_with_closed_output_leaves_nothing_beside_it test ! -e .kept.lmdbio-partial
+status dump_into_a_closed_output_fails 2 sh -c 'exec "$@" >&-' - "$tool" db2
+says dump_into_a_closed_output_is_told 'standard output: Bad file descriptor'
 # Another command that is at it, as its lock says, and one that was killed.
 echo theirs > .ours.file.lmdbio-partial
 exec 9< .ours.file.lmdbio-partial

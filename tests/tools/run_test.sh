@@ -229,6 +229,9 @@ judge print_env_of_two_words_is_refused test "$rc" = 2
 # shellcheck disable=SC2016
 "$lmdbio_run" --memory=64M --io=pread -- sh -c 'echo "$LMDBIO_MEMORY $LMDBIO_IO"' > out
 judge run_passes_settings grep -qx "64M pread" out
+# shellcheck disable=SC2016
+judge program_finds_closed_streams_closed sh -c 'exec "$@" <&- >&-' - \
+	"$lmdbio_run" sh -c '! [ -e /proc/$$/fd/0 ] && ! [ -e /proc/$$/fd/1 ]'
 # shellcheck disable=SC2046
 env $("$lmdbio_run" --print-env) ./user > out
 judge print_env_works_in_a_script grep -qx "$dropin" out
