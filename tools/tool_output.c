@@ -103,13 +103,22 @@ static int whole_open(const struct stat *like)
 	return -1;
 }
 
+/* Whether the directory lets a file be replaced by its owner alone. */
+static bool is_kept_by_directory(const struct stat *st)
+{
+	struct stat directory;
+
+	return geteuid() && st->st_uid != geteuid() && !fstat(output.path.directory, &directory) &&
+	       (directory.st_mode & S_ISVTX) && directory.st_uid != geteuid();
+}
+
 /* Whether a new file may take the place of what was found: a file of one name that the person may
  * write. What /dev/stdout leads to may have no name (a pipe, a deleted file) and is written as it
  * is. */
 static bool is_replaceable(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_nlink == 1 && !output.path.is_descriptor &&
-	       !faccessat(output.path.directory, output.path.name, W_OK, 0);
+	       !is_kept_by_directory(st) && !faccessat(output.path.directory, output.path.name, W_OK, 0);
 }
 
 /* The descriptor of what is to be written, or -1, and the person has been told. */
@@ -178,15 +187,6 @@ static void output_drop(const struct tool *tool, int fd)
 			unlinkat(output.path.directory, output.partial, 0);
 	} else if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
 		tool_complain(tool, "%s: it is not whole", output.name);
-}
-
-int tool_output_commit(const struct tool *tool, int status, bool whole)
-{
-	FILE *stream = output.stream ? output.stream : stdout;
-	bool failed;
-
-	if (!output.name)
-		return tool_output_end(tool, status);
 	}
 }
 
@@ -201,6 +201,15 @@ static bool output_rename(int fd)
 	}
 	return !renameat(output.path.directory, output.partial, output.path.directory,
 			 output.path.name);
+}
+
+int tool_output_commit(const struct tool *tool, int status, bool whole)
+{
+	FILE *stream = output.stream ? output.stream : stdout;
+	bool failed;
+
+	if (!output.name)
+		return tool_output_end(tool, status);
 	failed = ferror(stream);
 	errno = 0;
 	failed = fflush(stream) || failed;

@@ -194,6 +194,22 @@ for user in $users; do
 		as "$user" timeout 20 bash -c dump
 done
 
+# A file that everybody may write, in a directory of its owner's in which only owners replace files.
+for user in $users; do
+	[ "$user" != 0 ] || continue
+	stage
+	chmod 1777 pub
+	echo before > pub/made
+	chmod 666 pub/made
+	rc=0
+	as "$user" timeout 20 bash -c dump > out 2> err || rc=$?
+	judge "dump_by_${user}_over_the_directory_owners_file_is_done" test $rc -eq 0
+	judge "dump_by_${user}_over_the_directory_owners_file_is_right" \
+		sh -c "sed '1,/^HEADER=END/d' pub/made | cmp - right.records"
+	judge "dump_by_${user}_over_the_directory_owners_file_keeps_it" test "$(stat -c %u pub/made)" = 0
+	judge "dump_by_${user}_over_the_directory_owners_file_leaves_nothing" test "$(ls -A pub)" = made
+done
+
 # The link is there but for the calls from FIRST to LAST: whatever two calls see, the victim's file stays.
 user=0
 calls=1
