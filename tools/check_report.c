@@ -3,11 +3,11 @@
 #include "check_report.h"
 
 #include "tool_common.h"
+#include "tool_json.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char *const severities[] = {
 	[CHECK_WARNING] = "warning",
@@ -16,16 +16,10 @@ static const char *const severities[] = {
 
 int check_report_open(struct check_report *report, const char *path, bool json)
 {
-	char text[TOOL_ESCAPED_TEXT];
-	json_t *name;
-
 	if (!json)
 		return 0;
-	name = json_string(path);
-	if (!name) /* not UTF-8 */
-		name = json_string(tool_escape(path, strlen(path), text, sizeof(text)));
-	report->json =
-		json_pack("{ss, so, s[]}", "schema", "lmdbio-check/1", "path", name, "findings");
+	report->json = json_pack("{ss, so, s[]}", "schema", "lmdbio-check/1", "path",
+				 tool_json_text(path), "findings");
 	return report->json ? 0 : ENOMEM;
 }
 
@@ -38,8 +32,9 @@ void check_report_close(struct check_report *report)
 static void found_json(struct check_report *report, enum check_severity severity, const char *label,
 		       uint64_t byte, const char *what)
 {
-	json_t *found = json_pack("{ss, so?, sI, ss}", "severity", severities[severity], "where",
-				  json_string(label), "byte", (json_int_t)byte, "what", what);
+	json_t *found = json_pack("{ss, so?, sI, so}", "severity", severities[severity], "where",
+				  label ? tool_json_text(label) : NULL, "byte", (json_int_t)byte,
+				  "what", tool_json_text(what));
 
 	if (found && report->page_size)
 		json_object_set_new(found, "page",

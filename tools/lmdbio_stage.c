@@ -5,6 +5,7 @@
 #include "stage_program.h"
 #include "tool_common.h"
 #include "tool_env.h"
+#include "tool_json.h"
 #include "tool_place.h"
 
 #include "mpi/mpi_module.h"
@@ -272,8 +273,8 @@ static int on_progress(void *argument, uint64_t done, uint64_t all)
 static void tell_json(const struct lmdbio_stage_report *report)
 {
 	json_t *json = json_pack(
-		"{ss, ss, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI}", "schema", "lmdbio-stage/1",
-		"path", options.path, "file_bytes", (json_int_t)report->file_bytes, "read_bytes",
+		"{ss, so, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI, sI}", "schema", "lmdbio-stage/1",
+		"path", tool_json_text(options.path), "file_bytes", (json_int_t)report->file_bytes, "read_bytes",
 		(json_int_t)report->read_bytes, "read_calls", (json_int_t)report->read_calls,
 		"moved_bytes", (json_int_t)report->moved_bytes, "wall_ns",
 		(json_int_t)report->wall_ns, "slowest_ns", (json_int_t)report->slowest_ns,
@@ -281,6 +282,10 @@ static void tell_json(const struct lmdbio_stage_report *report)
 		"ranks", (json_int_t)report->ranks, "nodes", (json_int_t)report->nodes,
 		"nodes_before", (json_int_t)report->nodes_before);
 
+	if (!json) {
+		tool_complain(&stage_tool, "%s", strerror(ENOMEM));
+		return;
+	}
 	json_dumpf(json, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(json);
@@ -393,11 +398,6 @@ static void wait_for_signal(void)
 		clock_sleep(CLOCK_SECOND / 5);
 }
 
-static int work(const struct mpi_module *module, struct stage_program *program)
-{
-	struct lmdbio_stage_report report = {.size = sizeof(report)};
-	struct lmdbio_stage_hold *hold = NULL;
-	int status = 0, rc;
 /* Whether a signal has come to any rank: also while MPI began, or after the last step, when no progress
  * is told. Collective. */
 static int interruption_agree(const struct mpi_module *module)
@@ -410,6 +410,11 @@ static int interruption_agree(const struct mpi_module *module)
 	return rc;
 }
 
+static int work(const struct mpi_module *module, struct stage_program *program)
+{
+	struct lmdbio_stage_report report = {.size = sizeof(report)};
+	struct lmdbio_stage_hold *hold = NULL;
+	int status = 0, rc;
 
 	options.stage.directory = tool_place_expand(options.stage.directory, &place);
 	options.stage.size = sizeof(options.stage);
@@ -418,16 +423,16 @@ static int interruption_agree(const struct mpi_module *module)
 	options.stage.hold = options.stage.target == LMDBIO_STAGE_MEMORY ? &hold : NULL;
 	rc = module->stage(options.path, &options.stage);
 	tell(rc, module->error_text(rc), &report);
+	if (!rc)
+		rc = interruption_agree(module);
 	if (rc) {
 		stage_program_drop(program);
+		module->stage_release(hold);
 		return tool_signal ? tool_signal_status() : TOOL_FAILED;
 	}
 	if (program->pid)
-	if (!rc)
-		rc = interruption_agree(module);
 		status = program_run(program, module, hold);
 	else if (hold)
-		module->stage_release(hold);
 		wait_for_signal();
 	/* What one rank of the node holds is for all of them. */
 	if (hold)

@@ -6,6 +6,7 @@
 #include "stat_report.h"
 #include "tool_common.h"
 #include "tool_env.h"
+#include "tool_json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -105,7 +106,7 @@ static int reader_line(const char *line, void *context)
 	json_t *list = context;
 
 	if (list)
-		return json_array_append_new(list, stat_json_text(line));
+		return json_array_append_new(list, tool_json_text(line));
 	return fputs(line, stdout) < 0 ? -1 : 0;
 }
 
@@ -267,7 +268,7 @@ static int stat_run(void)
 
 	if (options.json)
 		run.json = json_pack("{ss, so, s[]}", "schema", "lmdbio-stat/1", "path",
-				     stat_json_text(options.path), "databases");
+				     tool_json_text(options.path), "databases");
 	if (stat_wanted(&options))
 		rc = stat_show(&run);
 	if (!rc && (options.chunks || options.container || options.json))

@@ -3,10 +3,10 @@
 #include "stat_report.h"
 
 #include "tool_common.h"
+#include "tool_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 void stat_print_record(const struct tree_record *record)
 {
@@ -82,14 +82,6 @@ void stat_print_measure(const struct measure *measure, unsigned parts)
 		print_layout(measure);
 }
 
-json_t *stat_json_text(const char *text)
-{
-	char escaped[TOOL_ESCAPED_TEXT];
-	json_t *json = json_string(text);
-
-	return json ? json : json_string(tool_escape(text, strlen(text), escaped, sizeof(escaped)));
-}
-
 static json_t *number(uint64_t value)
 {
 	return json_integer((json_int_t)value);
@@ -145,8 +137,8 @@ json_t *stat_json_database(const char *name, const struct tree_record *record,
 			   const struct measure *measure, unsigned parts)
 {
 	json_t *database = json_pack(
-		"{so, so, so, so, so, so, so}", "name", name ? stat_json_text(name) : json_null(),
-		"flags", json_flags(record->flags), "depth", number(record->depth), "branch_pages",
+		"{so, so, so, so, so, so, so}", "name", tool_json_text(name), "flags",
+		json_flags(record->flags), "depth", number(record->depth), "branch_pages",
 		number(record->branch_pages), "leaf_pages", number(record->leaf_pages),
 		"overflow_pages", number(record->overflow_pages), "entries",
 		number(record->entries));

@@ -26,7 +26,4 @@ json_t *stat_json_database(const char *name, const struct tree_record *record,
 			   const struct measure *measure, unsigned parts);
 json_t *stat_json_environment(const MDB_envinfo *info, uint32_t page_size);
 
-/* Text that may be no UTF-8 as a JSON string. */
-json_t *stat_json_text(const char *text);
-
 #endif

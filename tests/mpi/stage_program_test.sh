@@ -15,6 +15,10 @@ mkdir img packed
 "$top_builddir/tests/stores/stores_make" img 21 200000
 
 # --- programs ---
+odd=$(printf 'odd\377')
+ln -s img "$odd"
+"$stage" --measure --json "$odd" > out
+judge path_that_is_no_utf_8_is_told_in_json grep -qF '"path": "odd\\xff"' out
 # Not by lmdbio-run, because a sanitized library cannot be preloaded.
 ours="LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_VERBOSE=1"
 fresh to0

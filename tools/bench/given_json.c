@@ -2,26 +2,19 @@
 /* Prints the result as one JSON document. */
 #include "given_bench.h"
 
+#include "tool_json.h"
+
 #include "config.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
-/* A text that need not be UTF-8. */
-static json_t *json_text(const char *text)
-{
-	char escaped[TOOL_ESCAPED_TEXT];
-	json_t *json = text ? json_string(text) : json_null();
-
-	return json ? json : json_string(tool_escape(text, strlen(text), escaped, sizeof(escaped)));
-}
-
 static json_t *json_set(const struct given_set *set)
 {
-	return json_pack("{so, so, sb, sI, so, sI, sI, sb, sI}", "path", json_text(set->named),
-			 "file", json_text(set->file), "container", set->container, "file_bytes",
-			 (json_int_t)set->file_size, "database", json_text(set->database),
+	return json_pack("{so, so, sb, sI, so, sI, sI, sb, sI}", "path", tool_json_text(set->named),
+			 "file", tool_json_text(set->file), "container", set->container, "file_bytes",
+			 (json_int_t)set->file_size, "database", tool_json_text(set->database),
 			 "records", (json_int_t)set->records, "tree_bytes",
 			 (json_int_t)set->tree_size, "lock_file_used", !(set->flags & MDB_NOLOCK),
 			 "transaction", (json_int_t)set->snapshot);
@@ -86,8 +79,8 @@ static json_t *json_original(const struct given_bench *bench)
 {
 	if (!bench->compared)
 		return json_null();
-	return json_pack("{so, so, sb, so}", "library", json_text(bench->original.library),
-			 "version", json_text(bench->original.version), "built_in", bench->built_in,
+	return json_pack("{so, so, sb, so}", "library", tool_json_text(bench->original.library),
+			 "version", tool_json_text(bench->original.version), "built_in", bench->built_in,
 			 "data", json_set(&bench->sets[ORIGINAL]));
 }
 
@@ -102,11 +95,11 @@ int given_json(const struct given_bench *bench, FILE *out)
 	for (unsigned i = 0; i < bench->n_rows; i++)
 		json_array_append_new(rows, json_row(bench, &bench->rows[i]));
 	for (unsigned i = 0; i < bench->n_notes; i++)
-		json_array_append_new(notes, json_text(bench->notes[i]));
+		json_array_append_new(notes, tool_json_text(bench->notes[i]));
 	json = json_pack("{ss, ss, ss, sb, so, so}", "schema", "lmdbio-bench/1", "version",
 			 PACKAGE_VERSION, "verdict", verdict, "same", !bench->differ, "original",
 			 json_original(bench), "lmdbio",
-			 json_pack("{so, so}", "library", json_text(bench->drop_in), "data",
+			 json_pack("{so, so}", "library", tool_json_text(bench->drop_in), "data",
 				   json_set(&bench->sets[LMDBIO])));
 	json_object_set_new(json, "machine",
 			    json_pack("{sI, sf, sf, sI}", "processors",
