@@ -8,6 +8,7 @@
 #include "tool_common.h"
 #include "tool_place.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -228,16 +229,48 @@ static char *preload_compose(const char *library, const char *later)
 /* What MPI_Init, which asks for no threads, gives in MPICH. */
 static const char *const threads[] = {"MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE"};
 
-static int environment_print(const struct run_options *options, const char *preload)
+/* Whether a shell leaves a value as it is without quotes, wherever in a line it stands. */
+static bool is_plain(const char *option, const char *value)
 {
-	for (int i = 0; i < SETTINGS; i++)
-		if (options->settings[i] && strpbrk(options->settings[i], " \t\n")) {
-			tool_complain(&run_tool,
-				      "%s=%s: a line of a batch script cannot hold a value with "
-				      "blanks: give one without",
-				      variables[i].option, options->settings[i]);
-			return EXIT_OURS;
-		}
+	/* Bytes of other alphabets are no signs to a shell. */
+	while (*value && (isalnum((unsigned char)*value) || strchr("_@%+=:,./-", *value) ||
+			  (unsigned char)*value > 127))
+		value++;
+	if (!*value)
+		return true;
+	if (strchr(" \t\n", *value))
+		tool_complain(&run_tool,
+			      "%s: a line of a batch script cannot hold a value with blanks: give "
+			      "one without",
+			      option);
+	else
+		tool_complain(&run_tool,
+			      "%s: a line of a batch script cannot hold a value with '%c': give "
+			      "one without",
+			      option, *value);
+	return false;
+}
+
+/* What the line holds of the command line. */
+static bool settings_are_plain(const struct run_options *options)
+{
+	for (int i = 0; i < SETTINGS; i++) {
+		char option[2 * PATH_MAX];
+
+		if (!options->settings[i])
+			continue;
+		snprintf(option, sizeof(option), "%s=%s", variables[i].option, options->settings[i]);
+		if (!is_plain(option, options->settings[i]))
+			return false;
+	}
+	return true;
+}
+
+static int environment_print(const struct run_options *options, const char *library,
+			     const char *preload)
+{
+	if (!settings_are_plain(options) || !is_plain(library, library))
+		return EXIT_OURS;
 	printf("LD_PRELOAD=%s%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
 	       options->disable ? " LMDBIO_DISABLE=1" : "",
 	       options->mpi_inside ? " LMDBIO_MPI=1" : "");
@@ -359,7 +392,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(ENOMEM));
 		return EXIT_OURS;
 	}
-	rc = options.print_env ? environment_print(&options, preload)
+	rc = options.print_env ? environment_print(&options, library, preload)
 			       : program_start(&options, library, preload);
 	free(preload);
 	return rc;

@@ -42,7 +42,7 @@ static void child(int from, char **arguments)
 	if (!length)
 		_exit(TOOL_FAILED);
 	launcher_forget();
-	if (told[length - 1] != '=' && putenv(told))
+	if (strchr(told, '=')[1] && putenv(told))
 		_exit(TOOL_FAILED);
 	_exit(stage_program_become(arguments));
 }

@@ -15,6 +15,9 @@ mkdir img packed
 "$top_builddir/tests/stores/stores_make" img 21 200000
 
 # --- programs ---
+mkdir to=
+judge program_is_told_of_a_directory_that_ends_with_an_equals_sign test \
+	"$("$stage" --quiet --to=to= img -- sh -c 'echo "$LMDBIO_STAGED"')" = to=
 odd=$(printf 'odd\377')
 ln -s img "$odd"
 "$stage" --measure --json "$odd" > out

@@ -426,6 +426,13 @@ judge blank_in_print_env_ends_with_2 test $rc -eq 2 -a ! -s out
 judge blank_in_print_env_names_the_option grep -q \
 	'^lmdbio-run: --stats=two words: a line of a batch script cannot hold a value with blanks: give one without' err
 
+for word in "a;b" 'a$b' 'a*' "a'b" 'a"b' 'a\b' '~a' 'a&b'; do
+	rc=0
+	"$tools/lmdbio-run" --print-env "--node=$word" > out 2> err || rc=$?
+	judge "word_${word}_in_print_env_ends_with_2" test $rc -eq 2 -a ! -s out
+	judge "word_${word}_in_print_env_is_said" grep -qF "lmdbio-run: --node=$word: a line of a batch script cannot hold" err
+done
+
 # --- what no message is ---
 for text in 'mdb_env_open failed' 'Located page was wrong type' 'MDB_[A-Z_]*: ' 'Invalid argument' 'error [0-9]'; do
 	judge "no_message_has_$(echo "$text" | tr -c 'A-Za-z\n' _)" test "$(grep -c -e "$text" said)" -eq 0
