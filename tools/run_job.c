@@ -11,7 +11,6 @@
 #include "util/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +20,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +32,7 @@ enum { END_PATIENCE = 3000, LEAVE_PATIENCE = 4000 };
 
 struct program {
 	pid_t pid; /* 0: there is none */
-	int pipe;  /* what the program waits for: what its node has in its variables, or the end */
+	int talk;  /* what the program waits for: what its node has in its variables, or the end */
 	int signals; /* signalfd */
 	bool begun;  /* it has been told; until then signals are for us */
 	bool over;
@@ -71,10 +69,11 @@ static int program_fork(struct program *program, const struct run_job *job)
 	sigset_t before;
 	int ends[2];
 
-	if (pipe2(ends, O_CLOEXEC))
+	/* Not a pipe, on which a child that was killed would be a SIGPIPE. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return errno;
 	program->signals = run_signals_take(&before);
-	program->pipe = ends[1];
+	program->talk = ends[1];
 	program->pid = program->signals < 0 ? -1 : job->start ? fork() : 0;
 	if (program->pid < 0) {
 		int rc = errno;
@@ -96,15 +95,16 @@ static void program_release(struct program *program, const char *node, const cha
 {
 	struct iovec told[] = {{.iov_base = (void *)(uintptr_t)node},
 			       {.iov_base = (void *)(uintptr_t)staged}};
+	struct msghdr message = {.msg_iov = told, .msg_iovlen = 2};
 
 	program->begun = node != NULL;
 	if (program->begun && program->pid) {
 		run_streams_leave();
 		told[0].iov_len = strlen(node) + 1;
 		told[1].iov_len = strlen(staged) + 1;
-		(void)!writev(program->pipe, told, 2);
+		(void)sendmsg(program->talk, &message, MSG_NOSIGNAL);
 	}
-	close(program->pipe);
+	close(program->talk);
 	if (!program->begun && program->pid)
 		(void)waitpid(program->pid, NULL, 0);
 }
@@ -336,7 +336,7 @@ static int server_fork(struct rank *rank)
 	rank->server = fork();
 	if (!rank->server) {
 		close(ends[0]);
-		close(rank->program.pipe);
+		close(rank->program.talk);
 		close(rank->program.signals);
 		exit(run_server(rank->job, mine, ends[1]));
 	}

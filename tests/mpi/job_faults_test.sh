@@ -140,6 +140,30 @@ for moment in before after; do
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
+# A waiting program that is killed before it is told to begin: its rank ends with that, and the others go on.
+# The rank's process is stopped meanwhile, so that it is told of both at once.
+rm -f "$scratch"/done.* "$scratch"/pid "$scratch"/status
+# shellcheck disable=SC2016
+KILLED_AT=before KILLED_BY=19 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so mpi_job 2 2 sh -c '
+	"$1" --mpi -- touch "$2/done.$PMI_RANK" &
+	[ "$PMI_RANK" = 0 ] || { echo $! >"$2/pid.new"; mv "$2/pid.new" "$2/pid"; }
+	rc=0
+	wait $! || rc=$?
+	[ "$PMI_RANK" = 0 ] || echo $rc >"$2/status"' sh "$lmdbio_run" "$scratch" >"$scratch/job.log" 2>&1 &
+job=$!
+until [ -e "$scratch/pid" ]; do sleep 0.05; done
+rank=$(cat "$scratch/pid")
+until server=$(pgrep -P "$rank" -r T lmdbio-server); do sleep 0.05; done
+waiting=$(pgrep -P "$rank" lmdbio-run)
+kill -STOP "$rank"
+kill -KILL "$waiting"
+kill -CONT "$server"
+until [ -e "$scratch/done.0" ]; do sleep 0.05; done
+kill -CONT "$rank"
+wait "$job" || true
+equal waiting_program_that_is_killed_is_told 137 "$(cat "$scratch/status")"
+job_left waiting_program_that_is_killed
+
 # MPI that does not begin: the job ends when it is told to.
 status=0
 KILLED_AT=never LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so MPI_SECONDS=5 MPI_GRACE=120 \
