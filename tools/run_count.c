@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_OURS = 2 };
@@ -77,28 +76,6 @@ static void program_run(const sigset_t *mask, pid_t parent, int (*start)(void *)
 	_exit(start(context));
 }
 
-/* Takes what has been sent to this process. true: the program has ended, so. */
-static bool signals_step(int signals, pid_t program, int *ended)
-{
-	struct signalfd_siginfo info;
-	int status;
-	pid_t pid;
-
-	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		if (info.ssi_signo != SIGCHLD)
-			run_signal_pass(program, &info);
-	while ((pid = waitpid(program, &status, WNOHANG | WUNTRACED)) > 0) {
-		if (WIFSTOPPED(status)) {
-			if (WSTOPSIG(status) == SIGTSTP)
-				run_signal_stop();
-			continue;
-		}
-		*ended = run_signal_status(status);
-		return true;
-	}
-	return false;
-}
-
 int run_counted(struct run_count *count, int (*start)(void *context), void *context)
 {
 	sigset_t before;
@@ -115,11 +92,12 @@ int run_counted(struct run_count *count, int (*start)(void *context), void *cont
 	if (!program)
 		program_run(&before, self, start, context);
 	run_streams_leave();
-	while (!signals_step(signals, program, &status)) {
+	while (!run_signals_step(signals, program, &status)) {
 		(void)poll(&ready, 1, RUN_COUNT_LOOK);
 		run_count_look(count);
 	}
 	close(signals);
+	run_signals_leave();
 	run_count_end(count, program);
 	return status;
 }

@@ -383,6 +383,7 @@ int run_job(const struct run_job *job)
 		rank_step(&rank);
 	if (!rank.program.begun)
 		program_release(&rank.program, NULL, NULL);
+	run_signals_leave();
 	if (job->count)
 		run_count_end(job->count, rank.program.pid);
 	if (!rc && server_is_lost(&rank))

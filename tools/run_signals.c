@@ -3,6 +3,8 @@
 #include "config.h"
 #include "run_signals.h"
 
+#include "run_witness.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -20,11 +22,27 @@ int run_signals_take(sigset_t *before)
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
 		sigaddset(&set, passed[i]);
+	(void)run_witness_begin(&set);
+	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, before);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void run_signals_leave(void)
+{
+	run_witness_end();
+}
+
+void run_signals_witness(const int *numbers)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (; *numbers; numbers++)
+		sigaddset(&set, *numbers);
+	(void)run_witness_begin(&set);
 }
 
 static int caught[2] = {-1, -1}; /* a pipe of struct signalfd_siginfo */
@@ -52,17 +70,42 @@ int run_signals_catch(const int *numbers)
 	return caught[0];
 }
 
-/* What the terminal has sent reached the program too, which is of the same process group; but that
- * there is no terminal any more, the leader of its session alone is told. */
+/* Without a witness: what the terminal has sent reached the program too; but that there is no terminal
+ * any more, the leader of its session alone is told. */
 static bool is_ours_alone(const struct signalfd_siginfo *info)
 {
+	bool there, all = run_witness_has((int)info->ssi_signo, &there);
+
+	if (there)
+		return !all;
 	return info->ssi_code <= 0 || (info->ssi_signo == SIGHUP && getsid(0) == getpid());
 }
 
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info)
 {
-	if (is_ours_alone(info))
+	if (is_ours_alone(info) || getpgid(program) != getpgrp())
 		kill(program, (int)info->ssi_signo);
+}
+
+bool run_signals_step(int signals, pid_t program, int *ended)
+{
+	struct signalfd_siginfo info;
+	int status;
+	pid_t pid;
+
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo != SIGCHLD)
+			run_signal_pass(program, &info);
+	while ((pid = waitpid(program, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (WIFSTOPPED(status)) {
+			if (WSTOPSIG(status) == SIGTSTP)
+				run_signal_stop();
+			continue;
+		}
+		*ended = run_signal_status(status);
+		return true;
+	}
+	return false;
 }
 
 /* The shell, which waits for this process, must see the job stop, and not before the program has:

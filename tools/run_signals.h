@@ -8,17 +8,28 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
-/* Blocks SIGCHLD and the signals that are meant for the program; *before: what was blocked. Returns
- * a signalfd that has them, or -1 and errno. */
+/* Blocks SIGCHLD and the signals that are meant for the program, and has a witness of those;
+ * *before: what was blocked. Returns a signalfd that has them, or -1 and errno. */
 int run_signals_take(sigset_t *before);
+
+/* Lets the witness go. */
+void run_signals_leave(void);
 
 /* From now on the signals of the list, which ends with 0, are read from the descriptor that is
  * returned, as from a signalfd; but those that the caller ignores stay ignored. No thread needs to have
  * them blocked, so it is for a process whose threads began before. -1 and errno. One list a process. */
 int run_signals_catch(const int *numbers);
 
-/* Sends the program what only this process was sent. */
+/* The signals of run_signals_catch()'s list for a process that waits for a program: its witness. */
+void run_signals_witness(const int *numbers);
+
+/* Sends the program what the sender has sent to this process and not to all of the process group, of
+ * which the program is one if it has not left it. */
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
+
+/* Takes what the descriptor of run_signals_take() or run_signals_catch() has: passes signals on, and stops
+ * with the program. true: the program has ended; *status: its exit status. */
+bool run_signals_step(int signals, pid_t program, int *status);
 
 /* The program has stopped, as the user of the terminal wants: this process stops, too. */
 void run_signal_stop(void);

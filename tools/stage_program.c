@@ -2,19 +2,26 @@
 /* Tells the waiting child what it must know and what it must forget. */
 #include "config.h"
 #include "launcher.h"
+#include "run_signals.h"
 #include "stage_program.h"
 #include "tool_common.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127, STATUS_SIGNAL = 128 };
+enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
+
+/* What is passed on to the program, and its end. A terminal stops this process as it is. */
+static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
+			      SIGUSR2, SIGALRM, SIGWINCH, SIGCHLD, 0};
 
 int stage_program_become(void *arguments)
 {
@@ -60,25 +67,28 @@ int stage_program_fork(struct stage_program *program, char **arguments)
 	}
 	close(ends[0]);
 	program->pipe = ends[1];
-	return program->pid < 0 ? errno : 0;
+	if (program->pid < 0)
+		return errno;
+	run_signals_witness(signals);
+	return 0;
 }
 
 int stage_program_run(struct stage_program *program, const char *variable, const char *value)
 {
-	int status, passed = 0;
+	struct pollfd ready = {.fd = run_signals_catch(signals), .events = POLLIN};
+	int status = TOOL_FAILED;
 
+	if (ready.fd < 0 || tool_signal) { /* since the ranks have agreed that none had come */
+		stage_program_drop(program);
+		return tool_signal ? tool_signal_status() : TOOL_FAILED;
+	}
 	/* If it is gone already, what it has ended with is seen below. */
 	(void)dprintf(program->pipe, "%s=%s", variable, value);
 	close(program->pipe);
-	while (waitpid(program->pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return TOOL_FAILED;
-		if (tool_signal && tool_signal != passed) {
-			passed = tool_signal;
-			kill(program->pid, passed);
-		}
-	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNAL + WTERMSIG(status);
+	while (!run_signals_step(ready.fd, program->pid, &status))
+		(void)poll(&ready, 1, -1);
+	run_signals_leave();
+	return status;
 }
 
 void stage_program_drop(struct stage_program *program)
@@ -87,4 +97,5 @@ void stage_program_drop(struct stage_program *program)
 		return;
 	close(program->pipe);
 	(void)waitpid(program->pid, NULL, 0);
+	run_signals_leave();
 }

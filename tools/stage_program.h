@@ -18,8 +18,8 @@ struct stage_program {
 int stage_program_fork(struct stage_program *program, char **arguments);
 
 /* Lets it begin with a variable of its environment set ("" as value: not), and waits for its end;
- * what tool_signals_catch() has noted is passed on. Returns its exit status, 128 + the signal that
- * ended it, 126 or 127 when it could not be started. */
+ * signals are passed on. Returns its exit status, 128 + the signal that ended it, 126 or 127 when it
+ * could not be started; where tool_signal is set already it does not begin, and that is the status. */
 int stage_program_run(struct stage_program *program, const char *variable, const char *value);
 
 /* Becomes the program. Returns only where that fails, after a line on standard error: 126 or 127.

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Has a child take signals and tell of them through a pipe. */
+#include "config.h"
+#include "run_witness.h"
+
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SIGNALS = 32 }; /* those that do not queue */
+
+/* ns: how long to wait for a word, also for one that is on its way; and how old a word may be that
+ * belongs to a signal, because of two that have become one in this process it is left. */
+static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND,
+		      validity = 60 * (uint64_t)CLOCK_SECOND;
+
+struct word {
+	int number;
+	uint64_t at; /* ns, clock_now() */
+};
+
+static struct {
+	pid_t pid; /* 0: there is none */
+	int words; /* pipe of struct word */
+	uint64_t heard[SIGNALS]; /* when the witness has had each, ns; 0: not since the last look */
+} witness = {.words = -1};
+
+/* Tells first and takes then: at any time a signal is pending, or told. */
+static void signals_tell(const sigset_t *set, int to)
+{
+	const struct timespec now = {0};
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (int number = 1; number < SIGNALS; number++) {
+		struct word word = {.number = number, .at = clock_now()};
+		sigset_t one;
+
+		if (!sigismember(set, number) || !sigismember(&pending, number))
+			continue;
+		if (write(to, &word, sizeof(word)) < 0)
+			_exit(0);
+		sigemptyset(&one);
+		sigaddset(&one, number);
+		(void)sigtimedwait(&one, NULL, &now);
+	}
+}
+
+/* Nothing of what this process has open stays so: a stream of the program's, or its door to the
+ * launcher, must be seen to end. */
+static void live(const sigset_t *set, int to, pid_t parent)
+{
+	struct pollfd ready = {.events = POLLIN};
+
+	(void)prctl(PR_SET_NAME, "lmdbio-witness");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || dup2(to, 0) < 0)
+		_exit(0);
+	(void)close_range(1, ~0U, 0);
+	ready.fd = signalfd(-1, set, SFD_CLOEXEC);
+	while (ready.fd >= 0) {
+		(void)poll(&ready, 1, -1);
+		signals_tell(set, 0);
+	}
+	_exit(0);
+}
+
+int run_witness_begin(const sigset_t *set)
+{
+	pid_t parent = getpid();
+	sigset_t before;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return errno;
+	fflush(NULL);
+	sigprocmask(SIG_BLOCK, set, &before);
+	witness.pid = fork();
+	if (!witness.pid)
+		live(set, ends[1], parent);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	close(ends[1]);
+	witness.words = ends[0];
+	if (witness.pid > 0)
+		return 0;
+	close(ends[0]);
+	witness.pid = 0;
+	return errno;
+}
+
+/* false: the witness is gone. */
+static bool words_take(void)
+{
+	struct word word;
+	ssize_t n;
+
+	while ((n = read(witness.words, &word, sizeof(word))) == (ssize_t)sizeof(word))
+		if (word.number > 0 && word.number < SIGNALS)
+			witness.heard[word.number] = word.at;
+	return n < 0;
+}
+
+/* Whether a signal waits for the witness to get a processor. */
+static bool is_pending(int number)
+{
+	char line[128], *mask;
+	unsigned long long bits = 0;
+	FILE *status;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", (int)witness.pid);
+	status = fopen(line, "re");
+	while (status && fgets(line, sizeof(line), status)) {
+		mask = strchr(line, '\t');
+		if (mask && (!strncmp(line, "SigPnd:", 7) || !strncmp(line, "ShdPnd:", 7)))
+			bits |= strtoull(mask, NULL, 16);
+	}
+	if (status)
+		fclose(status);
+	return bits >> (number - 1) & 1;
+}
+
+bool run_witness_has(int number, bool *there)
+{
+	uint64_t began = clock_now(), gone = 0;
+	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
+	bool has = false, pending = false;
+
+	*there = witness.pid > 0 && number > 0 && number < SIGNALS;
+	while (*there && !has && (gone < patience || (pending && gone < on_its_way))) {
+		(void)clock_poll(&ready, 1, patience - gone % patience);
+		/* Before the words: a signal is told before it is not pending any more. */
+		pending = is_pending(number);
+		*there = words_take();
+		has = witness.heard[number] && clock_now() - witness.heard[number] < validity;
+		gone = clock_now() - began;
+	}
+	if (*there)
+		witness.heard[number] = 0;
+	return has;
+}
+
+void run_witness_end(void)
+{
+	if (!witness.pid)
+		return;
+	/* Another wait for any child may have taken its end: then the number is not its own any more. */
+	if (!waitpid(witness.pid, NULL, WNOHANG)) {
+		kill(witness.pid, SIGKILL);
+		while (waitpid(witness.pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(witness.words);
+	witness.pid = 0;
+}
