@@ -64,11 +64,14 @@ class Announcer:
         """A new transaction, the last of self._txns."""
         txn = ctypes.c_void_p()
         self._txns.append(txn)
-        code = library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn))
+        code = self._begin_in(txn)
         if code:
             del self._txns[-1]
         check(code, self._path)
         return txn
+
+    def _begin_in(self, txn: Any) -> int:
+        return int(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)))
 
     def _next(self) -> Any:
         """The transaction of the next announcement: a new one, or the oldest, renewed."""
@@ -76,8 +79,11 @@ class Announcer:
             return self._begin()
         self._turn = (self._turn + 1) % self._depth
         txn = self._txns[self._turn]
-        library().mdb_txn_reset(txn)
-        check(library().mdb_txn_renew(txn), self._path)
+        if txn:
+            library().mdb_txn_reset(txn)
+            check(library().mdb_txn_renew(txn), self._path)
+        else:  # Ctrl-C came before it had begun.
+            check(self._begin_in(txn), self._path)
         return txn
 
     def keys(self, keys: Sequence[bytes]) -> None:

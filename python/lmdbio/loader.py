@@ -218,15 +218,16 @@ class _Batches:
             raise StopIteration
         if turn.busy:
             raise ValueError("another thread waits for this iterator's next batch")
-        loader._check_turn(turn)
-        turn.busy = True
+        turn.busy = True  # with no call behind the test, at which another thread could pass it
         try:
-            batch = loader._take(turn)
-            turn.given = None
-        except Error:
-            turn.given = None
-            loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
-            raise
+            loader._check_turn(turn)
+            try:
+                batch = loader._take(turn)
+                turn.given = None
+            except Error:
+                turn.given = None
+                loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
+                raise
         finally:
             turn.busy = False
         if batch is None:
@@ -368,13 +369,14 @@ class Loader:
 
     def _begin(self, what: str, call: Any, place: Any) -> _Batches:
         """Goes to a place in an order, and returns an iterator over what follows."""
-        turn, self._turn = self._turn, _Turn()
+        mine = _Turn()
+        turn, self._turn = self._turn, mine
         code = call(self._handle, place)
-        if code:
+        if code and self._turn is mine:  # Another thread may have begun an epoch meanwhile.
             self._turn = turn
         check(code, what)
         turn.drop()
-        return _Batches(self, self._turn)
+        return _Batches(self, mine)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Begins an epoch and returns an iterator over its batches, which ends the one before."""

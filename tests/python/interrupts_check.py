@@ -138,28 +138,45 @@ def lives(path):
     judge(f"ctrl_c_leaves_nothing_open: {left}", not left)
 
 
+def announces(announcer):
+    """Announces by each transaction of an announcer's, and once more."""
+    try:
+        for number in range(announcer._depth + 1):
+            announcer.records([number])
+        return True
+    except lmdbio.Error:
+        return False
+
+
 def announcers(path):
     def live():
-        announcer = Announcer(path, lock=True, depth=2)
+        nonlocal made
+        made = Announcer(path, lock=True, depth=2)
         for number in range(3):
-            announcer.records([number])
-        announcer.close()
+            made.records([number])
+        made.close()
 
-    chosen, left = 0, []
+    chosen, left, ended = 0, [], []
     while True:
         chosen += 1
-        moments = Moments(chosen)
+        made, moments = None, Moments(chosen)
         try:
             with moments:
                 live()
         except KeyboardInterrupt:
             pass
+        if made is not None and made._env:
+            if not announces(made):
+                ended.append(chosen)
+            made.close()
+        made = None
         if is_open(path):
             left.append(chosen)
         if not moments.sent:
             break
     print(f"-- {chosen - 1} moments of an announcer")
     judge(f"ctrl_c_in_an_announcer_leaves_nothing_open: {left}", chosen > 20 and not left)
+    judge(f"announcer_goes_on_after_ctrl_c: {ended}", not ended)
 
 
 def environments(path):

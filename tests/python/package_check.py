@@ -6,6 +6,7 @@ usage: package_check.py DIRECTORY, which is made
 import os
 import pickle
 import sys
+import threading
 import types
 import zlib
 
@@ -149,6 +150,48 @@ def iterations(path):
     judge("records_are_read_anew", len(list(records)) == RECORDS)
 
 
+def meanwhile(owner, name, what):
+    """Has the next call of a function end with what another thread does meanwhile."""
+    function = getattr(owner, name)
+
+    def call(*arguments):
+        setattr(owner, name, function)
+        code = function(*arguments)
+        thread = threading.Thread(target=what)
+        thread.start()
+        thread.join()
+        return code
+
+    setattr(owner, name, call)
+
+
+def threads(path):
+    """Two threads that use a loader at once have one iteration each, or one batch at a time."""
+    told, lib, other = ["another iteration"], lmdbio.library(), []
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        meanwhile(lib, "lmdbio_loader_epoch", lambda: other.append(loader.epoch(1)))
+        mine = loader.epoch(0)
+        refuses("iteration_that_another_thread_has_ended_at_its_beginning_says_so", lmdbio.Error, told,
+                lambda: next(mine))
+        judge("iteration_of_the_other_thread_has_its_epoch", {batch.epoch for batch in other[0]} == {1})
+        meanwhile(lib, "lmdbio_loader_restore", lambda: other.append(loader.epoch(2)))
+        refuses("state_is_refused_while_another_thread_begins", lmdbio.Error, ["resuming"],
+                lambda: loader.resume(bytes(64)))
+        judge("refused_state_leaves_the_other_threads_iteration", {batch.epoch for batch in other[1]} == {2})
+        batches, second = loader.epoch(3), []
+
+        def take():
+            try:
+                second.append(next(batches))
+            except ValueError as error:
+                second.append(str(error))
+
+        meanwhile(loader, "_check_turn", take)
+        next(batches)
+        judge("second_thread_in_next_is_told", "another thread waits" in str(second[0]))
+        judge("batches_behind_it_follow", len(list(batches)) == len(loader) - 1)
+
+
 def main(path):
     judge("import_leaves_torch_alone", "torch" not in sys.modules)
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
@@ -229,6 +272,7 @@ def main(path):
     folders(path + "-folder")
     shares(path)
     iterations(path)
+    threads(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
 
