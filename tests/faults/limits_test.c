@@ -84,11 +84,14 @@ static int limit_set(int resource, rlim_t soft)
 	return setrlimit(resource, &limit) ? errno : 0;
 }
 
-/* A user without any other process, so that tests which run at once do not count each other's. */
-static void become_another_user(void)
+/* A user without any other process, so that tests which run at once do not count each other's. Without
+ * root the user stays, and its other processes count for RLIMIT_NPROC. */
+static void become_another_user(const struct limit *limit)
 {
 	uid_t user = USERS_OF_NONE + (uid_t)getpid();
 
+	if (geteuid() && limit->resource == RLIMIT_NPROC)
+		_exit(CANNOT);
 	if (!geteuid() && (setresuid(user, user, user) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)))
 		_exit(CANNOT);
 	if (!lives_in_reach())
@@ -113,7 +116,7 @@ static void step_live(const struct limit *limit, unsigned step, const struct lif
 
 	(void)alarm(SECONDS);
 	if (limit->user)
-		become_another_user();
+		become_another_user(limit);
 	if (getrlimit(limit->resource, &before) || limit_set(limit->resource, limit->at(step)))
 		_exit(CANNOT);
 	life->live();
