@@ -95,7 +95,7 @@ static void ours_print(const struct papers_plot *plot, const struct modelled *al
 	printf("\nlmdbio under the same program, modelled\n%9s %9s %9s %9s %9s %9s\n", "processes",
 	       "LMDB", "LMDBIO", "lmdbio", "x LMDB", "x LMDBIO");
 	for (unsigned i = 0; i < all->n; i++)
-		printf("%9u %9.1f %9.1f %9.1f %9.2f %9.2f\n", all->processes[i],
+		printf("%9u %9.0f %9.0f %9.1f %9.2f %9.2f\n", all->processes[i],
 		       all->seconds[PAPERS_LMDB][i], least_at(all, i), all->seconds[PAPERS_OURS][i],
 		       all->seconds[PAPERS_LMDB][i] / all->seconds[PAPERS_OURS][i],
 		       least_at(all, i) / all->seconds[PAPERS_OURS][i]);
