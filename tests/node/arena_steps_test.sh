@@ -48,7 +48,10 @@ sed 's,^[^ ]*/,,' "$scratch/places" | sort -k1,3 -k4,4n | awk '{
 		all[place]
 		if ($5 == "ended") ended[place]
 	}
-	END { for (place in all) if (!(place in ended)) print place }' | sort >"$scratch/open"
+	END {
+		for (place in all) if (!(place in ended)) print place; else n++
+		printf "-- of %d places in the source a process ends at %d\n", length(all), n >"/dev/stderr"
+	}' | sort >"$scratch/open"
 listed places | sort >"$scratch/listed"
 same_as_listed "places_where_no_process_ends_are_those_of_the_list" "$list" "no process ends there" "a process ends there now"
 
