@@ -1,128 +1,19 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that the record index finds what a cursor finds, record for record, in
  * every kind of database, however its leaves are dealt out. */
-#include "env_fixture.h"
+#include "index_fixture.h"
 
 #include "index/record_index.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-/* A kind of database, and how much goes into it. */
-struct kind {
-	const char *name;
-	unsigned flags;
-	unsigned keys;
-	unsigned duplicates; /* of every third key; of one key 40 times as many */
-	size_t value;        /* bytes of the longest */
-};
-
-static const struct kind kinds[] = {
-	{"plain", 0, 3000, 0, 200},
-	{"overflow", 0, 300, 0, 20000},
-	{"integer", MDB_INTEGERKEY, 3000, 0, 60},
-	{"reverse", MDB_REVERSEKEY, 500, 0, 100},
-	{"dups", MDB_DUPSORT, 400, 30, 100},
-	{"fixed", MDB_DUPSORT | MDB_DUPFIXED, 300, 60, 8},
-	{"integers", MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP, 200, 100, 4},
-	{"backward", MDB_DUPSORT | MDB_REVERSEDUP, 100, 20, 30},
-	{"single", 0, 1, 0, 10},
-	{"empty", 0, 0, 0, 0},
-};
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
-static MDB_env *big_open(const struct place *place)
-{
-	MDB_env *orig;
-
-	assert_int_equal(lmdbio_orig_mdb_env_create(&orig), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_set_maxdbs(orig, KINDS + 1), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
-	assert_int_equal(lmdbio_orig_mdb_env_open(orig, place->directory, MDB_NOSYNC, 0600), 0);
-	return orig;
-}
-
-static void fill(MDB_txn *txn, const struct kind *kind)
-{
-	uint8_t *bytes = calloc(1, kind->value + 16);
-	MDB_dbi dbi;
-
-	assert_non_null(bytes);
-	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, kind->name, kind->flags | MDB_CREATE, &dbi),
-			 0);
-	for (unsigned i = 0; i < kind->keys; i++) {
-		uint64_t number = i * 7919u % 100003;
-		unsigned many = i % 3 ? 1 : 1 + kind->duplicates * (i == 3 ? 40 : 1);
-		char text[32];
-		MDB_val key = {8, &number}, data = {kind->value, bytes};
-
-		if (!(kind->flags & MDB_INTEGERKEY)) {
-			snprintf(text, sizeof(text), "%06u", (unsigned)number);
-			key = (MDB_val){strlen(text), text};
-		}
-		if (!kind->duplicates)
-			data.mv_size = kind->value * (i % 10 + 1) / 10;
-		for (unsigned j = 0; j < many; j++) {
-			uint32_t mark = i * 100000 + j;
-
-			memcpy(bytes, &mark, sizeof(mark));
-			assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0), 0);
-		}
-	}
-	free(bytes);
-}
-
-static void place_fill(const struct place *place)
-{
-	MDB_env *orig = big_open(place);
-	MDB_txn *txn;
-
-	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
-	for (unsigned i = 0; i < KINDS; i++)
-		fill(txn, &kinds[i]);
-	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
-	lmdbio_orig_mdb_env_close(orig);
-}
-
-struct opened {
-	struct place place;
-	MDB_env *env;
-	MDB_txn *txn;
-};
-
-static void opened_begin(struct opened *opened)
-{
-	place_make(&opened->place);
-	place_fill(&opened->place);
-	opened->env = own_open(&opened->place, KINDS + 1, MDB_NOLOCK);
-	assert_int_equal(txn_begin(opened->env, NULL, MDB_RDONLY, &opened->txn), 0);
-}
-
-static void opened_end(struct opened *opened)
-{
-	txn_abort(opened->txn);
-	env_close(opened->env);
-	place_remove(&opened->place);
-}
-
-static struct tree *tree_of(MDB_txn *txn, const char *name, MDB_dbi *dbi)
-{
-	assert_int_equal(dbi_open(txn, name, 0, dbi), 0);
-	if (txn->trees[*dbi].stale)
-		assert_int_equal(tree_refresh(&txn->snapshot, &txn->trees[*dbi]), 0);
-	return &txn->trees[*dbi];
-}
 
 static bool same(const MDB_val *a, const MDB_val *b)
 {
@@ -518,113 +409,6 @@ static void records_when_built_elsewhere_then_that_index(void **state)
 	opened_end(&opened);
 }
 
-/* A thread that makes an index, held where it would read the tree's pages. */
-static struct {
-	bool held;
-	sem_t begun, go_on;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-} making;
-
-int __real_index_build(struct record_index **index, const struct snapshot *snapshot,
-		       const struct tree *tree, unsigned threads);
-int __wrap_index_build(struct record_index **index, const struct snapshot *snapshot,
-		       const struct tree *tree, unsigned threads);
-
-int __wrap_index_build(struct record_index **index, const struct snapshot *snapshot,
-		       const struct tree *tree, unsigned threads)
-{
-	if (making.held) {
-		sem_post(&making.begun);
-		sem_wait(&making.go_on);
-	}
-	return __real_index_build(index, snapshot, tree, threads);
-}
-
-static void *make_index(void *unused)
-{
-	struct record_index *index = NULL;
-
-	(void)unused;
-	if (records_take(making.txn, making.dbi, &index))
-		return NULL;
-	records_give(making.txn->env, index);
-	return index;
-}
-
-/* What needs no new index: opening the main database, and an index that there is. */
-struct going {
-	MDB_env *env;
-	MDB_dbi ready;
-	sem_t gone;
-	int rc;
-};
-
-static void *go_on_meanwhile(void *argument)
-{
-	struct going *going = argument;
-	struct record_index *index;
-	MDB_txn *txn;
-	MDB_dbi dbi;
-
-	going->rc = txn_begin(going->env, NULL, MDB_RDONLY, &txn);
-	if (!going->rc) {
-		going->rc = dbi_open(txn, NULL, 0, &dbi);
-		if (!going->rc)
-			going->rc = records_take(txn, going->ready, &index);
-		if (!going->rc)
-			records_give(going->env, index);
-		txn_abort(txn);
-	}
-	sem_post(&going->gone);
-	return NULL;
-}
-
-static void records_when_one_is_being_made_then_other_threads_go_on(void **state)
-{
-	enum { NEVER_SECONDS = 60 };
-	struct record_index *ready;
-	struct opened opened;
-	struct going going = {0};
-	struct timespec until;
-	pthread_t maker, other;
-	void *made;
-	int rc;
-
-	(void)state;
-	opened_begin(&opened);
-	tree_of(opened.txn, "plain", &making.dbi);
-	tree_of(opened.txn, "dups", &going.ready);
-	assert_int_equal(txn_commit(opened.txn), 0);
-	assert_int_equal(txn_begin(opened.env, NULL, MDB_RDONLY, &opened.txn), 0);
-	assert_int_equal(records_take(opened.txn, going.ready, &ready), 0);
-	assert_int_equal(sem_init(&making.begun, 0, 0), 0);
-	assert_int_equal(sem_init(&making.go_on, 0, 0), 0);
-	assert_int_equal(sem_init(&going.gone, 0, 0), 0);
-	making.txn = opened.txn;
-	making.held = true;
-	going.env = opened.env;
-	assert_int_equal(pthread_create(&maker, NULL, make_index, NULL), 0);
-	assert_int_equal(sem_wait(&making.begun), 0);
-	assert_int_equal(pthread_create(&other, NULL, go_on_meanwhile, &going), 0);
-	/* The bound is for one that waits for the index. */
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += NEVER_SECONDS;
-	rc = sem_timedwait(&going.gone, &until);
-	sem_post(&making.go_on);
-	assert_int_equal(pthread_join(other, NULL), 0);
-	assert_int_equal(pthread_join(maker, &made), 0);
-	making.held = false;
-	assert_int_equal(rc, 0);
-	assert_int_equal(going.rc, 0);
-	assert_non_null(made);
-	records_give(opened.env, ready);
-	opened_end(&opened);
-	sem_destroy(&making.begun);
-	sem_destroy(&making.go_on);
-	sem_destroy(&going.gone);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,7 +422,6 @@ int main(void)
 		cmocka_unit_test(index_when_pages_are_damaged_then_an_error_and_no_signal),
 		cmocka_unit_test(records_when_asked_again_then_the_same_index),
 		cmocka_unit_test(records_when_built_elsewhere_then_that_index),
-		cmocka_unit_test(records_when_one_is_being_made_then_other_threads_go_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -470,64 +469,6 @@ static void snapshot_when_the_file_cannot_be_put_back_then_enomem(void **state)
 	assert_right(&f->first, ARENA_CHUNK, ARENA_BLOCK);
 }
 
-/* Whether something holds in a forked child, with the store as an environment's fork makes it. */
-static bool holds_in_a_child(struct store *store, bool (*holds)(struct store *store))
-{
-	pid_t child;
-	int status;
-
-	store_hold(store);
-	child = fork();
-	assert_true(child >= 0);
-	if (!child) {
-		store_forked(store);
-		store_release(store);
-		_exit(!holds(store));
-	}
-	store_release(store);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	return !WEXITSTATUS(status);
-}
-
-static bool counts_the_parent_alone(struct store *store)
-{
-	return !store_bring(store, ARENA_CHUNK, ARENA_BLOCK) && store->arena &&
-	       store_scanners(store) == 1;
-}
-
-static void child_when_its_parent_goes_in_steps_then_it_does_not(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-
-	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
-	store_step(store, 1);
-	assert_int_equal(store_scanners(store), 1);
-	assert_true(holds_in_a_child(store, counts_the_parent_alone));
-	store_step(store, -1);
-}
-
-static bool has_an_arena(struct store *store)
-{
-	return !store_bring(store, ARENA_CHUNK, ARENA_BLOCK) && store->arena &&
-	       store_shows(store, ARENA_CHUNK, ARENA_CHUNK) &&
-	       store->file.base[ARENA_CHUNK] == byte_at(ARENA_CHUNK);
-}
-
-static void child_when_its_parent_makes_a_copy_then_it_has_an_arena(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = &f->first.store;
-
-	assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_CHUNK), 0);
-	assert_int_equal(store_pause(store), 0);
-	assert_true(holds_in_a_child(store, has_an_arena));
-	assert_false(store_knows(store));
-	store_resume(store);
-	assert_true(store_knows(store));
-}
-
 /* The original reads what such a window shows in any case. */
 static void snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on(void **state)
 {
@@ -601,12 +542,6 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_the_file_cannot_be_put_back_then_enomem, store_setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			child_when_its_parent_goes_in_steps_then_it_does_not, store_setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(
-			child_when_its_parent_makes_a_copy_then_it_has_an_arena, store_setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on, store_setup,

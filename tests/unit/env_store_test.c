@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks which store an environment takes, and what becomes of its lookups when the map is made anew. */
+#include "env_fixture.h"
+
+#include "util/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A kernel may have larger pages. */
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+
+static long large_page;
+
+long __wrap_sysconf(int name)
+{
+	return name == _SC_PAGESIZE && large_page ? large_page : __real_sysconf(name);
+}
+
+enum { READ_RECORDS = 400, READ_VALUE = 20000 };
+
+static size_t value_make(void *bytes, uint64_t i)
+{
+	memset(bytes, (int)i, READ_VALUE);
+	return READ_VALUE;
+}
+
+/* Each record in a transaction of its own, in order. */
+static void records_read(MDB_env *env, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		char name[16];
+		MDB_val key = {8, name}, data;
+		MDB_txn *txn;
+
+		snprintf(name, sizeof(name), "%08u", i);
+		assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+		assert_int_equal(txn_here(txn), 0);
+		assert_int_equal(tree_get(&txn->snapshot, &txn->trees[DBI_MAIN],
+					  &env->slots[DBI_MAIN].order, &key, &data),
+				 0);
+		assert_int_equal(((uint8_t *)data.mv_data)[READ_VALUE - 1], (uint8_t)i);
+		txn_abort(txn);
+	}
+}
+
+static void store_set(const char *store)
+{
+	((struct settings *)(uintptr_t)settings_get())->store = store;
+}
+
+/* The transaction to come has the lookups of the one before. */
+static void lookups_when_the_map_is_made_anew_then_nothing_looks_ahead_of_them(void **state)
+{
+	struct place place;
+	bool ahead = false;
+	MDB_env *env;
+
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, READ_RECORDS, READ_VALUE, value_make);
+	store_set("arena");
+	env = own_open(&place, 0, 0);
+	records_read(env, 0, READ_RECORDS / 2);
+	for (unsigned i = 0; i < LOOKUPS; i++)
+		ahead |= env->spare->lookups.each[i].ahead != NULL;
+	assert_true(ahead);
+	assert_int_equal(env_set_mapsize(env, 0), 0);
+	for (unsigned i = 0; i < LOOKUPS; i++)
+		assert_null(env->spare->lookups.each[i].ahead);
+	records_read(env, READ_RECORDS / 2, READ_RECORDS);
+	env_close(env);
+	store_set("auto");
+	place_remove(&place);
+}
+
+static void environment_when_the_kernel_has_large_pages_then_no_arena(void **state)
+{
+	static const long sizes[] = {ARENA_BLOCK, 65536};
+	struct place place;
+
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, READ_RECORDS, READ_VALUE, value_make);
+	store_set("arena");
+	for (unsigned i = 0; i < 2; i++) {
+		MDB_env *env;
+
+		large_page = sizes[i];
+		env = own_open(&place, 0, 0);
+		records_read(env, 0, READ_RECORDS);
+		assert_int_equal(store_shows_file(&env->store), large_page != ARENA_BLOCK);
+		env_close(env);
+	}
+	large_page = 0;
+	store_set("auto");
+	place_remove(&place);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			lookups_when_the_map_is_made_anew_then_nothing_looks_ahead_of_them),
+		cmocka_unit_test(environment_when_the_kernel_has_large_pages_then_no_arena),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
