@@ -69,12 +69,12 @@ static int program_fork(struct program *program, const struct run_job *job)
 	sigset_t before;
 	int ends[2];
 
-	/* Not a pipe, on which a child that was killed would be a SIGPIPE. */
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return errno;
 	program->signals = run_signals_take(&before);
+	/* Not a pipe, on which a child that was killed would be a SIGPIPE. */
+	if (program->signals < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return errno;
 	program->talk = ends[1];
-	program->pid = program->signals < 0 ? -1 : job->start ? fork() : 0;
+	program->pid = job->start ? fork() : 0;
 	if (program->pid < 0) {
 		int rc = errno;
 

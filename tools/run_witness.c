@@ -5,6 +5,8 @@
 
 #include "util/clock.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -55,6 +57,33 @@ static void signals_tell(const sigset_t *set, int to)
 	}
 }
 
+/* Closes all descriptors but 0, also where the kernel does not know close_range(2), or a sandbox refuses
+ * it. false: some may have stayed open. */
+static bool descriptors_close(void)
+{
+	const struct dirent *entry;
+	DIR *open_ones;
+	bool any = true;
+
+	if (!close_range(1, ~0U, 0))
+		return true;
+	close(1); /* so that there is one for the directory */
+	open_ones = opendir("/proc/self/fd");
+	if (!open_ones)
+		return false;
+	while (any) { /* the directory's entries may move while some go */
+		any = false;
+		rewinddir(open_ones);
+		while ((entry = readdir(open_ones))) {
+			int fd = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
+
+			any |= fd > 0 && fd != dirfd(open_ones) && !close(fd);
+		}
+	}
+	closedir(open_ones);
+	return true;
+}
+
 /* Nothing of what this process has open stays so: a stream of the program's, or its door to the
  * launcher, must be seen to end. */
 static void live(const sigset_t *set, int to, pid_t parent)
@@ -62,9 +91,9 @@ static void live(const sigset_t *set, int to, pid_t parent)
 	struct pollfd ready = {.events = POLLIN};
 
 	(void)prctl(PR_SET_NAME, "lmdbio-witness");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || dup2(to, 0) < 0)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || dup2(to, 0) < 0 ||
+	    !descriptors_close())
 		_exit(0);
-	(void)close_range(1, ~0U, 0);
 	ready.fd = signalfd(-1, set, SFD_CLOEXEC);
 	while (ready.fd >= 0) {
 		(void)poll(&ready, 1, -1);

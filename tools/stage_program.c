@@ -58,6 +58,7 @@ int stage_program_fork(struct stage_program *program, char **arguments)
 {
 	int ends[2];
 
+	run_signals_witness(signals); /* first: the program waits for the end of the pipe */
 	if (pipe2(ends, O_CLOEXEC))
 		return errno;
 	program->pid = fork();
@@ -67,10 +68,7 @@ int stage_program_fork(struct stage_program *program, char **arguments)
 	}
 	close(ends[0]);
 	program->pipe = ends[1];
-	if (program->pid < 0)
-		return errno;
-	run_signals_witness(signals);
-	return 0;
+	return program->pid < 0 ? errno : 0;
 }
 
 int stage_program_run(struct stage_program *program, const char *variable, const char *value)

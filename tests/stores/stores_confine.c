@@ -103,6 +103,7 @@ static const struct call calls[] = {
 	{"socketpair", SYS_socketpair, SYS_socketpair, -1, 0, 0},
 	{"statfs", SYS_statfs, SYS_fstatfs, -1, 0, 0},
 	{"statx", SYS_statx, SYS_statx, -1, 0, 0},
+	{"close_range", SYS_close_range, SYS_close_range, -1, 0, 0},
 	{"clone3", SYS_clone3, SYS_clone3, -1, 0, 0},
 	{"preadv2", SYS_preadv2, SYS_preadv2, -1, 0, 0},
 	{"prctl", SYS_prctl, SYS_prctl, -1, 0, 0},
