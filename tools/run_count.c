@@ -68,19 +68,18 @@ void run_count_end(struct run_count *count, pid_t program)
 }
 
 /* As a program that this process had become would be killed with it. */
-static void program_run(const sigset_t *mask, pid_t parent, int (*start)(void *), void *context)
+static void program_run(pid_t parent, int (*start)(void *), void *context)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
 		_exit(EXIT_OURS);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	run_signals_give_back();
 	_exit(start(context));
 }
 
 int run_counted(struct run_count *count, int (*start)(void *context), void *context)
 {
-	sigset_t before;
 	pid_t self = getpid(), program;
-	int status = EXIT_OURS, signals = run_signals_take(&before);
+	int status = EXIT_OURS, signals = run_signals_take();
 	struct pollfd ready = {.fd = signals, .events = POLLIN};
 
 	fflush(NULL);
@@ -90,7 +89,7 @@ int run_counted(struct run_count *count, int (*start)(void *context), void *cont
 		return EXIT_OURS;
 	}
 	if (!program)
-		program_run(&before, self, start, context);
+		program_run(self, start, context);
 	run_streams_leave();
 	while (!run_signals_step(signals, program, &status)) {
 		(void)poll(&ready, 1, RUN_COUNT_LOOK);

@@ -42,7 +42,7 @@ struct program {
 /* --- the program ----------------------------------------------------------------------------- */
 
 /* The node's name and its LMDBIO_STAGED, each with its final 0: begin; the end alone: do not. */
-static void program_wait(int from, const sigset_t *mask, const struct run_job *job)
+static void program_wait(int from, const struct run_job *job)
 {
 	static char told[TOLD];
 	const char *staged;
@@ -60,16 +60,15 @@ static void program_wait(int from, const sigset_t *mask, const struct run_job *j
 	if ((*told && setenv("LMDBIO_NODE", told, 1)) ||
 	    (*staged && setenv("LMDBIO_STAGED", staged, 1)))
 		_exit(EXIT_OURS);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	run_signals_give_back();
 	_exit(job->start(job->context));
 }
 
 static int program_fork(struct program *program, const struct run_job *job)
 {
-	sigset_t before;
 	int ends[2];
 
-	program->signals = run_signals_take(&before);
+	program->signals = run_signals_take();
 	/* Not a pipe, on which a child that was killed would be a SIGPIPE. */
 	if (program->signals < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return errno;
@@ -84,7 +83,7 @@ static int program_fork(struct program *program, const struct run_job *job)
 	}
 	if (!program->pid && job->start) {
 		close(ends[1]);
-		program_wait(ends[0], &before, job);
+		program_wait(ends[0], job);
 	}
 	close(ends[0]);
 	return 0;
@@ -243,6 +242,8 @@ static void children_take(struct rank *rank)
 				"goes on without it\n",
 				rank->job->tool, WTERMSIG(status));
 	}
+	if (pid < 0) /* ECHILD: another wait has had them */
+		rank->server_over = rank->program.over = true;
 }
 
 static void signals_take(struct rank *rank)

@@ -17,16 +17,40 @@ enum { EXIT_SIGNAL = 128 };
 static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
 			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
 
-int run_signals_take(sigset_t *before)
+static struct {
+	sigset_t blocked;
+	struct sigaction child; /* SIGCHLD's */
+} before;
+
+/* A process that has inherited SIGCHLD as ignored or blocked is not told of a child's end. */
+static void before_keep(void)
+{
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_UNBLOCK, &child, &before.blocked);
+	sigaction(SIGCHLD, &usual, &before.child);
+}
+
+void run_signals_give_back(void)
+{
+	sigaction(SIGCHLD, &before.child, NULL);
+	sigprocmask(SIG_SETMASK, &before.blocked, NULL);
+}
+
+int run_signals_take(void)
 {
 	sigset_t set;
 
+	before_keep();
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
 		sigaddset(&set, passed[i]);
 	(void)run_witness_begin(&set);
 	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, before);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -39,6 +63,7 @@ void run_signals_witness(const int *numbers)
 {
 	sigset_t set;
 
+	before_keep();
 	sigemptyset(&set);
 	for (; *numbers; numbers++)
 		sigaddset(&set, *numbers);
@@ -50,22 +75,22 @@ static int caught[2] = {-1, -1}; /* a pipe of struct signalfd_siginfo */
 static void signal_write(int number, siginfo_t *info, void *context)
 {
 	struct signalfd_siginfo told = {.ssi_signo = (uint32_t)number, .ssi_code = info->si_code};
-	int before = errno;
+	int error = errno;
 
 	(void)context;
 	(void)!write(caught[1], &told, sizeof(told));
-	errno = before;
+	errno = error;
 }
 
 int run_signals_catch(const int *numbers)
 {
 	struct sigaction action = {.sa_sigaction = signal_write, .sa_flags = SA_SIGINFO | SA_RESTART},
-			 before;
+			 now;
 
 	if (pipe2(caught, O_CLOEXEC | O_NONBLOCK))
 		return -1;
 	for (; *numbers; numbers++)
-		if (!sigaction(*numbers, NULL, &before) && before.sa_handler != SIG_IGN)
+		if (!sigaction(*numbers, NULL, &now) && now.sa_handler != SIG_IGN)
 			sigaction(*numbers, &action, NULL);
 	return caught[0];
 }
@@ -105,7 +130,7 @@ bool run_signals_step(int signals, pid_t program, int *ended)
 		*ended = run_signal_status(status);
 		return true;
 	}
-	return false;
+	return pid < 0 && errno == ECHILD;
 }
 
 /* The shell, which waits for this process, must see the job stop, and not before the program has:

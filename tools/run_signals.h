@@ -8,9 +8,13 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
-/* Blocks SIGCHLD and the signals that are meant for the program, and has a witness of those;
- * *before: what was blocked. Returns a signalfd that has them, or -1 and errno. */
-int run_signals_take(sigset_t *before);
+/* Blocks SIGCHLD and the signals that are meant for the program, and has a witness of those. Returns a
+ * signalfd that has them, or -1 and errno. To be called before the program is forked. */
+int run_signals_take(void);
+
+/* In the forked program: what is blocked, and what the end of a child does, is as it was before
+ * run_signals_take() or run_signals_witness(). */
+void run_signals_give_back(void);
 
 /* Lets the witness go. */
 void run_signals_leave(void);
@@ -20,7 +24,8 @@ void run_signals_leave(void);
  * them blocked, so it is for a process whose threads began before. -1 and errno. One list a process. */
 int run_signals_catch(const int *numbers);
 
-/* The signals of run_signals_catch()'s list for a process that waits for a program: its witness. */
+/* The signals of run_signals_catch()'s list for a process that waits for a program: its witness. To be
+ * called before the program is forked. */
 void run_signals_witness(const int *numbers);
 
 /* Sends the program what the sender has sent to this process and not to all of the process group, of
@@ -28,7 +33,8 @@ void run_signals_witness(const int *numbers);
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
 
 /* Takes what the descriptor of run_signals_take() or run_signals_catch() has: passes signals on, and stops
- * with the program. true: the program has ended; *status: its exit status. */
+ * with the program. true: the program has ended; *status: its exit status, or left as it is where the
+ * kernel has not kept it. */
 bool run_signals_step(int signals, pid_t program, int *status);
 
 /* The program has stopped, as the user of the terminal wants: this process stops, too. */

@@ -49,6 +49,7 @@ static void child(int from, char **arguments)
 	if (!length)
 		_exit(TOOL_FAILED);
 	launcher_forget();
+	run_signals_give_back();
 	if (strchr(told, '=')[1] && putenv(told))
 		_exit(TOOL_FAILED);
 	_exit(stage_program_become(arguments));
