@@ -6,7 +6,6 @@
 #include "run_signals.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +79,6 @@ int run_counted(struct run_count *count, int (*start)(void *context), void *cont
 {
 	pid_t self = getpid(), program;
 	int status = EXIT_OURS, signals = run_signals_take();
-	struct pollfd ready = {.fd = signals, .events = POLLIN};
 
 	fflush(NULL);
 	program = signals < 0 ? -1 : fork();
@@ -92,7 +90,7 @@ int run_counted(struct run_count *count, int (*start)(void *context), void *cont
 		program_run(self, start, context);
 	run_streams_leave();
 	while (!run_signals_step(signals, program, &status)) {
-		(void)poll(&ready, 1, RUN_COUNT_LOOK);
+		run_signals_wait(signals, RUN_COUNT_LOOK);
 		run_count_look(count);
 	}
 	close(signals);

@@ -7,6 +7,7 @@
 #include "run_job.h"
 #include "run_server.h"
 #include "run_signals.h"
+#include "run_witness.h"
 
 #include "util/clock.h"
 
@@ -246,16 +247,14 @@ static void children_take(struct rank *rank)
 		rank->server_over = rank->program.over = true;
 }
 
-static void signals_take(struct rank *rank)
+static void signal_take(void *context, const struct signalfd_siginfo *info)
 {
-	struct signalfd_siginfo info;
+	struct rank *rank = context;
 
-	while (read(rank->program.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGCHLD)
-			children_take(rank);
-		else if (!rank->program.over)
-			signal_pass(&rank->program, &info);
-	}
+	if (info->ssi_signo == SIGCHLD)
+		children_take(rank);
+	else if (!rank->program.over)
+		signal_pass(&rank->program, info);
 }
 
 /* What follows from the program's end, when it is known how the start went. */
@@ -289,9 +288,10 @@ static int patience_left(const struct rank *rank, int after)
 
 static void rank_step(struct rank *rank)
 {
-	enum { SIGNALS, TALK, LAUNCHER };
+	enum { SIGNALS, WITNESS, TALK, LAUNCHER };
 	struct pollfd ready[] = {
 		[SIGNALS] = {.fd = rank->program.signals, .events = POLLIN},
+		[WITNESS] = {.fd = run_witness_words(), .events = POLLIN},
 		[TALK] = {.fd = rank->talk, .events = POLLIN},
 		[LAUNCHER] = {.fd = rank->meeting == MEETING_WAITING ? launcher_descriptor() : -1,
 			      .events = POLLIN},
@@ -311,8 +311,8 @@ static void rank_step(struct rank *rank)
 		news_take(rank);
 	if (ready[LAUNCHER].revents && launcher_has_met())
 		rank->meeting = MEETING_MET;
-	if (ready[SIGNALS].revents)
-		signals_take(rank);
+	if (ready[SIGNALS].revents || ready[WITNESS].revents)
+		run_signals_each(rank->program.signals, signal_take, rank);
 	end_step(rank);
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,15 +113,37 @@ void run_signal_pass(pid_t program, const struct signalfd_siginfo *info)
 		kill(program, (int)info->ssi_signo);
 }
 
-bool run_signals_step(int signals, pid_t program, int *ended)
+void run_signals_each(int signals, void (*take)(void *context, const struct signalfd_siginfo *info),
+		      void *context)
 {
 	struct signalfd_siginfo info;
+
+	run_witness_hear();
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		take(context, &info);
+	run_witness_settle();
+}
+
+void run_signals_wait(int signals, int ms)
+{
+	struct pollfd ready[] = {{.fd = signals, .events = POLLIN},
+				 {.fd = run_witness_words(), .events = POLLIN}};
+
+	(void)poll(ready, sizeof(ready) / sizeof(*ready), ms);
+}
+
+static void signal_take(void *program, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_signo != SIGCHLD)
+		run_signal_pass(*(pid_t *)program, info);
+}
+
+bool run_signals_step(int signals, pid_t program, int *ended)
+{
 	int status;
 	pid_t pid;
 
-	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		if (info.ssi_signo != SIGCHLD)
-			run_signal_pass(program, &info);
+	run_signals_each(signals, signal_take, &program);
 	while ((pid = waitpid(program, &status, WNOHANG | WUNTRACED)) > 0) {
 		if (WIFSTOPPED(status)) {
 			if (WSTOPSIG(status) == SIGTSTP)

@@ -32,6 +32,13 @@ void run_signals_witness(const int *numbers);
  * which the program is one if it has not left it. */
 void run_signal_pass(pid_t program, const struct signalfd_siginfo *info);
 
+/* Sends what the descriptor of run_signals_take() or run_signals_catch() has to `take`. */
+void run_signals_each(int signals, void (*take)(void *context, const struct signalfd_siginfo *info),
+		      void *context);
+
+/* Waits for what run_signals_step() takes; ms: at most so long, or -1. */
+void run_signals_wait(int signals, int ms);
+
 /* Takes what the descriptor of run_signals_take() or run_signals_catch() has: passes signals on, and stops
  * with the program. true: the program has ended; *status: its exit status, or left as it is where the
  * kernel has not kept it. */

@@ -20,20 +20,16 @@
 
 enum { SIGNALS = 32 }; /* those that do not queue */
 
-/* ns: how long to wait for a word, also for one that is on its way; and how old a word may be that
- * belongs to a signal, because of two that have become one in this process it is left. */
-static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND,
-		      validity = 60 * (uint64_t)CLOCK_SECOND;
+/* ns: how long a word and a signal may come apart, and how long to wait for a word that is on its way. */
+static const uint64_t patience = CLOCK_SECOND / 10, on_its_way = CLOCK_SECOND;
 
-struct word {
-	int number;
-	uint64_t at; /* ns, clock_now() */
-};
+/* heard[]: until when the word of each signal counts, ns. */
+static const uint64_t not_heard = 0, just_heard = UINT64_MAX;
 
 static struct {
 	pid_t pid; /* 0: there is none */
-	int words; /* pipe of struct word */
-	uint64_t heard[SIGNALS]; /* when the witness has had each, ns; 0: not since the last look */
+	int words; /* pipe of signal numbers, a byte each; -1: the witness is gone */
+	uint64_t heard[SIGNALS];
 } witness = {.words = -1};
 
 /* Tells first and takes then: at any time a signal is pending, or told. */
@@ -44,12 +40,12 @@ static void signals_tell(const sigset_t *set, int to)
 
 	sigpending(&pending);
 	for (int number = 1; number < SIGNALS; number++) {
-		struct word word = {.number = number, .at = clock_now()};
+		unsigned char word = (unsigned char)number;
 		sigset_t one;
 
 		if (!sigismember(set, number) || !sigismember(&pending, number))
 			continue;
-		if (write(to, &word, sizeof(word)) < 0)
+		if (write(to, &word, 1) < 0)
 			_exit(0);
 		sigemptyset(&one);
 		sigaddset(&one, number);
@@ -121,20 +117,35 @@ int run_witness_begin(const sigset_t *set)
 	if (witness.pid > 0)
 		return 0;
 	close(ends[0]);
+	witness.words = -1;
 	witness.pid = 0;
 	return errno;
 }
 
-/* false: the witness is gone. */
-static bool words_take(void)
+int run_witness_words(void)
 {
-	struct word word;
-	ssize_t n;
+	return witness.words;
+}
 
-	while ((n = read(witness.words, &word, sizeof(word))) == (ssize_t)sizeof(word))
-		if (word.number > 0 && word.number < SIGNALS)
-			witness.heard[word.number] = word.at;
-	return n < 0;
+void run_witness_hear(void)
+{
+	unsigned char word;
+	ssize_t n = -1;
+
+	while (witness.words >= 0 && (n = read(witness.words, &word, 1)) > 0)
+		if (word < SIGNALS)
+			witness.heard[word] = just_heard;
+	if (n)
+		return;
+	close(witness.words);
+	witness.words = -1;
+}
+
+void run_witness_settle(void)
+{
+	for (int number = 1; number < SIGNALS; number++)
+		if (witness.heard[number] == just_heard)
+			witness.heard[number] = clock_now() + patience;
 }
 
 /* Whether a signal waits for the witness to get a processor. */
@@ -160,19 +171,21 @@ bool run_witness_has(int number, bool *there)
 {
 	uint64_t began = clock_now(), gone = 0;
 	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
-	bool has = false, pending = false;
+	bool has = false, pending = true;
 
-	*there = witness.pid > 0 && number > 0 && number < SIGNALS;
-	while (*there && !has && (gone < patience || (pending && gone < on_its_way))) {
-		(void)clock_poll(&ready, 1, patience - gone % patience);
+	*there = number > 0 && number < SIGNALS;
+	while (*there && !has && gone < (pending ? on_its_way : patience)) {
+		if (gone)
+			(void)clock_poll(&ready, 1, patience - gone % patience);
 		/* Before the words: a signal is told before it is not pending any more. */
 		pending = is_pending(number);
-		*there = words_take();
-		has = witness.heard[number] && clock_now() - witness.heard[number] < validity;
-		gone = clock_now() - began;
+		run_witness_hear();
+		*there = witness.words >= 0;
+		has = witness.heard[number] > clock_now();
+		gone = clock_now() - began + 1;
 	}
 	if (*there)
-		witness.heard[number] = 0;
+		witness.heard[number] = not_heard;
 	return has;
 }
 
@@ -186,6 +199,8 @@ void run_witness_end(void)
 		while (waitpid(witness.pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	close(witness.words);
+	if (witness.words >= 0)
+		close(witness.words);
+	witness.words = -1;
 	witness.pid = 0;
 }

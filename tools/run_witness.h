@@ -16,6 +16,13 @@
  * is none. */
 int run_witness_begin(const sigset_t *set);
 
+/* What the witness says is read from there, by run_witness_hear(); -1: there is none. A word of a
+ * signal that this process has not been sent must be heard as it comes: run_witness_settle() says that
+ * this process has no signal pending, and the words before count for a tenth of a second more. */
+int run_witness_words(void);
+void run_witness_hear(void);
+void run_witness_settle(void);
+
 /* Whether the witness has had a signal that this process has just taken; waits a tenth of a second
  * for it, because a sender that goes from process to process may be underway. *there: there is a
  * witness. */

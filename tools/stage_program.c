@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,18 +73,17 @@ int stage_program_fork(struct stage_program *program, char **arguments)
 
 int stage_program_run(struct stage_program *program, const char *variable, const char *value)
 {
-	struct pollfd ready = {.fd = run_signals_catch(signals), .events = POLLIN};
-	int status = TOOL_FAILED;
+	int status = TOOL_FAILED, caught = run_signals_catch(signals);
 
-	if (ready.fd < 0 || tool_signal) { /* since the ranks have agreed that none had come */
+	if (caught < 0 || tool_signal) { /* since the ranks have agreed that none had come */
 		stage_program_drop(program);
 		return tool_signal ? tool_signal_status() : TOOL_FAILED;
 	}
 	/* If it is gone already, what it has ended with is seen below. */
 	(void)dprintf(program->pipe, "%s=%s", variable, value);
 	close(program->pipe);
-	while (!run_signals_step(ready.fd, program->pid, &status))
-		(void)poll(&ready, 1, -1);
+	while (!run_signals_step(caught, program->pid, &status))
+		run_signals_wait(caught, -1);
 	run_signals_leave();
 	return status;
 }

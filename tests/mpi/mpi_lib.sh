@@ -59,3 +59,12 @@ mpi_sweep() {
 		fi
 	done
 }
+
+# await COMMAND...: until it succeeds; 1 after a minute. What it waits for then never comes.
+await() {
+	mpi_last=$(($(date +%s) + 60))
+	until "$@"; do
+		[ "$(date +%s)" -lt "$mpi_last" ] || return 1
+		sleep 0.02
+	done
+}
