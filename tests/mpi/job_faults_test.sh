@@ -51,6 +51,16 @@ job_faulty_at() {
 	job_bytes=$((size * $1 / 100)) job_faulty "$2_at_$1" "$3" "$4" "$5" "$6"
 }
 
+# What is waited for below; job_left tells of processes that stay.
+# shellcheck disable=SC2317 # await calls them
+job_is_gone() {
+	[ -z "$(job_processes)" ]
+}
+# shellcheck disable=SC2317
+server_is_stopped() {
+	pgrep -P "$rank" -r T lmdbio-server >"$scratch/found"
+}
+
 # The stopped one is the server of its node, because it is alone there.
 job_faulty_at 0 program_killed 2 2 die 137
 job_faulty_at 60 program_killed 2 2 die 137
@@ -134,9 +144,7 @@ for moment in before after; do
 		mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
 	judge "server_killed_${moment}_mpi_begins_ends_the_job" mpi_ended "$status"
 	judge "server_killed_${moment}_mpi_begins_starts_no_program" test ! -e "$scratch/begun"
-	until [ -z "$(job_processes)" ]; do
-		sleep 0.05
-	done
+	await job_is_gone || true
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
@@ -151,14 +159,15 @@ KILLED_AT=before KILLED_BY=19 LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at
 	wait $! || rc=$?
 	[ "$PMI_RANK" = 0 ] || echo $rc >"$2/status"' sh "$lmdbio_run" "$scratch" >"$scratch/job.log" 2>&1 &
 job=$!
-until [ -e "$scratch/pid" ]; do sleep 0.05; done
+await test -e "$scratch/pid"
 rank=$(cat "$scratch/pid")
-until server=$(pgrep -P "$rank" -r T lmdbio-server); do sleep 0.05; done
+await server_is_stopped
+server=$(pgrep -P "$rank" -r T lmdbio-server)
 waiting=$(pgrep -P "$rank" lmdbio-run)
 kill -STOP "$rank"
 kill -KILL "$waiting"
 kill -CONT "$server"
-until [ -e "$scratch/done.0" ]; do sleep 0.05; done
+await test -e "$scratch/done.0" || true
 kill -CONT "$rank"
 wait "$job" || true
 equal waiting_program_that_is_killed_is_told 137 "$(cat "$scratch/status")"
@@ -170,18 +179,14 @@ KILLED_AT=never LD_PRELOAD=$top_builddir/tests/mpi/.libs/killed_at_init.so MPI_S
 	mpi_job 4 4 "$lmdbio_run" --mpi -- touch "$scratch/begun" >"$scratch/job.log" 2>&1 || status=$?
 equal mpi_that_does_not_begin_can_be_interrupted 124 "$status"
 judge mpi_that_does_not_begin_starts_no_program test ! -e "$scratch/begun"
-until [ -z "$(job_processes)" ]; do
-	sleep 0.05
-done
+await job_is_gone || true
 job_killed=1 job_left mpi_that_does_not_begin
 
 # The launcher ends the job when the process is killed that it has started; nothing of it stays.
 # shellcheck disable=SC2016
 job_run 4 2 bash -c '[ "$PMI_RANK" = 3 ] && kill -KILL $PPID; exec "$job_reader" scan "$job_set"'
 judge "killed_rank_ends_the_job" test "$job_status" -ne 0
-until [ -z "$(job_processes)" ]; do
-	sleep 0.05
-done
+await job_is_gone || true
 job_killed=1 job_left "killed_rank"
 # Without a launcher the program goes on by itself.
 rm -f "$scratch"/seen.*
@@ -190,9 +195,7 @@ cold
 PMI_RANK=0 PMI_SIZE=1 job_rank=0 job_act=read "$lmdbio_run" --mpi -- bash -c \
 	'kill -KILL $PPID; "$job_reader" scan "$job_set" >"$job_scratch/seen.0.1"; echo through >"$job_scratch/over"' \
 	>"$scratch/job.log" 2>&1 || true
-until [ -s "$scratch/over" ]; do
-	sleep 0.05
-done
+await test -s "$scratch/over" || true
 part img 1 0
 equal "program_without_its_server_sees_the_same" "$part" "$(job_seen 1 0)"
 slowfs_stop

@@ -81,21 +81,31 @@ begins_with() {
 	# shellcheck disable=SC2016
 	mpi_job 1 1 sh -c 'echo $$ > pid.new; mv pid.new pid; exec "$@"' - "$@" : -n 1 sleep 1000 > out 2>&1 &
 	job=$!
-	until [ -e pid ]; do sleep 0.02; done
+	await test -e pid
 }
+# serves: the process in pid has a server.
+serves() {
+	pgrep -P "$(cat pid)" lmdbio-server > found
+}
+has_mpi() {
+	grep -q libmpich "/proc/$(cat pid)/maps"
+}
+job=''
+trap '[ -z "$job" ] || kill $(pgrep -P "$job") "$job" 2> /dev/null; rm -rf "$scratch"; mpi_sweep' EXIT
 interrupted() {
 	kill -TERM "$(cat pid)"
 	rc=0
 	wait $job || rc=$?
+	job=''
 	judge "$1" mpi_ended $rc
 }
 for what in "" true; do
 	begins_with "$stage" --quiet --tier=memory img ${what:+-- $what}
-	until pgrep -P "$(cat pid)" lmdbio-server > found; do sleep 0.02; done
+	await serves
 	interrupted "memory_tier_${what:-alone}_is_interrupted_while_mpi_begins"
 done
 begins_with "$top_builddir/tools/lmdbio-serve"
-until grep -q libmpich "/proc/$(cat pid)/maps"; do sleep 0.02; done
+await has_mpi
 interrupted server_is_interrupted_while_mpi_begins
 rc=0
 mpi_job 2 2 "$stage" --quiet --hold img -- env $ours LMDBIO_STORE=arena LMDBIO_STATS=1 "$reader" img \
