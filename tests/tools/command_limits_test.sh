@@ -103,6 +103,10 @@ step() {
 least=8
 until (ulimit -v $((least << 10)) && "$tools/lmdbio-convert" --version) > /dev/null 2>&1; do
 	least=$((least + 4))
+	if [ $least -gt 1024 ]; then
+		not_run commands "no program begins to run under ulimit -v of 1 GiB"
+		finish
+	fi
 done
 
 # value LIMIT STEP
