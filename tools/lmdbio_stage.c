@@ -448,7 +448,7 @@ static void tell_of_servers(int rc, const char *text, const struct mpi_place *at
 	tell(rc, text, report);
 }
 
-/* What lmdbio-run --mpi does, but that the program begins when the data is there. */
+/* Stages as `lmdbio-run --mpi` serves; the program begins when the data is there. */
 static int work_by_servers(void)
 {
 	const char *const paths[] = {options.path, NULL};

@@ -70,3 +70,10 @@ int partial_open(int directory, const char *name, mode_t mode, bool keep, int *f
 	}
 	return rc == EAGAIN ? EBUSY : rc;
 }
+
+const char *partial_refusal_text(enum partial_refusal refusal)
+{
+	return refusal == PARTIAL_BUSY
+		       ? "another command is writing it: wait until that one ends"
+		       : "it is there and not a partial file of yours: remove it, or name another target";
+}

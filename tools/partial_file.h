@@ -18,6 +18,9 @@ enum partial_refusal {
  * without. Returns 0, an errno, or a partial_refusal. */
 int partial_open(int directory, const char *name, mode_t mode, bool keep, int *fd, bool *resumed);
 
+/* What a partial_refusal means, and what the user can do. */
+const char *partial_refusal_text(enum partial_refusal refusal);
+
 /* Whether the name still is that of the open file: to be asked before the name is given another or
  * removed. */
 bool partial_is_named(int directory, const char *name, int fd);

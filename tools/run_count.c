@@ -4,6 +4,7 @@
 #include "run_count.h"
 #include "run_server.h"
 #include "run_signals.h"
+#include "tool_common.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-enum { EXIT_OURS = 2 };
 
 /* Whether the processes of this one will be in the sum of another lmdbio-run. */
 static bool is_counted_above(void)
@@ -70,7 +69,7 @@ void run_count_end(struct run_count *count, pid_t program)
 static void program_run(pid_t parent, int (*start)(void *), void *context)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-		_exit(EXIT_OURS);
+		_exit(TOOL_FAILED);
 	run_signals_give_back();
 	_exit(start(context));
 }
@@ -78,13 +77,13 @@ static void program_run(pid_t parent, int (*start)(void *), void *context)
 int run_counted(struct run_count *count, int (*start)(void *context), void *context)
 {
 	pid_t self = getpid(), program;
-	int status = EXIT_OURS, signals = run_signals_take();
+	int status = TOOL_FAILED, signals = run_signals_take();
 
 	fflush(NULL);
 	program = signals < 0 ? -1 : fork();
 	if (program < 0) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	}
 	if (!program)
 		program_run(self, start, context);

@@ -8,6 +8,7 @@
 #include "run_server.h"
 #include "run_signals.h"
 #include "run_witness.h"
+#include "tool_common.h"
 
 #include "util/clock.h"
 
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = 2, EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
+enum { EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
 
 /* Milliseconds from when all programs are over, or this one before it began, until a server that has
  * not ended MPI with the others is killed, and until the launcher is told of an end in its place: no
@@ -55,12 +56,12 @@ static void program_wait(int from, const struct run_job *job)
 		length += n > 0 ? (size_t)n : 0;
 	close(from);
 	if (!length)
-		_exit(EXIT_OURS);
+		_exit(TOOL_FAILED);
 	launcher_forget();
 	staged = told + strlen(told) + 1;
 	if ((*told && setenv("LMDBIO_NODE", told, 1)) ||
 	    (*staged && setenv("LMDBIO_STAGED", staged, 1)))
-		_exit(EXIT_OURS);
+		_exit(TOOL_FAILED);
 	run_signals_give_back();
 	_exit(job->start(job->context));
 }
@@ -364,18 +365,18 @@ static void end_without_server(struct rank *rank)
 		(void)poll(NULL, 0, patience_left(rank, LEAVE_PATIENCE));
 		launcher_leave();
 	} else if (rank->ranks > 1 && !rank->program.status) { /* whose servers wait for this one */
-		rank->program.status = EXIT_OURS;
+		rank->program.status = TOOL_FAILED;
 	}
 }
 
 int run_job(const struct run_job *job)
 {
-	struct rank rank = {.job = job, .program = {.status = EXIT_OURS}, .talk = -1};
+	struct rank rank = {.job = job, .program = {.status = TOOL_FAILED}, .talk = -1};
 	int rc = program_fork(&rank.program, job);
 
 	if (rc) {
 		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	}
 	rc = server_fork(&rank);
 	if (rc)

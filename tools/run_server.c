@@ -3,6 +3,7 @@
 #include "config.h"
 #include "run_server.h"
 
+#include "tool_common.h"
 #include "tool_place.h"
 
 #include <errno.h>
@@ -14,8 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-enum { EXIT_OURS = 2 };
 
 struct serving {
 	int talk;
@@ -117,20 +116,20 @@ static int server_main(const struct run_job *job, int talk)
 	if (rc)
 		fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
 	if (!module || rc)
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	(void)send(talk, &news.place, sizeof(news.place), MSG_NOSIGNAL);
 	tool_place_tasks(job->tool, &news.place);
 	server_work(job, module, &serving, &news);
 	if (module->end() == ECONNABORTED)
 		server_leave(job, module, &news);
-	return news.rc ? EXIT_OURS : 0;
+	return news.rc ? TOOL_FAILED : 0;
 }
 
 int run_server(const struct run_job *job, pid_t parent, int talk)
 {
 	(void)prctl(PR_SET_NAME, "lmdbio-server");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	return server_main(job, talk);
 }
 

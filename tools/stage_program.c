@@ -18,7 +18,7 @@
 
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
 
-/* What is passed on to the program, and its end. A terminal stops this process as it is. */
+/* Signals that are passed on to the program, and SIGCHLD. */
 static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
 			      SIGUSR2, SIGALRM, SIGWINCH, SIGCHLD, 0};
 

@@ -142,8 +142,7 @@ static int output_open(const struct tool *tool, const char *path)
 		return -1;
 	}
 	if ((!like || is_replaceable(like)) && partial_make(like, &fd) == PARTIAL_BUSY) {
-		tool_complain(tool, "%s: another command is writing it: wait until that one ends",
-			      path);
+		tool_complain(tool, "%s: %s", path, partial_refusal_text(PARTIAL_BUSY));
 		return -1;
 	}
 	if (fd < 0)

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "tool_place.h"
 
+#include "tool_common.h"
+
 #include "mpi/mpi_module.h"
 
 #include <dlfcn.h>
@@ -102,7 +104,7 @@ void tool_place_break(const struct mpi_module *module, const char *command)
 {
 	fprintf(stderr, "%s: MPI fails, and other ranks wait for this one: the job ends\n",
 		command);
-	module->abort(2); /* TOOL_FAILED, EXIT_OURS */
+	module->abort(TOOL_FAILED);
 }
 
 int tool_place_end(const struct mpi_module *module, const char *command)

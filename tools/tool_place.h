@@ -21,7 +21,7 @@ void tool_place_program(const char *name, const char *built, char *path);
 const struct mpi_module *tool_place_module(const char *command);
 
 /* Ends the job, because MPI fails in this rank and others may wait for it; a person is told.
- * Status 2. */
+ * Status TOOL_FAILED. */
 void tool_place_break(const struct mpi_module *module, const char *command);
 /* Ends MPI: returns as the module's end(), or ends the job as above. */
 int tool_place_end(const struct mpi_module *module, const char *command);

@@ -123,13 +123,9 @@ int target_open(struct target *target)
 		return convert_fail(target->directory, errno);
 	rc = partial_open(target->directory_fd, partial_name(target), 0600, convert->resume,
 			  &target->fd, &target->resumed);
-	if (rc == PARTIAL_BUSY)
-		return convert_refuse(target->partial, "another command is writing it: wait until "
-						       "that one ends");
-	if (rc == PARTIAL_FOREIGN)
-		return convert_refuse(target->partial,
-				      "it is there and not a partial file of yours: remove it, or "
-				      "name another target");
+	if (rc == PARTIAL_BUSY || rc == PARTIAL_FOREIGN)
+		return convert_refuse(target->partial, "%s",
+				      partial_refusal_text((enum partial_refusal)rc));
 	if (rc)
 		return convert_fail(target->path, rc);
 	target->created = true;
