@@ -149,9 +149,9 @@ static int map(struct arena *arena)
 
 static void life_unmap(struct arena *arena)
 {
-	if (arena->lives)
-		munmap(arena->lives, ARENA_BLOCK);
-	arena->lives = NULL;
+	if (arena->life_map)
+		munmap(arena->life_map, ARENA_BLOCK);
+	arena->life_map = NULL;
 }
 
 /* A second description, to which no map of the bytes refers: the lock of the row goes with its last
@@ -167,10 +167,10 @@ static int open_life(struct arena *arena)
 	rc = fd < 0 ? errno : descriptor_keep(&arena->life, fd);
 	if (rc)
 		return rc;
-	arena->lives = mmap(NULL, ARENA_BLOCK, PROT_NONE, MAP_SHARED, arena->life.fd, 0);
-	if (arena->lives == MAP_FAILED)
-		arena->lives = NULL;
-	else if (madvise(arena->lives, ARENA_BLOCK,
+	arena->life_map = mmap(NULL, ARENA_BLOCK, PROT_NONE, MAP_SHARED, arena->life.fd, 0);
+	if (arena->life_map == MAP_FAILED)
+		arena->life_map = NULL;
+	else if (madvise(arena->life_map, ARENA_BLOCK,
 			 MADV_DONTFORK)) /* a child would keep the lock */
 		life_unmap(arena);
 	return 0;
@@ -445,7 +445,7 @@ void arena_cut(struct arena *arena)
 {
 	if (arena->base && arena->inherited)
 		munmap(arena->base, arena->length);
-	arena->lives = NULL;
+	arena->life_map = NULL;
 	descriptor_kept_close(&arena->listener);
 	descriptor_kept_close(&arena->life);
 	close_fd(arena);

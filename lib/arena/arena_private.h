@@ -119,7 +119,7 @@ struct arena {
 
 	int fd;       /* the memfd, for maps */
 	struct descriptor_kept life; /* another description of it: the row's lock hangs on it, */
-	void *lives; /* and on a map of it, which a forked child does not get; or NULL */
+	void *life_map; /* and on a map of it, which a forked child does not get; or NULL */
 	struct descriptor_kept listener; /* the name under which others find this process */
 	unsigned slot; /* its number; ARENA_SLOTS: it has a random end */
 	unsigned row;
@@ -132,7 +132,7 @@ struct arena {
 	_Atomic uint32_t *ready; /* bit 0: the group's table; bit n: its n-th page of pins */
 	struct arena_group *groups;
 	struct arena_wishes *wishes; /* of each row */
-	atomic_bool mute; /* there is no memory for this row's, so the server brings nothing */
+	atomic_bool ring_lacks_memory; /* this row's: the server brings nothing */
 	unsigned asked;              /* the server's: row whose wishes it takes next */
 	struct {
 		_Atomic uint64_t wish; /* plus one */

@@ -217,7 +217,7 @@ void arena_look_around(struct arena *arena)
 
 	if (now < at || !atomic_compare_exchange_strong(&arena->look_at, &at, now + look_every))
 		return;
-	atomic_store(&arena->mute, false); /* there may be memory now */
+	atomic_store(&arena->ring_lacks_memory, false); /* there may be memory now */
 	arena_drain(arena);
 	(void)arena_bury_dead(arena);
 	(void)arena_recount(arena);

@@ -145,7 +145,7 @@ bool arena_is_served(const struct arena *arena, uint64_t chunk, bool *whole)
 
 	*whole = server & SERVER_WHOLE;
 	if (!server || (server & WORD_OWNER) == arena->row || chunk >= arena->chunks ||
-	    atomic_load_explicit(&arena->mute, memory_order_relaxed))
+	    atomic_load_explicit(&arena->ring_lacks_memory, memory_order_relaxed))
 		return false;
 	group = arena_group_of(arena, chunk);
 	return !group || !(atomic_load_explicit(&group->refused[chunk % ARENA_GROUP / 64],
@@ -176,7 +176,7 @@ static struct arena_wishes *ring_need(struct arena *arena)
 	if (atomic_load_explicit(&arena_own_row(arena)->wishes, memory_order_relaxed))
 		return ring;
 	if (!arena_give_memory(arena, ring, sizeof(*ring))) {
-		atomic_store(&arena->mute, true);
+		atomic_store(&arena->ring_lacks_memory, true);
 		return NULL;
 	}
 	/* What an earlier owner of the row has left is no wish any more, and harmless. */

@@ -203,7 +203,7 @@ bool announcements_advance(struct prefetch *prefetch)
 	return busy;
 }
 
-/* What they wait for cannot come: a read has failed, or there is no room. */
+/* No read is left that an announcement could wait for: one has failed, or there is no room. */
 bool announcements_settle(struct prefetch *prefetch)
 {
 	for (struct announcement **link = &prefetch->announcements; *link;) {

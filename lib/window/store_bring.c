@@ -142,7 +142,7 @@ bool arena_is_scanned(struct store *store)
 	return scanned;
 }
 
-/* The patience of a thread that waits for a chunk that another reader reads, in milliseconds. */
+/* The patience of a thread that waits for a chunk that another reader reads. */
 struct patience {
 	uint64_t since; /* ns: when the wait began; 0: it has not */
 	unsigned idle;  /* ms of it without the other one's getting anything done */

@@ -178,15 +178,23 @@ static void ring_turn(struct store *store)
 	ring_put(store, ring_take(store));
 }
 
-/* Takes one out wherever it stands: no chunk is in the ring twice. */
+static uint64_t *ring_at(const struct store *store, uint64_t n)
+{
+	return &store->shown.mapped[(store->shown.mapped_first + n) % store->shown.mapped_room];
+}
+
+/* Takes one out wherever it stands: no chunk is in the ring twice. Those before it move up. */
 static void ring_drop(struct store *store, uint64_t chunk)
 {
-	for (uint64_t n = store->shown.mapped_count; n > 0; n--) {
-		uint64_t oldest = ring_take(store);
+	uint64_t n = 0;
 
-		if (oldest != chunk)
-			ring_put(store, oldest);
-	}
+	while (n < store->shown.mapped_count && *ring_at(store, n) != chunk)
+		n++;
+	if (n == store->shown.mapped_count)
+		return;
+	for (; n > 0; n--)
+		*ring_at(store, n) = *ring_at(store, n - 1);
+	(void)ring_take(store);
 }
 
 bool chunk_leave(struct store *store, uint64_t chunk)

@@ -148,7 +148,7 @@ for memory in 256M 64M; do
 done
 nothing_left "held"
 
-# Of more than all memory the page cache holds no more than an arena does, and asks in smaller requests.
+# Of more than twice all memory the page cache holds little, as an arena does, and asks in smaller requests.
 # grouped NAME REQUESTS ARGUMENTS...: what a reader with so little memory asks of storage at most.
 grouped() {
 	local name=$1 requests=$2 line
@@ -161,7 +161,7 @@ grouped() {
 	equal "${name}_has_an_arena" 1 "$(grep -c 'mount/img: shared memory of the node' "$scratch/told")"
 	at_most "${name}_requests" "$(slowfs_stat img/data.mdb:requests)" "$requests"
 }
-if [ "${with_sanitizer:-no}" != no ] || ! group_make 64; then
+if [ "${with_sanitizer:-no}" != no ] || ! group_make 40; then
 	echo "-- more than all memory: a sanitizer takes too much, or no control group can be made here"
 else
 	mib=$(($(file_size img) >> 20))

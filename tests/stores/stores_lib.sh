@@ -50,23 +50,37 @@ stores_clean() {
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 	slowfs_abandon
-	[ -z "${group:-}" ] || rmdir "$group"
 	rm -rf "$scratch"
+	group_end
 }
 
 # group_make MIB: a control group that may have so much memory, in $group. False: none can be made here.
 group_make() {
-	local v1=/sys/fs/cgroup/memory/lmdbio-$$ v2=/sys/fs/cgroup/lmdbio-$$
+	local v1=/sys/fs/cgroup/memory/lmdbio-$$ v2=/sys/fs/cgroup
 
 	if mkdir "$v1" 2>/dev/null; then
 		group=$v1
 		echo $(($1 << 20)) >"$group/memory.limit_in_bytes"
-	elif { echo +memory >/sys/fs/cgroup/cgroup.subtree_control; } 2>/dev/null && mkdir "$v2" 2>/dev/null; then
-		group=$v2
-		echo $(($1 << 20)) >"$group/memory.max"
-	else
-		return 1
+		return
 	fi
+	if ! grep -qw memory "$v2/cgroup.subtree_control" 2>/dev/null; then
+		{ echo +memory >"$v2/cgroup.subtree_control"; } 2>/dev/null || return 1
+		group_root=$v2
+	fi
+	mkdir "$v2/lmdbio-$$" 2>/dev/null || return 1
+	group=$v2/lmdbio-$$
+	echo $(($1 << 20)) >"$group/memory.max"
+}
+
+# When its processes are gone; the machine's groups are as they were.
+group_end() {
+	local tries
+
+	for ((tries = 0; tries < 500; tries++)); do
+		[ -n "${group:-}" ] && ! rmdir "$group" 2>/dev/null || break
+		sleep 0.02
+	done
+	[ -z "${group_root:-}" ] || { echo -memory >"$group_root/cgroup.subtree_control"; } 2>/dev/null || true
 }
 
 # The test's readers that are alive: who has its node's name in the environment, the test itself
