@@ -13,10 +13,9 @@
 
 enum { EXIT_SIGNAL = 128 };
 
-/* Signals that are sent to the job and mean the program. Those of the terminal's job control
- * that no program blocks (SIGTTIN, SIGTTOU) stop both processes as they are. */
-static const int passed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
-			     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGALRM};
+/* Those of the terminal's job control that no program blocks (SIGTTIN, SIGTTOU) stop both processes as
+ * they are. */
+static const int passed[] = {RUN_SIGNALS_PASSED, SIGTSTP, SIGCONT};
 
 static struct {
 	sigset_t blocked;

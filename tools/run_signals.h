@@ -8,6 +8,9 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
+/* Signals that are sent to a command and mean its program, but those of the terminal's job control. */
+#define RUN_SIGNALS_PASSED SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH
+
 /* Blocks SIGCHLD and the signals that are meant for the program, and has a witness of those. Returns a
  * signalfd that has them, or -1 and errno. To be called before the program is forked. */
 int run_signals_take(void);

@@ -18,9 +18,8 @@
 
 enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
 
-/* Signals that are passed on to the program, and SIGCHLD. */
-static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
-			      SIGUSR2, SIGALRM, SIGWINCH, SIGCHLD, 0};
+/* Signals that are passed on to the program, and SIGCHLD. A terminal stops this process as it is. */
+static const int signals[] = {RUN_SIGNALS_PASSED, SIGCHLD, 0};
 
 int stage_program_become(void *arguments)
 {
