@@ -8,7 +8,6 @@
 #include "library_calls.h"
 #include "library_lives.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,17 +16,6 @@
 #include <unistd.h>
 
 enum { SECONDS = 60, SHORT = 23 };
-
-static unsigned descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (directory && readdir(directory))
-		n++;
-	closedir(directory);
-	return n;
-}
 
 /* In a child. What a process keeps all its life is made by the first life that is good. */
 static void live(const struct life *life, const struct call_place *at, unsigned n, bool on)
@@ -42,12 +30,12 @@ static void live(const struct life *life, const struct call_place *at, unsigned 
 	life->live(); /* shared memory is made when reads have shown that it is worth it */
 	fired = at && calls_disarm();
 	lives_strict = true;
-	before = descriptors();
+	before = lives_descriptors();
 	life->live();
-	after = descriptors();
+	after = lives_descriptors();
 	life->live();
-	if (descriptors() > after || (after > before && !fired))
-		lives_end(DESCRIPTORS, "descriptors", (int)(descriptors() - after));
+	if (lives_descriptors() > after || (after > before && !fired))
+		lives_end(DESCRIPTORS, "descriptors", (int)(lives_descriptors() - after));
 	_exit(fired || !at ? FINE : UNMET);
 }
 

@@ -12,6 +12,7 @@
 #include "util/checksums.h"
 #include "util/settings.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
@@ -368,6 +369,17 @@ static void names_make(void)
 	snprintf(staged, sizeof(staged), "%s/staged", scratch);
 	snprintf(stage, sizeof(stage), "%s/stage", scratch);
 	snprintf(text, sizeof(text), "%s/text", scratch);
+}
+
+unsigned lives_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (directory && readdir(directory))
+		n++;
+	closedir(directory);
+	return n;
 }
 
 void lives_begin(void)

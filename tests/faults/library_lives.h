@@ -28,6 +28,9 @@ void lives_for_all_users(void);
 /* Whether this user may. */
 bool lives_in_reach(void);
 
+/* Descriptors that this process has open. */
+unsigned lives_descriptors(void);
+
 /* Says what is wrong, and ends the process. */
 void lives_end(int how, const char *what, int rc) __attribute__((noreturn));
 

@@ -10,7 +10,6 @@
 
 #include "util/clock.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,17 +97,6 @@ static void become_another_user(const struct limit *limit)
 		_exit(CANNOT);
 }
 
-static unsigned descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (directory && readdir(directory))
-		n++;
-	closedir(directory);
-	return n;
-}
-
 static void step_live(const struct limit *limit, unsigned step, const struct life *life)
 {
 	struct rlimit before;
@@ -125,10 +113,10 @@ static void step_live(const struct limit *limit, unsigned step, const struct lif
 		_exit(CANNOT);
 	lives_strict = true;
 	life->live();
-	open = descriptors();
+	open = lives_descriptors();
 	life->live();
-	if (descriptors() > open)
-		lives_end(DESCRIPTORS, "descriptors", (int)descriptors());
+	if (lives_descriptors() > open)
+		lives_end(DESCRIPTORS, "descriptors", (int)lives_descriptors());
 	_exit(lives_failed ? LACKED : FINE);
 }
 
