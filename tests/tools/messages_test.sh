@@ -407,6 +407,10 @@ fi
 # --- standard files that the caller has closed: the data set has their numbers no more than else ---
 for command in check stat dump bench; do
 	is_there lmdbio-$command || continue
+	if [ $command = bench ] && [ "${with_sanitizer:-no}" != no ]; then
+		not_run closed_output_of_bench "its readers do not load a sanitized library"
+		continue
+	fi
 	set -- "$tools/lmdbio-$command" sound
 	[ $command != bench ] || set -- "$tools/lmdbio-$command" --seconds=1 --pairs=1 --only='warm, scan, 1 process' sound
 	rc=0
