@@ -214,6 +214,13 @@ static void place_when_it_reaches_into_the_next_chunk_then_none(void **state)
 	arena_close(arena);
 }
 
+static void bring(struct reader *reader, uint64_t chunk)
+{
+	assert_true(arena_claim(reader->arena, chunk));
+	assert_true(reader_load(reader, chunk * ARENA_BLOCKS, ARENA_BLOCKS));
+	arena_release(reader->arena, chunk);
+}
+
 static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void **state)
 {
 	struct arena *arena = open_prepared(0, 2);
@@ -223,9 +230,7 @@ static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void *
 	if (!kernel_can())
 		skip();
 	reader_begin(&reader, arena, &dataset);
-	assert_true(arena_claim(arena, 1));
-	assert_true(reader_load(&reader, ARENA_BLOCKS, ARENA_BLOCKS));
-	arena_release(arena, 1);
+	bring(&reader, 1);
 	assert_true(arena_claim(arena, 0));
 	assert_true(arena_reserve(arena, ARENA_BLOCKS));
 	memset(arena_place(arena, 0, ARENA_CHUNK), 1, ARENA_CHUNK);
@@ -235,13 +240,6 @@ static void read_when_it_fails_then_the_memory_goes_and_the_place_with_it(void *
 	assert_int_equal(reader_wrong(&reader, ARENA_BLOCKS, ARENA_BLOCKS), 0);
 	reader_end(&reader);
 	arena_close(arena);
-}
-
-static void bring(struct reader *reader, uint64_t chunk)
-{
-	assert_true(arena_claim(reader->arena, chunk));
-	assert_true(reader_load(reader, chunk * ARENA_BLOCKS, ARENA_BLOCKS));
-	arena_release(reader->arena, chunk);
 }
 
 /* A program that lost them by one read would have none of them for the rest of its life. */
