@@ -7,6 +7,7 @@
 #include "simulated_turns.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,12 @@ static struct ADIOI_FileD {
 	int fd;
 } files[FILES];
 static unsigned infos, sessions;
+/* Looked at by the program's thread and by lmdbio's. */
 static struct {
-	bool begun, ended;
-	int level; /* of threads */
-	MPI_Comm_delete_attr_function *deletes; /* the one attribute that there is, of MPI_COMM_SELF */
-	void *value;
+	atomic_bool begun, ended;
+	_Atomic int level; /* of threads */
+	_Atomic(MPI_Comm_delete_attr_function *) deletes; /* the one attribute that there is, of MPI_COMM_SELF */
+	_Atomic(void *) value;
 } library;
 
 unsigned sim_sessions(void)
@@ -44,7 +46,9 @@ unsigned sim_library_handles(void)
 void sim_library_begin(void)
 {
 	infos = sessions = 0;
-	memset(&library, 0, sizeof(library));
+	library.ended = false;
+	library.deletes = NULL;
+	library.value = NULL;
 	library.begun = true;
 	library.level = MPI_THREAD_MULTIPLE;
 }
