@@ -49,7 +49,7 @@ bool child_be_nobody(void);
 
 void child_barrier(struct control *control, unsigned count);
 struct arena *child_open(const struct dataset *dataset, uint64_t budget_chunks);
-/* An attachment of nobody's, for the names of its key; malloc'ed. */
+/* An arena that no process is attached to, for the names of its key; malloc'ed. */
 struct arena *child_key(const struct dataset *dataset, uint64_t budget_chunks);
 /* Opens at the same time as so many others, all of which are to be in one arena; its number is left
  * in the inodes. */

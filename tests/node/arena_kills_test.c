@@ -183,9 +183,8 @@ static void pins_when_their_process_is_dead_then_no_obstacle(void **state)
 	arena_close(arena);
 }
 
-/* Each step for sure, with one survivor who meets what the dead one has left. It never waits for
- * the dead as long as its patience, a fifth of a second: it would have gone on past the arena then.
- */
+/* A process is killed at each step in turn, and one survivor goes on with what the process has left. The survivor
+ * never waits for the whole of its patience, a fifth of a second: then it would read past the arena. */
 static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(void **state)
 {
 	struct control *control = child_control();
@@ -200,7 +199,7 @@ static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(vo
 		pid_t other, pid;
 
 		memset(control, 0, sizeof(*control));
-		/* Burials happen when there is somebody to bury. */
+		/* The next process buries this one. */
 		other = child_start(control, be_killed, 5 + 256);
 		assert_true(child_wait(other) == SIGKILL || !arena);
 		pid = child_start(control, be_killed, step);
@@ -249,7 +248,7 @@ static void stop_at_number(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* Whoever is stopped has two chunks at most, one to bring and one to evict; each costs a survivor
+/* A stopped process has two chunks at most, one to bring and one to evict; each costs a survivor
  * one patience, a fifth of a second. */
 static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(void **state)
 {
@@ -288,7 +287,7 @@ static void evict_and_stop(struct control *control, unsigned number)
 	arena_close(arena);
 }
 
-/* Between the choice of what goes and the going of it, somebody else wants it. */
+/* Another process pins a chunk that is chosen for eviction and not yet evicted. */
 static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **state)
 {
 	struct control *control = child_control();
@@ -437,7 +436,7 @@ static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **st
 	arena_close(arena);
 }
 
-/* A row says which process has it, but nobody asks that process. */
+/* A row has the number of its process, but only the lock tells whether the process lives. */
 static void row_when_the_dead_ones_pid_is_used_again_then_still_dead(void **state)
 {
 	struct control *control = child_control();

@@ -28,7 +28,8 @@ rc=0
 judge counters_that_may_not_be_written_end_no_program test "${PIPESTATUS[0]}$rc" = 00
 judge counters_that_may_not_be_written_are_told_of grep -q 'counters: File too large' seen
 
-# Root has no limit of processes: a user without any other process has, who reaches no build tree of root's.
+# The limit of processes does not hold for root. So a user without other processes runs copies of the commands,
+# because that user may not look into a build tree of root's.
 user=
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
 	chmod 777 .

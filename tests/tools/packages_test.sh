@@ -35,8 +35,8 @@ inside() {
 			exec sh -euc "$1"' "$2" "$3"
 }
 
-# README's two halves of a line: the packages are built in one system and installed in another. Nobody is
-# there to be asked.
+# README's line in two halves: the packages are built in one system and installed in another. apt must not
+# ask anything there.
 /usr/bin/python3 "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
 sed -i 's/apt /&-y -q --no-install-recommends /g' blocks/deb.sh # README.md's blocks/deb.sh
 judge README_builds_and_installs grep -q '^apt .* build-dep \./ && dpkg-buildpackage .* && apt .* install [^&]*$' blocks/deb.sh
