@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks what an arena promises to one process and its threads. */
+/* Checks what an arena promises to one process. */
 #include "arena_children.h"
 #include "arena_support.h"
 
@@ -532,82 +532,6 @@ static void table_when_scribbled_over_then_no_crash_and_no_hang(void **state)
 	close_reader(&reader);
 }
 
-/* --- threads -------------------------------------------------------------------------------- */
-
-struct job {
-	struct reader reader;
-	pthread_t thread;
-	unsigned rounds;
-	bool own; /* chunks that no other thread unpins meanwhile: pins are the process's */
-	unsigned number;
-};
-
-enum { THREADS = 4 };
-
-static void *work(void *argument)
-{
-	struct job *job = argument;
-
-	for (unsigned i = 0; i < job->rounds; i++) {
-		uint64_t chunk = reader_random(&job->reader) % CHUNKS;
-		unsigned block = (unsigned)reader_random(&job->reader) % 200;
-
-		if (job->own)
-			chunk = chunk / THREADS * THREADS + job->number;
-		reader_use(&job->reader, chunk, block, 1 + (unsigned)reader_random(&job->reader) % 56);
-	}
-	return NULL;
-}
-
-static void run_threads(uint64_t budget, bool own, unsigned rounds, bool many)
-{
-	_Atomic uint64_t wrong = 0, direct = 0, reads = 0;
-	struct arena *arenas[THREADS];
-	struct job jobs[THREADS];
-
-	for (unsigned i = 0; i < THREADS; i++) {
-		arenas[i] = i && !many ? arenas[0] : open_arena(budget, true);
-		reader_begin(&jobs[i].reader, arenas[i], &dataset);
-		reader_end(&jobs[i].reader);
-		/* Read where it is written, so that a thread sanitizer compares the two. */
-		jobs[i].reader.map = arena_bytes(arenas[i]);
-		jobs[i].reader.wrong = &wrong;
-		jobs[i].reader.direct = &direct;
-		jobs[i].reader.reads = &reads;
-		jobs[i].reader.random += i * 77777;
-		jobs[i].rounds = rounds;
-		jobs[i].own = own;
-		jobs[i].number = i;
-		assert_int_equal(pthread_create(&jobs[i].thread, NULL, work, &jobs[i]), 0);
-	}
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(jobs[i].thread, NULL);
-	assert_int_equal(wrong, 0);
-	if (budget == CHUNKS) {
-		assert_int_equal(reads * ARENA_BLOCK, arena_used(arenas[0]));
-		assert_int_equal(direct, 0);
-	}
-	assert_true(reads > CHUNKS * ARENA_BLOCKS / 2);
-	assert_true(arena_used(arenas[0]) <= budget * ARENA_CHUNK);
-	assert_int_equal(arena_memory(arenas[0]), arena_used(arenas[0]));
-	for (unsigned i = 0; i < (many ? THREADS : 1); i++)
-		arena_close(arenas[i]);
-}
-
-static void threads_when_all_fits_then_each_block_is_read_once(void **state)
-{
-	(void)state;
-	run_threads(CHUNKS, false, 3000, false);
-	run_threads(CHUNKS, false, 3000, true);
-}
-
-static void threads_when_memory_is_short_then_right_bytes(void **state)
-{
-	(void)state;
-	run_threads(6, true, 1500, false);
-	run_threads(6, false, 1500, true);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -616,7 +540,8 @@ int main(void)
 		cmocka_unit_test(missing_when_holes_then_each_run_is_found),
 		cmocka_unit_test(blocks_when_out_of_range_then_nothing_happens),
 		cmocka_unit_test(claim_when_held_then_refused_until_released),
-		cmocka_unit_test(claim_when_another_attachment_has_it_then_its_release_does_not_count),
+		cmocka_unit_test(
+			claim_when_another_attachment_has_it_then_its_release_does_not_count),
 		cmocka_unit_test(publish_when_not_claimed_or_twice_then_accounts_stay_right),
 		cmocka_unit_test(read_when_it_fails_then_its_memory_goes),
 		cmocka_unit_test(progress_when_the_holder_publishes_elsewhere_then_moves),
@@ -633,8 +558,6 @@ int main(void)
 		cmocka_unit_test(arena_when_the_file_is_huge_then_the_table_stays_small),
 		cmocka_unit_test(arena_when_misused_then_errno),
 		cmocka_unit_test(table_when_scribbled_over_then_no_crash_and_no_hang),
-		cmocka_unit_test(threads_when_all_fits_then_each_block_is_read_once),
-		cmocka_unit_test(threads_when_memory_is_short_then_right_bytes),
 	};
 	int failed;
 
