@@ -8,55 +8,55 @@
 #include "library_calls.h"
 #include "library_lives.h"
 
+#include "env_fixture.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SECONDS = 60, SHORT = 23 };
 
-/* In a child. What a process keeps all its life is made by the first life that is good. */
-static void live(const struct life *life, const struct call_place *at, unsigned n, bool on)
-{
-	unsigned before, after;
-	bool fired;
+struct attempt {
+	const struct life *life;
+	const struct call_place *at; /* NULL: no call fails */
+	unsigned n;
+	bool on;
+};
 
+/* In a child. What a process keeps all its life is made by the first life that is good. */
+static int attempt_run(void *argument)
+{
+	const struct attempt *attempt = argument;
+	bool faulty = attempt->at != NULL, fired;
+	unsigned before, after;
+
+	lives_strict = !faulty;
+	calls_record(!faulty);
 	(void)alarm(SECONDS);
-	if (at)
-		calls_arm(at->at, n, on);
-	life->live();
-	life->live(); /* shared memory is made when reads have shown that it is worth it */
-	fired = at && calls_disarm();
+	if (faulty)
+		calls_arm(attempt->at->at, attempt->n, attempt->on);
+	attempt->life->live();
+	attempt->life->live(); /* shared memory is made when reads have shown that it is worth it */
+	fired = faulty && calls_disarm();
 	lives_strict = true;
 	before = lives_descriptors();
-	life->live();
+	attempt->life->live();
 	after = lives_descriptors();
-	life->live();
+	attempt->life->live();
 	if (lives_descriptors() > after || (after > before && !fired))
 		lives_end(DESCRIPTORS, "descriptors", (int)(lives_descriptors() - after));
-	_exit(fired || !at ? FINE : UNMET);
+	return fired || !faulty ? FINE : UNMET;
 }
 
 static int live_in_process(const struct life *life, const struct call_place *at, unsigned n,
 			   bool on)
 {
-	int status;
-	pid_t child;
+	struct attempt attempt = {life, at, n, on};
 
 	fflush(NULL);
-	child = fork();
-	if (child < 0)
-		abort();
-	if (!child) {
-		lives_strict = !at;
-		calls_record(!at);
-		live(life, at, n, on);
-	}
-	if (waitpid(child, &status, 0) != child)
-		abort();
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+	return in_process(attempt_run, &attempt);
 }
 
 /* For library_places_test.sh: into the file that it names. */

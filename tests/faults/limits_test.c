@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what a program sees whose address space, descriptors, processes, locked memory or length of files are limited,
- * in twenty steps from too little to enough: right bytes or the code of what there is none of; and all of it once the
- * limit is lifted, with no descriptor lost.
+ * in twenty steps from too little to enough: right bytes or the code of the shortage; and all of it once the limit is
+ * lifted, with no descriptor lost.
  *
  * A step is a child process for each life of library_lives.c. Without TESTS_LONG some steps are passed over, and each
  * has one life. */
 #include "config.h"
 #include "library_lives.h"
+
+#include "env_fixture.h"
 
 #include "util/clock.h"
 
@@ -16,7 +18,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { STEPS = 20, SHORT = 4, SECONDS = 60 /* a hang */, CANNOT = 77, USERS_OF_NONE = 2000000 };
@@ -97,44 +98,37 @@ static void become_another_user(const struct limit *limit)
 		_exit(CANNOT);
 }
 
-static void step_live(const struct limit *limit, unsigned step, const struct life *life)
+struct step {
+	const struct limit *limit;
+	unsigned number;
+	const struct life *life;
+};
+
+/* In a child. */
+static int step_run(void *argument)
 {
+	const struct step *step = argument;
+	const struct limit *limit = step->limit;
 	struct rlimit before;
 	unsigned open;
 
 	(void)alarm(SECONDS);
 	if (limit->user)
 		become_another_user(limit);
-	if (getrlimit(limit->resource, &before) || limit_set(limit->resource, limit->at(step)))
-		_exit(CANNOT);
-	life->live();
-	life->live();
+	if (getrlimit(limit->resource, &before) ||
+	    limit_set(limit->resource, limit->at(step->number)))
+		return CANNOT;
+	step->life->live();
+	step->life->live();
 	if (setrlimit(limit->resource, &before))
-		_exit(CANNOT);
+		return CANNOT;
 	lives_strict = true;
-	life->live();
+	step->life->live();
 	open = lives_descriptors();
-	life->live();
+	step->life->live();
 	if (lives_descriptors() > open)
 		lives_end(DESCRIPTORS, "descriptors", (int)lives_descriptors());
-	_exit(lives_failed ? LACKED : FINE);
-}
-
-/* Returns as the child: its status, or minus its signal. */
-static int step_run(const struct limit *limit, unsigned step, const struct life *life)
-{
-	int status;
-	pid_t child;
-
-	fflush(NULL);
-	child = fork();
-	if (child < 0)
-		abort();
-	if (!child)
-		step_live(limit, step, life);
-	if (waitpid(child, &status, 0) != child)
-		abort();
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+	return lives_failed ? LACKED : FINE;
 }
 
 static bool is_tried(const struct limit *limit)
@@ -152,12 +146,15 @@ struct counted {
 	bool cannot;
 };
 
-static void step_count(const struct limit *limit, unsigned step, const struct life *life,
+static void step_count(const struct limit *limit, unsigned number, const struct life *life,
 		       struct counted *counted)
 {
+	struct step step = {limit, number, life};
 	uint64_t begun = clock_now(), took;
-	int rc = step_run(limit, step, life);
+	int rc;
 
+	fflush(NULL);
+	rc = in_process(step_run, &step);
 	took = clock_now() - begun;
 	counted->slowest = took > counted->slowest ? took : counted->slowest;
 	counted->cannot |= rc == CANNOT;
@@ -165,7 +162,7 @@ static void step_count(const struct limit *limit, unsigned step, const struct li
 	counted->lacked += rc == LACKED;
 	if (rc == FINE || rc == LACKED || rc == CANNOT)
 		return;
-	printf("%s, step %u, %s: it ends with %d\n", limit->name, step, life->name, rc);
+	printf("%s, step %u, %s: it ends with %d\n", limit->name, number, life->name, rc);
 	counted->bad++;
 }
 
