@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -264,4 +266,44 @@ int teardown(void **state)
 uint64_t bytes_read(void)
 {
 	return io_counted(&f.io).bytes;
+}
+
+uint64_t faults_now(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)usage.ru_minflt;
+}
+
+uint64_t faults_over(uint64_t offset, uint64_t length)
+{
+	uint64_t before = faults_now();
+
+	for (uint64_t end = offset + length; offset < end; offset += 4096)
+		(void)*(volatile const uint8_t *)(f.window.base + offset);
+	return faults_now() - before;
+}
+
+void unmap_all(void)
+{
+	assert_int_equal(
+		madvise((void *)(uintptr_t)f.window.base, f.size & ~(uint64_t)4095, MADV_DONTNEED),
+		0);
+}
+
+void single_pages_show(uint64_t offset, size_t length)
+{
+	void *start = (void *)(uintptr_t)(f.window.base + offset);
+	int fd = memfd_create("single pages", MFD_CLOEXEC);
+	uint8_t page[4096];
+
+	assert_true(fd >= 0);
+	for (size_t at = 0; at < length; at += sizeof(page)) {
+		memcpy(page, f.window.base + offset + at, sizeof(page));
+		assert_int_equal(pwrite(fd, page, sizeof(page), (off_t)at), sizeof(page));
+	}
+	assert_ptr_equal(mmap(start, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0), start);
+	assert_int_equal(madvise(start, length, MADV_NOHUGEPAGE), 0);
+	close(fd);
 }

@@ -72,6 +72,15 @@ void key_make(char key[16], MDB_val *value, unsigned i);
 
 uint64_t bytes_read(void);
 
+/* Page faults of this thread until now. */
+uint64_t faults_now(void);
+/* Goes over bytes of the window as a program does; returns how many faults that took. */
+uint64_t faults_over(uint64_t offset, uint64_t length);
+/* Leaves no page of the window mapped. */
+void unmap_all(void);
+/* Shows the same bytes in single pages from an offset on, whatever the file system of the data has. */
+void single_pages_show(uint64_t offset, size_t length);
+
 /* In an arena that nobody else knows of, or in the page cache, which has it from the writing. */
 int setup_big(void **state);
 int setup_large(void **state);
