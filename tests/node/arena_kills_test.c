@@ -4,8 +4,7 @@
  *
  * With TESTS_LONG=1 ten thousand are killed at random, else twelve hundred; with a
  * sanitizer, which makes a process's start dear, three hundred. */
-#include "arena_children.h"
-#include "arena_support.h"
+#include "arena_workers.h"
 
 #include "arena/arena_private.h"
 #include "util/clock.h"
@@ -29,8 +28,6 @@ enum { KILLS = 1200 };
 
 enum { CHUNKS = 48 };
 
-static struct dataset dataset;
-
 /* --- killed --------------------------------------------------------------------------------- */
 
 static const char *const steps[] = {
@@ -46,7 +43,7 @@ static void use_for_ever(struct control *control, struct arena *arena)
 {
 	struct reader reader;
 
-	child_reader(&reader, arena, &dataset, control);
+	child_reader(&reader, arena, &worker_data, control);
 	reader.patience = 150;
 	while (!atomic_load(&control->stop)) {
 		unsigned block = (unsigned)reader_random(&reader) % 128;
@@ -71,12 +68,12 @@ static void be_killed(struct control *control, unsigned number)
 	} else {
 		child_yield_at_steps();
 	}
-	use_for_ever(control, child_open(&dataset, BUDGET));
+	use_for_ever(control, child_open(&worker_data, BUDGET));
 }
 
 static void survive(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)number;
 	child_yield_at_steps();
@@ -131,12 +128,12 @@ static void kill_at_random(struct control *control, unsigned kills)
 static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void **state)
 {
 	unsigned kills = getenv("TESTS_LONG") ? 10000 : KILLS;
-	struct arena *key = child_key(&dataset, CHUNKS), *arena;
+	struct arena *key = child_key(&worker_data, CHUNKS), *arena;
 	struct control *control = child_control();
 	uint64_t inode;
 
 	(void)state;
-	arena = child_open(&dataset, BUDGET);
+	arena = child_open(&worker_data, BUDGET);
 	inode = arena_inode(arena);
 	for (unsigned i = 0; i < SURVIVORS; i++)
 		(void)child_start(control, survive, i);
@@ -157,11 +154,11 @@ static void survivors_when_others_are_killed_at_every_step_then_right_bytes(void
 /* What a dead process had pinned may go. */
 static void pin_all(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	struct reader reader;
 
 	(void)number;
-	child_reader(&reader, arena, &dataset, control);
+	child_reader(&reader, arena, &worker_data, control);
 	for (uint64_t chunk = 0; chunk < BUDGET; chunk++) {
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		check(arena_pin(arena, chunk));
@@ -173,7 +170,7 @@ static void pin_all(struct control *control, unsigned number)
 static void pins_when_their_process_is_dead_then_no_obstacle(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
@@ -193,7 +190,7 @@ static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(vo
 	for (unsigned step = 0; step < STEPS; step++) {
 		struct arena *arena =
 			strcmp(steps[step], "stamped") && strcmp(steps[step], "settled")
-				? child_open(&dataset, BUDGET)
+				? child_open(&worker_data, BUDGET)
 				: NULL;
 		struct reader reader;
 		pid_t other, pid;
@@ -205,9 +202,9 @@ static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(vo
 		pid = child_start(control, be_killed, step);
 		assert_int_equal(child_wait(pid), SIGKILL);
 		if (!arena)
-			arena = child_open(&dataset, BUDGET);
+			arena = child_open(&worker_data, BUDGET);
 		assert_accounts_are_right(arena);
-		child_reader(&reader, arena, &dataset, control);
+		child_reader(&reader, arena, &worker_data, control);
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		assert_int_equal(control->wrong, 0);
@@ -220,7 +217,7 @@ static void survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait(vo
 
 static void last_one_when_killed_then_nothing_is_left(void **state)
 {
-	struct arena *key = child_key(&dataset, CHUNKS);
+	struct arena *key = child_key(&worker_data, CHUNKS);
 	struct control *control = child_control();
 
 	(void)state;
@@ -235,10 +232,10 @@ static void last_one_when_killed_then_nothing_is_left(void **state)
 
 static void stop_at_number(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	struct reader reader;
 
-	child_reader(&reader, arena, &dataset, control);
+	child_reader(&reader, arena, &worker_data, control);
 	if (!strncmp(steps[number], "evict", 5))
 		for (uint64_t chunk = 10; chunk < 10 + BUDGET; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
@@ -253,7 +250,7 @@ static void stop_at_number(struct control *control, unsigned number)
 static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)state;
 	for (unsigned step = 5; step < STEPS - 2; step++) {
@@ -261,7 +258,7 @@ static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(vo
 		struct reader reader;
 
 		child_wait_stopped(pid);
-		child_reader(&reader, arena, &dataset, control);
+		child_reader(&reader, arena, &worker_data, control);
 		atomic_store(&control->direct, 0);
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
@@ -279,7 +276,7 @@ static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(vo
 
 static void evict_and_stop(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	child_stop_at(number ? "evict-claimed" : "evict-chosen");
 	check(arena_reserve(arena, 1));
@@ -294,11 +291,11 @@ static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **s
 
 	(void)state;
 	for (unsigned too_late = 0; too_late < 2; too_late++) {
-		struct arena *arena = child_open(&dataset, BUDGET);
+		struct arena *arena = child_open(&worker_data, BUDGET);
 		struct reader reader;
 		pid_t pid;
 
-		child_reader(&reader, arena, &dataset, control);
+		child_reader(&reader, arena, &worker_data, control);
 		for (uint64_t chunk = 0; chunk < BUDGET; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		pid = child_start(control, evict_and_stop, too_late);
@@ -319,7 +316,7 @@ static void pin_when_an_eviction_is_under_way_then_one_of_them_gives_up(void **s
 
 static void reserve_in_steps(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	child_stop_at("reserve-counted");
 	check(arena_reserve(arena, number));
@@ -329,7 +326,7 @@ static void reserve_in_steps(struct control *control, unsigned number)
 
 static void count_in_steps(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)number;
 	atomic_store(&arena->head->doubt, 1);
@@ -369,7 +366,7 @@ static void stop_and_die(const char *step)
 
 static void evict_and_die(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)control;
 	(void)number;
@@ -381,12 +378,12 @@ static void evict_and_die(struct control *control, unsigned number)
 static void pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	struct reader reader;
 	pid_t pid;
 
 	(void)state;
-	child_reader(&reader, arena, &dataset, control);
+	child_reader(&reader, arena, &worker_data, control);
 	for (uint64_t chunk = 0; chunk < BUDGET; chunk++)
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 	pid = child_start(control, evict_and_die, 0);
@@ -405,7 +402,7 @@ static void pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay(void *
 
 static void hold_claim(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 
 	(void)number;
 	check(arena_claim(arena, 7) && arena_pin(arena, 8));
@@ -418,7 +415,7 @@ static void hold_claim(struct control *control, unsigned number)
 static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	pid_t pid = child_start(control, hold_claim, 0);
 	uint64_t begun;
 
@@ -440,7 +437,7 @@ static void waiter_when_the_holder_is_alive_then_false_after_the_bound(void **st
 static void row_when_the_dead_ones_pid_is_used_again_then_still_dead(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	pid_t pid = child_start(control, hold_claim, 0);
 
 	(void)state;
@@ -455,44 +452,36 @@ static void row_when_the_dead_ones_pid_is_used_again_then_still_dead(void **stat
 	arena_close(arena);
 }
 
-/* Another file than the test before had: what that left, if it failed, is nothing to this one. */
-static int set_begin(void **state)
-{
-	(void)state;
-	dataset.identity.snapshot++;
-	return 0;
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(pins_when_their_process_is_dead_then_no_obstacle, set_begin),
+		cmocka_unit_test_setup(pins_when_their_process_is_dead_then_no_obstacle, worker_next_file),
 		cmocka_unit_test_setup(pin_when_an_eviction_is_under_way_then_one_of_them_gives_up,
-				       set_begin),
+				       worker_next_file),
 		cmocka_unit_test_setup(
 			account_when_memory_is_reserved_during_a_count_then_it_is_not_lost,
-			set_begin),
+			worker_next_file),
 		cmocka_unit_test_setup(
-			pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay, set_begin),
+			pin_when_who_evicts_is_killed_before_it_looks_then_bytes_stay, worker_next_file),
 		cmocka_unit_test_setup(
 			survivor_when_one_is_killed_at_a_step_then_goes_on_without_a_wait,
-			set_begin),
-		cmocka_unit_test_setup(last_one_when_killed_then_nothing_is_left, set_begin),
+			worker_next_file),
+		cmocka_unit_test_setup(last_one_when_killed_then_nothing_is_left, worker_next_file),
 		cmocka_unit_test_setup(
-			survivors_when_others_are_killed_at_every_step_then_right_bytes, set_begin),
+			survivors_when_others_are_killed_at_every_step_then_right_bytes, worker_next_file),
 		cmocka_unit_test_setup(
 			survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue,
-			set_begin),
+			worker_next_file),
 		cmocka_unit_test_setup(waiter_when_the_holder_is_alive_then_false_after_the_bound,
-				       set_begin),
+				       worker_next_file),
 		cmocka_unit_test_setup(row_when_the_dead_ones_pid_is_used_again_then_still_dead,
-				       set_begin),
+				       worker_next_file),
 	};
 	int failed;
 
-	dataset = dataset_make(CHUNKS);
+	worker_data = dataset_make(CHUNKS);
 	alarm(1200); /* a hang is a failure; children die with us */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	dataset_close(&dataset);
+	dataset_close(&worker_data);
 	return failed;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what becomes of the others when processes of the node come at once, pass the arena on, or
  * fork. */
-#include "arena_children.h"
-#include "arena_support.h"
+#include "arena_workers.h"
 
 #include "arena/arena_private.h"
 #include "util/clock.h"
@@ -27,20 +26,18 @@ enum { ROUNDS = 200 };
 
 enum { CHUNKS = 48, BUDGET = 10 };
 
-static struct dataset dataset;
-
 /* --- coming together ------------------------------------------------------------------------ */
 
 enum { TOGETHER = 8 };
 
 static void meet(struct control *control, unsigned number)
 {
-	child_meet(control, number, TOGETHER, &dataset, CHUNKS);
+	child_meet(control, number, TOGETHER, &worker_data, CHUNKS);
 }
 
 static void processes_when_they_come_at_once_then_one_arena(void **state)
 {
-	struct arena *key = child_key(&dataset, CHUNKS);
+	struct arena *key = child_key(&worker_data, CHUNKS);
 	struct control *control = child_control();
 
 	(void)state;
@@ -59,10 +56,10 @@ static void processes_when_they_come_at_once_then_one_arena(void **state)
 
 static void read_all(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, CHUNKS);
+	struct arena *arena = child_open(&worker_data, CHUNKS);
 	struct reader reader;
 
-	child_reader(&reader, arena, &dataset, control);
+	child_reader(&reader, arena, &worker_data, control);
 	reader.patience = 20000; /* nobody goes on without the arena */
 	child_barrier(control, 4);
 	for (unsigned i = 0; i < CHUNKS; i++)
@@ -89,7 +86,7 @@ static void processes_when_they_read_the_same_then_each_block_is_read_once(void 
 /* Arenas overlap in time: each process comes while an earlier one is there, which then goes. */
 static void pass_on(struct control *control, unsigned number)
 {
-	struct arena *arena = child_open(&dataset, CHUNKS);
+	struct arena *arena = child_open(&worker_data, CHUNKS);
 
 	check(number == 0 || arena_inode(arena) == control->inodes[number - 1]);
 	control->inodes[number] = arena_inode(arena);
@@ -101,7 +98,7 @@ static void pass_on(struct control *control, unsigned number)
 
 static void arena_when_its_members_change_all_the_time_then_it_lasts(void **state)
 {
-	struct arena *key = child_key(&dataset, CHUNKS);
+	struct arena *key = child_key(&worker_data, CHUNKS);
 	struct control *control = child_control();
 
 	(void)state;
@@ -133,7 +130,7 @@ static void use_after_fork(struct control *control, unsigned number)
 	}
 	check(!arena_open_again(inherited));
 	check(number == 1 || arena_inode(inherited) == inode);
-	child_reader(&reader, inherited, &dataset, control);
+	child_reader(&reader, inherited, &worker_data, control);
 	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 	check(!atomic_load(&control->wrong) && !atomic_load(&control->direct));
@@ -146,7 +143,7 @@ static void child_when_forked_then_it_has_a_row_of_its_own(void **state)
 	pid_t pid;
 
 	(void)state;
-	inherited = child_open(&dataset, BUDGET);
+	inherited = child_open(&worker_data, BUDGET);
 	control->inodes[0] = arena_inode(inherited);
 	assert_true(arena_claim(inherited, 40));
 	assert_true(arena_pin(inherited, 41));
@@ -163,7 +160,7 @@ static void child_when_forked_then_it_has_a_row_of_its_own(void **state)
 static void fork_and_wait(struct control *control, unsigned number)
 {
 	(void)number;
-	inherited = child_open(&dataset, BUDGET);
+	inherited = child_open(&worker_data, BUDGET);
 	control->inodes[0] = arena_inode(inherited);
 	check(arena_claim(inherited, 7) && arena_pin(inherited, 8));
 	control->pids[0] = child_start_in_child(control, use_after_fork, 1);
@@ -174,7 +171,7 @@ static void fork_and_wait(struct control *control, unsigned number)
 static void parent_when_killed_then_a_forked_child_does_not_keep_its_claims(void **state)
 {
 	struct control *control = child_control();
-	struct arena *arena = child_open(&dataset, BUDGET);
+	struct arena *arena = child_open(&worker_data, BUDGET);
 	pid_t pid = child_start(control, fork_and_wait, 0);
 
 	(void)state;
@@ -200,7 +197,7 @@ static void leave_a_stray(struct control *control, unsigned number)
 	pid_t pid;
 
 	(void)number;
-	inherited = child_open(&dataset, BUDGET);
+	inherited = child_open(&worker_data, BUDGET);
 	pid = (pid_t)syscall(SYS_fork);
 	if (pid == 0) {
 		alarm(300); /* the test ends it; this is for a test that has failed before */
@@ -218,8 +215,8 @@ static void newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it(
 
 	(void)state;
 	assert_int_equal(child_wait(child_start(control, leave_a_stray, 0)), 0);
-	one = child_open(&dataset, BUDGET);
-	two = child_open(&dataset, BUDGET);
+	one = child_open(&worker_data, BUDGET);
+	two = child_open(&worker_data, BUDGET);
 	assert_int_equal(arena_inode(one), arena_inode(two));
 	assert_int_equal(names_left(one, true), 3);
 	kill(control->pids[0], SIGKILL);
@@ -227,34 +224,26 @@ static void newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it(
 	arena_close(two);
 }
 
-/* Another file than the test before had: what that left, if it failed, is nothing to this one. */
-static int set_begin(void **state)
-{
-	(void)state;
-	dataset.identity.snapshot++;
-	return 0;
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(processes_when_they_come_at_once_then_one_arena, set_begin),
+		cmocka_unit_test_setup(processes_when_they_come_at_once_then_one_arena, worker_next_file),
 		cmocka_unit_test_setup(
-			processes_when_they_read_the_same_then_each_block_is_read_once, set_begin),
+			processes_when_they_read_the_same_then_each_block_is_read_once, worker_next_file),
 		cmocka_unit_test_setup(arena_when_its_members_change_all_the_time_then_it_lasts,
-				       set_begin),
-		cmocka_unit_test_setup(child_when_forked_then_it_has_a_row_of_its_own, set_begin),
+				       worker_next_file),
+		cmocka_unit_test_setup(child_when_forked_then_it_has_a_row_of_its_own, worker_next_file),
 		cmocka_unit_test_setup(
-			parent_when_killed_then_a_forked_child_does_not_keep_its_claims, set_begin),
+			parent_when_killed_then_a_forked_child_does_not_keep_its_claims, worker_next_file),
 		cmocka_unit_test_setup(
 			newcomer_when_a_name_leads_to_a_process_that_is_gone_then_passes_it,
-			set_begin),
+			worker_next_file),
 	};
 	int failed;
 
-	dataset = dataset_make(CHUNKS);
+	worker_data = dataset_make(CHUNKS);
 	alarm(1200); /* a hang is a failure; children die with us */
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	dataset_close(&dataset);
+	dataset_close(&worker_data);
 	return failed;
 }
