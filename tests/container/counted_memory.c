@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
+/* Stands before the calls that ask for memory, and notes their sizes. */
 #include "counted_memory.h"
 
 #include <setjmp.h>
