@@ -3,53 +3,24 @@
 #include "env/env.h"
 
 #include "origin/origin_find.h"
+#include "util/quiet.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int write_all(int fd, const uint8_t *bytes, size_t length)
-{
-	while (length > 0) {
-		ssize_t n = write(fd, bytes, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : EIO;
-		bytes += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
-/* The original writes a compacted copy in a thread that blocks SIGPIPE; this is the caller's, which
- * gets its signals back as they were. Blocked over the whole piece: a pipe that breaks during a
- * write sends the signal then, and says EPIPE to the next. */
+/* The original writes a compacted copy in a thread that blocks SIGPIPE; this is the caller's. */
 int copy_write(int fd, const uint8_t *bytes, size_t length)
 {
-	static const struct timespec now = {0, 0};
-	sigset_t pipe, before, pending;
-	int rc;
+	sigset_t pipe;
 
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
-	sigemptyset(&pending);
-	sigpending(&pending);
-	rc = pthread_sigmask(SIG_BLOCK, &pipe, &before);
-	if (rc)
-		return rc;
-	rc = write_all(fd, bytes, length);
-	if (rc == EPIPE && !sigismember(&pending, SIGPIPE))
-		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
+	return quiet_put(fd, bytes, length, &pipe);
 }
 
 /* By the original, which reads out of its map. */

@@ -2,17 +2,16 @@
 /* Writes a line in one piece, from one of many processes. */
 #include "util/log.h"
 
+#include "util/quiet.h"
 #include "util/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A program that has closed standard error has another file by that number sooner or later: the lock file or the
@@ -25,44 +24,16 @@ static bool is_open(void)
 	return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-static void bytes_write(const char *text, size_t length)
-{
-	while (length) {
-		ssize_t n = write(STDERR_FILENO, text, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return; /* Nowhere is left to say it. */
-		text += n;
-		length -= (size_t)n;
-	}
-}
-
-/* Both signals are sent to the thread that writes. What was pending before stays so. */
 void log_bytes(const char *text, size_t length)
 {
-	static const int numbers[] = {SIGPIPE, SIGXFSZ};
-	static const struct timespec now = {0, 0};
-	sigset_t all, new, before, pending;
+	sigset_t signals;
 
 	if (!is_open())
 		return;
-	sigemptyset(&all);
-	sigemptyset(&new);
-	sigemptyset(&pending);
-	sigpending(&pending);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		sigaddset(&all, numbers[i]);
-		if (!sigismember(&pending, numbers[i]))
-			sigaddset(&new, numbers[i]);
-	}
-	if (pthread_sigmask(SIG_BLOCK, &all, &before))
-		return;
-	bytes_write(text, length);
-	while (sigtimedwait(&new, NULL, &now) > 0 || errno == EINTR)
-		;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGPIPE);
+	sigaddset(&signals, SIGXFSZ);
+	(void)quiet_put(STDERR_FILENO, text, length, &signals); /* nowhere else is left to say it */
 }
 
 static void line_write(const char *format, va_list arguments)

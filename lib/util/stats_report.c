@@ -6,6 +6,7 @@
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/verdict.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -266,21 +267,6 @@ int stats_file_name(const char *pattern, pid_t pid, char *path, size_t size)
 	return text.used + 1 < size ? 0 : ENAMETOOLONG;
 }
 
-static int write_all(int fd, const char *text, size_t length)
-{
-	while (length) {
-		ssize_t n = write(fd, text, length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno;
-		text += n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
 /* A new file or none: a name that exists, be it a link, is never opened. */
 static void tell_file(const char *pattern, pid_t pid, const char *text, size_t length)
 {
@@ -305,7 +291,7 @@ static void tell_file(const char *pattern, pid_t pid, const char *text, size_t l
 					: "");
 		return;
 	}
-	rc = write_all(fd, text, length);
+	rc = whole_put(fd, text, length);
 	if (close(fd) && !rc)
 		rc = errno;
 	if (rc)

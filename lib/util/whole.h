@@ -24,6 +24,22 @@ static inline int whole_write(int fd, const void *bytes, uint64_t length, uint64
 	return 0;
 }
 
+/* Writes all of it where the file stands. Returns 0 or an errno (EIO where a call has written nothing). */
+static inline int whole_put(int fd, const void *bytes, uint64_t length)
+{
+	while (length > 0) {
+		ssize_t n = write(fd, bytes, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? errno : EIO;
+		bytes = (const char *)bytes + n;
+		length -= (uint64_t)n;
+	}
+	return 0;
+}
+
 /* Reads all of it. Returns 0, an errno, or `shorter` where the file ends before. */
 static inline int whole_read(int fd, void *bytes, uint64_t length, uint64_t offset, int shorter)
 {
