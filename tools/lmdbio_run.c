@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_OURS = TOOL_FAILED, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
 enum {
@@ -163,7 +163,7 @@ static int parse(struct run_options *options, int argc, char **argv)
 
 	while ((key = tool_option_next(&run_tool, argc, argv)) != -1)
 		if (!option_take(options, key))
-			return EXIT_OURS;
+			return TOOL_FAILED;
 	options->program = argv + optind;
 	if (!*options->program && !options->print_env)
 		return tool_usage_error(&run_tool, "no PROGRAM is given");
@@ -173,7 +173,7 @@ static int parse(struct run_options *options, int argc, char **argv)
 		return tool_usage_error(&run_tool, "--mpi starts a server beside the program, which "
 						   "--print-env cannot: srun lmdbio-run --mpi, or "
 						   "--mpi=inside");
-	return settings_judge(options) ? 0 : EXIT_OURS;
+	return settings_judge(options) ? 0 : TOOL_FAILED;
 }
 
 /* Resolves the library into `path`, or says why it cannot be preloaded. */
@@ -251,7 +251,7 @@ static bool is_plain(const char *option, const char *value)
 	return false;
 }
 
-/* What the line holds of the command line. */
+/* Whether the settings of the command line can stand unquoted in the line that is printed. */
 static bool settings_are_plain(const struct run_options *options)
 {
 	for (int i = 0; i < SETTINGS; i++) {
@@ -270,7 +270,7 @@ static int environment_print(const struct run_options *options, const char *libr
 			     const char *preload)
 {
 	if (!settings_are_plain(options) || !is_plain(library, library))
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	printf("LD_PRELOAD=%s%s%s%s", preload, options->verbose ? " LMDBIO_VERBOSE=1" : "",
 	       options->disable ? " LMDBIO_DISABLE=1" : "",
 	       options->mpi_inside ? " LMDBIO_MPI=1" : "");
@@ -359,10 +359,10 @@ static int program_start(const struct run_options *options, const char *library,
 	/* The program finds it beside the library, which a person may have named. */
 	if (options->mpi_inside && !options->check && !options->library &&
 	    !tool_place_module("lmdbio-run"))
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	if (environment_set(options, preload)) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	}
 	if (options->check)
 		return tool_output_end(
@@ -385,12 +385,12 @@ int main(int argc, char **argv)
 	if (rc)
 		return rc;
 	if (library_resolve(options.library, library))
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	later_resolve(options.library, library, later);
 	preload = preload_compose(library, later);
 	if (!preload) {
 		fprintf(stderr, "lmdbio-run: %s\n", strerror(ENOMEM));
-		return EXIT_OURS;
+		return TOOL_FAILED;
 	}
 	rc = options.print_env ? environment_print(&options, library, preload)
 			       : program_start(&options, library, preload);

@@ -32,7 +32,7 @@ void run_count_end(struct run_count *count, pid_t program);
 /* Starts the program in a child and waits for it as a shell would: signals and stops are the
  * program's. start() becomes the program; it returns only where that fails, with an exit status.
  * Returns the program's exit status, 128 and the number of the signal that has ended it, or
- * EXIT_OURS (2) after a line on standard error: it has not run. */
+ * TOOL_FAILED (2) after a line on standard error: it has not run. */
 int run_counted(struct run_count *count, int (*start)(void *context), void *context);
 
 #endif

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128, TOLD = 512 + PATH_MAX };
+enum { TOLD = 512 + PATH_MAX };
 
 /* Milliseconds from when all programs are over, or this one before it began, until a server that has
  * not ended MPI with the others is killed, and until the launcher is told of an end in its place: no

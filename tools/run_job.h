@@ -33,7 +33,7 @@ struct run_job {
 /* Runs the program as a rank of the job that this process was started in by mpiexec or srun;
  * without one it is a job of one. Returns the program's exit status (0 where there is none), 128
  * and the signal's number where a signal has ended it, or one has come before it began; or
- * EXIT_OURS (2) after a line on standard error, or tell(): the program has not run. */
+ * TOOL_FAILED (2) after a line on standard error, or tell(): the program has not run. */
 int run_job(const struct run_job *job);
 
 #endif

@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128 };
-
 /* Those of the terminal's job control that no program blocks (SIGTTIN, SIGTTOU) stop both processes as
  * they are. */
 static const int passed[] = {RUN_SIGNALS_PASSED, SIGTSTP, SIGCONT};
@@ -48,7 +46,7 @@ int run_signals_take(void)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
 		sigaddset(&set, passed[i]);
-	(void)run_witness_begin(&set);
+	run_witness_begin(&set);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -67,7 +65,7 @@ void run_signals_witness(const int *numbers)
 	sigemptyset(&set);
 	for (; *numbers; numbers++)
 		sigaddset(&set, *numbers);
-	(void)run_witness_begin(&set);
+	run_witness_begin(&set);
 }
 
 static int caught[2] = {-1, -1}; /* a pipe of struct signalfd_siginfo */

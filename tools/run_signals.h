@@ -8,6 +8,9 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
+/* The exit status of a command whose program a signal has ended: this and the signal's number. */
+enum { EXIT_SIGNAL = 128 };
+
 /* Signals that are sent to a command and mean its program, but those of the terminal's job control. */
 #define RUN_SIGNALS_PASSED SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH
 

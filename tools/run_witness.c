@@ -98,14 +98,14 @@ static void live(const sigset_t *set, int to, pid_t parent)
 	_exit(0);
 }
 
-int run_witness_begin(const sigset_t *set)
+void run_witness_begin(const sigset_t *set)
 {
 	pid_t parent = getpid();
 	sigset_t before;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
-		return errno;
+		return;
 	fflush(NULL);
 	sigprocmask(SIG_BLOCK, set, &before);
 	witness.pid = fork();
@@ -115,11 +115,10 @@ int run_witness_begin(const sigset_t *set)
 	close(ends[1]);
 	witness.words = ends[0];
 	if (witness.pid > 0)
-		return 0;
+		return;
 	close(ends[0]);
 	witness.words = -1;
 	witness.pid = 0;
-	return errno;
 }
 
 int run_witness_words(void)
@@ -169,20 +168,21 @@ static bool is_pending(int number)
 
 bool run_witness_has(int number, bool *there)
 {
-	uint64_t began = clock_now(), gone = 0;
 	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
-	bool has = false, pending = true;
+	uint64_t end = clock_now() + patience, longest = clock_now() + on_its_way;
+	bool has = false;
 
 	*there = number > 0 && number < SIGNALS;
-	while (*there && !has && gone < (pending ? on_its_way : patience)) {
-		if (gone)
-			(void)clock_poll(&ready, 1, patience - gone % patience);
+	while (*there) {
 		/* Before the words: a signal is told before it is not pending any more. */
-		pending = is_pending(number);
+		if (is_pending(number))
+			end = longest;
 		run_witness_hear();
 		*there = witness.words >= 0;
 		has = witness.heard[number] > clock_now();
-		gone = clock_now() - began + 1;
+		if (has || clock_now() >= end)
+			break;
+		(void)clock_poll(&ready, 1, patience);
 	}
 	if (*there)
 		witness.heard[number] = not_heard;

@@ -12,13 +12,13 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Starts the witness of the signals in `set`; it ends with this process. Returns 0 or an errno: there
- * is none. */
-int run_witness_begin(const sigset_t *set);
+/* Starts the witness of the signals in `set`; it ends with this process. Where none can be started,
+ * run_witness_has() says so. */
+void run_witness_begin(const sigset_t *set);
 
-/* What the witness says is read from there, by run_witness_hear(); -1: there is none. A word of a
- * signal that this process has not been sent must be heard as it comes: run_witness_settle() says that
- * this process has no signal pending, and the words before count for a tenth of a second more. */
+/* The pipe to poll for the witness's words, or -1. Call run_witness_hear() when it is readable, and
+ * run_witness_settle() when no signal of this process is pending: a word that was heard before counts
+ * for another tenth of a second, so that it cannot stand for a later signal. */
 int run_witness_words(void);
 void run_witness_hear(void);
 void run_witness_settle(void);

@@ -65,8 +65,8 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 	*letter = 0;
 }
 
-/* A standard file that the caller has closed would be the next file that is opened, and what is printed would
- * get into a data set. Using the file fails, as if it were closed, and a program that is started has it closed. */
+/* If the caller has closed a standard descriptor, the next open() takes its number, and output would be written into
+ * that file, perhaps a data set. Here, using the file fails, as if it were closed, and a program that is started has it closed. */
 static void standard_files_hold(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
