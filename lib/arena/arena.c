@@ -154,9 +154,9 @@ static void life_unmap(struct arena *arena)
 	arena->life_map = NULL;
 }
 
-/* A second description, to which no map of the bytes refers: the lock of the row goes with its last
- * descriptor and map, also while a forked child still has maps of the first. A program may close
- * descriptors that it did not open, and goes on reading; the lock then stays by the map. */
+/* Opens the memfd a second time. The lock of the row belongs to this open file: the kernel releases
+ * it when the descriptor and life_map are both gone, and a forked child has neither. life_map keeps
+ * the lock if the program closes descriptors that it did not open. */
 static int open_life(struct arena *arena)
 {
 	char path[64];

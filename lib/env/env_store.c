@@ -3,10 +3,10 @@
  *
  * A local file system's page cache is shared, kept and coherent: there the window shows the file
  * and is read ahead of. Where the kernel's own requests are small and every process would ask
- * again, on network and parallel file systems, the arena takes its place if it can hold the data:
- * what it cannot hold it would read again and again, and the page cache, which may have all of the
- * machine's memory, would not. Data of more than twice that are read again in either store, and the
- * arena's requests are larger. An arena holds one snapshot; while a writer commits again and again
+ * again, on network and parallel file systems, the arena takes its place if it can hold the data.
+ * Data that it cannot hold would be read again and again; the page cache may use all memory, and
+ * does better. Data larger than twice the available memory are read again in both stores, and then
+ * the arena's larger requests win. An arena holds one snapshot; while a writer commits again and again
  * the window stays at rest, which is coherent.
  */
 #include "env/env.h"

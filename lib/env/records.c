@@ -95,6 +95,13 @@ static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct rec
 	return kept;
 }
 
+/* Under the lock. */
+static void use(struct kept_index *kept, struct record_index **index)
+{
+	kept->users++;
+	*index = kept->index;
+}
+
 /* Takes an index that there is. false: there is none. */
 static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record_index **index)
 {
@@ -103,10 +110,8 @@ static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record
 
 	pthread_mutex_lock(&env->records_lock);
 	kept = find(env, txn->id, tree->record.root);
-	if (kept) {
-		kept->users++;
-		*index = kept->index;
-	}
+	if (kept)
+		use(kept, index);
 	pthread_mutex_unlock(&env->records_lock);
 	return kept;
 }
@@ -123,10 +128,8 @@ static int keep_made(MDB_txn *txn, const struct tree *tree, struct record_index 
 	kept = find(env, txn->id, tree->record.root);
 	if (!kept)
 		kept = keep(txn, tree, made);
-	if (kept) {
-		kept->users++;
-		*index = kept->index;
-	}
+	if (kept)
+		use(kept, index);
 	pthread_mutex_unlock(&env->records_lock);
 	if (!kept || *index != made)
 		index_free(made);

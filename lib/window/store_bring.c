@@ -274,7 +274,6 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 				offset = start;
 				rc = 0;
 			}
-			patience = (struct patience){0};
 		} else if (plan == PLAN_REST) {
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(store, offset, &patience)) {

@@ -66,6 +66,8 @@ def _options() -> dict[str, bool]:
         if kind == "option":
             letter, name, argument = fields[:3]
             takes["-" + letter] = takes["--" + name] = argument[:1] not in ("", "[")
+    if not takes:
+        _fail(f"lmdbio: {_program()} does not tell its options: it is another version's")
     return takes
 
 

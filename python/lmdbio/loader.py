@@ -90,8 +90,8 @@ def handle_of(comm: Any) -> int:
 
 
 # Ctrl-C raises KeyboardInterrupt between two instructions, which is also when a call of the C library
-# has done its work and its result is not stored yet. So what a call hands out belongs to an object
-# that was made before; and an owner lets go by an assignment with no call between it and the C call.
+# has done its work and its result is not stored yet. So the object that owns a result is made before
+# the call that fills it; and an owner lets go by an assignment with no call between it and the C call.
 
 
 class _Given:

@@ -271,6 +271,7 @@ manuals=$scratch/root$(directory mandir) PKG_CONFIG_PATH=$libraries/pkgconfig BU
 export top_srcdir top_builddir manuals libraries PKG_CONFIG_PATH BUILD
 while IFS=$'\t' read -r -u 9 command how what text; do
 	case $how in
+	as) judge "as $what: $command" grep -qE "^(run|long)$" <(awk -F '\t' -v it="$what" '$1 == it { print $2 }' "$table") ;;
 	by) judge "$what: $command" grep -qF -e "${text:-$command}" "$top_srcdir/$what" ;;
 	run | long)
 		if [ "$how" = run ] || [ -n "${TESTS_LONG:-}" ]; then
