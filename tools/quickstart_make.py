@@ -18,7 +18,7 @@ LARGEST = 32 << 20
 LONGEST_KEY = 511
 TEXT = (".txt", ".h", ".hpp", ".c", ".py", ".pm", ".pl", ".html", ".xml", ".json", ".md", ".am", ".m4",
 	".conf", ".list", ".css", ".js", ".rst", ".texi", ".csv")
-LINES = 1500000
+LINES = 3000  # for each MiB
 BATCH = 64 << 20
 
 
@@ -93,7 +93,7 @@ def make_files(path, wanted):
 	writer.close()
 
 
-def make_lines(path):
+def make_lines(path, wanted):
 	writer = Writer(path, 4 << 30)
 	for name in files():
 		if not name.endswith(TEXT):
@@ -101,7 +101,7 @@ def make_lines(path):
 		for line in contents(name).splitlines():
 			if line:
 				writer.put(b"%010d" % writer.records, line[:1000])
-		if writer.records >= LINES:
+		if writer.records >= wanted:
 			break
 	writer.close()
 
@@ -119,7 +119,7 @@ def main():
 	if "files.mdb" in todo:
 		make_files(os.path.join(directory, "files.mdb"), wanted)
 	if "lines.mdb" in todo:
-		make_lines(os.path.join(directory, "lines.mdb"))
+		make_lines(os.path.join(directory, "lines.mdb"), LINES * (wanted >> 20))
 
 
 main()
