@@ -258,21 +258,16 @@ static int serve(const struct serve_options *options)
 {
 	static const int end[] = {SIGINT, SIGTERM, SIGHUP, 0};
 	struct service serving = {0};
-	const struct mpi_module *module = tool_place_module(serve_tool.name);
+	struct mpi_place at;
+	const struct mpi_module *module = tool_place_begin(serve_tool.name, &at);
 	struct mpi_work work = {.look = is_told_to_end,
 				.context = &serving,
 				.together = true,
 				.paths = (const char *const *)options->paths};
-	struct mpi_place at;
 	int rc;
 
 	if (!module)
 		return TOOL_FAILED;
-	rc = module->begin(false, &at);
-	if (rc) {
-		tool_complain(&serve_tool, "MPI does not start: %s", strerror(rc));
-		return TOOL_FAILED;
-	}
 	/* Not before: a signal ends the process while MPI waits for other ranks to begin. */
 	serving.signals = work.fd = run_signals_catch(end);
 	tool_place_tasks(serve_tool.name, &at);

@@ -2,6 +2,7 @@
 /* Implements lmdbio-stage's command line, and what it tells of a staging. */
 #include "config.h"
 #include "run_job.h"
+#include "launcher.h"
 #include "stage_program.h"
 #include "tool_common.h"
 #include "tool_env.h"
@@ -483,13 +484,11 @@ int main(int argc, char **argv)
 	rc = options.program ? stage_program_fork(&program, options.program) : 0;
 	if (rc) {
 		tool_complain(&stage_tool, "%s", strerror(rc));
+		launcher_greet(); /* the other ranks would wait for this one */
 		return TOOL_FAILED;
 	}
-	module = tool_place_module(stage_tool.name);
-	rc = module ? module->begin(false, &place) : 0;
-	if (!module || rc) {
-		if (rc)
-			tool_complain(&stage_tool, "MPI does not start: %s", strerror(rc));
+	module = tool_place_begin(stage_tool.name, &place);
+	if (!module) {
 		stage_program_drop(&program);
 		return TOOL_FAILED;
 	}

@@ -369,18 +369,25 @@ static void end_without_server(struct rank *rank)
 	}
 }
 
+/* The server, which would begin MPI, does not start: other ranks would wait for it. */
+static void start_fail(const struct run_job *job, int rc)
+{
+	fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
+	launcher_greet();
+}
+
 int run_job(const struct run_job *job)
 {
 	struct rank rank = {.job = job, .program = {.status = TOOL_FAILED}, .talk = -1};
 	int rc = program_fork(&rank.program, job);
 
 	if (rc) {
-		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
+		start_fail(job, rc);
 		return TOOL_FAILED;
 	}
 	rc = server_fork(&rank);
 	if (rc)
-		fprintf(stderr, "%s: %s\n", job->tool, strerror(rc));
+		start_fail(job, rc);
 	while (!rc && !rank_is_over(&rank))
 		rank_step(&rank);
 	if (!rank.program.begun)

@@ -109,13 +109,10 @@ static void server_work(const struct run_job *job, const struct mpi_module *modu
 static int server_main(const struct run_job *job, int talk)
 {
 	static struct run_news news = {.report = {.size = sizeof(news.report)}};
-	const struct mpi_module *module = tool_place_module(job->tool);
+	const struct mpi_module *module = tool_place_begin(job->tool, &news.place);
 	struct serving serving = {.talk = talk};
-	int rc = module ? module->begin(false, &news.place) : 0;
 
-	if (rc)
-		fprintf(stderr, "%s: MPI does not start: %s\n", job->tool, strerror(rc));
-	if (!module || rc)
+	if (!module)
 		return TOOL_FAILED;
 	(void)send(talk, &news.place, sizeof(news.place), MSG_NOSIGNAL);
 	tool_place_tasks(job->tool, &news.place);

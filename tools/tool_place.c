@@ -3,6 +3,7 @@
 #include "config.h"
 #include "tool_place.h"
 
+#include "launcher.h"
 #include "tool_common.h"
 
 #include "mpi/mpi_module.h"
@@ -98,6 +99,20 @@ const struct mpi_module *tool_place_module(const char *command)
 		return NULL;
 	}
 	return module;
+}
+
+const struct mpi_module *tool_place_begin(const char *command, struct mpi_place *place)
+{
+	const struct mpi_module *module = tool_place_module(command);
+	int rc = module ? module->begin(false, place) : 0;
+
+	if (module && !rc)
+		return module;
+	if (rc)
+		fprintf(stderr, "%s: MPI does not start: %s%s\n", command, strerror(rc),
+			rc == EMFILE ? ": ulimit -n allows too few" : "");
+	launcher_greet();
+	return NULL;
 }
 
 void tool_place_break(const struct mpi_module *module, const char *command)

@@ -7,6 +7,7 @@
 #include "mpi/mpi_leave.h"
 #include "mpi/mpi_over.h"
 #include "mpi/mpi_wait.h"
+#include "util/descriptor.h"
 #include "util/mix.h"
 #include "util/settings.h"
 
@@ -247,10 +248,16 @@ int mpi_job_leave(struct mpi_job *place)
 	return rc == MPI_SUCCESS ? other : rc;
 }
 
+/* MPICH 4.0 over UCX 1.13 opens 18 at its start on one node, and one more for each rank that it reaches by TCP. Where
+ * one fails there, UCX ends the process by SIGABRT. */
+enum { DESCRIPTORS_OF_MPI = 64 };
+
 int mpi_job_begin(bool threads, struct mpi_place *place)
 {
 	int needed = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided, rc;
 
+	if (!descriptors_free(DESCRIPTORS_OF_MPI))
+		return EMFILE;
 	rc = MPI_Init_thread(NULL, NULL, needed, &provided);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);

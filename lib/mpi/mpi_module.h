@@ -65,8 +65,8 @@ struct mpi_module {
 
 	/* Starts MPI in this process, which must not have done so, with all errors returned, and
 	 * tells its place. `threads`: MPI_THREAD_MULTIPLE is needed. Every rank of the job calls it
-	 * once. Returns 0; ENOTSUP: MPI has less than the threads that are needed; else as
-	 * mpi_error_code(). */
+	 * once. Returns 0; ENOTSUP: MPI has less than the threads that are needed; EMFILE: too few
+	 * descriptors are left for MPI; else as mpi_error_code(). */
 	int (*begin)(bool threads, struct mpi_place *place);
 
 	/* Whether this MPI speaks PMI's version 1 with a launcher that has given it a descriptor

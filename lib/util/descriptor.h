@@ -45,6 +45,18 @@ static inline bool descriptors_spare(int fd)
 	return getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)next < limit.rlim_cur / 2;
 }
 
+/* Whether the process may open `count` descriptors more. */
+static inline bool descriptors_free(int count)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return true;
+	for (rlim_t fd = 0; count > 0 && fd < limit.rlim_cur; fd++)
+		count -= fcntl((int)fd, F_GETFD) < 0;
+	return count <= 0;
+}
+
 /* Which file a descriptor leads to, and its size in bytes. */
 struct descriptor_file {
 	uint64_t device, inode, size;

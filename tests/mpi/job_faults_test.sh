@@ -148,6 +148,22 @@ for moment in before after; do
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
+# A rank that cannot begin MPI ends the job: the launcher takes a process that leaves before for a program without MPI,
+# and the other ranks would wait for ever.
+mkdir -p "$scratch/ssd"
+for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scratch/backing/img" serve; do
+	status=0
+	# shellcheck disable=SC2016,SC2086
+	MPI_SECONDS=60 mpi_job 2 2 sh -c '[ "$PMI_RANK" = 0 ] || ulimit -n 30; exec "$@"' sh \
+		"$top_builddir"/tools/lmdbio-$command >"$scratch/job.log" 2>&1 || status=$?
+	judge "rank_without_descriptors_ends_the_job_of_${command%% *}" mpi_ended "$status"
+	judge "rank_without_descriptors_of_${command%% *}_says_why" grep -q 'MPI does not start: Too many open files' "$scratch/job.log"
+	await job_is_gone || true
+	job_killed=1 job_left "rank_without_descriptors_of_${command%% *}"
+done
+judge rank_without_descriptors_starts_no_program test ! -e "$scratch/begun"
+rm -rf "$scratch/ssd"
+
 # A waiting program that is killed before it is told to begin: its rank ends with that, and the others go on.
 # The rank's process is stopped meanwhile, so that it is told of both at once.
 rm -f "$scratch"/done.* "$scratch"/pid "$scratch"/status
