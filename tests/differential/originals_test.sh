@@ -10,7 +10,8 @@ need apt-get dpkg-deb make objcopy
 [ -x "$top_builddir/tests/differential/answers_test" ] || skip "the comparisons were not built"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 releases="bookworm trixie sid"
-operations=${DIFF_OPERATIONS:-150000}
+operations=${DIFF_OPERATIONS:-100000}
+[ "${with_sanitizer:-no}" = no ] || operations=30000
 [ -z "${TESTS_LONG:-}" ] || operations=5000000
 unset TESTS_LONG
 export TMPDIR="$scratch"

@@ -4,8 +4,8 @@
 # checksums of their pages and without.
 set -eu
 build=${top_builddir:-.}
-files=1500
-[ -z "${with_sanitizer:-}" ] || files=500
+files=500
+[ "${with_sanitizer:-no}" = no ] || files=200
 [ -z "${TESTS_LONG:-}" ] || files=10000
 "$build/tests/differential/differential" --later
 "$build/tests/differential/damage_test" --later --files=$files

@@ -130,8 +130,8 @@ shell run_job 's/-n 64/-n 2/; s/ program arguments/ program/'
 # On a machine that starts programs as fast as this, they wait for the server.
 shell serve_example 's/^.*\&$/&\nuntil lmdbio-serve --status > \/dev\/null 2>\&1; do sleep 0.05; done/'
 shell stage_examples
-# A tenth of the records.
-shell sim_examples 's/1000000/100000/'
+# A twenty-fifth of the records: no fewer than a batch has.
+shell sim_examples 's/1000000/40000/'
 cd "$scratch"
 
 # --- C: each block in a function, with the declarations that its page takes for granted ---

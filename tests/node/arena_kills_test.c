@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { KILLS = 300 };
+enum { KILLS = 120 };
 #else
 enum { KILLS = 1200 };
 #endif

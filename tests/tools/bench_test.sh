@@ -12,10 +12,6 @@ need python3 make
 [ -x "$top_builddir/tools/lmdbio-bench" ] || skip "built without jansson"
 trap 'slowfs_abandon; rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-case ${with_sanitizer:-no} in
-no) ;;
-*) export ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" ;;
-esac
 if [ "$(stat -f -c %T "$scratch")" = tmpfs ]; then
 	rmdir "$scratch"
 	scratch=$(mktemp -d "$top_builddir/lmdbio-test.XXXXXX")
