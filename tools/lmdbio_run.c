@@ -3,6 +3,7 @@
 #include "config.h"
 #include "drop_in.h"
 #include "preload_check.h"
+#include "program_start.h"
 #include "run_count.h"
 #include "run_job.h"
 #include "tool_common.h"
@@ -17,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* What lmdbio(7) lists and the program's own variables may be set to by a flag. */
 enum {
@@ -295,63 +294,31 @@ static int environment_set(const struct run_options *options, const char *preloa
 		(setenv("LMDBIO_MPI", "1", 1) || setenv(threads[0], threads[1], 0)));
 }
 
-/* A program that has been looked for, and what looking has brought. */
-struct start {
-	const struct run_options *options;
-	const char *path;
-	int error;
-};
-
-/* What the user can do about a program that cannot be started. */
-static const char *start_remedy(const char *name, const char *path, int rc)
-{
-	if (rc != ENOENT)
-		return "is it executable?";
-	if (!access(path, F_OK))
-		return "the interpreter in its first line is not there";
-	return *name && !strchr(name, '/') && !access(name, F_OK)
-		       ? "it is here, and not in PATH: start it as ./PROGRAM, or its interpreter with "
-			 "it (python3 SCRIPT)"
-		       : "check its name, or give its path";
-}
-
 /* Becomes the program. Returns an exit status where that fails. */
-static int program_become(void *context)
+static int become(void *context)
 {
-	struct start *start = context;
-	char **program = start->options->program;
+	const struct run_options *options = context;
 	char self[16];
-	int rc = start->error;
 
 	snprintf(self, sizeof(self), "%d", (int)getpid());
-	if (!rc && start->options->mpi_inside && setenv("LMDBIO_MPI_PID", self, 1))
-		rc = errno;
-	if (!rc) {
-		execv(start->path, program);
-		rc = errno;
-		if (rc == ENOEXEC) { /* a script without #!, which is for the shell */
-			execvp(start->path, program);
-			rc = errno;
-		}
+	if (options->mpi_inside && setenv("LMDBIO_MPI_PID", self, 1)) {
+		fprintf(stderr, "lmdbio-run: %s\n", strerror(errno));
+		return TOOL_FAILED;
 	}
-	fprintf(stderr, "lmdbio-run: %s: %s: %s\n", program[0], strerror(rc),
-		start_remedy(program[0], start->path, rc));
-	return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	return program_become(run_tool.name, options->program);
 }
 
-static int program_start(const struct run_options *options, const char *library,
-			 const char *preload)
+static int program_start(struct run_options *options, const char *library, const char *preload)
 {
 	const char *name = options->program[0];
 	char program[PATH_MAX] = "";
-	struct start start = {.options = options, .path = program};
 	struct run_count count;
-	struct run_job job = {.tool = "lmdbio-run", .start = program_become, .context = &start};
+	struct run_job job = {.tool = "lmdbio-run", .start = become, .context = options};
+	int rc = options->check ? program_find(name, program) : 0;
 
-	start.error = preload_find(name, program);
-	if (options->check && start.error) {
-		printf("%s: does not take effect: %s: %s\n", name, strerror(start.error),
-		       start_remedy(name, program, start.error));
+	if (rc) {
+		printf("%s: does not take effect: %s: %s\n", name, strerror(rc),
+		       program_remedy(name, program, rc));
 		return tool_output_end(&run_tool, PRELOAD_FAILS);
 	}
 	if (options->check && !options->check_by_running)
@@ -371,7 +338,7 @@ static int program_start(const struct run_options *options, const char *library,
 		job.count = &count;
 	if (options->mpi)
 		return run_job(&job);
-	return job.count ? run_counted(&count, program_become, &start) : program_become(&start);
+	return job.count ? run_counted(&count, become, options) : become(options);
 }
 
 int main(int argc, char **argv)

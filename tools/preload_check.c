@@ -5,6 +5,7 @@
 
 #include "elf_inspect.h"
 #include "loader_trace.h"
+#include "program_start.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -53,47 +54,6 @@ static enum preload_verdict say(enum preload_verdict verdict, const char *progra
 	va_end(arguments);
 	putchar('\n');
 	return verdict;
-}
-
-static int executable_check(const char *path)
-{
-	struct stat status;
-
-	if (stat(path, &status))
-		return errno;
-	if (!S_ISREG(status.st_mode))
-		return EACCES;
-	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) ? errno : 0;
-}
-
-int preload_find(const char *name, char *found)
-{
-	const char *path = getenv("PATH");
-	int rc = ENOENT;
-
-	if (!*name)
-		return ENOENT;
-	if (strchr(name, '/')) {
-		if ((size_t)snprintf(found, PATH_MAX, "%s", name) >= PATH_MAX)
-			return ENAMETOOLONG;
-		return executable_check(found);
-	}
-	for (const char *at = path ? path : "/bin:/usr/bin";;) {
-		size_t length = strcspn(at, ":");
-		int one;
-
-		if ((size_t)snprintf(found, PATH_MAX, "%.*s/%s", length ? (int)length : 1,
-				     length ? at : ".", name) >= PATH_MAX)
-			return ENAMETOOLONG;
-		one = executable_check(found);
-		if (!one)
-			return 0;
-		if (one == EACCES) /* somewhere later there may be one that may be run */
-			rc = EACCES;
-		if (!at[length])
-			return rc;
-		at += length + 1;
-	}
 }
 
 /* The kernel asks the loader for secure mode, in which LD_PRELOAD with a slash is ignored, when
@@ -315,7 +275,7 @@ static int script_interpreter(const char *path, char *interpreter)
 		do
 			word = strtok_r(NULL, " \t", &rest);
 		while (word && (*word == '-' || strchr(word, '=')));
-		if (!word || preload_find(word, interpreter))
+		if (!word || program_find(word, interpreter))
 			return -1;
 	}
 	return 1;
@@ -345,7 +305,7 @@ enum preload_verdict preload_check(const char *program, const char *library, con
 
 	snprintf(file, sizeof(file), "%s", program);
 	for (int depth = 0; depth < 5 && (rc = script_interpreter(file, next)) > 0; depth++) {
-		rc = preload_find(next, file);
+		rc = program_find(next, file);
 		if (rc)
 			return say(PRELOAD_FAILS, program, "its interpreter %s: %s", next,
 				   strerror(rc));

@@ -20,8 +20,4 @@ enum preload_verdict preload_check(const char *program, const char *library, con
 enum preload_verdict preload_check_run(const char *program, char *const *arguments,
 				       const char *library);
 
-/* 0 and the file that execvp() would take, or the errno: ENOENT, EACCES, ... `found` holds
- * PATH_MAX. */
-int preload_find(const char *name, char *found);
-
 #endif
