@@ -2,6 +2,7 @@
 /* Tells the waiting child what it must know and what it must forget. */
 #include "config.h"
 #include "launcher.h"
+#include "program_start.h"
 #include "run_signals.h"
 #include "stage_program.h"
 #include "tool_common.h"
@@ -16,21 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
-
 /* Signals that are passed on to the program, and SIGCHLD. A terminal stops this process as it is. */
 static const int signals[] = {RUN_SIGNALS_PASSED, SIGCHLD, 0};
 
 int stage_program_become(void *arguments)
 {
-	char **program = arguments;
-	int rc;
-
-	execvp(program[0], program);
-	rc = errno;
-	fprintf(stderr, "lmdbio-stage: %s: %s: %s\n", program[0], strerror(rc),
-		rc == ENOENT ? "check its name, or give its path" : "is it executable?");
-	return rc == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+	return program_become("lmdbio-stage", arguments);
 }
 
 /* "NAME=VALUE" and the pipe's end: begin; the end alone: do not. */

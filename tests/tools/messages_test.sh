@@ -171,6 +171,7 @@ staging_without_a_target|2|one of --to=DIR, --hold, --tier and --measure is want
 holding_without_effect|0|^lmdbio-stage: sound: what is held in memory has no effect: programs read this data set through the page cache (.*); with LMDBIO_STORE=arena|lmdbio-stage --hold sound -- true
 holding_a_small_file_without_effect|0|has no effect: .*(it is smaller than 1 MiB)|env LMDBIO_STORE=auto lmdbio-stage --hold sound -- true
 missing_program_of_a_staging|127|^lmdbio-stage: nosuch: No such file or directory: check its name|lmdbio-stage --hold sound -- nosuch
+program_of_a_staging_that_is_a_script_here|127|^lmdbio-stage: train.py: No such file or directory: it is here, and not in PATH: start it as .*(python3 SCRIPT)|lmdbio-stage --hold sound -- train.py
 holding_too_much|2|^lmdbio-stage: plenty: Cannot allocate memory (rank 0): it does not fit into its node's memory or --memory|lmdbio-stage --hold --memory=1M plenty -- true
 missing_program|127|^lmdbio-run: nosuch: No such file or directory: check its name|lmdbio-run nosuch
 program_that_is_a_script_here|127|^lmdbio-run: train.py: No such file or directory: it is here, and not in PATH: start it as .*(python3 SCRIPT)|lmdbio-run train.py
