@@ -205,6 +205,7 @@
 #pragma redefine_extname records_give lmdbio_core_records_give
 #pragma redefine_extname records_put lmdbio_core_records_put
 #pragma redefine_extname records_take lmdbio_core_records_take
+#pragma redefine_extname remedy_find lmdbio_core_remedy_find
 #pragma redefine_extname select_meta lmdbio_core_select_meta
 #pragma redefine_extname settings_get lmdbio_core_settings_get
 #pragma redefine_extname settings_output_parse lmdbio_core_settings_output_parse

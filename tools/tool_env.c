@@ -5,6 +5,7 @@
 #include "container/container.h"
 #include "env/explain.h"
 #include "io/io.h"
+#include "util/remedy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,9 @@
 
 const char *tool_read_text(int rc)
 {
+	static _Thread_local char text[128];
+	const char *remedy = remedy_find(rc);
+
 	switch (rc) {
 	case MDB_CORRUPTED:
 	case MDB_PAGE_NOTFOUND:
@@ -26,33 +30,11 @@ const char *tool_read_text(int rc)
 	case MDB_INVALID:
 	case MDB_VERSION_MISMATCH:
 		return "this is no data file that lmdbio reads: lmdbio-check says what it is";
-	case ENOENT:
-		return "No such file or directory: check the path";
-	case EACCES:
-		return "Permission denied: your user may not do that: ask its owner";
-	case ENOTDIR:
-		return "Not a directory: check the path";
-	case EISDIR:
-		return "Is a directory: name a file";
-	case ELOOP:
-		return "Too many levels of symbolic links: check the path";
-	case ENAMETOOLONG:
-		return "File name too long: check the path";
-	case ENOSPC:
-		return "No space left on device: make room, or name another place";
-	case EDQUOT:
-		return "Disk quota exceeded: make room, or name another place";
-	case EROFS:
-		return "Read-only file system: name another place";
-	case EMFILE:
-		return "Too many open files: ulimit -n allows too few";
-	case ENOMEM:
-		return "Cannot allocate memory: the machine or ulimit -v has too little";
-	case EIO:
-		return "Input/output error: the disk or the file system fails, or the file was cut "
-		       "off meanwhile";
 	default:
-		return lmdbio_orig_mdb_strerror(rc);
+		if (!remedy)
+			return lmdbio_orig_mdb_strerror(rc);
+		snprintf(text, sizeof(text), "%s: %s", strerror(rc), remedy);
+		return text;
 	}
 }
 

@@ -5,6 +5,8 @@
 #include "output_path.h"
 #include "partial_file.h"
 
+#include "util/remedy.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,19 +28,14 @@ static const char *output_remedy(int rc)
 	switch (rc) {
 	case ENOENT:
 		return *output.name ? "make its directory, or name another file" : "name a file";
-	case ENOTDIR:
-		return "check the path";
 	case EISDIR:
 		return "name a file in it";
-	case ENOSPC:
-	case EDQUOT:
-		return "make room, or name a file elsewhere";
 	case EACCES:
 	case EPERM:
 	case EROFS:
 		return "your user may not write it: name another file";
 	default:
-		return "name another file";
+		return remedy_find(rc) ? remedy_find(rc) : "name another file";
 	}
 }
 

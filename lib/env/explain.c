@@ -10,6 +10,7 @@
 
 #include "container/container.h"
 #include "format/identify.h"
+#include "util/remedy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,16 @@ static void explain_as(struct explained *explained, const char *file, const char
 	va_end(arguments);
 }
 
+static void explain_errno(struct explained *explained, const char *file, int rc)
+{
+	const char *remedy = remedy_find(rc);
+
+	if (remedy)
+		explain_as(explained, file, "%s: %s", strerror(rc), remedy);
+	else
+		explain_as(explained, file, "%s", lmdbio_orig_mdb_strerror(rc));
+}
+
 /* The data file can be opened, and LMDB does not take it. */
 static void explain_content(struct explained *explained, const char *data, int fd, unsigned flags,
 			    int rc)
@@ -59,8 +70,8 @@ static void explain_content(struct explained *explained, const char *data, int f
 	bytes = malloc(FORMAT_LOOK);
 	n = bytes ? pread(fd, bytes, FORMAT_LOOK, 0) : -1;
 	if (n < 0) {
+		explain_errno(explained, data, bytes ? errno : ENOMEM);
 		free(bytes);
-		explain_as(explained, data, "%s", strerror(bytes ? errno : ENOMEM));
 		return;
 	}
 	identity = format_identify(bytes, (size_t)n);
@@ -94,13 +105,13 @@ static void explain_missing(struct explained *explained, const char *path, const
 	struct stat st;
 
 	if (stat(path, &st))
-		explain_as(explained, path, "%s: check the path", strerror(errno));
+		explain_errno(explained, path, errno);
 	else if (S_ISDIR(st.st_mode))
 		explain_as(explained, path,
 			   "this directory holds no data.mdb and no data.mdb.zst: "
 			   "name one that does");
 	else
-		explain_as(explained, data, "%s: check the path", strerror(ENOENT));
+		explain_errno(explained, data, ENOENT);
 }
 
 /* A data file that was opened for writing, and only can be read. Returns whether it is one. */
@@ -121,10 +132,7 @@ static bool explain_unwritable(struct explained *explained, const char *data, in
 static void explain_refused(struct explained *explained, const char *data, const char *lock, int fd,
 			    int rc, unsigned flags)
 {
-	if (fd < 0)
-		explain_as(explained, data, "%s: your user may not read it: ask its owner",
-			   strerror(errno));
-	else if (flags & MDB_RDONLY || !explain_unwritable(explained, data, fd))
+	if (flags & MDB_RDONLY || !explain_unwritable(explained, data, fd))
 		explain_as(explained, lock,
 			   "the lock file cannot be used (%s): if no program writes to the data, "
 			   "open it with MDB_NOLOCK (lock=False, --no-lock)",
@@ -134,24 +142,27 @@ static void explain_refused(struct explained *explained, const char *data, const
 static void explain(struct explained *explained, const char *path, const char *data,
 		    const char *lock, unsigned flags, int rc)
 {
-	int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = errno;
+	bool refused = rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
+		       rc == EOPNOTSUPP;
+	bool of_directory = !(flags & MDB_NOSUBDIR);
 	struct stat st;
+	mode_t type = fd >= 0 && !fstat(fd, &st) ? st.st_mode & S_IFMT : 0;
 
-	if (rc == ENOENT && fd < 0 && errno == ENOENT)
+	if (rc == ENOENT && fd < 0 && error == ENOENT)
 		explain_missing(explained, path, data);
-	else if (rc == ENOTDIR && !(flags & MDB_NOSUBDIR) && !stat(path, &st) &&
-		 !S_ISDIR(st.st_mode))
+	else if (rc == ENOTDIR && of_directory && !stat(path, &st) && !S_ISDIR(st.st_mode))
 		explain_as(explained, path,
 			   "this is a file, and a directory was asked for: open "
 			   "it with MDB_NOSUBDIR (subdir=False, -n)");
-	else if (!(flags & MDB_NOSUBDIR) && fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode))
+	else if (type == S_IFDIR && of_directory)
 		explain_as(explained, data,
 			   "this is a directory, and no data file: name the directory of one");
-	else if (rc == EISDIR || (fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode)))
+	else if (type == S_IFDIR || rc == EISDIR)
 		explain_as(explained, path,
 			   "this is a directory, and a file was asked for: open "
 			   "it without MDB_NOSUBDIR (subdir=True, no -n)");
-	else if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode))
+	else if (type && type != S_IFREG)
 		explain_as(explained, data,
 			   "this is a pipe or a device, and no data file: name a "
 			   "file, or its directory");
@@ -159,18 +170,13 @@ static void explain(struct explained *explained, const char *path, const char *d
 		 (rc == MDB_INVALID || rc == MDB_CORRUPTED || rc == MDB_VERSION_MISMATCH ||
 		  rc == MDB_INCOMPATIBLE || rc == MDB_BAD_CHECKSUM || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
-	else if (rc == EACCES || rc == EPERM || rc == EROFS || rc == ENOLCK || rc == ENOSYS ||
-		 rc == EOPNOTSUPP)
+	else if (refused && fd < 0)
+		explain_as(explained, data, "%s: your user may not read it: ask its owner",
+			   strerror(error));
+	else if (refused)
 		explain_refused(explained, data, lock, fd, rc, flags);
-	else if (rc == ENOTDIR || rc == ELOOP || rc == ENAMETOOLONG)
-		explain_as(explained, data, "%s: check the path", strerror(rc));
-	else if (rc == EMFILE || rc == ENFILE)
-		explain_as(explained, data, "%s: ulimit -n allows too few", strerror(rc));
-	else if (rc == ENOMEM)
-		explain_as(explained, data, "memory or address space is too small to map it: "
-					    "ulimit -v");
 	else
-		explain_as(explained, data, "%s", lmdbio_orig_mdb_strerror(rc));
+		explain_errno(explained, data, rc);
 	if (fd >= 0)
 		close(fd);
 }
