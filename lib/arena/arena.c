@@ -109,23 +109,15 @@ static uint8_t *reserve_aligned(uint64_t length)
 
 static int map(struct arena *arena)
 {
-	struct stat st;
-	uint8_t *table;
-	uint8_t *base;
+	uint8_t *base = reserve_aligned(arena->length), *table;
 
-	arena->fd = descriptor_lift(arena->fd);
-	if (fstat(arena->fd, &st))
-		return errno;
-	arena->device = st.st_dev;
-	arena->inode = st.st_ino;
-	base = reserve_aligned(arena->length);
 	if (!base)
 		return errno;
 	arena->base = base;
 	/* Where a program has locked its future memory (mlockall(2), MCL_FUTURE), a map that may be
 	 * read would have all of its pages made here, and count them all. */
-	if (mmap(base, arena->length, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena->fd,
-		 0) == MAP_FAILED)
+	if (mmap(base, arena->length, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+		 arena->file.fd, 0) == MAP_FAILED)
 		return errno;
 	(void)munlock(base, arena->length);
 	if (mprotect(base, arena->length, PROT_READ | PROT_WRITE))
@@ -162,7 +154,7 @@ static int open_life(struct arena *arena)
 	char path[64];
 	int fd, rc;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", arena->fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", arena->file.fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	rc = fd < 0 ? errno : descriptor_keep(&arena->life, fd);
 	if (rc)
@@ -202,26 +194,27 @@ static void head_make(struct arena *arena, bool shared)
  * the data's comes with the bytes. */
 static int size_memfd(const struct arena *arena)
 {
-	int rc;
+	int fd = arena->file.fd, rc;
 
-	if (fchmod(arena->fd, 0600) || ftruncate(arena->fd, (off_t)arena->length))
+	if (fchmod(fd, 0600) || ftruncate(fd, (off_t)arena->length))
 		return errno;
 	do {
-		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, (off_t)arena->data_length,
+		rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)arena->data_length,
 			       (off_t)head_length(arena));
 	} while (rc && errno == EINTR);
-	return rc || fcntl(arena->fd, F_ADD_SEALS, ARENA_SEALS) ? errno : 0;
+	return rc || fcntl(fd, F_ADD_SEALS, ARENA_SEALS) ? errno : 0;
 }
 
 int arena_make(struct arena *arena, bool shared)
 {
-	int rc = EFBIG;
+	int fd, rc;
 
 	if (!limits_allow_file(arena->length))
+		return EFBIG;
+	fd = make_memfd(shared);
+	rc = fd < 0 ? errno : descriptor_keep(&arena->file, fd);
+	if (rc)
 		return rc;
-	arena->fd = make_memfd(shared);
-	if (arena->fd < 0)
-		return errno;
 	rc = size_memfd(arena);
 	if (!rc)
 		rc = map(arena);
@@ -258,10 +251,10 @@ bool arena_fits(const struct arena *arena, int fd, struct arena_head *head)
 
 int arena_adopt(struct arena *arena, int fd)
 {
-	int rc;
+	int rc = descriptor_keep(&arena->file, fd);
 
-	arena->fd = fd;
-	rc = map(arena);
+	if (!rc)
+		rc = map(arena);
 	if (!rc)
 		rc = open_life(arena);
 	if (!rc) {
@@ -274,17 +267,6 @@ int arena_adopt(struct arena *arena, int fd)
 	return rc;
 }
 
-/* Before map() it is not known which file it is, and no call of the program lies between. */
-static void close_fd(struct arena *arena)
-{
-	if (arena->inode)
-		descriptor_close(arena->fd, arena->device, arena->inode);
-	else if (arena->fd >= 0)
-		close(arena->fd);
-	arena->fd = -1;
-	arena->device = arena->inode = 0;
-}
-
 void arena_drop(struct arena *arena)
 {
 	if (arena->row)
@@ -294,7 +276,7 @@ void arena_drop(struct arena *arena)
 	if (arena->base)
 		munmap(arena->base, arena->length);
 	arena->base = NULL;
-	close_fd(arena);
+	descriptor_kept_close(&arena->file);
 }
 
 /* --- the door ------------------------------------------------------------------------------- */
@@ -322,7 +304,7 @@ static struct arena *arena_new(const struct identity *identity)
 		return NULL;
 	arena->identity = *identity;
 	arena->line = -1;
-	arena->fd = arena->life.fd = arena->listener.fd = -1;
+	arena->file.fd = arena->life.fd = arena->listener.fd = -1;
 	lay_out(arena);
 	pthread_mutex_init(&arena->lock, NULL);
 	return arena;
@@ -374,13 +356,16 @@ uint64_t arena_found(const struct identity *identity, const struct arena_options
 	struct arena *arena = options->share && sane ? arena_new(identity) : NULL;
 	struct arena_head head;
 	uint64_t budget = 0;
+	int fd;
 
 	if (!arena)
 		return 0;
 	key_make(arena, options->node);
-	arena->fd = arena_look(arena);
-	if (arena->fd >= 0 && arena_fits(arena, arena->fd, &head))
+	fd = arena_look(arena);
+	if (fd >= 0 && arena_fits(arena, fd, &head))
 		budget = head.budget;
+	if (fd >= 0)
+		close(fd);
 	arena_detach(arena);
 	return budget < UINT64_MAX / ARENA_BLOCK ? budget * ARENA_BLOCK : UINT64_MAX;
 }
@@ -448,7 +433,7 @@ void arena_cut(struct arena *arena)
 	arena->life_map = NULL;
 	descriptor_kept_close(&arena->listener);
 	descriptor_kept_close(&arena->life);
-	close_fd(arena);
+	descriptor_kept_close(&arena->file);
 	arena->base = NULL;
 	arena->row = 0;
 }
@@ -477,7 +462,7 @@ int arena_open_again(struct arena *arena)
 
 int arena_fd(const struct arena *arena)
 {
-	return descriptor_is(arena->fd, arena->device, arena->inode) ? arena->fd : -1;
+	return descriptor_is_kept(&arena->file) ? arena->file.fd : -1;
 }
 
 uint8_t *arena_bytes(const struct arena *arena)

@@ -15,21 +15,15 @@
 
 /* --- groups --------------------------------------------------------------------------------- */
 
-/* A program that closes descriptors it did not open may have put a file of its own in this place. */
-static bool is_ours(const struct arena *arena)
-{
-	return descriptor_is(arena->fd, arena->device, arena->inode);
-}
-
 bool arena_give_memory(const struct arena *arena, const void *start, size_t length)
 {
 	off_t offset = (const uint8_t *)start - arena->base;
 	int rc;
 
-	if (!is_ours(arena))
+	if (!descriptor_is_kept(&arena->file))
 		return false;
 	do {
-		rc = fallocate(arena->fd, FALLOC_FL_KEEP_SIZE, offset, (off_t)length);
+		rc = fallocate(arena->file.fd, FALLOC_FL_KEEP_SIZE, offset, (off_t)length);
 	} while (rc && errno == EINTR);
 	return !rc;
 }
@@ -94,7 +88,7 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 	uint8_t *place;
 
 	if (offset + length > arena->data_length || !limits_allow_file(offset + length) ||
-	    !is_ours(arena))
+	    !descriptor_is_kept(&arena->file))
 		return ENOMEM;
 	place = length ? arena_place(arena, offset, length) : NULL;
 	if (place) {
@@ -102,7 +96,7 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 		return 0;
 	}
 	while (length > 0) {
-		ssize_t n = pwrite(arena->fd, from, length, (off_t)offset);
+		ssize_t n = pwrite(arena->file.fd, from, length, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;

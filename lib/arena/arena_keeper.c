@@ -59,30 +59,15 @@ static struct {
 	pthread_mutex_t lock;
 	_Atomic bool is_made, is_inherited;
 	_Atomic bool has_forked; /* this process has looked whether there is a keeper */
-	int ends[2];
-	uint64_t device[2], inode[2];
+	struct descriptor_kept ends[2];
 	_Atomic(struct arena *) shrinking; /* attached to for that alone */
-} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {-1, -1}};
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {{.fd = -1}, {.fd = -1}}};
 
 /* --- the sockets ------------------------------------------------------------------------------ */
 
-static bool is_ours(int end)
+static bool ends_are_ours(void)
 {
-	return descriptor_is(keeper.ends[end], keeper.device[end], keeper.inode[end]);
-}
-
-static bool ends_remember(void)
-{
-	struct stat st;
-
-	for (int end = IN; end <= OUT; end++) {
-		keeper.ends[end] = descriptor_lift(keeper.ends[end]);
-		if (fstat(keeper.ends[end], &st))
-			return false;
-		keeper.device[end] = st.st_dev;
-		keeper.inode[end] = st.st_ino;
-	}
-	return true;
+	return descriptor_is_kept(&keeper.ends[IN]) && descriptor_is_kept(&keeper.ends[OUT]);
 }
 
 /* What the program has closed, or put something else in place of, is not ours to close. */
@@ -90,29 +75,28 @@ static void keeper_give_up(void)
 {
 	atomic_store(&keeper.is_made, false);
 	atomic_store(&keeper.is_inherited, false);
-	for (int end = IN; end <= OUT; end++) {
-		if (keeper.ends[end] >= 0 && is_ours(end))
-			close(keeper.ends[end]);
-		keeper.ends[end] = -1;
-	}
+	descriptor_kept_close(&keeper.ends[IN]);
+	descriptor_kept_close(&keeper.ends[OUT]);
 }
 
 /* Half of the descriptors are the program's, as in descriptors_spare(). */
 static void keeper_make(void)
 {
 	struct rlimit limit;
+	int ends[2];
 
 	keeper_give_up();
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, keeper.ends))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return;
-	if ((!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)keeper.ends[OUT] >= limit.rlim_cur / 2) ||
-	    !ends_remember()) {
-		close(keeper.ends[IN]);
-		close(keeper.ends[OUT]);
-		keeper.ends[IN] = keeper.ends[OUT] = -1;
-		return;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)ends[OUT] >= limit.rlim_cur / 2) {
+		close(ends[IN]);
+		close(ends[OUT]);
+	} else if (!descriptor_keep(&keeper.ends[IN], ends[IN]) &
+		   !descriptor_keep(&keeper.ends[OUT], ends[OUT])) {
+		atomic_store(&keeper.is_made, true);
+	} else {
+		keeper_give_up();
 	}
-	atomic_store(&keeper.is_made, true);
 }
 
 /* Nothing is waited for: this may be a signal handler's fork. */
@@ -124,7 +108,7 @@ static void before_fork(void)
 	    pthread_mutex_trylock(&keeper.lock))
 		return;
 	if (!atomic_load(&keeper.has_forked)) {
-		if (!atomic_load(&keeper.is_made) || !is_ours(IN) || !is_ours(OUT))
+		if (!atomic_load(&keeper.is_made) || !ends_are_ours())
 			keeper_make();
 		atomic_store(&keeper.has_forked, true);
 	}
@@ -172,7 +156,7 @@ static bool lock_set(short type)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
 
-	return !fcntl(keeper.ends[OUT], F_SETLK, &lock);
+	return !fcntl(keeper.ends[OUT].fd, F_SETLK, &lock);
 }
 
 static bool lock_take(void)
@@ -206,7 +190,7 @@ static bool receive(struct kept_arena *kept, int *fd, int flags)
 		message.msg_controllen = CMSG_LEN(sizeof(int)); /* no room for a second one */
 		*fd = -1;
 	}
-	if (recvmsg(keeper.ends[OUT], &message, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) !=
+	if (recvmsg(keeper.ends[OUT].fd, &message, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) !=
 	    (ssize_t)sizeof(*kept))
 		return false;
 	if (fd && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
@@ -230,14 +214,14 @@ static void send_kept(const struct kept_arena *kept, int fd)
 				 .msg_controllen = sizeof(control.room)};
 
 	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	(void)!sendmsg(keeper.ends[IN], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)!sendmsg(keeper.ends[IN].fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static bool seek(unsigned number)
 {
 	int offset = (int)(number * sizeof(struct kept_arena));
 
-	return !setsockopt(keeper.ends[OUT], SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+	return !setsockopt(keeper.ends[OUT].fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
 }
 
 /* false: this kernel does not let us look. */
@@ -258,7 +242,7 @@ static bool look_begin(struct kept_arena *all, unsigned *count)
 	if (!atomic_load_explicit(&keeper.is_made, memory_order_relaxed))
 		return false;
 	pthread_mutex_lock(&keeper.lock);
-	if (is_ours(IN) && is_ours(OUT) && lock_take() && list(all, count))
+	if (ends_are_ours() && lock_take() && list(all, count))
 		return true;
 	keeper_give_up();
 	atomic_store(&keeper.has_forked, false);
@@ -482,7 +466,7 @@ void keeper_put(const struct arena *arena)
 	for (unsigned i = 0; i < count; i++)
 		is_in |= !memcmp(all[i].nonce, mine.nonce, sizeof(mine.nonce));
 	if (!is_in && count < KEPT_MOST) {
-		place = open_place(arena->fd, O_PATH);
+		place = open_place(arena->file.fd, O_PATH);
 		if (place >= 0) {
 			send_kept(&mine, place);
 			close(place);

@@ -209,8 +209,8 @@ static uint64_t pinned_in(const struct arena *arena, uint64_t group, unsigned wo
  * file of its own: what is looked at and cut is a descriptor that it has never seen. */
 static bool punch(const struct arena *arena, uint64_t offset, uint64_t length)
 {
-	int fd = descriptor_twin(arena->fd);
-	bool punched = fd >= 0 && descriptor_is(fd, arena->device, arena->inode) &&
+	int fd = descriptor_twin(arena->file.fd);
+	bool punched = fd >= 0 && descriptor_is(fd, arena->file.device, arena->file.inode) &&
 		       !fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 				  (off_t)length);
 

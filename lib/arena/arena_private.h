@@ -117,7 +117,7 @@ struct arena {
 	bool keeps;      /* has bytes that may outlive its members */
 	bool inherited;  /* a forked child has the map, too */
 
-	int fd;       /* the memfd, for maps */
+	struct descriptor_kept file; /* the memfd, for maps */
 	struct descriptor_kept life; /* another description of it: the row's lock hangs on it, */
 	void *life_map; /* and on a map of it, which a forked child does not get; or NULL */
 	struct descriptor_kept listener; /* the name under which others find this process */
@@ -126,7 +126,6 @@ struct arena {
 
 	uint8_t *base; /* data and table, one map */
 	uint64_t length, data_length, chunks, budget;
-	uint64_t device, inode; /* of the memfd */
 	struct arena_head *head;
 	struct arena_row *rows;
 	_Atomic uint32_t *ready; /* bit 0: the group's table; bit n: its n-th page of pins */

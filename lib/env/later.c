@@ -10,7 +10,6 @@
 #include "env/env.h"
 
 #include "format/page.h"
-#include "util/descriptor.h"
 #include "util/limits.h"
 
 #include <errno.h>
@@ -61,21 +60,17 @@ static void stand_in_fill(uint8_t *pages, const struct meta *newest)
 static int stand_in_store(struct later *later)
 {
 	const size_t size = FORMAT_METAS * STAND_IN_PAGE;
-	struct stat st;
+	int fd, rc;
 
 	if (!limits_allow_file(size))
 		return EFBIG;
-	later->fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
-	if (later->fd < 0)
-		return errno;
-	later->fd = descriptor_lift(later->fd);
-	if (fstat(later->fd, &st))
-		return errno;
-	later->device = st.st_dev;
-	later->inode = st.st_ino;
-	snprintf(later->path, sizeof(later->path), "/proc/self/fd/%d", later->fd);
+	fd = memfd_create("lmdbio-stand-in", MFD_CLOEXEC);
+	rc = fd < 0 ? errno : descriptor_keep(&later->file, fd);
+	if (rc)
+		return rc;
+	snprintf(later->path, sizeof(later->path), "/proc/self/fd/%d", later->file.fd);
 	errno = 0;
-	return pwrite(later->fd, later->pages, size, 0) == (ssize_t)size ? 0 : errno ? errno : ENOSPC;
+	return pwrite(later->file.fd, later->pages, size, 0) == (ssize_t)size ? 0 : errno ? errno : ENOSPC;
 }
 
 static struct later *stand_in_make(const struct meta *newest)
@@ -85,7 +80,7 @@ static struct later *stand_in_make(const struct meta *newest)
 
 	if (!later)
 		return NULL;
-	*later = (struct later){.fd = -1};
+	*later = (struct later){.file.fd = -1};
 	memset(later + 1, 0, pages);
 	strcpy(later->path, "lmdbio-stand-in");
 	later->pages = (uint8_t *)(later + 1);
@@ -154,7 +149,7 @@ int later_open_origin(const MDB_env *env, MDB_env *orig)
 	struct origin_loan loan = {.path = env->later->path, .fd = -1};
 	int rc;
 
-	if (env->later->fd < 0) {
+	if (env->later->file.fd < 0) {
 		loan.fd = fcntl(env->data, F_DUPFD_CLOEXEC, 0);
 		if (loan.fd < 0)
 			return errno;
@@ -183,8 +178,8 @@ void later_leave(MDB_env *env)
 	env->named = NULL;
 	env->format = FORMAT_0_9;
 	/* Else the data file's is the original's, which closes it. */
-	if (later->fd >= 0) {
-		descriptor_close(later->fd, later->device, later->inode);
+	if (later->file.fd >= 0) {
+		descriptor_kept_close(&later->file);
 		if (env->mode == ENV_OWN)
 			descriptor_close(env->fd, env->seen.st.st_dev, env->seen.st.st_ino);
 		else

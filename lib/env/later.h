@@ -6,6 +6,7 @@
 #include "env/readers.h"
 #include "format/meta.h"
 #include "origin/origin_loan.h"
+#include "util/descriptor.h"
 
 #include <lmdb.h>
 #include <stdint.h>
@@ -13,8 +14,7 @@
 struct later {
 	/* Stands in for the data file: see later.c. */
 	uint8_t *pages;
-	int fd; /* of a file of these pages, for an original that takes no loan; else -1 */
-	uint64_t device, inode;
+	struct descriptor_kept file; /* of these pages, for an original that takes no loan; else -1 */
 	char path[32]; /* by which the original opens it */
 	struct readers *readers; /* NULL: without a lock file */
 	struct later *left;      /* the next one of env->left */

@@ -14,7 +14,6 @@
 #include "container/container.h"
 #include "format/layout.h"
 #include "util/checked.h"
-#include "util/descriptor.h"
 #include "util/limits.h"
 #include "util/settings.h"
 
@@ -114,31 +113,22 @@ static size_t metas_make(const struct container_info *info, uint8_t *pages)
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
 	uint64_t front = round_up((uint64_t)FORMAT_METAS * info->page_size, ARENA_BLOCK);
-	struct stat st;
 	uint8_t *bytes;
 	size_t done = 0;
-	int fd, rc = 0;
+	int fd, rc;
 
 	if (front > info->size)
 		front = info->size;
 	if (!limits_allow_file(info->size))
 		return EFBIG;
 	fd = scratch_make();
-	if (fd < 0)
-		return errno;
-	fd = descriptor_lift(fd);
-	if (fstat(fd, &st)) {
-		rc = errno;
-		close(fd);
+	rc = fd < 0 ? errno : descriptor_keep(&packed->scratch, fd);
+	if (rc)
 		return rc;
-	}
-	packed->scratch = fd;
-	packed->scratch_device = st.st_dev;
-	packed->scratch_inode = st.st_ino;
-	if (ftruncate(packed->scratch, (off_t)info->size))
+	fd = packed->scratch.fd;
+	if (ftruncate(fd, (off_t)info->size))
 		return errno;
-	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d",
-		 packed->scratch);
+	snprintf(packed->scratch_path, sizeof(packed->scratch_path), "/proc/self/fd/%d", fd);
 	bytes = calloc(1, front + 1);
 	if (!bytes)
 		return ENOMEM;
@@ -147,7 +137,7 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 		done = metas_make(info, bytes);
 	else
 		rc = container_code(io_read(&packed->data, bytes, front, 0, &done));
-	if (!rc && pwrite(packed->scratch, bytes, done, 0) != (ssize_t)done)
+	if (!rc && pwrite(fd, bytes, done, 0) != (ssize_t)done)
 		rc = errno ? errno : ENOSPC;
 	free(bytes);
 	return rc;
@@ -167,7 +157,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		return ENOMEM;
 	/* First of all: packed_close() closes what still is that file. */
 	packed->identity = identity_of(&st);
-	packed->scratch = -1;
+	packed->scratch.fd = -1;
 	packed->fd = descriptor_twin(fd);
 	if (packed->fd < 0)
 		packed->fd = fd;
@@ -185,7 +175,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		packed->identity.metas = info->footer_hash;
 		packed->identity.size = info->size;
 		rc = scratch_open(packed, info);
-		packed->store = (struct store_packed){packed->scratch, info->chunk_size,
+		packed->store = (struct store_packed){packed->scratch.fd, info->chunk_size,
 						      container_read_copies};
 	}
 	if (rc) {
@@ -206,7 +196,7 @@ void packed_close(struct packed *packed)
 		return;
 	io_close(&packed->data);
 	io_close(&packed->below);
-	descriptor_close(packed->scratch, packed->scratch_device, packed->scratch_inode);
+	descriptor_kept_close(&packed->scratch);
 	descriptor_close(packed->fd, packed->identity.device, packed->identity.inode);
 	free(packed->path);
 	free(packed);

@@ -5,6 +5,7 @@
 
 #include "arena/arena.h"
 #include "io/io.h"
+#include "util/descriptor.h"
 #include "window/store.h"
 
 #include <stdbool.h>
@@ -13,8 +14,7 @@ struct packed {
 	int fd;          /* the container */
 	struct io below; /* reads it */
 	struct io data;  /* the data file that is in it */
-	int scratch;     /* stands in for the data file: see packed.c */
-	uint64_t scratch_device, scratch_inode;
+	struct descriptor_kept scratch; /* stands in for the data file: see packed.c */
 	char scratch_path[32];
 	const char *backend, *why; /* of `below`; static */
 	char *path;                /* as the program named the environment */

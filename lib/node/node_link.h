@@ -7,13 +7,13 @@
 #define LMDBIO_NODE_NODE_LINK_H
 
 #include "arena/arena.h"
+#include "util/descriptor.h"
 
 /* Milliseconds that a server has to take up an arena. */
 enum { NODE_LINK_PATIENCE = 250 };
 
 struct node_link {
-	int fd;                 /* -1: there is no server */
-	uint64_t device, inode; /* of the socket */
+	struct descriptor_kept socket; /* .fd -1: there is no server */
 };
 
 /* Tells the node's server of an arena that this process has attached to and that other processes can

@@ -90,7 +90,7 @@ int store_open(struct store *store, enum store_kind kind, uint8_t *base, size_t 
 	/* Of a file on a network or in a container nothing is there that could be told by a try. */
 	atomic_store(&store->look.probe, store->shows_file ? -1 : PROBE_NONE);
 	store->shown.epoch = 1;
-	store->link.fd = -1;
+	store->link.socket.fd = -1;
 	pthread_mutex_init(&store->lock, NULL);
 	clock_condition(&store->landing.landed);
 	return 0;

@@ -277,7 +277,7 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 		} else if (plan == PLAN_REST) {
 			rc = ENOMEM;
 		} else if (plan == PLAN_BUSY && !wait_on(store, offset, &patience)) {
-			if (!how.alone && store->link.fd >= 0) {
+			if (!how.alone && store->link.socket.fd >= 0) {
 				how.alone = true; /* perhaps it is not claimed */
 				continue;
 			}

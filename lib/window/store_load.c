@@ -42,7 +42,7 @@ static enum store_plan show_published(struct store *store, uint64_t chunk, uint6
 	bool fresh = !is_shown(store, chunk);
 	uint64_t run;
 
-	if (fresh && store->link.fd >= 0)
+	if (fresh && store->link.socket.fd >= 0)
 		shed(store);
 	if (fresh && !arena_pin(store->arena, chunk))
 		return PLAN_BUSY;
@@ -94,9 +94,9 @@ static uint64_t missing_around(struct store *store, uint64_t chunk, uint64_t wan
 
 bool is_linked(struct store *store)
 {
-	if (store->link.fd < 0 && store->link_at != UINT64_MAX && clock_now() >= store->link_at)
+	if (store->link.socket.fd < 0 && store->link_at != UINT64_MAX && clock_now() >= store->link_at)
 		store_link(store);
-	return store->link.fd >= 0;
+	return store->link.socket.fd >= 0;
 }
 
 bool is_served(struct store *store, uint64_t chunk, uint64_t blocks, const struct plan_how *how,
@@ -302,7 +302,7 @@ void store_prepare(struct store *store, uint64_t offset, bool forward)
 	uint64_t first;
 
 	pthread_mutex_lock(&store->lock);
-	if (store->arena && atomic_load(&store->scans) && store->link.fd < 0 &&
+	if (store->arena && atomic_load(&store->scans) && store->link.socket.fd < 0 &&
 	    find_unprepared(store, offset / ARENA_CHUNK, forward, &first)) {
 		arena = store->arena;
 		store->landing.loads++; /* so that it is not closed meanwhile */
@@ -422,7 +422,7 @@ uint64_t store_ahead(struct store *store)
 	uint64_t ahead = UINT64_MAX;
 
 	pthread_mutex_lock(&store->lock);
-	if (store->arena && store->link.fd >= 0)
+	if (store->arena && store->link.socket.fd >= 0)
 		ahead = arena_share(store->arena) / AHEAD_SHARE;
 	pthread_mutex_unlock(&store->lock);
 	return ahead;

@@ -230,7 +230,7 @@ static bool has_too_much(const struct store *store)
 
 	if (store->shown.mapped_count <= MAPPED_KEEP)
 		return false;
-	if (store->link.fd < 0)
+	if (store->link.socket.fd < 0)
 		return arena_pressed(store->arena);
 	share = arena_share(store->arena);
 	return share == UINT64_MAX ? arena_pressed(store->arena)

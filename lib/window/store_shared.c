@@ -55,7 +55,7 @@ const struct store_ops store_shared_ops = {
 
 bool store_reads(const struct store *store)
 {
-	return store->ops == &store_shared_ops && store->link.fd < 0;
+	return store->ops == &store_shared_ops && store->link.socket.fd < 0;
 }
 
 /* Whether the bytes are in memory that everybody sees. Under the store lock. */

@@ -144,7 +144,7 @@ static struct arena *attach(void)
 static bool join(struct arena *arena, const struct arena *other)
 {
 	struct arena_head head;
-	int fd = fcntl(other->fd, F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(other->file.fd, F_DUPFD_CLOEXEC, 0);
 
 	arena_drop(arena);
 	if (!arena_fits(arena, fd, &head)) {

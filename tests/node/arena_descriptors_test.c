@@ -212,7 +212,7 @@ static void put_files_in_place(struct control *control, unsigned number)
 {
 	struct arena *arena = child_open(&worker_data, WORKER_CHUNKS);
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int fds[] = {arena->fd, arena->life.fd, arena->listener.fd}, server, client, taken;
+	int fds[] = {arena->file.fd, arena->life.fd, arena->listener.fd}, server, client, taken;
 	socklen_t length = sizeof(name.sun_family); /* the kernel gives it a name */
 
 	(void)control;

@@ -224,8 +224,8 @@ uint64_t arena_memory(const struct arena *arena)
 	off_t end = (off_t)arena->data_length, at = 0, hole;
 	uint64_t total = 0;
 
-	while ((at = lseek(arena->fd, at, SEEK_DATA)) >= 0 && at < end) {
-		hole = lseek(arena->fd, at, SEEK_HOLE);
+	while ((at = lseek(arena->file.fd, at, SEEK_DATA)) >= 0 && at < end) {
+		hole = lseek(arena->file.fd, at, SEEK_HOLE);
 		if (hole < 0)
 			err(1, "lseek");
 		total += (uint64_t)((hole < end ? hole : end) - at);

@@ -127,13 +127,13 @@ static void wishes_when_there_are_too_many_then_some_are_lost_and_no_more(void *
 static void member_when_it_cannot_wish_then_it_reads_for_itself(void **state)
 {
 	struct node *node = *state;
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), kept = dup(node->one->fd);
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), kept = dup(node->one->file.fd);
 
 	assert_true(is_served(node->one, 3));
-	assert_int_equal(dup2(fd, node->one->fd), node->one->fd);
+	assert_int_equal(dup2(fd, node->one->file.fd), node->one->file.fd);
 	assert_false(arena_wish(node->one, 3, true));
 	assert_false(is_served(node->one, 3));
-	assert_int_equal(dup2(kept, node->one->fd), node->one->fd);
+	assert_int_equal(dup2(kept, node->one->file.fd), node->one->file.fd);
 	close(fd);
 	close(kept);
 }

@@ -53,7 +53,7 @@ static int setup(void **state)
 	if (store_bring(&f->first.store, LOW, ARENA_BLOCK) ||
 	    store_bring(&f->second.store, LOW, ARENA_BLOCK))
 		return -1;
-	f->first.store.link.fd = f->fd; /* not a socket of ours: it is neither rung nor closed */
+	f->first.store.link.socket.fd = f->fd; /* not a socket of ours: it is neither rung nor closed */
 	return arena_serve(f->second.store.arena, 0, true);
 }
 
