@@ -70,6 +70,7 @@
 #pragma redefine_extname cursor_get_1_0 lmdbio_core_cursor_get_1_0
 #pragma redefine_extname cursor_init lmdbio_core_cursor_init
 #pragma redefine_extname dbi_close lmdbio_core_dbi_close
+#pragma redefine_extname dbi_find lmdbio_core_dbi_find
 #pragma redefine_extname dbi_open lmdbio_core_dbi_open
 #pragma redefine_extname env_close lmdbio_core_env_close
 #pragma redefine_extname env_copy lmdbio_core_env_copy

@@ -145,6 +145,10 @@ int dbi_find(MDB_txn *txn, const char *text, struct tree *tree, MDB_val *name)
 	struct tree_record record;
 	int rc;
 
+	if (!text) {
+		*tree = txn->trees[DBI_MAIN];
+		return 0;
+	}
 	*name = name_of(txn, text);
 	rc = named_find(txn, name, 0, &record);
 	if (!rc)

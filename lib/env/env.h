@@ -336,7 +336,7 @@ void records_give(MDB_env *env, const struct record_index *index);
 /* Makes an index that was built elsewhere (by ranks together, for instance) the one that
  * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
  * stays the caller's); ENOMEM or as tree_refresh() (likewise). */
-int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index);
+int records_put(MDB_txn *txn, struct tree *tree, struct record_index *index);
 void records_open(MDB_env *env);
 void records_close(MDB_env *env);
 void records_forked(MDB_env *env);
@@ -356,8 +356,9 @@ void txn_forget(MDB_txn *txn);
 void dbi_begin(MDB_txn *txn);
 void dbi_end(MDB_txn *txn, bool keep);
 int dbi_open(MDB_txn *txn, const char *name, unsigned flags, MDB_dbi *dbi);
-/* The tree of a named database, without a handle for it: handles are the program's to open and close, one
- * transaction at a time. *name: as the main database has it, in the memory of `text`. Returns as dbi_open(). */
+/* The tree of a database (`text` NULL: of the main one), without a handle for it: handles are the program's to
+ * open and close, one transaction at a time. *name: as the main database has it, in the memory of `text`, or left
+ * as it is. Returns as dbi_open(). */
 int dbi_find(MDB_txn *txn, const char *text, struct tree *tree, MDB_val *name);
 void dbi_close(MDB_env *env, MDB_dbi dbi);
 void dbi_free_all(MDB_env *env);

@@ -162,9 +162,8 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 				 dbi == DBI_MAIN ? NULL : &txn->env->slots[dbi].name, index);
 }
 
-int records_put(MDB_txn *txn, MDB_dbi dbi, struct record_index *index)
+int records_put(MDB_txn *txn, struct tree *tree, struct record_index *index)
 {
-	struct tree *tree = &txn->trees[dbi];
 	MDB_env *env = txn->env;
 	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
 

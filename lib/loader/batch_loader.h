@@ -23,7 +23,8 @@ struct loader_place {
 
 struct loader_hooks {
 	/* Before the records are numbered; it may do so itself. NULL: nothing is done. */
-	int (*number)(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi);
+	int (*number)(void *context, struct lmdbio_loader *loader, MDB_txn *txn,
+		      struct tree *tree);
 	int (*prepare)(void *context, struct lmdbio_loader *loader, struct tiers *tiers,
 		       struct order_spec *spec);
 	void *context;
@@ -105,7 +106,8 @@ struct loader_identity {
 	uint64_t root_hash;      /* XXH3-64 of the root page; 0: the tree is empty */
 };
 
-int loader_identify(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity);
+int loader_identify(const MDB_txn *txn, const struct tree *tree,
+		    struct loader_identity *identity);
 
 /* How free an order of records is that are glued in groups and shuffled so: 0 to 1, see
  * loader_quality.c. */

@@ -122,26 +122,6 @@ static uint64_t shelf_bytes(const struct lmdbio_loader *loader)
 	return loader->data.tree.record.flags & MDB_DUPSORT ? room / 2 : room;
 }
 
-/* The database's tree. A handle is only opened in an environment that no program has: the transaction lives as
- * long as the loader, and meanwhile a program opens and closes handles of its own. */
-static int database_open(struct lmdbio_loader *loader, const char *text, MDB_val *name)
-{
-	MDB_txn *txn = loader->data.txn;
-	int rc = 0;
-
-	loader->data.dbi = DBI_MAIN;
-	if (text && !loader->data.own_env)
-		return dbi_find(txn, text, &loader->data.tree, name);
-	if (text)
-		rc = dbi_open(txn, text, 0, &loader->data.dbi);
-	if (rc)
-		return rc;
-	if (text)
-		*name = loader->data.env->slots[loader->data.dbi].name;
-	loader->data.tree = txn->trees[loader->data.dbi];
-	return 0;
-}
-
 /* The environment, a transaction and the database in it. */
 static int place_open(struct lmdbio_loader *loader, const struct loader_place *place,
 		      const struct loader_hooks *hooks)
@@ -160,8 +140,6 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 		if (!rc)
 			loader->data.env->plans = true;
 		if (!rc)
-			rc = env_set_maxdbs(loader->data.env, 1);
-		if (!rc)
 			rc = env_open(loader->data.env, place->path,
 				      place->flags | MDB_RDONLY | MDB_NOTLS, 0);
 		if (rc)
@@ -174,7 +152,7 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	rc = txn_begin(loader->data.env, NULL, MDB_RDONLY, &loader->data.txn);
 	if (rc)
 		return rc;
-	rc = database_open(loader, place->name, &name);
+	rc = dbi_find(loader->data.txn, place->name, &loader->data.tree, &name);
 	if (rc)
 		return rc;
 	arena_limit(loader);
@@ -184,7 +162,7 @@ static int place_open(struct lmdbio_loader *loader, const struct loader_place *p
 	if (!rc && loader->job.sharers)
 		loader_shelf_extend(loader);
 	if (!rc && hooks && hooks->number)
-		rc = hooks->number(hooks->context, loader, loader->data.txn, loader->data.dbi);
+		rc = hooks->number(hooks->context, loader, loader->data.txn, &loader->data.tree);
 	return rc ? rc
 		  : records_take_tree(loader->data.txn, &loader->data.tree,
 				      place->name ? &name : NULL, &loader->data.index);

@@ -98,7 +98,6 @@ struct loader_data {
 	MDB_env *env;
 	bool own_env;
 	MDB_txn *txn;
-	MDB_dbi dbi;
 	struct tree tree;
 	struct record_index *index;
 	struct page_shelf *shelf; /* of a job's rank: what the numbering has read; or NULL */

@@ -213,9 +213,8 @@ int loader_run(struct lmdbio_loader *loader, uint64_t first, size_t n, const _At
 	return 0;
 }
 
-int loader_identify(MDB_txn *txn, MDB_dbi dbi, struct loader_identity *identity)
+int loader_identify(const MDB_txn *txn, const struct tree *tree, struct loader_identity *identity)
 {
-	const struct tree *tree = &txn->trees[dbi];
 	struct snapshot snapshot = txn->snapshot;
 	const uint8_t *page;
 	int rc = 0;

@@ -196,11 +196,12 @@ done:
 
 /* The database of the newest snapshot, as this rank sees it. */
 static int transaction_open(const char *path, const char *database, MDB_env **env, MDB_txn **txn,
-			    MDB_dbi *dbi)
+			    struct tree *tree)
 {
 	/* Without a lock file, so that the program may have the environment open itself. */
 	unsigned flags = MDB_RDONLY | MDB_NOTLS | MDB_NOLOCK;
 	struct stat st;
+	MDB_val name;
 	int rc = env_create(env);
 
 	if (rc) {
@@ -209,15 +210,13 @@ static int transaction_open(const char *path, const char *database, MDB_env **en
 	}
 	if (!stat(path, &st) && !S_ISDIR(st.st_mode))
 		flags |= MDB_NOSUBDIR;
-	rc = env_set_maxdbs(*env, 1);
-	if (!rc)
-		rc = env_open(*env, path, flags, 0664);
+	rc = env_open(*env, path, flags, 0664);
 	if (!rc && (*env)->mode != ENV_OWN)
 		rc = ENOTSUP;
 	if (!rc)
 		rc = txn_begin(*env, NULL, MDB_RDONLY, txn);
 	if (!rc)
-		rc = dbi_open(*txn, database, 0, dbi);
+		rc = dbi_find(*txn, database, tree, &name);
 	return rc;
 }
 
@@ -241,7 +240,7 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 	MPI_Comm own = MPI_COMM_NULL;
 	MDB_env *env = NULL;
 	MDB_txn *txn = NULL;
-	MDB_dbi dbi;
+	struct tree tree;
 	int rc;
 
 	if (mpi_comm_dup(comm, &own) != MPI_SUCCESS) {
@@ -251,15 +250,13 @@ lmdbio_mpi_index_open(MPI_Comm comm, const char *path, const char *database,
 	MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
 	rc = !index ? ENOMEM : path && ret ? 0 : EINVAL;
 	if (!rc)
-		rc = transaction_open(path, database, &env, &txn, &dbi);
+		rc = transaction_open(path, database, &env, &txn, &tree);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
 		rc = same_snapshot(own, txn);
-	if (!rc && txn->trees[dbi].stale)
-		rc = tree_refresh(&txn->snapshot, &txn->trees[dbi]);
 	rc = mpi_agree(own, rc, NULL);
 	if (!rc)
-		rc = mpi_index_build(own, &txn->snapshot, &txn->trees[dbi], NULL, &index->index);
+		rc = mpi_index_build(own, &txn->snapshot, &tree, NULL, &index->index);
 	if (!rc)
 		index->snapshot = txn->id;
 	if (txn) /* what a writer has done to the pages may have looked like damage */

@@ -68,7 +68,7 @@ static int lent_tell(const struct opening *opening, struct lmdbio_loader *loader
 
 /* The hook between the database's opening and its numbering: the ranks look at the same data, and
  * read its leaves once for all of them. */
-static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB_dbi dbi)
+static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, struct tree *tree)
 {
 	struct opening *opening = context;
 	struct loader_identity identity = {.root = 0};
@@ -77,7 +77,7 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 
 	if (packed)
 		opening->piece = txn->env->packed->store.piece;
-	rc = agree(opening, loader_identify(txn, dbi, &identity));
+	rc = agree(opening, loader_identify(txn, tree, &identity));
 	if (!rc)
 		rc = same_on_all(opening, &identity, sizeof(identity), ESTALE);
 	if (!rc)
@@ -86,19 +86,19 @@ static int number(void *context, struct lmdbio_loader *loader, MDB_txn *txn, MDB
 	/* A container has an index of its own. */
 	if (rc || any || opening->place.place.ranks == 1)
 		return rc;
-	opening->duplicates = txn->trees[dbi].record.flags & MDB_DUPSORT;
+	opening->duplicates = tree->record.flags & MDB_DUPSORT;
 	opening->kept.shelf = loader_shelf(loader);
 	opening->kept.room = loader_room(loader) / (uint64_t)opening->place.place.node_ranks +
 			     shelf_file_room(opening->kept.shelf);
 	opening->kept.needed =
-		loader_bytes(loader) + txn->trees[dbi].record.entries * PEER_RECORD_SPENT;
-	rc = mpi_index_build(opening->place.all, &txn->snapshot, &txn->trees[dbi],
+		loader_bytes(loader) + tree->record.entries * PEER_RECORD_SPENT;
+	rc = mpi_index_build(opening->place.all, &txn->snapshot, tree,
 			     opening->why_not ? NULL : &opening->kept, &index);
 	opening->agreed |= rc != 0;
 	if (!rc)
 		rc = agree(opening, lent_tell(opening, loader));
 	if (!rc)
-		rc = records_put(txn, dbi, index);
+		rc = records_put(txn, tree, index);
 	if (rc)
 		index_free(index);
 	return rc == EEXIST ? 0 : rc;

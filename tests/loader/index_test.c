@@ -400,8 +400,8 @@ static void records_when_built_elsewhere_then_that_index(void **state)
 	tree = tree_of(opened.txn, "plain", &dbi);
 	assert_int_equal(index_build(&built, &opened.txn->snapshot, tree, 2), 0);
 	assert_int_equal(index_build(&twice, &opened.txn->snapshot, tree, 2), 0);
-	assert_int_equal(records_put(opened.txn, dbi, built), 0);
-	assert_int_equal(records_put(opened.txn, dbi, twice), EEXIST);
+	assert_int_equal(records_put(opened.txn, tree, built), 0);
+	assert_int_equal(records_put(opened.txn, tree, twice), EEXIST);
 	index_free(twice);
 	assert_int_equal(records_take(opened.txn, dbi, &found), 0);
 	assert_ptr_equal(found, built);
