@@ -8,9 +8,11 @@ import importlib
 import operator
 import os
 import sys
+import threading
+from contextlib import nullcontext
 from itertools import compress
 from types import TracebackType
-from typing import Any, Iterator, Optional, Type, Union
+from typing import Any, ContextManager, Iterator, Optional, Type, Union
 
 from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_SIZE, BatchFields,
                       Error, LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
@@ -304,6 +306,7 @@ class Loader:
         file = path_bytes(path)
         flags = (0 if os.path.isdir(path) else MDB_NOSUBDIR) | (0 if lock else MDB_NOLOCK)
         lib, self._next, self._turn, self._process = library(), 0, _Turn(), os.getpid()
+        self._beginning: ContextManager[Any] = threading.RLock()
         self._handle = ctypes.c_void_p()
         arguments = (ctypes.byref(self._handle), file, flags,
                      name.encode() if name is not None else None, ctypes.byref(fields))
@@ -367,22 +370,27 @@ class Loader:
             check(code, what)
         return Batch(given)
 
-    def _begin(self, what: str, call: Any, place: Any) -> _Batches:
-        """Goes to a place in an order, and returns an iterator over what follows."""
+    def _begin(self, what: str, call: Any, place: Any, following: int) -> _Batches:
+        """Goes to a place in an order, and returns an iterator over what follows.
+
+        One thread at a time, so that the newest turn is that of the place where the loader is. In a forked
+        child, where another thread of the parent may have held the lock, the loader refuses the call.
+        """
         mine = _Turn()
-        turn, self._turn = self._turn, mine
-        code = call(self._handle, place)
-        if code and self._turn is mine:  # Another thread may have begun an epoch meanwhile.
-            self._turn = turn
+        with self._beginning if self._process == os.getpid() else nullcontext():
+            turn, self._turn = self._turn, mine
+            code = call(self._handle, place)
+            if code:
+                self._turn = turn
+            else:
+                self._next = following
         check(code, what)
         turn.drop()
         return _Batches(self, mine)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Begins an epoch and returns an iterator over its batches, which ends the one before."""
-        batches = self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch)
-        self._next = epoch + 1
-        return batches
+        return self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch, epoch + 1)
 
     def __iter__(self) -> Iterator[Batch]:
         """The next epoch, from 0 on."""
@@ -400,9 +408,8 @@ class Loader:
         """Goes on where a state was saved; returns an iterator over the rest of that epoch."""
         if len(state) != STATE_SIZE:
             raise ValueError(f"state: must have {STATE_SIZE} bytes, not {len(state)}")
-        batches = self._begin("resuming", library().lmdbio_loader_restore, bytes(state))
-        self._next = int.from_bytes(state[6:12], "little") + 1
-        return batches
+        return self._begin("resuming", library().lmdbio_loader_restore, bytes(state),
+                           int.from_bytes(state[6:12], "little") + 1)
 
     def quiet(self) -> _Quiet:
         """`with loader.quiet():` begins no read that nothing waits for, around an allreduce."""

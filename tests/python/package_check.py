@@ -150,33 +150,52 @@ def iterations(path):
     judge("records_are_read_anew", len(list(records)) == RECORDS)
 
 
-def meanwhile(owner, name, what):
-    """Has the next call of a function end with what another thread does meanwhile."""
-    function = getattr(owner, name)
+class Door:
+    """A lock that says when a thread must wait for it."""
+
+    def __init__(self, lock, waits):
+        self.lock, self.waits = lock, waits
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.waits.set()
+            self.lock.acquire()
+
+    def __exit__(self, *error):
+        self.lock.release()
+
+
+def meanwhile(loader, owner, name, what):
+    """Has the next call of a function begin when another thread is through with something, or waits for this one."""
+    function, over = getattr(owner, name), threading.Event()
+    thread = threading.Thread(target=lambda: (what(), over.set()))
 
     def call(*arguments):
         setattr(owner, name, function)
-        code = function(*arguments)
-        thread = threading.Thread(target=what)
         thread.start()
-        thread.join()
-        return code
+        over.wait()
+        return function(*arguments)
 
     setattr(owner, name, call)
+    loader._beginning = Door(threading.RLock(), over)
+    return thread
 
 
 def threads(path):
     """Two threads that use a loader at once have one iteration each, or one batch at a time."""
     told, lib, other = ["another iteration"], lmdbio.library(), []
     with lmdbio.Loader(path, 8, lock=False) as loader:
-        meanwhile(lib, "lmdbio_loader_epoch", lambda: other.append(loader.epoch(1)))
+        thread = meanwhile(loader, lib, "lmdbio_loader_epoch", lambda: other.append(loader.epoch(1)))
         mine = loader.epoch(0)
+        thread.join()
         refuses("iteration_that_another_thread_has_ended_at_its_beginning_says_so", lmdbio.Error, told,
                 lambda: next(mine))
         judge("iteration_of_the_other_thread_has_its_epoch", {batch.epoch for batch in other[0]} == {1})
-        meanwhile(lib, "lmdbio_loader_restore", lambda: other.append(loader.epoch(2)))
+        judge("epoch_behind_those_of_two_threads_is_the_newest_ones", next(iter(loader)).epoch == 2)
+        thread = meanwhile(loader, lib, "lmdbio_loader_restore", lambda: other.append(loader.epoch(2)))
         refuses("state_is_refused_while_another_thread_begins", lmdbio.Error, ["resuming"],
                 lambda: loader.resume(bytes(64)))
+        thread.join()
         judge("refused_state_leaves_the_other_threads_iteration", {batch.epoch for batch in other[1]} == {2})
         batches, second = loader.epoch(3), []
 
@@ -186,8 +205,9 @@ def threads(path):
             except ValueError as error:
                 second.append(str(error))
 
-        meanwhile(loader, "_check_turn", take)
+        thread = meanwhile(loader, loader, "_check_turn", take)
         next(batches)
+        thread.join()
         judge("second_thread_in_next_is_told", "another thread waits" in str(second[0]))
         judge("batches_behind_it_follow", len(list(batches)) == len(loader) - 1)
 
