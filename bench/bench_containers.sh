@@ -8,6 +8,8 @@
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$(dirname "$0")/bench_lib.sh"
 slowfs_require
 stores_alone "$@"
 stores_begin
@@ -22,10 +24,6 @@ timed() {
 	"$@" >/dev/null
 	ended=${EPOCHREALTIME/./}
 	awk -v us=$((ended - began)) 'BEGIN { printf "%.3f\n", us / 1000000 }'
-}
-
-median() {
-	sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 
 # compare TITLE ASKED BASE OURS: two functions that print seconds; the ratio is base's to ours.

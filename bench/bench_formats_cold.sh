@@ -11,8 +11,8 @@ top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
 . "$top_srcdir/tests/slowfs/slowfs_lib.sh"
-# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
-. "$top_srcdir/bench/bench_formats_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$top_srcdir/bench/bench_lib.sh"
 slowfs_require
 worker=$top_builddir/bench/bench_worker
 scratch=$(mktemp -d)
@@ -44,9 +44,9 @@ run_once() {
 	' "$scratch/told" >> "$scratch/runs.$format"
 }
 
-# median COLUMN FORMAT
-median() {
-	cut -d ' ' -f "$1" "$scratch/runs.$2" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+# middle COLUMN FORMAT
+middle() {
+	cut -d ' ' -f "$1" "$scratch/runs.$2" | median
 }
 
 # row NAME SET FIELD...
@@ -61,7 +61,7 @@ row() {
 		i=$((i + 1))
 	done
 	[ "$(cut -d ' ' -f 4 "$scratch"/runs.* | sort -u | wc -l)" = 1 ] || { echo "$name: not the same records" >&2; exit 1; }
-	echo "$name" "$(median 1 0.9)" "$(median 1 1.0)" "$(median 2 0.9)" "$(median 2 1.0)" "$(median 3 0.9)" "$(median 3 1.0)" |
+	echo "$name" "$(middle 1 0.9)" "$(middle 1 1.0)" "$(middle 2 0.9)" "$(middle 2 1.0)" "$(middle 3 0.9)" "$(middle 3 1.0)" |
 		awk '{
 			printf "%-24s %7d %7d  %7.1f %7.1f  %8.3f %8.3f  %5.3f\n",
 				$1, $2, $3, $4 / 1e6, $5 / 1e6, $6, $7, $7 / $6

@@ -10,6 +10,8 @@ top_srcdir=$(cd "$(dirname "$0")/.." && pwd)
 top_builddir=${BUILD:-$top_srcdir/build}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$(dirname "$0")/bench_lib.sh"
 records=${RECORDS:-1800}
 [ $# -gt 0 ] || set -- "1 scan" "1 --backward scan" "8 scan" \
 	"1 --records=$records --count=$((records * 5 / 6)) get" \
@@ -44,10 +46,6 @@ once() {
 	awk -v ns=$(($(date +%s%N) - began)) -v requests="$(slowfs_stat img/data.mdb:requests)" \
 		-v bytes="$(slowfs_stat img/data.mdb:bytes)" \
 		'BEGIN { printf "%.2f %.2f %.0f\n", ns / 1e9, requests * 1048576 / bytes, bytes / 1048576 }'
-}
-
-median() {
-	sort -n | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'
 }
 
 for read in "$@"; do

@@ -23,8 +23,8 @@
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
-# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
-. "$(dirname "$0")/bench_formats_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$(dirname "$0")/bench_lib.sh"
 slowfs_require
 unshare -m true 2>/dev/null || { echo "skipped: no mount namespaces for this user" && exit 77; }
 stores_begin
@@ -173,16 +173,12 @@ row() {
 
 	printf '%-6s %dx%d  %-12s' "$set" "$ranks" "$nodes" "$way"
 	for column in 1 2 3 4 5; do
-		awk -v c=$column '{ print $c }' "$1" | sort -n |
-			awk -v c=$column '{ v[NR] = $1 }
-				END {
-					m = v[int((NR + 1) / 2)]
-					if (c == 1) printf " %9.1f", m / 1e6
-					if (c == 2) printf " %9d", m
-					if (c > 2) printf " %9.2f", m
-				}'
-	done
-	echo
+		awk -v c=$column '{ print $c }' "$1" | median
+	done | awk '
+		NR == 1 { printf " %9.1f", $1 / 1e6 }
+		NR == 2 { printf " %9d", $1 }
+		NR > 2 { printf " %9.2f", $1 }
+		END { print "" }'
 }
 
 [ $# -gt 0 ] || set -- 1x1 2x2 4x4 8x4

@@ -13,8 +13,8 @@ build=${BUILD:-$top/build}
 top_builddir=$build
 # shellcheck source-path=SCRIPTDIR source=../tests/slowfs/slowfs_lib.sh
 . "$top/tests/slowfs/slowfs_lib.sh"
-# shellcheck source-path=SCRIPTDIR source=bench_formats_lib.sh
-. "$top/bench/bench_formats_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$top/bench/bench_lib.sh"
 export PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
 folder=$(mktemp -d "${FOLDER:-/var/tmp}/bench_sampler.XXXXXX")
 trap 'slowfs_abandon; rm -rf "$folder"' EXIT

@@ -8,6 +8,8 @@
 set -eu
 top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
+# shellcheck source-path=SCRIPTDIR source=bench_lib.sh
+. "$(dirname "$0")/bench_lib.sh"
 ranks=${1:-4} runs=${RUNS:-25}
 run=$top_builddir/tools/lmdbio-run
 times=$(mktemp -d)
@@ -32,6 +34,5 @@ for ((i = 0; i < runs; i++)); do
 	job program_--mpi "$run" --mpi -- true
 done
 for name in true mpi program program_--mpi; do
-	sort -n "$times/$name" |
-		awk -v name="$name" '{ v[NR] = $1 } END { printf "%-14s %6.1f ms\n", name, v[int((NR + 1) / 2)] / 10 }'
+	median <"$times/$name" | awk -v name="$name" '{ printf "%-14s %6.1f ms\n", name, $1 / 10 }'
 done
