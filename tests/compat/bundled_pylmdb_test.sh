@@ -78,9 +78,7 @@ remedy_works() {
 	rm -rf site links
 	mkdir links
 	tar -czf "links/lmdb-$2.tar.gz" --exclude=./build --exclude='./lmdb/*.so' --transform="s,^\.,lmdb-$2," -C "$1" .
-	$python -m venv --system-site-packages --without-pip site
-	printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$scratch/site/bin/python3" > site/bin/pip
-	chmod +x site/bin/pip
+	site_make $python
 	(
 		export PATH="$scratch/site/bin:$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$scratch/links" PIP_NO_BUILD_ISOLATION=0 PIP_QUIET=1
 		LDSHARED="gcc -shared -pthread -Wl,-Bsymbolic-functions" pip install --ignore-installed --no-cache-dir --no-deps lmdb

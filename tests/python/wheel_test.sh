@@ -32,13 +32,10 @@ if [ -n "${TESTS_LONG:-}" ]; then
 fi
 
 # README's command, in a virtual environment; pip's own environment for the build would be downloaded.
-"$python" -m venv --system-site-packages --without-pip site
-site=$scratch/site
-printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$site/bin/python3" > site/bin/pip
-chmod +x site/bin/pip
+site_make "$python"
 mkdir blocks
 "$python" "$top_srcdir/tests/docs/page_blocks.py" "$top_srcdir/README.md" blocks > out
-PATH=$site/bin:$PATH
+PATH=$scratch/site/bin:$PATH
 export PATH
 status pip_installs_from_a_folder_of_the_source 0 env PIP_NO_BUILD_ISOLATION=0 PIP_QUIET=1 \
 	sh -euc 'cd "$1" && . "$2"' - "${sdist%.tar.gz}" "$scratch/blocks/pip.sh" # README.md's blocks/pip.sh

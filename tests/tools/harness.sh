@@ -154,6 +154,13 @@ directory() {
 		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
 }
 
+# site_make PYTHON: a virtual environment in $scratch/site, which sees PYTHON's packages and has its pip.
+site_make() {
+	"$1" -m venv --system-site-packages --without-pip "$scratch/site"
+	printf '#!/bin/sh\nexec "%s" -m pip "$@"\n' "$scratch/site/bin/python3" > "$scratch/site/bin/pip"
+	chmod +x "$scratch/site/bin/pip"
+}
+
 # not_run NAME WHY...: a case that this machine cannot do; said, not counted.
 not_run() {
 	echo "-- $*"
