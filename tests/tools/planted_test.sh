@@ -74,7 +74,7 @@ dump() {
 	"$top_builddir/tools/lmdbio-dump" -f "${made:-pub/made}" set
 }
 convert() {
-	"$top_builddir/tools/lmdbio-convert" set pub/made
+	"$top_builddir/tools/lmdbio-convert" set "${made:-pub/made}"
 }
 convert_over() {
 	"$top_builddir/tools/lmdbio-convert" -f set pub/made
@@ -156,39 +156,54 @@ for user in $users; do
 	done
 done
 
-# by_way NAME PATH: a dump to a path that leads through what another user has planted.
+# by_way NAME PATH COMMAND...: a command to a path that leads through what another user has planted.
 by_way() {
-	made=$2 told "dump_by_${user}_$1_is_refused" 2 'another user may have put it there' \
-		as "$user" timeout 20 bash -c dump
-	judge "dump_by_${user}_$1_touches_nothing" victim_is_whole
+	local name=$1 path=$2 command
+
+	shift 2
+	for command in "$@"; do
+		made=$path told "${command}_by_${user}_${name}_is_refused" 2 'another user may have put' \
+			as "$user" timeout 20 bash -c $command
+		judge "${command}_by_${user}_${name}_touches_nothing" victim_is_whole
+	done
 }
 
-# by_own_way NAME PATH: a dump to a path of the user's own links.
+# by_own_way NAME PATH COMMAND...: to a path of the user's own links.
 by_own_way() {
-	rc=0
-	made=$2 as "$user" timeout 20 bash -c dump > out 2> err || rc=$?
-	judge "dump_by_${user}_$1_is_done" test $rc -eq 0
-	judge "dump_by_${user}_$1_is_right" is_made dump
+	local name=$1 path=$2 command
+
+	shift 2
+	for command in "$@"; do
+		rc=0
+		made=$path as "$user" timeout 20 bash -c $command > out 2> err || rc=$?
+		judge "${command}_by_${user}_${name}_is_done" test $rc -eq 0
+		judge "${command}_by_${user}_${name}_is_right" is_made $command
+	done
 }
 
 export made
 for user in $users; do
 	stage
 	plant link_to_directory pub/out
-	by_way into_a_planted_directory "$scratch/pub/out/file"
-	by_way into_a_planted_directory_for_a_new_file pub/out/new
-	by_way up_from_a_planted_directory pub/out/../victim/file
+	by_way into_a_planted_directory "$scratch/pub/out/file" dump
+	by_way into_a_planted_directory_for_a_new_file pub/out/new dump convert
+	by_way for_a_new_directory_behind_a_planted_one pub/out/new/made.zst convert
+	by_way into_a_planted_directory_itself pub/out convert
+	by_way up_from_a_planted_directory pub/out/../victim/file dump
+	by_way up_from_a_planted_directory_for_a_new_file pub/out/../victim/new.zst convert
 	as "$user" ln -s "$scratch/pub/out" own/out
-	by_way through_an_own_link_to_a_planted_directory own/out/file
+	by_way through_an_own_link_to_a_planted_directory own/out/new dump convert
 	plant link pub/made
 	as "$user" ln -s ../pub/made own/link
-	by_way through_an_own_link_to_a_planted_link own/link
+	by_way through_an_own_link_to_a_planted_link own/link dump
 	as "$user" ln -s "$scratch/own/link" pub/own
-	by_way through_two_own_links_to_a_planted_link pub/own
+	by_way through_two_own_links_to_a_planted_link pub/own dump
 	rm pub/made
 	as "$user" ln -s . pub/here
-	by_own_way through_an_own_link_where_it_could_be_planted pub/here/made
-	by_own_way over_a_file_through_own_links own/link
+	by_own_way through_an_own_link_where_it_could_be_planted pub/here/made dump
+	by_own_way over_a_file_through_own_links own/link dump
+	rm pub/made
+	by_own_way to_a_directory_through_an_own_link pub/here/made convert
 	as "$user" ln -s round own/round
 	made=own/round told "dump_by_${user}_into_a_ring_of_links_is_told" 2 'Too many levels' \
 		as "$user" timeout 20 bash -c dump

@@ -2,6 +2,7 @@
 /* Takes a partial file to a whole one. */
 #include "convert_target.h"
 
+#include "output_path.h"
 #include "partial_file.h"
 
 #include <errno.h>
@@ -17,6 +18,13 @@ static bool ends_in(const char *text, const char *end)
 	size_t a = strlen(text), b = strlen(end);
 
 	return a >= b && !strcmp(text + a - b, end);
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
 /* A name that is not there yet is a file's when it looks like one, else the directory's in which
@@ -39,14 +47,12 @@ static bool is_directory(const struct convert *convert)
 static bool is_in_use(const char *data, bool named)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-	const char *base = strrchr(data, '/');
 	bool used = false;
 	char *path;
 	int fd;
 
-	base = base ? base + 1 : data;
 	if (named ? asprintf(&path, "%s-lock", data) < 0
-		  : asprintf(&path, "%.*slock.mdb", (int)(base - data), data) < 0)
+		  : asprintf(&path, "%.*slock.mdb", (int)(base_of(data) - data), data) < 0)
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -59,30 +65,27 @@ static bool is_in_use(const char *data, bool named)
 
 int target_name(struct target *target, const struct convert *convert, enum convert_form form)
 {
-	const char *path = convert->target, *base;
-	const char *name = form == FORM_CONTAINER ? "data.mdb.zst" : "data.mdb";
+	const char *path = convert->target, *base = base_of(path);
+	bool in_directory = is_directory(convert);
+	size_t length = in_directory ? strlen(path) : (size_t)(base - path);
 	struct stat st;
 	int n;
 
 	*target = (struct target){.convert = convert, .directory_fd = -1, .fd = -1};
-	if (is_directory(convert)) {
-		n = asprintf(&target->path, "%s%s%s", path, ends_in(path, "/") ? "" : "/", name);
-		target->directory = strdup(path);
-	} else {
-		base = strrchr(path, '/');
-		n = asprintf(&target->path, "%s", path);
-		target->directory = !base          ? strdup(".")
-				    : base == path ? strdup("/")
-						   : strndup(path, (size_t)(base - path));
-	}
-	if (n < 0 || !target->directory)
-		return convert_fail(path, ENOMEM);
-	base = strrchr(target->path, '/');
-	base = base ? base + 1 : target->path;
-	if (!*base)
+	if (!*(in_directory ? path : base))
 		return convert_refuse(path, "this is no name of a file");
-	if (asprintf(&target->partial, "%.*s.%s.lmdbio-partial", (int)(base - target->path),
-		     target->path, base) < 0)
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	target->directory = length ? strndup(path, length) : strdup(".");
+	if (!target->directory)
+		return convert_fail(path, ENOMEM);
+	if (in_directory)
+		base = form == FORM_CONTAINER ? "data.mdb.zst" : "data.mdb";
+	n = in_directory ? asprintf(&target->path, "%s%s%s", target->directory,
+				    ends_in(target->directory, "/") ? "" : "/", base)
+			 : asprintf(&target->path, "%s", path);
+	if (n < 0 || asprintf(&target->partial, "%.*s.%s.lmdbio-partial",
+			      (int)(base_of(target->path) - target->path), target->path, base) < 0)
 		return convert_fail(path, ENOMEM);
 	target->exists = !lstat(target->path, &st);
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
@@ -98,15 +101,48 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 
 static const char *partial_name(const struct target *target)
 {
-	const char *base = strrchr(target->partial, '/');
-
-	return base ? base + 1 : target->partial;
+	return base_of(target->partial);
 }
 
 /* Before it is renamed or removed: without locks another process may have taken its name. */
 static bool partial_is_ours(const struct target *target)
 {
 	return partial_is_named(target->directory_fd, partial_name(target), target->fd);
+}
+
+/* Opens the target's directory, which is made where it is not there. From then on files in it are named
+ * by this descriptor alone: another user may change links on the way at any time. */
+static int directory_open(struct target *target)
+{
+	struct output_path found;
+	char *inside;
+	int rc = output_path_find(&found, target->directory);
+
+	if (!rc && found.file < 0) {
+		target->made = !mkdirat(found.directory, found.name, 0777);
+		rc = target->made || errno == EEXIST ? 0 : errno;
+		if (rc)
+			convert_fail(target->directory, rc);
+	} else {
+		rc = 0; /* is told below */
+	}
+	output_path_close(&found);
+	if (rc)
+		return TOOL_FAILED;
+	if (asprintf(&inside, "%s/.", target->directory) < 0)
+		return convert_fail(target->directory, ENOMEM);
+	/* A directory may be another user's, the links to it may not. */
+	rc = output_path_find(&found, inside);
+	free(inside);
+	if (rc == OUTPUT_PATH_PLANTED)
+		return convert_refuse(target->path, "another user may have put a link of this path "
+						    "there: name another target");
+	if (!rc) {
+		target->directory_fd = openat(found.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		rc = target->directory_fd < 0 ? errno : 0;
+	}
+	output_path_close(&found);
+	return rc ? convert_fail(target->directory, rc) : 0;
 }
 
 int target_open(struct target *target)
@@ -116,11 +152,9 @@ int target_open(struct target *target)
 
 	if (target->exists && !convert->force)
 		return convert_refuse(target->path, "it exists; -f overwrites it");
-	if (!mkdir(target->directory, 0777))
-		target->made = true;
-	target->directory_fd = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (target->directory_fd < 0)
-		return convert_fail(target->directory, errno);
+	rc = directory_open(target);
+	if (rc)
+		return rc;
 	rc = partial_open(target->directory_fd, partial_name(target), 0600, convert->resume,
 			  &target->fd, &target->resumed);
 	if (rc == PARTIAL_BUSY || rc == PARTIAL_FOREIGN)
@@ -155,17 +189,20 @@ static int attributes_set(const struct target *target, const struct stat *like)
 /* Without -f nothing is overwritten, also not what has come to stand there meanwhile. */
 static int partial_rename(const struct target *target)
 {
+	const char *from = partial_name(target), *to = base_of(target->path);
+	int in = target->directory_fd;
+
 	if (!partial_is_ours(target))
 		return EBUSY;
-	if (target->convert->force)
-		return rename(target->partial, target->path) ? errno : 0;
-	if (!renameat2(AT_FDCWD, target->partial, AT_FDCWD, target->path, RENAME_NOREPLACE))
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return errno;
-	if (!access(target->path, F_OK))
-		return EEXIST;
-	return rename(target->partial, target->path) ? errno : 0;
+	if (!target->convert->force) {
+		if (!renameat2(in, from, in, to, RENAME_NOREPLACE))
+			return 0;
+		if (errno != EINVAL && errno != ENOSYS)
+			return errno;
+		if (!faccessat(in, to, F_OK, AT_SYMLINK_NOFOLLOW))
+			return EEXIST;
+	}
+	return renameat(in, from, in, to) ? errno : 0;
 }
 
 /* Some file systems have no fsync of a directory. */
@@ -203,15 +240,28 @@ int target_commit(struct target *target, const struct stat *like)
 	return rc ? convert_fail(target->directory, rc) : 0;
 }
 
+/* Removes the directory that was made, if it is empty and still has its name. */
+static void directory_remove(const struct target *target)
+{
+	const char *name = base_of(target->directory);
+	int parent = openat(target->directory_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (parent < 0)
+		return;
+	if (partial_is_named(parent, name, target->directory_fd))
+		unlinkat(parent, name, AT_REMOVEDIR);
+	close(parent);
+}
+
 void target_close(struct target *target, bool resumable)
 {
 	const struct convert *convert = target->convert;
 	bool keep = resumable && convert && (convert->keep_partial || convert->resume);
 
 	if (target->created && !keep && partial_is_ours(target))
-		unlink(target->partial);
+		unlinkat(target->directory_fd, partial_name(target), 0);
 	if (target->made && !(target->created && keep))
-		rmdir(target->directory);
+		directory_remove(target);
 	if (target->fd >= 0)
 		close(target->fd);
 	if (target->directory_fd >= 0)
