@@ -109,10 +109,6 @@ struct container_chunk {
  * there is none of that number. The data itself is verified by reading it. */
 int container_chunk(struct io *io, uint64_t number, struct container_chunk *chunk);
 
-/* Reads the chunk's frame and sees that it is as it was written, without decompressing it: as fast
- * as storage is. EINVAL: none of that number. */
-int container_chunk_check(struct io *io, uint64_t number);
-
 /* Reads a range of the data, of whole pages, out of the index: of the pages that lead to values
  * there are copies. No chunk is read. MDB_NOTFOUND: not all of its pages have one; and whatever
  * else it returns, io_read() may still bring the bytes. */
@@ -150,11 +146,6 @@ struct container_leaf {
 /* Leaf page `number` of tree->leaves, in key order; reads at most one index page. EINVAL: none. */
 int container_leaf(struct io *io, const struct container_tree *tree, uint64_t number,
 		   struct container_leaf *leaf);
-
-/* The leaf page that holds record `record`; O(log(tree->pages)) index pages are read, two or three
- * where leaves hold about as many records each. MDB_NOTFOUND: there are not so many records. */
-int container_record_leaf(struct io *io, const struct container_tree *tree, uint64_t record,
-			  struct container_leaf *leaf);
 
 /* Reads the whole index, and sees that chunks, record numbers and copies follow each other without
  * a gap and that the content hash is right. *bad is then the container's offset of what is damaged.

@@ -4,26 +4,6 @@
 #include "container/container_private.h"
 
 #include <errno.h>
-#include <stdlib.h>
-
-int container_chunk_check(struct io *io, uint64_t number)
-{
-	struct container *container = io->state;
-	struct container_chunk chunk;
-	int rc = container_chunk(io, number, &chunk);
-	uint8_t *frame;
-
-	if (rc)
-		return rc;
-	frame = malloc(chunk.length);
-	if (!frame)
-		return ENOMEM;
-	rc = container_read_below(container, chunk.offset, chunk.length, frame);
-	if (!rc && (uint32_t)hash_bytes(frame, chunk.length) != chunk.check)
-		rc = EBADMSG;
-	free(frame);
-	return container_code(rc);
-}
 
 /* Where a check is, for the caller that hears of damage. */
 struct check {

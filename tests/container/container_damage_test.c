@@ -158,7 +158,6 @@ static void every_flipped_bit_of_chunk_data_is_found(void **state)
 		assert_int_equal(reader_open(&reader, bytes, sample->contained.size), 0);
 		number = chunk_at(&reader.io, at, &chunk);
 		assert_chunk_is_refused(&reader.io, number, chunk.size, sample->data, i);
-		assert_int_equal(container_chunk_check(&reader.io, number), MDB_CORRUPTED);
 		reader_close(&reader);
 		bytes[at] ^= bit;
 	}
@@ -361,7 +360,7 @@ static int read_all(struct io *faulty, const struct sample *sample)
 	if (!rc)
 		rc = container_tree_find(&io, "images", 6, &tree);
 	if (!rc)
-		rc = container_record_leaf(&io, &tree, 20 * 255, &leaf);
+		rc = container_leaf(&io, &tree, 255, &leaf);
 	if (!rc)
 		rc = io_read(&io, buffer, 100, 100, &done);
 	if (!rc)

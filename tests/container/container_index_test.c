@@ -184,76 +184,6 @@ static void every_leaf_is_where_it_was_written(void **state)
 	}
 }
 
-static void assert_record(struct indexed *indexed, const struct container_tree *tree,
-			  uint64_t record, uint64_t i, uint64_t first)
-{
-	struct container_leaf leaf;
-
-	assert_int_equal(container_record_leaf(&indexed->reader.io, tree, record, &leaf), 0);
-	assert_int_equal(leaf.page, page_of(tree->number, i, indexed->pages));
-	assert_int_equal(leaf.first, first);
-}
-
-static void first_and_last_record_of_every_leaf_lead_to_it(void **state)
-{
-	struct indexed *indexed = *state;
-	struct io *io = &indexed->reader.io;
-	struct container_tree tree;
-	struct container_leaf leaf;
-
-	for (size_t d = 0; d < DATABASES; d++) {
-		uint64_t first = 0, records;
-
-		assert_int_equal(container_tree(io, d, &tree), 0);
-		for (uint64_t i = 0; i < databases[d].leaves; i++, first += records) {
-			records = databases[d].records(i);
-			assert_record(indexed, &tree, first, i, first);
-			assert_record(indexed, &tree, first + records / 2, i, first);
-			assert_record(indexed, &tree, first + records - 1, i, first);
-		}
-		assert_int_equal(container_record_leaf(io, &tree, first, &leaf), MDB_NOTFOUND);
-		assert_int_equal(container_record_leaf(io, &tree, UINT64_MAX, &leaf), MDB_NOTFOUND);
-	}
-}
-
-static unsigned log2_up(uint64_t n)
-{
-	unsigned log = 0;
-
-	while ((uint64_t)1 << log < n)
-		log++;
-	return log;
-}
-
-/* Each lookup by a reader that has nothing in its cache but what came with the footer. */
-static void cold_lookup_reads_few_pages(void **state)
-{
-	struct indexed *indexed = *state;
-	struct random_stream stream = random_start(6, 6);
-
-	for (unsigned i = 0; i < 300; i++) {
-		size_t d = random_below(&stream, DATABASES);
-		struct container_tree tree;
-		struct container_leaf leaf;
-		struct reader reader;
-		uint64_t before, pages;
-
-		if (databases[d].leaves == 0)
-			continue;
-		assert_int_equal(reader_open_file(&reader, indexed->fd), 0);
-		assert_int_equal(container_tree(&reader.io, d, &tree), 0);
-		before = io_counted(&reader.below).bytes;
-		assert_int_equal(container_record_leaf(&reader.io, &tree,
-						       random_below(&stream, tree.records), &leaf),
-				 0);
-		pages = (io_counted(&reader.below).bytes - before) / INDEX_PAGE;
-		assert_in_range(pages, 0, 2 * log2_up(tree.pages) + 2);
-		if (databases[d].records == alike)
-			assert_in_range(pages, 0, 3);
-		reader_close(&reader);
-	}
-}
-
 static void whole_index_is_consistent(void **state)
 {
 	struct indexed *indexed = *state;
@@ -334,8 +264,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(databases_are_found_by_name_and_number),
 		cmocka_unit_test(every_leaf_is_where_it_was_written),
-		cmocka_unit_test(first_and_last_record_of_every_leaf_lead_to_it),
-		cmocka_unit_test(cold_lookup_reads_few_pages),
 		cmocka_unit_test(whole_index_is_consistent),
 		cmocka_unit_test(hundred_gigabytes_open_by_two_small_reads),
 		cmocka_unit_test(index_that_outgrows_memory_is_the_same),

@@ -316,7 +316,6 @@ static void lookup_in_a_lying_index_is_refused(void **state)
 		image_seal(bytes, image->size, image->data_end);
 		assert_int_equal(reader_open(&reader, bytes, image->size), 0);
 		assert_int_equal(container_tree_find(&reader.io, "images", 6, &tree), 0);
-		assert_int_equal(container_record_leaf(&reader.io, &tree, 5, &leaf), MDB_CORRUPTED);
 		assert_int_equal(container_leaf(&reader.io, &tree, 5, &leaf), MDB_CORRUPTED);
 		reader_close(&reader);
 		free(bytes);

@@ -12,16 +12,11 @@
 static int tree_print(struct io *io, uint64_t number)
 {
 	struct container_tree tree;
-	struct container_leaf leaf, found;
+	struct container_leaf leaf;
 	int rc = container_tree(io, number, &tree);
 
 	for (uint64_t i = 0; !rc && i < tree.leaves; i++) {
 		rc = container_leaf(io, &tree, i, &leaf);
-		if (!rc)
-			rc = container_record_leaf(io, &tree, leaf.first, &found);
-		if (!rc && (found.page != leaf.page || found.first != leaf.first))
-			printf("record %" PRIu64 " is sought in page %" PRIu64 "\n", leaf.first,
-			       found.page);
 		if (!rc)
 			printf("[%s] %" PRIu64 " %" PRIu64 "\n", tree.name, leaf.page, leaf.first);
 	}
