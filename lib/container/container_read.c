@@ -245,12 +245,7 @@ static int container_submit(struct io *io, struct io_request *const *requests, s
 	struct container *container = io->state;
 
 	container_enter(container);
-	if (!container->threads)
-		container->threads = io_threads_new(io);
-	if (!container->threads)
-		return ENOMEM;
-	io_threads_submit(container->threads, requests, n);
-	return 0;
+	return io_threads_submit(&container->threads, io, requests, n);
 }
 
 static size_t container_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
@@ -269,8 +264,7 @@ static void container_forked(struct io *io)
 	struct container *container = io->state;
 
 	container_enter(container);
-	io_threads_forget(container->threads);
-	container->threads = NULL;
+	io_threads_forget(&container->threads);
 }
 
 const struct io_ops io_container_ops = {

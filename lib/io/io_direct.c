@@ -115,14 +115,7 @@ static ssize_t direct_read(struct io *io, void *buffer, size_t length, uint64_t 
 
 static int submit_to_threads(struct io *io, struct io_request *const *requests, size_t n)
 {
-	struct io_direct *direct = io->state;
-
-	if (!direct->threads)
-		direct->threads = io_threads_new(io);
-	if (!direct->threads)
-		return ENOMEM;
-	io_threads_submit(direct->threads, requests, n);
-	return 0;
+	return io_threads_submit(&((struct io_direct *)io->state)->threads, io, requests, n);
 }
 
 static int direct_submit(struct io *io, struct io_request *const *requests, size_t n)
@@ -151,9 +144,8 @@ static void direct_forked(struct io *io)
 	struct io_direct *direct = io->state;
 
 	io_ring_forget(direct->ring);
-	io_threads_forget(direct->threads);
+	io_threads_forget(&direct->threads);
 	direct->ring = NULL;
-	direct->threads = NULL;
 }
 
 static void direct_close(struct io *io)

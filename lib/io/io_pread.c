@@ -5,7 +5,6 @@
 
 #include "io/io_huge.h"
 
-#include <errno.h>
 #include <unistd.h>
 
 static ssize_t pread_read(struct io *io, void *buffer, size_t length, uint64_t offset)
@@ -23,12 +22,11 @@ static bool pread_keep(struct io *io, uint64_t offset, size_t length)
 /* io->state is the pool, from the first submit on. */
 static int pread_submit(struct io *io, struct io_request *const *requests, size_t n)
 {
-	if (!io->state)
-		io->state = io_threads_new(io);
-	if (!io->state)
-		return ENOMEM;
-	io_threads_submit(io->state, requests, n);
-	return 0;
+	struct io_threads *pool = io->state;
+	int rc = io_threads_submit(&pool, io, requests, n);
+
+	io->state = pool;
+	return rc;
 }
 
 static size_t pread_wait(struct io *io, struct io_request **requests, size_t min, size_t max)
@@ -38,7 +36,9 @@ static size_t pread_wait(struct io *io, struct io_request **requests, size_t min
 
 static void pread_forked(struct io *io)
 {
-	io_threads_forget(io->state);
+	struct io_threads *pool = io->state;
+
+	io_threads_forget(&pool);
 	io->state = NULL;
 }
 

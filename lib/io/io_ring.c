@@ -106,9 +106,7 @@ static void reap(struct io_ring *ring)
 
 static void submit_to_threads(struct io_ring *ring, struct io_request *r)
 {
-	if (ring->threads)
-		io_threads_submit(ring->threads, &r, 1);
-	else
+	if (io_threads_submit(&ring->threads, ring->io, &r, 1))
 		read_now(ring, r);
 }
 
@@ -131,7 +129,6 @@ static void give_up_ring(struct io_ring *ring)
 	}
 	exit_ring(ring);
 	ring->working = false;
-	ring->threads = io_threads_new(ring->io);
 	while (ring->prepared.first)
 		submit_to_threads(ring, pop(&ring->prepared));
 	ring->n_staged = 0;
@@ -306,7 +303,7 @@ void io_ring_forget(struct io_ring *ring)
 		return;
 	if (ring->working)
 		exit_ring(ring);
-	io_threads_forget(ring->threads);
+	io_threads_forget(&ring->threads);
 	free(ring);
 }
 

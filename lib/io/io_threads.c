@@ -8,6 +8,7 @@
 #include "io/io_backend.h"
 #include "util/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -77,7 +78,7 @@ static const struct crew_work reading = {
 	.stack = THREADS_STACK,
 };
 
-struct io_threads *io_threads_new(struct io *io)
+static struct io_threads *pool_make(struct io *io)
 {
 	struct io_threads *pool = calloc(1, sizeof(*pool));
 
@@ -91,10 +92,13 @@ struct io_threads *io_threads_new(struct io *io)
 	return pool;
 }
 
-void io_threads_submit(struct io_threads *pool, struct io_request *const *requests, size_t n)
+int io_threads_submit(struct io_threads **made, struct io *io, struct io_request *const *requests, size_t n)
 {
+	struct io_threads *pool = *made ? *made : (*made = pool_make(io));
 	size_t wanted, idle;
 
+	if (!pool)
+		return ENOMEM;
 	pthread_mutex_lock(&pool->lock);
 	for (size_t i = 0; i < n; i++) {
 		requests[i]->next = NULL;
@@ -109,11 +113,12 @@ void io_threads_submit(struct io_threads *pool, struct io_request *const *reques
 	pthread_mutex_unlock(&pool->lock);
 
 	if (!crew_start(&pool->crew, wanted < THREADS_MAX ? (unsigned)wanted : THREADS_MAX))
-		return;
+		return 0;
 	pthread_mutex_lock(&pool->lock);
 	while (!read_next(pool))
 		;
 	pthread_mutex_unlock(&pool->lock);
+	return 0;
 }
 
 size_t io_threads_wait(struct io_threads *pool, struct io_request **requests, size_t min,
@@ -146,9 +151,10 @@ void io_threads_free(struct io_threads *pool)
 	free(pool);
 }
 
-void io_threads_forget(struct io_threads *pool)
+void io_threads_forget(struct io_threads **pool)
 {
-	if (pool)
-		crew_forget(&pool->crew);
-	free(pool);
+	if (*pool)
+		crew_forget(&(*pool)->crew);
+	free(*pool);
+	*pool = NULL;
 }
