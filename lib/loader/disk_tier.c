@@ -30,6 +30,7 @@
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/guarded.h"
+#include "util/kernel_file.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/whole.h"
@@ -106,14 +107,8 @@ static struct disk_tier *open_disk_tiers;
 
 static void boot_id(char boot[BOOT])
 {
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
 	memset(boot, 0, BOOT);
-	if (fd < 0)
-		return;
-	if (read(fd, boot, BOOT - 1) < 0)
-		memset(boot, 0, BOOT);
-	close(fd);
+	(void)kernel_file_read("/proc/sys/kernel/random/boot_id", boot, BOOT);
 }
 
 /* Once: what has happened, in one line. What has failed is not merely full, whatever finds that

@@ -8,11 +8,11 @@
 #include "mpi/mpi_over.h"
 #include "mpi/mpi_wait.h"
 #include "util/descriptor.h"
+#include "util/kernel_file.h"
 #include "util/mix.h"
 #include "util/settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,16 +33,13 @@ const struct mpi_job *mpi_job_get(void)
 static uint64_t machine_hash(void)
 {
 	static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid"};
-	char boot[64] = "", host[256] = "";
+	char text[256] = "";
 	uint64_t hash = 0;
 	struct stat st;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || read(fd, boot, sizeof(boot) - 1) <= 0)
-		(void)gethostname(host, sizeof(host) - 1);
-	if (fd >= 0)
-		close(fd);
-	for (const char *c = *boot ? boot : host; *c; c++)
+	if (!kernel_file_read("/proc/sys/kernel/random/boot_id", text, 64))
+		(void)gethostname(text, sizeof(text) - 1);
+	for (const char *c = text; *c; c++)
 		hash = mix64(hash ^ (unsigned char)*c);
 	for (size_t i = 0; i < sizeof(namespaces) / sizeof(*namespaces); i++)
 		hash = mix64(hash ^ (stat(namespaces[i], &st) ? 0 : st.st_ino));

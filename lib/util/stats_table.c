@@ -5,6 +5,7 @@
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/disk_reads.h"
+#include "util/kernel_file.h"
 #include "util/limits.h"
 
 #include <errno.h>
@@ -27,25 +28,16 @@ enum {
 
 /* --- owners ---------------------------------------------------------------------------------- */
 
-/* Field 22 of /proc/PID/stat; 0: it cannot be read. No call that takes a lock: a forked child may
- * be here. The name, which may hold anything, is field 2, in brackets. */
+/* Field 22 of /proc/PID/stat; 0: it cannot be read. The name, which may hold anything, is field 2, in brackets. */
 static uint64_t start_of(pid_t pid)
 {
 	enum { NAME = 2, START = 22 };
 	char path[64], text[1024];
-	int saved = errno, fd;
 	const char *at;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	errno = saved;
-	if (n <= 0)
+	if (!kernel_file_read(path, text, sizeof(text)))
 		return 0;
-	text[n] = 0;
 	at = strrchr(text, ')');
 	for (int field = NAME; at && field < START; field++)
 		if ((at = strchr(at, ' ')))

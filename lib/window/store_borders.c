@@ -9,9 +9,9 @@
  */
 #include "window/store_private.h"
 
-#include <fcntl.h>
+#include "util/kernel_file.h"
+
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { MAPS_DEFAULT = 65530, MAPS_SHARE = 2, WINDOW_SHARE = 64, LEASTS_SHARE = 2, WORD = 64 };
 
@@ -19,13 +19,11 @@ static _Atomic int64_t process_borders;
 
 static int64_t kernel_maps(void)
 {
-	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
-	char text[32] = "";
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	long maps = n > 0 ? strtol(text, NULL, 10) : 0;
+	char text[32];
+	long maps = kernel_file_read("/proc/sys/vm/max_map_count", text, sizeof(text))
+			    ? strtol(text, NULL, 10)
+			    : 0;
 
-	if (fd >= 0)
-		close(fd);
 	return maps > 0 ? maps : MAPS_DEFAULT;
 }
 
