@@ -58,6 +58,16 @@ static void txn_free_own(MDB_txn *txn)
 	txn_forget(atomic_exchange(&txn->env->spare, txn));
 }
 
+/* What a transaction needs besides the original's. */
+static int snapshot_begin(MDB_txn *txn)
+{
+	int rc = later_begin(txn);
+
+	if (!rc)
+		rc = snapshot_take(txn);
+	return rc ? rc : env_store_begin(txn);
+}
+
 static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn **ret)
 {
 	MDB_txn *txn;
@@ -72,11 +82,7 @@ static int txn_begin_own(MDB_env *env, MDB_txn *parent, unsigned flags, MDB_txn 
 		return ENOMEM;
 	rc = env->origin->call.mdb_txn_begin(env->orig, parent ? parent->orig : NULL, flags, &txn->orig);
 	if (!rc) {
-		rc = later_begin(txn);
-		if (!rc)
-			rc = snapshot_take(txn);
-		if (!rc)
-			rc = env_store_begin(txn);
+		rc = snapshot_begin(txn);
 		if (rc) {
 			txn->env->origin->call.mdb_txn_abort(txn->orig);
 			later_end(txn);
@@ -167,11 +173,7 @@ int txn_renew(MDB_txn *txn)
 	}
 	if (rc)
 		return rc;
-	rc = later_begin(txn);
-	if (!rc)
-		rc = snapshot_take(txn);
-	if (!rc)
-		rc = env_store_begin(txn);
+	rc = snapshot_begin(txn);
 	if (rc) {
 		/* snapshot_take() has unblocked it. */
 		txn->snapshot.blocked |= SNAPSHOT_FINISHED;

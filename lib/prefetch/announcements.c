@@ -249,11 +249,7 @@ static struct announcement *announcement_new(struct snapshot *snapshot, size_t n
 	announcement->left = n;
 	announcement->moved = true;
 	announcement->owner = snapshot;
-	announcement->snapshot = *snapshot;
-	announcement->snapshot.watch = NULL;
-	announcement->snapshot.view.nowait = true;
-	announcement->snapshot.view.store = snapshot->view.runs;
-	announcement->snapshot.view.sure = NULL;
+	announcement->snapshot = snapshot_ahead(snapshot);
 	return announcement;
 }
 

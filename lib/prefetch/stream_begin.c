@@ -157,6 +157,17 @@ uint64_t pages_of(const struct tree_record *record)
 	return record->branch_pages + record->leaf_pages + record->overflow_pages;
 }
 
+struct snapshot snapshot_ahead(const struct snapshot *snapshot)
+{
+	struct snapshot ahead = *snapshot;
+
+	ahead.watch = NULL;
+	ahead.view.nowait = true;
+	ahead.view.store = snapshot->view.runs;
+	ahead.view.sure = NULL;
+	return ahead;
+}
+
 struct stream *stream_make(const struct snapshot *snapshot, const struct tree *tree, uint64_t pages,
 			   bool forward, size_t key_bytes)
 {
@@ -168,11 +179,7 @@ struct stream *stream_make(const struct snapshot *snapshot, const struct tree *t
 	if (room)
 		stream->subtrees = (struct subtrees *)(stream + 1);
 	stream->owner = snapshot;
-	stream->snapshot = *snapshot;
-	stream->snapshot.watch = NULL;
-	stream->snapshot.view.nowait = true;
-	stream->snapshot.view.store = snapshot->view.runs;
-	stream->snapshot.view.sure = NULL;
+	stream->snapshot = snapshot_ahead(snapshot);
 	stream->tree = *tree;
 	stream->forward = forward;
 	stream->step.stride = 1;
