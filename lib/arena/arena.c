@@ -444,22 +444,6 @@ void arena_forked(struct arena *arena)
 	arena_cut(arena);
 }
 
-int arena_open_again(struct arena *arena)
-{
-	const char *why;
-	int rc;
-
-	if (arena->base)
-		return EINVAL;
-	pthread_mutex_init(&arena->lock, NULL); /* another thread of the parent may have held it */
-	atomic_store(&arena->look_at, 0);
-	atomic_store(&arena->members, 0);
-	rc = attach(arena, &why);
-	if (!rc)
-		purse_join(arena);
-	return rc;
-}
-
 int arena_fd(const struct arena *arena)
 {
 	return descriptor_is_kept(&arena->file) ? arena->file.fd : -1;

@@ -56,8 +56,8 @@ void arena_close(struct arena *arena);
 
 /* For a child after fork, which shares descriptors with its parent and must not: closes the
  * inherited ones without touching the parent's claims or pins. Only system calls, no locks, no
- * memory: it runs in a child's step of at_fork(). Afterwards only arena_open_again() and
- * arena_close() may be called. */
+ * memory: it runs in a child's step of at_fork(). Afterwards only arena_close()
+ * may be called. */
 void arena_forked(struct arena *arena);
 
 /* From the next fork on, what this process's descendants have read stays when they close it or end,
@@ -74,10 +74,6 @@ bool arena_fits_pages(void);
 /* Whether an arena for a file of so many bytes can be made at all here, as far as can be told
  * without making one: memory files, and ones so long, may be forbidden. Any thread. */
 bool arena_may_be(uint64_t bytes);
-
-/* Makes an attachment that arena_forked() has cut usable again, with a row of its own.
- * Returns 0 or errno. */
-int arena_open_again(struct arena *arena);
 
 /* The memfd, for read-only maps at the data file's own offsets. The arena's to close. -1: the
  * program has closed it. */

@@ -128,7 +128,8 @@ static void use_after_fork(struct control *control, unsigned number)
 		while (!atomic_load(&control->stop))
 			sched_yield();
 	}
-	check(!arena_open_again(inherited));
+	arena_close(inherited);
+	inherited = child_open(&worker_data, BUDGET);
 	check(number == 1 || arena_inode(inherited) == inode);
 	child_reader(&reader, inherited, &worker_data, control);
 	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)

@@ -133,6 +133,8 @@ static struct arena *open_set(enum set set)
 	check(!rc && !why);
 	memcpy(shared->keys[set], arena->key, sizeof(arena->key));
 	shared->inodes[set] = arena_inode(arena);
+	if (set == NEW)
+		(void)arena_found(&its.identity, &options);
 	return arena;
 }
 
@@ -273,7 +275,8 @@ static void use_served(struct control *control)
 static void go_on_after_fork(struct control *control, struct arena *arena)
 {
 	arena_forked(arena);
-	check(!arena_open_again(arena));
+	arena_close(arena);
+	arena = open_set(LAST);
 	read_set(control, arena, LONG);
 	arena_close(arena);
 }
