@@ -407,7 +407,7 @@ static int interruption_agree(const struct mpi_module *module)
 
 	if (rc && !place.rank)
 		tool_complain(&stage_tool, "%s: %s", options.path,
-			      rc == EINTR ? "interrupted" : module->error_text(rc));
+			      rc == EINTR ? "interrupted" : lmdbio_orig_mdb_strerror(rc));
 	return rc;
 }
 
@@ -423,7 +423,7 @@ static int work(const struct mpi_module *module, struct stage_program *program)
 	options.stage.report = &report;
 	options.stage.hold = options.stage.target == LMDBIO_STAGE_MEMORY ? &hold : NULL;
 	rc = module->stage(options.path, &options.stage);
-	tell(rc, module->error_text(rc), &report);
+	tell(rc, lmdbio_orig_mdb_strerror(rc), &report);
 	if (!rc)
 		rc = interruption_agree(module);
 	if (rc) {

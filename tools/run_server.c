@@ -6,6 +6,8 @@
 #include "tool_common.h"
 #include "tool_place.h"
 
+#include "origin/origin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -54,7 +56,7 @@ static void news_of_fill(struct run_news *news, const struct mpi_module *module,
 		 news->rc == EADDRINUSE ? "a node has a server already, yours or another user's: "
 					  "LMDBIO_NODE gives this job's another name"
 		 : news->rc == ENOSPC   ? "No space left in a node's memory budget"
-					: module->error_text(news->rc));
+					: lmdbio_orig_mdb_strerror(news->rc));
 }
 
 /* MPI fails, and other servers may wait for this one: as when it is killed, the launcher tells when

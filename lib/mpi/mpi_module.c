@@ -10,12 +10,6 @@
 #include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
 #include "mpi/stage.h"
-#include "origin/origin.h"
-
-static const char *module_error_text(int rc)
-{
-	return lmdbio_orig_mdb_strerror(rc);
-}
 
 static int module_gather(void)
 {
@@ -42,7 +36,6 @@ __attribute__((visibility("default"))) const struct mpi_module lmdbio_mpi_module
 	.inside = mpi_inside_begin,
 	.end = mpi_job_end,
 	.abort = mpi_job_abort,
-	.error_text = module_error_text,
 	.gather = module_gather,
 	.stage = module_stage,
 	.stage_node = stage_hold_node,

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Of the table below: a tool and its module come from one build. */
-enum { MPI_MODULE_VERSION = 7 };
+enum { MPI_MODULE_VERSION = 8 };
 #define MPI_MODULE_SYMBOL "lmdbio_mpi_module"
 
 /* A process's place in the job. Ranks are of one node when they can meet: on one machine, in the
@@ -105,9 +105,6 @@ struct mpi_module {
 
 	/* Ends every process of the job at once, this one too, with that status. */
 	void (*abort)(int status);
-
-	/* What a return code says to a person. Static. */
-	const char *(*error_text)(int rc);
 
 	/* Returns when all ranks have called it, and takes next to no processor until then. 0 or
 	 * EIO. */

@@ -4,6 +4,8 @@
 
 #include "tool_place.h"
 
+#include "origin/origin.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,7 @@ int job_begin(struct convert *convert, bool threads_given)
 	}
 	rc = job->module->begin(false, &job->place);
 	if (rc) {
-		tool_complain(&convert_tool, "MPI: %s", job->module->error_text(rc));
+		tool_complain(&convert_tool, "MPI: %s", lmdbio_orig_mdb_strerror(rc));
 		free(job);
 		return TOOL_FAILED;
 	}
@@ -108,15 +110,15 @@ int job_agree(const struct convert *convert, int status)
 	return is_together(convert) ? convert->job->module->sharing->agree(status) : status;
 }
 
-static int job_fail(const struct convert *convert, int rc)
+static int job_fail(int rc)
 {
-	return rc ? convert_refuse("MPI", "%s", convert->job->module->error_text(rc)) : 0;
+	return rc ? convert_refuse("MPI", "%s", lmdbio_orig_mdb_strerror(rc)) : 0;
 }
 
 int job_tell(const struct convert *convert, void *bytes, size_t length)
 {
 	return is_together(convert)
-		       ? job_fail(convert, convert->job->module->sharing->tell(bytes, length))
+		       ? job_fail(convert->job->module->sharing->tell(bytes, length))
 		       : 0;
 }
 
@@ -125,8 +127,7 @@ int job_sum(const struct convert *convert, uint64_t *value)
 	uint64_t before;
 
 	return is_together(convert)
-		       ? job_fail(convert,
-				  convert->job->module->sharing->place(*value, &before, value))
+		       ? job_fail(convert->job->module->sharing->place(*value, &before, value))
 		       : 0;
 }
 
@@ -155,5 +156,5 @@ int job_same_source(const struct convert *convert, const struct source *source, 
 
 int job_gather(const struct convert *convert)
 {
-	return convert->job ? job_fail(convert, convert->job->module->gather()) : 0;
+	return convert->job ? job_fail(convert->job->module->gather()) : 0;
 }
