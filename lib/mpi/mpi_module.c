@@ -13,10 +13,7 @@
 
 static int module_gather(void)
 {
-	MPI_Request request;
-	int rc = MPI_Ibarrier(mpi_job_get()->all, &request);
-
-	return mpi_error_code(rc == MPI_SUCCESS ? mpi_await(&request) : rc);
+	return mpi_error_code(mpi_barrier(mpi_job_get()->all));
 }
 
 static int module_stage(const char *path, const struct lmdbio_stage_options *options)

@@ -286,7 +286,8 @@ static void under_way_remove(struct server *server, struct server_load *load)
 	*link = load->next;
 }
 
-void server_load_land(struct server *server, struct server_load *load, int error)
+/* What a read has brought to the load's place or buffer: bytes, or an errno. */
+static void load_land(struct server *server, struct server_load *load, int error)
 {
 	load->buffered = !error && !load->place;
 	if (!load->set->failed)
@@ -305,7 +306,7 @@ void server_load_asked(struct server *server, struct server_load *load)
 	if (load->place)
 		memcpy(load->place, load->buffer->bytes, server_chunk_length(load->set, load->chunk));
 	server->asks--;
-	server_load_land(server, load, 0);
+	load_land(server, load, 0);
 }
 
 /* --- from storage ---------------------------------------------------------------------------- */
@@ -347,7 +348,7 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 	if (local)
 		read_submit(server, load, false);
 	else
-		server_load_land(server, load, EAGAIN);
+		load_land(server, load, EAGAIN);
 }
 
 static bool read_start(struct server *server, struct server_load *load)
@@ -386,7 +387,7 @@ static void read_end(struct server *server, struct io_request *request)
 	}
 	if (!error && !server_set_holds(set))
 		error = ESTALE;
-	server_load_land(server, load, error);
+	load_land(server, load, error);
 }
 
 static bool reads_reap(struct server *server, struct io *io)

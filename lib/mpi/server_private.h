@@ -190,8 +190,6 @@ bool server_is_idle(const struct server *server);
 /* A buffer of a chunk, or NULL without memory. The one that was given back last comes first: its pages are there. */
 struct server_buffer *server_buffer_take(struct server *server);
 void server_buffer_release(struct server *server, struct server_buffer *buffer);
-/* What a read has brought to the load's place or buffer: bytes, or an errno. */
-void server_load_land(struct server *server, struct server_load *load, int error);
 /* A question has brought a chunk whose sum is right to the load's buffer. */
 void server_load_asked(struct server *server, struct server_load *load);
 /* A question has brought nothing; the load has no buffer any more. It is read here. */
