@@ -94,7 +94,7 @@ int work_given(struct bench_state *state, struct bench_result *result)
 	return rc;
 }
 
-int given_prepare(struct bench_state *state)
+int given_prepare(struct bench_state *state, uint64_t batches)
 {
 	const struct bench_job *job = state->job;
 	struct stat st;
@@ -112,7 +112,7 @@ int given_prepare(struct bench_state *state)
 	state->list_size = (size_t)st.st_size;
 	if (!job->announce)
 		return 0;
-	state->batch_keys = calloc(job->batch, sizeof(*state->batch_keys));
+	state->batch_keys = calloc(batches * job->batch, sizeof(*state->batch_keys));
 	return state->batch_keys ? prefetch_find(state) : ENOMEM;
 }
 

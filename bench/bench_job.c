@@ -10,6 +10,7 @@ const char *const bench_work_names[WORKS] = {
 	[WORK_KEEP] = "keep", [WORK_OPEN] = "open",         [WORK_MAKE] = "make",
 	[WORK_LOAD] = "load", [WORK_BEGIN] = "begin",       [WORK_LOOKUP] = "lookup",
 	[WORK_PART] = "part", [WORK_GIVEN] = "given",       [WORK_TELL] = "tell",
+	[WORK_TRAIN] = "train",
 };
 
 const struct field bench_job_fields[] = {
@@ -35,6 +36,9 @@ const struct field bench_job_fields[] = {
 	{"database", offsetof(struct bench_job, database), FIELD_TEXT},
 	{"keys", offsetof(struct bench_job, keys), FIELD_NUMBER},
 	{"deadline", offsetof(struct bench_job, deadline), FIELD_NUMBER},
+	{"readers", offsetof(struct bench_job, readers), FIELD_NUMBER},
+	{"compute", offsetof(struct bench_job, compute), FIELD_NUMBER},
+	{"meeting", offsetof(struct bench_job, meeting), FIELD_NUMBER},
 };
 const size_t bench_job_n = sizeof(bench_job_fields) / sizeof(bench_job_fields[0]);
 
@@ -60,6 +64,10 @@ const struct field bench_result_fields[] = {
 	{"fetched", offsetof(struct bench_result, fetched), FIELD_NUMBER},
 	{"lmdbio_requests", offsetof(struct bench_result, lmdbio_requests), FIELD_NUMBER},
 	{"lmdbio_bytes", offsetof(struct bench_result, lmdbio_bytes), FIELD_NUMBER},
+	{"steps", offsetof(struct bench_result, steps), FIELD_NUMBER},
+	{"waited", offsetof(struct bench_result, waited), FIELD_NUMBER},
+	{"first_step", offsetof(struct bench_result, first_step), FIELD_NUMBER},
+	{"last_step", offsetof(struct bench_result, last_step), FIELD_NUMBER},
 	{"library", offsetof(struct bench_result, library), FIELD_TEXT},
 	{"version", offsetof(struct bench_result, version), FIELD_TEXT},
 };

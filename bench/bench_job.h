@@ -25,6 +25,7 @@ enum bench_work {
 	WORK_GIVEN, /* mdb_get of each `step`-th key of `keys`, from key `first` on; if `announce`
 		       is set, by batches of `batch`, each announced before the one in front is read
 		     */
+	WORK_TRAIN, /* as an accelerator that trains: number `first` of `step` (bench_train.c) */
 	WORK_TELL,  /* nothing: which library it is, and of which version */
 	WORKS,
 };
@@ -51,6 +52,10 @@ struct bench_job {
 	const char *database; /* a named one; NULL or "": the main one */
 	uint64_t keys;        /* WORK_GIVEN: the descriptor of a key list (bench_keys.h) */
 	uint64_t deadline;    /* nanoseconds after which WORK_PART and _GIVEN stop; 0: never */
+	/* Of WORK_TRAIN, whose batches are `batch` of the keys in an order that follows from `seed`: */
+	uint64_t readers; /* threads, each of which reads every readers-th batch */
+	uint64_t compute; /* nanoseconds that computing with a batch takes */
+	uint64_t meeting; /* the descriptor where accelerators meet (bench_steps.h) */
 };
 
 /* From before mdb_env_create() to after mdb_env_close(), but that the time does not go on while an
@@ -75,6 +80,10 @@ struct bench_result {
 	uint64_t settled, early_records, early_bytes;
 	uint64_t fetched;         /* bytes that the kernel counts as read from storage */
 	uint64_t lmdbio_requests, lmdbio_bytes; /* that lmdbio asked of storage */
+	/* Of WORK_TRAIN: */
+	uint64_t steps;                 /* behind the first one */
+	uint64_t waited;                /* nanoseconds for their batches */
+	uint64_t first_step, last_step; /* CLOCK_MONOTONIC, nanoseconds: when they ended */
 	const char *library;                    /* where mdb_env_open was found */
 	const char *version;                    /* of the LMDB, in words */
 };

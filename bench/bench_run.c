@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -23,12 +24,14 @@ enum { PROCESSES_MAX = 64, WORDS_MAX = 32, VARIABLES_MAX = 1024 };
 const char *const library_names[LIBRARIES] = {[ORIGINAL] = "original", [LMDBIO] = "lmdbio"};
 
 static char worker_path[PATH_MAX], drop_in_path[PATH_MAX];
+static char group_path[PATH_MAX];
 static bool original_is_built_in;
 
 struct worker {
 	pid_t pid;
 	int to;		 /* its standard input */
 	FILE *from;	 /* its standard output */
+	bool killed;	 /* by this process */
 	char said[8192]; /* where the result's texts point */
 };
 
@@ -57,6 +60,29 @@ int run_init(const char *library)
 	snprintf(beside, sizeof(beside), "%s/bench_worker", directory);
 	snprintf(below, sizeof(below), "%s/../compat/.libs/liblmdb.so.0", directory);
 	return run_init_at(beside, library ? library : below);
+}
+
+void run_confine(const char *processes)
+{
+	snprintf(group_path, PATH_MAX, "%s", processes ? processes : "");
+}
+
+/* Before the worker has opened anything, so that the group pays for all of it. */
+static int worker_confine(const struct worker *worker)
+{
+	FILE *file = *group_path ? fopen(group_path, "we") : NULL;
+	int rc = 0;
+
+	if (!*group_path)
+		return 0;
+	if (!file || fprintf(file, "%d\n", (int)worker->pid) < 0)
+		rc = errno;
+	if (file && fclose(file))
+		rc = errno;
+	if (rc)
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, group_path,
+			strerror(rc));
+	return rc;
 }
 
 /* This process's environment with the library's LD_PRELOAD in place of any other. */
@@ -174,10 +200,43 @@ static int worker_end(struct worker *worker)
 	while (waitpid(worker->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errno;
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status) && !worker->killed)
 		fprintf(stderr, "%s: a worker died by signal %d\n", program_invocation_short_name,
 			WTERMSIG(status));
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
+}
+
+/* Waits until each of the workers tells something. They wait for one another, so when one ends
+ * without a word, or a signal ends this wait, none of them would come to its end. */
+static int workers_watch(struct worker *workers, unsigned n)
+{
+	struct pollfd *fds = calloc(n, sizeof(*fds));
+	unsigned left = n, silent = n;
+	int rc = fds ? 0 : ENOMEM;
+
+	for (unsigned i = 0; i < n && !rc; i++)
+		fds[i] = (struct pollfd){.fd = fileno(workers[i].from), .events = POLLIN};
+	while (left && !rc) {
+		if (poll(fds, n, -1) < 0)
+			rc = errno;
+		for (unsigned i = 0; i < n && !rc; i++) {
+			if (fds[i].fd < 0 || !fds[i].revents)
+				continue;
+			if (!(fds[i].revents & POLLIN)) {
+				silent = i;
+				rc = EIO;
+			}
+			fds[i].fd = -1;
+			left--;
+		}
+	}
+	free(fds);
+	for (unsigned i = 0; i < n && rc; i++)
+		if (i != silent) {
+			workers[i].killed = true;
+			kill(workers[i].pid, SIGKILL);
+		}
+	return rc;
 }
 
 /* A run whose worker was not on the library that was wanted would be worthless. */
@@ -222,6 +281,12 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 	sum->fetched += one->fetched;
 	sum->lmdbio_requests += one->lmdbio_requests;
 	sum->lmdbio_bytes += one->lmdbio_bytes;
+	sum->steps += one->steps;
+	sum->waited += one->waited;
+	if (!sum->first_step || one->first_step < sum->first_step)
+		sum->first_step = one->first_step;
+	if (one->last_step > sum->last_step)
+		sum->last_step = one->last_step;
 }
 
 static int run_group_front(const struct bench_job *job, enum library library, unsigned processes,
@@ -244,11 +309,15 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 	}
 	for (unsigned i = 0; i < started && !rc; i++)
 		rc = worker_ready(&workers[i]);
+	for (unsigned i = 0; i < started && !rc; i++)
+		rc = worker_confine(&workers[i]);
 	if (!rc)
 		rc = busy_start(&busy, (unsigned)job->busy);
 	for (unsigned i = 0; i < started && !rc; i++)
 		if (write(workers[i].to, "!", 1) != 1)
 			rc = errno;
+	if (!rc && job->work == WORK_TRAIN)
+		rc = workers_watch(workers, started);
 	for (unsigned i = 0; i < started && !rc; i++) {
 		rc = worker_read(&workers[i], &one);
 		if (!rc)

@@ -24,6 +24,10 @@ int run_init_at(const char *worker, const char *drop_in);
  * names the library and its version. Returns 0, or EIO after a line on standard error. */
 int run_original(struct bench_result *result, bool *built_in);
 
+/* From now on workers are put, before they begin, into the control group whose list of processes
+ * this file is; NULL: they stay in this process's own. */
+void run_confine(const char *processes);
+
 /* One process on the original that needs no start signal (WORK_MAKE). */
 int run_worker(const struct bench_job *job, struct bench_result *result);
 

@@ -256,6 +256,7 @@ static const struct {
 	[WORK_OPEN] = {.run = work_open, .opens_for_itself = true},
 	[WORK_PART] = {.run = work_part},
 	[WORK_GIVEN] = {.run = work_given},
+	[WORK_TRAIN] = {.run = work_train},
 };
 
 int prefetch_find(struct bench_state *state)
@@ -293,7 +294,8 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 
 	if (job->work >= WORKS || !workloads[job->work].run || !job->path ||
 	    job->records > UINT32_MAX ||
-	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP || job->work == WORK_GIVEN) &&
+	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP || job->work == WORK_GIVEN ||
+	      job->work == WORK_TRAIN) &&
 	     !job->step) ||
 	    (workloads[job->work].random && job->count > job->records)) {
 		fprintf(stderr, "bench_worker: the job makes no sense\n");
@@ -317,7 +319,9 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 	if (!rc && job->work == WORK_BATCH)
 		rc = prepare_batch(state);
 	if (!rc && job->work == WORK_GIVEN)
-		rc = given_prepare(state);
+		rc = given_prepare(state, 1);
+	if (!rc && job->work == WORK_TRAIN)
+		rc = train_prepare(state);
 	if (rc)
 		workload_free(state);
 	else
@@ -332,6 +336,7 @@ void workload_free(struct bench_state *state)
 	free(state->batch_text);
 	free(state->batch_keys);
 	given_free(state);
+	train_free(state);
 	free(state);
 }
 

@@ -19,8 +19,9 @@ struct bench_state {
 	struct bench_key *batch_text; /* of WORK_BATCH */
 	MDB_val *batch_keys;
 	prefetch_keys_fn *prefetch_keys;
-	const struct key_list *list; /* of WORK_GIVEN */
+	const struct key_list *list; /* of WORK_GIVEN and WORK_TRAIN */
 	size_t list_size;
+	struct bench_steps *steps; /* of WORK_TRAIN */
 	uint64_t until;          /* CLOCK_MONOTONIC, nanoseconds: the deadline */
 	uint64_t looked;         /* the same: the last look at it */
 	unsigned look, unlooked; /* records between two looks, and since the last */
@@ -69,10 +70,15 @@ static inline uint64_t nanoseconds(const struct timespec *time)
  * error. */
 int prefetch_find(struct bench_state *state);
 
-/* bench_given.c: data sets that the benchmark did not make. */
-int given_prepare(struct bench_state *state);
+/* bench_given.c: data sets that the benchmark did not make. batch_keys has room for so many batches. */
+int given_prepare(struct bench_state *state, uint64_t batches);
 void given_free(struct bench_state *state);
 int work_part(struct bench_state *state, struct bench_result *result);
 int work_given(struct bench_state *state, struct bench_result *result);
+
+/* bench_train.c: emulated accelerators. */
+int train_prepare(struct bench_state *state);
+void train_free(struct bench_state *state);
+int work_train(struct bench_state *state, struct bench_result *result);
 
 #endif
