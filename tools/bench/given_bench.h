@@ -16,6 +16,7 @@
 
 enum { ROWS_MAX = 64, PAIRS_LIMIT = 99, PROCESS_COUNTS = 8, NOTES_MAX = 16, NOTE_ROOM = 256 };
 enum { ROW_TITLE = 96, WARM_REPEATS = 1000 };
+enum { GIVEN_TOUCH = 64 }; /* each so many-th byte of a value is read */
 
 struct given_options {
 	uint64_t bytes;   /* of values in a run, at most */
@@ -73,6 +74,11 @@ void given_plan_text(const struct given_bench *bench, char *text, size_t size);
 /* given_measure.c: measures all rows, and how fast the machine is. Returns 0, EINTR, or an errno
  * and the user has been told. */
 int given_measure(struct given_bench *bench);
+/* Asks the kernel to forget the pages of a set's file; a note says where that could not be done. */
+void given_make_cold(struct given_bench *bench, const struct given_set *set);
+/* The setting with which a worker shares memory with no process of the node but this run's, because
+ * others may have the data set there. */
+const char *given_own_node(void);
 
 /* Says something once, for the user to read behind the table. */
 void given_note(struct given_bench *bench, const char *format, ...)

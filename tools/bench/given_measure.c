@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* SURE: seconds of a run for which reading ahead has begun and settled on any storage. */
-enum { HINTED_BATCH = 64, TOUCH = 64, SURE = 2 };
+enum { HINTED_BATCH = 64, SURE = 2 };
 
 /* The part of a file that may stay in memory where a run is called cold. */
 static const double cold_rest = 0.01;
@@ -45,7 +45,7 @@ static bool in_cache(const struct given_set *set, uint64_t *bytes)
 }
 
 /* The note leaves out how much it is, so that it is made once. */
-static void make_cold(struct given_bench *bench, const struct given_set *set)
+void given_make_cold(struct given_bench *bench, const struct given_set *set)
 {
 	int fd = open(set->file, O_RDONLY | O_CLOEXEC), rc = 0;
 	uint64_t left;
@@ -93,14 +93,13 @@ static struct bench_job row_job(const struct given_bench *bench, const struct gi
 		.batch = HINTED_BATCH,
 		.announce = row->hints && library == LMDBIO,
 		.nordahead = row->nordahead,
-		.touch = TOUCH,
+		.touch = GIVEN_TOUCH,
 		.deadline =
 			(uint64_t)(1e9 * (row->cold ? bench->cold_seconds : bench->warm_seconds)),
 	};
 }
 
-/* Shares memory with no other process of the node, because readers may have the data set there. */
-static const char *own_node(void)
+const char *given_own_node(void)
 {
 	static char variable[64];
 
@@ -119,9 +118,9 @@ static int one_run(struct given_bench *bench, const struct given_row *row, enum 
 
 	job.repeat = repeat;
 	if (row->cold)
-		make_cold(bench, set);
+		given_make_cold(bench, set);
 	known = in_cache(set, &before);
-	rc = run_group(&job, library, row->processes, own_node(), result);
+	rc = run_group(&job, library, row->processes, given_own_node(), result);
 	if (rc || tool_signal)
 		return tool_signal ? EINTR : rc;
 	/* Of these three a kernel, a file system or a library may not have counted some. */
@@ -213,7 +212,7 @@ static void measure_machine(struct given_bench *bench)
 	(void)ceiling_memory(&machine->memory);
 	if (set->in_memory)
 		return;
-	make_cold(bench, set);
+	given_make_cold(bench, set);
 	rc = ceiling_direct(set->file, &limit, &seconds, &machine->direct_bytes);
 	if (rc)
 		given_note(bench, "How fast storage is was not measured: direct reads of %s: %s.",

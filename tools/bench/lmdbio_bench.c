@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The command line of lmdbio-bench, and the order in which it works and reports. */
 #include "given_bench.h"
+#include "train.h"
 #include "drop_in.h"
 #include "tool_output.h"
 #include "tool_place.h"
@@ -14,20 +15,31 @@
 #include <unistd.h>
 
 enum {
-	OPTION_BYTES = TOOL_LONG_ONLY,
+	OPTION_ACCELERATOR = TOOL_LONG_ONLY,
+	OPTION_BATCH,
+	OPTION_BYTES,
+	OPTION_COMPUTE,
 	OPTION_DROP,
 	OPTION_HTML,
 	OPTION_JSON,
+	OPTION_MEMORY,
 	OPTION_NO_LOCK,
 	OPTION_ONLY,
 	OPTION_PAIRS,
 	OPTION_RAW,
+	OPTION_READERS,
 	OPTION_SECONDS,
 	OPTION_SEED,
+	OPTION_TRAIN,
 };
 
 static const struct tool_option bench_options[] = {
+	{OPTION_ACCELERATOR, "accelerator", "a100|h100",
+	 "with --train: let accelerators compute as fast as these (h100)"},
+	{OPTION_BATCH, "batch", "N", "with --train: let a batch have N records, not the model's number"},
 	{OPTION_BYTES, "bytes", "SIZE", "read at most SIZE of values in a run (1G)"},
+	{OPTION_COMPUTE, "compute", "MS",
+	 "with --train: let computing with a batch take MS milliseconds, not the model's time"},
 	{'d', "db", "DATABASE", "measure the database DATABASE instead of the largest one"},
 	{OPTION_DROP, "drop-caches", NULL,
 	 "empty the whole machine's caches for cold runs, which root may"},
@@ -35,6 +47,8 @@ static const struct tool_option bench_options[] = {
 	{OPTION_JSON, "json", NULL, "print one JSON object instead of a table"},
 	{'l', "library", "LIBRARY",
 	 "measure the lmdbio in LIBRARY (the one installed with this command)"},
+	{OPTION_MEMORY, "memory", "SIZE",
+	 "with --train: let all readers together have SIZE of memory (a fifth of the data)"},
 	{'n', "no-subdir", NULL,
 	 "PATH is the data file, not its directory (a file is recognised without this)"},
 	{OPTION_NO_LOCK, "no-lock", NULL,
@@ -44,8 +58,12 @@ static const struct tool_option bench_options[] = {
 	{'p', "processes", "LIST", "let so many processes read at a time (1,4)"},
 	{OPTION_RAW, "raw", "PATH", "let the original read PATH: the data set that is in the container, or the same data in a "
 	 "data file of LMDB 0.9"},
-	{OPTION_SECONDS, "seconds", "N", "take about N seconds in all (60)"},
+	{OPTION_READERS, "readers", "N",
+	 "with --train: let an accelerator have N readers, not the model's number"},
+	{OPTION_SECONDS, "seconds", "N", "take about N seconds in all (60; with --train 300)"},
 	{OPTION_SEED, "seed", "N", "draw keys and their order by the number N (1)"},
+	{OPTION_TRAIN, "train", "unet3d|resnet50|cosmoflow",
+	 "find how many emulated accelerators that train this model are fed"},
 	{0},
 };
 
@@ -53,26 +71,30 @@ static const struct tool bench_tool = {
 	.name = "lmdbio-bench",
 	.synopsis = "[OPTION]... PATH",
 	.purpose = "Measure how fast your LMDB data set is read here, by the original LMDB and by "
-		   "lmdbio in turn. The data set is not written to.",
+		   "lmdbio in turn. With --train, emulated accelerators read it after the rules of "
+		   "MLPerf Storage. The data set is not written to.",
 	.options = bench_options,
 	.closing = "Exit status: 0 measured; 1 the two have not read the same; 2 it could not be "
 		   "measured, or wrong usage; 130 interrupted.",
 };
 
 enum { BYTES_DEFAULT = 1 << 30, SECONDS_DEFAULT = 60, PAIRS_DEFAULT = 3, PROCESSES_MOST = 64 };
+enum { TRAIN_SECONDS = 300, BATCH_MOST = 1 << 20, READERS_MOST = 64, COMPUTE_MOST = 3600000 };
 
 static struct given_bench bench = {
 	.tool = &bench_tool,
 	.options = {.bytes = BYTES_DEFAULT,
-		    .seconds = SECONDS_DEFAULT,
 		    .pairs = PAIRS_DEFAULT,
 		    .seed = 1,
 		    .processes = {1, 4}},
 };
+static struct train train = {.bench = &bench};
 static struct {
 	const char *path, *database, *raw, *html, *library;
 	unsigned flags;
-	bool json;
+	bool json, a100;
+	/* The last option of those without --train, and of those with it alone. */
+	const char *given_alone, *train_alone;
 } asked;
 
 static bool parse_processes(const char *list)
@@ -97,12 +119,76 @@ static bool parse_processes(const char *list)
 	return right;
 }
 
+/* Milliseconds, also parts of one. */
+static bool parse_compute(const char *text)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end != text && !*end && value >= 0.001 && value <= COMPUTE_MOST) {
+		train.compute = (uint64_t)(1e6 * value);
+		return true;
+	}
+	tool_usage_error(&bench_tool, "--compute wants milliseconds from 0.001 to %d, not '%s'",
+			 COMPUTE_MOST, text);
+	return false;
+}
+
+static bool parse_accelerator(const char *text)
+{
+	asked.a100 = !strcmp(text, "a100");
+	if (asked.a100 || !strcmp(text, "h100"))
+		return true;
+	tool_usage_error(&bench_tool, "--accelerator wants a100 or h100, not '%s'", text);
+	return false;
+}
+
+/* What --train takes, and the options that have an effect with it alone. */
+static bool parse_train(int key)
+{
+	if (key == OPTION_TRAIN) {
+		train.model = train_model_find(optarg);
+		if (!train.model)
+			tool_usage_error(&bench_tool,
+					 "--train wants unet3d, resnet50 or cosmoflow, not '%s'",
+					 optarg);
+		return train.model != NULL;
+	}
+	asked.train_alone = key == OPTION_ACCELERATOR ? "--accelerator"
+			    : key == OPTION_BATCH     ? "--batch"
+			    : key == OPTION_COMPUTE   ? "--compute"
+			    : key == OPTION_MEMORY    ? "--memory"
+						      : "--readers";
+	switch (key) {
+	case OPTION_ACCELERATOR:
+		return parse_accelerator(optarg);
+	case OPTION_BATCH:
+		return tool_number_parse(&bench_tool, "--batch", optarg, 1, BATCH_MOST,
+					 &train.batch);
+	case OPTION_COMPUTE:
+		return parse_compute(optarg);
+	case OPTION_MEMORY:
+		return tool_size_parse(&bench_tool, "--memory", optarg, &train.memory);
+	default:
+		return tool_number_parse(&bench_tool, "--readers", optarg, 1, READERS_MOST,
+					 &train.readers);
+	}
+}
+
 static bool parse_number(int key)
 {
 	struct given_options *options = &bench.options;
 
 	switch (key) {
+	case OPTION_ACCELERATOR:
+	case OPTION_BATCH:
+	case OPTION_COMPUTE:
+	case OPTION_MEMORY:
+	case OPTION_READERS:
+	case OPTION_TRAIN:
+		return parse_train(key);
 	case OPTION_BYTES:
+		asked.given_alone = "--bytes";
 		if (tool_size_parse(&bench_tool, "--bytes", optarg, &options->bytes) &&
 		    options->bytes)
 			return true;
@@ -110,6 +196,7 @@ static bool parse_number(int key)
 			tool_usage_error(&bench_tool, "--bytes wants more than nothing");
 		return false;
 	case OPTION_PAIRS:
+		asked.given_alone = "--pairs";
 		return tool_number_parse(&bench_tool, "--pairs", optarg, 1, PAIRS_LIMIT,
 					 &options->pairs);
 	case OPTION_SECONDS:
@@ -119,6 +206,7 @@ static bool parse_number(int key)
 		return tool_number_parse(&bench_tool, "--seed", optarg, 0, UINT32_MAX,
 					 &options->seed);
 	case 'p':
+		asked.given_alone = "--processes";
 		return parse_processes(optarg);
 	default:
 		tool_usage_hint(&bench_tool);
@@ -143,6 +231,7 @@ static bool parse_option(int key)
 		return true;
 	case OPTION_HTML:
 		asked.html = optarg;
+		asked.given_alone = "--html";
 		return true;
 	case OPTION_JSON:
 		asked.json = true;
@@ -238,12 +327,45 @@ static int report(FILE *page)
 	return status;
 }
 
+/* Takes over what the model says and the user has not. */
+static void train_choose(void)
+{
+	const struct train_model *model = train.model;
+
+	train.batch = train.batch ? train.batch : model->batch;
+	train.readers = train.readers ? train.readers : model->readers;
+	if (!train.compute)
+		train.compute = 1000 * (asked.a100 ? model->a100 : model->h100);
+	train.wanted = model->wanted;
+	if (!bench.options.seconds)
+		bench.options.seconds = TRAIN_SECONDS;
+}
+
+static int run_train(void)
+{
+	if (open_sets() || find_programs())
+		return TOOL_FAILED;
+	train_choose();
+	fprintf(stderr, "%s: %s: accelerators of %s, about %u s\n", bench_tool.name, asked.path,
+		train.model->name, (unsigned)bench.options.seconds);
+	if (train_measure(&train))
+		return TOOL_FAILED;
+	if (!asked.json)
+		train_table(&train, stdout);
+	else if (train_json(&train, stdout))
+		return TOOL_FAILED;
+	return TOOL_OK;
+}
+
 static int run(void)
 {
 	char plan[256];
 	FILE *page = NULL;
-	int status = open_sets() || find_programs() ? TOOL_FAILED : given_plan(&bench);
+	int status;
 
+	if (!bench.options.seconds)
+		bench.options.seconds = SECONDS_DEFAULT;
+	status = open_sets() || find_programs() ? TOOL_FAILED : given_plan(&bench);
 	if (status)
 		return status;
 	/* Before the time is spent. */
@@ -271,10 +393,14 @@ int main(int argc, char **argv)
 			return TOOL_FAILED;
 	if (optind != argc - 1)
 		return tool_usage_error(&bench_tool, "one data set is wanted");
+	if (train.model ? asked.given_alone : asked.train_alone)
+		return tool_usage_error(&bench_tool, "%s has no effect %s --train",
+					train.model ? asked.given_alone : asked.train_alone,
+					train.model ? "with" : "without");
 	asked.path = argv[optind];
 	tool_signals_catch();
 	tool_unreadable_catch(on_unreadable);
-	status = run();
+	status = train.model ? run_train() : run();
 	given_close(&bench.sets[LMDBIO]);
 	if (asked.raw)
 		given_close(&bench.sets[ORIGINAL]);

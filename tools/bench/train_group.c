@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Makes a control group in which readers may have only so much memory, their page cache with it. */
+#include "train.h"
+
+#include "util/group.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Processes that have ended leave their group a moment later. */
+enum { REMOVALS = 500, REMOVAL_WAIT = 10000000 };
+
+static struct {
+	uint64_t memory;
+	char *group;
+	int rc;
+} making;
+
+/* Whether groups below one may have limits of memory; of version 1 all may. */
+static bool has_limits(const char *root, const char *directory, bool v2)
+{
+	FILE *file = v2 ? group_file(root, directory, "cgroup.subtree_control") : NULL;
+	char word[64];
+	bool found = !v2;
+
+	while (file && !found && fscanf(file, "%63s", word) == 1)
+		found = !strcmp(word, "memory");
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static int limit_write(const char *group, const char *name, uint64_t bytes)
+{
+	char path[PATH_MAX + 64];
+	FILE *file;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", group, name);
+	file = fopen(path, "we");
+	if (!file || fprintf(file, "%" PRIu64 "\n", bytes) < 0)
+		rc = errno;
+	if (file && fclose(file))
+		rc = errno;
+	return rc;
+}
+
+/* Called for each group from this process's own up, until one could be made below it. */
+static uint64_t try_below(const char *root, const char *directory, bool v2)
+{
+	int n;
+
+	if (!making.rc || !has_limits(root, directory, v2))
+		return UINT64_MAX;
+	n = snprintf(making.group, PATH_MAX, "%s/lmdbio-bench-%d", directory, (int)getpid());
+	if (n < 0 || n >= PATH_MAX)
+		return UINT64_MAX;
+	if (mkdir(making.group, 0755)) {
+		making.rc = errno;
+		return UINT64_MAX;
+	}
+	making.rc = limit_write(making.group, v2 ? "memory.max" : "memory.limit_in_bytes",
+				making.memory);
+	/* Memory that is swapped out would be above the limit all the same. */
+	if (!making.rc)
+		(void)limit_write(making.group, v2 ? "memory.swap.max" : "memory.swappiness", 0);
+	if (making.rc)
+		rmdir(making.group);
+	return UINT64_MAX;
+}
+
+int train_group_make(uint64_t memory, char group[PATH_MAX])
+{
+	making.memory = memory;
+	making.group = group;
+	making.rc = ENOSYS;
+	group_limit("", "memory", try_below);
+	if (making.rc)
+		*group = 0;
+	return making.rc;
+}
+
+void train_group_remove(const char *group)
+{
+	const struct timespec moment = {.tv_nsec = REMOVAL_WAIT};
+
+	for (int i = 0; *group && rmdir(group) && errno == EBUSY && i < REMOVALS; i++)
+		nanosleep(&moment, NULL);
+}
