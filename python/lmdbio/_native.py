@@ -168,6 +168,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("lmdbio_prefetch_range", _INT, [_HANDLE, _UINT, _HANDLE, _HANDLE]),
     ("lmdbio_prefetch_records", _INT, [_HANDLE, _UINT, _HANDLE, _SIZE]),
     ("lmdbio_advise", _INT, [_HANDLE, _UINT, _INT, _UINT]),
+    ("lmdbio_get_record", _INT, [_HANDLE, _UINT, _U64, _HANDLE, ctypes.POINTER(Value)]),
     ("lmdbio_loader_open", _INT,
      [ctypes.POINTER(_HANDLE), _TEXT, _UINT, _TEXT, ctypes.POINTER(LoaderOptions)]),
     ("lmdbio_loader_epoch", _INT, [_HANDLE, _U64]),
