@@ -25,24 +25,24 @@ with lmdb.open("data/train", map_size=1 << 26) as env, env.begin(write=True) as 
 END
 "$top_builddir/tools/lmdbio-convert" -q data/train data/packed
 rm data/train/lock.mdb
-quick=(--train=cosmoflow --library="$dropin" --seconds=1 --batch=2 --readers=3 --compute=1.5)
+quick=(--train=cosmoflow --library="$dropin" --seconds=1 --batch=60 --readers=3 --compute=15)
 
 cat > check.py <<'END'
 import json, sys
 result, titles = json.load(open("out")), sys.argv[1].split("|")
 assert result["schema"] == "lmdbio-bench-train/1" and result["model"] == "cosmoflow"
-assert (result["batch"], result["readers"], result["compute_seconds"]) == (2, 3, 0.0015)
+assert (result["batch"], result["readers"], result["compute_seconds"]) == (60, 3, 0.015)
 assert result["utilisation_wanted"] == 0.7 and result["records"] == 600
 assert [way["title"] for way in result["ways"]] == titles
 for way in result["ways"]:
     runs = {run["accelerators"]: run for run in way["runs"]}
     assert len(runs) == len(way["runs"]) > 0, way
     for n, run in runs.items():
-        used = run["steps"] * 0.0015 / (run["seconds"] * n) if run["steps"] else 0
+        used = run["steps"] * 0.015 / (run["seconds"] * n) if run["steps"] else 0
         assert abs(run["utilisation"] - used) < 1e-6 and used <= 1, run
         assert run["steps"] % n == 0 or run["given_up"], run
         # Behind the first step, and each reader may be a batch ahead.
-        least, most = (run["steps"] + n) * 2, (run["steps"] + n + 3 * n) * 2
+        least, most = (run["steps"] + n) * 60, (run["steps"] + n + 3 * n) * 60
         assert least <= run["records"] <= most or run["given_up"], run
         assert run["bytes"] == 20000 * run["records"], run
     fed = way["fed"]
