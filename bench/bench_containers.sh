@@ -17,16 +17,15 @@ trap - HUP INT TERM
 convert=$top_builddir/tools/lmdbio-convert
 pairs=${PAIRS:-5}
 
-# timed COMMAND...: seconds.
+# timed COMMAND...: seconds, and those of all processors.
 timed() {
-	local began=${EPOCHREALTIME/./} ended
+	local TIMEFORMAT='%R %U %S'
 
-	"$@" >/dev/null
-	ended=${EPOCHREALTIME/./}
-	awk -v us=$((ended - began)) 'BEGIN { printf "%.3f\n", us / 1000000 }'
+	{ time "$@" >/dev/null 2>&3; } 3>&2 2>&1 | awk '{ print $1, $2 + $3 }'
 }
 
-# compare TITLE ASKED BASE OURS: two functions that print seconds; the ratio is base's to ours.
+# compare TITLE ASKED BASE OURS: two functions that print seconds, and those of all processors; the ratios are base's
+# to ours, and ours to base's.
 compare() {
 	local i
 
@@ -37,8 +36,10 @@ compare() {
 		"$4" >>"$scratch/ours"
 	done
 	awk -v title="$1" -v asked="$2" -v base="$(median <"$scratch/base")" \
-		-v ours="$(median <"$scratch/ours")" 'BEGIN {
-			printf "%-58s %8.3f s %8.3f s  rate %5.2f x, asked %s\n", title, base, ours, base / ours, asked
+		-v ours="$(median <"$scratch/ours")" -v base_cpu="$(median 2 <"$scratch/base")" \
+		-v ours_cpu="$(median 2 <"$scratch/ours")" 'BEGIN {
+			printf "%-58s %8.3f s %8.3f s  rate %5.2f x, asked %s; processors %.3f s %.3f s, %.2f x\n", title,
+				base, ours, base / ours, asked, base_cpu, ours_cpu, ours_cpu / base_cpu
 		}'
 }
 

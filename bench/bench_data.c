@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 /* "img" is ImageNet as Caffe keeps it (256 x 256 pixels of 3 bytes and a few of protobuf), "mid" a
- * small compressed picture, "cifar" one CIFAR-10 record, "small" what a key-value program keeps. */
+ * small compressed picture, "photo" a
+ * larger one, "cifar" one CIFAR-10 record, "small" what a key-value program keeps. */
 static const struct data_set sets[] = {
 	{"img", 10000, 196620, "_train/image.JPEG", 10000},
 	{"cifar", 500000, 3090, "_train/image.png", 200000},
 	{"mid", 160000, 12000, "", 20000},
+	{"photo", 20000, 100000, "", 10000},
 	{"small", 10000000, 100, "", 1000000},
 	{"tiny", 1, 100, "", 1},
 };

@@ -51,9 +51,10 @@ const char *argp_program_version = "bench_figures (lmdbio) " PACKAGE_VERSION;
 static const struct argp_option argp_options[] = {
 	{0, 0, 0, 0, "What is measured", 1},
 	{"suite", OPTION_SUITE, "NAME", 0,
-	 "speed2, storms or random: the figures to reach, and whether they are", 0},
+	 "speed2, storms, random, unhinted or seconds: the figures to reach, and whether they are",
+	 0},
 	{"only", OPTION_ONLY, "TEXT", 0, "the suite's rows with this in their titles", 0},
-	{"set", 's', "LIST", 0, "img, mid, cifar, small, tiny (small)", 0},
+	{"set", 's', "LIST", 0, "img, photo, mid, cifar, small, tiny (small)", 0},
 	{"work", 'w', "LIST", 0,
 	 "scan, backward, stride, keys, lookup, get, begin, batch, keep, open, load (scan)", 0},
 	{"state", OPTION_STATE, "WORD", 0,

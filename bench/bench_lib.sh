@@ -16,7 +16,7 @@ set_format() {
 	rmdir "$2.made"
 }
 
-# median: of the numbers on standard input, a line each.
+# median [COLUMN]: of the numbers on standard input, in that column of each line.
 median() {
-	sort -g | awk '{ v[NR] = $1 } END { printf "%.12g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
+	awk -v column="${1:-1}" '{ print $column }' | sort -g | awk '{ v[NR] = $1 } END { printf "%.12g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
 }

@@ -37,9 +37,10 @@ void case_title(const struct bench_case *what, char title[TITLE_ROOM])
 		snprintf(processes, sizeof(processes), ", %u processes", what->processes);
 	if (what->busy || what->nice)
 		snprintf(busy, sizeof(busy), ", %u busy, nice %u", what->busy, what->nice);
-	snprintf(title, TITLE_ROOM, "%s: %s, %s%s%s%s%s%s", what->set, work_titles[what->work],
+	snprintf(title, TITLE_ROOM, "%s: %s, %s%s%s%s%s%s%s%s", what->set, work_titles[what->work],
 		 state_names[what->state], what->slow ? ", slowfs" : "", processes,
-		 what->nordahead ? ", NORDAHEAD" : "", what->hash ? ", every byte" : "", busy);
+		 what->nordahead ? ", NORDAHEAD" : "", what->hash ? ", every byte" : "", busy,
+		 what->variable ? ", " : "", what->variable ? what->variable : "");
 }
 
 static struct bench_job case_job(const struct measured *m, const char *path, uint64_t seed)
@@ -94,9 +95,8 @@ static int start_run(enum library library, struct bench_result *result)
 }
 
 /* How a file lies in the page cache is the work of who has read it into there. */
-static int first_epoch(const struct measured *m, struct place *place,
-		       const struct bench_job *again, enum library library,
-		       struct bench_result *result)
+static int first_epoch(const struct measured *m, struct place *place, const struct bench_job *again,
+		       enum library library, struct bench_result *result)
 {
 	struct bench_job job = *again;
 	int rc;
@@ -126,8 +126,11 @@ static int one_run(const struct measured *m, struct place *place, enum library l
 	if (!rc)
 		rc = run_group(&job, library, m->what->processes,
 			       library == LMDBIO ? m->what->variable : NULL, result);
-	if (!rc)
-		rc = place_counters(place, &result->requests, &result->asked);
+	if (rc || (!place->slow && m->what->state != STATE_COLD))
+		return rc;
+	rc = place_counters(place, &result->requests, &result->asked);
+	if (!place->slow)
+		result->asked = result->fetched;
 	return rc;
 }
 

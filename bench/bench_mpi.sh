@@ -14,7 +14,8 @@
 # ranks have opened the set to the last record of the last rank, with the staging before it; seconds of
 # the job, which are the epoch's and what it takes to start and end mpiexec, MPI and the programs (the
 # staging's, too); imbalance, the time that the slowest rank has waited over the average, in the staging
-# if there is one, else in the epoch. RAW=FILE keeps what each run gave.
+# if there is one, else in the epoch; processor seconds of the job and its staging, their start included and
+# storage's not, for each GB of the set. RAW=FILE keeps what each run gave.
 #
 # The processors of one machine do the work of all nodes and of the storage, which bounds the epoch of
 # who waits little. SLOWER=k shows what it would be with k times the processors: storage has k times the
@@ -133,19 +134,26 @@ way_prepare() {
 	esac
 }
 
-# measure: one line "BYTES REQUESTS EPOCH JOB IMBALANCE" of $way.
+# spent: processor seconds of all processes that have ended below this shell.
+spent() {
+	awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($14 + $15) / hz }' "/proc/$$/stat"
+}
+
+# measure: one line "BYTES REQUESTS EPOCH JOB IMBALANCE PROCESSOR" of $way.
 measure() {
-	local began
+	local began cpu_before
 
 	each_cold
 	truncate -s 0 "$TOGETHER"
 	truncate -s 4 "$TOGETHER"
+	cpu_before=$(spent)
 	began=$(date +%s.%N)
 	way_prepare "$way"
 	job "${launch[@]}" "$scratch/rank" >"$scratch/lines" 2>"$scratch/told" ||
 		{ cat "$scratch/told" >&2 && exit 1; }
 	awk -v before="$before" -v began="$began" -v ended="$(date +%s.%N)" -v slower="$slower" \
-		-v bytes="$(counted bytes)" -v requests="$(counted requests)" '
+		-v bytes="$(counted bytes)" -v requests="$(counted requests)" -v size="$(file_size "$set")" \
+		-v before_cpu="$cpu_before" -v cpu="$(spent)" '
 		function number() { gsub(/[^0-9]/, ""); return $0 }
 		/"wall_ns"/ { if (FILENAME ~ /lines$/) before += number() / 1e9 }
 		/"slowest_ns"/ { slowest = number() }
@@ -162,8 +170,8 @@ measure() {
 		}
 		END {
 			spread = average ? slowest / average : sum ? most * n / sum : 1
-			printf "%d %d %.4f %.4f %.3f\n", bytes, requests,
-				(before + last - first) / slower, ended - began, spread
+			printf "%d %d %.4f %.4f %.3f %.3f\n", bytes, requests, (before + last - first) / slower,
+				ended - began, spread, (cpu - before_cpu) * 1e9 / size
 		}' "$scratch/staged" "$scratch/lines"
 }
 
@@ -172,8 +180,8 @@ row() {
 	local column
 
 	printf '%-6s %dx%d  %-12s' "$set" "$ranks" "$nodes" "$way"
-	for column in 1 2 3 4 5; do
-		awk -v c=$column '{ print $c }' "$1" | median
+	for column in 1 2 3 4 5 6; do
+		median "$column" <"$1"
 	done | awk '
 		NR == 1 { printf " %9.1f", $1 / 1e6 }
 		NR == 2 { printf " %9d", $1 }
@@ -189,7 +197,7 @@ set_format "${FORMAT:-}" "$scratch/backing/cifar"
 for set in "${sets[@]}"; do
 	echo "$set: $(($(file_size "$set") / 1000000)) MB"
 done
-printf '%-6s %s  %-12s %9s %9s %9s %9s %9s\n' set RxN way MB requests epoch job imbalance
+printf '%-6s %s  %-12s %9s %9s %9s %9s %9s %9s\n' set RxN way MB requests epoch job imbalance "cpu s/GB"
 for shape in "$@"; do
 	ranks=${shape%x*} nodes=${shape#*x} NODES=$nodes
 	mounts_start "$nodes"

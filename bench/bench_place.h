@@ -25,6 +25,7 @@ struct place {
 	bool complained;
 	pid_t slowfs;
 	char backing[PATH_MAX];
+	uint64_t disk_reads; /* of the plain directory's disk, at the last reset */
 };
 
 struct slowfs_settings {
@@ -52,7 +53,8 @@ int place_prepare(struct place *place, const struct data *data, enum state state
 /* Sets the counters alone to 0. Returns 0 or an errno. */
 int place_reset(struct place *place);
 
-/* Read requests and bytes since either; 0 and 0 where nobody counts. */
+/* Read requests and bytes since either. Of a plain directory the requests are all that its disk has
+ * been sent, by whatever program, and there are no bytes; 0 and 0 where nothing counts. */
 int place_counters(const struct place *place, uint64_t *requests, uint64_t *bytes);
 
 #endif

@@ -11,10 +11,13 @@ static void print_library(FILE *out, const struct measured *m, enum library libr
 	double seconds = measured_seconds(m, library, MEDIANS);
 	double cpu = MEASURED(m, library, MEDIANS, user) + MEASURED(m, library, MEDIANS, system);
 
-	fprintf(out, "  %-9s %9.4f %8.4f %9.0f %11.0f %8.3f %8.0f %9.0f %9.0f %8.0f %9.0f %10.1f\n",
+	fprintf(out,
+		"  %-9s %9.4f %8.4f %9.0f %11.0f %8.3f %8.3f %8.0f %9.0f %9.0f %8.0f %9.0f "
+		"%10.1f\n",
 		library_names[library], seconds, MEASURED(m, library, MEDIANS, closing) / 1e9,
 		MEASURED(m, library, MEDIANS, bytes) / 1048576 / seconds,
 		MEASURED(m, library, MEDIANS, records) / seconds, cpu / 1e6,
+		cpu * 1e3 / MEASURED(m, library, MEDIANS, bytes),
 		MEASURED(m, library, MEDIANS, major), MEASURED(m, library, MEDIANS, minor),
 		MEASURED(m, library, MEDIANS, switches), MEASURED(m, library, MEDIANS, rss) / 1024,
 		MEASURED(m, library, MEDIANS, requests),
@@ -54,9 +57,9 @@ void print_case(FILE *out, const struct measured *m, const struct figure_input *
 		fprintf(out, "; %" PRIu64 " records of %" PRIu64 " bytes, file %.1f MiB",
 			m->data.records, m->data.set->value_size,
 			(double)m->data.file_size / 1048576);
-	fprintf(out, "\n  %-9s %9s %8s %9s %11s %8s %8s %9s %9s %8s %9s %10s\n", "", "seconds",
-		"closing", "MiB/s", "records/s", "cpu s", "major", "minor", "switches", "RSS MiB",
-		"requests", "MiB asked");
+	fprintf(out, "\n  %-9s %9s %8s %9s %11s %8s %8s %8s %9s %9s %8s %9s %10s\n", "", "seconds",
+		"closing", "MiB/s", "records/s", "cpu s", "cpu s/GB", "major", "minor", "switches",
+		"RSS MiB", "requests", "MiB asked");
 	print_library(out, m, ORIGINAL);
 	print_library(out, m, LMDBIO);
 	figure_measure(FIGURE_RATE, input, &rate);

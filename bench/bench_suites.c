@@ -158,10 +158,80 @@ static const struct suite_row storms[] = {
 		RANDOM(set_, count_, nordahead_, 8, 19, least)
 
 static const struct suite_row random_rows[] = {
-	RANDOM_BESIDE("small", 1000, true, 1.0),  RANDOM_BESIDE("small", 1000, false, 1.0),
-	RANDOM_BESIDE("cifar", 1000, true, 1.0),  RANDOM_BESIDE("cifar", 1000, false, 1.0),
-	RANDOM_BESIDE("mid", 1000, true, 2.0),    RANDOM_BESIDE("mid", 1000, false, 1.0),
-	RANDOM_BESIDE("img", 200, true, 2.0),     RANDOM_BESIDE("img", 200, false, 1.0),
+	RANDOM_BESIDE("small", 1000, true, 1.0), RANDOM_BESIDE("small", 1000, false, 1.0),
+	RANDOM_BESIDE("cifar", 1000, true, 1.0), RANDOM_BESIDE("cifar", 1000, false, 1.0),
+	RANDOM_BESIDE("mid", 1000, true, 2.0),   RANDOM_BESIDE("mid", 1000, false, 1.0),
+	RANDOM_BESIDE("img", 200, true, 2.0),    RANDOM_BESIDE("img", 200, false, 1.0),
+};
+
+/* Cold values in no order that nothing tells of, by processes that share them: as fast as the original,
+ * and hardly more than one request a value. */
+#define UNHINTED(set_, count_, slow_, nordahead_, processes_)                                      \
+	.what = {.set = set_,                                                                      \
+		 .work = WORK_GET,                                                                 \
+		 .state = STATE_COLD,                                                              \
+		 .slow = slow_,                                                                    \
+		 .processes = processes_,                                                          \
+		 .touch = TOUCH,                                                                   \
+		 .count = count_,                                                                  \
+		 .nordahead = nordahead_}
+#define UNHINTED_SMALL(processes_, slow_, nordahead_)                                              \
+	{                                                                                          \
+		UNHINTED("cifar", 4000, slow_, nordahead_, processes_), .figures = {               \
+			{FIGURE_RATE, 1.0},                                                        \
+			{FIGURE_REQUESTS_VALUE, 1.05}                                              \
+		}                                                                                  \
+	}
+#define UNHINTED_LARGE(processes_, slow_, nordahead_)                                              \
+	{                                                                                          \
+		UNHINTED("photo", 400, slow_, nordahead_, processes_), .figures = {                \
+			{FIGURE_RATE, 1.0},                                                        \
+			{FIGURE_REQUESTS_VALUE, 1.05},                                             \
+			{FIGURE_BYTES_VALUE, 1.2},                                                 \
+		}                                                                                  \
+	}
+#define UNHINTED_BY_ALL(kind, slow_, nordahead_)                                                   \
+	kind(1, slow_, nordahead_), kind(4, slow_, nordahead_), kind(8, slow_, nordahead_)
+
+static const struct suite_row unhinted[] = {
+	UNHINTED_BY_ALL(UNHINTED_SMALL, true, false),  UNHINTED_BY_ALL(UNHINTED_SMALL, true, true),
+	UNHINTED_BY_ALL(UNHINTED_LARGE, true, false),  UNHINTED_BY_ALL(UNHINTED_LARGE, true, true),
+	UNHINTED_BY_ALL(UNHINTED_SMALL, false, false), UNHINTED_BY_ALL(UNHINTED_SMALL, false, true),
+	UNHINTED_BY_ALL(UNHINTED_LARGE, false, false), UNHINTED_BY_ALL(UNHINTED_LARGE, false, true),
+};
+
+/* Processor seconds of each way of reading. What storage takes, on slowfs another process, is not in
+ * them. */
+#define SECONDS(most, processes_, ...)                                                             \
+	{                                                                                          \
+		.what = {.processes = processes_, .touch = TOUCH, __VA_ARGS__}, .figures = {       \
+			{FIGURE_CPU, most},                                                        \
+		}                                                                                  \
+	}
+#define SCANNED .work = WORK_SCAN, .state = STATE_COLD
+#define SECONDS_OF(set_)                                                                           \
+	SECONDS(0.8, 1, .set = set_, SCANNED, .slow = true),                                       \
+		SECONDS(0.8, 1, .set = set_, SCANNED, .slow = true, .nordahead = true),            \
+		SECONDS(0.8, 1, .set = set_, SCANNED, .slow = true,                                \
+			.variable = "LMDBIO_STORE=cache"),                                         \
+		SECONDS(0.8, 1, .set = set_, SCANNED),                                             \
+		SECONDS(0.8, 1, .set = set_, SCANNED, .nordahead = true),                          \
+		SECONDS(0.8, 4, .set = set_, .work = WORK_STRIDE, .slow = true),                   \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_SCAN, .slow = true,                      \
+			.state = STATE_WARM),                                                      \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_SCAN, .state = STATE_WARM),              \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_SCAN, .state = STATE_HOT),               \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_GET, .state = STATE_WARM),               \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_GET, .slow = true, .count = 400),        \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_GET, .slow = true, .count = 400,         \
+			.nordahead = true),                                                        \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_GET, .count = 400),                      \
+		SECONDS(1.0, 1, .set = set_, .work = WORK_GET, .count = 400, .nordahead = true)
+
+static const struct suite_row seconds_rows[] = {
+	SECONDS_OF("small"),
+	SECONDS_OF("cifar"),
+	SECONDS_OF("img"),
 };
 
 static const struct suite suites[] = {
@@ -171,6 +241,10 @@ static const struct suite suites[] = {
 	 sizeof(storms) / sizeof(storms[0])},
 	{"random", "cold random reading of a local disk, beside busy processes", random_rows,
 	 sizeof(random_rows) / sizeof(random_rows[0])},
+	{"unhinted", "cold random reading by processes together, with nothing told", unhinted,
+	 sizeof(unhinted) / sizeof(unhinted[0])},
+	{"seconds", "processor seconds of each way of reading", seconds_rows,
+	 sizeof(seconds_rows) / sizeof(seconds_rows[0])},
 };
 
 const struct suite *suite_find(const char *name)

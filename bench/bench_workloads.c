@@ -71,7 +71,7 @@ static int work_stride(struct bench_state *state, struct bench_result *result)
 
 static int work_get(struct bench_state *state, struct bench_result *result)
 {
-	for (uint64_t i = 0; i < state->job->count; i++) {
+	for (uint64_t i = 0; i < state->count; i++) {
 		MDB_val key = bench_key_set(&state->key, state->order[i]), value;
 		int rc = mdb_get(state->txn, state->dbi, &key, &value);
 
@@ -101,7 +101,7 @@ static int work_begin(struct bench_state *state, struct bench_result *result)
 {
 	int rc = 0;
 
-	for (uint64_t i = 0; i < state->job->count && !rc; i++) {
+	for (uint64_t i = 0; i < state->count && !rc; i++) {
 		MDB_val key = bench_key_set(&state->key, state->order[i]), value;
 
 		mdb_txn_abort(state->txn);
@@ -119,8 +119,8 @@ static int work_batch(struct bench_state *state, struct bench_result *result)
 {
 	const struct bench_job *job = state->job;
 
-	for (uint64_t done = 0; done < job->count; done += job->batch) {
-		uint64_t left = job->count - done, n = left < job->batch ? left : job->batch;
+	for (uint64_t done = 0; done < state->count; done += job->batch) {
+		uint64_t left = state->count - done, n = left < job->batch ? left : job->batch;
 		int rc = 0;
 
 		for (uint64_t i = 0; i < n; i++)
@@ -274,6 +274,20 @@ int prefetch_find(struct bench_state *state)
 	return 0;
 }
 
+/* The worker's share of the random reads of all. */
+static int prepare_order(struct bench_state *state)
+{
+	const struct bench_job *job = state->job;
+
+	state->order = calloc(job->count / job->step + 1, sizeof(*state->order));
+	if (!state->order)
+		return ENOMEM;
+	for (uint64_t i = job->first; i < job->count; i += job->step)
+		state->order[state->count++] =
+			(uint32_t)bench_permute(i, job->records, job->seed);
+	return 0;
+}
+
 static int prepare_batch(struct bench_state *state)
 {
 	const struct bench_job *job = state->job;
@@ -295,7 +309,7 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 	if (job->work >= WORKS || !workloads[job->work].run || !job->path ||
 	    job->records > UINT32_MAX ||
 	    ((job->work == WORK_STRIDE || job->work == WORK_LOOKUP || job->work == WORK_GIVEN ||
-	      job->work == WORK_TRAIN) &&
+	      workloads[job->work].random || job->work == WORK_TRAIN) &&
 	     !job->step) ||
 	    (workloads[job->work].random && job->count > job->records)) {
 		fprintf(stderr, "bench_worker: the job makes no sense\n");
@@ -306,12 +320,8 @@ int workload_prepare(const struct bench_job *job, struct bench_state **ret)
 		return ENOMEM;
 	state->job = job;
 	bench_key_init(&state->key, job->suffix ? job->suffix : "");
-	if (workloads[job->work].random && job->count) {
-		state->order = calloc(job->count, sizeof(*state->order));
-		for (uint64_t i = 0; i < job->count && state->order; i++)
-			state->order[i] = (uint32_t)bench_permute(i, job->records, job->seed);
-		rc = state->order ? 0 : ENOMEM;
-	}
+	if (workloads[job->work].random && job->count)
+		rc = prepare_order(state);
 	if (!rc && job->work == WORK_KEEP) {
 		state->kept = calloc(job->records + 1, sizeof(*state->kept));
 		rc = state->kept ? 0 : ENOMEM;

@@ -15,6 +15,7 @@ struct bench_state {
 	const struct bench_job *job;
 	struct bench_key key;
 	uint32_t *order;              /* of random reads */
+	uint64_t count;               /* of them */
 	MDB_val *kept;                /* of WORK_KEEP */
 	struct bench_key *batch_text; /* of WORK_BATCH */
 	MDB_val *batch_keys;
