@@ -14,6 +14,7 @@ enum {
 	AHEAD_FLIGHTS = 64,
 	AHEAD_RANGES = 256,
 	FLIGHT_LOADS = 2, /* a value that is no longer than a chunk lies in two at most */
+	SLAB_FLIGHTS = 2, /* a huge page holds so many chunks */
 };
 
 /* A range of the file that will be wanted. */
@@ -35,7 +36,12 @@ struct flight {
 	struct store_load loads[FLIGHT_LOADS];
 	unsigned count;
 	struct flight *next; /* free list */
-	void *scratch;       /* where it lands, or NULL */
+};
+
+/* Memory in which flights land, a part for each. */
+struct ahead_slab {
+	uint8_t *bytes; /* NULL: there is none yet */
+	bool huge;      /* large reads have asked for a huge page */
 };
 
 struct ahead {
@@ -55,6 +61,7 @@ struct ahead {
 	bool failed;      /* a read: what lies ahead is the program's to find out */
 	struct flight *idle;
 	struct flight flights[AHEAD_FLIGHTS];
+	struct ahead_slab slabs[AHEAD_FLIGHTS / SLAB_FLIGHTS]; /* of flights that are neighbours */
 };
 
 void ahead_open(struct ahead *ahead, struct store *store, struct io *io, pthread_mutex_t *lock);

@@ -111,6 +111,9 @@ size_t io_alignment(const struct io *io);
  * divert a direct read that is under way. NULL: there is none. In a forked child it is gone
  * already: forget it. */
 void *io_buffer_new(size_t length);
+/* Asks for huge pages, where the kernel gives them to those that ask: of 2 MiB or more that
+ * io_buffer_new() has made, and that have not been touched. */
+void io_buffer_huge(void *buffer, size_t length);
 void io_buffer_free(void *buffer, size_t length);
 
 /* Reads the whole range, going on after short reads and EINTR. *done is less than length only at

@@ -20,7 +20,7 @@ enum {
 	DEPTH_SHARED = 4,         /* reads in flight at least of one of many processes */
 	DEPTH_FIT = 2,            /* ... and where memory has room for none */
 	MAPPED_JUDGED = 32 << 20, /* bytes, each time that so many have been mapped */
-	PREPARE_FROM = 8 << 20,   /* bytes: scans that look so far ahead go on for a while */
+	PREPARE_FROM = 4 << 20,   /* bytes: scans that look so far ahead go on for a while */
 };
 
 bool prefetch_want(struct prefetch *prefetch, struct wanted_range range)
@@ -102,10 +102,11 @@ static bool start_all(struct prefetch *prefetch)
 	}
 	engine->failed = false;
 	announcements_advance(prefetch);
+	/* Before the chunks are planned, or they are read into other memory and copied. */
+	if (engine->in_flight)
+		memory_prepare(prefetch);
 	there = passed_on_turn(prefetch) && ahead_start(engine, prefetch_depth(prefetch));
 	prefetch_announce(prefetch);
-	if (!there && engine->in_flight)
-		memory_prepare(prefetch);
 	return there;
 }
 

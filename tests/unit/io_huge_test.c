@@ -251,6 +251,38 @@ static void requests_when_for_the_cache_then_as_if_read(void **state)
 	assert_true(is_cached());
 }
 
+/* KiB of address space. */
+static long address_space(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	char line[256];
+	long kib = 0;
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "VmSize: %ld", &kib) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return kib;
+}
+
+static void buffer_when_as_long_as_a_huge_page_then_it_may_be_one(void **state)
+{
+	long before = address_space();
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++) {
+		uint8_t *buffer = io_buffer_new(2 * MIB);
+
+		assert_non_null(buffer);
+		assert_int_equal((uintptr_t)buffer % (2 * MIB), 0);
+		io_buffer_huge(buffer, 2 * MIB);
+		buffer[0] = buffer[2 * MIB - 1] = 1;
+		io_buffer_free(buffer, 2 * MIB);
+	}
+	assert_in_range(address_space(), 0, before + 64 * 1024);
+}
+
 static void range_when_it_is_not_one_of_large_pages_then_left_alone(void **state)
 {
 	(void)state;
@@ -294,6 +326,7 @@ int main(void)
 			file_when_the_kernel_knows_no_such_advice_then_what_was_there_stays,
 			forget),
 		cmocka_unit_test_setup(requests_when_for_the_cache_then_as_if_read, forget),
+		cmocka_unit_test(buffer_when_as_long_as_a_huge_page_then_it_may_be_one),
 		cmocka_unit_test_setup(range_when_it_is_not_one_of_large_pages_then_left_alone,
 				       forget),
 		cmocka_unit_test_setup(kernel_when_it_brings_nothing_then_is_seldom_asked, forget),
