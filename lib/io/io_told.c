@@ -8,8 +8,15 @@
 
 #include "util/checked.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_cachestat /* Linux 6.5 */
+#define SYS_cachestat 451
+#endif
 
 enum { BEHIND = 2 << 20 }; /* a huge page's length behind a file's end nothing is cached */
 
@@ -29,4 +36,15 @@ bool io_is_told(int fd)
 		page = 1;
 	munmap(behind, 4096);
 	return !(page & 1);
+}
+
+int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
+{
+	const uint64_t range[2] = {offset, length};
+	uint64_t counts[5] = {0}; /* struct cachestat, which C libraries do not have yet */
+
+	if (syscall(SYS_cachestat, fd, range, counts, 0))
+		return errno;
+	*pages = counts[0];
+	return 0;
 }
