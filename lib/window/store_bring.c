@@ -242,7 +242,9 @@ static int bring(struct store *store, uint64_t offset, uint64_t end, bool *waite
 {
 	struct store_load loads[LOADS_AT_ONCE];
 	struct patience patience = {0};
-	struct plan_how how = {.urgent = true, .guess = atomic_load(&store->guess)};
+	struct plan_how how = {.urgent = true,
+			       .guess = atomic_load(&store->guess),
+			       .large = end - offset >= STORE_FAULT};
 	bool left;
 	int rc = 0;
 

@@ -145,14 +145,16 @@ void store_guess(struct store *store, enum store_guess guess)
  * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
  * twice the least); and before that what is around, as with the kernel's own reading around, for
  * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
- * 0.4 times more than with what it has asked for. */
-static uint64_t widen_guess(struct store *store, uint64_t chunk, uint64_t blocks,
-			    enum store_guess guess)
+ * 0.4 times more than with what it has asked for. So does one that wants large values, of which what lies
+ * around costs as much as they do: 400 of 5,000 values of 100 KB came with 2.4 times their bytes when
+ * the third wish brought the chunk. */
+static uint64_t widen_guess(struct store *store, uint64_t chunk, const struct plan_how *how)
 {
-	if (arena_pieces(store->arena, chunk) >=
-	    (guess == GUESS_AROUND ? AROUND_TIMES : ALONE_TIMES))
+	bool around = how->guess == GUESS_AROUND && !how->large;
+
+	if (arena_pieces(store->arena, chunk) >= (around ? AROUND_TIMES : ALONE_TIMES))
 		return ARENA_CHUNK;
-	return guess == GUESS_AROUND && blocks < block_of(AROUND) / 2 ? AROUND : ARENA_BLOCK;
+	return around ? AROUND : ARENA_BLOCK;
 }
 
 /* Whether so much of the file has been read at random, never the same twice, that all of it will
@@ -196,7 +198,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	 * wanted. */
 	if (how->guess && widen == ARENA_BLOCK && arena_budget(store->arena) >= store->file.data) {
 		epoch = is_epoch(store, how->guess);
-		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, last - first, how->guess);
+		widen = epoch ? ARENA_CHUNK : widen_guess(store, chunk, how);
 	}
 	if (is_served(store, chunk, last - first, how, widen)) {
 		shed(store);

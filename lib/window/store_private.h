@@ -17,6 +17,7 @@ struct plan_how {
 				   neighbours up to multiples of it */
 	bool urgent;            /* a program waits for it */
 	enum store_guess guess; /* ... and may be given more */
+	bool large;             /* for a value that is worth a request of its own */
 	bool alone;             /* the server has been waited for in vain */
 	bool again;             /* PLAN_BUSY the last time: the page cache had nothing of it */
 	bool passed_on;         /* for other processes, which find it in the page cache */

@@ -179,6 +179,19 @@ for flag in "" --nordahead; do
 	at_most "random_img${flag/--/_}_major_faults" "$(field major "$line")" "$faults"
 done
 
+# Large values are worth a request of their own, so little is read around them.
+make_set large 600 100000
+expected=$(original --records=600 --count=48 get "$scratch/backing/large" | seen)
+for flag in "" --nordahead; do
+	cold
+	# shellcheck disable=SC2086
+	line=$(reader $flag --records=600 --count=48 get "$scratch/mount/large")
+	equal "random_large${flag/--/_}_sees_the_same" "$expected" "$(echo "$line" | seen)"
+	at_most "random_large${flag/--/_}_requests" "$(slowfs_stat large/data.mdb:requests)" $((48 + opening_requests))
+	at_most "random_large${flag/--/_}_bytes" "$(slowfs_stat large/data.mdb:bytes)" \
+		$((48 * 100000 * 12 / 10 + 4 * opening_bytes))
+done
+
 # All values in no order, told by nobody: the whole file in three requests a chunk, two of them around
 # what was wanted first.
 expected=$(original --records=20000 --count=20000 get "$scratch/backing/cifar" | seen)
