@@ -25,7 +25,7 @@ static const struct {
 	uint64_t part, least, most;
 } naps[] = {
 	[NAP_BUSY] = {32, 200000, 4000000},
-	[NAP_IDLE] = {64, 4000000, 16000000},
+	[NAP_IDLE] = {64, 4000000, 32000000},
 };
 
 uint64_t mpi_nap_next(struct mpi_nap *nap, bool found, enum mpi_nap_kind kind)

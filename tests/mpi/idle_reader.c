@@ -125,7 +125,7 @@ static void wait_for(int fd, int ms)
 }
 
 /* Tells the processor time of the job's servers and of this process in a window in which this one has
- * nothing to do, 2 % of the window, in microseconds, and how many servers there are. "once": ends
+ * nothing to do, 1 % of the window, in microseconds, and how many servers there are. "once": ends
  * when it has read. */
 int main(int argc, char **argv)
 {
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 	wait_for(ends[0], WINDOW_MS);
 	served = servers_us(&servers) - served;
 	printf("%ld %ld %ld %d\n", served, processor_us(getpid()) - self,
-	       (now_us() - began) * 2 / 100, servers);
+	       (now_us() - began) / 100, servers);
 	mdb_env_close(env);
 	return !servers || servers != before;
 }
