@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,16 +33,15 @@ enum {
 
 /* ---- what it is ---- */
 
+/* What cannot be looked at is taken to be there: an environment is no tree of files to import. Needs no
+ * memory, whose want would be such a reason. */
 static bool exists_in(const char *directory, const char *name)
 {
-	char *path;
-	bool exists;
+	char path[PATH_MAX];
 
-	if (asprintf(&path, "%s/%s", directory, name) < 0)
+	if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
 		return false;
-	exists = !access(path, F_OK);
-	free(path);
-	return exists;
+	return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
 static enum convert_form file_form(const char *path)
