@@ -10,12 +10,21 @@
 
 enum { MOST_ATTEMPTS = 100 }; /* each but the last has met another process's change */
 
-bool partial_is_named(int directory, const char *name, int fd)
+/* 0: the name is the open file's; EAGAIN: it is not; or another errno: that cannot be told. */
+static int named_look(int directory, const char *name, int fd)
 {
 	struct stat named, open;
 
-	return !fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(fd, &open) &&
-	       named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+	if (fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? EAGAIN : errno;
+	if (fstat(fd, &open))
+		return errno;
+	return named.st_dev == open.st_dev && named.st_ino == open.st_ino ? 0 : EAGAIN;
+}
+
+bool partial_is_named(int directory, const char *name, int fd)
+{
+	return !named_look(directory, name, fd);
 }
 
 /* EAGAIN: the name has gone meanwhile. */
@@ -50,10 +59,9 @@ static int attempt(int directory, const char *name, mode_t mode, bool keep, int 
 	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
 		return PARTIAL_BUSY;
 	/* Its last holder may have given it its name, or removed it, before the lock was free. */
-	if (!partial_is_named(directory, name, *fd))
-		return EAGAIN;
-	if (!*resumed || keep)
-		return 0;
+	rc = named_look(directory, name, *fd);
+	if (rc || !*resumed || keep)
+		return rc;
 	return unlinkat(directory, name, 0) ? errno : EAGAIN;
 }
 
