@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMM = 1000, REQUEST = 1000, TYPE = 1000, REQUESTS = 4096, TYPES = 64, PIECES = 16, QUEUES = 2 };
+enum { COMM = 1000, REQUEST = 1000, TYPE = 1000, REQUESTS = 4096, PIECES = 16, QUEUES = 2 };
+enum { TYPES = 1024 }; /* more than a run makes: their release may always fail */
 
 /* Where bytes stand. */
 struct layout {
