@@ -206,12 +206,22 @@ static int worker_end(struct worker *worker)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-/* Waits until each of the workers tells something. They wait for one another, so when one ends
- * without a word, or a signal ends this wait, none of them would come to its end. */
-static int workers_watch(struct worker *workers, unsigned n)
+/* Ends workers that wait for one another, all but one that has ended by itself: `silent`, or none. */
+static void workers_kill(struct worker *workers, unsigned n, unsigned silent)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (i != silent) {
+			workers[i].killed = true;
+			kill(workers[i].pid, SIGKILL);
+		}
+}
+
+/* Waits until each of the workers tells something. Fails when one ends without a word, which is
+ * *silent then, or when a signal ends this wait. */
+static int workers_watch(struct worker *workers, unsigned n, unsigned *silent)
 {
 	struct pollfd *fds = calloc(n, sizeof(*fds));
-	unsigned left = n, silent = n;
+	unsigned left = n;
 	int rc = fds ? 0 : ENOMEM;
 
 	for (unsigned i = 0; i < n && !rc; i++)
@@ -223,7 +233,7 @@ static int workers_watch(struct worker *workers, unsigned n)
 			if (fds[i].fd < 0 || !fds[i].revents)
 				continue;
 			if (!(fds[i].revents & POLLIN)) {
-				silent = i;
+				*silent = i;
 				rc = EIO;
 			}
 			fds[i].fd = -1;
@@ -231,11 +241,6 @@ static int workers_watch(struct worker *workers, unsigned n)
 		}
 	}
 	free(fds);
-	for (unsigned i = 0; i < n && rc; i++)
-		if (i != silent) {
-			workers[i].killed = true;
-			kill(workers[i].pid, SIGKILL);
-		}
 	return rc;
 }
 
@@ -289,6 +294,19 @@ static void result_add(struct bench_result *sum, const struct bench_result *one)
 		sum->last_step = one->last_step;
 }
 
+/* Tells a worker that is ready to begin. One that was killed since is an error, and no SIGPIPE. */
+static int worker_go(const struct worker *worker)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	struct sigaction before;
+	int rc;
+
+	sigaction(SIGPIPE, &ignored, &before);
+	rc = write(worker->to, "!", 1) == 1 ? 0 : errno;
+	sigaction(SIGPIPE, &before, NULL);
+	return rc;
+}
+
 static int run_group_front(const struct bench_job *job, enum library library, unsigned processes,
 			   const char *variable, const char *const *front, struct bench_result *sum)
 {
@@ -296,7 +314,7 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 	struct bench_job own = *job;
 	struct bench_result one;
 	struct busy busy = {.n = 0};
-	unsigned started = 0;
+	unsigned started = 0, told = 0, silent = processes;
 	int rc = 0, ended;
 
 	memset(sum, 0, sizeof(*sum));
@@ -313,11 +331,14 @@ static int run_group_front(const struct bench_job *job, enum library library, un
 		rc = worker_confine(&workers[i]);
 	if (!rc)
 		rc = busy_start(&busy, (unsigned)job->busy);
-	for (unsigned i = 0; i < started && !rc; i++)
-		if (write(workers[i].to, "!", 1) != 1)
-			rc = errno;
+	for (; told < started && !rc; told++) {
+		rc = worker_go(&workers[told]);
+		silent = rc ? told : processes;
+	}
 	if (!rc && job->work == WORK_TRAIN)
-		rc = workers_watch(workers, started);
+		rc = workers_watch(workers, started, &silent);
+	if (rc && job->work == WORK_TRAIN) /* none of those that have begun would come to its end */
+		workers_kill(workers, told, silent);
 	for (unsigned i = 0; i < started && !rc; i++) {
 		rc = worker_read(&workers[i], &one);
 		if (!rc)
