@@ -218,15 +218,11 @@ static int place_find(struct mpi_job *place, const struct room *room)
 int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 {
 	struct room room = {0};
-	int rc = place_number(place, all), lacks;
+	int rc = place_number(place, all);
 
 	if (rc != MPI_SUCCESS)
 		return rc;
-	/* The others would wait for ever for a rank without memory. */
-	lacks = !room_make(&room, place->place.ranks);
-	rc = mpi_allreduce(MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX, all);
-	if (rc == MPI_SUCCESS)
-		rc = lacks ? MPI_ERR_NO_MEM : place_find(place, &room);
+	rc = room_make(&room, place->place.ranks) ? place_find(place, &room) : MPI_ERR_NO_MEM;
 	room_free(&room);
 	return rc;
 }
