@@ -2,6 +2,7 @@
 /* Recognises a launcher, and agrees on an answer of all ranks. */
 #include "convert_job.h"
 
+#include "launcher.h"
 #include "tool_place.h"
 
 #include "origin/origin.h"
@@ -35,23 +36,18 @@ int job_begin(struct convert *convert, bool threads_given)
 	static const struct mpi_place alone = {.ranks = 1, .nodes = 1, .node_ranks = 1};
 	struct convert_job *job;
 	unsigned cores = convert->threads;
-	int rc;
 
 	if (!is_launched()) {
 		tool_place_tasks(convert_tool.name, &alone);
 		return 0;
 	}
 	job = calloc(1, sizeof(*job));
-	if (!job)
+	if (!job) {
+		launcher_greet(); /* the other ranks would wait for this one */
 		return convert_fail("MPI", ENOMEM);
-	job->module = tool_place_module(convert_tool.name);
-	if (!job->module) {
-		free(job);
-		return TOOL_FAILED;
 	}
-	rc = job->module->begin(false, &job->place);
-	if (rc) {
-		tool_complain(&convert_tool, "MPI: %s", lmdbio_orig_mdb_strerror(rc));
+	job->module = tool_place_begin(convert_tool.name, &job->place);
+	if (!job->module) {
 		free(job);
 		return TOOL_FAILED;
 	}
