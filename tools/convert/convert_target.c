@@ -110,25 +110,13 @@ static bool partial_is_ours(const struct target *target)
 	return partial_is_named(target->directory_fd, partial_name(target), target->fd);
 }
 
-/* Opens the target's directory, which is made where it is not there. From then on files in it are named
- * by this descriptor alone: another user may change links on the way at any time. */
-static int directory_open(struct target *target)
+/* Opens the target's directory, which is there. */
+static int directory_enter(struct target *target)
 {
 	struct output_path found;
 	char *inside;
-	int rc = output_path_find(&found, target->directory);
+	int rc;
 
-	if (!rc && found.file < 0) {
-		target->made = !mkdirat(found.directory, found.name, 0777);
-		rc = target->made || errno == EEXIST ? 0 : errno;
-		if (rc)
-			convert_fail(target->directory, rc);
-	} else {
-		rc = 0; /* is told below */
-	}
-	output_path_close(&found);
-	if (rc)
-		return TOOL_FAILED;
 	if (asprintf(&inside, "%s/.", target->directory) < 0)
 		return convert_fail(target->directory, ENOMEM);
 	/* A directory may be another user's, the links to it may not. */
@@ -143,6 +131,29 @@ static int directory_open(struct target *target)
 	}
 	output_path_close(&found);
 	return rc ? convert_fail(target->directory, rc) : 0;
+}
+
+/* Opens the target's directory, which is made where it is not there. From then on files in it are named
+ * by this descriptor alone: another user may change links on the way at any time. */
+static int directory_open(struct target *target)
+{
+	struct output_path found;
+	int rc = output_path_find(&found, target->directory);
+
+	if (!rc && found.file < 0) {
+		target->made = !mkdirat(found.directory, found.name, 0777);
+		rc = target->made || errno == EEXIST ? 0 : convert_fail(target->directory, errno);
+	} else {
+		rc = 0; /* directory_enter() looks again and reports it */
+	}
+	if (!rc)
+		rc = directory_enter(target);
+	if (rc && target->made) {
+		unlinkat(found.directory, found.name, AT_REMOVEDIR);
+		target->made = false;
+	}
+	output_path_close(&found);
+	return rc;
 }
 
 int target_open(struct target *target)
