@@ -2,6 +2,8 @@
 /* Finds a program and becomes it, or says why not. */
 #include "program_start.h"
 
+#include "util/remedy.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -56,8 +58,10 @@ int program_find(const char *name, char *found)
 
 const char *program_remedy(const char *name, const char *path, int rc)
 {
-	if (rc != ENOENT)
+	if (rc == EACCES || rc == ENOEXEC)
 		return "is it executable?";
+	if (rc != ENOENT)
+		return remedy_find(rc) ? remedy_find(rc) : "it cannot be started here";
 	if (!access(path, F_OK))
 		return "the interpreter in its first line is not there";
 	return *name && !strchr(name, '/') && !access(name, F_OK)

@@ -7,6 +7,7 @@
 #include "tool_common.h"
 
 #include "mpi/mpi_module.h"
+#include "util/remedy.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -109,8 +110,8 @@ const struct mpi_module *tool_place_begin(const char *command, struct mpi_place 
 	if (module && !rc)
 		return module;
 	if (rc)
-		fprintf(stderr, "%s: MPI does not start: %s%s\n", command, strerror(rc),
-			rc == EMFILE ? ": ulimit -n allows too few" : "");
+		fprintf(stderr, "%s: MPI does not start: %s%s%s\n", command, strerror(rc),
+			rc == EMFILE ? ": " : "", rc == EMFILE ? remedy_find(rc) : "");
 	launcher_greet();
 	return NULL;
 }

@@ -20,9 +20,9 @@ void tool_place_program(const char *name, const char *built, char *path);
  * the person has been told; `command` stands before the line. */
 const struct mpi_module *tool_place_module(const char *command);
 
-/* Loads the module and starts MPI, which fills in `place`. NULL: one of the two fails; the person has been told, and
- * the launcher, which ends the job once this process has ended with a status that is not 0: other ranks wait for
- * this one. */
+/* Loads the module, starts MPI and fills in `place`. NULL: one of the two has failed; the user has been told, and the
+ * launcher knows this process as one of the job, so that its failing exit ends the job instead of leaving the other
+ * ranks waiting. */
 const struct mpi_module *tool_place_begin(const char *command, struct mpi_place *place);
 
 /* Ends the job, because MPI fails in this rank and others may wait for it; a person is told.

@@ -171,8 +171,7 @@ static void explain(struct explained *explained, const char *path, const char *d
 		  rc == MDB_INCOMPATIBLE || rc == MDB_BAD_CHECKSUM || rc == EBADF))
 		explain_content(explained, data, fd, flags, rc);
 	else if (refused && fd < 0)
-		explain_as(explained, data, "%s: your user may not read it: ask its owner",
-			   strerror(error));
+		explain_errno(explained, data, error);
 	else if (refused)
 		explain_refused(explained, data, lock, fd, rc, flags);
 	else

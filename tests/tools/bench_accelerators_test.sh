@@ -9,11 +9,7 @@ need python3
 /usr/bin/python3 -c 'import lmdb' 2> /dev/null || skip "no python3-lmdb here"
 bench=$top_builddir/tools/lmdbio-bench
 [ -x "$bench" ] || skip "built without jansson"
-if [ "$(stat -f -c %T "$scratch")" = tmpfs ]; then
-	rmdir "$scratch"
-	scratch=$(mktemp -d "$top_builddir/lmdbio-test.XXXXXX")
-	[ "$(stat -f -c %T "$scratch")" != tmpfs ] || skip "no storage here: all is in memory (tmpfs)"
-fi
+scratch_on_storage "no storage here: all is in memory (tmpfs)"
 cd "$scratch"
 mkdir data tmp
 export TMPDIR=$scratch/tmp
@@ -87,12 +83,20 @@ def workers(parent):
         if name == "bench_worker" and int(above) == parent and state != "Z":
             yield int(pid)
 
-victim, found = int(sys.argv[1]), []
-while len(found) < 2:
-    if open("/proc/%d/stat" % victim).read().rsplit(")", 1)[1].split()[0] == "Z":
+victim, killed = int(sys.argv[1]), False
+while not killed:
+    try:
+        if open("/proc/%d/stat" % victim).read().rsplit(")", 1)[1].split()[0] == "Z":
+            sys.exit(77)
+    except OSError:
         sys.exit(77)
     found = list(workers(victim))
-os.kill(found[-1], signal.SIGKILL)
+    if len(found) > 1:
+        try:
+            os.kill(found[-1], signal.SIGKILL)
+            killed = True
+        except ProcessLookupError:
+            pass # it has ended meanwhile
 END
 status=0
 wait $victim || status=$?
@@ -102,13 +106,7 @@ else
 	judge accelerator_that_dies_ends_the_run test $status -eq 2
 	judge accelerator_that_dies_is_told_of grep -q 'a worker died by signal 9\|a reader has failed' killed
 fi
-"$bench" "${quick[@]}" --seconds=300 data/train > ended 2>&1 &
-victim=$!
-while ! grep -q accelerators ended; do kill -0 $victim || break; done
-kill -TERM $victim
-rc=0
-wait $victim || rc=$?
-judge bench_that_is_ended_says_so test "$rc" -eq 143
-judge no_group_is_left test -z "$(find /sys/fs/cgroup -name "$groups" -o -name "lmdbio-bench-$victim" 2> /dev/null)"
+terminated bench_that_is_ended_says_so accelerators "$bench" "${quick[@]}" --seconds=300 data/train
+judge no_group_is_left test -z "$(find /sys/fs/cgroup -name "$groups" -o -name "lmdbio-bench-$terminated" 2> /dev/null)"
 judge no_file_is_left test -z "$(ls tmp)"
 finish

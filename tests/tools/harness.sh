@@ -161,6 +161,29 @@ site_make() {
 	chmod +x "$scratch/site/bin/pip"
 }
 
+# scratch_on_storage WHY: moves $scratch to a disk, or skips the test.
+scratch_on_storage() {
+	[ "$(stat -f -c %T "$scratch")" = tmpfs ] || return 0
+	rmdir "$scratch"
+	scratch=$(mktemp -d "$top_builddir/lmdbio-test.XXXXXX")
+	[ "$(stat -f -c %T "$scratch")" != tmpfs ] || skip "$1"
+}
+
+# terminated NAME WORD COMMAND...: one case: once it has said WORD, SIGTERM ends the command, and it says so to its
+# parent. $terminated is the process that it was.
+terminated() {
+	name=$1 word=$2
+	shift 2
+	: > said
+	"$@" > said 2>&1 &
+	terminated=$!
+	while ! grep -q "$word" said; do kill -0 $terminated || break; done
+	kill -TERM $terminated
+	rc=0
+	wait $terminated || rc=$?
+	judge "$name" test "$rc" -eq 143
+}
+
 # not_run NAME WHY...: a case that this machine cannot do; said, not counted.
 not_run() {
 	echo "-- $*"

@@ -92,7 +92,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv > /dev/null; then
 		cp "$tools/lmdbio-$command" "$core" theirs/
 		hear setpriv --reuid=65534 --clear-groups env LD_LIBRARY_PATH=theirs "theirs/lmdbio-$command" closed
 		heard "unreadable_in_$command" \
-			'^2 .*closed/data.mdb: Permission denied: your user may not read it: ask its owner'
+			'^2 .*closed/data.mdb: Permission denied: your user may not do that: ask the file.s owner'
 	done
 else
 	not_run unreadable "no second user"
