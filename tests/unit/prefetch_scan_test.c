@@ -4,7 +4,6 @@
 #include "prefetch_fixture.h"
 
 #include "util/checked.h"
-#include "util/clock.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -13,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tests by which request pages of the file's own map are read into the page cache. */
+#include "sure_kernel.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What a value costs that has to be read: a page, three, fifty. */
+static void values_when_nothing_is_read_around_then_one_request_for_each(void **state)
+{
+	static const uint64_t pages[] = {3, 50};
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	kernel.cold = true;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t at = (i + 1) * ARENA_CHUNK;
+
+		kernel_clear_counts();
+		assert_int_equal(store_assure(store, at, pages[i] * PAGE), 0);
+		assert_int_equal(kernel.tries, 1);
+		assert_int_equal(kernel.passes, 1);
+		assert_int_equal(kernel.asked_from, at);
+		assert_int_equal(kernel.asked, pages[i] * PAGE);
+		assert_int_equal(kernel.touches + kernel.populates, 0);
+		assert_true(store_are_sure(store->granted.sure, at, pages[i] * PAGE));
+	}
+}
+
+static void page_when_the_last_one_was_missing_then_read_without_a_try(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	assert_false(store_reads_around(store));
+	kernel.cold = true;
+	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK), 0);
+	assert_int_equal(sure_hand_out(store, 5 * ARENA_CHUNK), 0);
+	assert_int_equal(kernel.passes, 2);
+	assert_int_equal(kernel.asked_from, 5 * ARENA_CHUNK);
+	assert_int_equal(kernel.tries + kernel.touches + kernel.populates, 0);
+	/* It shows that a page was there, too. */
+	kernel.cold = false;
+	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + PAGE), 0);
+	assert_int_equal(kernel.passes, 3);
+	assert_int_equal(sure_hand_out(store, 4 * ARENA_CHUNK + 2 * PAGE), 0);
+	assert_int_equal(kernel.tries, 1);
+	assert_int_equal(kernel.passes, 3);
+}
+
+static void page_when_it_cannot_be_read_without_a_try_then_eio(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	kernel.cold = true;
+	kernel.bad = 4 * ARENA_CHUNK;
+	assert_int_equal(sure_hand_out(store, kernel.bad), EIO);
+	assert_int_equal(kernel.touches, 1);
+	assert_false(store_is_sure(store->granted.sure, kernel.bad));
+}
+
+/* A try would begin to read the missing page alone. */
+static void page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults(void **state)
+{
+	struct store *store = sure_store(state);
+
+	assert_true(store_reads_around(store));
+	assert_int_equal(sure_hand_out(store, ARENA_CHUNK), 0);
+	assert_in_range(kernel.looks, 1, 2);
+	assert_int_equal(kernel.touches + kernel.tries + kernel.passes, 0);
+	kernel.cold = true;
+	assert_int_equal(sure_hand_out(store, 2 * ARENA_CHUNK), 0);
+	assert_int_equal(kernel.touches, 1);
+	assert_int_equal(kernel.tries + kernel.passes, 0);
+}
+
+static void pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = sure_store(state);
+	unsigned waits = store_waits(store);
+
+	assert_true(store_begin(store, 3 * PAGE, PAGE));
+	assert_int_equal(kernel.begun, 1);
+	assert_int_equal(kernel.asked_from, 3 * PAGE);
+	assert_int_equal(kernel.asked, PAGE);
+	assert_int_equal(store_waits(store), waits);
+	assert_false(store_is_sure(store->granted.sure, 3 * PAGE));
+	assert_false(store_begin(&f->second.store, 3 * PAGE, PAGE)); /* of an arena */
+	assert_int_equal(kernel.begun, 1);
+	kernel.cold = true;
+	assert_int_equal(sure_hand_out(store, 3 * PAGE), 0);
+	assert_int_equal(store_waits(store), waits + 1);
+}
+
+static void value_when_it_is_there_then_no_read_waits(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.tries, 1);
+	assert_int_equal(kernel.touches + kernel.passes + kernel.populates, 0);
+}
+
+/* As long as the kernel reads around faults it is to take one; what is missing then is one request.
+ */
+static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain(void **state)
+{
+	struct store *store = sure_store(state);
+	unsigned value;
+
+	kernel.cold = true;
+	for (value = 0; value < 100; value++)
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches, value);
+	assert_int_equal(kernel.passes, value);
+	assert_int_equal(kernel.asked, 2 * PAGE);
+	assert_int_equal(kernel.tries + kernel.populates, 0);
+	for (; value < 110; value++)
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
+	assert_in_range(kernel.touches, 100, 101);
+	assert_int_equal(kernel.asked, 3 * PAGE);
+	/* What is there then makes it read around again. */
+	kernel.cold = false;
+	for (; value < 120; value++)
+		assert_int_equal(store_assure(store, ARENA_CHUNK + value * 4 * PAGE, 3 * PAGE), 0);
+	kernel.cold = true;
+	kernel_clear_counts();
+	assert_int_equal(store_assure(store, 6 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches, 1);
+	assert_int_equal(kernel.populates, 0);
+}
+
+static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	kernel.cold = true;
+	kernel.bad = ARENA_CHUNK + 2 * PAGE;
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), EIO);
+	assert_int_equal(kernel.passes, 1);
+	assert_int_equal(kernel.touches, 3);
+	assert_false(store_is_sure(store->granted.sure, ARENA_CHUNK));
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 2 * PAGE), 0);
+}
+
+static void value_when_the_file_system_does_not_tell_then_by_faults_and_a_read(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_singly(store);
+	kernel.untold = true;
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches, 3);
+	assert_int_equal(kernel.passes, 0);
+	kernel.cold = true;
+	kernel_clear_counts();
+	assert_int_equal(store_assure(store, 2 * ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches, 1);
+	assert_int_equal(kernel.passes, 1);
+	assert_int_equal(kernel.asked, 2 * PAGE);
+}
+
+static void values_when_the_program_has_closed_the_file_then_by_faults(void **state)
+{
+	struct store *store = sure_store(state);
+	int fd = store->file.fd;
+
+	store_read_singly(store);
+	store->file.fd = -1;
+	kernel.cold = true;
+	assert_int_equal(store_assure(store, ARENA_CHUNK, 3 * PAGE), 0);
+	assert_int_equal(kernel.touches, 3);
+	assert_int_equal(kernel.tries + kernel.passes + kernel.populates, 0);
+	store->file.fd = fd;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SURE_CASE(values_when_nothing_is_read_around_then_one_request_for_each),
+		SURE_CASE(page_when_the_last_one_was_missing_then_read_without_a_try),
+		SURE_CASE(page_when_it_cannot_be_read_without_a_try_then_eio),
+		SURE_CASE(
+			page_when_the_kernel_reads_around_then_missing_ones_are_left_to_its_faults),
+		SURE_CASE(pages_when_they_are_begun_then_by_the_kernel_and_not_waited_for),
+		SURE_CASE(value_when_it_is_there_then_no_read_waits),
+		SURE_CASE(
+			values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
+		SURE_CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
+		SURE_CASE(value_when_the_file_system_does_not_tell_then_by_faults_and_a_read),
+		SURE_CASE(values_when_the_program_has_closed_the_file_then_by_faults),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
