@@ -14,6 +14,7 @@ slowfs_require
 stores_alone "$@"
 stores_begin
 trap - HUP INT TERM
+set -o pipefail # a command that fails has no time
 convert=$top_builddir/tools/lmdbio-convert
 pairs=${PAIRS:-5}
 

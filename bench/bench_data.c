@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 /* "img" is ImageNet as Caffe keeps it (256 x 256 pixels of 3 bytes and a few of protobuf), "mid" a
- * small compressed picture, "photo" a
- * larger one, "cifar" one CIFAR-10 record, "small" what a key-value program keeps. */
+ * small compressed picture, "photo" a larger one, "cifar" one CIFAR-10 record, "small" what a key-value program keeps. */
 static const struct data_set sets[] = {
 	{"img", 10000, 196620, "_train/image.JPEG", 10000},
 	{"cifar", 500000, 3090, "_train/image.png", 200000},

@@ -44,11 +44,6 @@ run_once() {
 	' "$scratch/told" >> "$scratch/runs.$format"
 }
 
-# middle COLUMN FORMAT
-middle() {
-	cut -d ' ' -f "$1" "$scratch/runs.$2" | median
-}
-
 # row NAME SET FIELD...
 row() {
 	name=$1
@@ -61,7 +56,7 @@ row() {
 		i=$((i + 1))
 	done
 	[ "$(cut -d ' ' -f 4 "$scratch"/runs.* | sort -u | wc -l)" = 1 ] || { echo "$name: not the same records" >&2; exit 1; }
-	echo "$name" "$(middle 1 0.9)" "$(middle 1 1.0)" "$(middle 2 0.9)" "$(middle 2 1.0)" "$(middle 3 0.9)" "$(middle 3 1.0)" |
+	echo "$name" "$(median 1 < "$scratch/runs.0.9")" "$(median 1 < "$scratch/runs.1.0")" "$(median 2 < "$scratch/runs.0.9")" "$(median 2 < "$scratch/runs.1.0")" "$(median 3 < "$scratch/runs.0.9")" "$(median 3 < "$scratch/runs.1.0")" |
 		awk '{
 			printf "%-24s %7d %7d  %7.1f %7.1f  %8.3f %8.3f  %5.3f\n",
 				$1, $2, $3, $4 / 1e6, $5 / 1e6, $6, $7, $7 / $6

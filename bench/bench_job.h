@@ -12,8 +12,8 @@ enum bench_work {
 	WORK_BACKWARD, /* MDB_LAST, MDB_PREV */
 	WORK_STRIDE,   /* `step` times MDB_NEXT for each record used, from record `first` on */
 	WORK_KEYS,     /* as WORK_SCAN, and only the keys are looked at */
-	WORK_GET,      /* mdb_get of `count` records in a random order, none twice: of each
-			  `step`-th of them, from the first-th on */
+	WORK_GET,      /* mdb_get of records in a random order, none twice: of the first `count` of
+			  that order each `step`-th, from number `first` on */
 	WORK_LOOKUP,   /* mdb_get of each `step`-th record in order, from record `first` on */
 	WORK_BEGIN,    /* WORK_GET, each in a transaction of its own */
 	WORK_BATCH, /* WORK_GET by mini-batches of `batch`, each announced if `announce` is set */

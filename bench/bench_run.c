@@ -206,7 +206,7 @@ static int worker_end(struct worker *worker)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-/* Ends workers that wait for one another, all but one that has ended by itself: `silent`, or none. */
+/* Kills the workers, which wait for one another, except `silent`, which has ended by itself. */
 static void workers_kill(struct worker *workers, unsigned n, unsigned silent)
 {
 	for (unsigned i = 0; i < n; i++)

@@ -164,8 +164,8 @@ static const struct suite_row random_rows[] = {
 	RANDOM_BESIDE("img", 200, true, 2.0),    RANDOM_BESIDE("img", 200, false, 1.0),
 };
 
-/* Cold values in no order that nothing tells of, by processes that share them: as fast as the original,
- * and hardly more than one request a value. */
+/* Cold values in random order, without hints, shared by the processes: the rate is at least the original's, with hardly
+ * more than one request a value. */
 #define UNHINTED(set_, count_, slow_, nordahead_, processes_)                                      \
 	.what = {.set = set_,                                                                      \
 		 .work = WORK_GET,                                                                 \

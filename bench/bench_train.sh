@@ -30,12 +30,16 @@ for model in "$@"; do
 	cosmoflow) scale=(4 3.5) ;;
 	*) echo "bench_train.sh: no model $model" >&2; exit 2 ;;
 	esac
-	[ -e "$folder/backing/$model" ] || /usr/bin/python3 "$top/bench/bench_train.py" "$model" "${scale[0]}" \
-		$((${SIZE:-4096} << 20)) "$folder/backing/$model"
+	made=$model.${SIZE:-4096}
+	if [ ! -e "$folder/backing/$made" ]; then
+		rm -rf "$folder/part"
+		/usr/bin/python3 "$top/bench/bench_train.py" "$model" "${scale[0]}" $((${SIZE:-4096} << 20)) "$folder/part"
+		mv "$folder/part" "$folder/backing/$made"
+	fi
 	slowfs_start "$folder/backing" "$folder/mount" -o "latency=${LATENCY:-500},bandwidth=1500"
 	"$build/tools/lmdbio-bench" --train="$model" --compute="${scale[1]}" --memory="${MEMORY:-800}M" \
 		--seconds="${SECONDS_EACH:-55}" ${ONLY:+--only="$ONLY"} --library="$build/compat/.libs/liblmdb.so.0" \
-		"$folder/mount/$model"
+		"$folder/mount/$made"
 	slowfs_stop
 	echo
 done

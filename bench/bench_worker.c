@@ -56,7 +56,7 @@ static void print_result(struct bench_result *result)
 
 int main(int argc, char **argv)
 {
-	struct bench_job job = {.work = WORKS};
+	struct bench_job job = {.work = WORKS, .step = 1};
 	struct bench_result result = {0};
 	struct bench_state *state;
 	int rc;

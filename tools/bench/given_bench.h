@@ -107,6 +107,12 @@ void given_verdict(const struct given_bench *bench, char *text, size_t size);
 /* The reports. */
 void given_table(const struct given_bench *bench, FILE *out);
 int given_json(const struct given_bench *bench, FILE *out);
+/* Parts of them: the libraries, with an empty line behind; the notes, with one in front. */
+void given_table_libraries(const struct given_bench *bench, FILE *out);
+void given_table_notes(const struct given_bench *bench, FILE *out);
+struct json_t; /* of jansson */
+/* Writes an object with the notes in it, and frees it. Returns 0 or EIO. */
+int given_json_end(struct json_t *json, const struct given_bench *bench, FILE *out);
 void given_html(const struct given_bench *bench, FILE *out);
 
 #endif

@@ -84,18 +84,29 @@ static json_t *json_original(const struct given_bench *bench)
 			 "data", json_set(&bench->sets[ORIGINAL]));
 }
 
+int given_json_end(json_t *json, const struct given_bench *bench, FILE *out)
+{
+	json_t *notes = json_array();
+	int rc;
+
+	for (unsigned i = 0; i < bench->n_notes; i++)
+		json_array_append_new(notes, tool_json_text(bench->notes[i]));
+	json_object_set_new(json, "notes", notes);
+	rc = json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) ? EIO : 0;
+	fputc('\n', out);
+	json_decref(json);
+	return rc;
+}
+
 int given_json(const struct given_bench *bench, FILE *out)
 {
 	const struct given_machine *machine = &bench->machine;
-	json_t *rows = json_array(), *notes = json_array(), *json;
+	json_t *rows = json_array(), *json;
 	char verdict[512];
-	int rc;
 
 	given_verdict(bench, verdict, sizeof(verdict));
 	for (unsigned i = 0; i < bench->n_rows; i++)
 		json_array_append_new(rows, json_row(bench, &bench->rows[i]));
-	for (unsigned i = 0; i < bench->n_notes; i++)
-		json_array_append_new(notes, tool_json_text(bench->notes[i]));
 	json = json_pack("{ss, ss, ss, sb, so, so}", "schema", "lmdbio-bench/1", "version",
 			 PACKAGE_VERSION, "verdict", verdict, "same", !bench->differ, "original",
 			 json_original(bench), "lmdbio",
@@ -114,10 +125,6 @@ int given_json(const struct given_bench *bench, FILE *out)
 				      bench->cold_seconds, "warm_run_seconds", bench->warm_seconds,
 				      "keys", (json_int_t)bench->n_keys, "seed",
 				      (json_int_t)bench->options.seed));
-	json_object_set_new(json, "notes", notes);
 	json_object_set_new(json, "rows", rows);
-	rc = json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) ? EIO : 0;
-	fputc('\n', out);
-	json_decref(json);
-	return rc;
+	return given_json_end(json, bench, out);
 }

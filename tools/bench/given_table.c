@@ -67,6 +67,20 @@ static void print_row(const struct given_bench *bench, const struct given_row *r
 	fprintf(out, "   %s\n", text);
 }
 
+void given_table_libraries(const struct given_bench *bench, FILE *out)
+{
+	if (bench->compared)
+		fprintf(out, "original  %s, %s\n", bench->original.version,
+			bench->original.library);
+	fprintf(out, "lmdbio    %s\n\n", bench->drop_in);
+}
+
+void given_table_notes(const struct given_bench *bench, FILE *out)
+{
+	for (unsigned i = 0; i < bench->n_notes; i++)
+		fprintf(out, "%s%s\n", i ? "" : "\n", bench->notes[i]);
+}
+
 void given_table(const struct given_bench *bench, FILE *out)
 {
 	char text[512];
@@ -77,15 +91,11 @@ void given_table(const struct given_bench *bench, FILE *out)
 	fprintf(out, "plan      %s\n", text);
 	print_data(bench, out);
 	print_machine(bench, out);
-	if (bench->compared)
-		fprintf(out, "original  %s, %s\n", bench->original.version,
-			bench->original.library);
-	fprintf(out, "lmdbio    %s\n\n", bench->drop_in);
+	given_table_libraries(bench, out);
 	fprintf(out, "%-50s %-8s %10s %11s %9s %11s %8s %8s", "", "", "records", "records/s",
 		"MiB/s", "storage MiB", "faults", "cpu s");
 	fprintf(out, bench->compared ? "   ratio (of the pairs)\n" : "\n");
 	for (unsigned i = 0; i < bench->n_rows; i++)
 		print_row(bench, &bench->rows[i], out);
-	for (unsigned i = 0; i < bench->n_notes; i++)
-		fprintf(out, "%s%s\n", i ? "" : "\n", bench->notes[i]);
+	given_table_notes(bench, out);
 }

@@ -93,7 +93,7 @@ static struct {
 	const char *path, *database, *raw, *html, *library;
 	unsigned flags;
 	bool json, a100;
-	/* The last option of those without --train, and of those with it alone. */
+	/* The last option given that --train rules out, and the last one that needs --train. */
 	const char *given_alone, *train_alone;
 } asked;
 
@@ -336,7 +336,6 @@ static void train_choose(void)
 	train.readers = train.readers ? train.readers : model->readers;
 	if (!train.compute)
 		train.compute = 1000 * (asked.a100 ? model->a100 : model->h100);
-	train.wanted = model->wanted;
 	if (!bench.options.seconds)
 		bench.options.seconds = TRAIN_SECONDS;
 }

@@ -58,7 +58,6 @@ struct train {
 	struct given_bench *bench;
 	const struct train_model *model;
 	uint64_t batch, readers, compute; /* as the model or the user says; compute: nanoseconds */
-	double wanted;
 	uint64_t memory;  /* bytes that the readers may have together; 0: all of the machine's */
 	uint64_t machine; /* bytes: the machine's memory */
 	char group[PATH_MAX]; /* the control group that holds them to it; "": none */

@@ -59,12 +59,19 @@ void train_verdict(const struct train *train, char *text, size_t size)
 	}
 	snprintf(text + strlen(text), size - strlen(text),
 		 " emulated accelerators of %s at %.0f %% utilisation", train->model->name,
-		 100 * train->wanted);
+		 100 * train->model->wanted);
+}
+
+/* From the end of the first step to that of the last; 0 without a step between. */
+static double seconds_of(const struct train_run *run)
+{
+	return run->result.steps ? (double)(run->result.last_step - run->result.first_step) / 1e9
+				 : 0;
 }
 
 static double samples_of(const struct train *train, const struct train_run *run)
 {
-	double seconds = (double)(run->result.last_step - run->result.first_step) / 1e9;
+	double seconds = seconds_of(run);
 
 	return seconds > 0 ? (double)(run->result.steps * train->batch) / seconds : 0;
 }
@@ -133,35 +140,29 @@ static void print_plan(const struct train *train, FILE *out)
 
 void train_table(const struct train *train, FILE *out)
 {
-	const struct given_bench *bench = train->bench;
 	char text[256];
 
 	train_verdict(train, text, sizeof(text));
 	fprintf(out, "%s\n\n", text);
 	print_plan(train, out);
-	if (bench->compared)
-		fprintf(out, "original  %s, %s\n", bench->original.version,
-			bench->original.library);
-	fprintf(out, "lmdbio    %s\n\n", bench->drop_in);
+	given_table_libraries(train->bench, out);
 	fprintf(out, "%-28s %11s %12s %12s %11s %9s %9s\n", "", "fed", "utilisation", "one more",
 		"samples/s", "MiB/s", "cpu s/GB");
 	for (unsigned i = 0; i < train->n_ways; i++)
 		print_way(train, &train->ways[i], out);
-	for (unsigned i = 0; i < bench->n_notes; i++)
-		fprintf(out, "%s%s\n", i ? "" : "\n", bench->notes[i]);
+	given_table_notes(train->bench, out);
 }
 
 static json_t *json_run(const struct train *train, const struct train_run *run)
 {
 	const struct bench_result *result = &run->result;
-	double seconds = (double)(result->last_step - result->first_step) / 1e9;
 
 	return json_pack("{sI, sf, sI, sf, sf, sI, sI, sf, sf, sI, sI, sb}", "accelerators",
 			 (json_int_t)run->accelerators, "utilisation", run->utilisation, "steps",
-			 (json_int_t)result->steps, "seconds", result->steps ? seconds : 0.0,
-			 "waited_seconds", (double)result->waited / 1e9, "records",
-			 (json_int_t)result->records, "bytes", (json_int_t)result->bytes,
-			 "samples_a_second", samples_of(train, run), "processor_seconds",
+			 (json_int_t)result->steps, "seconds", seconds_of(run), "waited_seconds",
+			 (double)result->waited / 1e9, "records", (json_int_t)result->records,
+			 "bytes", (json_int_t)result->bytes, "samples_a_second",
+			 samples_of(train, run), "processor_seconds",
 			 (double)(result->user + result->system) / 1e6, "major_faults",
 			 (json_int_t)result->major, "lmdbio_requests",
 			 (json_int_t)result->lmdbio_requests, "given_up", result->stopped > 0);
@@ -183,28 +184,21 @@ static json_t *json_way(const struct train *train, const struct train_way *way)
 
 int train_json(const struct train *train, FILE *out)
 {
-	const struct given_bench *bench = train->bench;
-	const struct given_set *set = &bench->sets[LMDBIO];
-	json_t *ways = json_array(), *notes = json_array(), *json;
+	const struct given_set *set = &train->bench->sets[LMDBIO];
+	json_t *ways = json_array(), *json;
 	char verdict[256];
-	int rc;
 
 	train_verdict(train, verdict, sizeof(verdict));
 	for (unsigned i = 0; i < train->n_ways; i++)
 		json_array_append_new(ways, json_way(train, &train->ways[i]));
-	for (unsigned i = 0; i < bench->n_notes; i++)
-		json_array_append_new(notes, tool_json_text(bench->notes[i]));
-	json = json_pack("{ss, ss, ss, ss, sI, sI, sf, sf, so, sI, sI, sI, sI, sf, so, so}",
-			 "schema", "lmdbio-bench-train/1", "version", PACKAGE_VERSION, "verdict",
-			 verdict, "model", train->model->name, "batch", (json_int_t)train->batch,
-			 "readers", (json_int_t)train->readers, "compute_seconds",
-			 (double)train->compute / 1e9, "utilisation_wanted", train->wanted, "file",
-			 tool_json_text(set->file), "records", (json_int_t)set->records,
+	json = json_pack("{ss, ss, ss, ss, sI, sI, sf, sf, so, sI, sI, sI, sI, sf, so}", "schema",
+			 "lmdbio-bench-train/1", "version", PACKAGE_VERSION, "verdict", verdict,
+			 "model", train->model->name, "batch", (json_int_t)train->batch, "readers",
+			 (json_int_t)train->readers, "compute_seconds",
+			 (double)train->compute / 1e9, "utilisation_wanted", train->model->wanted,
+			 "file", tool_json_text(set->file), "records", (json_int_t)set->records,
 			 "tree_bytes", (json_int_t)set->tree_size, "memory_bytes",
 			 (json_int_t)train->memory, "machine_bytes", (json_int_t)train->machine,
-			 "run_seconds", train->run_seconds, "ways", ways, "notes", notes);
-	rc = json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) ? EIO : 0;
-	fputc('\n', out);
-	json_decref(json);
-	return rc;
+			 "run_seconds", train->run_seconds, "ways", ways);
+	return given_json_end(json, train->bench, out);
 }

@@ -71,18 +71,23 @@ static int one_run(struct train *train, struct train_way *way, unsigned accelera
 	struct bench_job job;
 	int meeting, rc = steps_make(accelerators, &meeting);
 
-	if (rc)
+	if (rc) {
+		tool_complain(train->bench->tool, "accelerators cannot meet: %s", strerror(rc));
 		return rc;
+	}
 	job = train_job(train, way, accelerators, meeting);
 	given_make_cold(train->bench, &train->bench->sets[way->library]);
 	rc = run_group(&job, way->library, accelerators, given_own_node(), &run->result);
 	close(meeting);
+	if (rc && !tool_signal)
+		tool_complain(train->bench->tool, "%s: a reader has failed: %s",
+			      train->bench->sets[way->library].named, strerror(rc));
 	if (rc || tool_signal)
 		return tool_signal ? EINTR : rc;
 	run->accelerators = accelerators;
 	run->utilisation = train_utilisation(&run->result, train->compute, accelerators);
 	way->runs++;
-	train_search_take(&way->search, accelerators, run->utilisation, train->wanted);
+	train_search_take(&way->search, accelerators, run->utilisation, train->model->wanted);
 	return 0;
 }
 
@@ -188,7 +193,6 @@ static int choose_ways(struct train *train)
 
 static int measure_ways(struct train *train)
 {
-	struct given_bench *bench = train->bench;
 	char group[PATH_MAX + 16];
 	int rc = choose_ways(train);
 
@@ -203,9 +207,6 @@ static int measure_ways(struct train *train)
 	train_group_remove(train->group);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r%64s\r", "");
-	if (rc && !tool_signal)
-		tool_complain(bench->tool, "%s: a reader has failed: %s", bench->sets[LMDBIO].named,
-			      strerror(rc));
 	return tool_signal ? EINTR : rc;
 }
 
