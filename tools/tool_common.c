@@ -65,8 +65,9 @@ static void tables_fill(struct getopt_tables *tables, const struct tool *tool)
 	*letter = 0;
 }
 
-/* If the caller has closed a standard descriptor, the next open() takes its number, and output would be written into
- * that file, perhaps a data set. Here, using the file fails, as if it were closed, and a program that is started has it closed. */
+/* Takes the numbers of standard descriptors that the caller has closed: otherwise the next open() would get one, and
+ * output would be written into that file, perhaps a data set. Using such a descriptor fails, and a program that is
+ * started has it closed. */
 static void standard_files_hold(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

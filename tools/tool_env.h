@@ -58,7 +58,7 @@ char *tool_data_name(const char *path);
  * wrong". Returns rc. */
 int tool_read_failed(const struct tool *tool, const char *path, int rc);
 
-/* The same without the file's name. */
+/* The same without the file's name. The text lasts until the same thread's next call. */
 const char *tool_read_text(int rc);
 
 /* Says in one line on standard error that what is kept of `path` in the node's memory has no

@@ -82,7 +82,7 @@ class _Keyed:
 
 
 class _LmdbReader(FormatReader):  # type: ignore[misc]
-    """What DLIO calls: for each sample read_index(), or for all of them next().
+    """DLIO calls read_index() for each sample, or next() for all of them.
 
     DLIO closes a file behind every sample unless it is told otherwise (reader.read_type). An
     environment stays open all the same, as programs that train keep it.

@@ -20,8 +20,8 @@ bool ahead_want_tree(struct ahead *ahead, uint64_t offset, uint64_t length)
 	return ranges_put(&ahead->trees, (struct wanted_range){.offset = offset, .length = length});
 }
 
-/* Where a flight lands; NULL: there is no memory. 16 reads in flight of a MiB took 4,096 page faults, 2 us
- * each; small reads are not worth a page of so many bytes. */
+/* The memory that a flight reads into; NULL: there is none. Without huge pages, 16 reads of 1 MiB in flight cost 4,096
+ * page faults of 2 us each. Small reads touch too little to be worth a huge page. */
 static uint8_t *scratch_take(struct ahead *ahead, const struct flight *flight)
 {
 	size_t at = (size_t)(flight - ahead->flights);

@@ -38,7 +38,7 @@ struct flight {
 	struct flight *next; /* free list */
 };
 
-/* Memory in which flights land, a part for each. */
+/* Memory for SLAB_FLIGHTS neighbouring flights, one chunk each. */
 struct ahead_slab {
 	uint8_t *bytes; /* NULL: there is none yet */
 	bool huge;      /* large reads have asked for a huge page */
@@ -61,7 +61,7 @@ struct ahead {
 	bool failed;      /* a read: what lies ahead is the program's to find out */
 	struct flight *idle;
 	struct flight flights[AHEAD_FLIGHTS];
-	struct ahead_slab slabs[AHEAD_FLIGHTS / SLAB_FLIGHTS]; /* of flights that are neighbours */
+	struct ahead_slab slabs[AHEAD_FLIGHTS / SLAB_FLIGHTS]; /* one for each pair of flights */
 };
 
 void ahead_open(struct ahead *ahead, struct store *store, struct io *io, pthread_mutex_t *lock);

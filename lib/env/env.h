@@ -335,8 +335,8 @@ int records_take_tree(MDB_txn *txn, struct tree *tree, const MDB_val *name,
 void records_give(MDB_env *env, const struct record_index *index);
 /* Makes an index that was built elsewhere (by ranks together, for instance) the one that
  * records_take() gives; it becomes the environment's. Returns 0; EEXIST (there is one; the index
- * stays the caller's); ENOMEM or as tree_refresh() (likewise). */
-int records_put(MDB_txn *txn, struct tree *tree, struct record_index *index);
+ * stays the caller's); ENOMEM (likewise). */
+int records_put(MDB_txn *txn, const struct tree *tree, struct record_index *index);
 void records_open(MDB_env *env);
 void records_close(MDB_env *env);
 void records_forked(MDB_env *env);

@@ -14,7 +14,8 @@
 struct later {
 	/* Stands in for the data file: see later.c. */
 	uint8_t *pages;
-	struct descriptor_kept file; /* of these pages, for an original that takes no loan; else -1 */
+	struct descriptor_kept
+		file; /* holds these pages, for an original that takes no loan; otherwise .fd is -1 */
 	char path[32]; /* by which the original opens it */
 	struct readers *readers; /* NULL: without a lock file */
 	struct later *left;      /* the next one of env->left */

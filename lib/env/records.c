@@ -162,13 +162,11 @@ int records_take(MDB_txn *txn, MDB_dbi dbi, struct record_index **index)
 				 dbi == DBI_MAIN ? NULL : &txn->env->slots[dbi].name, index);
 }
 
-int records_put(MDB_txn *txn, struct tree *tree, struct record_index *index)
+int records_put(MDB_txn *txn, const struct tree *tree, struct record_index *index)
 {
 	MDB_env *env = txn->env;
-	int rc = tree->stale ? tree_refresh(&txn->snapshot, tree) : 0;
+	int rc = 0;
 
-	if (rc)
-		return rc;
 	pthread_mutex_lock(&env->records_lock);
 	if (find(env, txn->id, tree->record.root))
 		rc = EEXIST;

@@ -111,8 +111,8 @@ size_t io_alignment(const struct io *io);
  * divert a direct read that is under way. NULL: there is none. In a forked child it is gone
  * already: forget it. */
 void *io_buffer_new(size_t length);
-/* Asks for huge pages, where the kernel gives them to those that ask: of 2 MiB or more that
- * io_buffer_new() has made, and that have not been touched. */
+/* Asks for huge pages under a buffer of io_buffer_new() that has 2 MiB or more. Has no effect where the kernel gives none
+ * on request; pages that were touched before stay small. */
 void io_buffer_huge(void *buffer, size_t length);
 void io_buffer_free(void *buffer, size_t length);
 

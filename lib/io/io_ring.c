@@ -38,7 +38,7 @@ struct io_ring {
 	bool working;               /* uring is there; else all goes to `threads` */
 	struct io_uring uring;
 	uint64_t device, inode;     /* of the ring's own descriptor */
-	struct io_threads *threads; /* NULL for want of memory: then reads are synchronous */
+	struct io_threads *threads; /* NULL: no read has needed one yet */
 	struct request_list pending, prepared, done;
 	size_t n_staged, in_kernel;
 };

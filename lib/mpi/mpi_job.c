@@ -245,8 +245,8 @@ int mpi_job_leave(struct mpi_job *place)
 	return rc == MPI_SUCCESS ? other : rc;
 }
 
-/* MPICH 4.0 over UCX 1.13 opens 18 at its start on one node, and one more for each rank that it reaches by TCP. Where
- * one fails there, UCX ends the process by SIGABRT. */
+/* MPICH 4.0 over UCX 1.13 opens 18 descriptors at its start on one node, and one more for each rank that it reaches by
+ * TCP. If one of these opens fails, UCX aborts the process. 64 leave room for 46 such ranks. */
 enum { DESCRIPTORS_OF_MPI = 64 };
 
 int mpi_job_begin(bool threads, struct mpi_place *place)

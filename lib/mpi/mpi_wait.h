@@ -17,7 +17,7 @@ struct mpi_nap {
 
 enum mpi_nap_kind {
 	NAP_BUSY, /* for what is under way: 4 ms at most */
-	NAP_IDLE, /* for what may come at any time or never: 32 ms at most, after two seconds */
+	NAP_IDLE, /* for events that may never come: the sleep grows to 32 ms within two seconds */
 };
 
 /* How many nanoseconds to sleep after a look that has found something, or not; 0: look again. */

@@ -286,7 +286,7 @@ static void under_way_remove(struct server *server, struct server_load *load)
 	*link = load->next;
 }
 
-/* What a read has brought to the load's place or buffer: bytes, or an errno. */
+/* Ends a load: the chunk is in its place or buffer, or `error` says why not. */
 static void load_land(struct server *server, struct server_load *load, int error)
 {
 	load->buffered = !error && !load->place;

@@ -248,7 +248,7 @@ int stream_start(struct prefetch *prefetch, struct stream *stream);
 int pace_of(const struct prefetch *prefetch, const struct stream *stream);
 /* Ends a look-ahead. Under no lock. false: it had ended. */
 bool stream_drop(struct prefetch *prefetch, const void *stream);
-/* A copy of a snapshot that is read ahead of need: reads of it wait for no storage, and no walk through it is seen. */
+/* A copy of a snapshot for looking ahead: its reads never wait for storage, and its walks are not watched. */
 struct snapshot snapshot_ahead(const struct snapshot *snapshot);
 uint64_t pages_of(const struct tree_record *record);
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward);

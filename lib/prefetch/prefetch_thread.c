@@ -102,7 +102,7 @@ static bool start_all(struct prefetch *prefetch)
 	}
 	engine->failed = false;
 	announcements_advance(prefetch);
-	/* Before the chunks are planned, or they are read into other memory and copied. */
+	/* Before ahead_start() plans chunks: otherwise they are read into scratch memory and copied. */
 	if (engine->in_flight)
 		memory_prepare(prefetch);
 	there = passed_on_turn(prefetch) && ahead_start(engine, prefetch_depth(prefetch));

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Reads the beginning of a file into text[size], with a final 0. errno stays. No call takes a lock: a forked child
- * may be here. False, and the text is empty: it cannot be read, or holds nothing. */
+/* Reads the beginning of a file into text[size], with a final 0. errno stays. Takes no lock, so a forked child may call
+ * it. False, with an empty text: the file cannot be read or is empty. */
 static inline bool kernel_file_read(const char *path, char *text, size_t size)
 {
 	int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -7,7 +7,8 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Blocked over all of it: a pipe that breaks during a write sends the signal then, and says EPIPE to the next. */
+/* The signals stay blocked for the whole call: when a pipe breaks during a write, the kernel sends SIGPIPE at once,
+ * but returns EPIPE only from the next write. */
 int quiet_put(int fd, const void *bytes, uint64_t length, const sigset_t *signals)
 {
 	static const struct timespec now = {0, 0};

@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <stdint.h>
 
-/* Writes all of it where the file stands; of the `signals` (SIGPIPE, SIGXFSZ) the program gets none that this write
- * sends, and one that was pending before stays so. Returns 0 or an errno. Any thread. */
+/* Writes all bytes at the file's current position. The program does not get a signal of `signals` (SIGPIPE, SIGXFSZ)
+ * that this write causes; a signal that was pending before stays pending. Returns 0 or an errno. Any thread. */
 int quiet_put(int fd, const void *bytes, uint64_t length, const sigset_t *signals);
 
 #endif

@@ -145,9 +145,9 @@ void store_guess(struct store *store, enum store_guess guess)
  * it as it costs (the ski-rental rule: Karlin et al., Algorithmica 3, 1988; never more than
  * twice the least); and before that what is around, as with the kernel's own reading around, for
  * it costs hardly more. A program that has asked for nothing around pays with the chunk at most
- * 0.4 times more than with what it has asked for. So does one that wants large values, of which what lies
- * around costs as much as they do: 400 of 5,000 values of 100 KB came with 2.4 times their bytes when
- * the third wish brought the chunk. */
+ * 0.4 times more than with what it has asked for. Large values get nothing around them either,
+ * because that would cost as much as the values themselves: reading 400 of 5,000 values of 100 KB brought
+ * 2.4 times their bytes when the third read brought the whole chunk. */
 static uint64_t widen_guess(struct store *store, uint64_t chunk, const struct plan_how *how)
 {
 	bool around = how->guess == GUESS_AROUND && !how->large;

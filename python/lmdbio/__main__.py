@@ -67,7 +67,8 @@ def _options() -> dict[str, bool]:
             letter, name, argument = fields[:3]
             takes["-" + letter] = takes["--" + name] = argument[:1] not in ("", "[")
     if not takes:
-        _fail(f"lmdbio: {_program()} does not tell its options: it is another version's")
+        _fail(f"lmdbio: {_program()} does not list its options: it belongs to another version of lmdbio; "
+              "install both from one release")
     return takes
 
 

@@ -373,8 +373,9 @@ class Loader:
     def _begin(self, what: str, call: Any, place: Any, following: int) -> _Batches:
         """Goes to a place in an order, and returns an iterator over what follows.
 
-        One thread at a time, so that the newest turn is that of the place where the loader is. In a forked
-        child, where another thread of the parent may have held the lock, the loader refuses the call.
+        Only one thread at a time begins an epoch, so that `_turn` always belongs to the order that the C loader
+        is in. A forked child takes no lock, because a thread of the parent may have held it; the C loader
+        refuses the call there.
         """
         mine = _Turn()
         with self._beginning if self._process == os.getpid() else nullcontext():

@@ -13,7 +13,6 @@
 #include <lmdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 enum { CHUNK = 64 << 10, PAGE = 4096, END = 256 };
 

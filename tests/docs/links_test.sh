@@ -72,14 +72,14 @@ awk '
 ' doc/benchmarks.md > "$scratch/unexplained"
 judge each_table_of_figures_is_explained sh -c "cat '$scratch/unexplained'; test ! -s '$scratch/unexplained'"
 
-# README's figures are those of the page that explains them.
-# those of a row together, in one table or paragraph.
+# README's figures are those of the page that explains them: all figures of a row stand in one table or paragraph of it.
 sed -n 's/^| [^|]* | \([0-9][^|]*\) | \([0-9][^|]*\) |.*/\1 \2/p' README.md > "$scratch/figures"
 awk '
 	NR == FNR { blocks[++n] = $0; next }
 	{
 		for (i = 1; i <= n; i++) {
 			rest = $0
+			figure = ""
 			while (match(rest, /[0-9][0-9.,]*[0-9]/)) {
 				figure = substr(rest, RSTART, RLENGTH)
 				rest = substr(rest, RSTART + RLENGTH)

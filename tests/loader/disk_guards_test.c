@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* What becomes of a local disk whose directory has other users' files and locks in the way. */
+/* Checks that a local disk leaves other users' files, links and locks in its directory alone, and does not wait for them. */
 #include "tier_fixture.h"
 
 #include <fcntl.h>

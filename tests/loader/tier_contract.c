@@ -22,12 +22,10 @@
 
 #include <cmocka.h>
 
-enum { RECORDS = TIER_RECORDS };
-
 static void tier_when_offered_records_then_has_them_right_or_not(void **state)
 {
 	static const struct tier_ops *const tiers[] = {&tier_null, &tier_kept, &tier_disk};
-	static const unsigned keeps[] = {0, RECORDS, RECORDS};
+	static const unsigned keeps[] = {0, TIER_RECORDS, TIER_RECORDS};
 	struct tier_setup setup = tier_setup_of(place.directory);
 
 	(void)state;
@@ -88,13 +86,13 @@ static void disk_when_two_use_it_then_shared_and_gone_with_the_last(void **state
 	assert_int_equal(tier_disk.open(&first, &setup), 0);
 	assert_int_equal(tier_disk.open(&second, &setup), 0);
 	assert_true(offer_all(&tier_disk, first) > 0);
-	assert_int_equal(have(&tier_disk, second), RECORDS);
+	assert_int_equal(have(&tier_disk, second), TIER_RECORDS);
 	assert_int_equal(offer_all(&tier_disk, second), 0);
 	tier_disk.close(first);
 	assert_true(disk_file(path, sizeof(path)));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	assert_int_equal(have(&tier_disk, second), RECORDS);
+	assert_int_equal(have(&tier_disk, second), TIER_RECORDS);
 	tier_disk.close(second);
 	assert_false(disk_file(path, sizeof(path)));
 }
@@ -117,7 +115,7 @@ static void disk_when_of_another_data_set_then_not_believed(void **state)
 	/* The same identity: it is of use again. */
 	tier = NULL;
 	assert_int_equal(tier_disk.open(&tier, &setup), 0);
-	assert_int_equal(have(&tier_disk, tier), RECORDS);
+	assert_int_equal(have(&tier_disk, tier), TIER_RECORDS);
 	assert_int_equal(link(path, other), 0);
 	tier_disk.close(tier);
 	setup.identity.snapshot++;
@@ -162,7 +160,7 @@ static void disk_when_its_process_ends_then_gone_if_it_was_the_last(void **state
 		assert_int_equal(status, 0);
 		assert_int_equal(disk_file(path, sizeof(path)), others);
 	}
-	assert_int_equal(have(&tier_disk, tier), RECORDS);
+	assert_int_equal(have(&tier_disk, tier), TIER_RECORDS);
 	tier_disk.close(tier);
 	assert_false(disk_file(path, sizeof(path)));
 }
@@ -187,7 +185,7 @@ static void disk_when_to_be_fresh_then_only_what_the_living_have_is_there(void *
 	assert_int_equal(have(&tier_disk, first), 0);
 	assert_true(offer_all(&tier_disk, first) > 0);
 	assert_int_equal(tier_disk.open(&second, &setup), 0);
-	assert_int_equal(have(&tier_disk, second), RECORDS);
+	assert_int_equal(have(&tier_disk, second), TIER_RECORDS);
 	tier_disk.close(first);
 	tier_disk.close(second);
 	assert_false(disk_file(path, sizeof(path)));
@@ -230,7 +228,7 @@ static void disk_when_replaced_while_it_is_opened_then_the_new_one_is_used(void 
 	pthread_join(opener, NULL);
 	assert_int_equal(tier_disk.health(other), TIER_GOOD);
 	assert_true(offer_all(&tier_disk, other) > 0);
-	assert_int_equal(have(&tier_disk, tier), RECORDS);
+	assert_int_equal(have(&tier_disk, tier), TIER_RECORDS);
 	tier_disk.close(tier);
 	tier_disk.close(other);
 	assert_false(disk_file(path, sizeof(path)));
@@ -254,7 +252,7 @@ static void disk_when_bytes_have_changed_then_dropped(void **state)
 	assert_int_equal(pwrite(fd, "x", 1, st.st_size - 1), 1);  /* of the last record */
 	assert_int_equal(pwrite(fd, "\xff\xff\xff\xf0", 4, 4096 + 8), 4); /* the first one's size */
 	close(fd);
-	assert_int_equal(tier_disk.fetch(tier, RECORDS - 1, &found), EBADMSG);
+	assert_int_equal(tier_disk.fetch(tier, TIER_RECORDS - 1, &found), EBADMSG);
 	assert_int_equal(tier_disk.fetch(tier, 0, &found), EBADMSG); /* before memory is asked for */
 	assert_int_equal(tier_disk.health(tier), TIER_FAILED);
 	assert_int_equal(have(&tier_disk, tier), 0);
@@ -328,7 +326,7 @@ static void disk_when_it_may_not_grow_then_full_and_of_use(void **state)
 	assert_true(room < small.rlim_cur && kept <= room && kept > room - 300);
 	assert_int_equal(tier_disk.health(tier), TIER_FULL);
 	n = have(&tier_disk, tier);
-	assert_true(n > 50 && n < RECORDS);
+	assert_true(n > 50 && n < TIER_RECORDS);
 	assert_int_equal(offer_all(&tier_disk, tier), 0);
 	tier_disk.close(tier);
 }
@@ -358,7 +356,7 @@ static void disk_when_asked_for_its_room_then_says_what_it_takes(void **state)
 	tier_disk.close(first);
 	setup.limit = all / 2;
 	assert_int_equal(tier_disk.open(&first, &setup), 0);
-	for (uint64_t i = 0; i < RECORDS; i++) {
+	for (uint64_t i = 0; i < TIER_RECORDS; i++) {
 		record_make(i, &key, &data, bytes);
 		if (key.mv_size + data.mv_size > tier_disk.space(first).room)
 			break;

@@ -17,16 +17,14 @@
 
 #include <cmocka.h>
 
-enum { RECORDS = TIER_RECORDS };
-
 struct place place;
 static struct order order;
 
 struct tier_setup tier_setup_of(const char *directory)
 {
 	struct order_spec spec = {.seed = 3,
-				  .records = RECORDS,
-				  .resident = RECORDS,
+				  .records = TIER_RECORDS,
+				  .resident = TIER_RECORDS,
 				  .batch = 10,
 				  .block = 5,
 				  .buffer = 2,
@@ -36,7 +34,7 @@ struct tier_setup tier_setup_of(const char *directory)
 	return (struct tier_setup){.order = &order,
 				   .identity = {.inode = 1, .size = 2, .snapshot = 3},
 				   .root = 4,
-				   .records = RECORDS,
+				   .records = TIER_RECORDS,
 				   .keep = 1 << 20,
 				   .directory = directory};
 }
@@ -66,7 +64,7 @@ uint64_t offer_all(const struct tier_ops *ops, void *state)
 	MDB_val key, data;
 	uint64_t kept = 0;
 
-	for (uint64_t i = 0; i < RECORDS; i++) {
+	for (uint64_t i = 0; i < TIER_RECORDS; i++) {
 		record_make(i, &key, &data, bytes);
 		kept += ops->offer(state, i, &key, &data);
 	}
@@ -79,7 +77,7 @@ unsigned have(const struct tier_ops *ops, void *state)
 	struct tier_record found;
 	unsigned n = 0;
 
-	for (uint64_t i = 0; i < RECORDS; i++) {
+	for (uint64_t i = 0; i < TIER_RECORDS; i++) {
 		if (!ops->has(state, i))
 			continue;
 		assert_int_equal(ops->fetch(state, i, &found), 0);

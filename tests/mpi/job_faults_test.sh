@@ -148,8 +148,8 @@ for moment in before after; do
 	job_killed=1 job_left "server_killed_${moment}_mpi_begins"
 done
 
-# A rank that cannot begin MPI ends the job: the launcher takes a process that leaves before for a program without MPI,
-# and the other ranks would wait for ever.
+# A rank that cannot begin MPI ends the job. Untold, the launcher takes a process that ends before MPI_Init for a program
+# without MPI, and the other ranks wait for ever.
 mkdir -p "$scratch/ssd"
 for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scratch/backing/img" serve; do
 	status=0

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { COMM = 1000, REQUEST = 1000, TYPE = 1000, REQUESTS = 4096, PIECES = 16, QUEUES = 2 };
-enum { TYPES = 1024 }; /* more than a run makes: their release may always fail */
+enum { TYPES = 1024 }; /* more than a run makes, because the simulation may fail each release */
 
 /* Where bytes stand. */
 struct layout {

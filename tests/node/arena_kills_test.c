@@ -2,8 +2,8 @@
 /* Checks what becomes of the others when a process of the node is killed or stopped, at any step of
  * what it does with the arena.
  *
- * With TESTS_LONG=1 ten thousand are killed at random, else twelve hundred; with a
- * sanitizer, which makes a process's start dear, three hundred. */
+ * With TESTS_LONG=1 ten thousand processes are killed at random, otherwise 1,200, or 120 with a sanitizer, which makes a
+ * process's start dear. */
 #include "arena_workers.h"
 
 #include "arena/arena_private.h"

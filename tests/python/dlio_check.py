@@ -128,10 +128,19 @@ def read(kind, how, suffix, folder, data):
     seen = []
 
     class Reader(getattr(lmdbio_dlio, kind)):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.told, self.taken = [], []
+
+        def _turn(self, coming):
+            self.told += [(name, int(number)) for name, number in coming]
+            super()._turn(coming)
+
         def get_sample(self, filename, sample_index):
             value = super().get_sample(filename, sample_index)
             assert value == expected[filename, sample_index], (filename, sample_index)
             seen.append((filename, sample_index))
+            self.taken.append((filename, int(sample_index)))
             return value
 
     announced, turn = [], lmdbio_dlio._Records.turn
@@ -157,7 +166,7 @@ def read(kind, how, suffix, folder, data):
     if kind == "LmdbioAheadReader":
         # All but each worker's first batch, none twice.
         assert len(announced) == len(set(announced)) == len(expected) - WORKERS * BATCH, len(announced)
-        assert set(announced) <= set(expected)
+        assert all(reader.told == reader.taken[BATCH:] for reader in readers), "another batch than the next is announced"
     else:
         assert not announced
     print(f"right: {len(seen)} samples, {len(announced)} announced")

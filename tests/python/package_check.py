@@ -168,12 +168,19 @@ class Door:
 def meanwhile(loader, owner, name, what):
     """Has the next call of a function begin when another thread is through with something, or waits for this one."""
     function, over = getattr(owner, name), threading.Event()
-    thread = threading.Thread(target=lambda: (what(), over.set()))
+
+    def run():
+        try:
+            what()
+        finally:
+            over.set()
+
+    thread = threading.Thread(target=run)
 
     def call(*arguments):
         setattr(owner, name, function)
         thread.start()
-        over.wait()
+        assert over.wait(60), "the other thread hangs"
         return function(*arguments)
 
     setattr(owner, name, call)

@@ -149,8 +149,8 @@ done
 nothing_left "held"
 
 # Of more than twice all memory the page cache holds little, as an arena does, and asks in smaller requests.
-# grouped NAME REQUESTS ARGUMENTS...: what a reader with so little memory asks of storage at most; of the page cache a
-# scan asks eight times a MiB, and beside busy processes one of shared memory reads some chunks twice.
+# grouped NAME REQUESTS ARGUMENTS...: what a reader with so little memory asks of storage at most. A scan through the page
+# cache makes eight requests a MiB; one through shared memory, beside busy processes, reads some chunks twice.
 grouped() {
 	local name=$1 requests=$2 line
 

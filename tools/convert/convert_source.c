@@ -33,8 +33,8 @@ enum {
 
 /* ---- what it is ---- */
 
-/* What cannot be looked at is taken to be there: an environment is no tree of files to import. Needs no
- * memory, whose want would be such a reason. */
+/* A name that cannot be looked up counts as present, so that an unreadable environment is not imported as a tree of
+ * files. Allocates nothing, because a failed allocation must not read as "absent". */
 static bool exists_in(const char *directory, const char *name)
 {
 	char path[PATH_MAX];
