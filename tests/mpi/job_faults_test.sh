@@ -151,7 +151,8 @@ done
 # A rank that cannot begin MPI ends the job. Untold, the launcher takes a process that ends before MPI_Init for a program
 # without MPI, and the other ranks wait for ever.
 mkdir -p "$scratch/ssd"
-for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scratch/backing/img" serve; do
+for command in "run --mpi -- touch $scratch/begun" "stage --to=$scratch/ssd $scratch/backing/img" serve \
+	"convert -q $scratch/backing/img $scratch/ssd/img.zst"; do
 	status=0
 	# shellcheck disable=SC2016,SC2086
 	MPI_SECONDS=60 mpi_job 2 2 sh -c '[ "$PMI_RANK" = 0 ] || ulimit -n 30; exec "$@"' sh \
