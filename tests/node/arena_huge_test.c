@@ -25,7 +25,21 @@ enum {
 
 static struct dataset dataset;
 
-/* Whatever time the kernel takes for it. */
+/* Nanoseconds of this thread; how long this machine's kernel really takes is of no interest here. */
+static uint64_t processor_time;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return __real_clock_gettime(clock, time);
+	*time = clock_spec(processor_time);
+	return 0;
+}
+
+/* Also where the kernel has refused one before. */
 static void prepare(struct arena *arena, uint64_t first, uint64_t count)
 {
 	for (uint64_t chunk = first; chunk < first + count; chunk++) {
@@ -351,10 +365,8 @@ static void preparer_when_it_is_killed_then_its_claims_and_memory_go(void **stat
 
 static void take_2_ms(const char *step)
 {
-	uint64_t began = clock_of(CLOCK_THREAD_CPUTIME_ID);
-
-	while (!strcmp(step, "prepared") && clock_of(CLOCK_THREAD_CPUTIME_ID) - began < 2000000)
-		;
+	if (!strcmp(step, "prepared"))
+		processor_time += 2000000;
 }
 
 /* What a page saves it saves each of them. */
