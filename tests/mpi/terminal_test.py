@@ -225,7 +225,8 @@ def stop_ignored(lmdbio_run):
 def hang_up(lmdbio_run):
     """The process at the other end of the terminal closes it."""
     terminal = Terminal(program(lmdbio_run, WAIT))
-    process = int(terminal.until(r"program (\d+) ready")[1])
+    # With the line's end, which the terminal passes on apart: the program must not find the terminal closed while it writes.
+    process = int(terminal.until(r"program (\d+) ready\r\n")[1])
     os.close(terminal.master)
     equal(128 + signal.SIGHUP, os.waitstatus_to_exitcode(os.waitpid(terminal.process, 0)[1]))
     gone(process)
