@@ -24,7 +24,7 @@ static void *module_open(void)
 	Dl_info self;
 	int length;
 
-	if (!dladdr((void *)(uintptr_t)inside_start, &self) || !strrchr(self.dli_fname, '/'))
+	if (!dladdr((void *)(uintptr_t)inside_call, &self) || !strrchr(self.dli_fname, '/'))
 		return NULL;
 	length = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
 	if (snprintf(path, sizeof(path), "%.*s/liblmdbio-mpi.so.0", length, self.dli_fname) >=
@@ -43,6 +43,9 @@ static bool is_rank(void)
 /* Where a program that is linked with MPI is being loaded. */
 static bool loading;
 
+/* The module, once it serves. */
+static const struct mpi_module *_Atomic module;
+
 static void start_once(void)
 {
 	void *library = module_open();
@@ -58,6 +61,8 @@ static void start_once(void)
 		why = "no thread";
 	if (why)
 		log_refused("the node is not served: no MPI: %s", why);
+	else
+		module = found;
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -108,8 +113,14 @@ static void __attribute__((constructor)) inside_come(void)
 	}
 }
 
-void inside_start(void)
+void inside_call(void)
 {
-	if (settings_get()->mpi)
-		pthread_once(&once, start_once);
+	const struct mpi_module *serving;
+
+	if (!settings_get()->mpi)
+		return;
+	pthread_once(&once, start_once);
+	serving = module;
+	if (serving)
+		(void)serving->inside(false);
 }

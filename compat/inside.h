@@ -3,8 +3,9 @@
 #ifndef LMDBIO_COMPAT_INSIDE_H
 #define LMDBIO_COMPAT_INSIDE_H
 
-/* With LMDBIO_MPI=1, at the first environment: has the module serve this node from inside the
- * program. Where that does not work a line on standard error says so; reading goes on without. */
-void inside_start(void);
+/* In calls of LMDB, with LMDBIO_MPI=1: has the module serve this node from inside the program, as
+ * soon as that has begun MPI. Where that does not work a line on standard error says so; reading
+ * goes on without. */
+void inside_call(void);
 
 #endif

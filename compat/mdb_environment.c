@@ -35,16 +35,18 @@ EXPORT int mdb_env_open(MDB_env *env, const char *path, unsigned int flags, mdb_
 	if (!env_is_ours(env))
 		return caller_origin(CALLER)->call.mdb_env_open(env, path, flags, mode);
 	if (flags & MDB_RDONLY)
-		inside_start();
+		inside_call();
 	return env_open(env, path, flags, mode);
 }
 
 EXPORT void mdb_env_close(MDB_env *env)
 {
-	if (env_is_ours(env))
-		env_close(env);
-	else
+	if (!env_is_ours(env)) {
 		caller_origin(CALLER)->call.mdb_env_close(env);
+		return;
+	}
+	inside_call();
+	env_close(env);
 }
 
 EXPORT int mdb_env_copy(MDB_env *env, const char *path)

@@ -38,12 +38,16 @@ static struct {
 	pid_t process; /* whose thread it is: a forked child has none */
 	bool running;
 	atomic_bool ending;
+	pthread_mutex_t joining; /* of the session's being opened */
+	atomic_bool joined;      /* the session is open, or there is none: */
+	int failed;              /* that is why, of MPI's; or the program is not for it */
 	_Atomic enum inside_state state;
 	int wake; /* eventfd */
 	int keyval;
 	MPI_Session session;
 } inside = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.joining = PTHREAD_MUTEX_INITIALIZER,
 	.wake = -1,
 	.keyval = MPI_KEYVAL_INVALID,
 	.session = MPI_SESSION_NULL,
@@ -138,30 +142,6 @@ static bool is_ending(void *context)
 	return true;
 }
 
-/* Waits until the program has begun MPI. The first user of MPI in the process sets the level of
- * threads (MPICH 4.0), so it must have asked for all. false: it has not, or it ends. */
-static bool program_allows(void)
-{
-	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};
-	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
-	struct mpi_nap rest = {0};
-
-	for (;;) {
-		MPI_Initialized(&begun);
-		if (begun || atomic_load(&inside.ending))
-			break;
-		(void)clock_poll(&wake, 1, mpi_nap_next(&rest, false, NAP_IDLE));
-	}
-	MPI_Finalized(&ended);
-	if (!begun || ended)
-		return false;
-	MPI_Query_thread(&level);
-	if (level != MPI_THREAD_MULTIPLE)
-		log_refused("the node is not served: the program has not asked for "
-			    "MPI_THREAD_MULTIPLE");
-	return level == MPI_THREAD_MULTIPLE;
-}
-
 /* The wait for the others in MPI_Session_init, which nothing can end. */
 struct gathering {
 	pthread_mutex_t lock;
@@ -218,13 +198,62 @@ static void session_open_first(void)
 	pthread_join(watch, NULL);
 }
 
+/* Opens the session in the MPI that the program has begun, with all threads: its first user sets their level (MPICH 4.0).
+ * MPI_Finalize must not have begun meanwhile: MPICH would begin anew behind it, and ends the process. So the thread that
+ * has begun MPI, which alone may end it, does this in its calls of LMDB. Ours does it for a program that makes no call,
+ * in time where MPI lasts longer there than a sleep of NAP_IDLE. */
+static void session_join(void)
+{
+	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;
+
+	pthread_mutex_lock(&inside.joining);
+	MPI_Initialized(&begun);
+	MPI_Finalized(&ended);
+	if (begun && !atomic_load(&inside.joined)) {
+		if (!ended)
+			MPI_Query_thread(&level);
+		if (level == MPI_THREAD_MULTIPLE)
+			inside.failed = session_open();
+		else if (!ended)
+			log_refused("the node is not served: the program has not asked for "
+				    "MPI_THREAD_MULTIPLE");
+		atomic_store(&inside.joined, true);
+	}
+	pthread_mutex_unlock(&inside.joining);
+}
+
+/* In a call of LMDB. */
+static void program_joins(void)
+{
+	int begun = 0, ended = 0, is_main = 0;
+
+	if (inside.process != getpid())
+		return;
+	MPI_Initialized(&begun);
+	MPI_Finalized(&ended);
+	if (begun && !ended && MPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main)
+		session_join();
+}
+
+/* Waits until the program has begun MPI. false: it has not with all threads, or it ends. */
+static bool program_allows(void)
+{
+	struct pollfd wake = {.fd = inside.wake, .events = POLLIN};
+	struct mpi_nap rest = {0};
+
+	for (session_join(); !atomic_load(&inside.joined) && !atomic_load(&inside.ending);
+	     session_join())
+		(void)clock_poll(&wake, 1, mpi_nap_next(&rest, false, NAP_IDLE));
+	return inside.session != MPI_SESSION_NULL || inside.failed;
+}
+
 static int all_ranks(MPI_Comm *all)
 {
 	MPI_Group group;
-	int rc = inside.session == MPI_SESSION_NULL ? session_open() : MPI_SUCCESS;
+	int rc;
 
-	if (rc != MPI_SUCCESS)
-		return rc;
+	if (inside.session == MPI_SESSION_NULL)
+		return inside.failed;
 	finalize_watch();
 	rc = MPI_Group_from_session_pset(inside.session, "mpi://WORLD", &group);
 	if (rc != MPI_SUCCESS)
@@ -296,9 +325,14 @@ int mpi_inside_begin(bool first)
 {
 	int begun = 0, rc = 0;
 
+	if (atomic_load(&inside.joined))
+		return 0;
 	pthread_mutex_lock(&inside.lock);
-	if (inside.process)
-		goto done;
+	if (inside.process) {
+		pthread_mutex_unlock(&inside.lock);
+		program_joins();
+		return 0;
+	}
 	inside.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (inside.wake < 0) {
 		rc = errno;
@@ -308,6 +342,7 @@ int mpi_inside_begin(bool first)
 	MPI_Initialized(&begun);
 	if (first && !begun)
 		session_open_first();
+	atomic_store(&inside.joined, inside.session != MPI_SESSION_NULL);
 	rc = thread_start(&inside.thread, inside_run, NULL);
 	inside.running = !rc;
 	if (!rc)

@@ -91,7 +91,8 @@ struct mpi_module {
 	/* Has a thread of this process serve, in an MPI session of its own, until the process ends:
 	 * `first`, before the program begins MPI, whose threads are MPI_THREAD_MULTIPLE then,
 	 * whatever it asks for; else when it has begun it with that. With `first` it waits for all
-	 * ranks, as MPI_Init does. Returns 0, also when it has been called before, or an errno. */
+	 * ranks, as MPI_Init does. To be called again in the program's later calls of LMDB: there it
+	 * finds MPI begun, and not ending. Returns 0 or an errno, of the first call alone. */
 	int (*inside)(bool first);
 
 	/* Serves, or only waits, until the work of every process of the job is over. Collective. Returns 0, or EIO:

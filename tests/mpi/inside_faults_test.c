@@ -37,13 +37,14 @@ enum {
 	ENDED_FAILED = 17,
 	LEFT = 18,
 	UNSERVED = 19,
+	UNJOINED = 20,
 	SECONDS = 60,
 	STATUS = 5,
 	LOOKS = 4000
 };
 
 /* How a program uses MPI. */
-enum life { FIRST, LATER, NEVER, NEVER_FIRST, SINGLE, UNNOTICED, THREADLESS, LIVES };
+enum life { FIRST, LATER, CALLING, NEVER, NEVER_FIRST, SINGLE, UNNOTICED, THREADLESS, LIVES };
 
 static const struct mpi_site *failing;
 static bool no_threads;
@@ -107,8 +108,11 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 	if (life == UNNOTICED) /* at first */
 		mpi_site_also("mpi_inside.c", "MPI_Comm_set_attr", 1);
 	(void)mpi_inside_begin(life == FIRST || life == NEVER_FIRST || life == THREADLESS);
-	if (life == FIRST)
+	if (life == FIRST || life == CALLING)
 		sim_library(true, MPI_THREAD_MULTIPLE);
+	/* It may end MPI as soon as the call returns. */
+	if (life == CALLING && (mpi_inside_begin(false) || (!site && sim_sessions() != 1)))
+		_exit(UNJOINED);
 	work(life == FIRST || life == LATER || life == UNNOTICED, site);
 	served = is_served();
 	if (!site && served != (life == FIRST || life == LATER || life == UNNOTICED))

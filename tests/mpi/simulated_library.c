@@ -201,6 +201,12 @@ int MPI_Query_thread(int *level)
 	return MPI_SUCCESS;
 }
 
+int MPI_Is_thread_main(int *is_main)
+{
+	*is_main = gettid() == getpid();
+	return MPI_SUCCESS;
+}
+
 int MPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copies, MPI_Comm_delete_attr_function *deletes, int *keyval,
 			   void *state)
 {
