@@ -220,6 +220,17 @@ static void news_take(struct rank *rank)
 	rank->ended_at = 0; /* an interrupted start ends in order */
 }
 
+/* Milliseconds from now until `after` the end (ended_at); -1: that is not known to have come. */
+static int patience_left(const struct rank *rank, int after)
+{
+	enum { MS_NS = 1000000 };
+	uint64_t gone = (clock_now() - rank->ended_at) / MS_NS;
+
+	if (!rank->ended_at)
+		return -1;
+	return gone < (uint64_t)after ? after - (int)gone : 0;
+}
+
 /* Which children have ended, or stopped. */
 static void children_take(struct rank *rank)
 {
@@ -238,11 +249,10 @@ static void children_take(struct rank *rank)
 			continue;
 		rank->server_over = true;
 		rank->server_status = status;
-		if (WIFSIGNALED(status) && rank->program.begun && !rank->program.over)
-			fprintf(stderr,
-				"%s: the server of this rank has ended by signal %d; the program "
-				"goes on without it\n",
-				rank->job->tool, WTERMSIG(status));
+		if (WIFSIGNALED(status) && rank->program.begun && patience_left(rank, END_PATIENCE))
+			fprintf(stderr, "%s: the server of this rank has ended by signal %d%s\n",
+				rank->job->tool, WTERMSIG(status),
+				rank->program.over ? "" : "; the program goes on without it");
 	}
 	if (pid < 0) /* ECHILD: another wait has had them */
 		rank->server_over = rank->program.over = true;
@@ -274,17 +284,6 @@ static void end_step(struct rank *rank)
 	/* Interrupted while the server waits for other ranks in MPI's beginning, where it hears nothing. */
 	if (rank->program.over && !rank->ranks && !rank->ended_at)
 		rank->ended_at = clock_now();
-}
-
-/* Milliseconds from now until `after` the end (ended_at); -1: that is not known to have come. */
-static int patience_left(const struct rank *rank, int after)
-{
-	enum { MS_NS = 1000000 };
-	uint64_t gone = (clock_now() - rank->ended_at) / MS_NS;
-
-	if (!rank->ended_at)
-		return -1;
-	return gone < (uint64_t)after ? after - (int)gone : 0;
 }
 
 static void rank_step(struct rank *rank)

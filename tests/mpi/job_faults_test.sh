@@ -78,7 +78,7 @@ for ranks in 2 4; do
 	for percent in 0 50 80; do
 		job_faulty_at "$percent" server_killed "$ranks" "$ranks" kill 0
 		last_saw "server_killed_at_$percent" "$ranks" img
-		[ "$percent" -gt 0 ] || said "server_killed_at_0_with_$ranks" "the program goes on without it"
+		[ "$percent" -gt 0 ] || said "server_killed_at_0_with_$ranks" "the server of this rank has ended by signal 9"
 	done
 	job_faulty server_killed_after_its_program "$ranks" "$ranks" kill_after 0
 	last_saw server_killed_after_its_program "$ranks" img
