@@ -93,6 +93,12 @@ static void work(bool waits, bool until_failed)
 		clock_sleep(CLOCK_SECOND / 1000);
 }
 
+/* Whether a server comes where nothing fails. */
+static bool serves(enum life life)
+{
+	return life == FIRST || life == LATER || life == CALLING || life == UNNOTICED;
+}
+
 static void live(enum life life, const struct mpi_site *site, unsigned n, bool on)
 {
 	bool served;
@@ -113,12 +119,12 @@ static void live(enum life life, const struct mpi_site *site, unsigned n, bool o
 	/* It may end MPI as soon as the call returns. */
 	if (life == CALLING && (mpi_inside_begin(false) || (!site && sim_sessions() != 1)))
 		_exit(UNJOINED);
-	work(life == FIRST || life == LATER || life == UNNOTICED, site);
+	work(serves(life), site);
 	served = is_served();
-	if (!site && served != (life == FIRST || life == LATER || life == UNNOTICED))
+	if (!site && served != serves(life))
 		_exit(UNSERVED);
 	if (site && mpi_site_has_failed() && !on)
-		work(life == FIRST || life == LATER, false);
+		work(serves(life) && life != UNNOTICED, false);
 	if (site && life == UNNOTICED)
 		work(true, false);
 	if (life != NEVER && life != NEVER_FIRST)
