@@ -104,7 +104,7 @@ bool mpi_site_fails(const struct mpi_site *site);
 #define MPI_Iprobe(...) MPI_SITE(MPI_Iprobe, __VA_ARGS__)
 #define MPI_Irecv(...) MPI_SITE(MPI_Irecv, __VA_ARGS__)
 #define MPI_Iscan(...) MPI_SITE(MPI_Iscan, __VA_ARGS__)
-#define MPI_Is_thread_main(...)          MPI_SITE(MPI_Is_thread_main, __VA_ARGS__)
+#define MPI_Is_thread_main(...) MPI_SITE(MPI_Is_thread_main, __VA_ARGS__)
 #define MPI_Isend(...) MPI_SITE(MPI_Isend, __VA_ARGS__)
 #define MPI_Query_thread(...) MPI_SITE(MPI_Query_thread, __VA_ARGS__)
 #define MPI_Recv(...) MPI_SITE(MPI_Recv, __VA_ARGS__)
