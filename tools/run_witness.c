@@ -169,7 +169,7 @@ static bool is_pending(int number)
 bool run_witness_has(int number, bool *there)
 {
 	struct pollfd ready = {.fd = witness.words, .events = POLLIN};
-	uint64_t end = clock_now() + patience, longest = clock_now() + on_its_way;
+	uint64_t now = clock_now(), end = now + patience, longest = now + on_its_way;
 	bool has = false;
 
 	*there = number > 0 && number < SIGNALS;
@@ -179,8 +179,9 @@ bool run_witness_has(int number, bool *there)
 			end = longest;
 		run_witness_hear();
 		*there = witness.words >= 0;
-		has = witness.heard[number] > clock_now();
-		if (has || clock_now() >= end)
+		now = clock_now();
+		has = witness.heard[number] > now;
+		if (has || now >= end)
 			break;
 		(void)clock_poll(&ready, 1, patience);
 	}
