@@ -143,50 +143,50 @@ static bool parse_accelerator(const char *text)
 	return false;
 }
 
+static bool parse_model(const char *name)
+{
+	train.model = train_model_find(name);
+	if (!train.model)
+		tool_usage_error(&bench_tool,
+				 "--train wants unet3d, resnet50 or cosmoflow, not '%s'", name);
+	return train.model != NULL;
+}
+
 /* What --train takes, and the options that have an effect with it alone. */
 static bool parse_train(int key)
 {
-	if (key == OPTION_TRAIN) {
-		train.model = train_model_find(optarg);
-		if (!train.model)
-			tool_usage_error(&bench_tool,
-					 "--train wants unet3d, resnet50 or cosmoflow, not '%s'",
-					 optarg);
-		return train.model != NULL;
-	}
-	asked.train_alone = key == OPTION_ACCELERATOR ? "--accelerator"
-			    : key == OPTION_BATCH     ? "--batch"
-			    : key == OPTION_COMPUTE   ? "--compute"
-			    : key == OPTION_MEMORY    ? "--memory"
-						      : "--readers";
 	switch (key) {
 	case OPTION_ACCELERATOR:
+		asked.train_alone = "--accelerator";
 		return parse_accelerator(optarg);
 	case OPTION_BATCH:
+		asked.train_alone = "--batch";
 		return tool_number_parse(&bench_tool, "--batch", optarg, 1, BATCH_MOST,
 					 &train.batch);
 	case OPTION_COMPUTE:
+		asked.train_alone = "--compute";
 		return parse_compute(optarg);
 	case OPTION_MEMORY:
+		asked.train_alone = "--memory";
 		return tool_size_parse(&bench_tool, "--memory", optarg, &train.memory);
-	default:
+	case OPTION_READERS:
+		asked.train_alone = "--readers";
 		return tool_number_parse(&bench_tool, "--readers", optarg, 1, READERS_MOST,
 					 &train.readers);
+	case OPTION_TRAIN:
+		return parse_model(optarg);
+	default:
+		tool_usage_hint(&bench_tool);
+		return false;
 	}
 }
 
+/* How much is measured. */
 static bool parse_number(int key)
 {
 	struct given_options *options = &bench.options;
 
 	switch (key) {
-	case OPTION_ACCELERATOR:
-	case OPTION_BATCH:
-	case OPTION_COMPUTE:
-	case OPTION_MEMORY:
-	case OPTION_READERS:
-	case OPTION_TRAIN:
-		return parse_train(key);
 	case OPTION_BYTES:
 		asked.given_alone = "--bytes";
 		if (tool_size_parse(&bench_tool, "--bytes", optarg, &options->bytes) &&
@@ -209,8 +209,7 @@ static bool parse_number(int key)
 		asked.given_alone = "--processes";
 		return parse_processes(optarg);
 	default:
-		tool_usage_hint(&bench_tool);
-		return false;
+		return parse_train(key);
 	}
 }
 
