@@ -2,6 +2,8 @@
 /* Measures the plainest fast reader there is, and memcpy. */
 #include "bench_ceiling.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { IN_FLIGHT = 16, REQUEST = 1 << 20, COPY = 128 << 20, COPIES = 5 };
@@ -17,19 +18,11 @@ enum { IN_FLIGHT = 16, REQUEST = 1 << 20, COPY = 128 << 20, COPIES = 5 };
 struct reader {
 	int fd;
 	uint64_t size;
-	double until;              /* no request is begun later; 0: at any time */
+	uint64_t until;            /* no request is begun later */
 	atomic_uint_fast64_t read; /* bytes */
 	atomic_uint_fast64_t next; /* the first byte that nobody has taken */
 	atomic_int error;
 };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static void *read_pieces(void *argument)
 {
@@ -44,7 +37,7 @@ static void *read_pieces(void *argument)
 		uint64_t at = atomic_fetch_add(&reader->next, REQUEST);
 		ssize_t n;
 
-		if (at >= reader->size || (reader->until > 0 && now() > reader->until))
+		if (at >= reader->size || clock_now() > reader->until)
 			break;
 		n = pread(reader->fd, buffer, REQUEST, (off_t)at);
 		if (n <= 0 || (n < REQUEST && at + (uint64_t)n < reader->size))
@@ -62,7 +55,7 @@ int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *
 	struct reader reader = {.fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC)};
 	pthread_t threads[IN_FLIGHT];
 	struct stat st;
-	double begin;
+	uint64_t begin;
 	int started, rc = 0;
 
 	if (reader.fd < 0 || fstat(reader.fd, &st)) {
@@ -74,8 +67,10 @@ int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *
 	reader.size = (uint64_t)st.st_size;
 	if (limit->bytes && limit->bytes < reader.size)
 		reader.size = limit->bytes;
-	begin = now();
-	reader.until = limit->seconds > 0 ? begin + limit->seconds : 0;
+	begin = clock_now();
+	reader.until = limit->seconds > 0
+			       ? begin + (uint64_t)(limit->seconds * (double)CLOCK_SECOND)
+			       : CLOCK_NEVER;
 	for (started = 0; started < IN_FLIGHT && !rc; started++)
 		rc = pthread_create(&threads[started], NULL, read_pieces, &reader);
 	if (rc) {
@@ -84,7 +79,7 @@ int ceiling_direct(const char *path, const struct ceiling_limit *limit, double *
 	}
 	while (started > 0)
 		pthread_join(threads[--started], NULL);
-	*seconds = now() - begin;
+	*seconds = (double)(clock_now() - begin) / (double)CLOCK_SECOND;
 	*bytes = atomic_load(&reader.read);
 	close(reader.fd);
 	return atomic_load(&reader.error);
@@ -103,13 +98,14 @@ int ceiling_memory(double *bytes_a_second)
 	memset(from, 1, COPY);
 	memset(to, 2, COPY);
 	for (int i = 0; i < COPIES; i++) {
-		double begin = now(), rate;
+		uint64_t begin = clock_now();
+		double rate;
 
 		from[i] = (char)i;
 		memcpy(to, from, COPY);
 		/* The copy is looked at, so that it is made. */
 		__asm__ volatile("" : : "r"(to) : "memory");
-		rate = COPY / (now() - begin);
+		rate = COPY * (double)CLOCK_SECOND / (double)(clock_now() - begin);
 		if (rate > best)
 			best = rate;
 	}

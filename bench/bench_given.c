@@ -15,13 +15,11 @@ enum { LOOK_RECORDS = 64, LOOK_NANOSECONDS = 1000000 };
 
 static bool time_is_over(struct bench_state *state, struct bench_result *result)
 {
-	struct timespec time;
 	uint64_t now;
 
 	if (state->until == UINT64_MAX || state->unlooked++ < state->look)
 		return false;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now = nanoseconds(&time);
+	now = clock_now();
 	if (now - state->looked < LOOK_NANOSECONDS && state->look < LOOK_RECORDS)
 		state->look = 2 * state->look + 1;
 	state->looked = now;

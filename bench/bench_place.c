@@ -4,6 +4,8 @@
 
 #include "bench_cache.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOUNT_SECONDS = 10 };
@@ -47,23 +48,15 @@ static void slowfs_exec(const struct place *place, const struct slowfs_settings 
 	_exit(127);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* The kernel tells of every change in the table of mounts. */
 static int mount_wait(struct place *place, dev_t before)
 {
-	int64_t until = now_ms() + MOUNT_SECONDS * 1000;
+	uint64_t until = clock_now() + MOUNT_SECONDS * CLOCK_SECOND;
 	int fd = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC), rc = ETIMEDOUT;
 
 	if (fd < 0)
 		return errno;
-	while (rc == ETIMEDOUT && now_ms() < until) {
+	while (rc == ETIMEDOUT && clock_now() < until) {
 		struct pollfd event = {.fd = fd, .events = POLLPRI};
 		struct stat st;
 

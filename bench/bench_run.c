@@ -4,6 +4,8 @@
 
 #include "bench_busy.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PROCESSES_MAX = 64, WORDS_MAX = 32, VARIABLES_MAX = 1024 };
@@ -462,18 +463,15 @@ int run_counted(const struct bench_job *job, enum library library, uint64_t *ins
 int run_true(enum library library, uint64_t *nanoseconds)
 {
 	char *arguments[] = {(char *)(uintptr_t) "true", NULL};
-	struct timespec begin, end;
+	uint64_t begin = clock_now();
 	pid_t pid;
 	int status, rc;
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	rc = spawn(&pid, arguments, library, NULL, NULL);
 	if (rc)
 		return rc;
 	if (waitpid(pid, &status, 0) != pid || status != 0)
 		return EIO;
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	*nanoseconds = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec -
-		       (uint64_t)begin.tv_nsec;
+	*nanoseconds = clock_now() - begin;
 	return 0;
 }

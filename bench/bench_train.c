@@ -42,18 +42,9 @@ struct accelerator {
 	atomic_int given_up; /* a reader has passed the limit */
 };
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return nanoseconds(&time);
-}
-
 static void sleep_until(uint64_t when)
 {
-	struct timespec time = {.tv_sec = (time_t)(when / 1000000000),
-				.tv_nsec = (long)(when % 1000000000)};
+	struct timespec time = clock_spec(when);
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
 		;
@@ -98,7 +89,7 @@ static int batch_read(struct train_reader *reader, MDB_txn *txn, uint64_t step)
 		rc = mdb_get(txn, state->dbi, &key, &value);
 		if (!rc)
 			value_use(state->job, &value, &reader->result);
-		if (now() > accelerator->limit)
+		if (clock_now() > accelerator->limit)
 			atomic_store(&accelerator->given_up, 1);
 		if (atomic_load(&accelerator->over) || atomic_load(&accelerator->given_up))
 			break;
@@ -201,20 +192,20 @@ static void steps_run(struct accelerator *accelerator, struct bench_result *resu
 
 	for (uint64_t step = 0; another; step++) {
 		struct train_reader *reader = &accelerator->readers[step % state->job->readers];
-		uint64_t begin = now(), taken;
+		uint64_t begin = clock_now(), taken;
 
 		wait_for(&reader->ready);
 		if (atomic_load(&accelerator->error) || atomic_load(&accelerator->given_up)) {
 			result->stopped = 1;
-			result->last_step = now(); /* the wait that was given up counts */
+			result->last_step = clock_now(); /* the wait that was given up counts */
 			steps_end(state->steps);
 			return;
 		}
 		sem_post(&reader->go);
-		taken = now();
+		taken = clock_now();
 		sleep_until(taken + state->job->compute);
-		another = steps_wait(state->steps, step && now() >= state->until);
-		result->last_step = now();
+		another = steps_wait(state->steps, step && clock_now() >= state->until);
+		result->last_step = clock_now();
 		if (step) {
 			result->steps++;
 			result->waited += taken - begin;
@@ -233,7 +224,7 @@ int work_train(struct bench_state *state, struct bench_result *result)
 			  .batch = job->batch,
 			  .accelerators = job->step,
 			  .seed = job->seed},
-		.limit = now() + PATIENCE * job->deadline,
+		.limit = clock_now() + PATIENCE * job->deadline,
 	};
 	uint64_t started = 0;
 	int rc;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 static int walk(struct bench_state *state, struct bench_result *result, MDB_cursor_op first,
 		MDB_cursor_op next)
@@ -358,13 +357,12 @@ static uint64_t microseconds(const struct timeval *tv)
 /* The clock and the counters, as differences once `begin` holds the first reading. */
 static void counters_read(struct bench_result *begin, struct bench_result *result)
 {
-	struct timespec now;
+	uint64_t now = clock_now();
 	struct rusage usage;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	getrusage(RUSAGE_SELF, &usage);
 	result->begin = begin->end;
-	result->end = nanoseconds(&now) - result->closing;
+	result->end = now - result->closing;
 	result->user = microseconds(&usage.ru_utime) - begin->user;
 	result->system = microseconds(&usage.ru_stime) - begin->system;
 	result->major = (uint64_t)usage.ru_majflt - begin->major;
@@ -389,12 +387,10 @@ static uint64_t fetched_bytes(void)
 
 static void environment_close_timed(struct bench_state *state, struct bench_result *result)
 {
-	struct timespec begin, end;
+	uint64_t begin = clock_now();
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	environment_close(state);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	result->closing += nanoseconds(&end) - nanoseconds(&begin);
+	result->closing += clock_now() - begin;
 }
 
 __attribute__((noinline)) int bench_measured(struct bench_state *state, struct bench_result *result)

@@ -6,8 +6,9 @@
 #include "bench_keys.h"
 #include "bench_workloads.h"
 
+#include "util/clock.h"
+
 #include <stdbool.h>
-#include <time.h>
 
 typedef int prefetch_keys_fn(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n);
 
@@ -60,11 +61,6 @@ static inline void value_use(const struct bench_job *job, const MDB_val *value,
 	result->sum += sum;
 	result->bytes += value->mv_size;
 	result->records++;
-}
-
-static inline uint64_t nanoseconds(const struct timespec *time)
-{
-	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
 }
 
 /* Finds lmdbio_prefetch_keys() if the job announces. Returns 0, or EINVAL after a line on standard

@@ -6,6 +6,8 @@
 #endif
 #include "io_contract.h"
 
+#include "util/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_THREAD__
@@ -214,20 +215,12 @@ static size_t count_entries(const char *folder)
 	return n;
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* A joined thread leaves /proc, and a closed ring frees itself, a little later. */
 static void wait_for_count(const char *folder, size_t most)
 {
-	double until = now() + 20;
+	uint64_t until = clock_now() + 20 * CLOCK_SECOND;
 
-	while (count_entries(folder) > most && now() < until)
+	while (count_entries(folder) > most && clock_now() < until)
 		(void)sched_yield();
 	assert_in_range(count_entries(folder), 0, most);
 }

@@ -19,6 +19,8 @@
  */
 #include <lmdbio_mpi.h>
 
+#include "util/clock.h"
+
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +30,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 64 };
@@ -43,14 +44,6 @@ struct threads {
 	size_t n;
 	struct thread each[THREADS];
 };
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 static void wait_for(int ms)
 {
@@ -87,7 +80,7 @@ static void threads_look(struct threads *threads)
 	struct dirent *entry;
 
 	memset(threads, 0, sizeof(*threads));
-	threads->at = now();
+	threads->at = clock_now();
 	while (folder && threads->n < THREADS && (entry = readdir(folder)))
 		if (entry->d_name[0] != '.')
 			thread_look(&threads->each[threads->n++], entry->d_name);
@@ -194,7 +187,7 @@ static void process_look(uint64_t *ns, uint64_t *sleeps)
 static void end_begins(int rank)
 {
 	ending.rank = rank;
-	ending.at = now();
+	ending.at = clock_now();
 	process_look(&ending.ns, &ending.sleeps);
 }
 
@@ -207,7 +200,8 @@ static void end_tell(int status, void *argument)
 		return;
 	process_look(&ns, &sleeps);
 	printf("%d end process %llu %llu %llu\n", ending.rank, (unsigned long long)(ns - ending.ns),
-	       (unsigned long long)(sleeps - ending.sleeps), (unsigned long long)(now() - ending.at));
+	       (unsigned long long)(sleeps - ending.sleeps),
+	       (unsigned long long)(clock_now() - ending.at));
 	fflush(stdout);
 }
 

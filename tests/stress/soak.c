@@ -3,6 +3,8 @@
  * calls, for hours; and says at the end whether anything was wrong, hung, grew or was left. */
 #include "soak.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -198,14 +200,6 @@ static void look_at_processes(void)
 /* --- the soak ----------------------------------------------------------------------------------
  */
 
-static double now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
-}
-
 static uint64_t progress_of_all(void)
 {
 	uint64_t sum = 0;
@@ -267,7 +261,8 @@ static void look(void)
 static void run(void)
 {
 	const struct timespec pause = {.tv_nsec = SOAK_LOOK_MS * 1000000L};
-	double until = now() + soak.options.hours * 3600;
+	uint64_t until =
+		clock_now() + (uint64_t)(soak.options.hours * 3600 * (double)CLOCK_SECOND);
 	uint64_t rounds = 0, before = 0;
 
 	soak_places_start(&soak);
@@ -278,7 +273,7 @@ static void run(void)
 			before = progress;
 			rounds++;
 		}
-		if (soak.options.rounds ? rounds >= soak.options.rounds : now() >= until)
+		if (soak.options.rounds ? rounds >= soak.options.rounds : clock_now() >= until)
 			break;
 		look();
 		nanosleep(&pause, NULL);
@@ -332,7 +327,7 @@ static void print_counts(double seconds)
 int main(int argc, char **argv)
 {
 	const char *why;
-	double began = now();
+	uint64_t began = clock_now();
 
 	soak.options =
 		(struct soak_options){.hours = 1, .seed = 1, .records = 4000, .one_in = 1000};
@@ -350,7 +345,7 @@ int main(int argc, char **argv)
 		look_at_processes();
 		look_at_files();
 		look_at_names();
-		print_counts(now() - began);
+		print_counts((double)(clock_now() - began) / (double)CLOCK_SECOND);
 		soak_figures_print(&soak, stdout);
 		printf(soak.failures ? "%u wrong\n" : "nothing wrong, nothing left\n",
 		       soak.failures);

@@ -33,11 +33,6 @@ struct drawing {
 	uint64_t n;
 };
 
-static double now(void)
-{
-	return (double)clock_now() / 1e9;
-}
-
 static uint64_t random_below(struct drawing *drawing, uint64_t n)
 {
 	return bench_mix(drawing->seed ^ bench_mix(drawing->drawn++)) % n;
@@ -111,14 +106,14 @@ static int draw_round(struct drawing *drawing, uint64_t n)
 
 static int draw_some(struct drawing *drawing, const struct given_draw *draw)
 {
-	double until = now() + draw->seconds;
+	uint64_t until = clock_now() + (uint64_t)(draw->seconds * (double)CLOCK_SECOND);
 	int rc = 0;
 
 	while (drawing->n < draw->wanted && !rc && !tool_signal) {
 		uint64_t left = draw->wanted - drawing->n;
 
 		rc = draw_round(drawing, left < ROUND ? left : ROUND);
-		if (now() > until)
+		if (clock_now() > until)
 			break;
 	}
 	return tool_signal ? EINTR : rc;
