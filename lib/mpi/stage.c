@@ -39,6 +39,7 @@ struct staging {
 	void *buffers[STAGE_BUFFERS]; /* one is read into while the other is handed on */
 	void *arriving;               /* from other nodes; NULL where there are none */
 	bool reading;                 /* the reader is open */
+	bool lost;                    /* MPI may still use the buffers */
 	uint64_t began, waited, moved;
 	int nodes_before, failed;
 };
@@ -101,13 +102,13 @@ static int buffers_make(struct staging *stage)
 	bool spread = stage_target_spreads(&stage->target) && stage->job.place.nodes > 1;
 
 	for (unsigned i = 0; i < STAGE_BUFFERS; i++) {
-		stage->buffers[i] = io_buffer_new(stage->shares.buffer);
+		stage->buffers[i] = io_buffer_new(STAGE_ROOM(&stage->shares));
 		if (!stage->buffers[i])
 			return ENOMEM;
 	}
 	if (!spread)
 		return 0;
-	stage->arriving = io_buffer_new(stage->shares.buffer);
+	stage->arriving = io_buffer_new(STAGE_ROOM(&stage->shares));
 	return stage->arriving ? 0 : ENOMEM;
 }
 
@@ -139,7 +140,7 @@ static int take(void *argument, struct stage_part part, const void *bytes)
 /* Brings a step's bytes to this node's target and to the other nodes'. */
 static int hand_on(struct staging *stage, uint64_t step)
 {
-	const void *mine = stage->buffers[step % STAGE_BUFFERS];
+	void *mine = stage->buffers[step % STAGE_BUFFERS];
 	struct stage_exchange exchange = {
 		.job = &stage->job,
 		.peers = &stage->peers,
@@ -147,6 +148,7 @@ static int hand_on(struct staging *stage, uint64_t step)
 		.step = step,
 		.mine = mine,
 		.buffer = stage->arriving,
+		.lost = &stage->lost,
 		.take = take,
 		.argument = stage,
 	};
@@ -354,9 +356,10 @@ static void stage_free(struct staging *stage)
 		stage->reader.ops->close(&stage->reader);
 	if (stage->target.ops)
 		stage->target.ops->close(&stage->target);
-	for (unsigned i = 0; i < STAGE_BUFFERS; i++)
-		io_buffer_free(stage->buffers[i], stage->shares.buffer);
-	io_buffer_free(stage->arriving, stage->shares.buffer);
+	for (unsigned i = 0; i < STAGE_BUFFERS && !stage->lost; i++)
+		io_buffer_free(stage->buffers[i], STAGE_ROOM(&stage->shares));
+	if (!stage->lost)
+		io_buffer_free(stage->arriving, STAGE_ROOM(&stage->shares));
 	stage_peers_free(&stage->peers);
 	stage_source_close(&stage->source);
 	mpi_job_leave(&stage->job);

@@ -58,14 +58,31 @@ static uint64_t sum_of(const void *bytes, const struct stage_part *part)
 	return exchange_sum(&run, 1, part->offset);
 }
 
-static int part_receive(const struct stage_exchange *exchange, size_t length, uint64_t *sum,
-			int from)
+/* A message that is given up here, but not by MPI, may arrive later: the sum's memory is the buffer's, which
+ * then stays, and never that of a function which has returned. */
+static uint64_t *sum_beside(const struct stage_exchange *exchange, void *buffer)
 {
+	return (uint64_t *)(void *)((uint8_t *)buffer + exchange->shares->buffer);
+}
+
+/* Returns an MPI code. */
+static int message_await(const struct stage_exchange *exchange, MPI_Request *request)
+{
+	int rc = mpi_await(request);
+
+	if (*request != MPI_REQUEST_NULL)
+		*exchange->lost = true;
+	return rc;
+}
+
+static int part_receive(const struct stage_exchange *exchange, size_t length, int from)
+{
+	uint64_t *sum = sum_beside(exchange, exchange->buffer);
 	struct exchange_run runs[] = {{exchange->buffer, length}, {(uint8_t *)sum, sizeof(*sum)}};
 	MPI_Request request;
 	int rc = runs_receive(runs, 2, from, STAGE_TAG, exchange->job->all, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+	return rc == MPI_SUCCESS ? message_await(exchange, &request) : rc;
 }
 
 /* Of a node's ranks those that send to this one are as many apart as this node has ranks. *taken:
@@ -78,15 +95,14 @@ static int receive_from(const struct stage_exchange *exchange, int node, int *ta
 	for (int i = at->node_rank; i < count_of(peers, node); i += at->node_ranks) {
 		int rank = peers->ranks[peers->first[node] + i];
 		struct stage_part part = stage_shares_part(exchange->shares, rank, exchange->step);
-		uint64_t sum = 0;
 
 		if (!part.length)
 			continue;
-		if (part_receive(exchange, part.length, &sum, rank) != MPI_SUCCESS)
+		if (part_receive(exchange, part.length, rank) != MPI_SUCCESS)
 			return EIO;
 		if (*taken)
 			continue;
-		*taken = sum == sum_of(exchange->buffer, &part)
+		*taken = *sum_beside(exchange, exchange->buffer) == sum_of(exchange->buffer, &part)
 				 ? exchange->take(exchange->argument, part, exchange->buffer)
 				 : EIO;
 	}
@@ -98,11 +114,11 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 	const struct stage_peers *peers = exchange->peers;
 	const struct mpi_place *at = &exchange->job->place;
 	struct stage_part mine = stage_shares_part(exchange->shares, at->rank, exchange->step);
-	uint64_t sum = at->nodes > 1 ? sum_of(exchange->mine, &mine) : 0;
-	struct exchange_run runs[] = {{(uint8_t *)exchange->mine, mine.length},
-				      {(uint8_t *)&sum, sizeof(sum)}};
+	uint64_t *sum = sum_beside(exchange, exchange->mine);
+	struct exchange_run runs[] = {{exchange->mine, mine.length}, {(uint8_t *)sum, sizeof(*sum)}};
 	int taken = 0, rc = 0;
 
+	*sum = sum_of(exchange->mine, &mine);
 	for (int distance = 1; distance < at->nodes && !rc; distance++) {
 		int to = (at->node + distance) % at->nodes;
 		int from = (at->node - distance + at->nodes) % at->nodes;
@@ -114,7 +130,7 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 			failed = runs_send(runs, 2, peer, STAGE_TAG, exchange->job->all, &sent);
 		*moved += mine.length;
 		rc = receive_from(exchange, from, &taken);
-		if (mpi_await(&sent) != MPI_SUCCESS || failed != MPI_SUCCESS)
+		if (message_await(exchange, &sent) != MPI_SUCCESS || failed != MPI_SUCCESS)
 			rc = EIO;
 	}
 	return rc ? rc : taken;

@@ -11,6 +11,8 @@
 #include "mpi/mpi_job.h"
 #include "mpi/stage_share.h"
 
+#include <stdbool.h>
+
 struct stage_peers {
 	int *ranks; /* of all nodes, node by node, in the order of their places there */
 	int *first; /* node -> its first in `ranks`; one more at the end */
@@ -20,6 +22,9 @@ struct stage_peers {
 int stage_peers_find(struct stage_peers *peers, const struct mpi_job *job);
 void stage_peers_free(struct stage_peers *peers);
 
+/* Bytes of a buffer for shares->buffer bytes of a part and the sum that goes with it. */
+#define STAGE_ROOM(shares) ((shares)->buffer + sizeof(uint64_t))
+
 /* One step: sends `mine`, and hands each part that comes to `take`, in `buffer`. All of it is sent
  * and received also when `take` fails. *moved: bytes sent. Collective over job->all; returns 0,
  * EIO, or what `take` has returned first. */
@@ -28,8 +33,9 @@ struct stage_exchange {
 	const struct stage_peers *peers;
 	const struct stage_shares *shares;
 	uint64_t step;
-	const void *mine; /* this rank's part of the step */
-	void *buffer;     /* shares->buffer bytes */
+	void *mine;   /* this rank's part of the step, in a buffer of STAGE_ROOM() bytes */
+	void *buffer; /* as large */
+	bool *lost;   /* set when MPI has not given up a message, and may still use both buffers */
 	int (*take)(void *argument, struct stage_part part, const void *bytes);
 	void *argument;
 };
