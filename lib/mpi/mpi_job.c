@@ -218,11 +218,15 @@ static int place_find(struct mpi_job *place, const struct room *room)
 int mpi_job_place(struct mpi_job *place, MPI_Comm all)
 {
 	struct room room = {0};
-	int rc = place_number(place, all);
+	int rc = place_number(place, all), lacks;
 
 	if (rc != MPI_SUCCESS)
 		return rc;
-	rc = room_make(&room, place->place.ranks) ? place_find(place, &room) : MPI_ERR_NO_MEM;
+	/* A rank without memory tells the other ranks, which would wait for it for ever. */
+	lacks = !room_make(&room, place->place.ranks);
+	rc = mpi_allreduce(MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX, all);
+	if (rc == MPI_SUCCESS)
+		rc = lacks ? MPI_ERR_NO_MEM : place_find(place, &room);
 	room_free(&room);
 	return rc;
 }

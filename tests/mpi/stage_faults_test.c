@@ -137,6 +137,42 @@ static void calls_fail(void)
 	assert_int_equal(bad, 0);
 }
 
+/* The n-th allocation of the staging fails in one rank: how many are left until then; 0: none fails. */
+enum { POOR = 1 };
+static unsigned malloc_left;
+
+void *__real_malloc(size_t length);
+void *__wrap_malloc(size_t length);
+
+void *__wrap_malloc(size_t length)
+{
+	if (malloc_left && sim_self() == POOR && !--malloc_left)
+		return NULL;
+	return __real_malloc(length);
+}
+
+static void memory_when_one_rank_has_none_then_all_ranks_return_the_same(void **state)
+{
+	bool failed = true;
+
+	(void)state;
+	for (unsigned n = 1; failed; n++) {
+		sim_begin(RANKS);
+		malloc_left = n;
+		assert_true(sim_run(RANKS, rank_run, NULL));
+		failed = !malloc_left;
+		malloc_left = 0;
+		assert_int_equal(sim_handles(), 0);
+		sim_end();
+		for (int rank = 0; rank < RANKS; rank++) {
+			assert_int_equal(test.rc[rank], test.rc[0]);
+			assert_true(test.rc[rank] || test.whole[rank]);
+			assert_true(failed || !test.rc[rank]);
+		}
+		assert_true(!failed || n > 3 || test.rc[POOR] == ENOMEM); /* what finds the nodes */
+	}
+}
+
 /* The ranks of two machines: each has a network of its own. */
 static bool machines;
 
@@ -222,6 +258,7 @@ static void call_when_it_fails_in_a_staging_together_then_it_is_told_or_costs_no
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_when_one_rank_has_none_then_all_ranks_return_the_same),
 		cmocka_unit_test(call_when_it_fails_in_a_staging_by_posix_then_it_is_told_or_costs_nothing),
 		cmocka_unit_test(call_when_it_fails_on_machines_then_it_is_told_or_costs_nothing),
 		cmocka_unit_test(call_when_it_fails_in_a_staging_by_turns_then_it_is_told_or_costs_nothing),
