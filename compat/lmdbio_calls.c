@@ -49,6 +49,7 @@ SAME(loader_memory_bytes, STATS_LOADER_MEMORY_BYTES);
 SAME(loader_stage_bytes, STATS_LOADER_STAGE_BYTES);
 SAME(loader_peer_bytes, STATS_LOADER_PEER_BYTES);
 SAME(loader_file_bytes, STATS_LOADER_FILE_BYTES);
+SAME(container_chunks, STATS_CONTAINER_CHUNKS);
 _Static_assert(sizeof(struct lmdbio_stats) == (STATS_COUNT + 1) * sizeof(uint64_t),
 	       "each counter has a field");
 

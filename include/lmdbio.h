@@ -376,6 +376,7 @@ struct lmdbio_stats {
 	uint64_t loader_stage_bytes;  /* bytes of them from the local disk */
 	uint64_t loader_peer_bytes;   /* bytes of them from other nodes */
 	uint64_t loader_file_bytes;   /* bytes of them from storage */
+	uint64_t container_chunks;    /* chunks of containers decompressed */
 };
 
 /* Copies the counters. They are read one after another while other threads go on counting, so

@@ -9,6 +9,7 @@
 #include "container/container_private.h"
 #include "io/io_backend.h"
 #include "io/io_threads.h"
+#include "util/stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ static int piece_decode(struct container *container, struct read_worker *worker,
 {
 	void *out = piece->slot ? piece->slot->bytes : piece->out;
 
+	stats_add(STATS_CONTAINER_CHUNKS, 1);
 	return chunk_decode(worker->zstd, container->dictionary, &piece->chunk, frame, out);
 }
 

@@ -68,6 +68,7 @@ enum stats_counter {
 	STATS_LOADER_STAGE_BYTES,  /* the local disk */
 	STATS_LOADER_PEER_BYTES,   /* other nodes */
 	STATS_LOADER_FILE_BYTES,   /* storage */
+	STATS_CONTAINER_CHUNKS,    /* chunks of containers decompressed */
 	STATS_COUNT
 };
 

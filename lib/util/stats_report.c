@@ -49,6 +49,7 @@ static const struct counter_row {
 	[STATS_LOADER_STAGE_BYTES] = {"loader_stage_bytes", BYTES, "loader: from the local disk"},
 	[STATS_LOADER_PEER_BYTES] = {"loader_peer_bytes", BYTES, "loader: from other nodes"},
 	[STATS_LOADER_FILE_BYTES] = {"loader_file_bytes", BYTES, "loader: from storage"},
+	[STATS_CONTAINER_CHUNKS] = {"container_chunks", NUMBER, "chunks decompressed"},
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == STATS_COUNT, "each counter has a row");
 

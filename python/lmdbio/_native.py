@@ -113,6 +113,7 @@ class Stats(ctypes.Structure):
         "populate_calls", "prefetch_requests", "prefetch_bytes", "prefetch_used",
         "streams_started", "streams_broken", "fallbacks", "huge_bytes",
         "loader_memory_bytes", "loader_stage_bytes", "loader_peer_bytes", "loader_file_bytes",
+        "container_chunks",
     )
 
 

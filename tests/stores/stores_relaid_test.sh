@@ -46,10 +46,12 @@ for name in noise half; do
 	# The header and the tail come in blocks, once to be read and once for the file's identity, and
 	# the tail's first block may hold a chunk's end.
 	limit=$(($1 + size - $2 + 6 * 4096 + 65536))
-	worst=0 wrong=0
+	worst=0 wrong=0 chunks=0
 	for ((record = 0; record < records; record++)); do
 		cold
-		found=$(reader --record=$record get "$scratch/mount/$name" | seen)
+		rm -f "$scratch/stats"
+		found=$(LMDBIO_STATS=$scratch/stats reader --record=$record get "$scratch/mount/$name" | seen)
+		chunks=$((chunks + $(sed -n 's/.*"container_chunks": \([0-9]*\)[,}].*/\1/p' "$scratch/stats")))
 		[ "$found" = "$(original --record=$record get "$scratch/backing/back-$name" | seen)" ] ||
 			wrong=$((wrong + 1))
 		bytes=$(slowfs_stat "$name/data.mdb.zst:bytes")
@@ -57,6 +59,7 @@ for name in noise half; do
 	done
 	equal "every_${name}_value_got_is_the_originals" 0 $wrong
 	at_most "every_${name}_value_got_bytes" "$worst" $limit
+	at_most "chunks_decompressed_for_all_${name}_values" $chunks $records
 done
 slowfs_stop
 

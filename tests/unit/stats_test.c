@@ -193,7 +193,7 @@ static void assert_is_the_report_in_json(const char *said)
 	assert_non_null(strstr(said, ", \"storage_requests\": 3, \"storage_bytes\": 3145728, "));
 	assert_non_null(strstr(said, ", \"wait_ns\": 1500000000, "));
 	assert_non_null(strstr(said, ", \"fallbacks\": 0, \"huge_bytes\": 0, "));
-	assert_non_null(strstr(said, ", \"loader_file_bytes\": 0, \"request_sizes\": []}"));
+	assert_non_null(strstr(said, ", \"container_chunks\": 0, \"request_sizes\": []}"));
 }
 
 static void end_with_json_tells_one_line(void **state)
