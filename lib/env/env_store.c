@@ -31,6 +31,9 @@ enum {
 	/* Data so many times as large as available memory have an arena: bench_larger.sh with 1.1, 2.0 and
 	 * 3.6 times as much. */
 	ENV_STORE_LARGER = 2,
+	/* A container that is kept compressed is at most so small a part of available memory: 75 MB were
+	 * kept in 192 MiB. */
+	ENV_STORE_PACKED = 2,
 };
 
 static void env_store_report(const MDB_env *env, const char *backend, const char *why)
@@ -98,6 +101,19 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 	return true;
 }
 
+/* Whether the page cache is to keep a container's own bytes: the arena cannot hold the data, and is
+ * not refilled from other nodes. The batch loader reads the container once anyway, and needs the
+ * memory: the page cache lost each byte before its next use. */
+static bool is_kept_packed(const MDB_env *env, const struct arena_options *options)
+{
+	const struct settings *settings = settings_get();
+
+	return !strcmp(settings->io, "auto") && !strcmp(env->packed->backend, "direct") &&
+	       !env->plans && env->bytes + fork_arena_bytes(env) > memory_budget(settings) &&
+	       packed_size(env->packed) <= memory_allowed("") / ENV_STORE_PACKED &&
+	       !is_served(options) && !is_held(env, options);
+}
+
 /* An io for the reads ahead, by the back end that is asked for or fits the file system. *local:
  * that is one of this machine's own disks. */
 static int reads_open(MDB_env *env, const struct arena_options *options, const char **backend,
@@ -107,6 +123,9 @@ static int reads_open(MDB_env *env, const struct arena_options *options, const c
 
 	*local = false;
 	if (env->packed) {
+		if (is_kept_packed(env, options))
+			(void)packed_read_cached(env->packed,
+						 "memory holds it compressed, not decompressed");
 		*backend = env->packed->backend;
 		*why = env->packed->why;
 		return 0;

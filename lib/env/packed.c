@@ -190,6 +190,25 @@ int packed_open(struct packed **ret, int fd, const char *path)
 	return 0;
 }
 
+int packed_read_cached(struct packed *packed, const char *why)
+{
+	struct io cached;
+	int rc = io_open_file(&cached, "pread", packed->fd);
+
+	if (rc)
+		return rc;
+	io_close(&packed->below);
+	packed->below = cached;
+	packed->backend = "pread";
+	packed->why = why;
+	return 0;
+}
+
+uint64_t packed_size(const struct packed *packed)
+{
+	return container_info(&packed->data)->file_size;
+}
+
 void packed_close(struct packed *packed)
 {
 	if (!packed)

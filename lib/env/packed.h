@@ -33,6 +33,13 @@ int packed_find(const char *name, int fd, bool missing, int *container);
 int packed_open(struct packed **packed, int fd, const char *path);
 void packed_close(struct packed *packed);
 
+/* Reads the container through the page cache from now on. Nothing may be in flight. Returns 0, or an
+ * errno: it is read as before. */
+int packed_read_cached(struct packed *packed, const char *why);
+
+/* Bytes of the container. */
+uint64_t packed_size(const struct packed *packed);
+
 /* The flags that the original opens the stand-in with. */
 unsigned packed_flags(unsigned flags);
 
