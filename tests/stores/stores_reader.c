@@ -51,7 +51,7 @@ static void usage(FILE *out)
 		"from N to N (seconds of the machine's clock, of what follows the opening)\n"
 		"  --backward  --stride=N --first=K --most=N  --nordahead --no-lock\n"
 		"  --records=N  of the set (lookup, get, batch)\n"
-		"  --set        by a cursor (lookup); --renew: each in a transaction of its own\n"
+		"  --set        by a cursor (lookup); --renew: each (get, lookup) in a transaction of its own\n"
 		"  --count=N    records to get, none twice\n"
 		"  --record=K   get this one alone, of 0, 1 ...\n"
 		"  --batch=N    records of a mini-batch (256)\n"
@@ -162,8 +162,14 @@ static int run_get(struct stores_db *db, const struct options *options, struct s
 
 	if (options->record)
 		return get_one(db, options->record - 1, sum);
-	for (uint64_t i = 0; i < options->count && !rc; i++)
-		rc = get_one(db, place(i, options->records, options->seed), sum);
+	for (uint64_t i = 0; i < options->count && !rc; i++) {
+		if (options->renew) {
+			stores_end(db);
+			rc = stores_begin(db);
+		}
+		if (!rc)
+			rc = get_one(db, place(i, options->records, options->seed), sum);
+	}
 	return rc;
 }
 
