@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
 # Measures what a container costs and brings: making one and undoing it beside zstd on the same
-# file, scanning it from slow storage beside the plain file, opening it.
+# file, scanning it from slow storage beside the plain file, and from storage that costs nothing beside
+# the original on the plain file, opening it.
 #
 # bench_containers.sh [DATA.MDB]: of the file named, or of a made one of 1 GB whose values are half
 # zeroes. Pairs of runs alternate; what is printed are medians and the ratio of medians.
@@ -68,6 +69,29 @@ mkdir "$scratch/backing/huge"
 for ((i = 0; i < pairs; i++)); do
 	field seconds "$(reader --count=0 get "$scratch/backing/huge")"
 done | median | awk '{ printf "mdb_env_open of a container of 100 GiB, and a transaction: %.1f ms, asked < 50\n", $1 * 1000 }'
+# scan_free LIBRARIES SET PROCESSES: seconds from when the first has begun until the last has ended.
+scan_free() {
+	local i
+
+	cold
+	for ((i = 0; i < $3; i++)); do
+		echo | LD_LIBRARY_PATH=$1 "$top_builddir/bench/bench_worker" path="$scratch/mount/$2" \
+			work=0 records=0 touch=64 >"$scratch/told.$i" &
+	done
+	wait
+	awk -F = '
+		$1 == "begin" && (!begin || $2 < begin) { begin = $2 }
+		$1 == "end" && $2 > end { end = $2 }
+		END { printf "%.4f\n", (end - begin) / 1e9 }' "$scratch"/told.*
+	rm "$scratch"/told.*
+}
+original_free() { scan_free "" plain "$processes"; }
+packed_free() { scan_free "$library" packed "$processes"; }
+slowfs_start "$scratch/backing" "$scratch/mount" -o latency=0
+for processes in 1 4; do
+	compare "scan by $processes, storage that costs nothing (the original's)" ">= 0.95" original_free packed_free
+done
+slowfs_stop
 slowfs_start "$scratch/backing" "$scratch/mount" -o latency=500,bandwidth=200
 scan_plain() {
 	cold
