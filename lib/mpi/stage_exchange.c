@@ -118,7 +118,8 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 	struct exchange_run runs[] = {{exchange->mine, mine.length}, {(uint8_t *)sum, sizeof(*sum)}};
 	int taken = 0, rc = 0;
 
-	*sum = sum_of(exchange->mine, &mine);
+	if (at->nodes > 1)
+		*sum = sum_of(exchange->mine, &mine);
 	for (int distance = 1; distance < at->nodes && !rc; distance++) {
 		int to = (at->node + distance) % at->nodes;
 		int from = (at->node - distance + at->nodes) % at->nodes;
