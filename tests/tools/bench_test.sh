@@ -168,7 +168,7 @@ assert result["same"] and not result["lmdbio"]["data"]["container"]'
 else
 	not_run data_of_lmdb_1_0 "no lmdbio-testdb in this build"
 fi
-if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && shm=$(mktemp -d /dev/shm/lmdbio-bench.XXXXXX); then
+if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && shm=$(mktemp -d /dev/shm/bench-test.XXXXXX); then
 	cp -r data/train "$shm"
 	status data_in_memory_is_measured 0 "$installed" "${quick[@]}" "$shm/train"
 	judge nothing_in_memory_is_cold grep -q 'No row is cold' out
