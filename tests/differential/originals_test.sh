@@ -35,7 +35,7 @@ run() {
 	rc=0
 	"$2" > "$scratch/out" 2>&1 || rc=$?
 	grep ' operations on ' "$scratch/out" || tail -n 1 "$scratch/out"
-	[ "$rc" = 0 ] || grep -A 6 'FAILED\|NOT OK\|WRONG' "$scratch/out" || tail -n 20 "$scratch/out"
+	[ "$rc" = 0 ] || tail -n 60 "$scratch/out"
 	judge "$1" test "$rc" = 0
 }
 
