@@ -208,9 +208,8 @@ static int read_grown(struct reading *reading)
 		rc = check_wrong("map size taken over", answer.map_size, after.me_mapsize);
 	if (rc == 0)
 		rc = library->mdb_txn_begin(reading->env, NULL, MDB_RDONLY, &txn);
-	/* How large it was depends on how much the writer wrote meanwhile. */
-	tell(reading, "begin again %d, map %d times as large\n", rc,
-	     (int)(after.me_mapsize / before.me_mapsize));
+	/* How much larger depends on how much the writer has written meanwhile. */
+	tell(reading, "begin again %d, map larger %d\n", rc, after.me_mapsize > before.me_mapsize);
 	if (rc != 0)
 		return rc;
 	rc = check_snapshot(reading, txn);
