@@ -147,12 +147,16 @@ at_most "slow_reads_wait_ns" "$(told wait_ns)" "$(echo "$line" | awk '{
 judge "slow_reads_are_the_bottleneck" grep -q '"verdict": "I/O is your bottleneck: ' "$scratch/stats"
 slowfs_control "latency 500"
 
-# What the page cache holds is nobody's to ask for again, nor to wait for.
-cold
-original scan "$scratch/mount/img" >/dev/null
-cat "$scratch/mount/img/data.mdb" >/dev/null # waits for what the kernel still reads ahead
-slowfs_reset
-counted "$program" scan "$scratch/mount/img"
+# What the page cache holds is nobody's to ask for again, nor to wait for. Where memory is short, or another test
+# empties the page cache, the kernel may give up a page meanwhile: that counts if it happens each time.
+for _ in 1 2 3 4 5; do
+	cold
+	original scan "$scratch/mount/img" >/dev/null
+	cat "$scratch/mount/img/data.mdb" >/dev/null # waits for what the kernel still reads ahead
+	slowfs_reset
+	counted "$program" scan "$scratch/mount/img"
+	[ "$(slowfs_stat img/data.mdb:bytes)" -gt 0 ] || break
+done
 serves "page_cache"
 equal "page_cache_storage_bytes" 0 "$(slowfs_stat img/data.mdb:bytes)"
 at_least "page_cache_hits_cache" "$(told hits_cache)" $(($(chunks img) - 1))
