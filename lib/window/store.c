@@ -144,12 +144,21 @@ void store_close(struct store *store)
 	store->shown.states = NULL;
 }
 
+/* Puts everything back to rest. Only then may other threads take all that they find in the window to be right: a chunk of
+ * which a part is missing shows zeros there until the file is behind it. false: the kernel refuses, and nothing changes. */
+static bool store_disable(struct store *store)
+{
+	if (!rest_all(store))
+		return false;
+	atomic_store(&store->enabled, false);
+	return true;
+}
+
 int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
 		   uint64_t low, bool arm)
 {
 	pthread_mutex_lock(&store->lock);
-	atomic_store(&store->enabled, false);
-	if (store->arena && !rest_all(store)) {
+	if (!store_disable(store)) {
 		pthread_mutex_unlock(&store->lock);
 		return ENOMEM;
 	}
@@ -205,15 +214,13 @@ void store_step(struct store *store, int change)
 
 int store_pause(struct store *store)
 {
-	bool rested = true;
+	bool rested;
 
 	if (store_shows_file(store))
 		return 0; /* as the original's map does */
 	pthread_mutex_lock(&store->lock);
-	if (!store->paused++) {
-		atomic_store(&store->enabled, false);
-		rested = rest_all(store);
-	}
+	store->paused++;
+	rested = store_disable(store);
 	pthread_mutex_unlock(&store->lock);
 	return rested ? 0 : ENOMEM;
 }
