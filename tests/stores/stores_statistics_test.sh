@@ -147,8 +147,8 @@ at_most "slow_reads_wait_ns" "$(told wait_ns)" "$(echo "$line" | awk '{
 judge "slow_reads_are_the_bottleneck" grep -q '"verdict": "I/O is your bottleneck: ' "$scratch/stats"
 slowfs_control "latency 500"
 
-# What the page cache holds is nobody's to ask for again, nor to wait for. Where memory is short, or another test
-# empties the page cache, the kernel may give up a page meanwhile: that counts if it happens each time.
+# lmdbio asks storage for nothing that the page cache holds, and waits for nothing of it. Where memory is short, or
+# another test empties the page cache, the kernel may give up a page meanwhile: that counts if it happens each time.
 for _ in 1 2 3 4 5; do
 	cold
 	original scan "$scratch/mount/img" >/dev/null

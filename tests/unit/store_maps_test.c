@@ -21,6 +21,11 @@
 enum { KERNEL_MAPS = 200 };
 
 static bool locks_refused;
+/* Of chunk 1 of this store a block is missing, which a thread would take to be there. */
+static const struct store *looked_at;
+static bool taken_early;
+
+enum { MISSING = ARENA_CHUNK + 8 * ARENA_BLOCK };
 
 void *__real_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
@@ -32,6 +37,8 @@ void *__wrap_mmap(void *address, size_t length, int protection, int flags, int f
 		errno = EAGAIN;
 		return MAP_FAILED;
 	}
+	if (looked_at && flags & MAP_FIXED)
+		taken_early |= store_has(looked_at, 1, MISSING, ARENA_BLOCK);
 	return __real_mmap(address, length, protection, flags, fd, offset);
 }
 
@@ -209,8 +216,34 @@ static void chunk_when_it_comes_back_and_maps_are_short_then_it_stays_pinned(voi
 	store_leave(store);
 }
 
+/* A thread that looks before the file is laid over the window would see the arena's zeros. */
+static void file_when_it_is_not_shown_yet_then_what_is_missing_is_missed(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	struct identity next = f->identity;
+
+	next.snapshot++;
+	for (unsigned newer = 0; newer < 2; newer++) {
+		assert_int_equal(store_bring(store, ARENA_CHUNK, ARENA_BLOCK), 0);
+		assert_false(store_has(store, 1, MISSING, ARENA_BLOCK));
+		looked_at = store;
+		taken_early = false;
+		if (newer)
+			assert_int_equal(store_snapshot(store, &next, SIZE, LOW, false), 0);
+		else
+			assert_int_equal(store_pause(store), 0);
+		looked_at = NULL;
+		assert_false(taken_early);
+		assert_true(store_has(store, 1, MISSING, ARENA_BLOCK));
+		if (!newer)
+			store_resume(store);
+	}
+}
+
 static int teardown(void **state)
 {
+	looked_at = NULL;
 	locks_refused = false;
 	return store_teardown(state);
 }
@@ -315,6 +348,9 @@ int main(void)
 			store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(
 			file_when_no_more_may_be_locked_then_it_is_put_back_unlocked, store_setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			file_when_it_is_not_shown_yet_then_what_is_missing_is_missed, store_setup,
 			teardown),
 		cmocka_unit_test(file_when_new_maps_are_locked_then_it_is_put_back_unlocked),
 		cmocka_unit_test_setup_teardown(

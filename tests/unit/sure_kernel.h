@@ -31,7 +31,7 @@ int sure_setup(void **state);
 #define SURE_CASE(name) cmocka_unit_test_setup_teardown(name, sure_setup, store_teardown)
 struct store *sure_store(void **state);
 
-/* A page that is handed out by one who looks at `sure` first. */
+/* Hands out a page as a reader does, which looks at `sure` first. Returns 0 or an errno. */
 int sure_hand_out(struct store *store, uint64_t offset);
 
 #endif
