@@ -38,9 +38,9 @@ static struct {
 	pid_t process; /* whose thread it is: a forked child has none */
 	bool running;
 	atomic_bool ending;
-	pthread_mutex_t joining; /* of the session's being opened */
-	atomic_bool joined;      /* the session is open, or there is none: */
-	int failed;              /* that is why, of MPI's; or the program is not for it */
+	pthread_mutex_t joining; /* held while the session is opened */
+	atomic_bool joined;      /* the session is open, or will not be */
+	int failed;              /* MPI's code where MPI_Session_init failed, else MPI_SUCCESS */
 	_Atomic enum inside_state state;
 	int wake; /* eventfd */
 	int keyval;
@@ -198,10 +198,10 @@ static void session_open_first(void)
 	pthread_join(watch, NULL);
 }
 
-/* Opens the session in the MPI that the program has begun, with all threads: its first user sets their level (MPICH 4.0).
- * MPI_Finalize must not have begun meanwhile: MPICH would begin anew behind it, and ends the process. So the thread that
- * has begun MPI, which alone may end it, does this in its calls of LMDB. Ours does it for a program that makes no call,
- * in time where MPI lasts longer there than a sleep of NAP_IDLE. */
+/* Opens the session once the program has begun MPI with MPI_THREAD_MULTIPLE; the first call that begins MPI sets the level
+ * (MPICH 4.0). If MPI_Finalize runs at the same time, MPICH 4.0 begins anew behind it and crashes. Only the thread that
+ * began MPI may end it, so that thread opens the session in its calls of LMDB. Our own thread opens it for a program that
+ * makes no such call, which is in time if the program keeps MPI for longer than a sleep of NAP_IDLE. */
 static void session_join(void)
 {
 	int begun = 0, ended = 0, level = MPI_THREAD_SINGLE;

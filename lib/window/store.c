@@ -144,8 +144,8 @@ void store_close(struct store *store)
 	store->shown.states = NULL;
 }
 
-/* Puts everything back to rest. Only then may other threads take all that they find in the window to be right: a chunk of
- * which a part is missing shows zeros there until the file is behind it. false: the kernel refuses, and nothing changes. */
+/* Shows the file in the whole window, and then tells other threads that they need not ask what is there. In the other order
+ * they would read zeros where the arena has a chunk only in part. false: the kernel refuses, and the store stays enabled. */
 static bool store_disable(struct store *store)
 {
 	if (!rest_all(store))
