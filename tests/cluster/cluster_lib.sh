@@ -8,7 +8,7 @@
 # test. Host N is called node<N> and has the address 10.211.0.<N + 1>.
 
 # shellcheck source-path=SCRIPTDIR source=../mpi/loader_job_lib.sh
-. "$(dirname "$0")/../mpi/loader_job_lib.sh"
+. "${BASH_SOURCE[0]%/*}/../mpi/loader_job_lib.sh"
 
 # cluster_begin: as job_begin, or skips the test.
 cluster_begin() {

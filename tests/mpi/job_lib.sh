@@ -3,7 +3,7 @@
 # file system, and adds up what they saw. Sourced.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=../stores/stores_lib.sh
-. "$(dirname "$0")/../stores/stores_lib.sh"
+. "${BASH_SOURCE[0]%/*}/../stores/stores_lib.sh"
 skip() {
 	echo "skipped: $*"
 	exit 77

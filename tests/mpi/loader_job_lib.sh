@@ -3,7 +3,7 @@
 # file system, and what that may cost. Sourced, and loader_job_begin called when the sets are made.
 # shellcheck shell=bash disable=SC2154
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
-. "$(dirname "$0")/../mpi/job_lib.sh"
+. "${BASH_SOURCE[0]%/*}/job_lib.sh"
 program=$top_builddir/tests/mpi/loader_job
 
 loader_job_begin() {
