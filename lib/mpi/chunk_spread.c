@@ -17,7 +17,7 @@ uint64_t chunk_spread_unit(uint64_t piece)
 }
 
 /* By how much the nodes of a run are turned. */
-static uint64_t turn(const struct chunk_spread *spread, uint64_t run)
+static uint64_t turn_of(const struct chunk_spread *spread, uint64_t run)
 {
 	return mix64(spread->place ^ run) % (uint64_t)spread->nodes;
 }
@@ -26,7 +26,29 @@ int chunk_spread_owner(const struct chunk_spread *spread, uint64_t offset)
 {
 	uint64_t nodes = (uint64_t)spread->nodes, unit = offset / spread->unit;
 
-	return (int)((unit % nodes + turn(spread, unit / nodes)) % nodes);
+	return (int)((unit % nodes + turn_of(spread, unit / nodes)) % nodes);
+}
+
+/* Those behind the owner, beginning with another one in each run. */
+struct chunk_order chunk_spread_order(const struct chunk_spread *spread, uint64_t offset)
+{
+	uint64_t nodes = (uint64_t)spread->nodes, run = offset / spread->unit / nodes;
+
+	return (struct chunk_order){.owner = chunk_spread_owner(spread, offset),
+				    .first = nodes > 1 ? (unsigned)(run % (nodes - 1)) : 0};
+}
+
+/* Without a division: it is asked for each waiting chunk, again and again. */
+int chunk_spread_turn(const struct chunk_spread *spread, struct chunk_order order, unsigned turn)
+{
+	unsigned nodes = (unsigned)spread->nodes, others = nodes - 1, behind, node;
+
+	if (!turn)
+		return order.owner;
+	behind = order.first + turn - 1;
+	behind -= behind < others ? 0 : others;
+	node = (unsigned)order.owner + 1 + behind;
+	return (int)(node < nodes ? node : node - nodes);
 }
 
 /* The offset of a node's unit in a run; it may be behind the data's end. */
@@ -34,7 +56,7 @@ static uint64_t place_in_run(const struct chunk_spread *spread, int node, uint64
 {
 	uint64_t nodes = (uint64_t)spread->nodes;
 
-	return (run * nodes + ((uint64_t)node + nodes - turn(spread, run)) % nodes) * spread->unit;
+	return (run * nodes + ((uint64_t)node + nodes - turn_of(spread, run)) % nodes) * spread->unit;
 }
 
 uint64_t chunk_spread_bytes(const struct chunk_spread *spread, int node)

@@ -28,6 +28,18 @@ uint64_t chunk_spread_unit(uint64_t piece);
 /* The node that has the byte at this offset. */
 int chunk_spread_owner(const struct chunk_spread *spread, uint64_t offset);
 
+/* The order in which the nodes stand in for one another with a byte. */
+struct chunk_order {
+	int owner;
+	unsigned first; /* how far behind the owner the first stand-in is, less one */
+};
+
+struct chunk_order chunk_spread_order(const struct chunk_spread *spread, uint64_t offset);
+
+/* The node that stands in for the first `turn` nodes of an order when these do not answer; turn 0: the owner. Each node
+ * has one turn, below the number of nodes. Others stand in evenly for one node's bytes. */
+int chunk_spread_turn(const struct chunk_spread *spread, struct chunk_order order, unsigned turn);
+
 /* Bytes that a node has. */
 uint64_t chunk_spread_bytes(const struct chunk_spread *spread, int node);
 

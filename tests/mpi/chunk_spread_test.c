@@ -61,6 +61,34 @@ static void nodes_together_have_each_byte_once(void **state)
 	for_all(check_cover);
 }
 
+static void check_turns(const struct chunk_spread *spread)
+{
+	unsigned stand_ins[64] = {0}, least = ~0u, most = 0;
+
+	for (uint64_t offset = 0; offset < spread->size; offset += spread->unit) {
+		struct chunk_order order = chunk_spread_order(spread, offset);
+		uint64_t seen = 0;
+
+		for (unsigned turn = 0; turn < (unsigned)spread->nodes; turn++)
+			seen |= UINT64_C(1) << chunk_spread_turn(spread, order, turn);
+		assert_int_equal(__builtin_popcountll(seen), spread->nodes);
+		assert_int_equal(chunk_spread_turn(spread, order, 0), chunk_spread_owner(spread, offset));
+		if (spread->nodes > 1 && chunk_spread_owner(spread, offset) == 0)
+			stand_ins[chunk_spread_turn(spread, order, 1)]++;
+	}
+	for (int node = 1; node < spread->nodes; node++) {
+		least = stand_ins[node] < least ? stand_ins[node] : least;
+		most = stand_ins[node] > most ? stand_ins[node] : most;
+	}
+	assert_true(spread->nodes == 1 || most - least <= 2);
+}
+
+static void all_nodes_stand_in_for_an_owner_and_share_its_bytes(void **state)
+{
+	(void)state;
+	for_all(check_turns);
+}
+
 static void check_balance(const struct chunk_spread *spread)
 {
 	uint64_t least = UINT64_MAX, most = 0;
@@ -107,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nodes_together_have_each_byte_once),
+		cmocka_unit_test(all_nodes_stand_in_for_an_owner_and_share_its_bytes),
 		cmocka_unit_test(no_node_has_a_unit_more_than_another),
 		cmocka_unit_test(node_has_no_place_of_its_own_in_a_run),
 		cmocka_unit_test(another_file_is_spread_in_another_order),
