@@ -88,6 +88,19 @@ static bool is_unsettled(const struct exchange_peer *peer)
 
 /* --- questions -------------------------------------------------------------------------------- */
 
+uint64_t exchange_silence(const struct exchange *exchange, int peer, uint64_t now)
+{
+	return now - exchange->peers[peer].heard_at;
+}
+
+void exchange_away(struct exchange *exchange, uint64_t ns)
+{
+	if (!exchange->rules.beat_ns || ns <= exchange->rules.beat_ns)
+		return;
+	for (struct exchange_question *question = exchange->questions; question; question = question->next)
+		question->heard_at += ns;
+}
+
 bool exchange_may_ask(const struct exchange *exchange, int to)
 {
 	const struct exchange_peer *peer = &exchange->peers[to];
@@ -104,6 +117,7 @@ bool exchange_ask(struct exchange *exchange, struct exchange_question *question,
 					       .number = ++exchange->serial,
 					       .what = what,
 					       .began = now,
+					       .heard_at = now,
 					       .to = to};
 	exchange->questions = question;
 	return true;
@@ -219,6 +233,7 @@ static struct exchange_action answer_take(struct exchange *exchange,
 	question->body = head->body;
 	question->sum = head->sum;
 	question->coming = true;
+	question->heard_at = exchange->peers[came.peer].heard_at;
 	return came;
 }
 
@@ -271,6 +286,9 @@ struct exchange_action exchange_word(struct exchange *exchange, int from, const 
 		break;
 	case WORD_BEAT:
 		reply_take(&exchange->peers[from], head.body);
+		question = question_find(exchange, from, head.number);
+		if (question)
+			question->heard_at = now;
 		break;
 	}
 	return nothing;

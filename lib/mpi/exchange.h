@@ -56,6 +56,9 @@ struct exchange_run {
 struct exchange_question {
 	struct exchange_question *next;
 	uint64_t number, what, began, remind_at, pause;
+	/* When its peer has last said that it owes the answer, or that the body comes; or `began`. Times in which
+	 * this rank has not listened are added. */
+	uint64_t heard_at;
 	uint64_t body, sum; /* that the answer has announced */
 	int to;
 	bool coming; /* the body is under way to the payload's memory */
@@ -124,6 +127,11 @@ uint64_t exchange_sum(const struct exchange_run *runs, int n, uint64_t what);
 void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t number,
 		   size_t length);
 
+/* Nanoseconds since the last word from a peer. */
+uint64_t exchange_silence(const struct exchange *exchange, int peer, uint64_t now);
+
+/* This rank has not listened for so long: where that is more than a beat, no question is late by it. */
+void exchange_away(struct exchange *exchange, uint64_t ns);
 /* Whether a peer may be asked; the question is open then, and is to be said. */
 bool exchange_may_ask(const struct exchange *exchange, int to);
 bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,

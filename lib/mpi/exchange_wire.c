@@ -423,6 +423,7 @@ static bool words_step(struct wire *wire)
 			return i > 0;
 		wire->deaf = 0;
 	}
+	wire->behind = true;
 	return true;
 }
 
@@ -468,7 +469,9 @@ bool wire_step(struct wire *wire, uint64_t now)
 	struct wire_message *message;
 	bool any;
 
+	exchange_away(&wire->exchange, now - wire->now);
 	wire->now = now;
+	wire->behind = false;
 	any = words_step(wire);
 	messages_again(wire, wire->receives);
 	messages_again(wire, wire->sends);

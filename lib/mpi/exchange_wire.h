@@ -42,6 +42,7 @@ struct wire {
 	struct wire_message *spare; /* for a body when there is no memory, or NULL while it is used */
 	struct wire_message *sends, *receives;
 	uint64_t now; /* of the step */
+	bool behind;  /* the step has not taken all words that have come: no peer is late by them */
 };
 
 /* The communicator is the wire's alone, and stays the caller's. Returns 0, or as exchange_open(); EIO: so does
