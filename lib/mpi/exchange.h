@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EXCHANGE_VERSION = 1, EXCHANGE_RUNS = 16, EXCHANGE_FAILURES = 8 };
+enum { EXCHANGE_VERSION = 2, EXCHANGE_RUNS = 16, EXCHANGE_FAILURES = 8 };
 
 enum exchange_kind { WORD_ASK, WORD_ANSWER, WORD_BEAT, WORD_REMIND, WORD_PAID, WORD_NOTE, WORD_GONE };
 

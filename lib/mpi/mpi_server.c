@@ -59,6 +59,7 @@ static void server_free(struct server *serving)
 	if (serving->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&serving->comm);
 	wire_close(&serving->wire);
+	pace_close(&serving->pace);
 	free(serving);
 }
 

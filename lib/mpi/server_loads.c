@@ -112,6 +112,7 @@ struct server_load *server_want(struct server *server, struct server_set *set, u
 		return NULL;
 	load->set = set;
 	load->chunk = chunk;
+	load->order = chunk_spread_order(&set->spread, chunk * ARENA_CHUNK);
 	load->urgent = urgent;
 	load->began = clock_now();
 	load->chained = *bucket;
@@ -259,8 +260,7 @@ static void put(struct server *server, struct server_load *load)
 	/* Else a member brings it by itself. */
 	if (load->place || arena_claim(arena, load->chunk)) {
 		put = fill(load);
-		if (put && server->place.nodes > 1 &&
-		    server_owner(load->set, load->chunk) == server->place.node)
+		if (put && server->place.nodes > 1 && load->order.owner == server->place.node)
 			arena_keep(arena, load->chunk);
 		if (put) {
 			arena_unreserve(arena, load->reserved);
@@ -336,7 +336,7 @@ static void read_submit(struct server *server, struct server_load *load, bool lo
 	if (!local) {
 		set->counts.read_requests++;
 		set->counts.read_bytes += request->length;
-		set->counts.missed += set->staged && !load->alone;
+		set->counts.missed += set->staged && load->order.owner == server->place.node;
 		stats_serve();
 		stats_add(STATS_STORAGE_REQUESTS, 1);
 		stats_add(STATS_STORAGE_BYTES, request->length);
@@ -358,6 +358,7 @@ static bool read_start(struct server *server, struct server_load *load)
 		return false;
 	load->buffer->for_read = true;
 	server->reads++;
+	load->set->counts.alone += load->order.owner != server->place.node;
 	place_take(server, load);
 	load->state = LOAD_READING;
 	load->began = clock_now();
@@ -387,6 +388,8 @@ static void read_end(struct server *server, struct io_request *request)
 	}
 	if (!error && !server_set_holds(set))
 		error = ESTALE;
+	if (!error && !load->local)
+		pace_read(&server->pace, clock_now() - load->began);
 	load_land(server, load, error);
 }
 
@@ -413,17 +416,11 @@ static bool reads_step(struct server *server)
 
 /* --- the door -------------------------------------------------------------------------------- */
 
-static bool is_own(const struct server *server, const struct server_load *load)
-{
-	return load->alone || server_owner(load->set, load->chunk) == server->place.node;
-}
-
 static bool ask_start(struct server *server, struct server_load *load)
 {
 	if (server->asks == SERVER_ASKS)
 		return false;
 	place_take(server, load);
-	load->owner = server_owner(load->set, load->chunk);
 	load->state = LOAD_ASKING;
 	load->began = clock_now();
 	if (server_ask(server, load)) {
@@ -437,11 +434,11 @@ static bool ask_start(struct server *server, struct server_load *load)
 }
 
 /* Takes a load on its way, or puts it back to where it comes first. */
-static bool load_start(struct server *server, struct server_load *load)
+static bool load_start(struct server *server, struct server_load *load, enum load_way way)
 {
 	struct server_queue *queue = load->urgent ? &server->urgent : &server->ahead;
 
-	if (is_own(server, load) ? read_start(server, load) : ask_start(server, load))
+	if (way == COMES_FROM_STORAGE ? read_start(server, load) : ask_start(server, load))
 		return true;
 	load->state = LOAD_QUEUED;
 	load->next = queue->first;
@@ -451,14 +448,25 @@ static bool load_start(struct server *server, struct server_load *load)
 	return false;
 }
 
-void server_load_alone(struct server *server, struct server_load *load)
+/* A chunk that two nodes were late with is not asked for again. */
+void server_load_pass(struct server *server, struct server_load *load, bool alone)
 {
 	server->asks--;
 	under_way_remove(server, load);
-	load->set->counts.alone++;
-	load->alone = true;
+	if (load->passed <= load->turn) /* a peer may have told of more meanwhile */
+		load->passed = load->turn + 1;
+	load->alone = alone || ++load->late > 1;
 	load->urgent = true;
 	load_enqueue(server, load);
+}
+
+/* COMES_LATER too where no buffer of its kind is free. */
+static enum load_way way_now(struct server *server, struct server_load *load)
+{
+	enum load_way way = server_turn(server, load);
+	bool full = way == COMES_FROM_STORAGE ? server->reads == SERVER_READS : server->asks == SERVER_ASKS;
+
+	return full ? COMES_LATER : way;
 }
 
 /* Starts what can be started of a queue; what must wait for a buffer of its kind is passed by. */
@@ -469,10 +477,10 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 
 	for (; load && (server->reads < SERVER_READS || server->asks < SERVER_ASKS); load = next) {
 		bool there = is_there(load) && server_answer_there(server, load);
+		enum load_way way = there ? COMES_FROM_STORAGE : way_now(server, load);
 
 		next = load->next;
-		if (!there && (is_own(server, load) ? server->reads == SERVER_READS
-						    : server->asks == SERVER_ASKS))
+		if (!there && way == COMES_LATER)
 			continue;
 		if (!there && !room_make(load, now) &&
 		    (!load->asks || now - load->began < room_for_asks)) {
@@ -489,7 +497,7 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 		if (there) {
 			arena_answer(load->set->arena, load->chunk, false);
 			load_free(server, load);
-		} else if (!load_start(server, load)) {
+		} else if (!load_start(server, load, way)) {
 			break;
 		}
 	}
@@ -544,6 +552,7 @@ bool server_loads_step(struct server *server, uint64_t now)
 
 	any |= lasting_step(server);
 	any |= reads_step(server);
+	any |= server_turns_step(server, now);
 	any |= queue_step(server, &server->urgent, now);
 	any |= queue_step(server, &server->ahead, now);
 	beat(server, now);

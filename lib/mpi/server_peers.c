@@ -15,12 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct exchange_rules rules = {.silent_ns = CLOCK_SECOND, .owed_ns = CLOCK_SECOND};
+/* A peer that waits for storage says so, and is waited for no longer than a reader waits. */
+static const struct exchange_rules rules = {
+	.silent_ns = CLOCK_SECOND, .owed_ns = 2 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
 
 struct question {
 	struct identity identity; /* job form */
 	uint64_t chunk;
 	uint32_t urgent;
+	uint32_t passed; /* nodes of the chunk's order that have not answered the asker */
 	uint32_t length; /* of the path */
 	char path[SERVER_PATH];
 };
@@ -28,7 +31,8 @@ struct question {
 struct server_question {
 	struct exchange_question question; /* first */
 	struct server_load *load;          /* NULL: it waits no more */
-	struct server_buffer *buffer;      /* that the answer of a lost question may still come to, or NULL */
+	struct server_buffer *buffer;      /* that a late answer may still come to, or NULL */
+	bool late;
 };
 
 /* --- memory that MPI may read ------------------------------------------------------------------ */
@@ -100,7 +104,7 @@ static void answer_buffer(struct server *server, const struct server_load *load,
 	struct server_hold *hold = hold_new(server);
 
 	if (!hold)
-		return; /* the asker gives up after a second and reads storage */
+		return; /* the asker turns to another node when it is late */
 	hold->buffer = load->buffer;
 	hold->buffer->users++;
 	answer_chunk(server, hold, load->set, load->chunk, load->buffer->bytes, to, number);
@@ -174,11 +178,11 @@ static bool question_owe(struct server *server, struct server_set *set,
 			 const struct question *question, int from, uint64_t number)
 {
 	struct server_load *load = server_want(server, set, question->chunk, question->urgent);
-	struct server_ask *ask =
-		load && load->state != LOAD_ASKING ? malloc(sizeof(*ask)) : NULL;
+	struct server_ask *ask = load ? malloc(sizeof(*ask)) : NULL;
 
 	if (!ask)
 		return false;
+	server_turns_believe(server, load, question->passed);
 	exchange_owe(&server->wire.exchange, &ask->debt, from, number, server->wire.now);
 	ask->next = load->asks;
 	load->asks = ask;
@@ -222,6 +226,7 @@ bool server_ask(struct server *server, struct server_load *load)
 		.identity = identity_job(&load->set->identity),
 		.chunk = load->chunk,
 		.urgent = load->urgent,
+		.passed = load->passed,
 		.length = (uint32_t)strlen(load->set->path) + 1,
 	};
 	struct server_question *question = calloc(1, sizeof(*question));
@@ -229,9 +234,12 @@ bool server_ask(struct server *server, struct server_load *load)
 	if (question && text.length <= SERVER_PATH) {
 		memcpy(text.path, load->set->path, text.length);
 		question->load = load;
-		if (wire_ask(&server->wire, &question->question, load->owner, load->chunk, &text,
-			     offsetof(struct question, path) + text.length))
+		if (wire_ask(&server->wire, &question->question, load->source, load->chunk, &text,
+			     offsetof(struct question, path) + text.length)) {
+			load->question = &question->question;
+			pace_asked(&server->pace, load->source);
 			return true;
+		}
 	}
 	free(question);
 	return false;
@@ -246,6 +254,8 @@ static int place(void *owner, struct exchange_question *asked, const void *text,
 	struct server_load *load = ((struct server_question *)asked)->load;
 
 	(void)text, (void)length;
+	if (!load)
+		return 0;
 	load->buffer = server_buffer_take(owner);
 	if (!load->buffer)
 		return 0;
@@ -254,25 +264,27 @@ static int place(void *owner, struct exchange_question *asked, const void *text,
 	return 1;
 }
 
-static void goes_alone(struct server *server, struct server_load *load)
-{
-	if (load->buffer)
-		server_buffer_release(server, load->buffer);
-	load->buffer = NULL;
-	server_load_alone(server, load);
-}
-
 /* The buffer that the answer is coming to stays the question's, because MPI may write to it yet. */
-static void lost(void *owner, struct exchange_question *asked, bool alive)
+void server_question_leave(struct server *server, struct server_load *load)
 {
-	struct server_question *question = (struct server_question *)asked;
-	struct server_load *load = question->load;
+	struct server_question *question = (struct server_question *)load->question;
 
-	(void)alive;
 	question->buffer = load->buffer;
 	load->buffer = NULL;
 	question->load = NULL;
-	goes_alone(owner, load);
+	question->late = true;
+	load->question = NULL;
+	pace_late(&server->pace, question->question.to, question->question.began, server->wire.now);
+	server_load_pass(server, load, false);
+}
+
+static void lost(void *owner, struct exchange_question *asked, bool alive)
+{
+	struct server_question *question = (struct server_question *)asked;
+
+	(void)alive;
+	if (question->load)
+		server_question_leave(owner, question->load);
 }
 
 static void ended(void *owner, struct exchange_question *asked, int error, const void *text,
@@ -280,15 +292,22 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 {
 	struct server_question *question = (struct server_question *)asked;
 	struct server_load *load = question->load;
+	struct server *server = owner;
 
 	(void)text, (void)length;
 	if (question->buffer)
-		server_buffer_release(owner, question->buffer);
+		server_buffer_release(server, question->buffer);
+	pace_ended(&server->pace, asked->to, asked->began, server->wire.now, question->late, !error);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
-		server_load_asked(owner, load);
+		server_load_asked(server, load);
 	} else if (load) {
-		goes_alone(owner, load);
+		load->question = NULL;
+		if (load->buffer)
+			server_buffer_release(server, load->buffer);
+		load->buffer = NULL;
+		/* A node that has no such chunk has another version of the file, or cannot read it: then storage is read. */
+		server_load_pass(server, load, !error);
 	}
 	free(question);
 }
@@ -300,7 +319,12 @@ static const struct wire_payload payload = {
 
 int server_peers_open(struct server *server, MPI_Comm comm)
 {
-	return wire_open(&server->wire, comm, &rules, &payload, server);
+	int nodes = server->place.nodes, rc;
+	/* Chunks that follow each other are many nodes', so that one which is slow has never all questions. */
+	unsigned window = nodes > 1 ? SERVER_ASKS / (unsigned)(nodes - 1) + 2 : 1;
+
+	rc = pace_open(&server->pace, nodes, window);
+	return rc ? rc : wire_open(&server->wire, comm, &rules, &payload, server);
 }
 
 void server_stop_peers(struct server *server)

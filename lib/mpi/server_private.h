@@ -3,14 +3,16 @@
  *
  * The way of a chunk: a member wishes (or a peer asks) -> server_want() queues a load -> it is
  * started when a buffer is free, as a read of storage (or of the local disk, where it was staged)
- * where this node owns the chunk or the owner is late, else as a question to the owner -> bytes
- * land in the buffer -> they are put into the arena and sent to the peers that have asked.
+ * where this node owns the chunk, else as a question to the owner, or to the node that stands in for
+ * an owner that is late (server_turns.c) -> bytes land in the buffer -> they are put into the arena
+ * and sent to the peers that have asked.
  */
 #ifndef LMDBIO_MPI_SERVER_PRIVATE_H
 #define LMDBIO_MPI_SERVER_PRIVATE_H
 
 #include "arena/arena.h"
 #include "io/io.h"
+#include "mpi/answer_pace.h"
 #include "mpi/chunk_spread.h"
 #include "mpi/exchange_wire.h"
 #include "mpi/mpi_job.h"
@@ -92,7 +94,7 @@ struct server_load {
 	uint64_t chunk;
 	enum load_state state;
 	bool urgent;
-	bool alone; /* its owner has been asked in vain */
+	bool alone; /* other nodes have been asked in vain */
 	bool local; /* is read from the part */
 	bool buffered;     /* the bytes have come, to the buffer */
 	uint64_t began;    /* of the wish, then of the question; ns */
@@ -101,7 +103,12 @@ struct server_load {
 	uint8_t *
 		place; /* claimed memory of the arena that the bytes come to, or NULL: the buffer */
 	struct io_request request;
-	int owner;
+	struct chunk_order order;
+	unsigned passed; /* nodes of the order that do not answer */
+	unsigned turn;   /* of the node that it comes from */
+	unsigned late;   /* questions that were late */
+	int source;      /* that node */
+	struct exchange_question *question; /* of LOAD_ASKING */
 	struct server_ask *asks;
 };
 
@@ -142,6 +149,7 @@ struct server {
 	struct server_buffer *spare; /* buffers not in use */
 	unsigned reads, asks;        /* buffers in use */
 	struct wire wire;            /* open where there is a communicator */
+	struct answer_pace pace;     /* likewise */
 };
 
 /* server_sets.c */
@@ -192,8 +200,18 @@ struct server_buffer *server_buffer_take(struct server *server);
 void server_buffer_release(struct server *server, struct server_buffer *buffer);
 /* A question has brought a chunk whose sum is right to the load's buffer. */
 void server_load_asked(struct server *server, struct server_load *load);
-/* A question has brought nothing; the load has no buffer any more. It is read here. */
-void server_load_alone(struct server *server, struct server_load *load);
+/* A question has brought nothing; the load has no buffer any more. It comes from the next node of its order, or
+ * (`alone`) is read here. */
+void server_load_pass(struct server *server, struct server_load *load, bool alone);
+
+/* server_turns.c: which node a chunk comes from when its owner does not answer, or is slow. */
+enum load_way { COMES_FROM_STORAGE, COMES_FROM_PEER, COMES_LATER };
+/* Sets the load's turn and source. COMES_LATER: the node has as many questions as it may have. */
+enum load_way server_turn(struct server *server, struct server_load *load);
+/* A peer asks for a chunk, of whose order it has passed so many nodes. */
+void server_turns_believe(const struct server *server, struct server_load *load, unsigned passed);
+/* Passes nodes whose answers are late. Returns whether there were any. */
+bool server_turns_step(struct server *server, uint64_t now);
 
 /* server_peers.c */
 int server_peers_open(struct server *server, MPI_Comm comm);
@@ -204,8 +222,10 @@ bool server_peers_use(const struct server *server, const struct server_set *set)
 void server_stop_peers(struct server *server);
 /* Asks no more: whether no server does, and all answers are sent. */
 bool server_peers_are_over(struct server *server);
-/* Asks the owner: then the load lands, or is to be read here. false: it cannot be asked. */
+/* Asks the load's source: then the load lands, or passes it. false: it cannot be asked. */
 bool server_ask(struct server *server, struct server_load *load);
+/* The load does not wait for its question any more, which stays open. */
+void server_question_leave(struct server *server, struct server_load *load);
 void server_answer_all(struct server *server, struct server_load *load, int error);
 /* Answers out of the arena, where the whole chunk is. false: it is not. */
 bool server_answer_there(struct server *server, struct server_load *load);

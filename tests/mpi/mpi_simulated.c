@@ -46,7 +46,7 @@ static struct {
 	int ranks;
 	struct layout types[TYPES];
 	struct message *messages;
-	bool hold[SIM_RANKS][QUEUES];
+	bool hold[SIM_RANKS][QUEUES], cut[SIM_RANKS];
 	bool lose[SIM_RANKS][QUEUES], damage[SIM_RANKS][QUEUES];
 } sim;
 static struct request requests[REQUESTS];
@@ -112,6 +112,30 @@ void sim_hold(int to, bool words, bool held)
 	for (struct message *message = sim.messages; message && !held; message = message->next)
 		if (message->to == to && (message->tag == SIM_WORDS) == words)
 			message->late = false;
+}
+
+static bool is_held(const struct message *message)
+{
+	return sim.cut[message->from] || sim.cut[message->to] ||
+	       sim.hold[message->to][queue_of(message->tag == SIM_WORDS)];
+}
+
+void sim_cut(int rank, bool cut)
+{
+	sim.cut[rank] = cut;
+	for (struct message *message = sim.messages; message; message = message->next)
+		if (message->from == rank || message->to == rank)
+			message->late = is_held(message);
+}
+
+void sim_pass(int rank, unsigned n)
+{
+	for (struct message *message = sim.messages; message && n; message = message->next) {
+		if (!message->late || (message->from != rank && message->to != rank))
+			continue;
+		message->late = false;
+		n--;
+	}
 }
 
 void sim_lose(int to, bool word)
@@ -285,9 +309,9 @@ int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, 
 				    .from = send->rank,
 				    .to = to,
 				    .tag = tag,
-				    .late = sim.hold[to][queue],
 				    .damaged = flag_take(&sim.damage[to][queue]),
 				    .length = send->layout.length};
+	message->late = is_held(message);
 	if (message->length <= SIM_EAGER) {
 		message->bytes = calloc(1, message->length + 1);
 		if (!message->bytes)

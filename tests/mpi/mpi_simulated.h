@@ -29,6 +29,9 @@ MPI_Comm sim_comm(int rank);
 /* Messages to a rank that are sent from now on, of words or of others, are late: no receive or probe meets
  * them. They come when the hold ends. */
 void sim_hold(int to, bool words, bool held);
+/* Messages from and to a rank are late, those under way too, until the cut ends; or the oldest n of them come. */
+void sim_cut(int rank, bool cut);
+void sim_pass(int rank, unsigned n);
 /* The next message to a rank, a word or another, is lost; or comes with its last byte wrong. */
 void sim_lose(int to, bool word);
 void sim_damage(int to, bool word);

@@ -30,16 +30,16 @@ static size_t value_make(void *bytes, uint64_t i)
 
 static struct server *server_make(struct server_job *job, int node)
 {
-	static char names[JOB_NODES][64];
+	static char names[JOB_NODES_MOST][64];
 	struct server *server = calloc(1, sizeof(*server));
 
 	assert_non_null(server);
 	snprintf(names[node], sizeof(names[node]), "simulated-%d-%d", (int)getpid(), node);
 	server->node = names[node];
 	server->place = (struct mpi_place){.rank = node,
-					   .ranks = JOB_NODES,
+					   .ranks = job->nodes,
 					   .node = node,
-					   .nodes = JOB_NODES,
+					   .nodes = job->nodes,
 					   .node_ranks = 1};
 	server->comm = sim_comm(node);
 	server->epoll = server->listener = -1;
@@ -49,11 +49,16 @@ static struct server *server_make(struct server_job *job, int node)
 	return server;
 }
 
+void server_job_open_large(struct server_job *job, int nodes, unsigned megabytes)
+{
+	*job = (struct server_job){.nodes = nodes};
+	place_make(&job->place);
+	place_put_records(&job->place, megabytes, VALUE, value_make);
+}
+
 void server_job_open(struct server_job *job)
 {
-	*job = (struct server_job){0};
-	place_make(&job->place);
-	place_put_records(&job->place, RECORDS, VALUE, value_make);
+	server_job_open_large(job, JOB_NODES, RECORDS);
 }
 
 void server_job_close(struct server_job *job)
@@ -63,15 +68,15 @@ void server_job_close(struct server_job *job)
 
 void server_job_begin(struct server_job *job)
 {
-	sim_begin(JOB_NODES);
+	sim_begin(job->nodes);
 	job->types = 0;
-	for (int node = 0; node < JOB_NODES; node++)
+	for (int node = 0; node < job->nodes; node++)
 		job->servers[node] = server_make(job, node);
 }
 
 void server_job_step(struct server_job *job)
 {
-	for (int node = 0; node < JOB_NODES; node++) {
+	for (int node = 0; node < job->nodes; node++) {
 		uint64_t now = clock_now() + job->passed;
 
 		(void)server_peers_step(job->servers[node], now);
@@ -103,7 +108,7 @@ bool server_job_has(const struct server_job *job, int node, uint64_t chunk)
 
 static bool is_reading(const struct server_job *job)
 {
-	for (int node = 0; node < JOB_NODES; node++)
+	for (int node = 0; node < job->nodes; node++)
 		if (job->servers[node]->sets->in_flight)
 			return true;
 	return false;
@@ -120,7 +125,10 @@ bool server_job_comes(struct server_job *job, bool (*is_done)(struct server_job 
 			continue;
 		}
 		steps++;
-		job->passed += CLOCK_SECOND / 100;
+		job->steps++;
+		job->passed += JOB_STEP;
+		if (job->each)
+			job->each(job);
 	}
 	return steps < JOB_STEPS;
 }
@@ -129,14 +137,14 @@ static bool are_over(struct server_job *job)
 {
 	bool over = true;
 
-	for (int node = 0; node < JOB_NODES; node++)
+	for (int node = 0; node < job->nodes; node++)
 		over &= server_is_idle(job->servers[node]) && server_peers_are_over(job->servers[node]);
 	return over;
 }
 
 bool server_job_stop(struct server_job *job)
 {
-	for (int node = 0; node < JOB_NODES; node++)
+	for (int node = 0; node < job->nodes; node++)
 		job->servers[node]->ending = true;
 	return server_job_comes(job, are_over);
 }
@@ -163,6 +171,7 @@ static void server_free(struct server *server)
 		free(buffer);
 	}
 	wire_close(&server->wire);
+	pace_close(&server->pace);
 	free(server);
 }
 
@@ -172,13 +181,14 @@ void server_job_end(struct server_job *job)
 
 	assert_true(server_job_stop(job));
 	/* A rank that has ended alone takes nothing more. */
-	if (job->servers[0]->wire.broken || job->servers[1]->wire.broken)
-		sim_drop();
+	for (int node = 0; node < job->nodes; node++)
+		if (job->servers[node]->wire.broken)
+			sim_drop();
 	assert_true(server_job_comes(job, is_quiet));
 	left = sim_left();
 	assert_int_equal(left.sends + left.receives + left.messages, 0);
 	assert_int_equal(left.types, job->types);
-	for (int node = 0; node < JOB_NODES; node++)
+	for (int node = 0; node < job->nodes; node++)
 		server_free(job->servers[node]);
 	sim_end();
 }

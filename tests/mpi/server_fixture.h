@@ -7,18 +7,27 @@
 
 #include "env_fixture.h"
 
-enum { JOB_NODES = 2, JOB_STEPS = 20000 /* 200 s: the longest pause between reminders is 64 */ };
+enum {
+	JOB_NODES = 2,
+	JOB_NODES_MOST = 4,
+	JOB_STEP = 10000000, /* ns of simulated time between two looks of server_job_comes() */
+	JOB_STEPS = 20000    /* 200 s: the longest pause between reminders is 64 */
+};
 
 struct server_job {
 	struct place place;
-	struct server *servers[JOB_NODES];
-	int opened[JOB_NODES];  /* what server_peers_open() has returned */
+	int nodes;
+	struct server *servers[JOB_NODES_MOST];
+	int opened[JOB_NODES_MOST];  /* what server_peers_open() has returned */
 	unsigned types; /* that the test has had MPI not free */
 	uint64_t passed; /* ns that the test has let pass */
+	unsigned steps;  /* of these, of server_job_comes() */
+	void (*each)(struct server_job *job); /* before each of them, or NULL */
 };
 
-/* A data set of some megabytes, for one job after the other. */
+/* A data set of some megabytes, for one job of two nodes after the other; or of so many nodes and megabytes. */
 void server_job_open(struct server_job *job);
+void server_job_open_large(struct server_job *job, int nodes, unsigned megabytes);
 void server_job_close(struct server_job *job);
 /* Each node serves the data set. */
 void server_job_begin(struct server_job *job);

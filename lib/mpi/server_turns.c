@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Chooses the node that a chunk comes from: its owner, or the node that stands in for an owner that is silent,
+ * slow or gone.
+ *
+ * The nodes of a chunk have an order, the same for all (chunk_spread_turn()). A node asks those before itself, and
+ * reads storage when none of them is to be asked. So nodes that cannot reach an owner read each of its chunks
+ * once, a part each, and no two nodes ever wait for each other.
+ */
+#include "config.h"
+#include "mpi/server_private.h"
+
+static int node_at(const struct server_load *load, unsigned turn)
+{
+	return chunk_spread_turn(&load->set->spread, load->order, turn);
+}
+
+enum load_way server_turn(struct server *server, struct server_load *load)
+{
+	load->source = server->place.node;
+	if (load->alone)
+		return COMES_FROM_STORAGE;
+	for (load->turn = load->passed;; load->turn++) {
+		load->source = node_at(load, load->turn);
+		if (load->source == server->place.node)
+			return COMES_FROM_STORAGE;
+		if (!exchange_may_ask(&server->wire.exchange, load->source))
+			continue;
+		switch (pace_turn(&server->pace, load->source, server->wire.now)) {
+		case PACE_ASK:
+			return COMES_FROM_PEER;
+		case PACE_WAIT:
+			return COMES_LATER;
+		case PACE_PASS:
+			break;
+		}
+	}
+}
+
+/* The asker is believed unless this node has heard from those nodes of late: then it asks them itself, and passes on
+ * what they answer. */
+void server_turns_believe(const struct server *server, struct server_load *load, unsigned passed)
+{
+	unsigned turn = 0;
+
+	while (turn < passed && turn + 1 < (unsigned)server->place.nodes &&
+	       node_at(load, turn) != server->place.node &&
+	       exchange_silence(&server->wire.exchange, node_at(load, turn), server->wire.now) > PACE_LATE_LEAST)
+		turn++;
+	if (turn > load->passed)
+		load->passed = turn;
+}
+
+bool server_turns_step(struct server *server, uint64_t now)
+{
+	struct server_load *load = server->wire.behind ? NULL : server->under_way, *next;
+	bool any = false;
+
+	for (; load; load = next) {
+		const struct exchange_question *question = load->question;
+
+		next = load->next;
+		if (load->state != LOAD_ASKING ||
+		    !pace_is_late(&server->pace, question->heard_at, question->body, now))
+			continue;
+		server_question_leave(server, load);
+		any = true;
+	}
+	return any;
+}
