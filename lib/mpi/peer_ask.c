@@ -91,11 +91,26 @@ static void ask_end(struct peer_job *job, struct peer_ask *ask, int error)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
+/* Tells the readers whether a rank is to be asked. */
+static void pace_tell(struct peer_job *job, uint32_t rank)
+{
+	struct peer *peer = &job->peers[rank];
+
+	peer->silent = !exchange_may_ask(&job->wire.exchange, (int)rank) ||
+		       pace_turn(&job->pace, (int)rank, UINT64_MAX) != PACE_ASK;
+	peer->rests_until = job->pace.peers[rank].rests_until;
+}
+
 static void ask_start(struct peer_job *job, struct peer_ask *ask)
 {
-	if (!wire_ask(&job->wire, &ask->question, (int)ask->to, talk_sum(&ask->talk), &ask->talk,
-		      talk_length(ask->talk.n)))
+	if (pace_turn(&job->pace, (int)ask->to, job->wire.now) != PACE_ASK ||
+	    !wire_ask(&job->wire, &ask->question, (int)ask->to, talk_sum(&ask->talk), &ask->talk,
+		      talk_length(ask->talk.n))) {
 		ask_end(job, ask, ESHUTDOWN);
+		return;
+	}
+	pace_asked(&job->pace, (int)ask->to);
+	pace_tell(job, ask->to);
 }
 
 /* Which copies there are changes little by little, so it is looked at now and then: at 10 MB a
@@ -198,17 +213,18 @@ int ask_place(void *owner, struct exchange_question *question, const void *text,
 	return n;
 }
 
-void ask_lost(void *owner, struct exchange_question *question, bool alive)
+/* The answer is late or lost: its readers go on to storage. */
+static void ask_leave(struct peer_job *job, struct peer_ask *ask, bool alive)
 {
-	struct peer_ask *ask = (struct peer_ask *)question;
-	struct peer_job *job = owner;
-	struct peer *peer = &job->peers[ask->to];
-
-	if (settings_get()->verbose && !peer->silent)
-		log_line("%s: rank %u does not answer; its records are read from storage",
+	if (ask->late)
+		return;
+	ask->late = true;
+	job->late++;
+	pace_late(&job->pace, (int)ask->to, ask->question.began, job->wire.now);
+	if (settings_get()->verbose && !job->peers[ask->to].silent)
+		log_line("%s: rank %u does not answer in time; its records are read from storage",
 			 job->name, ask->to);
-	peer->silent = true;
-	job->failed = true;
+	pace_tell(job, ask->to);
 	if (ask->bits)
 		return;
 	job->counts.given_up++;
@@ -216,6 +232,31 @@ void ask_lost(void *owner, struct exchange_question *question, bool alive)
 	pthread_mutex_lock(&job->lock);
 	ask_tell(ask, ETIMEDOUT);
 	pthread_mutex_unlock(&job->lock);
+}
+
+void ask_lost(void *owner, struct exchange_question *question, bool alive)
+{
+	struct peer_job *job = owner;
+
+	ask_leave(job, (struct peer_ask *)question, alive);
+	job->peers[question->to].silent = true;
+	job->failed = true;
+}
+
+bool asks_late(struct peer_job *job, uint64_t now)
+{
+	struct exchange_question *question = job->wire.behind ? NULL : job->wire.exchange.questions;
+	bool any = false;
+
+	for (; question; question = question->next) {
+		struct peer_ask *ask = (struct peer_ask *)question;
+
+		if (ask->late || !pace_is_late(&job->pace, question->heard_at, question->body, now))
+			continue;
+		ask_leave(job, ask, true);
+		any = true;
+	}
+	return any;
 }
 
 /* Records without a byte have no body. */
@@ -227,7 +268,9 @@ void ask_ended(void *owner, struct exchange_question *question, int error, const
 	struct peer *peer = &job->peers[ask->to];
 	uint64_t ns = job->wire.now - question->began;
 
-	peer->silent = !exchange_may_ask(&job->wire.exchange, (int)ask->to);
+	pace_ended(&job->pace, question->to, question->began, job->wire.now, ask->late, !error && ask->talk.n);
+	job->late -= ask->late;
+	pace_tell(job, ask->to);
 	if (ask->bits) {
 		if (!error)
 			bits_came(job, ask);

@@ -20,6 +20,7 @@
 
 #include "loader/batch_loader.h"
 #include "loader/placement.h"
+#include "mpi/answer_pace.h"
 #include "mpi/exchange_wire.h"
 #include "mpi/mpi_index.h"
 #include "mpi/mpi_job.h"
@@ -148,6 +149,7 @@ struct peer_ask {
 	struct peer_ask *next;             /* before it is asked */
 	uint32_t to;
 	struct peer_wait *wait; /* NULL: no reader waits for it any more */
+	bool late;
 	struct tier_fetch *each[PEER_ASKS];
 	uint8_t *memory[PEER_ASKS];
 	struct peer_talk talk; /* n 0: a question for bits */
@@ -160,6 +162,7 @@ struct peer_ask {
 /* Another rank, as this one sees it. */
 struct peer {
 	_Atomic bool silent; /* it owes an answer for too long, and is not asked before that came */
+	_Atomic uint64_t rests_until; /* ns: nor before then, because its answers are late */
 	_Atomic unsigned queued;   /* questions that wait for it */
 	_Atomic unsigned load;     /* questions that waited there when it last said so */
 	_Atomic uint64_t pace;     /* nanoseconds a question takes, moving average */
@@ -244,7 +247,8 @@ struct peer_job {
 	struct peer_places plan;
 	struct peer *peers;
 	_Atomic bool over;   /* no peer is asked any more */
-	_Atomic bool failed; /* a peer was asked in vain */
+	_Atomic bool failed; /* a peer was lost with a question */
+	_Atomic unsigned late; /* questions that are open and late */
 
 	pthread_mutex_t lock;                      /* of all below */
 	pthread_cond_t wake;                       /* the service */
@@ -261,6 +265,7 @@ struct peer_job {
 	/* The service's: */
 	bool finalizing; /* MPI is ended by the program, or it exits; under the job lock */
 	struct wire wire;
+	struct answer_pace pace;
 	struct peer_answer *answers; /* that wait for a unit */
 	struct peer_counts counts;
 };
@@ -353,6 +358,8 @@ void ask_add(struct peer_ask *ask, struct tier_fetch *fetch);
 void asks_put(struct peer_job *job, struct peer_ask *asks);
 /* Asks what was handed over. */
 void asks_step(struct peer_job *job, uint64_t now);
+/* Lets readers go on whose answers are late. Returns whether there were any. */
+bool asks_late(struct peer_job *job, uint64_t now);
 /* Gives all of them up. */
 void asks_drop(struct peer_job *job);
 /* Of the job's struct wire_payload. */

@@ -20,6 +20,7 @@
 #include "util/thread.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ static struct {
 /* --- a job ------------------------------------------------------------------------------------ */
 
 static const struct exchange_rules rules = {
-	.silent_ns = CLOCK_SECOND, .owed_ns = 10 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 4};
+	.silent_ns = CLOCK_SECOND, .owed_ns = 10 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
 static const struct wire_payload payload = {.asked = answer_asked,
 					    .place = ask_place,
 					    .lost = ask_lost,
@@ -79,7 +80,8 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 	if (rc != MPI_SUCCESS)
 		return rc;
 	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
-	return wire_open(&job->wire, job->comm, &rules, &payload, job) || !job->peers
+	return wire_open(&job->wire, job->comm, &rules, &payload, job) || !job->peers ||
+			       pace_open(&job->pace, job->ranks, UINT_MAX)
 		       ? MPI_ERR_NO_MEM
 		       : MPI_SUCCESS;
 }
@@ -95,6 +97,7 @@ void job_free(struct peer_job *job)
 	peer_store_close_units(&job->store);
 	peer_plan_free(job);
 	wire_close(&job->wire);
+	pace_close(&job->pace);
 	free(job->peers);
 	free(job->plan.homes);
 	free((void *)job->plan.copies);
@@ -254,6 +257,7 @@ static void *service_run(void *argument)
 
 		asks_step(job, now);
 		any |= answers_step(job);
+		any |= asks_late(job, now);
 		ending = end_step(job);
 		/* An answer waits for a unit or a disk here, whose threads wake the service. */
 		ns = mpi_nap_next(&rest, any, wire_is_idle(&job->wire) ? NAP_IDLE : NAP_BUSY);

@@ -5,6 +5,7 @@
 #include "mpi/peer_private.h"
 
 #include "loader/loader_ready.h"
+#include "util/clock.h"
 
 #include <errno.h>
 
@@ -97,7 +98,12 @@ static void peer_close(void *state)
 
 static bool is_asked(const struct peer_job *job, uint32_t rank)
 {
-	return rank != PEER_NOBODY && rank != (uint32_t)job->rank && !job->peers[rank].silent;
+	uint64_t rests_until;
+
+	if (rank == PEER_NOBODY || rank == (uint32_t)job->rank || job->peers[rank].silent)
+		return false;
+	rests_until = job->peers[rank].rests_until;
+	return !rests_until || clock_now() >= rests_until;
 }
 
 static struct ready_source source_of(const struct peer_job *job, uint32_t rank, uint64_t unit,
@@ -274,7 +280,9 @@ static enum tier_state own_health(void *state)
 
 static enum tier_state others_health(void *state)
 {
-	return ((struct peer_job *)state)->failed ? TIER_FAILED : TIER_GOOD;
+	const struct peer_job *job = state;
+
+	return job->failed || job->late ? TIER_FAILED : TIER_GOOD;
 }
 
 const struct tier_ops peer_tier_own = {

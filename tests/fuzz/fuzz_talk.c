@@ -97,7 +97,7 @@ static void keeper_open(void)
 		job->store.at[unit].state = UNIT_READY;
 		(void)peer_store_keep(&job->store, unit * UNIT, &key, &data);
 	}
-	if (wire_open(&job->wire, sim_comm(0), &rules, &payload, job))
+	if (wire_open(&job->wire, sim_comm(0), &rules, &payload, job) || pace_open(&job->pace, 2, ASKS))
 		abort();
 	(void)wire_step(&job->wire, SECOND);
 	memset(&self, 0, sizeof(self));
