@@ -150,6 +150,7 @@ for try in $job_tries; do
 	[ "$inside_chunks" -gt 0 ] || break
 done
 equal server_inside_with_parts_ends_well 0 $rc
+[ "$rc" = 0 ] || cat out job.log
 judge server_inside_with_parts_sees_the_same test "$(awk '{ records += $1 } END { print records }' out)" = 210
 at_most server_inside_with_parts_chunks "$inside_chunks" 0
 judge server_inside_with_parts_has_had_them test "$(grep -c '(0 chunks were not had there)' job.log)" = 2
