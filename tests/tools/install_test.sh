@@ -6,16 +6,6 @@
 . "$(dirname "$0")/harness.sh"
 cc=${CC:-gcc}
 need "${cc%% *}" make pkg-config readelf
-sanitize=
-case ${with_sanitizer:-no} in
-no) ;;
-*)
-	# Programs of our own are sanitized too; lmdbio-run puts the library in front of the sanitizer's.
-	sanitize="-fsanitize=$with_sanitizer"
-	ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-	export ASAN_OPTIONS
-	;;
-esac
 # The test's own make is none of those that `make check` counts.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cd "$scratch"
@@ -148,8 +138,7 @@ bound() {
 }
 
 mkdir data
-# shellcheck disable=SC2086
-$cc $sanitize -o ordinary user.c -llmdb -ldl
+$cc -o ordinary user.c -llmdb -ldl
 ./ordinary data make
 sum=$(./ordinary data | sed -n 1p)
 judge ordinary_program_reads_something test "${sum:-0}" != 0
@@ -158,14 +147,14 @@ judge description_names_the_release test "$(package "$lib/pkgconfig" --modversio
 judge description_names_the_directories test "$(PKG_CONFIG_PATH=$lib/pkgconfig \
 	pkg-config --variable=libdir lmdbio)" = "$(directory libdir)"
 # shellcheck disable=SC2046,SC2086
-judge program_that_includes_our_header_builds $cc $sanitize -DOURS -o ours user.c \
+judge program_that_includes_our_header_builds $cc -DOURS -o ours user.c \
 	$(package "$lib/pkgconfig" --cflags --libs lmdbio) -ldl
 bound ours ./ours data
 judge ours_has_its_release_and_its_counters test "$(sed -n 3p out)" = \
 	"$(package "$lib/pkgconfig" --modversion lmdbio) 1"
 # An unchanged program, whose own description of LMDB is looked up where ours stands in for it.
 # shellcheck disable=SC2046,SC2086
-judge program_that_asks_for_lmdb_builds $cc $sanitize -o relinked user.c \
+judge program_that_asks_for_lmdb_builds $cc -o relinked user.c \
 	$(package "$private/pkgconfig" --cflags --libs lmdb) -ldl
 bound relinked ./relinked data
 judge description_of_lmdb_names_its_release test "$(PKG_CONFIG_PATH=$private/pkgconfig \
@@ -180,7 +169,7 @@ add_executable(cmade ../user.c)
 target_compile_definitions(cmade PRIVATE OURS)
 target_link_libraries(cmade lmdbio::lmdbio ${CMAKE_DL_LIBS})
 END
-judge program_of_cmake_is_configured cmake -S cmake -B cmade -DCMAKE_C_FLAGS="$sanitize" \
+judge program_of_cmake_is_configured cmake -S cmake -B cmade \
 	-DCMAKE_PREFIX_PATH="$scratch/root$(directory prefix)" > cmake.log 2>&1
 judge program_of_cmake_builds cmake --build cmade > cmake.log 2>&1
 test -x cmade/cmade || cat cmake.log
@@ -196,7 +185,7 @@ int main(int argc, char **argv)
 }
 END
 	# shellcheck disable=SC2046,SC2086
-	judge program_of_mpi_builds $cc $sanitize -o job job.c \
+	judge program_of_mpi_builds $cc -o job job.c \
 		$(package "$lib/pkgconfig" --cflags --libs lmdbio-mpi) $(pkg-config --cflags --libs mpich)
 	status program_of_mpi_runs 0 ./job
 	ldd ./job > needed || true
