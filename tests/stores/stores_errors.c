@@ -316,11 +316,12 @@ int main(int argc, char **argv)
 {
 	static const char *const kinds[] = {"eio", "short"};
 	uint64_t pages[POSITIONS_MAX];
-	unsigned failures = 0, cases = 0, n;
+	unsigned failures = 0, cases = 0, n, every, first;
 	struct set set = {0};
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: stores_errors MOUNT SET HEALTHY-DIRECTORY RECORDS HASH\n");
+	if (argc != 8) {
+		fprintf(stderr, "usage: stores_errors MOUNT SET HEALTHY-DIRECTORY RECORDS HASH EVERY FIRST\n"
+				"Of the pages that are chosen each EVERYth fails, from the FIRSTth on.\n");
 		return 2;
 	}
 	set.mount = argv[1];
@@ -332,20 +333,23 @@ int main(int argc, char **argv)
 		fprintf(stderr, "stores_errors: %s is not what it should be\n", argv[3]);
 		return 2;
 	}
+	every = (unsigned)strtoul(argv[6], NULL, 0);
+	first = (unsigned)strtoul(argv[7], NULL, 0);
 	n = choose_pages(&set, pages);
 	for (unsigned kind = 0; kind < 2; kind++) {
 		for (uint64_t page = 0; page < 2; page++, cases++)
 			failures += run_open(&set, page, kinds[kind]) != 0;
-		for (unsigned i = 0; i < 4 * n; i++, cases++) {
-			struct fault_case fault = {
-				.page = pages[i / 4],
-				.kind = kinds[kind],
-				.once = i & 1,
-				.access = i & 2 ? BY_GET : BY_CURSOR,
-			};
+		for (unsigned i = first; i < n; i += every)
+			for (unsigned how = 0; how < 4; how++, cases++) {
+				struct fault_case fault = {
+					.page = pages[i],
+					.kind = kinds[kind],
+					.once = how & 1,
+					.access = how & 2 ? BY_GET : BY_CURSOR,
+				};
 
-			failures += run_apart(&set, &fault) != 0;
-		}
+				failures += run_apart(&set, &fault) != 0;
+			}
 	}
 	free(set.records);
 	printf("%u faults, %u wrong\n", cases, failures);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Says under which back ends every read of a file into the arena is made to
+# Says under which back ends reads of a file into the arena are made to
 # fail.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
@@ -25,8 +25,11 @@ for set in "img $img" "small $small"; do
 	LMDBIO_STORE=arena LMDBIO_IO=pread faults "pread" $set env
 	# shellcheck disable=SC2086
 	LMDBIO_PREFETCH=0 faults "without_prefetch" $set env
+	# Chunks are loaded again all the time.
+	faults_every=9
 	# shellcheck disable=SC2086
 	LMDBIO_STORE=arena LMDBIO_MEMORY=1M faults "budget_of_1_mib" $set env
+	faults_every=3
 done
 nothing_left "faults"
 slowfs_stop

@@ -162,16 +162,22 @@ make_set() {
 	"$build/stores_make" "$scratch/backing/$1" "$2" "$3" "${4:-0}"
 }
 
-# faults NAME SET RECORDS COMMAND...: each read of a set fails; the command runs what follows it
-# with something forbidden, or as it is (env).
+# faults NAME SET RECORDS COMMAND...: reads of a set fail; the command runs what follows it
+# with something forbidden, or as it is (env). Those of each page by night; else each call takes one page in
+# $faults_every, and the next call with this set the pages beside them.
+declare -A faults_calls
+faults_every=3
 faults() {
-	local name=$1 set=$2 records=$3 rc=0 hash
+	local name=$1 set=$2 records=$3 rc=0 hash every=$faults_every
 
 	shift 3
+	[ "$times" = 1 ] || every=1
+	faults_calls[$set]=$((${faults_calls[$set]:--1} + 1))
 	hash=$(original scan "$scratch/backing/$set" | cut -d ' ' -f 3)
 	SECONDS=0
 	LD_LIBRARY_PATH=$library "$@" "$build/stores_errors" "$scratch/mount" "$set" \
-		"$scratch/backing/$set" "$records" "$hash" >"$scratch/log" 2>&1 || rc=$?
+		"$scratch/backing/$set" "$records" "$hash" "$every" $((faults_calls[$set] % every)) \
+		>"$scratch/log" 2>&1 || rc=$?
 	cases=$((cases + 1))
 	if [ "$rc" = 0 ]; then
 		echo "ok ${name}_$set: $(tail -n 1 "$scratch/log") in $SECONDS s"
