@@ -3,7 +3,7 @@
 # Runs every command and snippet of README.md, as they stand there, on an installation of this build.
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
-/usr/bin/python3 -c 'import lmdb, torch, numpy' 2> /dev/null ||
+/usr/bin/python3 -c 'import importlib.util, lmdb, numpy; importlib.util.find_spec("torch").loader' 2> /dev/null ||
 	skip "no python3-lmdb, python3-torch or python3-numpy here"
 need mpiexec
 trap 'lmdbio-serve --stop > /dev/null 2>&1 || :; rm -rf "$scratch"' EXIT

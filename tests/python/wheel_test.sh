@@ -10,6 +10,7 @@ unset PYTHONPATH MAKEFLAGS MFLAGS
 export PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 export CFLAGS=-O0 # what the wheel holds is tested, and not how fast it is
 cd "$scratch"
+configure_knows
 
 # pip asks the backend in the source's folder; here the calls are made as pip makes them.
 (cd "$top_srcdir" && "$python" -B -c 'import sys
