@@ -46,8 +46,9 @@ def _install(into: pathlib.Path, build: pathlib.Path) -> None:
     root = build / "root"
     run(str(ROOT / "configure"), "-q", "--prefix=/lmdbio", "--libdir=/lmdbio/lib",
         "--with-pythondir=no")
-    run("make", "-s", f"-j{os.cpu_count() or 1}")
-    run("make", "-s", "install-strip", f"DESTDIR={root}")
+    # Benchmarks and examples are not installed.
+    run("make", "-s", f"-j{os.cpu_count() or 1}", "noinst_PROGRAMS=")
+    run("make", "-s", "install-strip", "noinst_PROGRAMS=", f"DESTDIR={root}")
     shutil.copytree(root / "lmdbio" / "bin", into / "bin")
     shutil.copytree(root / "lmdbio" / "libexec", into / "libexec")
     shutil.copytree(root / "lmdbio" / "lib" / "lmdbio", into / "lib" / "lmdbio",

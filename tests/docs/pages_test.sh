@@ -255,6 +255,7 @@ tested edit bash -euo pipefail commands
 # unless this is a night's run.
 printf '#!/bin/sh\nexec "%s/configure" -q "$@"\n' "$top_srcdir" > configure
 chmod +x configure
+configure_knows
 sed 's/^mkdir.*$/(&)/' ../blocks/builds.sh > all
 head -n "$([ -n "${TESTS_LONG:-}" ] && echo 9 || echo 1)" all > commands
 tested builds bash -euo pipefail commands

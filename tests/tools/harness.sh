@@ -147,11 +147,23 @@ tree_make() {
 	flock "$top_builddir/compat" make -C "$top_builddir" --no-print-directory "$1" DESTDIR="$scratch/root"
 }
 
-# directory VARIABLE: where make installs.
+# directory VARIABLE: where make installs, which is asked once.
 directory() {
 	# shellcheck disable=SC2016
-	printf 'show:\n\t@echo "$(%s)"\n' "$1" |
-		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show
+	[ -e "$scratch/.directories" ] ||
+		printf 'show:\n\t@$(foreach each,%s,echo "$(each) $($(each))";)\n' \
+			'prefix bindir datadir includedir libdir libexecdir mandir pythondir' |
+		make -C "$top_builddir" -s --no-print-directory -f Makefile -f - show > "$scratch/.directories"
+	sed -n "s/^$1 //p" "$scratch/.directories"
+}
+
+# configure_knows: tells another configure what this build's has found out about the system, which takes it most of
+# its time; a long test has it find out.
+configure_knows() {
+	[ -z "${TESTS_LONG:-}" ] || return 0
+	sed -n '/^## Cache variables/,/^## Output variables/ { /^ac_cv_env_/d; /^[a-z]*_cv_/p; }' \
+		"$top_builddir/config.log" > "$scratch/config.site"
+	export CONFIG_SITE="$scratch/config.site"
 }
 
 # site_make PYTHON: a virtual environment in $scratch/site, which sees PYTHON's packages and has its pip.
