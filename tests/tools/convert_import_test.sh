@@ -89,6 +89,9 @@ says second_label_names_list_and_file "twice: 'class 0/0.jpg' has two labels"
 echo 'a b' > words
 status list_without_numbers_is_refused 2 "$convert" -q --from=caffe words none.d
 says list_without_numbers_names_the_line 'line 1'
+told directory_as_a_list_of_sources_is_refused 2 'images: Is a directory' "$convert" -q --from=tar @images none.d
+told directory_as_labels_is_refused 2 'images: Is a directory' "$convert" -q --labels=images images none.d
+told directory_as_a_list_of_images_is_refused 2 'images: Is a directory' "$convert" -q --from=caffe images none.d
 echo 'missing.png 1' > missing
 status list_with_a_missing_image_is_refused 2 "$convert" -q --from=caffe missing none.d
 says list_with_a_missing_image_names_it 'missing.png: No such file'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks how many requests a conversion may make of its source's storage, and that
-# every byte is read once.
+# Checks how many requests a conversion may make of its source's storage, that every byte is read once, and that a
+# list whose storage fails behind its first page ends an import.
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 . "$(dirname "$0")/harness.sh"
 # shellcheck source-path=SCRIPTDIR source=../slowfs/slowfs_lib.sh
@@ -47,5 +47,22 @@ judge copied_over_a_network_is_the_file cmp copy.mdb backing/source/data.mdb
 cp out.zst backing/c.zst
 read_once unpacking c.zst "$convert" -q --to=lmdb mount/c.zst back.mdb
 judge unpacked_over_a_network_is_the_file cmp back.mdb backing/source/data.mdb
+
+# --- a read that fails is no list's end, and no line's ---
+mkdir backing/images
+for i in $(seq 1000 2 1999); do
+	echo "$i" > "backing/images/$i"
+	echo "$i $i" >> backing/labels
+	echo "images/$i" >> backing/names
+done
+slowfs_control "fail labels@4096-8191:eio"
+slowfs_control "fail names@4096-8191:eio"
+told list_of_sources_that_cannot_be_read_to_its_end_ends_an_import 2 'mount/names: Input/output error' \
+	"$convert" -q --from=tar @mount/names none.d
+told labels_that_cannot_be_read_to_their_end_end_an_import 2 'mount/labels: Input/output error' \
+	"$convert" -q --labels=mount/labels mount/images none.d
+told list_of_images_that_cannot_be_read_to_its_end_ends_an_import 2 'mount/labels: Input/output error' \
+	"$convert" -q --from=caffe --root=mount/images mount/labels none.d
+judge failed_lists_leave_nothing test ! -e none.d
 slowfs_stop
 finish

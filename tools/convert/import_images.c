@@ -70,18 +70,17 @@ int import_images(struct import *import, struct convert *convert)
 	uint64_t number = 0;
 	char *line = NULL;
 	size_t room = 0;
-	int rc = 0;
+	bool more;
+	int rc;
 
 	if (!file)
 		return convert_fail(list, errno);
 	rc = import_stay_inside(convert, convert->root ? convert->root : ".");
-	while (!rc && getline(&line, &room, file) >= 0) {
+	while (!rc && !(rc = list_next(file, list, &line, &room, &more)) && more) {
 		rc = convert_interrupted();
 		if (!rc && line[strspn(line, " \t\r\n")])
 			rc = line_put(import, convert, number++, line);
 	}
-	if (!rc && ferror(file))
-		rc = convert_fail(list, errno);
 	free(line);
 	fclose(file);
 	return rc;

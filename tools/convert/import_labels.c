@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Parses a line of "path label". */
+/* Reads a line of a list, and parses one of "path label". */
 #include "import_labels.h"
 #include "convert.h"
 
@@ -17,6 +17,16 @@ struct labels {
 	struct label *sorted;
 	size_t count, room;
 };
+
+/* getline(3) gives what an error has left of a line as if it were whole. */
+int list_next(FILE *list, const char *name, char **line, size_t *room, bool *more)
+{
+	errno = 0;
+	*more = getline(line, room, list) >= 0;
+	if (ferror(list) || (!*more && !feof(list)))
+		return convert_fail(name, errno ? errno : EIO);
+	return 0;
+}
 
 char *label_split(char *line)
 {
@@ -71,9 +81,10 @@ static int labels_read(struct labels *labels, FILE *file, const char *name)
 {
 	char *line = NULL, *text;
 	size_t room = 0, number = 0;
-	int rc = 0;
+	bool more;
+	int rc;
 
-	while (!rc && getline(&line, &room, file) >= 0) {
+	while (!(rc = list_next(file, name, &line, &room, &more)) && more) {
 		number++;
 		if (line[strspn(line, " \t\r\n")] == 0)
 			continue;
@@ -91,8 +102,6 @@ static int labels_read(struct labels *labels, FILE *file, const char *name)
 		line = NULL; /* it is the label's now */
 		room = 0;
 	}
-	if (!rc && ferror(file))
-		rc = convert_fail(name, errno);
 	free(line);
 	return rc;
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads lines of "path label", from Caffe's lists and from label files. */
+/* Reads lists: the names of sources, and lines of "path label" of Caffe's lists and label files. */
 #ifndef LMDBIO_TOOLS_IMPORT_LABELS_H
 #define LMDBIO_TOOLS_IMPORT_LABELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+/* Reads the next line of the list `name` into *line and *room, as getline(3) does. *more: false at the list's end.
+ * Returns 0, or an exit status, and the person has been told. */
+int list_next(FILE *list, const char *name, char **line, size_t *room, bool *more);
 
 /* Cuts a line at its last space or tab: `line` becomes the path, and the label is returned; NULL
  * when the line has no label. Line ends go from the end of it. */

@@ -6,6 +6,7 @@
 #include "convert_run.h"
 #include "convert_source.h"
 #include "convert_summary.h"
+#include "import_labels.h"
 #include "import_records.h"
 #include "tool_env.h"
 
@@ -396,41 +397,39 @@ static bool option_take(struct parsing *parsing, int key)
 
 /* ---- what the words mean together ---- */
 
+static int source_add(struct convert *convert, const char *name)
+{
+	const char **sources = realloc((void *)(uintptr_t)convert->sources,
+				       (convert->source_count + 1) * sizeof(*sources));
+
+	if (!sources)
+		return convert_fail(name, ENOMEM);
+	convert->sources = sources;
+	sources[convert->source_count] = strdup(name);
+	return sources[convert->source_count++] ? 0 : convert_fail(name, ENOMEM);
+}
+
 /* "@LIST" stands for the names in the file LIST, one a line. */
 static int sources_add(struct convert *convert, const char *word)
 {
-	const char **sources = (const char **)(uintptr_t)convert->sources;
-	FILE *list = *word == '@' ? fopen(word + 1, "re") : NULL;
+	FILE *list;
 	char *line = NULL;
 	size_t room = 0;
+	bool more;
 	int rc = 0;
 
-	if (*word == '@' && !list)
-		return convert_fail(word + 1, errno);
-	while (!rc) {
-		const char *name = word;
-
-		if (list) {
-			if (getline(&line, &room, list) < 0)
-				break;
-			line[strcspn(line, "\r\n")] = 0;
-			if (!*line)
-				continue;
-			name = line;
-		}
-		sources = realloc(sources, (convert->source_count + 1) * sizeof(*sources));
-		if (sources) {
-			convert->sources = sources;
-			sources[convert->source_count] = strdup(name);
-		}
-		if (!sources || !sources[convert->source_count++])
-			rc = convert_fail(word, ENOMEM);
-		if (!list)
-			break;
+	if (*word != '@')
+		return source_add(convert, word);
+	list = fopen(++word, "re");
+	if (!list)
+		return convert_fail(word, errno);
+	while (!rc && !(rc = list_next(list, word, &line, &room, &more)) && more) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (*line)
+			rc = source_add(convert, line);
 	}
 	free(line);
-	if (list)
-		fclose(list);
+	fclose(list);
 	return rc;
 }
 
@@ -464,8 +463,9 @@ static bool holds_nothing(const char *path)
 	DIR *directory = opendir(path);
 	unsigned n = 0;
 
-	while (directory && (entry = readdir(directory)))
+	for (errno = 0; directory && (entry = readdir(directory));)
 		n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+	n += errno != 0; /* it cannot be told: the import says why */
 	if (directory)
 		closedir(directory);
 	return directory && !n;
