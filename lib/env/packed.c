@@ -61,7 +61,9 @@ int packed_find(const char *name, int fd, bool missing, int *container)
 	if (found < 0)
 		return rc;
 	rc = look(found, &is);
-	if (is && !fcntl(found, F_SETFL, 0))
+	if (is && fcntl(found, F_SETFL, 0))
+		rc = errno;
+	if (is && !rc)
 		*container = found;
 	else
 		close(found);

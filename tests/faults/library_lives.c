@@ -29,7 +29,7 @@ enum { RECORDS = 600, VALUE = 2500, LOOKS = 20, BATCH = 20 };
 bool lives_strict, lives_failed;
 static struct place place;
 static char scratch[200]; /* a directory; in it: */
-static char container[220], later[220], summed[220], staged[220], stage[220], text[220];
+static char container[220], packed[220], later[220], summed[220], staged[220], stage[220], text[220];
 static int nowhere; /* /dev/null */
 
 static size_t value_make(void *bytes, uint64_t i)
@@ -298,6 +298,7 @@ static void live_refused(void)
 	refuse(text, MDB_RDONLY, ENOTDIR);
 	refuse(scratch, MDB_RDONLY, ENOENT);
 	refuse(container, MDB_NOSUBDIR, EACCES);
+	refuse(packed, 0, EACCES);
 	settings_own()->verbose = false;
 	set("LMDBIO_STAGED", staged);
 	set("LMDBIO_LMDB1", container);
@@ -317,6 +318,7 @@ static void container_make(void)
 	struct container_write_options options = {
 		.page_size = 4096, .chunk_size = 64 << 10, .level = 1};
 	struct container_writer *writer;
+	char inside[300];
 	int from = open(place.data, O_RDONLY | O_CLOEXEC), to;
 	uint8_t *bytes;
 
@@ -328,6 +330,9 @@ static void container_make(void)
 	    container_write_bytes(writer, bytes, options.size) || container_write_finish(writer))
 		abort();
 	container_write_close(writer);
+	snprintf(inside, sizeof(inside), "%s/data.mdb.zst", packed);
+	if (mkdir(packed, 0700) || link(container, inside))
+		abort();
 	free(bytes);
 	close(from);
 	close(to);
@@ -364,6 +369,7 @@ static void names_make(void)
 	if (!mkdtemp(scratch))
 		abort();
 	snprintf(container, sizeof(container), "%s/packed.zst", scratch);
+	snprintf(packed, sizeof(packed), "%s/packed", scratch); /* a directory with a container in it */
 	snprintf(later, sizeof(later), "%s/later.mdb", scratch);
 	snprintf(summed, sizeof(summed), "%s/summed.mdb", scratch);
 	snprintf(staged, sizeof(staged), "%s/staged", scratch);
