@@ -145,8 +145,10 @@ static pid_t ask(struct leaders *leaders, const char *end)
 
 	if (leaders->fd < 0)
 		leaders->fd = socket_make();
-	if (leaders->fd < 0)
+	if (leaders->fd < 0) {
+		leaders->unsure = true;
 		return 0;
+	}
 	if (!connect(leaders->fd, (struct sockaddr *)&name, length)) {
 		if (!getsockopt(leaders->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
 		    peer.uid == geteuid())
@@ -155,8 +157,8 @@ static pid_t ask(struct leaders *leaders, const char *end)
 			leaders->unsure = true;
 	} else if (errno == ECONNREFUSED) {
 		return 0; /* the socket may be used again */
-	} else if (errno == EAGAIN) {
-		leaders->unsure = true; /* its queue is full */
+	} else {
+		leaders->unsure = true; /* its queue is full, EAGAIN, or it cannot be asked */
 	}
 	close(leaders->fd);
 	leaders->fd = -1;
@@ -217,6 +219,9 @@ static pid_t next_of_list(struct leaders *leaders)
 		}
 		pid = ask(leaders, end);
 	}
+	/* A list that ends by an error may have had more. */
+	if (!pid && !feof(leaders->list))
+		leaders->unsure = true;
 	return pid;
 }
 

@@ -46,6 +46,7 @@ enum site {
 	SITE_CONNECT,
 	SITE_GETRANDOM,
 	SITE_FOPEN,
+	SITE_GETLINE,
 	SITE_OPENDIR,
 	SITE_PWRITE,
 	SITES,
@@ -57,6 +58,7 @@ static struct {
 	int error;
 	bool for_ever, is_off;
 	bool names_taken; /* by another user */
+	bool numbers_taken; /* of the names those that end in a number */
 	unsigned failed;
 } fault;
 
@@ -95,6 +97,9 @@ FAULTY(int, listen, (int fd, int backlog), (fd, backlog), SITE_LISTEN, -1)
 FAULTY(int, connect, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length), SITE_CONNECT, -1)
 FAULTY(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, length, flags), SITE_GETRANDOM, -1)
 FAULTY(FILE *, fopen, (const char *path, const char *mode), (path, mode), SITE_FOPEN, NULL)
+FAULTY(ssize_t, getline, (char **line, size_t *room, FILE *file), (line, room, file), SITE_GETLINE, -1)
+/* As which the C library's header has getline() where the compiler optimizes. */
+FAULTY(ssize_t, __getdelim, (char **line, size_t *room, int end, FILE *file), (line, room, end, file), SITE_GETLINE, -1)
 FAULTY(DIR *, opendir, (const char *path), (path), SITE_OPENDIR, NULL)
 FAULTY(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), SITE_PWRITE, -1)
 
@@ -115,7 +120,10 @@ int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-	if (fault.names_taken) {
+	const size_t random = sizeof("x0123456789abcdef") - 1;
+
+	if (fault.names_taken ||
+	    (fault.numbers_taken && ((const char *)address)[length - random] != 'x')) {
 		errno = EADDRINUSE;
 		return -1;
 	}
@@ -262,7 +270,7 @@ static void call_fails_right_bytes_or_an_error(void **state)
 		[SITE_FCNTL] = EMFILE,	  [SITE_OPEN] = EMFILE,	    [SITE_SOCKET] = EMFILE,
 		[SITE_BIND] = EPERM,	  [SITE_LISTEN] = EADDRINUSE, [SITE_CONNECT] = EAGAIN,
 		[SITE_GETRANDOM] = EAGAIN, [SITE_FOPEN] = EMFILE,   [SITE_OPENDIR] = EMFILE,
-		[SITE_PWRITE] = ENOSPC,
+		[SITE_PWRITE] = ENOSPC,	  [SITE_GETLINE] = ENOMEM,
 	};
 
 	(void)state;
@@ -316,6 +324,37 @@ static void names_are_taken_and_calls_fail_right_bytes(void **state)
 	}
 }
 
+/* An arena that only the kernel's list of names shows is found by another way where that list cannot be read. */
+static void list_of_names_cannot_be_read_arena_is_found(void **state)
+{
+	struct arena_options options = {.budget = lived.budget, .share = true, .node = test_node()};
+	struct arena *first, *second;
+	static uint8_t bytes[ARENA_CHUNK];
+	const char *why;
+
+	(void)state;
+	fault.numbers_taken = true;
+	assert_int_equal(arena_open(&first, &dataset.identity, &options, &why), 0);
+	fault.numbers_taken = false;
+	assert_true(arena_claim(first, 0));
+	assert_true(arena_reserve(first, 1));
+	assert_int_equal(pread(dataset.fd, bytes, ARENA_BLOCK, 0), ARENA_BLOCK);
+	assert_int_equal(arena_fill(first, 0, bytes, ARENA_BLOCK), 0);
+	arena_publish(first, 0, 1);
+	arena_release(first, 0);
+	fault.site = SITE_GETLINE;
+	fault.calls = fault.failed = 0;
+	fault.nth = 1;
+	fault.error = ENOMEM;
+	fault.for_ever = true;
+	assert_int_equal(arena_open(&second, &dataset.identity, &options, &why), 0);
+	assert_true(fault.failed);
+	fault.nth = fault.failed = 0;
+	assert_true(arena_present(second, 0, 1));
+	arena_close(second);
+	arena_close(first);
+}
+
 /* Whole chunks, more than there is room for: what is evicted gives its memory back by madvise(2), or else by
  * fallocate(2); where both are refused the bytes stay, and count. */
 static void evicted_memory_is_given_back_whichever_call_is_refused(void **state)
@@ -351,6 +390,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernel_knows_no_seal_against_running_arena_is_made),
 		cmocka_unit_test(names_are_taken_and_calls_fail_right_bytes),
+		cmocka_unit_test(list_of_names_cannot_be_read_arena_is_found),
 		cmocka_unit_test(call_fails_right_bytes_or_an_error),
 		cmocka_unit_test(evicted_memory_is_given_back_whichever_call_is_refused),
 	};
