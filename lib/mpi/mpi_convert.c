@@ -42,11 +42,8 @@ static int sharing_place(uint64_t length, uint64_t *before, uint64_t *all)
 	const struct mpi_job *job = mpi_job_get();
 	/* Signed: MPICH 4.0.2 has trouble with unsigned ones. */
 	int64_t mine = (int64_t)length, until = 0, sum = 0;
-	MPI_Request request;
-	int rc = MPI_Iscan(&mine, &until, 1, MPI_INT64_T, MPI_SUM, job->all, &request);
+	int rc = mpi_scan(&mine, &until, 1, MPI_INT64_T, MPI_SUM, job->all);
 
-	if (rc == MPI_SUCCESS)
-		rc = mpi_await(&request);
 	if (rc == MPI_SUCCESS)
 		rc = mpi_allreduce(&mine, &sum, 1, MPI_INT64_T, MPI_SUM, job->all);
 	*before = (uint64_t)(until - mine);

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 /* As one message; above it, several. */
-enum { PIECE = 1 << 26 };
+enum { PIECE = 1 << 22 };
 
 struct lmdbio_mpi_index {
 	struct record_index *index;
@@ -98,7 +98,7 @@ static int share_parts(MPI_Comm comm, struct index_part *parts, int ranks, int r
 
 	if (rc)
 		goto done;
-	rc = mpi_error_code(mpi_allgather(&mine, sizes, sizeof(mine), MPI_BYTE, comm));
+	rc = mpi_error_code(mpi_allgather(&mine, sizes, sizeof(mine), MPI_BYTE, ranks, comm));
 	if (!rc)
 		rc = parts_allocate(parts, sizes, ranks, rank);
 	rc = mpi_agree(comm, rc, NULL);
@@ -126,7 +126,7 @@ static int leaves_deal(MPI_Comm comm, const struct index_kept *kept, uint64_t co
 		mine = (uint64_t)((unsigned __int128)count * kept->room / kept->needed);
 	if (!rc)
 		rc = mpi_agree(comm,
-			       mpi_error_code(mpi_allgather(&mine, can, 1, MPI_UINT64_T, comm)),
+			       mpi_error_code(mpi_allgather(&mine, can, 1, MPI_UINT64_T, ranks, comm)),
 			       NULL);
 	if (!rc)
 		index_share(count, can, ranks, *firsts);

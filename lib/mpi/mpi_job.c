@@ -202,7 +202,7 @@ static int place_find(struct mpi_job *place, const struct room *room)
 	struct presence mine = {.machine = machine_hash(), .rank = place->place.rank, .played = is_played()};
 	const struct presence *told = room->told;
 	bool played = false, one = true;
-	int rc = mpi_allgather(&mine, room->told, sizeof(mine), MPI_BYTE, place->all);
+	int rc = mpi_allgather(&mine, room->told, sizeof(mine), MPI_BYTE, place->place.ranks, place->all);
 
 	for (int rank = 0; rc == MPI_SUCCESS && rank < place->place.ranks; rank++) {
 		played = played || told[rank].played;

@@ -12,6 +12,9 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
 	LOOKS_SOON = 64, /* looks that only yield the processor: some ten microseconds */
@@ -93,29 +96,96 @@ int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy)
 	return rc == MPI_SUCCESS ? MPI_Comm_dup(comm, copy) : rc;
 }
 
+/* The memory that MPI reads and writes in a collective call. MPI may still use it after mpi_await() has given the call
+ * up: it is not the caller's, which may be a stack, and stays then. */
+struct passage {
+	struct passage *next;
+	uint64_t words[];
+};
+
+static _Atomic(struct passage *) passages_kept; /* those that stay, so that they are no leak */
+
+static size_t size_of(int count, MPI_Datatype type)
+{
+	return (size_t)count * (type == MPI_BYTE ? 1 : type == MPI_INT ? sizeof(int) : sizeof(uint64_t));
+}
+
+/* NULL: there is no memory. The call then is made with the caller's, since the other ranks wait for it. */
+static struct passage *passage_new(const void *bytes, size_t length, size_t room)
+{
+	struct passage *passage = calloc(1, sizeof(*passage) + room);
+
+	if (passage)
+		memcpy(passage->words, bytes, length);
+	return passage;
+}
+
+/* Waits for a call that has begun with the MPI code `rc`. Its result of `length` bytes is at `from`. */
+static int passage_end(struct passage *passage, int rc, MPI_Request *request, void *result, const void *from,
+		       size_t length)
+{
+	if (rc == MPI_SUCCESS)
+		rc = mpi_await(request);
+	else
+		*request = MPI_REQUEST_NULL;
+	if (!passage)
+		return rc;
+	if (rc == MPI_SUCCESS)
+		memcpy(result, from, length);
+	if (*request == MPI_REQUEST_NULL) {
+		free(passage);
+		return rc;
+	}
+	passage->next = atomic_load(&passages_kept);
+	while (!atomic_compare_exchange_weak(&passages_kept, &passage->next, passage))
+		;
+	return rc;
+}
+
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
+	size_t length = size_of(count, type);
+	struct passage *passage = passage_new(bytes, length, length);
+	void *at = passage ? passage->words : bytes;
 	MPI_Request request;
-	int rc = MPI_Ibcast(bytes, count, type, root, comm, &request);
+	int rc = MPI_Ibcast(at, count, type, root, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+	return passage_end(passage, rc, &request, bytes, at, length);
 }
 
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm)
 {
+	size_t length = size_of(count, type);
+	struct passage *passage = passage_new(mine == MPI_IN_PLACE ? all : mine, length, length);
+	void *at = passage ? passage->words : all;
 	MPI_Request request;
-	int rc = MPI_Iallreduce(mine, all, count, type, op, comm, &request);
+	int rc = MPI_Iallreduce(passage ? MPI_IN_PLACE : mine, at, count, type, op, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+	return passage_end(passage, rc, &request, all, at, length);
 }
 
-int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm)
+int mpi_scan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
+	size_t length = size_of(count, type);
+	struct passage *passage = passage_new(mine, length, length);
+	void *at = passage ? passage->words : sum;
 	MPI_Request request;
-	int rc = MPI_Iallgather(mine, count, type, all, count, type, comm, &request);
+	int rc = MPI_Iscan(passage ? MPI_IN_PLACE : mine, at, count, type, op, comm, &request);
 
-	return rc == MPI_SUCCESS ? mpi_await(&request) : rc;
+	return passage_end(passage, rc, &request, sum, at, length);
+}
+
+int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, int ranks, MPI_Comm comm)
+{
+	size_t length = size_of(count, type), whole = length * (size_t)ranks;
+	struct passage *passage = passage_new(mine, length, whole + length);
+	uint8_t *at = passage ? (uint8_t *)passage->words : NULL;
+	void *to = at ? at + length : all;
+	MPI_Request request;
+	int rc = MPI_Iallgather(at ? at : mine, count, type, to, count, type, comm, &request);
+
+	return passage_end(passage, rc, &request, all, to, whole);
 }
 
 int mpi_session_open(MPI_Session *session)

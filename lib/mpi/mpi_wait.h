@@ -30,14 +30,16 @@ void mpi_pause(struct mpi_nap *nap);
 /* Waits for a request. Returns an MPI code. */
 int mpi_await(MPI_Request *request);
 
-/* MPI's collective calls of the same names, with the same codes, that wait so. mpi_allgather:
- * `count` of each rank. */
+/* MPI's collective calls of the same names, with the same codes, that wait so. Of bytes, of ints, or of numbers of 8
+ * bytes; MPI_IN_PLACE is mpi_allreduce()'s alone. mpi_allgather: `count` of each of `ranks` ranks. MPI uses the
+ * caller's memory only where there is no other: a call that has failed may be under way still. */
 int mpi_barrier(MPI_Comm comm);
 int mpi_comm_dup(MPI_Comm comm, MPI_Comm *copy);
 int mpi_bcast(void *bytes, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int mpi_allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm);
-int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, MPI_Comm comm);
+int mpi_scan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+int mpi_allgather(const void *mine, void *all, int count, MPI_Datatype type, int ranks, MPI_Comm comm);
 
 /* Begins a session in which any thread may call MPI. Returns an MPI code; *session is MPI_SESSION_NULL where there is
  * none. */

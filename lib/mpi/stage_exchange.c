@@ -25,7 +25,7 @@ int stage_peers_find(struct stage_peers *peers, const struct mpi_job *job)
 	/* All ranks or none, for the next call is collective. */
 	rc = mpi_agree(job->all, rc, NULL);
 	if (!rc)
-		rc = mpi_error_code(mpi_allgather(mine, places, 2, MPI_INT, job->all));
+		rc = mpi_error_code(mpi_allgather(mine, places, 2, MPI_INT, ranks, job->all));
 	if (!rc) {
 		for (int rank = 0; rank < ranks; rank++)
 			peers->first[places[2 * rank] + 1]++;

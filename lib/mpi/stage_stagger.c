@@ -45,15 +45,12 @@ int stage_stagger_leave(struct stage_stagger *stagger)
  * faster: the curve has one valley, between a storage that is idle and one that thrashes. */
 int stage_stagger_judge(struct stage_stagger *stagger, uint64_t ns)
 {
-	MPI_Request request;
 	uint64_t slowest;
 	int rc;
 
 	if (!stagger->measuring)
 		return 0;
-	rc = MPI_Iallreduce(&ns, &slowest, 1, MPI_INT64_T, MPI_MAX, stagger->comm, &request);
-	if (rc == MPI_SUCCESS)
-		rc = mpi_await(&request);
+	rc = mpi_allreduce(&ns, &slowest, 1, MPI_INT64_T, MPI_MAX, stagger->comm);
 	if (rc != MPI_SUCCESS)
 		return mpi_error_code(rc);
 	if (!stagger->best || slowest < stagger->best_ns) {

@@ -402,6 +402,8 @@ int MPI_Test(MPI_Request *handle, int *there, MPI_Status *status)
 		return MPI_SUCCESS;
 	if (!*there) { /* what it waits for fails, and its memory is free */
 		request->rc = MPI_ERR_OTHER;
+		if (request->collective)
+			sim_uncollected(request->collective, request->rank);
 		request_drop(request);
 	}
 	sim_progress();

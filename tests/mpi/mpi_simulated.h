@@ -21,6 +21,7 @@ struct sim_left {
 	unsigned sends, receives, messages, types;
 };
 struct sim_left sim_left(void);
+/* What ranks have given up of the calls that they make together arrives, where all have made them. */
 void sim_end(void);
 
 /* The job's communicator as a rank sees it. */

@@ -91,6 +91,7 @@ struct collective {
 		void *out;
 		size_t length; /* of GATHER_ANY */
 		size_t result_length;
+		bool taken;
 		int comm;
 	} each[SIM_RANKS];
 };
@@ -124,10 +125,27 @@ static void collective_free(struct collective *collective)
 	free(collective);
 }
 
+static void result_take(struct collective *one, int rank, int rc)
+{
+	one->each[rank].taken = true;
+	if (rc == MPI_SUCCESS && one->each[rank].result_length)
+		memcpy(one->each[rank].out, one->each[rank].result, one->each[rank].result_length);
+}
+
+static bool is_complete(const struct collective *one)
+{
+	return one->arrived == (unsigned)contexts[one->context].n;
+}
+
+/* What a rank has given up comes late. */
 void sim_job_end(void)
 {
-	while (collectives)
+	while (collectives) {
+		for (int rank = 0; is_complete(collectives) && rank < contexts[collectives->context].n; rank++)
+			if (!collectives->each[rank].taken)
+				result_take(collectives, rank, collectives->rc);
 		collective_free(collectives);
+	}
 	sim_library_end();
 }
 
@@ -283,7 +301,7 @@ static struct collective *arrive(MPI_Comm comm, enum kind kind, const void *in, 
 	one->each[rank].length = length;
 	one->each[rank].out = out;
 	one->arrived++;
-	if (one->arrived == (unsigned)contexts[context].n)
+	if (is_complete(one))
 		results_make(one);
 	sim_progress();
 	return one;
@@ -291,17 +309,21 @@ static struct collective *arrive(MPI_Comm comm, enum kind kind, const void *in, 
 
 bool sim_collected(struct collective *one, int rank, int *rc)
 {
-	bool comes = one->arrived == (unsigned)contexts[one->context].n;
+	bool comes = is_complete(one);
 
 	if (!comes && !sim_is_broken())
 		return false;
 	*rc = comes ? one->rc : MPI_ERR_OTHER;
-	if (*rc == MPI_SUCCESS && one->each[rank].result_length)
-		memcpy(one->each[rank].out, one->each[rank].result, one->each[rank].result_length);
+	result_take(one, rank, *rc);
 	sim_progress();
 	if (++one->looked == (unsigned)contexts[one->context].n)
 		collective_free(one);
 	return true;
+}
+
+void sim_uncollected(struct collective *one, int rank)
+{
+	one->each[rank].taken = true;
 }
 
 struct collective *sim_barrier(MPI_Comm comm)
@@ -343,7 +365,9 @@ int MPI_Iallgather(const void *mine, int count, MPI_Datatype type, void *all, in
 int MPI_Iscan(const void *mine, void *sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
 	      MPI_Request *request)
 {
-	return begin(arrive(comm, SCAN, mine, sum, size_of(count, type), type, op, 0), comm, request);
+	return begin(arrive(comm, SCAN, mine == MPI_IN_PLACE ? sum : mine, sum, size_of(count, type), type,
+			    op, 0),
+		     comm, request);
 }
 
 int sim_await(MPI_Request request)

@@ -3,7 +3,7 @@
  *
  * A call that ranks make together meets the others' calls in the order of each rank. Where these are of different kinds
  * or sizes, each of them fails; MPI promises nothing then. What comes of it is written to a rank's memory
- * when that rank looks, and never behind its back. */
+ * when that rank looks, or by sim_end() where the rank has given it up. */
 #ifndef LMDBIO_TEST_SIMULATED_JOB_H
 #define LMDBIO_TEST_SIMULATED_JOB_H
 
@@ -23,6 +23,7 @@ void sim_program_ends(void);
 /* For mpi_simulated.c. */
 struct collective;
 bool sim_collected(struct collective *collective, int rank, int *rc);
+void sim_uncollected(struct collective *collective, int rank); /* a rank's memory is its own again */
 struct collective *sim_barrier(MPI_Comm comm);
 void sim_job_begin(int ranks);
 void sim_job_end(void);
