@@ -184,6 +184,8 @@ static void shared_open(const struct store *store)
 
 	settings->store = store->setting;
 	settings->memory.bytes = 3 << 20; /* less than the data */
+	/* A staging has no memory where data sets of other processes have that of the node. */
+	settings->node = place.directory;
 	*shared = (struct shared){.place = &place,
 				  .flags = MDB_RDONLY | store->flags,
 				  .packed = store->container || store->later};
