@@ -5,6 +5,7 @@
 #include "util/checked.h"
 #include "util/descriptor.h"
 #include "util/limits.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +85,6 @@ void arena_pieces_add(struct arena *arena, uint64_t chunk, uint64_t blocks)
  * half of what it costs to map an empty one and to read into it. */
 int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t length)
 {
-	const uint8_t *from = bytes;
 	uint8_t *place;
 
 	if (offset + length > arena->data_length || !limits_allow_file(offset + length) ||
@@ -95,18 +95,7 @@ int arena_fill(struct arena *arena, uint64_t offset, const void *bytes, uint64_t
 		memcpy(place, bytes, length);
 		return 0;
 	}
-	while (length > 0) {
-		ssize_t n = pwrite(arena->file.fd, from, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return ENOMEM;
-		from += n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
-	}
-	return 0;
+	return whole_write(arena->file.fd, bytes, length, offset) ? ENOMEM : 0;
 }
 
 /* --- blocks --------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  * it is brought again when it is wanted. Else its bytes are written to the scratch file before that
  * is put under the window, and from then on it is as good as a file in the page cache.
  */
+#include "util/whole.h"
 #include "window/store_private.h"
 
 #include "util/descriptor.h"
@@ -21,18 +22,7 @@ static int spill_write(struct store *store, uint64_t offset, const uint8_t *byte
 		return EBADF;
 	if (!limits_allow_file(offset + length))
 		return EFBIG;
-	while (length > 0) {
-		ssize_t n = pwrite(store->packed->scratch, bytes, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : ENOSPC;
-		bytes += n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
-	}
-	return 0;
+	return whole_write(store->packed->scratch, bytes, length, offset);
 }
 
 static int chunk_spill(struct store *store, uint64_t chunk, bool *whole)

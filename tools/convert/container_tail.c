@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps index pages until the data before them is written: the first ones in memory, more in a
  * file without a name, so that no data set is too large. */
-#include "container/container_hash.h"
 #include "container_write_private.h"
+
+#include "container/container_hash.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,25 +59,6 @@ static int open_unnamed(const char *folder, int *fd)
 	return 0;
 }
 
-static int move_bytes(int fd, bool is_write, void *bytes, size_t length, uint64_t offset)
-{
-	size_t done = 0;
-
-	while (done < length) {
-		void *at = (char *)bytes + done;
-		off_t to = (off_t)(offset + done);
-		ssize_t n = is_write ? pwrite(fd, at, length - done, to)
-				     : pread(fd, at, length - done, to);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? errno : EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 static int keep_page(struct page_list *list)
 {
 	uint64_t at = list->pages;
@@ -100,8 +83,7 @@ static int keep_page(struct page_list *list)
 		if (rc)
 			return rc;
 	}
-	return move_bytes(list->fd, true, list->page, LAYOUT_PAGE,
-			  (at - LIST_MEMORY) * LAYOUT_PAGE);
+	return whole_write(list->fd, list->page, LAYOUT_PAGE, (at - LIST_MEMORY) * LAYOUT_PAGE);
 }
 
 int list_seal(struct page_list *list)
@@ -143,8 +125,7 @@ static int spool_flush(struct spool *spool)
 	int rc = spool->fd < 0 ? open_unnamed(spool->temporary, &spool->fd) : 0;
 
 	if (!rc)
-		rc = move_bytes(spool->fd, true, spool->memory, spool->used,
-				spool->size - spool->used);
+		rc = whole_write(spool->fd, spool->memory, spool->used, spool->size - spool->used);
 	spool->used = 0;
 	return rc;
 }
@@ -186,7 +167,7 @@ int spool_empty(struct spool *spool, list_take take, void *taker)
 		size_t n =
 			spool->size - at < SPOOL_MEMORY ? (size_t)(spool->size - at) : SPOOL_MEMORY;
 
-		rc = move_bytes(spool->fd, false, spool->memory, n, at);
+		rc = whole_read(spool->fd, spool->memory, n, at, EIO);
 		if (!rc)
 			rc = take(taker, spool->memory, n);
 		at += n;
@@ -203,7 +184,7 @@ int list_empty(struct page_list *list, list_take take, void *taker)
 
 	for (left -= n; !rc && left > 0; left -= n) {
 		n = left < LIST_MEMORY ? (size_t)left : LIST_MEMORY;
-		rc = move_bytes(list->fd, false, list->memory, n * LAYOUT_PAGE, in_file);
+		rc = whole_read(list->fd, list->memory, n * LAYOUT_PAGE, in_file, EIO);
 		if (!rc)
 			rc = take(taker, list->memory, n * LAYOUT_PAGE);
 		in_file += n * LAYOUT_PAGE;

@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "util/clock.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,24 +116,6 @@ static int laying_begin(void *to, uint64_t size)
 	return ftruncate(laying->target->fd, keep) ? convert_fail(laying->target->path, errno) : 0;
 }
 
-static int laying_write(struct laying *laying, const uint8_t *bytes, size_t length)
-{
-	uint64_t at = laying->at;
-
-	while (length) {
-		ssize_t n = pwrite(laying->target->fd, bytes, length, (off_t)at);
-
-		if (n < 0 && errno != EINTR)
-			return convert_fail(laying->target->path, errno);
-		if (n > 0) {
-			bytes += n;
-			at += (uint64_t)n;
-			length -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 static int laying_put(void *to, const void *bytes, size_t length)
 {
 	struct laying *laying = to;
@@ -149,9 +132,9 @@ static int laying_put(void *to, const void *bytes, size_t length)
 		    !memcmp(laying->there, from, n)) {
 			laying->resumed += n;
 		} else {
-			rc = laying_write(laying, from, n);
+			rc = whole_write(laying->target->fd, from, n, laying->at);
 			if (rc)
-				return rc;
+				return convert_fail(laying->target->path, rc);
 		}
 		laying->at += n;
 		from += n;

@@ -2,6 +2,8 @@
 /* Moves a list from memory to its file when it grows. */
 #include "convert_spill.h"
 
+#include "util/whole.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,18 +19,11 @@ void spill_open(struct spill *spill, int fd)
 
 static int spill_flush(struct spill *spill)
 {
-	size_t done = 0;
+	int rc = whole_put(spill->fd, spill->buffer, spill->used);
 
-	while (done < spill->used) {
-		ssize_t n = write(spill->fd, spill->buffer + done, spill->used - done);
-
-		if (n < 0 && errno != EINTR)
-			return errno;
-		if (n > 0)
-			done += (size_t)n;
-	}
-	spill->used = 0;
-	return 0;
+	if (!rc)
+		spill->used = 0;
+	return rc;
 }
 
 int spill_append(struct spill *spill, const void *bytes, size_t length)

@@ -4,6 +4,7 @@
 #include "convert_chunks.h"
 
 #include "container/container_hash.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,22 +35,6 @@ static bool is_zero(const uint8_t *bytes, size_t length)
 	return !*bytes && !memcmp(bytes, bytes + 1, length - 1);
 }
 
-static int file_write(int fd, const uint8_t *bytes, size_t length, uint64_t offset)
-{
-	while (length) {
-		ssize_t n = pwrite(fd, bytes, length, (off_t)offset);
-
-		if (n < 0 && errno != EINTR)
-			return errno;
-		if (n > 0) {
-			bytes += n;
-			offset += (uint64_t)n;
-			length -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* A new file reads as zeroes where nothing has been written: there it stays without blocks. */
 static int sparse_write(int fd, const uint8_t *bytes, size_t length, uint64_t offset)
 {
@@ -66,7 +51,7 @@ static int sparse_write(int fd, const uint8_t *bytes, size_t length, uint64_t of
 			end += block;
 		}
 		if (end > at)
-			rc = file_write(fd, bytes + at, end - at, offset + at);
+			rc = whole_write(fd, bytes + at, end - at, offset + at);
 		at = end < length ? end + block : end;
 	}
 	return rc;
@@ -129,7 +114,7 @@ static int chunk_unpack(void *to, uint8_t *buffer, uint64_t offset, size_t lengt
 	/* A file takes one write at a time; threads that wait for it in the kernel do so spinning.
 	 */
 	pthread_mutex_lock(&unpack->writing);
-	rc = unpack->target->resumed ? file_write(fd, buffer, length, offset)
+	rc = unpack->target->resumed ? whole_write(fd, buffer, length, offset)
 				     : sparse_write(fd, buffer, length, offset);
 	pthread_mutex_unlock(&unpack->writing);
 	/* On a full disk all threads fail; the person is told once. */
