@@ -83,7 +83,7 @@ static void finding_note(char *where, const char *path)
 static void file_note(const char *path, void *context)
 {
 	struct findings *findings = context;
-	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *base = basename(path);
 	struct elf_facts facts;
 
 	if (!strcmp(path, findings->library)) {
@@ -142,7 +142,7 @@ static bool is_later(const char *version)
 /* What to do about an LMDB that cannot be reached. */
 static const char *remedy_of(const char *path, const char *version)
 {
-	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *base = basename(path);
 
 	if (is_later(version))
 		return ": link it with liblmdb.so.1 instead";
@@ -271,7 +271,7 @@ static int script_interpreter(const char *path, char *interpreter)
 	if (!word)
 		return -1;
 	snprintf(interpreter, PATH_MAX, "%s", word);
-	if (!strcmp(strrchr(word, '/') ? strrchr(word, '/') + 1 : word, "env")) {
+	if (!strcmp(basename(word), "env")) {
 		do
 			word = strtok_r(NULL, " \t", &rest);
 		while (word && (*word == '-' || strchr(word, '=')));

@@ -29,10 +29,10 @@ static bool is_counted_above(void)
 
 bool run_count_begin(struct run_count *count, const char *program)
 {
-	const char *wanted = getenv("LMDBIO_STATS"), *name = strrchr(program, '/');
+	const char *wanted = getenv("LMDBIO_STATS");
 	char where[STATS_WHERE];
 
-	*count = (struct run_count){.table = {.fd = -1}, .program = name ? name + 1 : program};
+	*count = (struct run_count){.table = {.fd = -1}, .program = basename(program)};
 	if (!wanted || !settings_output_parse(wanted, &count->output) ||
 	    count->output.how == SETTINGS_STATS_OFF || is_counted_above() ||
 	    stats_table_make(&count->table))

@@ -87,8 +87,8 @@ int tool_option_next(const struct tool *tool, int argc, char **argv)
 		known = tool;
 		/* getopt_long() names the command by it: without the directories, as all else does.
 		 */
-		if (argc && strrchr(argv[0], '/'))
-			argv[0] = strrchr(argv[0], '/') + 1;
+		if (argc)
+			argv[0] = basename(argv[0]);
 		if (argc == 2 && !strcmp(argv[1], "--table-of-options")) {
 			tool_table(tool);
 			exit(tool_output_end(tool, TOOL_OK));

@@ -92,7 +92,7 @@ void tool_store_tell(const struct tool *tool, const char *path, const char *kept
 char *tool_env_path(const char *path, unsigned *flags)
 {
 	static const char usual[] = "data.mdb";
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = basename(path);
 
 	if (*flags & MDB_NOSUBDIR || !tool_path_flags(path))
 		return strdup(path);
@@ -100,7 +100,7 @@ char *tool_env_path(const char *path, unsigned *flags)
 		*flags |= MDB_NOSUBDIR;
 		return strdup(path);
 	}
-	return slash ? strndup(path, (size_t)(name - path)) : strdup(".");
+	return name > path ? strndup(path, (size_t)(name - path)) : strdup(".");
 }
 
 int tool_env_judge(const char *path, unsigned flags)

@@ -105,11 +105,11 @@ static int source_io(struct source *source)
  * lock file that writers use, unless they have named the file too. */
 static bool is_in_environment(const char *path, char **directory)
 {
-	const char *base = strrchr(path, '/');
+	size_t before = (size_t)(basename(path) - path);
 
-	if (strcmp(base ? base + 1 : path, "data.mdb"))
+	if (strcmp(path + before, "data.mdb"))
 		return false;
-	*directory = base ? strndup(path, (size_t)(base - path) + (base == path)) : strdup(".");
+	*directory = before ? strndup(path, before - (before > 1)) : strdup(".");
 	if (*directory && !exists_in(*directory, "data.mdb-lock"))
 		return true;
 	free(*directory);

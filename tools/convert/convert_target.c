@@ -20,13 +20,6 @@ static bool ends_in(const char *text, const char *end)
 	return a >= b && !strcmp(text + a - b, end);
 }
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* A name that is not there yet is a file's when it looks like one, else the directory's in which
  * LMDB programs look for their data file. */
 static bool is_directory(const struct convert *convert)
@@ -52,7 +45,7 @@ static bool is_in_use(const char *data, bool named)
 	int fd;
 
 	if (named ? asprintf(&path, "%s-lock", data) < 0
-		  : asprintf(&path, "%.*slock.mdb", (int)(base_of(data) - data), data) < 0)
+		  : asprintf(&path, "%.*slock.mdb", (int)(basename(data) - data), data) < 0)
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -65,7 +58,7 @@ static bool is_in_use(const char *data, bool named)
 
 int target_name(struct target *target, const struct convert *convert, enum convert_form form)
 {
-	const char *path = convert->target, *base = base_of(path);
+	const char *path = convert->target, *base = basename(path);
 	bool in_directory = is_directory(convert);
 	size_t length = in_directory ? strlen(path) : (size_t)(base - path);
 	struct stat st;
@@ -85,7 +78,7 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 				    ends_in(target->directory, "/") ? "" : "/", base)
 			 : asprintf(&target->path, "%s", path);
 	if (n < 0 || asprintf(&target->partial, "%.*s.%s.lmdbio-partial",
-			      (int)(base_of(target->path) - target->path), target->path, base) < 0)
+			      (int)(basename(target->path) - target->path), target->path, base) < 0)
 		return convert_fail(path, ENOMEM);
 	target->exists = !lstat(target->path, &st);
 	if (target->exists && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
@@ -101,7 +94,7 @@ int target_name(struct target *target, const struct convert *convert, enum conve
 
 static const char *partial_name(const struct target *target)
 {
-	return base_of(target->partial);
+	return basename(target->partial);
 }
 
 /* Before it is renamed or removed: without locks another process may have taken its name. */
@@ -200,7 +193,7 @@ static int attributes_set(const struct target *target, const struct stat *like)
 /* Without -f nothing is overwritten, also not what has come to stand there meanwhile. */
 static int partial_rename(const struct target *target)
 {
-	const char *from = partial_name(target), *to = base_of(target->path);
+	const char *from = partial_name(target), *to = basename(target->path);
 	int in = target->directory_fd;
 
 	if (!partial_is_ours(target))
@@ -254,7 +247,7 @@ int target_commit(struct target *target, const struct stat *like)
 /* Removes the directory that was made, if it is empty and still has its name. */
 static void directory_remove(const struct target *target)
 {
-	const char *name = base_of(target->directory);
+	const char *name = basename(target->directory);
 	int parent = openat(target->directory_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (parent < 0)

@@ -158,12 +158,10 @@ static int samples_end(struct samples *samples)
 static int sample_take(void *to, struct archive_member *member)
 {
 	struct samples *samples = to;
-	const char *base = strrchr(member->name, '/'), *dot;
+	const char *base = basename(member->name), *dot = strchr(base, '.');
 	size_t length;
 	int rc = 0;
 
-	base = base ? base + 1 : member->name;
-	dot = strchr(base, '.');
 	if (member->hardlink || !dot || dot == base || !dot[1]) {
 		samples->convert->skipped++;
 		free(member->value);
