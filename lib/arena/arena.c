@@ -4,6 +4,7 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/huge.h"
 #include "util/limits.h"
 #include "util/mix.h"
 
@@ -90,26 +91,9 @@ bool arena_may_be(uint64_t bytes)
 	return fd >= 0;
 }
 
-/* A huge page is mapped as one only where its address is a multiple of its size. */
-static uint8_t *reserve_aligned(uint64_t length)
-{
-	uint8_t *start = mmap(NULL, length + ARENA_HUGE, PROT_NONE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t *base, *end;
-
-	if (start == MAP_FAILED)
-		return NULL;
-	base = (uint8_t *)round_up((uintptr_t)start, ARENA_HUGE);
-	end = base + round_up(length, 4096);
-	if (base > start)
-		munmap(start, (size_t)(base - start));
-	munmap(end, (size_t)(start + length + ARENA_HUGE - end));
-	return base;
-}
-
 static int map(struct arena *arena)
 {
-	uint8_t *base = reserve_aligned(arena->length), *table;
+	uint8_t *base = huge_map(arena->length, PROT_NONE, MAP_NORESERVE), *table;
 
 	if (!base)
 		return errno;

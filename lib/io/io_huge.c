@@ -14,6 +14,7 @@
 #include "io/io_touch.h"
 
 #include "util/checked.h"
+#include "util/huge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #endif
 
 enum {
-	HUGE = 2 << 20,
 	PAGE = 4096,
 	RANGE_MAX = 4 << 20,        /* bytes of one look at what has come */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
@@ -51,12 +51,12 @@ static bool folios_bring(int fd, uint8_t *map, uint64_t offset, size_t length)
 	/* Random: what comes behind a folio is asked for by others beside us. */
 	bool brought = !madvise(map, length, MADV_HUGEPAGE) && !madvise(map, length, MADV_RANDOM);
 
-	for (size_t at = 0; brought && at < length; at += HUGE) {
+	for (size_t at = 0; brought && at < length; at += HUGE_PAGE) {
 		int rc = io_touch(map + at);
 
 		brought = !rc;
 		if (rc == EIO)
-			(void)posix_fadvise(fd, (off_t)(offset + at), HUGE, POSIX_FADV_DONTNEED);
+			(void)posix_fadvise(fd, (off_t)(offset + at), HUGE_PAGE, POSIX_FADV_DONTNEED);
 	}
 	return brought;
 }
@@ -83,15 +83,15 @@ static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 
 bool io_huge_keep(int fd, uint64_t offset, size_t length)
 {
-	uint64_t start = offset & ~(uint64_t)(HUGE - 1);
-	size_t around = round_up(offset + length, HUGE) - start;
+	uint64_t start = offset & ~(uint64_t)(HUGE_PAGE - 1);
+	size_t around = round_up(offset + length, HUGE_PAGE) - start;
 	uint8_t *map, *range;
 	bool kept, told;
 
 	/* Elsewhere a huge page has far more bytes. */
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		return false;
-	if (offset % PAGE || length > RANGE_MAX || length < HUGE / 4 || is_vain())
+	if (offset % PAGE || length > RANGE_MAX || length < HUGE_PAGE / 4 || is_vain())
 		return false;
 	/* One map for all: threads beside one another wait for the process's lock of maps. */
 	map = mmap(NULL, around, PROT_READ, MAP_SHARED, fd, (off_t)start);

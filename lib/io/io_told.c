@@ -7,6 +7,7 @@
 #include "io/io_told.h"
 
 #include "util/checked.h"
+#include "util/huge.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -18,8 +19,6 @@
 #define SYS_cachestat 451
 #endif
 
-enum { BEHIND = 2 << 20 }; /* a huge page's length behind a file's end nothing is cached */
-
 bool io_is_told(int fd)
 {
 	unsigned char page = 1;
@@ -28,8 +27,9 @@ bool io_is_told(int fd)
 
 	if (fstat(fd, &st))
 		return false;
+	/* A huge page's length behind a file's end nothing is cached. */
 	behind = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd,
-		      (off_t)round_up((uint64_t)st.st_size, BEHIND));
+		      (off_t)round_up((uint64_t)st.st_size, HUGE_PAGE));
 	if (behind == MAP_FAILED)
 		return false;
 	if (mincore(behind, 4096, &page))

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Maps memory that the kernel may back by huge pages, which begin at a multiple of their size. */
+#ifndef LMDBIO_UTIL_HUGE_H
+#define LMDBIO_UTIL_HUGE_H
+
+#include "util/checked.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 /* bytes */ };
+
+/* mmap(2) of private anonymous memory at a multiple of HUGE_PAGE. Returns NULL, with errno, where it fails. */
+static inline void *huge_map(size_t length, int protection, int flags)
+{
+	size_t room = length + HUGE_PAGE, end, front;
+	uint8_t *map = mmap(NULL, room, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	if (map == MAP_FAILED)
+		return NULL;
+	front = (size_t)(round_up((uintptr_t)map, HUGE_PAGE) - (uintptr_t)map);
+	end = front + round_up(length, 4096);
+	if (front)
+		munmap(map, front);
+	munmap(map + end, room - end);
+	return map + front;
+}
+
+#endif
