@@ -20,7 +20,8 @@ struct paths {
 
 struct group_search {
 	const char *root, *controller;
-	uint64_t (*limit)(const char *root, const char *directory, bool v2);
+	bool (*visit)(void *to, const char *directory, bool v2);
+	void *to;
 	struct paths paths;
 };
 
@@ -102,27 +103,25 @@ static const char *path_below(const char *group, const char *shown)
 	return strcmp(group + length, "/") ? group + length : "";
 }
 
-/* The smallest limit from a group up to the mount's top. */
-static uint64_t limit_along(const struct group_search *reading, const char *mount,
-			    const char *below, bool v2)
+/* Visits from a group up to the mount's top. false: the visitor has had enough. */
+static bool visit_along(const struct group_search *reading, const char *mount, const char *below,
+			bool v2)
 {
 	char directory[PATH_MAX];
 	int n = snprintf(directory, sizeof(directory), "%s%s", mount, below);
-	uint64_t limit = UINT64_MAX, here;
 
 	if (n < 0 || (size_t)n >= sizeof(directory))
-		return limit;
-	for (;;) {
-		here = reading->limit(reading->root, directory, v2);
-		limit = here < limit ? here : limit;
+		return true;
+	while (reading->visit(reading->to, directory, v2)) {
 		if (strlen(directory) <= strlen(mount))
-			return limit;
+			return true;
 		*strrchr(directory, '/') = 0;
 	}
+	return false;
 }
 
 /* A line is: id parent device root mount options [optional ...] - type source options */
-static uint64_t limit_of_mount(const struct group_search *reading, char *line)
+static bool visit_mount(const struct group_search *reading, char *line)
 {
 	const struct paths *paths = &reading->paths;
 	char *shown = NULL, *mount = NULL, *type, *word;
@@ -136,33 +135,54 @@ static uint64_t limit_of_mount(const struct group_search *reading, char *line)
 	}
 	type = strsep(&line, " ");
 	if (!type || !shown || !mount)
-		return UINT64_MAX;
+		return true;
 	unescape(shown);
 	unescape(mount);
 	if (!strcmp(type, "cgroup2") && *paths->v2)
-		return limit_along(reading, mount, path_below(paths->v2, shown), true);
+		return visit_along(reading, mount, path_below(paths->v2, shown), true);
 	strsep(&line, " ");
 	if (!strcmp(type, "cgroup") && *paths->v1 && line && list_has(line, reading->controller))
-		return limit_along(reading, mount, path_below(paths->v1, shown), false);
-	return UINT64_MAX;
+		return visit_along(reading, mount, path_below(paths->v1, shown), false);
+	return true;
+}
+
+void group_each(const char *root, const char *controller,
+		bool (*visit)(void *to, const char *directory, bool v2), void *to)
+{
+	struct group_search reading = {
+		.root = root, .controller = controller, .visit = visit, .to = to};
+	FILE *file = group_file(root, "/proc/self", "mountinfo");
+	char *line = NULL;
+	size_t room = 0;
+
+	paths_read(&reading);
+	while (file && getline(&line, &room, file) > 0 && visit_mount(&reading, line))
+		;
+	free(line);
+	if (file)
+		fclose(file);
+}
+
+struct least {
+	const char *root;
+	uint64_t (*limit)(const char *root, const char *directory, bool v2);
+	uint64_t found;
+};
+
+static bool least_look(void *to, const char *directory, bool v2)
+{
+	struct least *least = to;
+	uint64_t here = least->limit(least->root, directory, v2);
+
+	least->found = here < least->found ? here : least->found;
+	return true;
 }
 
 uint64_t group_limit(const char *root, const char *controller,
 		     uint64_t (*limit)(const char *root, const char *directory, bool v2))
 {
-	struct group_search reading = {.root = root, .controller = controller, .limit = limit};
-	FILE *file = group_file(root, "/proc/self", "mountinfo");
-	uint64_t least = UINT64_MAX, here;
-	char *line = NULL;
-	size_t room = 0;
+	struct least least = {root, limit, UINT64_MAX};
 
-	paths_read(&reading);
-	while (file && getline(&line, &room, file) > 0) {
-		here = limit_of_mount(&reading, line);
-		least = here < least ? here : least;
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	return least;
+	group_each(root, controller, least_look, &least);
+	return least.found;
 }

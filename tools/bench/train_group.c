@@ -14,16 +14,16 @@
 /* Processes that have ended leave their group a moment later. */
 enum { REMOVALS = 500, REMOVAL_WAIT = 10000000 };
 
-static struct {
+struct making {
 	uint64_t memory;
 	char *group;
-	int rc;
-} making;
+	int rc; /* ENOSYS: no group can have one below it */
+};
 
 /* Whether groups below one may have limits of memory; of version 1 all may. */
-static bool has_limits(const char *root, const char *directory, bool v2)
+static bool has_limits(const char *directory, bool v2)
 {
-	FILE *file = v2 ? group_file(root, directory, "cgroup.subtree_control") : NULL;
+	FILE *file = v2 ? group_file("", directory, "cgroup.subtree_control") : NULL;
 	char word[64];
 	bool found = !v2;
 
@@ -49,36 +49,36 @@ static int limit_write(const char *group, const char *name, uint64_t bytes)
 	return rc;
 }
 
-/* Called for each group from this process's own up, until one could be made below it. */
-static uint64_t try_below(const char *root, const char *directory, bool v2)
+/* Makes one below a group. false: it is made. */
+static bool try_below(void *to, const char *directory, bool v2)
 {
+	struct making *making = to;
 	int n;
 
-	if (!making.rc || !has_limits(root, directory, v2))
-		return UINT64_MAX;
-	n = snprintf(making.group, PATH_MAX, "%s/lmdbio-bench-%d", directory, (int)getpid());
+	if (!has_limits(directory, v2))
+		return true;
+	n = snprintf(making->group, PATH_MAX, "%s/lmdbio-bench-%d", directory, (int)getpid());
 	if (n < 0 || n >= PATH_MAX)
-		return UINT64_MAX;
-	if (mkdir(making.group, 0755)) {
-		making.rc = errno;
-		return UINT64_MAX;
+		return true;
+	if (mkdir(making->group, 0755)) {
+		making->rc = errno;
+		return true;
 	}
-	making.rc = limit_write(making.group, v2 ? "memory.max" : "memory.limit_in_bytes",
-				making.memory);
+	making->rc = limit_write(making->group, v2 ? "memory.max" : "memory.limit_in_bytes",
+				 making->memory);
 	/* Memory that is swapped out would be above the limit all the same. */
-	if (!making.rc)
-		(void)limit_write(making.group, v2 ? "memory.swap.max" : "memory.swappiness", 0);
-	if (making.rc)
-		rmdir(making.group);
-	return UINT64_MAX;
+	if (!making->rc)
+		(void)limit_write(making->group, v2 ? "memory.swap.max" : "memory.swappiness", 0);
+	if (making->rc)
+		rmdir(making->group);
+	return making->rc != 0;
 }
 
 int train_group_make(uint64_t memory, char group[PATH_MAX])
 {
-	making.memory = memory;
-	making.group = group;
-	making.rc = ENOSYS;
-	group_limit("", "memory", try_below);
+	struct making making = {.memory = memory, .group = group, .rc = ENOSYS};
+
+	group_each("", "memory", try_below, &making);
 	if (making.rc)
 		*group = 0;
 	return making.rc;
