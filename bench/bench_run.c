@@ -68,18 +68,23 @@ void run_confine(const char *processes)
 	snprintf(group_path, PATH_MAX, "%s", processes ? processes : "");
 }
 
-/* Before the worker has opened anything, so that the group pays for all of it. */
-static int worker_confine(const struct worker *worker)
+int run_group_put(const char *path, uint64_t number)
 {
-	FILE *file = *group_path ? fopen(group_path, "we") : NULL;
+	FILE *file = fopen(path, "we");
 	int rc = 0;
 
-	if (!*group_path)
-		return 0;
-	if (!file || fprintf(file, "%d\n", (int)worker->pid) < 0)
+	if (!file || fprintf(file, "%" PRIu64 "\n", number) < 0)
 		rc = errno;
 	if (file && fclose(file))
 		rc = errno;
+	return rc;
+}
+
+/* Before the worker has opened anything, so that the group pays for all of it. */
+static int worker_confine(const struct worker *worker)
+{
+	int rc = *group_path ? run_group_put(group_path, (uint64_t)worker->pid) : 0;
+
 	if (rc)
 		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, group_path,
 			strerror(rc));

@@ -28,6 +28,9 @@ int run_original(struct bench_result *result, bool *built_in);
  * this file is; NULL: they stay in this process's own. */
 void run_confine(const char *processes);
 
+/* Writes a number into a file of a control group. Returns 0 or an errno. */
+int run_group_put(const char *path, uint64_t number);
+
 /* One process on the original that needs no start signal (WORK_MAKE). */
 int run_worker(const struct bench_job *job, struct bench_result *result);
 

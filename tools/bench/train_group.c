@@ -5,7 +5,6 @@
 #include "util/group.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -37,16 +36,9 @@ static bool has_limits(const char *directory, bool v2)
 static int limit_write(const char *group, const char *name, uint64_t bytes)
 {
 	char path[PATH_MAX + 64];
-	FILE *file;
-	int rc = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", group, name);
-	file = fopen(path, "we");
-	if (!file || fprintf(file, "%" PRIu64 "\n", bytes) < 0)
-		rc = errno;
-	if (file && fclose(file))
-		rc = errno;
-	return rc;
+	return run_group_put(path, bytes);
 }
 
 /* Makes one below a group. false: it is made. */
