@@ -466,45 +466,19 @@ static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 	return 0;
 }
 
-static int write_whole(int fd, const MDB_val *data, const MDB_val *key, uint64_t offset)
-{
-	struct iovec part[2] = {{data->mv_data, data->mv_size}, {key->mv_data, key->mv_size}};
-	struct iovec *next = part;
-	int left = 2;
-
-	while (left) {
-		ssize_t n = pwritev(fd, next, left, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno;
-		offset += (uint64_t)n;
-		while (left && (size_t)n >= next->iov_len) {
-			n -= (ssize_t)next->iov_len;
-			next++;
-			left--;
-		}
-		if (left) {
-			next->iov_base = (uint8_t *)next->iov_base + n;
-			next->iov_len -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* Gives a record its place in the file. 0: it has none. */
 static uint64_t disk_tier_put(struct disk_tier *disk, const MDB_val *key, const MDB_val *data)
 {
 	uint64_t size = data->mv_size + key->mv_size;
 	uint64_t place = atomic_fetch_add(&disk->head->next, size);
+	struct iovec parts[] = {{data->mv_data, data->mv_size}, {key->mv_data, key->mv_size}};
 	int rc;
 
 	if (place + size > disk->limit || !limits_allow_file(place + size)) {
 		disk_tier_drop(disk, TIER_FULL, "full", ENOSPC);
 		return 0;
 	}
-	rc = write_whole(disk->fd, data, key, place);
+	rc = whole_write_parts(disk->fd, parts, 2, (off_t)place);
 	if (!rc)
 		return place;
 	disk_tier_drop(disk, rc == ENOSPC || rc == EDQUOT ? TIER_FULL : TIER_FAILED,

@@ -3,6 +3,7 @@
 #include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container_write_private.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,38 +22,9 @@ static int fail(struct container_writer *writer, int rc)
 	return rc;
 }
 
-/* Drops what has been written from the front. */
-static int skip_written(struct iovec *parts, int n, size_t written)
+static int write_parts(const struct container_writer *writer, struct iovec *parts, int n)
 {
-	int first = 0;
-
-	while (first < n && written >= parts[first].iov_len)
-		written -= parts[first++].iov_len;
-	if (first < n) {
-		parts[first].iov_base = (char *)parts[first].iov_base + written;
-		parts[first].iov_len -= written;
-	}
-	return first;
-}
-
-static int write_parts(const struct container_writer *writer, struct iovec *parts, int n,
-		       uint64_t offset)
-{
-	while (n > 0) {
-		ssize_t done = writer->is_pipe ? writev(writer->fd, parts, n)
-					       : pwritev(writer->fd, parts, n, (off_t)offset);
-		int first;
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return done ? errno : EIO;
-		offset += (uint64_t)done;
-		first = skip_written(parts, n, (size_t)done);
-		parts += first;
-		n -= first;
-	}
-	return 0;
+	return whole_write_parts(writer->fd, parts, n, writer->is_pipe ? -1 : (off_t)writer->offset);
 }
 
 /* At the end of what is there, which moves on. A list_take. */
@@ -60,7 +32,7 @@ static int append(void *taker, const void *bytes, size_t length)
 {
 	struct container_writer *writer = taker;
 	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
-	int rc = write_parts(writer, &part, 1, writer->offset);
+	int rc = write_parts(writer, &part, 1);
 
 	if (!rc)
 		writer->offset += length;
@@ -153,7 +125,7 @@ static int write_done(struct container_writer *writer, bool wait)
 			return fail(writer, done[i]->error);
 		parts[i] = (struct iovec){done[i]->out, done[i]->length};
 	}
-	rc = write_parts(writer, parts, (int)n, writer->offset);
+	rc = write_parts(writer, parts, (int)n);
 	for (i = 0; !rc && i < n; i++) {
 		for (j = 0; !rc && j < done[i]->n; j++)
 			rc = writer_add(writer, &done[i]->frames[j]);
@@ -267,7 +239,7 @@ int container_write_frame(struct container_writer *writer, const void *bytes,
 	if (!rc && bytes) {
 		struct iovec part = {(void *)(uintptr_t)bytes, frame->length};
 
-		rc = write_parts(writer, &part, 1, writer->offset);
+		rc = write_parts(writer, &part, 1);
 	}
 	if (!rc)
 		rc = writer_add(writer, frame);
