@@ -36,7 +36,7 @@ pages() {
 }
 
 # --- round trips over random databases ---
-for number in $(seq 0 $((${TESTS_LONG:+60} + 6))); do
+for number in $(seq 0 "$stride" $((${TESTS_LONG:+60} + 6))); do
 	data=$scratch/db$number/data.mdb c=$scratch/container.zst back=$scratch/back.mdb
 	"$testdb" --seed=11 --number="$number" "db$number" > /dev/null
 	"$convert" -q --chunk-size=64k "db$number" "$c"

@@ -21,6 +21,9 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 failures=0
 cases=0
+# Of what a test makes by number a sanitized build takes each third; the plain build, and a long test, take all.
+stride=1
+[ "${with_sanitizer:-no}" = no ] || [ -n "${TESTS_LONG:-}" ] || stride=3
 
 # skip WHY...: ends the test; the environment cannot do it.
 skip() {
@@ -158,12 +161,13 @@ directory() {
 }
 
 # configure_knows: tells another configure what this build's has found out about the system, which takes it most of
-# its time; a long test has it find out.
+# its time, and the shell that it runs by; a long test has it find out.
 configure_knows() {
 	[ -z "${TESTS_LONG:-}" ] || return 0
 	sed -n '/^## Cache variables/,/^## Output variables/ { /^ac_cv_env_/d; /^[a-z]*_cv_/p; }' \
 		"$top_builddir/config.log" > "$scratch/config.site"
-	export CONFIG_SITE="$scratch/config.site"
+	CONFIG_SHELL=$(sed -n 's/^SHELL = //p' "$top_builddir/Makefile")
+	export CONFIG_SITE="$scratch/config.site" CONFIG_SHELL
 }
 
 # site_make PYTHON: a virtual environment in $scratch/site, which sees PYTHON's packages and has its pip.

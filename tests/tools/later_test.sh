@@ -25,7 +25,7 @@ while [ $n -lt $count ]; do
 	"$testdb" --seed=29 --number=$n db > made
 	# Names are keys of the main database, one byte longer in LMDB 1.0: these orders mind.
 	if head -n 1 made | grep -q 'main [a-z, ]*\(reversekey\|customkeys\)'; then
-		n=$((n + 1))
+		n=$((n + stride))
 		continue
 	fi
 	"$testdb" --seed=29 --number=$n --later later > /dev/null
@@ -47,9 +47,9 @@ while [ $n -lt $count ]; do
 		"$tools/lmdbio-stat" -a $set | grep -v 'Page size' > $set.stat 2>&1 || true
 	done
 	cmp -s db.stat later.stat || { counts=$((counts + 1)); diff db.stat later.stat | head -5; }
-	n=$((n + 1))
+	n=$((n + stride))
 done
-judge most_databases_are_compared test $((compared * 2)) -ge $count
+judge most_databases_are_compared test $((compared * 2 * stride)) -ge $count
 judge records_are_those_of_the_other_format test $unlike -eq 0
 judge records_are_those_of_an_independent_reader test $alone -eq 0
 judge files_are_intact test $damaged -eq 0
