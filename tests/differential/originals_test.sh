@@ -14,7 +14,7 @@ releases=
 for release in bookworm trixie sid; do
 	grep -qsx "VERSION_CODENAME=$release" /etc/os-release || releases="$releases $release"
 done
-operations=${DIFF_OPERATIONS:-100000}
+operations=${DIFF_OPERATIONS:-50000}
 [ -z "${TESTS_LONG:-}" ] || operations=5000000
 unset TESTS_LONG
 export TMPDIR="$scratch"

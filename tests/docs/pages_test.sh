@@ -103,7 +103,7 @@ shell check_examples
 judge check_examples_find_no_damage sh -c '! grep -q "^damaged" out'
 shell stat_examples
 # A second for each call; the container is made first.
-shell bench_examples '1s/^/mv train_lmdb train; lmdbio-convert train packed\n/; s/^lmdbio-bench/& --seconds=2/; /--train/!s/ --seconds/ --pairs=1&/'
+shell bench_examples '1s/^/mv train_lmdb train; lmdbio-convert train packed\n/; s/^lmdbio-bench/& --seconds=1/; /--train/!s/ --seconds/ --pairs=1&/'
 judge bench_examples_write_a_page test -s report.html
 shell report_examples
 judge report_examples_show_the_verdict grep -q 'your bottleneck' out

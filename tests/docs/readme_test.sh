@@ -86,7 +86,7 @@ for block in thirty check convert; do
 	esac
 done
 # A minute is for a user.
-sed 's/^lmdbio-bench /&--seconds=5 /' ../blocks/bench.sh > bench.sh
+sed 's/^lmdbio-bench /&--seconds=2 /' ../blocks/bench.sh > bench.sh
 ran bench bash -euo pipefail bench.sh
 judge bench_tells_how_much_faster grep -q '^lmdbio reads this data set ' out
 printf '#!/bin/sh\nexec %s plain "$1"\n' "$top_builddir/tests/mpi/inside_reader" > program

@@ -27,9 +27,9 @@ enum {
 	MEMORY = 256 << 10,
 	HANG = 300, /* seconds */
 #ifdef __SANITIZE_ADDRESS__
-	SHORT = 8, /* each costs three times as much */
+	SHORT = 4, /* each costs three times as much */
 #else
-	SHORT = 16, /* values of n of one sweep that is not the long one */
+	SHORT = 8, /* values of n of one sweep that is not the long one */
 #endif
 	FEW = 4, /* calls that may fail before memory is there again */
 };

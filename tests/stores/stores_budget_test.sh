@@ -39,7 +39,7 @@ declare -A whole
 whole[img]=$(original scan "$scratch/backing/img" | seen)
 whole[cifar]=$(original scan "$scratch/backing/cifar" | seen)
 whole[small]=$(original scan "$scratch/backing/small" | seen)
-for mib in 1 4 8 32; do
+for mib in 1 8 32; do
 	kept "img_with_${mib}_mib" img 550 $((mib * 1024))
 	kept "cifar_with_${mib}_mib" cifar 20000 $((mib * 1024))
 done

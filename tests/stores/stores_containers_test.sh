@@ -18,7 +18,7 @@ agrees() {
 	shift
 	seed=$((seed + 1))
 	ran "$name" env "$@" "$differential" --convert="$convert" --seed=$seed \
-		--operations=$((times * 40000))
+		--operations=$((times * 20000))
 }
 
 agrees "containers_agree"

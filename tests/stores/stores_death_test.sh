@@ -21,10 +21,10 @@ deaths() {
 	nothing_left "$1"
 }
 
-deaths "killed_at_random_moments" img kill 120
-LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 30
+deaths "killed_at_random_moments" img kill 60
+LMDBIO_STORE=arena LMDBIO_MEMORY=4M deaths "killed_with_a_small_budget" img kill 15
 # The stopped one goes on when the others are through.
-deaths "stopped_at_random_moments" img stop 6
+deaths "stopped_at_random_moments" img stop 4
 # With requests of 100 ms a round takes long: in the long run alone.
 if [ -n "${TESTS_LONG:-}" ]; then
 	slowfs_control "latency 100000"

@@ -11,7 +11,7 @@ if ! [ -x "$tests/differential" ]; then
 fi
 stores_begin
 export TMPDIR=$scratch
-operations=$((times * 30000))
+operations=$((times * 20000))
 files=$((times * 200))
 unset TESTS_LONG # it is the number of operations here, not ten millions of them
 

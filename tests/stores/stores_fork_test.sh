@@ -18,7 +18,7 @@ forks() {
 	hash=$(original scan "$scratch/backing/$2" | cut -d ' ' -f 3)
 	cold
 	ran "$1" env LD_LIBRARY_PATH="$library" "$build/stores_fork" "$scratch/mount/$2" "$3" "$hash" \
-		$((times * 4))
+		$((times * 2))
 	nothing_left "$1"
 }
 

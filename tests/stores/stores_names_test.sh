@@ -16,7 +16,7 @@ stores_alone "$@"
 stores_begin
 budget=32 sets=6
 for ((i = 0; i < sets; i++)); do
-	make_set "set$i" 450 98316
+	make_set "set$i" 300 98316
 	expected[i]=$(original scan "$scratch/backing/set$i" | seen)
 done
 

@@ -7,7 +7,7 @@
 stores_alone "$@"
 stores_begin
 confine=$build/stores_confine
-make_set img 450 98316
+make_set img 300 98316
 make_set cifar 3000 3090
 mkdir "$scratch/backing/packed"
 "$top_builddir/tools/lmdbio-convert" -q "$scratch/backing/img" "$scratch/backing/packed"
@@ -31,7 +31,7 @@ reads() {
 for call in $("$confine" --list); do
 	for code in EPERM ENOSYS; do
 		refused=$call:$code
-		LMDBIO_STORE=arena LMDBIO_MEMORY=4M reads "${call}_${code}_arena" img --nordahead --records=450 keep
+		LMDBIO_STORE=arena LMDBIO_MEMORY=4M reads "${call}_${code}_arena" img --nordahead --records=300 keep
 		at_most "${call}_${code}_arena_kib" "$(field memfd "$line")" $((4096 + 16384))
 		LMDBIO_STORE=cache reads "${call}_${code}_cache" cifar --records=3000 --count=500 get
 		LMDBIO_MEMORY=16M reads "${call}_${code}_container" packed scan
@@ -42,7 +42,7 @@ done
 hash=$(original scan "$scratch/backing/img" | cut -d ' ' -f 3)
 for set in img packed; do
 	ran "forks_of_$set" env LD_LIBRARY_PATH="$library" LMDBIO_STORE=arena "$confine" --refuse=madvise:EPERM \
-		"$build/stores_fork" "$scratch/backing/$set" 450 "$hash" 1
+		"$build/stores_fork" "$scratch/backing/$set" 300 "$hash" 1
 done
 
 # What cannot be opened leaves no descriptor, however few there may be.

@@ -17,7 +17,7 @@ ends() {
 }
 
 if [ -z "${TESTS_LONG:-}" ]; then
-	judge soak_when_calls_fail_and_readers_are_killed_then_nothing_is_wrong ends 0 --rounds=150
+	judge soak_when_calls_fail_and_readers_are_killed_then_nothing_is_wrong ends 0 --rounds=80
 else
 	judge soak_of_six_minutes_is_flat ends 0 --hours=0.1
 	judge soak_when_readers_keep_descriptors_then_says_so ends 1 --hours=0.03 --wrong=descriptors
