@@ -105,11 +105,14 @@ static int sharing_open(const char *name)
 	path = strdup(name);
 	/* All go into the collective call, or none. */
 	rc = mpi_agree(job->all, prefixed && path ? 0 : ENOMEM, NULL);
-	if (!rc)
-		rc = mpi_error_code(
-			MPI_File_open(job->all, prefixed, MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
-	if (rc)
-		file = MPI_FILE_NULL;
+	if (!rc) {
+		rc = MPI_File_open(job->all, prefixed, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
+		/* Where MPI_Error_class fails, too, a file that is open is still one to close. */
+		if (rc != MPI_SUCCESS) {
+			file = MPI_FILE_NULL;
+			rc = mpi_error_code(rc);
+		}
+	}
 	free(prefixed);
 	return rc;
 }

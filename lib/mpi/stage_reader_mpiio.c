@@ -85,12 +85,15 @@ static int file_open(struct stage_reader *reader, const struct stage_source *sou
 	}
 	/* All go into the collective call, or none. */
 	rc = mpi_agree(reader->comm, told ? told : rc, NULL);
-	if (!rc)
-		rc = mpi_error_code(
-			MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file));
+	if (!rc) {
+		rc = MPI_File_open(reader->comm, name, MPI_MODE_RDONLY, info, &reader->file);
+		/* Where MPI_Error_class fails, too, a file that is open is still one to close. */
+		if (rc != MPI_SUCCESS) {
+			reader->file = MPI_FILE_NULL;
+			rc = mpi_error_code(rc);
+		}
+	}
 	free(name);
-	if (rc)
-		reader->file = MPI_FILE_NULL;
 	if (info != MPI_INFO_NULL)
 		MPI_Info_free(&info);
 	return rc || !source->unpacked ? rc : unpacker_open(reader, source);

@@ -30,9 +30,9 @@
 
 enum { RANKS = 4, RECORDS = 3, VALUE = 1 << 20, BUFFER = 256 << 10 };
 #ifdef __SANITIZE_ADDRESS__
-enum { EACH = 3, FASTER = 1 }; /* the plain build tries more */
+enum { EACH = 2, FASTER = 1 }; /* the plain build tries more */
 #else
-enum { EACH = 8, FASTER = 3 };
+enum { EACH = 5, FASTER = 2 };
 #endif
 
 /* As stage.c has it: what the arena holds can be compared. */
