@@ -19,6 +19,11 @@
 #include <unistd.h>
 
 enum { LATER = 256 }; /* an option without a letter */
+#ifdef __SANITIZE_ADDRESS__
+enum { OPERATIONS = 300000 };
+#else
+enum { OPERATIONS = 1000000 };
+#endif
 
 enum { SEQUENCE_LENGTH = 2000, SEQUENCES_A_DATABASE = 5, SHRINK_TRIES = 500 };
 
@@ -285,7 +290,8 @@ static void usage(FILE *out)
 		"usage: differential [options]\n"
 		"Random read operations on the original LMDB and on lmdbio, compared one by one.\n"
 		"  --seed=N        of everything (DIFF_SEED, else 1)\n"
-		"  --operations=N  stop after so many (DIFF_OPERATIONS, else 1000000;\n"
+		"  --operations=N  stop after so many (DIFF_OPERATIONS, else 1000000, or\n"
+		"                  300000 with a sanitizer;\n"
 		"                  10000000 if TESTS_LONG is set)\n"
 		"  --databases=N   so many databases instead\n"
 		"  --first=N       number of the first database (0)\n"
@@ -317,7 +323,7 @@ static void parse(int argc, char **argv, struct options *options)
 	int option;
 
 	options->seed = seed ? strtoull(seed, NULL, 0) : 1;
-	options->operations = getenv("TESTS_LONG") ? 10000000 : 1000000;
+	options->operations = getenv("TESTS_LONG") ? 10000000 : OPERATIONS;
 	if (operations)
 		options->operations = strtoull(operations, NULL, 0);
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { KILLS = 120 };
+enum { KILLS = 60 };
 #else
 enum { KILLS = 1200 };
 #endif

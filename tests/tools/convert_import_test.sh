@@ -253,11 +253,10 @@ def bomb(name, members, links=0):
             tar.addfile(info)
 bomb("bomb.tar.gz", 12)
 bomb("links.tar.gz", 1, 40)
-with gzip.open("headers.tar.gz", "wb") as packed, tarfile.open(fileobj=packed, mode="w") as tar:
-    for i in range(160000):
-        info = tarfile.TarInfo("d")
-        info.type = tarfile.DIRTYPE
-        tar.addfile(info)
+with gzip.open("headers.tar.gz", "wb") as packed:
+    info = tarfile.TarInfo("d")
+    info.type = tarfile.DIRTYPE
+    packed.write(info.tobuf() * 160000 + bytes(1024))
 END
 # The address space bounds what may be taken: half of a gibibyte, where the value says 1.9.
 limited() {
