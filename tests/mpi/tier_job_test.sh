@@ -143,7 +143,7 @@ for try in $job_tries; do
 	rc=0
 	cold
 	# shellcheck disable=SC2016
-	INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status; do sleep 0.05; done >/dev/null 2>&1" \
+	INSIDE_READY="until $top_builddir/tools/lmdbio-serve --status >/dev/null 2>&1; do sleep 0.05; done" \
 		mpi_job 2 2 bash -c 'export LMDBIO_NODE=$LMDBIO_NODE-$PMI_RANK; exec "$@"' - \
 		"$lmdbio_run" --mpi=inside --staged=backing/to0 -- "$inside" plain mount/img >out 2>job.log || rc=$?
 	inside_chunks=$(slowfs_stat img/data.mdb:hist_1048576)
