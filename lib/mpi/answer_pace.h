@@ -2,13 +2,15 @@
 /* Decides when an answer of a peer counts as late, and how often a peer with late answers is asked.
  *
  * An answer is late when its peer has said nothing of it for eight times as long as answers usually take, or sixteen
- * times as long as this node's own reads of storage. A body that has been announced may take longer, by its length:
- * as long as 1 Gbit/s takes for the bodies of all questions that one peer may have from all others. The asker of a
- * late answer turns to another node, and leaves the question open. A late answer counts in the average of how long
- * answers take. A peer whose answers were late is asked one question at a time until an answer comes in time. When
- * that answer is late too, the peer rests for sixteen times as long as the answer took, and twice as long after each
- * further one. So a slow peer costs its askers at most a sixteenth of their time, and a peer that was slow once is
- * asked again at once.
+ * times as long as this node's own reads of storage. A body that has been announced may take longer: four times as
+ * long as bodies of its length usually take, and at most as long as 1 Gbit/s takes for the bodies of all questions that
+ * one peer may have from all others. The asker of a late answer turns to another node, and leaves the question open.
+ *
+ * A peer with a late answer is on probation. It is asked one question at a time, a probe for whose answer nobody
+ * waits, until a probe is answered in twice the time that answers usually take. A peer that answers a probe more
+ * slowly rests for sixteen times as long as the answer took; one that is late again before it has answered sixteen
+ * questions in time does so too, and twice as long after each further time. So a slow peer costs its readers one
+ * wait, and one that was slow for a moment is asked again at once.
  *
  * This file knows no MPI, clock, thread or lock: times come in. */
 #ifndef LMDBIO_MPI_ANSWER_PACE_H
@@ -24,11 +26,20 @@
 #define PACE_BYTE UINT64_C(8) /* of a body, at 1 Gbit/s */
 #define PACE_BYTE_MOST UINT64_C(1000) /* which more than a hundred bodies share */
 
-enum { PACE_USUALS = 8, PACE_READS = 16, PACE_RESTS = 16, PACE_AVERAGE = 16 };
+enum {
+	PACE_USUALS = 8,
+	PACE_BODIES = 4,
+	PACE_READS = 16,
+	PACE_RESTS = 16,
+	PACE_AVERAGE = 16,
+	PACE_PROBES = 4, /* the part of the patience in which a probe is answered that ends a probation */
+	PACE_GOOD = 16,  /* answers in time that end all memory of late ones */
+};
 
 struct pace_peer {
 	unsigned open, late;	/* questions; of them those that are late */
-	unsigned strikes;	/* rounds of late answers without one in time in between */
+	unsigned strikes;	/* rounds of late answers */
+	unsigned good;		/* answers in time since the last of them; 0: the peer is on probation */
 	uint64_t struck_at;	/* ns: when the last round began */
 	uint64_t rests_until;	/* ns */
 };
@@ -37,8 +48,9 @@ struct answer_pace {
 	struct pace_peer *peers;
 	unsigned window;	/* questions that one peer may have */
 	uint64_t byte;		/* ns that a byte of a body may take, where a peer answers all that may ask it at once */
-	uint64_t usual;		/* ns that answers take, at most PACE_LATE_MOST, moving average; 0: none has come */
+	uint64_t usual;		/* ns that answers take, or are waited for, moving average; 0: none has come */
 	uint64_t read;		/* the same of this node's reads of storage; 0: not known, or of no matter */
+	uint64_t body;		/* ns that a mebibyte of a body takes, moving average; 0: none has come */
 };
 
 enum pace_turn {
@@ -60,6 +72,10 @@ enum pace_turn pace_turn(const struct answer_pace *pace, int peer, uint64_t now)
 void pace_asked(struct answer_pace *pace, int peer);
 /* A question that began then has just become late. */
 void pace_late(struct answer_pace *pace, int peer, uint64_t began, uint64_t now);
+/* Whether the next question to a peer is a probe: the asker turns to another node at once. */
+bool pace_is_probe(const struct answer_pace *pace, int peer);
+/* A body of so many bytes has come, so long after its announcement. */
+void pace_body(struct answer_pace *pace, uint64_t bytes, uint64_t took);
 /* A read of storage has taken so many nanoseconds. */
 void pace_read(struct answer_pace *pace, uint64_t took);
 /* A question is over. `right`: it has brought its answer. */

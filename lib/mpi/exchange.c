@@ -233,7 +233,7 @@ static struct exchange_action answer_take(struct exchange *exchange,
 	question->body = head->body;
 	question->sum = head->sum;
 	question->coming = true;
-	question->heard_at = exchange->peers[came.peer].heard_at;
+	question->told_at = exchange->peers[came.peer].heard_at;
 	return came;
 }
 

@@ -56,9 +56,10 @@ struct exchange_run {
 struct exchange_question {
 	struct exchange_question *next;
 	uint64_t number, what, began, remind_at, pause;
-	/* When its peer has last said that it owes the answer, or that the body comes; or `began`. Times in which
-	 * this rank has not listened are added. */
+	/* When its peer has last said that it owes the answer; or `began`. Times in which this rank has not listened
+	 * are added. */
 	uint64_t heard_at;
+	uint64_t told_at;   /* when the answer has announced its body */
 	uint64_t body, sum; /* that the answer has announced */
 	int to;
 	bool coming; /* the body is under way to the payload's memory */

@@ -101,6 +101,14 @@ static void pace_tell(struct peer_job *job, uint32_t rank)
 	peer->rests_until = job->pace.peers[rank].rests_until;
 }
 
+/* They go on to storage. */
+static void readers_leave(struct peer_job *job, struct peer_ask *ask)
+{
+	pthread_mutex_lock(&job->lock);
+	ask_tell(ask, ETIMEDOUT);
+	pthread_mutex_unlock(&job->lock);
+}
+
 static void ask_start(struct peer_job *job, struct peer_ask *ask)
 {
 	if (pace_turn(&job->pace, (int)ask->to, job->wire.now) != PACE_ASK ||
@@ -109,6 +117,8 @@ static void ask_start(struct peer_job *job, struct peer_ask *ask)
 		ask_end(job, ask, ESHUTDOWN);
 		return;
 	}
+	if (pace_is_probe(&job->pace, (int)ask->to))
+		readers_leave(job, ask);
 	pace_asked(&job->pace, (int)ask->to);
 	pace_tell(job, ask->to);
 }
@@ -229,9 +239,7 @@ static void ask_leave(struct peer_job *job, struct peer_ask *ask, bool alive)
 		return;
 	job->counts.given_up++;
 	job->counts.owed += alive;
-	pthread_mutex_lock(&job->lock);
-	ask_tell(ask, ETIMEDOUT);
-	pthread_mutex_unlock(&job->lock);
+	readers_leave(job, ask);
 }
 
 void ask_lost(void *owner, struct exchange_question *question, bool alive)
@@ -268,6 +276,8 @@ void ask_ended(void *owner, struct exchange_question *question, int error, const
 	struct peer *peer = &job->peers[ask->to];
 	uint64_t ns = job->wire.now - question->began;
 
+	if (!error && question->body)
+		pace_body(&job->pace, question->body, job->wire.now - question->told_at);
 	pace_ended(&job->pace, question->to, question->began, job->wire.now, ask->late, !error && ask->talk.n);
 	job->late -= ask->late;
 	pace_tell(job, ask->to);

@@ -552,7 +552,7 @@ bool server_loads_step(struct server *server, uint64_t now)
 
 	any |= lasting_step(server);
 	any |= reads_step(server);
-	any |= server_turns_step(server, now);
+	any |= server_questions_late(server, now);
 	any |= queue_step(server, &server->urgent, now);
 	any |= queue_step(server, &server->ahead, now);
 	beat(server, now);

@@ -30,8 +30,9 @@ struct question {
 
 struct server_question {
 	struct exchange_question question; /* first */
-	struct server_load *load;          /* NULL: it waits no more */
-	struct server_buffer *buffer;      /* that a late answer may still come to, or NULL */
+	struct server_load *load;          /* NULL: none waits for it */
+	struct server_buffer *buffer;      /* that its answer comes to where no load waits, or NULL */
+	uint64_t length;                   /* of the chunk */
 	bool late;
 };
 
@@ -220,7 +221,8 @@ static void noted(void *owner)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-bool server_ask(struct server *server, struct server_load *load)
+/* NULL: it cannot be asked. */
+static struct server_question *question_ask(struct server *server, const struct server_load *load)
 {
 	struct question text = {
 		.identity = identity_job(&load->set->identity),
@@ -233,16 +235,30 @@ bool server_ask(struct server *server, struct server_load *load)
 
 	if (question && text.length <= SERVER_PATH) {
 		memcpy(text.path, load->set->path, text.length);
-		question->load = load;
+		question->length = server_chunk_length(load->set, load->chunk);
 		if (wire_ask(&server->wire, &question->question, load->source, load->chunk, &text,
 			     offsetof(struct question, path) + text.length)) {
-			load->question = &question->question;
 			pace_asked(&server->pace, load->source);
-			return true;
+			return question;
 		}
 	}
 	free(question);
-	return false;
+	return NULL;
+}
+
+bool server_ask(struct server *server, struct server_load *load)
+{
+	struct server_question *question = question_ask(server, load);
+
+	if (!question)
+		return false;
+	question->load = load;
+	return true;
+}
+
+void server_probe(struct server *server, const struct server_load *load)
+{
+	(void)question_ask(server, load);
 }
 
 /* Never the arena's memory: a body that comes late, and perhaps damaged, could come to a chunk that has
@@ -251,40 +267,55 @@ bool server_ask(struct server *server, struct server_load *load)
 static int place(void *owner, struct exchange_question *asked, const void *text, size_t length,
 		 struct exchange_run *runs)
 {
-	struct server_load *load = ((struct server_question *)asked)->load;
+	struct server_question *question = (struct server_question *)asked;
+	struct server_load *load = question->load;
+	struct server_buffer **buffer = load ? &load->buffer : &question->buffer;
 
 	(void)text, (void)length;
-	if (!load)
+	*buffer = server_buffer_take(owner);
+	if (!*buffer)
 		return 0;
-	load->buffer = server_buffer_take(owner);
-	if (!load->buffer)
-		return 0;
-	runs[0].bytes = load->buffer->bytes;
-	runs[0].length = server_chunk_length(load->set, load->chunk);
+	*runs = (struct exchange_run){(*buffer)->bytes, question->length};
 	return 1;
 }
 
 /* The buffer that the answer is coming to stays the question's, because MPI may write to it yet. */
-void server_question_leave(struct server *server, struct server_load *load)
+static void question_leave(struct server *server, struct server_question *question)
 {
-	struct server_question *question = (struct server_question *)load->question;
+	struct server_load *load = question->load;
 
-	question->buffer = load->buffer;
-	load->buffer = NULL;
-	question->load = NULL;
+	if (question->late)
+		return;
 	question->late = true;
-	load->question = NULL;
 	pace_late(&server->pace, question->question.to, question->question.began, server->wire.now);
+	if (!load)
+		return;
+	question->buffer = load->buffer;
+	question->load = NULL;
+	load->buffer = NULL;
 	server_load_pass(server, load, false);
+}
+
+bool server_questions_late(struct server *server, uint64_t now)
+{
+	struct exchange_question *asked = server->wire.behind ? NULL : server->wire.exchange.questions;
+	bool any = false;
+
+	for (; asked; asked = asked->next) {
+		struct server_question *question = (struct server_question *)asked;
+
+		if (question->late || !pace_is_late(&server->pace, asked->heard_at, asked->body, now))
+			continue;
+		question_leave(server, question);
+		any = true;
+	}
+	return any;
 }
 
 static void lost(void *owner, struct exchange_question *asked, bool alive)
 {
-	struct server_question *question = (struct server_question *)asked;
-
 	(void)alive;
-	if (question->load)
-		server_question_leave(owner, question->load);
+	question_leave(owner, (struct server_question *)asked);
 }
 
 static void ended(void *owner, struct exchange_question *asked, int error, const void *text,
@@ -297,12 +328,13 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 	(void)text, (void)length;
 	if (question->buffer)
 		server_buffer_release(server, question->buffer);
+	if (!error && asked->body)
+		pace_body(&server->pace, asked->body, server->wire.now - asked->told_at);
 	pace_ended(&server->pace, asked->to, asked->began, server->wire.now, question->late, !error);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
 		server_load_asked(server, load);
 	} else if (load) {
-		load->question = NULL;
 		if (load->buffer)
 			server_buffer_release(server, load->buffer);
 		load->buffer = NULL;

@@ -108,7 +108,6 @@ struct server_load {
 	unsigned turn;   /* of the node that it comes from */
 	unsigned late;   /* questions that were late */
 	int source;      /* that node */
-	struct exchange_question *question; /* of LOAD_ASKING */
 	struct server_ask *asks;
 };
 
@@ -210,8 +209,6 @@ enum load_way { COMES_FROM_STORAGE, COMES_FROM_PEER, COMES_LATER };
 enum load_way server_turn(struct server *server, struct server_load *load);
 /* A peer asks for a chunk, of whose order it has passed so many nodes. */
 void server_turns_believe(const struct server *server, struct server_load *load, unsigned passed);
-/* Passes nodes whose answers are late. Returns whether there were any. */
-bool server_turns_step(struct server *server, uint64_t now);
 
 /* server_peers.c */
 int server_peers_open(struct server *server, MPI_Comm comm);
@@ -224,8 +221,10 @@ void server_stop_peers(struct server *server);
 bool server_peers_are_over(struct server *server);
 /* Asks the load's source: then the load lands, or passes it. false: it cannot be asked. */
 bool server_ask(struct server *server, struct server_load *load);
-/* The load does not wait for its question any more, which stays open. */
-void server_question_leave(struct server *server, struct server_load *load);
+/* Asks the load's source to learn its pace: nothing waits for the answer. */
+void server_probe(struct server *server, const struct server_load *load);
+/* Loads whose questions are late pass their source; the questions stay open. Returns whether there were any. */
+bool server_questions_late(struct server *server, uint64_t now);
 void server_answer_all(struct server *server, struct server_load *load, int error);
 /* Answers out of the arena, where the whole chunk is. false: it is not. */
 bool server_answer_there(struct server *server, struct server_load *load);

@@ -27,7 +27,10 @@ enum load_way server_turn(struct server *server, struct server_load *load)
 			continue;
 		switch (pace_turn(&server->pace, load->source, server->wire.now)) {
 		case PACE_ASK:
-			return COMES_FROM_PEER;
+			if (!pace_is_probe(&server->pace, load->source))
+				return COMES_FROM_PEER;
+			server_probe(server, load);
+			break;
 		case PACE_WAIT:
 			return COMES_LATER;
 		case PACE_PASS:
@@ -48,22 +51,4 @@ void server_turns_believe(const struct server *server, struct server_load *load,
 		turn++;
 	if (turn > load->passed)
 		load->passed = turn;
-}
-
-bool server_turns_step(struct server *server, uint64_t now)
-{
-	struct server_load *load = server->wire.behind ? NULL : server->under_way, *next;
-	bool any = false;
-
-	for (; load; load = next) {
-		const struct exchange_question *question = load->question;
-
-		next = load->next;
-		if (load->state != LOAD_ASKING ||
-		    !pace_is_late(&server->pace, question->heard_at, question->body, now))
-			continue;
-		server_question_leave(server, load);
-		any = true;
-	}
-	return any;
 }

@@ -78,6 +78,24 @@ static void body_has_time_by_its_length(void **state)
 	assert_int_equal(pace.byte, PACE_BYTE_MOST);
 }
 
+static void body_has_four_times_as_long_as_bodies_usually_take(void **state)
+{
+	enum { BODY = 3 << 20, MEBIBYTES = 4 };
+
+	(void)state;
+	for (unsigned i = 0; i < 200; i++) {
+		answer(0, i * MS, 10 * MS);
+		pace_body(&pace, 1 << 19, 5 * MS);
+	}
+	assert_false(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS));
+	assert_true(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS + MS));
+	pace_body(&pace, 1 << 19, 600 * PACE_LATE_MOST);
+	assert_true(pace.body < 100 * MS);
+	for (unsigned i = 0; i < 200; i++)
+		pace_body(&pace, 1 << 19, PACE_LATE_MOST);
+	assert_true(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + MS));
+}
+
 /* After a fast time all answers take half a second: the first ones are late, and the others are not. */
 static void patience_learns_of_late_answers(void **state)
 {
@@ -86,18 +104,20 @@ static void patience_learns_of_late_answers(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 200; i++)
 		answer(0, i * MS, MS);
-	for (uint64_t began = 1000 * MS; began < 101 * PACE_LATE_MOST; began += PACE_LATE_MOST) {
+	for (uint64_t began = 1000 * MS; began < 1000 * PACE_LATE_MOST; began += PACE_LATE_MOST) {
 		bool is_late = pace_is_late(&pace, began, 0, began + 500 * MS);
 
+		if (pace_turn(&pace, 0, began) != PACE_ASK)
+			continue;
 		pace_asked(&pace, 0);
 		if (is_late)
-			pace_late(&pace, 0, began, began + 500 * MS);
+			pace_late(&pace, 0, began, began + pace_patience(&pace) + 1);
 		pace_ended(&pace, 0, began, began + 500 * MS, is_late, true);
 		late += is_late;
 	}
-	assert_in_range(late, 1, 4);
-	assert_int_equal(pace_turn(&pace, 0, 101 * PACE_LATE_MOST), PACE_ASK);
-	/* One that came after minutes counts as one of a second. */
+	assert_in_range(late, 1, 6);
+	assert_false(pace_is_probe(&pace, 0));
+	/* One that came after minutes counts as long as it was waited for. */
 	pace_asked(&pace, SLOW);
 	pace_late(&pace, SLOW, 0, PACE_LATE_MOST);
 	pace_ended(&pace, SLOW, 0, 600 * PACE_LATE_MOST, true, true);
@@ -135,39 +155,66 @@ static void peer_when_late_once_then_it_is_asked_again_at_once(void **state)
 	assert_int_equal(pace_turn(&pace, SLOW, 410 * MS), PACE_ASK);
 }
 
-/* An asker that asks whenever it may, of a peer that takes a second beside one that is fast, and goes on after
- * the patience. */
-static void peer_when_slow_for_ever_then_it_costs_a_sixteenth_of_the_time(void **state)
+/* What askers wait for a peer whose answers take so long, beside one that is fast, in ten minutes. They ask
+ * whenever they may, a window at a time. */
+static struct waited {
+	unsigned asked;
+	uint64_t ms;
+} wait_for_peer(uint64_t first_ms, uint64_t each_ms)
 {
 	enum { STEP = 10, MINUTES = 10 * 60 * 1000 };
-	uint64_t began = 0, waited = 0;
-	unsigned asked = 0;
-	bool open = false, late = false;
+	struct waited waited = {0};
+	uint64_t began[WINDOW];
+	bool open[WINDOW] = {0}, late[WINDOW], probe[WINDOW];
+
+	for (uint64_t ms = 2000; ms < MINUTES; ms += STEP) {
+		bool waits = false;
+
+		answer(0, ms * MS, 10 * MS);
+		for (unsigned i = 0, rank = 0; i < WINDOW; i++) {
+			if (!open[i] && pace_turn(&pace, SLOW, ms * MS) == PACE_ASK) {
+				probe[i] = pace_is_probe(&pace, SLOW);
+				pace_asked(&pace, SLOW);
+				open[i] = true;
+				late[i] = false;
+				began[i] = ms;
+				waited.asked++;
+			}
+			if (!open[i])
+				continue;
+			waits |= !probe[i] && !late[i];
+			if (!late[i] && pace_is_late(&pace, began[i] * MS, 0, ms * MS)) {
+				pace_late(&pace, SLOW, began[i] * MS, ms * MS);
+				late[i] = true;
+			}
+			if (ms - began[i] >= first_ms + each_ms * rank++) {
+				pace_ended(&pace, SLOW, began[i] * MS, ms * MS, late[i], true);
+				open[i] = false;
+			}
+		}
+		waited.ms += waits ? STEP : 0;
+	}
+	return waited;
+}
+
+static void peer_when_slow_for_ever_then_readers_wait_for_it_once(void **state)
+{
+	struct waited waited = wait_for_peer(1000, 0);
 
 	(void)state;
-	for (unsigned i = 0; i < 200; i++)
-		answer(0, i * MS, 10 * MS);
-	for (uint64_t ms = 0; ms < MINUTES; ms += STEP) {
-		answer(0, ms * MS, 10 * MS);
-		if (!open && pace_turn(&pace, SLOW, ms * MS) == PACE_ASK) {
-			pace_asked(&pace, SLOW);
-			open = true;
-			late = false;
-			began = ms;
-			asked++;
-		}
-		if (open && !late && (ms - began) * MS > pace_patience(&pace)) {
-			pace_late(&pace, SLOW, began * MS, ms * MS);
-			late = true;
-			waited += ms - began;
-		}
-		if (open && ms - began >= 1000) {
-			pace_ended(&pace, SLOW, began * MS, ms * MS, late, true);
-			open = false;
-		}
-	}
-	assert_in_range(asked, 10, 20);
-	assert_true(waited * 16 <= MINUTES);
+	print_message("-- %u questions, %u ms\n", waited.asked, (unsigned)waited.ms);
+	assert_in_range(waited.asked, WINDOW + 8, WINDOW + 20);
+	assert_in_range(waited.ms, 1, PACE_LATE_LEAST / MS + 20);
+}
+
+/* Its probes are answered fast, and its windows are not. */
+static void peer_when_slow_under_load_then_readers_wait_for_it_seldom(void **state)
+{
+	struct waited waited = wait_for_peer(50, 300);
+
+	(void)state;
+	print_message("-- %u questions, %u ms\n", waited.asked, (unsigned)waited.ms);
+	assert_in_range(waited.ms, 1, 10 * 60 * 1000 / 60);
 }
 
 static void peer_when_it_is_fast_again_then_it_has_its_window_again(void **state)
@@ -207,7 +254,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(patience_learns_of_late_answers, make, unmake),
 		cmocka_unit_test_setup_teardown(peer_has_a_window_of_questions, make, unmake),
 		cmocka_unit_test_setup_teardown(peer_when_late_once_then_it_is_asked_again_at_once, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_slow_for_ever_then_it_costs_a_sixteenth_of_the_time, make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_slow_for_ever_then_readers_wait_for_it_once, make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_slow_under_load_then_readers_wait_for_it_seldom, make, unmake),
+		cmocka_unit_test_setup_teardown(body_has_four_times_as_long_as_bodies_usually_take, make, unmake),
 		cmocka_unit_test_setup_teardown(peer_when_it_is_fast_again_then_it_has_its_window_again, make, unmake),
 		cmocka_unit_test_setup_teardown(answer_without_bytes_says_nothing_of_the_pace, make, unmake),
 	};
