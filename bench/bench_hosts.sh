@@ -259,7 +259,7 @@ measure() {
 			if (to - from > most) most = to - from
 		}
 		END {
-			printf "%d %d %d %.4f %.4f %.3f %.2f %.2f\n", bytes, requests, moved, (over - first) / slower, (other - first) / slower,
+			printf "%.0f %.0f %.0f %.4f %.4f %.3f %.2f %.2f\n", bytes, requests, moved, (over - first) / slower, (other - first) / slower,
 				most * n / sum, spent, ticks / each
 		}' "$SEEN"/rank.* "$scratch/spent"
 }
@@ -275,7 +275,7 @@ row() {
 				END {
 					m = v[int((NR + 1) / 2)]
 					if (c == 1 || c == 3) printf " %9.1f", m / 1e6
-					if (c == 2) printf " %9d", m
+					if (c == 2) printf " %9.0f", m
 					if (c > 3) printf " %9.2f", m
 				}'
 	done
