@@ -55,9 +55,9 @@ static uint64_t body_patience(const struct answer_pace *pace, uint64_t body)
 	return !pace->body || usual > most ? most : usual;
 }
 
-bool pace_is_late(const struct answer_pace *pace, uint64_t heard_at, uint64_t body, uint64_t now)
+bool pace_is_late(const struct answer_pace *pace, int peer, uint64_t heard_at, uint64_t body, uint64_t now)
 {
-	return now - heard_at > pace_patience(pace) + body_patience(pace, body);
+	return pace->peers[peer].late || now - heard_at > pace_patience(pace) + body_patience(pace, body);
 }
 
 bool pace_is_probe(const struct answer_pace *pace, int peer)

@@ -65,8 +65,9 @@ void pace_close(struct answer_pace *pace);
 
 /* How long nothing may be heard of an answer that is in time. */
 uint64_t pace_patience(const struct answer_pace *pace);
-/* Whether an answer is late that was heard of then, with so many bytes announced; 0: none yet. */
-bool pace_is_late(const struct answer_pace *pace, uint64_t heard_at, uint64_t body, uint64_t now);
+/* Whether an answer is late that was heard of then, with so many bytes announced; 0: none yet. All answers of a peer are
+ * late while one is. */
+bool pace_is_late(const struct answer_pace *pace, int peer, uint64_t heard_at, uint64_t body, uint64_t now);
 enum pace_turn pace_turn(const struct answer_pace *pace, int peer, uint64_t now);
 
 void pace_asked(struct answer_pace *pace, int peer);

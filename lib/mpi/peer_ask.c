@@ -259,7 +259,7 @@ bool asks_late(struct peer_job *job, uint64_t now)
 	for (; question; question = question->next) {
 		struct peer_ask *ask = (struct peer_ask *)question;
 
-		if (ask->late || !pace_is_late(&job->pace, question->heard_at, question->body, now))
+		if (ask->late || !pace_is_late(&job->pace, question->to, question->heard_at, question->body, now))
 			continue;
 		ask_leave(job, ask, true);
 		any = true;

@@ -304,7 +304,7 @@ bool server_questions_late(struct server *server, uint64_t now)
 	for (; asked; asked = asked->next) {
 		struct server_question *question = (struct server_question *)asked;
 
-		if (question->late || !pace_is_late(&server->pace, asked->heard_at, asked->body, now))
+		if (question->late || !pace_is_late(&server->pace, asked->to, asked->heard_at, asked->body, now))
 			continue;
 		question_leave(server, question);
 		any = true;

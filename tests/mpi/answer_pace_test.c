@@ -67,12 +67,12 @@ static void body_has_time_by_its_length(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 200; i++)
 		answer(0, i * MS, 10 * MS);
-	assert_false(pace_is_late(&pace, 0, 0, PACE_LATE_LEAST));
-	assert_true(pace_is_late(&pace, 0, 0, PACE_LATE_LEAST + 1));
+	assert_false(pace_is_late(&pace, 0, 0, 0, PACE_LATE_LEAST));
+	assert_true(pace_is_late(&pace, 0, 0, 0, PACE_LATE_LEAST + 1));
 	assert_int_equal(pace.byte, PEERS * WINDOW * PACE_BYTE);
-	assert_false(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte));
-	assert_true(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + 1));
-	assert_false(pace_is_late(&pace, 0, UINT64_MAX, 60 * PACE_LATE_MOST));
+	assert_false(pace_is_late(&pace, 0, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte));
+	assert_true(pace_is_late(&pace, 0, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + 1));
+	assert_false(pace_is_late(&pace, 0, 0, UINT64_MAX, 60 * PACE_LATE_MOST));
 	pace_close(&pace);
 	assert_int_equal(pace_open(&pace, PEERS, UINT32_MAX), 0);
 	assert_int_equal(pace.byte, PACE_BYTE_MOST);
@@ -87,13 +87,13 @@ static void body_has_four_times_as_long_as_bodies_usually_take(void **state)
 		answer(0, i * MS, 10 * MS);
 		pace_body(&pace, 1 << 19, 5 * MS);
 	}
-	assert_false(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS));
-	assert_true(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS + MS));
+	assert_false(pace_is_late(&pace, 0, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS));
+	assert_true(pace_is_late(&pace, 0, 0, BODY, PACE_LATE_LEAST + MEBIBYTES * PACE_BODIES * 5 * MS + MS));
 	pace_body(&pace, 1 << 19, 600 * PACE_LATE_MOST);
 	assert_true(pace.body < 100 * MS);
 	for (unsigned i = 0; i < 200; i++)
 		pace_body(&pace, 1 << 19, PACE_LATE_MOST);
-	assert_true(pace_is_late(&pace, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + MS));
+	assert_true(pace_is_late(&pace, 0, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + MS));
 }
 
 /* After a fast time all answers take half a second: the first ones are late, and the others are not. */
@@ -105,7 +105,7 @@ static void patience_learns_of_late_answers(void **state)
 	for (unsigned i = 0; i < 200; i++)
 		answer(0, i * MS, MS);
 	for (uint64_t began = 1000 * MS; began < 1000 * PACE_LATE_MOST; began += PACE_LATE_MOST) {
-		bool is_late = pace_is_late(&pace, began, 0, began + 500 * MS);
+		bool is_late = pace_is_late(&pace, 0, began, 0, began + 500 * MS);
 
 		if (pace_turn(&pace, 0, began) != PACE_ASK)
 			continue;
@@ -183,7 +183,7 @@ static struct waited {
 			if (!open[i])
 				continue;
 			waits |= !probe[i] && !late[i];
-			if (!late[i] && pace_is_late(&pace, began[i] * MS, 0, ms * MS)) {
+			if (!late[i] && pace_is_late(&pace, SLOW, began[i] * MS, 0, ms * MS)) {
 				pace_late(&pace, SLOW, began[i] * MS, ms * MS);
 				late[i] = true;
 			}

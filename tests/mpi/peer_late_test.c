@@ -214,6 +214,22 @@ static void rank_when_late_then_it_is_asked_nothing_until_its_answer_comes(void 
 	answer(newest());
 }
 
+static void readers_wait_for_no_answer_of_a_rank_while_one_is_late(void **state)
+{
+	(void)state;
+	answers_come_usually();
+	ask(0);
+	for (unsigned ms = 0; ms < 200; ms += STEP)
+		step();
+	ask(1);
+	(void)told(0);
+	assert_in_range(told(1), 0, STEP);
+	assert_int_equal(test.fetches[1].error, ETIMEDOUT);
+	answer(newest() - 1);
+	answer(newest());
+	assert_true(is_to_be_asked());
+}
+
 static void rank_when_late_again_then_it_rests(void **state)
 {
 	(void)state;
@@ -304,6 +320,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(readers_wait_for_an_answer_no_longer_than_for_a_late_one, make, unmake),
 		cmocka_unit_test_setup_teardown(rank_when_late_then_it_is_asked_nothing_until_its_answer_comes, make,
 						unmake),
+		cmocka_unit_test_setup_teardown(readers_wait_for_no_answer_of_a_rank_while_one_is_late, make, unmake),
 		cmocka_unit_test_setup_teardown(rank_when_late_again_then_it_rests, make, unmake),
 		cmocka_unit_test_setup_teardown(rank_that_reads_storage_for_long_is_waited_for, make, unmake),
 		cmocka_unit_test_setup_teardown(rank_is_not_late_while_words_that_have_come_are_not_read, make, unmake),

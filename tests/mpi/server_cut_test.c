@@ -301,6 +301,7 @@ static void body_when_it_stops_on_its_way_then_another_node_is_asked(void **stat
 {
 	struct server *asker;
 	struct server_load *load;
+	uint64_t patience;
 
 	(void)state;
 	begin();
@@ -312,7 +313,8 @@ static void body_when_it_stops_on_its_way_then_another_node_is_asked(void **stat
 	assert_true(server_job_comes(&test.job, body_is_coming));
 	test.job.steps = 0;
 	assert_true(server_job_comes(&test.job, first_is_passed));
-	assert_in_range(test.job.steps, STEPS_A_SECOND / 5, STEPS_A_SECOND / 3);
+	patience = pace_patience(&asker->pace) / JOB_STEP;
+	assert_in_range(test.job.steps, patience / 2, patience + ARENA_CHUNK * asker->pace.byte / JOB_STEP + 2);
 	assert_int_equal(load->turn, 1);
 	sim_hold(0, false, false);
 	end();
