@@ -26,6 +26,8 @@
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/cluster/cluster_lib.sh
 . "$top_srcdir/tests/cluster/cluster_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_mounts.sh
+. "$(dirname "$0")/bench_mounts.sh"
 cluster_begin
 need tc
 unset LMDBIO_IO
@@ -33,49 +35,19 @@ pairs=${PAIRS:-3} scale=${SCALE:-1} latency=${LATENCY:-2000} bandwidth=${BANDWID
 slow=${SLOW:-100mbit} cut=${CUT:-30} slower=${SLOWER:-1}
 read -r -a sets <<<"${SETS:-img cifar}"
 read -r -a ways <<<"${WAYS:-original alone job tcp}"
-mounts=()
 declare -A batch=([img]=16 [cifar]=256)
 trap 'cluster_stop; mounts_stop; job_clean' EXIT
-
-mounts_stop() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		slowfs_abandon
-	done
-	mounts=()
-	SLOWFS_MOUNT=
-}
 
 # hosts_start HOSTS: each sees its own mount by the same name.
 hosts_start() {
 	local host
 
 	cluster_stop
-	mounts_stop
-	for ((host = 0; host < $1; host++)); do
-		slowfs_start "$scratch/backing" "$scratch/mount$host" \
-			-o "latency=$((latency * slower)),bandwidth=$((bandwidth / $1 / slower))"
-		mounts+=("$scratch/mount$host")
-	done
+	mounts_start "$1" $((latency * slower)) $((bandwidth / slower))
 	cluster_start "$1"
 	for ((host = 0; host < $1; host++)); do
 		cluster_in "node$host" mount --bind "$scratch/mount$host" "$scratch/mount"
 	done
-}
-
-each_cold() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		cold
-	done
-}
-
-# counted KEY: the sum over all hosts, of the set that is being read.
-counted() {
-	local sum=0
-
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		sum=$((sum + $(slowfs_stat "$set/data.mdb:$1")))
-	done
-	echo $sum
 }
 
 network_bytes() {

@@ -26,6 +26,8 @@ top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
 # shellcheck source-path=SCRIPTDIR source=bench_lib.sh
 . "$(dirname "$0")/bench_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_mounts.sh
+. "$(dirname "$0")/bench_mounts.sh"
 slowfs_require
 unshare -m true 2>/dev/null || { echo "skipped: no mount namespaces for this user" && exit 77; }
 stores_begin
@@ -36,45 +38,7 @@ ways_all="original lmdbio cooperative posix mpiio collective two-phase stagger-1
 read -r -a ways <<<"${WAYS:-$ways_all}"
 stage=$top_builddir/tools/lmdbio-stage
 run=$top_builddir/tools/lmdbio-run
-mounts=()
-
 trap 'mounts_stop; stores_clean' EXIT
-
-mounts_stop() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		slowfs_abandon
-	done
-	mounts=()
-	SLOWFS_MOUNT=
-}
-
-# mounts_start NODES
-mounts_start() {
-	local node
-
-	mounts_stop
-	for ((node = 0; node < $1; node++)); do
-		slowfs_start "$scratch/backing" "$scratch/mount$node" \
-			-o "latency=$((latency * slower)),bandwidth=$((bandwidth / $1 / slower))"
-		mounts+=("$scratch/mount$node")
-	done
-}
-
-each_cold() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		cold
-	done
-}
-
-# counted KEY: the sum over all nodes, of the set that is being read.
-counted() {
-	local sum=0
-
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		sum=$((sum + $(slowfs_stat "$set/data.mdb:$1")))
-	done
-	echo $sum
-}
 
 # job COMMAND...: on $ranks ranks of $nodes nodes.
 job() {
@@ -200,7 +164,7 @@ done
 printf '%-6s %s  %-12s %9s %9s %9s %9s %9s %9s\n' set RxN way MB requests epoch job imbalance "cpu s/GB"
 for shape in "$@"; do
 	ranks=${shape%x*} nodes=${shape#*x} NODES=$nodes
-	mounts_start "$nodes"
+	mounts_start "$nodes" $((latency * slower)) $((bandwidth / slower))
 	for set in "${sets[@]}"; do
 		SET=$set
 		for ((pair = 0; pair < pairs; pair++)); do

@@ -12,6 +12,8 @@ set -eu
 top_srcdir=${top_srcdir:-$(dirname "$0")/..}
 # shellcheck source-path=SCRIPTDIR source=../tests/stores/stores_lib.sh
 . "$(dirname "$0")/../tests/stores/stores_lib.sh"
+# shellcheck source-path=SCRIPTDIR source=bench_mounts.sh
+. "$(dirname "$0")/bench_mounts.sh"
 slowfs_require
 python=/usr/bin/python3
 $python -c 'import lmdb' 2> /dev/null || { echo "skipped: no python3-lmdb here" && exit 77; }
@@ -19,33 +21,13 @@ sim=$top_builddir/tools/lmdbio-sim
 [ -x "$sim" ] || { echo "skipped: no lmdbio-sim in this build" && exit 77; }
 stores_begin
 export PYTHONDONTWRITEBYTECODE=1
-mounts=() wrong=0
+set=set wrong=0
 
 trap 'mounts_stop; stores_clean' EXIT
 
-mounts_stop() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		slowfs_abandon
-	done
-	mounts=() SLOWFS_MOUNT=''
-}
-
-# counted KEY: the sum over all nodes.
-counted() {
-	local sum=0
-
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		sum=$((sum + $(slowfs_stat "set/data.mdb:$1")))
-	done
-	echo $sum
-}
-
 # job WAY: all readers at once, none of what they read in memory.
 job() {
-	for SLOWFS_MOUNT in "${mounts[@]}"; do
-		slowfs_drop
-		slowfs_reset
-	done
+	each_cold
 	$python "$top_srcdir/bench/bench_papers.py" read "$1" "$scratch/places" "$readers" "$batch" \
 		"${mounts[@]/%//set}"
 }
@@ -58,11 +40,7 @@ printf '%-5s %-5s %10s %12s %10s %12s %6s\n' RxN way requests bytes modelled mod
 for shape in "$@"; do
 	ranks=${shape%x*} nodes=${shape#*x}
 	readers=$((ranks / nodes)) batch=$((ranks * ${RUN:-1}))
-	mounts_stop
-	for ((node = 0; node < nodes; node++)); do
-		slowfs_start "$scratch/backing" "$scratch/mount$node" -o "latency=500,bandwidth=$((1500 / nodes))"
-		mounts+=("$scratch/mount$node")
-	done
+	mounts_start "$nodes" 500 1500
 	"$sim" --strided=$readers --nodes="$nodes" --records="$records" --record-size="$bytes" --batch=$batch \
 		--storage-latency=500 --storage-total=1500MiB > "$scratch/modelled"
 	for way in ${WAYS:-lmdb lmm dm dio prov coal}; do
