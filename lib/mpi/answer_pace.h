@@ -6,8 +6,8 @@
  * long as bodies of its length usually take, and at most as long as 1 Gbit/s takes for the bodies of all questions that
  * one peer may have from all others. The asker of a late answer turns to another node, and leaves the question open.
  *
- * A peer with a late answer is on probation. It is asked one question at a time, a probe for whose answer no
- * reader waits, until a probe is answered in twice the time that answers usually take. A peer that answers a probe more
+ * A peer with a late answer is on probation. It is asked one question at a time, a probe for whose answer no reader
+ * waits, until a probe is answered in twice the time that answers usually take. A peer that answers a probe more
  * slowly rests for sixteen times as long as the answer took; one that is late again before it has answered sixteen
  * questions in time does so too, and twice as long after each further time. So a slow peer costs its readers one
  * wait, and one that was slow for a moment is asked again at once.
