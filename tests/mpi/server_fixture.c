@@ -70,15 +70,16 @@ void server_job_begin(struct server_job *job)
 {
 	sim_begin(job->nodes);
 	job->types = 0;
+	job->begun = clock_now() - job->passed;
 	for (int node = 0; node < job->nodes; node++)
 		job->servers[node] = server_make(job, node);
 }
 
 void server_job_step(struct server_job *job)
 {
-	for (int node = 0; node < job->nodes; node++) {
-		uint64_t now = clock_now() + job->passed;
+	uint64_t now = job->begun + job->passed;
 
+	for (int node = 0; node < job->nodes; node++) {
 		(void)server_peers_step(job->servers[node], now);
 		(void)server_loads_step(job->servers[node], now);
 	}

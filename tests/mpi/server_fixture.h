@@ -20,7 +20,8 @@ struct server_job {
 	struct server *servers[JOB_NODES_MOST];
 	int opened[JOB_NODES_MOST];  /* what server_peers_open() has returned */
 	unsigned types; /* that the test has had MPI not free */
-	uint64_t passed; /* ns that the test has let pass */
+	uint64_t begun;  /* ns: the clock at server_job_begin(), less what had passed */
+	uint64_t passed; /* ns that the test has let pass; no other time passes for the servers */
 	unsigned steps;  /* of these, of server_job_comes() */
 	void (*each)(struct server_job *job); /* before each of them, or NULL */
 };
