@@ -267,6 +267,10 @@ static void survivors_when_one_is_stopped_then_they_go_on_and_it_may_continue(vo
 		for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
 			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 		assert_int_equal(child_wait(pid), 0);
+		/* The next process is to find its chunk missing, however late this one has brought it. */
+		for (uint64_t chunk = 1; chunk < CHUNKS; chunk++)
+			reader_use(&reader, chunk, 0, ARENA_BLOCKS);
+		assert_false(arena_present(arena, 0, 1));
 		assert_int_equal(control->wrong, 0);
 		reader_end(&reader);
 	}
