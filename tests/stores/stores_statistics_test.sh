@@ -191,12 +191,13 @@ serves "short_of_memory"
 at_least "short_of_memory_evictions" "$(told evictions)" $(($(chunks cifar) - 32))
 none "short_of_memory" hits_arena_peer
 # So little that values are left to the file's own map, which is asked for them as well. What the
-# program faults in, when it comes back to a pointer, is the kernel's to ask for.
+# program faults in, when it comes back to a pointer, is the kernel's to ask for; lmdbio's read of it, which counts, finds
+# it in the page cache then.
 opened img
 counted env LMDBIO_STORE=arena LMDBIO_MEMORY=1M "$program" --records=200 keep "$scratch/mount/img"
 judge "no_memory_at_rest" [ "$(told at_rest)" -gt 0 ]
 at_least "no_memory_storage_bytes" "$(told storage_bytes)" $(($(slowfs_stat img/data.mdb:bytes) * 9 / 10))
-at_most "no_memory_storage_bytes" "$(told storage_bytes)" $(($(slowfs_stat img/data.mdb:bytes) * 11 / 10))
+at_most "no_memory_storage_bytes" "$(told storage_bytes)" $(($(slowfs_stat img/data.mdb:bytes) * 3 / 2))
 opened cifar
 counted env LMDBIO_STORE=arena "$program" scan "$scratch/mount/cifar"
 none "enough_memory" evictions at_rest fallbacks
