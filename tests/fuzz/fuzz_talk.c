@@ -265,7 +265,7 @@ static void server_run(const uint8_t *data, size_t size)
 	struct question {
 		struct identity identity;
 		uint64_t chunk;
-		uint32_t urgent, length;
+		uint32_t urgent, passed, length;
 		char path[SERVER_PATH];
 	} text = {.identity = identity_job(&server.sets->identity)};
 	size_t whole = offsetof(struct question, path) + strlen(server.sets->path) + 1;
@@ -291,6 +291,7 @@ static void server_run(const uint8_t *data, size_t size)
 		(void)server_peers_step(&server, SECOND);
 	}
 	wire_end(&server.wire);
+	pace_close(&server.pace);
 	server.comm = MPI_COMM_NULL;
 	if (server.holds)
 		abort();

@@ -184,8 +184,6 @@ static void shared_open(const struct store *store)
 
 	settings->store = store->setting;
 	settings->memory.bytes = 3 << 20; /* less than the data */
-	/* A staging has no memory where data sets of other processes have that of the node. */
-	settings->node = place.directory;
 	*shared = (struct shared){.place = &place,
 				  .flags = MDB_RDONLY | store->flags,
 				  .packed = store->container || store->later};
@@ -312,6 +310,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	pair_place_make(&place);
+	/* A staging has no memory where data sets of other processes have that of the node. */
+	setenv("LMDBIO_NODE", place.directory, 1);
 	for (unsigned at = 0; at < STORES; at++)
 		if (argc < 2 || at == strtoul(argv[1], NULL, 10))
 			bad += store_is_wrong(at);
