@@ -63,6 +63,7 @@ struct exchange_question {
 	uint64_t body, sum; /* that the answer has announced */
 	int to;
 	bool coming; /* the body is under way to the payload's memory */
+	bool late;   /* the payload waits for it no more, and has said so here */
 	bool lost;
 };
 

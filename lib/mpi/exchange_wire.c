@@ -503,6 +503,22 @@ static bool is_waited_for(const struct wire *wire, const struct wire_message *li
 	return list;
 }
 
+bool wire_late(const struct wire *wire, const struct answer_pace *pace, uint64_t now,
+	       void (*late)(void *owner, struct exchange_question *question))
+{
+	struct exchange_question *question = wire->behind ? NULL : wire->exchange.questions;
+	bool any = false;
+
+	for (; question; question = question->next) {
+		if (question->late ||
+		    !pace_is_late(pace, question->to, question->heard_at, question->body, now))
+			continue;
+		late(wire->owner, question);
+		any = true;
+	}
+	return any;
+}
+
 bool wire_is_idle(const struct wire *wire)
 {
 	return !wire->exchange.tells && !exchange_has_questions(&wire->exchange) && !is_waited_for(wire, wire->sends) &&

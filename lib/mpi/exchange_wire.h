@@ -6,6 +6,7 @@
 #ifndef LMDBIO_MPI_EXCHANGE_WIRE_H
 #define LMDBIO_MPI_EXCHANGE_WIRE_H
 
+#include "mpi/answer_pace.h"
 #include "mpi/exchange.h"
 
 #include <mpi.h>
@@ -63,6 +64,10 @@ void wire_note(struct wire *wire, int to);
 
 /* Takes what has come, and gives up what has not. Returns whether anything was done. */
 bool wire_step(struct wire *wire, uint64_t now);
+/* Calls late() for each open question whose answer has become late by this pace; late() sets question->late. Returns
+ * whether there were any. */
+bool wire_late(const struct wire *wire, const struct answer_pace *pace, uint64_t now,
+	       void (*late)(void *owner, struct exchange_question *question));
 /* Whether no question is open and no message is on its way. What MPI does not end of a peer that is gone is
  * not waited for. */
 bool wire_is_idle(const struct wire *wire);

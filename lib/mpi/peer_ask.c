@@ -193,8 +193,8 @@ static bool told_take(struct peer_ask *ask, const void *text, size_t length)
 }
 
 /* Straight into the samples' own memory. */
-int ask_place(void *owner, struct exchange_question *question, const void *text, size_t length,
-	      struct exchange_run *runs)
+static int ask_place(void *owner, struct exchange_question *question, const void *text,
+		     size_t length, struct exchange_run *runs)
 {
 	struct peer_ask *ask = (struct peer_ask *)question;
 	struct peer_job *job = owner;
@@ -226,9 +226,9 @@ int ask_place(void *owner, struct exchange_question *question, const void *text,
 /* The answer is late or lost: its readers go on to storage. */
 static void ask_leave(struct peer_job *job, struct peer_ask *ask, bool alive)
 {
-	if (ask->late)
+	if (ask->question.late)
 		return;
-	ask->late = true;
+	ask->question.late = true;
 	job->late++;
 	pace_late(&job->pace, (int)ask->to, ask->question.began, job->wire.now);
 	if (settings_get()->verbose && !job->peers[ask->to].silent)
@@ -242,7 +242,7 @@ static void ask_leave(struct peer_job *job, struct peer_ask *ask, bool alive)
 	readers_leave(job, ask);
 }
 
-void ask_lost(void *owner, struct exchange_question *question, bool alive)
+static void ask_lost(void *owner, struct exchange_question *question, bool alive)
 {
 	struct peer_job *job = owner;
 
@@ -251,25 +251,19 @@ void ask_lost(void *owner, struct exchange_question *question, bool alive)
 	job->failed = true;
 }
 
+static void ask_late(void *owner, struct exchange_question *question)
+{
+	ask_leave(owner, (struct peer_ask *)question, true);
+}
+
 bool asks_late(struct peer_job *job, uint64_t now)
 {
-	struct exchange_question *question = job->wire.behind ? NULL : job->wire.exchange.questions;
-	bool any = false;
-
-	for (; question; question = question->next) {
-		struct peer_ask *ask = (struct peer_ask *)question;
-
-		if (ask->late || !pace_is_late(&job->pace, question->to, question->heard_at, question->body, now))
-			continue;
-		ask_leave(job, ask, true);
-		any = true;
-	}
-	return any;
+	return wire_late(&job->wire, &job->pace, now, ask_late);
 }
 
 /* Records without a byte have no body. */
-void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
-	       size_t length)
+static void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
+		      size_t length)
 {
 	struct peer_ask *ask = (struct peer_ask *)question;
 	struct peer_job *job = owner;
@@ -278,8 +272,9 @@ void ask_ended(void *owner, struct exchange_question *question, int error, const
 
 	if (!error && question->body)
 		pace_body(&job->pace, question->body, job->wire.now - question->told_at);
-	pace_ended(&job->pace, question->to, question->began, job->wire.now, ask->late, !error && ask->talk.n);
-	job->late -= ask->late;
+	pace_ended(&job->pace, question->to, question->began, job->wire.now, question->late,
+		   !error && ask->talk.n);
+	job->late -= question->late;
 	pace_tell(job, ask->to);
 	if (ask->bits) {
 		if (!error)
@@ -301,6 +296,12 @@ void ask_ended(void *owner, struct exchange_question *question, int error, const
 	}
 	ask_end(job, ask, error);
 }
+
+const struct wire_payload peer_payload = {.asked = answer_asked,
+					  .place = ask_place,
+					  .lost = ask_lost,
+					  .ended = ask_ended,
+					  .sent = answer_sent};
 
 void asks_drop(struct peer_job *job)
 {

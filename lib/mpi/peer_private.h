@@ -149,7 +149,6 @@ struct peer_ask {
 	struct peer_ask *next;             /* before it is asked */
 	uint32_t to;
 	struct peer_wait *wait; /* NULL: no reader waits for it any more */
-	bool late;
 	struct tier_fetch *each[PEER_ASKS];
 	uint8_t *memory[PEER_ASKS];
 	struct peer_talk talk; /* n 0: a question for bits */
@@ -362,18 +361,14 @@ void asks_step(struct peer_job *job, uint64_t now);
 bool asks_late(struct peer_job *job, uint64_t now);
 /* Gives all of them up. */
 void asks_drop(struct peer_job *job);
-/* Of the job's struct wire_payload. */
-int ask_place(void *owner, struct exchange_question *question, const void *text, size_t length,
-	      struct exchange_run *runs);
-void ask_lost(void *owner, struct exchange_question *question, bool alive);
-void ask_ended(void *owner, struct exchange_question *question, int error, const void *text,
-	       size_t length);
+/* What a job's ranks ask and answer; its owner is the job. */
+extern const struct wire_payload peer_payload;
 
 /* peer_answer.c: other ranks' questions. disks_start() returns 0 or an errno. */
 extern const struct crew_work disk_work;
 int disks_start(struct peer_job *job);
 bool answers_step(struct peer_job *job);
-/* Of the job's struct wire_payload. */
+/* Of peer_payload. */
 void answer_asked(void *owner, int from, uint64_t number, const void *text, size_t length);
 void answer_sent(void *owner, void *item);
 

@@ -40,11 +40,6 @@ static struct {
 
 static const struct exchange_rules rules = {
 	.silent_ns = CLOCK_SECOND, .owed_ns = 10 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
-static const struct wire_payload payload = {.asked = answer_asked,
-					    .place = ask_place,
-					    .lost = ask_lost,
-					    .ended = ask_ended,
-					    .sent = answer_sent};
 
 struct peer_job *job_new(const char *name)
 {
@@ -80,7 +75,7 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 	if (rc != MPI_SUCCESS)
 		return rc;
 	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
-	return wire_open(&job->wire, job->comm, &rules, &payload, job) || !job->peers ||
+	return wire_open(&job->wire, job->comm, &rules, &peer_payload, job) || !job->peers ||
 			       pace_open(&job->pace, job->ranks, UINT_MAX)
 		       ? MPI_ERR_NO_MEM
 		       : MPI_SUCCESS;

@@ -33,7 +33,6 @@ struct server_question {
 	struct server_load *load;          /* NULL: none waits for it */
 	struct server_buffer *buffer;      /* that its answer comes to where no load waits, or NULL */
 	uint64_t length;                   /* of the chunk */
-	bool late;
 };
 
 /* --- memory that MPI may read ------------------------------------------------------------------ */
@@ -284,9 +283,9 @@ static void question_leave(struct server *server, struct server_question *questi
 {
 	struct server_load *load = question->load;
 
-	if (question->late)
+	if (question->question.late)
 		return;
-	question->late = true;
+	question->question.late = true;
 	pace_late(&server->pace, question->question.to, question->question.began, server->wire.now);
 	if (!load)
 		return;
@@ -296,26 +295,20 @@ static void question_leave(struct server *server, struct server_question *questi
 	server_load_pass(server, load, false);
 }
 
+static void late(void *owner, struct exchange_question *asked)
+{
+	question_leave(owner, (struct server_question *)asked);
+}
+
 bool server_questions_late(struct server *server, uint64_t now)
 {
-	struct exchange_question *asked = server->wire.behind ? NULL : server->wire.exchange.questions;
-	bool any = false;
-
-	for (; asked; asked = asked->next) {
-		struct server_question *question = (struct server_question *)asked;
-
-		if (question->late || !pace_is_late(&server->pace, asked->to, asked->heard_at, asked->body, now))
-			continue;
-		question_leave(server, question);
-		any = true;
-	}
-	return any;
+	return wire_late(&server->wire, &server->pace, now, late);
 }
 
 static void lost(void *owner, struct exchange_question *asked, bool alive)
 {
 	(void)alive;
-	question_leave(owner, (struct server_question *)asked);
+	late(owner, asked);
 }
 
 static void ended(void *owner, struct exchange_question *asked, int error, const void *text,
@@ -330,7 +323,7 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 		server_buffer_release(server, question->buffer);
 	if (!error && asked->body)
 		pace_body(&server->pace, asked->body, server->wire.now - asked->told_at);
-	pace_ended(&server->pace, asked->to, asked->began, server->wire.now, question->late, !error);
+	pace_ended(&server->pace, asked->to, asked->began, server->wire.now, asked->late, !error);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
 		server_load_asked(server, load);

@@ -30,11 +30,6 @@ enum { TEXT_MOST = 4096, BODY_MOST = 3 << 20, VALUE_MOST = 1 << 20, FIRST_NUMBER
 const struct fuzz_weight fuzz_weight = {.stride = 16, .front = 16, .mutations = 1500, .most = 20000};
 
 static const struct exchange_rules rules = {.silent_ns = SECOND, .owed_ns = SECOND};
-static const struct wire_payload payload = {.asked = answer_asked,
-					    .place = ask_place,
-					    .lost = ask_lost,
-					    .ended = ask_ended,
-					    .sent = answer_sent};
 
 /* --- rank 0 ------------------------------------------------------------------------------------- */
 
@@ -97,7 +92,8 @@ static void keeper_open(void)
 		job->store.at[unit].state = UNIT_READY;
 		(void)peer_store_keep(&job->store, unit * UNIT, &key, &data);
 	}
-	if (wire_open(&job->wire, sim_comm(0), &rules, &payload, job) || pace_open(&job->pace, 2, ASKS))
+	if (wire_open(&job->wire, sim_comm(0), &rules, &peer_payload, job) ||
+	    pace_open(&job->pace, 2, ASKS))
 		abort();
 	(void)wire_step(&job->wire, SECOND);
 	memset(&self, 0, sizeof(self));

@@ -23,11 +23,6 @@ enum { RANKS = 2, RECORDS = 64, UNIT = 8, SLOW = 1, QUESTIONS = 3, STEP = 10 /* 
 
 static const struct exchange_rules rules = {
 	.silent_ns = 60 * CLOCK_SECOND, .owed_ns = 60 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
-static const struct wire_payload payload = {.asked = answer_asked,
-					    .place = ask_place,
-					    .lost = ask_lost,
-					    .ended = ask_ended,
-					    .sent = answer_sent};
 
 static struct {
 	struct peer_job *job;
@@ -56,7 +51,7 @@ static int make(void **state)
 			job->plan.copies[unit * PEER_COPIES + i] = PEER_NOBODY;
 	}
 	assert_int_equal(peer_store_open_units(&job->store, RECORDS, UNIT), 0);
-	assert_int_equal(wire_open(&job->wire, sim_comm(0), &rules, &payload, job), 0);
+	assert_int_equal(wire_open(&job->wire, sim_comm(0), &rules, &peer_payload, job), 0);
 	assert_int_equal(pace_open(&job->pace, RANKS, UINT32_MAX), 0);
 	pthread_cond_init(&test.wait.done, NULL);
 	test.job = job;
