@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # shellcheck shell=bash disable=SC2034,SC2154
-# Gives each node of a benchmark a mount of slowfs of its own, and with it a page cache. Sourced, after
-# stores_lib.sh; the set's folder is $set.
+# Gives each node of a benchmark a mount of slowfs of its own, and with it a page cache, and measures jobs on them.
+# Sourced, after stores_lib.sh; the set's folder is $set.
 mounts=()
 
 mounts_stop() {
@@ -36,4 +36,21 @@ counted() {
 		sum=$((sum + $(slowfs_stat "$set/data.mdb:$1")))
 	done
 	echo $sum
+}
+
+# ways_measure: measure(), $pairs times for each of $ways in alternation, of $set on nodes of this $shape; then a
+# row() for each way.
+ways_measure() {
+	local pair
+
+	for ((pair = 0; pair < pairs; pair++)); do
+		for way in "${ways[@]}"; do
+			measure >"$scratch/run"
+			cat "$scratch/run" >>"$scratch/$shape.$set.$way"
+			sed "s/^/$set $shape $way /" "$scratch/run" >>"${RAW:-/dev/null}"
+		done
+	done
+	for way in "${ways[@]}"; do
+		row "$scratch/$shape.$set.$way"
+	done
 }

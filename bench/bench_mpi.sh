@@ -167,16 +167,7 @@ for shape in "$@"; do
 	mounts_start "$nodes" $((latency * slower)) $((bandwidth / slower))
 	for set in "${sets[@]}"; do
 		SET=$set
-		for ((pair = 0; pair < pairs; pair++)); do
-			for way in "${ways[@]}"; do
-				measure >"$scratch/run"
-				cat "$scratch/run" >>"$scratch/$shape.$set.$way"
-				sed "s/^/$set $shape $way /" "$scratch/run" >>"${RAW:-/dev/null}"
-			done
-		done
-		for way in "${ways[@]}"; do
-			row "$scratch/$shape.$set.$way"
-		done
+		ways_measure
 	done
 done
 mounts_stop
