@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads a process's account of storage.
  *
- * The kernel keeps it in /proc/PID/io, and for the process itself in the ru_inblock of getrusage(2) as well, in units of
- * 512 bytes. That is one system call for three; but where the kernel keeps no account it says 0, and only the absence of
- * the file tells.
+ * The kernel keeps it in /proc/PID/io. For the calling process, ru_inblock of getrusage(2) has it too, in units of 512 bytes:
+ * one system call instead of three. Where the kernel keeps no account, ru_inblock is 0 and the file is missing, so the
+ * first look is at the file.
  */
 #include "util/disk_reads.h"
 
