@@ -163,8 +163,8 @@ make_set() {
 }
 
 # faults NAME SET RECORDS COMMAND...: reads of a set fail; the command runs what follows it
-# with something forbidden, or as it is (env). Those of each page by night; else each call takes one page in
-# $faults_every, and the next call with this set the pages beside them.
+# with something forbidden, or as it is (env). The long form makes the reads of each page fail. Otherwise a call
+# takes one page in $faults_every, and the next call with the same set takes the pages beside them.
 declare -A faults_calls
 faults_every=3
 faults() {
