@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* pid 0: this process. false: the kernel does not count, or does not tell. Threads: any. */
+/* pid 0: this process, of which a kernel that does not count says 0. false: the kernel does not tell. Threads: any. */
 bool disk_reads(pid_t pid, uint64_t *bytes);
 
 #endif
