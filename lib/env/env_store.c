@@ -344,6 +344,7 @@ void env_store_end(MDB_txn *txn)
 	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
 		return;
 	stats_add(STATS_SERVED_BYTES, txn->snapshot.served);
+	stats_lasts();
 	if (env->stored) {
 		if (env->prefetch)
 			prefetch_end(env->prefetch, &txn->snapshot);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Gives this process its slot of counters and takes leave of it at the end.
  *
- * stats_own is memory of this library until the first open, then the slot of a table: the one of an
- * lmdbio-run or of the parent that this process was forked from, else one of its own. A forked
- * child begins with memory of its own again, as most children read nothing.
+ * stats_own is memory of this library at first, then the slot of a table: the one of an
+ * lmdbio-run or of the parent that this process was forked from, else one of its own. A table costs
+ * a process more than the open of a small data set, so it comes with the first bytes that the
+ * process asks storage or waits for, or when the process has read for a while. A forked child
+ * begins with memory of its own again, as most children read nothing.
  *
  * The end is the library's destructor: unlike an atexit() function it is also right for a library
  * that is unloaded. A process that ends by _exit() or a signal tells nothing itself; what it has
@@ -32,6 +34,7 @@ static atomic_flag told = ATOMIC_FLAG_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stats_table table = {.fd = -1};
 static bool shown; /* stats_own is a slot of the table */
+atomic_bool stats_settled;
 
 /* Counts live threads that have waited. */
 static pthread_once_t waiters_once = PTHREAD_ONCE_INIT;
@@ -39,7 +42,11 @@ static pthread_key_t waiters_key;
 static bool waiters_watched;
 static _Thread_local bool serves;
 
-enum { LOOK_NS = 10000000 };
+enum {
+	LOOK_NS = 10000000,
+	/* The age from which a process that reads from memory alone is shown: a table costs 0.1 ms. */
+	LASTS_NS = 100000000,
+};
 static _Atomic uint64_t kernel_look_at;
 
 /* --- the slot -------------------------------------------------------------------------------- */
@@ -89,7 +96,7 @@ static bool own_show(struct stats_slot *slot)
 	return false;
 }
 
-/* What has been counted before. */
+/* What has been counted before. What another thread counts at this moment may be missing. */
 static void own_move(struct stats_slot *slot)
 {
 	for (unsigned i = 0; i < STATS_COUNT; i++)
@@ -97,6 +104,7 @@ static void own_move(struct stats_slot *slot)
 	for (unsigned i = 0; i < STATS_SIZES; i++)
 		atomic_fetch_add(&slot->sizes[i], atomic_load(&stats_own.sizes[i]));
 	atomic_store(&slot->kind, atomic_load(&stats_own.kind));
+	atomic_store(&slot->environments, atomic_load(&stats_own.environments));
 	atomic_store(&slot->budget, atomic_load(&stats_own.budget));
 	atomic_store(&slot->kernel_since, atomic_load(&stats_own.kernel_since));
 	atomic_store(&slot->kernel_read, atomic_load(&stats_own.kernel_read));
@@ -105,6 +113,8 @@ static void own_move(struct stats_slot *slot)
 	atomic_store(&slot->waiters_most, atomic_load(&stats_own.waiters_most));
 	memset(slot->program, 0, sizeof(slot->program));
 	snprintf(slot->program, sizeof(slot->program), "%s", program_invocation_short_name);
+	atomic_store(&slot->seen_ns, atomic_load(&stats_own.seen_ns));
+	atomic_store(&slot->opened_ns, atomic_load(&stats_own.opened_ns));
 }
 
 static void tell_full(void)
@@ -128,23 +138,53 @@ static void slot_get(void)
 		return;
 	}
 	own_move(slot);
-	shown = own_show(slot);
-	if (!shown)
-		atomic_store(&slot->owner, 0);
+	shown = true; /* a child that is forked from here on takes the slot off */
+	if (own_show(slot))
+		return;
+	shown = false;
+	atomic_store(&slot->owner, 0);
+}
+
+/* Under the lock, after the first open. */
+static void settle(void)
+{
+	int saved = errno;
+
+	slot_get();
+	atomic_store(&stats_settled, true);
+	errno = saved;
+}
+
+void stats_settle(void)
+{
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&stats_settled) && atomic_load(&stats_own.opened_ns))
+		settle();
+	pthread_mutex_unlock(&lock);
+}
+
+void stats_settle_late(void)
+{
+	uint64_t opened = atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed);
+
+	if (opened && clock_now() - opened > LASTS_NS)
+		stats_settle();
 }
 
 void stats_opened(void)
 {
-	if (!atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed)) {
-		pthread_mutex_lock(&lock);
-		if (!atomic_load(&stats_own.opened_ns)) {
-			slot_get();
-			atomic_store(&stats_own.seen_ns, clock_now());
-			atomic_store(&stats_own.opened_ns, atomic_load(&stats_own.seen_ns));
-		}
-		pthread_mutex_unlock(&lock);
+	uint64_t now;
+
+	pthread_mutex_lock(&lock);
+	if (!atomic_load(&stats_own.opened_ns)) {
+		now = clock_now();
+		atomic_store(&stats_own.seen_ns, now);
+		atomic_store(&stats_own.opened_ns, now);
+		if (settings_get()->stats_at)
+			settle();
 	}
 	atomic_fetch_add(&stats_own.environments, 1);
+	pthread_mutex_unlock(&lock);
 }
 
 void stats_serve(void)
@@ -153,15 +193,18 @@ void stats_serve(void)
 		return;
 	atomic_store(&stats_own.kind, STATS_SERVER_KIND);
 	stats_opened();
+	stats_settle();
 	stats_closed();
 }
 
 void stats_kernel_watch(void)
 {
-	uint64_t bytes, none = 0;
+	uint64_t bytes;
 
+	pthread_mutex_lock(&lock);
 	if (!atomic_load(&stats_own.kernel_since) && disk_reads(0, &bytes))
-		(void)atomic_compare_exchange_strong(&stats_own.kernel_since, &none, bytes + 1);
+		atomic_store(&stats_own.kernel_since, bytes + 1);
+	pthread_mutex_unlock(&lock);
 }
 
 uint64_t stats_storage_bytes(void)
@@ -173,13 +216,17 @@ uint64_t stats_storage_bytes(void)
 void stats_closed(void)
 {
 	stats_slot_look(&stats_own, 0);
+	pthread_mutex_lock(&lock);
 	atomic_store_explicit(&stats_own.seen_ns, clock_now(), memory_order_relaxed);
 	atomic_fetch_sub(&stats_own.environments, 1);
+	pthread_mutex_unlock(&lock);
 }
 
 void stats_budget(uint64_t bytes)
 {
+	pthread_mutex_lock(&lock);
 	atomic_store_explicit(&stats_own.budget, bytes, memory_order_relaxed);
+	pthread_mutex_unlock(&lock);
 }
 
 const struct stats_table *stats_own_table(void)
@@ -232,6 +279,7 @@ void stats_waited(uint64_t began)
 
 	if (serves)
 		return;
+	stats_ensure_settled();
 	stats_add(STATS_WAITS, 1);
 	stats_add(STATS_WAIT_NS, now - began);
 	stats_spans_add(&stats_own, now, now - began);
@@ -285,6 +333,7 @@ static void forget(void)
 	if (!shown || !own_hide())
 		memset(&stats_own, 0, sizeof(stats_own));
 	shown = false;
+	atomic_store(&stats_settled, false);
 	pthread_mutex_init(&lock, NULL); /* another thread of the parent may have it */
 	if (waiters_watched)
 		(void)pthread_setspecific(waiters_key, NULL);

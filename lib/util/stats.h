@@ -5,7 +5,8 @@
  * the way of every mdb_get that many threads take at once, add up in the transaction or the cursor
  * and count when it ends.
  *
- * From the first open on, the counters are memory that outlives the process (stats_layout.h).
+ * A process that reads from storage or has read for a while counts in memory that outlives the process
+ * (stats_layout.h).
  *
  * Adding a counter takes: a name in stats_layout.h, a row in stats_report.c, a field at the end of
  * struct lmdbio_stats in include/lmdbio.h and its line in compat/lmdbio_calls.c; the compiler
@@ -25,6 +26,29 @@
  * added to by the functions below alone. */
 extern struct stats_slot stats_own;
 
+/* Whether the process has its slot, or can have none. */
+extern atomic_bool stats_settled;
+
+/* Gives the process its slot, if it has opened an environment: a tenth of a millisecond once. Where no shared
+ * memory can be had the process counts for itself. stats_settle_late(): if that open is long ago.
+ * Threads: any. */
+void stats_settle(void);
+void stats_settle_late(void);
+
+/* Called before the process asks storage for bytes or has waited for some. Threads: any. */
+static inline void stats_ensure_settled(void)
+{
+	if (!atomic_load_explicit(&stats_settled, memory_order_relaxed))
+		stats_settle();
+}
+
+/* Called when a transaction ends, and for each part of a data set that is found in memory. Threads: any. */
+static inline void stats_lasts(void)
+{
+	if (!atomic_load_explicit(&stats_settled, memory_order_relaxed))
+		stats_settle_late();
+}
+
 /* Threads: any. It never blocks. */
 static inline void stats_add(enum stats_counter counter, uint64_t n)
 {
@@ -38,12 +62,13 @@ static inline uint64_t stats_get(enum stats_counter counter)
 	       atomic_load_explicit(&stats_own.base[counter], memory_order_relaxed);
 }
 
-/* `n` requests to storage of `bytes` bytes together. Threads: any. It never blocks. */
+/* `n` requests to storage of `bytes` bytes together. Threads: any. */
 static inline void stats_requests(uint64_t n, uint64_t bytes)
 {
 	uint64_t each = n ? bytes / n : 0;
 	unsigned size = 63 - (unsigned)__builtin_clzll(each | 1);
 
+	stats_ensure_settled();
 	stats_add(STATS_STORAGE_REQUESTS, n);
 	stats_add(STATS_STORAGE_BYTES, bytes);
 	atomic_fetch_add_explicit(&stats_own.sizes[size < STATS_SIZES ? size : STATS_SIZES - 1], n,
@@ -56,12 +81,13 @@ const char *stats_name(enum stats_counter counter);
 /* Reads in flight ahead of need: `n` more, or fewer. */
 static inline void stats_queue(int64_t n)
 {
+	stats_ensure_settled();
 	atomic_fetch_add_explicit(&stats_own.queue, (uint64_t)n, memory_order_relaxed);
 }
 
-/* An environment has been opened, or a forked child has come to use one of its parent's: from now
- * on the process has a slot. Cheap but for the first time. Where no shared memory can be had the
- * process counts for itself. stats_closed(): an environment of stats_opened()'s is closed. */
+/* An environment has been opened, or a forked child has come to use one of its parent's. The first time the
+ * process takes its slot if an lmdbio-run reports for it. stats_closed(): an environment of stats_opened()'s
+ * is closed. */
 void stats_opened(void);
 void stats_closed(void);
 

@@ -4,8 +4,8 @@
  * A table is a memfd named "lmdbio-stats": a head, then STATS_SLOTS slots of whole pages,
  * of which memory is used by those that were given out. lmdbio-run makes one for its program and
  * all of the program's children; a process without lmdbio-run makes one for itself and its forked
- * children. A process maps its slot over stats_own (stats.h), so that an add goes to shared memory
- * at no further cost, and outlives the process. The process keeps a descriptor of the table open,
+ * children when it reads (stats_settle()). A process maps its slot over stats_own (stats.h), so
+ * that an add goes to shared memory at no further cost, and outlives the process. The process keeps a descriptor of the table open,
  * by which /proc shows the table to other processes of the same user; it also keeps the map of the
  * whole table, as programs close descriptors that they have not opened.
  *

@@ -350,6 +350,7 @@ bool leave_to_cache(struct store *store, uint64_t chunk, uint64_t offset, uint64
 		return false;
 	}
 	stats_add(STATS_HITS_CACHE, 1);
+	stats_lasts();
 	if (!store_shows_file(store))
 		store->shown.taints[chunk] = store->shown.epoch;
 	mark_run(store, block_of(start), block_end(end));

@@ -22,6 +22,7 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 	bool there;
 
 	stats_add(STATS_AT_REST, 1);
+	stats_lasts();
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (!is_cached(store, offset, end)) {
 		*waited = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that counters outlive their process, and which table a process takes for one. */
 #include "util/stats.h"
-#include "util/stats_table.h"
 #include "util/clock.h"
 #include "util/stats_private.h"
+#include "util/stats_table.h"
 
 #include "child_said.h"
 
@@ -432,6 +432,75 @@ static void processes_of_the_node_are_found(void **state)
 	free(rows);
 }
 
+/* Whether this process has a table of its own: before it reads, and after one of the ways to come by it. */
+static void read_and_exit(void (*read_some)(void))
+{
+	int answer;
+
+	unsetenv("LMDBIO_STATS_AT");
+	stats_opened();
+	stats_budget(99);
+	stats_lasts();
+	answer = stats_own_table() ? 1 : 0;
+	read_some();
+	answer |= stats_own_table() ? 2 : 0;
+	if (atomic_load(&stats_own.budget) != 99 || atomic_load(&stats_own.environments) != 1)
+		answer |= 4;
+	stats_closed();
+	if (atomic_load(&stats_own.environments))
+		answer |= 8;
+	_exit(answer);
+}
+
+static void nothing(void)
+{
+	stats_add(STATS_HITS_CACHE, 1);
+}
+
+static void wait_once(void)
+{
+	stats_waited(clock_now() - 5);
+}
+
+static void ask_storage(void)
+{
+	stats_requests(1, 4096);
+}
+
+static void ask_ahead(void)
+{
+	stats_queue(1);
+	stats_queue(-1);
+}
+
+static void grow_old(void)
+{
+	stats_own.opened_ns -= UINT64_C(1000000000);
+	stats_lasts();
+}
+
+static void process_has_a_table_from_its_first_read_on(void **state)
+{
+	static const struct {
+		void (*read_some)(void);
+		int answer;
+	} cases[] = {
+		{nothing, 0}, {wait_once, 2}, {ask_storage, 2}, {ask_ahead, 2}, {grow_old, 2},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (!pid)
+			read_and_exit(cases[i].read_some);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), cases[i].answer);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +514,7 @@ int main(void)
 		cmocka_unit_test(table_of_many_dead_processes_stays_small),
 		cmocka_unit_test(process_in_a_full_table_counts_for_itself_and_says_so),
 		cmocka_unit_test(processes_of_the_node_are_found),
+		cmocka_unit_test(process_has_a_table_from_its_first_read_on),
 	};
 
 	return cmocka_run_group_tests(tests, child_environment_clear, NULL);
