@@ -19,10 +19,17 @@
 #define SYS_cachestat 451
 #endif
 
+bool io_is_told_behind(void *behind)
+{
+	unsigned char page;
+
+	return !mincore(behind, 4096, &page) && !(page & 1);
+}
+
 bool io_is_told(int fd)
 {
-	unsigned char page = 1;
 	struct stat st;
+	bool told;
 	void *behind;
 
 	if (fstat(fd, &st))
@@ -32,10 +39,9 @@ bool io_is_told(int fd)
 		      (off_t)round_up((uint64_t)st.st_size, HUGE_PAGE));
 	if (behind == MAP_FAILED)
 		return false;
-	if (mincore(behind, 4096, &page))
-		page = 1;
+	told = io_is_told_behind(behind);
 	munmap(behind, 4096);
-	return !(page & 1);
+	return told;
 }
 
 int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)

@@ -10,6 +10,9 @@
  * thread. */
 bool io_is_told(int fd);
 
+/* The same, of a map of the file: a page that lies a huge page's length behind the file's end. */
+bool io_is_told_behind(void *behind);
+
 /* How many pages of a range the page cache has, by one system call and no map; those that are being read
  * count. Returns 0, or an errno: the kernel is older than 6.5, or a sandbox refuses. Any thread. */
 int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);

@@ -3,7 +3,9 @@
 #include "window/store_private.h"
 
 #include "io/io_told.h"
+#include "util/checked.h"
 #include "util/descriptor.h"
+#include "util/huge.h"
 #include "util/stats.h"
 
 #include <fcntl.h>
@@ -145,12 +147,22 @@ static bool is_found_by_trying(struct store *store, uint64_t offset)
 	return false;
 }
 
+/* The file may go on behind this snapshot's end, so only a yes counts. */
+static bool is_told_by_window(const struct store *store)
+{
+	uint64_t behind = round_up(store_size(store), HUGE_PAGE);
+
+	return store_shows_file(store) && behind + 4096 <= store->file.length &&
+	       io_is_told_behind(store->file.base + behind);
+}
+
 bool is_told(struct store *store)
 {
 	enum store_told told = atomic_load_explicit(&store->look.told, memory_order_relaxed);
 
 	if (told == TOLD_UNKNOWN) {
-		told = io_is_told(store->file.fd) ? TOLD_TRULY : TOLD_NOTHING;
+		told = is_told_by_window(store) || io_is_told(store->file.fd) ? TOLD_TRULY
+									      : TOLD_NOTHING;
 		atomic_store_explicit(&store->look.told, told, memory_order_relaxed);
 	}
 	return told == TOLD_TRULY;
