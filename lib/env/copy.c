@@ -86,7 +86,7 @@ static int origin_ready(MDB_env *env)
 	if (!rc)
 		rc = env->origin->call.mdb_env_get_fd(env->orig, &fd);
 	/* It copies as much as its descriptor's file has. */
-	return rc ? rc : env_file_is(env, fd) ? 0 : EBADF;
+	return rc ? rc : env_file_is(env, fd) ? 0 : errno;
 }
 
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)

@@ -536,7 +536,7 @@ int env_set_mapsize(MDB_env *env, size_t size)
 
 	/* Its new map would be another file's. */
 	if (env->mode == ENV_OWN && (!env_file_is(env, env->fd) || !env_file_is(env, env->data)))
-		return EBADF;
+		return errno;
 	/* The original unmaps its map before it makes the new one. If that fails, as it does for the
 	 * size in a damaged file, the next transaction would read memory that is gone. */
 	if (env->mode == ENV_OWN &&

@@ -234,7 +234,7 @@ int env_file_hold(MDB_env *env);
 void env_file_lift(MDB_env *env);
 void env_file_release(MDB_env *env);
 /* Whether a descriptor is the data file. Where the original takes a size or a map from its own,
- * another file's would be wrong. */
+ * another file's would be wrong. False, with errno: see descriptor_is(). */
 bool env_file_is(const MDB_env *env, int fd);
 /* What the data file is now, by any way that still leads to it; else what it was. */
 void env_file_look(const MDB_env *env, struct stat *st);

@@ -93,7 +93,8 @@ static inline bool descriptor_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* Whether it still is the file that it was. Asked before each read. */
+/* Whether it still is the file that it was. Asked before each read. False, with errno: EBADF if it is another file, or
+ * why the kernel cannot tell. */
 static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
 {
 #ifdef AT_STATX_DONT_SYNC
@@ -103,7 +104,12 @@ static inline bool descriptor_is(int fd, uint64_t device, uint64_t inode)
 #endif
 	struct descriptor_file file;
 
-	return descriptor_look(fd, flags, &file) && file.device == device && file.inode == inode;
+	if (!descriptor_look(fd, flags, &file))
+		return false;
+	if (file.device == device && file.inode == inode)
+		return true;
+	errno = EBADF;
+	return false;
 }
 
 /* Closes what still is the file that it was: what has taken its place is the program's. */
