@@ -102,24 +102,29 @@ void fork_delist(MDB_env *env)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* Whether the path still leads to the file that is open. */
-static bool same_file(const MDB_env *env, MDB_env *orig)
+/* Whether a descriptor leads to the file that is open. Returns 0, MDB_INVALID (it does not), or why the kernel cannot
+ * tell. */
+static int same_file(const MDB_env *env, int fd)
 {
-	int fd;
-
-	return !env->origin->call.mdb_env_get_fd(orig, &fd) && env_file_is(env, fd);
+	if (env_file_is(env, fd))
+		return 0;
+	return errno == EBADF ? MDB_INVALID : errno;
 }
 
-/* Opens what `path` leads to. Returns 0, MDB_INVALID (it is not the file that is open), or what the
- * original says. */
+/* Opens what `path` leads to. Returns 0, MDB_INVALID (it is not the file that is open), why that cannot be told, or
+ * what the original says. */
 static int open_same(const MDB_env *env, const char *path, unsigned flags, MDB_env **orig)
 {
-	int rc = env_open_origin(env, path, flags, orig);
+	int fd, rc = env_open_origin(env, path, flags, orig);
 
-	if (rc || env->later || same_file(env, *orig))
+	if (rc || env->later)
 		return rc;
-	env->origin->call.mdb_env_close(*orig);
-	return MDB_INVALID;
+	rc = env->origin->call.mdb_env_get_fd(*orig, &fd);
+	if (!rc)
+		rc = same_file(env, fd);
+	if (rc)
+		env->origin->call.mdb_env_close(*orig);
+	return rc;
 }
 
 /* Opens the file that has no name any more, because another one has taken its place. With a lock file
@@ -127,9 +132,13 @@ static int open_same(const MDB_env *env, const char *path, unsigned flags, MDB_e
 static int open_nameless(const MDB_env *env, MDB_env **orig)
 {
 	char path[32];
+	int rc;
 
-	if (env->later || !(env->flags & MDB_NOLOCK) || !env_file_is(env, env->data))
+	if (env->later || !(env->flags & MDB_NOLOCK))
 		return MDB_INVALID;
+	rc = same_file(env, env->data);
+	if (rc)
+		return rc;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", env->data);
 	return open_same(env, path, env->flags | MDB_NOSUBDIR, orig);
 }

@@ -111,6 +111,15 @@ static size_t metas_make(const struct container_info *info, uint8_t *pages)
 	return FORMAT_METAS * (size_t)info->page_size;
 }
 
+/* Why the container could not be read. EBADF says only that its descriptor is not known to lead to it: the program has
+ * closed the descriptor, or the kernel could not tell. */
+static int read_code(const struct packed *packed, int rc)
+{
+	if (rc != EBADF)
+		return container_code(rc);
+	return descriptor_is(packed->fd, packed->identity.device, packed->identity.inode) ? EIO : errno;
+}
+
 /* The stand-in for the data file. */
 static int scratch_open(struct packed *packed, const struct container_info *info)
 {
@@ -138,7 +147,7 @@ static int scratch_open(struct packed *packed, const struct container_info *info
 	if (info->has_meta && front == (uint64_t)FORMAT_METAS * info->page_size)
 		done = metas_make(info, bytes);
 	else
-		rc = container_code(io_read(&packed->data, bytes, front, 0, &done));
+		rc = read_code(packed, io_read(&packed->data, bytes, front, 0, &done));
 	if (!rc && pwrite(fd, bytes, done, 0) != (ssize_t)done)
 		rc = errno ? errno : ENOSPC;
 	free(bytes);
@@ -169,7 +178,7 @@ int packed_open(struct packed **ret, int fd, const char *path)
 		rc = io_open_chosen(&packed->below, packed->fd, settings_get()->io,
 				    &packed->backend, &packed->why);
 	if (!rc)
-		rc = io_open_container(&packed->data, &packed->below, NULL);
+		rc = read_code(packed, io_open_container(&packed->data, &packed->below, NULL));
 	if (!rc) {
 		info = container_info(&packed->data);
 		/* As staged_identify() has it, without reading the ends once more. */
@@ -232,7 +241,7 @@ int packed_copy(struct packed *packed, int fd, uint64_t length)
 		uint64_t part = length - offset < COPY_STEP ? length - offset : COPY_STEP;
 		size_t done;
 
-		rc = container_code(io_read(&packed->data, bytes, part, offset, &done));
+		rc = read_code(packed, io_read(&packed->data, bytes, part, offset, &done));
 		if (!rc)
 			rc = done ? copy_write(fd, bytes, done) : MDB_CORRUPTED;
 		offset += done;

@@ -19,7 +19,7 @@ static int spill_write(struct store *store, uint64_t offset, const uint8_t *byte
 {
 	/* It is the one under the window; a file of the program's is not to be written to. */
 	if (!descriptor_is(store->packed->scratch, store->file.device, store->file.inode))
-		return EBADF;
+		return errno;
 	if (!limits_allow_file(offset + length))
 		return EFBIG;
 	return whole_write(store->packed->scratch, bytes, length, offset);
