@@ -216,11 +216,13 @@ static int table_open(struct table **ret, const char *path, unsigned mode, unsig
 	if (!table)
 		return ENOMEM;
 	*table = (struct table){.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, mode)};
-	rc = table->fd < 0 ? errno : 0;
-	if (rc)
+	if (table->fd < 0) {
+		rc = errno;
 		goto fail;
-	table->fresh = !lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
-	if (!table->fresh)
+	}
+	rc = lock_byte(table->fd, F_OFD_SETLK, F_WRLCK, 0);
+	table->fresh = !rc;
+	if (rc == EAGAIN || rc == EACCES) /* other processes have it */
 		rc = lock_byte(table->fd, F_OFD_SETLKW, F_RDLCK, 0);
 	if (!rc)
 		rc = table_map(table, most);
