@@ -35,8 +35,9 @@ extern "C" {
  * Returns, the same on all ranks: 0; EINVAL (options); MDB_INVALID, MDB_VERSION_MISMATCH (not a
  * data file); ESTALE (the file changed meanwhile, or ranks see different files); MDB_CORRUPTED (a
  * container that is damaged); ENOMEM (no room for buffers, or the budget of a node is less than the
- * data); ENOSPC, EDQUOT, EROFS, EACCES (the target); EIO (storage or MPI); another errno of a file
- * operation; what the progress function has returned. */
+ * data); EBUSY (another process has kept part of a node's memory to itself for a minute); ENOSPC,
+ * EDQUOT, EROFS, EACCES (the target); EIO (storage or MPI); another errno of a file operation; what
+ * the progress function has returned. */
 int lmdbio_mpi_stage(MPI_Comm comm, const char *path, const struct lmdbio_stage_options *options);
 
 /* Lets go of the node's memory.

@@ -33,6 +33,7 @@
 #pragma redefine_extname arena_reserve lmdbio_core_arena_reserve
 #pragma redefine_extname arena_serve lmdbio_core_arena_serve
 #pragma redefine_extname arena_serve_sleeps lmdbio_core_arena_serve_sleeps
+#pragma redefine_extname arena_tables_make lmdbio_core_arena_tables_make
 #pragma redefine_extname arena_touch lmdbio_core_arena_touch
 #pragma redefine_extname arena_unpin lmdbio_core_arena_unpin
 #pragma redefine_extname arena_unreserve lmdbio_core_arena_unreserve

@@ -161,6 +161,10 @@ bool arena_progressed(const struct arena *arena, uint64_t progress);
 
 /* --- pins ----------------------------------------------------------------------------------- */
 
+/* Makes the tables of all chunks, each of which is otherwise made when one of its chunks is first claimed or pinned.
+ * Returns false if there is no memory for one: its chunks can be neither claimed nor pinned. */
+bool arena_tables_make(struct arena *arena);
+
 /* Before this process maps a chunk: keeps it from being evicted. Counted once per process, not per
  * call. false: it is being evicted right now, take it as not present. */
 bool arena_pin(struct arena *arena, uint64_t chunk);

@@ -56,6 +56,14 @@ struct arena_group *arena_group_need(struct arena *arena, uint64_t chunk, unsign
 	return &arena->groups[number];
 }
 
+bool arena_tables_make(struct arena *arena)
+{
+	for (uint64_t chunk = 0; chunk < arena->chunks; chunk += ARENA_GROUP)
+		if (!arena_group_need(arena, chunk, arena->row))
+			return false;
+	return true;
+}
+
 unsigned arena_pieces(const struct arena *arena, uint64_t chunk)
 {
 	const struct arena_group *group = arena_group_of(arena, chunk);

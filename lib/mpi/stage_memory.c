@@ -60,6 +60,9 @@ static int attach(struct stage_target *target)
 		return rc;
 	if (why) /* it is this process's alone */
 		return ENOMEM;
+	/* Without the tables, a claim or a pin would fail as if another process had the chunk. */
+	if (!arena_tables_make(target->arena))
+		return ENOMEM;
 	/* What is there needs no room, also where others' data sets have come since. */
 	return arena_budget(target->arena) < block_count(target) * ARENA_BLOCK && !is_whole(target)
 		       ? ENOMEM
