@@ -247,14 +247,11 @@ int target_commit(struct target *target, const struct stat *like)
 /* Removes the directory that was made, if it is empty and still has its name. */
 static void directory_remove(const struct target *target)
 {
-	const char *name = basename(target->directory);
-	int parent = openat(target->directory_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_MAX + sizeof("../")];
 
-	if (parent < 0)
-		return;
-	if (partial_is_named(parent, name, target->directory_fd))
-		unlinkat(parent, name, AT_REMOVEDIR);
-	close(parent);
+	snprintf(name, sizeof(name), "../%s", basename(target->directory));
+	if (partial_is_named(target->directory_fd, name, target->directory_fd))
+		unlinkat(target->directory_fd, name, AT_REMOVEDIR);
 }
 
 void target_close(struct target *target, bool resumable)
