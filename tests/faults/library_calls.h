@@ -23,9 +23,26 @@ void calls_end(void);
 /* Whether calls are written down. */
 void calls_record(bool record);
 /* The n-th call at a place fails from now on, n from 1; with `on`, all after it as well. */
-void calls_arm(uintptr_t at, unsigned n, bool on);
+void calls_arm(const struct call_place *place, unsigned n, bool on);
+/* The name of the call that fails now, or NULL. */
+const char *calls_failing(void);
 /* No call fails any more. Returns whether one has. */
 bool calls_disarm(void);
+/* Around what the test does for itself: no call fails meanwhile, or is written down. */
+void calls_spare(bool spare);
+/* What this process and its children do without from now on. */
+enum {
+	LACK_STATX = 1,
+	LACK_TMPFILE = 2,    /* files without a name */
+	LACK_REMOVE = 4,     /* MADV_REMOVE */
+	LACK_POPULATE = 8,   /* MADV_POPULATE_READ */
+	LACK_TOLD = 16,	     /* mincore(2) says of each page that it is there, as of another user's file */
+	LACK_RING = 32,	     /* io_uring */
+	LACK_NAMES = 64,     /* the kernel's list of sockets */
+	LACK_SYSCALLS = 128, /* cachestat(2), and a setitimer(2) that copies before it refuses */
+	LACK_FALLOCATE = 256 /* fallocate(2) that makes a file longer */
+};
+void calls_lack(unsigned what);
 const struct call_place *calls_place(unsigned number); /* NULL: there are no more */
 
 #endif

@@ -15,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <lmdb.h>
 #include <lmdbio.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +25,8 @@
 
 enum { RECORDS = 600, VALUE = 2500, LOOKS = 20, BATCH = 20 };
 
-bool lives_strict, lives_failed;
+struct lives_data lives_data;
 static struct place place;
-static char scratch[200]; /* a directory; in it: */
-static char container[220], packed[220], later[220], summed[220], staged[220], stage[220], text[220];
-static int nowhere; /* /dev/null */
 
 static size_t value_make(void *bytes, uint64_t i)
 {
@@ -39,15 +35,8 @@ static size_t value_make(void *bytes, uint64_t i)
 	return VALUE;
 }
 
-void lives_end(int how, const char *what, int rc)
-{
-	printf("%s: %d (%s)\n", what, rc, mdb_strerror(rc));
-	fflush(stdout);
-	_exit(lives_strict && how != DESCRIPTORS ? NOT_AGAIN : how);
-}
-
 /* Whether a call has done what it is to do; else its code is one of the fault's. */
-static bool is_done(const char *what, int rc)
+bool lives_done(const char *what, int rc)
 {
 	static const int codes[] = {EIO, ENOMEM, EMFILE, EAGAIN, ENOSPC, EFBIG, EADDRINUSE};
 
@@ -74,26 +63,26 @@ static void judge(const MDB_val *key, const MDB_val *data, uint64_t i)
 		lives_end(WRONG_BYTES, "bytes", (int)i);
 }
 
-static void look_up(MDB_txn *txn, MDB_dbi dbi, uint64_t i)
+void lives_look_up(MDB_txn *txn, MDB_dbi dbi, uint64_t i)
 {
 	char name[9];
 	MDB_val key = {8, name}, data;
 
 	snprintf(name, sizeof(name), "%08u", (unsigned)i);
-	if (is_done("mdb_get", mdb_get(txn, dbi, &key, &data)))
+	if (lives_done("mdb_get", mdb_get(txn, dbi, &key, &data)))
 		judge(NULL, &data, i);
-	if (is_done("lmdbio_get_record", lmdbio_get_record(txn, dbi, i, &key, &data)))
+	if (lives_done("lmdbio_get_record", lmdbio_get_record(txn, dbi, i, &key, &data)))
 		judge(&key, &data, i);
 }
 
-static void scan(MDB_txn *txn, MDB_dbi dbi)
+void lives_scan(MDB_txn *txn, MDB_dbi dbi)
 {
 	MDB_cursor *cursor;
 	MDB_val key, data;
 	uint64_t n = 0;
 	int rc;
 
-	if (!is_done("mdb_cursor_open", mdb_cursor_open(txn, dbi, &cursor)))
+	if (!lives_done("mdb_cursor_open", mdb_cursor_open(txn, dbi, &cursor)))
 		return;
 	while (!(rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)))
 		judge(&key, &data, n++);
@@ -101,7 +90,7 @@ static void scan(MDB_txn *txn, MDB_dbi dbi)
 	if (rc == MDB_NOTFOUND && n != RECORDS)
 		lives_end(MISSING, "records", (int)n);
 	if (rc != MDB_NOTFOUND)
-		(void)is_done("mdb_cursor_get", rc);
+		(void)lives_done("mdb_cursor_get", rc);
 }
 
 static void hint(MDB_txn *txn, MDB_dbi dbi)
@@ -113,8 +102,9 @@ static void hint(MDB_txn *txn, MDB_dbi dbi)
 		snprintf(names[i], sizeof(names[i]), "%08u", i * 29);
 		keys[i] = (MDB_val){8, names[i]};
 	}
-	(void)is_done("lmdbio_prefetch_keys", lmdbio_prefetch_keys(txn, dbi, keys, LOOKS));
-	(void)is_done("lmdbio_prefetch_range", lmdbio_prefetch_range(txn, dbi, &keys[1], &keys[3]));
+	(void)lives_done("lmdbio_prefetch_keys", lmdbio_prefetch_keys(txn, dbi, keys, LOOKS));
+	(void)lives_done("lmdbio_prefetch_range",
+			 lmdbio_prefetch_range(txn, dbi, &keys[1], &keys[3]));
 }
 
 static void fork_read(MDB_env *env)
@@ -125,14 +115,14 @@ static void fork_read(MDB_env *env)
 	MDB_dbi dbi;
 
 	if (child < 0) {
-		(void)is_done("fork", errno);
+		(void)lives_done("fork", errno);
 		return;
 	}
 	if (!child) {
-		if (is_done("a child's mdb_txn_begin",
-			    mdb_txn_begin(env, NULL, MDB_RDONLY, &txn)) &&
-		    is_done("a child's mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
-			look_up(txn, dbi, 77);
+		if (lives_done("a child's mdb_txn_begin",
+			       mdb_txn_begin(env, NULL, MDB_RDONLY, &txn)) &&
+		    lives_done("a child's mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi)))
+			lives_look_up(txn, dbi, 77);
 		_exit(0);
 	}
 	waitpid(child, &status, 0);
@@ -142,32 +132,32 @@ static void fork_read(MDB_env *env)
 
 static void copy(MDB_env *env)
 {
-	(void)is_done("mdb_env_copyfd2", mdb_env_copyfd2(env, nowhere, 0));
-	(void)is_done("mdb_env_copyfd2 of what is used",
-		      mdb_env_copyfd2(env, nowhere, MDB_CP_COMPACT));
+	(void)lives_done("mdb_env_copyfd2", mdb_env_copyfd2(env, lives_data.nowhere, 0));
+	(void)lives_done("mdb_env_copyfd2 of what is used",
+			 mdb_env_copyfd2(env, lives_data.nowhere, MDB_CP_COMPACT));
 }
 
-static struct settings *settings_own(void)
+struct settings *lives_settings(void)
 {
 	return (struct settings *)(uintptr_t)settings_get();
 }
 
-static void read_environment(const char *store, const char *path, unsigned flags)
+void lives_read(const char *store, const char *path, unsigned flags)
 {
 	MDB_env *env;
 	MDB_txn *txn;
 	MDB_dbi dbi;
 
-	settings_own()->store = store;
-	if (!is_done("mdb_env_create", mdb_env_create(&env)))
+	lives_settings()->store = store;
+	if (!lives_done("mdb_env_create", mdb_env_create(&env)))
 		return;
-	if (is_done("mdb_env_open", mdb_env_open(env, path, MDB_RDONLY | flags, 0600)) &&
-	    is_done("mdb_txn_begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn))) {
-		if (is_done("mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi))) {
+	if (lives_done("mdb_env_open", mdb_env_open(env, path, MDB_RDONLY | flags, 0600)) &&
+	    lives_done("mdb_txn_begin", mdb_txn_begin(env, NULL, MDB_RDONLY, &txn))) {
+		if (lives_done("mdb_dbi_open", mdb_dbi_open(txn, NULL, 0, &dbi))) {
 			hint(txn, dbi);
 			for (uint64_t i = 0; i < LOOKS; i++)
-				look_up(txn, dbi, i * 29);
-			scan(txn, dbi);
+				lives_look_up(txn, dbi, i * 29);
+			lives_scan(txn, dbi);
 		}
 		mdb_txn_abort(txn);
 		copy(env);
@@ -176,7 +166,7 @@ static void read_environment(const char *store, const char *path, unsigned flags
 	mdb_env_close(env);
 }
 
-static void load(const struct lmdbio_loader_options *options)
+void lives_load(const struct lmdbio_loader_options *options)
 {
 	struct lmdbio_quality quality = {.size = sizeof(quality)};
 	struct lmdbio_loader *loader;
@@ -185,8 +175,8 @@ static void load(const struct lmdbio_loader_options *options)
 	unsigned n = 0;
 	int rc;
 
-	if (!is_done("lmdbio_loader_open",
-		     lmdbio_loader_open(&loader, place.directory, 0, NULL, options)))
+	if (!lives_done("lmdbio_loader_open",
+			lmdbio_loader_open(&loader, lives_data.directory, 0, NULL, options)))
 		return;
 	rc = lmdbio_loader_epoch(loader, 1);
 	while (!rc && !(rc = lmdbio_loader_next(loader, &batch))) {
@@ -196,15 +186,15 @@ static void load(const struct lmdbio_loader_options *options)
 		n += (unsigned)batch->count;
 		lmdbio_batch_done(batch);
 		if (n == RECORDS / 2 &&
-		    is_done("lmdbio_loader_save", lmdbio_loader_save(loader, state)))
-			(void)is_done("lmdbio_loader_restore",
-				      lmdbio_loader_restore(loader, state));
+		    lives_done("lmdbio_loader_save", lmdbio_loader_save(loader, state)))
+			(void)lives_done("lmdbio_loader_restore",
+					 lmdbio_loader_restore(loader, state));
 	}
 	if (rc != MDB_NOTFOUND)
-		(void)is_done("lmdbio_loader_next", rc);
+		(void)lives_done("lmdbio_loader_next", rc);
 	else if (n != RECORDS)
 		lives_end(MISSING, "records of an epoch", (int)n);
-	if (is_done("lmdbio_loader_quality", lmdbio_loader_quality(loader, 1, 0, 8, &quality)) &&
+	if (lives_done("lmdbio_loader_quality", lmdbio_loader_quality(loader, 1, 0, 8, &quality)) &&
 	    quality.distinct != RECORDS)
 		lives_end(MISSING, "labels", (int)quality.distinct);
 	lmdbio_loader_close(loader);
@@ -215,37 +205,37 @@ static void live_plainly(void)
 	struct lmdbio_loader_options options = {
 		.size = sizeof(options), .batch = BATCH, .order = LMDBIO_ORDER_SHUFFLE};
 
-	read_environment("cache", place.directory, MDB_NOTLS);
-	read_environment("arena", place.directory, MDB_NOTLS);
-	read_environment("auto", container, MDB_NOTLS | MDB_NOSUBDIR);
-	load(&options);
+	lives_read("cache", lives_data.directory, MDB_NOTLS);
+	lives_read("arena", lives_data.directory, MDB_NOTLS);
+	lives_read("auto", lives_data.container, MDB_NOTLS | MDB_NOSUBDIR);
+	lives_load(&options);
 }
 
 /* O_DIRECT, by an io_uring where there is one; kernels tell what they can in other ways without MDB_NORDAHEAD. */
 static void live_directly(void)
 {
-	settings_own()->io = "direct";
-	read_environment("arena", place.directory, MDB_NOTLS | MDB_NORDAHEAD);
-	read_environment("auto", place.directory, MDB_NOTLS);
-	settings_own()->io = "pread";
-	read_environment("arena", place.directory, MDB_NORDAHEAD);
-	settings_own()->io = "auto";
+	lives_settings()->io = "direct";
+	lives_read("arena", lives_data.directory, MDB_NOTLS | MDB_NORDAHEAD);
+	lives_read("auto", lives_data.directory, MDB_NOTLS);
+	lives_settings()->io = "pread";
+	lives_read("arena", lives_data.directory, MDB_NORDAHEAD);
+	lives_settings()->io = "auto";
 }
 
 static void live_later(void)
 {
-	read_environment("cache", later, MDB_NOSUBDIR);
-	read_environment("arena", later, MDB_NOSUBDIR | MDB_NOTLS);
-	settings_own()->checksum = checksum_find("fnv1a");
-	read_environment("cache", summed, MDB_NOSUBDIR | MDB_NOTLS);
-	settings_own()->checksum = NULL;
+	lives_read("cache", lives_data.later, MDB_NOSUBDIR);
+	lives_read("arena", lives_data.later, MDB_NOSUBDIR | MDB_NOTLS);
+	lives_settings()->checksum = checksum_find("fnv1a");
+	lives_read("cache", lives_data.summed, MDB_NOSUBDIR | MDB_NOTLS);
+	lives_settings()->checksum = NULL;
 }
 
 static void live_staged(void)
 {
-	settings_own()->staged = staged;
-	read_environment("cache", place.directory, MDB_NOTLS);
-	settings_own()->staged = NULL;
+	lives_settings()->staged = lives_data.staged;
+	lives_read("cache", lives_data.directory, MDB_NOTLS);
+	lives_settings()->staged = NULL;
 }
 
 static void live_loading(void)
@@ -254,17 +244,17 @@ static void live_loading(void)
 						.batch = BATCH,
 						.order = LMDBIO_ORDER_SHUFFLE,
 						.memory = RECORDS * VALUE / 3,
-						.stage_dir = stage};
+						.stage_dir = lives_data.stage};
 
-	settings_own()->store = "cache";
-	load(&options);
-	load(&options); /* the file on the local disk is there */
+	lives_settings()->store = "cache";
+	lives_load(&options);
+	lives_load(&options); /* the file on the local disk is there */
 	options.stage_dir = NULL;
 	options.order = LMDBIO_ORDER_OPPORTUNISTIC;
-	load(&options);
-	settings_own()->io = "direct";
-	load(&options);
-	settings_own()->io = "auto";
+	lives_load(&options);
+	lives_settings()->io = "direct";
+	lives_load(&options);
+	lives_settings()->io = "auto";
 }
 
 /* An environment that cannot be opened, and why. */
@@ -273,11 +263,11 @@ static void refuse(const char *path, unsigned flags, int code)
 	MDB_env *env;
 	int rc;
 
-	if (!is_done("mdb_env_create", mdb_env_create(&env)))
+	if (!lives_done("mdb_env_create", mdb_env_create(&env)))
 		return;
 	rc = mdb_env_open(env, path, flags, 0600);
 	if (rc != code)
-		(void)is_done("mdb_env_open of what cannot be read", rc);
+		(void)lives_done("mdb_env_open of what cannot be read", rc);
 	if (!rc)
 		lives_end(WRONG_CODE, "mdb_env_open of what cannot be read", rc);
 	mdb_env_close(env);
@@ -291,19 +281,23 @@ static void set(const char *variable, const char *value)
 
 static void live_refused(void)
 {
-	dup2(nowhere, STDERR_FILENO); /* where it is told why */
-	settings_own()->verbose = true;
+	char told[300];
+
+	dup2(lives_data.nowhere, STDERR_FILENO); /* where it is told why */
+	lives_settings()->verbose = true;
 	refuse("/nowhere/at/all", MDB_RDONLY, ENOENT);
-	refuse(text, MDB_RDONLY | MDB_NOSUBDIR, MDB_INVALID);
-	refuse(text, MDB_RDONLY, ENOTDIR);
-	refuse(scratch, MDB_RDONLY, ENOENT);
-	refuse(container, MDB_NOSUBDIR, EACCES);
-	refuse(packed, 0, EACCES);
-	settings_own()->verbose = false;
-	set("LMDBIO_STAGED", staged);
-	set("LMDBIO_LMDB1", container);
+	refuse(lives_data.text, MDB_RDONLY | MDB_NOSUBDIR, MDB_INVALID);
+	refuse(lives_data.text, MDB_RDONLY, ENOTDIR);
+	refuse(lives_data.scratch, MDB_RDONLY, ENOENT);
+	refuse(lives_data.container, MDB_NOSUBDIR, EACCES);
+	refuse(lives_data.packed, 0, EACCES);
+	lives_settings()->verbose = false;
+	set("LMDBIO_STAGED", lives_data.staged);
+	set("LMDBIO_LMDB1", lives_data.container);
 	set("LMDBIO_NODE", "node");
 	set("LMDBIO_STATS", "file:told");
+	snprintf(told, sizeof(told), "%s/told", lives_data.scratch);
+	set("LMDBIO_STATS", told);
 	set("LMDBIO_STATS_AT", "1/3/77");
 }
 
@@ -313,16 +307,18 @@ const struct life lives[] = {
 };
 const unsigned lives_count = sizeof(lives) / sizeof(*lives);
 
-static void container_make(void)
+void lives_pack(const char *path, const void *dictionary, size_t dictionary_size)
 {
-	struct container_write_options options = {
-		.page_size = 4096, .chunk_size = 64 << 10, .level = 1};
+	struct container_write_options options = {.page_size = 4096,
+						  .chunk_size = 64 << 10,
+						  .level = 1,
+						  .dictionary = dictionary,
+						  .dictionary_size = dictionary_size};
 	struct container_writer *writer;
-	char inside[300];
 	int from = open(place.data, O_RDONLY | O_CLOEXEC), to;
 	uint8_t *bytes;
 
-	to = open(container, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	to = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	options.size = (uint64_t)lseek(from, 0, SEEK_END);
 	bytes = calloc(1, options.size);
 	if (!bytes || pread(from, bytes, options.size, 0) != (ssize_t)options.size ||
@@ -330,12 +326,19 @@ static void container_make(void)
 	    container_write_bytes(writer, bytes, options.size) || container_write_finish(writer))
 		abort();
 	container_write_close(writer);
-	snprintf(inside, sizeof(inside), "%s/data.mdb.zst", packed);
-	if (mkdir(packed, 0700) || link(container, inside))
-		abort();
 	free(bytes);
 	close(from);
 	close(to);
+}
+
+/* A directory with a container in place of its data file. */
+static void packed_make(void)
+{
+	char inside[300];
+
+	snprintf(inside, sizeof(inside), "%s/data.mdb.zst", lives_data.packed);
+	if (mkdir(lives_data.packed, 0700) || link(lives_data.container, inside))
+		abort();
 }
 
 /* A sealed copy where lmdbio-stage would put it. */
@@ -350,10 +353,10 @@ static void staged_make(void)
 		abort();
 	close(fd);
 	staged_name(&original.identity, name);
-	snprintf(below, sizeof(below), "%s/%s", staged, name);
+	snprintf(below, sizeof(below), "%s/%s", lives_data.staged, name);
 	snprintf(command, sizeof(command), "cp '%s' '%s/%s'", place.data, below,
 		 staged_file(&original));
-	if (mkdir(staged, 0700) || mkdir(below, 0700) || system(command) ||
+	if (mkdir(lives_data.staged, 0700) || mkdir(below, 0700) || system(command) ||
 	    guarded_open(&directory, below, false) ||
 	    staged_seal(&directory, staged_file(&original), &original.identity))
 		abort();
@@ -364,53 +367,46 @@ static void names_make(void)
 {
 	const char *base = getenv("TMPDIR");
 
-	snprintf(scratch, sizeof(scratch), "%.150s/lmdbio-lives.XXXXXX",
+	snprintf(lives_data.directory, sizeof(lives_data.directory), "%s", place.directory);
+	snprintf(lives_data.data, sizeof(lives_data.data), "%s", place.data);
+	snprintf(lives_data.scratch, sizeof(lives_data.scratch), "%.150s/lmdbio-lives.XXXXXX",
 		 base && *base ? base : "/tmp");
-	if (!mkdtemp(scratch))
+	if (!mkdtemp(lives_data.scratch))
 		abort();
-	snprintf(container, sizeof(container), "%s/packed.zst", scratch);
-	snprintf(packed, sizeof(packed), "%s/packed", scratch); /* a directory with a container in it */
-	snprintf(later, sizeof(later), "%s/later.mdb", scratch);
-	snprintf(summed, sizeof(summed), "%s/summed.mdb", scratch);
-	snprintf(staged, sizeof(staged), "%s/staged", scratch);
-	snprintf(stage, sizeof(stage), "%s/stage", scratch);
-	snprintf(text, sizeof(text), "%s/text", scratch);
+	snprintf(lives_data.container, sizeof(lives_data.container), "%s/packed.zst",
+		 lives_data.scratch);
+	snprintf(lives_data.packed, sizeof(lives_data.packed), "%s/packed", lives_data.scratch);
+	snprintf(lives_data.later, sizeof(lives_data.later), "%s/later.mdb", lives_data.scratch);
+	snprintf(lives_data.summed, sizeof(lives_data.summed), "%s/summed.mdb", lives_data.scratch);
+	snprintf(lives_data.staged, sizeof(lives_data.staged), "%s/staged", lives_data.scratch);
+	snprintf(lives_data.stage, sizeof(lives_data.stage), "%s/stage", lives_data.scratch);
+	snprintf(lives_data.text, sizeof(lives_data.text), "%s/text", lives_data.scratch);
 }
 
-unsigned lives_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (directory && readdir(directory))
-		n++;
-	closedir(directory);
-	return n;
-}
-
-void lives_begin(void)
+void lives_data_make(void)
 {
 	FILE *file;
 
-	nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	lives_data.nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	place_make(&place);
 	place_put_records(&place, RECORDS, VALUE, value_make);
 	names_make();
-	container_make();
+	lives_pack(lives_data.container, NULL, 0);
+	packed_make();
 	staged_make();
-	file = fopen(text, "w");
-	if (!file || mkdir(stage, 0700) || later_make(place.data, later) ||
-	    later_make_as(place.data, summed, (struct later_how){.sums = true}))
+	file = fopen(lives_data.text, "w");
+	if (!file || mkdir(lives_data.stage, 0700) || later_make(place.data, lives_data.later) ||
+	    later_make_as(place.data, lives_data.summed, (struct later_how){.sums = true}))
 		abort();
 	fprintf(file, "This is no data file.\n");
 	fclose(file);
 }
 
-void lives_over(void)
+void lives_data_remove(void)
 {
 	char command[300];
 
-	snprintf(command, sizeof(command), "rm -rf '%s'", scratch);
+	snprintf(command, sizeof(command), "rm -rf '%s'", lives_data.scratch);
 	if (system(command))
 		abort();
 	place_remove(&place);
@@ -422,12 +418,14 @@ void lives_for_all_users(void)
 
 	/* Of the directories below, which are the loader's and lmdbio-stage's, no other user is to have any. */
 	snprintf(command, sizeof(command), "chmod a+rwx '%s' '%s' && chmod a+rw '%s'/*.* '%s'/*.*",
-		 scratch, place.directory, scratch, place.directory);
+		 lives_data.scratch, lives_data.directory, lives_data.scratch,
+		 lives_data.directory);
 	if (system(command))
 		abort();
 }
 
 bool lives_in_reach(void)
 {
-	return !access(place.directory, R_OK | W_OK | X_OK) && !access(container, R_OK);
+	return !access(lives_data.directory, R_OK | W_OK | X_OK) &&
+	       !access(lives_data.container, R_OK);
 }

@@ -197,10 +197,10 @@ int main(void)
 {
 	unsigned bad = 0;
 
-	lives_begin();
+	lives_data_make();
 	for (unsigned i = 0; i < LIMITS; i++)
 		if (is_tried(&limits[i]))
 			bad += limit_run(&limits[i], getenv("TESTS_LONG"));
-	lives_over();
+	lives_data_remove();
 	return bad != 0;
 }

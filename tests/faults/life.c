@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Ends a process whose life has gone wrong. */
+#include "life.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool lives_strict, lives_failed;
+
+void lives_end(int how, const char *what, int rc)
+{
+	printf("%s: %d (%s)\n", what, rc, rc > 0 ? strerror(rc) : "no errno");
+	fflush(stdout);
+	_exit(lives_strict && how != DESCRIPTORS ? NOT_AGAIN : how);
+}
+
+unsigned lives_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (directory && readdir(directory))
+		n++;
+	closedir(directory);
+	return n;
+}
