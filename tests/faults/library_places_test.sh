@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a test makes each place of the core that calls the C library fail, once and for ever.
+# Checks that a test makes each place of the core, of lmdbio-convert and of the stagings that calls the C library
+# fail, once and for ever.
 #
 # places_open lists those that no life of the tests reaches: file, function, call, and behind a # why none can. A
 # place that is neither there nor made to fail ends this test, and so does a line there that is not needed any more,
@@ -56,6 +57,12 @@ take() {
 }
 
 take library "(ahead|arena|container|cursor|env|format|index|io|loader|node|origin|prefetch|util|window)/"
+take convert "convert/|tools/"
+if [ -x "$top_builddir/tests/faults/stage_calls_test" ]; then
+	take stage "mpi/(stage|part_file)"
+else
+	not_run "places_of_stage_calls_test_are_found" "no MPI here"
+fi
 sort -u "$scratch/all" >"$scratch/names"
 # Places that a life reaches at some times only are compared with nothing.
 sed -n '/ # depends/s/ *#.*//p' "$list" >"$scratch/sometimes"
