@@ -31,6 +31,7 @@ enum {
 	/* Data so many times as large as available memory have an arena: bench_larger.sh with 1.1, 2.0 and
 	 * 3.6 times as much. */
 	ENV_STORE_LARGER = 2,
+	ENV_STORE_ALONE_MIN = 64 << 20, /* bytes of a file: every machine has half as much memory */
 	/* A container that is kept compressed is at most so small a part of available memory: 75 MB were
 	 * kept in 192 MiB. */
 	ENV_STORE_PACKED = 2,
@@ -75,6 +76,12 @@ static bool is_held(const MDB_env *env, const struct arena_options *options)
 	return !snapshot_identify(env, &identity) && arena_found(&identity, options) >= env->bytes;
 }
 
+/* Whether memory holds at most half of the data. */
+static bool is_larger(const MDB_env *env)
+{
+	return env->bytes / ENV_STORE_LARGER > memory_allowed("");
+}
+
 /* Whether the page cache is to have what this environment reads, whatever the file system. */
 static bool is_for_cache(const MDB_env *env, const struct arena_options *options, const char **why)
 {
@@ -93,9 +100,8 @@ static bool is_for_cache(const MDB_env *env, const struct arena_options *options
 		return true;
 	}
 	if (strcmp(settings->io, "auto") || env->plans ||
-	    env->bytes + fork_arena_bytes(env) <= memory_budget(settings) ||
-	    env->bytes / ENV_STORE_LARGER > memory_allowed("") || is_served(options) ||
-	    is_held(env, options))
+	    env->bytes + fork_arena_bytes(env) <= memory_budget(settings) || is_larger(env) ||
+	    is_served(options) || is_held(env, options))
 		return false;
 	*why = "more than the memory budget";
 	return true;
@@ -159,6 +165,13 @@ static enum store_kind env_store_kind(const MDB_env *env, const char *backend)
 	return strcmp(backend, "direct") ? STORE_CACHE : STORE_ARENA;
 }
 
+/* Whether what the kernel reads around pages at random is in vain: it goes before it is wanted. */
+static bool is_read_alone(const MDB_env *env)
+{
+	return env->bytes >= ENV_STORE_ALONE_MIN && strcmp(settings_get()->around, "1") != 0 &&
+	       is_larger(env);
+}
+
 /* What values that are read at random bring along. MDB_NORDAHEAD is for what the kernel reads
  * around them, always, whether there is room for it or not: that it stops. */
 static enum store_guess guess_of(const MDB_env *env)
@@ -211,8 +224,11 @@ int env_store_open(MDB_env *env)
 		store_read_singly(&env->store);
 	if (kind == STORE_CACHE && (strcmp(settings->store, "auto") || !local))
 		store_take_care(&env->store);
-	if (kind == STORE_CACHE && local)
+	if (kind == STORE_CACHE && local) {
 		stats_kernel_watch();
+		if (is_read_alone(env))
+			store_read_alone(&env->store);
+	}
 	ahead.kernel = kind == STORE_CACHE && local && !(env->flags & MDB_NORDAHEAD);
 	if (settings->prefetch)
 		rc = prefetch_open(&env->prefetch, &env->store, reads, &ahead);

@@ -43,6 +43,9 @@ enum store_kind {
 
 enum { PROBE_NONE = -2 };
 
+/* Places of a file at which threads and cursors can read on in order, all at once. */
+enum { STORE_STREAMS = 16 };
+
 enum store_told {
 	TOLD_UNKNOWN, /* not asked yet */
 	TOLD_TRULY,
@@ -102,6 +105,9 @@ struct store_granted {
 	_Atomic unsigned sure_row, sure_skip; /* the same of pages that are handed out */
 	atomic_bool careful;                  /* nothing at all is taken for granted */
 	_Atomic unsigned missed;              /* what had to be read, in excess of what was there */
+	atomic_bool alone;                    /* store_read_alone(); then: */
+	_Atomic uint64_t ends[STORE_STREAMS]; /* where ranges ended of which the store made sure */
+	_Atomic unsigned next_end;            /* ... of which this one is replaced next */
 	atomic_bool keeps; /* a scan is under way, and all of the file can stay there */
 	uint64_t room;     /* bytes that it may keep; 0: not asked yet. Under the store lock */
 };
@@ -240,6 +246,13 @@ bool store_limit(struct store *store, uint64_t bytes);
 static inline void store_read_singly(struct store *store)
 {
 	store->file.random = true;
+}
+
+/* Memory holds so little of a local file that the kernel drops what it reads around a page at random
+ * before the program wants it: the store reads such pages alone from now on. Any thread. */
+static inline void store_read_alone(struct store *store)
+{
+	atomic_store_explicit(&store->granted.alone, true, memory_order_relaxed);
 }
 
 /* Without an arena: from now on each page is known to be in memory before it is handed out; without

@@ -45,9 +45,9 @@ static bool keep_scanned(struct store *store, uint64_t offset, uint64_t end)
 /* All of it as one request to the page cache. */
 static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 {
+	bool lone = is_lone(store, offset, end), there;
 	unsigned streak, skip;
 	uint64_t began;
-	bool there;
 	int rc = 0;
 
 	/* The more often values were found there, the more of them pass unasked; but not in front
@@ -57,7 +57,7 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 			return 0;
 	} else if (store->believe_cache) {
 		skip = atomic_load_explicit(&store->granted.skip, memory_order_relaxed);
-		if (skip) {
+		if (skip && !lone) {
 			atomic_store_explicit(&store->granted.skip, skip - 1, memory_order_relaxed);
 			return 0;
 		}
@@ -75,7 +75,7 @@ static int cache_bring(struct store *store, uint64_t offset, uint64_t end)
 	if (keep_scanned(store, offset, end))
 		goto done;
 	stats_requests(1, end - offset);
-	rc = fault_in(store, offset, end, &there);
+	rc = fault_in(store, offset, end, lone, &there);
 	sure_failed(store, rc);
 	if (!rc) {
 		mark_run(store, block_of(offset), block_end(end));
@@ -138,5 +138,5 @@ const struct store_ops store_cache_ops = {
 	.land = cache_land,
 	.room = cache_room,
 	.scanned = cache_scanned,
-	.reads_around = faults_read_around,
+	.reads_around = cache_reads_around,
 };

@@ -249,11 +249,15 @@ struct store_waiter {
 void map_read(const struct store *store, uint64_t offset, uint64_t length);
 
 /* store_sure.c */
-/* Whether the kernel would read what lies around a page fault. */
-bool faults_read_around(const struct store *store);
-/* Waits for bytes in the file's own map. Returns 0, or EIO: a read has failed. *there: nothing had
- * to be read, as far as the first page tells. */
-int fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there);
+/* Whether the kernel reads what lies around a page of a program that reads at random. */
+bool cache_reads_around(const struct store *store);
+/* Whether the kernel would read too much around a range, and the store takes nothing for granted
+ * there: the file is far larger than memory, and no earlier range ended near. Remembers the range, so
+ * ask once of each. Any thread, no lock. */
+bool is_lone(struct store *store, uint64_t offset, uint64_t end);
+/* Waits for bytes in the file's own map; of a lone range for these bytes and no others. Returns 0, or
+ * EIO: a read has failed. *there: nothing had to be read, as far as the first page tells. */
+int fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there);
 /* That the bytes have been in memory just now. */
 void mark_sure(struct store *store, uint64_t offset, uint64_t end);
 /* What an errno of a read tells of the ones to come. */

@@ -35,7 +35,7 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 		for (; first < last; first += READAHEAD_STEP)
 			(void)!readahead(store->file.fd, (off_t)first, READAHEAD_STEP);
 	}
-	return fault_in(store, offset, end, &there);
+	return fault_in(store, offset, end, false, &there);
 }
 
 static bool guesses_around(const struct store *store)

@@ -12,6 +12,10 @@
  * (io_touch()). That costs 0.2 us more than the program's own fault, and on a virtual machine whose
  * kernel has to be asked for each page-table entry 5 to 10.
  *
+ * Of a local file that is far larger than memory, what the kernel reads around a page (read_ahead_kb,
+ * 8 MiB on some disks) is dropped before it is wanted, unless the program reads on there. So a range
+ * near which none of the last few ranges ended is read alone.
+ *
  * Where all is in memory there is nothing to fail. On a local disk, after many pages in a row that
  * were there, the next ones are taken to be there, too, as long as no read of the file has failed.
  */
@@ -30,16 +34,17 @@ enum {
 	ROW = 16,          /* pages in a row that were there: now more of them at a time */
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
 	PIECE = STORE_FAULT,
-	PIECE_LARGE = 4 * PIECE, /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,   /* bytes of one value that a program waits for at a time */
-	FAULT_NS = 2000,         /* a fault that takes less time has read nothing */
-	READ_NS = 8000,          /* and a read of one page: no disk answers within it */
+	PIECE_LARGE = 4 * PIECE,    /* the most that may be read singly for one that was wanted */
+	FAULT_MOST = 64 << 20,      /* bytes of one value that a program waits for at a time */
+	FAULT_NS = 2000,            /* a fault that takes less time has read nothing */
+	READ_NS = 8000,             /* and a read of one page: no disk answers within it */
 	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
 	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
 	/* The kernel reads around faults until so many more had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
 	AROUND_HIT = STORE_FAULT / ARENA_BLOCK,
+	NEAR = 128 << 10, /* bytes from the end of an earlier range: the program reads on there */
 };
 
 /* Page faults of this thread that had to read. */
@@ -51,10 +56,45 @@ static long faults_major(void)
 	return usage.ru_majflt;
 }
 
-bool faults_read_around(const struct store *store)
+static bool is_alone(const struct store *store)
+{
+	return atomic_load_explicit(&store->granted.alone, memory_order_relaxed);
+}
+
+/* A range before the last one ends where that began, so a backward reader is a value farther from its
+ * end. Threads that remember their ranges at the same time may forget one: its reader's next
+ * request is small. */
+bool is_lone(struct store *store, uint64_t offset, uint64_t end)
+{
+	_Atomic uint64_t *ends = store->granted.ends;
+	uint64_t before = offset < NEAR ? 0 : offset - NEAR, behind = end + NEAR + (end - offset);
+	unsigned i;
+
+	if (!is_alone(store))
+		return false;
+	for (i = 0; i < STORE_STREAMS; i++) {
+		uint64_t last = atomic_load_explicit(&ends[i], memory_order_relaxed);
+
+		if (last >= before && last <= behind) {
+			atomic_store_explicit(&ends[i], end, memory_order_relaxed);
+			return false;
+		}
+	}
+	i = atomic_fetch_add_explicit(&store->granted.next_end, 1, memory_order_relaxed);
+	atomic_store_explicit(&ends[i % STORE_STREAMS], end, memory_order_relaxed);
+	return true;
+}
+
+/* Whether the kernel reads what lies around a page fault. */
+static bool faults_read_around(const struct store *store)
 {
 	return !store->file.random &&
 	       atomic_load_explicit(&store->granted.missed, memory_order_relaxed) <= AROUND_MISSES;
+}
+
+bool cache_reads_around(const struct store *store)
+{
+	return !is_alone(store) && faults_read_around(store);
 }
 
 static void count_missed(struct store *store, bool there)
@@ -131,13 +171,15 @@ static int pass_one(int fd, uint64_t offset, bool *there)
  * reads; EIO: a read has failed, of which the faults are to tell; or an errno: the file system does
  * not know this. A read that does not wait would begin one of the missing page alone, so where the
  * kernel reads around faults it is asked what it holds. */
-static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
+static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	int fd, rc;
 
-	if (faults_read_around(store)) {
+	/* A read of pages that are there could take the kernel's mark, where it is to read on ahead. */
+	if (lone || faults_read_around(store)) {
 		*there = is_told(store) && is_cached(store, offset, end);
-		return *there ? 0 : EAGAIN;
+		if (*there || !lone)
+			return *there ? 0 : EAGAIN;
 	}
 	fd = pass_fd(store);
 	/* After one page that was missing, the next one is not asked for twice. */
@@ -151,9 +193,10 @@ static int pass_in(struct store *store, uint64_t offset, uint64_t end, bool *the
 	return rc;
 }
 
-static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool *there)
+static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bool lone,
+			  bool *there)
 {
-	int passed = pass_in(store, offset, end, there), rc;
+	int passed = pass_in(store, offset, end, lone, there), rc;
 
 	if (!passed)
 		return 0;
@@ -167,15 +210,16 @@ static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bo
 	return rc;
 }
 
-int fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
+int fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	int rc;
 
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
 	if (end - offset > FAULT_MOST)
 		end = offset + FAULT_MOST;
-	rc = fault_in_pages(store, offset, end, there);
-	count_missed(store, *there);
+	rc = fault_in_pages(store, offset, end, lone, there);
+	if (!lone)
+		count_missed(store, *there);
 	return rc;
 }
 
@@ -243,10 +287,10 @@ static void note(struct store *store, bool there)
 				      memory_order_relaxed);
 }
 
-static int ask(struct store *store, uint64_t offset, uint64_t end, bool *there)
+static int ask(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
 	uint64_t began = clock_now();
-	int rc = fault_in(store, offset, end, there);
+	int rc = fault_in(store, offset, end, lone, there);
 
 	if (rc) {
 		sure_failed(store, rc);
@@ -302,7 +346,7 @@ static void sure_trim(const struct store *store, uint64_t *offset, uint64_t *end
 int store_assure(struct store *store, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length, first, last;
-	bool piece, there;
+	bool lone, piece, there;
 	int rc;
 
 	sure_trim(store, &offset, &end);
@@ -310,14 +354,15 @@ int store_assure(struct store *store, uint64_t offset, uint64_t length)
 		return 0;
 	first = offset;
 	last = end;
-	piece = piece_around(store, &first, &last);
+	lone = is_lone(store, offset, end);
+	piece = !lone && piece_around(store, &first, &last);
 	if (piece && is_granted(store)) {
 		mark_sure(store, first, last);
 		return 0;
 	}
 	if (piece && store_is_careful(store) && ask_piece(store, first, last))
 		return 0;
-	rc = ask(store, offset, end, &there);
+	rc = ask(store, offset, end, lone, &there);
 	if (!rc && piece && there && !store_is_careful(store))
 		mark_sure(store, first, last);
 	return rc;

@@ -25,7 +25,7 @@ int __wrap_getrusage(int of, struct rusage *usage);
 int __wrap_mincore(void *address, size_t length, unsigned char *pages);
 ssize_t __real_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
 ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int flags);
-int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there);
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there);
 
 int __wrap_getrusage(int of, struct rusage *usage)
 {
@@ -57,9 +57,9 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *to, int n, off_t offset, int 
 	return -1;
 }
 
-int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool *there)
+int __wrap_fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
-	(void)store, (void)offset, (void)end;
+	(void)store, (void)offset, (void)end, (void)lone;
 	asks++;
 	*there = false;
 	return 0;
@@ -146,6 +146,26 @@ static void file_of_another_when_it_becomes_warm_then_that_is_seen(void **state)
 		(void)store_idle(&f->first.store, ARENA_CHUNK, ARENA_BLOCK);
 	assert_true(store_idle(&f->first.store, ARENA_CHUNK, ARENA_BLOCK));
 	assert_int_equal(asks, asked);
+}
+
+/* Of a file that memory cannot hold, values at one place tell nothing of those at another. */
+static void values_at_random_when_memory_holds_little_of_the_file_then_asked_for(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = &f->first.store;
+	unsigned tried;
+
+	store_read_alone(store);
+	for (uint64_t at = ARENA_CHUNK; at < 3 * ARENA_CHUNK; at += 16 * ARENA_BLOCK)
+		assert_int_equal(store_bring(store, at, 16 * ARENA_BLOCK), 0);
+	assert_true(atomic_load(&store->granted.skip) > 1);
+	tried = tries;
+	assert_int_equal(store_bring(store, 3 * ARENA_CHUNK, 16 * ARENA_BLOCK), 0);
+	assert_int_equal(tries, tried);
+	cold = true;
+	assert_int_equal(store_bring(store, 6 * ARENA_CHUNK, 16 * ARENA_BLOCK), 0);
+	assert_true(tries > tried);
+	assert_int_equal(asks, 1);
 }
 
 /* What is read past the page cache is not looked for there. */
@@ -538,6 +558,7 @@ int main(void)
 		CASE(file_of_another_when_it_is_warm_then_nothing_is_asked_for),
 		CASE(file_of_another_when_it_is_cold_then_brought_and_seldom_tried),
 		CASE(file_of_another_when_it_becomes_warm_then_that_is_seen),
+		CASE(values_at_random_when_memory_holds_little_of_the_file_then_asked_for),
 		CASE(file_of_another_when_an_arena_has_it_then_no_try),
 		TOLD_CASE(part_when_the_page_cache_has_it_then_it_counts_as_there),
 		TOLD_CASE(chunks_when_found_in_a_row_then_the_next_are_taken_to_be_there),

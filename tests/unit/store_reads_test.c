@@ -137,6 +137,94 @@ static void values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in
 	assert_int_equal(kernel.populates, 0);
 }
 
+/* Counts the requests for pages that are missing: by a fault, around which the kernel reads, or alone. */
+static void assert_read(struct store *store, uint64_t offset, uint64_t length, bool alone)
+{
+	kernel_clear_counts();
+	assert_int_equal(store_assure(store, offset, length), 0);
+	assert_int_equal(kernel.touches, !alone);
+	if (alone) {
+		assert_int_equal(kernel.passes, 1);
+		assert_int_equal(kernel.asked_from, offset);
+		assert_in_range(kernel.asked, 1, length); /* the first byte brings a page */
+	} else {
+		assert_int_equal(kernel.tries, 0);
+	}
+}
+
+static struct store *alone_store(void **state)
+{
+	struct store *store = sure_store(state);
+
+	store_read_alone(store);
+	kernel.cold = true;
+	return store;
+}
+
+static void values_at_random_when_memory_holds_little_of_the_file_then_read_alone(void **state)
+{
+	struct store *store = alone_store(state);
+
+	assert_false(store_reads_around(store));
+	for (uint64_t value = 7; value > 1; value -= 2) {
+		assert_read(store, value * ARENA_CHUNK, 3 * PAGE, true);
+		assert_read(store, value * ARENA_CHUNK + 3 * PAGE, PAGE, false);
+	}
+}
+
+/* Each cursor goes on where it has read last, whatever the others read meanwhile. */
+static void pages_when_many_streams_take_turns_then_the_kernel_reads_around_each(void **state)
+{
+	struct store *store = alone_store(state);
+	const uint64_t apart = SIZE / STORE_STREAMS;
+
+	for (uint64_t stream = 1; stream < STORE_STREAMS; stream++)
+		assert_read(store, stream * apart, PAGE, true);
+	for (uint64_t page = 1; page < 6; page++)
+		for (uint64_t stream = 1; stream < STORE_STREAMS; stream++)
+			assert_read(store, stream * apart + page * PAGE, PAGE, false);
+}
+
+static void values_when_they_are_read_backward_then_the_kernel_reads_around_them(void **state)
+{
+	struct store *store = alone_store(state);
+	const uint64_t length = 50 * PAGE, last = SIZE - length;
+
+	assert_read(store, last, length, true);
+	for (uint64_t value = 1; value < 20; value++)
+		assert_read(store, last - value * length, length, false);
+}
+
+/* A stream that has stopped is forgotten after as many others as there can be. */
+static void page_when_the_place_was_left_long_ago_then_it_is_read_alone(void **state)
+{
+	struct store *store = alone_store(state);
+	const uint64_t apart = SIZE / 2 / STORE_STREAMS;
+
+	assert_read(store, ARENA_CHUNK, PAGE, true);
+	assert_read(store, ARENA_CHUNK + PAGE, PAGE, false);
+	for (uint64_t other = 1; other <= STORE_STREAMS; other++)
+		assert_int_equal(store_assure(store, SIZE / 2 + (other - 1) * apart + PAGE, PAGE),
+				 0);
+	assert_read(store, ARENA_CHUNK + 2 * PAGE, PAGE, true);
+}
+
+/* What one place had in memory tells nothing of another, of which memory holds little. */
+static void page_when_many_were_there_then_one_elsewhere_is_asked_for(void **state)
+{
+	struct store *store = sure_store(state);
+	uint64_t page = ARENA_CHUNK;
+
+	store_read_alone(store);
+	while (!atomic_load(&store->granted.sure_skip)) {
+		assert_int_equal(sure_hand_out(store, page), 0);
+		page += PAGE;
+	}
+	kernel.cold = true;
+	assert_read(store, 6 * ARENA_CHUNK, PAGE, true);
+	assert_false(store_is_sure(store->granted.sure, 6 * ARENA_CHUNK + PAGE));
+}
+
 static void value_when_a_page_of_it_cannot_be_read_then_eio(void **state)
 {
 	struct store *store = sure_store(state);
@@ -194,6 +282,11 @@ int main(void)
 		SURE_CASE(value_when_it_is_there_then_no_read_waits),
 		SURE_CASE(
 			values_when_the_kernel_reads_around_then_by_a_fault_until_that_is_in_vain),
+		SURE_CASE(values_at_random_when_memory_holds_little_of_the_file_then_read_alone),
+		SURE_CASE(pages_when_many_streams_take_turns_then_the_kernel_reads_around_each),
+		SURE_CASE(values_when_they_are_read_backward_then_the_kernel_reads_around_them),
+		SURE_CASE(page_when_the_place_was_left_long_ago_then_it_is_read_alone),
+		SURE_CASE(page_when_many_were_there_then_one_elsewhere_is_asked_for),
 		SURE_CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
 		SURE_CASE(value_when_the_file_system_does_not_tell_then_by_faults_and_a_read),
 		SURE_CASE(values_when_the_program_has_closed_the_file_then_by_faults),
