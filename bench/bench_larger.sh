@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Times reads of a data set that is larger than all memory of its readers' control group, on slowfs.
+# Times reads of a data set that is larger than all memory of its readers' control group, on slowfs or on a disk.
 #
 # usage: bench_larger.sh [READ...]           default: all; READ is a line of the list below
-# BUILD (build), RUNS (3), MEMORY (96, MiB), RECORDS (1800, of 196,620 bytes) and LATENCY (500, microseconds) are taken from the
-# environment. Ways alternate: the original, lmdbio through the page cache (LMDBIO_STORE=cache) and lmdbio. Medians:
+# BUILD (build), RUNS (3), MEMORY (96, MiB), RECORDS (1800), VALUE (196620, bytes each) and LATENCY (500, microseconds) are taken
+# from the environment. DISK is a directory on a local disk that is to be read instead of slowfs; what other processes read from
+# that disk is counted as well. Ways alternate: the original, lmdbio through the page cache (LMDBIO_STORE=cache) and lmdbio. Medians:
 # seconds, requests a MiB of what storage gave, MiB that it gave. Root makes the control group.
 top_srcdir=$(cd "$(dirname "$0")/.." && pwd)
 top_builddir=${BUILD:-$top_srcdir/build}
@@ -19,9 +20,43 @@ records=${RECORDS:-1800}
 	"4 --nordahead --records=$records --count=$((records * 5 / 6)) get"
 stores_begin
 group_make "${MEMORY:-96}" || { echo "no control group can be made here" >&2; exit 2; }
-make_set img "$records" 196620
-slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=${LATENCY:-500},bandwidth=1500"
+if [ -n "${DISK:-}" ]; then
+	disk=$(mktemp -d "$DISK/lmdbio-larger.XXXXXX")
+	trap 'stores_clean; rm -rf "$disk"' EXIT
+	rmdir "$scratch/backing"
+	ln -s "$disk" "$scratch/backing"
+	ln -s "$disk" "$scratch/mount"
+fi
+make_set img "$records" "${VALUE:-196620}"
+if [ -n "${DISK:-}" ]; then
+	sync "$disk/img/data.mdb"
+	counters=/sys/dev/block/$(stat -c %Hd:%Ld "$disk")/stat
+else
+	slowfs_start "$scratch/backing" "$scratch/mount" -o "latency=${LATENCY:-500},bandwidth=1500"
+fi
 echo "$(($(file_size img) >> 20)) MiB of data, ${MEMORY:-96} MiB of memory"
+
+# Forgets what is in memory, and what was counted.
+begin_cold() {
+	if [ -z "${DISK:-}" ]; then
+		cold
+		return
+	fi
+	dd if="$disk/img/data.mdb" iflag=nocache count=0 status=none
+	read -r requests_before _ sectors_before _ <"$counters"
+}
+
+# Requests to storage and bytes that it gave.
+counted() {
+	local requests sectors
+
+	if [ -z "${DISK:-}" ]; then
+		echo "$(slowfs_stat img/data.mdb:requests) $(slowfs_stat img/data.mdb:bytes)"
+		return
+	fi
+	read -r requests _ sectors _ <"$counters"
+	echo "$((requests - requests_before)) $(((sectors - sectors_before) * 512))"
+}
 
 # once WAY READERS ARGUMENTS...: "seconds requests bytes" of readers that begin together.
 once() {
@@ -29,7 +64,7 @@ once() {
 	local -a pids=()
 
 	shift 2
-	cold
+	begin_cold
 	began=$(date +%s%N)
 	for ((i = 0; i < readers; i++)); do
 		(
@@ -43,9 +78,8 @@ once() {
 		pids+=($!)
 	done
 	wait "${pids[@]}"
-	awk -v ns=$(($(date +%s%N) - began)) -v requests="$(slowfs_stat img/data.mdb:requests)" \
-		-v bytes="$(slowfs_stat img/data.mdb:bytes)" \
-		'BEGIN { printf "%.2f %.2f %.0f\n", ns / 1e9, requests * 1048576 / bytes, bytes / 1048576 }'
+	echo "$(($(date +%s%N) - began)) $(counted)" |
+		awk '{ printf "%.2f %.2f %.0f\n", $1 / 1e9, $2 * 1048576 / $3, $3 / 1048576 }'
 }
 
 for read in "$@"; do
@@ -64,4 +98,4 @@ for read in "$@"; do
 		echo
 	done
 done
-slowfs_stop
+[ -n "${DISK:-}" ] || slowfs_stop
