@@ -24,7 +24,7 @@
 
 static const uint64_t arena_magic = UINT64_C(0x316e657261626d6c); /* "lmbaren1" */
 static const uint64_t arena_largest = UINT64_C(1) << 46;
-enum { ARENA_VERSION = 8, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+enum { ARENA_VERSION = 9, ARENA_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* --- sharing ----------------------------------------------------------------------------- */
 

@@ -120,6 +120,11 @@ void arena_scanning(struct arena *arena, unsigned scans, unsigned steppers);
  * *steppers how many have one that wants each n-th record alone, of which the same is told. */
 unsigned arena_scanners(const struct arena *arena, unsigned *steppers);
 
+/* Tells the node which chunk this process's only such look-ahead has come to. Returns how many chunks
+ * behind it the last of the scans is that goes the same way and may still find in memory what this
+ * one reads; 0: none follows. Any thread, no locks. */
+uint64_t arena_front(struct arena *arena, uint64_t chunk, bool forward);
+
 /* --- blocks --------------------------------------------------------------------------------- */
 
 /* Whether all `count` blocks from `first` on are published. Any thread, no locks, acquire order.

@@ -54,6 +54,7 @@ struct arena_row {
 	_Atomic uint64_t began, ended;      /* changes of the accounts: equal when none is under way */
 	_Atomic uint16_t scans, steppers;   /* arena_scanning() */
 	_Atomic uint32_t wishes;            /* nonzero: its page of wishes has memory */
+	_Atomic uint64_t front;             /* of its only scan (arena_scans.c); 0: it tells none */
 };
 
 /* One process puts in, the server takes out. A wish is a chunk's number, times two, and one more if

@@ -99,6 +99,7 @@ static void row_clear(struct arena *arena, unsigned row)
 	atomic_store(&entry->claims, 0);
 	atomic_store(&entry->scans, 0);
 	atomic_store(&entry->steppers, 0);
+	atomic_store(&entry->front, 0);
 	atomic_store(&entry->wishes, 0);
 	arena_serve_end(arena, row);
 	arena_account_begin(arena);
@@ -230,29 +231,6 @@ unsigned arena_members(struct arena *arena)
 	arena_look_around(arena);
 	members = atomic_load(&arena->members);
 	return members ? members : 1;
-}
-
-void arena_scanning(struct arena *arena, unsigned scans, unsigned steppers)
-{
-	struct arena_row *row = arena_own_row(arena);
-
-	atomic_store_explicit(&row->scans, (uint16_t)scans, memory_order_relaxed);
-	atomic_store_explicit(&row->steppers, (uint16_t)steppers, memory_order_relaxed);
-}
-
-unsigned arena_scanners(const struct arena *arena, unsigned *steppers)
-{
-	unsigned scanners = 0;
-
-	*steppers = 0;
-	for (unsigned i = 1; i <= arena_rows_high(arena); i++) {
-		const struct arena_row *row = &arena->rows[i];
-		bool scans = atomic_load_explicit(&row->scans, memory_order_relaxed);
-
-		scanners += scans;
-		*steppers += !scans && atomic_load_explicit(&row->steppers, memory_order_relaxed);
-	}
-	return scanners;
 }
 
 /* --- claims --------------------------------------------------------------------------------- */

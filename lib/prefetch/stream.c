@@ -34,9 +34,9 @@ static bool maps_values(const struct stream *stream)
 }
 
 static uint64_t ahead_limit(const struct prefetch *prefetch, const struct stream *stream,
-			    uint64_t taken_bytes)
+			    uint64_t taken_bytes, uint64_t room)
 {
-	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes, room = store_ahead(prefetch->store);
+	uint64_t limit = AHEAD_FIRST + 2 * taken_bytes;
 
 	if (limit > room)
 		limit = room;
@@ -328,19 +328,40 @@ void levels_use(struct prefetch *prefetch, const struct cursor *cursor)
 		store_use(prefetch->store, cursor->levels[i].page);
 }
 
+/* The leaf that the scout has asked for last stays until the walker comes to it: where values follow
+ * on each other it is far from those that are read meanwhile. */
+static void leaf_use(struct prefetch *prefetch, const struct stream *stream)
+{
+	const struct cursor *scout = &stream->scout;
+	const struct window_view *view = &stream->snapshot.view;
+	const struct level *level;
+	uint64_t leaf;
+
+	if (stream->scout_done || !scout->depth || !stream->leaves_ahead)
+		return;
+	level = &scout->levels[scout->depth - 1];
+	if (page_child(snapshot_layout(&stream->snapshot), level->page, scout->page_size,
+		       level->index, &leaf) &&
+	    leaf < view->limit)
+		store_use(prefetch->store, view->base + (leaf << view->page_shift));
+}
+
 void stream_advance(struct prefetch *prefetch, struct stream *stream)
 {
 	uint64_t taken = atomic_load_explicit(&stream->told.taken, memory_order_relaxed);
 	uint64_t average = stream->steps ? stream->bytes / stream->steps : 0;
-	uint64_t limit = ahead_limit(prefetch, stream, taken * average);
+	uint64_t front = stream->wants.last[stream->big ? WANT_VALUE : WANT_LEAF].chunk;
+	uint64_t room = store_ahead(prefetch->store, front, stream->forward);
+	uint64_t limit = ahead_limit(prefetch, stream, taken * average, room);
 
 	atomic_store_explicit(&stream->told.average, average, memory_order_relaxed);
 	atomic_store_explicit(&stream->told.limit, limit, memory_order_relaxed);
-	stream->limited = store_ahead(prefetch->store) < prefetch->options.ahead;
+	stream->limited = room < prefetch->options.ahead;
 	stream->held = store_holds_all(prefetch->store);
 	if (!stream->held && stream->placed) {
 		levels_use(prefetch, &stream->walker);
 		levels_use(prefetch, &stream->scout);
+		leaf_use(prefetch, stream);
 	}
 
 	if (!stream->placed && !range_place(prefetch, stream))

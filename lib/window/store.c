@@ -196,22 +196,6 @@ bool store_holds_all(struct store *store)
 	return store->file.data <= room;
 }
 
-void store_scan(struct store *store, int change)
-{
-	pthread_mutex_lock(&store->lock);
-	atomic_fetch_add(&store->scans, (unsigned)change);
-	store->ops->scanned(store);
-	pthread_mutex_unlock(&store->lock);
-}
-
-void store_step(struct store *store, int change)
-{
-	pthread_mutex_lock(&store->lock);
-	store->steppers += (unsigned)change;
-	store->ops->scanned(store);
-	pthread_mutex_unlock(&store->lock);
-}
-
 int store_pause(struct store *store)
 {
 	bool rested;

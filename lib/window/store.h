@@ -170,6 +170,7 @@ struct store {
 	unsigned paused;
 	_Atomic unsigned waits; /* of threads for reads, ever */
 	unsigned steppers;      /* look-aheads of every n-th record */
+	_Atomic uint64_t widest; /* chunks of the widest range that a program has waited for */
 	atomic_uint scans;      /* look-aheads under way for which a chunk is wanted as a whole */
 	struct arena *arena;    /* NULL before the first byte is brought */
 	struct identity identity;
@@ -276,8 +277,10 @@ void store_release(struct store *store);
 int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
 		   uint64_t low, bool arm);
 
-/* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. */
-uint64_t store_ahead(struct store *store);
+/* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. `chunk`
+ * tells other processes where it is: the last one that it has asked for in its direction, or
+ * UINT64_MAX. */
+uint64_t store_ahead(struct store *store, uint64_t chunk, bool forward);
 
 /* The same of one that wants each n-th record, which is no reason to bring whole chunks for others.
  */

@@ -306,30 +306,52 @@ static int leave_uncovered(struct store *store, uint64_t offset, uint64_t end)
 	return left ? 0 : ENOMEM;
 }
 
-/* Whether there is a chunk of which only some blocks of the arena are shown: what others have
- * published among those that were just read is not, before it is asked for. */
-static bool is_shown_in_runs(const struct store *store, uint64_t offset, uint64_t end)
+/* Whether to bring once more what is not shown. Where only some blocks of a chunk are shown, what
+ * others have published among those that were just read is not, before it is asked for. And the
+ * look-ahead of a scan that maps few chunks may have taken the first of two. */
+static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t end)
 {
+	bool few;
+
+	pthread_mutex_lock(&store->lock);
+	few = scan_share(store);
+	pthread_mutex_unlock(&store->lock);
+	if (few)
+		return true;
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
 		if (get_state(store, chunk) == CHUNK_RUNS)
 			return true;
 	return false;
 }
 
+/* Look-ahead must not take the maps of what the program is about to read. */
+static void use_all(struct store *store, uint64_t offset, uint64_t end)
+{
+	uint64_t chunks = (end - 1) / ARENA_CHUNK - offset / ARENA_CHUNK + 1;
+
+	if (chunks > atomic_load_explicit(&store->widest, memory_order_relaxed))
+		atomic_store_explicit(&store->widest, chunks, memory_order_relaxed);
+	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
+		store_use(store, store->file.base + chunk * ARENA_CHUNK);
+}
+
 int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t began = clock_now();
-	bool waited = false;
+	bool waited = false, covered;
 	int rc;
 
 	if (atomic_load_explicit(&store->landing.announced, memory_order_relaxed))
 		waited = wait_announced(store, offset, end - offset);
+	if (offset < end)
+		use_all(store, offset, end);
 	rc = bring(store, offset, end, &waited);
-	if (!rc && is_shown_in_runs(store, offset, end) &&
-	    !store_covers(store, offset, end - offset))
+	covered = rc || end <= offset || store_covers(store, offset, end - offset);
+	if (!covered && may_be_shown_again(store, offset, end)) {
 		rc = bring(store, offset, end, &waited);
-	if (!rc && atomic_load(&store->enabled) && end > offset &&
-	    !store_covers(store, offset, end - offset)) {
+		covered = rc || store_covers(store, offset, end - offset);
+	}
+	if (!covered && atomic_load(&store->enabled)) {
 		rc = leave_uncovered(store, offset, end);
 		if (!rc)
 			rc = store->ops->stand_in(store, offset, end, &waited);

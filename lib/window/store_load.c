@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 enum {
-	AHEAD_SHARE = 3,        /* of what may be pinned, as one part in so many */
 	PREPARE = 8,            /* chunks at a time */
 	PREPARE_AHEAD = 24,     /* chunks: as far as that */
 	AROUND = 128 << 10,     /* bytes: the kernel's own */
@@ -42,7 +41,7 @@ static enum store_plan show_published(struct store *store, uint64_t chunk, uint6
 	bool fresh = !is_shown(store, chunk);
 	uint64_t run;
 
-	if (fresh && store->link.socket.fd >= 0)
+	if (fresh && (store->link.socket.fd >= 0 || scan_share(store)))
 		shed(store);
 	if (fresh && !arena_pin(store->arena, chunk))
 		return PLAN_BUSY;
@@ -62,7 +61,8 @@ static enum store_plan show_published(struct store *store, uint64_t chunk, uint6
 	return PLAN_REST;
 }
 
-static bool reserve(struct store *store, uint64_t blocks)
+/* What is read ahead of a scan is not worth the maps of what its program reads now. */
+static bool reserve(struct store *store, uint64_t blocks, bool urgent)
 {
 	uint64_t before;
 
@@ -72,6 +72,8 @@ static bool reserve(struct store *store, uint64_t blocks)
 		if (arena_reserve(store->arena, blocks))
 			return true;
 	}
+	if (!urgent && scan_share(store))
+		return false;
 	before = store->shown.mapped_count;
 	shed_all(store);
 	stats_add(STATS_EVICTIONS, before - store->shown.mapped_count);
@@ -227,7 +229,7 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 		n = count = missing_around(store, chunk, first, &run);
 	else if (how->guess == GUESS_CHUNKS && count > n + n / 3)
 		n = count = arena_missing(store->arena, first, last, &run);
-	if (!n || !reserve(store, n)) {
+	if (!n || !reserve(store, n, how->urgent)) {
 		arena_release(store->arena, chunk);
 		return n ? PLAN_REST : show_published(store, chunk, first, last);
 	}
@@ -417,28 +419,6 @@ int store_finish(struct store *store, const struct store_load *load, const void 
 	tell_waiters(store, load);
 	pthread_mutex_unlock(&store->lock);
 	return error;
-}
-
-uint64_t store_ahead(struct store *store)
-{
-	uint64_t ahead = UINT64_MAX;
-
-	pthread_mutex_lock(&store->lock);
-	if (store->arena && store->link.socket.fd >= 0)
-		ahead = arena_share(store->arena) / AHEAD_SHARE;
-	pthread_mutex_unlock(&store->lock);
-	return ahead;
-}
-
-unsigned store_scanners(struct store *store)
-{
-	unsigned scanners = 0, steppers = 0;
-
-	pthread_mutex_lock(&store->lock);
-	if (store->arena)
-		scanners = arena_scanners(store->arena, &steppers);
-	pthread_mutex_unlock(&store->lock);
-	return scanners + steppers ? scanners + steppers : 1;
 }
 
 bool store_idle(struct store *store, uint64_t offset, uint64_t length)

@@ -230,6 +230,9 @@ static bool has_too_much(const struct store *store)
 
 	if (store->shown.mapped_count <= MAPPED_KEEP)
 		return false;
+	share = scan_share(store);
+	if (share)
+		return store->shown.mapped_count > share;
 	if (store->link.socket.fd < 0)
 		return arena_pressed(store->arena);
 	share = arena_share(store->arena);

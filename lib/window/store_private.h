@@ -210,6 +210,11 @@ bool shed_all(struct store *store);
  * map. */
 bool rest_all(struct store *store);
 
+/* store_scans.c */
+/* Chunks that this process may map while it scans a file that memory cannot hold; 0: it does not.
+ * Under the store lock. */
+uint64_t scan_share(const struct store *store);
+
 /* store_borders.c: all under the store lock. */
 /* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
 int64_t borders_around(const struct store *store, uint64_t chunk);

@@ -97,6 +97,7 @@ static void call(struct arena *arena, unsigned which, const uint8_t *step)
 	case 8:
 		(void)arena_members(arena);
 		(void)arena_scanners(arena, &steppers);
+		(void)arena_front(arena, 1, steppers % 2);
 		(void)arena_share(arena);
 		break;
 	case 9:

@@ -223,6 +223,7 @@ static void use_stood(struct control *control)
 	struct arena *arena = open_set(STOOD);
 
 	arena_scanning(arena, 1, 0);
+	check(!arena_front(arena, 1, true));
 	check(!arena_claim(arena, HELD) && !arena_pin(arena, HELD) && !arena_wait(arena, HELD, 1));
 	read_set(control, arena, LONG);
 	(void)arena_wish(arena, 5, true);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Says how processes that scan one file share memory that cannot hold it.
+ *
+ * Together they need each chunk once, as long as the last of them comes to it while it is there.
+ * So none maps more than a part of memory, and no look-ahead goes farther in front of the last of
+ * them than memory lets chunks stay that were read ahead. The program of a scan never waits for
+ * another's: one that is stopped or far slower reads for itself.
+ */
+#include "window/store_private.h"
+
+enum {
+	SERVED_AHEAD = 3,  /* of what may be pinned, where a server brings chunks */
+	SINGLE_SHARE = 2,  /* of memory, one part in so many: what a scan maps at most; */
+	SEVERAL_SHARE = 4, /* ... one of several; */
+	SHARES_OF = 3,     /* ... and all of them together so many of */
+	SHARES = 4,        /* ... so many parts; */
+	SHARE_LEAST = 4,   /* ... but so many chunks: branch, leaf, value and what comes next */
+	SCAN_AHEAD = 2,    /* of its share, one part in so many */
+	SCAN_APART = 2,    /* of memory, one part in so many: until_used() in arena_rows.c */
+};
+
+void store_scan(struct store *store, int change)
+{
+	pthread_mutex_lock(&store->lock);
+	atomic_fetch_add(&store->scans, (unsigned)change);
+	store->ops->scanned(store);
+	pthread_mutex_unlock(&store->lock);
+}
+
+void store_step(struct store *store, int change)
+{
+	pthread_mutex_lock(&store->lock);
+	store->steppers += (unsigned)change;
+	store->ops->scanned(store);
+	pthread_mutex_unlock(&store->lock);
+}
+
+unsigned store_scanners(struct store *store)
+{
+	unsigned scanners = 0, steppers = 0;
+
+	pthread_mutex_lock(&store->lock);
+	if (store->arena)
+		scanners = arena_scanners(store->arena, &steppers);
+	pthread_mutex_unlock(&store->lock);
+	return scanners + steppers ? scanners + steppers : 1;
+}
+
+uint64_t scan_share(const struct store *store)
+{
+	uint64_t chunks, share, least = SHARE_LEAST;
+	unsigned scans, steppers;
+
+	if (!store->arena || !atomic_load_explicit(&store->scans, memory_order_relaxed) ||
+	    store->link.socket.fd >= 0 || arena_budget(store->arena) >= store->file.data)
+		return 0;
+	chunks = arena_budget(store->arena) / ARENA_CHUNK;
+	scans = arena_scanners(store->arena, &steppers);
+	share = chunks / (scans > 1 ? SEVERAL_SHARE : SINGLE_SHARE);
+	if (scans > 1 && share > chunks * SHARES_OF / SHARES / scans)
+		share = chunks * SHARES_OF / SHARES / scans;
+	if (least < atomic_load_explicit(&store->widest, memory_order_relaxed) + SHARE_LEAST / 2)
+		least = atomic_load_explicit(&store->widest, memory_order_relaxed) + SHARE_LEAST / 2;
+	return share < least ? least : share;
+}
+
+/* Chunks that a scan may be ahead of its program, at least the next one. */
+static uint64_t scan_ahead(struct store *store, uint64_t share, uint64_t chunk, bool forward)
+{
+	uint64_t apart = arena_budget(store->arena) / ARENA_CHUNK / SCAN_APART, behind = 0;
+	unsigned scans = atomic_load_explicit(&store->scans, memory_order_relaxed);
+	uint64_t ahead = share / SCAN_AHEAD / scans;
+
+	if (scans == 1 && chunk < store->shown.chunks)
+		behind = arena_front(store->arena, chunk, forward);
+	if (ahead + behind > apart)
+		ahead = behind < apart ? apart - behind : 0;
+	return ahead ? ahead : 1;
+}
+
+uint64_t store_ahead(struct store *store, uint64_t chunk, bool forward)
+{
+	uint64_t ahead = UINT64_MAX, share;
+
+	pthread_mutex_lock(&store->lock);
+	share = scan_share(store);
+	if (store->arena && store->link.socket.fd >= 0)
+		ahead = arena_share(store->arena) / SERVED_AHEAD;
+	else if (share)
+		ahead = scan_ahead(store, share, chunk, forward) * ARENA_CHUNK;
+	pthread_mutex_unlock(&store->lock);
+	return ahead;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Tests how two processes that scan a file share memory which lacks one chunk of it. */
+#include "store_fixture.h"
+
+#include "util/stats.h"
+#include "window/store_private.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { SHARE = 4, CHUNK_NONE = -1 };
+
+static void read_chunk(struct reader *reader, uint64_t chunk)
+{
+	uint64_t from = chunk ? chunk * ARENA_CHUNK : LOW,
+		 length = (chunk + 1) * ARENA_CHUNK - from;
+
+	assert_int_equal(store_bring(&reader->store, from, length), 0);
+	assert_true(store_covers(&reader->store, from, length));
+	assert_right(reader, from, length);
+}
+
+static uint64_t chunks_ahead(struct reader *reader, uint64_t chunk)
+{
+	return store_ahead(&reader->store, chunk, true) / ARENA_CHUNK;
+}
+
+/* Both have an arena, and scan. */
+static int setup(void **state)
+{
+	struct fixture *f;
+
+	if (store_setup(state))
+		return -1;
+	f = *state;
+	if (!store_limit(&f->first.store, SIZE - ARENA_CHUNK) ||
+	    !store_limit(&f->second.store, SIZE - ARENA_CHUNK))
+		return -1;
+	store_scan(&f->first.store, 1);
+	store_scan(&f->second.store, 1);
+	read_chunk(&f->first, 0);
+	read_chunk(&f->second, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_scan(&f->first.store, -1);
+	store_scan(&f->second.store, -1);
+	return store_teardown(state);
+}
+
+static void scans_when_memory_lacks_a_chunk_then_each_maps_a_part_of_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t at_rest = stats_get(STATS_AT_REST);
+
+	for (uint64_t chunk = 0; chunk < CHUNKS; chunk++) {
+		read_chunk(&f->first, chunk);
+		read_chunk(&f->second, chunk);
+		assert_in_range(f->first.store.shown.mapped_count, 1, SHARE + 1);
+		assert_in_range(f->second.store.shown.mapped_count, 1, SHARE + 1);
+	}
+	assert_int_equal(stats_get(STATS_AT_REST), at_rest);
+}
+
+static void scans_when_the_second_follows_then_each_chunk_is_read_once(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t read = stats_get(STATS_STORAGE_BYTES);
+
+	for (uint64_t chunk = 1; chunk < CHUNKS; chunk++) {
+		read_chunk(&f->first, chunk);
+		read_chunk(&f->second, chunk - 1);
+	}
+	read_chunk(&f->second, CHUNKS - 1);
+	assert_true(stats_get(STATS_STORAGE_BYTES) - read <= SIZE - ARENA_CHUNK);
+}
+
+/* Memory keeps half as many chunks for those that follow. */
+static void look_ahead_when_another_is_behind_then_goes_less_far(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(chunks_ahead(&f->second, 1), 2);
+	assert_int_equal(chunks_ahead(&f->first, 2), 2);
+	assert_int_equal(chunks_ahead(&f->first, 3), 1);
+	assert_int_equal(chunks_ahead(&f->first, 6), 1); /* the next one it may always have */
+	assert_int_equal(chunks_ahead(&f->second, 5), 2);
+	assert_int_equal(chunks_ahead(&f->first, 7), 1);
+	store_scan(&f->second.store, -1);
+	assert_int_equal(chunks_ahead(&f->first, 7), 2);
+	assert_int_equal(chunks_ahead(&f->first, CHUNK_NONE), 2);
+	store_scan(&f->second.store, 1);
+}
+
+/* A process with several scans tells of none, and they share what one may have. */
+static void look_ahead_when_a_process_has_several_then_they_share(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)chunks_ahead(&f->second, 1);
+	store_scan(&f->second.store, 1);
+	assert_int_equal(chunks_ahead(&f->second, 2), 1);
+	assert_int_equal(chunks_ahead(&f->first, 4), 2);
+	store_scan(&f->second.store, -1);
+}
+
+static void look_ahead_when_no_scan_is_under_way_then_no_limit(void **state)
+{
+	struct fixture *f = *state;
+
+	store_scan(&f->first.store, -1);
+	assert_int_equal(store_ahead(&f->first.store, 1, true), UINT64_MAX);
+	store_scan(&f->first.store, 1);
+}
+
+static void look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t last = (CHUNKS - 1) * (uint64_t)ARENA_CHUNK, length = ARENA_CHUNK, mapped;
+	struct store_load load;
+
+	for (uint64_t chunk = 0; chunk < SHARE; chunk++)
+		read_chunk(&f->first, chunk);
+	for (uint64_t chunk = SHARE; chunk < CHUNKS - 1; chunk++)
+		read_chunk(&f->second, chunk);
+	mapped = f->first.store.shown.mapped_count;
+	assert_int_equal(store_plan(&f->first.store, last, &length, 0, &load), PLAN_REST);
+	assert_int_equal(f->first.store.shown.mapped_count, mapped);
+	read_chunk(&f->first, CHUNKS - 1);
+}
+
+#define SCANS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SCANS(scans_when_memory_lacks_a_chunk_then_each_maps_a_part_of_it),
+		SCANS(scans_when_the_second_follows_then_each_chunk_is_read_once),
+		SCANS(look_ahead_when_another_is_behind_then_goes_less_far),
+		SCANS(look_ahead_when_a_process_has_several_then_they_share),
+		SCANS(look_ahead_when_no_scan_is_under_way_then_no_limit),
+		SCANS(look_ahead_when_all_memory_is_mapped_then_rests_and_maps_stay),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
