@@ -10,7 +10,7 @@ int pace_open(struct answer_pace *pace, int peers, unsigned window)
 {
 	uint64_t bodies = (uint64_t)window * (unsigned)peers;
 
-	*pace = (struct answer_pace){.peers = calloc((size_t)peers, sizeof(*pace->peers)), .window = window};
+	*pace = (struct answer_pace){.peers = calloc((size_t)peers, sizeof(*pace->peers)), .count = peers, .window = window};
 	pace->byte = bodies < PACE_BYTE_MOST / PACE_BYTE ? bodies * PACE_BYTE : PACE_BYTE_MOST;
 	return pace->peers ? 0 : ENOMEM;
 }
@@ -21,9 +21,9 @@ void pace_close(struct answer_pace *pace)
 	pace->peers = NULL;
 }
 
-static void average(uint64_t *of, uint64_t took)
+static void average(uint64_t *of, uint64_t took, uint64_t parts)
 {
-	*of = *of ? (*of * (PACE_AVERAGE - 1) + took) / PACE_AVERAGE : took + 1;
+	*of = *of ? (*of * (parts - 1) + took) / parts : took + 1;
 }
 
 /* So many times what something takes, within the bounds. */
@@ -44,20 +44,37 @@ uint64_t pace_patience(const struct answer_pace *pace)
 /* Each mebibyte that a body has begun counts. */
 static uint64_t mebibytes(uint64_t bytes)
 {
-	return (bytes >> 20) + 1;
+	return bytes ? ((bytes - 1) >> 20) + 1 : 1;
+}
+
+/* What a mebibyte of a body may take. */
+static uint64_t usual_body(const struct answer_pace *pace)
+{
+	uint64_t usual = pace->body * PACE_BODIES;
+
+	return usual > PACE_BODY_SLOW ? usual : PACE_BODY_SLOW;
+}
+
+/* What a mebibyte of a body takes at most where readers go on waiting for the peer. */
+static uint64_t slow_body(const struct answer_pace *pace)
+{
+	uint64_t reads = pace->read ? pace->read * PACE_BODIES : PACE_LATE_MOST, usual = usual_body(pace);
+
+	return reads > usual ? reads : usual;
 }
 
 static uint64_t body_patience(const struct answer_pace *pace, uint64_t body)
 {
 	uint64_t bytes = body < UINT32_MAX ? body : UINT32_MAX, most = bytes * pace->byte;
-	uint64_t usual = mebibytes(bytes) * pace->body * PACE_BODIES;
+	uint64_t usual = mebibytes(bytes) * usual_body(pace);
 
 	return !pace->body || usual > most ? most : usual;
 }
 
-bool pace_is_late(const struct answer_pace *pace, int peer, uint64_t heard_at, uint64_t body, uint64_t now)
+bool pace_is_late(const struct answer_pace *pace, const struct exchange_question *question, uint64_t now)
 {
-	return pace->peers[peer].late || now - heard_at > pace_patience(pace) + body_patience(pace, body);
+	return question->began < pace->peers[question->to].struck_at ||
+	       now - question->heard_at > pace_patience(pace) + body_patience(pace, question->body);
 }
 
 bool pace_is_probe(const struct answer_pace *pace, int peer)
@@ -65,9 +82,22 @@ bool pace_is_probe(const struct answer_pace *pace, int peer)
 	return pace->peers[peer].strikes && !pace->peers[peer].good;
 }
 
-void pace_body(struct answer_pace *pace, uint64_t bytes, uint64_t took)
+static void strike(struct pace_peer *at, uint64_t now)
 {
-	average(&pace->body, (took < PACE_LATE_MOST ? took : PACE_LATE_MOST) / mebibytes(bytes) + 1);
+	at->strikes++;
+	at->struck_at = now;
+	at->good = at->bodies = 0;
+	at->body = 0;
+}
+
+static uint64_t fastest_body(const struct answer_pace *pace)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int peer = 0; peer < pace->count; peer++)
+		if (pace->peers[peer].body && pace->peers[peer].body < least)
+			least = pace->peers[peer].body;
+	return least < UINT64_MAX ? least : 0;
 }
 
 enum pace_turn pace_turn(const struct answer_pace *pace, int peer, uint64_t now)
@@ -86,22 +116,20 @@ void pace_asked(struct answer_pace *pace, int peer)
 
 /* Questions that were open together are one round, of which the first counts as an answer that took as long as it was
  * waited for: so askers learn when all of a network is slow, and one slow peer makes them little more patient. */
-void pace_late(struct answer_pace *pace, int peer, uint64_t began, uint64_t now)
+void pace_late(struct answer_pace *pace, const struct exchange_question *question, uint64_t now)
 {
-	struct pace_peer *at = &pace->peers[peer];
+	struct pace_peer *at = &pace->peers[question->to];
 
 	at->late++;
-	at->good = 0;
-	if (at->strikes && began < at->struck_at)
+	if (question->began < at->struck_at)
 		return;
-	at->strikes++;
-	at->struck_at = now;
-	average(&pace->usual, now - began);
+	strike(at, now);
+	average(&pace->usual, now - question->began, PACE_AVERAGE);
 }
 
 void pace_read(struct answer_pace *pace, uint64_t took)
 {
-	average(&pace->read, took);
+	average(&pace->read, took, PACE_AVERAGE);
 }
 
 static uint64_t rest(const struct pace_peer *peer, uint64_t took)
@@ -113,28 +141,48 @@ static uint64_t rest(const struct pace_peer *peer, uint64_t took)
 	return ns < PACE_REST_MOST ? ns : PACE_REST_MOST;
 }
 
-/* Whether a probe was answered too slowly to end a probation. */
-static bool is_slow(const struct answer_pace *pace, uint64_t took)
+/* Bodies that were on their way together count once: a pause of the peer or the asker makes all of them slow. */
+static void body_came(struct answer_pace *pace, struct pace_peer *at, const struct exchange_question *question)
 {
-	return took > PACE_LATE_LEAST / PACE_PROBES && took > pace->usual * PACE_USUALS / PACE_PROBES;
+	uint64_t took = question->took / mebibytes(question->body), most = slow_body(pace) * 2;
+
+	if (question->told_at < at->body_at)
+		return;
+	average(&at->body, took < most ? took : most, PACE_BODY_AVERAGE);
+	at->body_at = question->told_at + question->took;
+	at->bodies++;
+	pace->body = fastest_body(pace);
 }
 
-void pace_ended(struct answer_pace *pace, int peer, uint64_t began, uint64_t now, bool late, bool right)
+/* Whether a probe was answered too slowly to end a probation. */
+static bool is_slow(const struct answer_pace *pace, const struct pace_peer *at, uint64_t took)
 {
-	struct pace_peer *at = &pace->peers[peer];
-	uint64_t took = now - began;
+	return at->body > usual_body(pace) ||
+	       (took > PACE_LATE_LEAST / PACE_PROBES && took > pace->usual * PACE_USUALS / PACE_PROBES);
+}
+
+void pace_ended(struct answer_pace *pace, const struct exchange_question *question, uint64_t now, bool right)
+{
+	struct pace_peer *at = &pace->peers[question->to];
+	uint64_t took = now - question->began;
+	bool probe = pace_is_probe(pace, question->to);
 
 	at->open--;
-	at->late -= late;
-	if (late && at->strikes > 1)
+	at->late -= question->late;
+	if (question->late && at->strikes > 1)
 		at->rests_until = now + rest(at, took);
-	if (!right || late)
+	if (!right || question->late)
 		return;
-	average(&pace->usual, took < PACE_LATE_MOST ? took : PACE_LATE_MOST);
-	if (!at->strikes || began < at->struck_at)
+	average(&pace->usual, took < PACE_LATE_MOST ? took : PACE_LATE_MOST, PACE_AVERAGE);
+	if (question->began < at->struck_at)
 		return;
-	if (!at->good && is_slow(pace, took))
+	if (question->body)
+		body_came(pace, at, question);
+	if (probe && is_slow(pace, at, took)) {
 		at->rests_until = now + rest(at, took);
-	else if (++at->good == PACE_GOOD)
+	} else if (at->bodies >= PACE_BODIES_LEAST && at->body > slow_body(pace)) {
+		strike(at, now);
+	} else if (at->strikes && ++at->good == PACE_GOOD) {
 		at->strikes = at->good = 0;
+	}
 }

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Decides when an answer of a peer counts as late, and how often a peer with late answers is asked.
+/* Decides when an answer of a peer counts as late, which peers are slow, and how often these are asked.
  *
  * An answer is late when its peer has said nothing of it for eight times as long as answers usually take, or sixteen
- * times as long as this node's own reads of storage. A body that has been announced may take longer: four times as
- * long as bodies of its length usually take, and at most as long as 1 Gbit/s takes for the bodies of all questions that
+ * times as long as this node's own reads of storage. A body that has been announced may take longer: eight times as
+ * long as the fastest peer's bodies take, and at most as long as 1 Gbit/s takes for the bodies of all questions that
  * one peer may have from all others. The asker of a late answer turns to another node, and leaves the question open.
  *
- * A peer with a late answer is on probation. It is asked one question at a time, a probe for whose answer no reader
- * waits, until a probe is answered in twice the time that answers usually take. A peer that answers a probe more
- * slowly rests for sixteen times as long as the answer took; one that is late again before it has answered sixteen
- * questions in time does so too, and twice as long after each further time. So a slow peer costs its readers one
- * wait, and one that was slow for a moment is asked again at once.
+ * A peer is slow when its bodies take eight times as long as the fastest peer's, and as this node's own reads. A peer
+ * that is slow or late goes on probation. It is asked one question at a time, a probe for whose answer no reader
+ * waits, until a probe is answered in twice the time that answers usually take, and its body is not slow beside the
+ * fastest peer's. A peer with a slow probe rests for sixteen times as long as the answer
+ * took; one that is late or slow again before it has answered sixteen questions in time does so too, and twice as long
+ * after each further time. So a slow peer costs its readers one wait, and one that was slow for a moment is asked again
+ * at once.
  *
  * This file knows no MPI, clock, thread or lock: times come in. */
 #ifndef LMDBIO_MPI_ANSWER_PACE_H
 #define LMDBIO_MPI_ANSWER_PACE_H
+
+#include "mpi/exchange.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,32 +29,39 @@
 #define PACE_REST_MOST UINT64_C(64000000000)
 #define PACE_BYTE UINT64_C(8) /* of a body, at 1 Gbit/s */
 #define PACE_BYTE_MOST UINT64_C(1000) /* which more than a hundred bodies share */
+#define PACE_BODY_SLOW UINT64_C(60000000) /* no mebibyte of a body is slow that takes less: 140 Mbit/s */
 
 enum {
 	PACE_USUALS = 8,
-	PACE_BODIES = 4,
 	PACE_READS = 16,
+	PACE_BODIES = 8,
+	PACE_BODIES_LEAST = 2, /* bodies, one after another, after which a peer may count as slow */
 	PACE_RESTS = 16,
 	PACE_AVERAGE = 16,
 	PACE_PROBES = 4, /* the part of the patience in which a probe is answered that ends a probation */
-	PACE_GOOD = 16,  /* answers in time that end all memory of late ones */
+	PACE_BODY_AVERAGE = 4,
+	PACE_GOOD = 16, /* answers in time that end all memory of late ones */
 };
 
 struct pace_peer {
 	unsigned open, late;	/* questions; of them those that are late */
-	unsigned strikes;	/* rounds of late answers */
+	unsigned strikes;	/* times at which it was late or slow */
 	unsigned good;		/* answers in time since the last of them; 0: the peer is on probation */
+	unsigned bodies;	/* since then */
+	uint64_t body;		/* ns that a mebibyte of them takes, moving average; 0: none has come */
+	uint64_t body_at;	/* ns of exchange.listened: when the last one that counts came */
 	uint64_t struck_at;	/* ns: when the last round began */
 	uint64_t rests_until;	/* ns */
 };
 
 struct answer_pace {
 	struct pace_peer *peers;
+	int count;
 	unsigned window;	/* questions that one peer may have */
 	uint64_t byte;		/* ns that a byte of a body may take, where a peer answers all that may ask it at once */
 	uint64_t usual;		/* ns that answers take, or are waited for, moving average; 0: none has come */
 	uint64_t read;		/* the same of this node's reads of storage; 0: not known, or of no matter */
-	uint64_t body;		/* ns that a mebibyte of a body takes, moving average; 0: none has come */
+	uint64_t body;		/* the least of the peers' averages; 0: none has come */
 };
 
 enum pace_turn {
@@ -65,21 +76,18 @@ void pace_close(struct answer_pace *pace);
 
 /* How long nothing may be heard of an answer that is in time. */
 uint64_t pace_patience(const struct answer_pace *pace);
-/* Whether an answer is late that was heard of then, with so many bytes announced; 0: none yet. All answers of a peer are
- * late while one is. */
-bool pace_is_late(const struct answer_pace *pace, int peer, uint64_t heard_at, uint64_t body, uint64_t now);
+/* Whether the answer of an open question is late. All of a peer are that were asked for before one was. */
+bool pace_is_late(const struct answer_pace *pace, const struct exchange_question *question, uint64_t now);
 enum pace_turn pace_turn(const struct answer_pace *pace, int peer, uint64_t now);
 
 void pace_asked(struct answer_pace *pace, int peer);
-/* A question that began then has just become late. */
-void pace_late(struct answer_pace *pace, int peer, uint64_t began, uint64_t now);
+/* A question has just become late. */
+void pace_late(struct answer_pace *pace, const struct exchange_question *question, uint64_t now);
 /* Whether the next question to a peer is a probe: the asker turns to another node at once. */
 bool pace_is_probe(const struct answer_pace *pace, int peer);
-/* A body of so many bytes has come, so long after its announcement. */
-void pace_body(struct answer_pace *pace, uint64_t bytes, uint64_t took);
 /* A read of storage has taken so many nanoseconds. */
 void pace_read(struct answer_pace *pace, uint64_t took);
 /* A question is over. `right`: it has brought its answer. */
-void pace_ended(struct answer_pace *pace, int peer, uint64_t began, uint64_t now, bool late, bool right);
+void pace_ended(struct answer_pace *pace, const struct exchange_question *question, uint64_t now, bool right);
 
 #endif

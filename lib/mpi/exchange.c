@@ -11,6 +11,8 @@
 
 enum { PAUSES = 64 }; /* a reminder follows at most so many silent_ns after another */
 
+static const uint64_t LISTENS_NS = 10000000; /* twice as long as a rank sleeps that waits for answers */
+
 static const struct exchange_action nothing = {.act = ACT_NOTHING};
 
 int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules)
@@ -95,6 +97,7 @@ uint64_t exchange_silence(const struct exchange *exchange, int peer, uint64_t no
 
 void exchange_away(struct exchange *exchange, uint64_t ns)
 {
+	exchange->listened += ns < LISTENS_NS ? ns : LISTENS_NS;
 	if (!exchange->rules.beat_ns || ns <= exchange->rules.beat_ns)
 		return;
 	for (struct exchange_question *question = exchange->questions; question; question = question->next)
@@ -233,7 +236,7 @@ static struct exchange_action answer_take(struct exchange *exchange,
 	question->body = head->body;
 	question->sum = head->sum;
 	question->coming = true;
-	question->told_at = exchange->peers[came.peer].heard_at;
+	question->told_at = exchange->listened;
 	return came;
 }
 
@@ -300,6 +303,7 @@ struct exchange_action exchange_body(struct exchange *exchange, struct exchange_
 	bool right = n && came == question->body &&
 		     question->sum == exchange_sum(runs, n, question->what);
 
+	question->took = exchange->listened - question->told_at;
 	return question_end(exchange, question, right ? 0 : EBADMSG);
 }
 

@@ -59,7 +59,8 @@ struct exchange_question {
 	/* When its peer has last said that it owes the answer; or `began`. Times in which this rank has not listened
 	 * are added. */
 	uint64_t heard_at;
-	uint64_t told_at;   /* when the answer has announced its body */
+	uint64_t told_at;   /* of exchange.listened: when the answer has announced its body */
+	uint64_t took;      /* ns of exchange.listened from then until the body has come */
 	uint64_t body, sum; /* that the answer has announced */
 	int to;
 	bool coming; /* the body is under way to the payload's memory */
@@ -90,6 +91,7 @@ struct exchange {
 	struct exchange_peer *peers;
 	int ranks;
 	uint64_t serial;
+	uint64_t listened; /* ns, without most of any pause of this rank's that is long */
 	struct exchange_question *questions;
 	struct exchange_debt *debts;
 	bool closed, quiet;
@@ -132,7 +134,7 @@ void exchange_seal(struct exchange_head *word, enum exchange_kind kind, uint64_t
 /* Nanoseconds since the last word from a peer. */
 uint64_t exchange_silence(const struct exchange *exchange, int peer, uint64_t now);
 
-/* This rank has not listened for so long: where that is more than a beat, no question is late by it. */
+/* So long after the last call this rank listens: where that is more than a beat, no question is late by it. */
 void exchange_away(struct exchange *exchange, uint64_t ns);
 /* Whether a peer may be asked; the question is open then, and is to be said. */
 bool exchange_may_ask(const struct exchange *exchange, int to);

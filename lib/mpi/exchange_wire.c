@@ -510,8 +510,7 @@ bool wire_late(const struct wire *wire, const struct answer_pace *pace, uint64_t
 	bool any = false;
 
 	for (; question; question = question->next) {
-		if (question->late ||
-		    !pace_is_late(pace, question->to, question->heard_at, question->body, now))
+		if (question->late || !pace_is_late(pace, question, now))
 			continue;
 		late(wire->owner, question);
 		any = true;

@@ -228,10 +228,9 @@ static void ask_leave(struct peer_job *job, struct peer_ask *ask, bool alive)
 {
 	if (ask->question.late)
 		return;
+	pace_late(&job->pace, &ask->question, job->wire.now);
 	ask->question.late = true;
-	job->late++;
-	pace_late(&job->pace, (int)ask->to, ask->question.began, job->wire.now);
-	if (settings_get()->verbose && !job->peers[ask->to].silent)
+	if (!job->late++ && settings_get()->verbose)
 		log_line("%s: rank %u does not answer in time; its records are read from storage",
 			 job->name, ask->to);
 	pace_tell(job, ask->to);
@@ -270,10 +269,7 @@ static void ask_ended(void *owner, struct exchange_question *question, int error
 	struct peer *peer = &job->peers[ask->to];
 	uint64_t ns = job->wire.now - question->began;
 
-	if (!error && question->body)
-		pace_body(&job->pace, question->body, job->wire.now - question->told_at);
-	pace_ended(&job->pace, question->to, question->began, job->wire.now, question->late,
-		   !error && ask->talk.n);
+	pace_ended(&job->pace, question, job->wire.now, !error && ask->talk.n);
 	job->late -= question->late;
 	pace_tell(job, ask->to);
 	if (ask->bits) {

@@ -286,7 +286,7 @@ static void question_leave(struct server *server, struct server_question *questi
 	if (question->question.late)
 		return;
 	question->question.late = true;
-	pace_late(&server->pace, question->question.to, question->question.began, server->wire.now);
+	pace_late(&server->pace, &question->question, server->wire.now);
 	if (!load)
 		return;
 	question->buffer = load->buffer;
@@ -321,9 +321,7 @@ static void ended(void *owner, struct exchange_question *asked, int error, const
 	(void)text, (void)length;
 	if (question->buffer)
 		server_buffer_release(server, question->buffer);
-	if (!error && asked->body)
-		pace_body(&server->pace, asked->body, server->wire.now - asked->told_at);
-	pace_ended(&server->pace, asked->to, asked->began, server->wire.now, asked->late, !error);
+	pace_ended(&server->pace, asked, server->wire.now, !error);
 	if (load && !error && asked->body) {
 		load->set->counts.asked_bytes += asked->body;
 		server_load_asked(server, load);
