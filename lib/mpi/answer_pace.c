@@ -4,6 +4,7 @@
 #include "mpi/answer_pace.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 int pace_open(struct answer_pace *pace, int peers, unsigned window)
@@ -100,13 +101,20 @@ static uint64_t fastest_body(const struct answer_pace *pace)
 	return least < UINT64_MAX ? least : 0;
 }
 
+static unsigned window(const struct answer_pace *pace, const struct pace_peer *at)
+{
+	unsigned first = PACE_FIRST + at->good;
+
+	return at->good == PACE_GOOD || pace->window == UINT_MAX || first > pace->window ? pace->window : first;
+}
+
 enum pace_turn pace_turn(const struct answer_pace *pace, int peer, uint64_t now)
 {
 	const struct pace_peer *at = &pace->peers[peer];
 
 	if (at->late || now < at->rests_until || (pace_is_probe(pace, peer) && at->open))
 		return PACE_PASS;
-	return at->open < pace->window ? PACE_ASK : PACE_WAIT;
+	return at->open < window(pace, at) ? PACE_ASK : PACE_WAIT;
 }
 
 void pace_asked(struct answer_pace *pace, int peer)
@@ -182,7 +190,7 @@ void pace_ended(struct answer_pace *pace, const struct exchange_question *questi
 		at->rests_until = now + rest(at, took);
 	} else if (at->bodies >= PACE_BODIES_LEAST && at->body > slow_body(pace)) {
 		strike(at, now);
-	} else if (at->strikes && ++at->good == PACE_GOOD) {
-		at->strikes = at->good = 0;
+	} else if (at->good < PACE_GOOD && ++at->good == PACE_GOOD) {
+		at->strikes = 0;
 	}
 }

@@ -12,7 +12,7 @@
  * fastest peer's. A peer with a slow probe rests for sixteen times as long as the answer
  * took; one that is late or slow again before it has answered sixteen questions in time does so too, and twice as long
  * after each further time. So a slow peer costs its readers one wait, and one that was slow for a moment is asked again
- * at once.
+ * at once. A peer's first questions are few: its window grows by one with each answer.
  *
  * This file knows no MPI, clock, thread or lock: times come in. */
 #ifndef LMDBIO_MPI_ANSWER_PACE_H
@@ -40,6 +40,7 @@ enum {
 	PACE_AVERAGE = 16,
 	PACE_PROBES = 4, /* the part of the patience in which a probe is answered that ends a probation */
 	PACE_BODY_AVERAGE = 4,
+	PACE_FIRST = 2,  /* questions that a peer may have before it has answered one */
 	PACE_GOOD = 16, /* answers in time that end all memory of late ones */
 };
 
@@ -57,7 +58,7 @@ struct pace_peer {
 struct answer_pace {
 	struct pace_peer *peers;
 	int count;
-	unsigned window;	/* questions that one peer may have */
+	unsigned window;	/* questions that one peer may have; UINT_MAX: any number, from the first on */
 	uint64_t byte;		/* ns that a byte of a body may take, where a peer answers all that may ask it at once */
 	uint64_t usual;		/* ns that answers take, or are waited for, moving average; 0: none has come */
 	uint64_t read;		/* the same of this node's reads of storage; 0: not known, or of no matter */
