@@ -107,6 +107,9 @@ mpi_job() {
 		list=$list${list:+,}node$host:$each
 	done
 	[ -z "$cluster_finalize" ] || preload=$preload:$top_builddir/tests/cluster/.libs/finalize_over_tcp.so
+	for each in ${preload//:/ }; do
+		[ -e "$each" ] || { echo "$each is not built: make check TESTS=" >&2; return 2; }
+	done
 	cluster_in node0 env LD_PRELOAD="$preload${LD_PRELOAD:+:$LD_PRELOAD}" \
 		ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}" \
 		LSAN_OPTIONS="suppressions=$top_srcdir/tests/mpi/lsan.suppressions:print_suppressions=0:symbolize=0${MPI_LEAKS:-}" \
