@@ -306,17 +306,25 @@ static int leave_uncovered(struct store *store, uint64_t offset, uint64_t end)
 	return left ? 0 : ENOMEM;
 }
 
+/* Whether this process scans a file that memory cannot hold, and so maps few chunks. */
+static bool maps_few(struct store *store)
+{
+	bool few;
+
+	if (!atomic_load_explicit(&store->scans, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&store->lock);
+	few = scan_share(store);
+	pthread_mutex_unlock(&store->lock);
+	return few;
+}
+
 /* Whether to bring once more what is not shown. Where only some blocks of a chunk are shown, what
  * others have published among those that were just read is not, before it is asked for. And the
  * look-ahead of a scan that maps few chunks may have taken the first of two. */
 static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t end)
 {
-	bool few;
-
-	pthread_mutex_lock(&store->lock);
-	few = scan_share(store);
-	pthread_mutex_unlock(&store->lock);
-	if (few)
+	if (maps_few(store))
 		return true;
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
 		if (get_state(store, chunk) == CHUNK_RUNS)
@@ -324,7 +332,8 @@ static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t en
 	return false;
 }
 
-/* Look-ahead must not take the maps of what the program is about to read. */
+/* Look-ahead must not take the maps of what the program of such a scan is about to read. In a job, whose servers
+ * bring chunks, this cost a second epoch a read of storage. */
 static void use_all(struct store *store, uint64_t offset, uint64_t end)
 {
 	uint64_t chunks = (end - 1) / ARENA_CHUNK - offset / ARENA_CHUNK + 1;
@@ -343,7 +352,7 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 
 	if (atomic_load_explicit(&store->landing.announced, memory_order_relaxed))
 		waited = wait_announced(store, offset, end - offset);
-	if (offset < end)
+	if (offset < end && maps_few(store))
 		use_all(store, offset, end);
 	rc = bring(store, offset, end, &waited);
 	covered = rc || end <= offset || store_covers(store, offset, end - offset);
