@@ -361,7 +361,8 @@ void stream_advance(struct prefetch *prefetch, struct stream *stream)
 	if (!stream->held && stream->placed) {
 		levels_use(prefetch, &stream->walker);
 		levels_use(prefetch, &stream->scout);
-		leaf_use(prefetch, stream);
+		if (store_maps_few(prefetch->store))
+			leaf_use(prefetch, stream);
 	}
 
 	if (!stream->placed && !range_place(prefetch, stream))

@@ -277,6 +277,10 @@ void store_release(struct store *store);
 int store_snapshot(struct store *store, const struct identity *identity, uint64_t data,
 		   uint64_t low, bool arm);
 
+/* Whether this process scans a file that memory cannot hold, and no server brings chunks: it maps few
+ * of them. Any thread. */
+bool store_maps_few(struct store *store);
+
 /* Bytes that a look-ahead may be in front of its program as far as room in the arena goes. `chunk`
  * tells other processes where it is: the last one that it has asked for in its direction, or
  * UINT64_MAX. */

@@ -306,25 +306,12 @@ static int leave_uncovered(struct store *store, uint64_t offset, uint64_t end)
 	return left ? 0 : ENOMEM;
 }
 
-/* Whether this process scans a file that memory cannot hold, and so maps few chunks. */
-static bool maps_few(struct store *store)
-{
-	bool few;
-
-	if (!atomic_load_explicit(&store->scans, memory_order_relaxed))
-		return false;
-	pthread_mutex_lock(&store->lock);
-	few = scan_share(store);
-	pthread_mutex_unlock(&store->lock);
-	return few;
-}
-
 /* Whether to bring once more what is not shown. Where only some blocks of a chunk are shown, what
  * others have published among those that were just read is not, before it is asked for. And the
  * look-ahead of a scan that maps few chunks may have taken the first of two. */
 static bool may_be_shown_again(struct store *store, uint64_t offset, uint64_t end)
 {
-	if (maps_few(store))
+	if (store_maps_few(store))
 		return true;
 	for (uint64_t chunk = offset / ARENA_CHUNK; chunk * ARENA_CHUNK < end; chunk++)
 		if (get_state(store, chunk) == CHUNK_RUNS)
@@ -352,7 +339,7 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 
 	if (atomic_load_explicit(&store->landing.announced, memory_order_relaxed))
 		waited = wait_announced(store, offset, end - offset);
-	if (offset < end && maps_few(store))
+	if (offset < end && store_maps_few(store))
 		use_all(store, offset, end);
 	rc = bring(store, offset, end, &waited);
 	covered = rc || end <= offset || store_covers(store, offset, end - offset);

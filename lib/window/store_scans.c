@@ -64,6 +64,18 @@ uint64_t scan_share(const struct store *store)
 	return share < least ? least : share;
 }
 
+bool store_maps_few(struct store *store)
+{
+	bool few;
+
+	if (!atomic_load_explicit(&store->scans, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&store->lock);
+	few = scan_share(store);
+	pthread_mutex_unlock(&store->lock);
+	return few;
+}
+
 /* Chunks that a scan may be ahead of its program, at least the next one. */
 static uint64_t scan_ahead(struct store *store, uint64_t share, uint64_t chunk, bool forward)
 {
