@@ -167,7 +167,7 @@ void stats_settle_late(void)
 {
 	uint64_t opened = atomic_load_explicit(&stats_own.opened_ns, memory_order_relaxed);
 
-	if (opened && clock_now() - opened > LASTS_NS)
+	if (opened && clock_now() > opened + LASTS_NS)
 		stats_settle();
 }
 

@@ -75,7 +75,7 @@ void lives_look_up(MDB_txn *txn, MDB_dbi dbi, uint64_t i)
 		judge(&key, &data, i);
 }
 
-void lives_scan(MDB_txn *txn, MDB_dbi dbi)
+void lives_scan_all(MDB_txn *txn, MDB_dbi dbi, lives_judge *judge_record, uint64_t records)
 {
 	MDB_cursor *cursor;
 	MDB_val key, data;
@@ -85,12 +85,17 @@ void lives_scan(MDB_txn *txn, MDB_dbi dbi)
 	if (!lives_done("mdb_cursor_open", mdb_cursor_open(txn, dbi, &cursor)))
 		return;
 	while (!(rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)))
-		judge(&key, &data, n++);
+		judge_record(&key, &data, n++);
 	mdb_cursor_close(cursor);
-	if (rc == MDB_NOTFOUND && n != RECORDS)
+	if (rc == MDB_NOTFOUND && n != records)
 		lives_end(MISSING, "records", (int)n);
 	if (rc != MDB_NOTFOUND)
 		(void)lives_done("mdb_cursor_get", rc);
+}
+
+void lives_scan(MDB_txn *txn, MDB_dbi dbi)
+{
+	lives_scan_all(txn, dbi, judge, RECORDS);
 }
 
 static void hint(MDB_txn *txn, MDB_dbi dbi)

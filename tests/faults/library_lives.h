@@ -41,6 +41,10 @@ void lives_pack(const char *path, const void *dictionary, size_t dictionary_size
 bool lives_done(const char *what, int rc);
 /* Opens a data set with this setting of LMDBIO_STORE, and reads it in all ways. */
 void lives_read(const char *store, const char *path, unsigned flags);
+/* Ends the life if a record is not the i-th; key: NULL where it is not known. */
+typedef void lives_judge(const MDB_val *key, const MDB_val *data, uint64_t i);
+/* Scans a database of so many records. */
+void lives_scan_all(MDB_txn *txn, MDB_dbi dbi, lives_judge *judge_record, uint64_t records);
 /* Scans the main database, and looks keys up in it. */
 void lives_scan(MDB_txn *txn, MDB_dbi dbi);
 void lives_look_up(MDB_txn *txn, MDB_dbi dbi, uint64_t i);

@@ -48,11 +48,12 @@ static void forget(const char *path)
 	close(fd);
 }
 
-static void large_judge(const MDB_val *data, uint64_t i)
+static void large_judge(const MDB_val *key, const MDB_val *data, uint64_t i)
 {
 	static uint8_t value[LARGE_VALUE];
 	size_t size = large_make(value, i);
 
+	(void)key;
 	if (data->mv_size != size || memcmp(data->mv_data, value, size))
 		lives_end(WRONG_BYTES, "bytes", (int)i);
 }
@@ -86,26 +87,8 @@ static void large_look_up(MDB_txn *txn, MDB_dbi dbi)
 		snprintf(name, sizeof(name), "%08u", (unsigned)i);
 		key = (MDB_val){8, name};
 		if (lives_done("mdb_get", mdb_get(txn, dbi, &key, &data)))
-			large_judge(&data, i);
+			large_judge(&key, &data, i);
 	}
-}
-
-static void large_scan(MDB_txn *txn, MDB_dbi dbi)
-{
-	MDB_cursor *cursor;
-	MDB_val key, data;
-	uint64_t n = 0;
-	int rc;
-
-	if (!lives_done("mdb_cursor_open", mdb_cursor_open(txn, dbi, &cursor)))
-		return;
-	while (!(rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT)))
-		large_judge(&data, n++);
-	mdb_cursor_close(cursor);
-	if (rc != MDB_NOTFOUND)
-		(void)lives_done("mdb_cursor_get", rc);
-	else if (n != LARGE_RECORDS)
-		lives_end(MISSING, "records", (int)n);
 }
 
 /* At random and then from end to end, cold; what has been handed out is left to the kernel, which forgets it. */
@@ -119,7 +102,7 @@ static void read_large(const char *store, unsigned flags)
 	lives_settings()->store = store;
 	if (begin(&env, rare.large.directory, flags, &txn, &dbi)) {
 		large_look_up(txn, dbi);
-		large_scan(txn, dbi);
+		lives_scan_all(txn, dbi, large_judge, LARGE_RECORDS);
 		forget(rare.large.data);
 		large_look_up(txn, dbi);
 	}
@@ -146,7 +129,7 @@ static void read_beneath_arena(void)
 			;
 		close(fd);
 		calls_spare(false);
-		large_scan(txn, dbi);
+		lives_scan_all(txn, dbi, large_judge, LARGE_RECORDS);
 	}
 	end(env, txn);
 	lives_settings()->io = "auto";
@@ -334,7 +317,7 @@ static void daemon_run(void)
 			calls_spare(false);
 			(void)lives_done("mdb_env_info", mdb_env_info(later, &info));
 			lives_scan(second, of_later);
-			large_scan(txn, dbi);
+			lives_scan_all(txn, dbi, large_judge, LARGE_RECORDS);
 			large_look_up(txn, dbi);
 		}
 		end(later, second);
@@ -392,7 +375,8 @@ static void load_as(struct lmdbio_loader_options options, unsigned sharers, cons
 			if (batch->samples[i].error)
 				(void)lives_done("a sample", batch->samples[i].error);
 			else if (large)
-				large_judge(&batch->samples[i].data, batch->samples[i].record);
+				large_judge(NULL, &batch->samples[i].data,
+					    batch->samples[i].record);
 		}
 		loader_done(batch);
 	}
@@ -442,7 +426,7 @@ static void serve(int listener)
 			ready[1].fd = accept(listener, NULL, NULL);
 		if (ready[1].revents && !arena) {
 			if (!node_receive(ready[1].fd, &hello, sizeof(hello), &passed)) {
-				close(ready[1].fd); /* it has only asked who serves */
+				close(ready[1].fd); /* The peer has only asked for the server. */
 				ready[1].fd = -1;
 				continue;
 			}
