@@ -418,12 +418,15 @@ static void serve(int listener)
 	int passed = -1;
 	char bell[8];
 
-	while (poll(ready, 2, -1) > 0) {
+	/* The listener is looked at only while no peer is connected. */
+	for (; poll(ready, 2, -1) > 0; ready[0].fd = ready[1].fd < 0 ? listener : -1) {
 		uint64_t chunk;
 		bool urgent;
 
-		if (ready[0].revents && ready[1].fd < 0)
+		if (ready[0].revents) {
 			ready[1].fd = accept(listener, NULL, NULL);
+			continue;
+		}
 		if (ready[1].revents && !arena) {
 			if (!node_receive(ready[1].fd, &hello, sizeof(hello), &passed)) {
 				close(ready[1].fd); /* The peer has only asked for the server. */
