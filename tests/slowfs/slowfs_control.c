@@ -99,6 +99,17 @@ static int control_hold(struct slowfs *fs, const char *rest)
 	return 0;
 }
 
+static int control_gate(struct slowfs *fs, const char *rest)
+{
+	uint64_t mib = 0;
+	bool open = strcmp(rest, "open") == 0;
+
+	if (!open && !control_number(rest, &mib))
+		return EINVAL;
+	slowfs_model_set_gate(&fs->model, open ? UINT64_MAX : mib << 20);
+	return 0;
+}
+
 static int control_fail(struct slowfs *fs, const char *rest)
 {
 	return slowfs_faults_add(&fs->faults, rest);
@@ -151,6 +162,7 @@ static const struct {
 	{.name = "latency", .run = control_latency},
 	{.name = "bandwidth", .run = control_bandwidth},
 	{.name = "hold", .run = control_hold},
+	{.name = "gate", .run = control_gate},
 	{.name = "fail", .run = control_fail},
 	{.name = "clear", .run = control_clear},
 	{.name = "drop", .run = control_drop},

@@ -23,8 +23,9 @@ uint64_t slowfs_model_now(void)
 
 void slowfs_model_init(struct slowfs_model *model)
 {
-	*model = (struct slowfs_model){
-		.lock = PTHREAD_MUTEX_INITIALIZER, .let_go = PTHREAD_COND_INITIALIZER};
+	*model = (struct slowfs_model){.lock = PTHREAD_MUTEX_INITIALIZER,
+				       .let_go = PTHREAD_COND_INITIALIZER,
+				       .gate = UINT64_MAX};
 }
 
 /* The clock starts anew, or a former setting's reservations would go on being paid for. */
@@ -110,14 +111,35 @@ static void model_gather(struct slowfs_model *model)
 	pthread_mutex_unlock(&model->lock);
 }
 
+void slowfs_model_set_gate(struct slowfs_model *model, uint64_t bytes)
+{
+	pthread_mutex_lock(&model->lock);
+	model->gate = bytes;
+	pthread_cond_broadcast(&model->let_go);
+	pthread_mutex_unlock(&model->lock);
+}
+
+static void model_pass_gate(struct slowfs_model *model, uint64_t bytes)
+{
+	pthread_mutex_lock(&model->lock);
+	while (model->gate == 0)
+		pthread_cond_wait(&model->let_go, &model->lock);
+	if (model->gate != UINT64_MAX)
+		model->gate -= bytes < model->gate ? bytes : model->gate;
+	pthread_mutex_unlock(&model->lock);
+}
+
 uint64_t slowfs_model_wait(struct slowfs_model *model, uint64_t arrival, uint64_t bytes)
 {
-	uint64_t end = model_reserve(model, arrival, bytes);
-	struct timespec ts = {
+	struct timespec ts;
+	uint64_t end;
+
+	model_pass_gate(model, bytes);
+	end = model_reserve(model, arrival, bytes);
+	ts = (struct timespec){
 		.tv_sec = (time_t)(end / NS_PER_SEC),
 		.tv_nsec = (long)(end % NS_PER_SEC),
 	};
-
 	model_gather(model);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		continue;

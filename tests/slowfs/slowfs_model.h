@@ -15,6 +15,7 @@ struct slowfs_model {
 	uint64_t hold;	/* requests wait until so many are here; 0: no request waits */
 	uint64_t held;	/* requests that wait for others */
 	uint64_t round; /* counts how often waiting requests were let go */
+	uint64_t gate; /* bytes that may still be read before requests wait; UINT64_MAX: no limit */
 };
 
 void slowfs_model_init(struct slowfs_model *model);
@@ -30,6 +31,10 @@ uint64_t slowfs_model_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
 /* The next requests wait for each other until so many have arrived, once. 0 lets all go on. */
 void slowfs_model_set_hold(struct slowfs_model *model, uint64_t requests);
+
+/* Once requests have asked for so many bytes, all later ones wait until this is called again. UINT64_MAX
+ * lets all go on. */
+void slowfs_model_set_gate(struct slowfs_model *model, uint64_t bytes);
 
 /* Returns when a request of so many bytes that arrived at that time would have been served: the
  * nanoseconds from its arrival that the model gave it, which it waited for at least. */

@@ -153,6 +153,24 @@ bandwidth_is_shared()
 	parts_wait 1 0 0 0 0 20 $mib 1
 }
 
+gate_lets_so_much_pass()
+{
+	whole=$(probe read "$backing/data.mdb" 0 $((4 * mib)))
+	cold
+	slowfs_reset
+	slowfs_control "gate 1"
+	probe read "$mount/data.mdb" 0 $((4 * mib)) direct >"$dir/out" &
+	reader=$!
+	until [ "$(slowfs_stat bytes)" -ge $mib ]; do
+		sleep 0.01
+	done
+	kill -0 $reader || fail "a read of 4 MiB has passed a gate of one"
+	equal "bytes that pass the gate" $mib "$(slowfs_stat bytes)"
+	slowfs_control "gate open"
+	wait $reader
+	equal "what waited at the gate" "$whole" "$(cat "$dir/out")"
+}
+
 eio_meets_its_reads_and_counts_down()
 {
 	whole=$(probe read "$backing/data.mdb" $mib $mib)
@@ -294,7 +312,7 @@ help_names_every_option
 slowfs_start "$backing" "$mount" -o "latency=500,bandwidth=1500,stats=$dir/stats"
 for check in direct_reads_are_counted_each buffered_reads_come_in_128_kib \
 	caches_when_dropped_are_cold log_when_on_tells_each_read latency_delays_each_and_overlaps \
-	bandwidth_is_shared eio_meets_its_reads_and_counts_down \
+	bandwidth_is_shared gate_lets_so_much_pass eio_meets_its_reads_and_counts_down \
 	short_ends_reads_before_it_and_nothing_else reset_leaves_nothing \
 	mappings_show_and_store locks_exclude_other_processes names_pass_through; do
 	echo "$check"
