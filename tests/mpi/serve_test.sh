@@ -200,25 +200,22 @@ judge "server_without_a_path_says_what_it_serves" grep -qx \
 	"$scratch/serve.log"
 
 # program_disturbed SIGNAL PERCENT NODES RANKS: ranks on the first node read their parts while its server
-# is sent that, when storage has been asked for so much of the set. The launcher of a server that is
-# killed ends the others'.
+# is sent that, when storage has been asked for so much of the set, and gives no more. The launcher of a
+# server that is killed ends the others'.
 program_disturbed() {
-	local name=$4_programs_$1_at_$2_of_$3_nodes program pid rc=0
+	local name=$4_programs_$1_at_$2_of_$3_nodes program pid rc=0 before=$((size * $2 / 100))
 
 	serve_start "$3"
 	pid=$(server_of 0)
 	cold
-	# The moment must not pass while it is looked for.
-	slowfs_control "bandwidth 60"
+	slowfs_control "gate $((before / 1048576 + 1))"
 	rm -f "$scratch"/seen.*
 	LD_LIBRARY_PATH=$library epochs=1 job_set=$set_path \
 		at 0 mpi_job "$4" 1 sh -c "$job_part" >"$scratch/job.log" 2>&1 &
 	program=$!
-	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt $((size * $2 / 100)) ] ||
-		! kill -0 "$program" 2>/dev/null; do
+	until [ "$(slowfs_stat img/data.mdb:bytes)" -gt "$before" ] || ! kill -0 "$program" 2>/dev/null; do
 		sleep 0.01
 	done
-	slowfs_control "bandwidth 2" # nor while the status is asked for, on a machine that does much else
 	# At its beginning a program may not have come to it yet.
 	if [ "$2" != 0 ]; then
 		at 0 "$serve" --status >"$scratch/out" || true
@@ -226,14 +223,13 @@ program_disturbed() {
 	fi
 	kill -s "$1" "$pid"
 	judge "${name}_is_not_through_by_then" kill -0 "$program"
-	slowfs_control "bandwidth 60"
+	slowfs_control "gate open"
 	wait "$program" || rc=$?
 	equal "${name}_goes_on" 0 "$rc"
 	[ "$rc" = 0 ] || cat "$scratch/job.log"
 	equal "${name}_sees_the_same" "$whole" "$(job_seen 1)"
 	kill -KILL "$pid" 2>/dev/null || true
 	wait "$served" 2>/dev/null || true
-	slowfs_control "bandwidth 1500"
 	job_killed=1 job_left "$name"
 }
 
