@@ -169,9 +169,10 @@ else
 	grouped "scan_of_more_than_all_memory" $((mib * 2)) scan
 	grouped "backward_scan_of_more_than_all_memory" $((mib * 2)) --backward scan
 	grouped "lookups_in_more_than_all_memory" 550 --nordahead --records=550 --count=500 get
-	# What one of several readers has read the others find.
+	# What one of several readers has read the others find: alone, four read everything four times. A reader
+	# that gets no processor for a while loses the others, and reads a part for itself.
 	for way in "" --backward; do
-		for _ in 1 2 3; do
+		for _ in 1 2 3 4 5; do
 			cold
 			pids=()
 			for reader in 1 2 3 4; do
@@ -186,8 +187,8 @@ else
 		# shellcheck disable=SC2086
 		equal "scans${way}_by_four_of_more_than_all_memory_see_the_same" \
 			"$(original $way scan "$scratch/backing/img" | seen)" "$(cat "$scratch"/seen.? | seen | sort -u)"
-		at_most "scans${way}_by_four_of_more_than_all_memory_requests" "$(slowfs_stat img/data.mdb:requests)" $((mib * 5 / 4))
-		at_most "scans${way}_by_four_of_more_than_all_memory_mib" $(($(slowfs_stat img/data.mdb:bytes) >> 20)) $((mib * 5 / 4))
+		at_most "scans${way}_by_four_of_more_than_all_memory_requests" "$(slowfs_stat img/data.mdb:requests)" $((mib * 3 / 2))
+		at_most "scans${way}_by_four_of_more_than_all_memory_mib" $(($(slowfs_stat img/data.mdb:bytes) >> 20)) $((mib * 3 / 2))
 	done
 	nothing_left "more_than_all_memory"
 fi
