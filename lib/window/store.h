@@ -195,6 +195,8 @@ struct store_load {
 	size_t length;
 	uint64_t chunk;
 	uint64_t blocks; /* of them, that were missing */
+	uint64_t wanted; /* of them, from where on and to where the program was to get bytes */
+	uint64_t wanted_end;
 	struct arena *arena;
 	bool passed_on; /* they are for the page cache, and no part of the arena */
 	bool shown;     /* the window shows the arena there: the page cache was not asked */

@@ -22,13 +22,14 @@ enum {
 };
 
 /* Half a huge page gets no entries before the other half is shown: they would stand in the way of
- * the one for all of it. */
+ * the one for all of it. Of what a guess has read along, a program that reads at random uses few
+ * pages, each with one fault, where entries for a chunk are 16 calls. */
 static void map_landed(const struct store *store, const struct store_load *load)
 {
 	uint64_t other = load->chunk ^ (ARENA_PAIR - 1);
 
 	if (!is_half(store, load->chunk))
-		map_read(store, load->offset, load->length);
+		map_read(store, load->wanted, load->wanted_end - load->wanted);
 	else if (is_shown(store, other))
 		map_read(store, load->offset, STORE_FAULT);
 }
@@ -178,6 +179,8 @@ static struct store_load load_of(struct store *store, uint64_t chunk, uint64_t f
 		.offset = first * ARENA_BLOCK,
 		.length = count * ARENA_BLOCK,
 		.chunk = chunk,
+		.wanted = first * ARENA_BLOCK,
+		.wanted_end = (first + count) * ARENA_BLOCK,
 		.arena = store->arena,
 		.shown = is_shown(store, chunk),
 	};
@@ -237,6 +240,10 @@ enum store_plan arena_plan(struct store *store, uint64_t offset, uint64_t *lengt
 	*load = load_of(store, chunk, run, count);
 	load->blocks = n;
 	load->guessed = how->guess;
+	if (how->guess) {
+		load->wanted = offset;
+		load->wanted_end = end < load->wanted_end ? end : load->wanted_end;
+	}
 	return PLAN_LOAD;
 }
 
