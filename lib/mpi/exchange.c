@@ -106,9 +106,9 @@ void exchange_away(struct exchange *exchange, uint64_t ns)
 
 bool exchange_may_ask(const struct exchange *exchange, int to)
 {
-	const struct exchange_peer *peer = &exchange->peers[to];
+	const struct exchange_peer *peer = exchange->peers ? &exchange->peers[to] : NULL;
 
-	return !exchange->closed && !peer->gone && !peer->owing;
+	return peer && !exchange->closed && !peer->gone && !peer->owing;
 }
 
 bool exchange_ask(struct exchange *exchange, struct exchange_question *question, int to,

@@ -65,11 +65,18 @@ static void server_free(struct server *serving)
 
 static int server_make(const struct mpi_work *work, const struct mpi_job *job)
 {
-	int rc = MPI_SUCCESS;
+	int rc;
 
 	server = calloc(1, sizeof(*server));
-	if (!server)
-		return ENOMEM;
+	rc = server ? 0 : ENOMEM;
+	/* No node waits in the calls that follow for one that has no memory for its server. */
+	if (job->place.nodes > 1)
+		rc = mpi_agree(job->leaders, rc, NULL);
+	if (rc) {
+		free(server);
+		server = NULL;
+		return rc;
+	}
 	server->node = work->node;
 	server->place = job->place;
 	server->comm = MPI_COMM_NULL;

@@ -469,6 +469,15 @@ static enum load_way way_now(struct server *server, struct server_load *load)
 	return full ? COMES_LATER : way;
 }
 
+/* Where there is no memory for a buffer, members read the chunk for themselves, and so do peers. */
+static void load_drop(struct server *server, struct server_queue *queue, struct server_load *load)
+{
+	queue_remove(queue, load);
+	server_answer_all(server, load, ENOMEM);
+	refuse(load);
+	load_free(server, load);
+}
+
 /* Starts what can be started of a queue; what must wait for a buffer of its kind is passed by. */
 static bool queue_step(struct server *server, struct server_queue *queue, uint64_t now)
 {
@@ -498,6 +507,8 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 			arena_answer(load->set->arena, load->chunk, false);
 			load_free(server, load);
 		} else if (!load_start(server, load, way)) {
+			if (way == COMES_FROM_STORAGE && now - load->began > room_limit)
+				load_drop(server, queue, load);
 			break;
 		}
 	}

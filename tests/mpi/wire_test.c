@@ -219,6 +219,15 @@ static void call_when_it_fails_then_questions_are_right_or_told_and_all_end(void
 	assert_true(sites >= 8);
 }
 
+/* As of a server to which MPI has given no communicator. */
+static void question_when_the_exchange_was_never_opened_then_none_is_asked(void **state)
+{
+	struct exchange exchange = {0};
+
+	(void)state;
+	assert_false(exchange_may_ask(&exchange, 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +239,7 @@ int main(void)
 		cmocka_unit_test(send_when_it_fails_once_then_it_is_sent_again),
 		cmocka_unit_test(send_when_it_fails_for_ever_then_the_peer_is_gone),
 		cmocka_unit_test(call_when_it_fails_then_questions_are_right_or_told_and_all_end),
+		cmocka_unit_test(question_when_the_exchange_was_never_opened_then_none_is_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
