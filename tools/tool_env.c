@@ -257,8 +257,9 @@ int tool_names_next(struct tool_cursor *cursor, MDB_txn *txn, char **ret, MDB_db
 			return 0;
 		}
 		free(name);
-		/* Damage shows in the next step as well, but as MDB_BAD_TXN. */
-		if (txn->snapshot.blocked)
+		/* A record has a code of LMDB's; an errno is of a database that could not be opened. Damage shows
+		 * in the next step as well, but as MDB_BAD_TXN. */
+		if (rc > 0 || txn->snapshot.blocked)
 			return rc;
 	}
 	return rc;

@@ -149,30 +149,6 @@ static int output_open(const struct tool *tool, const char *path)
 	return fd;
 }
 
-int tool_output_file(const struct tool *tool, const char *path)
-{
-	int fd = output_open(tool, path);
-
-	if (fd < 0)
-		return TOOL_FAILED;
-	if (dup2(fd, STDOUT_FILENO) < 0)
-		return output_failed(tool, errno);
-	close(fd);
-	return 0;
-}
-
-FILE *tool_output_beside(const struct tool *tool, const char *path)
-{
-	int fd = output_open(tool, path);
-
-	if (fd < 0)
-		return NULL;
-	output.stream = fdopen(fd, "w");
-	if (!output.stream)
-		output_failed(tool, errno);
-	return output.stream;
-}
-
 /* Takes away what is not whole. */
 static void output_drop(const struct tool *tool, int fd)
 {
@@ -184,6 +160,37 @@ static void output_drop(const struct tool *tool, int fd)
 	} else if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
 		tool_complain(tool, "%s: it is not whole", output.name);
 	}
+}
+
+int tool_output_file(const struct tool *tool, const char *path)
+{
+	int fd = output_open(tool, path);
+
+	if (fd < 0)
+		return TOOL_FAILED;
+	if (dup2(fd, STDOUT_FILENO) < 0) {
+		output_failed(tool, errno);
+		output_drop(tool, fd);
+		close(fd);
+		return TOOL_FAILED;
+	}
+	close(fd);
+	return 0;
+}
+
+FILE *tool_output_beside(const struct tool *tool, const char *path)
+{
+	int fd = output_open(tool, path);
+
+	if (fd < 0)
+		return NULL;
+	output.stream = fdopen(fd, "w");
+	if (!output.stream) {
+		output_failed(tool, errno);
+		output_drop(tool, fd);
+		close(fd);
+	}
+	return output.stream;
 }
 
 /* Gives what is whole the name that is wanted. */

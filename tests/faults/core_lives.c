@@ -4,6 +4,8 @@
 #include "config.h"
 #include "rare_lives.h"
 
+#include "container_write.h"
+#include "container_write_private.h"
 #include "library_calls.h"
 
 #include "arena/arena_private.h"
@@ -399,12 +401,88 @@ static void live_touching(void)
 	close(fd);
 }
 
+/* Numbers in the order in which they were put. */
+static int number_take(void *taker, const void *bytes, size_t length)
+{
+	uint64_t *next = taker, number;
+
+	for (size_t at = 0; at < length; at += LAYOUT_PAGE, ++*next) {
+		memcpy(&number, (const uint8_t *)bytes + at + INDEX_BODY, sizeof(number));
+		if (number != *next)
+			lives_end(WRONG_BYTES, "a list", (int)*next);
+	}
+	return 0;
+}
+
+/* The lists of a container of gigabytes, which memory has no room for. */
+static void live_listed(void)
+{
+	enum { PAGES = LIST_MEMORY + 3 };
+	struct page_list list;
+	uint64_t next = 0;
+	bool done = true;
+
+	list_open(&list, LAYOUT_CHUNKS, 1, lives_data.stage);
+	for (uint64_t i = 0; i < PAGES && done; i++) {
+		memcpy(list_entry(&list, sizeof(i), i), &i, sizeof(i));
+		done = lives_done("list_seal", list_seal(&list));
+	}
+	if (done && lives_done("list_empty", list_empty(&list, number_take, &next)) &&
+	    next != PAGES)
+		lives_end(MISSING, "pages of a list", (int)next);
+	list_close(&list);
+}
+
+static void live_listed_by_name(void)
+{
+	live_listed();
+	calls_lack(LACK_TMPFILE);
+	live_listed();
+	calls_lack(0);
+}
+
+/* A container that is written to a pipe. */
+static void live_piped(void)
+{
+	struct container_write_options options = {
+		.size = 3 << 20, .page_size = 4096, .chunk_size = 1 << 20, .level = 1};
+	struct container_writer *writer;
+	int status, ends[2];
+	uint8_t *bytes;
+	pid_t child;
+
+	calls_spare(true);
+	bytes = calloc(1, options.size);
+	if (!bytes || pipe(ends))
+		abort();
+	calls_spare(false);
+	child = fork();
+	if (!child) { /* takes all */
+		calls_spare(true);
+		close(ends[1]);
+		while (read(ends[0], bytes, options.size) > 0)
+			;
+		_exit(0);
+	}
+	close(ends[0]);
+	if (lives_done("container_write_open", container_write_open(&writer, ends[1], &options))) {
+		if (lives_done("container_write_bytes",
+			       container_write_bytes(writer, bytes, options.size)))
+			(void)lives_done("container_write_finish", container_write_finish(writer));
+		container_write_close(writer);
+	}
+	close(ends[1]);
+	free(bytes);
+	waitpid(child, &status, 0);
+}
+
 const struct life core_lives[] = {
 	{"kept", live_kept},         {"huge", live_huge},
 	{"nameless", live_nameless}, {"counted", live_counted},
 	{"sealing", live_sealing},   {"named", live_named},
 	{"bundled", live_bundled},   {"for LMDB 1.0", live_for_later},
 	{"shelved", live_shelved},   {"requesting", live_requesting},
-	{"touching", live_touching},
+	{"touching", live_touching}, {"listed", live_listed_by_name},
+	{"piped", live_piped},
 };
 const unsigned core_lives_count = sizeof(core_lives) / sizeof(*core_lives);

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -193,7 +195,6 @@ CALL(int, fsync, (int fd), (fd), -1, EIO)
 CALL(int, fdatasync, (int fd), (fd), -1, EIO)
 CALL(int, flock, (int fd, int how), (fd, how), -1, ENOLCK)
 CALL(int, rename, (const char *from, const char *to), (from, to), -1, EIO)
-CALL(int, renameat, (int from_fd, const char *from, int to_fd, const char *to), (from_fd, from, to_fd, to), -1, EIO)
 CALL(int, unlink, (const char *path), (path), -1, EIO)
 CALL(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags), -1, EIO)
 CALL(int, rmdir, (const char *path), (path), -1, EIO)
@@ -224,6 +225,18 @@ CALL(ssize_t, getrandom, (void *bytes, size_t n, unsigned flags), (bytes, n, fla
 CALL(DIR *, opendir, (const char *path), (path), NULL, EMFILE)
 CALL(char *, getcwd, (char *to, size_t n), (to, n), NULL, ENOMEM)
 
+CALL(int, access, (const char *path, int mode), (path, mode), -1, EIO)
+CALL(int, faccessat, (int fd, const char *path, int mode, int flags), (fd, path, mode, flags), -1,
+     EIO)
+CALL(int, dup2, (int from, int to), (from, to), -1, EMFILE)
+CALL(FILE *, fdopen, (int fd, const char *how), (fd, how), NULL, ENOMEM)
+CALL(int, setenv, (const char *name, const char *value, int over), (name, value, over), -1, ENOMEM)
+CALL(int, eventfd, (unsigned first, int flags), (first, flags), -1, EMFILE)
+CALL(int, epoll_create1, (int flags), (flags), -1, EMFILE)
+CALL(int, epoll_ctl, (int fd, int what, int other, struct epoll_event *event),
+     (fd, what, other, event), -1, ENOSPC)
+CALL(ssize_t, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), -1, ENOMEM)
+
 /* A kernel or a sandbox that lacks something refuses it, the place's own failure aside. */
 #define CALL_LACKED(type, name, parameters, arguments, failure, error, lacks, refuses) \
 	type __real_##name parameters; \
@@ -252,6 +265,11 @@ CALL_LACKED(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd,
 	    LACK_FALLOCATE, if (!mode) return (errno = EOPNOTSUPP, -1))
 CALL_LACKED(int, mincore, (void *at, size_t length, unsigned char *out), (at, length, out), -1, EAGAIN, LACK_TOLD,
 	    return (memset(out, 1, (length + 4095) / 4096), 0))
+CALL_LACKED(int, renameat2, (int in, const char *from, int into, const char *to, unsigned flags),
+	    (in, from, into, to, flags), -1, EIO, LACK_NOREPLACE, return (errno = EINVAL, -1))
+CALL_LACKED(int, renameat, (int in, const char *from, int into, const char *to),
+	    (in, from, into, to), -1, EIO, LACK_SEAL,
+	    if (strstr(to, ".seal")) return (errno = EIO, -1))
 CALL_LACKED(FILE *, fopen, (const char *path, const char *how), (path, how), NULL, EMFILE, LACK_NAMES,
 	    if (strstr(path, "/net/unix")) return (errno = EACCES, NULL))
 CALL_LACKED(int, statx, (int fd, const char *path, int flags, unsigned mask, struct statx *st),
@@ -329,7 +347,8 @@ int __wrap_openat(int fd, const char *path, int flags, ...)
 	va_start(more, flags);
 	mode = mode_of(flags, more);
 	va_end(more);
-	if (!fails(__builtin_return_address(0), "openat"))
+	if (!fails(__builtin_return_address(0), "openat") &&
+	    !(lacking & LACK_DIRECTORY && !strcmp(path, ".") && !(flags & O_PATH)))
 		return __real_openat(fd, path, flags, mode);
 	errno = EMFILE;
 	return -1;
@@ -400,7 +419,8 @@ ssize_t __wrap___pread_chk(int fd, void *bytes, size_t n, off_t offset, size_t r
 
 int __wrap___openat_2(int fd, const char *path, int flags)
 {
-	if (!fails(__builtin_return_address(0), "openat"))
+	if (!fails(__builtin_return_address(0), "openat") &&
+	    !(lacking & LACK_DIRECTORY && !strcmp(path, ".") && !(flags & O_PATH)))
 		return __real_openat(fd, path, flags);
 	errno = EMFILE;
 	return -1;

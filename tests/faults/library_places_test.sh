@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: OLDAP-2.8
-# Checks that a test makes each place of the core, of lmdbio-convert and of the stagings that calls the C library
-# fail, once and for ever.
+# Checks that a test makes each place of the core, of lib/mpi and of the commands lmdbio-convert, lmdbio-check,
+# lmdbio-dump and lmdbio-stat that calls the C library fail, once and for ever.
 #
 # places_open lists those that no life of the tests reaches: file, function, call, and behind a # why none can. A
 # place that is neither there nor made to fail ends this test, and so does a line there that is not needed any more,
@@ -27,7 +27,7 @@ places() {
 		$2 != "call" && $2 != "jmp" { next }
 		match($0, /<[A-Za-z_0-9.]+>/) {
 			to = substr($0, RSTART + 1, RLENGTH - 2)
-			if (to !~ /^__wrap_/) { called = $2 == "call" ? "= " to : ""; site = at; next }
+			if (to !~ /^__wrap_/ || to ~ /^__wrap_(tool_place|job)_begin$/) { called = $2 == "call" ? "= " to : ""; site = at; next }
 			sub(/^__wrap_(__)?/, "", to); sub(/_chk$|_2$/, "", to); sub(/^getdelim$/, "getline", to)
 			if ($2 == "call") { called = to; site = at } else print "jump", to, at, inside
 		}' >"$scratch/calls"
@@ -42,14 +42,18 @@ places() {
 
 : >"$scratch/covered"
 : >"$scratch/all"
-# take NAME SOURCES: runs the long form of NAME_calls_test, and notes its places in these sources, and all places that
-# it made fail both ways.
+# take NAME SOURCES [only]: runs the long form of NAME_calls_test, and notes its places in these sources, and all places
+# that it made fail both ways. only: no other places fail, as another program has made them fail, and none of the list.
 take() {
 	program=$top_builddir/tests/faults/$1_calls_test
 	: >"$scratch/failed"
-	TESTS_LONG=1 LIBRARY_CALLS_FAILED=$scratch/failed "$program" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 	places "$program" >"$scratch/places"
 	judge "places_of_$1_calls_test_are_found" test "$(wc -l <"$scratch/places")" -gt 200
+	awk -v of="^($2)" 'NR == FNR { open[$1, $2, $3] = 1; next }
+		$4 ~ of && !(($4, $3, $2) in open) { print $1 }' "$list" "$scratch/places" >"$scratch/only"
+	TESTS_LONG=1 LIBRARY_CALLS_FAILED=$scratch/failed env ${3:+LIBRARY_CALLS_ONLY="$scratch/only"} "$program" \
+		>"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+	tail -n 1 "$scratch/log" | sed "s/^/# $1: /"
 	awk -v of="^($2)" '$4 ~ of { print $4, $3, $2 }' "$scratch/places" >>"$scratch/all"
 	awk 'NR == FNR { failed[$1, $3] = 1; next }
 		($1, "once") in failed && ($1, "ever") in failed { print $4, $3, $2 }' \
@@ -58,8 +62,15 @@ take() {
 
 take library "(ahead|arena|container|cursor|env|format|index|io|loader|node|origin|prefetch|util|window)/"
 take convert "convert/|tools/"
+if [ -x "$top_builddir/tests/faults/tool_calls_test" ]; then
+	take tool "tools/"
+else
+	not_run "places_of_tool_calls_test_are_found" "no libjansson here"
+fi
 if [ -x "$top_builddir/tests/faults/stage_calls_test" ]; then
 	take stage "mpi/(stage|part_file)"
+	take job "convert/convert_(job|share|run)|mpi/mpi_convert" only
+	take mpi "mpi/(answer_pace|chunk_spread|exchange|index_share|mpi_[^c]|peer_|server_)" only
 else
 	not_run "places_of_stage_calls_test_are_found" "no MPI here"
 fi

@@ -43,6 +43,7 @@ static struct {
 	const char *path; /* of what is staged now */
 	enum lmdbio_stage_reader reader;
 	bool gives_up; /* the caller ends it */
+	bool fails;    /* no copy can be sealed */
 	struct lmdbio_stage_options options;
 	int rc[RANKS];
 	struct lmdbio_stage_hold *holds[RANKS];
@@ -145,7 +146,9 @@ static void judge(void)
 			lives_end(WRONG_CODE, "one code on all ranks", job.rc[rank]);
 	if (job.rc[0] == ECANCELED && job.gives_up)
 		return;
-	if (!job.rc[0] && job.gives_up)
+	if (job.rc[0] == EIO && job.fails)
+		return;
+	if (!job.rc[0] && (job.gives_up || job.fails))
 		lives_end(WRONG_CODE, "a staging that was given up", 0);
 	if (job.rc[0] && (lives_strict || !is_code(job.rc[0])))
 		lives_end(WRONG_CODE, "a staging", job.rc[0]);
@@ -264,6 +267,15 @@ static void live_given_up(void)
 	job.gives_up = false;
 }
 
+static void live_unsealed(void)
+{
+	job.fails = true;
+	calls_lack(LACK_SEAL);
+	stage_to(LMDBIO_STAGE_DIRECTORY, job.place.data);
+	calls_lack(0);
+	job.fails = false;
+}
+
 /* By MPI-IO, which the processes of a job simulate. */
 static void live_by_mpi_io(void)
 {
@@ -295,6 +307,7 @@ const struct life *lives_number(unsigned number)
 		{"in parts", live_in_parts},
 		{"nowhere", live_nowhere},
 		{"given up", live_given_up},
+		{"unsealed", live_unsealed},
 		{"by MPI-IO", live_by_mpi_io},
 	};
 

@@ -46,14 +46,17 @@ int writer_new(struct container_writer **writer, int fd,
 {
 	struct container_writer *made;
 	uint64_t seed;
-	int rc;
+	int rc, unplaced;
 
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return ENOMEM;
 	made->fd = fd;
-	made->is_pipe = lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE;
+	unplaced = lseek(fd, 0, SEEK_CUR) < 0 ? errno : 0;
+	made->is_pipe = unplaced == ESPIPE;
 	rc = options_settle(&made->options, options, made->header, &made->info);
+	if (!rc && !made->is_pipe)
+		rc = unplaced;
 	seed = get64(made->header + LAYOUT_END_HASH);
 	list_open(&made->leaves, LAYOUT_LEAVES, seed, options->temporary);
 	list_open(&made->trees, LAYOUT_TREES, seed, options->temporary);

@@ -205,6 +205,8 @@ static int partial_rename(const struct target *target)
 			return errno;
 		if (!faccessat(in, to, F_OK, AT_SYMLINK_NOFOLLOW))
 			return EEXIST;
+		if (errno != ENOENT)
+			return errno;
 	}
 	return renameat(in, from, in, to) ? errno : 0;
 }
