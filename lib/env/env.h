@@ -70,7 +70,7 @@ struct env_seen {
 struct env_store_at {
 	_Atomic bool armed;
 	_Atomic size_t id;        /* plus one if it is 0; 0: none */
-	_Atomic int64_t ctime_ns; /* of the file then; an arena's bytes are that file's */
+	_Atomic uint64_t state;   /* of the file then; an arena's bytes are that file's */
 	uint64_t since;           /* nanoseconds; when it was first seen */
 };
 
@@ -152,6 +152,7 @@ struct MDB_txn {
 	uint64_t looked_at; /* by the coarse clock; 0: never */
 	uint64_t file_size;
 	struct identity identity;
+	uint64_t state; /* hash of the identity without the snapshot: the same for the same bytes */
 	struct snapshot snapshot;
 	struct lookups lookups; /* kept from one transaction to the next ... */
 	size_t lookups_id;      /* ... of this snapshot */
@@ -308,6 +309,8 @@ int snapshot_take(MDB_txn *txn);
 /* The identity of the newest snapshot, as far as it can be told without a transaction. Returns 0 or
  * MDB_CORRUPTED. */
 int snapshot_identify(const MDB_env *env, struct identity *identity);
+/* What MDB_txn.state would be now. Returns 0 or MDB_CORRUPTED. */
+int snapshot_state(const MDB_env *env, uint64_t *state);
 
 /* env_store.c: what stands under the window of an own environment. Opening returns 0 or an errno;
  * in a transaction begin (0, or ENOMEM) after snapshot_take(), end before it is reset or freed. */

@@ -259,16 +259,22 @@ void env_store_close(MDB_env *env)
 	env->stored = false;
 }
 
-/* Whether the file was changed since the store was brought to it without a newer transaction:
+/* Whether the transaction saw the file in another state than the one that the store was brought to:
  * another file's bytes may have replaced its own, and what the arena has is what they were. The
- * page cache is the file. A transaction that began before another one's move may have an older time
- * and an older id. */
+ * page cache is the file. No order of times is assumed: a clock may have been set back. */
 static bool is_changed(const MDB_env *env, const MDB_txn *txn)
 {
-	const struct env_store_at *at = &env->store_at;
+	return !store_shows_file(&env->store) && txn->state != env->store_at.state;
+}
 
-	return !store_shows_file(&env->store) && txn->identity.ctime_ns != at->ctime_ns &&
-	       (txn->id + !txn->id == at->id || txn->identity.ctime_ns > at->ctime_ns);
+/* The same of a transaction with an older id. It may have begun before another one's move, and then
+ * it saw an older state; so the file is asked once more. */
+static bool is_left_behind(const MDB_env *env, const MDB_txn *txn)
+{
+	uint64_t now;
+
+	return is_changed(env, txn) && (txn->id + !txn->id == env->store_at.id ||
+					snapshot_state(env, &now) || now != env->store_at.state);
 }
 
 static int env_store_take(MDB_env *env, const MDB_txn *txn, bool arm)
@@ -281,7 +287,7 @@ static int env_store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 		return rc;
 	env->store_at.armed = arm;
 	env->store_at.since = arm ? 0 : clock_now();
-	env->store_at.ctime_ns = txn->identity.ctime_ns;
+	env->store_at.state = txn->state;
 	env->store_at.id = txn->id + !txn->id;
 	return 0;
 }
@@ -296,7 +302,7 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
 	if (txn->id > at->id || !at->id)
 		rc = env_store_take(env, txn, !at->id || store_shows_file(&env->store));
-	else if (is_changed(env, txn))
+	else if (is_left_behind(env, txn))
 		rc = env_store_take(env, txn, false);
 	else if (txn->id + !txn->id == at->id && !at->armed &&
 		 clock_now() - at->since > ENV_STORE_QUIET_NS)

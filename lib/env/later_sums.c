@@ -56,7 +56,7 @@ int later_sums_begin(MDB_txn *txn)
 {
 	struct window_view *view = &txn->snapshot.view;
 
-	view->sums = sums_take(txn->env->sums, txn->id, txn->identity.ctime_ns, view->pages);
+	view->sums = sums_take(txn->env->sums, txn->id, txn->state, view->pages);
 	if (!view->sums)
 		return ENOMEM;
 	view->sure = sums_sure(view->sums);

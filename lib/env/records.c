@@ -13,8 +13,9 @@
 
 struct kept_index {
 	struct kept_index *next;
-	size_t id;     /* of the snapshot */
-	uint64_t root; /* of the tree: no two trees of a snapshot share it, but empty ones */
+	size_t id;      /* of the snapshot */
+	uint64_t state; /* of the file: another one's bytes may have taken the place of these */
+	uint64_t root;  /* of the tree: no two trees of a snapshot share it, but empty ones */
 	unsigned users;
 	struct record_index *index;
 };
@@ -46,12 +47,13 @@ void records_forked(MDB_env *env)
 	pthread_mutex_init(&env->making_lock, NULL);
 }
 
-static void forget_old(MDB_env *env, size_t id)
+static void forget_old(const MDB_txn *txn)
 {
-	for (struct kept_index **link = &env->indexes; *link;) {
+	for (struct kept_index **link = &txn->env->indexes; *link;) {
 		struct kept_index *kept = *link;
 
-		if (kept->users || kept->id >= id) {
+		if (kept->users || kept->id > txn->id ||
+		    (kept->id == txn->id && kept->state == txn->state)) {
 			link = &kept->next;
 			continue;
 		}
@@ -70,11 +72,11 @@ static int make(MDB_txn *txn, const struct tree *tree, const MDB_val *name,
 	return rc == ENOENT ? index_build(index, &txn->snapshot, tree, 0) : rc;
 }
 
-static struct kept_index *find(const MDB_env *env, size_t id, uint64_t root)
+static struct kept_index *find(const MDB_txn *txn, uint64_t root)
 {
-	struct kept_index *kept = env->indexes;
+	struct kept_index *kept = txn->env->indexes;
 
-	while (kept && (kept->id != id || kept->root != root))
+	while (kept && (kept->id != txn->id || kept->state != txn->state || kept->root != root))
 		kept = kept->next;
 	return kept;
 }
@@ -86,9 +88,10 @@ static struct kept_index *keep(MDB_txn *txn, const struct tree *tree, struct rec
 
 	if (!kept)
 		return NULL;
-	forget_old(txn->env, txn->id);
+	forget_old(txn);
 	*kept = (struct kept_index){.next = txn->env->indexes,
 				    .id = txn->id,
+				    .state = txn->state,
 				    .root = tree->record.root,
 				    .index = index};
 	txn->env->indexes = kept;
@@ -109,7 +112,7 @@ static bool take_kept(const MDB_txn *txn, const struct tree *tree, struct record
 	struct kept_index *kept;
 
 	pthread_mutex_lock(&env->records_lock);
-	kept = find(env, txn->id, tree->record.root);
+	kept = find(txn, tree->record.root);
 	if (kept)
 		use(kept, index);
 	pthread_mutex_unlock(&env->records_lock);
@@ -125,7 +128,7 @@ static int keep_made(MDB_txn *txn, const struct tree *tree, struct record_index 
 	struct kept_index *kept;
 
 	pthread_mutex_lock(&env->records_lock);
-	kept = find(env, txn->id, tree->record.root);
+	kept = find(txn, tree->record.root);
 	if (!kept)
 		kept = keep(txn, tree, made);
 	if (kept)
@@ -168,7 +171,7 @@ int records_put(MDB_txn *txn, const struct tree *tree, struct record_index *inde
 	int rc = 0;
 
 	pthread_mutex_lock(&env->records_lock);
-	if (find(env, txn->id, tree->record.root))
+	if (find(txn, tree->record.root))
 		rc = EEXIST;
 	else if (!keep(txn, tree, index))
 		rc = ENOMEM;

@@ -95,7 +95,25 @@ int snapshot_identify(const MDB_env *env, struct identity *identity)
 	return rc;
 }
 
-/* The same, but not again for a snapshot that was there in this tick of the kernel's clock: asking
+static uint64_t state_of(const struct identity *identity)
+{
+	struct identity file = *identity;
+
+	file.snapshot = 0;
+	return identity_hash(&file, 0);
+}
+
+int snapshot_state(const MDB_env *env, uint64_t *state)
+{
+	struct identity identity = {0};
+	uint64_t size;
+	int rc = file_size(env, &size, &identity);
+
+	*state = state_of(&identity);
+	return rc;
+}
+
+/* Looks at the file, but not again for a snapshot that was there in this tick of the kernel's clock: asking
  * takes longer than all else that beginning a transaction does. */
 static inline int file_look(MDB_txn *txn, size_t id)
 {
@@ -106,8 +124,10 @@ static inline int file_look(MDB_txn *txn, size_t id)
 		return 0;
 	txn->looked_at = 0;
 	rc = file_size(txn->env, &txn->file_size, &txn->identity);
-	if (!rc)
+	if (!rc) {
 		txn->looked_at = now;
+		txn->state = state_of(&txn->identity);
+	}
 	return rc;
 }
 

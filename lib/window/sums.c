@@ -24,7 +24,7 @@ struct sums {
 struct sums_seen {
 	const struct sums *sums;
 	uint64_t snapshot;
-	int64_t ctime_ns;
+	uint64_t state;
 	uint64_t pages;
 	_Atomic unsigned users;
 	bool apart; /* pages are smaller than blocks: the view's bits stay 0 */
@@ -90,18 +90,17 @@ static struct sums_seen *seen_make(const struct sums *sums, uint64_t pages)
 	return seen;
 }
 
-struct sums_seen *sums_take(struct sums *sums, uint64_t snapshot, int64_t ctime_ns, uint64_t pages)
+struct sums_seen *sums_take(struct sums *sums, uint64_t snapshot, uint64_t state, uint64_t pages)
 {
 	struct sums_seen *seen = atomic_exchange(&sums->newest, NULL);
 
-	if (!seen || seen->snapshot != snapshot || seen->ctime_ns != ctime_ns ||
-	    seen->pages != pages) {
+	if (!seen || seen->snapshot != snapshot || seen->state != state || seen->pages != pages) {
 		sums_give(seen);
 		seen = seen_make(sums, pages);
 		if (!seen)
 			return NULL;
 		seen->snapshot = snapshot;
-		seen->ctime_ns = ctime_ns;
+		seen->state = state;
 		seen->pages = pages;
 		atomic_init(&seen->users, 1); /* the environment's */
 	}

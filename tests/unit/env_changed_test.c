@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* A data file whose bytes another file's replace while an environment has it open with an arena: as with
- * `cp -p`, its name, inode, length, time of modification and transaction stay the same. */
+ * `cp -p`, its name, inode, length, time of modification and transaction stay the same. The clock that its
+ * time of change comes from may have been set back meanwhile. */
 #include "env_fixture.h"
 
 #include "arena/arena.h"
+#include "index/record_index.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -25,6 +27,19 @@ struct fixture {
 	uint8_t now; /* what all values are full of */
 };
 
+/* Of the clock that the file system takes its times from. */
+static time_t clock_shift;
+
+/* In place of the C library's. */
+int fstat(int fd, struct stat *st)
+{
+	int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (!rc && S_ISREG(st->st_mode))
+		st->st_ctim.tv_sec += clock_shift;
+	return rc;
+}
+
 static size_t make_value(void *bytes, uint64_t i)
 {
 	memset(bytes, 'a', VALUE);
@@ -37,6 +52,7 @@ static int setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
+	clock_shift = 0;
 	place_make(&f->place);
 	place_put_records(&f->place, RECORDS, VALUE, make_value);
 	f->now = 'a';
@@ -53,37 +69,60 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All values become another byte; the status tells nothing of it but the time of the change. */
-static void replace(struct fixture *f)
+static uint8_t *take_bytes(const struct fixture *f, struct stat *st)
 {
-	struct stat before, st;
+	int fd = open(f->place.data, O_RDONLY | O_CLOEXEC);
 	uint8_t *bytes;
-	int fd = open(f->place.data, O_RDWR | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	assert_int_equal(fstat(fd, &before), 0);
-	bytes = malloc((size_t)before.st_size);
+	assert_int_equal(fstat(fd, st), 0);
+	bytes = malloc((size_t)st->st_size);
 	assert_non_null(bytes);
-	assert_int_equal(pread(fd, bytes, (size_t)before.st_size, 0), before.st_size);
-	for (off_t at = 0, run; at < before.st_size; at += run + 1) {
-		for (run = 0; at + run < before.st_size && bytes[at + run] == f->now; run++)
+	assert_int_equal(pread(fd, bytes, (size_t)st->st_size, 0), st->st_size);
+	close(fd);
+	return bytes;
+}
+
+/* All values that are full of one byte become full of another one. */
+static void change_values(uint8_t *bytes, off_t size, uint8_t from, uint8_t to)
+{
+	for (off_t at = 0, run; at < size; at += run + 1) {
+		for (run = 0; at + run < size && bytes[at + run] == from; run++)
 			;
 		if (run >= VALUE)
-			memset(bytes + at, f->now + 1, (size_t)run);
+			memset(bytes + at, to, (size_t)run);
 	}
-	f->now++;
-	do {
-		const struct timespec times[2] = {before.st_atim, before.st_mtim};
+}
 
-		assert_int_equal(pwrite(fd, bytes, (size_t)before.st_size, 0), before.st_size);
+/* Overwrites the file from its beginning, and frees the bytes. Its time of modification is as before; its time of
+ * change moves in ticks of the kernel's clock. */
+static void put_bytes(const struct fixture *f, uint8_t *bytes, const struct stat *before)
+{
+	const struct timespec times[2] = {before->st_atim, before->st_mtim};
+	int fd = open(f->place.data, O_WRONLY | O_CLOEXEC);
+	struct stat st;
+
+	assert_true(fd >= 0);
+	do {
+		assert_int_equal(pwrite(fd, bytes, (size_t)before->st_size, 0), before->st_size);
 		assert_int_equal(futimens(fd, times), 0);
 		assert_int_equal(fstat(fd, &st), 0);
-	} while (st.st_ctim.tv_sec == before.st_ctim.tv_sec &&
-		 st.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+	} while (st.st_ctim.tv_sec == before->st_ctim.tv_sec &&
+		 st.st_ctim.tv_nsec == before->st_ctim.tv_nsec);
 	close(fd);
 	free(bytes);
 }
 
+/* All values become another byte; the status tells nothing of it but the time of the change. */
+static void replace(struct fixture *f)
+{
+	struct stat before;
+	uint8_t *bytes = take_bytes(f, &before);
+
+	change_values(bytes, before.st_size, f->now, f->now + 1);
+	f->now++;
+	put_bytes(f, bytes, &before);
+}
 /* Whether all values that a transaction sees are full of one byte. */
 static bool is_all(MDB_env *env, uint8_t byte)
 {
@@ -162,14 +201,109 @@ static void file_is_as_it_was_environments_share_its_arena(void **state)
 	env_close(one);
 }
 
+static void clock_is_set_back_next_transaction_sees_the_bytes_of_a_later_change(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+
+	assert_true(is_all(env, 'a'));
+	for (unsigned i = 0; i < 3; i++) {
+		clock_shift -= 7200;
+		replace(f);
+		next_tick();
+		assert_true(is_all(env, f->now));
+	}
+	env_close(env);
+}
+
+/* A transaction that gives all records other values. */
+static void put_again(const struct place *place, uint8_t byte)
+{
+	MDB_env *orig = origin_open(place);
+	void *bytes = malloc(VALUE);
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	char text[9];
+
+	assert_non_null(bytes);
+	memset(bytes, byte, VALUE);
+	assert_int_equal(lmdbio_orig_mdb_env_set_mapsize(orig, 64 << 20), 0);
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, NULL, 0, &dbi), 0);
+	for (unsigned i = 0; i < RECORDS; i++) {
+		snprintf(text, sizeof(text), "%08u", i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &(MDB_val){8, text},
+						     &(MDB_val){VALUE, bytes}, 0),
+				 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+	lmdbio_orig_mdb_env_close(orig);
+	free(bytes);
+}
+
+/* A backup with an older transaction is written over the file, by a program that takes no locks. */
+static void clock_is_set_back_next_transaction_sees_a_backup(void **state)
+{
+	struct fixture *f = *state;
+	struct stat before;
+	uint8_t *backup = take_bytes(f, &before);
+	MDB_env *env;
+
+	put_again(&f->place, 'm');
+	env = own_open(&f->place, 0, MDB_NOLOCK);
+	assert_true(is_all(env, 'm'));
+	assert_non_null(env->store.arena);
+	clock_shift = -7200;
+	change_values(backup, before.st_size, 'a', 'c');
+	put_bytes(f, backup, &before);
+	next_tick();
+	assert_true(is_all(env, 'c'));
+	env_close(env);
+}
+
+static struct record_index *take_index(MDB_env *env)
+{
+	struct record_index *index;
+	MDB_txn *txn;
+
+	assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	assert_int_equal(records_take(txn, DBI_MAIN, &index), 0);
+	assert_int_equal(index_records(index), RECORDS);
+	records_give(env, index);
+	txn_abort(txn);
+	return index;
+}
+
+/* Records of another file may lie in other leaves, under the same root. */
+static void file_is_overwritten_its_index_is_made_again(void **state)
+{
+	struct fixture *f = *state;
+	MDB_env *env = own_open(&f->place, 0, 0);
+	const struct record_index *first = take_index(env);
+
+	next_tick();
+	assert_ptr_equal(take_index(env), first);
+	replace(f);
+	next_tick();
+	assert_ptr_not_equal(take_index(env), first);
+	env_close(env);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(file_is_overwritten_new_reader_sees_its_bytes, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(file_is_overwritten_new_reader_sees_its_bytes,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(file_is_overwritten_next_transaction_sees_its_bytes,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(file_is_as_it_was_environments_share_its_arena, setup,
+		cmocka_unit_test_setup_teardown(file_is_as_it_was_environments_share_its_arena,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			clock_is_set_back_next_transaction_sees_the_bytes_of_a_later_change, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(clock_is_set_back_next_transaction_sees_a_backup,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(file_is_overwritten_its_index_is_made_again, setup,
 						teardown),
 	};
 
