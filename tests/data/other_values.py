@@ -2,12 +2,13 @@
 """Changes the first byte of each value that has overflow pages of its own: the same keys and sizes,
 the same meta pages, another data set. Pages are 4,096 bytes, as LMDB makes them on this machine.
 
-usage: other_values.py DATA-FILE
+usage: other_values.py DATA-FILE [MASK]	(of the bits that change, 255)
 """
 
 import struct
 import sys
 
+MASK = int(sys.argv[2]) if len(sys.argv) > 2 else 0xff
 PAGE, HEADER, OVERFLOW = 4096, 16, 0x04
 
 with open(sys.argv[1], "r+b") as file:
@@ -17,7 +18,7 @@ with open(sys.argv[1], "r+b") as file:
         pages = 1
         if struct.unpack_from("=H", data, at + 10)[0] & OVERFLOW:
             pages = struct.unpack_from("=I", data, at + 12)[0]
-            data[at + HEADER] ^= 0xff
+            data[at + HEADER] ^= MASK
         at += pages * PAGE
     file.seek(0)
     file.write(data)

@@ -64,9 +64,10 @@ static void print_help(const char *program)
 	       "                           process id is in it\n\n"
 	       "While mounted: MOUNT/.slowfs/stats and MOUNT/.slowfs/log are read;\n"
 	       "MOUNT/.slowfs/control shows the settings and takes lines: reset, latency US,\n"
-	       "bandwidth MIB, hold N, gate MIB|open, fail SPEC, clear, drop, log on|off. hold N\n"
-	       "makes the next N requests wait for each other, once. gate MIB lets reads of so\n"
-	       "many MiB pass; later ones wait until it is open.\n\n"
+	       "bandwidth MIB, hold N, gate MIB|open, fail SPEC, clear, drop, clock S,\n"
+	       "log on|off. hold N makes the next N requests wait for each other, once. gate\n"
+	       "MIB lets reads of so many MiB pass; later ones wait until it is open. clock S\n"
+	       "adds S seconds, which may be negative, to the times of change of all files.\n\n"
 	       "What follows is libfuse's; here the default of max_threads is %s and that of\n"
 	       "max_background %d.\n\n",
 	       program, SLOWFS_THREADS, SLOWFS_BACKGROUND);

@@ -23,6 +23,7 @@ static void control_print_settings(struct slowfs *fs, FILE *out)
 {
 	fprintf(out, "latency %ju\n", (uintmax_t)slowfs_model_latency(&fs->model));
 	fprintf(out, "bandwidth %ju\n", (uintmax_t)slowfs_model_bandwidth(&fs->model));
+	fprintf(out, "clock %jd\n", (intmax_t)atomic_load(&fs->nodes.clock));
 	fprintf(out, "log %s\n", atomic_load(&fs->stats.logging) ? "on" : "off");
 	slowfs_faults_print(&fs->faults, out);
 }
@@ -123,19 +124,16 @@ static int control_clear(struct slowfs *fs, const char *rest)
 	return 0;
 }
 
-/* The kernel forgets its pages of the mount, mapped ones included, and the backing folder's stay
- * in memory: the next reads are cold here and never wait for a real disk. */
-static int control_drop(struct slowfs *fs, const char *rest)
+/* The kernel forgets the attributes of all files, and their pages from `offset` on, unless that is negative. */
+static int control_forget(struct slowfs *fs, off_t offset)
 {
 	fuse_ino_t *inos;
 	size_t count;
 	int rc;
 
-	if (*rest != '\0')
-		return EINVAL;
 	rc = slowfs_nodes_list(&fs->nodes, &inos, &count);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
-		int result = fuse_lowlevel_notify_inval_inode(fs->session, inos[i], 0, 0);
+		int result = fuse_lowlevel_notify_inval_inode(fs->session, inos[i], offset, 0);
 
 		/* ENOENT: forgotten in the meantime. */
 		if (result != 0 && result != -ENOENT)
@@ -143,6 +141,25 @@ static int control_drop(struct slowfs *fs, const char *rest)
 	}
 	free(inos);
 	return rc;
+}
+
+/* The kernel forgets its pages of the mount, mapped ones included, and the backing folder's stay
+ * in memory: the next reads are cold here and never wait for a real disk. */
+static int control_drop(struct slowfs *fs, const char *rest)
+{
+	return *rest == '\0' ? control_forget(fs, 0) : EINVAL;
+}
+
+/* The clock that times of change come from is set: by so many seconds, negative: back. */
+static int control_clock(struct slowfs *fs, const char *rest)
+{
+	uint64_t seconds;
+	bool back = *rest == '-';
+
+	if (!control_number(rest + back, &seconds))
+		return EINVAL;
+	atomic_store(&fs->nodes.clock, back ? -(int64_t)seconds : (int64_t)seconds);
+	return control_forget(fs, -1);
 }
 
 static int control_log(struct slowfs *fs, const char *rest)
@@ -166,6 +183,7 @@ static const struct {
 	{.name = "fail", .run = control_fail},
 	{.name = "clear", .run = control_clear},
 	{.name = "drop", .run = control_drop},
+	{.name = "clock", .run = control_clock},
 	{.name = "log", .run = control_log},
 };
 

@@ -22,7 +22,7 @@ void slowfs_control_write(fuse_req_t req, fuse_ino_t ino, const char *text, size
 void slowfs_control_release(struct fuse_file_info *fi);
 
 /* One command, as a line written to .slowfs/control: reset, latency US, bandwidth MIB, fail SPEC,
- * clear, drop, log on|off. Returns 0 or errno (EINVAL: not understood). */
+ * clear, drop, clock S, log on|off. Returns 0 or errno (EINVAL: not understood). */
 int slowfs_control_run(struct slowfs *fs, const char *line);
 
 #endif

@@ -79,6 +79,12 @@ static struct slowfs_node *node_make(struct slowfs_nodes *nodes, struct slowfs_f
 	return node;
 }
 
+void slowfs_node_tell(const struct slowfs_nodes *nodes, struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		st->st_ctim.tv_sec += atomic_load(&nodes->clock);
+}
+
 int slowfs_node_lookup(struct slowfs_nodes *nodes, fuse_ino_t parent_ino, const char *name,
 		       struct fuse_entry_param *entry)
 {
@@ -113,6 +119,7 @@ int slowfs_node_lookup(struct slowfs_nodes *nodes, fuse_ino_t parent_ino, const 
 	if (node != NULL)
 		node->lookups++;
 	entry->ino = (fuse_ino_t)(uintptr_t)node;
+	slowfs_node_tell(nodes, &entry->attr);
 	pthread_mutex_unlock(&nodes->lock);
 out:
 	if (fd >= 0)

@@ -26,6 +26,8 @@ struct slowfs_node {
 struct slowfs_nodes {
 	pthread_mutex_t lock;
 	struct slowfs_stats *stats;
+	atomic_int_fast64_t
+		clock; /* seconds that files' times of change are told later than they are */
 	struct slowfs_node root;
 	struct slowfs_node *buckets[SLOWFS_NODE_BUCKETS];
 };
@@ -43,6 +45,8 @@ struct slowfs_node *slowfs_node_get(struct slowfs_nodes *nodes, fuse_ino_t ino);
  * Returns 0 or errno. */
 int slowfs_node_lookup(struct slowfs_nodes *nodes, fuse_ino_t parent, const char *name,
 		       struct fuse_entry_param *entry);
+/* What the kernel is told of a file that has this status. */
+void slowfs_node_tell(const struct slowfs_nodes *nodes, struct stat *st);
 void slowfs_node_forget(struct slowfs_nodes *nodes, fuse_ino_t ino, uint64_t lookups);
 
 /* What is called name in parent by now, if the kernel knows it, is counted under that name. */

@@ -109,6 +109,19 @@ log_when_on_tells_each_read()
 	equal "log" "8192 4096 4096 0 data.mdb" "$(cut -d' ' -f2- "$mount/.slowfs/log")"
 }
 
+clock_moves_times_of_change_alone()
+{
+	before=$(stat -c '%Z %Y %s' "$mount/data.mdb")
+	slowfs_control "clock -7200"
+	equal "times with the clock set back" "$((${before%% *} - 7200)) ${before#* }" \
+		"$(stat -c '%Z %Y %s' "$mount/data.mdb")"
+	slowfs_control "clock 0"
+	equal "times with the clock as it was" "$before" "$(stat -c '%Z %Y %s' "$mount/data.mdb")"
+	if slowfs_control "clock back" 2>/dev/null; then
+		fail "a clock that makes no sense is taken"
+	fi
+}
+
 # The model says how long a request waits, and no request waits for less; how much longer the machine
 # lets it wait is not slowfs's affair. parts MOST-IN-FLIGHT LEAST MOST SUM-LEAST SUM-MOST ARGUMENT...:
 # the microseconds that the model gives to the longest and to all of the probe's requests.
@@ -311,8 +324,9 @@ stop_ends_what_is_mounted_elsewhere()
 help_names_every_option
 slowfs_start "$backing" "$mount" -o "latency=500,bandwidth=1500,stats=$dir/stats"
 for check in direct_reads_are_counted_each buffered_reads_come_in_128_kib \
-	caches_when_dropped_are_cold log_when_on_tells_each_read latency_delays_each_and_overlaps \
-	bandwidth_is_shared gate_lets_so_much_pass eio_meets_its_reads_and_counts_down \
+	caches_when_dropped_are_cold log_when_on_tells_each_read clock_moves_times_of_change_alone \
+	latency_delays_each_and_overlaps bandwidth_is_shared gate_lets_so_much_pass \
+	eio_meets_its_reads_and_counts_down \
 	short_ends_reads_before_it_and_nothing_else reset_leaves_nothing \
 	mappings_show_and_store locks_exclude_other_processes names_pass_through; do
 	echo "$check"

@@ -95,12 +95,16 @@ void slowfs_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct stat st;
 
 	(void)fi;
-	if (slowfs_control_owns(ino))
+	if (slowfs_control_owns(ino)) {
 		slowfs_control_getattr(req, ino);
-	else if (fstat(tree_node(req, ino)->fd, &st) == 0)
-		fuse_reply_attr(req, &st, TREE_TIMEOUT);
-	else
+		return;
+	}
+	if (fstat(tree_node(req, ino)->fd, &st) != 0) {
 		fuse_reply_err(req, errno);
+		return;
+	}
+	slowfs_node_tell(&tree_fs(req)->nodes, &st);
+	fuse_reply_attr(req, &st, TREE_TIMEOUT);
 }
 
 static struct timespec tree_time(const struct timespec *given, int to_set, int set, int now)
