@@ -176,7 +176,7 @@ static void count_process(struct count *count, pid_t pid)
 	while ((entry = readdir(directory)))
 		if ((descriptor_is_named(dirfd(directory), entry->d_name, memfd_shared) ||
 		     descriptor_is_named(dirfd(directory), entry->d_name, memfd_alone)) &&
-		    !fstatat(dirfd(directory), entry->d_name, &st, 0))
+		    !fstatat(dirfd(directory), entry->d_name, &st, 0) && st.st_uid == geteuid())
 			count_add(count, st.st_ino);
 	closedir(directory);
 }

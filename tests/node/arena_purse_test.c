@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,6 +360,27 @@ static void memory_when_one_shares_with_nobody_then_counts_all_the_same(void **s
 	halve_and_close(one, two);
 }
 
+/* A process of this user may have been passed memory of another user, which is no arena. */
+static void memory_of_another_user_when_it_has_our_name_then_does_not_count(void **state)
+{
+	enum { FILES = 100, NOBODY = 65534 };
+	unsigned before = arena_count();
+	int files[FILES];
+
+	(void)state;
+	if (geteuid())
+		skip();
+	for (unsigned i = 0; i < FILES; i++) {
+		files[i] = memfd_create("lmdbio", MFD_CLOEXEC);
+		assert_true(files[i] >= 0);
+		assert_int_equal(fchown(files[i], NOBODY, NOBODY), 0);
+	}
+	/* Other tests' processes come and go. */
+	assert_true(arena_count() < before + FILES / 2);
+	for (unsigned i = 0; i < FILES; i++)
+		close(files[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +400,7 @@ int main(void)
 		cmocka_unit_test(arenas_when_threads_open_them_at_once_then_each_has_its_part),
 		cmocka_unit_test(child_when_forked_then_counts_for_itself),
 		cmocka_unit_test(memory_when_one_shares_with_nobody_then_counts_all_the_same),
+		cmocka_unit_test(memory_of_another_user_when_it_has_our_name_then_does_not_count),
 	};
 
 	alarm(300);
