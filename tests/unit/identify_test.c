@@ -12,7 +12,7 @@
 
 enum { AT_32 = 12, AT_64 = 16, AT_LATER = 24, LEAST = 256, MOST = 65536 };
 
-static uint8_t file[FORMAT_LOOK];
+static uint8_t file[MOST + LEAST];
 
 static int setup(void **state)
 {
@@ -55,6 +55,8 @@ static void version_1_at_either_place_is_ours(void **state)
 		assert_true(is(page + AT_64 + 8, FORMAT_KIND_OURS));
 		assert_true(is(page + AT_64 + 7, FORMAT_KIND_OTHER));
 		assert_true(is(page + AT_64 + 3, FORMAT_KIND_OTHER));
+		/* No place is behind the bytes that are looked at. */
+		assert_true(is(FORMAT_LOOK, FORMAT_KIND_OURS));
 	}
 	setup(state);
 	magic(LEAST / 2 + AT_64, 1);
