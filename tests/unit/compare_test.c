@@ -128,7 +128,8 @@ static void compare_when_integer_of_any_size_then_as_numbers(void **state)
 static void compare_when_integer_sizes_differ_then_by_the_searched_size(void **state)
 {
 	static const struct bytes four = {4, {5, 0, 0, 0}}, eight = {8, {5, 0, 0, 0, 0, 0, 0, 9}},
-				  two = {2, {5, 0}}, less = {2, {4, 0}};
+				  two = {2, {5, 0}}, less = {2, {4, 0}}, long_five = {8, {5}},
+				  long_four = {8, {4}};
 
 	(void)state;
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &four, &eight), 0);
@@ -136,6 +137,10 @@ static void compare_when_integer_sizes_differ_then_by_the_searched_size(void **s
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &less, &four), -1);
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &four, &two), 1);
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &eight, &four), 1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &long_five, &four), 1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &long_five, &two), 1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &long_four, &four), -1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &less, &eight), -1);
 }
 
 static void compare_when_fixed_numbers_then_of_4_or_8_bytes(void **state)
@@ -150,13 +155,61 @@ static void compare_when_fixed_numbers_then_of_4_or_8_bytes(void **state)
 		{8, {0, 0, 0, 0, 0, 0, 0, 128}},
 		{8, {1, 0, 0, 0, 0, 0, 0, 128}},
 	};
-	static const struct bytes shorter = {1, {1}}, same = {4, {1, 0, 0, 0}};
+	static const struct bytes shorter = {1, {1}}, same = {4, {1, 0, 0, 0}}, none = {0, {0}},
+				  zero = {4, {0}};
+	static const struct bytes long_one = {9, {1, 0, 0, 0, 0, 0, 0, 0, 7}}, one = {8, {1}},
+				  other = {8, {1, 0, 0, 0, 9}};
 
 	(void)state;
 	assert_rising(COMPARE_UINT, rising, sizeof(rising) / sizeof(rising[0]));
 	assert_rising(COMPARE_ULONG, longer, sizeof(longer) / sizeof(longer[0]));
 	assert_int_equal(compare_bytes_as(COMPARE_UINT, &shorter, &same), 0);
 	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &shorter, &same), 0);
+	/* Bytes that are not there count as 0; more than the number has do not count. */
+	assert_int_equal(compare_bytes_as(COMPARE_UINT, &none, &zero), 0);
+	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &zero, &none), 0);
+	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &long_one, &one), 0);
+	assert_int_equal(compare_bytes_as(COMPARE_ULONG, &one, &long_one), 0);
+	assert_int_equal(compare_bytes_as(COMPARE_UINT, &other, &one), 0);
+	assert_int_equal(compare_bytes_as(COMPARE_UINT, &one, &other), 0);
+}
+
+static int one_order(const MDB_val *a, const MDB_val *b)
+{
+	return (a->mv_size > b->mv_size) - (a->mv_size < b->mv_size);
+}
+
+static void comparators_equal_when_one_of_four_differs_then_false(void **state)
+{
+	const struct comparators first = {{COMPARE_CUSTOM, one_order}, {COMPARE_REVERSE, NULL}};
+
+	(void)state;
+	assert_true(comparators_equal(&first, &first));
+	for (unsigned which = 0; which < 4; which++) {
+		struct comparators second = first;
+
+		if (which == 0)
+			second.key.kind = COMPARE_BYTES;
+		else if (which == 1)
+			second.key.function = NULL;
+		else if (which == 2)
+			second.data.kind = COMPARE_BYTES;
+		else
+			second.data.function = one_order;
+		assert_false(comparators_equal(&first, &second));
+		assert_false(comparators_equal(&second, &first));
+	}
+}
+
+static void compare_when_custom_then_the_function_gets_both(void **state)
+{
+	const struct comparator custom = {COMPARE_CUSTOM, one_order};
+	MDB_val a = {3, (char[]){"abc"}}, b = {2, (char[]){"zz"}};
+
+	(void)state;
+	assert_int_equal(compare(&custom, &a, &b), 1);
+	assert_int_equal(compare(&custom, &b, &a), -1);
+	assert_int_equal(compare_as(COMPARE_CUSTOM, &custom, &a, b.mv_data, b.mv_size), 1);
 }
 
 static void comparators_default_when_any_flags_then_lmdb_choice(void **state)
@@ -380,6 +433,8 @@ int main(void)
 		cmocka_unit_test(compare_when_integer_of_any_size_then_as_numbers),
 		cmocka_unit_test(compare_when_integer_sizes_differ_then_by_the_searched_size),
 		cmocka_unit_test(compare_when_fixed_numbers_then_of_4_or_8_bytes),
+		cmocka_unit_test(comparators_equal_when_one_of_four_differs_then_false),
+		cmocka_unit_test(compare_when_custom_then_the_function_gets_both),
 		cmocka_unit_test(comparators_default_when_any_flags_then_lmdb_choice),
 		cmocka_unit_test(search_when_integer_keys_then_all_found),
 		cmocka_unit_test(search_when_reverse_keys_then_all_found),

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks what a cursor and lookups tell the look-ahead, step by step, and the small rules that all cursors share. */
+#include "damaged_tree.h"
+
+#include "cursor/cursor_private.h"
+#include "util/checked.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A look-ahead that only counts. */
+static struct {
+	struct cursor_watch watch; /* first: the calls get its address */
+	unsigned moved, left, looked_up, lost, missed;
+	struct cursor *cursor;
+	struct lookup *lookup;
+	bool forward;
+	int pace; /* given to a cursor or lookup that is told of */
+} told;
+
+static void moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
+{
+	assert_ptr_equal(watch, &told.watch);
+	told.moved++;
+	told.cursor = cursor;
+	told.forward = forward;
+	cursor->pace = cursor->paced = told.pace;
+}
+
+static void left(struct cursor_watch *watch, struct cursor *cursor)
+{
+	assert_ptr_equal(watch, &told.watch);
+	told.left++;
+	told.cursor = cursor;
+	cursor->ahead = NULL;
+}
+
+static void looked_up(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
+		      const struct comparator *order, const MDB_val *key, struct lookup *lookup)
+{
+	assert_true(watch == &told.watch && snapshot && tree && order && key);
+	told.looked_up++;
+	told.lookup = lookup;
+	lookup->pace = lookup->paced = told.pace;
+}
+
+static void lost(struct cursor_watch *watch, struct lookup *lookup)
+{
+	assert_ptr_equal(watch, &told.watch);
+	told.lost++;
+	told.lookup = lookup;
+	lookup->ahead = NULL;
+}
+
+static void missed(struct cursor_watch *watch, struct snapshot *snapshot, const struct tree *tree,
+		   const struct comparator *order, const MDB_val *key)
+{
+	assert_true(watch == &told.watch && snapshot->view.misses && tree && order && key);
+	told.missed++;
+}
+
+static void watch_begin(struct fixture *f)
+{
+	memset(&told, 0, sizeof(told));
+	told.watch = (struct cursor_watch){moved, left, looked_up, lost, missed};
+	told.pace = 3;
+	if (f)
+		f->snapshot.watch = &told.watch;
+}
+
+/* --- steps ------------------------------------------------------------------------------------- */
+
+enum { MANY = 18 };
+
+/* The keys "a" to "r", so many in a leaf. */
+static void tree_of_many(struct fixture *f, size_t per_leaf, struct tree_record record)
+{
+	static char keys[MANY];
+	struct made_entry entries[MANY];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		keys[i] = (char)('a' + i);
+		entries[i] = (struct made_entry){&keys[i], &keys[i], 1, 1, 0};
+	}
+	builder_tree(&f->builder, entries, MANY, per_leaf, 8, &record);
+	fixture_look(f, &record);
+	watch_begin(f);
+}
+
+/* Steps until the watch has been told once more; returns their number, at most 30. */
+static unsigned steps_until_told(struct fixture *f, MDB_cursor_op op)
+{
+	unsigned before = told.moved;
+
+	for (unsigned steps = 1; steps <= 30; steps++) {
+		assert_int_equal(fixture_get(f, op, NULL, NULL), 0);
+		if (told.moved != before)
+			return steps;
+	}
+	return 0;
+}
+
+static void moved_when_steps_one_way_then_after_each_pace(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, 9, (struct tree_record){0});
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 4);
+	assert_true(told.forward && told.cursor == &f->cursor);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 3);
+	told.pace = 1;
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 3);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 1);
+	assert_int_equal(told.left, 0);
+	assert_int_equal(f->cursor.paced, 1);
+}
+
+/* The step that turns is counted towards the other way from the next one on. */
+static void moved_when_turned_then_counts_from_the_beginning(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, 9, (struct tree_record){0});
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 4);
+	f->cursor.ahead = f;
+	f->cursor.seen.at = 99;
+	assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
+	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), 0);
+	assert_int_equal(told.left, 1);
+	assert_int_equal(told.moved, 1);
+	assert_int_equal(f->cursor.seen.at, 0);
+	assert_true(!f->cursor.forward && f->cursor.pace == CURSOR_PACE_FIRST);
+	assert_int_equal(steps_until_told(f, MDB_PREV), 4);
+	assert_false(told.forward);
+	assert_int_equal(told.left, 1);
+	/* And at once where the turn comes with the last step of a pace. */
+	told.pace = 1;
+	assert_int_equal(fixture_get(f, MDB_SET, "m", NULL), 0);
+	f->cursor.forward = true;
+	f->cursor.pace = 1;
+	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), 0);
+	assert_int_equal(told.moved, 2);
+	assert_int_equal(steps_until_told(f, MDB_PREV), 4);
+}
+
+static void moved_when_nothing_lies_ahead_then_never(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, MANY, (struct tree_record){0});
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	for (unsigned i = 1; i < MANY; i++)
+		assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
+	assert_int_equal(told.moved, 0);
+	assert_true(f->cursor.pace > 1000000 && f->cursor.paced == INT_MAX);
+}
+
+static void moved_when_one_page_leads_to_values_or_duplicates_then_told(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, MANY, (struct tree_record){.overflow_pages = 1});
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 4);
+	damaged_teardown(state);
+	damaged_setup(state);
+	f = *state;
+	tree_of_many(f, MANY, (struct tree_record){.flags = MDB_DUPSORT});
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_int_equal(steps_until_told(f, MDB_NEXT), 4);
+}
+
+static void moved_when_there_is_no_watch_then_the_cursor_stops_counting(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, 9, (struct tree_record){0});
+	f->snapshot.watch = NULL;
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
+	assert_int_equal(f->cursor.paced, INT_MAX);
+	f->cursor.ahead = f;
+	cursor_end(&f->cursor); /* the watch that left the mark is gone */
+	assert_int_equal(told.moved + told.left, 0);
+}
+
+static void left_when_set_elsewhere_or_ended_then_told_once(void **state)
+{
+	static const MDB_cursor_op away[] = {MDB_FIRST, MDB_LAST, MDB_SET, MDB_SET_RANGE};
+	struct fixture *f = *state;
+
+	tree_of_many(f, 9, (struct tree_record){.flags = MDB_DUPSORT});
+	for (unsigned i = 0; i < sizeof(away) / sizeof(away[0]); i++) {
+		assert_int_equal(fixture_get(f, MDB_SET, "c", NULL), 0);
+		f->cursor.ahead = f;
+		f->cursor.pace = f->cursor.paced = 77;
+		f->cursor.seen.at = 99;
+		assert_int_equal(fixture_get(f, away[i], "m", NULL), 0);
+		assert_int_equal(told.left, i + 1);
+		assert_int_equal(f->cursor.pace, CURSOR_PACE_FIRST);
+		assert_int_equal(f->cursor.paced, CURSOR_PACE_FIRST);
+		assert_int_equal(f->cursor.seen.at, 0);
+	}
+	told.left = 0;
+	cursor_end(&f->cursor);
+	assert_int_equal(told.left, 0);
+	f->cursor.ahead = f->duplicates.cursor.ahead = f;
+	cursor_end(&f->cursor);
+	assert_int_equal(told.left, 2);
+	f->duplicates.cursor.pace = 9;
+	cursor_end(&f->cursor);
+	assert_int_equal(f->duplicates.cursor.pace, CURSOR_PACE_FIRST);
+}
+
+static void outer_when_a_cursor_of_duplicates_then_the_one_over_the_keys(void **state)
+{
+	struct fixture *f = *state;
+
+	tree_of_many(f, 9, (struct tree_record){.flags = MDB_DUPSORT});
+	assert_ptr_equal(cursor_outer(&f->duplicates.cursor), &f->cursor);
+	assert_null(cursor_outer(&f->cursor));
+}
+
+/* --- lookups ------------------------------------------------------------------------------------ */
+
+static struct lookups lookups;
+static uint8_t leaves[8], branches[2]; /* their addresses alone count */
+
+static void lookups_begin(struct fixture *f)
+{
+	tree_of_many(f, 9, (struct tree_record){0});
+	memset(&lookups, 0, sizeof(lookups));
+	f->snapshot.lookups = &lookups;
+	f->tree.record.root = 5;
+}
+
+/* A series begins with its third record: the second one may be the first of another series. */
+enum { UNTIL_A_STEP = 3 };
+
+/* Ten entries in a leaf, four leaves under a branch: the record stands at place `at` of all. */
+static void look_up(struct fixture *f, unsigned at)
+{
+	unsigned leaf = at / 10;
+	const struct lookup_place place = {
+		.leaf = &leaves[leaf],
+		.above = &branches[leaf / 4],
+		.index = (uint16_t)(at % 10),
+		.count = 10,
+		.place = (uint16_t)(leaf % 4),
+		.places = 4,
+	};
+	MDB_val key = {1, (char[]){"k"}};
+
+	lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &place);
+}
+
+static void looked_up_when_in_equal_steps_then_after_each_pace(void **state)
+{
+	static const unsigned steps[] = {1, 3, 7, 10, 13};
+	struct fixture *f = *state;
+
+	for (unsigned s = 0; s < sizeof(steps) / sizeof(steps[0]); s++) {
+		unsigned at = 0;
+
+		lookups_begin(f);
+		look_up(f, 0);
+		for (unsigned i = 1; i < UNTIL_A_STEP; i++)
+			look_up(f, at += steps[s]);
+		for (unsigned i = 0; i < 3; i++)
+			look_up(f, at += steps[s]);
+		assert_int_equal(told.looked_up, 0);
+		look_up(f, at += steps[s]);
+		assert_int_equal(told.looked_up, 1);
+		assert_int_equal(told.lookup->step, steps[s]);
+		if (steps[s] > 7)
+			continue;
+		for (unsigned i = 0; i < 3; i++)
+			look_up(f, at += steps[s]);
+		assert_int_equal(told.looked_up, 2);
+		assert_int_equal(told.lost, 0);
+	}
+}
+
+static void looked_up_when_steps_differ_then_counts_anew_and_is_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	lookups_begin(f);
+	for (unsigned i = 0; i < UNTIL_A_STEP + 4; i++)
+		look_up(f, 2 * i);
+	assert_int_equal(told.looked_up, 1);
+	told.lookup->ahead = f;
+	look_up(f, 13);
+	assert_int_equal(told.lost, 1);
+	for (unsigned i = 1; i < 4; i++)
+		look_up(f, 13 + i);
+	assert_int_equal(told.looked_up, 1);
+	look_up(f, 17);
+	assert_int_equal(told.looked_up, 2);
+	/* The same place again is no step. */
+	look_up(f, 17);
+	look_up(f, 17);
+	told.pace = 1;
+	look_up(f, 18);
+	look_up(f, 19);
+	assert_int_equal(told.looked_up, 2);
+	assert_int_equal(told.lost, 1);
+	look_up(f, 20);
+	assert_int_equal(told.looked_up, 3);
+	look_up(f, 21);
+	assert_int_equal(told.looked_up, 4);
+}
+
+/* Two series at the same time, as of pictures and their labels. */
+static void looked_up_when_two_series_in_turn_then_both_are_known(void **state)
+{
+	struct fixture *f = *state;
+	unsigned other;
+
+	lookups_begin(f);
+	for (unsigned i = 0; i < 6; i++) {
+		f->tree.record.root = 5;
+		look_up(f, i);
+		f->tree.record.root = 6;
+		look_up(f, 40 + 2 * i);
+	}
+	assert_int_equal(told.looked_up, 2);
+	assert_true(lookups.each[0].root == 5 && lookups.each[0].step == 1);
+	assert_true(lookups.each[1].root == 6 && lookups.each[1].step == 2);
+	/* A third one takes the place of the older. */
+	f->tree.record.root = 7;
+	look_up(f, 77);
+	assert_true(lookups.each[0].root == 7 && lookups.each[1].root == 6);
+	assert_int_equal(lookups.each[0].step, 0);
+	look_up(f, 71);
+	assert_true(lookups.each[0].root == 7 && lookups.each[1].root == 7);
+	other = told.lost;
+	lookups.each[0].ahead = lookups.each[1].ahead = f;
+	lookups_end(&lookups, &told.watch);
+	assert_int_equal(told.lost, other + 2);
+	for (unsigned i = 0; i < LOOKUPS; i++)
+		assert_true(!lookups.each[i].root && lookups.each[i].pace == CURSOR_PACE_FIRST &&
+			    lookups.each[i].paced == CURSOR_PACE_FIRST);
+}
+
+/* Backwards, across an unknown number of leaves in the same branch, and leaps: no steps. */
+static void looked_up_when_no_step_forward_then_never(void **state)
+{
+	struct fixture *f = *state;
+	struct lookup_place far = {.leaf = leaves, .above = branches, .count = 4000, .places = 9};
+	MDB_val key = {1, (char[]){"k"}};
+
+	lookups_begin(f);
+	for (unsigned i = 0; i < 30; i++)
+		look_up(f, 79 - i);
+	assert_int_equal(told.looked_up, 0);
+	lookups_begin(f);
+	for (unsigned i = 0; i < 8; i++) {
+		far.leaf = &leaves[i];
+		far.place = (uint16_t)i;
+		far.index = (uint16_t)(97 * i); /* 4,097 entries on */
+		lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &far);
+	}
+	assert_int_equal(told.looked_up, 0);
+	lookups_begin(f);
+	for (unsigned i = 0; i < UNTIL_A_STEP + 4; i++) {
+		far.leaf = &leaves[i];
+		far.place = (uint16_t)i;
+		far.index = (uint16_t)(96 * i); /* 4,096 are a step */
+		lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &far);
+	}
+	assert_int_equal(told.looked_up, 1);
+}
+
+static void missed_when_a_lookup_has_waited_then_told_once(void **state)
+{
+	struct fixture *f = *state;
+
+	lookups_begin(f);
+	look_up(f, 1);
+	assert_int_equal(told.missed, 0);
+	f->snapshot.view.misses = 2;
+	look_up(f, 2);
+	assert_int_equal(told.missed, 1);
+	assert_int_equal(f->snapshot.view.misses, 0);
+	look_up(f, 3);
+	assert_int_equal(told.missed, 1);
+}
+
+/* --- small rules ---------------------------------------------------------------------------------- */
+
+static void snapshot_fail_when_damage_then_blocked_else_not(void **state)
+{
+	static const struct {
+		int rc;
+		bool blocks;
+	} cases[] = {
+		{MDB_CORRUPTED, true},    {MDB_PAGE_NOTFOUND, true},
+		{MDB_BAD_CHECKSUM, true}, {EIO, false},
+		{ENOMEM, false},          {EAGAIN, false},
+		{MDB_NOTFOUND, false},    {0, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct snapshot snapshot = {.blocked = SNAPSHOT_FINISHED};
+
+		assert_int_equal(snapshot_fail(&snapshot, cases[i].rc), cases[i].rc);
+		assert_int_equal(snapshot.blocked, cases[i].blocks
+							   ? SNAPSHOT_FINISHED | SNAPSHOT_DAMAGED
+							   : SNAPSHOT_FINISHED);
+	}
+	assert_true(SNAPSHOT_FINISHED && SNAPSHOT_DAMAGED &&
+		    !(SNAPSHOT_FINISHED & SNAPSHOT_DAMAGED));
+}
+
+static void answers_when_any_release_then_its_changes(void **state)
+{
+	(void)state;
+	for (unsigned patch = 0; patch < 50; patch++) {
+		unsigned answers = answers_of_release(patch);
+
+		assert_true(!(answers & ANSWERS_ENTER_WITHOUT_DATA) == (patch < 27));
+		assert_true(!(answers & ANSWERS_BACK_FROM_BEHIND) == (patch < 27));
+		assert_true(!(answers & ANSWERS_EDGE_ENDS_END) == (patch < 30));
+		assert_true(!(answers & ANSWERS_GONE_IS_BAD_DBI) == (patch < 33));
+		assert_int_equal(answers & ~15u, 0);
+	}
+	assert_int_equal(ANSWERS_OF_1_0, answers_of_release(99) & ~(unsigned)ANSWERS_EDGE_ENDS_END);
+}
+
+/* Values are counted where they are handed out, beside their keys and in overflow runs. The run begins at the
+ * first page behind the meta pages. */
+static void served_when_values_are_handed_out_then_their_bytes(void **state)
+{
+	struct fixture *f = *state;
+	struct tree_record record = {0};
+	uint8_t run[8], value[600];
+	struct made_entry entries[2] = {{"a", "12345", 1, 5, 0},
+					{"b", run, 1, sizeof(value), ENTRY_BIG}};
+
+	memset(value, 'v', sizeof(value));
+	assert_int_equal(builder_run(&f->builder, value, sizeof(value)), 2);
+	store64(run, 2);
+	builder_tree(&f->builder, entries, 2, 2, 2, &record);
+	fixture_look(f, &record);
+	assert_int_equal(fixture_get(f, MDB_SET, "a", NULL), 0);
+	assert_int_equal(f->snapshot.served, 5);
+	assert_int_equal(fixture_get(f, MDB_SET, "b", NULL), 0);
+	assert_int_equal(f->snapshot.served, 605);
+	assert_int_equal(f->data.mv_size, sizeof(value));
+	assert_memory_equal(f->data.mv_data, value, sizeof(value));
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
+	assert_int_equal(f->snapshot.served, 1210);
+	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), 0);
+	assert_int_equal(f->snapshot.served, 1215);
+	/* A meta page is no value. */
+	store64(run, 1);
+	f->snapshot.served = 0;
+	builder_tree(&f->builder, entries, 2, 2, 2, &record);
+	fixture_look(f, &record);
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	assert_true(breaks(f, MDB_NEXT, MDB_CORRUPTED));
+}
+
+#define WATCH_TEST(name) cmocka_unit_test_setup_teardown(name, damaged_setup, damaged_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WATCH_TEST(moved_when_steps_one_way_then_after_each_pace),
+		WATCH_TEST(moved_when_turned_then_counts_from_the_beginning),
+		WATCH_TEST(moved_when_nothing_lies_ahead_then_never),
+		WATCH_TEST(moved_when_one_page_leads_to_values_or_duplicates_then_told),
+		WATCH_TEST(moved_when_there_is_no_watch_then_the_cursor_stops_counting),
+		WATCH_TEST(left_when_set_elsewhere_or_ended_then_told_once),
+		WATCH_TEST(outer_when_a_cursor_of_duplicates_then_the_one_over_the_keys),
+		WATCH_TEST(looked_up_when_in_equal_steps_then_after_each_pace),
+		WATCH_TEST(looked_up_when_steps_differ_then_counts_anew_and_is_lost),
+		WATCH_TEST(looked_up_when_two_series_in_turn_then_both_are_known),
+		WATCH_TEST(looked_up_when_no_step_forward_then_never),
+		WATCH_TEST(missed_when_a_lookup_has_waited_then_told_once),
+		cmocka_unit_test(snapshot_fail_when_damage_then_blocked_else_not),
+		cmocka_unit_test(answers_when_any_release_then_its_changes),
+		WATCH_TEST(served_when_values_are_handed_out_then_their_bytes),
+	};
+
+	return cmocka_run_group_tests_name("what cursors tell", tests, NULL, NULL);
+}
