@@ -2,7 +2,7 @@
 /* Checks what a cursor and lookups tell the look-ahead, step by step, and the small rules that all cursors share. */
 #include "damaged_tree.h"
 
-#include "cursor/cursor_private.h"
+#include "cursor/instance.h"
 #include "util/checked.h"
 
 #include <setjmp.h>
@@ -442,13 +442,14 @@ static void served_when_values_are_handed_out_then_their_bytes(void **state)
 	struct fixture *f = *state;
 	struct tree_record record = {0};
 	uint8_t run[8], value[600];
-	struct made_entry entries[2] = {{"a", "12345", 1, 5, 0},
-					{"b", run, 1, sizeof(value), ENTRY_BIG}};
+	struct made_entry entries[3] = {{"a", "12345", 1, 5, 0},
+					{"b", run, 1, sizeof(value), ENTRY_BIG},
+					{"c", "1234567", 1, 7, 0}};
 
 	memset(value, 'v', sizeof(value));
 	assert_int_equal(builder_run(&f->builder, value, sizeof(value)), 2);
 	store64(run, 2);
-	builder_tree(&f->builder, entries, 2, 2, 2, &record);
+	builder_tree(&f->builder, entries, 3, 3, 2, &record);
 	fixture_look(f, &record);
 	assert_int_equal(fixture_get(f, MDB_SET, "a", NULL), 0);
 	assert_int_equal(f->snapshot.served, 5);
@@ -459,15 +460,98 @@ static void served_when_values_are_handed_out_then_their_bytes(void **state)
 	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
 	assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
 	assert_int_equal(f->snapshot.served, 1210);
+	assert_int_equal(fixture_get(f, MDB_NEXT, NULL, NULL), 0);
+	assert_int_equal(f->snapshot.served, 1217);
 	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), 0);
-	assert_int_equal(f->snapshot.served, 1215);
+	assert_int_equal(f->snapshot.served, 1817);
 	/* A meta page is no value. */
 	store64(run, 1);
-	f->snapshot.served = 0;
-	builder_tree(&f->builder, entries, 2, 2, 2, &record);
+	builder_tree(&f->builder, entries, 3, 3, 2, &record);
 	fixture_look(f, &record);
 	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
 	assert_true(breaks(f, MDB_NEXT, MDB_CORRUPTED));
+}
+
+/* All items of a page of duplicates: their bytes are served, and each is a step. */
+static void served_when_items_are_handed_out_together_then_all_of_them(void **state)
+{
+	enum { ITEMS = 40, SIZE_OF_ITEM = 4, A_LEAF = 20 };
+	struct fixture *f = *state;
+	struct tree_record inner = {.pad = SIZE_OF_ITEM, .flags = MDB_DUPFIXED};
+	struct tree_record record = {.flags = MDB_DUPSORT | MDB_DUPFIXED};
+	uint8_t items[ITEMS * SIZE_OF_ITEM], bytes[TREE_SIZE];
+	struct made_entry entry = {"k", bytes, 1, TREE_SIZE, ENTRY_DUPS | ENTRY_SUBTREE};
+
+	for (unsigned i = 0; i < sizeof(items); i++)
+		items[i] = (uint8_t)(i % SIZE_OF_ITEM ? 0 : 1 + i / SIZE_OF_ITEM);
+	builder_items(&f->builder, items, ITEMS, A_LEAF, 3, &inner);
+	record_write(bytes, &inner);
+	builder_tree(&f->builder, &entry, 1, 1, 2, &record);
+	fixture_look(f, &record);
+	watch_begin(f);
+	assert_int_equal(fixture_get(f, MDB_FIRST, NULL, NULL), 0);
+	f->duplicates.cursor.pace = 100;
+	f->snapshot.served = 0;
+	assert_int_equal(fixture_get(f, MDB_GET_MULTIPLE, NULL, NULL), 0);
+	assert_int_equal(f->data.mv_size, A_LEAF * SIZE_OF_ITEM);
+	assert_memory_equal(f->data.mv_data, items, A_LEAF * SIZE_OF_ITEM);
+	assert_int_equal(f->snapshot.served, A_LEAF * SIZE_OF_ITEM);
+	assert_int_equal(f->duplicates.cursor.pace, 100 - (A_LEAF - 1));
+	/* To the next page it is one step more. */
+	assert_int_equal(fixture_get(f, MDB_NEXT_MULTIPLE, NULL, NULL), 0);
+	assert_memory_equal(f->data.mv_data, items + A_LEAF * SIZE_OF_ITEM, A_LEAF * SIZE_OF_ITEM);
+	assert_int_equal(f->snapshot.served, 2 * A_LEAF * SIZE_OF_ITEM);
+	assert_int_equal(f->duplicates.cursor.pace, 100 - 2 * A_LEAF + 1);
+	/* And back it is a turn. */
+	assert_int_equal(fixture_get(f, MDB_PREV_MULTIPLE, NULL, NULL), 0);
+	assert_memory_equal(f->data.mv_data, items, A_LEAF * SIZE_OF_ITEM);
+	assert_false(f->duplicates.cursor.forward);
+	assert_int_equal(f->duplicates.cursor.pace, CURSOR_PACE_FIRST - (A_LEAF - 1));
+	assert_int_equal(told.moved, 0);
+}
+
+static void assert_fresh(const struct cursor *cursor, const struct snapshot *snapshot)
+{
+	assert_ptr_equal(cursor->snapshot, snapshot);
+	assert_int_equal(cursor->page_size, SIZE);
+	assert_int_equal(cursor->depth, 0);
+	assert_int_equal(cursor->state, 0);
+	assert_int_equal(cursor->serial, 7);
+	assert_null(cursor->ahead);
+	assert_int_equal(cursor->seen.at, 0);
+	assert_true(cursor->forward);
+	assert_int_equal(cursor->pace, CURSOR_PACE_FIRST);
+	assert_int_equal(cursor->paced, CURSOR_PACE_FIRST);
+}
+
+/* A cursor is made in memory that was used before. */
+static void cursor_init_when_memory_was_used_then_fresh(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned duplicates = 0; duplicates < 2; duplicates++) {
+		tree_of_many(f, 9, (struct tree_record){.flags = duplicates ? MDB_DUPSORT : 0});
+		f->snapshot.serial = 7;
+		memset(&f->cursor, 0xff, sizeof(f->cursor));
+		memset(&f->duplicates, 0xff, sizeof(f->duplicates));
+		fixture_rewind(f);
+		assert_fresh(&f->cursor, &f->snapshot);
+		assert_ptr_equal(f->cursor.tree, &f->tree);
+		assert_ptr_equal(f->cursor.order, &f->order.key);
+		assert_ptr_equal(f->cursor.data_order, &f->order.data);
+		assert_ptr_equal(f->cursor.duplicates, duplicates ? &f->duplicates : NULL);
+	}
+	assert_fresh(&f->duplicates.cursor, &f->snapshot);
+	assert_ptr_equal(f->duplicates.cursor.tree, &f->duplicates.tree);
+	assert_ptr_equal(f->duplicates.cursor.order, &f->duplicates.order);
+	assert_null(f->duplicates.cursor.data_order);
+	assert_null(f->duplicates.cursor.duplicates);
+	assert_ptr_equal(f->duplicates.outer, &f->cursor);
+	assert_true(f->duplicates.tree.duplicates && f->duplicates.tree.record.root == PAGE_NONE);
+	assert_memory_equal(&f->duplicates.order, &f->order.data, sizeof(f->order.data));
+	memset(&f->duplicates, 0xff, sizeof(f->duplicates));
+	duplicates_init(&f->duplicates, &f->snapshot, &f->order.data);
+	assert_null(f->duplicates.outer);
 }
 
 #define WATCH_TEST(name) cmocka_unit_test_setup_teardown(name, damaged_setup, damaged_teardown)
@@ -490,6 +574,8 @@ int main(void)
 		cmocka_unit_test(snapshot_fail_when_damage_then_blocked_else_not),
 		cmocka_unit_test(answers_when_any_release_then_its_changes),
 		WATCH_TEST(served_when_values_are_handed_out_then_their_bytes),
+		WATCH_TEST(served_when_items_are_handed_out_together_then_all_of_them),
+		WATCH_TEST(cursor_init_when_memory_was_used_then_fresh),
 	};
 
 	return cmocka_run_group_tests_name("what cursors tell", tests, NULL, NULL);

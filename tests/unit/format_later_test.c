@@ -143,6 +143,31 @@ static void meta_parse_when_either_layout_then_every_field_is_where_it_stands(vo
 	}
 }
 
+/* LMDB takes the second one only if it is newer. */
+static void meta_judge_when_transactions_are_equal_then_the_first(void **state)
+{
+	uint8_t *pages[2];
+	struct meta meta;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		pages[i] = lone_page(152);
+		put(pages[i] + 10, 0x08, 2);
+		put(pages[i] + 16, 0xbeefc0de, 4);
+		put(pages[i] + 20, 1, 4);
+		put(pages[i] + 40, 4096, 4);
+		put(pages[i] + 136, 5 + i, 8);
+		put(pages[i] + 144, 9, 8);
+	}
+	assert_int_equal(meta_judge(pages[0], pages[1], &meta, FORMAT_0_9), 0);
+	assert_int_equal(meta.last_page, 5);
+	put(pages[1] + 144, 10, 8);
+	assert_int_equal(meta_judge(pages[0], pages[1], &meta, FORMAT_0_9), 0);
+	assert_int_equal(meta.last_page, 6);
+	free(pages[0]);
+	free(pages[1]);
+}
+
 static void meta_parse_when_later_then_pages_up_to_65536_bytes(void **state)
 {
 	uint8_t *page = lone_page(160);
@@ -254,6 +279,25 @@ static void page_entry_when_later_then_offsets_count_from_the_header(void **stat
 			assert_true(page_entry_key(LATER, page, size, 0, &key, &key_size) ==
 				    inside);
 		assert_true(page_child(LATER, page, size, 0, &child) == inside);
+	}
+	free(page);
+}
+
+/* In 0.9 no entry is in front of the first offset's end. */
+static void page_entry_key_when_earlier_then_from_behind_one_offset_on(void **state)
+{
+	uint8_t *page = lone_page(256);
+	const uint8_t *key;
+	uint32_t key_size;
+
+	(void)state;
+	for (uint32_t offset = 0; offset <= 256; offset++) {
+		bool inside = offset >= 18 && offset <= 248;
+
+		put(page + 16, offset, 2);
+		assert_true(page_entry_key(LAYOUT_0_9, page, 256, 0, &key, &key_size) == inside);
+		assert_ptr_equal(page_entry(LAYOUT_0_9, page, 256, 0),
+				 inside ? page + offset : NULL);
 	}
 	free(page);
 }
@@ -397,11 +441,13 @@ int main(void)
 		cmocka_unit_test(layouts_when_asked_then_as_lmdb_has_them),
 		cmocka_unit_test(numbers_when_asked_then_as_lmdb_has_them),
 		cmocka_unit_test(meta_parse_when_either_layout_then_every_field_is_where_it_stands),
+		cmocka_unit_test(meta_judge_when_transactions_are_equal_then_the_first),
 		cmocka_unit_test(meta_parse_when_later_then_pages_up_to_65536_bytes),
 		cmocka_unit_test(fields_when_either_layout_then_read_where_they_stand),
 		cmocka_unit_test(page_count_when_later_header_at_its_edges_then_counts_or_zero),
 		cmocka_unit_test(page_count_when_items_begin_in_the_header_then_zero),
 		cmocka_unit_test(page_entry_when_later_then_offsets_count_from_the_header),
+		cmocka_unit_test(page_entry_key_when_earlier_then_from_behind_one_offset_on),
 		cmocka_unit_test(page_entry_key_when_later_and_at_the_end_then_true_one_more_false),
 		cmocka_unit_test(page_leaf_entry_when_later_then_data_at_even_offsets),
 		cmocka_unit_test(page_leaf_entry_when_a_database_then_its_name_without_the_end),
