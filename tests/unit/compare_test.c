@@ -129,7 +129,7 @@ static void compare_when_integer_sizes_differ_then_by_the_searched_size(void **s
 {
 	static const struct bytes four = {4, {5, 0, 0, 0}}, eight = {8, {5, 0, 0, 0, 0, 0, 0, 9}},
 				  two = {2, {5, 0}}, less = {2, {4, 0}}, long_five = {8, {5}},
-				  long_four = {8, {4}};
+				  long_four = {8, {4}}, one = {1, {5}}, three = {3, {5, 0, 0}};
 
 	(void)state;
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &four, &eight), 0);
@@ -141,6 +141,8 @@ static void compare_when_integer_sizes_differ_then_by_the_searched_size(void **s
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &long_five, &two), 1);
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &long_four, &four), -1);
 	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &less, &eight), -1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &three, &one), 1);
+	assert_int_equal(compare_bytes_as(COMPARE_INTEGER, &one, &three), 0);
 }
 
 static void compare_when_fixed_numbers_then_of_4_or_8_bytes(void **state)
