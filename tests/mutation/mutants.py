@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 """Makes the mutants of a C source: one small change each, always the same ones in the same order."""
 
+import collections
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -32,9 +33,10 @@ class Mutant:
     line: int  # from 0
     before: str
     after: str
+    nth: int = 1  # of those of the function that are spelled alike
 
     def name(self) -> str:
-        return f"{self.path} {self.function}: {self.before.strip()} => {self.after.strip() or 'nothing'}"
+        return f"{self.path} {self.function}: {self.before.strip()} => {self.after.strip() or 'nothing'}" + (f" ({self.nth})" if self.nth > 1 else "")
 
 
 def blanked(text: str) -> str:
@@ -102,4 +104,8 @@ def mutants(path: str, text: str) -> list[Mutant]:
         for after in changed(code, line):
             if after != line:
                 found.setdefault((number, after), Mutant(path, inside[number], number, line, after))
+    alike: collections.Counter[str] = collections.Counter()
+    for place, mutant in found.items():
+        alike[mutant.name()] += 1
+        found[place] = dataclasses.replace(mutant, nth=alike[mutant.name()])
     return list(found.values())
