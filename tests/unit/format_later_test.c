@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks where each field of a page stands in both layouts, and what is sound in LMDB 1.0's. */
+#define CURSOR_INSTANCE 1_0
+#include "cursor/instance.h"
 #include "format/meta.h"
 #include "format/page.h"
 
@@ -435,6 +437,19 @@ static void value_pages_when_at_the_edge_of_a_page_then_one_more(void **state)
 	assert_int_equal(value_pages(LATER, 0xffffffff, 12), 1048577);
 }
 
+/* A view that verifies checksums learns from the reference how long the run is, before it looks at the run. */
+static void entry_value_when_later_and_in_a_run_then_the_view_has_the_reference(void **state)
+{
+	uint8_t reference[24] = {9};
+	const struct entry entry = {.data = reference, .data_size = 5000, .flags = ENTRY_BIG};
+	struct snapshot snapshot = {.page_size = 4096, .format = FORMAT_1_0, .view.page_shift = 12};
+	MDB_val data;
+
+	(void)state;
+	assert_int_equal(entry_value(&snapshot, &entry, &data), MDB_PAGE_NOTFOUND);
+	assert_ptr_equal(snapshot.view.reference, reference);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +468,8 @@ int main(void)
 		cmocka_unit_test(page_leaf_entry_when_a_database_then_its_name_without_the_end),
 		cmocka_unit_test(
 			page_items_fit_when_later_and_at_the_edge_then_true_one_more_false),
+		cmocka_unit_test(
+			entry_value_when_later_and_in_a_run_then_the_view_has_the_reference),
 		cmocka_unit_test(value_pages_when_at_the_edge_of_a_page_then_one_more),
 	};
 
