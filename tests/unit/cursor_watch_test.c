@@ -378,6 +378,39 @@ static void looked_up_when_no_step_forward_then_never(void **state)
 	assert_int_equal(told.looked_up, 1);
 }
 
+/* Leaf by leaf backwards under one branch. */
+static void looked_up_when_leaves_come_backwards_then_never(void **state)
+{
+	struct fixture *f = *state;
+	struct lookup_place back = {.above = branches, .count = 10, .places = 8};
+	MDB_val key = {1, (char[]){"k"}};
+
+	lookups_begin(f);
+	for (unsigned i = 0; i < 8; i++) {
+		back.leaf = &leaves[7 - i];
+		back.place = (uint16_t)(7 - i);
+		lookups_take(&f->snapshot, &f->tree, &f->order.key, &key, &back);
+	}
+	assert_int_equal(told.looked_up, 0);
+}
+
+/* A record that is looked up again belongs to no other series. */
+static void looked_up_when_at_the_same_place_then_nothing_changes(void **state)
+{
+	struct fixture *f = *state;
+	struct lookups before;
+
+	lookups_begin(f);
+	look_up(f, 3);
+	look_up(f, 7);
+	before = lookups;
+	for (unsigned i = 0; i < 3; i++) {
+		look_up(f, 7);
+		look_up(f, 3);
+	}
+	assert_memory_equal(&lookups, &before, sizeof(before));
+}
+
 static void missed_when_a_lookup_has_waited_then_told_once(void **state)
 {
 	struct fixture *f = *state;
@@ -571,6 +604,8 @@ int main(void)
 		WATCH_TEST(looked_up_when_steps_differ_then_counts_anew_and_is_lost),
 		WATCH_TEST(looked_up_when_two_series_in_turn_then_both_are_known),
 		WATCH_TEST(looked_up_when_no_step_forward_then_never),
+		WATCH_TEST(looked_up_when_leaves_come_backwards_then_never),
+		WATCH_TEST(looked_up_when_at_the_same_place_then_nothing_changes),
 		WATCH_TEST(missed_when_a_lookup_has_waited_then_told_once),
 		cmocka_unit_test(snapshot_fail_when_damage_then_blocked_else_not),
 		cmocka_unit_test(answers_when_any_release_then_its_changes),
