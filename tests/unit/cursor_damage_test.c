@@ -3,6 +3,8 @@
  * each. */
 #include "damaged_tree.h"
 
+#include "cursor/cursor_private.h"
+
 #include "util/checked.h"
 
 #include <errno.h>
@@ -321,11 +323,53 @@ static void page_when_it_changes_under_a_cursor_then_still_no_look_outside(void 
 		}
 }
 
+static void snapshot_fail_when_damage_then_blocked_else_not(void **state)
+{
+	static const struct {
+		int rc;
+		bool blocks;
+	} cases[] = {
+		{MDB_CORRUPTED, true},    {MDB_PAGE_NOTFOUND, true},
+		{MDB_BAD_CHECKSUM, true}, {EIO, false},
+		{ENOMEM, false},          {EAGAIN, false},
+		{MDB_NOTFOUND, false},    {0, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct snapshot snapshot = {.blocked = SNAPSHOT_FINISHED};
+
+		assert_int_equal(snapshot_fail(&snapshot, cases[i].rc), cases[i].rc);
+		assert_int_equal(snapshot.blocked, cases[i].blocks
+							   ? SNAPSHOT_FINISHED | SNAPSHOT_DAMAGED
+							   : SNAPSHOT_FINISHED);
+	}
+	assert_true(SNAPSHOT_FINISHED && SNAPSHOT_DAMAGED &&
+		    !(SNAPSHOT_FINISHED & SNAPSHOT_DAMAGED));
+}
+
+static void answers_when_any_release_then_its_changes(void **state)
+{
+	(void)state;
+	for (unsigned patch = 0; patch < 50; patch++) {
+		unsigned answers = answers_of_release(patch);
+
+		assert_true(!(answers & ANSWERS_ENTER_WITHOUT_DATA) == (patch < 27));
+		assert_true(!(answers & ANSWERS_BACK_FROM_BEHIND) == (patch < 27));
+		assert_true(!(answers & ANSWERS_EDGE_ENDS_END) == (patch < 30));
+		assert_true(!(answers & ANSWERS_GONE_IS_BAD_DBI) == (patch < 33));
+		assert_int_equal(answers & ~15u, 0);
+	}
+	assert_int_equal(ANSWERS_OF_1_0, answers_of_release(99) & ~(unsigned)ANSWERS_EDGE_ENDS_END);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, damaged_setup, damaged_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(snapshot_fail_when_damage_then_blocked_else_not),
+		cmocka_unit_test(answers_when_any_release_then_its_changes),
 		TEST(root_when_outside_the_snapshot_then_page_notfound),
 		TEST(root_when_a_meta_page_then_corrupted),
 		TEST(page_when_it_has_another_number_then_corrupted),

@@ -428,46 +428,6 @@ static void missed_when_a_lookup_has_waited_then_told_once(void **state)
 
 /* --- small rules ---------------------------------------------------------------------------------- */
 
-static void snapshot_fail_when_damage_then_blocked_else_not(void **state)
-{
-	static const struct {
-		int rc;
-		bool blocks;
-	} cases[] = {
-		{MDB_CORRUPTED, true},    {MDB_PAGE_NOTFOUND, true},
-		{MDB_BAD_CHECKSUM, true}, {EIO, false},
-		{ENOMEM, false},          {EAGAIN, false},
-		{MDB_NOTFOUND, false},    {0, false},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct snapshot snapshot = {.blocked = SNAPSHOT_FINISHED};
-
-		assert_int_equal(snapshot_fail(&snapshot, cases[i].rc), cases[i].rc);
-		assert_int_equal(snapshot.blocked, cases[i].blocks
-							   ? SNAPSHOT_FINISHED | SNAPSHOT_DAMAGED
-							   : SNAPSHOT_FINISHED);
-	}
-	assert_true(SNAPSHOT_FINISHED && SNAPSHOT_DAMAGED &&
-		    !(SNAPSHOT_FINISHED & SNAPSHOT_DAMAGED));
-}
-
-static void answers_when_any_release_then_its_changes(void **state)
-{
-	(void)state;
-	for (unsigned patch = 0; patch < 50; patch++) {
-		unsigned answers = answers_of_release(patch);
-
-		assert_true(!(answers & ANSWERS_ENTER_WITHOUT_DATA) == (patch < 27));
-		assert_true(!(answers & ANSWERS_BACK_FROM_BEHIND) == (patch < 27));
-		assert_true(!(answers & ANSWERS_EDGE_ENDS_END) == (patch < 30));
-		assert_true(!(answers & ANSWERS_GONE_IS_BAD_DBI) == (patch < 33));
-		assert_int_equal(answers & ~15u, 0);
-	}
-	assert_int_equal(ANSWERS_OF_1_0, answers_of_release(99) & ~(unsigned)ANSWERS_EDGE_ENDS_END);
-}
-
 /* Values are counted where they are handed out, beside their keys and in overflow runs. The run begins at the
  * first page behind the meta pages. */
 static void served_when_values_are_handed_out_then_their_bytes(void **state)
@@ -607,8 +567,6 @@ int main(void)
 		WATCH_TEST(looked_up_when_leaves_come_backwards_then_never),
 		WATCH_TEST(looked_up_when_at_the_same_place_then_nothing_changes),
 		WATCH_TEST(missed_when_a_lookup_has_waited_then_told_once),
-		cmocka_unit_test(snapshot_fail_when_damage_then_blocked_else_not),
-		cmocka_unit_test(answers_when_any_release_then_its_changes),
 		WATCH_TEST(served_when_values_are_handed_out_then_their_bytes),
 		WATCH_TEST(served_when_items_are_handed_out_together_then_all_of_them),
 		WATCH_TEST(cursor_init_when_memory_was_used_then_fresh),
