@@ -30,8 +30,7 @@ int sums_open(struct sums **sums, MDB_sum_func *func, unsigned size, uint32_t pa
 void sums_close(struct sums *sums);
 unsigned sums_size(const struct sums *sums);
 
-/* What is known of a snapshot of `pages` pages, told by its number and the file's
- * state. Returns NULL
+/* What is known of a snapshot of `pages` pages, told by its number and the file's state. Returns NULL
  * without memory. Lifetime: until it is given back. Any thread, also in a forked child. */
 struct sums_seen *sums_take(struct sums *sums, uint64_t snapshot, uint64_t state, uint64_t pages);
 void sums_give(struct sums_seen *seen);
