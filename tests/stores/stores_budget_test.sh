@@ -187,7 +187,7 @@ else
 		# shellcheck disable=SC2086
 		equal "scans${way}_by_four_of_more_than_all_memory_see_the_same" \
 			"$(original $way scan "$scratch/backing/img" | seen)" "$(cat "$scratch"/seen.? | seen | sort -u)"
-		at_most "scans${way}_by_four_of_more_than_all_memory_requests" "$(slowfs_stat img/data.mdb:requests)" $((mib * 3 / 2))
+		at_most "scans${way}_by_four_of_more_than_all_memory_requests" "$(slowfs_stat img/data.mdb:requests)" $((mib * 2))
 		at_most "scans${way}_by_four_of_more_than_all_memory_mib" $(($(slowfs_stat img/data.mdb:bytes) >> 20)) $((mib * 3 / 2))
 	done
 	nothing_left "more_than_all_memory"
