@@ -50,7 +50,7 @@ for set in one two three; do
 done
 touch -d '2024-01-02 03:04:05.678901234' ./*/data.mdb*
 judge data_sets_differ sh -c '! cmp -s one.seen two.seen && ! cmp -s two.seen three.seen'
-slowfs_start backing mount -o latency=0,bandwidth=0
+slowfs_start "$PWD/backing" "$PWD/mount" -o latency=0,bandwidth=0
 
 reads() {
 	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STORE=$1 LMDBIO_VERBOSE=1 "$reader" mount/img > seen 2> said
@@ -107,11 +107,11 @@ serve_end() {
 	wait "$served" || true
 }
 
-# A loader that is killed leaves its file on the local disk.
+# A loader that is killed leaves its file on the local disk, where it has one by then.
 kill_loader() {
 	"$top_builddir/tests/loader/loader_read" --memory=1048576 --stage=ssd --epochs=1000000 mount/img > loaded 2> said &
 	loader=$!
-	until grep -q '^epoch 2' loaded; do
+	until grep -q '^epoch 2' loaded && [ -n "$(ls ssd)" ]; do
 		kill -0 "$loader" || { cat said; exit 1; }
 		sleep 0.05
 	done
@@ -136,8 +136,8 @@ each_reads() {
 
 attack() {
 	how=$1 suffix=$2 kind=${2:+.zst} name=$1${2/./_}
-	rm -rf backing/img time.before
-	mkdir backing/img
+	rm -rf mount/img time.before
+	mkdir mount/img
 	fresh to ssd
 	become one 0
 	serve_begin
