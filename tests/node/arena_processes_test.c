@@ -60,7 +60,7 @@ static void read_all(struct control *control, unsigned number)
 	struct reader reader;
 
 	child_reader(&reader, arena, &worker_data, control);
-	reader.patience = 20000; /* nobody goes on without the arena */
+	reader.patience = 20000; /* ms; no reader goes on without the arena */
 	child_barrier(control, 4);
 	for (unsigned i = 0; i < CHUNKS; i++)
 		reader_use(&reader, number % 2 ? CHUNKS - 1 - i : i, 0, ARENA_BLOCKS);

@@ -57,7 +57,7 @@ static void run_threads(uint64_t budget, bool own, unsigned rounds, bool many)
 		jobs[i].reader.wrong = &wrong;
 		jobs[i].reader.direct = &direct;
 		jobs[i].reader.reads = &reads;
-		jobs[i].reader.patience = 20000; /* nobody goes on without the arena */
+		jobs[i].reader.patience = 20000; /* ms; no reader goes on without the arena */
 		jobs[i].reader.random += i * 77777;
 		jobs[i].rounds = rounds;
 		jobs[i].own = own;

@@ -20,7 +20,7 @@ void worker_read_all(struct control *control, struct arena *arena)
 	struct reader reader;
 
 	child_reader(&reader, arena, &worker_data, control);
-	reader.patience = 20000; /* nobody goes on without the arena */
+	reader.patience = 20000; /* ms; no reader goes on without the arena */
 	for (uint64_t chunk = 0; chunk < WORKER_CHUNKS; chunk++)
 		reader_use(&reader, chunk, 0, ARENA_BLOCKS);
 	reader_end(&reader);
