@@ -16,7 +16,6 @@ stage_require
 trap 'cd /; slowfs_abandon; rm -rf "$scratch"; mpi_sweep' EXIT
 serve=$top_builddir/tools/lmdbio-serve
 reader=$top_builddir/tests/data/db_read
-holder=$top_builddir/tests/stores/stores_reader
 export LD_LIBRARY_PATH=
 node=$LMDBIO_NODE
 cd "$scratch"
@@ -72,22 +71,6 @@ become() {
 	stat -c '%Z' "mount/img/data.mdb$kind" > time.now
 	judge "${name}_${1}_has_an_earlier_time" sh -c '! [ -e time.before ] || [ "$(cat time.now)" -lt "$(cat time.before)" ]'
 	mv time.now time.before
-}
-
-# A reader that has seen all of it stays until let_go, and so does its shared memory.
-# shellcheck disable=SC2238
-hold() {
-	mkfifo ask told
-	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_NODE=$node#0 LMDBIO_STORE=arena "$holder" --hold scan mount/img < ask > told &
-	held=$!
-	exec 8> ask 9< told
-	read -r -u 9 _
-}
-
-let_go() {
-	exec 8>&- 9<&-
-	wait "$held"
-	rm ask told
 }
 
 # One server for each of two nodes, which bring chunks from each other.
@@ -146,7 +129,7 @@ attack() {
 	judge "${name}_copy_is_read" grep -q 'its staged copy' said
 	kill_loader
 	judge "${name}_loader_leaves_its_file" test -n "$(ls ssd)"
-	hold
+	LMDBIO_NODE=$node#0 hold mount/img
 	each_reads one
 	become two 2
 	each_reads two

@@ -11,7 +11,6 @@
 stage_require
 serve=$top_builddir/tools/lmdbio-serve
 reader=$top_builddir/tests/data/db_read
-holder=$top_builddir/tests/stores/stores_reader
 export LD_LIBRARY_PATH=
 cd "$scratch"
 
@@ -50,22 +49,6 @@ replace() {
 	done
 }
 
-# hold: a reader that has seen all of img stays until let_go, and so does its shared memory.
-# shellcheck disable=SC2238
-hold() {
-	mkfifo ask told
-	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STORE=arena "$holder" --hold scan img < ask > told &
-	held=$!
-	exec 8> ask 9< told
-	read -r -u 9 _
-}
-
-let_go() {
-	exec 8>&- 9<&-
-	wait "$held"
-	rm ask told
-}
-
 # served: a server of this node has the data set's bytes, and has given them to the reader that stays.
 serve_begin() {
 	mpi_job 1 1 "$serve" > serve.log 2>&1 &
@@ -89,7 +72,7 @@ attack() {
 	cp -p "one$suffix"/data.mdb* img
 	file=$(echo img/data.mdb*)
 	[ "$by" != server ] || serve_begin
-	hold
+	hold img
 	reads img arena
 	same "${name}_is_read_before" one.seen seen
 	if [ "$by" = copy ]; then

@@ -92,3 +92,21 @@ fresh() {
 	rm -rf "$@"
 	mkdir "$@"
 }
+
+# hold SET: a reader that has seen all of it stays until let_go, and so does its shared memory; by the
+# descriptors 8 and 9.
+# shellcheck disable=SC2238
+hold() {
+	mkfifo ask told
+	LD_LIBRARY_PATH=$(dirname "$dropin") LMDBIO_STORE=arena \
+		"$top_builddir/tests/stores/stores_reader" --hold scan "$1" < ask > told &
+	held=$!
+	exec 8> ask 9< told
+	read -r _ <&9
+}
+
+let_go() {
+	exec 8>&- 9<&-
+	wait "$held"
+	rm ask told
+}
