@@ -43,7 +43,7 @@ judge "sites_are_found" test "$(wc -l <"$scratch/sites")" -gt 100
 
 : >"$scratch/failed"
 programs=0
-for program in "$top_builddir"/tests/*/*_test; do
+for program in "$top_builddir"/tests/mpi/*_test; do
 	readelf -SW "$program" 2>/dev/null | grep -q ' mpi_sites ' || continue
 	programs=$((programs + 1))
 	[ "$program.sites" -nt "$program" ] || "$program" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
