@@ -69,10 +69,12 @@ static size_t large_make(void *bytes, uint64_t i)
 	return LARGE_VALUE;
 }
 
-/* ESTALE: one rank could not tell which file it is. */
+/* ESTALE: one rank could not tell which file it is. ENOTSUP: a server could not make memory that
+ * other processes see. */
 static bool is_code(int rc)
 {
-	static const int codes[] = {EIO, ENOMEM, EMFILE, EAGAIN, ENOSPC, EADDRINUSE, ESTALE};
+	static const int codes[] = {EIO,    ENOMEM,     EMFILE, EAGAIN,
+				    ENOSPC, EADDRINUSE, ESTALE, ENOTSUP};
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
 		if (rc == codes[i])
