@@ -126,7 +126,8 @@ static bool server_step(uint64_t now)
 	if (now - trimmed > trim_every) {
 		trimmed = now;
 		server_sets_trim(server);
-		if (server->listener < 0) /* another server had the node's name, perhaps till now */
+		/* Another server had the node's name, or descriptors were short, perhaps till now. */
+		if (server->listener < 0)
 			(void)server_door_open(server);
 	}
 	return any;
@@ -166,7 +167,7 @@ static uint64_t nap_length(const struct mpi_work *work, bool any, bool polls, st
 	/* Members ring. Without peers there is nothing else to come back for. */
 	if (!any && !polls && idle && (!server || server->comm == MPI_COMM_NULL)) {
 		*rest = (struct mpi_nap){0};
-		return UINT64_MAX;
+		return server && server->listener < 0 ? trim_every : UINT64_MAX;
 	}
 	ns = mpi_nap_next(rest, any, idle ? NAP_IDLE : NAP_BUSY);
 	return work->looks_often && ns > NAP_LOOK ? NAP_LOOK : ns;

@@ -12,13 +12,21 @@
 
 enum { BACKLOG = 256, EVENTS = 64 };
 
+static void listener_close(struct server *server)
+{
+	if (server->listener >= 0)
+		close(server->listener); /* and epoll forgets it */
+	server->listener = -1;
+}
+
 int server_door_open(struct server *server)
 {
 	struct sockaddr_un address;
 	socklen_t length = node_address(&address, server->node);
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
-	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll < 0)
+		server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (server->epoll < 0 || server->listener < 0 ||
 	    bind(server->listener, (struct sockaddr *)&address, length) ||
@@ -26,7 +34,7 @@ int server_door_open(struct server *server)
 	    epoll_ctl(server->epoll, EPOLL_CTL_ADD, server->listener, &event)) {
 		int rc = errno;
 
-		server_door_close(server);
+		listener_close(server);
 		return rc;
 	}
 	return 0;
@@ -51,6 +59,11 @@ static void client_accept(struct server *server)
 	struct server_client *client = fd < 0 ? NULL : calloc(1, sizeof(*client));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
+	/* What cannot be taken would stay, and end each sleep of the server; so it is refused. */
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		listener_close(server);
+		return;
+	}
 	if (!client || !node_is_own(fd) || epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event)) {
 		free(client);
 		if (fd >= 0)
@@ -128,9 +141,8 @@ void server_door_close(struct server *server)
 {
 	while (server->clients)
 		client_close(server, server->clients);
-	if (server->listener >= 0)
-		close(server->listener);
+	listener_close(server);
 	if (server->epoll >= 0)
 		close(server->epoll);
-	server->listener = server->epoll = -1;
+	server->epoll = -1;
 }
