@@ -346,8 +346,12 @@ int server_peers_open(struct server *server, MPI_Comm comm)
 	/* Chunks that follow each other are many nodes', so that one which is slow has never all questions. */
 	unsigned window = nodes > 1 ? SERVER_ASKS / (unsigned)(nodes - 1) + 2 : 1;
 
-	rc = pace_open(&server->pace, nodes, window);
-	return rc ? rc : wire_open(&server->wire, comm, &rules, &payload, server);
+	rc = wire_open(&server->wire, comm, &rules, &payload, server);
+	if (!rc)
+		rc = pace_open(&server->pace, nodes, window);
+	if (rc) /* it asks nothing, and ends with the others */
+		exchange_stop(&server->wire.exchange);
+	return rc;
 }
 
 void server_stop_peers(struct server *server)
