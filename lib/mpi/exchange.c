@@ -307,21 +307,33 @@ struct exchange_action exchange_body(struct exchange *exchange, struct exchange_
 	return question_end(exchange, question, right ? 0 : EBADMSG);
 }
 
-static struct exchange_action tell_gone(struct exchange *exchange)
+bool exchange_note(struct exchange *exchange, int to)
 {
+	if (to >= exchange->ranks)
+		return false;
+	exchange->tells += !exchange->peers[to].note;
+	exchange->peers[to].note = true;
+	return true;
+}
+
+static struct exchange_action tell(struct exchange *exchange)
+{
+	bool *due, gone;
 	int to = 0;
 
-	while (!exchange->peers[to].tell)
+	while (!exchange->peers[to].tell && !exchange->peers[to].note)
 		to++;
-	exchange->peers[to].tell = false;
+	gone = exchange->peers[to].tell;
+	due = gone ? &exchange->peers[to].tell : &exchange->peers[to].note;
+	*due = false;
 	exchange->tells--;
-	return say(WORD_GONE, to, 0, 0);
+	return say(gone ? WORD_GONE : WORD_NOTE, to, 0, 0);
 }
 
 struct exchange_action exchange_tick(struct exchange *exchange, uint64_t now)
 {
 	if (exchange->tells)
-		return tell_gone(exchange);
+		return tell(exchange);
 	for (struct exchange_question *question = exchange->questions; question;
 	     question = question->next) {
 		struct exchange_action action = question_tick(exchange, question, now);

@@ -80,6 +80,7 @@ struct exchange_peer {
 	unsigned owing; /* lost questions: the peer is asked nothing before they have ended */
 	bool gone;      /* it cannot be reached, or says that it is gone */
 	bool told, tell; /* knows that this rank is gone for it; is to be told */
+	bool note;       /* is to get one */
 	unsigned failures; /* of calls, since the last word from it */
 	/* Until a reply to the last reminder has come this rank is not quiet: the reply would come to a
 	 * rank that looks no more. */
@@ -96,7 +97,7 @@ struct exchange {
 	struct exchange_debt *debts;
 	bool closed, quiet;
 	bool left; /* a peer has said that it is gone: there is no end together */
-	unsigned tells; /* peers that are to be told */
+	unsigned tells; /* words of the peers' `tell` and `note` */
 };
 
 enum exchange_act {
@@ -144,6 +145,9 @@ bool exchange_ask(struct exchange *exchange, struct exchange_question *question,
 void exchange_owe(struct exchange *exchange, struct exchange_debt *debt, int to, uint64_t number,
 		  uint64_t now);
 void exchange_pay(struct exchange *exchange, struct exchange_debt *debt);
+
+/* ACT_SAY of a note to a peer follows. Returns false if this rank has no memory for its peers. */
+bool exchange_note(struct exchange *exchange, int to);
 
 /* What has happened. Each returns one action. */
 struct exchange_action exchange_word(struct exchange *exchange, int from, const void *word,

@@ -10,48 +10,37 @@
 
 enum { TAG_WORD = 1, TAG_BODY = 16, TAG_BODIES = 16384, WORDS_AT_ONCE = 64, WORD_MOST = 8192 };
 
-enum way { SEND_WORD, SEND_BODY, RECEIVE_BODY, LOOK_FOR_BODY };
-
-/* On its way. */
-struct wire_message {
-	struct wire_message *next;
-	MPI_Request request;
-	enum way way;
-	int peer, tag;
-	bool begun; /* false: the call that begins it has failed, and is tried again */
-	bool failed, anywhere;
-	size_t came; /* bytes */
-	/* Of a body that is sent: */
-	void *item;
-	struct wire_message *after; /* the answer's word, which is sent when the body's send has begun */
-	/* Of one that is received: */
-	struct exchange_question *question; /* NULL: none waits for it */
-	struct exchange_run runs[EXCHANGE_RUNS];
-	int n; /* 0: it goes to `word` */
-	struct exchange_head word[];
-};
-
 static int body_tag(uint64_t number)
 {
 	return TAG_BODY + (int)(number % TAG_BODIES);
 }
 
+/* `length`: bytes of its word, or of a body that goes there. */
 static struct wire_message *message_new(int peer, size_t length)
 {
-	struct wire_message *message = malloc(sizeof(*message) + length);
+	size_t within = sizeof(struct wire_message) - offsetof(struct wire_message, word);
+	struct wire_message *message =
+		malloc(sizeof(*message) + (length > within ? length - within : 0));
 
 	if (message)
 		*message = (struct wire_message){.request = MPI_REQUEST_NULL, .peer = peer};
 	return message;
 }
 
-/* The spare one goes back. */
-static void message_free(struct wire *wire, struct wire_message *message)
+static struct wire_message *spare_take(struct wire_message *spare, int peer)
 {
-	if (wire->spare)
-		free(message);
+	if (spare->used)
+		return NULL;
+	*spare = (struct wire_message){.request = MPI_REQUEST_NULL, .peer = peer, .used = true};
+	return spare;
+}
+
+static void message_free(struct wire_message *message)
+{
+	if (message && message->used)
+		message->used = false;
 	else
-		wire->spare = message;
+		free(message);
 }
 
 int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rules,
@@ -64,7 +53,6 @@ int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rul
 		.payload = payload, .owner = owner, .comm = comm, .end = MPI_REQUEST_NULL};
 	known = MPI_Comm_size(comm, &ranks) == MPI_SUCCESS &&
 		MPI_Comm_rank(comm, &wire->rank) == MPI_SUCCESS;
-	wire->spare = message_new(0, 0);
 	rc = exchange_open(&wire->exchange, known ? ranks : 0, rules);
 	if (known)
 		return rc;
@@ -75,11 +63,19 @@ int wire_open(struct wire *wire, MPI_Comm comm, const struct exchange_rules *rul
 void wire_close(struct wire *wire)
 {
 	exchange_close(&wire->exchange);
-	free(wire->spare);
-	wire->spare = NULL;
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
+
+static void word_fill(struct wire_message *message, enum exchange_kind kind, uint64_t number,
+		      const struct exchange_head *head, const void *text, size_t length)
+{
+	message->came = sizeof(*head) + length;
+	*message->word = head ? *head : (struct exchange_head){0};
+	if (length)
+		memcpy(message->word + 1, text, length);
+	exchange_seal(message->word, kind, number, length);
+}
 
 static struct wire_message *word_new(int to, enum exchange_kind kind, uint64_t number,
 				     const struct exchange_head *head, const void *text,
@@ -87,13 +83,8 @@ static struct wire_message *word_new(int to, enum exchange_kind kind, uint64_t n
 {
 	struct wire_message *message = message_new(to, sizeof(*head) + length);
 
-	if (!message)
-		return NULL;
-	message->came = sizeof(*head) + length;
-	*message->word = head ? *head : (struct exchange_head){0};
-	if (length)
-		memcpy(message->word + 1, text, length);
-	exchange_seal(message->word, kind, number, length);
+	if (message)
+		word_fill(message, kind, number, head, text, length);
 	return message;
 }
 
@@ -139,11 +130,19 @@ int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_
 
 static int body_look(struct wire *wire, int from, int tag);
 
+/* Of a peer that is gone nothing is waited for. */
+static bool spare_is_there(const struct wire *wire, const struct wire_message *spare)
+{
+	return !spare->used || exchange_is_gone(&wire->exchange, spare->peer);
+}
+
 /* A call that fails once is tried again by the next step; one that fails for ever makes the peer gone. */
 static void message_begin(struct wire *wire, struct wire_message *message)
 {
 	int n = message->n ? message->n : 1, rc;
 
+	if (message->way == LOOK_FOR_BODY && !spare_is_there(wire, &wire->spare_body))
+		return;
 	if (message->way == LOOK_FOR_BODY)
 		rc = body_look(wire, message->peer, message->tag);
 	else if (message->way == SEND_WORD)
@@ -160,7 +159,7 @@ static void message_begin(struct wire *wire, struct wire_message *message)
 }
 
 static void message_put(struct wire *wire, struct wire_message **list, struct wire_message *message,
-			enum way way, int tag)
+			enum wire_way way, int tag)
 {
 	message->way = way;
 	message->tag = tag;
@@ -174,12 +173,15 @@ static void word_send(struct wire *wire, struct wire_message *word)
 	message_put(wire, &wire->sends, word, SEND_WORD, TAG_WORD);
 }
 
-/* Without memory it is a word that was lost. */
+/* A word without text. */
 static void word_say(struct wire *wire, int to, enum exchange_kind kind, uint64_t number,
-		     const struct exchange_head *head, const void *text, size_t length)
+		     uint64_t body)
 {
-	struct wire_message *word = word_new(to, kind, number, head, text, length);
+	const struct exchange_head head = {.body = body};
+	struct wire_message *word = word_new(to, kind, number, &head, NULL, 0);
 
+	if (!word && (word = spare_take(&wire->spare_word, to)))
+		word_fill(word, kind, number, &head, NULL, 0);
 	if (word)
 		word_send(wire, word);
 }
@@ -208,9 +210,13 @@ static void messages_again(struct wire *wire, struct wire_message *list)
 bool wire_ask(struct wire *wire, struct exchange_question *question, int to, uint64_t what,
 	      const void *text, size_t length)
 {
+	struct wire_message *word;
+
 	if (!exchange_ask(&wire->exchange, question, to, what, wire->now))
 		return false;
-	word_say(wire, to, WORD_ASK, question->number, NULL, text, length);
+	word = word_new(to, WORD_ASK, question->number, NULL, text, length);
+	if (word) /* else it is a word that was lost */
+		word_send(wire, word);
 	return true;
 }
 
@@ -247,7 +253,8 @@ void wire_answer(struct wire *wire, int to, uint64_t number, const void *text, s
 
 void wire_note(struct wire *wire, int to)
 {
-	word_say(wire, to, WORD_NOTE, 0, NULL, NULL, 0);
+	if (!exchange_note(&wire->exchange, to))
+		word_say(wire, to, WORD_NOTE, 0, 0);
 }
 
 /* Others would wait in the barrier at the end for a rank that does not come. */
@@ -277,12 +284,10 @@ static struct wire_message *receive_anywhere(struct wire *wire, int from, uint64
 
 	if (!message) {
 		length = 0;
-		message = wire->spare ? wire->spare : message_new(from, 0);
-		wire->spare = NULL;
+		message = spare_take(&wire->spare_body, from);
 	}
 	if (message) {
-		*message = (struct wire_message){
-			.request = MPI_REQUEST_NULL, .peer = from, .anywhere = true};
+		message->anywhere = true;
 		message->runs[0] = (struct exchange_run){(uint8_t *)message->word, length};
 	}
 	return message;
@@ -301,7 +306,7 @@ static struct wire_message *receive_placed(struct wire *wire, const struct excha
 		length += message->runs[i].length;
 	if (message->n && length == action->body)
 		return message;
-	free(message);
+	message_free(message);
 	return NULL;
 }
 
@@ -312,8 +317,8 @@ static void body_receive(struct wire *wire, const struct exchange_action *action
 
 	if (!message)
 		message = receive_anywhere(wire, action->peer, action->body);
-	if (!message)
-		return; /* neither this rank nor its peer can end now */
+	if (!message) /* the spare has its body from a peer that is gone, and so all end alone */
+		return;
 	message->question = action->question;
 	message_put(wire, &wire->receives, message, RECEIVE_BODY, body_tag(action->number));
 }
@@ -358,8 +363,7 @@ static bool act(struct wire *wire, struct exchange_action action)
 	case ACT_NOTHING:
 		break;
 	case ACT_SAY:
-		word_say(wire, action.peer, action.kind, action.number,
-			 &(struct exchange_head){.body = action.body}, NULL, 0);
+		word_say(wire, action.peer, action.kind, action.number, action.body);
 		break;
 	case ACT_ASKED:
 		payload->asked(wire->owner, action.peer, action.number, action.text, action.length);
@@ -409,9 +413,15 @@ static int word_take(struct wire *wire, int *there)
 	return rc;
 }
 
+/* What a word or a tick of the exchange asks for needs no memory then. */
+static bool may_act(const struct wire *wire)
+{
+	return spare_is_there(wire, &wire->spare_word) && spare_is_there(wire, &wire->spare_body);
+}
+
 static bool words_step(struct wire *wire)
 {
-	for (unsigned i = 0; i < WORDS_AT_ONCE; i++) {
+	for (unsigned i = 0; i < WORDS_AT_ONCE && may_act(wire); i++) {
 		int there = 0;
 
 		if (word_take(wire, &there) != MPI_SUCCESS) {
@@ -482,16 +492,16 @@ bool wire_step(struct wire *wire, uint64_t now)
 						      message->runs,
 						      message->failed ? 0 : message->n,
 						      message->came));
-		message_free(wire, message);
+		message_free(message);
 	}
 	while ((message = messages_over(wire, &wire->sends))) {
 		any = true;
 		if (message->item)
 			wire->payload->sent(wire->owner, message->item);
-		free(message->after);
-		free(message);
+		message_free(message->after);
+		message_free(message);
 	}
-	while (act(wire, exchange_tick(&wire->exchange, now)))
+	while (may_act(wire) && act(wire, exchange_tick(&wire->exchange, now)))
 		any = true;
 	return any;
 }

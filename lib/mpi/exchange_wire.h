@@ -29,7 +29,26 @@ struct wire_payload {
 	void (*noted)(void *owner); /* or NULL */
 };
 
-struct wire_message;
+/* On its way. */
+struct wire_message {
+	struct wire_message *next;
+	MPI_Request request;
+	enum wire_way { SEND_WORD, SEND_BODY, RECEIVE_BODY, LOOK_FOR_BODY } way;
+	int peer, tag;
+	bool begun; /* false: the call that begins it has failed, and is tried again */
+	bool failed, anywhere;
+	bool used;   /* of a spare */
+	size_t came; /* bytes */
+	/* Of a body that is sent: */
+	void *item;
+	struct wire_message
+		*after; /* the answer's word, which is sent when the body's send has begun */
+	/* Of one that is received: */
+	struct exchange_question *question; /* NULL: none waits for it */
+	struct exchange_run runs[EXCHANGE_RUNS];
+	int n;                        /* 0: it goes to `word` */
+	struct exchange_head word[1]; /* and what follows */
+};
 
 struct wire {
 	struct exchange exchange;
@@ -40,7 +59,9 @@ struct wire {
 	int rank;
 	unsigned deaf; /* calls that take words and have failed, without a word in between */
 	bool broken; /* MPI fails: this rank does not end with the others. What is on its way keeps its memory. */
-	struct wire_message *spare; /* for a body when there is no memory, or NULL while it is used */
+	/* For a word without text, and for a body, when there is no memory. While one is used no further word is taken
+	 * or said. */
+	struct wire_message spare_word, spare_body;
 	struct wire_message *sends, *receives;
 	uint64_t now; /* of the step */
 	bool behind;  /* the step has not taken all words that have come: no peer is late by them */

@@ -82,8 +82,17 @@ static void sent(void *owner, void *item)
 	free(item);
 }
 
-static const struct wire_payload payload = {
-	.asked = asked_for, .place = place, .lost = lost, .ended = ended, .sent = sent};
+static void noted(void *owner)
+{
+	((struct wire_rank *)owner)->notes++;
+}
+
+static const struct wire_payload payload = {.asked = asked_for,
+					    .place = place,
+					    .lost = lost,
+					    .ended = ended,
+					    .sent = sent,
+					    .noted = noted};
 
 void world_begin(struct wire_world *world)
 {

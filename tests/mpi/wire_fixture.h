@@ -10,6 +10,7 @@ enum { WIRE_RANKS = 2, WIRE_BODY = 10000 /* bytes: more than a message that is e
 struct wire_rank {
 	struct wire wire;
 	unsigned right, lost, ended, sent; /* questions; bodies that MPI needs no more */
+	unsigned notes;                    /* that have come */
 	int error;                         /* of the last question that ended */
 	uint64_t answers;                  /* questions that came */
 };

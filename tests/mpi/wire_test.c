@@ -112,6 +112,45 @@ static void body_when_there_is_no_memory_for_it_then_it_is_taken_and_all_end(voi
 	assert_true(world_end(&world));
 }
 
+/* Words without text have memory of the wire's own: questions that were never sent end, and ranks end together. */
+static void word_when_no_rank_ever_has_memory_then_questions_end_and_all_end(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	no_memory = true;
+	world_begin(&world);
+	for (int rank = 0; rank < WIRE_RANKS; rank++)
+		assert_true(world_ask(&world, rank, 5));
+	for (int rank = 0; rank < WIRE_RANKS; rank++) {
+		assert_true(world_settles(&world, rank));
+		assert_int_equal(world.ranks[rank].error, ETIMEDOUT);
+		assert_int_equal(world.ranks[rank].ended, 1);
+	}
+	wire_note(&world.ranks[0].wire, 1);
+	assert_true(world_end(&world));
+	assert_int_equal(world.ranks[1].notes, 1);
+	no_memory = false;
+}
+
+/* Its answer has been sent, and there is no memory for it, nor for any word since. */
+static void bodies_when_memory_has_ended_then_they_are_taken_and_all_end(void **state)
+{
+	struct wire_world world;
+
+	(void)state;
+	world_begin(&world);
+	for (uint64_t what = 0; what < 6; what++)
+		assert_true(world_ask(&world, 0, what));
+	world_look(&world, 1);
+	no_memory = true;
+	assert_true(world_settles(&world, 0));
+	assert_int_equal(world.ranks[0].ended, 6);
+	assert_int_equal(world.ranks[1].sent, 6);
+	assert_true(world_end(&world));
+	no_memory = false;
+}
+
 static void body_when_late_then_its_memory_stays_until_it_has_come(void **state)
 {
 	struct wire_world world;
@@ -235,6 +274,8 @@ int main(void)
 		cmocka_unit_test(body_when_its_word_is_lost_then_it_is_taken_and_all_end),
 		cmocka_unit_test(body_when_its_send_fails_then_its_word_is_not_sent_before),
 		cmocka_unit_test(body_when_there_is_no_memory_for_it_then_it_is_taken_and_all_end),
+		cmocka_unit_test(word_when_no_rank_ever_has_memory_then_questions_end_and_all_end),
+		cmocka_unit_test(bodies_when_memory_has_ended_then_they_are_taken_and_all_end),
 		cmocka_unit_test(body_when_late_then_its_memory_stays_until_it_has_come),
 		cmocka_unit_test(send_when_it_fails_once_then_it_is_sent_again),
 		cmocka_unit_test(send_when_it_fails_for_ever_then_the_peer_is_gone),
