@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { VALUES = 6, SUB_SIZE = 60 };
+enum { VALUES = 6 };
 
 static MDB_val text(const char *key)
 {
@@ -33,7 +33,7 @@ static int step(struct fixture *f, const char *key, uint64_t from, struct found 
 {
 	MDB_val wanted = text(key);
 
-	*found = (struct found){.number = from};
+	*found = (struct found){.number = from, .step = TREE_END};
 	return tree_step(&f->snapshot, &f->order.key, &wanted, &found->number, &found->pages, &found->step);
 }
 
@@ -126,11 +126,16 @@ static void step_when_at_the_key_then_its_run_or_its_duplicates(void **state)
 	assert_int_equal(found.pages, 3);
 	assert_true(steps_to(f, "b", record.root, TREE_END, record.root));
 	assert_true(steps_to(f, "c", record.root, TREE_FIRST, inner.root));
+	/* A key that is not there is none of the neighbours. */
+	assert_true(steps_to(f, "A", record.root, TREE_END, record.root));
 	/* A record of another length is none; an entry without duplicates is a database's. */
 	store16(node_of(f, record.root, 2) + ENTRY_LOW, TREE_SIZE - 1);
 	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
 	store16(node_of(f, record.root, 2) + ENTRY_LOW, TREE_SIZE);
 	store16(node_of(f, record.root, 2) + ENTRY_FLAGS, ENTRY_SUBTREE);
+	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
+	/* Nor is a sub-page as long as a record. */
+	store16(node_of(f, record.root, 2) + ENTRY_FLAGS, ENTRY_DUPS);
 	assert_true(steps_to(f, "c", record.root, TREE_END, record.root));
 }
 
@@ -467,16 +472,18 @@ static void quick_step_when_the_way_to_a_run_leaves_the_page_then_corrupted(void
 	struct fixture *f = *state;
 	struct tree_record record = {0};
 	uint8_t run[8], value[SIZE] = {0};
-	struct made_entry entries[3] = {{"a", run, 1, SIZE, ENTRY_BIG}, {"b", "2", 1, 1, 0}, {"c", "3", 1, 1, 0}};
+	struct made_entry entries[3] = {
+		{"aa", run, 2, SIZE, ENTRY_BIG}, {"b", "2", 1, 1, 0}, {"c", "3", 1, 1, 0}};
 
 	store64(run, builder_run(&f->builder, value, SIZE));
 	builder_tree(&f->builder, entries, 3, 3, 2, &record);
 	/* What stands behind the page would lead to the run, too. */
 	store64(page_of(f, builder_take(&f->builder, 1)), load64(run));
 	fixture_look(f, &record);
-	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2") && moves(f, MDB_PREV, "a", NULL));
-	/* The first entry stands at the page's end: its key takes the place of the number behind it. */
-	store16(node_of(f, record.root, 0) + ENTRY_KEY_SIZE, 1 + sizeof(run));
+	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2") &&
+		    moves(f, MDB_PREV, "aa", NULL));
+	/* The first entry ends with the page: its key takes the place of the number behind it. */
+	store16(node_of(f, record.root, 0) + ENTRY_KEY_SIZE, 2 + sizeof(run));
 	fixture_look(f, &record);
 	assert_true(moves(f, MDB_LAST, "c", "3") && moves(f, MDB_PREV, "b", "2"));
 	assert_int_equal(fixture_get(f, MDB_PREV, NULL, NULL), MDB_CORRUPTED);
