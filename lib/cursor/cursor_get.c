@@ -275,11 +275,11 @@ step_inside(struct cursor *cursor, MDB_val *key, MDB_val *data, int by)
 static int cursor_revive(struct cursor *cursor)
 {
 	struct window_view *view = &cursor->snapshot->view;
+	bool has_pages = cursor->state & CURSOR_PLACED && !cursor->tree->inline_page;
 	const uint8_t *page;
 	int rc = 0;
 
-	cursor->serial = cursor->snapshot->serial;
-	for (unsigned i = 0; i < cursor->depth && !cursor->tree->inline_page && !rc; i++) {
+	for (unsigned i = 0; has_pages && i < cursor->depth && !rc; i++) {
 		uint64_t offset = (uint64_t)(cursor->levels[i].page - view->base);
 
 		rc = window_pages(view, offset >> view->page_shift, 1, &page);
@@ -291,6 +291,9 @@ static int cursor_revive(struct cursor *cursor)
 		cursor->state = 0;
 		rc = 0;
 	}
+	/* After a read that failed, the next call asks for the pages again. */
+	if (!rc)
+		cursor->serial = cursor->snapshot->serial;
 	return rc;
 }
 
