@@ -29,8 +29,8 @@ bool cursor_at_database(const struct cursor *cursor, MDB_val *name)
 	const struct level *level;
 	struct entry entry;
 
-	if (!(cursor->state & CURSOR_PLACED) || !cursor->depth ||
-	    cursor->serial != cursor->snapshot->serial || cursor->snapshot->blocked)
+	if (!(cursor->state & CURSOR_PLACED) || cursor->serial != cursor->snapshot->serial ||
+	    cursor->snapshot->blocked)
 		return false;
 	level = &cursor->levels[cursor->depth - 1];
 	if (level->index >= level->count || level->flags & PAGE_LEAF2 ||

@@ -60,10 +60,8 @@ static int get_current(struct cursor *cursor, MDB_val *key, MDB_val *data)
 	if (!(cursor->state & CURSOR_PLACED))
 		return EINVAL;
 	level = cursor_top(cursor);
-	if (level->index >= level->count) {
-		level->index = level->count;
+	if (level->index >= level->count)
 		return MDB_NOTFOUND;
-	}
 	if (level->flags & PAGE_LEAF2)
 		return level_item(cursor, level, key);
 	rc = cursor_entry(cursor, level, &entry);
@@ -106,10 +104,8 @@ static int get_edge_duplicate(struct cursor *cursor, MDB_val *key, MDB_val *data
 	if (!cursor->duplicates)
 		return MDB_INCOMPATIBLE;
 	level = cursor_top(cursor);
-	if (level->index >= level->count) {
-		level->index = level->count;
+	if (level->index >= level->count)
 		return MDB_NOTFOUND;
-	}
 	rc = cursor_entry(cursor, level, &entry);
 	if (rc)
 		return rc;
@@ -375,13 +371,9 @@ int cursor_count(struct cursor *cursor, size_t *count)
 	if (!(cursor->state & CURSOR_PLACED))
 		return EINVAL;
 	level = cursor_top(cursor);
-	if (cursor->state & CURSOR_AT_END) {
-		if (level->index >= level->count)
-			return MDB_NOTFOUND;
-		cursor->state &= (uint16_t)~CURSOR_AT_END;
-	}
 	if (level->index >= level->count)
 		return MDB_NOTFOUND;
+	cursor->state &= (uint16_t)~CURSOR_AT_END;
 	rc = cursor_entry(cursor, level, &entry);
 	if (rc)
 		return rc;

@@ -44,7 +44,7 @@ static int place_between(struct cursor *cursor, struct level *level, const MDB_v
 }
 
 /* Looks at the page where the cursor is before the tree is searched. Where a miss leaves the
- * cursor is visible to the program, so the cases are LMDB's own. */
+ * cursor is visible to the program, so the cases are LMDB's own. *place is PLACE_ELSEWHERE before. */
 static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest,
 			 enum seek_place *place)
 {
@@ -60,7 +60,6 @@ static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest
 		return 0;
 	}
 	if (sign < 0) {
-		*place = PLACE_ELSEWHERE;
 		if (cursor->depth == 1) {
 			level->index = 0;
 			*place = nearest ? PLACE_FOUND : PLACE_MISSED;
@@ -79,7 +78,6 @@ static int place_on_page(struct cursor *cursor, const MDB_val *key, bool nearest
 		if (sign < 0)
 			return place_between(cursor, level, key, place);
 	}
-	*place = PLACE_ELSEWHERE;
 	for (struct level *up = cursor->levels; up < level; up++)
 		if (up->index + 1 < up->count)
 			return 0;
@@ -102,10 +100,8 @@ static int set_value(struct cursor *cursor, const struct entry *entry, MDB_val *
 		return both ? cursor_set(inner, data, NULL, MDB_SET_RANGE, op == MDB_GET_BOTH)
 			    : cursor_first(inner, data, NULL);
 	}
-	if (!both) {
-		duplicates_leave(cursor);
+	if (!both)
 		return entry_value(cursor->snapshot, entry, data);
-	}
 	rc = entry_value(cursor->snapshot, entry, &value);
 	if (rc)
 		return rc;
@@ -135,6 +131,7 @@ static void seek_take(struct cursor *cursor, const MDB_val *key)
 	lookups_take(cursor->snapshot, cursor->tree, cursor->order, key, &at);
 }
 
+/* Of LEAF2 pages, which duplicates alone have, the key is always wanted. */
 static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op)
 {
 	bool wants_key = op == MDB_SET_RANGE || op == MDB_SET_KEY;
@@ -146,7 +143,7 @@ static int set_arrive(struct cursor *cursor, MDB_val *key, MDB_val *data, MDB_cu
 	if (cursor->snapshot->lookups && !cursor->tree->duplicates)
 		seek_take(cursor, key);
 	if (level->flags & PAGE_LEAF2)
-		return wants_key ? level_item(cursor, level, key) : 0;
+		return level_item(cursor, level, key);
 	rc = cursor_entry(cursor, level, &entry);
 	if (!rc && entry.flags & ENTRY_DUPS)
 		rc = duplicates_enter(cursor->snapshot, cursor->tree, cursor->duplicates, &entry);

@@ -136,10 +136,8 @@ static int cursor_root(struct cursor *cursor)
 		return MDB_BAD_TXN;
 	if (unlikely(tree->stale) && (rc = tree_refresh(cursor->snapshot, tree)))
 		return rc;
-	if (tree->inline_page) {
-		cursor->depth = 1;
+	if (tree->inline_page)
 		return 0;
-	}
 	if (tree->record.root == PAGE_NONE)
 		return MDB_NOTFOUND;
 	rc = level_load(cursor, &cursor->levels[0], tree->record.root);

@@ -18,12 +18,9 @@ static int duplicates_enter_page(const struct tree *tree, struct duplicates *dup
 	level->flags = (uint16_t)page_flags(LAYOUT, entry->data);
 	if (!level->count || (level->flags & (PAGE_BRANCH | PAGE_LEAF)) != PAGE_LEAF)
 		return MDB_CORRUPTED;
-	*record = (struct tree_record){.depth = 1, .leaf_pages = 1, .entries = level->count};
-	record->root = PAGE_NONE;
-	if (tree->record.flags & MDB_DUPFIXED) {
-		record->flags = MDB_DUPFIXED;
+	*record = (struct tree_record){.entries = level->count, .root = PAGE_NONE};
+	if (tree->record.flags & MDB_DUPFIXED)
 		record->pad = page_pad(LAYOUT, entry->data);
-	}
 	if (level->flags & PAGE_LEAF2 &&
 	    !page_items_fit(LAYOUT, entry->data_size, level->count, record->pad))
 		return MDB_CORRUPTED;
@@ -51,7 +48,6 @@ int duplicates_enter(struct snapshot *snapshot, const struct tree *tree,
 		tree_record_parse(&duplicates->tree.record, entry->data);
 		duplicates->tree.inline_page = false;
 		duplicates->cursor.page_size = snapshot->page_size;
-		duplicates->cursor.depth = 0;
 		duplicates->cursor.state = 0;
 	}
 	if (rc) {
