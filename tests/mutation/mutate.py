@@ -34,24 +34,32 @@ TWICE = ("cursor_get", "cursor_move", "cursor_seek", "descend", "duplicates")  #
 CORE = "lib/.libs/liblmdbio-core.a"
 SHARED = "compat/liblmdbio-core.la"
 PROCESSOR_SECONDS = 20  # a test that takes so much is in a loop; the slowest takes a fifth
+QUICK_SECONDS = 2  # the same of the quick ones
 
 NUMBERS = "tests/unit/format_later_test"  # knows the numbers of a page, and asks lib/format alone
 # (paths, tests): the quickest ones first.
 CURSOR_TESTS = (
     "tests/unit/format_test", "tests/unit/format_later_test", "tests/unit/compare_test", "tests/unit/cursor_test",
-    "tests/unit/cursor_duplicates_test", "tests/unit/cursor_steps_test", "tests/unit/cursor_watch_test",
-    "tests/unit/cursor_damage_test", "tests/unit/value_damage_test",
+    "tests/unit/cursor_duplicates_test", "tests/unit/cursor_steps_test", "tests/unit/cursor_watch_test", "tests/unit/cursor_rules_test",
+    "tests/unit/cursor_failed_test", "tests/unit/cursor_damage_test", "tests/unit/value_damage_test",
+    "tests/differential/states_test",
     "tests/unit/env_later_test", "tests/unit/dbi_test", "tests/differential/answers_test", "tests/unit/prefetch_lookups_test",
     "tests/differential/differential --operations 20000 --databases 10",
     "tests/differential/differential --later --operations 20000 --databases 10",
     "tests/fuzz/header_damage",
 )
+# Unit tests that take a second and more: not among the quick ones.
+SLOW = ("tests/unit/env_later_test", "tests/unit/dbi_test", "tests/unit/prefetch_lookups_test", "tests/unit/env_changed_test")
 DECIDING: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lib/util/identity", ("tests/unit/identity_test", "tests/unit/env_changed_test")),
     ("lib/format/identify", ("tests/unit/identify_test",)),
     ("lib/cursor/lookups", ("tests/unit/cursor_watch_test", "tests/unit/prefetch_lookups_test")),
     ("", CURSOR_TESTS),
 )
+
+
+def is_quick(test: str) -> bool:
+    return test.startswith("tests/unit/") and test not in SLOW
 
 
 def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
@@ -171,8 +179,10 @@ class Tree:
                            top_srcdir=str(TOP), top_builddir=str(self.build))
         environment[VARIABLE] = str(number)
 
+        seconds = QUICK_SECONDS if is_quick(words[0]) else PROCESSOR_SECONDS
+
         def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 1))
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 31, 1 << 31))
         try:
@@ -215,11 +225,11 @@ class Tree:
 
 
 def tests_of(mutant: Mutant, verdicts: dict[str, str]) -> tuple[str, ...]:
-    """The tests that decide: after the quick ones, those first that have caught a mutant of the same function."""
+    """The tests that decide: the quick ones first, and of both kinds those that have caught a mutant of the same function."""
     tests = next(tests for prefix, tests in DECIDING if mutant.path.startswith(prefix))
     same = [verdict.removeprefix("caught ") for name, verdict in verdicts.items()
             if name.startswith(f"{mutant.path} {mutant.function}:")]
-    return tuple(sorted(tests, key=lambda test: 0 if test.startswith("tests/unit/") else 1 / (1 + same.count(test.split()[0]))))
+    return tuple(sorted(tests, key=lambda test: (not is_quick(test), -same.count(test.split()[0]))))
 
 
 def read_equivalent() -> list[str]:
@@ -239,7 +249,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--quick", action="store_true", help="run the unit tests alone")
+    parser.add_argument("--quick", action="store_true", help="run the quick unit tests alone")
     parser.add_argument("--survivors", action="store_true", help="try those again that survived")
     options = parser.parse_args()
     tree = Tree(options.build.resolve())
@@ -269,7 +279,7 @@ def main() -> int:
         for mutant in sorted(set(left) - set(unbuilt), key=lambda one: (one not in made.numbers, one.line)):
             if time.monotonic() > end:
                 break
-            tests = tuple(one for one in tests_of(mutant, verdicts) if not options.quick or one.startswith("tests/unit/"))
+            tests = tuple(one for one in tests_of(mutant, verdicts) if not options.quick or is_quick(one))
             verdict = tree.judge(path, made.numbers[mutant], tests) if mutant in made.numbers else tree.judge_alone(mutant, tests)
             note(mutant, "left" if options.quick and verdict == "survives" else verdict)
     tried = [verdicts[one.name()] for one in chosen if verdicts.get(one.name(), "left") != "left"]

@@ -97,6 +97,104 @@ static void quick_step_when_the_value_leaves_the_page_then_corrupted(void **stat
 	}
 }
 
+static void quick_step_when_a_run_is_larger_than_64_kb_then_its_size(void **state)
+{
+	enum { LARGE = 70000 };
+	static uint8_t value[LARGE];
+	struct fixture *f = *state;
+	uint8_t numbers[3][8];
+	struct made_entry entries[3];
+
+	fixture_close(f);
+	fixture_open(f, SIZE, 1024);
+	for (unsigned i = 0; i < 3; i++) {
+		store64(numbers[i], builder_run(&f->builder, value, LARGE));
+		entries[i] = (struct made_entry){letters[i].key, numbers[i], 1, LARGE, ENTRY_BIG};
+	}
+	tree_of_entries(f, entries, 3, 0);
+	assert_true(gives(f, MDB_FIRST, 0) && gives(f, MDB_NEXT, 0));
+	assert_int_equal(f->data.mv_size, LARGE);
+}
+
+/* As many bytes as the value has stand behind the entry, too. */
+static void quick_step_when_a_run_is_small_then_its_bytes(void **state)
+{
+	enum { SMALL = 100 };
+	struct fixture *f = *state;
+	uint8_t run[8], value[SMALL] = {0}, other[SMALL + 20] = {0};
+	struct made_entry entries[3] = {{"a", other, 1, sizeof(other), 0},
+					{"b", run, 1, SMALL, ENTRY_BIG},
+					{"c", "", 1, 0, 0}};
+	uint64_t number = builder_run(&f->builder, value, SMALL);
+
+	store64(run, number);
+	tree_of_entries(f, entries, 3, 0);
+	assert_true(gives(f, MDB_FIRST, 0) && gives(f, MDB_NEXT, 0));
+	assert_int_equal(f->data.mv_size, SMALL);
+	assert_ptr_equal(f->data.mv_data, page_of(f, number) + PAGE_HEADER);
+}
+
+/* A leaf page of LMDB 1.0 with three entries of such flags and sizes of values, keys "a" to "c" and a NUL; the fixture
+ * looks at it. Returns its first entry, which stands at the page's end. */
+static uint8_t *later_leaf(struct fixture *f, uint16_t flags, uint16_t data_size)
+{
+	const struct page_layout *layout = &page_layouts[FORMAT_1_0];
+	uint64_t number = builder_take(&f->builder, 1);
+	struct tree_record record = {.root = number};
+	uint8_t *page = page_of(f, number), *entry = page + SIZE;
+
+	store64(page + PAGE_NUMBER, number);
+	store16(page + layout->shift + PAGE_FLAGS, PAGE_LEAF);
+	store16(page + layout->shift + PAGE_LOWER, 3 * 2);
+	for (unsigned i = 0; i < 3; i++) {
+		entry -= ENTRY_KEY + 2 + data_size;
+		store16(page + layout->header + 2 * i, (uint16_t)(entry - page - layout->base));
+		store16(entry + ENTRY_LOW, data_size);
+		store16(entry + ENTRY_FLAGS, flags);
+		store16(entry + ENTRY_KEY_SIZE, 2);
+		entry[ENTRY_KEY] = (uint8_t)('a' + i);
+	}
+	store16(page + layout->shift + PAGE_UPPER, (uint16_t)(entry - page - layout->base));
+	fixture_look(f, &record);
+	f->snapshot.format = FORMAT_1_0;
+	fixture_rewind(f);
+	return page + SIZE - (ENTRY_KEY + 2 + data_size);
+}
+
+static void name_when_a_step_comes_to_it_then_without_its_nul(void **state)
+{
+	struct fixture *f = *state;
+
+	later_leaf(f, ENTRY_SUBTREE, TREE_SIZE);
+	assert_true(moves(f, MDB_FIRST, "a", NULL) && moves(f, MDB_NEXT, "b", NULL) &&
+		    moves(f, MDB_NEXT, "c", NULL));
+	assert_true(moves(f, MDB_PREV, "b", NULL) && moves(f, MDB_PREV, "a", NULL));
+	assert_int_equal(f->data.mv_size, TREE_SIZE);
+}
+
+static void quick_step_when_the_key_leaves_a_later_page_then_corrupted(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *first = later_leaf(f, 0, 20);
+
+	store16(first + ENTRY_KEY_SIZE, 30);
+	assert_true(gives(f, MDB_LAST, 0) && gives(f, MDB_PREV, 0));
+	assert_true(breaks(f, MDB_PREV, MDB_CORRUPTED));
+}
+
+/* LMDB 1.0 says how long a run is where it says where the run is. */
+static void quick_step_when_to_a_run_of_later_pages_then_the_view_is_told(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t number = builder_take(&f->builder, 1);
+	uint8_t *second = later_leaf(f, ENTRY_BIG, 24) - (ENTRY_KEY + 2 + 24);
+
+	for (int i = -1; i <= 1; i++)
+		store64(second + i * (ENTRY_KEY + 2 + 24) + ENTRY_KEY + 2, number);
+	assert_true(gives(f, MDB_FIRST, 0) && gives(f, MDB_NEXT, 0));
+	assert_ptr_equal(f->snapshot.view.reference, second + ENTRY_KEY + 2);
+}
+
 /* --- duplicates ------------------------------------------------------------------------------------- */
 
 static void sub_page_when_entered_again_without_data_then_its_first_value(void **state)
@@ -365,29 +463,29 @@ static bool is_place(const struct lookup_place *place, const uint8_t *leaf, cons
 	       place->count == 2 && place->place == at && place->places == places;
 }
 
-/* By a lookup and by a cursor, in a tree of three levels and in one of one page. */
+/* By a lookup and by a cursor, in trees of one, two and three levels. */
 static void get_when_lookups_are_watched_then_its_place(void **state)
 {
 	static struct cursor_watch watch;
 	struct fixture *f = *state;
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 6; i++) {
+		unsigned depth = 1 + i / 2;
+		const char *key = depth == 1 ? "b" : "d";
 		struct lookups lookups = {0};
-		bool deep = i < 2;
-		struct tree_record record =
-			deep ? tree_of_letters(f) : tree_of_entries(f, letters, 2, 0);
+		struct tree_record record = {0};
 
+		builder_tree(&f->builder, letters, (size_t)1 << depth, 2, 2, &record);
 		fixture_look(f, &record);
 		f->snapshot.watch = &watch;
 		f->snapshot.lookups = &lookups;
-		assert_int_equal(i % 2 ? get(f, deep ? "d" : "b")
-				       : fixture_get(f, MDB_SET, deep ? "d" : "b", NULL),
-				 0);
+		f->cursor.seen.faults = UINT64_MAX; /* right before the levels */
+		assert_int_equal(record.depth, depth);
+		assert_int_equal(i % 2 ? get(f, key) : fixture_get(f, MDB_SET, key, NULL), 0);
 		assert_int_equal(lookups.each[0].root, record.root);
-		assert_true(
-			deep ? is_place(&lookups.each[0].last, page_of(f, 3), page_of(f, 6), 1, 2)
-			     : is_place(&lookups.each[0].last, page_of(f, record.root), NULL, 0,
-					0));
+		assert_true(depth == 1 ? is_place(&lookups.each[0].last, page_of(f, 2), NULL, 0, 0)
+				       : is_place(&lookups.each[0].last, page_of(f, 3),
+						  page_of(f, depth == 2 ? 4 : 6), 1, 2));
 		fixture_close(f);
 		fixture_open(f, SIZE, 64);
 	}
@@ -447,6 +545,11 @@ int main(void)
 		CASE(quick_step_when_a_value_looks_like_the_way_to_a_run_then_the_value),
 		CASE(quick_step_when_other_bytes_look_like_the_way_to_a_run_then_the_own_run),
 		CASE(quick_step_when_the_value_leaves_the_page_then_corrupted),
+		CASE(quick_step_when_a_run_is_larger_than_64_kb_then_its_size),
+		CASE(quick_step_when_a_run_is_small_then_its_bytes),
+		CASE(name_when_a_step_comes_to_it_then_without_its_nul),
+		CASE(quick_step_when_to_a_run_of_later_pages_then_the_view_is_told),
+		CASE(quick_step_when_the_key_leaves_a_later_page_then_corrupted),
 		CASE(sub_page_when_entered_again_without_data_then_its_first_value),
 		CASE(duplicates_when_a_miss_has_left_them_then_those_entered_last),
 		CASE(sub_page_when_an_entry_leaves_it_then_corrupted),
