@@ -7,8 +7,8 @@
 . "$(dirname "$0")/../tools/harness.sh"
 cd "$scratch"
 export LMDBIO_NODE=steps-$$
-list=$top_srcdir/tests/node/steps_open
-program=$top_builddir/tests/node/arena_steps
+list=$top_srcdir/tests/arena/steps_open
+program=$top_builddir/tests/arena/arena_steps
 
 # Lines "file function call" of what steps_open has under a head.
 listed() {
@@ -57,15 +57,15 @@ same_as_listed "places_where_no_process_ends_are_those_of_the_list" "$list" "no 
 
 # A call that changes what is shared and is no place: what the objects call is a place, or listed.
 need nm
-nm "$top_builddir/tests/node/libarena-steps.a" 2>/dev/null | awk '$1 == "U" { used[$2] } $2 == "T" { own[$3] }
+nm "$top_builddir/tests/arena/libarena-steps.a" 2>/dev/null | awk '$1 == "U" { used[$2] } $2 == "T" { own[$3] }
 	END { for (name in used) if (!(name in own)) print name }' |
 	sed 's/64$//; s/^__\(.*\)_chk$/\1/; s/^__isoc[0-9]*_//' | sort -u >"$scratch/calls"
 {
-	sed -n 's/^#define \([a-z_0-9]*\)(.*/\1/p' "$top_srcdir"/tests/node/arena_sites.h
+	sed -n 's/^#define \([a-z_0-9]*\)(.*/\1/p' "$top_srcdir"/tests/arena/arena_sites.h
 	listed calls
 } | sort -u >"$scratch/known"
 comm -23 "$scratch/calls" "$scratch/known" >"$scratch/unknown"
-sed "s,^,# ,; s,\$,: make it a place in tests/node/arena_sites.h\, or tell in $list why it is none," "$scratch/unknown"
+sed "s,^,# ,; s,\$,: make it a place in tests/arena/arena_sites.h\, or tell in $list why it is none," "$scratch/unknown"
 judge "calls_of_the_arena_are_places_or_change_nothing" test ! -s "$scratch/unknown"
 # What would pass by the header: other ways to store.
 grep -nE '__atomic_|__sync_|atomic_init|atomic_flag|asm' "$top_srcdir"/lib/arena/*.c >"$scratch/by" || true
