@@ -6,7 +6,7 @@
  * (see stage_reader_mpiio.c, also for NFS).
  */
 #include "config.h"
-#include "mpi/mpi_convert.h"
+#include "mpi/module_parts.h"
 
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"

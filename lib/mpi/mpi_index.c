@@ -3,7 +3,7 @@
 #include "config.h"
 #include "mpi/mpi_index.h"
 
-#include "mpi/index_share.h"
+#include "mpi/rank_shares.h"
 #include "mpi/mpi_error.h"
 #include "env/staged.h"
 #include "mpi/mpi_wait.h"

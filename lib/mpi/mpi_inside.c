@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Runs the node's server inside a program that is an MPI program itself. */
+/* Runs the node's server inside a program that uses MPI itself.
+ *
+ * A thread of ours waits in an MPI session of its own, and on a communicator of all ranks, for
+ * those that have not come yet; only it waits. From then on it does what lmdbio-run does for
+ * programs without MPI. A process that has made a session must end it: the thread ends when
+ * MPI_Finalize ends MPI (an attribute of MPI_COMM_SELF is deleted then) or when the process exits,
+ * with all other ranks.
+ */
 #include "config.h"
-#include "mpi/mpi_inside.h"
+#include "mpi/module_parts.h"
 
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_leave.h"
 #include "mpi/mpi_over.h"
-#include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
 
 #include "util/clock.h"

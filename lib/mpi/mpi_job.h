@@ -54,6 +54,12 @@ int mpi_job_tell_node(const struct mpi_job *job, int *number);
 /* Frees what mpi_job_place() has made, `all` not. Collective over all. Returns an MPI code. */
 int mpi_job_leave(struct mpi_job *job);
 
+/* Tells the launcher that MPI is over, in place of MPI_Finalize. Collective over the ranks of the job, after the last call of MPI that another rank waits for.
+ * Returns true if the launcher has been told: then the process ends without MPI_Finalize. Returns
+ * false if MPI_Finalize is to follow: it returns in this job, or this launcher takes no words of
+ * ours. */
+bool mpi_leave(const struct mpi_job *job);
+
 enum { MPI_NODE_NAME = 300 };
 
 /* The value of LMDBIO_NODE for this node's programs: what the user has set, and where several nodes

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Lists the functions that the module shows to programs without MPI. */
 #include "config.h"
-#include "mpi/mpi_module.h"
+#include "mpi/module_parts.h"
 
-#include "mpi/mpi_convert.h"
 #include "mpi/mpi_error.h"
-#include "mpi/mpi_inside.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_server.h"
 #include "mpi/mpi_wait.h"
-#include "mpi/stage.h"
 
 static int module_gather(void)
 {

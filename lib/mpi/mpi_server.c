@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Serves a node while the process's work goes on: when the server looks around, when it sleeps, and
- * how all servers end together. */
+ * how all servers end together.
+ *
+ * The server is one more member of each arena that the node's processes have: it takes their wishes
+ * and brings chunks. A chunk has an owner among the nodes; the owner's server alone reads it from
+ * storage, keeps it, and hands it to the others. No process depends on it: a member whose wish is
+ * not fulfilled in time, and a server whose peer does not answer in time, reads storage.
+ */
 #include "config.h"
-#include "mpi/mpi_server.h"
+#include "mpi/module_parts.h"
 
 #include "mpi/mpi_job.h"
 #include "mpi/mpi_over.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Takes a staging from its options to its return code. */
 #include "config.h"
-#include "mpi/stage.h"
+#include "mpi/module_parts.h"
 
 #include "io/io.h"
 #include "mpi/mpi_error.h"
@@ -9,13 +9,16 @@
 #include "mpi/mpi_wait.h"
 #include "mpi/stage_exchange.h"
 #include "mpi/stage_reader.h"
-#include "mpi/stage_share.h"
-#include "mpi/stage_stagger.h"
+#include "mpi/rank_shares.h"
 #include "mpi/stage_target.h"
 #include "util/checked.h"
 #include "util/clock.h"
 
 #include <errno.h>
+#include <lmdbio_stage.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +28,80 @@ struct lmdbio_stage_hold {
 	struct arena *arena;
 	char node[MPI_NODE_NAME];
 };
+
+/* Only so many ranks read at the same time: a token goes from rank r to rank r + group, and a rank
+ * without one waits. Ranks that read together are neighbours in the file. After Pumma et al.,
+ * "Scalable Deep Learning via I/O Analysis and Optimization" (ACM TOPC 6(2), 2019), section 4,
+ * where the group's size was found by hand. */
+struct stage_stagger {
+	MPI_Comm comm;
+	int rank, ranks;
+	int group; /* in force; ranks: no rank waits */
+	bool measuring;
+	int best; /* the group that took the least time so far; 0: none yet */
+	uint64_t best_ns;
+};
+enum { TOKEN_TAG = 2 };
+
+/* `group` as in struct lmdbio_stage_options. */
+static void stage_stagger_begin(struct stage_stagger *stagger, const struct mpi_job *job, int group)
+{
+	*stagger = (struct stage_stagger){.comm = job->all,
+					  .rank = job->place.rank,
+					  .ranks = job->place.ranks,
+					  .measuring = group == LMDBIO_STAGE_MEASURED};
+	stagger->group = group > 0 && group < stagger->ranks ? group : stagger->ranks;
+}
+
+/* Around a step's read: waits for the turn, and passes it on. Return 0 or EIO. */
+static int stage_stagger_enter(struct stage_stagger *stagger)
+{
+	MPI_Request token;
+	int rc;
+
+	if (stagger->rank < stagger->group)
+		return 0;
+	rc = MPI_Irecv(NULL, 0, MPI_BYTE, stagger->rank - stagger->group, TOKEN_TAG, stagger->comm,
+		       &token);
+	if (rc == MPI_SUCCESS)
+		rc = mpi_await(&token);
+	return mpi_error_code(rc);
+}
+
+static int stage_stagger_leave(struct stage_stagger *stagger)
+{
+	if (stagger->rank + stagger->group >= stagger->ranks)
+		return 0;
+	return mpi_error_code(MPI_Send(NULL, 0, MPI_BYTE, stagger->rank + stagger->group, TOKEN_TAG,
+				       stagger->comm));
+}
+
+/* After a step that took this rank so long, its turn's coming included: chooses the next group
+ * while it is being measured. Collective; returns 0 or EIO. */
+/* A step takes as long as its slowest rank. Half as many readers are tried as long as that is
+ * faster: the curve has one valley, between a storage that is idle and one that thrashes. */
+static int stage_stagger_judge(struct stage_stagger *stagger, uint64_t ns)
+{
+	uint64_t slowest;
+	int rc;
+
+	if (!stagger->measuring)
+		return 0;
+	rc = mpi_allreduce(&ns, &slowest, 1, MPI_INT64_T, MPI_MAX, stagger->comm);
+	if (rc != MPI_SUCCESS)
+		return mpi_error_code(rc);
+	if (!stagger->best || slowest < stagger->best_ns) {
+		stagger->best = stagger->group;
+		stagger->best_ns = slowest;
+		stagger->group = (stagger->group + 1) / 2;
+		stagger->measuring = stagger->best > 1;
+	} else {
+		stagger->measuring = false;
+	}
+	if (!stagger->measuring)
+		stagger->group = stagger->best;
+	return 0;
+}
 
 struct staging {
 	struct lmdbio_stage_options options;
@@ -43,6 +120,18 @@ struct staging {
 	uint64_t began, waited, moved;
 	int nodes_before, failed;
 };
+
+/* NULL: there is none of that kind. */
+static const struct stage_reader_ops *stage_reader_find(enum lmdbio_stage_reader kind)
+{
+	static const struct stage_reader_ops *const readers[] = {
+		[LMDBIO_STAGE_POSIX] = &stage_reader_posix,
+		[LMDBIO_STAGE_MPIIO] = &stage_reader_mpiio,
+		[LMDBIO_STAGE_COLLECTIVE] = &stage_reader_collective,
+	};
+
+	return (unsigned)kind < sizeof(readers) / sizeof(readers[0]) ? readers[kind] : NULL;
+}
 
 /* Later versions of the options are longer, earlier ones shorter. */
 static int options_take(struct staging *stage, const struct lmdbio_stage_options *options)

@@ -9,8 +9,9 @@
  * names files in them by their descriptors (util/guarded.h).
  */
 #include "config.h"
-#include "mpi/stage_directory.h"
+#include "mpi/stage_target.h"
 
+#include "mpi/part_file.h"
 #include "util/limits.h"
 #include "util/whole.h"
 
@@ -27,7 +28,9 @@
 
 static const char partial_end[] = ".partial";
 
-int stage_directory_name(struct stage_target *target, const char *file, int of)
+/* Names the file, which lies in the directory of the data set's identity, and what it is called until it
+ * is whole. `of`: the node's number, or 0 where the file is all nodes'. Returns 0 or ENOMEM. */
+static int stage_directory_name(struct stage_target *target, const char *file, int of)
 {
 	staged_name(&target->source->original.identity, target->name);
 	target->final = strdup(file);
@@ -60,7 +63,10 @@ static bool is_there(const struct stage_target *target)
 	return true;
 }
 
-int stage_directory_allocate(const struct stage_target *target, uint64_t offset, uint64_t length)
+/* Takes room for bytes of it, so that a full disk is known at once; makes it so long at least. In
+ * rising order. 0 or errno. */
+static int stage_directory_allocate(const struct stage_target *target, uint64_t offset,
+				    uint64_t length)
 {
 	int rc;
 
@@ -119,7 +125,9 @@ static int places_open(struct stage_target *target, bool make)
 	return rc ? rc : guarded_below(&target->place, &target->top, target->name, make);
 }
 
-int stage_directory_create(struct stage_target *target)
+/* Makes the partial file, empty, with its directory, and takes away what killed jobs have left. Returns 0;
+ * EPERM: other users can change a directory on the way; another errno. */
+static int stage_directory_create(struct stage_target *target)
 {
 	mode_t mode = (target->source->mode & 0444) | S_IRUSR | S_IWUSR;
 	int rc = places_open(target, true);
@@ -138,7 +146,9 @@ int stage_directory_create(struct stage_target *target)
 	return fchmod(target->fd, mode) ? errno : 0;
 }
 
-int stage_directory_open(struct stage_target *target)
+/* As struct stage_target_ops says; show() and those that follow take any file of that kind, open()
+ * is a join() after the naming. */
+static int stage_directory_open(struct stage_target *target)
 {
 	int rc = places_open(target, false);
 
@@ -175,7 +185,7 @@ static int copy_put(struct stage_target *target, uint64_t offset, const void *by
 }
 
 /* Each rank: on a directory that several nodes see, each node holds what it has written. */
-int stage_directory_settle(struct stage_target *target)
+static int stage_directory_settle(struct stage_target *target)
 {
 	return fsync(target->fd) ? errno : 0;
 }
@@ -192,7 +202,7 @@ static int place_sync(const struct guarded *place)
 	return rc;
 }
 
-int stage_directory_show(struct stage_target *target)
+static int stage_directory_show(struct stage_target *target)
 {
 	if (renameat(target->place.fd, target->partial, target->place.fd, target->final))
 		return errno;
@@ -210,7 +220,7 @@ static int copy_show(struct stage_target *target)
 	return rc ? rc : place_sync(&target->place);
 }
 
-void stage_directory_undo(struct stage_target *target)
+static void stage_directory_undo(struct stage_target *target)
 {
 	if (target->fd >= 0)
 		(void)unlinkat(target->place.fd, target->partial ? target->partial : target->final,
@@ -227,7 +237,7 @@ static void copy_undo(struct stage_target *target)
 	stage_directory_undo(target);
 }
 
-void stage_directory_close(struct stage_target *target)
+static void stage_directory_close(struct stage_target *target)
 {
 	if (target->fd >= 0)
 		close(target->fd);
@@ -245,5 +255,112 @@ const struct stage_target_ops stage_directory = {
 	.settle = stage_directory_settle,
 	.show = copy_show,
 	.undo = copy_undo,
+	.close = stage_directory_close,
+};
+
+/* Parts: each node of a job gets its own part of a data set, and nothing else, into a local
+ * directory: DIR/NAME/part-NODE-of-NODES (mpi/part_file.h). Nodes exchange nothing: each reads what
+ * it has in the spread, its ranks a contiguous share of that each. */
+static struct part_identity part_of(const struct stage_target *target)
+{
+	return (struct part_identity){
+		.original = target->source->original.identity,
+		.size = target->source->size,
+		.node = target->job->place.node,
+		.nodes = target->job->place.nodes,
+	};
+}
+
+static int part_name(struct stage_target *target)
+{
+	struct part_identity identity = part_of(target);
+	char file[PART_NAME];
+
+	part_file_name(&identity, file);
+	return stage_directory_name(target, file, identity.node);
+}
+
+static uint64_t part_bytes(const struct stage_target *target)
+{
+	return chunk_spread_bytes(&target->spread, target->job->place.node);
+}
+
+static uint64_t part_chunks(const struct stage_target *target)
+{
+	return (part_bytes(target) + ARENA_CHUNK - 1) / ARENA_CHUNK;
+}
+
+static int part_allocate(const struct stage_target *target)
+{
+	uint64_t bytes = part_bytes(target), chunks = part_chunks(target), n;
+	uint64_t head = part_file_head(target->source->size);
+	int rc = 0;
+
+	for (uint64_t at = 0; at < bytes && !rc; at += n) {
+		n = bytes - at < target->spread.unit ? bytes - at : target->spread.unit;
+		rc = stage_directory_allocate(
+			target, chunk_spread_offset(&target->spread, target->job->place.node, at),
+			n);
+	}
+	return rc ? rc
+		  : stage_directory_allocate(target, head,
+					     part_file_length(target->source->size, chunks) - head);
+}
+
+static int parts_make(struct stage_target *target)
+{
+	struct part_identity identity = part_of(target);
+	struct part_file part;
+	int rc = part_name(target);
+
+	if (rc)
+		return rc;
+	target->there = !part_file_open(&part, target->options->directory, &identity);
+	if (target->there) {
+		part_file_close(&part);
+		return 0;
+	}
+	rc = stage_directory_create(target);
+	return rc ? rc : part_allocate(target);
+}
+
+static int parts_join(struct stage_target *target)
+{
+	int rc = target->there ? 0 : part_name(target);
+
+	return rc || target->there ? rc : stage_directory_open(target);
+}
+
+static int parts_put(struct stage_target *target, uint64_t offset, const void *bytes,
+		     uint64_t length)
+{
+	int rc = 0;
+
+	for (uint64_t at = 0; at < length && !rc; at += ARENA_CHUNK)
+		rc = part_file_put(
+			target->fd, target->source->size, (offset + at) / ARENA_CHUNK,
+			chunk_spread_offset(&target->spread, target->job->place.node, offset + at) /
+				ARENA_CHUNK,
+			(const char *)bytes + at);
+	return rc;
+}
+
+static int parts_show(struct stage_target *target)
+{
+	struct part_identity identity = part_of(target);
+	int rc = part_file_seal(target->fd, &identity, part_chunks(target));
+
+	if (!rc)
+		rc = stage_directory_settle(target);
+	return rc ? rc : stage_directory_show(target);
+}
+
+const struct stage_target_ops stage_parts = {
+	.make = parts_make,
+	.join = parts_join,
+	.put = parts_put,
+	.settle = stage_directory_settle,
+	.show = parts_show,
+	.undo = stage_directory_undo,
 	.close = stage_directory_close,
 };

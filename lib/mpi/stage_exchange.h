@@ -9,7 +9,7 @@
 #define LMDBIO_MPI_STAGE_EXCHANGE_H
 
 #include "mpi/mpi_job.h"
-#include "mpi/stage_share.h"
+#include "mpi/rank_shares.h"
 
 #include <stdbool.h>
 

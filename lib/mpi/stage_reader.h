@@ -2,7 +2,7 @@
 /* Reads a rank's share, whatever reads it.
  *
  * Adding a reader takes: a file stage_reader_<name>.c with a const, designated struct
- * stage_reader_ops; a name in include/lmdbio_stage.h and a row in stage_reader.c; a word in
+ * stage_reader_ops; a name in include/lmdbio_stage.h and a row in stage.c; a word in
  * tools/lmdbio_stage.c; a row in tests/mpi/stage_test.sh.
  */
 #ifndef LMDBIO_MPI_STAGE_READER_H
@@ -10,8 +10,7 @@
 
 #include "io/io.h"
 #include "mpi/chunk_spread.h"
-#include "mpi/stage_frames.h"
-#include "mpi/stage_share.h"
+#include "mpi/rank_shares.h"
 #include "mpi/stage_source.h"
 
 #include <lmdbio_stage.h>
@@ -19,6 +18,15 @@
 #include <stdbool.h>
 
 struct stage_reader;
+
+/* Compressed bytes of a container that MPI-IO has brought: the frames of a range of its data. */
+struct stage_frames {
+	struct io io;   /* what a container's io may stand on */
+	uint8_t *bytes; /* the container's from `at` on, so many */
+	uint64_t at, length, room;
+	uint64_t last;        /* where in the container its last frame begins */
+	uint64_t came, calls; /* of all readings */
+};
 
 struct stage_reader_ops {
 	bool collective; /* all ranks must read at the same time */
@@ -53,9 +61,6 @@ struct stage_reader {
 	struct stage_part part;
 	int error;
 };
-
-/* NULL: there is none of that kind. */
-const struct stage_reader_ops *stage_reader_find(enum lmdbio_stage_reader kind);
 
 extern const struct stage_reader_ops stage_reader_posix, stage_reader_mpiio,
 	stage_reader_collective;

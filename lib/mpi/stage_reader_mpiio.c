@@ -16,14 +16,118 @@
 #include "mpi/stage_reader.h"
 
 #include "container/container.h"
+#include "io/io.h"
+#include "io/io_backend.h"
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_wait.h"
+#include "mpi/rank_shares.h"
 
 #include <errno.h>
+#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+
+/* A container's io reads frame by frame from the io below it. Here that is one that has the frames
+ * of a range of the data in memory, and asks the file for the rest: the container's index. */
+/* Several threads read at once, while what is here stays as it is. */
+static ssize_t frames_read(struct io *io, void *buffer, size_t length, uint64_t offset)
+{
+	const struct stage_frames *frames = io->state;
+	size_t done = 0;
+	int rc;
+
+	if (offset >= frames->at && length <= frames->length &&
+	    offset - frames->at <= frames->length - length) {
+		memcpy(buffer, frames->bytes + (offset - frames->at), length);
+		return (ssize_t)length;
+	}
+	rc = io_read(io->below, buffer, length, offset, &done);
+	if (!rc)
+		return (ssize_t)done;
+	errno = rc;
+	return -1;
+}
+
+/* A container asks for nothing but reads. */
+static const struct io_ops frames_ops = {.name = "frames", .read = frames_read};
+
+/* Over the container's file, which stays the caller's, as does *frames itself. 0 or errno. */
+static int stage_frames_open(struct stage_frames *frames, struct io *file)
+{
+	int rc = io_open_stacked(&frames->io, &frames_ops, file);
+
+	frames->io.state = frames;
+	return rc;
+}
+
+static int room_make(struct stage_frames *frames, uint64_t length)
+{
+	uint8_t *bytes;
+
+	frames->length = 0;
+	if (length <= frames->room)
+		return 0;
+	bytes = realloc(frames->bytes, length);
+	if (!bytes)
+		return ENOMEM;
+	frames->bytes = bytes;
+	frames->room = length;
+	return 0;
+}
+
+/* Which bytes of the container a part of its data is in, if they are not here; length 0: they are,
+ * or the part is empty, and the offset is then inside of what others read. `data`: the container's
+ * io, which stands on frames->io. There is room for them at frames->bytes then, and what was there
+ * is gone. Returns 0, MDB_CORRUPTED, ENOMEM or the errno of a read; *wanted is set always. */
+static int stage_frames_find(struct stage_frames *frames, struct io *data, struct stage_part part,
+			     struct stage_part *wanted)
+{
+	const struct container_info *info = container_info(data);
+	struct container_chunk first, last;
+	uint64_t end;
+	int rc = frames->last ? 0 : container_chunk(data, info->chunks - 1, &last);
+
+	if (!rc && !frames->last)
+		frames->last = last.offset;
+	*wanted = (struct stage_part){.offset = frames->last};
+	if (rc || !part.length)
+		return rc;
+	rc = container_chunk(data, part.offset / info->chunk_size, &first);
+	if (!rc)
+		rc = container_chunk(data, (part.offset + part.length - 1) / info->chunk_size,
+				     &last);
+	if (rc)
+		return rc;
+	end = last.offset + last.length;
+	if (end <= first.offset || end > info->data_end)
+		return MDB_CORRUPTED;
+	/* Where a chunk is more than a part, the next part is in the same frame. */
+	if (first.offset >= frames->at && end <= frames->at + frames->length)
+		return 0;
+	rc = room_make(frames, end - first.offset);
+	if (!rc)
+		*wanted = (struct stage_part){.offset = first.offset, .length = end - first.offset};
+	return rc;
+}
+
+/* They have come. */
+static void stage_frames_hold(struct stage_frames *frames, struct stage_part wanted)
+{
+	frames->at = wanted.offset;
+	frames->length = wanted.length;
+	frames->came += wanted.length;
+	frames->calls++;
+}
+
+/* After the container's io is closed. */
+static void stage_frames_close(struct stage_frames *frames)
+{
+	io_close(&frames->io);
+	free(frames->bytes);
+	frames->bytes = NULL;
+}
 
 enum { NFS_MAGIC = 0x6969, UNPACKED = 64 << 20 /* bytes */ };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Ends MPI in a test's own programs where MPICH's MPI_Finalize may not return.
  *
- * Preloaded under jobs over hosts. lib/mpi/mpi_leave.c says what MPICH before 4.2 does over TCP; a
+ * Preloaded under jobs over hosts. lib/mpi/mpi_job.c says what MPICH before 4.2 does over TCP; a
  * program of the user's has that defect with or without lmdbio, so no test of lmdbio is to meet it.
  */
 #include <dlfcn.h>

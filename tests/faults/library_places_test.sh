@@ -70,7 +70,7 @@ fi
 if [ -x "$top_builddir/tests/faults/stage_calls_test" ]; then
 	take stage "mpi/(stage|part_file)"
 	take job "convert/convert_(job|share|run)|mpi/mpi_convert" only
-	take mpi "mpi/(answer_pace|chunk_spread|exchange|index_share|mpi_[^c]|peer_|server_)" only
+	take mpi "mpi/(answer_pace|chunk_spread|exchange|rank_shares|mpi_[^c]|peer_|server_)" only
 else
 	not_run "places_of_stage_calls_test_are_found" "no MPI here"
 fi

@@ -2,7 +2,7 @@
 /* Checks whether all leaves are dealt out, evenly, and to those who can keep
  * them.
  */
-#include "mpi/index_share.h"
+#include "mpi/rank_shares.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

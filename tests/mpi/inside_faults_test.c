@@ -9,10 +9,9 @@
 #include "mpi_sites.h"
 #include "simulated_job.h"
 
+#include "mpi/module_parts.h"
 #include "mpi/mpi_error.h"
-#include "mpi/mpi_inside.h"
 #include "mpi/mpi_job.h"
-#include "mpi/mpi_leave.h"
 #include "node/node_socket.h"
 #include "util/clock.h"
 #include "util/settings.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks whether the shares of all ranks are the file, each byte once. */
-#include "mpi/stage_share.h"
+#include "mpi/rank_shares.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says which rank reads which bytes, in which step. Pure arithmetic, so that every rank knows
- * every other's part without asking. */
-#ifndef LMDBIO_MPI_STAGE_SHARE_H
-#define LMDBIO_MPI_STAGE_SHARE_H
+/* Says which rank reads which bytes of a staging, in which step, and counts which leaf pages of an
+ * index. Pure arithmetic, so that every rank knows every other's part without asking. */
+#ifndef LMDBIO_MPI_RANK_SHARES_H
+#define LMDBIO_MPI_RANK_SHARES_H
 
 #include <stdint.h>
 
@@ -31,5 +31,10 @@ struct stage_part stage_shares_part(const struct stage_shares *shares, int rank,
 
 /* Bytes that all ranks have behind them after so many steps. */
 uint64_t stage_shares_done(const struct stage_shares *shares, int ranks, uint64_t steps);
+
+/* firsts[rank] ... firsts[rank + 1] - 1 are the rank's, of `count` leaves: as evenly as can be,
+ * but no rank gets more than it can keep, can[rank], as long as others can. `firsts` has one
+ * more entry than there are ranks. */
+void index_share(uint64_t count, const uint64_t *can, int ranks, uint64_t *firsts);
 
 #endif
