@@ -2,7 +2,7 @@
 /* Finds a program and becomes it, or says why not. */
 #include "program_start.h"
 
-#include "util/remedy.h"
+#include "util/phrases.h"
 
 #include <errno.h>
 #include <fcntl.h>

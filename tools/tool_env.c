@@ -5,7 +5,7 @@
 #include "container/container.h"
 #include "env/explain.h"
 #include "io/io.h"
-#include "util/remedy.h"
+#include "util/phrases.h"
 
 #include <errno.h>
 #include <fcntl.h>

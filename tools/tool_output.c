@@ -5,7 +5,7 @@
 #include "output_path.h"
 #include "partial_file.h"
 
-#include "util/remedy.h"
+#include "util/phrases.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "tool_common.h"
 
 #include "mpi/mpi_module.h"
-#include "util/remedy.h"
+#include "util/phrases.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,8 +5,7 @@
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/huge.h"
-#include "util/limits.h"
-#include "util/mix.h"
+#include "util/quiet.h"
 
 #include <errno.h>
 #include <fcntl.h>

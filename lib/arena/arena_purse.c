@@ -19,8 +19,8 @@
 #include "arena/arena_private.h"
 
 #include "util/at_fork.h"
+#include "util/checked.h"
 #include "util/clock.h"
-#include "util/mix.h"
 
 #include <string.h>
 #include <unistd.h>

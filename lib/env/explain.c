@@ -10,7 +10,7 @@
 
 #include "container/container.h"
 #include "format/identify.h"
-#include "util/remedy.h"
+#include "util/phrases.h"
 
 #include <errno.h>
 #include <fcntl.h>

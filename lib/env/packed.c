@@ -14,7 +14,7 @@
 #include "container/container.h"
 #include "format/layout.h"
 #include "util/checked.h"
-#include "util/limits.h"
+#include "util/quiet.h"
 #include "util/settings.h"
 
 #include <errno.h>

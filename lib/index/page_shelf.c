@@ -3,7 +3,7 @@
  * offsets, so that nothing has to be remembered of them. */
 #include "index/page_shelf.h"
 
-#include "util/limits.h"
+#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Checks every read, and makes it whole. */
 #include "io/io.h"
 #include "io/io_backend.h"
-
 #include "util/at_fork.h"
+#include "util/huge.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -250,4 +250,37 @@ void io_close(struct io *io)
 		io->ops->close(io);
 	memset(io, 0, sizeof(*io));
 	io->fd = -1;
+}
+
+/* A read that is under way while the program forks must not land in a page that the fork has copied:
+ * the memory is not inherited, or, where a sandbox refuses to say so, it is shared and never copied. */
+void *io_buffer_new(size_t length)
+{
+	const int protection = PROT_READ | PROT_WRITE;
+	/* So that it may stand in huge pages, if it is as long. */
+	void *buffer = length % HUGE_PAGE ? NULL : huge_map(length, protection, 0);
+
+	if (!buffer)
+		buffer = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buffer == MAP_FAILED)
+		return NULL;
+	if (madvise(buffer, length, MADV_DONTFORK)) {
+		munmap(buffer, length);
+		buffer = mmap(NULL, length, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	}
+	if (buffer == MAP_FAILED)
+		return NULL;
+	(void)madvise(buffer, length, MADV_DONTDUMP);
+	return buffer;
+}
+
+void io_buffer_huge(void *buffer, size_t length)
+{
+	(void)madvise(buffer, length, MADV_HUGEPAGE);
+}
+
+void io_buffer_free(void *buffer, size_t length)
+{
+	if (buffer)
+		munmap(buffer, length);
 }

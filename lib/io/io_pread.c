@@ -3,7 +3,7 @@
 #include "io/io_backend.h"
 #include "io/io_threads.h"
 
-#include "io/io_huge.h"
+#include "io/io_page_cache.h"
 
 #include <unistd.h>
 

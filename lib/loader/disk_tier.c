@@ -31,8 +31,8 @@
 #include "util/descriptor.h"
 #include "util/guarded.h"
 #include "util/kernel_file.h"
-#include "util/limits.h"
 #include "util/log.h"
+#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

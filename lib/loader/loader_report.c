@@ -3,8 +3,8 @@
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
+#include "util/phrases.h"
 #include "util/stats.h"
-#include "util/verdict.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "mpi/chunk_spread.h"
 
 #include "arena/arena.h"
-#include "util/mix.h"
+#include "util/checked.h"
 
 uint64_t chunk_spread_place(uint64_t inode, int64_t mtime_ns)
 {

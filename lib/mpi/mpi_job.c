@@ -6,9 +6,9 @@
 #include "mpi/mpi_error.h"
 #include "mpi/mpi_over.h"
 #include "mpi/mpi_wait.h"
+#include "util/checked.h"
 #include "util/descriptor.h"
 #include "util/kernel_file.h"
-#include "util/mix.h"
 #include "util/settings.h"
 
 #include <errno.h>

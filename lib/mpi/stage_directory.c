@@ -12,7 +12,7 @@
 #include "mpi/stage_target.h"
 
 #include "mpi/part_file.h"
-#include "util/limits.h"
+#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <dirent.h>

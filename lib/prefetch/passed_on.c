@@ -12,7 +12,7 @@
  */
 #include "prefetch/prefetch_private.h"
 
-#include "io/io_ahead.h"
+#include "io/io_page_cache.h"
 
 enum {
 	LEAST = 16 << 10, /* bytes of a value: smaller ones are sooner read by one thread */

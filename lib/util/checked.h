@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Computes with numbers that came from a file, without overflow. */
+/* Computes with numbers: without overflow where they come from a file, at any address, mixed to a hash. */
 #ifndef LMDBIO_UTIL_CHECKED_H
 #define LMDBIO_UTIL_CHECKED_H
 
@@ -76,6 +76,15 @@ static inline void store32(void *p, uint32_t value)
 static inline void store64(void *p, uint64_t value)
 {
 	memcpy(p, &value, sizeof(value));
+}
+
+/* splitmix64's finalizer: every bit of the word reaches every bit of the result. */
+static inline uint64_t mix64(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
 }
 
 #endif

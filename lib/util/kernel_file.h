@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Reads small files that the kernel makes up: below /proc. */
+/* Reads small files that the kernel makes up, below /proc, and a process's account of storage there. */
 #ifndef LMDBIO_UTIL_KERNEL_FILE_H
 #define LMDBIO_UTIL_KERNEL_FILE_H
 
@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* Reads the beginning of a file into text[size], with a final 0. errno stays. Takes no lock, so a forked child may call
@@ -22,5 +24,14 @@ static inline bool kernel_file_read(const char *path, char *text, size_t size)
 	text[n > 0 ? n : 0] = 0;
 	return n > 0;
 }
+
+/* How many bytes the kernel has read from disks for a process: pid 0, this process, of which a kernel that
+ * does not count says 0. false: the kernel does not tell. Threads: any.
+ *
+ * read_bytes of /proc/PID/io counts what all threads of the process have had fetched from block
+ * devices, whichever way: by read(2), by page faults with what the kernel reads around them, or by
+ * the kernel's own look-ahead. What was in the page cache is not in it, nor what comes over a
+ * network or from FUSE. */
+bool disk_reads(pid_t pid, uint64_t *bytes);
 
 #endif

@@ -16,7 +16,7 @@
 #include "util/at_fork.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
-#include "util/disk_reads.h"
+#include "util/kernel_file.h"
 #include "util/log.h"
 #include "util/stats_private.h"
 

@@ -108,7 +108,7 @@ struct stats_slot {
 	_Atomic uint64_t queue;        /* reads in flight, ahead of need */
 	_Atomic uint64_t waiters;      /* threads that live and have waited */
 	_Atomic uint64_t waiters_most;
-	/* Bytes that the kernel has read from disks for the process (disk_reads.h), each plus 1:
+	/* Bytes that the kernel has read from disks for the process (kernel_file.h), each plus 1:
 	 * when the first data set was opened that the kernel reads into the page cache of its own
 	 * accord (0: none was), and when last looked at. */
 	_Atomic uint64_t kernel_since, kernel_read;

@@ -6,7 +6,7 @@
  */
 #include "util/stats_private.h"
 
-#include "util/disk_reads.h"
+#include "util/kernel_file.h"
 
 #include <dirent.h>
 #include <errno.h>

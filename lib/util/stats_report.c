@@ -3,9 +3,9 @@
 #include "util/stats.h"
 
 #include "util/clock.h"
-#include "util/limits.h"
 #include "util/log.h"
-#include "util/verdict.h"
+#include "util/phrases.h"
+#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Opens a window's store, brings it to a snapshot, and counts its transactions. */
 #include "window/store_private.h"
 
-#include "io/io_ahead.h"
+#include "io/io_page_cache.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/log.h"

@@ -9,7 +9,7 @@
 #include "window/store_private.h"
 
 #include "util/descriptor.h"
-#include "util/limits.h"
+#include "util/quiet.h"
 #include "util/stats.h"
 
 #include <errno.h>

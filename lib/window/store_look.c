@@ -2,7 +2,7 @@
 /* Finds out whether bytes are in memory already, and where. */
 #include "window/store_private.h"
 
-#include "io/io_told.h"
+#include "io/io_page_cache.h"
 #include "util/checked.h"
 #include "util/descriptor.h"
 #include "util/huge.h"

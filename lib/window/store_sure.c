@@ -21,7 +21,7 @@
  */
 #include "window/store_private.h"
 
-#include "io/io_touch.h"
+#include "io/io_page_cache.h"
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/stats.h"

@@ -2,7 +2,7 @@
 /* Checks that the page cache holds a file in huge folios when it has been asked
  * to, and that nothing else depends on it. */
 #include "io/io.h"
-#include "io/io_huge.h"
+#include "io/io_page_cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Tests that a page fault taken in a system call leaves what the program's own leaves, has an errno
  * where that has a signal, and makes no call to madvise(2), which submits reads late. */
-#include "io/io_touch.h"
+#include "io/io_page_cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * how far it says that it does. */
 #include "prefetch_fixture.h"
 
-#include "io/io_ahead.h"
+#include "io/io_page_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

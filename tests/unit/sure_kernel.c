@@ -2,7 +2,7 @@
 /* Stands in for the system calls by which a store of the page cache reads, looks and tells time. */
 #include "sure_kernel.h"
 
-#include "io/io_touch.h"
+#include "io/io_page_cache.h"
 #include "util/checked.h"
 
 #include <errno.h>

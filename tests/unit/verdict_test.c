@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what the verdict says of the time that a program waited. */
 #include "util/clock.h"
+#include "util/phrases.h"
 #include "util/stats.h"
-#include "util/verdict.h"
 
 #include "child_said.h"
 

@@ -4,7 +4,7 @@
 #include "report_page.h"
 
 #include "html/html_page.h"
-#include "util/verdict.h"
+#include "util/phrases.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,6 @@
  * The kernel keeps it in /proc/PID/io. For the calling process ru_inblock of getrusage(2) has it too, in units of 512 bytes:
  * one system call instead of three. A kernel that keeps no account leaves 0 there, as for a process that has read nothing.
  */
-#include "util/disk_reads.h"
-
 #include "util/kernel_file.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Says in one line whether I/O is a program's bottleneck: the one wording of every report. */
-#ifndef LMDBIO_UTIL_VERDICT_H
-#define LMDBIO_UTIL_VERDICT_H
+/* Says what several reports and messages say, in one wording: whether I/O is a program's bottleneck, and
+ * what a user can do about an errno of a file. */
+#ifndef LMDBIO_UTIL_PHRASES_H
+#define LMDBIO_UTIL_PHRASES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +16,9 @@ enum {
  * could have been waited: of each thread that waits, from the first open of a data set (or the begin
  * of an epoch) on. It counts as no less than `waited`. Returns the line's length, as snprintf(). */
 size_t verdict_format(char *line, size_t size, uint64_t waited_ns, uint64_t of_ns);
+
+/* What a user can do where a file could not be used for this errno, without a full stop; NULL: nothing is
+ * known. */
+const char *remedy_find(int rc);
 
 #endif

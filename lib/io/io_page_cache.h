@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Asks the kernel's page cache: what it holds, how far it reads ahead, and to hold more of a file. A failed
+ * read is an errno. */
+#ifndef LMDBIO_IO_PAGE_CACHE_H
+#define LMDBIO_IO_PAGE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Takes the page fault of a mapped page as the program would: the kernel reads what it reads for a
+ * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0; EIO where
+ * the program would get SIGBUS; or ENOSYS: this kernel takes no fault in a call, the program is to
+ * take its own. Any thread. */
+int io_touch(const void *page);
+
+/* Reads bytes of a file for the page cache alone. Where `fd` is open for random access
+ * (POSIX_FADV_RANDOM) the kernel reads these pages and no others, all at a time. Returns 0, or an
+ * errno: EIO also where the file ends before. Any thread. */
+int io_pass(int fd, uint64_t offset, size_t length);
+
+/* The same without a wait. Returns 0: all of it is there; EAGAIN: it is not, and what is missing of
+ * the first 256 KiB is on its way; EOPNOTSUPP: the file system does not tell; or an errno. */
+int io_pass_now(int fd, uint64_t offset, size_t length);
+
+/* Whether mincore(2) says of this file what is in the page cache. false: it says that all is. Any
+ * thread. */
+bool io_is_told(int fd);
+
+/* The same, of a map of the file: a page that lies a huge page's length behind the file's end. */
+bool io_is_told_behind(void *behind);
+
+/* How many pages of a range the page cache has, by one system call and no map; those that are being read
+ * count. Returns 0, or an errno: the kernel is older than 6.5, or a sandbox refuses. Any thread. */
+int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages);
+
+/* Reads a range of a file into the page cache, and what is around it up to multiples of 2 MiB, as
+ * folios of that size if the kernel and the file system know such. Waits for it. true: all of the
+ * range is there. false: it is to be read in another way, whatever the reason. Any thread. */
+bool io_huge_keep(int fd, uint64_t offset, size_t length);
+
+/* Bytes that the kernel reads ahead of a program that goes through a file, unless it is asked
+ * not to. 0: it does not tell, as of a file system over several devices, or where sysfs is not
+ * mounted. Any thread. */
+uint64_t io_kernel_ahead(int fd);
+
+#endif
