@@ -3,7 +3,7 @@
 #include "tool_env.h"
 
 #include "container/container.h"
-#include "env/explain.h"
+#include "env/env.h"
 #include "io/io.h"
 #include "util/phrases.h"
 

@@ -12,8 +12,6 @@
  */
 #include "arena/arena_private.h"
 
-#include "arena/arena_names.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

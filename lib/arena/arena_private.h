@@ -26,6 +26,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 enum {
 	ARENA_ROWS = 256,
@@ -284,5 +285,23 @@ void arena_evict(struct arena *arena, uint64_t blocks); /* so many, as far as th
 bool arena_give_back(const struct arena *arena, uint64_t offset, uint64_t length); /* memory */
 /* Throws away what a claimed chunk holds; returns how many blocks were published in it. */
 uint64_t arena_empty(struct arena *arena, struct arena_group *group, uint64_t chunk);
+
+/* arena_names.c: walks over the processes of this user that lead others to an arena. */
+enum { NAMES_END = 18 }; /* a slot's number, or x and 16 digits; and the final 0 */
+
+struct leaders {
+	const struct arena *arena;
+	unsigned slot, listed; /* how many names of either kind have been asked */
+	int fd;
+	FILE *list;
+	char *line;
+	size_t room;
+	bool unsure; /* there may be processes that do not show: search all of this user's */
+};
+
+/* leaders_next() returns the next process, the caller's own not left out, or 0 at the end. */
+void leaders_begin(struct leaders *leaders, const struct arena *arena);
+pid_t leaders_next(struct leaders *leaders);
+void leaders_end(struct leaders *leaders);
 
 #endif

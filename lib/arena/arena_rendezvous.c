@@ -15,7 +15,6 @@
  */
 #include "arena/arena_private.h"
 
-#include "arena/arena_names.h"
 #include "util/clock.h"
 
 #include <dirent.h>

@@ -106,8 +106,6 @@ uint64_t copies_number(const struct copies *copies, uint32_t i);
 /* How large a full group is when it is decoded, bytes. */
 size_t copies_size(const struct container *container);
 
-/* container_select.c: of which pages there are copies */
-
 /* Which of a data file's first two pages is the newest meta page: 0 or 1, or -1 when they are none
  * that the original would go by. META_LOOK bytes of each are looked at. */
 int select_meta(const uint8_t *first, const uint8_t *second, uint32_t page_size,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Opens environments, and decides which of its two kinds each becomes. */
 #include "env/env.h"
-#include "env/explain.h"
 #include "env/staged.h"
 
 #include "format/layout.h"

@@ -409,4 +409,10 @@ int copy_write(int fd, const uint8_t *bytes, size_t length);
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn);
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn);
 
+/* explain.c */
+/* After env_open() of `path` with `flags` has failed with `rc`: looks at the files and returns one
+ * line without a full stop, "FILE: what is wrong: what to do", which names the file that is to
+ * blame. The caller frees it. NULL: no memory. */
+char *env_explain(const char *path, unsigned flags, int rc);
+
 #endif

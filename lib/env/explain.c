@@ -5,7 +5,6 @@
  * file, MDB_INVALID a text file, another format or damage. The files are looked at once more, after
  * the failure, so that nothing is added to an opening that goes well.
  */
-#include "env/explain.h"
 #include "env/env.h"
 
 #include "container/container.h"

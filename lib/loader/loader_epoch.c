@@ -25,7 +25,7 @@
  * in the memory that this gives, and lets the epoch run on from the next batch (`shrinking`).
  * Other takers wait for that.
  *
- * Locks are taken in this order: the list of loaders (loader_live.c), the loader's, that of the
+ * Locks are taken in this order: the list of loaders (loader_open.c), the loader's, that of the
  * samples' memory.
  */
 #include "loader/loader_private.h"

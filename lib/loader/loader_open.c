@@ -2,6 +2,7 @@
 /* Opens a loader, and ends it while others still use it. */
 #include "loader/loader_private.h"
 
+#include "util/at_fork.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/memory.h"
@@ -15,6 +16,86 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* --- the open loaders ------------------------------------------------------------------------- */
+
+/* They are listed so that threads need not agree on when one is closed: a call that comes too late
+ * finds it gone. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lmdbio_loader *open_list;
+static _Atomic unsigned open_process; /* fork_generation of the process that has opened one last */
+
+/* The parent's loaders are not the child's, and another thread of the parent may have held the lock. */
+static void fork_in_child(void)
+{
+	pthread_mutex_init(&open_lock, NULL);
+	open_list = NULL;
+}
+
+/* Not with the first loader: that may be opened while another thread forks. */
+__attribute__((constructor)) static void fork_begin(void)
+{
+	static const struct fork_steps steps = {.child = fork_in_child};
+
+	at_fork(FORK_LOADERS, &steps);
+}
+
+void loader_enlist(struct lmdbio_loader *loader)
+{
+	pthread_mutex_lock(&open_lock);
+	loader->live = open_list;
+	open_list = loader;
+	open_process = fork_generation;
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* Where it stands in the list, or the list's end. Under the list's lock. */
+static struct lmdbio_loader **open_find(const struct lmdbio_loader *loader)
+{
+	struct lmdbio_loader **link = &open_list;
+
+	while (*link && *link != loader)
+		link = &(*link)->live;
+	return link;
+}
+
+bool loader_delist(struct lmdbio_loader *loader)
+{
+	struct lmdbio_loader **link;
+	bool there;
+
+	pthread_mutex_lock(&open_lock);
+	link = open_find(loader);
+	there = *link != NULL;
+	if (there)
+		*link = loader->live;
+	pthread_mutex_unlock(&open_lock);
+	return there;
+}
+
+struct lmdbio_loader *loader_enter(struct lmdbio_loader *loader)
+{
+	pthread_mutex_lock(&open_lock);
+	loader = *open_find(loader);
+	if (loader) {
+		pthread_mutex_lock(&loader->lock);
+		loader->references++;
+		pthread_mutex_unlock(&loader->lock);
+	}
+	pthread_mutex_unlock(&open_lock);
+	return loader;
+}
+
+void loader_leave(struct lmdbio_loader *loader)
+{
+	pthread_mutex_lock(&loader->lock);
+	loader_release(loader);
+}
+
+int loader_gone(void)
+{
+	return open_process != fork_generation ? ECHILD : ECANCELED;
+}
 
 enum {
 	READERS = 16,

@@ -9,7 +9,7 @@
 #ifndef LMDBIO_LOADER_PRIVATE_H
 #define LMDBIO_LOADER_PRIVATE_H
 
-#include "ahead/extent.h"
+#include "ahead/reads.h"
 #include "env/env.h"
 #include "index/record_index.h"
 #include "loader/batch_loader.h"
@@ -317,11 +317,6 @@ void sample_decode(const struct lmdbio_loader *loader, struct batch *batch, size
 /* Some samples of a batch have come, or there are none. Under the loader lock. */
 void batch_came(struct lmdbio_loader *loader, struct batch *batch, size_t samples);
 
-/* loader_again.c */
-/* Reads again what there was no memory for, of a batch that is in no list. Under the loader
- * lock, which it releases. */
-void batch_again(struct lmdbio_loader *loader, struct batch *batch);
-
 /* loader_next.c */
 void batch_free(struct batch *batch);
 /* Lets go of one reference, under the loader lock, which it releases. */
@@ -330,7 +325,7 @@ void loader_release(struct lmdbio_loader *loader);
 /* loader_open.c */
 void loader_free(struct lmdbio_loader *loader);
 
-/* loader_live.c: which loaders there are, so that a call with one that has been closed meanwhile is
+/* loader_open.c: which loaders there are, so that a call with one that has been closed meanwhile is
  * answered. Enlisting may fail in no way. Entering gives NULL when it is gone, and loader_gone() is
  * then the call's answer: ECANCELED, or ECHILD in a forked child. */
 void loader_enlist(struct lmdbio_loader *loader);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The built-in original: its table, and what its archive needs to run inside this library. */
 #include "origin/origin.h"
-#include "origin/origin_names.h"
 
 #include "config.h"
 

@@ -6,7 +6,6 @@
  * it is bound deeply; and a library that lacks a name would be found out only at the call.
  */
 #include "origin/origin.h"
-#include "origin/origin_names.h"
 
 #include "config.h"
 

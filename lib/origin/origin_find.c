@@ -15,7 +15,6 @@
  * loader has loaded and unloaded nothing.
  */
 #include "origin/origin_find.h"
-#include "origin/origin_names.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
 #define LMDBIO_PREFETCH_PRIVATE_H
 
 #include "ahead/ahead.h"
-#include "ahead/extent.h"
+#include "ahead/reads.h"
 #include "prefetch/prefetch.h"
 #include "util/thread.h"
 
@@ -58,7 +58,7 @@ struct stream_step {
 	bool counted;    /* by store_step() */
 };
 
-/* How a stream asks for bytes (stream_want.c). */
+/* How a stream asks for bytes (stream.c). */
 struct stream_wants {
 	bool dense; /* whole chunks are worth it: the tree is most of the file, or scattered over it
 		     */
@@ -197,7 +197,7 @@ uint64_t faults_taken(void);
 /* Whether mapping so many bytes took as many faults that it saved the program some worth it. */
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
-/* stream_want.c */
+/* stream.c: what a walk asks for */
 /* Asks for bytes that a walk has come to; with `map` also for their page-table entries. false: the
  * queue is full. Under the prefetch lock. */
 bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Keeps tables of counters in memory that goes with the last process that has it. */
+#include "util/stats_private.h"
+
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/kernel_file.h"
 #include "util/quiet.h"
-#include "util/stats_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -18,7 +18,7 @@
 
 #include "arena/arena.h"
 #include "io/io.h"
-#include "node/node_link.h"
+#include "node/node_socket.h"
 #include "util/checked.h"
 
 #include <pthread.h>

@@ -155,7 +155,7 @@ static inline void buffer_return(struct store *store, void *buffer, size_t lengt
 		io_buffer_free(buffer, ARENA_CHUNK);
 }
 
-/* store_attach.c: all under the store lock. */
+/* store.c: all under the store lock. */
 /* Makes the arena at the first need; false: there can be none. */
 bool store_attach(struct store *store);
 /* Looks for a server of the arena; again when link_at has come. */
@@ -165,7 +165,7 @@ void store_retire(struct store *store);
 /* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void store_bury(struct store *store);
 
-/* What both kinds with an arena have in their tables, in store_attach.c, store_bring.c and
+/* What both kinds with an arena have in their tables, in store.c, store_bring.c and
  * store_load.c. */
 #define ARENA_NAME "shared memory of the node"
 int arena_bring(struct store *store, uint64_t offset, uint64_t end);
@@ -210,12 +210,6 @@ bool shed_all(struct store *store);
  * map. */
 bool rest_all(struct store *store);
 
-/* store_scans.c */
-/* Chunks that this process may map while it scans a file that memory cannot hold; 0: it does not.
- * Under the store lock. */
-uint64_t scan_share(const struct store *store);
-
-/* store_borders.c: all under the store lock. */
 /* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
 int64_t borders_around(const struct store *store, uint64_t chunk);
 /* So many more than before. */
@@ -224,6 +218,11 @@ void borders_add(struct store *store, int64_t more);
 void borders_clear(struct store *store);
 /* Whether this process's windows have as many as may be, and this one its least. */
 bool borders_are_many(const struct store *store);
+
+/* store_scans.c */
+/* Chunks that this process may map while it scans a file that memory cannot hold; 0: it does not.
+ * Under the store lock. */
+uint64_t scan_share(const struct store *store);
 
 /* store_load.c */
 /* Of one wait for a chunk in other hands, milliseconds. */
@@ -249,11 +248,9 @@ struct store_waiter {
 	struct store_waiter *next;
 };
 
-/* store_entries.c */
+/* store_sure.c */
 /* Makes the page-table entries of what has just been read. */
 void map_read(const struct store *store, uint64_t offset, uint64_t length);
-
-/* store_sure.c */
 /* Whether the kernel reads what lies around a page of a program that reads at random. */
 bool cache_reads_around(const struct store *store);
 /* Whether the kernel would read too much around a range, and the store takes nothing for granted

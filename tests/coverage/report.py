@@ -22,7 +22,7 @@ GROUPS: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     ("format", 100, ("lib/format/",)),
     ("cursor", 100, ("lib/cursor/",)),
     ("sharing protocol", 100, ("lib/arena/", "lib/window/store_shared.c")),
-    ("container index", 100, ("lib/container/container_index.c", "lib/container/container_record.c")),
+    ("container index", 100, ("lib/container/container_index.c",)),
     ("identity", 100, ("lib/util/identity.",)),
     ("loader order", 100, ("lib/loader/loader_order.", "lib/loader/loader_permute.", "lib/loader/loader_state.")),
 )

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks which bytes become one read, what a gap is worth, and how many reads are in flight. */
-#include "ahead/extent.h"
+#include "ahead/reads.h"
 
 #include "util/clock.h"
 

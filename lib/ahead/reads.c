@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Changes the number of reads at once as long as they come faster, and turns around when they come
- * slower. */
-#include "ahead/depth.h"
+ * slower; tells how many bytes between two extents are worth reading to save a request. */
+#include "ahead/reads.h"
 
 #include "util/clock.h"
 
@@ -62,4 +62,33 @@ void depth_note(struct depth *depth, uint64_t bytes, uint64_t ns, uint64_t now, 
 void depth_pause(struct depth *depth)
 {
 	depth->trial.since = depth->trial.bytes = depth->trial.reads = 0;
+}
+
+/* A request more costs its share of the latency, with the others in flight; bytes more cost their
+ * time. What storage was seen to do decides between `least` and `most`. */
+static const struct gap_rule {
+	uint64_t least, most; /* bytes */
+	uint64_t unmeasured;  /* as long as nothing is known of storage */
+} rules[GAPS] = {
+	/* What lies between belongs to another run, and pages of the tree were read before. */
+	[GAP_RUN] = {0, 0, 0},
+	/* A page at most: nothing between is likely to be wanted. */
+	[GAP_KEYS] = {4 << 10, 4 << 10, 4 << 10},
+	/* The same in each run of a program, so that requests can be counted. */
+	[GAP_STREAM] = {32 << 10, 32 << 10, 32 << 10},
+	[GAP_ROUND] = {8 << 10, 128 << 10, 64 << 10},
+	/* All gaps of a way around the file are together less than the file. */
+	[GAP_SWEEP] = {32 << 10, 128 << 10, 64 << 10},
+};
+
+uint64_t gap_bytes(enum gap_of want, const struct depth *depth)
+{
+	const struct gap_rule *rule = &rules[want];
+	uint64_t gap;
+
+	if (!depth || !depth->latency || !depth->rate)
+		return rule->unmeasured;
+	gap = (uint64_t)((unsigned __int128)depth->latency * depth->rate / CLOCK_SECOND) /
+	      depth->now;
+	return gap < rule->least ? rule->least : gap > rule->most ? rule->most : gap;
 }
