@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks what must hold between pages of the index, which a reader of single pages cannot see. */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 
 #include <errno.h>
@@ -154,4 +153,14 @@ int container_check_index(struct io *io, uint64_t *bad)
 	if (!rc)
 		rc = check_groups(&check);
 	return container_code(rc);
+}
+
+/* As xxHash stores it: the high half first, each big-endian. */
+void container_source_hash(const void *bytes, size_t length, uint8_t hash[16])
+{
+	uint64_t both[2];
+
+	hash_wide(bytes, length, 0, both);
+	store64(hash, htobe64(both[1]));
+	store64(hash + 8, htobe64(both[0]));
 }

@@ -6,7 +6,6 @@
  * its index entry says, and must name the size that its chunk has, before it is decoded, into
  * memory that is there already.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 
 #include <errno.h>

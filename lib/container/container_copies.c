@@ -5,7 +5,6 @@
  * is found by bisection over what the reader has at hand, and brought whole: it has the neighbours
  * too, of which most lookups pass several.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "format/layout.h"
 #include "format/meta.h"

@@ -5,7 +5,6 @@
  * page is looked through once, when it is brought; a thread that takes it from the cache need not
  * look again.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 
 #include <errno.h>

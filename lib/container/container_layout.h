@@ -16,6 +16,7 @@
 
 #include "container/container.h"
 #include "util/checked.h"
+#include "util/hash.h"
 
 #include <endian.h>
 #include <stdint.h>
@@ -160,6 +161,23 @@ static inline void put32(uint8_t *p, uint32_t value)
 static inline void put64(uint8_t *p, uint64_t value)
 {
 	store64(p, htole64(value));
+}
+
+/* The content hash goes from chunk to chunk: XXH3-64 of the hash so far (8 bytes, little-endian; at
+ * first 0) and the chunk's checksum (the same). */
+static inline uint64_t hash_chain(uint64_t so_far, uint64_t chunk)
+{
+	uint8_t both[16];
+
+	put64(both, so_far);
+	put64(both + 8, chunk);
+	return hash_bytes(both, sizeof(both));
+}
+
+/* Writes the checksum behind a header or footer (seed 0), or a page. */
+static inline void hash_seal(uint8_t *block, size_t hash_at, uint64_t seed)
+{
+	put64(block + hash_at, hash_seeded(block, hash_at, seed));
 }
 
 /* How many things of `per` to a page `n` of them fill. */

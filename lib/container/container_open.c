@@ -4,7 +4,6 @@
  * All sections lie one behind the other, so their places follow from a few counts, and the counts
  * must come out at the file's own length to the byte. Nothing else is read, however large the file.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "format/layout.h"
 #include "io/io_backend.h"

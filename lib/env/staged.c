@@ -6,6 +6,7 @@
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
+#include "util/hash.h"
 #include "util/whole.h"
 
 #include <errno.h>
@@ -16,8 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum {
 	SKIPPABLE = 0x184d2a50, /* how a container begins, its lowest four bits apart */
@@ -56,7 +55,7 @@ static int read_container(int fd, struct identity *identity)
 				      MDB_INVALID);
 
 	if (!rc)
-		identity->metas = XXH3_64bits(footer, sizeof(footer));
+		identity->metas = hash_bytes(footer, sizeof(footer));
 	return rc;
 }
 
@@ -109,7 +108,7 @@ static void seal_make(struct seal *seal, const struct stat *copy, const struct i
 
 	*seal = (struct seal){.original = identity_job(original), .copy = identity_job(&own)};
 	memcpy(seal->magic, magic, sizeof(magic));
-	seal->hash = XXH3_64bits(seal, offsetof(struct seal, hash));
+	seal->hash = hash_bytes(seal, offsetof(struct seal, hash));
 }
 
 static int seal_write(const struct guarded *place, const char *name, const struct seal *seal,

@@ -30,6 +30,7 @@
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/guarded.h"
+#include "util/hash.h"
 #include "util/kernel_file.h"
 #include "util/log.h"
 #include "util/quiet.h"
@@ -451,7 +452,7 @@ static int disk_tier_fetch(void *state, uint64_t record, struct tier_record *to)
 		return rc;
 	if (!rc)
 		rc = whole_read(disk->fd, memory, size, place, EIO);
-	if (!rc && XXH3_64bits(memory, size) != row->check)
+	if (!rc && hash_bytes(memory, size) != row->check)
 		rc = EBADMSG;
 	if (rc) {
 		free(memory);

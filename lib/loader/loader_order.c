@@ -9,6 +9,8 @@
  */
 #include "loader/loader_order.h"
 
+#include "util/hash.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -334,8 +336,6 @@ uint32_t order_owner(const struct order *order, uint32_t ranks, uint64_t positio
  *  56 shares (4)  60 check (4): the low half of the XXH3-64 of the 60 bytes before it
  *
  * Little-endian. */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum {
 	STATE_POLICY = 4,
@@ -387,7 +387,7 @@ void order_save(const struct order *order, uint64_t epoch, uint64_t batch,
 	put(state + STATE_BLOCK, spec->block, 4);
 	put(state + STATE_BUFFER, spec->buffer, 4);
 	put(state + STATE_SHARES, spec->shares, 4);
-	put(state + STATE_CHECK, XXH3_64bits(state, STATE_CHECK), 4);
+	put(state + STATE_CHECK, hash_bytes(state, STATE_CHECK), 4);
 }
 
 int order_restore(struct order *order, uint64_t *epoch, uint64_t *batch,
@@ -407,7 +407,7 @@ int order_restore(struct order *order, uint64_t *epoch, uint64_t *batch,
 	int rc;
 
 	if (memcmp(state, magic, sizeof(magic)) ||
-	    get(state + STATE_CHECK, 4) != (uint32_t)XXH3_64bits(state, STATE_CHECK))
+	    get(state + STATE_CHECK, 4) != (uint32_t)hash_bytes(state, STATE_CHECK))
 		return EINVAL;
 	rc = order_init(order, &spec);
 	if (rc)

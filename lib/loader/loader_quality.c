@@ -15,13 +15,12 @@
  */
 #include "loader/loader_private.h"
 
+#include "util/hash.h"
 #include "window/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 /* The binary logarithm of a number above 0. The drop-in needs no library for mathematics, and shall
  * not need one for this. */
@@ -125,8 +124,8 @@ static bool label_number(struct label_table *table, const MDB_val *key, size_t f
 
 	if (2 * table->used >= table->size && !table_grow(table))
 		return false;
-	hash = XXH3_64bits((const uint8_t *)key->mv_data + (size ? from : 0),
-			   size < bytes ? size : bytes);
+	hash = hash_bytes((const uint8_t *)key->mv_data + (size ? from : 0),
+			  size < bytes ? size : bytes);
 	for (at = hash & (table->size - 1); table->slots[at].number;
 	     at = (at + 1) & (table->size - 1))
 		if (table->slots[at].hash == hash) {

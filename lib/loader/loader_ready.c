@@ -2,8 +2,7 @@
 /* Breaks ties between sources. */
 #include "loader/loader_ready.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "util/hash.h"
 
 uint64_t ready_count(const uint64_t *words, uint64_t units)
 {
@@ -23,7 +22,7 @@ double ready_finish(const struct ready_source *source, uint64_t bytes)
 
 static uint64_t hash_of(uint64_t key, uint64_t number)
 {
-	return XXH3_64bits_withSeed(&number, sizeof(number), key);
+	return hash_seeded(&number, sizeof(number), key);
 }
 
 unsigned ready_choose(const struct ready_source *sources, unsigned n, uint64_t bytes, uint64_t key)

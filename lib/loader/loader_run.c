@@ -8,12 +8,11 @@
 #include "loader/loader_private.h"
 
 #include "util/clock.h"
+#include "util/hash.h"
 #include "window/window.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum { RUN_READ = 1 << 20 }; /* bytes */
 
@@ -229,7 +228,7 @@ int loader_identify(const MDB_txn *txn, const struct tree *tree, struct loader_i
 	if (tree->record.root < snapshot.view.limit) {
 		rc = window_pages(&snapshot.view, tree->record.root, 1, &page);
 		if (!rc)
-			identity->root_hash = XXH3_64bits(page, snapshot.page_size);
+			identity->root_hash = hash_bytes(page, snapshot.page_size);
 	}
 	return rc;
 }

@@ -3,7 +3,7 @@
 #include "config.h"
 #include "mpi/exchange.h"
 
-#include "container/container_hash.h"
+#include "util/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "mpi/part_file.h"
 
 #include "arena/arena.h"
-#include "container/container_hash.h"
+#include "util/hash.h"
 #include "util/checked.h"
 #include "util/whole.h"
 

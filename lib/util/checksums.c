@@ -8,6 +8,7 @@
 #include "util/checksums.h"
 
 #include "util/checked.h"
+#include "util/hash.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -142,7 +143,7 @@ static void sum_sha256(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 static void sum_xxh3(const MDB_val *src, MDB_val *dst, const MDB_val *key)
 {
 	(void)key;
-	store64(dst->mv_data, XXH3_64bits(src->mv_data, src->mv_size));
+	store64(dst->mv_data, hash_bytes(src->mv_data, src->mv_size));
 }
 
 static void sum_xxh64(const MDB_val *src, MDB_val *dst, const MDB_val *key)

@@ -2,6 +2,7 @@
 /* Directories that other users cannot change: how they are opened, judged and made. */
 #include "util/guarded.h"
 
+#include "util/hash.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 static bool is_owned(const struct stat *st)
 {
@@ -29,7 +28,7 @@ static bool is_shut(const struct stat *st)
 static int refuse(const char *path, const struct stat *st)
 {
 	static _Atomic uint64_t told;
-	uint64_t hash = XXH3_64bits_withSeed(path, strlen(path), st->st_mode ^ (uint64_t)st->st_uid << 32);
+	uint64_t hash = hash_seeded(path, strlen(path), st->st_mode ^ (uint64_t)st->st_uid << 32);
 
 	if (atomic_exchange(&told, hash) == hash)
 		return EPERM;

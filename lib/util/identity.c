@@ -2,6 +2,8 @@
 /* The identity of a data set's bytes: its hashes, and what tells file systems apart. */
 #include "util/identity.h"
 
+#include "util/hash.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,8 +11,6 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 /* File systems whose f_fsid comes out of their superblock (Linux: the UUID of ext2 to ext4, of erofs and
  * of btrfs with its subvolume, the cluster's id of ceph). Those of xfs, f2fs and squashfs are their
@@ -128,7 +128,7 @@ static uint64_t sample_hash(int fd, uint64_t size, uint64_t seed)
 		ssize_t length = pread(fd, piece, sizeof(piece), (off_t)at);
 
 		if (length > 0)
-			hash = XXH3_64bits_withSeed(piece, (size_t)length, hash);
+			hash = hash_seeded(piece, (size_t)length, hash);
 	}
 	return hash;
 }
@@ -148,24 +148,21 @@ uint64_t identity_system(int fd)
 		return id;
 	/* The file of an image that is written to is in another state after each write. */
 	if (fixed)
-		id = XXH3_64bits_withSeed(&id, sizeof(id), image_hash(st.st_dev));
+		id = hash_seeded(&id, sizeof(id), image_hash(st.st_dev));
 	return sample_hash(fd, (uint64_t)st.st_size, id);
 }
 
 uint64_t identity_metas(const void *first, const void *second, size_t size)
 {
-	return XXH3_64bits_withSeed(second, size, XXH3_64bits(first, size));
+	return hash_seeded(second, size, hash_bytes(first, size));
 }
 
 uint64_t identity_hash(const struct identity *identity, uint64_t seed)
 {
-	return XXH3_64bits_withSeed(identity, sizeof(*identity), seed);
+	return hash_seeded(identity, sizeof(*identity), seed);
 }
 
 void identity_hash128(const struct identity *identity, uint64_t seed, uint64_t hash[2])
 {
-	XXH128_hash_t both = XXH3_128bits_withSeed(identity, sizeof(*identity), seed);
-
-	hash[0] = both.low64;
-	hash[1] = both.high64;
+	hash_wide(identity, sizeof(*identity), seed, hash);
 }

@@ -5,7 +5,7 @@
 #include "fuzz_driver.h"
 #include "fuzz_images.h"
 
-#include "container/container_hash.h"
+#include "util/hash.h"
 #include "env/staged.h"
 #include "loader/loader_order.h"
 #include "loader/loader_tier.h"

@@ -4,7 +4,6 @@
  * Pages come in the order of their numbers. A group that is full is compressed as a frame of its
  * own and laid aside until the data's end is written.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container_write_private.h"
 #include "format/layout.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Compresses data into a frame. */
-#include "container/container_hash.h"
+#include "util/hash.h"
 #include "container_write_private.h"
 
 #include <errno.h>

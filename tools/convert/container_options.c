@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Lists the options of a container, and translates them to and from its header. */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container_write_private.h"
 

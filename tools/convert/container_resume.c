@@ -6,7 +6,6 @@
  * frame that is not whole, or not right, is where the writer goes on; a frame that is right was
  * made of the same data with the same options, for the header says the same.
  */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container_write_private.h"
 

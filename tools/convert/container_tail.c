@@ -3,7 +3,7 @@
  * file without a name, so that no data set is too large. */
 #include "container_write_private.h"
 
-#include "container/container_hash.h"
+#include "container/container_layout.h"
 #include "util/whole.h"
 
 #include <errno.h>

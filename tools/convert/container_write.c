@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Writes the parts of a container in their order. */
-#include "container/container_hash.h"
 #include "container/container_private.h"
 #include "container_write_private.h"
 #include "util/whole.h"

@@ -4,7 +4,7 @@
 #include "convert_dictionary.h"
 #include "convert_skeleton.h"
 
-#include "container/container_hash.h"
+#include "container/container_layout.h"
 #include "container_write.h"
 
 #include <errno.h>

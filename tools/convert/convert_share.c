@@ -12,7 +12,7 @@
 #include "convert_skeleton.h"
 #include "convert_unpack.h"
 
-#include "container/container_hash.h"
+#include "util/hash.h"
 #include "container_write.h"
 
 #include <errno.h>

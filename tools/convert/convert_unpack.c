@@ -3,7 +3,7 @@
 #include "convert_unpack.h"
 #include "convert_chunks.h"
 
-#include "container/container_hash.h"
+#include "util/hash.h"
 #include "util/whole.h"
 
 #include <errno.h>
