@@ -11,6 +11,8 @@
 #include "env/env.h"
 #include "origin/origin_find.h"
 
+#define EXPORT __attribute__((visibility("default")))
+
 /* The calling module's code. In the exported function itself. */
 #define CALLER __builtin_return_address(0)
 
@@ -53,5 +55,11 @@ static inline MDB_cursor *cursor_orig(MDB_cursor *cursor)
 {
 	return cursor_is_ours(cursor) ? cursor->orig : cursor;
 }
+
+/* inside.c */
+/* In calls of LMDB, with LMDBIO_MPI=1: has the module serve this node from inside the program, as
+ * soon as that has begun MPI. Where that does not work a line on standard error says so; reading
+ * goes on without. */
+void inside_call(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Loads the module with MPI into the program, in time for all ranks to come together. */
 #include "config.h"
-#include "inside.h"
+#include "handles.h"
 
 #include "mpi/mpi_module.h"
 #include "util/clock.h"

@@ -3,13 +3,11 @@
 #include <lmdbio.h>
 
 #include "config.h"
-#include "env/env.h"
+#include "handles.h"
 #include "util/stats.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT const char *lmdbio_version(void)
 {

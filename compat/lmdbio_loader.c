@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Exports the calls of the batch loader. */
 #include "config.h"
-#include "env/env.h"
+#include "handles.h"
 #include "loader/batch_loader.h"
 
 #include <errno.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 _Static_assert((int)LMDBIO_LOADER_STATE == (int)ORDER_STATE, "the state is the order's");
 _Static_assert((int)LMDBIO_ORDER_OPPORTUNISTIC == (int)ORDER_OPPORTUNISTIC &&

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The exported mdb_env_* calls and those without a handle. */
-#include "env/env.h"
 #include "handles.h"
-#include "inside.h"
 
 #include <errno.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT char *mdb_version(int *major, int *minor, int *patch)
 {

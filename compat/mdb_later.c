@@ -4,15 +4,12 @@
  * A call with a handle that is not ours goes on to the LMDB 1.0 that its module brings, like the
  * others. Without an LMDB 1.0 there are no such handles, and the call returns EINVAL.
  */
-#include "env/env.h"
 #include "handles.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* The functions of a caller's LMDB 1.0, or NULL. */
 static const struct origin_later_functions *caller_later(const void *caller)

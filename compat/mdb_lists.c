@@ -3,8 +3,6 @@
  * programs link to. They have no header of their own; the names and types are the library's. */
 #include "handles.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 #define F(result, name, parameters, arguments) result name parameters;
 #define P(name, parameters, arguments)	       void name parameters;
 #include "origin/origin_functions.def"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The exported calls that read and write records. */
-#include "env/env.h"
 #include "handles.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* What is not a hit stands apart and is jumped to, so that a hit has no registers to save. */
 #define APART __attribute__((cold, noinline)) static

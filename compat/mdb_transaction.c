@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* The exported calls on transactions and database handles. */
-#include "env/env.h"
 #include "handles.h"
 
 #include <errno.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT int mdb_txn_begin(MDB_env *env, MDB_txn *parent, unsigned int flags, MDB_txn **txn)
 {
