@@ -198,10 +198,6 @@ uint64_t faults_taken(void);
 bool faults_were_worth_it(uint64_t faults, uint64_t bytes);
 
 /* stream.c: what a walk asks for */
-/* Asks for bytes that a walk has come to; with `map` also for their page-table entries. false: the
- * queue is full. Under the prefetch lock. */
-bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
-		 uint64_t length, bool map);
 /* Adds pages to a run, and asks for it when it is large enough or they are no neighbours of it;
  * stream_gathered() asks for what is left of it. */
 bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gathered *run,

@@ -38,8 +38,10 @@ static void stream_densify(struct prefetch *prefetch, struct stream *stream)
 	store_scan(prefetch->store, 1);
 }
 
-bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want, uint64_t offset,
-		 uint64_t length, bool map)
+/* Asks for bytes that a walk has come to; with `map` also for their page-table entries. false: the
+ * queue is full. Under the prefetch lock. */
+static bool stream_want(struct prefetch *prefetch, struct stream *stream, enum want want,
+			uint64_t offset, uint64_t length, bool map)
 {
 	struct want_last *asked = &stream->wants.last[want];
 	uint64_t first = offset / ARENA_CHUNK, last = (offset + length - 1) / ARENA_CHUNK;

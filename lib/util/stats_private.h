@@ -28,12 +28,6 @@ unsigned stats_spans_scale(uint64_t ns);
 /* Gives a sum a time axis from the first open on. */
 void stats_spans_begin(struct stats_sum *sum, uint64_t opened_ns, uint64_t now);
 
-/* Keeps the waits over time of a slot whose process has ended, from head->opened_ns on. */
-void stats_spans_keep(struct stats_head *head, const struct stats_slot *slot);
-
-/* Adds those that were kept to the sum of a table. */
-void stats_spans_sum_kept(const struct stats_head *head, struct stats_sum *sum);
-
 /* Adds a slot's waits over time on the sum's time axis, if it has one. */
 void stats_spans_sum(const struct stats_slot *slot, struct stats_sum *sum);
 

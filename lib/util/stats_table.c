@@ -60,7 +60,8 @@ static uint64_t span_at(uint64_t offset, unsigned scale, unsigned i)
 	return to < STATS_SPANS ? to : STATS_SPANS - 1;
 }
 
-void stats_spans_keep(struct stats_head *head, const struct stats_slot *slot)
+/* Keeps the waits over time of a slot whose process has ended, from head->opened_ns on. */
+static void stats_spans_keep(struct stats_head *head, const struct stats_slot *slot)
 {
 	uint64_t opened = atomic_load(&slot->opened_ns), first = atomic_load(&head->opened_ns);
 	uint64_t offset = opened > first ? opened - first : 0;
@@ -74,7 +75,8 @@ void stats_spans_keep(struct stats_head *head, const struct stats_slot *slot)
 	}
 }
 
-void stats_spans_sum_kept(const struct stats_head *head, struct stats_sum *sum)
+/* Adds those that were kept to the sum of a table. */
+static void stats_spans_sum_kept(const struct stats_head *head, struct stats_sum *sum)
 {
 	for (unsigned i = 0; i < STATS_SPANS; i++)
 		sum->spans[i] += atomic_load(&head->past_spans[sum->scale][i]);

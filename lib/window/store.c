@@ -147,7 +147,8 @@ void store_bury(struct store *store)
 	store->retired.count = 0;
 }
 
-void store_retire(struct store *store)
+/* Gives the arena up, if there is one: it is closed when nothing looks at it any more. */
+static void store_retire(struct store *store)
 {
 	if (!store->arena)
 		return;

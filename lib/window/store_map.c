@@ -57,7 +57,8 @@ static bool shows_arena(const struct store *store, uint64_t block)
 	       store->shown.runs[block / WORD] >> block % WORD & 1;
 }
 
-int64_t borders_around(const struct store *store, uint64_t chunk)
+/* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
+static int64_t borders_around(const struct store *store, uint64_t chunk)
 {
 	uint64_t first = chunk * ARENA_BLOCKS, next = first + ARENA_BLOCKS;
 	bool before = shows_arena(store, first);
@@ -75,7 +76,8 @@ int64_t borders_around(const struct store *store, uint64_t chunk)
 	return n;
 }
 
-void borders_add(struct store *store, int64_t more)
+/* So many more than before. */
+static void borders_add(struct store *store, int64_t more)
 {
 	store->shown.borders += more;
 	atomic_fetch_add_explicit(&process_borders, more, memory_order_relaxed);

@@ -160,8 +160,6 @@ static inline void buffer_return(struct store *store, void *buffer, size_t lengt
 bool store_attach(struct store *store);
 /* Looks for a server of the arena; again when link_at has come. */
 void store_link(struct store *store);
-/* Gives the arena up, if there is one: it is closed when nothing looks at it any more. */
-void store_retire(struct store *store);
 /* Closes arenas of older snapshots, if no transaction is left that looks at them. */
 void store_bury(struct store *store);
 
@@ -210,10 +208,6 @@ bool shed_all(struct store *store);
  * map. */
 bool rest_all(struct store *store);
 
-/* Borders between file and arena in a chunk and at its two ends: each costs the kernel a map. */
-int64_t borders_around(const struct store *store, uint64_t chunk);
-/* So many more than before. */
-void borders_add(struct store *store, int64_t more);
 /* The window shows one file. */
 void borders_clear(struct store *store);
 /* Whether this process's windows have as many as may be, and this one its least. */
