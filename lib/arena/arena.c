@@ -5,7 +5,7 @@
 #include "util/checked.h"
 #include "util/clock.h"
 #include "util/huge.h"
-#include "util/quiet.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 
 #include "util/checked.h"
 #include "util/descriptor.h"
-#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

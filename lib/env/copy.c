@@ -3,7 +3,7 @@
 #include "env/env.h"
 
 #include "origin/origin_find.h"
-#include "util/quiet.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

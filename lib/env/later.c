@@ -10,7 +10,7 @@
 #include "env/env.h"
 
 #include "format/page.h"
-#include "util/quiet.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

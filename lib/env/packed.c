@@ -14,8 +14,8 @@
 #include "container/container.h"
 #include "format/layout.h"
 #include "util/checked.h"
-#include "util/quiet.h"
 #include "util/settings.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
  * offsets, so that nothing has to be remembered of them. */
 #include "index/page_shelf.h"
 
-#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

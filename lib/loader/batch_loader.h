@@ -110,7 +110,7 @@ int loader_identify(const MDB_txn *txn, const struct tree *tree,
 		    struct loader_identity *identity);
 
 /* How free an order of records is that are glued in groups and shuffled so: 0 to 1, see
- * loader_quality.c. */
+ * loader_report.c. */
 double quality_groups(uint64_t records, uint64_t group);
 
 #endif

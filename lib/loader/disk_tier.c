@@ -33,7 +33,6 @@
 #include "util/hash.h"
 #include "util/kernel_file.h"
 #include "util/log.h"
-#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

@@ -12,7 +12,6 @@
 #include "mpi/stage_target.h"
 
 #include "mpi/part_file.h"
-#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <dirent.h>

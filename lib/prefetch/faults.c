@@ -14,7 +14,7 @@
 #include "cursor/cursor.h"
 #include "util/checked.h"
 #include "util/clock.h"
-#include "util/processor.h"
+#include "util/group.h"
 
 #include <sys/resource.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Finds the control groups of this process, and the limits that they put on it.
+/* Finds the control groups of this process, the limits that they put on it, and whether the machine has a
+ * processor to spare.
  *
  * Both versions: cgroups(7), and cgroup-v1 and cgroup-v2 of the kernel's admin guide.
  */
@@ -22,5 +23,15 @@ uint64_t group_limit(const char *root, const char *controller,
 
 /* A file to read, the caller's to close; NULL if there is none. */
 FILE *group_file(const char *root, const char *directory, const char *name);
+
+/* Whether one more thread would have a processor to itself at this moment: fewer tasks run than
+ * this thread may use processors, and its control groups pay for. Reads a file of /proc; false
+ * where there is none. The groups are asked at the first call of the process. Any thread. */
+bool processor_is_free(void);
+
+/* Whole processors that the control groups of this process have a quota for (cpu.max, cfs_quota);
+ * a very large number where there is none. The files are looked for under `root` ("" is this
+ * machine; tests make up others). Any thread. */
+unsigned processor_quota(const char *root);
 
 #endif

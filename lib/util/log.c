@@ -2,8 +2,8 @@
 /* Writes a line in one piece, from one of many processes. */
 #include "util/log.h"
 
-#include "util/quiet.h"
 #include "util/settings.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/phrases.h"
-#include "util/quiet.h"
 #include "util/whole.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "util/clock.h"
 #include "util/descriptor.h"
 #include "util/kernel_file.h"
-#include "util/quiet.h"
+#include "util/whole.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,6 @@
 #include "window/store_private.h"
 
 #include "util/descriptor.h"
-#include "util/quiet.h"
 #include "util/stats.h"
 
 #include <errno.h>

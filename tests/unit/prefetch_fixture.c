@@ -3,7 +3,7 @@
 #include "prefetch_fixture.h"
 
 #include "origin/origin.h"
-#include "util/processor.h"
+#include "util/group.h"
 #include "util/stats.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Checks that the processors that one may use follow from made-up machines. */
-#include "util/processor.h"
+#include "util/group.h"
 
 #include "machine_files.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Blocks signals over a write, and takes those that it has sent. */
-#include "util/quiet.h"
-
 #include "util/whole.h"
 
 #include <pthread.h>
