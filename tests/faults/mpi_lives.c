@@ -4,6 +4,7 @@
 #include "config.h"
 #include "life.h"
 
+#include "job_records.h"
 #include "library_calls.h"
 #include "mpi_simulated.h"
 #include "simulated_job.h"
@@ -11,11 +12,9 @@
 
 #include "env_fixture.h"
 
-#include "loader/batch_loader.h"
 #include "mpi/mpi_module.h"
 #include "util/settings.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdbio_mpi.h>
@@ -28,22 +27,14 @@
 #include <unistd.h>
 
 enum {
-	RANKS = 2,
+	RANKS = JOB_RANKS,
 	RECORDS = 200,
-	VALUE = 3000,
-	BATCH = 20,
 	LARGE_RECORDS = 3,
 	LARGE_VALUE = 1 << 20,
 	PATIENCE = 20000 /* ms */
 };
 
 extern const struct mpi_module lmdbio_mpi_module;
-
-struct outcome {
-	int opened, read; /* codes */
-	unsigned records;
-	bool wrong;
-};
 
 static struct {
 	struct place place, large;
@@ -53,15 +44,6 @@ static struct {
 	unsigned threads; /* of this process, without those of ranks */
 	struct outcome ranks[RANKS];
 } job;
-
-static size_t value_make(void *bytes, uint64_t i)
-{
-	uint32_t *words = bytes;
-
-	for (size_t at = 0; at < VALUE / sizeof(*words); at++)
-		words[at] = (uint32_t)((i * VALUE + at) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-	return VALUE;
-}
 
 static size_t large_make(void *bytes, uint64_t i)
 {
@@ -84,38 +66,12 @@ static bool is_code(int rc)
 
 /* ---- loaders and indexes ---- */
 
-static bool is_right(const struct lmdbio_sample *sample)
-{
-	uint32_t value[VALUE / sizeof(uint32_t)];
-	char key[9];
-
-	snprintf(key, sizeof(key), "%08u", (unsigned)sample->record);
-	return sample->key.mv_size == 8 && !memcmp(sample->key.mv_data, key, 8) &&
-	       sample->data.mv_size == value_make(value, sample->record) &&
-	       !memcmp(sample->data.mv_data, value, sizeof(value));
-}
-
-static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, struct outcome *outcome)
-{
-	struct lmdbio_batch *batch;
-	int rc = loader_epoch(loader, epoch), failed = 0;
-
-	while (!rc && !(rc = loader_next(loader, &batch))) {
-		for (size_t i = 0; i < batch->count; i++) {
-			failed = failed ? failed : batch->samples[i].error;
-			outcome->wrong |= !batch->samples[i].error && !is_right(&batch->samples[i]);
-		}
-		outcome->records += (unsigned)batch->count;
-		loader_done(batch);
-	}
-	return rc != MDB_NOTFOUND ? rc : failed;
-}
-
 static void rank_loads(void *context, int rank)
 {
 	struct lmdbio_loader_options options = job.options;
 	struct outcome *outcome = &job.ranks[rank];
 	struct lmdbio_loader *loader;
+	int failed = 0;
 
 	(void)context;
 	if (job.on_disk)
@@ -124,36 +80,17 @@ static void rank_loads(void *context, int rank)
 						 NULL, &options);
 	if (outcome->opened)
 		return;
-	for (uint64_t epoch = 0; epoch < 2 && !outcome->read; epoch++)
-		outcome->read = read_epoch(loader, epoch, outcome);
+	for (uint64_t epoch = 0; epoch < 2 && !outcome->read; epoch++) {
+		if (!(outcome->read = job_read_epoch(loader, epoch, outcome, &failed)))
+			outcome->read = failed;
+	}
 	loader_close(loader);
 }
 
 static void rank_indexes(void *context, int rank)
 {
-	struct lmdbio_record_place place = {.size = sizeof(place)};
-	struct outcome *outcome = &job.ranks[rank];
-	struct lmdbio_mpi_index *index = NULL;
-
 	(void)context;
-	outcome->opened = lmdbio_mpi_index_open(sim_comm(rank), job.place.directory, NULL, &index);
-	if (outcome->opened)
-		return;
-	outcome->records = (unsigned)lmdbio_mpi_index_records(index) * 2 / RANKS;
-	outcome->read = lmdbio_mpi_index_find(index, RECORDS - 1, &place);
-	outcome->wrong = !outcome->read && !place.page;
-	lmdbio_mpi_index_close(index);
-}
-
-static unsigned threads_count(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	unsigned n = 0;
-
-	while (tasks && readdir(tasks))
-		n++;
-	closedir(tasks);
-	return n;
+	job_read_index(sim_comm(rank), job.place.directory, &job.ranks[rank]);
 }
 
 /* The services of all ranks end, however their loaders did. */
@@ -161,10 +98,10 @@ static void services_end(void)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
-	for (unsigned ms = 0; threads_count() > job.threads && ms < PATIENCE; ms++)
+	for (unsigned ms = 0; job_threads() > job.threads && ms < PATIENCE; ms++)
 		nanosleep(&pause, NULL);
-	if (threads_count() > job.threads)
-		lives_end(LEFT, "threads", (int)(threads_count() - job.threads));
+	if (job_threads() > job.threads)
+		lives_end(LEFT, "threads", (int)(job_threads() - job.threads));
 }
 
 static void judge(void)
@@ -197,7 +134,7 @@ static void together(void (*rank_does)(void *, int))
 	/* Nodes keep no records that the page cache has. */
 	((struct settings *)(uintptr_t)settings_get())->store = "arena";
 	calls_spare(true);
-	job.threads = threads_count();
+	job.threads = job_threads();
 	calls_spare(false);
 	sim_begin(RANKS);
 	ended = sim_run(RANKS, rank_does, NULL);
@@ -215,7 +152,7 @@ static void together(void (*rank_does)(void *, int))
 static void live_loading(void)
 {
 	job.options = (struct lmdbio_loader_options){.size = sizeof(job.options),
-						     .batch = BATCH,
+						     .batch = JOB_BATCH,
 						     .order = LMDBIO_ORDER_SHUFFLE,
 						     .seed = 3};
 	together(rank_loads);
@@ -225,7 +162,7 @@ static void live_loading(void)
 static void live_loading_opportunely(void)
 {
 	job.options = (struct lmdbio_loader_options){.size = sizeof(job.options),
-						     .batch = BATCH,
+						     .batch = JOB_BATCH,
 						     .order = LMDBIO_ORDER_OPPORTUNISTIC,
 						     .seed = 3};
 	together(rank_loads);
@@ -237,9 +174,9 @@ static void live_loading_on_disks(void)
 	char command[300];
 
 	job.options = (struct lmdbio_loader_options){.size = sizeof(job.options),
-						     .batch = BATCH,
+						     .batch = JOB_BATCH,
 						     .order = LMDBIO_ORDER_SHUFFLE,
-						     .memory = RECORDS * VALUE / 6,
+						     .memory = RECORDS * JOB_VALUE / 6,
 						     .seed = 3};
 	job.on_disk = true;
 	together(rank_loads);
@@ -413,7 +350,7 @@ void lives_begin(void)
 			abort();
 	}
 	place_make(&job.place);
-	place_put_records(&job.place, RECORDS, VALUE, value_make);
+	place_put_records(&job.place, RECORDS, JOB_VALUE, job_value_make);
 	place_make(&job.large);
 	place_put_records(&job.large, LARGE_RECORDS, LARGE_VALUE, large_make);
 }

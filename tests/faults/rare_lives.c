@@ -520,28 +520,18 @@ const struct life *lives_number(unsigned number)
 	return number < core_lives_count ? &core_lives[number] : NULL;
 }
 
+/* A few under one key, and many under the other. */
+static char key_of(unsigned i)
+{
+	return i < 5 ? 'a' : 'b';
+}
+
 static void named_make(void)
 {
 	MDB_env *orig = origin_open(&rare.named);
-	MDB_txn *txn;
-	MDB_dbi dbi;
-	char text[9];
 
 	origin_put_text(orig, "plain", 0, "key", "value");
-	if (lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn) ||
-	    lmdbio_orig_mdb_dbi_open(txn, "many", MDB_CREATE | MDB_DUPSORT, &dbi))
-		abort();
-	for (unsigned i = 0; i < NAMED_ENTRIES; i++) {
-		char name[] = "b";
-		MDB_val key = {1, name}, data = {8, text};
-
-		*name = i < 5 ? 'a' : 'b';
-		snprintf(text, sizeof(text), "%08u", i);
-		if (lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0))
-			abort();
-	}
-	if (lmdbio_orig_mdb_txn_commit(txn))
-		abort();
+	origin_put_duplicates(orig, "many", NAMED_ENTRIES, key_of);
 	lmdbio_orig_mdb_env_close(orig);
 }
 

@@ -124,29 +124,18 @@ static void container_make(const char *from, const char *path)
 	close(to);
 }
 
+static char third_of(unsigned i)
+{
+	return (char)('a' + i * 3 / DUPLICATES);
+}
+
 /* Named databases, one of them with duplicates, and pages that are free. */
 static void named_make(void)
 {
 	MDB_env *orig = origin_open(&named);
-	MDB_txn *txn;
-	MDB_dbi dbi;
-	char text[9];
 
 	origin_put_text(orig, "some", 0, "key", "value");
-	if (lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn) ||
-	    lmdbio_orig_mdb_dbi_open(txn, "many", MDB_CREATE | MDB_DUPSORT, &dbi))
-		abort();
-	for (unsigned i = 0; i < DUPLICATES; i++) {
-		char name[] = "a";
-		MDB_val key = {1, name}, data = {8, text};
-
-		*name = (char)('a' + i * 3 / DUPLICATES);
-		snprintf(text, sizeof(text), "%08u", i);
-		if (lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0))
-			abort();
-	}
-	if (lmdbio_orig_mdb_txn_commit(txn))
-		abort();
+	origin_put_duplicates(orig, "many", DUPLICATES, third_of);
 	origin_put_text(orig, "more", 0, "key", "another");
 	lmdbio_orig_mdb_env_close(orig);
 }

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { COUNT = 20000, COUNT_LONG = 1000000 };
-enum { RANKS = NETWORK_RANKS, QUESTIONS = 10, DEBTS = 64, BODY = 64 };
+enum { RANKS = NETWORK_RANKS, QUESTIONS = 10, DEBTS = 64, BODY = NETWORK_BODY };
 #define MS UINT64_C(1000000)
 enum { TICK = 50, FAULTY = 4000, CALM = 400000 }; /* milliseconds */
 
@@ -119,17 +119,6 @@ static void word_send(int from, int to, struct exchange_head head, enum exchange
 	exchange_seal(&word.head, kind, number, text ? 8 : 0);
 	memcpy(packet.bytes, &word, packet.length);
 	CHECK(network_send(&world.network, packet));
-}
-
-static size_t body_length(uint64_t what)
-{
-	return random_mix(what) % 5 ? random_mix(what) % BODY + 1 : 0;
-}
-
-static void body_make(uint64_t what, uint8_t *bytes)
-{
-	for (size_t i = 0; i < body_length(what); i++)
-		bytes[i] = (uint8_t)random_mix(what + i);
 }
 
 static int body_runs(uint64_t what, uint8_t *bytes, struct exchange_run *to)
@@ -532,11 +521,6 @@ static void bodies_break_off(int self)
 			landing_end(self, &rank->landings[i]);
 }
 
-static bool is_sound(const struct network *network)
-{
-	return !network->lose && !network->twice && !network->damage && !network->reorders;
-}
-
 static void schedule_run(uint64_t number)
 {
 	bool done = false;
@@ -576,7 +560,8 @@ static void schedule_run(uint64_t number)
 	}
 	if (!dead) {
 		CHECK(quiet == (unsigned)world.ranks);
-		if (is_sound(&world.network)) /* no word is left for a rank that looks no more */
+		if (network_is_sound(
+			    &world.network)) /* no word is left for a rank that looks no more */
 			CHECK(!network_has_words(&world.network));
 		tallies[ENDED_TOGETHER]++;
 	}

@@ -5,6 +5,7 @@
  * The ranks of two nodes are threads over simulated MPI, and so are their services. Each call fails for the n-th time,
  * n from 1 until none does: once, and for ever. */
 #include "config.h"
+#include "job_records.h"
 #include "mpi_simulated.h"
 #include "mpi_sites.h"
 #include "simulated_job.h"
@@ -12,11 +13,9 @@
 
 #include "env_fixture.h"
 
-#include "loader/batch_loader.h"
 #include "origin/origin_find.h"
 #include "util/clock.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <lmdbio_mpi.h>
@@ -32,15 +31,9 @@
 
 #include <cmocka.h>
 
-enum { RANKS = 2, RECORDS = 400, VALUE = 3000, BATCH = 20, EACH = 3, WIRE_MOST = 2, PATIENCE = 20000 /* ms */ };
+enum { RANKS = JOB_RANKS, RECORDS = 400, EACH = 3, WIRE_MOST = 2, PATIENCE = 20000 /* ms */ };
 
 int __real_nanosleep(const struct timespec *pause, struct timespec *left);
-
-struct outcome {
-	int opened, read; /* codes */
-	bool wrong;
-	unsigned records;
-};
 
 static struct {
 	struct place place;
@@ -48,46 +41,15 @@ static struct {
 	struct outcome ranks[RANKS];
 } test;
 
-static size_t value_make(void *bytes, uint64_t i)
-{
-	uint32_t *words = bytes;
-
-	for (size_t at = 0; at < VALUE / sizeof(*words); at++)
-		words[at] = (uint32_t)((i * VALUE + at) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-	return VALUE;
-}
-
-static bool is_right(const struct lmdbio_sample *sample)
-{
-	uint32_t value[VALUE / sizeof(uint32_t)];
-	char key[9];
-
-	snprintf(key, sizeof(key), "%08u", (unsigned)sample->record);
-	return sample->key.mv_size == 8 && !memcmp(sample->key.mv_data, key, 8) &&
-	       sample->data.mv_size == value_make(value, sample->record) &&
-	       !memcmp(sample->data.mv_data, value, sizeof(value));
-}
-
-static int read_epoch(struct lmdbio_loader *loader, uint64_t epoch, struct outcome *outcome)
-{
-	struct lmdbio_batch *batch;
-	int rc = loader_epoch(loader, epoch);
-
-	while (!rc && !(rc = loader_next(loader, &batch))) {
-		for (size_t i = 0; i < batch->count; i++)
-			outcome->wrong |= batch->samples[i].error || !is_right(&batch->samples[i]);
-		outcome->records += (unsigned)batch->count;
-		loader_done(batch);
-	}
-	return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
 static void rank_loads(void *context, int rank)
 {
-	struct lmdbio_loader_options options = {
-		.size = sizeof(options), .batch = BATCH, .order = LMDBIO_ORDER_SHUFFLE, .seed = 3};
+	struct lmdbio_loader_options options = {.size = sizeof(options),
+						.batch = JOB_BATCH,
+						.order = LMDBIO_ORDER_SHUFFLE,
+						.seed = 3};
 	struct outcome *outcome = &test.ranks[rank];
 	struct lmdbio_loader *loader;
+	int failed = 0;
 
 	(void)context;
 	*outcome = (struct outcome){0};
@@ -95,37 +57,16 @@ static void rank_loads(void *context, int rank)
 	if (outcome->opened)
 		return;
 	for (uint64_t epoch = 0; epoch < 2 && !outcome->read; epoch++)
-		outcome->read = read_epoch(loader, epoch, outcome);
+		outcome->read = job_read_epoch(loader, epoch, outcome, &failed);
+	outcome->wrong |= failed != 0;
 	loader_close(loader);
 }
 
 static void rank_indexes(void *context, int rank)
 {
-	struct lmdbio_record_place place = {.size = sizeof(place)};
-	struct outcome *outcome = &test.ranks[rank];
-	struct lmdbio_mpi_index *index = NULL;
-
 	(void)context;
-	*outcome = (struct outcome){0};
-	outcome->opened = lmdbio_mpi_index_open(sim_comm(rank), test.place.directory, NULL, &index);
-	if (outcome->opened)
-		return;
-	outcome->records = (unsigned)lmdbio_mpi_index_records(index) * 2 / RANKS;
-	outcome->read = lmdbio_mpi_index_find(index, RECORDS - 1, &place);
-	outcome->wrong = !place.page;
-	lmdbio_mpi_index_close(index);
-}
-
-static unsigned threads_count(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	unsigned n = 0;
-
-	assert_non_null(tasks);
-	while (readdir(tasks))
-		n++;
-	closedir(tasks);
-	return n;
+	test.ranks[rank] = (struct outcome){0};
+	job_read_index(sim_comm(rank), test.place.directory, &test.ranks[rank]);
 }
 
 /* The services of all ranks end, however their loaders did. */
@@ -133,9 +74,9 @@ static bool services_end(void)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 
-	for (unsigned ms = 0; threads_count() > test.threads && ms < PATIENCE; ms++)
+	for (unsigned ms = 0; job_threads() > test.threads && ms < PATIENCE; ms++)
 		__real_nanosleep(&pause, NULL);
-	return threads_count() <= test.threads;
+	return job_threads() <= test.threads;
 }
 
 /* Whether it is a call without which something is left. What MPI may still use of a service that breaks off stays. */
@@ -324,9 +265,9 @@ static int set_begin(void **state)
 	(void)state;
 	setenv("MPIR_CVAR_NUM_CLIQUES", "2", 1);
 	origin_front_come(&front);
-	test.threads = threads_count();
+	test.threads = job_threads();
 	place_make(&test.place);
-	place_put_records(&test.place, RECORDS, VALUE, value_make);
+	place_put_records(&test.place, RECORDS, JOB_VALUE, job_value_make);
 	return 0;
 }
 

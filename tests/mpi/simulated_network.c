@@ -77,3 +77,19 @@ bool network_has_words(const struct network *network)
 			return true;
 	return false;
 }
+
+bool network_is_sound(const struct network *network)
+{
+	return !network->lose && !network->twice && !network->damage && !network->reorders;
+}
+
+size_t body_length(uint64_t what)
+{
+	return random_mix(what) % 5 ? random_mix(what) % NETWORK_BODY + 1 : 0;
+}
+
+void body_make(uint64_t what, uint8_t *bytes)
+{
+	for (size_t i = 0; i < body_length(what); i++)
+		bytes[i] = (uint8_t)random_mix(what + i);
+}

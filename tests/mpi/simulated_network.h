@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NETWORK_RANKS = 4, NETWORK_PACKETS = 1024, NETWORK_BYTES = 128 };
+enum { NETWORK_RANKS = 4, NETWORK_PACKETS = 1024, NETWORK_BYTES = 128, NETWORK_BODY = 64 };
 
 struct packet {
 	bool used, is_body, damaged;
@@ -40,7 +40,14 @@ bool network_send(struct network *network, struct packet packet);
  * is none. The caller sets `used` to false. */
 struct packet *network_due(struct network *network, bool (*open)(int rank));
 
+/* Whether packets arrive once each, whole and in order. */
+bool network_is_sound(const struct network *network);
+
 /* Whether a packet that is no body is still on its way. */
 bool network_has_words(const struct network *network);
+
+/* A body that follows from a number: its bytes, NETWORK_BODY at most, or none. */
+size_t body_length(uint64_t what);
+void body_make(uint64_t what, uint8_t *bytes);
 
 #endif

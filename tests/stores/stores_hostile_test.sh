@@ -5,14 +5,7 @@
 # server, where it lies or is silent. Readers see right bytes, say nothing to it and keep their budget.
 # shellcheck source-path=SCRIPTDIR source=stores_lib.sh
 . "$(dirname "$0")/stores_lib.sh"
-if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
-	echo "skipped: only root can become another user, by setpriv"
-	exit 77
-fi
-if ! python3 -c '' 2>/dev/null; then
-	echo "skipped: no python3 here"
-	exit 77
-fi
+stores_needs_users
 stores_alone "$@"
 stores_begin
 budget=16

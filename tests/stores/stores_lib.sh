@@ -29,6 +29,18 @@ stores_alone() {
 	fi
 }
 
+# Skips a test whose script of Python becomes another user, where that cannot be.
+stores_needs_users() {
+	if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
+		echo "skipped: only root can become another user, by setpriv"
+		exit 77
+	fi
+	if ! python3 -c '' 2>/dev/null; then
+		echo "skipped: no python3 here"
+		exit 77
+	fi
+}
+
 stores_begin() {
 	# The data lies in memory, where there is some: what is slow is what slowfs makes slow.
 	local room=${TMPDIR:-/tmp}

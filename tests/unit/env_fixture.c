@@ -158,6 +158,23 @@ void origin_put_text(MDB_env *orig, const char *name, unsigned flags, const char
 	origin_put(orig, name, flags, text_value(key), text_value(data));
 }
 
+void origin_put_duplicates(MDB_env *orig, const char *name, unsigned n, char (*key_of)(unsigned i))
+{
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	assert_int_equal(lmdbio_orig_mdb_txn_begin(orig, NULL, 0, &txn), 0);
+	assert_int_equal(lmdbio_orig_mdb_dbi_open(txn, name, MDB_CREATE | MDB_DUPSORT, &dbi), 0);
+	for (unsigned i = 0; i < n; i++) {
+		char letter = key_of(i), text[11];
+		MDB_val key = {1, &letter}, data = {8, text};
+
+		snprintf(text, sizeof(text), "%08u", i);
+		assert_int_equal(lmdbio_orig_mdb_put(txn, dbi, &key, &data, 0), 0);
+	}
+	assert_int_equal(lmdbio_orig_mdb_txn_commit(txn), 0);
+}
+
 static void writer_run(const struct place *place, void (*step)(MDB_env *, char), int asks,
 		       int answers)
 {

@@ -37,6 +37,10 @@ void origin_put(MDB_env *orig, const char *name, unsigned flags, MDB_val key, MD
 void origin_put_text(MDB_env *orig, const char *name, unsigned flags, const char *key,
 		     const char *data);
 
+/* One committed transaction that makes a database of `n` duplicates, "00000000", "00000001" ..., each under
+ * the key of one letter that key_of() says. */
+void origin_put_duplicates(MDB_env *orig, const char *name, unsigned n, char (*key_of)(unsigned i));
+
 /* A process that opens the place for writing and then does a step each time that it is asked. Start
  * it before this process opens the place. */
 struct writer {
