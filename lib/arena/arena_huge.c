@@ -10,12 +10,8 @@
 #include "arena/arena_private.h"
 
 #include "util/clock.h"
+#include "util/huge.h"
 
-#include <sys/mman.h>
-
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ 22
-#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif

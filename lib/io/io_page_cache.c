@@ -17,9 +17,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ 22
-#endif
 #ifndef SYS_cachestat /* Linux 6.5 */
 #define SYS_cachestat 451
 #endif
@@ -209,10 +206,9 @@ int io_pages_cached(int fd, uint64_t offset, uint64_t length, uint64_t *pages)
  * 5.18, ext4 since 6.16.
  */
 enum {
-	RANGE_MAX = 4 << 20,        /* bytes of one look at what has come */
-	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
-	VAIN_MAX = 32,              /* tries in a row that brought too little */
-	VAIN_AGAIN = 64, /* then one is made of so many: a file may have been there in parts */
+	RANGE_MAX = 4 << 20, /* bytes of one look at what has come */
+	VAIN_MAX = 32,       /* tries in a row that brought too little */
+	VAIN_AGAIN = 64,     /* then one is made of so many: a file may have been there in parts */
 };
 
 /* In this program, whatever the file: mostly a kernel does it or not. */
@@ -257,8 +253,8 @@ static bool is_there(void *range, size_t length)
 /* Where some page of a folio was there before, the kernel reads the others singly. */
 static bool rest_bring(int fd, void *range, uint64_t offset, size_t length)
 {
-	for (size_t at = 0; at < length; at += READAHEAD_STEP)
-		if (readahead(fd, (off_t)(offset + at), READAHEAD_STEP))
+	for (size_t at = 0; at < length; at += IO_READAHEAD_STEP)
+		if (readahead(fd, (off_t)(offset + at), IO_READAHEAD_STEP))
 			return false;
 	return !madvise(range, length, MADV_RANDOM) && !madvise(range, length, MADV_POPULATE_READ);
 }

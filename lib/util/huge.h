@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Maps memory that the kernel may back by huge pages, which begin at a multiple of their size. */
+/* Maps memory that the kernel may back by huge pages, which begin at a multiple of their size; names advice
+ * that not every C library does. */
 #ifndef LMDBIO_UTIL_HUGE_H
 #define LMDBIO_UTIL_HUGE_H
 
@@ -8,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
 
 enum { HUGE_PAGE = 2 << 20 /* bytes */ };
 

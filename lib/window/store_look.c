@@ -5,7 +5,6 @@
 #include "io/io_page_cache.h"
 #include "util/checked.h"
 #include "util/descriptor.h"
-#include "util/huge.h"
 #include "util/stats.h"
 
 #include <fcntl.h>

@@ -3,13 +3,8 @@
 #ifndef LMDBIO_WINDOW_STORE_PRIVATE_H
 #define LMDBIO_WINDOW_STORE_PRIVATE_H
 
+#include "util/huge.h"
 #include "window/store.h"
-
-#include <sys/mman.h>
-
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ 22
-#endif
 
 /* How a range is to be planned. */
 struct plan_how {

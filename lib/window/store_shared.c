@@ -7,13 +7,12 @@
  */
 #include "window/store_private.h"
 
+#include "io/io_page_cache.h"
 #include "util/clock.h"
 #include "util/stats.h"
 
 #include <errno.h>
 #include <fcntl.h>
-
-enum { READAHEAD_STEP = 128 << 10 }; /* bytes: of one call the kernel may do no more */
 
 /* What stays with the file's own map. *waited: it was not there yet. */
 static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *waited)
@@ -31,9 +30,10 @@ static int touch_rest(struct store *store, uint64_t offset, uint64_t end, bool *
 			last = chunk_end(store, (last - 1) / ARENA_CHUNK);
 		}
 		/* The kernel's requests are small, but these it sends off together. */
-		stats_requests((last - first + READAHEAD_STEP - 1) / READAHEAD_STEP, last - first);
-		for (; first < last; first += READAHEAD_STEP)
-			(void)!readahead(store->file.fd, (off_t)first, READAHEAD_STEP);
+		stats_requests((last - first + IO_READAHEAD_STEP - 1) / IO_READAHEAD_STEP,
+			       last - first);
+		for (; first < last; first += IO_READAHEAD_STEP)
+			(void)!readahead(store->file.fd, (off_t)first, IO_READAHEAD_STEP);
 	}
 	return fault_in(store, offset, end, false, &there);
 }

@@ -36,12 +36,11 @@ enum {
 	ROW = 16,          /* pages in a row that were there: now more of them at a time */
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
 	PIECE = STORE_FAULT,
-	PIECE_LARGE = 4 * PIECE,    /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,      /* bytes of one value that a program waits for at a time */
-	FAULT_NS = 2000,            /* a fault that takes less time has read nothing */
-	READ_NS = 8000,             /* and a read of one page: no disk answers within it */
-	PASS_AT_ONCE = 256 << 10,   /* bytes of one request of io_pass() */
-	READAHEAD_STEP = 128 << 10, /* bytes: of one call the kernel may do no more */
+	PIECE_LARGE = 4 * PIECE,  /* the most that may be read singly for one that was wanted */
+	FAULT_MOST = 64 << 20,    /* bytes of one value that a program waits for at a time */
+	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
+	READ_NS = 8000,           /* and a read of one page: no disk answers within it */
+	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
 	/* The kernel reads around faults until so many more had to read than did not
 	 * (MMAP_LOTSAMISS in mm/filemap.c); it counts each page that a fault maps. */
 	AROUND_MISSES = 100,
@@ -142,9 +141,9 @@ static int touch_one(const struct store *store, uint64_t offset, bool *there)
 static bool pass_read(struct store *store, int fd, uint64_t offset, uint64_t end)
 {
 	for (uint64_t step = offset; end - offset > PASS_AT_ONCE && step < end;
-	     step += READAHEAD_STEP)
+	     step += IO_READAHEAD_STEP)
 		if (readahead(store->file.fd, (off_t)step,
-			      end - step < READAHEAD_STEP ? end - step : READAHEAD_STEP))
+			      end - step < IO_READAHEAD_STEP ? end - step : IO_READAHEAD_STEP))
 			break;
 	return fd >= 0 && !io_pass(fd, offset, end - offset);
 }
