@@ -284,7 +284,7 @@ void sample_memory_free(struct lmdbio_loader *loader, void *block);
 void sample_memory_give_up(struct lmdbio_loader *loader);
 void sample_memory_end(struct lmdbio_loader *loader);
 
-/* loader_direct.c: bytes of the file in memory of the loader's own. */
+/* The same file: bytes of the file in memory of the loader's own. */
 struct direct_bytes {
 	uint8_t *memory; /* NULL: they are not */
 	uint64_t from;
