@@ -240,6 +240,11 @@ int index_build(struct record_index **index, const struct snapshot *snapshot,
 	return rc;
 }
 
+/* --- out of a container's own index ------------------------------------------------------------- */
+
+/* It names leaf pages of the database alone; where a key may have a tree of duplicates, the pages
+ * themselves are asked. */
+
 /* Every leaf of it, in order: each index page is read once. */
 static int leaves_read(struct record_index *index, struct io *container,
 		       const struct container_tree *from)

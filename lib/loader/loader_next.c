@@ -10,6 +10,7 @@
 #include <string.h>
 
 /* --- samples that lacked memory -------------------------------------------------------------- */
+
 /* A decoder's own ENOMEM is not meant: its sample has come. */
 static bool is_lacking(const struct lmdbio_sample *sample)
 {
@@ -47,6 +48,9 @@ static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
 	return lacking;
 }
 
+/* Reads again what there was no memory for when it was read ahead, of a batch that is in no list. The
+ * taker does so itself. The batches before this one may have been given back since then; if that is not
+ * enough, what is read ahead goes for it. Under the loader lock, which it releases. */
 static void batch_again(struct lmdbio_loader *loader, struct batch *batch)
 {
 	if (!read_lacking(loader, batch) || !ahead_begin_drop(loader))
@@ -54,6 +58,8 @@ static void batch_again(struct lmdbio_loader *loader, struct batch *batch)
 	(void)read_lacking(loader, batch);
 	ahead_end_drop(loader);
 }
+
+/* --- batches ---------------------------------------------------------------------------------- */
 
 enum { PLAN_TRIES = 2 };
 

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 
+/* --- what a walk wants, as few and large requests ------------------------------------------------ */
+
 enum {
 	RANGES_SPARE = 8,     /* places in the queue that one more request may take */
 	SCATTERED = 64 << 10, /* bytes a request, of so many requests: */
@@ -105,6 +107,8 @@ bool stream_gather(struct prefetch *prefetch, struct stream *stream, struct gath
 		taken &= stream_gathered(prefetch, stream, run);
 	return taken;
 }
+
+/* --- the walks ------------------------------------------------------------------------------------ */
 
 enum {
 	AHEAD_FIRST = 2 << 20,  /* bytes, before it is known how long the walk will be */

@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* --- sums of waits over spans of time, at several scales ----------------------------------------- */
+
 /* Each scale's spans are four times as long as those of the one before. */
 static uint64_t span_ns(unsigned scale)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Opens a window's store, brings it to a snapshot, and counts its transactions. */
+/* Opens a window's store, brings it to a snapshot, attaches it to an arena and lets that go, and counts its
+ * transactions. */
 #include "window/store_private.h"
 
 #include "io/io_page_cache.h"
