@@ -7,7 +7,6 @@
 #include "container/container_private.h"
 #include "format/layout.h"
 #include "io/io_backend.h"
-#include "io/io_threads.h"
 #include "util/at_fork.h"
 
 #include <errno.h>

@@ -8,7 +8,6 @@
  */
 #include "container/container_private.h"
 #include "io/io_backend.h"
-#include "io/io_threads.h"
 #include "util/stats.h"
 
 #include <errno.h>

@@ -14,7 +14,6 @@
 
 #include "io/io_backend.h"
 #include "io/io_ring.h"
-#include "io/io_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Reads through the kernel's page cache. */
 #include "io/io_backend.h"
-#include "io/io_threads.h"
 
 #include "io/io_page_cache.h"
 

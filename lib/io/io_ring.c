@@ -14,7 +14,6 @@
 #ifdef HAVE_LIBURING
 
 #include "io/io_backend.h"
-#include "io/io_threads.h"
 #include "util/clock.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
  * Threads start as requests find all others busy, up to a limit, and stay until the pool goes.
  * One queue in, one list out, one lock: a request is a large read, so the lock is never busy.
  */
-#include "io/io_threads.h"
 #include "io/io_backend.h"
 #include "util/thread.h"
 
