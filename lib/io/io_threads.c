@@ -5,6 +5,7 @@
  * One queue in, one list out, one lock: a request is a large read, so the lock is never busy.
  */
 #include "io/io_backend.h"
+
 #include "util/thread.h"
 
 #include <errno.h>
