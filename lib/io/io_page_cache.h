@@ -8,9 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	IO_READAHEAD_STEP = 128 << 10
-}; /* bytes: of one call of readahead(2) the kernel may do no more */
+/* Bytes: of one call of readahead(2) the kernel may do no more. */
+enum { IO_READAHEAD_STEP = 128 << 10 };
 
 /* Takes the page fault of a mapped page as the program would: the kernel reads what it reads for a
  * fault, and makes the same page-table entries. `page` is a page's first byte. Returns 0; EIO where
