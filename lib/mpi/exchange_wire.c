@@ -130,7 +130,7 @@ int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_
 
 static int body_look(struct wire *wire, int from, int tag);
 
-/* Of a peer that is gone nothing is waited for. */
+/* Whether a spare holds nothing up: it is free, or its peer is gone. */
 static bool spare_is_there(const struct wire *wire, const struct wire_message *spare)
 {
 	return !spare->used || exchange_is_gone(&wire->exchange, spare->peer);
@@ -413,7 +413,7 @@ static int word_take(struct wire *wire, int *there)
 	return rc;
 }
 
-/* What a word or a tick of the exchange asks for needs no memory then. */
+/* Whether a word may be taken, or a tick made: what follows needs no memory but the two spares. */
 static bool may_act(const struct wire *wire)
 {
 	return spare_is_there(wire, &wire->spare_word) && spare_is_there(wire, &wire->spare_body);

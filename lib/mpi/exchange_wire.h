@@ -29,7 +29,7 @@ struct wire_payload {
 	void (*noted)(void *owner); /* or NULL */
 };
 
-/* On its way. */
+/* A message on its way. */
 struct wire_message {
 	struct wire_message *next;
 	MPI_Request request;
@@ -39,10 +39,9 @@ struct wire_message {
 	bool failed, anywhere;
 	bool used;   /* of a spare */
 	size_t came; /* bytes */
-	/* Of a body that is sent: */
+	/* Of a body that is sent; `after` is the answer's word, which is sent when the body's send has begun. */
 	void *item;
-	struct wire_message
-		*after; /* the answer's word, which is sent when the body's send has begun */
+	struct wire_message *after;
 	/* Of one that is received: */
 	struct exchange_question *question; /* NULL: none waits for it */
 	struct exchange_run runs[EXCHANGE_RUNS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks the door of a node's server while there are no descriptors for those who come. */
+/* Checks that a node's server without free descriptors refuses further programs, and sleeps. */
 #include "config.h"
 #include "mpi/server_private.h"
 
@@ -93,7 +93,7 @@ static void door_when_descriptors_end_then_it_refuses_and_opens_again(void **sta
 	assert_int_equal(clients_count(&server), 0);
 }
 
-/* What has come before stays. */
+/* Programs that came before stay. */
 static void door_when_its_name_is_taken_then_its_clients_stay(void **state)
 {
 	char name[40];
