@@ -2,6 +2,8 @@
 /* Holds the table of tiers, and chooses the fastest at this moment. */
 #include "loader/loader_tier.h"
 
+#include "util/settings.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +123,8 @@ static bool finishes_first(const struct tier *tier, const struct tier *best, boo
 		return finishes(tier) <= finishes(best);
 	if (tier->source == SOURCE_PEER || planned)
 		return atomic_load_explicit(&tier->pace, memory_order_relaxed) <=
-		       atomic_load_explicit(&best->pace, memory_order_relaxed) * PEER_PATIENCE;
+		       atomic_load_explicit(&best->pace, memory_order_relaxed) *
+			       settings_patience(PEER_PATIENCE);
 	return finishes(tier) <= finishes(best) * FILE_BETTER;
 }
 

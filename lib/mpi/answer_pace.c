@@ -7,11 +7,16 @@
 #include <limits.h>
 #include <stdlib.h>
 
-int pace_open(struct answer_pace *pace, int peers, unsigned window)
+int pace_open(struct answer_pace *pace, int peers, unsigned window, unsigned patience)
 {
 	uint64_t bodies = (uint64_t)window * (unsigned)peers;
 
-	*pace = (struct answer_pace){.peers = calloc((size_t)peers, sizeof(*pace->peers)), .count = peers, .window = window};
+	*pace = (struct answer_pace){.peers = calloc((size_t)peers, sizeof(*pace->peers)),
+				     .count = peers,
+				     .window = window,
+				     .late_least = PACE_LATE_LEAST * patience,
+				     .late_most = PACE_LATE_MOST * patience,
+				     .body_slow = PACE_BODY_SLOW * patience};
 	pace->byte = bodies < PACE_BYTE_MOST / PACE_BYTE ? bodies * PACE_BYTE : PACE_BYTE_MOST;
 	return pace->peers ? 0 : ENOMEM;
 }
@@ -28,16 +33,17 @@ static void average(uint64_t *of, uint64_t took, uint64_t parts)
 }
 
 /* So many times what something takes, within the bounds. */
-static uint64_t bound(uint64_t takes, uint64_t times)
+static uint64_t bound(const struct answer_pace *pace, uint64_t takes, uint64_t times)
 {
-	if (!takes || takes * times > PACE_LATE_MOST)
-		return PACE_LATE_MOST;
-	return takes * times < PACE_LATE_LEAST ? PACE_LATE_LEAST : takes * times;
+	if (!takes || takes * times > pace->late_most)
+		return pace->late_most;
+	return takes * times < pace->late_least ? pace->late_least : takes * times;
 }
 
 uint64_t pace_patience(const struct answer_pace *pace)
 {
-	uint64_t answers = bound(pace->usual, PACE_USUALS), reads = bound(pace->read, PACE_READS);
+	uint64_t answers = bound(pace, pace->usual, PACE_USUALS),
+		 reads = bound(pace, pace->read, PACE_READS);
 
 	return answers < reads ? answers : reads;
 }
@@ -53,13 +59,14 @@ static uint64_t usual_body(const struct answer_pace *pace)
 {
 	uint64_t usual = pace->body * PACE_BODIES;
 
-	return usual > PACE_BODY_SLOW ? usual : PACE_BODY_SLOW;
+	return usual > pace->body_slow ? usual : pace->body_slow;
 }
 
 /* What a mebibyte of a body takes at most where readers go on waiting for the peer. */
 static uint64_t slow_body(const struct answer_pace *pace)
 {
-	uint64_t reads = pace->read ? pace->read * PACE_BODIES : PACE_LATE_MOST, usual = usual_body(pace);
+	uint64_t reads = pace->read ? pace->read * PACE_BODIES : pace->late_most,
+		 usual = usual_body(pace);
 
 	return reads > usual ? reads : usual;
 }
@@ -165,8 +172,8 @@ static void body_came(struct answer_pace *pace, struct pace_peer *at, const stru
 /* Whether a probe was answered too slowly to end a probation. */
 static bool is_slow(const struct answer_pace *pace, const struct pace_peer *at, uint64_t took)
 {
-	return at->body > usual_body(pace) ||
-	       (took > PACE_LATE_LEAST / PACE_PROBES && took > pace->usual * PACE_USUALS / PACE_PROBES);
+	return at->body > usual_body(pace) || (took > pace->late_least / PACE_PROBES &&
+					       took > pace->usual * PACE_USUALS / PACE_PROBES);
 }
 
 void pace_ended(struct answer_pace *pace, const struct exchange_question *question, uint64_t now, bool right)
@@ -181,7 +188,7 @@ void pace_ended(struct answer_pace *pace, const struct exchange_question *questi
 		at->rests_until = now + rest(at, took);
 	if (!right || question->late)
 		return;
-	average(&pace->usual, took < PACE_LATE_MOST ? took : PACE_LATE_MOST, PACE_AVERAGE);
+	average(&pace->usual, took < pace->late_most ? took : pace->late_most, PACE_AVERAGE);
 	if (question->began < at->struck_at)
 		return;
 	if (question->body)

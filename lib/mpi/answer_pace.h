@@ -59,6 +59,7 @@ struct answer_pace {
 	struct pace_peer *peers;
 	int count;
 	unsigned window;	/* questions that one peer may have; UINT_MAX: any number, from the first on */
+	uint64_t late_least, late_most, body_slow; /* ns: the bounds above, times the patience */
 	uint64_t byte;		/* ns that a byte of a body may take, where a peer answers all that may ask it at once */
 	uint64_t usual;		/* ns that answers take, or are waited for, moving average; 0: none has come */
 	uint64_t read;		/* the same of this node's reads of storage; 0: not known, or of no matter */
@@ -71,8 +72,8 @@ enum pace_turn {
 	PACE_PASS, /* it is slow: another node is to be asked */
 };
 
-/* Returns 0 or ENOMEM. */
-int pace_open(struct answer_pace *pace, int peers, unsigned window);
+/* `patience`: what the bounds are multiplied by, 1 or more. Returns 0 or ENOMEM. */
+int pace_open(struct answer_pace *pace, int peers, unsigned window, unsigned patience);
 void pace_close(struct answer_pace *pace);
 
 /* How long nothing may be heard of an answer that is in time. */

@@ -15,6 +15,13 @@ static const uint64_t LISTENS_NS = 10000000; /* twice as long as a rank sleeps t
 
 static const struct exchange_action nothing = {.act = ACT_NOTHING};
 
+struct exchange_rules exchange_patient(const struct exchange_rules *rules, unsigned patience)
+{
+	return (struct exchange_rules){.silent_ns = rules->silent_ns * patience,
+				       .owed_ns = rules->owed_ns * patience,
+				       .beat_ns = rules->beat_ns};
+}
+
 int exchange_open(struct exchange *exchange, int ranks, const struct exchange_rules *rules)
 {
 	*exchange = (struct exchange){.rules = *rules};

@@ -46,6 +46,9 @@ struct exchange_rules {
 	uint64_t silent_ns, owed_ns, beat_ns;
 };
 
+/* The same rules with both bounds multiplied. */
+struct exchange_rules exchange_patient(const struct exchange_rules *rules, unsigned patience);
+
 /* Bytes of a body, in pieces. */
 struct exchange_run {
 	uint8_t *bytes;

@@ -217,7 +217,8 @@ static bool is_filled(const struct mpi_work *work)
 	/* What is queued, and cannot be started, is without room. */
 	if (server->under_way || !server->ahead.first)
 		room_since = clock_now();
-	return server_sets_are_brought(server) || clock_now() - room_since > room_patience;
+	return server_sets_are_brought(server) ||
+	       clock_now() - room_since > settings_patience(room_patience);
 }
 
 static void fill_report(struct lmdbio_stage_report *report, uint64_t began, int failed)

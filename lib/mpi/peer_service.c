@@ -38,7 +38,7 @@ static struct {
 
 /* --- a job ------------------------------------------------------------------------------------ */
 
-static const struct exchange_rules rules = {
+static const struct exchange_rules usual = {
 	.silent_ns = CLOCK_SECOND, .owed_ns = 10 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
 
 struct peer_job *job_new(const char *name)
@@ -64,6 +64,8 @@ struct peer_job *job_new(const char *name)
 
 int job_join(struct peer_job *job, MPI_Comm comm)
 {
+	unsigned patience = settings_get()->patience;
+	struct exchange_rules rules = exchange_patient(&usual, patience);
 	int rc = mpi_comm_dup(comm, &job->comm);
 
 	if (rc != MPI_SUCCESS)
@@ -76,7 +78,7 @@ int job_join(struct peer_job *job, MPI_Comm comm)
 		return rc;
 	job->peers = calloc((size_t)job->ranks, sizeof(*job->peers));
 	return wire_open(&job->wire, job->comm, &rules, &peer_payload, job) || !job->peers ||
-			       pace_open(&job->pace, job->ranks, UINT_MAX)
+			       pace_open(&job->pace, job->ranks, UINT_MAX, patience)
 		       ? MPI_ERR_NO_MEM
 		       : MPI_SUCCESS;
 }

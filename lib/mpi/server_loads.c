@@ -5,6 +5,7 @@
 
 #include "util/checked.h"
 #include "util/clock.h"
+#include "util/settings.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -478,6 +479,11 @@ static void load_drop(struct server *server, struct server_queue *queue, struct 
 	load_free(server, load);
 }
 
+static bool has_waited(const struct server_load *load, uint64_t now, uint64_t limit)
+{
+	return now - load->began > settings_patience(limit);
+}
+
 /* Starts what can be started of a queue; what must wait for a buffer of its kind is passed by. */
 static bool queue_step(struct server *server, struct server_queue *queue, uint64_t now)
 {
@@ -492,9 +498,9 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 		if (!there && way == COMES_LATER)
 			continue;
 		if (!there && !room_make(load, now) &&
-		    (!load->asks || now - load->began < room_for_asks)) {
+		    (!load->asks || !has_waited(load, now, room_for_asks))) {
 			if (server->ending ? !load->asks
-					   : load->urgent && now - load->began > room_limit) {
+					   : load->urgent && has_waited(load, now, room_limit)) {
 				queue_remove(queue, load);
 				refuse(load);
 				load_free(server, load);
@@ -507,7 +513,7 @@ static bool queue_step(struct server *server, struct server_queue *queue, uint64
 			arena_answer(load->set->arena, load->chunk, false);
 			load_free(server, load);
 		} else if (!load_start(server, load, way)) {
-			if (way == COMES_FROM_STORAGE && now - load->began > room_limit)
+			if (way == COMES_FROM_STORAGE && has_waited(load, now, room_limit))
 				load_drop(server, queue, load);
 			break;
 		}

@@ -9,6 +9,7 @@
 #include "mpi/server_private.h"
 
 #include "util/clock.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 
 /* A peer that waits for storage says so, and is waited for no longer than a reader waits. */
-static const struct exchange_rules rules = {
+static const struct exchange_rules usual = {
 	.silent_ns = CLOCK_SECOND, .owed_ns = 2 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
 
 struct question {
@@ -342,13 +343,15 @@ static const struct wire_payload payload = {
 
 int server_peers_open(struct server *server, MPI_Comm comm)
 {
+	unsigned patience = settings_get()->patience;
+	struct exchange_rules rules = exchange_patient(&usual, patience);
 	int nodes = server->place.nodes, rc;
 	/* Chunks that follow each other are many nodes', so that one which is slow has never all questions. */
 	unsigned window = nodes > 1 ? SERVER_ASKS / (unsigned)(nodes - 1) + 2 : 1;
 
 	rc = wire_open(&server->wire, comm, &rules, &payload, server);
 	if (!rc)
-		rc = pace_open(&server->pace, nodes, window);
+		rc = pace_open(&server->pace, nodes, window, patience);
 	if (rc) /* it asks nothing, and ends with the others */
 		exchange_stop(&server->wire.exchange);
 	return rc;

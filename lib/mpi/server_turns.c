@@ -47,7 +47,8 @@ void server_turns_believe(const struct server *server, struct server_load *load,
 
 	while (turn < passed && turn + 1 < (unsigned)server->place.nodes &&
 	       node_at(load, turn) != server->place.node &&
-	       exchange_silence(&server->wire.exchange, node_at(load, turn), server->wire.now) > PACE_LATE_LEAST)
+	       exchange_silence(&server->wire.exchange, node_at(load, turn), server->wire.now) >
+		       server->pace.late_least)
 		turn++;
 	if (turn > load->passed)
 		load->passed = turn;

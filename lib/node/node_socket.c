@@ -3,6 +3,7 @@
 #include "node/node_socket.h"
 
 #include "util/clock.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -157,7 +158,7 @@ bool node_link_open(struct node_link *link, const struct identity *identity, con
 		return false;
 	ready.fd = link->socket.fd;
 	if (!node_send(ready.fd, &hello, sizeof(hello), fd) &&
-	    clock_poll(&ready, 1, NODE_LINK_PATIENCE * UINT64_C(1000000)) == 1 &&
+	    clock_poll(&ready, 1, settings_patience(NODE_LINK_PATIENCE * UINT64_C(1000000))) == 1 &&
 	    node_receive(ready.fd, &answer, sizeof(answer), &passed)) {
 		if (passed >= 0)
 			close(passed);

@@ -61,7 +61,7 @@ bool node_receive(int fd, void *message, size_t length, int *passed);
 
 /* Where there is no server, or it does not answer in time, the link is closed and costs nothing more. */
 
-/* Milliseconds that a server has to take up an arena. */
+/* Milliseconds that a server has to take up an arena, times LMDBIO_PATIENCE. */
 enum { NODE_LINK_PATIENCE = 250 };
 
 struct node_link {

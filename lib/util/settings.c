@@ -23,6 +23,7 @@ static struct settings settings = {
 	.io = "auto",
 	.store = "auto",
 	.share = true,
+	.patience = 1,
 	.prefetch = true,
 	.around = "auto",
 };
@@ -48,9 +49,7 @@ static bool parse_boolean(const char *text, void *field)
 	return false;
 }
 
-enum { PROCESS_MOST = 1 << 22 }; /* processes that Linux can number */
-
-static bool parse_process(const char *text, void *field)
+static bool parse_number(const char *text, unsigned least, unsigned most, void *field)
 {
 	char *end;
 	unsigned long value;
@@ -61,10 +60,22 @@ static bool parse_process(const char *text, void *field)
 		return false;
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	if (*end || errno || value > PROCESS_MOST)
+	if (*end || errno || value < least || value > most)
 		return false;
 	*(unsigned *)field = (unsigned)value;
 	return true;
+}
+
+enum { PROCESS_MOST = 1 << 22 }; /* processes that Linux can number */
+
+static bool parse_process(const char *text, void *field)
+{
+	return parse_number(text, 0, PROCESS_MOST, field);
+}
+
+static bool parse_patience(const char *text, void *field)
+{
+	return parse_number(text, 1, SETTINGS_PATIENCE_MOST, field);
 }
 
 bool size_parse(const char *text, uint64_t *bytes)
@@ -316,6 +327,7 @@ static const struct variable {
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
 	{"LMDBIO_MPI_PID", parse_process, offsetof(struct settings, mpi_pid), "a number"},
+	{"LMDBIO_PATIENCE", parse_patience, offsetof(struct settings, patience), "1 to 1000"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_CHECKSUM", parse_checksum, offsetof(struct settings, checksum),

@@ -35,6 +35,8 @@ struct settings {
 	bool mpi;      /* LMDBIO_MPI: serve the node's processes from inside an MPI program */
 	unsigned mpi_pid; /* LMDBIO_MPI_PID: the process that lmdbio-run has become for that; 0:
 			     none */
+	unsigned patience; /* LMDBIO_PATIENCE: what each bound on a wait for another process is
+			      multiplied by, 1 to SETTINGS_PATIENCE_MOST */
 	bool prefetch; /* LMDBIO_PREFETCH: exact look-ahead for moving cursors */
 	const char *around; /* LMDBIO_AROUND: "auto", "0" or "1": guess at what is wanted
 				    next where values are read at random */
@@ -47,11 +49,21 @@ struct settings {
 				     stats_table_join() reads it, or NULL */
 };
 
-enum { SETTINGS_MEMORY_LEAST = 1 << 20, SETTINGS_NODE_LONGEST = 255 };
+enum {
+	SETTINGS_MEMORY_LEAST = 1 << 20,
+	SETTINGS_NODE_LONGEST = 255,
+	SETTINGS_PATIENCE_MOST = 1000
+};
 
 /* Read from the environment once per process, at the first call. A value that makes no sense is
  * one line on standard error and the default. Threads: any. Lifetime: the process's. */
 const struct settings *settings_get(void);
+
+/* The bound on a wait for another process or node, of any unit, that is `usual` where nothing is set. Threads: any. */
+static inline uint64_t settings_patience(uint64_t usual)
+{
+	return usual * settings_get()->patience;
+}
 
 /* Whether a variable ("LMDBIO_IO") takes a value, for a command that sets it by a flag. NULL: it
  * does. Otherwise what it takes, as words that continue "wants". Threads: any. */

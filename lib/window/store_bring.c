@@ -3,6 +3,7 @@
 #include "window/store_private.h"
 
 #include "util/clock.h"
+#include "util/settings.h"
 #include "util/stats.h"
 
 #include <errno.h>
@@ -166,8 +167,8 @@ static void lose_patience(struct store *store, const struct patience *patience)
 	uint64_t now = clock_now(), longer = 2 * store->patience.stopped_ns;
 
 	store->patience.impatient_until = now + IMPATIENT_NS;
-	if (patience->idle < WAIT_IDLE || patience->progress != store->patience.stopped_at ||
-	    !longer)
+	if (patience->idle < settings_patience(WAIT_IDLE) ||
+	    patience->progress != store->patience.stopped_at || !longer)
 		longer = IMPATIENT_NS;
 	if (longer > STOPPED_TIMES * (uint64_t)IMPATIENT_NS)
 		longer = STOPPED_TIMES * (uint64_t)IMPATIENT_NS;
@@ -186,7 +187,8 @@ static bool wait_on(struct store *store, uint64_t offset, struct patience *patie
 		patience->since = now;
 	pthread_mutex_lock(&store->lock);
 	impatient = is_impatient(store);
-	if (!impatient && (patience->idle >= WAIT_IDLE || now - patience->since >= WAIT_NS)) {
+	if (!impatient && (patience->idle >= settings_patience(WAIT_IDLE) ||
+			   now - patience->since >= settings_patience(WAIT_NS))) {
 		lose_patience(store, patience);
 		impatient = true;
 	}

@@ -5,6 +5,7 @@
 # shellcheck source-path=SCRIPTDIR source=cluster_lib.sh disable=SC2034,SC2154
 . "$(dirname "$0")/cluster_lib.sh"
 cluster_begin
+unset LMDBIO_PATIENCE # some are waited for in vain
 make_set img 300 196620
 size=$(file_size img)
 slowfs_start "$scratch/backing" "$scratch/mount"

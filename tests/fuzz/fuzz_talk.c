@@ -93,7 +93,7 @@ static void keeper_open(void)
 		(void)peer_store_keep(&job->store, unit * UNIT, &key, &data);
 	}
 	if (wire_open(&job->wire, sim_comm(0), &rules, &peer_payload, job) ||
-	    pace_open(&job->pace, 2, ASKS))
+	    pace_open(&job->pace, 2, ASKS, 1))
 		abort();
 	(void)wire_step(&job->wire, SECOND);
 	memset(&self, 0, sizeof(self));

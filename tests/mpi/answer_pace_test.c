@@ -19,7 +19,7 @@ static int make(void **state)
 {
 	(void)state;
 	bodies_at = 0;
-	return pace_open(&pace, PEERS, WINDOW);
+	return pace_open(&pace, PEERS, WINDOW, 1);
 }
 
 static int unmake(void **state)
@@ -90,6 +90,19 @@ static void patience_is_bounded_by_this_nodes_own_reads(void **state)
 	assert_int_equal(pace_patience(&pace), PACE_LATE_LEAST);
 }
 
+static void patience_is_multiplied_with_its_bounds(void **state)
+{
+	(void)state;
+	pace_close(&pace);
+	assert_int_equal(pace_open(&pace, PEERS, WINDOW, 20), 0);
+	assert_int_equal(pace_patience(&pace), 20 * PACE_LATE_MOST);
+	for (unsigned i = 0; i < 200; i++)
+		answer(0, i * MS, 10 * MS);
+	assert_int_equal(pace_patience(&pace), 20 * PACE_LATE_LEAST);
+	assert_false(is_late(0, 0, 0, 20 * PACE_LATE_LEAST));
+	assert_true(is_late(0, 0, 0, 20 * PACE_LATE_LEAST + 1));
+}
+
 static void body_has_time_by_its_length(void **state)
 {
 	enum { BODY = 8 << 20 };
@@ -104,7 +117,7 @@ static void body_has_time_by_its_length(void **state)
 	assert_true(is_late(0, 0, BODY, PACE_LATE_LEAST + BODY * pace.byte + 1));
 	assert_false(is_late(0, 0, UINT64_MAX, 60 * PACE_LATE_MOST));
 	pace_close(&pace);
-	assert_int_equal(pace_open(&pace, PEERS, UINT32_MAX), 0);
+	assert_int_equal(pace_open(&pace, PEERS, UINT32_MAX, 1), 0);
 	assert_int_equal(pace.byte, PACE_BYTE_MOST);
 }
 
@@ -392,26 +405,44 @@ static void answer_without_bytes_says_nothing_of_the_pace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(patience_follows_the_usual_answers_within_its_bounds, make, unmake),
-		cmocka_unit_test_setup_teardown(patience_is_bounded_by_this_nodes_own_reads, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			patience_follows_the_usual_answers_within_its_bounds, make, unmake),
+		cmocka_unit_test_setup_teardown(patience_is_bounded_by_this_nodes_own_reads, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(patience_is_multiplied_with_its_bounds, make,
+						unmake),
 		cmocka_unit_test_setup_teardown(body_has_time_by_its_length, make, unmake),
 		cmocka_unit_test_setup_teardown(patience_learns_of_late_answers, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_has_a_window_that_grows_with_its_answers, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_late_once_then_it_is_asked_again_at_once, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_its_bodies_are_slow_then_it_is_on_probation, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_all_bodies_are_as_slow_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_storage_is_as_slow_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_storage_is_not_known_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_few_bodies_are_slow_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_bodies_are_slow_together_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_it_waits_for_storage_then_it_is_asked, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_slow_by_less_than_late_then_readers_wait_for_it_once, make,
+		cmocka_unit_test_setup_teardown(peer_has_a_window_that_grows_with_its_answers, make,
 						unmake),
-		cmocka_unit_test_setup_teardown(peer_when_slow_for_ever_then_readers_wait_for_it_once, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_slow_under_load_then_readers_wait_for_it_seldom, make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_late_once_then_it_is_asked_again_at_once,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(
+			peer_when_its_bodies_are_slow_then_it_is_on_probation, make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_all_bodies_are_as_slow_then_it_is_asked,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_storage_is_as_slow_then_it_is_asked, make,
+						unmake),
+		cmocka_unit_test_setup_teardown(peer_when_storage_is_not_known_then_it_is_asked,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_few_bodies_are_slow_then_it_is_asked,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_bodies_are_slow_together_then_it_is_asked,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(peer_when_it_waits_for_storage_then_it_is_asked,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(
+			peer_when_slow_by_less_than_late_then_readers_wait_for_it_once, make,
+			unmake),
+		cmocka_unit_test_setup_teardown(
+			peer_when_slow_for_ever_then_readers_wait_for_it_once, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			peer_when_slow_under_load_then_readers_wait_for_it_seldom, make, unmake),
 		cmocka_unit_test_setup_teardown(body_has_as_long_as_one_that_is_slow, make, unmake),
-		cmocka_unit_test_setup_teardown(peer_when_it_is_fast_again_then_it_has_its_window_again, make, unmake),
-		cmocka_unit_test_setup_teardown(answer_without_bytes_says_nothing_of_the_pace, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			peer_when_it_is_fast_again_then_it_has_its_window_again, make, unmake),
+		cmocka_unit_test_setup_teardown(answer_without_bytes_says_nothing_of_the_pace, make,
+						unmake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

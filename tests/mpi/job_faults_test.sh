@@ -5,6 +5,7 @@
 # shellcheck source-path=SCRIPTDIR source=job_lib.sh
 . "$(dirname "$0")/job_lib.sh"
 job_begin
+unset LMDBIO_PATIENCE # some are waited for in vain
 make_set img 400 98316
 make_set other 300 98316
 slowfs_start "$scratch/backing" "$scratch/mount"

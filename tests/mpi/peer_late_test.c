@@ -52,7 +52,7 @@ static int make(void **state)
 	}
 	assert_int_equal(peer_store_open_units(&job->store, RECORDS, UNIT), 0);
 	assert_int_equal(wire_open(&job->wire, sim_comm(0), &rules, &peer_payload, job), 0);
-	assert_int_equal(pace_open(&job->pace, RANKS, UINT32_MAX), 0);
+	assert_int_equal(pace_open(&job->pace, RANKS, UINT32_MAX, 1), 0);
 	pthread_cond_init(&test.wait.done, NULL);
 	test.job = job;
 	test.now = 1000;

@@ -233,6 +233,7 @@ program_disturbed() {
 	job_killed=1 job_left "$name"
 }
 
+unset LMDBIO_PATIENCE # some are waited for in vain
 for ranks in 2 4; do
 	program_disturbed STOP 25 1 "$ranks"
 	for nodes_killed in 1 2; do

@@ -11,7 +11,7 @@ top_srcdir=$(cd "${top_srcdir:-$(dirname "$0")/../..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir/build}" && pwd)
 export top_srcdir top_builddir
 . "$top_srcdir/tests/slowfs/slowfs_lib.sh"
-unset LD_PRELOAD LD_LIBRARY_PATH LMDBIO_STORE LMDBIO_IO LMDBIO_MEMORY LMDBIO_SHARE LMDBIO_STAGED LMDBIO_PREFETCH LMDBIO_AROUND LMDBIO_CHECKSUM \
+unset LD_PRELOAD LD_LIBRARY_PATH LMDBIO_STORE LMDBIO_IO LMDBIO_MEMORY LMDBIO_SHARE LMDBIO_STAGED LMDBIO_PATIENCE LMDBIO_PREFETCH LMDBIO_AROUND LMDBIO_CHECKSUM \
 	LMDBIO_STATS LMDBIO_VERBOSE LMDBIO_DISABLE
 library=$top_builddir/compat/.libs
 build=$top_builddir/tests/stores

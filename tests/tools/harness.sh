@@ -15,7 +15,7 @@ core=$(echo "$top_builddir"/compat/.libs/liblmdbio-core-*.so) # what the drop-in
 lmdbio_run=$top_builddir/tools/lmdbio-run
 # Only what a test sets itself may steer the library.
 unset LMDBIO_DISABLE LMDBIO_VERBOSE LMDBIO_IO LMDBIO_STORE LMDBIO_MEMORY LMDBIO_NODE LMDBIO_STAGED LMDBIO_LMDB1 LMDBIO_SHARE \
-	LMDBIO_PREFETCH LMDBIO_AROUND LMDBIO_CHECKSUM LMDBIO_STATS LMDBIO_STATS_AT LD_PRELOAD LD_LIBRARY_PATH
+	LMDBIO_PATIENCE LMDBIO_PREFETCH LMDBIO_AROUND LMDBIO_CHECKSUM LMDBIO_STATS LMDBIO_STATS_AT LD_PRELOAD LD_LIBRARY_PATH
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lmdbio-test.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM

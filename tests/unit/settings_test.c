@@ -24,14 +24,15 @@ static void print_settings(void)
 
 	dprintf(STDERR_FILENO,
 		"io=%s store=%s memory=%" PRIu64 ",%u node=%s share=%d prefetch=%d stats=%d,%s "
-		"staged=%s around=%s%s\n",
+		"staged=%s around=%s patience=%u%s\n",
 		s->io, s->store, s->memory.bytes, s->memory.percent, s->node ? s->node : "-",
 		s->share, s->prefetch, (int)s->stats.how, s->stats.file ? s->stats.file : "-",
-		s->staged ? s->staged : "-", s->around, s->verbose ? " verbose" : "");
+		s->staged ? s->staged : "-", s->around, s->patience, s->verbose ? " verbose" : "");
 }
 
 #define DEFAULTS                                                                                   \
-	"io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- around=auto\n"
+	"io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "              \
+	"around=auto patience=1\n"
 
 static void settings_without_variables_are_the_defaults(void **state)
 {
@@ -51,60 +52,63 @@ static void settings_with_sound_values_take_them(void **state)
 	static const struct variable_case cases[] = {
 		{"LMDBIO_IO", "direct",
 		 "io=direct store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_IO", "PREAD",
 		 "io=pread store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_STORE", "cache",
 		 "io=auto store=cache memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_STORE", "arena",
 		 "io=auto store=arena memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_MEMORY", "64M",
 		 "io=auto store=auto memory=67108864,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=- around=auto\n"},
+		 "staged=- around=auto patience=1\n"},
 		{"LMDBIO_MEMORY", "1048576",
 		 "io=auto store=auto memory=1048576,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=- around=auto\n"},
+		 "staged=- around=auto patience=1\n"},
 		{"LMDBIO_MEMORY", "30%",
 		 "io=auto store=auto memory=0,30 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_NODE", "node 7",
 		 "io=auto store=auto memory=0,0 node=node 7 share=1 prefetch=1 stats=0,- "
-		 "staged=- around=auto\n"},
+		 "staged=- around=auto patience=1\n"},
 		{"LMDBIO_SHARE", "0",
 		 "io=auto store=auto memory=0,0 node=- share=0 prefetch=1 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_PREFETCH", "off",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=0 stats=0,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
+		{"LMDBIO_PATIENCE", "1000",
+		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
+		 "around=auto patience=1000\n"},
 		{"LMDBIO_AROUND", "1",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=1\n"},
+		 "around=1 patience=1\n"},
 		{"LMDBIO_AROUND", "off",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=0\n"},
+		 "around=0 patience=1\n"},
 		{"LMDBIO_AROUND", "True",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=1\n"},
+		 "around=1 patience=1\n"},
 		{"LMDBIO_AROUND", "AUTO", DEFAULTS},
 		{"LMDBIO_STATS", "yes",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=1,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_STATS", "json",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=2,- staged=- "
-		 "around=auto\n"},
+		 "around=auto patience=1\n"},
 		{"LMDBIO_STATS", "/tmp/%h.%p%%",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=3,/tmp/%h.%p%% "
-		 "staged=- around=auto\n"},
+		 "staged=- around=auto patience=1\n"},
 		{"LMDBIO_STAGED", "/proc/../proc",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- "
-		 "staged=/proc around=auto\n"},
+		 "staged=/proc around=auto patience=1\n"},
 		{"LMDBIO_MEMORY", "auto", DEFAULTS},
 		{"LMDBIO_VERBOSE", "1",
 		 "io=auto store=auto memory=0,0 node=- share=1 prefetch=1 stats=0,- staged=- "
-		 "around=auto verbose\n"},
+		 "around=auto patience=1 verbose\n"},
 		{"LMDBIO_VERBOSE", "0", DEFAULTS},
 		{"LMDBIO_VERBOSE", "", DEFAULTS},
 		{"LMDBIO_DISABLE", "", DEFAULTS},
@@ -115,6 +119,7 @@ static void settings_with_sound_values_take_them(void **state)
 		{"LMDBIO_SHARE", "", DEFAULTS},
 		{"LMDBIO_PREFETCH", "", DEFAULTS},
 		{"LMDBIO_AROUND", "", DEFAULTS},
+		{"LMDBIO_PATIENCE", "", DEFAULTS},
 		{"LMDBIO_STATS", "", DEFAULTS},
 		{"LMDBIO_STAGED", "", DEFAULTS},
 	};
@@ -144,6 +149,9 @@ static void settings_with_a_bad_value_say_so_and_keep_the_default(void **state)
 		{"LMDBIO_NODE", "a\tb", "control character"},
 		{"LMDBIO_VERBOSE", "2", "0 or 1"},
 		{"LMDBIO_SHARE", "perhaps", "0 or 1"},
+		{"LMDBIO_PATIENCE", "0", "1 to 1000"},
+		{"LMDBIO_PATIENCE", "1001", "1 to 1000"},
+		{"LMDBIO_PATIENCE", "3s", "1 to 1000"},
 		{"LMDBIO_AROUND", "2", "auto, 0 or 1"},
 		{"LMDBIO_PREFETCH", "2", "0 or 1"},
 		{"LMDBIO_STAGED", "/proc/nothing", "a directory that is there"},

@@ -4,6 +4,7 @@
 #include "store_fixture.h"
 
 #include "arena/arena_private.h"
+#include "util/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,6 +123,18 @@ static void server_when_it_only_is_slow_then_it_is_waited_for_after_a_second(voi
 	assert_int_equal(waits, 20);
 }
 
+static void server_when_it_is_stopped_then_it_is_waited_for_as_long_as_is_set(void **state)
+{
+	struct fixture *f = *state;
+	struct settings *settings = (struct settings *)(uintptr_t)settings_get();
+	uint64_t before = waited;
+
+	settings->patience = 20;
+	assert_int_equal(read_paced(&f->first, 1, 1), 1);
+	assert_in_range(waited - before, UINT64_C(5000000000), UINT64_C(5300000000));
+	settings->patience = 1;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +149,9 @@ int main(void)
 			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			server_when_it_only_is_slow_then_it_is_waited_for_after_a_second, setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			server_when_it_is_stopped_then_it_is_waited_for_as_long_as_is_set, setup,
 			store_teardown),
 	};
 
