@@ -28,8 +28,10 @@ enum {
 	SET_STAGED,
 	SET_LMDB1,
 	SET_SHARE,
+	SET_PATIENCE,
 	SET_PREFETCH,
 	SET_AROUND,
+	SET_CHECKSUM,
 	SET_STATS,
 	SETTINGS
 };
@@ -45,8 +47,10 @@ static const struct {
 	[SET_STAGED] = {"--staged", "LMDBIO_STAGED"},
 	[SET_LMDB1] = {"--lmdb1", "LMDBIO_LMDB1"},
 	[SET_SHARE] = {"--share", "LMDBIO_SHARE"},
+	[SET_PATIENCE] = {"--patience", "LMDBIO_PATIENCE"},
 	[SET_PREFETCH] = {"--prefetch", "LMDBIO_PREFETCH"},
 	[SET_AROUND] = {"--around", "LMDBIO_AROUND"},
+	[SET_CHECKSUM] = {"--checksum", "LMDBIO_CHECKSUM"},
 	[SET_STATS] = {"--stats", "LMDBIO_STATS"},
 };
 
@@ -82,9 +86,13 @@ static const struct tool_option run_options[] = {
 	 "the LMDB 1.0 that writes for programs which were built for it"},
 	{OPTION_SETTING + SET_SHARE, "share", "0|1",
 	 "whether memory is shared with other processes"},
+	{OPTION_SETTING + SET_PATIENCE, "patience", "N",
+	 "wait N times as long for other processes and nodes, 1 to 1000"},
 	{OPTION_SETTING + SET_PREFETCH, "prefetch", "0|1", "whether data is read ahead of need"},
 	{OPTION_SETTING + SET_AROUND, "around", "auto|0|1",
 	 "whether a read at random also brings the pages around the value"},
+	{OPTION_SETTING + SET_CHECKSUM, "checksum", "NAME",
+	 "verify checksums of pages of LMDB 1.0: crc32c, fnv1a, sha256, xxh3 or xxh64"},
 	{OPTION_SETTING + SET_STATS, "stats", "1|json|FILE",
 	 "write the counters at the end: to standard error, as JSON, or into a file"},
 	{0},
