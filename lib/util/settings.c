@@ -327,7 +327,7 @@ static const struct variable {
 	{"LMDBIO_SHARE", parse_boolean, offsetof(struct settings, share), "0 or 1"},
 	{"LMDBIO_MPI", parse_boolean, offsetof(struct settings, mpi), "0 or 1"},
 	{"LMDBIO_MPI_PID", parse_process, offsetof(struct settings, mpi_pid), "a number"},
-	{"LMDBIO_PATIENCE", parse_patience, offsetof(struct settings, patience), "1 to 1000"},
+	{"LMDBIO_PATIENCE", parse_patience, offsetof(struct settings, patience), "a number from 1 to 1000"},
 	{"LMDBIO_PREFETCH", parse_boolean, offsetof(struct settings, prefetch), "0 or 1"},
 	{"LMDBIO_AROUND", parse_around, offsetof(struct settings, around), "auto, 0 or 1"},
 	{"LMDBIO_CHECKSUM", parse_checksum, offsetof(struct settings, checksum),
