@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -64,8 +65,12 @@ static void choice_when_peers_are_slow_then_asked_all_the_same(void **state)
 	atomic_store(&tiers_file(&tiers)->pace, 100000);
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_PEER);
+	/* LMDBIO_PATIENCE=4 times 16. */
+	atomic_store(&tiers_file(&tiers)->pace, 1000000 / 64);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(tiers_choose(&tiers, 1)->source, SOURCE_PEER);
 	/* Too slow: now and then they are. */
-	atomic_store(&tiers_file(&tiers)->pace, 1000);
+	atomic_store(&tiers_file(&tiers)->pace, 1000000 / 65);
 	for (unsigned i = 0; i < 128; i++)
 		file += tiers_choose(&tiers, 1)->source == SOURCE_FILE;
 	assert_true(file > 100 && file < 128);
@@ -98,5 +103,6 @@ int main(void)
 		cmocka_unit_test(choice_when_planned_then_a_long_queue_is_no_reason_to_read_again),
 	};
 
+	setenv("LMDBIO_PATIENCE", "4", 1); /* settings are read once in a process */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
