@@ -91,6 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_settings(n);
 	free((void *)(uintptr_t)settings.node);
 	free((void *)(uintptr_t)settings.stats.file);
+	free((void *)(uintptr_t)settings.staged);
+	free((void *)(uintptr_t)settings.later);
 	settings = initial;
 	free(text);
 	return 0;
