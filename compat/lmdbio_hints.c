@@ -2,6 +2,7 @@
 /* Exports the hints of <lmdbio.h>, and the call for a record by its number. */
 #include "handles.h"
 #include "index/record_index.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <lmdbio.h>
@@ -41,6 +42,7 @@ static struct tree *hint_tree(MDB_txn *txn, MDB_dbi dbi)
 
 EXPORT int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, size_t n)
 {
+	UNCANCELLED;
 	struct tree *tree;
 	bool own;
 	int rc = n && !keys ? EINVAL : hint_check(txn, dbi, &own);
@@ -56,6 +58,7 @@ EXPORT int lmdbio_prefetch_keys(MDB_txn *txn, MDB_dbi dbi, const MDB_val *keys, 
 EXPORT int lmdbio_prefetch_range(MDB_txn *txn, MDB_dbi dbi, const MDB_val *first,
 				 const MDB_val *last)
 {
+	UNCANCELLED;
 	struct tree *tree;
 	bool own;
 	int rc = hint_check(txn, dbi, &own);
@@ -87,6 +90,7 @@ static size_t places_of(const struct record_index *index, bool duplicates, const
 
 EXPORT int lmdbio_prefetch_records(MDB_txn *txn, MDB_dbi dbi, const uint64_t *numbers, size_t n)
 {
+	UNCANCELLED;
 	struct prefetch_place *places;
 	struct record_index *index;
 	struct tree *tree;
@@ -111,6 +115,7 @@ EXPORT int lmdbio_prefetch_records(MDB_txn *txn, MDB_dbi dbi, const uint64_t *nu
 
 EXPORT int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, unsigned stride)
 {
+	UNCANCELLED;
 	static const enum tree_pattern patterns[] = {
 		[LMDBIO_NORMAL] = PATTERN_UNKNOWN,
 		[LMDBIO_SEQUENTIAL] = PATTERN_SEQUENTIAL,
@@ -135,6 +140,7 @@ EXPORT int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, enum lmdbio_advice advice, u
 EXPORT int lmdbio_get_record(MDB_txn *txn, MDB_dbi dbi, uint64_t number, MDB_val *key,
 			     MDB_val *data)
 {
+	UNCANCELLED;
 	struct record_index *index;
 	struct index_place place;
 	int rc;

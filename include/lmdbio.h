@@ -3,7 +3,7 @@
  *
  * The functions stand in the same library as lmdbio's mdb_*: a program links (or finds by dlsym)
  * them in liblmdb.so.0. They work on the handles of <lmdb.h>, also on those that a language's
- * binding made.
+ * binding made. No function is a cancellation point (pthreads(7)), and none of <lmdb.h> that reads is.
  */
 #ifndef LMDBIO_H
 #define LMDBIO_H

@@ -3,6 +3,7 @@
 #include "env/env.h"
 
 #include "origin/origin_find.h"
+#include "util/thread.h"
 #include "util/whole.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ static int origin_ready(MDB_env *env)
 
 int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 {
+	UNCANCELLED;
 	int rc;
 
 	if (!may_be_given(env, flags, txn))
@@ -110,6 +112,7 @@ int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
 
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 {
+	UNCANCELLED;
 	char *name;
 	int fd, rc;
 

@@ -12,6 +12,7 @@
 #include "util/settings.h"
 #include "util/log.h"
 #include "util/stats.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -494,6 +495,7 @@ static int env_open_either(MDB_env *env, const char *path, unsigned flags, mdb_m
 
 int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 {
+	UNCANCELLED;
 	int rc = env_open_either(env, path, flags, mode);
 
 	if (rc && !env->for_later.refused)
@@ -567,6 +569,8 @@ int env_set_assert(MDB_env *env, MDB_assert_func *func)
 
 void env_close(MDB_env *env)
 {
+	UNCANCELLED;
+
 	if (!env)
 		return;
 	if (env->mode == ENV_OWN) {

@@ -18,6 +18,7 @@
 #include "util/memory.h"
 #include "util/settings.h"
 #include "util/stats.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -297,6 +298,7 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 {
 	struct env_store_at *at = &env->store_at;
 	int rc = 0;
+	UNCANCELLED;
 
 	pthread_mutex_lock(&env->choice_lock);
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
@@ -362,6 +364,7 @@ void env_store_forget(MDB_txn *txn)
 void env_store_end(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
+	UNCANCELLED;
 
 	if (txn->snapshot.blocked & SNAPSHOT_FINISHED)
 		return;

@@ -13,6 +13,7 @@
 #include "format/identify.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/thread.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -245,6 +246,8 @@ int for_later_name(MDB_cursor *cursor, MDB_val *key)
 
 int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid)
 {
+	UNCANCELLED;
+
 	if (env->mode != ENV_OWN || !env->later || env->packed)
 		return MDB_INCOMPATIBLE; /* pages of LMDB 0.9 do not say when they were written */
 	return later_dump(env, fd, txnid);
@@ -252,6 +255,7 @@ int env_incr_dumpfd(MDB_env *env, int fd, size_t txnid)
 
 int env_incr_dump(MDB_env *env, const char *path, size_t txnid)
 {
+	UNCANCELLED;
 	int fd, rc;
 
 	if (env->mode != ENV_OWN || !env->later || env->packed)

@@ -11,6 +11,7 @@
 #include "env/env.h"
 
 #include "util/stats.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -168,6 +169,7 @@ static int adopt(MDB_env *env)
 
 int env_adopt(MDB_env *env)
 {
+	UNCANCELLED;
 	int rc = 0;
 
 	pthread_mutex_lock(&adopt_lock);

@@ -123,6 +123,7 @@ static struct stream *look_ahead(struct prefetch *prefetch, struct snapshot *sna
 void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, struct tree *tree,
 		      const struct comparator *order, const MDB_val *key, struct lookup *lookup)
 {
+	UNCANCELLED;
 	struct prefetch *prefetch = (struct prefetch *)watch;
 	struct stream *stream = lookup->ahead;
 
@@ -153,6 +154,7 @@ void stream_looked_up(struct cursor_watch *watch, struct snapshot *snapshot, str
 
 void stream_lost(struct cursor_watch *watch, struct lookup *lookup)
 {
+	UNCANCELLED;
 	const void *stream = lookup->ahead;
 
 	lookup->ahead = NULL;

@@ -116,6 +116,7 @@ static void child_missed(struct prefetch *prefetch, struct snapshot *snapshot,
 void siblings_missed(struct cursor_watch *watch, struct snapshot *snapshot, const struct tree *tree,
 		     const struct comparator *order, const MDB_val *key)
 {
+	UNCANCELLED;
 	struct prefetch *prefetch = (struct prefetch *)watch;
 	enum tree_step step = TREE_CHILD;
 	uint64_t number = tree->record.root, parent, pages;

@@ -393,6 +393,7 @@ static bool cursor_drop(struct prefetch *prefetch, struct cursor *cursor)
 
 void stream_moved(struct cursor_watch *watch, struct cursor *cursor, bool forward)
 {
+	UNCANCELLED;
 	struct prefetch *prefetch = (struct prefetch *)watch;
 	struct stream *stream = cursor->ahead;
 
@@ -436,6 +437,7 @@ static bool is_at_end(const struct cursor *cursor)
 
 void stream_left(struct cursor_watch *watch, struct cursor *cursor)
 {
+	UNCANCELLED;
 	bool ended = is_at_end(cursor);
 
 	if (cursor_drop((struct prefetch *)watch, cursor) && !ended)

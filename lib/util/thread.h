@@ -25,6 +25,26 @@ void thread_name(const char *name);
 void thread_share(unsigned n, const char *name, void (*work)(void *argument, unsigned i),
 		  void *argument);
 
+/* A declaration: from here to the end of its block the program's thread is not cancelled. No call of LMDB that reads
+ * is a cancellation point (pthreads(7)); one of ours that waits for files or other threads would be one, and the thread
+ * would end with locks held. */
+#define UNCANCELLED                                                                                \
+	int uncancelled_before __attribute__((cleanup(thread_cancels), unused)) =                  \
+		thread_uncancelled()
+
+static inline int thread_uncancelled(void)
+{
+	int before;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void thread_cancels(const int *before)
+{
+	(void)pthread_setcancelstate(*before, NULL);
+}
+
 /* What the threads of a crew do. */
 struct crew_work {
 	const char *name; /* of each thread, in at most 15 characters */

@@ -3,6 +3,7 @@
 #include "window/window.h"
 
 #include "format/page.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -72,6 +73,8 @@ static int assure(struct window_view *view, const _Atomic uint64_t *sure, uint64
 {
 	if ((large && !store_is_careful(view->runs)) || store_are_sure(sure, offset, length))
 		return 0;
+
+	UNCANCELLED;
 	return store_assure(view->runs, offset, length);
 }
 
@@ -87,6 +90,8 @@ static inline __attribute__((always_inline)) int bring(struct window_view *view,
 		view->wanted_length = length;
 		return EAGAIN;
 	}
+
+	UNCANCELLED;
 	return tree ? store_bring_tree(store, offset, length) : store_bring(store, offset, length);
 }
 
