@@ -193,7 +193,8 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 
 	if (!cursor_is_ours(cursor))
 		return caller_origin(CALLER)->call.mdb_cursor_txn(cursor);
-	if (cursor_is_own(cursor))
+	/* A cursor that reads may outlive its transaction, which is not looked at then. */
+	if (cursor_is_own(cursor) || !cursor->link)
 		return cursor->txn;
 	/* The original lends a parent's cursor to the nested transaction that runs. */
 	orig = cursor->origin->call.mdb_cursor_txn(cursor->orig);

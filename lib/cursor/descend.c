@@ -423,8 +423,10 @@ int tree_refresh(struct snapshot *snapshot, struct tree *tree)
 {
 	const uint16_t persistent = 0x7fff;
 	struct tree_record record;
-	int rc = tree_find_named(snapshot, tree->home, tree->home_order, tree->name, &record);
+	int rc = MDB_NOTFOUND; /* of a handle that has been closed, which has no name */
 
+	if (tree->name->mv_size)
+		rc = tree_find_named(snapshot, tree->home, tree->home_order, tree->name, &record);
 	/* In a home without any record LMDB does not come as far as looking for the name. */
 	if (rc == MDB_NOTFOUND && tree->home->record.root != PAGE_NONE &&
 	    snapshot->answers & ANSWERS_GONE_IS_BAD_DBI)

@@ -17,8 +17,14 @@ static void tree_begin(MDB_txn *txn, MDB_dbi dbi)
 {
 	struct dbi_slot *slot = &txn->env->slots[dbi];
 
+	struct tree_record record = txn->trees[dbi].record;
+
+	/* The counts stay: of a database that is gone by now the original's mdb_stat() tells what a
+	 * renewed transaction saw before. */
+	record.flags = slot->flags & DBI_PERSISTENT;
+	record.root = PAGE_NONE;
 	txn->trees[dbi] = (struct tree){
-		.record = {.flags = slot->flags & DBI_PERSISTENT, .root = PAGE_NONE},
+		.record = record,
 		.stale = true,
 		.name = &slot->name,
 		.home = &txn->trees[DBI_MAIN],
@@ -90,6 +96,8 @@ void dbi_end(MDB_txn *txn, bool keep)
 	}
 	if (keep && env->dbis < txn->dbis)
 		env->dbis = txn->dbis;
+	if (txn->dbis_most < txn->dbis)
+		txn->dbis_most = txn->dbis;
 	txn->dbis = 0;
 }
 

@@ -276,13 +276,18 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 	return loan->fd < 0 ? errno : 0;
 }
 
+static int origin_fd(const MDB_env *env, int *fd)
+{
+	return env->origin->call.mdb_env_get_fd(env->orig, fd);
+}
+
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
 {
 	char *name = env_data_path(path, flags);
 	struct file_metas look = {.newer = {.page_size = 0}};
-	int rc = 0, container = -1, before;
+	int rc = 0, container = -1, before, fd;
 	bool missing;
 
 	if (!name)
@@ -332,6 +337,9 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		origin_loan_begin(loan);
 		rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 		origin_loan_end();
+		/* Another process was still making the file; the original has waited for that. */
+		if (!rc && !look.newer.page_size && !(rc = origin_fd(env, &fd)))
+			rc = judge_file(fd, &look);
 		*newer = look.newer;
 	}
 	if (loan->fd >= 0)
@@ -504,7 +512,7 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
 }
 
-int env_open_origin(const MDB_env *env, const char *path, unsigned flags, MDB_env **ret)
+int env_open_origin(const MDB_env *env, MDB_env **ret)
 {
 	const struct origin_functions *call = &env->origin->call;
 	unsigned readers;
@@ -520,7 +528,10 @@ int env_open_origin(const MDB_env *env, const char *path, unsigned flags, MDB_en
 	if (env->later)
 		rc = later_open_origin(env, orig);
 	else
-		rc = call->mdb_env_open(orig, path, env_origin_flags(env, flags), env->permissions);
+		/* The parent's map is at that address. */
+		rc = call->mdb_env_open(orig, env->path,
+					env_origin_flags(env, env->flags) & ~MDB_FIXEDMAP,
+					env->permissions);
 	if (rc)
 		call->mdb_env_close(orig);
 	else

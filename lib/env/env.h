@@ -157,6 +157,7 @@ struct MDB_txn {
 	struct lookups lookups; /* kept from one transaction to the next ... */
 	size_t lookups_id;      /* ... of this snapshot */
 	MDB_dbi dbis;        /* 0 once it has ended */
+	MDB_dbi dbis_most;   /* that it has had; what is behind them is zero */
 	uint8_t *dbi_state;  /* enum txn_dbi bits, env->maxdbs of them */
 	struct tree trees[]; /* env->maxdbs of them */
 };
@@ -274,9 +275,8 @@ int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);
 /* What an original calls when it finds its own state wrong; its code tells which one it is. */
 void env_forward_assert(MDB_env *orig, const char *message);
-/* Opens the original's environment once more, by the path where `env` was opened or another path of
- * its file: a forked child needs reader slots of its own. */
-int env_open_origin(const MDB_env *env, const char *path, unsigned flags, MDB_env **orig);
+/* Opens the original's environment once more: a forked child needs reader slots of its own. */
+int env_open_origin(const MDB_env *env, MDB_env **orig);
 
 /* for_later.c: of environments of programs that were built for LMDB 1.0. */
 int for_later_create(MDB_env *env, const struct origin *origin);

@@ -112,14 +112,13 @@ static int same_file(const MDB_env *env, int fd)
 	return errno == EBADF ? MDB_INVALID : errno;
 }
 
-/* Opens what `path` leads to. Returns 0, MDB_INVALID (it is not the file that is open), why that cannot be told, or
- * what the original says. */
-static int open_same(const MDB_env *env, const char *path, unsigned flags, MDB_env **orig)
+/* Opens the file again. MDB_INVALID: its name leads to another one, whose reader slots would be no use. */
+static int open_again(const MDB_env *env, MDB_env **orig)
 {
-	int fd, rc = env_open_origin(env, path, flags, orig);
+	int fd, rc = env_open_origin(env, orig);
 
 	if (rc || env->later)
-		return rc;
+		return rc == ENOENT ? MDB_INVALID : rc;
 	rc = env->origin->call.mdb_env_get_fd(*orig, &fd);
 	if (!rc)
 		rc = same_file(env, fd);
@@ -128,37 +127,22 @@ static int open_same(const MDB_env *env, const char *path, unsigned flags, MDB_e
 	return rc;
 }
 
-/* Opens the file that has no name any more, because another one has taken its place. With a lock file
- * that is refused with MDB_INVALID: reader slots would be those of the other file. */
-static int open_nameless(const MDB_env *env, MDB_env **orig)
-{
-	char path[32];
-	int rc;
-
-	if (env->later || !(env->flags & MDB_NOLOCK))
-		return MDB_INVALID;
-	rc = same_file(env, env->data);
-	if (rc)
-		return rc;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", env->data);
-	return open_same(env, path, env->flags | MDB_NOSUBDIR, orig);
-}
-
+/* Without a lock file there are neither slots nor locks, and what is inherited serves. */
 static int adopt(MDB_env *env)
 {
-	MDB_env *orig;
-	int rc = open_same(env, env->path, env->flags, &orig);
+	bool serves = !env->later && env_origin_flags(env, env->flags) & MDB_NOLOCK;
+	MDB_env *orig = env->orig;
+	int rc = serves ? 0 : open_again(env, &orig);
 
-	if (rc == MDB_INVALID || rc == ENOENT)
-		rc = open_nameless(env, &orig);
 	if (rc)
 		return rc;
-	if (env->later && env->later->readers && (rc = later_lock(env))) {
-		env->origin->call.mdb_env_close(orig);
-		return rc;
-	}
-	if (env->stored && (rc = store_settle(&env->store))) {
-		env->origin->call.mdb_env_close(orig);
+	if (env->later && env->later->readers)
+		rc = later_lock(env);
+	if (!rc && env->stored)
+		rc = store_settle(&env->store);
+	if (rc) {
+		if (!serves)
+			env->origin->call.mdb_env_close(orig);
 		return rc;
 	}
 	env->orig = orig;

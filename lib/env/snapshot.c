@@ -22,7 +22,7 @@ enum {
 	LOOKS_MAX = 100000 /* and after which to take what the original would take */
 };
 
-/* What two looks in a row must agree on for a file to be at rest. */
+/* What two looks in a row must agree on, besides the page, for a file to be at rest. */
 struct meta_ids {
 	size_t id;
 	uint64_t ours, other;
@@ -175,7 +175,7 @@ int snapshot_take(MDB_txn *txn)
 {
 	MDB_env *env = txn->env;
 	struct meta_ids look, newest, before = {0};
-	uint8_t copy[META_LOOK];
+	uint8_t copy[META_LOOK], last[META_LOOK];
 	struct meta meta;
 	size_t id;
 	int rc;
@@ -193,7 +193,8 @@ int snapshot_take(MDB_txn *txn)
 		 * program wrote without the lock file, or the file is damaged. The original
 		 * believes the meta page that the id points to; what it leads to is checked
 		 * anyway. */
-		if (looks && !memcmp(&look, &before, sizeof(look))) {
+		if (looks && !memcmp(&look, &before, sizeof(look)) &&
+		    !memcmp(copy, last, sizeof(copy))) {
 			if (look.id)
 				break;
 			/* The process that makes a lock file writes an id of 0 into it and a
@@ -212,6 +213,7 @@ int snapshot_take(MDB_txn *txn)
 		if (looks == LOOKS_MAX)
 			break;
 		before = look;
+		memcpy(last, copy, sizeof(last));
 		if (looks % LOOKS_YIELD == LOOKS_YIELD - 1)
 			sched_yield();
 		if (txn->slot)

@@ -40,7 +40,9 @@ static MDB_txn *txn_alloc_own(MDB_env *env)
 	fresh.answers = txn->snapshot.answers;
 	txn->snapshot = fresh;
 	txn->dbis = 0;
-	memset(txn->trees, 0, env->maxdbs * (sizeof(struct tree) + 1));
+	memset(txn->trees, 0, txn->dbis_most * sizeof(struct tree));
+	memset(txn->dbi_state, 0, txn->dbis_most);
+	txn->dbis_most = 0;
 	return txn;
 }
 
@@ -171,8 +173,12 @@ int txn_renew(MDB_txn *txn)
 			txn->slot = NULL;
 		}
 	}
-	if (rc)
+	if (rc) {
+		/* With MDB_MAP_RESIZED the original's has another one by now. */
+		if (txn->generation == fork_generation && !txn->env->later)
+			txn->id = txn->env->origin->call.mdb_txn_id(txn->orig);
 		return rc;
+	}
 	rc = snapshot_begin(txn);
 	if (rc) {
 		/* snapshot_take() has unblocked it. */
