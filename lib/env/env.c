@@ -276,11 +276,6 @@ static int container_open(MDB_env *env, const char *path, int container, struct 
 	return loan->fd < 0 ? errno : 0;
 }
 
-static int origin_fd(const MDB_env *env, int *fd)
-{
-	return env->origin->call.mdb_env_get_fd(env->orig, fd);
-}
-
 /* Looks at the file, and has the original open it by the same descriptor if it can. */
 static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode,
 		       struct origin_loan *loan, struct meta *newer)
@@ -338,7 +333,9 @@ static int origin_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_
 		rc = env->origin->call.mdb_env_open(env->orig, path, flags, mode);
 		origin_loan_end();
 		/* Another process was still making the file; the original has waited for that. */
-		if (!rc && !look.newer.page_size && !(rc = origin_fd(env, &fd)))
+		if (!rc && !look.newer.page_size)
+			rc = env->origin->call.mdb_env_get_fd(env->orig, &fd);
+		if (!rc && !look.newer.page_size)
 			rc = judge_file(fd, &look);
 		*newer = look.newer;
 	}
@@ -510,33 +507,6 @@ int env_open(MDB_env *env, const char *path, unsigned flags, mdb_mode_t mode)
 		env_report_failure(env, path, flags, rc);
 	/* Of pages that are encrypted. */
 	return rc == MDB_INCOMPATIBLE && env->for_later.origin ? MDB_ENV_ENCRYPTION : rc;
-}
-
-int env_open_origin(const MDB_env *env, MDB_env **ret)
-{
-	const struct origin_functions *call = &env->origin->call;
-	unsigned readers;
-	MDB_env *orig;
-	int rc = call->mdb_env_create(&orig);
-
-	if (rc)
-		return rc;
-	call->mdb_env_set_userctx(orig, (void *)(uintptr_t)env);
-	if (!call->mdb_env_get_maxreaders(env->orig, &readers))
-		call->mdb_env_set_maxreaders(orig, readers);
-	call->mdb_env_set_mapsize(orig, env->window.length);
-	if (env->later)
-		rc = later_open_origin(env, orig);
-	else
-		/* The parent's map is at that address. */
-		rc = call->mdb_env_open(orig, env->path,
-					env_origin_flags(env, env->flags) & ~MDB_FIXEDMAP,
-					env->permissions);
-	if (rc)
-		call->mdb_env_close(orig);
-	else
-		*ret = orig;
-	return rc;
 }
 
 int env_set_mapsize(MDB_env *env, size_t size)

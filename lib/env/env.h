@@ -275,8 +275,6 @@ int env_set_assert(MDB_env *env, MDB_assert_func *func);
 void env_close(MDB_env *env);
 /* What an original calls when it finds its own state wrong; its code tells which one it is. */
 void env_forward_assert(MDB_env *orig, const char *message);
-/* Opens the original's environment once more: a forked child needs reader slots of its own. */
-int env_open_origin(const MDB_env *env, MDB_env **orig);
 
 /* for_later.c: of environments of programs that were built for LMDB 1.0. */
 int for_later_create(MDB_env *env, const struct origin *origin);

@@ -112,10 +112,38 @@ static int same_file(const MDB_env *env, int fd)
 	return errno == EBADF ? MDB_INVALID : errno;
 }
 
+/* Opens the original's environment once more: a forked child needs reader slots of its own. */
+static int origin_open(const MDB_env *env, MDB_env **ret)
+{
+	const struct origin_functions *call = &env->origin->call;
+	unsigned readers;
+	MDB_env *orig;
+	int rc = call->mdb_env_create(&orig);
+
+	if (rc)
+		return rc;
+	call->mdb_env_set_userctx(orig, (void *)(uintptr_t)env);
+	if (!call->mdb_env_get_maxreaders(env->orig, &readers))
+		call->mdb_env_set_maxreaders(orig, readers);
+	call->mdb_env_set_mapsize(orig, env->window.length);
+	if (env->later)
+		rc = later_open_origin(env, orig);
+	else
+		/* The parent's map is at that address. */
+		rc = call->mdb_env_open(orig, env->path,
+					env_origin_flags(env, env->flags) & ~MDB_FIXEDMAP,
+					env->permissions);
+	if (rc)
+		call->mdb_env_close(orig);
+	else
+		*ret = orig;
+	return rc;
+}
+
 /* Opens the file again. MDB_INVALID: its name leads to another one, whose reader slots would be no use. */
 static int open_again(const MDB_env *env, MDB_env **orig)
 {
-	int fd, rc = env_open_origin(env, orig);
+	int fd, rc = origin_open(env, orig);
 
 	if (rc || env->later)
 		return rc == ENOENT ? MDB_INVALID : rc;

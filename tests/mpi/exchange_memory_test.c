@@ -42,10 +42,22 @@ static void exchange_when_there_is_no_memory_then_it_owes_nothing_and_ends(void 
 	exchange_close(&exchange);
 }
 
+static void bounds_when_patient_are_multiplied_and_beats_are_not(void **state)
+{
+	static const struct exchange_rules rules = {.silent_ns = 10, .owed_ns = 30, .beat_ns = 7};
+	struct exchange_rules patient = exchange_patient(&rules, 20);
+
+	(void)state;
+	assert_int_equal(patient.silent_ns, 200);
+	assert_int_equal(patient.owed_ns, 600);
+	assert_int_equal(patient.beat_ns, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exchange_when_there_is_no_memory_then_it_owes_nothing_and_ends),
+		cmocka_unit_test(bounds_when_patient_are_multiplied_and_beats_are_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
