@@ -340,53 +340,6 @@ static void child_when_its_file_has_no_name_any_more_then_reads_it(void **state)
 	}
 }
 
-static int child_loses_its_rights_and_reads(void *context)
-{
-	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
-		return 3;
-	return child_reads(context);
-}
-
-static int child_changes_its_root_and_reads(void *context)
-{
-	return chroot(room_path("data")) || chdir("/") ? 3 : child_reads(context);
-}
-
-static void
-child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same(void **state)
-{
-	struct inherited in;
-
-	(void)state;
-	if (geteuid())
-		skip(); /* chroot(2) and setresuid(2) are root's */
-	inherited_open(&in, data_make("data"), MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, false);
-	assert_int_equal(chmod(in.path, 0700), 0);
-	assert_int_equal(child_run(child_loses_its_rights_and_reads, &in), 0);
-	assert_int_equal(child_run(child_changes_its_root_and_reads, &in), 0);
-	inherited_close(&in);
-}
-
-static void child_when_the_map_has_a_fixed_address_then_reads(void **state)
-{
-	const uint64_t address = UINT64_C(0x600000000000), at = 24; /* in a meta page */
-	const char *path = data_make("data");
-	struct inherited in;
-	char name[256];
-	int fd;
-
-	(void)state;
-	snprintf(name, sizeof(name), "%s/data.mdb", path);
-	fd = open(name, O_WRONLY | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, &address, sizeof(address), (off_t)at), sizeof(address));
-	assert_int_equal(pwrite(fd, &address, sizeof(address), sysconf(_SC_PAGESIZE) + (off_t)at),
-			 sizeof(address));
-	assert_int_equal(close(fd), 0);
-	inherited_open(&in, path, MDB_RDONLY | MDB_FIXEDMAP, true);
-	assert_int_equal(child_run(child_reads, &in), 0);
-	inherited_close(&in);
-}
-
 /* A loader starts new workers for each epoch, and they leave by _exit(). The table has 126 slots.
  */
 static void three_hundred_workers_in_turn_all_get_a_reader_slot(void **state)
@@ -546,9 +499,6 @@ int main(void)
 		IN_A_ROOM(child_keeps_its_snapshot_when_the_parent_closes),
 		IN_A_ROOM(child_reads_on_when_the_parent_has_ended),
 		IN_A_ROOM(child_when_its_file_has_no_name_any_more_then_reads_it),
-		IN_A_ROOM(
-			child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same),
-		IN_A_ROOM(child_when_the_map_has_a_fixed_address_then_reads),
 		IN_A_ROOM(three_hundred_workers_in_turn_all_get_a_reader_slot),
 		IN_A_ROOM(eight_workers_at_once_read_right_and_leave_no_slot),
 		IN_A_ROOM(grandchild_reads_right),

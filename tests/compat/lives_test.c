@@ -200,6 +200,60 @@ static void cursor_when_its_transaction_has_ended_then_tells_which_it_was(void *
 	mdb_env_close(env);
 }
 
+static int child_reads(void *context)
+{
+	return data_check_env(context, 0);
+}
+
+static int child_loses_its_rights_and_reads(void *context)
+{
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+		return 3;
+	return child_reads(context);
+}
+
+static int child_changes_its_root_and_reads(void *context)
+{
+	return chroot(room_path("data")) || chdir("/") ? 3 : child_reads(context);
+}
+
+static void
+child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same(void **state)
+{
+	const char *path = data_make("data");
+	MDB_env *env;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* chroot(2) and setresuid(2) are root's */
+	env = env_opened(path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0);
+	assert_int_equal(chmod(path, 0700), 0);
+	assert_int_equal(child_run(child_loses_its_rights_and_reads, env), 0);
+	assert_int_equal(child_run(child_changes_its_root_and_reads, env), 0);
+	mdb_env_close(env);
+}
+
+static void child_when_the_map_has_a_fixed_address_then_reads(void **state)
+{
+	const uint64_t address = UINT64_C(0x600000000000), at = 24; /* in a meta page */
+	const char *path = data_make("data");
+	char name[256];
+	MDB_env *env;
+	int fd;
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/data.mdb", path);
+	fd = open(name, O_WRONLY | O_CLOEXEC);
+	for (int page = 0; page < 2; page++)
+		assert_int_equal(pwrite(fd, &address, sizeof(address),
+					page * sysconf(_SC_PAGESIZE) + (off_t)at),
+				 sizeof(address));
+	assert_int_equal(close(fd), 0);
+	env = env_opened(path, MDB_RDONLY | MDB_FIXEDMAP, 0);
+	assert_int_equal(child_run(child_reads, env), 0);
+	mdb_env_close(env);
+}
+
 struct creation {
 	const char *from; /* a data set that is whole */
 	char path[256];
@@ -297,6 +351,8 @@ int main(void)
 		CASE(renewal_when_the_file_has_outgrown_the_map_then_the_new_id_is_told),
 		CASE(transaction_when_many_databases_are_allowed_then_touches_those_in_use),
 		CASE(cursor_when_its_transaction_has_ended_then_tells_which_it_was),
+		CASE(child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same),
+		CASE(child_when_the_map_has_a_fixed_address_then_reads),
 		CASE(environment_when_another_process_makes_it_then_open_waits),
 	};
 
