@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: OLDAP-2.8
 # A program that was built for LMDB 1.0 has lmdbio's liblmdb.so.1: it reads data files of both formats with LMDB 1.0's
 # answers, and an LMDB 1.0 does the rest if there is one. LMDBIO_TEST_LMDB1 names a real one to compare with.
-# shellcheck disable=SC2086 # $way: words of a command
+# shellcheck disable=SC2086 # $way, $flags, $stand_in: words of a command
 # shellcheck source-path=SCRIPTDIR source=../tools/harness.sh
 . "$(dirname "$0")/../tools/harness.sh"
 need nm readelf
@@ -39,10 +39,23 @@ sed 's/LMDB \(0\.9\.[0-9]*: (\)/lmdb \1/' "$top_builddir/lib/origin/liborigin.a"
 $cc -fPIC -fvisibility=hidden -c -o hidden.o "$top_srcdir/tests/data/origin_stderr.c"
 flags="-fPIC -O2 -w -I$top_srcdir/lib -I$top_srcdir/tests -DBUNDLED_MAJOR=1 -DBUNDLED_MINOR=0 -DBUNDLED_PATCH=1"
 mkdir original
-# shellcheck disable=SC2086
-$cc $flags -shared -Wl,-soname,liblmdb.so.1 -Wl,--exclude-libs,ALL -o original/liblmdb.so.1 "$sources/later_original.c" \
-	"$sources/later_names.c" "$sources/bundled_lmdb.c" "$sources/bundled_names.c" hidden.o bundled.a -pthread
+$cc $flags -c "$sources/later_original.c" "$sources/later_names.c" "$sources/bundled_lmdb.c" "$sources/bundled_names.c"
+stand_in="-Wl,--exclude-libs,ALL later_original.o later_names.o bundled_lmdb.o bundled_names.o hidden.o bundled.a -pthread"
+$cc -shared -Wl,-soname,liblmdb.so.1 -o original/liblmdb.so.1 $stand_in
 $cc -O1 -I"$top_srcdir/lib" -o program "$sources/later_program.c" original/liblmdb.so.1
+$cc -O1 -I"$top_srcdir/lib" -o calls "$sources/later_calls.c" original/liblmdb.so.1
+# The same with an LMDB 1.0 inside: its calls come to a library that is preloaded.
+$cc $flags -shared -o inside.so "$sources/later_calls.c" $stand_in
+cat > inside.c <<'END'
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+	void *module = dlopen("./inside.so", RTLD_NOW);
+	int (*run)(int, char **) = module ? (int (*)(int, char **))dlsym(module, "main") : 0;
+	return run ? run(argc, argv) : 2;
+}
+END
+$cc -o inside inside.c
 # The same functions of 0.9's library: what its program does beside the other one.
 printf '%s\n' '#include <lmdb.h>' '#include <stdio.h>' 'int main(int argc, char **argv)' '{' 'MDB_env *env; int major;' \
 	'(void)argc; mdb_version(&major, NULL, NULL);' 'if (mdb_env_create(&env)) return 1;' \
@@ -173,6 +186,61 @@ status encrypted_file_is_refused 1 found LMDBIO_VERBOSE=1 ./program dump encrypt
 judge encrypted_file_has_the_code_of_lmdb_1_0 grep -q '^open: -30776,' out
 says encryption_is_named 'its pages are encrypted'
 
+# --- the functions that LMDB 0.9 does not have -----------------------------------------------------------
+status functions_read 0 found ./calls reading later
+cat > expected <<'END'
+rollback before opening: 22
+dump before opening: -30784
+load: -30770
+rollback: -30770
+dump to a descriptor: 0
+dump: 0
+dump onto a file: 1
+dump of nothing new: 0
+prepare: -30770
+END
+same functions_reading_have_the_codes_of_lmdb_1_0 expected out
+same dumps_by_name_and_by_descriptor_are_the_same dump dump.fd
+judge dump_has_the_pages_of_the_file test "$(wc -c < dump)" -gt 100000
+judge dump_of_nothing_new_is_empty sh -c 'test -e dump.none && test ! -s dump.none'
+status functions_get_strange_handles 0 found ./calls strange later
+judge strange_handles_are_refused_twenty_times test "$(grep -c ': 22$' out)" -eq 20
+judge strange_cursors_are_at_no_database test "$(grep -c '^at a database: 0$' out)" -eq 2
+judge strange_handles_make_no_file test ! -e strange
+status lists_are_sorted 0 found ./calls lists later
+{
+	printf '%s\n' 'an empty list: 0' 'room for three: 0' 'moved 0' 'pairs 1000, wrong 0, place 500' 'place in an empty list: 1'
+	for _ in 1 2 3 4 5; do
+		printf '%s\n' 'insert: 0' 'insert once more: -1'
+	done
+	printf '%s\n' '10 1 1' '20 3 1' '30 2 1' '40 4 1' '50 0 1' 'places 1 4 6'
+	for _ in 1 2 3 4 5; do
+		echo 'append: 0'
+	done
+	echo 'places 2 5'
+} > expected
+same lists_have_the_order_of_lmdb expected out
+# A library for LMDB 0.9 opens an environment, and this program uses its handles.
+cat > opens.c <<'END'
+#include <lmdb.h>
+MDB_env *open_writing(const char *path)
+{
+	MDB_env *env;
+	return mdb_env_create(&env) || mdb_env_open(env, path, 0, 0644) ? 0 : env;
+}
+MDB_txn *begin(MDB_env *env, unsigned flags)
+{
+	MDB_txn *txn;
+	return mdb_txn_begin(env, 0, flags, &txn) ? 0 : txn;
+}
+END
+$cc -shared -fPIC -o opens.so opens.c -llmdb
+mkdir earlier.db
+printf '%s\n' 'dump to a descriptor: -30784' 'dump: -30784' 'load: 22' 'rollback: 22' 'flags: 0' 0 'prepare: -30784' \
+	'flags: 0' 20000 'prepare: -30784' > expected
+status functions_get_handles_of_0_9 0 found ./calls earlier earlier.db ./opens.so
+same handles_of_0_9_have_no_functions_of_1_0 expected out
+
 # --- with an original ----------------------------------------------------------------------------------
 LMDBIO_LMDB1=$scratch/original/liblmdb.so.1
 mkdir new
@@ -196,6 +264,71 @@ for way in found "preloaded $later" "preloaded $dropin:$later" "preloaded $later
 done
 status disabled_has_the_original 0 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
 says disabled_is_forwarded 'forwarded, lmdbio is disabled'
+
+# What the original is called with: by the program alone, by lmdbio for the program and for a module with that LMDB inside.
+mkdir calls.db
+both() {
+	"$@" 2>&1 | grep -v lmdbio
+}
+both env LD_LIBRARY_PATH=original ./calls writing calls.db > expected
+judge stand_in_has_all_calls test "$(grep -c "^the original's" expected)" -eq 12
+judge stand_in_knows_its_environment sh -c '! grep -q another expected'
+both found ./calls writing calls.db > out
+same functions_are_passed_on_with_all_arguments expected out
+both preloaded "$dropin:$later" ./inside writing calls.db > out
+same functions_of_an_lmdb_inside_are_passed_on expected out
+
+# A module with functions for pages.
+cat > crypto.c <<'END'
+#include "origin/lmdb_later.h"
+#include <string.h>
+static int key_of(const char *text, MDB_val *key)
+{
+	memset(key->mv_data, *text, key->mv_size);
+	return 0;
+}
+static int encrypt(const MDB_val *source, MDB_val *result, const MDB_val *key, int encrypts)
+{
+	return !source + !result + !key + encrypts;
+}
+static void sum(const MDB_val *source, MDB_val *result, const MDB_val *key)
+{
+	memset(result->mv_data, !source + !key, result->mv_size);
+}
+MDB_crypto_funcs *MDB_crypto(void)
+{
+	static MDB_crypto_funcs functions = {key_of, encrypt, sum, 16, 12, 8};
+	return &functions;
+}
+MDB_crypto_funcs *hooks_of_another_name(void)
+{
+	static MDB_crypto_funcs functions = {key_of, encrypt, sum, 24, 12, 8};
+	return &functions;
+}
+END
+$cc -shared -fPIC -I"$top_srcdir/lib" -o crypto.so crypto.c
+both found ./calls module later ./crypto.so > out
+sums="the original's mdb_env_set_checksum of its environment: 1 8"
+encrypts="the original's mdb_env_set_encrypt of its environment: 1 12"
+cat > expected <<END
+0: the module has no function of that name
+key 16
+$sums
+key 70 70 70 70 70 70 70 70 70 70 70 70 70 70 70 70
+$encrypts
+$sums
+key 70 61 73 73 70 68 72 61 73 65 00 00 00 00 00 00
+$encrypts
+$sums
+key 61 20 70 61 73 73 70 68 72 61 73 65 20 6c 6f 6e
+$encrypts
+none of these encrypts
+$sums
+$sums
+loaded 0
+key 24
+END
+same module_sets_up_an_environment expected out
 LMDBIO_LMDB1=none
 status disabled_without_an_original_is_refused 1 found LMDBIO_DISABLE=1 LMDBIO_VERBOSE=1 ./program dump new
 says disabled_without_an_original_is_told 'LMDBIO_DISABLE takes an LMDB 1.0'
