@@ -22,7 +22,9 @@ EXPORT size_t mdb_txn_id(MDB_txn *txn)
 
 EXPORT int mdb_txn_commit(MDB_txn *txn)
 {
-	return txn_is_ours(txn) ? txn_commit(txn) : caller_origin(CALLER)->call.mdb_txn_commit(txn);
+	if (txn_is_ours(txn))
+		return txn_commit(txn);
+	return origin_leave(origin_enter(caller_origin(CALLER))->call.mdb_txn_commit(txn));
 }
 
 EXPORT void mdb_txn_abort(MDB_txn *txn)
