@@ -193,15 +193,15 @@ EXPORT MDB_txn *mdb_cursor_txn(MDB_cursor *cursor)
 
 	if (!cursor_is_ours(cursor))
 		return caller_origin(CALLER)->call.mdb_cursor_txn(cursor);
-	/* A cursor that reads may outlive its transaction, which is not looked at then. */
+	/* A reader's cursor may outlive its transaction, of which only the address is left then. */
 	if (cursor_is_own(cursor) || !cursor->link)
 		return cursor->txn;
 	/* The original lends a parent's cursor to the nested transaction that runs. */
 	orig = cursor->origin->call.mdb_cursor_txn(cursor->orig);
-	for (txn = cursor->txn; txn; txn = txn->child)
-		if (txn->orig == orig)
-			return txn;
-	return cursor->txn;
+	txn = cursor->txn;
+	while (txn->orig != orig && txn->child)
+		txn = txn->child;
+	return txn;
 }
 
 EXPORT MDB_dbi mdb_cursor_dbi(MDB_cursor *cursor)

@@ -18,6 +18,8 @@ extern unsigned bundled_opens __attribute__((weak)), bundled_copies __attribute_
 
 /* Where lmdbio is in the process. */
 int lmdbio_serves(const MDB_env *env) __attribute__((weak));
+int lmdbio_advise(MDB_txn *txn, MDB_dbi dbi, unsigned advice, unsigned stride)
+	__attribute__((weak));
 
 static void must(const char *what, int rc)
 {
@@ -104,6 +106,16 @@ void module_read(MDB_env *env)
 			sum = sum * 31 + ((unsigned char *)data.mv_data)[i];
 	}
 	printf("records %lu, sum %lu, %s\n", count, sum, mdb_strerror(rc));
+	/* The same handles serve once more. */
+	mdb_txn_reset(txn);
+	must("renew", mdb_txn_renew(txn));
+	must("dbi", mdb_dbi_open(txn, "dups", 0, &dbi));
+	must("renew", mdb_cursor_renew(txn, cursor));
+	must("last", mdb_cursor_get(cursor, &key, &data, MDB_LAST));
+	printf("last %.*s, %d\n", (int)key.mv_size, (char *)key.mv_data,
+	       mdb_cursor_txn(cursor) == txn);
+	if (lmdbio_serves)
+		must("advise", lmdbio_advise(txn, dbi, 0, 0));
 	mdb_cursor_close(cursor);
 	mdb_txn_abort(txn);
 }
@@ -125,6 +137,9 @@ void module_copy(MDB_env *env, const char *path)
 			must("copy3", mdb_env_copy3(env, name, MDB_CP_COMPACT, txn));
 		if (way > 3 && (fd = open(name, O_WRONLY | O_CREAT, 0600)) >= 0) {
 			if (way == 4)
+				must("copyfd", mdb_env_copyfd(env, fd) || ftruncate(fd, 0) ||
+						       lseek(fd, 0, SEEK_SET));
+			if (way == 4)
 				must("copyfd2", mdb_env_copyfd2(env, fd, 0));
 			else if (&bundled_opens)
 				must("copyfd3", mdb_env_copyfd3(env, fd, MDB_CP_COMPACT, txn));
@@ -140,11 +155,13 @@ void module_state(MDB_env *env)
 	MDB_stat stat;
 	int dead = -1;
 
+	must("userctx", mdb_env_set_userctx(env, &dead));
 	must("info", mdb_env_info(env, &info));
 	must("stat", mdb_env_stat(env, &stat));
 	must("check", mdb_reader_check(env, &dead));
-	printf("map %zu, last %zu, entries %zu, keys %d, dead %d\n", info.me_mapsize,
-	       info.me_last_txnid, stat.ms_entries, mdb_env_get_maxkeysize(env), dead);
+	printf("map %zu, last %zu, entries %zu, keys %d, dead %d, context %d\n", info.me_mapsize,
+	       info.me_last_txnid, stat.ms_entries, mdb_env_get_maxkeysize(env), dead,
+	       mdb_env_get_userctx(env) == &dead);
 }
 
 void module_close(MDB_env *env)

@@ -7,6 +7,7 @@
 #include "origin/origin.h"
 
 #include <fcntl.h>
+#include <lmdbio.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -487,6 +488,82 @@ static void parent_begins_while_a_child_copies(void **state)
 	}
 }
 
+/* The first call that the child makes with the transaction; the cursors follow. */
+static int child_gets(void *context)
+{
+	struct inherited *in = context;
+	MDB_val key = {10, (void *)(uintptr_t) "00000042_k"}, value;
+	int rc = mdb_get(in->txn, 1, &key, &value);
+
+	if (rc || !data_is_record(42, 0, &key, &value))
+		return rc ? rc : 2;
+	return child_reads(in);
+}
+
+static void child_that_gets_first_gets_right_data(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 3; kind++) {
+		char name[20];
+		struct inherited in;
+
+		snprintf(name, sizeof(name), "data%u", kind);
+		inherited_open(&in, data_make(name), kinds[kind], true);
+		assert_int_equal(child_run(child_gets, &in), 0);
+		assert_int_equal(data_check(in.txn, 0), 0);
+		inherited_close(&in);
+	}
+}
+
+/* How many calls do not say MDB_BAD_TXN. */
+static int child_without_its_snapshot(void *context)
+{
+	struct inherited *in = context;
+	MDB_val key = {10, (void *)(uintptr_t) "00000042_k"}, value;
+	MDB_cursor *cursor;
+	MDB_stat stat;
+	size_t count;
+	MDB_dbi dbi;
+	int codes[] = {
+		mdb_get(in->txn, 1, &key, &value),
+		mdb_cursor_get(in->cursor, &key, &value, MDB_NEXT),
+		mdb_cursor_open(in->txn, 1, &cursor),
+		mdb_cursor_renew(in->txn, in->cursor),
+		mdb_cursor_count(in->cursor, &count),
+		mdb_stat(in->txn, 1, &stat),
+		mdb_dbi_open(in->txn, NULL, 0, &dbi),
+		lmdbio_advise(in->txn, 1, LMDBIO_RANDOM, 0),
+		lmdbio_prefetch_keys(in->txn, 1, &key, 1),
+		lmdbio_prefetch_range(in->txn, 1, NULL, NULL),
+		lmdbio_prefetch_records(in->txn, 1, &(uint64_t){0}, 1),
+		lmdbio_get_record(in->txn, 1, 0, &key, &value),
+	};
+	int others = 0;
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		others += codes[i] != MDB_BAD_TXN;
+	mdb_cursor_close(in->cursor);
+	mdb_txn_abort(in->txn);
+	return others ? others : data_check_env(in->env, 3);
+}
+
+/* A child has no slot for a snapshot that is no longer the newest: its pages may be reused. */
+static void child_that_inherits_an_older_snapshot_gets_nothing_of_it(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 2; kind++) {
+		char name[20];
+		struct inherited in;
+
+		snprintf(name, sizeof(name), "data%u", kind);
+		inherited_open(&in, data_make(name), kinds[kind], true);
+		assert_int_equal(data_rewrite(in.path, 3), 0);
+		assert_int_equal(child_run(child_without_its_snapshot, &in), 0);
+		assert_int_equal(data_check(in.txn, 0), 0);
+		inherited_close(&in);
+	}
+}
+
 int main(void)
 {
 #define IN_A_ROOM(test) cmocka_unit_test_setup_teardown(test, room_begin, room_end)
@@ -504,6 +581,8 @@ int main(void)
 		IN_A_ROOM(grandchild_reads_right),
 		IN_A_ROOM(child_that_copies_gets_right_data),
 		IN_A_ROOM(parent_begins_while_a_child_copies),
+		IN_A_ROOM(child_that_gets_first_gets_right_data),
+		IN_A_ROOM(child_that_inherits_an_older_snapshot_gets_nothing_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

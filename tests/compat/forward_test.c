@@ -4,7 +4,9 @@
 
 #include "origin/origin.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <lmdbio.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -167,6 +169,94 @@ static void compare_functions_of_a_writer_give_the_order(void **state)
 	}
 }
 
+/* Of a reader: its transaction may end before the cursor does, which another one then takes. */
+static void cursor_of_a_reader_is_renewed(void **state)
+{
+	MDB_val key = text("key"), value = text("one");
+	MDB_cursor *cursor;
+	MDB_txn *txn, *other;
+	MDB_dbi dbi;
+
+	(void)state;
+	txn = begin(NULL, NULL, 0, &dbi);
+	assert_int_equal(put(txn, dbi, "key", "one"), 0);
+	assert_int_equal(mdb_txn_commit(txn), 0);
+	assert_int_equal(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	assert_int_equal(mdb_cursor_open(txn, dbi, &cursor), 0);
+	assert_ptr_equal(mdb_cursor_txn(cursor), txn);
+	mdb_txn_abort(txn);
+	assert_ptr_equal(mdb_cursor_txn(cursor), txn);
+	txn = begin(NULL, NULL, 0, &dbi);
+	assert_int_equal(put(txn, dbi, "key", "two"), 0);
+	assert_int_equal(mdb_txn_commit(txn), 0);
+	assert_int_equal(mdb_txn_begin(env, NULL, MDB_RDONLY, &other), 0);
+	assert_int_equal(mdb_cursor_renew(other, cursor), 0);
+	assert_ptr_equal(mdb_cursor_txn(cursor), other);
+	assert_int_equal(mdb_cursor_get(cursor, &key, &value, MDB_FIRST), 0);
+	assert_true(is_text(&key, "key") && is_text(&value, "two"));
+	mdb_cursor_close(cursor);
+	mdb_txn_abort(other);
+}
+
+static void cursor_is_lent_to_the_nested_transaction(void **state)
+{
+	MDB_txn *outer, *inner, *innermost;
+	MDB_cursor *cursor;
+	MDB_dbi dbi;
+
+	(void)state;
+	outer = begin(NULL, NULL, 0, &dbi);
+	assert_int_equal(mdb_cursor_open(outer, dbi, &cursor), 0);
+	inner = begin(outer, NULL, 0, &dbi);
+	assert_ptr_equal(mdb_cursor_txn(cursor), inner);
+	innermost = begin(inner, NULL, 0, &dbi);
+	assert_ptr_equal(mdb_cursor_txn(cursor), innermost);
+	mdb_txn_abort(innermost);
+	assert_ptr_equal(mdb_cursor_txn(cursor), inner);
+	assert_int_equal(mdb_txn_commit(inner), 0);
+	assert_ptr_equal(mdb_cursor_txn(cursor), outer);
+	mdb_txn_abort(outer);
+}
+
+static void wrong_handles_say_what_the_original_says(void **state)
+{
+	MDB_cursor *cursor, *forwarded;
+	MDB_txn *txn, *own;
+	MDB_val key, value;
+	MDB_env *reader;
+	MDB_dbi dbi;
+
+	(void)state;
+	txn = begin(NULL, NULL, 0, &dbi);
+	assert_int_equal(mdb_cursor_open(txn, 99, &cursor), EINVAL);
+	assert_int_equal(mdb_set_relfunc(txn, dbi, NULL), 0);
+	assert_int_equal(mdb_set_relfunc(txn, 99, NULL), EINVAL);
+	assert_int_equal(mdb_set_relctx(txn, dbi, NULL), 0);
+	assert_int_equal(mdb_set_relctx(txn, 99, NULL), EINVAL);
+	assert_int_equal(lmdbio_get_record(txn, dbi, 0, &key, &value), ENOTSUP);
+	assert_int_equal(lmdbio_advise(txn, dbi, LMDBIO_RANDOM, 0), 0);
+	assert_int_equal(lmdbio_advise(txn, 99, LMDBIO_RANDOM, 0), EINVAL);
+	mdb_txn_abort(txn);
+	/* One that the original reads, and one that lmdbio reads. */
+	assert_int_equal(mdb_env_create(&reader), 0);
+	assert_int_equal(mdb_env_open(reader, data_make("read"), MDB_RDONLY, 0), 0);
+	assert_int_equal(mdb_txn_begin(reader, NULL, MDB_RDONLY, &own), 0);
+	assert_int_equal(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	assert_int_equal(mdb_cursor_open(own, dbi, &cursor), 0);
+	assert_int_equal(mdb_cursor_open(txn, dbi, &forwarded), 0);
+	if (lmdbio_serves(reader) == LMDBIO_READS) {
+		assert_int_equal(mdb_cursor_renew(txn, cursor), EINVAL);
+		assert_int_equal(mdb_cursor_renew(own, forwarded), EINVAL);
+	}
+	assert_int_equal(mdb_cursor_renew(txn, NULL), EINVAL);
+	assert_int_equal(mdb_cursor_renew(NULL, cursor), EINVAL);
+	mdb_cursor_close(cursor);
+	mdb_cursor_close(forwarded);
+	mdb_txn_abort(own);
+	mdb_txn_abort(txn);
+	mdb_env_close(reader);
+}
+
 static void assertion_failed(MDB_env *failed, const char *message)
 {
 	(void)failed, (void)message;
@@ -232,6 +322,9 @@ int main(void)
 		IN_A_ROOM(nested_transactions_commit_into_their_parent_or_vanish),
 		IN_A_ROOM(cursor_of_a_writer_puts_gets_and_deletes),
 		IN_A_ROOM(compare_functions_of_a_writer_give_the_order),
+		IN_A_ROOM(cursor_of_a_reader_is_renewed),
+		IN_A_ROOM(cursor_is_lent_to_the_nested_transaction),
+		IN_A_ROOM(wrong_handles_say_what_the_original_says),
 		IN_A_ROOM(assert_function_is_taken_and_taken_back),
 		IN_A_ROOM(version_is_the_originals),
 		IN_A_ROOM(copies_by_descriptor_hold_the_data),
