@@ -62,6 +62,16 @@ static void check_size(const char *text)
 		abort();
 }
 
+/* A process reads its settings once, and keeps the copies of values. */
+static void settings_free(void)
+{
+	const char *const copies[] = {settings.node, settings.stats.file, settings.stats_at,
+				      settings.staged, settings.later};
+
+	for (unsigned i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
+		free((void *)(uintptr_t)copies[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct settings initial;
@@ -89,10 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settings_read();
 	environ = saved;
 	check_settings(n);
-	free((void *)(uintptr_t)settings.node);
-	free((void *)(uintptr_t)settings.stats.file);
-	free((void *)(uintptr_t)settings.staged);
-	free((void *)(uintptr_t)settings.later);
+	settings_free();
 	settings = initial;
 	free(text);
 	return 0;
