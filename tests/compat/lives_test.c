@@ -161,6 +161,13 @@ static void renewal_when_the_file_has_outgrown_the_map_then_the_new_id_is_told(v
 	mdb_env_close(env);
 }
 
+/* AddressSanitizer's calloc(3) touches memory of its own, in the original's transactions too. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MOST_FAULTS = 20000 };
+#else
+enum { MOST_FAULTS = 1000 };
+#endif
+
 static uint64_t faults_so_far(void)
 {
 	struct rusage usage;
@@ -179,7 +186,7 @@ static void transaction_when_many_databases_are_allowed_then_touches_those_in_us
 	before = faults_so_far();
 	for (unsigned i = 0; i < 3; i++)
 		mdb_txn_abort(txn_begun(env));
-	assert_true(faults_so_far() - before < 1000);
+	assert_true(faults_so_far() - before < MOST_FAULTS);
 	mdb_env_close(env);
 }
 
@@ -235,7 +242,7 @@ child_when_it_could_not_open_the_file_then_reads_without_locks_all_the_same(void
 
 static void child_when_the_map_has_a_fixed_address_then_reads(void **state)
 {
-	const uint64_t address = UINT64_C(0x600000000000), at = 24; /* in a meta page */
+	const uint64_t address = UINT64_C(0x300000000000), at = 24; /* in a meta page */
 	const char *path = data_make("data");
 	char name[256];
 	MDB_env *env;
