@@ -94,8 +94,9 @@ void arena_prepare(struct arena *arena, uint64_t first, uint64_t count);
 bool arena_may_prepare(const struct arena *arena, uint64_t chunk);
 
 /* Where bytes of one claimed chunk may be put directly, instead of by arena_fill(): memory that is
- * there and stays at least until the claim is given back. NULL: there is none. The rules of
- * arena_fill() hold for it. */
+ * there and stays at least until the claim is given back. NULL: there is none. Only blocks that are
+ * reserved and not published may be read or decoded into: readers see at once what stands in the others, and what
+ * a failed read has left there. */
 uint8_t *arena_place(const struct arena *arena, uint64_t offset, uint64_t length);
 
 /* Whether a chunk is half of a huge page, with its neighbour up to or from a multiple of

@@ -455,7 +455,7 @@ static inline bool store_keeps(const struct store *store)
 	return atomic_load(&store->granted.keeps);
 }
 
-/* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place. */
+/* Where a PLAN_LOAD may be read to instead of into a buffer; NULL: there is no such place, or a part of it is in use. */
 void *store_place(const struct store_load *load);
 /* Makes memory for what a scan will plan next, behind `offset` or before it, as far as that pays.
  */

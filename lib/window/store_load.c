@@ -286,7 +286,9 @@ enum store_plan store_plan(struct store *store, uint64_t offset, uint64_t *lengt
 
 void *store_place(const struct store_load *load)
 {
-	return load->arena && !load->passed_on
+	/* Readers may be looking at blocks that are published. A decoder leaves other bytes there for a moment,
+	 * and for good if it fails or its process ends. */
+	return load->arena && !load->passed_on && load->blocks * ARENA_BLOCK == load->length
 		       ? arena_place(load->arena, load->offset, load->length)
 		       : NULL;
 }

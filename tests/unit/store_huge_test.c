@@ -5,6 +5,7 @@
 
 #include "arena/arena_private.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,6 +151,73 @@ static void halves_when_a_newer_snapshot_comes_then_the_file_is_shown(void **sta
 	assert_right(&f->first, 0, SIZE);
 }
 
+/* A kernel without huge pages shows the same bytes. */
+static void be_huge(struct arena *arena)
+{
+	struct arena_group *group = arena_group_need(arena, PAIR, arena->row);
+
+	assert_non_null(group);
+	atomic_fetch_or(&group->huge[PAIR % ARENA_GROUP / 64], UINT64_C(3) << PAIR % 64);
+}
+
+/* As a container's look-ahead: a chunk comes in one piece, whatever of it is there. */
+static void plan_whole(struct reader *reader, uint64_t chunk, struct store_load *load)
+{
+	uint64_t length = ARENA_CHUNK;
+
+	reader->store.piece = ARENA_CHUNK;
+	store_scan(&reader->store, 1);
+	assert_int_equal(store_plan(&reader->store, chunk * ARENA_CHUNK, &length, 0, load),
+			 PLAN_LOAD);
+	store_scan(&reader->store, -1);
+	assert_int_equal(load->length, ARENA_CHUNK);
+}
+
+/* A decoder that fails has written anything. */
+static void decode_in_vain(struct reader *reader, const struct store_load *load)
+{
+	uint8_t *buffer = malloc(load->length), *place = store_place(load);
+
+	assert_non_null(buffer);
+	memset(place ? place : buffer, 0xee, load->length);
+	assert_int_equal(store_finish(&reader->store, load, place ? place : buffer, EBADMSG, 0),
+			 EBADMSG);
+	free(buffer);
+}
+
+static void half_when_a_block_of_it_is_in_use_then_nothing_is_decoded_over_it(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t used = PAIR * (uint64_t)ARENA_CHUNK + 100 * ARENA_BLOCK;
+	struct store_load load;
+
+	assert_int_equal(store_bring(&f->second.store, used, ARENA_BLOCK), 0);
+	assert_int_equal(store_bring(&f->first.store, 0, ARENA_CHUNK), 0);
+	be_huge(f->first.store.arena);
+	plan_whole(&f->first, PAIR, &load);
+	assert_int_equal(load.blocks, ARENA_BLOCKS - 1);
+	assert_null(store_place(&load));
+	decode_in_vain(&f->first, &load);
+	assert_true(store_covers(&f->second.store, used, ARENA_BLOCK));
+	assert_right(&f->second, used, ARENA_BLOCK);
+}
+
+/* What nothing has been seen of is decoded where it stays. */
+static void half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place(void **state)
+{
+	struct fixture *f = *state;
+	struct store_load load;
+
+	assert_int_equal(store_bring(&f->first.store, 0, ARENA_CHUNK), 0);
+	be_huge(f->first.store.arena);
+	plan_whole(&f->first, OTHER, &load);
+	assert_non_null(store_place(&load));
+	decode_in_vain(&f->first, &load);
+	assert_false(store_covers(&f->first.store, load.offset, load.length));
+	assert_int_equal(store_bring(&f->first.store, load.offset, load.length), 0);
+	assert_right(&f->first, load.offset, load.length);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +235,12 @@ int main(void)
 			store_teardown),
 		cmocka_unit_test_setup_teardown(
 			halves_when_a_newer_snapshot_comes_then_the_file_is_shown, store_setup,
+			store_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_a_block_of_it_is_in_use_then_nothing_is_decoded_over_it,
+			store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(
+			half_when_none_of_it_is_in_use_then_it_is_decoded_in_its_place, store_setup,
 			store_teardown),
 	};
 
