@@ -67,6 +67,17 @@ void store_use(struct store *store, const void *page)
 			memory_order_relaxed);
 }
 
+/* Whether the arena still shows a chunk in which blocks were found to be published. Where a chunk that leaves the
+ * arena is saved first, a block that another process has published since is not (chunk_rest()). */
+static bool is_still_shown(const struct store *store, uint64_t chunk)
+{
+	enum chunk_state state;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	state = get_state(store, chunk);
+	return state == CHUNK_PART || state >= CHUNK_IDLE;
+}
+
 bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint64_t length)
 {
 	enum chunk_state state = get_state(store, chunk);
@@ -85,7 +96,8 @@ bool store_has(const struct store *store, uint64_t chunk, uint64_t offset, uint6
 		/* A newer snapshot may be letting it go at this moment. */
 		struct arena *arena = *(struct arena *const volatile *)&store->arena;
 
-		return arena && arena_present(arena, first, end - first);
+		return arena && arena_present(arena, first, end - first) &&
+		       (!store->packed || is_still_shown(store, chunk));
 	}
 	for (; first < end; first++)
 		if (!(atomic_load_explicit(&store->shown.runs[first / 64], memory_order_acquire) >>

@@ -197,21 +197,26 @@ static bool chunk_rest(struct store *store, uint64_t chunk)
 	store->shown.taints[chunk] = store->shown.epoch;
 	if (!is_shown(store, chunk))
 		return true;
-	if (store->ops->save && store->ops->save(store, chunk, &spilled))
-		return false;
 	chunk_span(store, chunk, &start, &end);
 	borders = borders_around(store, chunk);
-	/* The state changes before the map does, so that no thread takes the chunk for the
-	 * arena's. */
-	set_state(store, chunk, spilled ? CHUNK_WARM : CHUNK_REST);
-	if (!show_file(store, start, end)) {
-		set_state(store, chunk, before);
-		return false;
-	}
+	/* The state changes before save() looks which blocks are published: another process may publish one behind
+	 * that look, which then no thread hands out (store_has()). It changes before the map does, so that no
+	 * thread takes the chunk for the arena's. */
+	set_state(store, chunk, CHUNK_REST);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (store->ops->save && store->ops->save(store, chunk, &spilled))
+		goto stay;
+	if (spilled)
+		set_state(store, chunk, CHUNK_WARM);
+	if (!show_file(store, start, end))
+		goto stay;
 	runs_clear(store, chunk);
 	borders_add(store, borders_around(store, chunk) - borders);
 	arena_unpin(store->arena, chunk);
 	return true;
+stay:
+	set_state(store, chunk, before);
+	return false;
 }
 
 /* Room for two chunks more in the ring. */
