@@ -278,6 +278,16 @@ static bool is_left_behind(const MDB_env *env, const MDB_txn *txn)
 					snapshot_state(env, &now) || now != env->store_at.state);
 }
 
+/* Whether the page cache's store has been told a shorter file than the transaction's pages take: one that was being
+ * copied, or of which a network file system told an old length, has got the rest without a new snapshot. */
+static bool is_longer(const MDB_env *env, const MDB_txn *txn)
+{
+	const struct window_view *view = &txn->snapshot.view;
+
+	return store_shows_file(&env->store) &&
+	       view->limit << view->page_shift > store_size(&env->store);
+}
+
 static int env_store_take(MDB_env *env, const MDB_txn *txn, bool arm)
 {
 	uint64_t low = (uint64_t)FORMAT_METAS * env->window.page_size;
@@ -304,6 +314,8 @@ static int env_store_move(MDB_env *env, const MDB_txn *txn)
 	/* The first snapshot is taken to be quiet; a commit later on shows that it is not. */
 	if (txn->id > at->id || !at->id)
 		rc = env_store_take(env, txn, !at->id || store_shows_file(&env->store));
+	else if (txn->id + !txn->id == at->id && is_longer(env, txn))
+		rc = env_store_take(env, txn, true);
 	else if (is_left_behind(env, txn))
 		rc = env_store_take(env, txn, false);
 	else if (txn->id + !txn->id == at->id && !at->armed &&
@@ -320,7 +332,8 @@ static inline int begin_stored(MDB_txn *txn)
 
 	if (!env->stored)
 		return 0;
-	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn)) &&
+	if ((txn->id != env->store_at.id || !env->store_at.armed || is_changed(env, txn) ||
+	     is_longer(env, txn)) &&
 	    (rc = env_store_move(env, txn)))
 		return rc;
 	store_enter(&env->store);

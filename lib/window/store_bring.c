@@ -362,9 +362,10 @@ int arena_bring(struct store *store, uint64_t offset, uint64_t end)
 
 int store_bring(struct store *store, uint64_t offset, uint64_t length)
 {
-	uint64_t end = offset + length;
+	uint64_t end = offset + length, size = store->file.size;
 
-	return store->ops->bring(store, offset, end < store->file.size ? end : store->file.size);
+	/* The file may have got longer since: behind the end that the store was told its own map serves. */
+	return offset < size ? store->ops->bring(store, offset, end < size ? end : size) : 0;
 }
 
 bool store_has_copies(const struct store *store)

@@ -253,6 +253,8 @@ enum store_plan plan_locked(struct store *store, uint64_t offset, uint64_t *leng
 	uint64_t chunk = offset / ARENA_CHUNK, end = offset + *length;
 	enum store_plan plan;
 
+	if (offset >= store->file.size) /* as store_bring() */
+		return PLAN_REST;
 	if (end > chunk_end(store, chunk))
 		end = chunk_end(store, chunk);
 	*length = end - offset;

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
-/* Checks which store an environment takes, and what becomes of its lookups when the map is made anew. */
+/* Checks which store an environment takes, what becomes of its lookups when the map is made anew, and of a file that
+ * gets longer. */
 #include "env_fixture.h"
 
+#include "util/clock.h"
 #include "util/settings.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -103,12 +108,69 @@ static void environment_when_the_kernel_has_large_pages_then_no_arena(void **sta
 	place_remove(&place);
 }
 
+/* The file is asked for its status once in a tick of the kernel's clock. */
+static void next_tick(void)
+{
+	uint64_t now = clock_coarse();
+
+	while (clock_coarse() == now)
+		;
+}
+
+/* Cuts a file in half. Returns what it has lost. */
+static uint8_t *half_take(const struct place *place, uint64_t *half, uint64_t *size)
+{
+	int fd = open(place->data, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	uint8_t *bytes;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	*size = (uint64_t)st.st_size;
+	*half = *size / 2 & ~(uint64_t)(ARENA_BLOCK - 1);
+	bytes = malloc(*size - *half);
+	assert_non_null(bytes);
+	assert_int_equal(pread(fd, bytes, *size - *half, (off_t)*half), *size - *half);
+	close(fd);
+	place_cut(place, *half);
+	return bytes;
+}
+
+/* As of a file that is opened while it is being copied. */
+static void file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read(void **state)
+{
+	struct place place;
+	uint64_t half, size;
+	uint8_t *bytes;
+	MDB_env *env;
+	MDB_txn *txn;
+
+	(void)state;
+	place_make(&place);
+	place_put_records(&place, READ_RECORDS, READ_VALUE, value_make);
+	bytes = half_take(&place, &half, &size);
+	store_set("cache");
+	env = own_open(&place, 0, 0);
+	assert_int_equal(txn_begin(env, NULL, MDB_RDONLY, &txn), 0);
+	txn_abort(txn);
+	assert_int_equal(store_size(&env->store), half);
+	place_patch(&place, half, bytes, size - half);
+	next_tick();
+	records_read(env, 0, READ_RECORDS);
+	assert_int_equal(store_size(&env->store), size);
+	env_close(env);
+	store_set("auto");
+	free(bytes);
+	place_remove(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			lookups_when_the_map_is_made_anew_then_nothing_looks_ahead_of_them),
 		cmocka_unit_test(environment_when_the_kernel_has_large_pages_then_no_arena),
+		cmocka_unit_test(file_when_it_gets_longer_without_a_commit_then_all_of_it_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -483,6 +483,35 @@ static void snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on(void **s
 	assert_true(store_knows(store));
 }
 
+/* The file has got longer since the store was told its end, and a look-ahead goes on. */
+static void bytes_when_behind_the_end_that_is_known_then_left_to_the_file(void **state)
+{
+	struct fixture *f = *state;
+	struct reader *reader = &f->first;
+	struct identity shorter = f->identity;
+	uint64_t behind = 5 * ARENA_CHUNK + ARENA_BLOCK;
+	struct store_load load;
+
+	for (unsigned kind = STORE_CACHE; kind <= STORE_ARENA; kind++) {
+		uint64_t length = 2 * ARENA_CHUNK;
+
+		reader_close(reader);
+		assert_int_equal(reader_open(reader, f, kind, false), 0);
+		shorter.size = 3 * ARENA_CHUNK;
+		assert_int_equal(store_snapshot(&reader->store, &shorter, shorter.size, LOW, true),
+				 0);
+		assert_int_equal(store_plan(&reader->store, behind, &length, 0, &load), PLAN_REST);
+		assert_int_equal(length, 2 * ARENA_CHUNK);
+		assert_int_equal(store_bring(&reader->store, behind, length), 0);
+		assert_int_equal(reader->store.landing.loads, 0);
+		assert_int_equal(io_counted(&reader->io).reads, 0);
+		assert_right(reader, behind, length);
+		assert_int_equal(store_bring(&reader->store, shorter.size - ARENA_BLOCK, length),
+				 0);
+		assert_right(reader, shorter.size - ARENA_BLOCK, length);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -545,6 +574,9 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			snapshot_when_a_copy_of_the_page_cache_is_made_then_goes_on, store_setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			bytes_when_behind_the_end_that_is_known_then_left_to_the_file, store_setup,
 			teardown),
 	};
 
