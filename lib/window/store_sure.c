@@ -37,7 +37,7 @@ enum {
 	ROW_MAX = ROW + 6, /* pieces more; at most 2 to this difference are taken for granted */
 	PIECE = STORE_FAULT,
 	PIECE_LARGE = 4 * PIECE,  /* the most that may be read singly for one that was wanted */
-	FAULT_MOST = 64 << 20,    /* bytes of one value that a program waits for at a time */
+	FAULT_MOST = 64 << 20,    /* bytes of one value that the kernel is asked for at a time */
 	FAULT_NS = 2000,          /* a fault that takes less time has read nothing */
 	READ_NS = 8000,           /* and a read of one page: no disk answers within it */
 	PASS_AT_ONCE = 256 << 10, /* bytes of one request of io_pass() */
@@ -211,14 +211,20 @@ static int fault_in_pages(struct store *store, uint64_t offset, uint64_t end, bo
 	return rc;
 }
 
+/* In pieces, so that what the kernel is asked for at a time is bounded; to the end, for all of the range counts as sure
+ * afterwards. */
 int fault_in(struct store *store, uint64_t offset, uint64_t end, bool lone, bool *there)
 {
-	int rc;
+	bool some;
+	int rc = 0;
 
 	offset &= ~(uint64_t)(ARENA_BLOCK - 1);
-	if (end - offset > FAULT_MOST)
-		end = offset + FAULT_MOST;
-	rc = fault_in_pages(store, offset, end, lone, there);
+	*there = true;
+	for (uint64_t next; !rc && offset < end; offset = next) {
+		next = end - offset > FAULT_MOST ? offset + FAULT_MOST : end;
+		rc = fault_in_pages(store, offset, next, lone, &some);
+		*there &= some;
+	}
 	if (!lone)
 		count_missed(store, *there);
 	return rc;

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -270,6 +271,50 @@ static void values_when_the_program_has_closed_the_file_then_by_faults(void **st
 	store->file.fd = fd;
 }
 
+enum {
+	LARGE = 150 << 20,
+	HALF = LARGE / 2
+}; /* bytes: more than the kernel is asked for at a time */
+
+/* In place of the first reader's store, of one value. */
+static void be_large(struct fixture *f)
+{
+	struct arena_options options = {.budget = SIZE, .node = f->node, .share = true};
+	struct identity identity = f->identity;
+	struct reader *reader = &f->first;
+
+	store_close(&reader->store);
+	munmap(reader->base, SIZE);
+	identity.size = LARGE;
+	reader->base =
+		mmap(NULL, LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(reader->base != MAP_FAILED);
+	kernel.map = reader->base;
+	assert_int_equal(store_open(&reader->store, STORE_CACHE, reader->base, LARGE, f->fd,
+				    &reader->io, &options, false),
+			 0);
+	assert_int_equal(store_snapshot(&reader->store, &identity, LARGE, LOW, true), 0);
+	store_read_singly(&reader->store);
+}
+
+static void value_when_it_is_large_then_all_of_it_is_asked_for(void **state)
+{
+	struct store *store = sure_store(state);
+
+	be_large(*state);
+	kernel.bad = LARGE - PAGE;
+	assert_int_equal(store_assure(store, ARENA_CHUNK, HALF), 0);
+	assert_true(store_are_sure(store->granted.sure, ARENA_CHUNK, HALF));
+	assert_int_equal(kernel.asked_from + kernel.asked, ARENA_CHUNK + HALF);
+	assert_int_equal(store_assure(store, HALF, LARGE - HALF), EIO);
+	assert_false(store_is_sure(store->granted.sure, kernel.bad));
+	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK), EIO);
+	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK - PAGE), 0);
+	kernel.untold = true; /* by faults, one by one */
+	assert_int_equal(store_bring(store, ARENA_CHUNK, LARGE - ARENA_CHUNK), EIO);
+	munmap(store->file.base + SIZE, LARGE - SIZE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +335,7 @@ int main(void)
 		SURE_CASE(value_when_a_page_of_it_cannot_be_read_then_eio),
 		SURE_CASE(value_when_the_file_system_does_not_tell_then_by_faults_and_a_read),
 		SURE_CASE(values_when_the_program_has_closed_the_file_then_by_faults),
+		SURE_CASE(value_when_it_is_large_then_all_of_it_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
