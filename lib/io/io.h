@@ -89,8 +89,9 @@ struct io {
 int io_open_file(struct io *io, const char *backend, int fd);
 
 /* Names the back end for a file: the one that suits its file system, or `wanted` (NULL, "" and
- * "auto" want nothing). *why is a short phrase for people; both strings are static. Returns 0, or
- * why `wanted` cannot be had (EINVAL: no such back end); *name and *why are good in any case. */
+ * "auto" want nothing); where this file cannot be read directly, "pread". *why is a short phrase for
+ * people; both strings are static. Returns 0, EBADF, or EINVAL (no such back end); *name and *why are
+ * good in any case. */
 int io_choose(int fd, const char *wanted, const char **name, const char **why);
 
 /* Whether a file is on a file system of this machine's own disks, as far as that is known. */

@@ -136,6 +136,8 @@ static const char *why_not_direct(int rc)
 		return "no descriptor is left to open it for O_DIRECT";
 	if (rc == EACCES || rc == EPERM)
 		return "it may not be opened again for O_DIRECT";
+	if (rc == EOPNOTSUPP)
+		return "this file system wants direct reads of more than 4 KiB";
 	return "this file system refuses O_DIRECT";
 }
 
@@ -191,8 +193,13 @@ static int choose(struct io *direct, int fd, const char *wanted, const char **na
 	if (!known)
 		return EINVAL;
 	rc = strncmp(known, "direct", 6) == 0 ? try_direct(direct, fd) : 0;
-	if (rc)
+	if (rc == EBADF)
 		return rc;
+	if (rc) {
+		*name = "pread";
+		*why = why_not_direct(rc);
+		return 0;
+	}
 	*name = known;
 	*why = "asked for";
 	return 0;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Where the kernel does not say: a multiple of every usual block size, and a page for the
- * buffer. */
+ * buffer. At most so much may be wanted: callers read blocks of this size wherever they begin. */
 #define DIRECT_ALIGNMENT 4096
 
 struct io_direct {
@@ -75,10 +75,12 @@ static int direct_start(struct io *io)
 	if (rc)
 		goto fail;
 	io->alignment = direct_alignment(direct->fd);
-	if (io->alignment == 0 || (io->alignment & (io->alignment - 1)) != 0) {
+	if (io->alignment == 0 || (io->alignment & (io->alignment - 1)) != 0)
 		rc = EINVAL;
+	else if (io->alignment > DIRECT_ALIGNMENT)
+		rc = EOPNOTSUPP;
+	if (rc)
 		goto fail_open;
-	}
 	io->state = direct;
 	return 0;
 fail_open:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: OLDAP-2.8 */
 /* Says which back end each kind of file system is to get. Linked with
- * --wrap=fstatfs and --wrap=clock_gettime, so that one ordinary file can lie on any of them, and
- * reading it takes what we say. */
+ * --wrap=fstatfs, --wrap=statx and --wrap=clock_gettime, so that one ordinary file can lie on any of
+ * them, and reading it takes what we say. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -151,6 +152,56 @@ static void name_that_cannot_be_had_leaves_the_default(void **state)
 	(void)close(pipe_ends[1]);
 }
 
+static unsigned alignment_wanted; /* of direct reads, bytes; 0: the true answer */
+
+int __real_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st);
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st);
+
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *st)
+{
+	int rc = __real_statx(fd, path, flags, mask, st);
+
+#ifdef STATX_DIOALIGN
+	if (!rc && alignment_wanted && mask & STATX_DIOALIGN) {
+		st->stx_mask |= STATX_DIOALIGN;
+		st->stx_dio_offset_align = st->stx_dio_mem_align = alignment_wanted;
+	}
+#endif
+	return rc;
+}
+
+/* The stores read blocks of 4 KiB, wherever they begin. */
+static void direct_reads_that_must_be_long_are_not_made(void **state)
+{
+#ifdef STATX_DIOALIGN
+	static const char *const wanted[] = {"direct", "direct-threads", NULL};
+	const char *name, *why;
+	struct io io;
+
+	(void)state;
+	if (!has_direct)
+		skip();
+	pretended = 0x65735546;
+	alignment_wanted = 4096;
+	assert_int_equal(io_open_chosen(&io, file, "direct", &name, &why), 0);
+	assert_string_equal(name, "direct");
+	io_close(&io);
+	alignment_wanted = 16384;
+	assert_int_equal(io_open_file(&io, "direct", file), EOPNOTSUPP);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		assert_int_equal(io_open_chosen(&io, file, wanted[i], &name, &why), 0);
+		assert_string_equal(name, "pread");
+		assert_string_equal(why, "this file system wants direct reads of more than 4 KiB");
+		assert_int_equal(io_alignment(&io), 1);
+		io_close(&io);
+	}
+	alignment_wanted = 0;
+#else
+	(void)state;
+	skip();
+#endif
+}
+
 /* A clock that only we move: on by so much with each look. */
 static uint64_t ticks, tick_small, tick_large;
 
@@ -229,6 +280,7 @@ int main(void)
 		cmocka_unit_test(file_system_decides_when_nothing_is_wanted),
 		cmocka_unit_test(descriptors_that_are_short_are_not_the_file_systems_fault),
 		cmocka_unit_test(name_that_is_wanted_wins),
+		cmocka_unit_test(direct_reads_that_must_be_long_are_not_made),
 		cmocka_unit_test(unknown_file_system_is_measured),
 		cmocka_unit_test(name_that_cannot_be_had_leaves_the_default),
 	};
