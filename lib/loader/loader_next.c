@@ -90,7 +90,7 @@ void loader_release(struct lmdbio_loader *loader)
 struct claims {
 	struct batch **ready; /* or NULL: none is */
 	bool planned;	      /* all of them are in the list */
-	uint64_t round;	      /* of the last one */
+	uint64_t round; /* of the last one; if it is not planned, of what is planned before it */
 };
 
 static struct claims claims_find(struct lmdbio_loader *loader)
@@ -102,7 +102,8 @@ static struct claims claims_find(struct lmdbio_loader *loader)
 	for (i = 0; *link && i < loader->takers.waiting; i++, link = &(*link)->next) {
 		if (!claims.ready && (*link)->state == BATCH_READY)
 			claims.ready = link;
-		if (i + 1 == loader->takers.waiting)
+		/* A sweep reads the last samples of a batch many rounds after it has planned it. */
+		if (i + 1 == loader->takers.waiting || (*link)->round > claims.round)
 			claims.round = (*link)->round;
 	}
 	claims.planned = i == loader->takers.waiting;

@@ -7,11 +7,17 @@
 #include "arena/arena_private.h"
 #include "loader/loader_private.h"
 
+#include "util/clock.h"
+
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -273,6 +279,75 @@ static void page_when_damaged_and_swept_then_only_its_records_fail(void **state)
 	place_patch(&place, at.page * 4096, page, 4096);
 }
 
+/* Takers of one epoch, more than a sweep that is short of memory has planned batches. */
+enum { TAKERS = 40, HANG = 120 /* seconds */ };
+
+struct takers {
+	struct lmdbio_loader *loader;
+	pthread_t threads[TAKERS];
+	atomic_uint batches, failed;
+};
+
+static void *epoch_take(void *argument)
+{
+	struct takers *takers = argument;
+	struct lmdbio_batch *batch;
+	int rc;
+
+	while (!(rc = loader_next(takers->loader, &batch))) {
+		atomic_fetch_add(&takers->batches, 1);
+		loader_done(batch);
+	}
+	atomic_fetch_add(&takers->failed, rc != MDB_NOTFOUND);
+	return NULL;
+}
+
+/* Until then no piece is read. */
+static void reads_begin_at(struct lmdbio_loader *loader, uint64_t at)
+{
+	pthread_mutex_lock(&loader->lock);
+	loader->reads.free_at = at;
+	crew_wake_all(&loader->readers);
+	pthread_mutex_unlock(&loader->lock);
+}
+
+static bool all_wait(struct lmdbio_loader *loader)
+{
+	bool all;
+
+	pthread_mutex_lock(&loader->lock);
+	all = loader->takers.waiting == TAKERS;
+	pthread_mutex_unlock(&loader->lock);
+	return all;
+}
+
+/* Memory that was short once bounds the window; no taker may wait for batches that it leaves unplanned. */
+static void takers_when_memory_was_short_and_swept_then_none_waits_for_ever(void **state)
+{
+	struct takers takers = {.loader = loader_make(1, 0, 0)};
+	struct lmdbio_loader *loader = takers.loader;
+
+	(void)state;
+	(void)alarm(HANG);
+	reads_begin_at(loader, CLOCK_NEVER);
+	assert_int_equal(loader_epoch(loader, 0), 0);
+	for (unsigned i = 0; i < TAKERS; i++)
+		assert_int_equal(pthread_create(&takers.threads[i], NULL, epoch_take, &takers), 0);
+	while (!all_wait(loader))
+		sched_yield();
+	pthread_mutex_lock(&loader->lock);
+	loader->memory.lacking = MEMORY / 16;
+	pthread_mutex_unlock(&loader->lock);
+	reads_begin_at(loader, 0);
+	for (unsigned i = 0; i < TAKERS; i++)
+		assert_int_equal(pthread_join(takers.threads[i], NULL), 0);
+	assert_int_equal(takers.batches, loader_batches(loader));
+	assert_int_equal(takers.failed, 0);
+	assert_true(is_swept(loader));
+	loader_close(loader);
+	(void)alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +356,7 @@ int main(void)
 		cmocka_unit_test(ahead_when_bounded_then_the_window_is),
 		cmocka_unit_test(epoch_when_another_begins_in_the_middle_then_nothing_is_mixed),
 		cmocka_unit_test(close_when_swept_at_any_batch_then_no_hang),
+		cmocka_unit_test(takers_when_memory_was_short_and_swept_then_none_waits_for_ever),
 		cmocka_unit_test(page_when_damaged_and_swept_then_only_its_records_fail),
 	};
 
