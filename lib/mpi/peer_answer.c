@@ -38,7 +38,7 @@ static bool units_are_here(struct peer_job *job, struct peer_answer *answer)
 		if (unit->state == UNIT_LOADING) {
 			fill_hurry(job, number);
 			ready = false;
-		} else if (urged ? !job->fills.crew.stopping : fill_urgently(job, number)) {
+		} else if (urged ? fills_read(job) : fill_urgently(job, number)) {
 			ready = false;
 		}
 	}

@@ -103,6 +103,7 @@ static void load(struct peer_job *job, uint64_t unit, enum run_haste haste)
 	for (link = &job->fills.loads; *link != &load; link = &(*link)->next)
 		;
 	*link = load.next;
+	job->fills.cancelled |= rc == ECANCELED;
 	/* What could not be read is not read again here: its readers ask storage themselves. */
 	units_set(job, &load, rc == ECANCELED || rc == EAGAIN ? UNIT_EMPTY : UNIT_READY);
 	/* Others may have passed by its neighbours meanwhile. */
@@ -230,11 +231,16 @@ void fillers_stop(struct peer_job *job)
 	pthread_mutex_unlock(&job->lock);
 }
 
+bool fills_read(const struct peer_job *job)
+{
+	return !job->fills.crew.stopping && !job->fills.cancelled && !job->closed;
+}
+
 bool fill_urgently(struct peer_job *job, uint64_t unit)
 {
 	struct peer_urgent *urgent;
 
-	if (job->fills.crew.stopping || job->closed)
+	if (!fills_read(job))
 		return false;
 	urgent = malloc(sizeof(*urgent));
 	if (!urgent)

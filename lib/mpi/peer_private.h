@@ -199,6 +199,7 @@ struct peer_fills {
 	struct crew crew;
 	pthread_cond_t filled; /* readers that wait for a unit that a filler reads */
 	bool begun;            /* a first record was asked for: fill */
+	bool cancelled; /* the loader reads no more: it is closed, a batch of it may be out */
 	struct peer_urgent *urgent, **urgent_last; /* units that a reader waits for */
 	struct peer_load *loads;                   /* units in the state UNIT_LOADING */
 	uint64_t *own;                             /* all, by when they are wanted first */
@@ -325,6 +326,8 @@ int fillers_start(struct peer_job *job);
 void fill_begin(struct peer_job *job);
 /* Ends and joins them; the loader is being closed. */
 void fillers_stop(struct peer_job *job);
+/* Whether units that are empty can be read, now or later. Under the job lock. */
+bool fills_read(const struct peer_job *job);
 /* A reader waits for a unit whose home is here. Under the job lock. false: it cannot be read. */
 bool fill_urgently(struct peer_job *job, uint64_t unit);
 /* A reader waits for a unit in the state UNIT_LOADING, if it is. Under the job lock. */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: OLDAP-2.8 */
+/* Checks what a rank of a job's batch loader still does for others while it ends: it answers each question, and sleeps
+ * between two looks.
+ *
+ * Rank 0 is real, over simulated MPI. Rank 1 is this test. */
+#include "config.h"
+#include "mpi/peer_private.h"
+
+#include "job_records.h"
+#include "mpi_simulated.h"
+#include "simulated_job.h"
+#include "simulated_turns.h"
+
+#include "env_fixture.h"
+
+#include "loader/batch_loader.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 2, RECORDS = 64, UNIT = 8, ASKER = 1, STEPS = 8, HANG = 120 /* seconds */ };
+#define MS UINT64_C(1000000)
+
+static const struct exchange_rules rules = {
+	.silent_ns = 60 * CLOCK_SECOND, .owed_ns = 60 * CLOCK_SECOND, .beat_ns = CLOCK_SECOND / 10};
+
+static struct {
+	struct peer_job *job;
+	uint64_t now; /* ms */
+	struct place place;
+} test;
+
+/* A rank that has all units, without threads: its service's calls are made here, in simulated time. */
+static int make(void **state)
+{
+	struct peer_job *job = job_new("end");
+
+	(void)state;
+	sim_begin(RANKS);
+	assert_non_null(job);
+	job->ranks = RANKS;
+	job->peers = calloc(RANKS, sizeof(*job->peers));
+	assert_non_null(job->peers);
+	assert_int_equal(peer_store_open_units(&job->store, RECORDS, UNIT), 0);
+	job->store.limit = 1 << 20;
+	for (uint64_t unit = 0; unit < job->store.units; unit++)
+		job->store.at[unit].role = ROLE_HOME;
+	assert_int_equal(wire_open(&job->wire, sim_comm(0), &rules, &peer_payload, job), 0);
+	assert_int_equal(pace_open(&job->pace, RANKS, UINT32_MAX, 1), 0);
+	test.job = job;
+	test.now = 1000;
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	(void)state;
+	job_free(test.job);
+	sim_end();
+	return 0;
+}
+
+/* What the service and a thread that fills do. */
+static void step(void)
+{
+	(void)wire_step(&test.job->wire, ++test.now * MS);
+	(void)answers_step(test.job);
+	pthread_mutex_lock(&test.job->lock);
+	(void)filler_work.step(test.job);
+	pthread_mutex_unlock(&test.job->lock);
+}
+
+/* The other rank asks for a record. */
+static void ask(uint64_t number, uint64_t record)
+{
+	struct {
+		struct exchange_head head;
+		struct peer_talk talk;
+	} word;
+	MPI_Request request;
+	int there;
+
+	memset(&word, 0, sizeof(word));
+	word.talk = (struct peer_talk){.n = 1, .records = {record}};
+	exchange_seal(&word.head, WORD_ASK, number, talk_length(1));
+	MPI_Isend(&word, (int)(sizeof(word.head) + talk_length(1)), MPI_BYTE, 0, SIM_WORDS,
+		  sim_comm(ASKER), &request);
+	MPI_Test(&request, &there, MPI_STATUS_IGNORE);
+}
+
+/* The loader is there until its last batch is given back, and reads nothing more. */
+static void question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_answered(void **state)
+{
+	struct lmdbio_loader_options options = {.size = sizeof(options), .batch = 4};
+	struct loader_place at = {.path = test.place.directory, .flags = MDB_NOLOCK};
+	struct lmdbio_batch *batch;
+
+	(void)state;
+	assert_int_equal(loader_open(&test.job->loader, &at, &options, NULL), 0);
+	assert_int_equal(loader_epoch(test.job->loader, 0), 0);
+	assert_int_equal(loader_next(test.job->loader, &batch), 0);
+	loader_close(test.job->loader);
+	for (uint64_t number = 1; number <= 2; number++) {
+		ask(number, 9);
+		(void)wire_step(&test.job->wire, ++test.now * MS);
+		assert_non_null(test.job->answers);
+		for (unsigned i = 0; i < STEPS; i++)
+			step();
+		assert_null(test.job->answers);
+	}
+	test.job->loader = NULL;
+	loader_done(batch);
+}
+
+static int set_begin(void **state)
+{
+	(void)state;
+	place_make(&test.place);
+	place_put_records(&test.place, RECORDS, JOB_VALUE, job_value_make);
+	return 0;
+}
+
+static int set_end(void **state)
+{
+	(void)state;
+	place_remove(&test.place);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_answered,
+			make, unmake),
+	};
+
+	(void)alarm(HANG);
+	return cmocka_run_group_tests(tests, set_begin, set_end);
+}
