@@ -129,9 +129,9 @@ static enum ending end_step(struct peer_job *job)
 	int finalized = 0;
 
 	MPI_Finalized(&finalized);
-	if (finalized)
-		ending_begins(job);
 	pthread_mutex_lock(&job->lock);
+	/* Without a wake: the service would have news for itself at each look. */
+	job->finalizing |= finalized != 0;
 	if (job->finalizing)
 		job->over = true;
 	if (job->closed || job->finalizing)

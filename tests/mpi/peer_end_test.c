@@ -17,15 +17,27 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { RANKS = 2, RECORDS = 64, UNIT = 8, ASKER = 1, STEPS = 8, HANG = 120 /* seconds */ };
+enum {
+	RANKS = 2,
+	RECORDS = 64,
+	UNIT = 8,
+	ASKER = 1,
+	STEPS = 8,
+	LOOKS = 1000,
+	HANG = 120 /* seconds */
+};
 #define MS UINT64_C(1000000)
 
 static const struct exchange_rules rules = {
@@ -119,6 +131,70 @@ static void question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_ans
 	loader_done(batch);
 }
 
+/* Waits of the service, which take no time here. */
+static atomic_uint waits;
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				  const struct timespec *at);
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *lock,
+				  const struct timespec *at)
+{
+	(void)condition, (void)at;
+	pthread_mutex_unlock(lock);
+	sched_yield();
+	pthread_mutex_lock(lock);
+	atomic_fetch_add(&waits, 1);
+	return ETIMEDOUT;
+}
+
+static struct peer_job *jobs[RANKS];
+
+/* Rank 0 has a service, and its loader is closed. */
+static void rank_joins(void *context, int rank)
+{
+	struct peer_job *job = jobs[rank] = job_new("end");
+
+	(void)context;
+	if (!job || job_join(job, sim_comm(rank)) != MPI_SUCCESS)
+		abort();
+	job->closed = true;
+	if (!rank && service_start(job))
+		abort();
+}
+
+static unsigned naps_of(struct peer_job *job)
+{
+	unsigned naps;
+
+	pthread_mutex_lock(&job->lock);
+	naps = (unsigned)job->counts.naps;
+	pthread_mutex_unlock(&job->lock);
+	return naps;
+}
+
+/* The program has ended MPI, and the other rank's loader is still open. */
+static void service_when_mpi_has_ended_and_another_rank_has_not_closed_then_it_sleeps(void **state)
+{
+	unsigned threads = job_threads();
+
+	(void)state;
+	sim_begin(RANKS);
+	assert_true(sim_run(RANKS, rank_joins, NULL));
+	sim_program_ends();
+	service_go(jobs[0]);
+	while (naps_of(jobs[0]) < LOOKS)
+		sched_yield();
+	assert_in_range(atomic_load(&waits), LOOKS / 2, UINT_MAX);
+	exchange_stop(&jobs[ASKER]->wire.exchange);
+	while (!wire_is_over(&jobs[ASKER]->wire))
+		(void)wire_step(&jobs[ASKER]->wire, clock_now());
+	while (job_threads() > threads)
+		sched_yield();
+	job_free(jobs[ASKER]);
+	sim_end();
+}
+
 static int set_begin(void **state)
 {
 	(void)state;
@@ -140,6 +216,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_answered,
 			make, unmake),
+		cmocka_unit_test(
+			service_when_mpi_has_ended_and_another_rank_has_not_closed_then_it_sleeps),
 	};
 
 	(void)alarm(HANG);
