@@ -170,6 +170,16 @@ void answer_sent(void *owner, void *item)
 	free(answer);
 }
 
+void answers_drop(struct peer_job *job)
+{
+	struct peer_answer *answer;
+
+	while ((answer = job->answers)) {
+		job->answers = answer->next;
+		answer_sent(job, answer);
+	}
+}
+
 /* Copies: MPI may not send bits that change meanwhile. */
 static void bits_send(struct peer_job *job, struct peer_answer *answer, int to, uint64_t number)
 {

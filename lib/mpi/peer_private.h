@@ -371,6 +371,8 @@ extern const struct wire_payload peer_payload;
 extern const struct crew_work disk_work;
 int disks_start(struct peer_job *job);
 bool answers_step(struct peer_job *job);
+/* Gives all of them up; no rank waits for one any more. */
+void answers_drop(struct peer_job *job);
 /* Of peer_payload. */
 void answer_asked(void *owner, int from, uint64_t number, const void *text, size_t length);
 void answer_sent(void *owner, void *item);

@@ -91,6 +91,7 @@ void job_free(struct peer_job *job)
 		free(job->peers[rank].ready);
 	if (job->disks.owned)
 		job->store.disk->close(job->store.disk_state);
+	answers_drop(job);
 	peer_store_close_units(&job->store);
 	peer_plan_free(job);
 	wire_close(&job->wire);

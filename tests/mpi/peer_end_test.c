@@ -131,6 +131,32 @@ static void question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_ans
 	loader_done(batch);
 }
 
+/* What of memory is to be freed, and whether it was. */
+static _Atomic(void *) watched;
+static atomic_bool watched_goes;
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+void __wrap_free(void *memory)
+{
+	if (memory && memory == atomic_load(&watched))
+		atomic_store(&watched_goes, true);
+	__real_free(memory);
+}
+
+static void job_when_freed_with_an_open_answer_then_the_answer_goes(void **state)
+{
+	(void)make(state);
+	ask(1, 9);
+	(void)wire_step(&test.job->wire, ++test.now * MS);
+	atomic_store(&watched, test.job->answers);
+	assert_non_null(test.job->answers);
+	(void)unmake(state);
+	assert_true(watched_goes);
+	atomic_store(&watched, NULL);
+}
+
 /* Waits of the service, which take no time here. */
 static atomic_uint waits;
 
@@ -216,6 +242,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			question_when_the_loader_is_closed_and_a_batch_is_out_then_it_is_answered,
 			make, unmake),
+		cmocka_unit_test(job_when_freed_with_an_open_answer_then_the_answer_goes),
 		cmocka_unit_test(
 			service_when_mpi_has_ended_and_another_rank_has_not_closed_then_it_sleeps),
 	};
