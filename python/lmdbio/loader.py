@@ -118,21 +118,21 @@ class _Given:
 class _Turn:
     """One iteration over batches, and how far its call for the next batch has come.
 
-    given  the batch that the call takes; None between two calls. After Ctrl-C it is the batch that
-           was taken and not handed out, or none: then what the C library has said is lost.
-    place  the loader's state before the call
-    busy   a thread is in the call
+    given   after Ctrl-C: the batch that a call has taken and not handed out, or an empty one, when what
+            the C library has said is lost. A call, and drop(), take it by one assignment.
+    place   the loader's state before the call, if `placed`, which is until its batch is handed out
+    busy    a thread is in the call
     """
 
     def __init__(self) -> None:
         self.given: Optional[_Given] = None
-        self.place = ctypes.create_string_buffer(STATE_SIZE)
+        self.place, self.placed = ctypes.create_string_buffer(STATE_SIZE), False
         self.busy = False
 
     def drop(self) -> None:
         """Gives a batch back that Ctrl-C has left here."""
-        if self.given is not None and not self.busy:
-            given, self.given = self.given, None
+        given, self.given = self.given, None
+        if given is not None:
             given.back()
 
 
@@ -215,21 +215,24 @@ class _Batches:
         return self
 
     def __next__(self) -> Batch:
-        loader, turn = self._loader, self._turn
+        loader, turn, empty = self._loader, self._turn, _Given()
         if loader is None:
             raise StopIteration
         if turn.busy:
             raise ValueError("another thread waits for this iterator's next batch")
         turn.busy = True  # with no call behind the test, at which another thread could pass it
+        given, turn.given = turn.given or empty, None
         try:
             loader._check_turn(turn)
-            try:
-                batch = loader._take(turn)
-                turn.given = None
-            except Error:
-                turn.given = None
-                loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
-                raise
+            batch = loader._take(turn, given)
+            turn.placed = False
+        except Error:
+            turn.placed = False
+            loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
+            raise
+        except BaseException:
+            turn.given = given
+            raise
         finally:
             turn.busy = False
         if batch is None:
@@ -349,18 +352,17 @@ class Loader:
         return int(library().lmdbio_loader_batches(self._handle))
 
     def _check_turn(self, turn: _Turn) -> None:
-        """Raises an Error if another iteration has begun, unless the loader is closed."""
+        """Raises an Error if another iteration has begun, or the loader is closed."""
         if self._turn is not turn and self._handle is not None:
             raise Error(errno.ECANCELED, "another iteration over this loader has begun, which ends this "
                         "one: open a Loader, or make Records, for each that goes on at the same time")
 
-    def _take(self, turn: _Turn) -> Optional[Batch]:
-        """The batch that comes next, which stays in turn.given; None when the epoch is through."""
-        lib, what, given = library(), "the next batch", turn.given
-        if given is None:
-            given = _Given()
+    def _take(self, turn: _Turn, given: _Given) -> Optional[Batch]:
+        """The batch that comes next, which is `given`; None when the epoch is through."""
+        lib, what = library(), "the next batch"
+        if not turn.placed:
             check(lib.lmdbio_loader_save(self._handle, turn.place), what)
-            turn.given = given
+            turn.placed = True
         elif not given.pointer:
             check(lib.lmdbio_loader_restore(self._handle, turn.place), what)
         if not given.pointer:
@@ -399,8 +401,9 @@ class Loader:
 
     def state(self) -> bytes:
         """64 bytes that name the batch that comes next, for resume()."""
-        if self._turn.given is not None:
-            return self._turn.place.raw
+        turn = self._turn
+        if turn.placed:
+            return turn.place.raw
         state = ctypes.create_string_buffer(STATE_SIZE)
         check(library().lmdbio_loader_save(self._handle, state), "saving the state")
         return state.raw

@@ -219,6 +219,59 @@ def threads(path):
         judge("batches_behind_it_follow", len(list(batches)) == len(loader) - 1)
 
 
+def interrupted(batches, taken):
+    """Ctrl-C comes while an iteration's next batch is awaited, or when it has been taken and not handed out."""
+    lib = lmdbio.library()
+    function = lib.lmdbio_loader_next
+
+    def call(*arguments):
+        lib.lmdbio_loader_next = function
+        if taken:
+            function(*arguments)
+        raise KeyboardInterrupt
+
+    lib.lmdbio_loader_next = call
+    try:
+        next(batches)
+    except KeyboardInterrupt:
+        pass
+
+
+def left(path):
+    """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
+    lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
+    done = lib.lmdbio_batch_done
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        batches = loader.epoch(0)
+        interrupted(batches, taken=True)
+
+        class Turn(type(loader._turn)):
+            """Between two looks of the thread that closes, the other one takes the batch."""
+
+            @property
+            def busy(self):
+                if threading.get_ident() == main_thread and not taken:
+                    thread = threading.Thread(target=lambda: taken.append(next(batches)))
+                    thread.start()
+                    thread.join()
+                return vars(self)["busy"]
+
+            @busy.setter
+            def busy(self, thread):
+                vars(self)["busy"] = thread
+
+        loader._turn.__class__ = Turn
+        lib.lmdbio_batch_done = lambda pointer: (back.append(1), done(pointer))
+        try:
+            loader.close()
+            judge("close_meets_no_batch_that_another_thread_has_taken", True)
+        except AttributeError:
+            judge("close_meets_no_batch_that_another_thread_has_taken", False)
+    taken.clear()
+    judge("batch_that_ctrl_c_has_left_goes_back_once", len(back) == 1)
+    lib.lmdbio_batch_done = done
+
+
 def main(path):
     judge("import_leaves_torch_alone", "torch" not in sys.modules)
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
@@ -300,6 +353,7 @@ def main(path):
     shares(path)
     iterations(path)
     threads(path)
+    left(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
 
