@@ -9,6 +9,7 @@ import operator
 import os
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from itertools import compress
 from types import TracebackType
@@ -18,6 +19,7 @@ from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_S
                       Error, LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
 
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
+LEAVE_SECONDS = 0.001  # between two looks whether another thread has left its call, which ends soon
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -121,13 +123,22 @@ class _Turn:
     given   after Ctrl-C: the batch that a call has taken and not handed out, or an empty one, when what
             the C library has said is lost. A call, and drop(), take it by one assignment.
     place   the loader's state before the call, if `placed`, which is until its batch is handed out
-    busy    a thread is in the call
+    busy    the thread that is in the call; 0: none
+    before  the turn that this one has ended, as long as a thread may be in a call of it
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Optional[_Turn] = None) -> None:
         self.given: Optional[_Given] = None
         self.place, self.placed = ctypes.create_string_buffer(STATE_SIZE), False
-        self.busy = False
+        self.busy = 0
+        self.before = before
+
+    def is_busy(self) -> bool:
+        """Whether another thread is in a call of this turn or of one before it."""
+        turn: Optional[_Turn] = self
+        while turn is not None and turn.busy in (0, threading.get_ident()):
+            turn = turn.before
+        return turn is not None
 
     def drop(self) -> None:
         """Gives a batch back that Ctrl-C has left here."""
@@ -215,26 +226,27 @@ class _Batches:
         return self
 
     def __next__(self) -> Batch:
-        loader, turn, empty = self._loader, self._turn, _Given()
+        loader, turn, thread, empty = self._loader, self._turn, threading.get_ident(), _Given()
         if loader is None:
             raise StopIteration
         if turn.busy:
             raise ValueError("another thread waits for this iterator's next batch")
-        turn.busy = True  # with no call behind the test, at which another thread could pass it
+        turn.busy = thread  # with no call behind the test, at which another thread could pass it
         given, turn.given = turn.given or empty, None
         try:
             loader._check_turn(turn)
             batch = loader._take(turn, given)
+            loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
             turn.placed = False
         except Error:
             turn.placed = False
-            loader._check_turn(turn)  # Another thread may have begun an epoch meanwhile.
+            loader._check_turn(turn)
             raise
         except BaseException:
             turn.given = given
             raise
         finally:
-            turn.busy = False
+            turn.busy = 0
         if batch is None:
             self._loader = None
             raise StopIteration
@@ -378,15 +390,25 @@ class Loader:
         Only one thread at a time begins an epoch, so that `_turn` always belongs to the order that the C loader
         is in. A forked child takes no lock, because a thread of the parent may have held it; the C loader
         refuses the call there.
+
+        A thread in an older iterator's call may have seen that its turn was the newest, and call the C loader
+        after this thread. The first call below ends that thread's wait; when it has left, the second one begins
+        anew, with what it may have taken.
         """
-        mine = _Turn()
         with self._beginning if self._process == os.getpid() else nullcontext():
-            turn, self._turn = self._turn, mine
+            turn = self._turn
+            mine = self._turn = _Turn(turn)
+            shared = turn.is_busy()
             code = call(self._handle, place)
+            while not code and shared:
+                time.sleep(LEAVE_SECONDS)
+                shared = turn.is_busy()
+                if not shared:
+                    code = call(self._handle, place)
             if code:
                 self._turn = turn
             else:
-                self._next = following
+                self._next, mine.before = following, None
         check(code, what)
         turn.drop()
         return _Batches(self, mine)

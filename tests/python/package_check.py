@@ -272,6 +272,61 @@ def left(path):
     lib.lmdbio_batch_done = done
 
 
+class Between:
+    """Has a thread begin an epoch when this one is about to make a call of the C library for an older iteration.
+
+    The call is made when the thread's own first call is through. `late`: the thread goes on from there when this
+    one's iteration has said what came of it.
+    """
+
+    def __init__(self, loader, name, epoch, late):
+        self.lib, self.name, self.late = lmdbio.library(), name, late
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.functions = {word: getattr(self.lib, word) for word in (name, "lmdbio_loader_epoch")}
+        self.thread = threading.Thread(target=lambda: setattr(self, "batches", loader.epoch(epoch)))
+
+    def older(self, *arguments):
+        setattr(self.lib, self.name, self.functions[self.name])
+        self.thread.start()
+        assert self.begun.wait(60), "the other thread hangs"
+        return self.functions[self.name](*arguments)
+
+    def newer(self, *arguments):
+        code = self.functions["lmdbio_loader_epoch"](*arguments)
+        self.begun.set()
+        assert not self.late or self.over.wait(60), "the older iteration hangs"
+        return code
+
+    def run(self, call):
+        """What the call raises; and the batches of the thread's iteration."""
+        setattr(self.lib, self.name, self.older)
+        self.lib.lmdbio_loader_epoch = self.newer
+        error = None
+        try:
+            call()
+        except lmdbio.Error as raised:
+            error = raised
+        self.over.set()
+        self.thread.join(60)
+        self.lib.lmdbio_loader_epoch = self.functions["lmdbio_loader_epoch"]
+        return error, [(batch.epoch, batch.number) for batch in self.batches]
+
+
+def older(path):
+    """An older iteration that was about to take a batch takes none of the newer one's, nor its place."""
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        for number, (late, left) in enumerate(((False, False), (True, False), (False, True), (True, True))):
+            batches, epoch = loader.epoch(10), 11 + number
+            next(batches)
+            if left:  # then the next call restores the place
+                interrupted(batches, taken=False)
+            between = Between(loader, "lmdbio_loader_restore" if left else "lmdbio_loader_next", epoch, late)
+            error, seen = between.run(lambda: next(batches))
+            words = ("before_" if late else "after_") + ("restoring" if left else "taking")
+            judge(f"older_iteration_is_told_of_a_newer_one_{words}", error and "another iteration" in str(error))
+            judge(f"newer_iteration_has_all_batches_{words}", seen == [(epoch, i) for i in range(len(loader))])
+
+
 def main(path):
     judge("import_leaves_torch_alone", "torch" not in sys.modules)
     with lmdb.open(path, map_size=1 << 24) as env, env.begin(write=True) as txn:
@@ -353,6 +408,7 @@ def main(path):
     shares(path)
     iterations(path)
     threads(path)
+    older(path)
     left(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
