@@ -118,6 +118,10 @@ class Announcer:
         check(code, self._path)
         return ctypes.string_at(found.data, found.size)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuses to be copied or pickled: a copy's end would close the environment."""
+        raise TypeError("an Announcer can be neither copied nor pickled: open another one")
+
     def close(self) -> None:
         """Drops what has not been read, and closes the environment."""
         if not self._env or self._process != os.getpid():

@@ -344,6 +344,10 @@ class Loader:
     def __del__(self) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuses to be copied or pickled: a copy's end would close the loader."""
+        raise TypeError("a Loader can be neither copied nor pickled: open another one, or make Records")
+
     def close(self) -> None:
         """Closes the loader, at any time. Batches that are in use stay valid."""
         if self._handle is None:

@@ -3,6 +3,7 @@
 
 usage: package_check.py DIRECTORY, which is made
 """
+import copy
 import os
 import pickle
 import sys
@@ -237,6 +238,19 @@ def interrupted(batches, taken):
         pass
 
 
+def copies(path):
+    """What has a handle of the C library is neither copied nor pickled, and is not closed by an attempt."""
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        batches, announcer = loader.epoch(0), Announcer(path)
+        for one in (loader, announcer):
+            name = type(one).__name__
+            for call in (copy.copy, copy.deepcopy, pickle.dumps):
+                refuses(f"{call.__name__}_of_{name}_is_refused", TypeError, [name, "open"], lambda: call(one))
+        judge("loader_that_was_not_copied_stays_open", next(batches).epoch == 0)
+        judge("announcer_that_was_not_copied_stays_open", announcer.entries() == RECORDS)
+        announcer.close()
+
+
 def left(path):
     """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
     lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
@@ -410,6 +424,7 @@ def main(path):
     threads(path)
     older(path)
     left(path)
+    copies(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
 
