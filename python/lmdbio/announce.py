@@ -11,6 +11,8 @@ from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, MDB_NOTLS, MDB_RDO
 from .hints import key_values, record_numbers
 from .loader import Path, path_bytes, whole
 
+SLOTS = 4  # that an announcer takes at most of a reader table, whose 126 all processes share
+
 
 class Announcer:
     """Brings records of a data set into this node's store, for whichever process reads them.
@@ -21,11 +23,12 @@ class Announcer:
 
     path    a directory with a data set or a container in it, or the file itself
     name    a named database; None is the main one
-    lock    True takes a slot in the data set's reader table, beside live writers
+    lock    True takes up to SLOTS slots in the data set's reader table, beside live writers
     depth   announcements that may be under way; an older one is dropped if it has not begun
 
     An announcement lives in a transaction, and what has not been begun is dropped with it.
-    `depth` transactions take turns, so that the newest snapshot is read and old pages give way.
+    `depth` transactions take turns, so that the newest snapshot is read and old pages give way. With
+    a lock each takes a slot: there are SLOTS at most, and each has several announcements in its turn.
     """
 
     _env: Any = None
@@ -35,7 +38,9 @@ class Announcer:
         depth, file = whole("depth", depth, 1), path_bytes(path)
         self._path, self._process = os.fsdecode(path), os.getpid()
         self._txns: list[Any] = []
-        self._turn, self._depth = 0, depth
+        self._most = min(depth, SLOTS) if lock else depth  # transactions
+        self._each = depth // self._most  # announcements of one in its turn
+        self._turn, self._left = -1, 0  # the transaction whose turn it is, and what it still takes
         lib, env = library(), ctypes.c_void_p()
         self._env = env  # before it is made: Ctrl-C may come behind each call (loader.py)
         check(lib.mdb_env_create(ctypes.byref(env)), self._path)
@@ -73,18 +78,27 @@ class Announcer:
     def _begin_in(self, txn: Any) -> int:
         return int(library().mdb_txn_begin(self._env, None, MDB_RDONLY, ctypes.byref(txn)))
 
-    def _next(self) -> Any:
-        """The transaction of the next announcement: a new one, or the oldest, renewed."""
-        if len(self._txns) < self._depth:
-            return self._begin()
-        self._turn = (self._turn + 1) % self._depth
-        txn = self._txns[self._turn]
+    def _next(self, turn_ends: bool = False) -> Any:
+        """The transaction of the next announcement: the last one's, a new one, or the oldest, renewed."""
+        if self._left and not turn_ends:
+            self._left -= 1
+            return self._txns[self._turn]
+        self._left = 0
+        if len(self._txns) < self._most:
+            self._begin()
+            self._turn = len(self._txns) - 1
+        else:
+            self._turn = (self._turn + 1) % self._most
+            self._renew(self._txns[self._turn])
+        self._left = self._each - 1
+        return self._txns[self._turn]
+
+    def _renew(self, txn: Any) -> None:
         if txn:
             library().mdb_txn_reset(txn)
             check(library().mdb_txn_renew(txn), self._path)
         else:  # Ctrl-C came before it had begun.
             check(self._begin_in(txn), self._path)
-        return txn
 
     def keys(self, keys: Sequence[bytes]) -> None:
         """Announces the records of some keys."""
@@ -105,13 +119,13 @@ class Announcer:
     def entries(self) -> int:
         """How many records the database has."""
         found = DatabaseStat()
-        check(library().mdb_stat(self._next(), self._dbi, ctypes.byref(found)), self._path)
+        check(library().mdb_stat(self._next(True), self._dbi, ctypes.byref(found)), self._path)
         return int(found.entries)
 
     def value(self, key: bytes) -> Optional[bytes]:
         """A copy of the value of one key; None if the database has no such key."""
         found, (address, kept) = Value(), key_values([key])
-        code = library().mdb_get(self._next(), self._dbi, address, ctypes.byref(found))
+        code = library().mdb_get(self._next(True), self._dbi, address, ctypes.byref(found))
         del kept
         if code == MDB_NOTFOUND:
             return None
@@ -126,7 +140,7 @@ class Announcer:
         """Drops what has not been read, and closes the environment."""
         if not self._env or self._process != os.getpid():
             return
-        abort, close = library().mdb_txn_abort, library().mdb_env_close
+        abort, close, self._left = library().mdb_txn_abort, library().mdb_env_close, 0
         while self._txns:
             txn = self._txns[-1]
             del self._txns[-1]

@@ -37,7 +37,7 @@ class AnnouncingSampler:
              'lsun' (both as 'order'), 'mmengine' (the n-th line of meta_info.txt), 'ase'
              (fairchem's .aselmdb), 'ocp' (Open Catalyst's .lmdb), 'deepmd' (DeePMD-kit's frames)
     name     a named database; None is the main one
-    lock     True takes a slot in the data set's reader table, beside live writers
+    lock     True takes up to four slots in each file's reader table, beside live writers
     ahead    how many records are announced in front of the one that is yielded: this many at most,
              half as many at least; DataLoader's own prefetch_factor comes on top of it
 

@@ -141,18 +141,18 @@ def lives(path):
 def announces(announcer):
     """Announces by each transaction of an announcer's, and once more."""
     try:
-        for number in range(announcer._depth + 1):
+        for number in range(announcer._most * announcer._each + 1):
             announcer.records([number])
         return True
     except lmdbio.Error:
         return False
 
 
-def announcers(path):
+def announcers(path, depth):
     def live():
         nonlocal made
-        made = Announcer(path, lock=True, depth=2)
-        for number in range(3):
+        made = Announcer(path, lock=True, depth=depth)
+        for number in range(depth + 1):
             made.records([number])
         made.close()
 
@@ -174,7 +174,7 @@ def announcers(path):
             left.append(chosen)
         if not moments.sent:
             break
-    print(f"-- {chosen - 1} moments of an announcer")
+    print(f"-- {chosen - 1} moments of an announcer, {depth} deep")
     judge(f"ctrl_c_in_an_announcer_leaves_nothing_open: {left}", chosen > 20 and not left)
     judge(f"announcer_goes_on_after_ctrl_c: {ended}", not ended)
 
@@ -280,7 +280,8 @@ def main(path):
             txn.put(b"%04d" % i, b"v" * 5000)
     calls(path)
     lives(path)
-    announcers(path)
+    announcers(path, 2)
+    announcers(path, 8)  # each transaction has two announcements in its turn
     environments(path)
     errors(path + "-damaged")
     with lmdb.open(path, readonly=True) as env:

@@ -6,6 +6,7 @@ usage: package_check.py DIRECTORY, which is made
 import copy
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import types
@@ -251,6 +252,28 @@ def copies(path):
         announcer.close()
 
 
+def slots(path):
+    """How many slots of the data set's reader table are taken; another process looks, whose LMDB leaves it as it is."""
+    look = "import lmdb, sys; print(lmdb.open(sys.argv[1], readonly=True).readers().count('\\n') - 1)"
+    return int(subprocess.run([sys.executable, "-c", look, path], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def locked(path):
+    """Announcers beside live writers leave nearly all of the reader table, 126 slots, to others."""
+    announcer = Announcer(path, lock=True)
+    for number in range(130):
+        announcer.records([number % RECORDS])
+    taken = slots(path)
+    judge(f"announcer_with_a_lock_takes_few_slots: {taken}", 1 <= taken <= 4)
+    judge("announcer_with_a_lock_finds_records", announcer.entries() == RECORDS
+          and announcer.value(b"0005") == b"v" * 6)
+    announcer.close()
+    sampler = AnnouncingSampler(list(range(RECORDS)), path, "order", lock=True, ahead=2)
+    judge("sampler_with_a_lock_yields_all", list(sampler) == list(range(RECORDS)))
+    taken = slots(path)
+    judge(f"sampler_with_a_lock_takes_few_slots: {taken}", 1 <= taken <= 4)
+
+
 def left(path):
     """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
     lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
@@ -425,6 +448,7 @@ def main(path):
     older(path)
     left(path)
     copies(path)
+    locked(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
 
