@@ -19,6 +19,8 @@ from ._native import (MDB_NOLOCK, MDB_NOSUBDIR, MDB_NOTFOUND, NO_RECORD, STATE_S
                       Error, LoaderOptions, LoaderStats, Quality, Sample, check, library, mpi_library)
 
 ORDERS = {"sequential": 0, "shuffle": 1, "block": 2, "opportunistic": 3}
+EPOCH_BITS = 48
+SIZE_BITS = 8 * ctypes.sizeof(ctypes.c_size_t)
 LEAVE_SECONDS = 0.001  # between two looks whether another thread has left its call, which ends soon
 TAILS = {"pad": 0, "drop": 1, "wrap": 2}
 
@@ -419,6 +421,7 @@ class Loader:
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Begins an epoch and returns an iterator over its batches, which ends the one before."""
+        epoch = whole("epoch", epoch, bits=EPOCH_BITS)  # ctypes would cut it off
         return self._begin(f"epoch {epoch}", library().lmdbio_loader_epoch, epoch, epoch + 1)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -466,6 +469,8 @@ class Loader:
         Returns the fields of struct lmdbio_quality in lmdbio.h.
         """
         quality = Quality(size=ctypes.sizeof(Quality))
+        epoch = whole("epoch", epoch, bits=EPOCH_BITS)
+        start, length = whole("start", start, bits=SIZE_BITS), whole("length", length, bits=SIZE_BITS)
         check(library().lmdbio_loader_quality(self._handle, epoch, start, length,
                                               ctypes.byref(quality)), "the quality of the order")
         return {name: getattr(quality, name) for name, *_ in Quality._fields_ if name != "size"}

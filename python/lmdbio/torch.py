@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import collections.abc
 import importlib
 import itertools
 import os
@@ -24,6 +25,12 @@ from .keys import Key, Part, Paths, check_key, parts
 from .loader import Path, path_bytes, whole
 
 __all__ = ["AnnouncingSampler", "LazyEnvironment"]
+
+
+def _is_batch(entry: Any) -> bool:
+    """Whether a sampler's entry is several indices. An array or a tensor without a dimension is one index."""
+    return (isinstance(entry, collections.abc.Collection) and not isinstance(entry, (str, bytes))
+            and getattr(entry, "ndim", 1) > 0)
 
 
 class AnnouncingSampler:
@@ -69,7 +76,7 @@ class AnnouncingSampler:
     def _announce(self, drawn: Sequence[Any]) -> None:
         indices: list[Any] = []
         for entry in drawn:
-            if isinstance(entry, (list, tuple)):
+            if _is_batch(entry):
                 indices.extend(entry)
             else:
                 indices.append(entry)
@@ -117,7 +124,7 @@ class AnnouncingSampler:
             if len(waiting) <= group:
                 first = list(itertools.islice(source, 1)) if not group else []
                 if first:
-                    width = len(first[0]) if isinstance(first[0], (list, tuple)) else 1
+                    width = len(first[0]) if _is_batch(first[0]) else 1
                     group = max(1, self.ahead // 2 // max(1, width))
                 drawn = first + list(itertools.islice(source, max(group, 1)))
                 if drawn:

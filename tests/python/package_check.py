@@ -3,6 +3,7 @@
 
 usage: package_check.py DIRECTORY, which is made
 """
+import collections
 import copy
 import os
 import pickle
@@ -13,6 +14,7 @@ import types
 import zlib
 
 import lmdb
+import numpy
 
 import damaged_set
 import lmdbio
@@ -274,6 +276,59 @@ def locked(path):
     judge(f"sampler_with_a_lock_takes_few_slots: {taken}", 1 <= taken <= 4)
 
 
+class Tensor:
+    """What of a tensor DataLoader and a sampler see: its indices, or one, which is no batch."""
+
+    def __init__(self, numbers):
+        self.numbers, self.ndim = numbers, int(isinstance(numbers, list))
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __iter__(self):
+        return iter(self.numbers)
+
+    def __contains__(self, number):
+        return number in self.numbers
+
+    def __index__(self):
+        return self.numbers
+
+
+def entries(path):
+    """A sampler's entries that DataLoader takes for batches are announced index by index."""
+    for name, kind in (("list", list), ("tuple", tuple), ("range", lambda numbers: range(numbers[0], numbers[-1] + 1)),
+                       ("set", set), ("frozenset", frozenset), ("array", numpy.array), ("deque", collections.deque),
+                       ("tensor", Tensor)):
+        announced = []
+        batches = [kind(list(range(i, i + 4))) for i in range(0, 40, 4)]
+        sampler = AnnouncingSampler(batches, path, lambda index: announced.append(int(index)) or b"%04d" % index, ahead=8)
+        judge(f"batches_that_are_each_a_{name}_are_yielded", [batch is given for batch, given in zip(sampler, batches)]
+              == [True] * 10)
+        judge(f"batches_that_are_each_a_{name}_are_announced", sorted(announced) == list(range(40)))
+        # Two batches of four are eight records: the third is announced when the first has been yielded.
+        announced.clear()
+        next(iter(sampler))
+        judge(f"batches_that_are_each_a_{name}_are_counted_by_their_length: {len(announced)}", len(announced) <= 8)
+    for name, kind in (("number", int), ("array", numpy.array), ("numpy_number", numpy.int64), ("tensor", Tensor)):
+        judge(f"index_that_is_a_{name}_is_no_batch", len(list(AnnouncingSampler(
+            [kind(i) for i in range(40)], path, lambda index: b"%04d" % int(index)))) == 40)
+    judge("index_that_is_a_key_is_no_batch", list(AnnouncingSampler(["0001", "0002"], path, str)) == ["0001", "0002"])
+
+
+def numbers(path):
+    """A number that the C library would not get as it is, is refused."""
+    with lmdbio.Loader(path, 8, lock=False) as loader:
+        for number in (-1, 2**48, 2**64):
+            refuses(f"epoch_{number}_is_refused", ValueError, [f"epoch={number}"], lambda: loader.epoch(number))
+            refuses(f"quality_of_epoch_{number}_is_refused", ValueError, [f"epoch={number}"],
+                    lambda: loader.quality(number, 0, 1))
+        refuses("epoch_is_a_number", TypeError, ["epoch='1'"], lambda: loader.epoch("1"))
+        refuses("quality_takes_no_start_that_is_cut_off", ValueError, ["start="], lambda: loader.quality(0, 2**64, 1))
+        refuses("quality_takes_no_length_that_is_cut_off", ValueError, ["length="], lambda: loader.quality(0, 0, 2**64))
+        judge("last_epoch_is_read", {batch.epoch for batch in loader.epoch(2**48 - 1)} == {2**48 - 1})
+
+
 def left(path):
     """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
     lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
@@ -448,6 +503,8 @@ def main(path):
     older(path)
     left(path)
     copies(path)
+    numbers(path)
+    entries(path)
     locked(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
