@@ -18,7 +18,8 @@ import collections.abc
 import importlib
 import itertools
 import os
-from typing import Any, Iterable, Iterator, Sequence, Union
+import threading
+from typing import Any, ContextManager, Iterable, Iterator, Sequence, Union
 
 from .announce import Announcer
 from .keys import Key, Part, Paths, check_key, parts
@@ -156,16 +157,24 @@ class LazyEnvironment:
         self.options = {"readonly": True, "subdir": os.path.isdir(path), **options}
         self._env: Any = None
         self._process = 0
+        # By process: a thread of the parent may have held its lock when a child was forked.
+        self._locks: dict[int, ContextManager[Any]] = {}
 
     def __call__(self) -> Any:
         process = os.getpid()
+        if self._process != process:
+            with self._locks.setdefault(process, threading.RLock()):
+                self._open(process)
+        return self._env
+
+    def _open(self, process: int) -> None:
+        """Opens the environment, unless another thread has meanwhile."""
         if self._process != process:
             lmdb: Any = importlib.import_module("lmdb")
             # One statement after the other without a call between, in which Ctrl-C could come:
             # py-lmdb opens a file once in a process.
             self._env = lmdb.open(os.fspath(self.path), **self.options)
             self._process = process
-        return self._env
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_env": None, "_process": 0}
+        return {**self.__dict__, "_env": None, "_process": 0, "_locks": {}}

@@ -7,6 +7,7 @@ import collections
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ import damaged_set
 import lmdbio
 from lmdbio.announce import Announcer
 from lmdbio.keys import PRESETS, parts
-from lmdbio.torch import AnnouncingSampler
+from lmdbio.torch import AnnouncingSampler, LazyEnvironment
 
 RECORDS = 103
 bad = False
@@ -329,6 +330,44 @@ def numbers(path):
         judge("last_epoch_is_read", {batch.epoch for batch in loader.epoch(2**48 - 1)} == {2**48 - 1})
 
 
+def lazy(path):
+    """An environment that several threads use first is opened once, in a forked child too that has no such thread."""
+    opened, second, inside, ends = [], threading.Event(), threading.Event(), threading.Event()
+    real, lmdb.open = lmdb.open, lambda *arguments, **options: begin()
+    child = None
+
+    def begin():
+        opened.append(os.getpid())
+        if child == 0:
+            return "the child's"
+        if len(opened) > 1:
+            second.set()
+            return "another"
+        inside.set()
+        assert ends.wait(60), "nothing ends it"
+        return "the first"
+
+    env, got = LazyEnvironment(path), []
+    if hasattr(env, "_locks"):
+        env._locks[os.getpid()] = Door(threading.RLock(), second)
+    users = [threading.Thread(target=lambda: got.append(env())) for _ in range(2)]
+    users[0].start()
+    assert inside.wait(60), "it is not opened"
+    users[1].start()
+    assert second.wait(60), "the second thread neither waits nor opens"
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # a child that waits for a thread that it does not have
+        os._exit(0 if env() == "the child's" == env() else 1)
+    judge("forked_child_opens_its_own_environment", os.waitpid(child, 0)[1] == 0)
+    ends.set()
+    for user in users:
+        user.join()
+    lmdb.open = real
+    judge("environment_is_opened_once", len(opened) == 1 and got == ["the first"] * 2)
+    judge("environment_is_copied_closed", copy.copy(env)._env is None and pickle.loads(pickle.dumps(env))._env is None)
+
+
 def left(path):
     """What Ctrl-C has left goes back once, though another thread takes it while the loader is closed."""
     lib, back, taken, main_thread = lmdbio.library(), [], [], threading.get_ident()
@@ -505,6 +544,7 @@ def main(path):
     copies(path)
     numbers(path)
     entries(path)
+    lazy(path)
     locked(path)
     unreadable(path + "-damaged")
     sys.exit(bad)
