@@ -351,7 +351,10 @@ class Loader:
         raise TypeError("a Loader can be neither copied nor pickled: open another one, or make Records")
 
     def close(self) -> None:
-        """Closes the loader, at any time. Batches that are in use stay valid."""
+        """Closes the loader, at any time. Batches that are in use stay valid.
+
+        Calls for batches, states and counters that follow, or that wait, raise an Error with ECANCELED.
+        """
         if self._handle is None:
             return
         self._turn.drop()
@@ -369,22 +372,30 @@ class Loader:
         """The number of batches in an epoch."""
         return int(library().lmdbio_loader_batches(self._handle))
 
+    def _opened(self) -> Any:
+        """The C library's handle, or an Error: the code is the one of a call that close() has ended."""
+        handle = self._handle
+        if handle is None:
+            raise Error(errno.ECANCELED, "the loader is closed")
+        return handle
+
     def _check_turn(self, turn: _Turn) -> None:
         """Raises an Error if another iteration has begun, or the loader is closed."""
-        if self._turn is not turn and self._handle is not None:
+        self._opened()
+        if self._turn is not turn:
             raise Error(errno.ECANCELED, "another iteration over this loader has begun, which ends this "
                         "one: open a Loader, or make Records, for each that goes on at the same time")
 
     def _take(self, turn: _Turn, given: _Given) -> Optional[Batch]:
         """The batch that comes next, which is `given`; None when the epoch is through."""
-        lib, what = library(), "the next batch"
+        lib, handle, what = library(), self._opened(), "the next batch"
         if not turn.placed:
-            check(lib.lmdbio_loader_save(self._handle, turn.place), what)
+            check(lib.lmdbio_loader_save(handle, turn.place), what)
             turn.placed = True
         elif not given.pointer:
-            check(lib.lmdbio_loader_restore(self._handle, turn.place), what)
+            check(lib.lmdbio_loader_restore(handle, turn.place), what)
         if not given.pointer:
-            code = lib.lmdbio_loader_next(self._handle, ctypes.byref(given.pointer))
+            code = lib.lmdbio_loader_next(handle, ctypes.byref(given.pointer))
             if code == MDB_NOTFOUND:
                 return None
             check(code, what)
@@ -402,15 +413,15 @@ class Loader:
         anew, with what it may have taken.
         """
         with self._beginning if self._process == os.getpid() else nullcontext():
-            turn = self._turn
+            handle, turn = self._opened(), self._turn
             mine = self._turn = _Turn(turn)
             shared = turn.is_busy()
-            code = call(self._handle, place)
+            code = call(handle, place)
             while not code and shared:
                 time.sleep(LEAVE_SECONDS)
                 shared = turn.is_busy()
                 if not shared:
-                    code = call(self._handle, place)
+                    code = call(handle, place)
             if code:
                 self._turn = turn
             else:
@@ -430,11 +441,11 @@ class Loader:
 
     def state(self) -> bytes:
         """64 bytes that name the batch that comes next, for resume()."""
-        turn = self._turn
+        turn, handle = self._turn, self._opened()
         if turn.placed:
             return turn.place.raw
         state = ctypes.create_string_buffer(STATE_SIZE)
-        check(library().lmdbio_loader_save(self._handle, state), "saving the state")
+        check(library().lmdbio_loader_save(handle, state), "saving the state")
         return state.raw
 
     def resume(self, state: bytes) -> Iterator[Batch]:
@@ -451,7 +462,7 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """The loader's counters, by the names of struct lmdbio_loader_stats in lmdbio.h."""
         stats = LoaderStats(size=ctypes.sizeof(LoaderStats))
-        check(library().lmdbio_loader_stats(self._handle, ctypes.byref(stats)), "statistics")
+        check(library().lmdbio_loader_stats(self._opened(), ctypes.byref(stats)), "statistics")
         found = {name: getattr(stats, name) for name, *_ in LoaderStats._fields_
                  if name != "size"}
         found["stalls"] = list(found["stalls"])
@@ -471,6 +482,6 @@ class Loader:
         quality = Quality(size=ctypes.sizeof(Quality))
         epoch = whole("epoch", epoch, bits=EPOCH_BITS)
         start, length = whole("start", start, bits=SIZE_BITS), whole("length", length, bits=SIZE_BITS)
-        check(library().lmdbio_loader_quality(self._handle, epoch, start, length,
+        check(library().lmdbio_loader_quality(self._opened(), epoch, start, length,
                                               ctypes.byref(quality)), "the quality of the order")
         return {name: getattr(quality, name) for name, *_ in Quality._fields_ if name != "size"}

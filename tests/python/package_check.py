@@ -5,6 +5,7 @@ usage: package_check.py DIRECTORY, which is made
 """
 import collections
 import copy
+import errno
 import os
 import pickle
 import signal
@@ -148,8 +149,16 @@ def iterations(path):
             pass
         judge("iteration_goes_on_after_a_refused_state", len(list(fourth)) == 13)
         fifth = loader.epoch(4)
-    refuses("iteration_over_a_closed_loader_says_what_lmdbio_says", lmdbio.Error, ["the next batch"],
-            lambda: next(fifth))
+        state = loader.state()
+    for name, call in (("next", lambda: next(fifth)), ("next_of_an_older_one", lambda: next(first)),
+                       ("iteration", lambda: iter(loader)), ("epoch", lambda: loader.epoch(0)),
+                       ("resuming", lambda: loader.resume(state)), ("state", loader.state),
+                       ("stats", loader.stats), ("quality", lambda: loader.quality(0, 0, 1))):
+        try:
+            call()
+            judge(f"{name}_of_a_closed_loader_is_refused", False)
+        except lmdbio.Error as error:
+            judge(f"{name}_of_a_closed_loader_is_canceled", error.code == errno.ECANCELED and "closed" in str(error))
     records = lmdbio.Records(path, 8, lock=False)
     refuses("iterations_of_records_at_once_are_told", lmdbio.Error, told, lambda: list(zip(records, records)))
     judge("records_are_read_anew", len(list(records)) == RECORDS)
