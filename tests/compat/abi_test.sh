@@ -7,7 +7,8 @@ need nm readelf ldd
 cd "$scratch"
 
 # The 69 names are those that the original's functions are declared under.
-sed -n 's/^[FP](.*\(mdb_[a-z0-9_]*\), (.*/\1/p' "$top_srcdir/lib/origin/origin_functions.def" |
+sed -n 's/^[FP](.*\(mdb_[a-z0-9_]*\), (.*/\1/p' "$top_srcdir/lib/origin/origin_functions.def" \
+	"$top_srcdir/lib/origin/origin_lists.def" |
 	sed 's/,.*//' | sort > original
 judge the_list_has_69_names test "$(wc -l < original)" -eq 69
 {

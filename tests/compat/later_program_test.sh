@@ -19,6 +19,7 @@ export LMDBIO_LMDB1
 
 # --- the names -----------------------------------------------------------------------------------
 sed -n 's/^[FP](.*\(mdb_[a-z0-9_]*\), (.*/\1/p' "$top_srcdir/lib/origin/origin_functions.def" \
+	"$top_srcdir/lib/origin/origin_lists.def" \
 	"$top_srcdir/lib/origin/later_functions.def" | sed 's/,.*//' | sort > names
 judge the_lists_have_88_names test "$(sort -u names | wc -l)" -eq 88
 printf '%s\n' mdb_env_copy3 mdb_env_copyfd3 | sort -m - names > expected
