@@ -4,6 +4,7 @@
 #include "mpi/server_private.h"
 
 #include "container/container.h"
+#include "env/staged.h"
 #include "format/layout.h"
 #include "format/meta.h"
 #include "util/checked.h"
@@ -21,67 +22,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SKIPPABLE = 0x184d2a50, BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
+enum { BUDGET_LEAST = 12 << 20, UNPACKED = 64 << 20 /* bytes */ };
 static const uint64_t idle_ns = 10000000000;
 
-static bool is_packed(int fd)
-{
-	uint8_t magic[4];
-
-	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-	       (load32(magic) & ~0xfu) == SKIPPABLE;
-}
-
-/* The transaction of the newest snapshot in the data. */
-static int newest_in(struct io *data, uint64_t *id)
-{
-	enum { LARGEST = 64 << 10 };
-	size_t length = 2 * LARGEST, done;
-	uint8_t *bytes = io_buffer_new(length);
-	enum format format = FORMAT_0_9;
-	struct meta first, second;
-	int rc = bytes ? io_read(data, bytes, 2 * ARENA_BLOCK, 0, &done) : ENOMEM;
-
-	if (!rc)
-		rc = done < META_LOOK ? EIO : meta_parse(&first, bytes, format);
-	if (rc && rc != EIO && rc != ENOMEM && !meta_parse(&first, bytes, FORMAT_1_0)) {
-		format = FORMAT_1_0;
-		rc = 0;
-	}
-	if (!rc && first.page_size > LARGEST)
-		rc = EINVAL;
-	if (!rc && first.page_size + META_LOOK > 2 * ARENA_BLOCK)
-		rc = io_read(data, bytes, first.page_size + ARENA_BLOCK, 0, &done);
-	if (!rc)
-		rc = done < first.page_size + META_LOOK
-			     ? EIO
-			     : meta_parse(&second, bytes + first.page_size, format);
-	if (!rc)
-		*id = first.txnid > second.txnid ? first.txnid : second.txnid;
-	io_buffer_free(bytes, length);
-	return rc;
-}
-
+/* Identifies the file, and the data in it, and opens what the data is read through. Returns 0 or an errno. */
 static int set_read(struct server_set *set)
 {
 	/* Taken only where chunks are larger than what is loaded as one: of several at a time. */
 	const struct container_options options = {.cache = UNPACKED};
+	const struct container_info *info;
+	struct staged_original original;
 	const char *backend, *why;
-	int rc = io_choose(set->fd, settings_get()->io, &backend, &why);
+	int rc = staged_identify(set->fd, &original);
 
 	if (!rc)
-		rc = io_open_file(&set->file, backend, set->fd);
-	if (rc && strcmp(backend, "pread"))
-		rc = io_open_file(&set->file, "pread", set->fd);
-	if (rc || !set->packed)
-		return rc;
+		rc = io_open_chosen(&set->file, set->fd, settings_get()->io, &backend, &why);
+	if (rc)
+		return rc < 0 ? EINVAL : rc; /* an LMDB code */
+	set->original = set->identity = original.identity;
+	set->packed = !original.page_size;
+	if (!set->packed)
+		return 0;
 	rc = io_open_container(&set->data, &set->file, &options);
-	return rc < 0 ? EINVAL : rc; /* an LMDB code */
-}
-
-static struct io *set_io(struct server_set *set)
-{
-	return set->packed ? &set->data : &set->file;
+	if (rc)
+		return rc < 0 ? EINVAL : rc;
+	info = container_info(&set->data);
+	set->identity.size = info->size;
+	set->identity.snapshot = load64(info->meta + (META_TXNID - META_MAGIC));
+	return info->has_meta ? 0 : EINVAL; /* no program can open it */
 }
 
 static void set_free(struct server_set *set)
@@ -95,34 +63,6 @@ static void set_free(struct server_set *set)
 	free(set->sums);
 	free(set->path);
 	free(set);
-}
-
-/* A container says it, which costs no chunk. */
-static int newest_snapshot(struct server_set *set, uint64_t *id)
-{
-	const struct container_info *info = set->packed ? container_info(&set->data) : NULL;
-
-	if (!info || !info->has_meta)
-		return newest_in(set_io(set), id);
-	*id = load64(info->meta + (META_TXNID - META_MAGIC));
-	return 0;
-}
-
-/* Identifies the file, and the data in it. */
-static int set_identify(struct server_set *set)
-{
-	struct staged_original original;
-	uint64_t newest = 0;
-	int rc = staged_identify(set->fd, &original);
-
-	if (rc)
-		return rc < 0 ? EINVAL : rc; /* an LMDB code */
-	rc = newest_snapshot(set, &newest);
-	set->original = set->identity = original.identity;
-	if (set->packed)
-		set->identity.size = container_info(&set->data)->size;
-	set->identity.snapshot = newest;
-	return rc;
 }
 
 bool server_set_holds(const struct server_set *set)
@@ -174,7 +114,6 @@ static int set_make(struct server *server, int fd, const struct identity *identi
 	/* Inside a program of MPI it is that one's to close, too. */
 	set->fd = fd = descriptor_lift(fd);
 	set->part.fd = -1;
-	set->packed = is_packed(fd);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	length = readlink(name, path, sizeof(path) - 1);
 	if (length > 0) {
@@ -183,8 +122,6 @@ static int set_make(struct server *server, int fd, const struct identity *identi
 	}
 	if (set->path)
 		rc = set_read(set);
-	if (!rc)
-		rc = set_identify(set);
 	if (!rc && identity && !identity_equal_job(&set->identity, identity))
 		rc = ESTALE;
 	if (!rc)
