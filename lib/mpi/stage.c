@@ -221,7 +221,7 @@ static int take(void *argument, struct stage_part part, const void *bytes)
 {
 	struct staging *stage = argument;
 
-	return stage->target.there
+	return stage->target.there || !stage->target.ops->put
 		       ? 0
 		       : stage->target.ops->put(&stage->target, part.offset, bytes, part.length);
 }
@@ -443,7 +443,7 @@ static void stage_free(struct staging *stage)
 {
 	if (stage->reading)
 		stage->reader.ops->close(&stage->reader);
-	if (stage->target.ops)
+	if (stage->target.ops && stage->target.ops->close)
 		stage->target.ops->close(&stage->target);
 	for (unsigned i = 0; i < STAGE_BUFFERS && !stage->lost; i++)
 		io_buffer_free(stage->buffers[i], STAGE_ROOM(&stage->shares));

@@ -171,30 +171,19 @@ static int memory_settle(struct stage_target *target)
 	return is_whole(target) ? 0 : EIO;
 }
 
-static int memory_show(struct stage_target *target)
-{
-	(void)target; /* programs have found it from the beginning */
-	return 0;
-}
-
-static void memory_undo(struct stage_target *target)
-{
-	(void)target; /* what no process has attached goes by itself */
-}
-
 static void memory_close(struct stage_target *target)
 {
 	arena_close(target->arena);
 	target->arena = NULL;
 }
 
+/* Nothing to show: programs find the arena from the beginning. Nothing to undo: the kernel frees an arena that no
+ * process has attached. */
 const struct stage_target_ops stage_memory = {
 	.spread = true,
 	.make = memory_make,
 	.join = memory_join,
 	.put = memory_put,
 	.settle = memory_settle,
-	.show = memory_show,
-	.undo = memory_undo,
 	.close = memory_close,
 };

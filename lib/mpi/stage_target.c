@@ -8,36 +8,7 @@
 
 #include <errno.h>
 
-static int nowhere_put(struct stage_target *target, uint64_t offset, const void *bytes,
-		       uint64_t length)
-{
-	(void)target;
-	(void)offset;
-	(void)bytes;
-	(void)length;
-	return 0;
-}
-
-static int nothing(struct stage_target *target)
-{
-	(void)target;
-	return 0;
-}
-
-static void nothing_undone(struct stage_target *target)
-{
-	(void)target;
-}
-
-static const struct stage_target_ops nowhere = {
-	.make = nothing,
-	.join = nothing,
-	.put = nowhere_put,
-	.settle = nothing,
-	.show = nothing,
-	.undo = nothing_undone,
-	.close = nothing_undone,
-};
+static const struct stage_target_ops nowhere = {0};
 
 const struct stage_target_ops *stage_target_find(enum lmdbio_stage_target kind)
 {
@@ -57,6 +28,17 @@ bool stage_target_spreads(const struct stage_target *target)
 	return target->ops->spread && target->options->target != LMDBIO_STAGE_SHARED;
 }
 
+static int run(int (*call)(struct stage_target *target), struct stage_target *target)
+{
+	return call ? call(target) : 0;
+}
+
+static void undo(struct stage_target *target)
+{
+	if (target->maker && !target->there && target->ops->undo)
+		target->ops->undo(target);
+}
+
 int stage_target_open(struct stage_target *target, int *nodes_before, int *failed)
 {
 	const struct mpi_place *at = &target->job->place;
@@ -66,7 +48,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 
 	target->maker = one ? !at->rank : !at->node_rank;
 	if (target->maker)
-		rc = target->ops->make(target);
+		rc = run(target->ops->make, target);
 	rc = mpi_agree(comm, rc, failed);
 	if (rc)
 		goto fail;
@@ -75,7 +57,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 				: mpi_job_tell_node(target->job, &there));
 	target->there = there;
 	if (!rc && !target->maker)
-		rc = target->ops->join(target);
+		rc = run(target->ops->join, target);
 	rc = mpi_agree(comm, rc, failed);
 	if (rc)
 		goto fail;
@@ -84,8 +66,7 @@ int stage_target_open(struct stage_target *target, int *nodes_before, int *faile
 	if (!rc)
 		return 0;
 fail:
-	if (target->maker && !target->there)
-		target->ops->undo(target);
+	undo(target);
 	return rc;
 }
 
@@ -96,17 +77,17 @@ int stage_target_end(struct stage_target *target, int rc, int *failed)
 	if (!rc) {
 		/* First all bytes, then the makers': what they see must be everybody's. */
 		if (!target->there)
-			rc = target->ops->settle(target);
+			rc = run(target->ops->settle, target);
 		if (!rc)
 			rc = stage_source_check(target->source);
 		rc = mpi_agree(comm, rc, failed);
 		if (!rc) {
 			if (target->maker && !target->there)
-				rc = target->ops->show(target);
+				rc = run(target->ops->show, target);
 			rc = mpi_agree(comm, rc, failed);
 		}
 	}
-	if (rc && target->maker && !target->there)
-		target->ops->undo(target);
+	if (rc)
+		undo(target);
 	return rc;
 }

@@ -19,7 +19,7 @@
 struct stage_target;
 
 /* All ranks call the same ones in the same order, and agree on the codes in between; each code is
- * the rank's own. */
+ * the rank's own. NULL: there is nothing to do. */
 struct stage_target_ops {
 	bool spread; /* every node needs every byte, unless one place is for all nodes */
 	/* The first rank of the node (of the job, if there is one copy) makes the place, or finds
