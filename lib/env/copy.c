@@ -24,23 +24,6 @@ int copy_write(int fd, const uint8_t *bytes, size_t length)
 	return quiet_put(fd, bytes, length, &pipe);
 }
 
-/* By the original, which reads out of its map. */
-static int origin_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
-{
-	const struct origin *origin = origin_enter(env->origin);
-
-	return origin_leave(txn ? origin->copyfd3(env->orig, fd, flags, txn->orig)
-				: origin->call.mdb_env_copyfd2(env->orig, fd, flags));
-}
-
-static int origin_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
-{
-	const struct origin *origin = origin_enter(env->origin);
-
-	return origin_leave(txn ? origin->copy3(env->orig, path, flags, txn->orig)
-				: origin->call.mdb_env_copy2(env->orig, path, flags));
-}
-
 /* Whether we make the copy: the original's would be of its own map. */
 static bool is_ours(const MDB_env *env, unsigned flags)
 {
@@ -90,24 +73,38 @@ static int origin_ready(MDB_env *env)
 	return rc ? rc : env_file_is(env, fd) ? 0 : errno;
 }
 
-int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
+/* Copies by the original, to `path`, or (NULL) to `fd`. */
+static int origin_copy(MDB_env *env, const char *path, int fd, unsigned flags, MDB_txn *txn)
 {
-	UNCANCELLED;
-	int rc;
+	const struct origin *origin;
+	int rc = origin_ready(env);
 
-	if (!may_be_given(env, flags, txn))
-		return MDB_INCOMPATIBLE;
-	if (is_ours(env, flags))
-		return copy_own(env, fd, flags, txn);
-	rc = origin_ready(env);
 	if (rc)
 		return rc;
 	/* The original copies out of its map, which may be our window. */
 	rc = env_store_pause(env);
-	if (!rc)
-		rc = origin_copyfd(env, fd, flags, txn);
+	if (!rc) {
+		origin = origin_enter(env->origin);
+		if (path)
+			rc = txn ? origin->copy3(env->orig, path, flags, txn->orig)
+				 : origin->call.mdb_env_copy2(env->orig, path, flags);
+		else
+			rc = txn ? origin->copyfd3(env->orig, fd, flags, txn->orig)
+				 : origin->call.mdb_env_copyfd2(env->orig, fd, flags);
+		rc = origin_leave(rc);
+	}
 	env_store_resume(env);
 	return rc;
+}
+
+int env_copyfd(MDB_env *env, int fd, unsigned flags, MDB_txn *txn)
+{
+	UNCANCELLED;
+
+	if (!may_be_given(env, flags, txn))
+		return MDB_INCOMPATIBLE;
+	return is_ours(env, flags) ? copy_own(env, fd, flags, txn)
+				   : origin_copy(env, NULL, fd, flags, txn);
 }
 
 int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
@@ -118,16 +115,8 @@ int env_copy(MDB_env *env, const char *path, unsigned flags, MDB_txn *txn)
 
 	if (!may_be_given(env, flags, txn))
 		return MDB_INCOMPATIBLE; /* before there is an empty file */
-	if (!is_ours(env, flags)) {
-		rc = origin_ready(env);
-		if (rc)
-			return rc;
-		rc = env_store_pause(env);
-		if (!rc)
-			rc = origin_copy(env, path, flags, txn);
-		env_store_resume(env);
-		return rc;
-	}
+	if (!is_ours(env, flags))
+		return origin_copy(env, path, -1, flags, txn);
 	name = env_data_path(path, env->mode == ENV_OWN ? env->flags : 0);
 	if (!name)
 		return ENOMEM;
