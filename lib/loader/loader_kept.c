@@ -89,12 +89,6 @@ static uint64_t kept_offer(void *state, uint64_t record, const MDB_val *key, con
 	return size;
 }
 
-static enum tier_state kept_health(void *state)
-{
-	(void)state;
-	return TIER_GOOD;
-}
-
 static void kept_close(void *state)
 {
 	struct kept_records *kept = state;
@@ -111,6 +105,5 @@ const struct tier_ops tier_kept = {
 	.has = kept_has,
 	.fetch = kept_fetch,
 	.offer = kept_offer,
-	.health = kept_health,
 	.close = kept_close,
 };

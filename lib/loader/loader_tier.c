@@ -39,18 +39,6 @@ static int null_fetch(void *state, uint64_t record, struct tier_record *to)
 	return ENOENT;
 }
 
-static uint64_t null_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
-{
-	(void)state, (void)record, (void)key, (void)data;
-	return 0;
-}
-
-static enum tier_state null_health(void *state)
-{
-	(void)state;
-	return TIER_GOOD;
-}
-
 static void null_close(void *state)
 {
 	(void)state;
@@ -61,8 +49,6 @@ const struct tier_ops tier_null = {
 	.open = null_open,
 	.has = null_has,
 	.fetch = null_fetch,
-	.offer = null_offer,
-	.health = null_health,
 	.close = null_close,
 };
 
@@ -167,7 +153,7 @@ void tiers_offer(struct tiers *tiers, enum tier_source source, uint64_t record, 
 		 const MDB_val *data)
 {
 	for (unsigned i = 0; i < tiers->count; i++)
-		if (tiers->tier[i].source != source)
+		if (tiers->tier[i].source != source && tiers->tier[i].ops->offer)
 			(void)tiers->tier[i].ops->offer(tiers->tier[i].state, record, key, data);
 }
 
@@ -197,6 +183,8 @@ enum tier_state tiers_health(struct tiers *tiers, enum tier_source source, bool 
 		if (tiers->tier[i].source != source)
 			continue;
 		*there = true;
+		if (!tiers->tier[i].ops->health)
+			continue;
 		state = tiers->tier[i].ops->health(tiers->tier[i].state);
 		worst = state > worst ? state : worst;
 	}

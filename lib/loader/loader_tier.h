@@ -70,10 +70,11 @@ struct tier_ops {
 	int (*fetch)(void *state, uint64_t record, struct tier_record *to);
 	/* The same for several, side by side; NULL: one after another. */
 	void (*fetch_all)(void *state, struct tier_fetch *each, size_t n);
-	/* A record has come from elsewhere: keep it or not. Bytes kept. */
+	/* A record has come from elsewhere: keep it or not. Bytes kept; NULL: it keeps none. */
 	uint64_t (*offer)(void *state, uint64_t record, const MDB_val *key, const MDB_val *data);
 	/* Records of this epoch are the next to be asked for; NULL: that is all the same to it. */
 	void (*epoch)(void *state, uint64_t epoch);
+	/* NULL: it is always good. */
 	enum tier_state (*health)(void *state);
 	/* Of a local disk; NULL: it is none. */
 	struct tier_space (*space)(void *state);

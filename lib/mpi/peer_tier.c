@@ -26,13 +26,6 @@ static uint64_t own_offer(void *state, uint64_t record, const MDB_val *key, cons
 	return peer_store_keep(&((struct peer_job *)state)->store, record, key, data);
 }
 
-/* What has its place on the disk here has been offered to the first row. */
-static uint64_t no_offer(void *state, uint64_t record, const MDB_val *key, const MDB_val *data)
-{
-	(void)state, (void)record, (void)key, (void)data;
-	return 0;
-}
-
 static bool disk_has(void *state, uint64_t record)
 {
 	const struct peer_store *store = &((struct peer_job *)state)->store;
@@ -272,12 +265,6 @@ static void others_epoch(void *state, uint64_t epoch)
 	pthread_mutex_unlock(&job->lock);
 }
 
-static enum tier_state own_health(void *state)
-{
-	(void)state;
-	return TIER_GOOD;
-}
-
 static enum tier_state others_health(void *state)
 {
 	const struct peer_job *job = state;
@@ -290,15 +277,14 @@ const struct tier_ops peer_tier_own = {
 	.has = own_has,
 	.fetch = own_fetch,
 	.offer = own_offer,
-	.health = own_health,
 	.close = peer_close,
 };
 
+/* Without an offer: peer_tier_own has been offered what has its place on the disk here. */
 const struct tier_ops peer_tier_disk = {
 	.name = "kept on disk",
 	.has = disk_has,
 	.fetch = disk_fetch,
-	.offer = no_offer,
 	.health = disk_health,
 	.space = disk_space,
 	.close = peer_close,
@@ -309,7 +295,6 @@ const struct tier_ops peer_tier_others = {
 	.has = others_has,
 	.fetch = others_fetch,
 	.fetch_all = others_fetch_all,
-	.offer = no_offer,
 	.epoch = others_epoch,
 	.health = others_health,
 	.close = peer_close,

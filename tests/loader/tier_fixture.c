@@ -64,6 +64,8 @@ uint64_t offer_all(const struct tier_ops *ops, void *state)
 	MDB_val key, data;
 	uint64_t kept = 0;
 
+	if (!ops->offer)
+		return 0;
 	for (uint64_t i = 0; i < TIER_RECORDS; i++) {
 		record_make(i, &key, &data, bytes);
 		kept += ops->offer(state, i, &key, &data);
