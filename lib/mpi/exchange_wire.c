@@ -88,9 +88,8 @@ static struct wire_message *word_new(int to, enum exchange_kind kind, uint64_t n
 	return message;
 }
 
-/* MPI_Isend() or MPI_Irecv() of runs of memory as one message. */
-static int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm,
-		      bool sends, MPI_Request *request)
+int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm, bool sends,
+	       MPI_Request *request)
 {
 	MPI_Aint places[EXCHANGE_RUNS];
 	int sizes[EXCHANGE_RUNS], rc;
@@ -112,18 +111,6 @@ static int runs_begin(const struct exchange_run *runs, int n, int peer, int tag,
 			   : MPI_Irecv(MPI_BOTTOM, 1, type, peer, tag, comm, request);
 	MPI_Type_free(&type);
 	return rc;
-}
-
-int runs_send(const struct exchange_run *runs, int n, int to, int tag, MPI_Comm comm,
-	      MPI_Request *request)
-{
-	return runs_begin(runs, n, to, tag, comm, true, request);
-}
-
-int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_Comm comm,
-		 MPI_Request *request)
-{
-	return runs_begin(runs, n, from, tag, comm, false, request);
 }
 
 /* --- messages on their way -------------------------------------------------------------------- */

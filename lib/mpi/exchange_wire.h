@@ -95,10 +95,8 @@ bool wire_is_idle(const struct wire *wire);
  * `broken` is set then, and memory that was handed over stays. */
 bool wire_is_over(struct wire *wire);
 
-/* Begins to send, or to receive, runs of memory as one message. Returns an MPI code. */
-int runs_send(const struct exchange_run *runs, int n, int to, int tag, MPI_Comm comm,
-	      MPI_Request *request);
-int runs_receive(const struct exchange_run *runs, int n, int from, int tag, MPI_Comm comm,
-		 MPI_Request *request);
+/* Begins to send runs of memory as one message, or to receive them (`sends` is false). Returns an MPI code. */
+int runs_begin(const struct exchange_run *runs, int n, int peer, int tag, MPI_Comm comm, bool sends,
+	       MPI_Request *request);
 
 #endif

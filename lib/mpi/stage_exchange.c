@@ -80,7 +80,7 @@ static int part_receive(const struct stage_exchange *exchange, size_t length, in
 	uint64_t *sum = sum_beside(exchange, exchange->buffer);
 	struct exchange_run runs[] = {{exchange->buffer, length}, {(uint8_t *)sum, sizeof(*sum)}};
 	MPI_Request request;
-	int rc = runs_receive(runs, 2, from, STAGE_TAG, exchange->job->all, &request);
+	int rc = runs_begin(runs, 2, from, STAGE_TAG, exchange->job->all, false, &request);
 
 	return rc == MPI_SUCCESS ? message_await(exchange, &request) : rc;
 }
@@ -128,7 +128,8 @@ int stage_exchange(const struct stage_exchange *exchange, uint64_t *moved)
 		int failed = MPI_SUCCESS;
 
 		if (mine.length)
-			failed = runs_send(runs, 2, peer, STAGE_TAG, exchange->job->all, &sent);
+			failed = runs_begin(runs, 2, peer, STAGE_TAG, exchange->job->all, true,
+					    &sent);
 		*moved += mine.length;
 		rc = receive_from(exchange, from, &taken);
 		if (message_await(exchange, &sent) != MPI_SUCCESS || failed != MPI_SUCCESS)
