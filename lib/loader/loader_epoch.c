@@ -51,7 +51,7 @@ void batches_drop(struct lmdbio_loader *loader)
 	loader->ahead.samples = loader->ahead.batches = 0;
 }
 
-/* Steps 2 to 4, but for the place: the caller is the changer until run_on(). Returns 0, or
+/* Steps 2 to 4, but for the place: the caller is the changer until epoch_run_on(). Returns 0, or
  * ECANCELED: the loader is being closed, and there is no changer. */
 static int drop_all(struct lmdbio_loader *loader)
 {
@@ -81,7 +81,7 @@ static void plan_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t num
 	loader->plan.next = number < all ? number : 0;
 }
 
-static void run_on(struct lmdbio_loader *loader)
+void epoch_run_on(struct lmdbio_loader *loader)
 {
 	loader->life = LIFE_RUNNING;
 	loader->takers.shrinking = false;
@@ -115,7 +115,7 @@ static void run_from(struct lmdbio_loader *loader, uint64_t epoch, uint64_t numb
 	loader->epoch.began = clock_now();
 	loader->epoch.ended = 0;
 	loader->epoch.storage_before = stats_storage_bytes();
-	run_on(loader);
+	epoch_run_on(loader);
 }
 
 /* Waits for the end of another thread's change. Returns 0 or ECANCELED. */
@@ -147,7 +147,7 @@ static int change(struct lmdbio_loader *loader, const struct order *order, uint6
 	return 0;
 }
 
-bool ahead_begin_drop(struct lmdbio_loader *loader)
+bool ahead_drop(struct lmdbio_loader *loader)
 {
 	uint64_t held = loader->memory.held;
 
@@ -163,11 +163,6 @@ bool ahead_begin_drop(struct lmdbio_loader *loader)
 	plan_from(loader, loader->epoch.number, loader->epoch.next);
 	sample_memory_give_up(loader);
 	return true;
-}
-
-void ahead_end_drop(struct lmdbio_loader *loader)
-{
-	run_on(loader);
 }
 
 int loader_epoch(struct lmdbio_loader *loader, uint64_t epoch)

@@ -26,11 +26,6 @@ struct snapshot loader_view(const struct lmdbio_loader *loader)
 	return snapshot;
 }
 
-void piece_free(struct piece *piece)
-{
-	free(piece);
-}
-
 void pieces_put(struct lmdbio_loader *loader, struct piece *pieces)
 {
 	if (!pieces)
@@ -68,7 +63,7 @@ void pieces_drop(struct lmdbio_loader *loader)
 			tier_done(piece->works[i]->tier, 1, 0);
 		if (!piece->n)
 			pages_done(loader);
-		piece_free(piece);
+		free(piece);
 	}
 	loader->reads.last = &loader->reads.first;
 }
@@ -402,7 +397,7 @@ static void piece_came(struct lmdbio_loader *loader, struct piece *piece, const 
 	/* A shortage may have been another program's, and over. */
 	if (loader->memory.lacking)
 		loader->memory.lacking += piece->bytes / SHORT_GROWTH;
-	piece_free(piece);
+	free(piece);
 }
 
 static void piece_read(struct lmdbio_loader *loader, struct piece *piece, uint64_t gap,

@@ -53,10 +53,10 @@ static bool read_lacking(struct lmdbio_loader *loader, struct batch *batch)
  * enough, what is read ahead goes for it. Under the loader lock, which it releases. */
 static void batch_again(struct lmdbio_loader *loader, struct batch *batch)
 {
-	if (!read_lacking(loader, batch) || !ahead_begin_drop(loader))
+	if (!read_lacking(loader, batch) || !ahead_drop(loader))
 		return;
 	(void)read_lacking(loader, batch);
-	ahead_end_drop(loader);
+	epoch_run_on(loader);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
@@ -243,7 +243,6 @@ int loader_next(struct lmdbio_loader *loader, struct lmdbio_batch **shown)
 		if (rc) {
 			give_back(loader, batch);
 		} else {
-			batch->out = true;
 			*shown = &batch->shown;
 			/* The call's reference goes on as the batch's. */
 			pthread_mutex_unlock(&loader->lock);

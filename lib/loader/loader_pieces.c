@@ -51,7 +51,7 @@ void pieces_free(struct piece *pieces)
 {
 	for (struct piece *next; pieces; pieces = next) {
 		next = pieces->next;
-		piece_free(pieces);
+		free(pieces);
 	}
 }
 

@@ -56,7 +56,6 @@ struct batch {
 	size_t missing;        /* samples that have not come */
 	size_t taken, decoded; /* samples given to threads that decode; finished by them */
 	uint64_t held;         /* bytes */
-	bool out;
 	struct lmdbio_sample *samples;
 	void **memory; /* each sample's own, or NULL */
 	struct work *works;
@@ -76,7 +75,6 @@ enum { SWEEP_SECTORS = 16 };
 struct sweep {
 	unsigned sectors; /* that the file is cut into; 0: it is read in rounds */
 	unsigned at;      /* the one that is read next */
-	uint64_t steps;   /* sectors that have been read */
 	uint64_t window;  /* samples between the one used next and the last one planned */
 	struct sweep_sector {
 		struct work **works; /* that stand there and are not asked for yet */
@@ -200,11 +198,11 @@ struct lmdbio_loader {
 /* loader_epoch.c */
 /* Frees all batches that are not taken. No thread may hold one. Under the loader lock. */
 void batches_drop(struct lmdbio_loader *loader);
-/* Drops what is read ahead, for the memory, if no other taker waits for it: between the two
- * calls the epoch stands still. Under the loader lock, which the first releases. false: there
+/* Drops what is read ahead, for the memory, if no other taker waits for it: the epoch then stands
+ * still until epoch_run_on(). Under the loader lock, which the first releases. false: there
  * is nothing to drop, or the loader is being closed. */
-bool ahead_begin_drop(struct lmdbio_loader *loader);
-void ahead_end_drop(struct lmdbio_loader *loader);
+bool ahead_drop(struct lmdbio_loader *loader);
+void epoch_run_on(struct lmdbio_loader *loader);
 
 /* loader_window.c: the planner's thread. */
 extern const struct crew_work planner_work;
@@ -252,7 +250,6 @@ void pieces_put(struct lmdbio_loader *loader, struct piece *pieces);
 void pieces_put_first(struct lmdbio_loader *loader, struct piece *pieces);
 /* Frees pieces that no reader has begun. Under the loader lock. */
 void pieces_drop(struct lmdbio_loader *loader);
-void piece_free(struct piece *piece);
 /* Brings a range of the file, *ns: how long that took. Returns 0 or as store_bring(). */
 int loader_bring(struct lmdbio_loader *loader, const struct snapshot *snapshot, uint64_t from,
 		 uint64_t end, uint64_t *ns);

@@ -65,7 +65,6 @@ bool sweep_begin(struct lmdbio_loader *loader)
 	loader->plan.sweep.sectors = sectors < SWEEP_SECTORS ? (unsigned)sectors : SWEEP_SECTORS;
 	loader->plan.sweep.window = window;
 	loader->plan.sweep.at = 0;
-	loader->plan.sweep.steps = 0;
 	return true;
 }
 
@@ -224,7 +223,6 @@ void sweep_step(struct lmdbio_loader *loader)
 	sector = sweep->sector[sweep->at];
 	sweep->sector[sweep->at] = (struct sweep_sector){0};
 	sweep->at = (sweep->at + 1) % sweep->sectors;
-	sweep->steps++;
 	plan = (struct batch_plan){
 		.works = sector.works, .n = sector.n, .round = loader->plan.round};
 	pthread_mutex_unlock(&loader->lock);

@@ -75,7 +75,7 @@ static bool is_swept(struct lmdbio_loader *loader)
 	bool swept;
 
 	pthread_mutex_lock(&loader->lock);
-	swept = loader->plan.sweep.steps > 0;
+	swept = loader->plan.sweep.sectors > 0;
 	pthread_mutex_unlock(&loader->lock);
 	return swept;
 }
