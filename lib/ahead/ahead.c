@@ -63,9 +63,10 @@ static bool flight_finish(struct ahead *ahead, const struct flight *flight, int 
 	return good;
 }
 
-static void flight_land(struct ahead *ahead, struct flight *flight, int error, size_t done)
+/* Takes back a flight whose read was not started. */
+static void flight_land(struct ahead *ahead, struct flight *flight, int error)
 {
-	ahead->failed |= !flight_finish(ahead, flight, error, done);
+	ahead->failed |= !flight_finish(ahead, flight, error, 0);
 	flight->next = ahead->idle;
 	ahead->idle = flight;
 }
@@ -84,7 +85,7 @@ static void flight_start(struct ahead *ahead, struct flight *flight)
 		request->length += flight->loads[i].length;
 	ahead->planned = flight->loads[flight->count - 1].offset;
 	if (!flight_aim(ahead, flight)) {
-		flight_land(ahead, flight, ENOMEM, 0);
+		flight_land(ahead, flight, ENOMEM);
 		return;
 	}
 	ahead->starting[ahead->starting_count++] = request;
@@ -106,7 +107,7 @@ static void flights_submit(struct ahead *ahead)
 	ahead->in_flight -= n;
 	stats_queue(-(int64_t)n);
 	for (unsigned i = 0; i < n; i++)
-		flight_land(ahead, ahead->starting[i]->tag, EAGAIN, 0);
+		flight_land(ahead, ahead->starting[i]->tag, EAGAIN);
 }
 
 /* Whether a load follows on those of a flight, so that one request reads both. */

@@ -30,8 +30,7 @@
 
 enum {
 	ARENA_ROWS = 256,
-	ARENA_GROUP = 1024, /* chunks */
-	ARENA_GROUP_BLOCKS = ARENA_GROUP * ARENA_BLOCKS,
+	ARENA_GROUP = 1024,                    /* chunks */
 	ARENA_HUGE = ARENA_PAIR * ARENA_CHUNK, /* bytes: a huge page */
 	ARENA_SLOTS = 64,                      /* names under which an arena is found */
 	ARENA_PAGE_ROWS = 32,                  /* rows whose pins of one group share a page */
