@@ -313,7 +313,7 @@ static void *inside_run(void *argument)
 		if (rc && rc != EADDRINUSE)
 			log_refused("the node is not served: %s", strerror(rc));
 		rc = mpi_server_run(&work);
-		if (rc || mpi_over_await(mpi_job_get(), OVER_ENDED) != MPI_SUCCESS) {
+		if (rc || mpi_over_await(mpi_job_get()) != MPI_SUCCESS) {
 			log_refused("MPI fails, and other ranks wait for this one: the job ends");
 			mpi_job_abort(EXIT_FAILURE);
 		}

@@ -373,7 +373,7 @@ int mpi_job_end(void)
 	int rc = mpi_job_leave(&job);
 
 	/* MPI_Finalize waits for all ranks, and keeps a processor meanwhile. */
-	if (mpi_over_await(&job, OVER_ENDED) != MPI_SUCCESS)
+	if (mpi_over_await(&job) != MPI_SUCCESS)
 		return ECONNABORTED;
 	job.all = MPI_COMM_NULL;
 	if (mpi_leave(&job))

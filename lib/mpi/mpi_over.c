@@ -100,11 +100,11 @@ static int await(struct mpi_over *over)
 	return over->rc;
 }
 
-int mpi_over_await(const struct mpi_job *job, enum mpi_over_tag tag)
+int mpi_over_await(const struct mpi_job *job)
 {
 	struct mpi_over over;
 
-	mpi_over_begin(&over, job, tag);
+	mpi_over_begin(&over, job, OVER_ENDED);
 	return await(&over);
 }
 

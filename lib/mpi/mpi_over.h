@@ -30,8 +30,8 @@ void mpi_over_begin(struct mpi_over *over, const struct mpi_job *job, enum mpi_o
 /* Looks on. Returns true when all ranks have come, or MPI fails for ever: over->rc says which. */
 bool mpi_over_look(struct mpi_over *over);
 
-/* Waits for it. Returns an MPI code; not MPI_SUCCESS: the others may wait for this rank for ever. */
-int mpi_over_await(const struct mpi_job *job, enum mpi_over_tag tag);
+/* Waits until all ranks have come to the end. Returns an MPI code; not MPI_SUCCESS: the others may wait for this rank for ever. */
+int mpi_over_await(const struct mpi_job *job);
 
 /* The same, and sets *all_can to whether each rank can. */
 int mpi_over_agree(const struct mpi_job *job, bool can, bool *all_can);
